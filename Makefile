@@ -1,0 +1,35 @@
+# The two commands of the README are `make demo` and `make test`; both work in .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test lint format build clean
+
+$(STAMP): pyproject.toml CMakeLists.txt $(shell find cpp bindings -type f)
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check scikit-build-core nanobind cmake ninja
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation -e '.[mpi,test]'
+	@touch $@
+
+build: $(STAMP)
+
+demo: $(STAMP)
+	$(BIN)/petamap run --example spire --out demo/spire
+	$(BIN)/petamap run --example planck-lfi --out demo/planck-lfi
+
+lint: $(STAMP)
+	$(BIN)/ruff check . && $(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/clang-format --dry-run --Werror $$(git ls-files 'cpp/*.h' 'cpp/*.cpp' 'bindings/*.h' 'bindings/*.cpp')
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
+	$(BIN)/clang-format -i $$(git ls-files 'cpp/*.h' 'cpp/*.cpp' 'bindings/*.h' 'bindings/*.cpp')
+
+test: $(STAMP) lint
+	$(BIN)/python -m pytest
+
+clean:
+	rm -rf $(VENV) build

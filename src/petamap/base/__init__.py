@@ -1,0 +1,1 @@
+"""What every room stands on: errors, units, typing, timers, random numbers, exact sums, whole files."""

@@ -1,0 +1,1 @@
+"""The communicator: mpi4py where it is there, one process where it is not."""

@@ -1,0 +1,1 @@
+"""Sums of values on keys that several ranks share."""

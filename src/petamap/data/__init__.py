@@ -1,0 +1,1 @@
+"""Run configurations, observations, and the sources they are read from."""

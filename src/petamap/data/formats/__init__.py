@@ -1,0 +1,1 @@
+"""File formats as sources of observations, one module a format."""

@@ -1,0 +1,1 @@
+"""Configurations and data of the examples that come with the package."""

@@ -1,0 +1,1 @@
+"""Maximum-likelihood and binned maps: operators, preconditioners, conjugate gradients, products."""

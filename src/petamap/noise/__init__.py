@@ -1,0 +1,1 @@
+"""Noise spectra, Toeplitz kernels of the inverse noise, and their estimation from data."""

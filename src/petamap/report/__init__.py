@@ -1,0 +1,1 @@
+"""The HTML report and the machine-readable summary of a run."""

@@ -1,0 +1,1 @@
+"""Virtual sources: sky signal and noise made on request, never on disk."""

@@ -1,0 +1,1 @@
+"""Pixelizations, Stokes parameters and map files."""
