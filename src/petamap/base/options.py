@@ -30,8 +30,8 @@ def option(
     help : str
         One line for the documentation, ``petamap init`` and error messages.
     dimension : str, optional
-        A dimension of `petamap.base.units`; the file then says ``"7.5 arcmin"`` and the field holds the number
-        in the internal unit.
+        A dimension of `petamap.base.units`; the file then says ``"7.5 arcmin"`` and the field holds
+        the number in the internal unit.
     choices : tuple of str, optional
         The words allowed.
     minimum, maximum : float, optional

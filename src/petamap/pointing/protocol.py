@@ -48,7 +48,8 @@ class Pointing(Protocol):
     ) -> None:
         """Write pixel and response angle of samples [start, stop) into arrays of that length.
 
-        `angles` is None where only intensity is mapped; `gains` is written where `has_gains`. Releases the GIL.
+        `angles` is None where only intensity is mapped; `gains` is written where `has_gains`.
+        Releases the GIL.
         """
         ...
 
