@@ -24,6 +24,11 @@ class Pixelization(Protocol):
         """Area of a pixel in steradians (the mean, where they differ); nan where pixels have no place."""
         ...
 
+    @property
+    def grid(self) -> FloatArray:
+        """The pixelization as the kernels take it: [kind, parameters...] (``cpp/petamap/sky/grid.h``)."""
+        ...
+
     def pixels_of(self, directions: FloatArray, pixels: Int32Array, n_threads: int = 1) -> None:
         """Write the pixel of each unit vector, shape (n, 3), to `pixels`, shape (n,)."""
         ...
