@@ -1,25 +1,48 @@
 #include "arrays.h"
+#include "petamap/base/convolver.h"
 #include "petamap/base/philox.h"
 
 namespace nb = nanobind;
 using namespace petamap::bindings;
+using petamap::base::Convolver;
+
+namespace {
+
+void philox4x32(In<std::uint32_t, 2> counters, In<std::uint32_t> key, Out<std::uint32_t, 2> out) {
+    require(counters.shape(1) == 4 && out.shape(1) == 4 && key.shape(0) == 2, "4 words a counter, 2 a key");
+    require(counters.shape(0) == out.shape(0), "as many outputs as counters");
+    const std::uint32_t* in = counters.data();
+    std::uint32_t* words = out.data();
+    const petamap::base::PhiloxKey key_words{key.data()[0], key.data()[1]};
+    nb::gil_scoped_release release;
+    for (std::size_t i = 0; i < 4 * counters.shape(0); i += 4) {
+        const auto block = petamap::base::philox4x32({in[i], in[i + 1], in[i + 2], in[i + 3]}, key_words);
+        for (int word = 0; word < 4; ++word) words[i + word] = block[word];
+    }
+}
+
+void spectrum(const Convolver& convolver, In<double> lags, Out<double> out) {
+    require(out.shape(0) == convolver.size(), "one value a frequency");
+    require(lags.shape(0) > 0, "at least lag 0");
+    convolver.spectrum({lags.data(), lags.shape(0)}, out.data());
+}
+
+void convolve(const Convolver& convolver, Out<double> a, Out<double> b, In<double> spectrum) {
+    const std::size_t n = convolver.size();
+    require(a.shape(0) == n && b.shape(0) == n && spectrum.shape(0) == n, "blocks of the convolver's length");
+    nb::gil_scoped_release release;
+    convolver.convolve(a.data(), b.data(), spectrum.data());
+}
+
+}  // namespace
 
 NB_MODULE(_base, module) {
-    module.def(
-        "philox4x32",
-        [](In<std::uint32_t, 2> counters, In<std::uint32_t> key, Out<std::uint32_t, 2> out) {
-            require(counters.shape(1) == 4 && out.shape(1) == 4 && key.shape(0) == 2,
-                    "4 words a counter, 2 a key");
-            require(counters.shape(0) == out.shape(0), "as many outputs as counters");
-            const std::uint32_t* in = counters.data();
-            std::uint32_t* words = out.data();
-            const petamap::base::PhiloxKey key_words{key.data()[0], key.data()[1]};
-            nb::gil_scoped_release release;
-            for (std::size_t i = 0; i < 4 * counters.shape(0); i += 4) {
-                const auto block =
-                    petamap::base::philox4x32({in[i], in[i + 1], in[i + 2], in[i + 3]}, key_words);
-                for (int word = 0; word < 4; ++word) words[i + word] = block[word];
-            }
-        },
-        nb::arg("counters").noconvert(), nb::arg("key").noconvert(), nb::arg("out").noconvert());
+    module.def("philox4x32", philox4x32, nb::arg("counters").noconvert(), nb::arg("key").noconvert(),
+               nb::arg("out").noconvert());
+    nb::class_<Convolver>(module, "Convolver")
+        .def(nb::init<std::size_t>(), nb::arg("n"))
+        .def_prop_ro("n", &Convolver::size)
+        .def("spectrum", spectrum, nb::arg("lags").noconvert(), nb::arg("out").noconvert())
+        .def("convolve", convolve, nb::arg("a").noconvert(), nb::arg("b").noconvert(),
+             nb::arg("spectrum").noconvert());
 }
