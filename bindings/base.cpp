@@ -34,9 +34,25 @@ void convolve(const Convolver& convolver, Out<double> a, Out<double> b, In<doubl
     convolver.convolve(a.data(), b.data(), spectrum.data());
 }
 
+// What the compiler was allowed to use, by the names of /proc/cpuinfo.
+nb::list instruction_sets() {
+    nb::list names;
+#ifdef __AVX2__
+    names.append("avx2");
+#endif
+#ifdef __FMA__
+    names.append("fma");
+#endif
+#ifdef __AVX512F__
+    names.append("avx512f");
+#endif
+    return names;
+}
+
 }  // namespace
 
 NB_MODULE(_base, module) {
+    module.attr("instruction_sets") = instruction_sets();
     module.def("philox4x32", philox4x32, nb::arg("counters").noconvert(), nb::arg("key").noconvert(),
                nb::arg("out").noconvert());
     nb::class_<Convolver>(module, "Convolver")

@@ -1,0 +1,34 @@
+"""The summary of a run, under the name of the room that shows it.
+
+Map-making makes it and stands below the report, so it is defined in `petamap.base.summary`.
+"""
+
+from petamap.base.summary import (
+    Comparison,
+    Environment,
+    Memory,
+    NoiseKernel,
+    PhaseCost,
+    Product,
+    Solver,
+    Spread,
+    Step,
+    Summary,
+    Totals,
+    pixels_sha256,
+)
+
+__all__ = [
+    "Comparison",
+    "Environment",
+    "Memory",
+    "NoiseKernel",
+    "PhaseCost",
+    "Product",
+    "Solver",
+    "Spread",
+    "Step",
+    "Summary",
+    "Totals",
+    "pixels_sha256",
+]
