@@ -1,0 +1,354 @@
+"""MADmap version 1: one binary stream of all samples, and one inverse-noise file for each piece of it.
+
+The stream is a header of four int64 (first sample, last sample, pixels per sample, ``n_pix``) and one record
+{float64 signal, float32 weight, int32 pixel} a sample. An inverse-noise file is three int64 (first sample,
+last sample, ``n_corr``) and ``n_corr + 1`` float64: N^-1 at lags 0..n_corr for these samples of the stream.
+So each file of the second sort says where one detector's data of one stationary block lie; MADmap orders
+them block by block and, inside a block, detector by detector. All numbers have one byte order.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+
+from petamap.base.errors import DataError
+from petamap.base.files import replacing
+from petamap.base.options import option
+from petamap.base.typing import AnyArray, BoolArray, Float32Array, FloatArray, Int32Array, UInt32Array
+from petamap.data.formats.madmap1_filters import BYTE_ORDERS, Filter, order_of, read_filters, split_blocks
+from petamap.data.observation import Observation
+from petamap.data.source import Context
+from petamap.noise.model import InverseLags
+from petamap.sky.pixelization import Pixelization
+
+_HEADER_BYTES = 32
+
+
+def record(order: str) -> np.dtype[np.void]:
+    """Return the dtype of one sample in byte order `order` (">" or "<")."""
+    return np.dtype([("signal", order + "f8"), ("weight", order + "f4"), ("pixel", order + "i4")])
+
+
+@dataclass(frozen=True)
+class Madmap1Options:
+    """A MADmap v1 stream and its inverse-noise files."""
+
+    tod: str = option(path=True, help="the binary stream of signal, weight and pixel")
+    filters: str = option(
+        path=True, help="inverse-noise files: a folder of NAME.<number>, or a .tar or .tar.gz"
+    )
+    image: str = option("", path=True, help="a FITS image whose finite pixels, row by row, are the pixels")
+    name: str = option("madmap", help="observations are called NAME-0000, NAME-0001, ...")
+    byte_order: str = option("auto", choices=("auto", "big", "little"), help="byte order of all the files")
+    n_detectors: int = option(
+        0, minimum=0, help="detectors of each block; 0 finds the number after which the filters repeat"
+    )
+    weights: str = option(
+        "auto",
+        choices=("auto", "unit", "recorded"),
+        help="recorded gains: use them, take them as 1, or look through the stream whether all are 1",
+    )
+    sample_rate: float = option(1.0, dimension="frequency", help="the files do not tell it")
+    unit: str = option("K_CMB", help="unit of the signal; the files do not tell it")
+
+
+class Madmap1Source:
+    """Observations of a MADmap v1 stream, one for each block of detectors."""
+
+    options: ClassVar[type] = Madmap1Options
+
+    def __init__(self, options: Madmap1Options, context: Context) -> None:
+        self._options = options
+        self._folder = context.folder
+
+    def extend(self, observations: Sequence[Observation]) -> list[Observation]:
+        """Append one observation a block; `meta["pixelization"]` is the one that the pixels refer to.
+
+        Raises
+        ------
+        DataError
+            If a file is cut short, contradicts itself, or samples have no inverse-noise file.
+        """
+        stream = Stream(self._folder / self._options.tod, self._options.byte_order)
+        filters = read_filters(self._folder / self._options.filters, self._options.byte_order)
+        stream.check_cover(filters)
+        blocks = split_blocks(filters, self._options.n_detectors)
+        return [*observations, *(self._observation(stream, k, block) for k, block in enumerate(blocks))]
+
+    def _observation(self, stream: Stream, number: int, filters: Sequence[Filter]) -> Observation:
+        name = f"{self._options.name}-{number:04d}"
+        block = Block(stream, name, filters, self._options.weights)
+        return Observation(
+            name=name,
+            uid=zlib.crc32(name.encode()),
+            n_samp=block.n_samp,
+            sample_rate=self._options.sample_rate,
+            detectors=tuple(f"{detector:04d}" for detector in range(block.n_det)),
+            start_time=number * block.n_samp / self._options.sample_rate,
+            intervals=((0, block.n_samp),),
+            pointing=block,
+            signals=(block,),
+            noise=block,
+            unit=self._options.unit,
+            meta={"file": str(stream.path), "n_pix": stream.n_pix},
+        )
+
+
+class Stream:
+    """A stream file, opened: its header, and its samples where they are asked for.
+
+    Raises
+    ------
+    DataError
+        If the header makes no sense or the size of the file contradicts it.
+    """
+
+    def __init__(self, path: Path, byte_order: str = "auto") -> None:
+        self.path = path
+        try:
+            with path.open("rb") as file:
+                header = file.read(_HEADER_BYTES)
+            size = path.stat().st_size
+        except OSError as error:
+            raise DataError(f"cannot be read: {error.strerror}", where=str(path)) from error
+        if len(header) < _HEADER_BYTES:
+            raise DataError(f"cut short: {size} bytes are less than a header", where=str(path))
+        self._record = record(order_of(header, byte_order, str(path)))
+        numbers = np.frombuffer(header, self._record["signal"].byteorder + "i8")
+        self.first, last, n_per_sample, self.n_pix = (int(number) for number in numbers)
+        self.stop = last + 1
+        self._check(n_per_sample, size)
+
+    def _check(self, n_per_sample: int, size: int) -> None:
+        if n_per_sample != 1:
+            raise DataError(
+                f"{n_per_sample} pixels a sample",
+                where=str(self.path),
+                mend="only one is supported: intensity",
+            )
+        if not 1 <= self.n_pix < 2**31:
+            raise DataError(f"the header says {self.n_pix} pixels", where=str(self.path))
+        expected = _HEADER_BYTES + (self.stop - self.first) * self._record.itemsize
+        if size < expected:
+            whole = (size - _HEADER_BYTES) // self._record.itemsize
+            raise DataError(
+                f"cut short in sample {self.first + whole}, the header says {self.stop - self.first} samples",
+                where=str(self.path),
+            )
+        if size > expected:
+            raise DataError(f"{size} bytes where the header asks for {expected}", where=str(self.path))
+
+    @cached_property
+    def _records(self) -> AnyArray:
+        # A mapped file is read page by page as asked for, from any number of threads.
+        return np.memmap(self.path, self._record, "r", _HEADER_BYTES, (self.stop - self.first,))
+
+    def read(self, field: str, start: int, stop: int) -> AnyArray:
+        """Return the "signal", "weight" or "pixel" of samples [start, stop), in the file's byte order."""
+        values: AnyArray = self._records[field][start - self.first : stop - self.first]
+        return values
+
+    def check_cover(self, filters: Sequence[Filter]) -> None:
+        """Check that sorted filters cover each sample once.
+
+        Raises
+        ------
+        DataError
+            Naming the first sample that has no filter, or two.
+        """
+        at = self.first
+        for one in filters:
+            if one.start != at:
+                fault = (
+                    f"sample {at} has no inverse-noise file"
+                    if one.start > at
+                    else (f"samples from {one.start} have two inverse-noise files")
+                )
+                raise DataError(fault, where=f"{self.path}, {one.where}")
+            at = one.stop
+        if at != self.stop:
+            fault = (
+                f"sample {at} has no inverse-noise file"
+                if at < self.stop
+                else (f"covers samples up to {at - 1}, the stream ends with {self.stop - 1}")
+            )
+            raise DataError(fault, where=f"{self.path}, {filters[-1].where}")
+
+
+class Block:
+    """The detectors of one block: their signal, noise and recorded pixels."""
+
+    def __init__(self, stream: Stream, name: str, filters: Sequence[Filter], weights: str) -> None:
+        self._stream, self._name, self._filters, self._weights = stream, name, filters, weights
+
+    @property
+    def n_samp(self) -> int:
+        """Samples of each detector."""
+        return self._filters[0].n_samp
+
+    @property
+    def n_det(self) -> int:
+        """Number of detectors."""
+        return len(self._filters)
+
+    @cached_property
+    def has_gains(self) -> bool:
+        """Whether any recorded weight is not 1."""
+        if self._weights != "auto":
+            return self._weights == "recorded"
+        ranges = ((one.start, one.stop) for one in self._filters)
+        return any(bool((self._stream.read("weight", *samples) != 1).any()) for samples in ranges)
+
+    def efficiency(self, detector: int) -> float:
+        """Return 0: the weights are of intensity alone."""
+        return 0.0
+
+    def noise_model(self, detector: int, interval: int) -> InverseLags:
+        """Return the inverse noise of a detector."""
+        return self._filters[detector].noise
+
+    def add_signal(self, detector: int, start: int, stop: int, out: FloatArray) -> None:
+        """Add samples [start, stop) of a detector to `out`."""
+        out += self._read("signal", detector, start, stop)
+
+    def expand(
+        self,
+        pixelization: Pixelization,
+        detector: int,
+        start: int,
+        stop: int,
+        pixels: Int32Array,
+        angles: UInt32Array | None,
+        gains: Float32Array | None = None,
+    ) -> None:
+        """Write the recorded pixels and weights; response angles are 0.
+
+        Raises
+        ------
+        DataError
+            If `pixelization` has another number of pixels, or a recorded number lies outside.
+        """
+        if pixelization.n_pix != self._stream.n_pix:
+            raise DataError(
+                f"the pixels recorded are of {self._stream.n_pix}, the map has {pixelization.n_pix}",
+                where=str(self._stream.path),
+                mend="map on the pixelization that comes with the data",
+            )
+        pixels[:] = self._read("pixel", detector, start, stop)
+        outside = (pixels < 0) | (pixels >= pixelization.n_pix)
+        self._check(outside, pixels, f"pixel numbers outside 0..{pixelization.n_pix - 1}", detector, start)
+        if angles is not None:
+            angles[:] = 0
+        if gains is not None:
+            gains[:] = self._read("weight", detector, start, stop) if self.has_gains else 1
+            self._check(~np.isfinite(gains), gains, "weights that are not finite", detector, start)
+
+    def directions(self, detector: int, start: int, stop: int) -> tuple[FloatArray, UInt32Array]:
+        """Refuse: recorded pixels have no directions."""
+        raise DataError(
+            "the pointing is recorded as pixel numbers, which have no directions",
+            where=str(self._stream.path),
+        )
+
+    def _read(self, field: str, detector: int, start: int, stop: int) -> AnyArray:
+        origin = self._filters[detector].start
+        return self._stream.read(field, origin + start, origin + stop)
+
+    def _check(self, bad: BoolArray, values: AnyArray, fault: str, detector: int, start: int) -> None:
+        if not bad.any():
+            return
+        first = int(bad.argmax())
+        origin = self._filters[detector].start
+        raise DataError(
+            f"{np.count_nonzero(bad)} {fault}, the first is {values[first]}",
+            where=f"{self._stream.path}, {self._name}, detector {detector:04d}, sample {start + first} "
+            f"(sample {origin + start + first} of the file)",
+        )
+
+
+def write_madmap1(
+    tod: Path,
+    filters: Path,
+    observations: Sequence[Observation],
+    pixelization: Pixelization,
+    byte_order: str = "little",
+) -> None:
+    """Write a stream and a folder of inverse-noise files, a block for each stationary interval.
+
+    Parameters
+    ----------
+    tod, filters : Path
+        The stream, and the folder for ``invntt.0``, ``invntt.1``, ... Each file is whole or absent.
+    observations : sequence of Observation
+        With signal, pointing and `InverseLags` noise; samples outside intervals are not written.
+    pixelization : Pixelization
+        What the pixel numbers refer to.
+    byte_order : {"little", "big"}
+        Of all numbers.
+
+    Raises
+    ------
+    DataError
+        Where an observation has what the format cannot say: flags, another noise model, no pointing.
+    """
+    order = BYTE_ORDERS[byte_order]
+    pieces = [
+        (observation, interval, detector)
+        for observation in observations
+        for interval in range(len(observation.intervals))
+        for detector in range(observation.n_det)
+    ]
+    bounds = np.cumsum([0, *(_length(observation, interval) for observation, interval, _ in pieces)])
+    for k, (observation, interval, detector) in enumerate(pieces):
+        lags = _lags(observation, interval, detector)
+        header = np.array([bounds[k], bounds[k + 1] - 1, lags.size - 1])
+        with replacing(filters / f"invntt.{k}") as path:
+            path.write_bytes(header.astype(order + "i8").tobytes() + lags.astype(order + "f8").tobytes())
+    with replacing(tod) as path, path.open("wb") as file:
+        file.write(np.array([0, bounds[-1] - 1, 1, pixelization.n_pix]).astype(order + "i8").tobytes())
+        for observation, interval, detector in pieces:
+            file.write(_records(observation, interval, detector, pixelization, record(order)).tobytes())
+
+
+def _length(observation: Observation, interval: int) -> int:
+    start, stop = observation.intervals[interval]
+    return stop - start
+
+
+def _lags(observation: Observation, interval: int, detector: int) -> FloatArray:
+    noise = observation.noise.noise_model(detector, interval) if observation.noise else None
+    if not isinstance(noise, InverseLags):
+        raise DataError("MADmap files hold noise as inverse lags alone", where=observation.name)
+    return noise.lags
+
+
+def _records(
+    observation: Observation,
+    interval: int,
+    detector: int,
+    pixelization: Pixelization,
+    dtype: np.dtype[np.void],
+) -> AnyArray:
+    if observation.pointing is None:
+        raise DataError("no pointing to write", where=observation.name)
+    start, stop = observation.intervals[interval]
+    signal, flags = np.zeros(stop - start), np.zeros(stop - start, np.uint8)
+    pixels, gains = np.empty(stop - start, np.int32), np.ones(stop - start, np.float32)
+    for part in observation.signals:
+        part.add_signal(detector, start, stop, signal)
+    for mask in observation.flags:
+        mask.or_flags(detector, start, stop, flags)
+    if flags.any():
+        raise DataError("MADmap files cannot hold flags", where=f"{observation.name}, detector {detector}")
+    weights = gains if observation.pointing.has_gains else None
+    observation.pointing.expand(pixelization, detector, start, stop, pixels, None, weights)
+    records = np.empty(stop - start, dtype)
+    records["signal"], records["weight"], records["pixel"] = signal, gains, pixels
+    return records

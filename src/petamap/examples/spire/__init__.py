@@ -1,0 +1,61 @@
+"""MADmap's own test: a SPIRE stream, its noise filters, and the naive and MADmap maps (PROVENANCE.txt)."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import lzma
+import zlib
+from pathlib import Path
+
+from petamap.base.errors import DataError
+from petamap.base.files import replacing
+
+TOD = "todSpirePSW_be"
+FILTERS = "invnttSpirePSW_be.tar.gz"
+NAIVE_MAP = "naivemapSpirePSW.fits"
+MADMAP_MAP = "madmapSpirePSW.fits"
+
+# file -> (as it is kept here, SHA-256 of the content)
+_FILES = {
+    TOD: (TOD + ".xz", "f57ddcf994ed93ed0c6d2920a7052f9c6541339fbe2c0fe7aad42addbe630d58"),
+    FILTERS: (FILTERS, "f87aed2ceda3b8fb763b9a122f783af1d9c5e54b7a652d121060e8699d9ccbce"),
+    NAIVE_MAP: (NAIVE_MAP + ".gz", "e0817e3e6818ace361564b8c375709b640371ccc86d903a5619d4c1d41f64d93"),
+    MADMAP_MAP: (MADMAP_MAP + ".gz", "8bb0c7412b1ffe0c153ab72b6ea922238fada3701bce79e42a930942f701792d"),
+}
+
+_MEND = "install petamap anew"
+
+
+def unpack(folder: Path) -> None:
+    """Write the four files, as MADmap and HIPE wrote them, to `folder`; keep those that are there already.
+
+    17 MB in all. Safe when several processes do it at once.
+
+    Raises
+    ------
+    DataError
+        If the data of the package are damaged.
+    ResourceError
+        If the folder cannot be written.
+    """
+    for name, (packed, digest) in _FILES.items():
+        target = folder / name
+        if target.is_file() and hashlib.sha256(target.read_bytes()).hexdigest() == digest:
+            continue
+        with replacing(target) as path:
+            path.write_bytes(_content(Path(__file__).parent / packed, digest))
+
+
+def _content(packed: Path, digest: str) -> bytes:
+    read = {".xz": lzma.decompress, ".fits.gz": gzip.decompress}
+    suffix = ".fits.gz" if packed.name.endswith(".fits.gz") else packed.suffix
+    try:
+        content = read.get(suffix, bytes)(packed.read_bytes())
+    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+        raise DataError(
+            f"cannot be unpacked: {error}", where=str(packed), mend="install petamap anew"
+        ) from error
+    if hashlib.sha256(content).hexdigest() != digest:
+        raise DataError("damaged: the checksum is wrong", where=str(packed), mend="install petamap anew")
+    return content
