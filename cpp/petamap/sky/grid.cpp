@@ -14,6 +14,7 @@ namespace petamap::sky {
 namespace {
 
 constexpr double kDegree = std::numbers::pi / 180;
+constexpr double kEdge = 1e-9;  // of a pixel
 
 void require(bool holds, const char* what) {
     if (!holds) throw std::invalid_argument(what);
@@ -87,8 +88,10 @@ void car_pixels(const Grid& grid, const double* x, const double* y, const double
         column = closes & (column < 0) ? column + period : column;
         column = closes & (column >= image.n_x) ? column - period : column;
         column = closes & (column < 0) ? 0.0 : column;
+        // The outer edges belong to the image: a pole there is not lost to rounding.
         double row = lat / image.cdelt_y + image.crpix_y - 0.5;
-        row = row == image.n_y ? row - 0.5 : row;  // a pole on the outer edge belongs to the last row
+        row = (row < 0) & (row > -kEdge) ? 0.0 : row;
+        row = (row >= image.n_y) & (row < image.n_y + kEdge) ? image.n_y - 0.5 : row;
         const std::int32_t pixel = image_pixel(image, column, row);
         return valid ? pixel : -1;
     });

@@ -1,0 +1,89 @@
+"""Plate carree (FITS projection CAR): rows of equal latitude, columns of equal longitude."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from petamap.base.errors import ConfigError
+from petamap.base.typing import FloatArray, Int64Array
+from petamap.base.units import DEGREE
+from petamap.sky.image import ImagePixels, unit_vectors
+
+
+@dataclass(frozen=True)
+class CarPatch(ImagePixels):
+    """A patch of the sky, or all of it, in equal steps of longitude and latitude.
+
+    Arguments as in `ImagePixels`. The reference point lies on the equator (``crval[1] == 0``), so that rows
+    are parallels; directions are found in whichever turn of longitude is nearest the middle of the image.
+
+    Raises
+    ------
+    ConfigError
+        If the reference point is off the equator, or the image goes more than once around, or past a pole.
+    """
+
+    kind: ClassVar[str] = "car"
+    projection: ClassVar[str] = "CAR"
+    lonpole: ClassVar[float] = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.crval[1] != 0:
+            raise ConfigError(
+                f"a CAR patch with its reference point at latitude {self.crval[1]} is oblique",
+                mend="put the reference point on the equator and move crpix",
+            )
+        if self.shape[1] * abs(self.cdelt[0]) > 360 * (1 + 1e-9):
+            raise ConfigError(f"{self.shape[1]} columns of {abs(self.cdelt[0])} deg go more than once around")
+        first, last = self._edges()[1]
+        if max(abs(first), abs(last)) - abs(self.cdelt[1]) / 2 > 90 + 1e-9:
+            raise ConfigError(f"rows from latitude {first:g} to {last:g} deg go past a pole")
+
+    @classmethod
+    def full_sky(cls, resolution_deg: float) -> CarPatch:
+        """Return the whole sky: the poles on the outer edges of rows, longitude falling with column.
+
+        Raises
+        ------
+        ConfigError
+            If 180 degrees are not a whole number of `resolution_deg`.
+        """
+        rows = round(180 / resolution_deg) if resolution_deg > 0 else 0
+        if rows < 1 or abs(rows * resolution_deg - 180) > 1e-9:
+            raise ConfigError(f"180 deg are not a whole number of steps of {resolution_deg} deg")
+        step = 180 / rows
+        return cls((0.0, 0.0), (rows + 0.5, (rows + 1) / 2), (-step, step), (rows, 2 * rows))
+
+    @classmethod
+    def box(
+        cls, centre_deg: tuple[float, float], size_deg: tuple[float, float], resolution_deg: float
+    ) -> CarPatch:
+        """Return a patch around (longitude, latitude) of at least (width, height), steps in coordinates."""
+        if not (resolution_deg > 0 and size_deg[0] > 0 and size_deg[1] > 0):
+            raise ConfigError(f"size {size_deg} and resolution {resolution_deg} must be positive")
+        columns, rows = (math.ceil(size / resolution_deg - 1e-9) for size in size_deg)
+        row = (rows + 1) / 2 - centre_deg[1] / resolution_deg
+        step = resolution_deg
+        return cls((centre_deg[0], 0.0), ((columns + 1) / 2, row), (-step, step), (rows, columns))
+
+    @property
+    def grid(self) -> FloatArray:
+        """The pixelization as the kernels take it."""
+        return np.array([2.0, self.crval[0], *self.crpix, *self.cdelt, self.shape[1], self.shape[0]])
+
+    @property
+    def pixel_area(self) -> float:
+        """Mean area of a pixel in steradians."""
+        width = self.shape[1] * abs(self.cdelt[0]) * DEGREE
+        low, high = sorted(min(max(edge, -90.0), 90.0) * DEGREE for edge in self._edges()[1])
+        return width * (math.sin(high) - math.sin(low)) / self.n_pix
+
+    def directions_of(self, pixels: Int64Array) -> FloatArray:
+        """Return the unit vectors of pixel centres, shape (n, 3); ValueError outside [0, n_pix)."""
+        lon, lat = self._offsets(pixels)
+        return unit_vectors((lon + self.crval[0]) * DEGREE, lat * DEGREE)

@@ -1,0 +1,80 @@
+"""Flat patches: the gnomonic (FITS projection TAN) image of the sky around a point."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from petamap.base.errors import ConfigError
+from petamap.base.typing import FloatArray, Int64Array
+from petamap.base.units import DEGREE
+from petamap.sky.image import ImagePixels, unit_vectors
+
+
+@dataclass(frozen=True)
+class FlatPatch(ImagePixels):
+    """The plane that touches the sphere at `crval`, seen from its centre; north is up the rows.
+
+    Arguments as in `ImagePixels`. Directions 90 degrees or more from `crval` lie outside.
+
+    Raises
+    ------
+    ConfigError
+        If the latitude of `crval` is beyond a pole.
+    """
+
+    kind: ClassVar[str] = "flat"
+    projection: ClassVar[str] = "TAN"
+    lonpole: ClassVar[float] = 180.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if abs(self.crval[1]) > 90:
+            raise ConfigError(f"latitude {self.crval[1]} deg of crval is beyond a pole")
+
+    @classmethod
+    def box(
+        cls, centre_deg: tuple[float, float], size_deg: tuple[float, float], resolution_deg: float
+    ) -> FlatPatch:
+        """Return a patch centred on (longitude, latitude) of at least (width, height); east is left."""
+        if not (resolution_deg > 0 and size_deg[0] > 0 and size_deg[1] > 0):
+            raise ConfigError(f"size {size_deg} and resolution {resolution_deg} must be positive")
+        columns, rows = (math.ceil(size / resolution_deg - 1e-9) for size in size_deg)
+        step = resolution_deg
+        return cls(centre_deg, ((columns + 1) / 2, (rows + 1) / 2), (-step, step), (rows, columns))
+
+    @property
+    def grid(self) -> FloatArray:
+        """The pixelization as the kernels take it."""
+        return np.array([3.0, *self.crval, *self.crpix, *self.cdelt, self.shape[1], self.shape[0]])
+
+    @property
+    def pixel_area(self) -> float:
+        """Mean area of a pixel in steradians: the solid angle of the image over the number of pixels."""
+        columns, rows = self._edges()
+        corners = [
+            (1 if i == j else -1) * _quadrant_solid_angle(columns[i] * DEGREE, rows[j] * DEGREE)
+            for i in range(2)
+            for j in range(2)
+        ]
+        return abs(sum(corners)) / self.n_pix
+
+    def directions_of(self, pixels: Int64Array) -> FloatArray:
+        """Return the unit vectors of pixel centres, shape (n, 3); ValueError outside [0, n_pix)."""
+        x, y = self._offsets(pixels)
+        lon, lat = (angle * DEGREE for angle in self.crval)
+        centre = unit_vectors(np.array(lon), np.array(lat))
+        east = np.array([-math.sin(lon), math.cos(lon), 0.0])
+        north = np.cross(centre, east)
+        directions: FloatArray = centre + np.multiply.outer(x * DEGREE, east)
+        directions += np.multiply.outer(y * DEGREE, north)
+        directions /= np.linalg.norm(directions, axis=-1, keepdims=True)
+        return directions
+
+
+def _quadrant_solid_angle(x: float, y: float) -> float:
+    """Solid angle of the rectangle from the touching point to (x, y) on the tangent plane, signed."""
+    return math.atan2(x * y, math.sqrt(1 + x * x + y * y))

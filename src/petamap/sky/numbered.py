@@ -1,0 +1,92 @@
+"""Pixels that have numbers and no places, as in time streams with precomputed pixels (MADmap version 1)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from petamap.base.errors import ConfigError, DataError
+from petamap.base.typing import FloatArray, Int32Array, Int64Array
+
+
+@dataclass(frozen=True, eq=False)
+class ImageLayout:
+    """Where numbered pixels stand in an image.
+
+    Parameters
+    ----------
+    shape : (int, int)
+        Rows and columns of the image.
+    index : int64 array, shape (n_pix,)
+        Row-major place of each pixel in the image, all different.
+    header : mapping
+        FITS cards of the image's world coordinate system; may be empty.
+
+    Raises
+    ------
+    DataError
+        If a pixel lies outside the image or two share a place.
+    """
+
+    shape: tuple[int, int]
+    index: Int64Array
+    header: Mapping[str, object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        index = np.asarray(self.index, np.int64)
+        if index.ndim != 1 or not index.size or index.min() < 0 or index.max() >= math.prod(self.shape):
+            raise DataError(f"a pixel lies outside the image of {self.shape} rows and columns")
+        if np.unique(index).size != index.size:
+            raise DataError("two pixels have the same place in the image")
+        object.__setattr__(self, "index", index)
+
+
+@dataclass(frozen=True, eq=False)
+class NumberedPixels:
+    """Pixels 0 .. `n_pix` - 1 without directions, optionally with places in an image.
+
+    Raises
+    ------
+    ConfigError
+        If `n_pix` is not between 1 and 2^31 - 1, or the layout is not for as many pixels.
+    """
+
+    n_pix: int
+    layout: ImageLayout | None = None
+
+    def __post_init__(self) -> None:
+        if int(self.n_pix) != self.n_pix or not 1 <= self.n_pix < 2**31:
+            raise ConfigError(f"n_pix must be a whole number from 1 to 2^31 - 1, not {self.n_pix}")
+        if self.layout is not None and len(self.layout.index) != self.n_pix:
+            raise ConfigError(f"a layout of {len(self.layout.index)} pixels cannot place {self.n_pix}")
+
+    @property
+    def pixel_area(self) -> float:
+        """Not a number: the pixels have no place."""
+        return math.nan
+
+    @property
+    def grid(self) -> FloatArray:
+        """The pixelization as the kernels take it: every direction lies outside."""
+        return np.array([4.0, self.n_pix])
+
+    def pixels_of(self, directions: FloatArray, pixels: Int32Array, n_threads: int = 1) -> None:
+        """Raise ConfigError: directions have no pixels here."""
+        raise ConfigError(
+            "the pixels of this map have numbers and no directions",
+            mend="choose a pixelization with directions: healpix, car or flat",
+        )
+
+    def directions_of(self, pixels: Int64Array) -> FloatArray:
+        """Return nan, shape (n, 3)."""
+        return np.full((len(pixels), 3), math.nan)
+
+    def describe(self) -> dict[str, object]:
+        """Return kind, n_pix, and the shape of the image where there is one (its index is not told)."""
+        said: dict[str, object] = {"kind": "numbered", "n_pix": int(self.n_pix)}
+        if self.layout is not None:
+            said["image_shape"] = list(self.layout.shape)
+        return said
