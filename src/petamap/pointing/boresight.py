@@ -1,0 +1,256 @@
+"""Where the telescope looks: sparse quaternions at uniform knots, and what their sparseness costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from petamap.base.errors import DataError
+from petamap.base.typing import FloatArray
+from petamap.base.units import ARCSEC
+from petamap.pointing import quaternion
+
+Order = Literal["slerp", "cubic"]
+
+_LARGEST_STEP = np.pi / 2
+
+
+@dataclass(frozen=True, eq=False)
+class Boresight:
+    """Boresight quaternions at knots, interpolated between them.
+
+    "slerp" turns at a constant rate about a fixed axis between two knots; its error is h^2 |d omega/dt| / 8
+    for knots h seconds apart. "cubic" lays a cubic through the rotation vectors of the four nearest knots;
+    its error is at most 3/128 h^4 |d^3 omega/dt^3| inside, and 1/24 h^4 |d^3 omega/dt^3| in the first and
+    last interval. Both are exact for a constant rotation.
+
+    Parameters
+    ----------
+    knots : (n_knots, 4) float64
+        Quaternions (x, y, z, w) from the telescope's frame (Z the line of sight) to the sky's; normalized
+        here.
+    n_samp : int
+        Samples of the observation.
+    spacing : float
+        Samples from knot to knot; need not be whole.
+    offset : float
+        The sample at which knot 0 stands, at most 0.
+    order : "slerp" or "cubic"
+        Cubic falls back to slerp below 4 knots.
+
+    Raises
+    ------
+    DataError
+        For a zero or non-finite quaternion, knots a right angle or more apart (each naming the knot), and
+        knots that do not reach the first or last sample.
+    """
+
+    knots: FloatArray
+    n_samp: int
+    spacing: float = 1.0
+    offset: float = 0.0
+    order: Order = "cubic"
+
+    def __post_init__(self) -> None:
+        if self.n_samp < 1:
+            raise DataError("an observation needs at least one sample")
+        if not (np.isfinite(self.spacing) and self.spacing > 0 and np.isfinite(self.offset)):
+            raise DataError(f"knots at offset {self.offset} with spacing {self.spacing} are not increasing")
+        knots = unit_quaternions(self.knots)
+        if len(knots) == 1:
+            knots = np.repeat(knots, 2, axis=0)
+        self._check_reach(len(knots))
+        knots = np.ascontiguousarray(quaternion.like_signs(knots))
+        _check_steps(knots)
+        knots.flags.writeable = False
+        object.__setattr__(self, "knots", knots)
+
+    def _check_reach(self, n_knots: int) -> None:
+        first, last = self.offset, self.offset + (n_knots - 1) * self.spacing
+        slack = 1e-6 * self.spacing
+        if first > slack or last < self.n_samp - 1 - slack:
+            raise DataError(
+                f"knots reach from sample {first:g} to {last:g}, the observation from 0 to {self.n_samp - 1}",
+                mend="give a knot at or beyond each end",
+            )
+
+    @property
+    def degree(self) -> int:
+        """Degree of the rotation vector between knots."""
+        return 3 if self.order == "cubic" and len(self.knots) >= 4 else 1
+
+    def rotated(self, rotation: FloatArray) -> Boresight:
+        """Return the boresight in another frame: every knot multiplied by `rotation` (4,) from the left."""
+        return Boresight(
+            quaternion.multiply(rotation, self.knots), self.n_samp, self.spacing, self.offset, self.order
+        )
+
+    def quaternions(self, start: int, stop: int) -> FloatArray:
+        """Return interpolated quaternions (stop - start, 4)."""
+        from petamap.pointing.compressed import CompressedPointing
+
+        return CompressedPointing(self, [[0.0, 0.0, 0.0, 1.0]]).quaternions(0, start, stop)
+
+
+def unit_quaternions(quaternions: npt.ArrayLike, what: str = "knot") -> FloatArray:
+    """Return (n, 4) unit quaternions.
+
+    Raises
+    ------
+    DataError
+        Naming the first that is zero or not finite.
+    """
+    q = np.array(quaternions, dtype=np.float64, ndmin=2)
+    if q.ndim != 2 or q.shape[1] != 4 or len(q) == 0:
+        raise DataError(f"quaternions of shape {q.shape} where (n, 4) is needed")
+    with np.errstate(invalid="ignore", over="ignore"):
+        norms = np.linalg.norm(q, axis=1)
+    bad = np.flatnonzero(~(np.isfinite(norms) & (norms > 1e-6)))
+    if len(bad):
+        raise DataError(f"quaternion {q[bad[0]].tolist()} is no rotation", where=f"{what} {bad[0]}")
+    unit: FloatArray = q / norms[:, None]
+    return unit
+
+
+def _check_steps(knots: FloatArray) -> None:
+    cosines = np.sum(knots[1:] * knots[:-1], axis=1)
+    wide = np.flatnonzero(cosines <= np.cos(_LARGEST_STEP / 2))
+    if len(wide):
+        turn = np.degrees(2 * np.arccos(min(1.0, cosines[wide[0]])))
+        raise DataError(
+            f"turns by {turn:.0f} deg to the next knot",
+            where=f"knot {wide[0]}",
+            mend="give knots less than 90 deg apart",
+        )
+
+
+@dataclass(frozen=True)
+class PointingError:
+    """What interpolation costs against full-rate pointing, along the line of sight and in roll about it."""
+
+    max_arcsec: float
+    rms_arcsec: float
+    max_roll_arcsec: float
+    worst_sample: int
+
+
+def pointing_error(boresight: Boresight, quaternions: npt.ArrayLike, start: int = 0) -> PointingError:
+    """Compare with full-rate quaternions (n, 4) of samples `start`, `start` + 1, ...
+
+    Raises
+    ------
+    DataError
+        If the samples lie outside the observation.
+    """
+    exact = unit_quaternions(quaternions, "sample")
+    worst, worst_sample, squares, roll, chunk = -1.0, start, 0.0, 0.0, 1 << 18
+    for begin in range(0, len(exact), chunk):
+        part = exact[begin : begin + chunk]
+        given = boresight.quaternions(start + begin, start + begin + len(part))
+        difference = quaternion.multiply(quaternion.conjugate(part), given)
+        x, y, z, w = difference.T
+        sight = 2 * np.arctan2(np.hypot(x, y), np.hypot(z, w)) / ARCSEC
+        squares += float(np.sum(sight**2))
+        roll = max(roll, float(np.max(np.abs(2 * np.arctan(z / w)))) / ARCSEC)
+        if sight.max() > worst:
+            worst, worst_sample = float(sight.max()), start + begin + int(sight.argmax())
+    return PointingError(worst, float(np.sqrt(squares / len(exact))), roll, worst_sample)
+
+
+def compress(
+    quaternions: npt.ArrayLike,
+    *,
+    spacing: int | None = None,
+    tolerance_arcsec: float = 0.1,
+    order: Order = "cubic",
+) -> tuple[Boresight, PointingError]:
+    """Keep every `spacing`-th of full-rate quaternions (n_samp, 4), or a little more: both ends are knots.
+
+    Without `spacing` the largest power of two (up to 1024) is taken that keeps the line of sight and the roll
+    within `tolerance_arcsec` of every sample; at worst all samples are kept, without error.
+
+    Returns
+    -------
+    boresight : Boresight
+    error : PointingError
+        Against all the samples given.
+    """
+    exact = quaternion.like_signs(unit_quaternions(quaternions, "sample"))
+    if spacing is not None:
+        boresight = _decimated(exact, spacing, order)
+        return boresight, pointing_error(boresight, exact)
+    for step in (1 << k for k in range(10, 0, -1)):
+        if step >= len(exact) or _widest_step(exact[::step]) >= _LARGEST_STEP:
+            continue
+        boresight = _decimated(exact, step, order)
+        error = pointing_error(boresight, exact)
+        if max(error.max_arcsec, error.max_roll_arcsec) <= tolerance_arcsec:
+            return boresight, error
+    boresight = Boresight(exact, len(exact), order=order)
+    return boresight, pointing_error(boresight, exact)
+
+
+def _widest_step(q: FloatArray) -> float:
+    cosines = np.abs(np.sum(q[1:] * q[:-1], axis=1))
+    return float(2 * np.arccos(min(1.0, cosines.min()))) if len(cosines) else 0.0
+
+
+def _decimated(exact: FloatArray, spacing: int, order: Order) -> Boresight:
+    if spacing < 1:
+        raise DataError(f"a spacing of {spacing} samples", mend="give at least 1")
+    last = len(exact) - 1
+    steps = -(-last // spacing)
+    if spacing == 1 or last % spacing == 0:
+        return Boresight(exact[::spacing], len(exact), float(spacing), order=order)
+    # Knots from the first to the last sample, hence between samples: interpolated at the full rate.
+    knots = Boresight(exact, steps + 1, steps / last).quaternions(0, steps + 1)
+    return Boresight(knots, len(exact), last / steps, order=order)
+
+
+def from_times(
+    times: npt.ArrayLike,
+    quaternions: npt.ArrayLike,
+    *,
+    start_time: float,
+    sample_rate: float,
+    n_samp: int,
+    spacing: float | None = None,
+    order: Order = "cubic",
+) -> Boresight:
+    """Make a boresight from quaternions at any increasing times, by SLERP onto uniform knots.
+
+    Parameters
+    ----------
+    times : (n,) seconds
+        Increasing strictly, reaching from `start_time` to the last sample.
+    quaternions : (n, 4)
+    start_time, sample_rate, n_samp
+        The detectors' clock: seconds of the first sample, Hz, samples.
+    spacing : float, optional
+        Samples from knot to knot; by default the median distance of `times`.
+
+    Raises
+    ------
+    DataError
+        For unsorted times (naming the sample), and times that do not reach all samples.
+    """
+    times = np.asarray(times, dtype=np.float64)
+    q = quaternion.like_signs(unit_quaternions(quaternions, "sample"))
+    if times.shape != (len(q),):
+        raise DataError(f"{times.size} times for {len(q)} quaternions")
+    back = np.flatnonzero(~(np.diff(times) > 0))
+    if len(back):
+        raise DataError("times do not increase", where=f"sample {back[0] + 1}", mend="sort them")
+    last = start_time + (n_samp - 1) / sample_rate
+    slack = 0.5 / sample_rate
+    if times[0] > start_time + slack or times[-1] < last - slack:
+        raise DataError(f"pointing from {times[0]} to {times[-1]} s, samples from {start_time} to {last} s")
+    spacing = spacing or max(1.0, float(np.median(np.diff(times))) * sample_rate)
+    n_knots = max(2, int(np.ceil((n_samp - 1) / spacing)) + 1)
+    wanted = np.clip(start_time + np.arange(n_knots) * (spacing / sample_rate), times[0], times[-1])
+    before = np.clip(np.searchsorted(times, wanted, "right") - 1, 0, len(times) - 2)
+    u = (wanted - times[before]) / (times[before + 1] - times[before])
+    return Boresight(quaternion.slerp(q[before], q[before + 1], u), n_samp, spacing, order=order)

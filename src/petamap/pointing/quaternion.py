@@ -1,0 +1,130 @@
+"""Quaternions as arrays (..., 4), scalar last: (x, y, z, w); the kernels' algebra, said in NumPy.
+
+A unit quaternion rotates a vector v to q v q*; ``multiply(a, b)`` rotates by b first, then by a.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from petamap.base.typing import FloatArray
+
+
+def multiply(a: npt.ArrayLike, b: npt.ArrayLike) -> FloatArray:
+    """Return the Hamilton product a b; shapes (..., 4) broadcast."""
+    a, b = np.asarray(a, float), np.asarray(b, float)
+    vector_a, scalar_a = a[..., :3], a[..., 3:]
+    vector_b, scalar_b = b[..., :3], b[..., 3:]
+    vector = scalar_a * vector_b + scalar_b * vector_a + np.cross(vector_a, vector_b)
+    scalar = scalar_a * scalar_b - np.sum(vector_a * vector_b, axis=-1, keepdims=True)
+    product: FloatArray = np.concatenate([vector, scalar], axis=-1)
+    return product
+
+
+def conjugate(q: npt.ArrayLike) -> FloatArray:
+    """Return the conjugate: of a unit quaternion, the inverse rotation."""
+    reverse: FloatArray = np.asarray(q, float) * np.array([-1.0, -1.0, -1.0, 1.0])
+    return reverse
+
+
+def normalized(q: npt.ArrayLike) -> FloatArray:
+    """Return unit quaternions along `q`."""
+    q = np.asarray(q, float)
+    unit: FloatArray = q / np.linalg.norm(q, axis=-1, keepdims=True)
+    return unit
+
+
+def rotate(q: npt.ArrayLike, v: npt.ArrayLike) -> FloatArray:
+    """Rotate vectors (..., 3) by unit quaternions (..., 4)."""
+    q, v = np.asarray(q, float), np.asarray(v, float)
+    twice = 2.0 * np.cross(q[..., :3], v)
+    return v + q[..., 3:] * twice + np.cross(q[..., :3], twice)
+
+
+def about_z(angle: npt.ArrayLike) -> FloatArray:
+    """Return the rotation by `angle` (radians) about Z."""
+    return _about(2, angle)
+
+
+def about_y(angle: npt.ArrayLike) -> FloatArray:
+    """Return the rotation by `angle` (radians) about Y."""
+    return _about(1, angle)
+
+
+def about_x(angle: npt.ArrayLike) -> FloatArray:
+    """Return the rotation by `angle` (radians) about X."""
+    return _about(0, angle)
+
+
+def _about(axis: int, angle: npt.ArrayLike) -> FloatArray:
+    half = 0.5 * np.asarray(angle, float)
+    q = np.zeros((*half.shape, 4))
+    q[..., axis], q[..., 3] = np.sin(half), np.cos(half)
+    return q
+
+
+def from_angles(theta: npt.ArrayLike, phi: npt.ArrayLike, psi: npt.ArrayLike) -> FloatArray:
+    """Return Rz(phi) Ry(theta) Rz(psi).
+
+    Z then looks at colatitude theta and longitude phi, and X makes the angle psi with the southward meridian,
+    turning to the east (COSMO). Radians.
+    """
+    return multiply(multiply(about_z(phi), about_y(theta)), about_z(psi))
+
+
+def to_angles(q: npt.ArrayLike) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return (theta, phi, psi) of `from_angles`; at the poles phi and psi share their sum arbitrarily."""
+    x, y, z, w = np.moveaxis(np.asarray(q, float), -1, 0)
+    theta = 2.0 * np.arctan2(np.hypot(x, y), np.hypot(z, w))
+    phi = np.arctan2(y * z - w * x, w * y + x * z)
+    psi = np.arctan2(w * x + y * z, w * y - x * z)
+    return theta, phi, psi
+
+
+def from_matrix(matrix: npt.ArrayLike) -> FloatArray:
+    """Return the unit quaternion of a rotation matrix (3, 3)."""
+    from scipy.spatial.transform import Rotation
+
+    q: FloatArray = Rotation.from_matrix(np.asarray(matrix, float)).as_quat()
+    return q
+
+
+def logarithm(q: npt.ArrayLike) -> FloatArray:
+    """Return half the rotation vector (..., 3) of unit quaternions, of length 0 to pi."""
+    q = np.asarray(q, float)
+    length = np.linalg.norm(q[..., :3], axis=-1, keepdims=True)
+    angle = np.arctan2(length, q[..., 3:])
+    half: FloatArray = np.divide(angle, length, out=np.ones_like(length), where=length > 0) * q[..., :3]
+    return half
+
+
+def exponential(half: npt.ArrayLike) -> FloatArray:
+    """Return the unit quaternions of half rotation vectors (..., 3)."""
+    half = np.asarray(half, float)
+    length = np.linalg.norm(half, axis=-1, keepdims=True)
+    unit: FloatArray = np.concatenate([np.sinc(length / np.pi) * half, np.cos(length)], axis=-1)
+    return unit
+
+
+def like_signs(q: npt.ArrayLike) -> FloatArray:
+    """Return the sequence (n, 4) with signs such that neighbours are at most half a turn apart."""
+    q = np.asarray(q, float)
+    flips = np.sum(q[1:] * q[:-1], axis=-1) < 0
+    signs = np.where(np.concatenate([[False], np.cumsum(flips) % 2 == 1]), -1.0, 1.0)
+    same: FloatArray = signs[:, None] * q
+    return same
+
+
+def slerp(a: npt.ArrayLike, b: npt.ArrayLike, u: npt.ArrayLike) -> FloatArray:
+    """Return the rotation a fraction `u` of the way from a to b, along the shorter arc."""
+    step = multiply(conjugate(a), b)
+    step = np.where(step[..., 3:] < 0, -step, step)
+    return multiply(a, exponential(np.asarray(u, float)[..., None] * logarithm(step)))
+
+
+def angle_between(a: npt.ArrayLike, b: npt.ArrayLike) -> FloatArray:
+    """Return the angle (radians) between vectors (..., 3), accurate for small ones."""
+    a, b = np.asarray(a, float), np.asarray(b, float)
+    angle: FloatArray = np.arctan2(np.linalg.norm(np.cross(a, b), axis=-1), np.sum(a * b, axis=-1))
+    return angle
