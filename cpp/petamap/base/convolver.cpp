@@ -28,7 +28,8 @@ void unit_root(std::size_t k, std::size_t n, double& re, double& im) {
         }
         return;
     }
-    const double turns = (2 * k <= n) ? static_cast<double>(k) : static_cast<double>(k) - static_cast<double>(n);
+    const double turns =
+        (2 * k <= n) ? static_cast<double>(k) : static_cast<double>(k) - static_cast<double>(n);
     const double angle = 2 * std::numbers::pi * turns / static_cast<double>(n);
     re = std::cos(angle), im = -std::sin(angle);
 }
@@ -132,7 +133,8 @@ void convolve64(double* re, double* im, const double* spectrum, const double* tw
     ComplexLanes x[8];
     for (int k = 0; k < 8; ++k) x[k] = {load(re + 8 * k), load(im + 8 * k)};
     transform<8>(x);
-    for (int k = 1; k < 8; ++k) x[k] = x[k] * ComplexLanes{load(twiddle + 16 * k), load(twiddle + 16 * k + 8)};
+    for (int k = 1; k < 8; ++k)
+        x[k] = x[k] * ComplexLanes{load(twiddle + 16 * k), load(twiddle + 16 * k + 8)};
     transpose_both(x);
     transform<8>(x);
     if constexpr (kMultiply) {
@@ -160,7 +162,8 @@ std::vector<double> twiddles(std::size_t length, std::size_t radix) {
     return table;
 }
 
-// Eight where the parts are small; four where they lie so far apart that they compete for the same cache sets.
+// Eight where the parts are small; four where they lie so far apart that they compete for the same cache
+// sets.
 std::size_t radix_for(std::size_t length) {
     const std::size_t rest = length / Convolver::kMinimum;
     if (rest < 8 || rest == 16) return rest < 4 ? 2 : 4;
@@ -170,7 +173,8 @@ std::size_t radix_for(std::size_t length) {
 }  // namespace
 
 Convolver::Convolver(std::size_t n) : n_(n), base_twiddle_(128) {
-    if (n < kMinimum || (n & (n - 1)) != 0) throw std::invalid_argument("length must be a power of two >= 64");
+    if (n < kMinimum || (n & (n - 1)) != 0)
+        throw std::invalid_argument("length must be a power of two >= 64");
     for (std::size_t k = 0; k < 8; ++k)
         for (std::size_t j = 0; j < 8; ++j)
             unit_root(j * k, 64, base_twiddle_[16 * k + j], base_twiddle_[16 * k + 8 + j]);

@@ -1,4 +1,5 @@
-// Circular convolution of real blocks with a real, even kernel: the N^-1 of map-making and the filters of noise.
+// Circular convolution of real blocks with a real, even kernel: the N^-1 of map-making and the filters of
+// noise.
 #pragma once
 
 #include <cstddef>
@@ -7,11 +8,12 @@
 
 namespace petamap::base {
 
-// Convolves two real blocks at once by one complex transform of length n: they are its real and imaginary part,
-// and a real, even kernel has a real spectrum, so they never mix. Decimation in frequency forward and in time
-// backward, so nothing is ever reordered; the transform recurses depth first, so that a part which fits in a cache
-// is transformed, multiplied and transformed back before the next part is touched. The bits of the result depend
-// on the data and n alone, not on the instruction set. A Convolver is immutable: threads share one.
+// Convolves two real blocks at once by one complex transform of length n: they are its real and imaginary
+// part, and a real, even kernel has a real spectrum, so they never mix. Decimation in frequency forward and
+// in time backward, so nothing is ever reordered; the transform recurses depth first, so that a part which
+// fits in a cache is transformed, multiplied and transformed back before the next part is touched. The bits
+// of the result depend on the data and n alone, not on the instruction set. A Convolver is immutable: threads
+// share one.
 class Convolver {
   public:
     static constexpr std::size_t kMinimum = 64;

@@ -1,5 +1,5 @@
-// Eight doubles as one value: one AVX-512 register, or several narrower ones; the same operations in each lane
-// whatever the machine, so the same bits.
+// Eight doubles as one value: one AVX-512 register, or several narrower ones; the same operations in each
+// lane whatever the machine, so the same bits.
 #pragma once
 
 #include <cstring>

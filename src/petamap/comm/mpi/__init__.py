@@ -1,1 +1,6 @@
 """The communicator: mpi4py where it is there, one process where it is not."""
+
+from petamap.comm.mpi.communicator import Communicator, MpiCommunicator, SerialCommunicator, world
+from petamap.comm.mpi.errors import agree, collective_errors
+
+__all__ = ["Communicator", "MpiCommunicator", "SerialCommunicator", "agree", "collective_errors", "world"]

@@ -1,0 +1,63 @@
+#include "arrays.h"
+#include "petamap/comm/indexed.h"
+
+namespace nb = nanobind;
+using namespace petamap::bindings;
+using petamap::comm::Operation;
+
+namespace {
+
+template <typename T>
+void bind_indexed(nb::module_& module) {
+    module.def(
+        "pack",
+        [](In<T, 2> values, In<std::int32_t> positions, Out<T, 2> out, int n_threads) {
+            require(out.shape(0) == positions.shape(0), "a row of out for each position");
+            require(out.shape(1) == values.shape(1), "rows of the same length");
+            nb::gil_scoped_release release;
+            petamap::comm::pack(values.data(), positions.data(), positions.shape(0), values.shape(1),
+                                out.data(), n_threads);
+        },
+        nb::arg("values").noconvert(), nb::arg("positions").noconvert(), nb::arg("out").noconvert(),
+        nb::arg("n_threads"));
+    module.def(
+        "unpack",
+        [](In<T, 2> buffer, In<std::int32_t> positions, Out<T, 2> values, int n_threads) {
+            require(buffer.shape(0) == positions.shape(0), "a row of the buffer for each position");
+            require(buffer.shape(1) == values.shape(1), "rows of the same length");
+            nb::gil_scoped_release release;
+            petamap::comm::unpack(buffer.data(), positions.data(), positions.shape(0), values.shape(1),
+                                  values.data(), n_threads);
+        },
+        nb::arg("buffer").noconvert(), nb::arg("positions").noconvert(), nb::arg("values").noconvert(),
+        nb::arg("n_threads"));
+    module.def(
+        "combine",
+        [](In<T, 2> received, In<std::int32_t> positions, In<std::int64_t> offsets, In<std::int32_t> sources,
+           Operation operation, Out<T, 2> values, int n_threads) {
+            require(offsets.shape(0) == positions.shape(0) + 1, "an offset for each position, and the end");
+            require(received.shape(1) == values.shape(1), "rows of the same length");
+            require(offsets.data()[positions.shape(0)] == static_cast<std::int64_t>(sources.shape(0)),
+                    "the last offset is the number of sources");
+            nb::gil_scoped_release release;
+            petamap::comm::combine(received.data(), positions.data(), offsets.data(), sources.data(),
+                                   positions.shape(0), values.shape(1), operation, values.data(), n_threads);
+        },
+        nb::arg("received").noconvert(), nb::arg("positions").noconvert(), nb::arg("offsets").noconvert(),
+        nb::arg("sources").noconvert(), nb::arg("operation"), nb::arg("values").noconvert(),
+        nb::arg("n_threads"));
+}
+
+}  // namespace
+
+NB_MODULE(_comm, module) {
+    nb::enum_<Operation>(module, "Operation")
+        .value("sum", Operation::sum)
+        .value("max", Operation::max)
+        .value("min", Operation::min)
+        .value("bit_or", Operation::bit_or);
+    bind_indexed<std::int64_t>(module);
+    bind_indexed<double>(module);
+    bind_indexed<float>(module);
+    bind_indexed<std::uint8_t>(module);
+}

@@ -1,0 +1,118 @@
+#include "petamap/comm/indexed.h"
+
+#include <type_traits>
+
+namespace petamap::comm {
+
+namespace {
+
+template <typename T>
+T add(T a, T b) {
+    if constexpr (std::is_integral_v<T>) {
+        using Word = std::make_unsigned_t<T>;
+        return static_cast<T>(static_cast<Word>(static_cast<Word>(a) + static_cast<Word>(b)));
+    } else {
+        return a + b;
+    }
+}
+
+template <typename T>
+T bit_or(T a, T b) {
+    if constexpr (std::is_integral_v<T>) {
+        return static_cast<T>(a | b);
+    } else {
+        return a;  // the caller refuses it
+    }
+}
+
+// The number of values a row as a constant where it is a common one: Stokes I, QU, IQU, and their covariance.
+template <typename Body>
+void with_constant(std::int64_t k, Body body) {
+    switch (k) {
+        case 1:
+            return body(std::integral_constant<std::int64_t, 1>{});
+        case 2:
+            return body(std::integral_constant<std::int64_t, 2>{});
+        case 3:
+            return body(std::integral_constant<std::int64_t, 3>{});
+        case 6:
+            return body(std::integral_constant<std::int64_t, 6>{});
+        default:
+            return body(k);
+    }
+}
+
+template <typename T, typename Reduce>
+void combine_rows(const T* received, const std::int32_t* positions, const std::int64_t* offsets,
+                  const std::int32_t* sources, std::int64_t n, std::int64_t k, Reduce reduce, T* values,
+                  int n_threads) {
+    with_constant(k, [=](auto width) {
+#pragma omp parallel for schedule(static) num_threads(n_threads)
+        for (std::int64_t i = 0; i < n; ++i) {
+            T* row = values + positions[i] * width;
+            const auto from = [=](std::int64_t j) {
+                return sources[j] < 0 ? row : received + sources[j] * width;
+            };
+            for (std::int64_t c = 0; c < width; ++c) {
+                T total = from(offsets[i])[c];
+                for (std::int64_t j = offsets[i] + 1; j < offsets[i + 1]; ++j)
+                    total = reduce(total, from(j)[c]);
+                row[c] = total;
+            }
+        }
+    });
+}
+
+}  // namespace
+
+template <typename T>
+void pack(const T* values, const std::int32_t* positions, std::int64_t n, std::int64_t k, T* out,
+          int n_threads) {
+    with_constant(k, [=](auto width) {
+#pragma omp parallel for schedule(static) num_threads(n_threads)
+        for (std::int64_t i = 0; i < n; ++i)
+            for (std::int64_t c = 0; c < width; ++c) out[i * width + c] = values[positions[i] * width + c];
+    });
+}
+
+template <typename T>
+void unpack(const T* buffer, const std::int32_t* positions, std::int64_t n, std::int64_t k, T* values,
+            int n_threads) {
+    with_constant(k, [=](auto width) {
+#pragma omp parallel for schedule(static) num_threads(n_threads)
+        for (std::int64_t i = 0; i < n; ++i)
+            for (std::int64_t c = 0; c < width; ++c) values[positions[i] * width + c] = buffer[i * width + c];
+    });
+}
+
+template <typename T>
+void combine(const T* received, const std::int32_t* positions, const std::int64_t* offsets,
+             const std::int32_t* sources, std::int64_t n, std::int64_t k, Operation operation, T* values,
+             int n_threads) {
+    const auto run = [=](auto reduce) {
+        combine_rows(received, positions, offsets, sources, n, k, reduce, values, n_threads);
+    };
+    switch (operation) {
+        case Operation::sum:
+            return run([](T a, T b) { return add(a, b); });
+        case Operation::max:
+            return run([](T a, T b) { return a < b ? b : a; });
+        case Operation::min:
+            return run([](T a, T b) { return b < a ? b : a; });
+        case Operation::bit_or:
+            return run([](T a, T b) { return bit_or(a, b); });
+    }
+}
+
+#define PETAMAP_INSTANTIATE(T)                                                                        \
+    template void pack<T>(const T*, const std::int32_t*, std::int64_t, std::int64_t, T*, int);        \
+    template void unpack<T>(const T*, const std::int32_t*, std::int64_t, std::int64_t, T*, int);      \
+    template void combine<T>(const T*, const std::int32_t*, const std::int64_t*, const std::int32_t*, \
+                             std::int64_t, std::int64_t, Operation, T*, int);
+PETAMAP_INSTANTIATE(std::int64_t)
+PETAMAP_INSTANTIATE(double)
+PETAMAP_INSTANTIATE(float)
+PETAMAP_INSTANTIATE(std::uint8_t)
+#undef PETAMAP_INSTANTIATE
+
+}  // namespace petamap::comm

@@ -1,0 +1,366 @@
+"""The communicator: the collectives that petamap uses, over mpi4py or in a single process.
+
+Code above this room is written once, for any number of ranks: `world` returns a `SerialCommunicator`
+unless a launcher has started several processes. Every method but `abort` is collective.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, NoReturn, Protocol, TypeAlias
+
+import numpy as np
+
+from petamap.base.typing import AnyArray, Int64Array
+from petamap.comm.mpi.launch import launched_size, load_mpi
+
+Operation: TypeAlias = Literal["sum", "max", "min", "or"]
+
+# Counts above 2^31 break some MPIs; no message is larger than this many bytes.
+MESSAGE_BYTES = 1 << 30
+
+
+@dataclass
+class Traffic:
+    """Calls of one collective, and the bytes of the buffers that this rank handed to it."""
+
+    calls: int = 0
+    bytes: int = 0
+
+
+class Communicator(Protocol):
+    """A group of ranks that talk to each other.
+
+    Attributes
+    ----------
+    rank, size : int
+        This process, and how many there are.
+    traffic : dict of str to Traffic
+        Calls and bytes by collective; what a rank sends to itself is not counted in an all-to-all.
+    """
+
+    rank: int
+    size: int
+    traffic: dict[str, Traffic]
+
+    @property
+    def bytes_sent(self) -> int:
+        """Bytes of all buffers handed over so far."""
+        ...
+
+    def allreduce(self, array: AnyArray, op: Operation = "sum") -> AnyArray:
+        """Reduce a contiguous array over all ranks, in place, and return it."""
+        ...
+
+    def sum(self, value: int) -> int:
+        """Return the sum of one integer a rank."""
+        ...
+
+    def max(self, value: float) -> float:
+        """Return the largest of one number a rank."""
+        ...
+
+    def exscan(self, value: int) -> int:
+        """Return the sum of the integers of all lower ranks."""
+        ...
+
+    def bcast(self, value: Any, root: int = 0) -> Any:
+        """Return the object of `root`."""
+        ...
+
+    def gather(self, value: Any, root: int = 0) -> list[Any] | None:
+        """Return one object a rank in rank order on `root`, None elsewhere."""
+        ...
+
+    def allgather(self, value: Any) -> list[Any]:
+        """Return one object a rank in rank order."""
+        ...
+
+    def allgather_rows(self, rows: AnyArray) -> tuple[AnyArray, Int64Array]:
+        """Return the rows of all ranks in rank order, and how many came from each."""
+        ...
+
+    def alltoallv(self, rows: AnyArray, counts: Int64Array) -> tuple[AnyArray, Int64Array]:
+        """Send `counts[r]` rows to each rank r, in rank order.
+
+        Parameters
+        ----------
+        rows : array (sum of counts, ...)
+            Any dtype without Python objects; the same dtype and row shape on all ranks.
+        counts : int64 (size,)
+            Rows for each rank.
+
+        Returns
+        -------
+        received : array (sum of received counts, ...)
+            Rows in the order of the ranks that sent them.
+        received_counts : int64 (size,)
+            Rows from each rank.
+        """
+        ...
+
+    def exchange(
+        self,
+        send: AnyArray,
+        send_counts: Int64Array,
+        receive: AnyArray,
+        receive_counts: Int64Array,
+        largest: int,
+    ) -> None:
+        """All-to-all into a buffer made by the caller: `alltoallv` where both sides know the counts.
+
+        Counts are in elements of the (flat, contiguous) buffers; `largest` is an upper bound, equal on
+        all ranks, of the elements that any rank sends or receives.
+        """
+        ...
+
+    def gather_rows(self, rows: AnyArray, root: int = 0) -> AnyArray | None:
+        """Return the rows of all ranks in rank order on `root`, None elsewhere; for arrays of any size."""
+        ...
+
+    def barrier(self) -> None:
+        """Wait until all ranks are here."""
+        ...
+
+    def node_size(self) -> int:
+        """Return how many ranks share this rank's memory."""
+        ...
+
+    def abort(self, code: int) -> NoReturn:
+        """End all ranks at once with exit code `code`. Not collective."""
+        ...
+
+
+class SerialCommunicator:
+    """A single process: every collective is the identity, nothing is copied that need not be."""
+
+    def __init__(self) -> None:
+        self.rank = 0
+        self.size = 1
+        self.traffic: dict[str, Traffic] = {}
+
+    @property
+    def bytes_sent(self) -> int:
+        return 0
+
+    def allreduce(self, array: AnyArray, op: Operation = "sum") -> AnyArray:
+        return array
+
+    def sum(self, value: int) -> int:
+        return int(value)
+
+    def max(self, value: float) -> float:
+        return float(value)
+
+    def exscan(self, value: int) -> int:
+        return 0
+
+    def bcast(self, value: Any, root: int = 0) -> Any:
+        return value
+
+    def gather(self, value: Any, root: int = 0) -> list[Any] | None:
+        return [value]
+
+    def allgather(self, value: Any) -> list[Any]:
+        return [value]
+
+    def allgather_rows(self, rows: AnyArray) -> tuple[AnyArray, Int64Array]:
+        return rows, np.array([len(rows)], np.int64)
+
+    def alltoallv(self, rows: AnyArray, counts: Int64Array) -> tuple[AnyArray, Int64Array]:
+        return rows, counts
+
+    def exchange(
+        self,
+        send: AnyArray,
+        send_counts: Int64Array,
+        receive: AnyArray,
+        receive_counts: Int64Array,
+        largest: int,
+    ) -> None:
+        if largest:
+            receive[...] = send
+
+    def gather_rows(self, rows: AnyArray, root: int = 0) -> AnyArray | None:
+        return rows
+
+    def barrier(self) -> None:
+        pass
+
+    def node_size(self) -> int:
+        return 1
+
+    def abort(self, code: int) -> NoReturn:
+        raise SystemExit(code)
+
+
+class MpiCommunicator:
+    """All ranks of an MPI communicator.
+
+    Parameters
+    ----------
+    mpi_comm : mpi4py.MPI.Comm, optional
+        By default MPI's world. It is duplicated, so that messages of others never meet ours.
+    """
+
+    def __init__(self, mpi_comm: Any = None) -> None:
+        self.mpi = load_mpi()
+        self.mpi_comm = (mpi_comm if mpi_comm is not None else self.mpi.COMM_WORLD).Dup()
+        self.rank = int(self.mpi_comm.Get_rank())
+        self.size = int(self.mpi_comm.Get_size())
+        self.traffic: dict[str, Traffic] = {}
+        self._node_size: int | None = None
+        self._operations = {
+            "sum": self.mpi.SUM,
+            "max": self.mpi.MAX,
+            "min": self.mpi.MIN,
+            "or": self.mpi.BOR,
+        }
+
+    @property
+    def bytes_sent(self) -> int:
+        return sum(traffic.bytes for traffic in self.traffic.values())
+
+    def _count(self, name: str, n_bytes: int) -> None:
+        traffic = self.traffic.setdefault(name, Traffic())
+        traffic.calls += 1
+        traffic.bytes += n_bytes
+
+    def allreduce(self, array: AnyArray, op: Operation = "sum") -> AnyArray:
+        if not array.flags.c_contiguous:
+            raise ValueError("allreduce works in place: the array must be contiguous")
+        flat = array.reshape(-1).view(np.uint8 if array.dtype == np.bool_ else array.dtype)
+        step = max(1, MESSAGE_BYTES // flat.itemsize)
+        for begin in range(0, flat.size, step):
+            part = flat[begin : begin + step]
+            self.mpi_comm.Allreduce(self.mpi.IN_PLACE, part, self._operations[op])
+            self._count("allreduce", part.nbytes)
+        return array
+
+    def sum(self, value: int) -> int:
+        return int(self.allreduce(np.array([value], np.int64), "sum")[0])
+
+    def max(self, value: float) -> float:
+        return float(self.allreduce(np.array([value], np.float64), "max")[0])
+
+    def exscan(self, value: int) -> int:
+        result = np.zeros(1, np.int64)
+        self.mpi_comm.Exscan(np.array([value], np.int64), result, self.mpi.SUM)
+        self._count("exscan", 8)
+        return int(result[0]) if self.rank else 0
+
+    def bcast(self, value: Any, root: int = 0) -> Any:
+        return self.mpi_comm.bcast(value, root)
+
+    def gather(self, value: Any, root: int = 0) -> list[Any] | None:
+        result: list[Any] | None = self.mpi_comm.gather(value, root)
+        return result
+
+    def allgather(self, value: Any) -> list[Any]:
+        result: list[Any] = self.mpi_comm.allgather(value)
+        return result
+
+    def allgather_rows(self, rows: AnyArray) -> tuple[AnyArray, Int64Array]:
+        counts = np.empty(self.size, np.int64)
+        self.mpi_comm.Allgather(np.array([len(rows)], np.int64), counts)
+        received = np.empty((int(counts.sum()), *rows.shape[1:]), rows.dtype)
+        width = _width(rows)
+        flat, out = _as_bytes(rows), _as_bytes(received)
+        begins = np.concatenate([[0], np.cumsum(counts)[:-1]])
+        for part, offsets in _rounds(counts, int(counts.sum()) * width):
+            self.mpi_comm.Allgatherv(
+                flat[offsets[self.rank] * width :][: part[self.rank] * width],
+                (out, (part * width, (begins + offsets) * width)),
+            )
+        self._count("allgather", rows.nbytes)
+        return received, counts
+
+    def alltoallv(self, rows: AnyArray, counts: Int64Array) -> tuple[AnyArray, Int64Array]:
+        received_counts = np.empty_like(counts)
+        self.mpi_comm.Alltoall(counts, received_counts)
+        self._count("alltoall", counts.nbytes)
+        received = np.empty((int(received_counts.sum()), *rows.shape[1:]), rows.dtype)
+        width = _width(rows)
+        largest = int(self.allreduce(np.array([max(len(rows), len(received))], np.int64), "max")[0])
+        self.exchange(
+            _as_bytes(rows), counts * width, _as_bytes(received), received_counts * width, largest * width
+        )
+        return received, received_counts
+
+    def exchange(
+        self,
+        send: AnyArray,
+        send_counts: Int64Array,
+        receive: AnyArray,
+        receive_counts: Int64Array,
+        largest: int,
+    ) -> None:
+        if not largest:
+            return
+        self._count("alltoallv", (send.size - int(send_counts[self.rank])) * send.itemsize)
+        n_bytes = largest * send.itemsize
+        if n_bytes <= MESSAGE_BYTES:
+            self.mpi_comm.Alltoallv((send, send_counts), (receive, receive_counts))
+            return
+        send_begins = np.concatenate([[0], np.cumsum(send_counts)[:-1]])
+        receive_begins = np.concatenate([[0], np.cumsum(receive_counts)[:-1]])
+        for (sent, send_at), (got, got_at) in zip(
+            _rounds(send_counts, n_bytes), _rounds(receive_counts, n_bytes), strict=True
+        ):
+            self.mpi_comm.Alltoallv(
+                (send, (sent, send_begins + send_at)), (receive, (got, receive_begins + got_at))
+            )
+
+    def gather_rows(self, rows: AnyArray, root: int = 0) -> AnyArray | None:
+        counts = np.zeros(self.size, np.int64)
+        counts[root] = len(rows)
+        received, _ = self.alltoallv(rows, counts)
+        return received if self.rank == root else None
+
+    def barrier(self) -> None:
+        self.mpi_comm.Barrier()
+
+    def node_size(self) -> int:
+        if self._node_size is None:
+            node = self.mpi_comm.Split_type(self.mpi.COMM_TYPE_SHARED)
+            self._node_size = int(node.Get_size())
+            node.Free()
+        return self._node_size
+
+    def abort(self, code: int) -> NoReturn:
+        self.mpi_comm.Abort(code)
+        raise SystemExit(code)
+
+
+def _width(rows: AnyArray) -> int:
+    """Bytes of one row, also of an array without rows."""
+    return rows.itemsize * int(np.prod(rows.shape[1:], dtype=np.int64))
+
+
+def _as_bytes(rows: AnyArray) -> AnyArray:
+    return np.ascontiguousarray(rows).reshape(-1).view(np.uint8)
+
+
+def _rounds(counts: Int64Array, n_bytes: int) -> Iterator[tuple[Int64Array, Int64Array]]:
+    """Cut each count into as many near-equal parts as keep all messages of a round below the limit.
+
+    `n_bytes` is the largest sum of bytes on any rank, so that all ranks go through the same rounds.
+    """
+    n_rounds = max(1, -(-n_bytes // MESSAGE_BYTES))
+    for i in range(n_rounds):
+        begin, end = counts * i // n_rounds, counts * (i + 1) // n_rounds
+        yield end - begin, begin
+
+
+@functools.cache
+def world() -> Communicator:
+    """Return the communicator of all processes of this run: serial unless a launcher started several.
+
+    Raises
+    ------
+    ResourceError
+        If a launcher started several processes and mpi4py is missing or belongs to another MPI.
+    """
+    return SerialCommunicator() if launched_size() == 1 else MpiCommunicator()

@@ -1,0 +1,76 @@
+"""The keys that this rank holds."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from petamap.base.errors import PetamapError
+from petamap.base.typing import AnyArray, Int32Array, Int64Array
+from petamap.comm.mpi.communicator import Communicator
+from petamap.comm.mpi.errors import agree
+
+# Positions of keys on a rank are int32.
+_MOST_KEYS = 2**31 - 1
+
+
+class ReductionError(PetamapError, ValueError):
+    """A reduction was given keys or values that do not fit, on this rank or between ranks."""
+
+
+class IndexMap:
+    """The global keys of this rank's values, e.g. the sky pixels that its samples hit. Collective on `comm`.
+
+    Parameters
+    ----------
+    comm : Communicator
+        All ranks that share keys.
+    keys : int64 (n_keys,)
+        Non-negative, strictly increasing; any rank may have none. Kept, not copied.
+
+    Raises
+    ------
+    ReductionError
+        On all ranks, if the keys of any rank are of another dtype or shape, negative, repeated or unsorted.
+    """
+
+    def __init__(self, comm: Communicator, keys: Int64Array) -> None:
+        agree(comm, _fault(comm.rank, keys))
+        self.comm = comm
+        self.keys = keys
+
+    @property
+    def n_keys(self) -> int:
+        """How many keys this rank holds."""
+        return len(self.keys)
+
+    def find(self, keys: Int64Array) -> Int32Array:
+        """Return the local position of each key, -1 where this rank does not hold it."""
+        return find(self.keys, keys)
+
+
+def find(sorted_keys: Int64Array, keys: Int64Array) -> Int32Array:
+    """Return the position of each of `keys` in `sorted_keys`, -1 where it is absent."""
+    if len(sorted_keys) == 0:
+        return np.full(len(keys), -1, np.int32)
+    positions = np.minimum(np.searchsorted(sorted_keys, keys), len(sorted_keys) - 1)
+    return np.where(sorted_keys[positions] == keys, positions, -1).astype(np.int32)
+
+
+def _fault(rank: int, keys: AnyArray) -> ReductionError | None:
+    where = f"rank {rank}"
+    if not isinstance(keys, np.ndarray) or keys.dtype != np.int64 or keys.ndim != 1:
+        return ReductionError("keys must be a one-dimensional int64 array", where=where)
+    if len(keys) > _MOST_KEYS:
+        return ReductionError(
+            f"{len(keys)} keys are too many for one rank", where=where, mend="use more ranks"
+        )
+    if len(keys) and keys.min() < 0:
+        return ReductionError(f"key {keys.min()} is negative", where=where)
+    steps = np.diff(keys)
+    if np.any(steps <= 0):
+        i = int(np.argmax(steps <= 0))
+        fault = "is repeated" if steps[i] == 0 else f"comes before {keys[i + 1]}"
+        return ReductionError(
+            f"key {keys[i]} at position {i} {fault}", where=where, mend="keys must be sorted and distinct"
+        )
+    return None

@@ -1,0 +1,79 @@
+"""An error on any rank ends the job within seconds, with one message and its exit code."""
+
+import os
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from mpi import launch
+
+from petamap.base.errors import ConfigError, DataError
+from petamap.comm.mpi import SerialCommunicator, agree, collective_errors
+
+SECONDS = 5.0
+
+
+def one_rank_in_compute_one_in_a_collective(comm):
+    if comm.rank == 1:
+        raise DataError("sample 7 is not finite", where="file.h5")
+    if comm.rank == 0:
+        time.sleep(60)
+    comm.barrier()
+
+
+def two_ranks_of_three(comm):
+    if comm.rank > 0:
+        raise DataError(f"fault of rank {comm.rank}")
+    comm.allreduce(np.zeros(10))
+
+
+def all_ranks(comm):
+    raise ConfigError("no such key", where="run.toml:3")
+
+
+def agreed(comm):
+    agree(comm, DataError("fault of rank 1") if comm.rank >= 1 else None)
+
+
+def unforeseen(comm):
+    if comm.rank == 1:
+        raise KeyError("unforeseen")
+    comm.barrier()
+
+
+@pytest.mark.parametrize(
+    ("function", "message", "code"),
+    [
+        (one_rank_in_compute_one_in_a_collective, "petamap: error: file.h5: sample 7 is not finite", 3),
+        (two_ranks_of_three, "petamap: error: fault of rank 1", 3),
+        (all_ranks, "petamap: error: run.toml:3: no such key", 2),
+        (agreed, "petamap: error: fault of rank 1", 3),
+        (unforeseen, "KeyError: 'unforeseen'", 1),
+    ],
+)
+def test_one_message_and_the_exit_code(function, message, code):
+    ended = launch(function, 3, timeout=30)
+    assert ended.code == code, ended.err
+    assert ended.err.count("rror: ") == 1 and message in ended.err, ended.err
+    assert ended.seconds < SECONDS + 2, "beyond the start of Python"
+
+
+def test_a_single_process_exits_alike(capsys):
+    with pytest.raises(SystemExit) as exit_info, collective_errors(SerialCommunicator()):
+        raise DataError("bad", where="x.fits", mend="mend it")
+    assert exit_info.value.code == 3
+    assert capsys.readouterr().err == "petamap: error: x.fits: bad (mend it)\n"
+
+
+def test_a_launcher_without_mpi4py_says_what_to_install():
+    program = "import sys; sys.modules['mpi4py'] = None\nfrom petamap.comm.mpi import world\nworld()"
+    ended = subprocess.run(
+        [sys.executable, "-c", program],
+        env=os.environ | {"PMI_RANK": "0", "PMI_SIZE": "2"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 1 and "pip install mpi4py mpich" in ended.stderr
