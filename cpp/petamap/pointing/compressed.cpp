@@ -123,25 +123,25 @@ inline double sinc_of(double h2) {
 }
 
 // Quaternions of n samples from `sample`, all in one interval, at `to` in the chunk.
-void fill_segment(const Segment& s, const Knots& knots, std::int64_t interval, std::int64_t sample,
+void fill_segment(const Segment& segment, const Knots& knots, std::int64_t interval, std::int64_t sample,
                   std::int64_t n, std::int64_t to, Chunk& chunk) {
-    const auto knot = static_cast<double>(interval);
-    const auto first = static_cast<double>(sample);
+    const Segment s = segment;  // not reloaded after every store
+    const double knot = static_cast<double>(interval), spacing = knots.spacing;
+    const double first = static_cast<double>(sample), offset = knots.offset;
     double *qx = chunk.qx + to, *qy = chunk.qy + to, *qz = chunk.qz + to, *qw = chunk.qw + to;
 #pragma omp simd
     for (std::int32_t k = 0; k < static_cast<std::int32_t>(n); ++k) {
-        const double u = ((first + k) - knots.offset) / knots.spacing - knot;
+        const double u = ((first + static_cast<double>(k)) - offset) / spacing - knot;
         const double hx = u * (s.c1.x + u * (s.c2.x + u * s.c3.x));
         const double hy = u * (s.c1.y + u * (s.c2.y + u * s.c3.y));
         const double hz = u * (s.c1.z + u * (s.c2.z + u * s.c3.z));
         const double h2 = hx * hx + hy * hy + hz * hz;
         const double scale = sinc_of(h2), w = cosine_of(h2);
         const double x = scale * hx, y = scale * hy, z = scale * hz;
-        const Quaternion& b = s.base;
-        qx[k] = b.w * x + b.x * w + b.y * z - b.z * y;
-        qy[k] = b.w * y - b.x * z + b.y * w + b.z * x;
-        qz[k] = b.w * z + b.x * y - b.y * x + b.z * w;
-        qw[k] = b.w * w - b.x * x - b.y * y - b.z * z;
+        qx[k] = s.base.w * x + s.base.x * w + s.base.y * z - s.base.z * y;
+        qy[k] = s.base.w * y - s.base.x * z + s.base.y * w + s.base.z * x;
+        qz[k] = s.base.w * z + s.base.x * y - s.base.y * x + s.base.z * w;
+        qw[k] = s.base.w * w - s.base.x * x - s.base.y * y - s.base.z * z;
     }
 }
 
