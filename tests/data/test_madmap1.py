@@ -19,14 +19,9 @@ from petamap.data.formats.madmap1 import Madmap1Options, Madmap1Source, write_ma
 from petamap.data.observation import Observation
 from petamap.data.source import Context
 from petamap.examples import spire
+from petamap.sky.numbered import NumberedPixels
 
 N_PIX = 7
-
-
-class Numbered:
-    """All that recorded pixels ask of a pixelization."""
-
-    n_pix = N_PIX
 
 
 def make(
@@ -59,7 +54,7 @@ def contents(observations: list[Observation]) -> list[tuple]:
             signal, pixels = np.zeros(one.n_samp), np.empty(one.n_samp, np.int32)
             gains = np.empty(one.n_samp, np.float32)
             one.signals[0].add_signal(detector, 0, one.n_samp, signal)
-            one.pointing.expand(Numbered(), detector, 0, one.n_samp, pixels, None, gains)
+            one.pointing.expand(NumberedPixels(N_PIX), detector, 0, one.n_samp, pixels, None, gains)
             lags = one.noise.noise_model(detector, 0).lags
             found.append((signal.tolist(), pixels.tolist(), gains.tolist(), lags.tolist()))
     return found
@@ -73,7 +68,7 @@ def test_samples_and_filters_are_those_of_the_bytes(tmp_path, order):
     two.signals[0].add_signal(1, 2, 4, out)
     assert out.tolist() == [1 + 0.25 * 17, 1 + 0.25 * 18]
     pixels, angles = np.empty(2, np.int32), np.empty(2, np.uint32)
-    two.pointing.expand(Numbered(), 1, 2, 4, pixels, angles)
+    two.pointing.expand(NumberedPixels(N_PIX), 1, 2, 4, pixels, angles)
     assert pixels.tolist() == [17 % N_PIX, 18 % N_PIX] and angles.tolist() == [0, 0]
     assert two.noise.noise_model(1, 0).lags.tolist() == [5.0, -1.0, 0.5]
     assert one.uid != two.uid and one.intervals == ((0, 5),)
@@ -108,7 +103,7 @@ def test_detectors_that_do_not_divide_are_refused(tmp_path):
 def test_written_and_read_back(tmp_path, byte_order, weight):
     before = read(tmp_path, make(tmp_path, weight=weight))
     assert before[0].pointing.has_gains == (weight != 1)
-    write_madmap1(tmp_path / "copy", tmp_path / "copied", before, Numbered(), byte_order)
+    write_madmap1(tmp_path / "copy", tmp_path / "copied", before, NumberedPixels(N_PIX), byte_order)
     options = Madmap1Options(tod="copy", filters="copied", byte_order=byte_order)
     assert contents(read(tmp_path, options)) == contents(before)
     if byte_order == "big":
@@ -183,23 +178,47 @@ def test_pixel_outside_is_named(tmp_path):
     with pytest.raises(
         DataError, match=r"madmap-0001, detector 0001, sample 2 \(sample 17 of the file\): 1 pixel"
     ):
-        two.pointing.expand(Numbered(), 1, 0, 5, np.empty(5, np.int32), None)
+        two.pointing.expand(NumberedPixels(N_PIX), 1, 0, 5, np.empty(5, np.int32), None)
 
 
 def test_weight_that_is_not_finite_is_named(tmp_path):
     one = read(tmp_path, make(tmp_path, weight=np.nan))[0]
     assert one.pointing.has_gains
     with pytest.raises(DataError, match=r"detector 0000, sample 1 .*weights that are not finite"):
-        one.pointing.expand(Numbered(), 0, 1, 5, np.empty(4, np.int32), None, np.empty(4, np.float32))
+        one.pointing.expand(
+            NumberedPixels(N_PIX), 0, 1, 5, np.empty(4, np.int32), None, np.empty(4, np.float32)
+        )
 
 
 def test_another_pixelization_is_refused(tmp_path):
-    class Other:
-        n_pix = 12
-
     one = read(tmp_path, make(tmp_path))[0]
     with pytest.raises(DataError, match="recorded are of 7, the map has 12"):
-        one.pointing.expand(Other(), 0, 0, 5, np.empty(5, np.int32), None)
+        one.pointing.expand(NumberedPixels(12), 0, 0, 5, np.empty(5, np.int32), None)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"", "no readable FITS"), (b"SIMPLE  = nonsense" * 200, "no readable FITS"), (None, "no image of two")],
+)
+def test_image_that_is_none_is_refused(tmp_path, content, message):
+    from astropy.io import fits
+
+    make(tmp_path)
+    if content is None:
+        fits.PrimaryHDU(np.zeros(3)).writeto(tmp_path / "image.fits")
+    else:
+        (tmp_path / "image.fits").write_bytes(content)
+    with pytest.raises(DataError, match=f"image.fits.*{message}"):
+        read(tmp_path, Madmap1Options(tod="tod", filters="filters", image="image.fits"))
+
+
+def test_image_of_other_pixels_is_refused(tmp_path):
+    from astropy.io import fits
+
+    make(tmp_path)
+    fits.PrimaryHDU(np.zeros((2, 3))).writeto(tmp_path / "image.fits")
+    with pytest.raises(DataError, match="6 finite pixels where the stream has 7"):
+        read(tmp_path, Madmap1Options(tod="tod", filters="filters", image="image.fits"))
 
 
 def test_archive_that_unpacks_without_end_is_refused(tmp_path, monkeypatch):
@@ -241,27 +260,27 @@ def test_spire_example_bins_to_the_naive_map(tmp_path):
     from astropy.io import fits
 
     spire.unpack(tmp_path)
-    options = Madmap1Options(tod=spire.TOD, filters=spire.FILTERS, unit="Jy/beam")
+    options = Madmap1Options(tod=spire.TOD, filters=spire.FILTERS, image=spire.NAIVE_MAP)
     observations = read(tmp_path, options)
     assert [(one.n_det, one.n_samp) for one in observations] == [(135, 744)] * 8
 
-    class Grid:
-        n_pix = 61566
-
-    total, hits = np.zeros(Grid.n_pix), np.zeros(Grid.n_pix)
+    grid = observations[0].meta["pixelization"]
+    total, hits = np.zeros(grid.n_pix), np.zeros(grid.n_pix)
     signal, pixels = np.empty(744), np.empty(744, np.int32)
     for one in observations:
         assert not one.pointing.has_gains
         for detector in range(one.n_det):
             signal[:] = 0
             one.signals[0].add_signal(detector, 0, 744, signal)
-            one.pointing.expand(Grid(), detector, 0, 744, pixels, None)
+            one.pointing.expand(grid, detector, 0, 744, pixels, None)
             np.add.at(total, pixels, signal)
             np.add.at(hits, pixels, 1)
     with fits.open(tmp_path / spire.NAIVE_MAP) as file:
         image = file["image"].data
-    expected = image[~np.isnan(image)].astype(np.float64)
-    np.testing.assert_allclose(total / hits, expected, rtol=0, atol=1e-16)
+    found = np.full(image.size, np.nan)
+    found[grid.layout.index] = total / hits
+    np.testing.assert_allclose(found.reshape(image.shape), image, rtol=0, atol=1e-16)
+    assert grid.layout.shape == (286, 285) and grid.layout.header["CTYPE1"] == "RA---TAN"
 
 
 def test_damaged_example_is_noticed(tmp_path, monkeypatch):

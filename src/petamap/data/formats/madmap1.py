@@ -26,6 +26,7 @@ from petamap.data.formats.madmap1_filters import BYTE_ORDERS, Filter, order_of, 
 from petamap.data.observation import Observation
 from petamap.data.source import Context
 from petamap.noise.model import InverseLags
+from petamap.sky.numbered import ImageLayout, NumberedPixels
 from petamap.sky.pixelization import Pixelization
 
 _HEADER_BYTES = 32
@@ -79,10 +80,27 @@ class Madmap1Source:
         stream = Stream(self._folder / self._options.tod, self._options.byte_order)
         filters = read_filters(self._folder / self._options.filters, self._options.byte_order)
         stream.check_cover(filters)
+        pixelization = self._pixelization(stream)
         blocks = split_blocks(filters, self._options.n_detectors)
-        return [*observations, *(self._observation(stream, k, block) for k, block in enumerate(blocks))]
+        found = list(observations)
+        for number, block in enumerate(blocks):
+            found.append(self._observation(stream, number, block, pixelization))
+        return found
 
-    def _observation(self, stream: Stream, number: int, filters: Sequence[Filter]) -> Observation:
+    def _pixelization(self, stream: Stream) -> NumberedPixels:
+        if not self._options.image:
+            return NumberedPixels(stream.n_pix)
+        path = self._folder / self._options.image
+        layout = read_layout(path)
+        if layout.index.size != stream.n_pix:
+            raise DataError(
+                f"{layout.index.size} finite pixels where the stream has {stream.n_pix}", where=str(path)
+            )
+        return NumberedPixels(stream.n_pix, layout)
+
+    def _observation(
+        self, stream: Stream, number: int, filters: Sequence[Filter], pixelization: NumberedPixels
+    ) -> Observation:
         name = f"{self._options.name}-{number:04d}"
         block = Block(stream, name, filters, self._options.weights)
         return Observation(
@@ -97,8 +115,30 @@ class Madmap1Source:
             signals=(block,),
             noise=block,
             unit=self._options.unit,
-            meta={"file": str(stream.path), "n_pix": stream.n_pix},
+            meta={"file": str(stream.path), "pixelization": pixelization},
         )
+
+
+def read_layout(path: Path) -> ImageLayout:
+    """Return where the finite pixels of the first two-dimensional image of a FITS file stand, row by row.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read or has no such image.
+    """
+    from astropy.io import fits
+    from astropy.wcs import WCS
+
+    try:
+        with fits.open(path, memmap=False) as file:
+            hdu = next((one for one in file if one.is_image and one.header.get("NAXIS") == 2), None)
+            if hdu is None:
+                raise DataError("holds no image of two dimensions", where=str(path))
+            image, cards = hdu.data, dict(WCS(hdu.header).to_header())
+    except (OSError, ValueError, TypeError, KeyError, IndexError, fits.VerifyError) as error:
+        raise DataError(f"is no readable FITS file: {error}", where=str(path)) from error
+    return ImageLayout(image.shape, np.flatnonzero(np.isfinite(image)), cards)
 
 
 class Stream:

@@ -1,0 +1,153 @@
+"""HDF5 files read with suspicion: sizes are checked before memory is taken, and every error is typed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from petamap.base.errors import DataError
+from petamap.base.typing import AnyArray
+
+# Deflate, the densest filter read here, packs zeros 1032 to 1.
+_DENSEST = 1100
+
+
+class Reader:
+    """An HDF5 file, opened when first asked for; reading is safe from any number of threads.
+
+    Nothing outside the file is followed: external and soft links, external storage, virtual datasets.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @cached_property
+    def _file(self) -> Any:
+        import h5py
+
+        return h5py.File(self.path, "r", locking="best-effort")
+
+    def names(self, group: str = "/") -> list[str]:
+        """Return the names in a group, none where there is no such group."""
+        with self._guard(group):
+            return sorted(self._file[group]) if group in self._file else []
+
+    def has(self, name: str) -> bool:
+        """Return whether there is a dataset or group of this name."""
+        with self._guard(name):
+            return name in self._file
+
+    def is_group(self, name: str) -> bool:
+        """Return whether `name` is a group."""
+        import h5py
+
+        with self._guard(name):
+            return self._file.get(name, getclass=True) is h5py.Group
+
+    def attribute(self, name: str, key: str, kind: type[Any], default: Any = None) -> Any:
+        """Return an attribute as `kind` (str, int or float).
+
+        Raises
+        ------
+        DataError
+            If it is neither there nor has a default, or is something else.
+        """
+        with self._guard(name):
+            attributes = self._file[name].attrs
+            if key not in attributes:
+                if default is None:
+                    raise DataError(f"has no attribute '{key}'", where=self.where(name))
+                return default
+            value = attributes[key]
+            if isinstance(value, bytes) and kind is str:
+                value = value.decode()
+            if (kind is str) != isinstance(value, str):
+                raise DataError(f"attribute '{key}' is no {kind.__name__}", where=self.where(name))
+            return kind(value)
+
+    def dataset(self, name: str, kinds: str, shape: tuple[int | None, ...] | None = None) -> Any:
+        """Return a dataset that is what it should be, and holds what it declares.
+
+        Parameters
+        ----------
+        name : str
+            Path in the file.
+        kinds : str
+            NumPy kinds of data type allowed, "V" for records.
+        shape : tuple, optional
+            None for an axis of any length.
+
+        Raises
+        ------
+        DataError
+            If it is missing, of another type or shape, empty of data, or points out of the file.
+        """
+        import h5py
+
+        with self._guard(name):
+            self._inside(name)
+            data = self._file.get(name)
+            if not isinstance(data, h5py.Dataset):
+                raise DataError("is missing", where=self.where(name))
+            if data.dtype.kind not in kinds or data.dtype.hasobject or data.shape is None:
+                raise DataError(f"is of type {data.dtype}, which does not belong here", where=self.where(name))
+            if shape is not None and not _fits(data.shape, shape):
+                wanted = tuple("any" if n is None else n for n in shape)
+                raise DataError(f"has shape {data.shape} instead of {wanted}", where=self.where(name))
+            self._check_storage(name, data)
+            return data
+
+    def array(self, name: str, kinds: str, shape: tuple[int | None, ...] | None = None) -> AnyArray:
+        """Return all of a dataset; see `dataset`."""
+        data = self.dataset(name, kinds, shape)
+        with self._guard(name):
+            values: AnyArray = data[()]
+        return values
+
+    def rows(self, name: str, data: Any, selection: tuple[Any, ...], where: str) -> AnyArray:
+        """Return part of a dataset; `where` says which in an error."""
+        with self._guard(name, where):
+            values: AnyArray = data[selection]
+        return values
+
+    def where(self, name: str, part: str = "") -> str:
+        """Return the place for an error message."""
+        return f"{self.path}, {name}" + (f", {part}" if part else "")
+
+    @contextmanager
+    def _guard(self, name: str, part: str = "") -> Iterator[None]:
+        """Turn whatever h5py raises over a damaged file into a DataError."""
+        try:
+            yield
+        except (OSError, KeyError, RuntimeError, ValueError, TypeError, OverflowError, MemoryError) as error:
+            reason = error.args[0] if error.args else type(error).__name__
+            first_line = " ".join(str(reason).split("\n")[0].split())
+            raise DataError(f"cannot be read: {first_line}", where=self.where(name, part)) from error
+
+    def _inside(self, name: str) -> None:
+        import h5py
+
+        parts = [part for part in name.split("/") if part]
+        for depth in range(len(parts)):
+            part = "/".join(parts[: depth + 1])
+            link = self._file.get(part, getlink=True)
+            if link is not None and not isinstance(link, h5py.HardLink):
+                raise DataError("is a link that could lead out of the file", where=self.where(part))
+
+    def _check_storage(self, name: str, data: Any) -> None:
+        if data.external or data.is_virtual:
+            raise DataError("keeps its values in other files", where=self.where(name))
+        stored = data.id.get_storage_size()
+        # HDF5 reports one filter or more by a chunked dataset's creation list.
+        most = stored * (_DENSEST if data.id.get_create_plist().get_nfilters() else 1)
+        if data.nbytes > most or stored > self.path.stat().st_size:
+            raise DataError(
+                f"declares {data.size} values, the file holds {stored} bytes of them", where=self.where(name)
+            )
+
+
+def _fits(shape: tuple[int, ...], wanted: tuple[int | None, ...]) -> bool:
+    return len(shape) == len(wanted) and all(w in (None, n) for n, w in zip(shape, wanted, strict=True))

@@ -1,0 +1,234 @@
+"""petamap's own volume: observations in one HDF5 file whose every byte is checked.
+
+Layout, version 1. Root attributes: ``format`` = "petamap volume", ``version`` = 1. A group ``0000``, ``0001``, ...
+an observation, with datasets
+
+=================  =======================  ==============================================================
+header             (n,) uint8               JSON in UTF-8: all that is small, see below
+knots              (n_knots, 4) float64     boresight quaternions (x, y, z, w), telescope to sky
+quaternions        (n_det, 4) float64       detector quaternions, detector to telescope
+detector_angles    (2, n_det) float64       cross-polar leakage epsilon; polarization angle gamma, radians
+plate              (n,) float64             angles of a sampled half-wave plate, radians (only with one)
+signal             (n_det, n_samp)          float64 or float32, in the header's unit
+flags              (n_det, n_samp) uint8    1 where a sample is bad
+noise_0, ...       (n,) or (2, n) float64   inverse lags, or frequencies (Hz) and one-sided PSD
+signal_crc, ...    (n_det, n_chunks) uint32 CRC-32 of each chunk of a row of signal and flags
+=================  =======================  ==============================================================
+
+The header: name, uid, n_samp, sample_rate (Hz), start_time (Unix s), detectors, intervals, unit; ``boresight``
+{spacing, offset, order}; ``plate`` {kind, ...}; ``noise`` {models, index (n_det, n_intervals)}; ``chunk``
+(samples), and ``crc``, the CRC-32 of each dataset that is read whole. Its own CRC-32 is the attribute ``crc`` of
+the dataset. Parts that an observation does not have are absent.
+
+All numbers are little-endian as NumPy lays them out. HDF5's structures are of the versions that carry checksums
+of their own (``libver`` v110 and later), chunks have Fletcher-32 in addition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from petamap.base.errors import DataError
+from petamap.base.options import option
+from petamap.base.typing import AnyArray, FloatArray, UInt8Array
+from petamap.data.formats.hdf5 import Reader
+from petamap.data.formats.volume_header import FORMAT, VERSION, Header, crc_of
+from petamap.data.observation import Observation
+from petamap.data.source import Context
+from petamap.noise.model import InverseLags, NoiseModel, OneOverF, TabulatedPsd
+from petamap.pointing.boresight import Boresight
+from petamap.pointing.compressed import CompressedPointing, HalfWavePlate, SampledPlate, UniformPlate
+
+_MEND = "copy or make the file anew"
+_HEADER_LIMIT = 2**28  # bytes
+
+
+@dataclass(frozen=True)
+class VolumeOptions:
+    """Observations of petamap's own HDF5 files."""
+
+    path: str = option(path=True, help="a file, or a folder of which all .h5 files are read")
+    pointing: bool = option(True, help="use the pointing stored")
+    signal: bool = option(True, help="use the signal stored")
+    flags: bool = option(True, help="use the flags stored")
+    noise: bool = option(True, help="use the noise models stored")
+
+
+class VolumeSource:
+    """Observations of a volume, in the order of files and of writing."""
+
+    options: ClassVar[type] = VolumeOptions
+
+    def __init__(self, options: VolumeOptions, context: Context) -> None:
+        self._options = options
+        self._path = context.folder / options.path
+
+    def extend(self, observations: Sequence[Observation]) -> list[Observation]:
+        """Append the observations of all files.
+
+        Raises
+        ------
+        DataError
+            If a file is no volume, of a newer version, or damaged.
+        """
+        paths = sorted(self._path.glob("*.h5")) if self._path.is_dir() else [self._path]
+        if not paths:
+            raise DataError("no .h5 files here", where=str(self._path))
+        found = list(observations)
+        for path in paths:
+            found.extend(self._observation(stored) for stored in open_volume(path))
+        return found
+
+    def _observation(self, stored: Stored) -> Observation:
+        wanted = self._options
+        header = stored.header
+        return Observation(
+            name=header.name,
+            uid=header.uid,
+            n_samp=header.n_samp,
+            sample_rate=header.sample_rate,
+            detectors=header.detectors,
+            start_time=header.start_time,
+            intervals=header.intervals,
+            pointing=stored.pointing() if wanted.pointing and stored.has("knots") else None,
+            signals=(stored,) if wanted.signal and stored.has("signal") else (),
+            flags=(stored,) if wanted.flags and stored.has("flags") else (),
+            noise=stored if wanted.noise and header.noise else None,
+            unit=header.unit,
+            meta={"file": str(stored.reader.path)},
+        )
+
+
+def open_volume(path: Path) -> list[Stored]:
+    """Return the observations of a file; reads their headers.
+
+    Raises
+    ------
+    DataError
+        If it is no volume, of a newer version, or damaged.
+    """
+    reader = Reader(path)
+    if reader.attribute("/", "format", str, "") != FORMAT:
+        raise DataError("is no petamap volume", where=str(path))
+    version = reader.attribute("/", "version", int)
+    if version != VERSION:
+        raise DataError(f"is of version {version}, known is {VERSION}", where=str(path), mend="update petamap")
+    n_observations = reader.attribute("/", "n_observations", int)
+    names = reader.names()
+    if names != [f"{number:04d}" for number in range(n_observations)]:
+        raise DataError(f"should hold {n_observations} observations, not {', '.join(names)}", where=str(path))
+    return [Stored(reader, name) for name in names]
+
+
+class Stored:
+    """One observation of a volume: its signal, flags and noise, read and checked where they are asked for."""
+
+    def __init__(self, reader: Reader, group: str) -> None:
+        self.reader = reader
+        self._group = group
+        name = f"{group}/header"
+        values = reader.dataset(name, "u", (None,))
+        if values.size > _HEADER_LIMIT:
+            raise DataError(f"{values.size} bytes are too many", where=reader.where(name))
+        content = reader.array(name, "u", (None,)).astype(np.uint8).tobytes()
+        self._compare(name, crc_of(content), reader.attribute(name, "crc", int))
+        self.header = Header.from_json(content, reader.where(name))
+
+    def has(self, name: str) -> bool:
+        """Return whether a part was written."""
+        return self.reader.has(f"{self._group}/{name}")
+
+    def add_signal(self, detector: int, start: int, stop: int, out: FloatArray) -> None:
+        """Add samples [start, stop) of a detector to `out`."""
+        out += self._samples("signal", "f", detector, start, stop)
+
+    def or_flags(self, detector: int, start: int, stop: int, out: UInt8Array) -> None:
+        """Set `out` to 1 where a sample is flagged."""
+        out |= self._samples("flags", "u", detector, start, stop) != 0
+
+    def noise_model(self, detector: int, interval: int) -> NoiseModel:
+        """Return the model of a detector in an interval."""
+        assert self.header.noise is not None
+        return self._models[self.header.noise["index"][detector][interval]]
+
+    def pointing(self) -> CompressedPointing:
+        """Return the pointing; its knots are read now."""
+        header, n_det = self.header, len(self.header.detectors)
+        if header.boresight is None:
+            raise self._contradiction("has knots and no boresight")
+        boresight = Boresight(self._whole("knots", (None, 4)), header.n_samp, **header.boresight)
+        epsilon, gamma = self._whole("detector_angles", (2, n_det))
+        return CompressedPointing(
+            boresight,
+            self._whole("quaternions", (n_det, 4)),
+            epsilon=epsilon,
+            gamma=gamma,
+            plate=self._plate(),
+        )
+
+    def _plate(self) -> HalfWavePlate | None:
+        said = self.header.plate
+        if said is None:
+            return None
+        if said["kind"] == "uniform":
+            return UniformPlate(said["phase"], said["rate"])
+        return SampledPlate(self._whole("plate", (None,)), said["spacing"], said["offset"])
+
+    @cached_property
+    def _models(self) -> list[NoiseModel]:
+        assert self.header.noise is not None
+        return [self._model(said) for said in self.header.noise["models"]]
+
+    def _model(self, said: dict[str, Any]) -> NoiseModel:
+        if said["kind"] == "one-over-f":
+            return OneOverF(said["net"], said["fknee"], said["fmin"], said["alpha"])
+        if said["kind"] == "inverse-lags":
+            return InverseLags(self._whole(said["dataset"], (None,)))
+        return TabulatedPsd(*self._whole(said["dataset"], (2, None)))
+
+    def _whole(self, name: str, shape: tuple[int | None, ...]) -> AnyArray:
+        values = self.reader.array(f"{self._group}/{name}", "fu", shape)
+        self._compare(f"{self._group}/{name}", crc_of(values), self.header.crc.get(name, -1))
+        return values
+
+    def _samples(self, name: str, kind: str, detector: int, start: int, stop: int) -> AnyArray:
+        """Read a row chunk by chunk, so that damage can be told to samples."""
+        header, place = self.header, f"{self._group}/{name}"
+        data = self.reader.dataset(place, kind, (len(header.detectors), header.n_samp))
+        crc = self._crc(name)
+        out = np.empty(stop - start, data.dtype)
+        for begin in range(start // header.chunk * header.chunk, stop, header.chunk):
+            end = min(begin + header.chunk, header.n_samp)
+            where = f"observation '{header.name}', detector {header.detectors[detector]}, samples {begin}..{end - 1}"
+            chunk = self.reader.rows(place, data, (detector, slice(begin, end)), where)
+            self._compare(place, crc_of(chunk), int(crc[detector, begin // header.chunk]), where)
+            first, last = max(begin, start), min(end, stop)
+            out[first - start : last - start] = chunk[first - begin : last - begin]
+        return out
+
+    def _crc(self, name: str) -> AnyArray:
+        if name not in self._crcs:
+            n_chunks = -(-self.header.n_samp // self.header.chunk)
+            self._crcs[name] = self._whole(f"{name}_crc", (len(self.header.detectors), n_chunks))
+        return self._crcs[name]
+
+    @cached_property
+    def _crcs(self) -> dict[str, AnyArray]:
+        return {}
+
+    def _compare(self, name: str, found: int, written: int, part: str = "") -> None:
+        if found != written:
+            raise DataError(
+                f"is damaged: its CRC-32 is {found:08x}, {written:08x} was written",
+                where=self.reader.where(name, part),
+                mend=_MEND,
+            )
+
+    def _contradiction(self, what: str) -> DataError:
+        return DataError(what, where=self.reader.where(self._group), mend=_MEND)

@@ -1,0 +1,104 @@
+"""The header of an observation in a volume: what is small, as JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+import zlib
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from petamap.base.errors import DataError
+from petamap.base.typing import AnyArray
+
+FORMAT = "petamap volume"
+VERSION = 1
+
+# what a description consists of, by its kind
+_PLATES = {"uniform": ("phase", "rate"), "sampled": ("spacing", "offset")}
+_MODELS = {"one-over-f": ("net", "fknee", "fmin", "alpha"), "inverse-lags": (), "psd": ()}
+
+
+@dataclass(frozen=True)
+class Header:
+    """What `petamap.data.formats.volume` says of the JSON header."""
+
+    name: str
+    uid: int
+    n_samp: int
+    sample_rate: float
+    start_time: float
+    detectors: tuple[str, ...]
+    intervals: tuple[tuple[int, int], ...]
+    unit: str
+    boresight: dict[str, Any] | None = None
+    plate: dict[str, Any] | None = None
+    noise: dict[str, Any] | None = None
+    chunk: int = 1
+    crc: dict[str, int] = field(default_factory=dict)
+
+    def to_json(self) -> bytes:
+        """Return the header as it is written; floats keep all their bits."""
+        return json.dumps(asdict(self), allow_nan=False).encode()
+
+    @classmethod
+    def from_json(cls, content: bytes, where: str) -> Header:
+        """Read a header.
+
+        Raises
+        ------
+        DataError
+            If it is not what `to_json` writes.
+        """
+        try:
+            raw = json.loads(content)
+            raw["detectors"] = tuple(raw["detectors"])
+            raw["intervals"] = tuple((start, stop) for start, stop in raw["intervals"])
+            header = cls(**raw)
+            header._check()
+        except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
+            raise DataError(f"is no header of version {VERSION}: {error}", where=where) from error
+        return header
+
+    def _check(self) -> None:
+        _must(all(isinstance(text, str) for text in (self.name, self.unit, *self.detectors)), "texts")
+        _must(0 < len(set(self.detectors)) == len(self.detectors), "names of detectors")
+        _must(all(type(n) is int for n in (self.uid, self.n_samp, self.chunk, *self.crc.values())), "integers")
+        _must(0 <= self.uid < 2**32 and self.n_samp > 0 and self.chunk > 0, "uid, n_samp, chunk")
+        _must(math.isfinite(self.start_time) and 0 < self.sample_rate < math.inf, "clock")
+        bounds = [bound for interval in self.intervals for bound in interval]
+        _must(all(type(bound) is int for bound in bounds), "intervals")
+        _must(all(a <= b for a, b in zip([0, *bounds], [*bounds, self.n_samp], strict=True)), "intervals")
+        if self.boresight is not None:
+            order = self.boresight["order"]
+            _must(set(self.boresight) == {"spacing", "offset", "order"}, "boresight")
+            _must(order in ("slerp", "cubic") and _numbers(self.boresight, "spacing", "offset"), "boresight")
+        if self.plate is not None:
+            _must(_numbers(self.plate, *_PLATES[self.plate["kind"]]), "plate")
+        if self.noise is not None:
+            self._check_noise(self.noise)
+
+    def _check_noise(self, noise: dict[str, Any]) -> None:
+        for model in noise["models"]:
+            _must(_numbers(model, *_MODELS[model["kind"]]), "noise")
+            _must(model["kind"] == "one-over-f" or isinstance(model["dataset"], str), "noise")
+        _must(len(noise["index"]) == len(self.detectors), "noise index")
+        for row in noise["index"]:
+            _must(len(row) == len(self.intervals), "noise index")
+            _must(all(type(k) is int and 0 <= k < len(noise["models"]) for k in row), "noise index")
+
+
+def crc_of(values: AnyArray | bytes) -> int:
+    """Return the CRC-32 of an array as it lies in memory."""
+    return zlib.crc32(values if isinstance(values, bytes) else np.ascontiguousarray(values).data)
+
+
+def _numbers(said: dict[str, Any], *names: str) -> bool:
+    return all(type(said[name]) in (int, float) for name in names)
+
+
+def _must(true: bool, what: str) -> None:
+    if not true:
+        raise ValueError(f"{what} cannot be so")
