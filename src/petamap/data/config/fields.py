@@ -1,0 +1,149 @@
+"""Options dataclasses, taken apart into fields that readers, writers and help can work from."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from petamap.base.units import dimensions
+
+# options of these names hold names of things, which become parts of file names and of report lines
+_NAMES = frozenset({"name", "names", "detector", "detectors", "observation", "observations"})
+
+_EXAMPLES = {
+    "angle": "7.5 arcmin",
+    "frequency": "50 mHz",
+    "time": "1.5 h",
+    "temperature": "100 uK",
+    "noise": "60 uK s^0.5",
+    "bytes": "64 MiB",
+}
+_INTERNAL: dict[str | None, str] = {
+    "angle": "rad",
+    "frequency": "Hz",
+    "time": "s",
+    "temperature": "K",
+    "noise": "K s^0.5",
+    "bytes": "B",
+}
+_WORDS = {bool: "true or false", int: "an integer", float: "a number", str: "text", Path: "a path"}
+
+
+@dataclass(frozen=True)
+class Field:
+    """One option.
+
+    Attributes
+    ----------
+    name : str
+    scalar : type
+        bool, int, float, str or Path: of the value, or of each item of a list.
+    length : int, optional
+        None for a single value, 0 for a list of any length, else the length that a list must have.
+    default : object
+        `dataclasses.MISSING` where the option must be given.
+    help, dimension, choices, minimum, maximum, path
+        As declared by `petamap.base.options.option`.
+    """
+
+    name: str
+    scalar: type
+    length: int | None
+    default: Any
+    help: str = ""
+    dimension: str | None = None
+    choices: tuple[str, ...] | None = None
+    minimum: float | None = None
+    maximum: float | None = None
+    path: bool = False
+
+    @property
+    def required(self) -> bool:
+        """Whether the option must be given."""
+        return self.default is dataclasses.MISSING
+
+    @property
+    def is_name(self) -> bool:
+        """Whether it holds names: letters, digits and ``_ - . +``, the first not a dot."""
+        return self.scalar is str and self.choices is None and self.name in _NAMES
+
+    @property
+    def is_path(self) -> bool:
+        """Whether it holds paths, existing or not."""
+        return self.path or self.scalar is Path
+
+    @property
+    def example(self) -> str | None:
+        """A value with a unit, where the option has a dimension."""
+        if self.dimension is None:
+            return None
+        return _EXAMPLES.get(self.dimension) or f"1 {dimensions()[self.dimension][0]}"
+
+    def allowed(self) -> str:
+        """Say in words what may be written for one value or item."""
+        if self.choices:
+            return "one of " + ", ".join(self.choices)
+        if self.dimension:
+            return f'a quantity with its unit, as "{self.example}"'
+        if self.is_name:
+            return "a name (letters, digits, _ - . +; no dot first)"
+        if self.path:
+            return "the path of a file that exists"
+        bounds = self.bounds()
+        return _WORDS[self.scalar] + (f", {bounds}" if bounds else "")
+
+    def bounds(self) -> str:
+        """Say the bounds, in the internal unit where the option has a dimension; empty without bounds."""
+        low, high = self.minimum, self.maximum
+        unit = f" {_INTERNAL[self.dimension]}" if self.dimension in _INTERNAL else ""
+        if low is not None and high is not None:
+            return f"{low} to {high}{unit}"
+        if low is not None:
+            return f">= {low}{unit}"
+        return f"<= {high}{unit}" if high is not None else ""
+
+
+def fields_of(options: type) -> dict[str, Field]:
+    """Return the fields of an options dataclass by name, in their order.
+
+    Raises
+    ------
+    TypeError
+        If a field has a type that no configuration can hold: the class is wrong, not the user.
+    """
+    return _fields_of(options)
+
+
+@lru_cache
+def _fields_of(options: Any) -> dict[str, Field]:
+    hints = typing.get_type_hints(options)
+    return {
+        entry.name: _field(entry, hints[entry.name]) for entry in dataclasses.fields(options) if entry.init
+    }
+
+
+def _field(entry: dataclasses.Field[Any], hint: Any) -> Field:
+    hint = _without_none(hint)
+    length: int | None = None
+    if typing.get_origin(hint) is tuple:
+        arguments = typing.get_args(hint)
+        length = 0 if arguments[-1] is Ellipsis else len(arguments)
+        items = {item for item in arguments if item is not Ellipsis}
+        hint = items.pop() if len(items) == 1 else None
+    if hint not in _WORDS:
+        raise TypeError(f"option '{entry.name}': a configuration cannot hold values of type {entry.type}")
+    known = {field.name for field in dataclasses.fields(Field)}
+    declared = {key: value for key, value in entry.metadata.items() if key in known}
+    return Field(entry.name, hint, length, entry.default, **declared)
+
+
+def _without_none(hint: Any) -> Any:
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        rest = [kind for kind in typing.get_args(hint) if kind is not type(None)]
+        return rest[0] if len(rest) == 1 else None
+    return hint

@@ -1,0 +1,227 @@
+"""The typed run configuration: one model behind TOML, XML and the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from petamap.base.options import option
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What the run is, and what keys its random numbers."""
+
+    name: str = option("run", help="name of the run; part of file names")
+    title: str = option("", help="one line for the report")
+    seed: int = option(1, help="key of all random numbers", minimum=0, maximum=2**63 - 1)
+    realization: int = option(0, help="which realization of sky and noise", minimum=0, maximum=2**32 - 1)
+
+
+@dataclass(frozen=True)
+class MapOptions:
+    """The map to make."""
+
+    pixelization: str = option(
+        "healpix",
+        choices=("healpix", "car", "flat", "numbered"),
+        help="numbered: pixels as the files number them",
+    )
+    n_side: int | None = option(
+        None, help="HEALPix resolution, a power of two; needed for healpix", minimum=1, maximum=8192
+    )
+    ordering: str = option("nest", choices=("nest", "ring"), help="order of HEALPix pixels in the files")
+    stokes: str = option("IQU", choices=("I", "QU", "IQU"), help="components solved for")
+    frame: str = option(
+        "galactic", choices=("galactic", "equatorial", "ecliptic"), help="coordinates of the map"
+    )
+    resolution: float | None = option(
+        None, dimension="angle", minimum=0.0, help="pixel size; needed for car and flat"
+    )
+    centre_lon: float | None = option(
+        None, dimension="angle", help="longitude of the centre (car, flat); without it, from the data"
+    )
+    centre_lat: float | None = option(
+        None, dimension="angle", help="latitude of the centre (car, flat); without it, from the data"
+    )
+    width: float | None = option(
+        None,
+        dimension="angle",
+        minimum=0.0,
+        help="extent along longitude (car, flat); default: from the data",
+    )
+    height: float | None = option(
+        None, dimension="angle", minimum=0.0, help="extent along latitude (car, flat); default: from the data"
+    )
+
+
+@dataclass(frozen=True)
+class NoiseOptions:
+    """The noise that the map-maker assumes."""
+
+    kernel: str = option(
+        "model",
+        choices=("model", "estimate", "white"),
+        help="model: as the sources say; estimate: from the data; white: no correlations",
+    )
+    n_lag: int = option(4096, help="lags kept of the inverse noise correlation", minimum=1, maximum=2**24)
+    interval: float | None = option(
+        None, dimension="time", minimum=0.0, help="length of stationary intervals; without it, as in the data"
+    )
+
+
+@dataclass(frozen=True)
+class SolverOptions:
+    """How the map is solved for."""
+
+    tolerance: float = option(1e-6, help="relative residual to stop at", minimum=0.0, maximum=1.0)
+    max_iterations: int = option(200, help="iterations at most", minimum=0, maximum=10**6)
+    flags: str = option(
+        "exact",
+        choices=("exact", "gap", "cut"),
+        help="flagged samples: exact: each an unknown; gap: filled with constrained noise; cut: left out",
+    )
+    preconditioner: str = option(
+        "block-diagonal",
+        choices=("block-diagonal", "diagonal", "none"),
+        help="block-diagonal: one block of Stokes parameters a pixel",
+    )
+    rcond_min: float = option(
+        1e-3, help="pixels with a smaller reciprocal condition are cut", minimum=0.0, maximum=1.0
+    )
+    on_stall: str = option(
+        "stop", choices=("stop", "error"), help="when the residual stalls above the tolerance"
+    )
+    binned_only: bool = option(False, help="make the binned map alone")
+
+
+@dataclass(frozen=True)
+class CommOptions:
+    """How processes sum what they share."""
+
+    reduction: str = option(
+        "pairwise",
+        choices=("pairwise", "dense"),
+        help="pairwise: each pair exchanges its shared pixels; dense: all pixels by allreduce",
+    )
+    setup: str = option(
+        "rendezvous",
+        choices=("rendezvous", "gather-sift"),
+        help="how shared pixels are found: at their owners (scales), or by gathering all",
+    )
+    buffer: int = option(
+        64 * 1024**2,
+        dimension="bytes",
+        minimum=1024,
+        maximum=2**40,
+        help="communication buffer a process",
+    )
+
+
+@dataclass(frozen=True)
+class ResourceOptions:
+    """What the run may use."""
+
+    threads: int = option(0, help="threads a process; 0: all cores it may use", minimum=0, maximum=4096)
+    pointing: str = option(
+        "auto",
+        choices=("auto", "keep", "recompute"),
+        help="keep: 12 to 16 bytes a sample; recompute: none, but slower; auto: by memory",
+    )
+    memory: int | None = option(
+        None,
+        dimension="bytes",
+        minimum=2**20,
+        maximum=2**50,
+        help="limit a process; default: what there is",
+    )
+
+
+@dataclass(frozen=True)
+class ProductOptions:
+    """What is written."""
+
+    maps: bool = option(True, help="the maximum-likelihood map")
+    hits: bool = option(True, help="samples a pixel")
+    covariance: bool = option(True, help="covariance of the Stokes parameters of each pixel")
+    rcond: bool = option(True, help="reciprocal condition of each pixel")
+    residual: bool = option(True, help="residual of the solution")
+    binned: bool = option(True, help="the binned map beside it")
+    report: bool = option(True, help="report.html")
+    compare: str | None = option(None, path=True, help="map to compare with in the report (FITS)")
+    overwrite: bool = option(False, help="replace the products of an earlier run")
+
+
+SECTIONS: dict[str, type] = {
+    "run": RunOptions,
+    "map": MapOptions,
+    "noise": NoiseOptions,
+    "solver": SolverOptions,
+    "comm": CommOptions,
+    "resources": ResourceOptions,
+    "products": ProductOptions,
+}
+
+
+@dataclass(frozen=True)
+class SourceConfig:
+    """One ``[[source]]``.
+
+    Attributes
+    ----------
+    kind : str
+        As registered in `petamap.data.source`.
+    options : object
+        An instance of the ``options`` dataclass of that source class.
+    line : int
+        Where it stands in the file; 0 where it stands in none.
+    """
+
+    kind: str
+    options: Any
+    line: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """A run configuration: every option has its value, in internal units, and every value is allowed.
+
+    Attributes
+    ----------
+    sources : tuple of SourceConfig
+        In the order in which they are applied.
+    folder : Path
+        Where relative paths start: the folder of the file.
+    file : Path, optional
+        The file that it was read from.
+    """
+
+    run: RunOptions = field(default_factory=RunOptions)
+    map: MapOptions = field(default_factory=MapOptions)
+    noise: NoiseOptions = field(default_factory=NoiseOptions)
+    solver: SolverOptions = field(default_factory=SolverOptions)
+    comm: CommOptions = field(default_factory=CommOptions)
+    resources: ResourceOptions = field(default_factory=ResourceOptions)
+    products: ProductOptions = field(default_factory=ProductOptions)
+    sources: tuple[SourceConfig, ...] = ()
+    folder: Path = field(default=Path(), compare=False)
+    file: Path | None = field(default=None, compare=False)
+
+
+def inconsistencies(chosen: MapOptions) -> Iterator[tuple[str, str, str | None]]:
+    """Yield what does not fit together in ``[map]``: key, what is wrong, the mend."""
+    kind, n_side = chosen.pixelization, chosen.n_side
+    if kind == "healpix" and n_side is None:
+        yield "n_side", "map.n_side is missing; pixelization healpix needs it", "write e.g. n_side = 256"
+    if n_side is not None and n_side & (n_side - 1):
+        below = 1 << (n_side.bit_length() - 1)
+        mend = f"{below} or {2 * below}" if below < 8192 else "8192 at most"
+        yield "n_side", f"map.n_side must be a power of two, not {n_side}", mend
+    if kind in ("car", "flat") and chosen.resolution is None:
+        what = f"map.resolution is missing; pixelization {kind} needs it"
+        yield "resolution", what, 'write e.g. resolution = "2 arcmin"'
+    for key in ("resolution", "width", "height"):
+        if getattr(chosen, key) == 0:
+            yield key, f"map.{key} must be above 0", None

@@ -1,0 +1,125 @@
+"""From a document to a run configuration, finding all that is wrong on the way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from petamap.base.errors import ConfigError, did_you_mean
+from petamap.data.config.document import Document, Table
+from petamap.data.config.fields import fields_of
+from petamap.data.config.model import SECTIONS, RunConfig, SourceConfig, inconsistencies
+from petamap.data.config.values import BadValue, convert
+
+
+def resolve(document: Document, file: Path | None = None) -> RunConfig:
+    """Return the configuration that a document means.
+
+    Raises
+    ------
+    ConfigError
+        One that lists all problems found.
+    """
+    problems = document.problems
+    for name, table in document.sections.items():
+        if name not in SECTIONS:
+            problems.add(table.line, f"unknown section '{name}'", _section_mend(name))
+    sections = {name: _section(name, document) for name in SECTIONS}
+    sources = [_source(index, table, document) for index, table in enumerate(document.sources)]
+    if not document.sources:
+        problems.add(1, "there is no source: nothing says where the data come from", "add a [[source]]")
+    problems.raise_any()
+    found = tuple(source for source in sources if source is not None)
+    return RunConfig(**sections, sources=found, folder=document.folder, file=file)
+
+
+def options_of(kind: str) -> type:
+    """Return the options dataclass of a kind of source.
+
+    Raises
+    ------
+    ConfigError
+        If there is no such kind, or a package that it needs is not installed.
+    """
+    from petamap.data.source import source_class
+
+    try:
+        return source_class(kind).options
+    except ModuleNotFoundError as error:
+        what = f"kind of source '{kind}' needs the module '{error.name}', which is not installed"
+        raise ConfigError(what, mend="install it") from error
+
+
+def _section_mend(name: str) -> str | None:
+    if name in ("sources", "Source"):
+        return "did you mean '[[source]]'?"
+    return did_you_mean(name, [*SECTIONS, "source"])
+
+
+def _section(name: str, document: Document) -> Any:
+    table = document.sections.get(name) or Table(1)
+    section = _options(SECTIONS[name], table, name, document)
+    if name == "map" and section is not None:
+        for key, what, mend in inconsistencies(section):
+            line = table.values[key].line if key in table.values else table.line
+            document.problems.add(line, what, mend)
+    return section
+
+
+def _source(index: int, table: Table, document: Document) -> SourceConfig | None:
+    name = f"source.{index}"
+    kind = table.values.get("kind")
+    if kind is None:
+        document.problems.add(table.line, f"{name}.kind is missing", 'write e.g. kind = "satellite"')
+        return None
+    if not isinstance(kind.raw, str):
+        document.problems.add(kind.line, f"{name}.kind must be text")
+        return None
+    try:
+        options = options_of(kind.raw)
+    except ConfigError as error:
+        document.problems.add(kind.line, f"{name}.kind: {error.what}", error.mend)
+        return None
+    rest = {key: value for key, value in table.values.items() if key != "kind"}
+    resolved = _options(options, Table(table.line, rest), name, document)
+    return None if resolved is None else SourceConfig(kind.raw, resolved, table.line)
+
+
+def _options(options: type, table: Table, name: str, document: Document) -> Any:
+    """Return an instance of an options dataclass, or None where something is wrong with it."""
+    fields = fields_of(options)
+    before = len(document.problems)
+    known: dict[str, object] = {}
+    for key, value in table.values.items():
+        if key not in fields:
+            what = f"unknown key '{name}.{key}'"
+            document.problems.add(value.line, what, _key_mend(key, name, list(fields)))
+            continue
+        try:
+            known[key] = convert(fields[key], value, f"{name}.{key}", document.folder)
+        except BadValue as error:
+            document.problems.add_error(error.line, error)
+    for key, field in fields.items():
+        if field.required and key not in table.values:
+            what = f"{name}.{key} is missing: {field.allowed()}"
+            document.problems.add(table.line, what, field.help or None)
+    if len(document.problems) > before:
+        return None
+    return _made(options, known, table, name, document)
+
+
+def _made(options: type, known: dict[str, object], table: Table, name: str, document: Document) -> Any:
+    """Make the instance; a source's ``__post_init__`` may find what does not fit together."""
+    try:
+        return options(**known)
+    except ConfigError as error:
+        document.problems.add(table.line, f"{name}: {error.what}", error.mend)
+        return None
+
+
+def _key_mend(key: str, section: str, known: list[str]) -> str | None:
+    for other, options in SECTIONS.items():
+        if other != section and key in fields_of(options):
+            return f"'{key}' belongs to [{other}]"
+    mend = did_you_mean(key, known)
+    return mend or "it has no options"

@@ -1,0 +1,129 @@
+"""Reads XML: MADmap's idea of a run described in XML, kept to what a configuration needs.
+
+The root is ``<petamap>``; its children are the sections and any number of ``<source kind="...">``; theirs are
+the keys, whose text is the value; a list holds one ``<item>`` a value. No document types, entities or other
+files are ever read; `petamap.data.config.xsd` describes the form.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from petamap.base.errors import ConfigError
+from petamap.data.config.document import Document, Table, Value
+
+_DECLARATION = re.compile(r"<!(DOCTYPE|ENTITY|ELEMENT|ATTLIST|NOTATION)", re.IGNORECASE)
+_SCHEMA = "{http://www.w3.org/2001/XMLSchema-instance}noNamespaceSchemaLocation"
+
+
+def read_xml(text: str, file: str, folder: Path) -> Document:
+    """Take an XML text apart.
+
+    Raises
+    ------
+    ConfigError
+        If it is not XML, declares a document type or entities, or nests deeper than 256.
+    """
+    root = _parsed(text, file)
+    document = Document(file, folder)
+    if root.tag != "petamap":
+        document.problems.add(_line(root), f"the root is <{root.tag}>", "it must be <petamap>")
+        document.problems.raise_any()
+    _no_attributes(root, (_SCHEMA,), document)
+    _no_text(root, document)
+    for child in root:
+        if child.tag == "source":
+            document.sources.append(_source(child, document))
+        elif child.tag in document.sections:
+            what = f"section '{child.tag}' is given twice"
+            first = document.sections[child.tag].line
+            document.problems.add(_line(child), what, f"first in line {first}")
+        else:
+            _no_attributes(child, (), document)
+            document.sections[child.tag] = _table(child, document)
+    return document
+
+
+def _parsed(text: str, file: str) -> Any:
+    from lxml import etree
+
+    found = _DECLARATION.search(text)
+    if found:
+        line = text.count("\n", 0, found.start()) + 1
+        what = f"<!{found.group(1)} is not allowed in a configuration"
+        raise ConfigError(what, where=f"{file}:{line}", mend="remove document types and entities")
+    parser = etree.XMLParser(
+        encoding="utf-8",
+        resolve_entities=False,
+        load_dtd=False,
+        no_network=True,
+        huge_tree=False,
+        remove_comments=True,
+        remove_pis=True,
+    )
+    try:
+        return etree.fromstring(text.encode("utf-8"), parser)
+    except etree.XMLSyntaxError as error:
+        what = re.sub(r", line \d+, column \d+.*$", "", error.msg or "no elements")
+        raise ConfigError(f"not XML: {what}", where=f"{file}:{error.lineno or 1}") from None
+
+
+def _line(element: Any) -> int:
+    return int(element.sourceline or 1)
+
+
+def _source(element: Any, document: Document) -> Table:
+    _no_attributes(element, ("kind",), document)
+    table = _table(element, document)
+    if "kind" in table.values:
+        document.problems.add(
+            table.values["kind"].line, "<kind> is an attribute", 'write <source kind="...">'
+        )
+    kind = element.get("kind")
+    if kind is not None:
+        table.values["kind"] = Value(kind, _line(element), untyped=True)
+    return table
+
+
+def _table(element: Any, document: Document) -> Table:
+    table = Table(_line(element))
+    _no_text(element, document)
+    for child in element:
+        if child.tag in table.values:
+            what = f"'{element.tag}.{child.tag}' is given twice"
+            mend = f"first in line {table.values[child.tag].line}; a list holds one <item> a value"
+            document.problems.add(_line(child), what, mend)
+            continue
+        _no_attributes(child, (), document)
+        table.values[child.tag] = _value(child, document)
+    return table
+
+
+def _value(element: Any, document: Document) -> Value:
+    line = _line(element)
+    if len(element) == 0:
+        return Value((element.text or "").strip(), line, untyped=True)
+    _no_text(element, document)
+    for child in element:
+        _no_attributes(child, (), document)
+        if child.tag != "item" or len(child):
+            document.problems.add(
+                _line(child), f"<{child.tag}> inside <{element.tag}>", "a list holds <item>s"
+            )
+    items: list[object] = [(child.text or "").strip() for child in element]
+    return Value(items, line, tuple(_line(child) for child in element), untyped=True)
+
+
+def _no_attributes(element: Any, allowed: tuple[str, ...], document: Document) -> None:
+    for name in element.attrib:
+        if name not in allowed:
+            what = f"unknown attribute '{name}' of <{element.tag}>"
+            document.problems.add(_line(element), what, "values are elements")
+
+
+def _no_text(element: Any, document: Document) -> None:
+    pieces = [element.text, *(child.tail for child in element)]
+    if any(piece and piece.strip() for piece in pieces):
+        document.problems.add(_line(element), f"text between the elements of <{element.tag}>")
