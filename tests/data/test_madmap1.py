@@ -280,7 +280,7 @@ def test_spire_example_bins_to_the_naive_map(tmp_path):
     found = np.full(image.size, np.nan)
     found[grid.layout.index] = total / hits
     np.testing.assert_allclose(found.reshape(image.shape), image, rtol=0, atol=1e-16)
-    assert grid.layout.shape == (286, 285) and grid.layout.header["CTYPE1"] == "RA---TAN"
+    assert grid.layout.shape == (285, 286) and grid.layout.header["CTYPE1"] == "RA---TAN"
 
 
 def test_damaged_example_is_noticed(tmp_path, monkeypatch):

@@ -93,7 +93,9 @@ class Reader:
             if not isinstance(data, h5py.Dataset):
                 raise DataError("is missing", where=self.where(name))
             if data.dtype.kind not in kinds or data.dtype.hasobject or data.shape is None:
-                raise DataError(f"is of type {data.dtype}, which does not belong here", where=self.where(name))
+                raise DataError(
+                    f"is of type {data.dtype}, which does not belong here", where=self.where(name)
+                )
             if shape is not None and not _fits(data.shape, shape):
                 wanted = tuple("any" if n is None else n for n in shape)
                 raise DataError(f"has shape {data.shape} instead of {wanted}", where=self.where(name))
@@ -147,6 +149,16 @@ class Reader:
             raise DataError(
                 f"declares {data.size} values, the file holds {stored} bytes of them", where=self.where(name)
             )
+
+
+@contextmanager
+def located(place: str) -> Iterator[None]:
+    """Add the file to the place that a DataError names."""
+    try:
+        yield
+    except DataError as error:
+        where = f"{place}, {error.where}" if error.where else place
+        raise DataError(error.what, where=where, mend=error.mend) from error
 
 
 def _fits(shape: tuple[int, ...], wanted: tuple[int | None, ...]) -> bool:

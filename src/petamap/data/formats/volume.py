@@ -1,7 +1,7 @@
 """petamap's own volume: observations in one HDF5 file whose every byte is checked.
 
-Layout, version 1. Root attributes: ``format`` = "petamap volume", ``version`` = 1. A group ``0000``, ``0001``, ...
-an observation, with datasets
+Layout, version 1. Root attributes: ``format`` = "petamap volume", ``version`` = 1, ``n_observations``. Each
+observation is a group ``0000``, ``0001``, ... with datasets
 
 =================  =======================  ==============================================================
 header             (n,) uint8               JSON in UTF-8: all that is small, see below
@@ -15,13 +15,13 @@ noise_0, ...       (n,) or (2, n) float64   inverse lags, or frequencies (Hz) an
 signal_crc, ...    (n_det, n_chunks) uint32 CRC-32 of each chunk of a row of signal and flags
 =================  =======================  ==============================================================
 
-The header: name, uid, n_samp, sample_rate (Hz), start_time (Unix s), detectors, intervals, unit; ``boresight``
-{spacing, offset, order}; ``plate`` {kind, ...}; ``noise`` {models, index (n_det, n_intervals)}; ``chunk``
-(samples), and ``crc``, the CRC-32 of each dataset that is read whole. Its own CRC-32 is the attribute ``crc`` of
-the dataset. Parts that an observation does not have are absent.
+The header: name, uid, n_samp, sample_rate (Hz), start_time (Unix s), detectors, intervals, unit;
+``boresight`` {spacing, offset, order}; ``plate`` {kind, ...}; ``noise`` {models, index (n_det, n_intervals)};
+``chunk`` (samples); and ``crc``, the CRC-32 of each dataset that is read whole. The header's own CRC-32 is
+the attribute ``crc`` of its dataset. Parts that an observation does not have are absent.
 
-All numbers are little-endian as NumPy lays them out. HDF5's structures are of the versions that carry checksums
-of their own (``libver`` v110 and later), chunks have Fletcher-32 in addition.
+HDF5's structures are of the versions that carry checksums of their own (``libver`` v110 and later); chunks
+have Fletcher-32 in addition.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ import numpy as np
 from petamap.base.errors import DataError
 from petamap.base.options import option
 from petamap.base.typing import AnyArray, FloatArray, UInt8Array
-from petamap.data.formats.hdf5 import Reader
+from petamap.data.formats.hdf5 import Reader, located
 from petamap.data.formats.volume_header import FORMAT, VERSION, Header, crc_of
 from petamap.data.observation import Observation
 from petamap.data.source import Context
@@ -118,7 +118,9 @@ def open_volume(path: Path) -> list[Stored]:
         raise DataError("is no petamap volume", where=str(path))
     version = reader.attribute("/", "version", int)
     if version != VERSION:
-        raise DataError(f"is of version {version}, known is {VERSION}", where=str(path), mend="update petamap")
+        raise DataError(
+            f"is of version {version}, known is {VERSION}", where=str(path), mend="update petamap"
+        )
     n_observations = reader.attribute("/", "n_observations", int)
     names = reader.names()
     if names != [f"{number:04d}" for number in range(n_observations)]:
@@ -155,22 +157,22 @@ class Stored:
     def noise_model(self, detector: int, interval: int) -> NoiseModel:
         """Return the model of a detector in an interval."""
         assert self.header.noise is not None
-        return self._models[self.header.noise["index"][detector][interval]]
+        number: int = self.header.noise["index"][detector][interval]
+        return self._models[number]
 
     def pointing(self) -> CompressedPointing:
         """Return the pointing; its knots are read now."""
         header, n_det = self.header, len(self.header.detectors)
         if header.boresight is None:
             raise self._contradiction("has knots and no boresight")
-        boresight = Boresight(self._whole("knots", (None, 4)), header.n_samp, **header.boresight)
+        knots, quaternions = self._whole("knots", (None, 4)), self._whole("quaternions", (n_det, 4))
         epsilon, gamma = self._whole("detector_angles", (2, n_det))
-        return CompressedPointing(
-            boresight,
-            self._whole("quaternions", (n_det, 4)),
-            epsilon=epsilon,
-            gamma=gamma,
-            plate=self._plate(),
-        )
+        with located(self.reader.where(f"{self._group}/knots")):
+            boresight = Boresight(knots, header.n_samp, **header.boresight)
+        with located(self.reader.where(self._group)):
+            return CompressedPointing(
+                boresight, quaternions, epsilon=epsilon, gamma=gamma, plate=self._plate()
+            )
 
     def _plate(self) -> HalfWavePlate | None:
         said = self.header.plate
@@ -205,7 +207,7 @@ class Stored:
         out = np.empty(stop - start, data.dtype)
         for begin in range(start // header.chunk * header.chunk, stop, header.chunk):
             end = min(begin + header.chunk, header.n_samp)
-            where = f"observation '{header.name}', detector {header.detectors[detector]}, samples {begin}..{end - 1}"
+            where = f"{header.name}, detector {header.detectors[detector]}, samples {begin}..{end - 1}"
             chunk = self.reader.rows(place, data, (detector, slice(begin, end)), where)
             self._compare(place, crc_of(chunk), int(crc[detector, begin // header.chunk]), where)
             first, last = max(begin, start), min(end, stop)

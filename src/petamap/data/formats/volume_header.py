@@ -65,7 +65,9 @@ class Header:
     def _check(self) -> None:
         _must(all(isinstance(text, str) for text in (self.name, self.unit, *self.detectors)), "texts")
         _must(0 < len(set(self.detectors)) == len(self.detectors), "names of detectors")
-        _must(all(type(n) is int for n in (self.uid, self.n_samp, self.chunk, *self.crc.values())), "integers")
+        _must(
+            all(type(n) is int for n in (self.uid, self.n_samp, self.chunk, *self.crc.values())), "integers"
+        )
         _must(0 <= self.uid < 2**32 and self.n_samp > 0 and self.chunk > 0, "uid, n_samp, chunk")
         _must(math.isfinite(self.start_time) and 0 < self.sample_rate < math.inf, "clock")
         bounds = [bound for interval in self.intervals for bound in interval]

@@ -88,7 +88,8 @@ class _Writer:
         pointing = self._observation.pointing
         if not isinstance(pointing, CompressedPointing):
             raise DataError(
-                f"a volume cannot hold {type(pointing).__name__}", where=self._observation.name,
+                f"a volume cannot hold {type(pointing).__name__}",
+                where=self._observation.name,
                 mend="only compressed pointing",
             )
         boresight = pointing.boresight
@@ -166,9 +167,14 @@ class _Writer:
         return data
 
     def _create(self, name: str, shape: tuple[int, ...], dtype: Any, chunks: tuple[int, ...]) -> Any:
-        packed = name.startswith("flags")
+        packed = "gzip" if name == "flags" else None
         return self._group.create_dataset(
-            name, shape, dtype, chunks=chunks, fletcher32=True, compression="gzip" if packed else None, shuffle=packed
+            name,
+            shape,
+            dtype,
+            chunks=chunks,
+            fletcher32=True,
+            compression=packed,
         )
 
 
