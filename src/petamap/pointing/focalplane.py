@@ -1,0 +1,338 @@
+"""Focal planes: where each detector looks and how it measures, from TOML, a Planck RIMO, or a generator."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from petamap.base.errors import ConfigError, DataError, did_you_mean
+from petamap.base.files import replacing
+from petamap.base.typing import FloatArray
+from petamap.base.units import ARCMIN, DEGREE, quantity
+from petamap.pointing import quaternion
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+
+@dataclass(frozen=True)
+class Detector:
+    """One detector: its place in the focal plane, its beam, its noise.
+
+    The quaternion from its frame (Z the line of sight, X the polarization axis) to the telescope's is
+    ``Rz(phi) Ry(theta) Rz(psi - phi)``: psi is the angle from the telescope's X to the polarization axis,
+    carried along the great circle from the boresight.
+
+    Attributes
+    ----------
+    name : str
+    theta, phi : float
+        Distance from the boresight, and direction from X towards Y; radians.
+    psi : float
+        Polarization angle in the focal plane, radians.
+    epsilon : float
+        Cross-polar leakage, 0 to 1; the polarization efficiency is (1 - epsilon) / (1 + epsilon).
+    fwhm : float
+        Of the beam, radians.
+    net : float
+        K_CMB s^1/2.
+    fknee, fmin : float
+        Hz.
+    alpha : float
+        Slope of the noise PSD at low frequency, negative.
+    sample_rate : float
+        Hz; 0 where the file says none.
+    """
+
+    name: str
+    theta: float = 0.0
+    phi: float = 0.0
+    psi: float = 0.0
+    epsilon: float = 0.0
+    fwhm: float = 0.0
+    net: float = 0.0
+    fknee: float = 0.0
+    fmin: float = 0.0
+    alpha: float = -1.0
+    sample_rate: float = 0.0
+
+    @property
+    def quaternion(self) -> FloatArray:
+        """Return the quaternion (x, y, z, w) from the detector's frame to the telescope's."""
+        return quaternion.from_angles(self.theta, self.phi, self.psi - self.phi)
+
+
+@dataclass(frozen=True)
+class FocalPlane:
+    """Detectors by name, in order."""
+
+    name: str
+    detectors: tuple[Detector, ...]
+    comment: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        names = [detector.name for detector in self.detectors]
+        twice = {name for name in names if names.count(name) > 1} if len(set(names)) < len(names) else set()
+        if twice:
+            raise ConfigError(f"two detectors are called '{min(twice)}'", where=self.name)
+        if not names:
+            raise ConfigError("no detectors", where=self.name)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the detectors."""
+        return tuple(detector.name for detector in self.detectors)
+
+    @property
+    def quaternions(self) -> FloatArray:
+        """Quaternions (n_det, 4)."""
+        return np.array([detector.quaternion for detector in self.detectors])
+
+    def values(self, name: str) -> FloatArray:
+        """Return a numeric attribute of all detectors, (n_det,)."""
+        return np.array([getattr(detector, name) for detector in self.detectors], dtype=np.float64)
+
+    def select(self, wanted: tuple[str, ...]) -> FocalPlane:
+        """Return the detectors named, or beginning with a word that ends in ``*``, in the plane's order.
+
+        Raises
+        ------
+        ConfigError
+            If a word fits no detector.
+        """
+        if not wanted:
+            return self
+        kept: set[str] = set()
+        for word in wanted:
+            fits = {n for n in self.names if n == word or (word.endswith("*") and n.startswith(word[:-1]))}
+            if not fits:
+                raise ConfigError(
+                    f"no detector '{word}'", where=self.name, mend=did_you_mean(word, list(self.names))
+                )
+            kept |= fits
+        return dataclasses.replace(self, detectors=tuple(d for d in self.detectors if d.name in kept))
+
+
+def hexagonal(
+    n_det: int, spacing: float, *, first_psi: float = 0.0, name: str = "hexagonal", **common: Any
+) -> FocalPlane:
+    """Return `n_det` detectors, orthogonal pairs on a hexagonal grid filled from the centre outwards.
+
+    Every second pair is turned by 45 degrees, so that Q and U are both measured.
+
+    Parameters
+    ----------
+    n_det : int
+    spacing : float
+        From pair to pair, radians.
+    first_psi : float
+        Polarization angle of the first detector, radians.
+    common
+        Further attributes of `Detector`, the same for all.
+    """
+    if n_det < 1:
+        raise ConfigError(f"a focal plane of {n_det} detectors")
+    places = _hexagon((n_det + 1) // 2)
+    detectors = []
+    for i in range(n_det):
+        x, y = places[i // 2] * spacing
+        psi = first_psi + math.pi / 4 * (i // 2 % 2) + math.pi / 2 * (i % 2)
+        label = f"{i // 2:04d}{'AB'[i % 2]}"
+        detectors.append(Detector(label, math.hypot(x, y), math.atan2(y, x), psi, **common))
+    return FocalPlane(name, tuple(detectors))
+
+
+def _hexagon(n: int) -> FloatArray:
+    rings = 0
+    while 1 + 3 * rings * (rings + 1) < n:
+        rings += 1
+    a, b = np.meshgrid(np.arange(-rings, rings + 1), np.arange(-rings, rings + 1), indexing="ij")
+    ring = np.maximum(np.maximum(abs(a), abs(b)), abs(a + b))
+    x, y = a + 0.5 * b, math.sqrt(0.75) * b
+    order = np.lexsort((np.mod(np.arctan2(y, x).ravel() + 1e-9, 2 * math.pi), ring.ravel()))[:n]
+    places: FloatArray = np.stack([x.ravel(), y.ravel()], axis=1)[order]
+    return places
+
+
+def load(name: str | os.PathLike[str], folder: Path | None = None) -> FocalPlane:
+    """Return a focal plane that comes with petamap ("planck-lfi"), or one from a .toml or RIMO .fits file.
+
+    Raises
+    ------
+    ConfigError, DataError
+        If there is none, or it cannot be read.
+    """
+    own = Path(__file__).parents[1] / "examples" / f"{str(name).replace('-', '_')}.toml"
+    if own.is_file() and "/" not in str(name):
+        return read_toml(own)
+    path = (folder or Path()) / name
+    if not path.is_file():
+        raise ConfigError(f"no focal plane '{name}'", mend="name a .toml or RIMO .fits file, or planck-lfi")
+    return read_rimo(path) if ".fits" in path.name else read_toml(path)
+
+
+# how the file says it: key -> (dimension, unit written); None is a plain number
+_KEYS: dict[str, tuple[str, str] | None] = {
+    "theta": ("angle", "deg"),
+    "phi": ("angle", "deg"),
+    "psi": ("angle", "deg"),
+    "epsilon": None,
+    "fwhm": ("angle", "arcmin"),
+    "net": ("noise", "uK s^0.5"),
+    "fknee": ("frequency", "mHz"),
+    "fmin": ("frequency", "mHz"),
+    "alpha": None,
+    "sample_rate": ("frequency", "Hz"),
+}
+
+
+def read_toml(path: str | os.PathLike[str]) -> FocalPlane:
+    """Read a focal plane: ``name``, an optional table ``[defaults]``, and ``[[detector]]`` tables.
+
+    Each detector has a ``name`` and any of theta, phi, psi, fwhm, net, fknee, fmin, sample_rate (quantities,
+    such as "13.2 arcmin"), epsilon and alpha (numbers).
+
+    Raises
+    ------
+    ConfigError
+        Naming file and detector.
+    """
+    try:
+        with open(path, "rb") as file:
+            content = tomllib.load(file)
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot be read: {error}", where=str(path)) from error
+    _check_keys(content, ["name", "comment", "defaults", "detector"], str(path))
+    rows, defaults = content.get("detector", []), content.get("defaults", {})
+    if not isinstance(rows, list) or not isinstance(defaults, dict):
+        raise ConfigError("[defaults] is one table, [[detector]] many", where=str(path))
+    detectors = tuple(
+        _detector({**defaults, **row}, f"{path}: detector {i + 1}") for i, row in enumerate(rows)
+    )
+    return FocalPlane(str(content.get("name", Path(path).stem)), detectors, str(content.get("comment", "")))
+
+
+def _check_keys(table: dict[str, Any], known: list[str], where: str) -> None:
+    for key in table:
+        if key not in known:
+            raise ConfigError(f"unknown key '{key}'", where=where, mend=did_you_mean(key, known))
+
+
+def _detector(row: dict[str, Any], where: str) -> Detector:
+    _check_keys(row, ["name", *_KEYS], where)
+    if not isinstance(row.get("name"), str):
+        raise ConfigError("has no name", where=where)
+    where = f"{where} ({row['name']})"
+    values = {key: _value(key, value, where) for key, value in row.items() if key != "name"}
+    return _checked(Detector(row["name"], **values), where)
+
+
+def _value(key: str, value: object, where: str) -> float:
+    kind = _KEYS[key]
+    if kind is None:
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return float(value)
+        raise ConfigError(f"{key} = {value!r} is not a number", where=where)
+    if not isinstance(value, str):
+        raise ConfigError(f"{key} = {value!r} has no unit", where=where, mend=f'write "{value} {kind[1]}"')
+    try:
+        return quantity(value, kind[0])
+    except ConfigError as error:
+        raise ConfigError(f"{key}: {error.what}", where=where, mend=error.mend) from None
+
+
+def _checked(detector: Detector, where: str) -> Detector:
+    for key in _KEYS:
+        value = getattr(detector, key)
+        positive = key not in ("theta", "phi", "psi", "alpha")
+        if not math.isfinite(value) or (positive and value < 0) or (key == "alpha" and value > 0):
+            raise ConfigError(f"{key} = {value} makes no sense", where=where)
+    if detector.epsilon > 1:
+        raise ConfigError(f"epsilon = {detector.epsilon} is above 1", where=where)
+    return detector
+
+
+def write_toml(focalplane: FocalPlane, path: str | os.PathLike[str]) -> None:
+    """Write a focal plane as `read_toml` reads it."""
+    lines = [f"name = {_text(focalplane.name)}"]
+    if focalplane.comment:
+        lines.append(f"comment = {_text(focalplane.comment)}")
+    for detector in focalplane.detectors:
+        lines += ["", "[[detector]]", f"name = {_text(detector.name)}"]
+        for key, kind in _KEYS.items():
+            value = getattr(detector, key)
+            if kind is None:
+                lines.append(f"{key} = {value!r}")
+            else:
+                lines.append(f'{key} = "{value / quantity(f"1 {kind[1]}", kind[0])!r} {kind[1]}"')
+    with replacing(path) as temporary:
+        temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _text(word: str) -> str:
+    import json
+
+    return json.dumps(word)  # a JSON string is a TOML string
+
+
+def read_rimo(path: str | os.PathLike[str]) -> FocalPlane:
+    """Read a Planck reduced instrument model (FITS, table CHANNEL_PARAMETERS).
+
+    A beam's frame is turned from the telescope's by ``Rz(PHI_UV) Ry(THETA_UV) Rz(PSI_UV - PHI_UV)``, and the
+    polarization axis by PSI_POL from the beam's X: psi = PSI_UV + PSI_POL here (Planck's Dxx frame; the
+    processing pipelines of LFI and NPIPE compose them so).
+
+    Raises
+    ------
+    DataError
+        If it is no such file, or a unit is not the one expected.
+    """
+    from astropy.io import fits
+
+    try:
+        with fits.open(path, memmap=False) as file:
+            table = file["CHANNEL_PARAMETERS"].data
+            units = dict(zip(table.names, table.columns.units, strict=True))
+            column = {name: np.asarray(table[name]).reshape(len(table)) for name in table.names}
+        _check_units(units, path)
+        detectors = tuple(_rimo_row(column, i) for i in range(len(column["DETECTOR"])))
+    except (OSError, KeyError, ValueError, TypeError) as error:
+        raise DataError(f"is no reduced instrument model: {error}", where=str(path)) from error
+    return FocalPlane(Path(path).stem, detectors)
+
+
+def _check_units(units: dict[str, str], path: str | os.PathLike[str]) -> None:
+    expected = {"PHI_UV": "deg", "THETA_UV": "deg", "PSI_UV": "deg", "PSI_POL": "deg", "FWHM": "arcmin",
+                "NET": "K*s^1/2", "F_KNEE": "Hz", "F_MIN": "Hz", "F_SAMP": "Hz"}  # fmt: skip
+    for name, unit in expected.items():
+        given = (units[name] or "").strip()
+        if given and given != unit:
+            raise DataError(f"column {name} is in '{given}', not '{unit}'", where=str(path))
+
+
+def _rimo_row(column: dict[str, Any], i: int) -> Detector:
+    return _checked(
+        Detector(
+            str(column["DETECTOR"][i]).strip(),
+            theta=float(column["THETA_UV"][i]) * DEGREE,
+            phi=float(column["PHI_UV"][i]) * DEGREE,
+            psi=float(column["PSI_UV"][i] + column["PSI_POL"][i]) * DEGREE,
+            epsilon=float(column["EPSILON"][i]),
+            fwhm=float(column["FWHM"][i]) * ARCMIN,
+            net=float(column["NET"][i]),
+            fknee=float(column["F_KNEE"][i]),
+            fmin=float(column["F_MIN"][i]),
+            alpha=float(column["ALPHA"][i]),
+            sample_rate=float(column["F_SAMP"][i]),
+        ),
+        str(column["DETECTOR"][i]).strip(),
+    )
