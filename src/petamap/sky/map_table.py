@@ -1,0 +1,159 @@
+"""Maps as FITS tables: HEALPix, full or partial, and pixels that have only numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from petamap.base.errors import ConfigError, DataError
+from petamap.base.typing import FloatArray, Int64Array
+from petamap.sky.healpix import Healpix
+from petamap.sky.numbered import NumberedPixels
+from petamap.sky.pixelization import Pixelization
+from petamap.sky.skymap import UNSEEN
+
+_INDEX_NAMES = ("PIXEL", "PIXELS", "PIX", "INDEX")
+
+
+def table_of(
+    values: FloatArray,
+    pixelization: Healpix | NumberedPixels,
+    names: tuple[str, ...],
+    units: tuple[str, ...],
+    partial: bool,
+) -> Any:
+    """Return the table HDU of a map: nan written as UNSEEN; only observed pixels if `partial`."""
+    from astropy.io import fits
+
+    observed = np.flatnonzero(np.isfinite(values).any(axis=0)) if partial else None
+    columns = []
+    if observed is not None:
+        columns.append(fits.Column("PIXEL", "J", array=observed.astype(np.int32)))
+    for name, unit, column in zip(names, units, values, strict=True):
+        chosen = column if observed is None else column[observed]
+        seen = np.where(np.isfinite(chosen), chosen, UNSEEN)
+        columns.append(fits.Column(name, "D", unit=unit or None, array=seen))
+    hdu = fits.BinTableHDU.from_columns(columns, name="MAP")
+    header = hdu.header
+    if isinstance(pixelization, Healpix):
+        header["PIXTYPE"] = ("HEALPIX", "HEALPix pixels")
+        header["ORDERING"] = ("NESTED" if pixelization.nest else "RING", "ordering of pixels")
+        header["NSIDE"] = (int(pixelization.n_side), "resolution of HEALPix")
+        header["OBJECT"] = ("FULLSKY" if observed is None else "PARTIAL", "coverage")
+    else:
+        header["PIXTYPE"] = ("NUMBERED", "pixels without directions")
+    header["FIRSTPIX"] = (0, "first pixel, counted from 0")
+    header["LASTPIX"] = (pixelization.n_pix - 1, "last pixel, counted from 0")
+    header["INDXSCHM"] = ("IMPLICIT" if observed is None else "EXPLICIT", "explicit: PIXEL gives the pixel")
+    if observed is not None:
+        header["OBS_NPIX"] = (len(observed), "pixels observed")
+    header["BAD_DATA"] = (UNSEEN, "value of pixels not observed")
+    return hdu
+
+
+def is_map_table(hdu: Any) -> bool:
+    """Return whether an HDU is a table of HEALPix or numbered pixels."""
+    if hdu.header.get("XTENSION", "").strip() != "BINTABLE":
+        return False
+    return hdu.header.get("PIXTYPE", "").strip() in ("HEALPIX", "NUMBERED") or "NSIDE" in hdu.header
+
+
+def table_columns(hdu: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return names and units of the columns of values.
+
+    TOAST counts the units of columns from TUNIT0, which no other writer does.
+    """
+    header = hdu.header
+    first = 0 if "TUNIT0" in header else 1
+    found = [
+        (
+            str(header.get(f"TTYPE{i + 1}", f"COLUMN_{i + 1}")).strip(),
+            str(header.get(f"TUNIT{i + first}", "")),
+        )
+        for i in range(int(header["TFIELDS"]))
+    ]
+    index = _index_column(hdu)
+    kept = [pair for i, pair in enumerate(found) if i != index]
+    return tuple(name for name, _ in kept), tuple(unit.strip() for _, unit in kept)
+
+
+def load_table(
+    hdu: Any, chosen: list[int], ordering: str | None, where: str
+) -> tuple[FloatArray, Pixelization]:
+    """Return the values of columns, counted without the index column, and the pixelization.
+
+    Raises
+    ------
+    DataError
+        If pixels, their number or their ordering make no map.
+    """
+    index = _index_column(hdu)
+    numbers = [i for i in range(int(hdu.header["TFIELDS"])) if i != index]
+    columns = [np.asarray(hdu.data.field(numbers[i])).reshape(-1) for i in chosen]
+    explicit = None if index is None else np.asarray(hdu.data.field(index), np.int64).reshape(-1)
+    n_given = len(columns[0])
+    pixelization = _pixelization(hdu.header, n_given, explicit is None, ordering, where)
+    pixels = _pixels(hdu.header, explicit, n_given, pixelization.n_pix, where)
+    values = np.full((len(columns), pixelization.n_pix), np.nan)
+    for out, column in zip(values, columns, strict=True):
+        out[pixels] = column
+        out[_unseen(out, hdu.header)] = np.nan
+    return values, pixelization
+
+
+def _unseen(values: FloatArray, header: Any) -> Any:
+    """Return where single or double precision values say that nothing was seen."""
+    bad = float(header.get("BAD_DATA", UNSEEN))
+    with np.errstate(invalid="ignore"):
+        return (np.abs(values - bad) <= 1e-5 * abs(bad)) | (np.abs(values - UNSEEN) <= 1e-5 * abs(UNSEEN))
+
+
+def _index_column(hdu: Any) -> int | None:
+    """Return the column that holds the pixel numbers; None where rows follow the pixels."""
+    header = hdu.header
+    if not (
+        str(header.get("INDXSCHM", "")).strip() == "EXPLICIT"
+        or str(header.get("OBJECT", "")).strip() == "PARTIAL"
+    ):
+        return None
+    names = [str(header.get(f"TTYPE{i + 1}", "")).strip().upper() for i in range(int(header["TFIELDS"]))]
+    return next((i for i, name in enumerate(names) if name in _INDEX_NAMES), 0)
+
+
+def _pixelization(
+    header: Any, n_given: int, implicit: bool, ordering: str | None, where: str
+) -> Healpix | NumberedPixels:
+    if str(header.get("PIXTYPE", "")).strip() == "NUMBERED":
+        return NumberedPixels(int(header.get("LASTPIX", n_given - 1)) + 1)
+    n_side = header.get("NSIDE", round((n_given / 12) ** 0.5) if implicit else None)
+    in_file = str(header.get("ORDERING", "")).strip().upper()
+    said = in_file or (ordering or "").upper()
+    if said not in ("RING", "NESTED", "NEST"):
+        raise DataError(
+            f"ORDERING is '{in_file}', neither RING nor NESTED",
+            where=where,
+            mend="say ordering='ring' or 'nested'",
+        )
+    try:
+        return Healpix(int(n_side), nest=said != "RING")
+    except (ConfigError, TypeError, ValueError) as error:
+        raise DataError(f"NSIDE is {n_side!r}: {error}", where=where) from error
+
+
+def _pixels(header: Any, explicit: Int64Array | None, n_given: int, n_pix: int, where: str) -> Any:
+    """Return the pixels of rows: an array, or a slice where they follow one another."""
+    if explicit is None:
+        first = int(header.get("FIRSTPIX", 0))
+        if n_given == n_pix:
+            return slice(None)
+        end = int(header.get("LASTPIX", -1)) + 1
+        if not 0 <= first < end <= n_pix or end - first != n_given:
+            raise DataError(f"{n_given} values for {n_pix} pixels", where=where)
+        return slice(first, end)
+    if len(explicit) and not (explicit.min() >= 0 and explicit.max() < n_pix):
+        row = int(np.flatnonzero((explicit < 0) | (explicit >= n_pix))[0])
+        raise DataError(f"row {row} has pixel {explicit[row]}, outside 0 to {n_pix - 1}", where=where)
+    if len(np.unique(explicit)) != len(explicit):
+        raise DataError("a pixel occurs twice", where=where)
+    return explicit
