@@ -218,7 +218,7 @@ _PING = """
 from petamap.comm.mpi import world
 comm = world()
 if comm.size == 2:
-    total = comm.allreduce(comm.rank + 1)
+    total = comm.sum(comm.rank + 1)
     if comm.rank == 0 and total == 3:
         from mpi4py import MPI
         print("ping", MPI.Get_library_version().splitlines()[0].strip())

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
 from petamap import __version__
 from petamap.base.errors import ConfigError, PetamapError, did_you_mean
-from petamap.cli import doctor, examples
+from petamap.cli import doctor, examples, report
 
 INTERRUPTED = 130
 
@@ -56,7 +57,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"petamap {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
-    for room in (examples, doctor):
+    for room in (report, examples, doctor):
         room.add_commands(commands)
     return parser
 
@@ -81,16 +82,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments = parse(argv)
         code: int = arguments.handler(arguments)
     except PetamapError as error:
-        print(f"petamap: error: {error}", file=sys.stderr)
+        _say(f"petamap: error: {error}")
         return error.exit_code
     except KeyboardInterrupt:
-        print("petamap: interrupted; files already written are whole", file=sys.stderr)
+        _say("petamap: interrupted; files already written are whole")
         return INTERRUPTED
     except BrokenPipeError:
         # `petamap examples | head`: the reader has left, and flushing at exit would complain once more.
         sys.stdout = None
         return 0
     return code
+
+
+def _say(line: str) -> None:
+    """Speak on the first rank alone: every rank meets the same errors of the command line."""
+    ranks = (os.environ.get(name, "0") for name in ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK"))
+    if all(rank == "0" for rank in ranks):
+        print(line, file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -168,7 +168,7 @@ class Bars(Silent):
             self._progress = None
 
 
-def closing_table(summary: Summary, report: Path, warnings: list[str]) -> str:
+def closing_table(summary: Summary, report: Path | None) -> str:
     """Return what a person reads when a run has ended."""
     totals, memory, solver = summary.totals, summary.memory, summary.solver
     rows = [("run", summary.title or summary.name)]
@@ -183,10 +183,11 @@ def closing_table(summary: Summary, report: Path, warnings: list[str]) -> str:
     rows.append(
         ("peak memory", f"{scaled(memory.peak_bytes, 'B')} a rank ({memory.bytes_per_sample:.1f} B a sample)")
     )
-    rows.append(("report", str(report)))
+    if report is not None:
+        rows.append(("report", str(report)))
     width = max(len(name) for name, _ in rows)
     lines = [f"  {name:<{width}}  {text}" for name, text in rows]
-    return "\n".join([*lines, *(f"warning: {text}" for text in warnings)])
+    return "\n".join([*lines, *(f"warning: {text}" for text in summary.warnings)])
 
 
 def scaled(value: float, unit: str = "") -> str:

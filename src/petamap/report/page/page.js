@@ -1,0 +1,155 @@
+// The page: sections made from the summary.
+
+const section = (id, title, ...children) => el("section", { id, "aria-labelledby": `${id}-title` },
+  el("h2", { id: `${id}-title` }, title), children);
+
+function table(head, rows, kinds = []) {
+  const cells = row => row.map((cell, i) => el(i === 0 ? "th" : "td", i === 0 ? { scope: "row" } : { class: kinds[i] ?? "" }, cell));
+  return el("div", { class: "scroll", tabindex: "0" }, el("table", { class: head ? "facts wide" : "facts" },
+    head && el("thead", {}, el("tr", {}, head.map((name, i) => el("th", { scope: "col", class: kinds[i] ?? "" }, name)))),
+    el("tbody", {}, rows.map(row => el("tr", {}, cells(row))))));
+}
+
+function opening(s) {
+  const failed = s.comparisons.filter(c => !c.passed).length;
+  const badge = (good, yes, no) => el("span", { class: `badge ${good ? "good" : "bad"}` }, good ? `✓ ${yes}` : `✗ ${no}`);
+  const last = s.solver?.history.at(-1);
+  const total = s.phases.reduce((sum, phase) => sum + Number(phase.seconds.max), 0);
+  const tile = (value, name, note) => el("div", { class: "tile" }, el("strong", {}, value), el("span", {}, name), note && el("small", {}, note));
+  const t = s.totals;
+  return el("section", { id: "top", "aria-labelledby": "title" },
+    el("div", { class: "headline" }, el("h1", { id: "title" }, s.title || s.name),
+      el("p", { class: "badges" },
+        s.solver && badge(s.solver.converged, "converged", "not converged"),
+        s.comparisons.length > 0 && badge(!failed, `${s.comparisons.length} comparison${s.comparisons.length > 1 ? "s" : ""} within limits`, `${failed} of ${s.comparisons.length} comparisons outside limits`),
+        s.warnings.length > 0 && el("a", { class: "badge warn", href: "#warnings" }, `⚠ ${s.warnings.length} warning${s.warnings.length > 1 ? "s" : ""}`))),
+    el("p", { class: "faint" }, `run ${s.name} · ${s.run_id} · petamap ${s.petamap}`),
+    s.warnings.length > 0 && el("div", { class: "alert", id: "warnings", role: "alert" }, el("strong", {}, "Warnings"),
+      el("ul", {}, s.warnings.map(text => el("li", {}, text)))),
+    s.solver && !s.solver.converged && el("div", { class: "alert bad", role: "alert" },
+      el("strong", {}, "The solver did not converge: "), s.solver.reason),
+    el("div", { class: "tiles" },
+      tile(scaled(t.samples_used, "", ["", " k", " M", " G", " T"], 1000), "samples used", `of ${whole(t.samples)}`),
+      tile(whole(t.detectors), t.detectors === 1 ? "detector" : "detectors", `${whole(t.observations)} observation${t.observations === 1 ? "" : "s"}`),
+      tile(whole(t.pixels_observed), "pixels observed", t.pixels_cut ? `${whole(t.pixels_cut)} cut` : "none cut"),
+      s.solver && tile(whole(s.solver.iterations), "iterations", last && `relative residual ${figure(last.relative_residual, 2)}`),
+      tile(seconds(total), "in all phases", `${s.environment.ranks} rank${s.environment.ranks > 1 ? "s" : ""} × ${s.environment.threads} thread${s.environment.threads > 1 ? "s" : ""}`),
+      tile(bytes(s.memory.peak_bytes), "peak memory", `of a rank; ${figure(s.memory.bytes_per_sample, 3)} B a sample`)));
+}
+
+function convergence(s) {
+  if (!s.solver?.history.length) return null;
+  const h = s.solver.history;
+  const level = { value: Number(s.solver.tolerance), name: `tolerance ${figure(s.solver.tolerance, 2)}` };
+  const chart = (x, xName, describe) => lineChart({
+    points: h.map(step => [Number(step[x]), Number(step.relative_residual)]), xName, yName: "relative residual",
+    level: level.value > 0 ? level : null, describe, label: `Relative residual against ${xName}: ${figure(h[0].relative_residual, 2)} at the start, ${figure(h.at(-1).relative_residual, 2)} at the end.`,
+  });
+  return section("convergence", "Convergence",
+    el("p", {}, `${s.solver.converged ? "Converged" : "Not converged"} after ${s.solver.iterations} iterations: ${s.solver.reason}.`),
+    el("div", { class: "pair" },
+      chart("iteration", "iteration", (x, y) => `iteration ${x}: ${figure(y, 4)}`),
+      chart("seconds", "seconds", (x, y) => `${seconds(x)}: ${figure(y, 4)}`)));
+}
+
+function costs(s) {
+  const row = key => phase => ({ label: phase.name, spread: phase[key], note: phase.calls > 1 ? ` ${whole(phase.calls)} calls` : "" });
+  const many = s.environment.ranks > 1 ? " Bars are means over the ranks; the whisker goes from the least to the greatest." : "";
+  return section("cost", "Time, traffic and memory",
+    many && el("p", { class: "faint" }, many),
+    el("div", { class: "pair" },
+      el("div", {}, el("h3", {}, "Seconds by phase"), bars(s.phases.map(row("seconds")), seconds, "time")),
+      el("div", {}, el("h3", {}, "Bytes sent by a rank"), bars(s.phases.map(row("bytes")), bytes, "bytes sent between ranks"),
+        el("h3", {}, "Memory of a rank"), memory(s.memory))));
+}
+
+function memory(m) {
+  const alone = v => ({ min: v, mean: v, max: v });
+  const off = 100 * (m.predicted_bytes / m.peak_bytes - 1);
+  return [bars([{ label: "predicted", spread: alone(m.predicted_bytes) }, { label: "peak", spread: alone(m.peak_bytes) }], bytes, "memory"),
+    Number.isFinite(off) && el("p", { class: "faint" }, `Predicted ${figure(Math.abs(off), 2)}% ${off < 0 ? "below" : "above"} the peak.`)];
+}
+
+function checks(s) {
+  if (!s.comparisons.length) return null;
+  const rows = s.comparisons.map(c => {
+    const [factor, unit] = readable(c.unit, Math.abs(Number(c.limit ?? c.max_abs)));
+    const f = v => v === null ? "–" : figure(v * factor, 3);
+    const mark = c.limit === null ? el("span", { class: "faint" }, "no limit") : el("span", { class: `badge ${c.passed ? "good" : "bad"}` }, c.passed ? "✓ within" : "✗ outside");
+    return [c.name, c.reference, f(c.max_abs), f(c.rms), f(c.limit), unit, mark];
+  });
+  return section("checks", "Comparisons",
+    table(["Compared", "With", "Greatest", "rms", "Limit", "Unit", ""], rows, ["", "", "num", "num", "num", "", ""]));
+}
+
+function counts(s) {
+  const t = s.totals;
+  const share = (part, of) => of > 0 ? ` (${figure(100 * part / of, 3)}%)` : "";
+  const rows = [
+    ["Observations", whole(t.observations)], ["Detectors", whole(t.detectors)], ["Samples", whole(t.samples)],
+    ["Samples used", whole(t.samples_used) + share(t.samples_used, t.samples)],
+    ["Samples flagged", whole(t.samples_flagged) + share(t.samples_flagged, t.samples)],
+    ["Pixels observed", whole(t.pixels_observed)], ["Pixels cut", whole(t.pixels_cut)], ["Pixels degenerate", whole(t.pixels_degenerate)],
+    ...(s.noise ? [["Noise kernel", `${whole(s.noise.n_lag)} lags, FFT of ${whole(s.noise.n_fft)}`]] : []),
+  ];
+  const products = s.products.map(p => [p.name, el("code", {}, p.file), p.stokes || "–", pretty(p.unit) || "–", el("code", { class: "hash", title: p.sha256 }, p.sha256)]);
+  return section("totals", "Totals and products",
+    el("div", { class: "uneven" }, table(null, rows, ["", "num"]),
+      products.length > 0 && table(["Product", "File", "Stokes", "Unit", "SHA-256 of the pixels"], products)));
+}
+
+function copyable(text, name) {
+  const button = el("button", { type: "button", class: "copy", "aria-label": `Copy the ${name}` }, "Copy");
+  const pre = el("pre", { tabindex: "0" }, el("code", {}, text));
+  button.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      button.textContent = "Copied";
+    } catch {
+      getSelection().selectAllChildren(pre); // a file:// page may not write to the clipboard; then Ctrl-C does
+      button.textContent = "Selected";
+    }
+    setTimeout(() => { button.textContent = "Copy"; }, 1500);
+  });
+  return el("div", { class: "copyable" }, button, pre);
+}
+
+const quoted = word => /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+
+function reproduce(s) {
+  const e = s.environment;
+  const rows = [["petamap", s.petamap], ["Python", e.python], ["NumPy", e.numpy], ["MPI", e.mpi ?? "none"], ["Processor", e.cpu],
+    ["Ranks × threads", `${e.ranks} × ${e.threads} on ${e.hosts} host${e.hosts > 1 ? "s" : ""}`], ["Seed", String(s.seed)]];
+  return section("reproduce", "Reproduce this",
+    el("p", { class: "faint" }, "The pixels are the same bits for any number of ranks and threads; compare the SHA-256 above."),
+    el("div", { class: "uneven" },
+      table(null, rows),
+      el("div", {}, el("h3", {}, "Command"), copyable(s.command.map(quoted).join(" "), "command"),
+        el("h3", {}, "Configuration"), copyable(s.configuration, "configuration"))));
+}
+
+function theme() {
+  const button = document.getElementById("theme");
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  const told = () => document.dispatchEvent(new Event("themechange"));
+  dark.addEventListener("change", told);
+  button.addEventListener("click", () => {
+    const now = document.documentElement.dataset.theme ?? (dark.matches ? "dark" : "light");
+    document.documentElement.dataset.theme = now === "dark" ? "light" : "dark";
+    told();
+  });
+}
+
+function build() {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const s = data.summary;
+  for (const c of s.comparisons) c.passed = c.limit === null || c.max_abs <= c.limit;
+  const made = [opening(s), sectionOfMaps(data), convergence(s), costs(s), checks(s), counts(s), reproduce(s)].filter(Boolean);
+  document.getElementById("main").append(...made);
+  document.getElementById("nav").append(...made.slice(1).map(part =>
+    el("a", { href: `#${part.id}` }, part.querySelector("h2").textContent)));
+  document.getElementById("foot").textContent = `petamap ${s.petamap} · ${s.name} · ${s.run_id}`;
+  theme();
+}
+
+build();

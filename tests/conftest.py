@@ -1,0 +1,78 @@
+"""What tests of several rooms need."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from petamap.base import summary as s
+
+
+@pytest.fixture
+def make_summary():
+    """Return a function that makes a realistic summary, with fields replaced as asked."""
+    return _summary
+
+
+def _summary(ranks=3, **changes):
+    rng = np.random.default_rng(7)
+
+    def phase(name, seconds, calls, sent):
+        spread = [s.Spread.of(most * rng.uniform(0.8, 1.0, ranks)) for most in (seconds, sent)]
+        return s.PhaseCost(name=name, seconds=spread[0], calls=calls, bytes=spread[1])
+
+    history = tuple(
+        s.Step(iteration=i, relative_residual=0.6**i, seconds=0.41 * i + 0.01 * np.sin(i)) for i in range(46)
+    )
+    made = s.Summary(
+        petamap="0.1.0",
+        name="planck-lfi",
+        title="Planck LFI 70 GHz: WMAP's sky",
+        run_id="20261120T114500-8c1f",
+        command=(
+            "mpiexec",
+            "-n",
+            str(ranks),
+            "petamap",
+            "run",
+            "--example",
+            "planck-lfi",
+            "--out",
+            "my maps",
+        ),
+        configuration='[run]\nname = "planck-lfi"\nseed = 1234\n',
+        seed=1234,
+        environment=s.Environment(
+            python="3.11.7", numpy="2.4.6", mpi="MPICH 5.0.2", cpu="AMD EPYC", ranks=ranks, threads=2, hosts=1
+        ),
+        totals=s.Totals(
+            observations=12,
+            detectors=22,
+            samples=31_104_000,
+            samples_used=30_984_215,
+            samples_flagged=119_785,
+            pixels_observed=12_288,
+            pixels_cut=3,
+            pixels_degenerate=3,
+        ),
+        noise=s.NoiseKernel(n_lag=4096, n_fft=32768),
+        solver=s.Solver(
+            converged=True,
+            reason="the residual is below the tolerance",
+            iterations=45,
+            tolerance=1e-9,
+            history=history,
+        ),
+        phases=(
+            phase("read", 6.1, 12, 0.0),
+            phase("pointing", 3.2, 264, 0.0),
+            phase("solve", 18.8, 45, 1.5e7),
+        ),
+        memory=s.Memory(predicted_bytes=412_000_000, peak_bytes=436_000_000, bytes_per_sample=14.0),
+        products=(),
+        comparisons=(
+            s.Comparison(name="map", reference="input", max_abs=2e-13, rms=4e-14, limit=1e-12, unit="K_CMB"),
+        ),
+        warnings=("3 pixels have a reciprocal condition below 1e-6 and are cut",),
+    )
+    return replace(made, **changes)
