@@ -137,10 +137,10 @@ def test_every_default_is_allowed_by_its_own_declaration():
         ("[solver]\ntolerence = 1", "4: unknown key 'solver.tolerence' (did you mean 'tolerance'?)"),
         ("[noise]\ntolerance = 1", "4: unknown key 'noise.tolerance' ('tolerance' belongs to [solver])"),
         ("[slover]", "3: unknown section 'slover' (did you mean 'solver'?)"),
-        ('[run]\nseed = "1"', "4: run.seed must be an integer, 0 to 9223372036854775807, not '1'"),
-        ("[run]\nseed = true", "4: run.seed must be an integer, 0 to 9223372036854775807, not true"),
-        ("[run]\nseed = 1.0", "4: run.seed must be an integer, 0 to 9223372036854775807, not 1.0"),
-        ("[run]\nseed = -1", "4: run.seed is out of bounds: -1 (allowed: 0 to 9223372036854775807)"),
+        ('[run]\nseed = "1"', "4: run.seed must be an integer, >= 0, not '1'"),
+        ("[run]\nseed = true", "4: run.seed must be an integer, >= 0, not true"),
+        ("[run]\nseed = 1.0", "4: run.seed must be an integer, >= 0, not 1.0"),
+        ("[run]\nseed = -1", "4: run.seed is out of bounds: -1 (allowed: >= 0)"),
         ("[run]\ntitle = 3", "4: run.title must be text, not 3"),
         ('[run]\nname = "../x"', "4: run.name must be a name (letters, digits, _ - . +; no dot first)"),
         ('[run]\nname = ".x"', "4: run.name must be a name"),
@@ -393,7 +393,7 @@ configs = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(configs, st.booleans())
 def test_what_is_written_reads_back_the_same(tmp_path, config, complete):
     (tmp_path / "x.dat").touch()
@@ -404,6 +404,7 @@ def test_what_is_written_reads_back_the_same(tmp_path, config, complete):
     assert apply_overrides(toml, ["run.realization=7"]).sources == config.sources
 
 
+@settings(deadline=None)
 @given(st.sampled_from(sorted(dimensions())), finite)
 def test_quantities_are_written_without_loss(dimension, number):
     assert quantity(with_unit(number, dimension), dimension) == number

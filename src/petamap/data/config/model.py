@@ -16,7 +16,7 @@ class RunOptions:
 
     name: str = option("run", help="name of the run; part of file names")
     title: str = option("", help="one line for the report")
-    seed: int = option(1, help="key of all random numbers", minimum=0, maximum=2**63 - 1)
+    seed: int = option(1, help="key of all random numbers", minimum=0)
     realization: int = option(0, help="which realization of sky and noise", minimum=0, maximum=2**32 - 1)
 
 

@@ -182,6 +182,8 @@ def _text(field: Field, value: Value, name: str, folder: Path) -> str | Path:
 
 
 def _check_path(field: Field, text: str, value: Value, name: str, folder: Path) -> None:
+    if not text and field.default == "":
+        return  # written out in full, the default stands for no path
     if not text:
         raise BadValue(f"{name} is an empty path", value.line, "leave the key out instead")
     if field.path and not _exists(folder / text):

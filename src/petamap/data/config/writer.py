@@ -55,20 +55,29 @@ class _Tables:
         for name, field in fields_of(type(options)).items():
             content = getattr(options, name)
             if content is not None and (self.complete or content != field.default):
-                table.values[name] = Value(self._value(field, content), line)
+                moved = self._moved(content) if field.is_path else content
+                table.values[name] = Value(written(field, moved), line)
         return table
 
-    def _value(self, field: Field, content: Any) -> object:
-        if field.length is not None:
-            return [self._item(field, item) for item in content]
-        return self._item(field, content)
+    def _moved(self, content: Any) -> Any:
+        if isinstance(content, tuple):
+            return tuple(self._moved(item) for item in content)
+        if not content or self.old == self.new or os.path.isabs(content):
+            return content
+        return os.path.relpath(self.old / content, self.new)
 
-    def _item(self, field: Field, content: Any) -> object:
-        if field.dimension:
-            return with_unit(content, field.dimension)
-        if field.is_path and content and self.old != self.new and not os.path.isabs(content):
-            return os.path.relpath(self.old / content, self.new)
-        return str(content) if isinstance(content, Path) else content
+
+def written(field: Field, content: Any) -> object:
+    """Return what a file says for what an option holds."""
+    if field.length is not None:
+        return [_written_item(field, item) for item in content]
+    return _written_item(field, content)
+
+
+def _written_item(field: Field, content: Any) -> object:
+    if field.dimension:
+        return with_unit(content, field.dimension)
+    return str(content) if isinstance(content, Path) else content
 
 
 def with_unit(number: float, dimension: str) -> str:

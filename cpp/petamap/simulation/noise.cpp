@@ -1,0 +1,104 @@
+#include "petamap/simulation/noise.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "petamap/base/simd.h"
+
+namespace petamap::simulation {
+
+namespace {
+
+using base::kLanes;
+using base::Lanes;
+using base::load;
+using base::store;
+
+constexpr std::int64_t kTile = 64;  // samples of a filtered tile
+constexpr std::int64_t kRegisters = kTile / kLanes;
+constexpr std::int64_t kChunk = 8192;  // samples made at once: its streams stay in the second cache
+
+std::int64_t floor_divide(std::int64_t a, std::int64_t b) { return a >= 0 ? a / b : -((b - 1 - a) / b); }
+
+std::int64_t round_up(std::int64_t n, std::int64_t unit) { return (n + unit - 1) / unit * unit; }
+
+// out[0..kTile) = sum_t filter[t] (centre[i - t] + centre[i + t])
+void filter_tile(const double* filter, std::int64_t half, const double* centre, double* out) {
+    Lanes sum[kRegisters];
+    for (std::int64_t i = 0; i < kRegisters; ++i) sum[i] = filter[0] * load(centre + i * kLanes);
+    for (std::int64_t t = 1; t <= half; ++t)
+        for (std::int64_t i = 0; i < kRegisters; ++i) {
+            const double* at = centre + i * kLanes;
+            sum[i] += filter[t] * (load(at - t) + load(at + t));
+        }
+    for (std::int64_t i = 0; i < kRegisters; ++i) store(out + i * kLanes, sum[i]);
+}
+
+// out[kFactor q + phase] += sum_tap interpolation[tap][phase] low[q + tap] for q in [0, n_low)
+void interpolate(const double* interpolation, const double* low, std::int64_t n_low, double* out) {
+    for (std::int64_t phase = 0; phase < kFactor; ++phase) {
+#pragma omp simd
+        for (std::int64_t q = 0; q < n_low; ++q) {
+            double sum = 0;
+            for (std::int64_t tap = 0; tap < kTaps; ++tap)
+                sum += interpolation[tap * kFactor + phase] * low[q + tap];
+            out[kFactor * q + phase] += sum;
+        }
+    }
+}
+
+struct Workspace {
+    std::vector<double> white;
+    std::vector<std::vector<double>> levels;
+};
+
+// Samples [start, start + n) of a level and all below it; the pointer holds until the next call for that
+// level.
+const double* make(const Cascade& cascade, const Stream* streams, std::int64_t level, std::int64_t start,
+                   std::int64_t n, Workspace& workspace) {
+    const std::int64_t half = cascade.half;
+    // begin on a low sample, so that interpolation writes whole ones
+    const std::int64_t low = floor_divide(start, kFactor), first = low * kFactor;
+    const std::int64_t n_padded = round_up(start + n - first, kTile);
+
+    auto& white = workspace.white;
+    const std::int64_t group = floor_divide(first - half, kGroup);
+    const std::int64_t n_groups = floor_divide(first + n_padded + half - 1, kGroup) - group + 1;
+    white.resize(std::max<std::size_t>(white.size(), n_groups * kGroup));
+    gaussian_groups(streams[level], group, n_groups, white.data());
+
+    auto& out = workspace.levels[level];
+    out.resize(std::max<std::size_t>(out.size(), n_padded));
+    const double* centre = white.data() + (first - group * kGroup);
+    for (std::int64_t tile = 0; tile < n_padded; tile += kTile)
+        filter_tile(cascade.filters + level * (half + 1), half, centre + tile, out.data() + tile);
+
+    if (level + 1 < cascade.n_levels) {
+        const std::int64_t n_low = n_padded / kFactor;
+        const double* below =
+            make(cascade, streams, level + 1, low - kTaps / 2 + 1, n_low + kTaps - 1, workspace);
+        interpolate(cascade.interpolation, below, n_low, out.data());
+    }
+    return out.data() + (start - first);
+}
+
+}  // namespace
+
+void add_noise(const Cascade& cascade, const Stream* streams, std::int64_t start, std::int64_t n,
+               double scale, double* out, int n_threads) {
+#pragma omp parallel num_threads(n_threads) if (n_threads > 1 && n > kChunk)
+    {
+        Workspace workspace;
+        workspace.levels.resize(cascade.n_levels);
+#pragma omp for schedule(dynamic)
+        for (std::int64_t chunk = 0; chunk < n; chunk += kChunk) {
+            const std::int64_t count = std::min(kChunk, n - chunk);
+            const double* noise = make(cascade, streams, 0, start + chunk, count, workspace);
+            double* to = out + chunk;
+#pragma omp simd
+            for (std::int64_t i = 0; i < count; ++i) to[i] += scale * noise[i];
+        }
+    }
+}
+
+}  // namespace petamap::simulation

@@ -1,0 +1,28 @@
+// Stationary noise of any spectrum, any range of it made alone.
+#pragma once
+
+#include <cstdint>
+
+#include "petamap/simulation/gaussian.h"
+
+namespace petamap::simulation {
+
+// A cascade of streams, each at a quarter of the rate of the one before. A level is white noise through a
+// short even filter, plus the next level brought up to its rate by a B-spline. So a sample needs a few
+// hundred random numbers near it at each rate, whatever the longest time scale, and no history.
+constexpr std::int64_t kFactor = 4;
+constexpr std::int64_t kTaps = 8;
+
+struct Cascade {
+    std::int64_t n_levels = 1;
+    std::int64_t half = 0;                  // filters have 2 half + 1 taps
+    const double* filters = nullptr;        // (n_levels, half + 1), tap 0 in the middle
+    const double* interpolation = nullptr;  // (kTaps, kFactor): weight of low sample q - kTaps/2 + 1 + tap in
+                                            // sample kFactor q + phase
+};
+
+// out[i] += scale * noise[start + i] for i in [0, n). streams: one a level.
+void add_noise(const Cascade& cascade, const Stream* streams, std::int64_t start, std::int64_t n,
+               double scale, double* out, int n_threads);
+
+}  // namespace petamap::simulation

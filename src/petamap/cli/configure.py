@@ -1,0 +1,193 @@
+"""``petamap init``, ``check`` and ``convert``: run configurations, written, judged, rewritten."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from petamap.base.errors import ConfigError
+
+if TYPE_CHECKING:
+    from petamap.data.config import RunConfig
+    from petamap.data.config.fields import Field
+    from petamap.data.observation import Observation
+
+_FORMS = (".toml", ".xml")
+
+
+def add_commands(commands: Any) -> None:
+    """Add ``init``, ``check`` and ``convert`` to the subparsers."""
+    _add_init(commands)
+    _add_check(commands)
+    _add_convert(commands)
+
+
+def _add_init(commands: Any) -> None:
+    parser = commands.add_parser(
+        "init",
+        help="write a configuration to begin with",
+        description="Write a starting configuration, every option with its meaning, to FILE or the screen.",
+    )
+    parser.add_argument("file", metavar="FILE", nargs="?", type=Path, help="a .toml or .xml file")
+    parser.add_argument(
+        "--kind", metavar="KIND", default="satellite",
+        help="satellite, ground, files, madmap, or any kind of source [satellite]",
+    )  # fmt: skip
+    parser.add_argument("--list", action="store_true", help="list the kinds of source with their options")
+    parser.add_argument("--xsd", action="store_true", help="write the schema of the XML form instead")
+    parser.set_defaults(handler=init)
+
+
+def _add_check(commands: Any) -> None:
+    parser = commands.add_parser(
+        "check",
+        help="judge a configuration and say what would run",
+        description="Read a configuration, open its sources, and say what would run; no sample is read.",
+    )
+    parser.add_argument("config", metavar="CONFIG", type=Path)
+    parser.add_argument("words", metavar="KEY=VALUE", nargs="*", help="settings, as for petamap run")
+    parser.set_defaults(handler=check)
+
+
+def _add_convert(commands: Any) -> None:
+    parser = commands.add_parser(
+        "convert",
+        help="rewrite a configuration as TOML or XML",
+        description="Rewrite a configuration as TOML or XML, by the suffix of OUT; paths keep their meaning.",
+    )
+    parser.add_argument("config", metavar="IN", type=Path)
+    parser.add_argument("out", metavar="OUT", type=Path)
+    parser.add_argument("--complete", action="store_true", help="write what equals the default, too")
+    parser.set_defaults(handler=convert)
+
+
+def init(arguments: argparse.Namespace) -> int:
+    """Write a starting configuration, the schema, or the list of kinds."""
+    if arguments.list:
+        text = list_kinds()
+    elif arguments.xsd:
+        from petamap.data.config.xsd import xsd
+
+        text = xsd()
+    else:
+        from petamap.data.config.template import template
+
+        form = ".toml" if arguments.file is None else _form(arguments.file)
+        text = template(arguments.kind, form)
+    if arguments.file is None:
+        print(text, end="")
+    else:
+        _write_new(arguments.file, text)
+    return 0
+
+
+def check(arguments: argparse.Namespace) -> int:
+    """Print what a configuration would run."""
+    from petamap.data.config import load, open_sources
+
+    config = load(arguments.config, arguments.words)
+    print(describe(config, open_sources(config)))
+    return 0
+
+
+def convert(arguments: argparse.Namespace) -> int:
+    """Write a configuration in the other form."""
+    from petamap.data.config import load, to_toml, to_xml
+
+    write = to_xml if _form(arguments.out) == ".xml" else to_toml
+    config = load(arguments.config)
+    _write_new(arguments.out, write(config, arguments.out.absolute().parent, complete=arguments.complete))
+    return 0
+
+
+def _form(path: Path) -> str:
+    form = path.suffix.lower()
+    if form not in _FORMS:
+        raise ConfigError("a run configuration is a .toml or an .xml file", where=str(path))
+    return form
+
+
+def _write_new(path: Path, text: str) -> None:
+    from petamap.base.files import replacing
+
+    if path.exists():
+        raise ConfigError("exists already", where=str(path), mend="choose another name, or remove it")
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+    print(f"wrote {path}", file=sys.stderr)
+
+
+def describe(config: RunConfig, observations: list[Observation]) -> str:
+    """Return a short table of what would run: sections, sources, sizes."""
+    rows = [("run", _run(config)), ("map", _map(config))]
+    rows += [("noise", _noise(config)), ("solver", _solver(config))]
+    rows += [(f"source.{index}", source.kind) for index, source in enumerate(config.sources)]
+    rows += [("data", _data(observations))]
+    return "\n".join(f"{name:<10} {text}" for name, text in rows)
+
+
+def _run(config: RunConfig) -> str:
+    run = config.run
+    title = f": {run.title}" if run.title else ""
+    return f"{run.name}, seed {run.seed}, realization {run.realization}{title}"
+
+
+def _map(config: RunConfig) -> str:
+    from petamap.data.config.writer import with_unit
+
+    chosen = config.map
+    grid = chosen.pixelization
+    if grid == "healpix":
+        grid += f" n_side {chosen.n_side}, {chosen.ordering}"
+    elif chosen.resolution is not None and grid != "numbered":
+        grid += f" {with_unit(chosen.resolution, 'angle')}"
+    return f"{grid}, {chosen.stokes}, {chosen.frame}"
+
+
+def _noise(config: RunConfig) -> str:
+    return f"{config.noise.kernel}, {config.noise.n_lag} lags"
+
+
+def _solver(config: RunConfig) -> str:
+    solver = config.solver
+    if solver.binned_only:
+        return "none: binned map alone"
+    return f"to {solver.tolerance:g} in {solver.max_iterations} iterations at most, {solver.preconditioner}"
+
+
+def _data(observations: list[Observation]) -> str:
+    detectors = {name for observation in observations for name in observation.detectors}
+    samples = sum(observation.n_samp * observation.n_det for observation in observations)
+    hours = sum(observation.n_samp / observation.sample_rate for observation in observations) / 3600
+    return (
+        f"{_count(len(observations), 'observation')}, {_count(len(detectors), 'detector')}, "
+        f"{_count(samples, 'sample')}, {hours:.4g} h"
+    )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" + "s" * (number != 1)
+
+
+def list_kinds() -> str:
+    """Return the kinds of source with their options, a line each."""
+    from petamap.data.config.catalogue import catalogue
+
+    blocks = []
+    for kind in catalogue():
+        options = [_option_line(field) for field in kind.fields.values()]
+        blocks.append("\n".join([f"{kind.name}: {kind.summary}", *options]))
+    return "\n\n".join(blocks) + "\n"
+
+
+def _option_line(field: Field) -> str:
+    from petamap.data.config.template import default_of
+    from petamap.data.config.writer import toml_value
+
+    default = default_of(field)
+    given = "optional" if default in (None, "", []) else f"default {toml_value(default)}"
+    ending = "required" if field.required else given
+    many = "" if field.length is None else "list; each: "
+    return f"  {field.name:<16} {field.help} [{many}{field.allowed()}; {ending}]"

@@ -1,0 +1,133 @@
+"""The XML form as an XSD (version 1.0), generated from the options that the reader works from.
+
+What XSD 1.0 cannot say stays with the reader: that a section stands once at most, that files exist, and which
+keys go with which kind of source; the schema knows the keys of all kinds, and says in words whose they are.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from petamap.base.units import dimensions
+from petamap.data.config.catalogue import catalogue
+from petamap.data.config.fields import Field, fields_of
+from petamap.data.config.model import SECTIONS
+
+_NUMBER = r"[+\-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+\-]?[0-9]+)?"
+_ZERO = r"[+\-]?(0+\.?0*|\.0+)([eE][+\-]?[0-9]+)?"
+_XS = "http://www.w3.org/2001/XMLSchema"
+
+
+def xsd() -> str:
+    """Return the schema of the XML form, documented; kinds of source not usable here are left out."""
+    from lxml import etree
+
+    schema = etree.Element(f"{{{_XS}}}schema", nsmap={"xs": _XS})
+    _document(schema, "The run configuration of petamap: sections and sources, in any order.")
+    _add_quantities(schema)
+    root = _add(_add(_add(schema, "element", name="petamap"), "complexType"), "choice", **_ANY_NUMBER)
+    for name, options in SECTIONS.items():
+        section = _add(root, "element", name=name)
+        _document(section, (options.__doc__ or "").partition("\n")[0] + " At most once.")
+        keys = _add(_add(section, "complexType"), "all")
+        for field in fields_of(options).values():
+            _add_key(keys, [field], _meaning(field))
+    _add_source(root)
+    text = etree.tostring(schema, pretty_print=True, xml_declaration=True, encoding="UTF-8")
+    return text.decode("utf-8")
+
+
+_ANY_NUMBER = {"minOccurs": "0", "maxOccurs": "unbounded"}
+
+
+def _add(parent: Any, tag: str, **attributes: str) -> Any:
+    from lxml import etree
+
+    return etree.SubElement(parent, f"{{{_XS}}}{tag}", attributes)
+
+
+def _document(element: Any, text: str) -> None:
+    _add(_add(element, "annotation"), "documentation").text = text
+
+
+def _meaning(field: Field) -> str:
+    default = "" if field.required or field.default in (None, "", ()) else f"; default {field.default}"
+    return f"{field.help}; {field.allowed()}{default}"
+
+
+def _add_quantities(schema: Any) -> None:
+    for dimension, units in dimensions().items():
+        named = _add(schema, "simpleType", name=f"{dimension}-quantity")
+        _document(named, f"A number and a unit of {dimension}, or zero.")
+        escaped = "|".join(unit.replace(".", r"\.").replace("^", r"\^") for unit in units)
+        restriction = _add(named, "restriction", base="xs:token")
+        _add(restriction, "pattern", value=f"{_NUMBER} ({escaped})|{_ZERO}")
+
+
+def _add_source(root: Any) -> None:
+    usable = [kind for kind in catalogue() if kind.usable]
+    source = _add(root, "element", name="source")
+    _document(source, "Adds observations, or parts of those that the sources before it gave.")
+    content = _add(source, "complexType")
+    keys = _add(content, "all")
+    for name in sorted({name for kind in usable for name in kind.fields}):
+        having = [kind for kind in usable if name in kind.fields]
+        meaning = ". ".join(f"{kind.name}: {_meaning(kind.fields[name])}" for kind in having)
+        _add_key(keys, [kind.fields[name] for kind in having], meaning)
+    words = _add(_add(content, "attribute", name="kind", use="required"), "simpleType")
+    restriction = _add(words, "restriction", base="xs:token")
+    for kind in usable:
+        _document(_add(restriction, "enumeration", value=kind.name), kind.summary)
+
+
+def _add_key(keys: Any, fields: list[Field], meaning: str) -> None:
+    """Add a key that one or more kinds of source have; where they differ in type, any text or list passes."""
+    element = _add(keys, "element", name=fields[0].name, minOccurs="0")
+    _document(element, meaning)
+    if len({_signature(field) for field in fields}) > 1:
+        _add_anything(element)
+    elif fields[0].length is None:
+        _add_type(element, fields[0])
+    else:
+        items = _add(_add(element, "complexType"), "sequence")
+        length = fields[0].length
+        bounds = {"minOccurs": str(length), "maxOccurs": str(length)} if length else _ANY_NUMBER
+        _add_type(_add(items, "element", name="item", **bounds), fields[0])
+
+
+def _signature(field: Field) -> tuple[object, ...]:
+    words = (field.choices, field.dimension, field.minimum, field.maximum, field.is_name)
+    return field.scalar, field.length, *words
+
+
+def _add_anything(element: Any) -> None:
+    content = _add(element, "complexType", mixed="true")
+    _add(_add(content, "sequence"), "element", name="item", type="xs:string", **_ANY_NUMBER)
+
+
+def _add_type(element: Any, field: Field) -> None:
+    if field.dimension:
+        element.set("type", f"{field.dimension}-quantity")
+        return
+    base, pattern = _base(field)
+    restriction = _add(_add(element, "simpleType"), "restriction", base=f"xs:{base}")
+    for word in field.choices or ():
+        _add(restriction, "enumeration", value=word)
+    if pattern:
+        _add(restriction, "pattern", value=pattern)
+    if field.minimum is not None:
+        _add(restriction, "minInclusive", value=str(field.scalar(field.minimum)))
+    if field.maximum is not None:
+        _add(restriction, "maxInclusive", value=str(field.scalar(field.maximum)))
+
+
+def _base(field: Field) -> tuple[str, str | None]:
+    if field.choices:
+        return "token", None
+    if field.scalar is bool:
+        return "boolean", "true|false"
+    if field.scalar is int:
+        return "integer", None
+    if field.scalar is float:
+        return "double", _NUMBER
+    return ("token", r"[A-Za-z0-9_+\-][A-Za-z0-9_.+\-]{0,127}") if field.is_name else ("string", None)

@@ -1,0 +1,262 @@
+"""Noise made on request: instrumental noise of each detector, and a mode that all detectors share."""
+
+from __future__ import annotations
+
+import dataclasses
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+
+from petamap.base.errors import ConfigError, DataError
+from petamap.base.options import option
+from petamap.base.typing import FloatArray
+from petamap.data.observation import Noise, Observation
+from petamap.data.source import Context
+from petamap.noise.model import NoiseModel, OneOverF, TabulatedPsd
+from petamap.noise.psd import check
+from petamap.simulation import _simulation
+from petamap.simulation.cascade import Cascade, cascade
+from petamap.simulation.streams import Purpose, gaussians, stream, streams
+
+# the detector number of what all detectors share
+_SHARED = 0xFFFFFFFF
+
+
+@dataclass(frozen=True)
+class SameNoise:
+    """One noise model for all detectors and intervals (implements `Noise`)."""
+
+    model: NoiseModel
+
+    def noise_model(self, detector: int, interval: int) -> NoiseModel:
+        """Return the model."""
+        return self.model
+
+
+class SimulatedNoise:
+    """Gaussian noise, stationary in each interval (implements `Signal`).
+
+    The noise of a sample is a function of seed, realization, observation uid, detector, interval and sample.
+    Intervals are independent; samples outside all of them get nothing.
+
+    Parameters
+    ----------
+    observation : Observation
+        Its uid, sample rate and intervals; without intervals it is one.
+    noise : Noise
+        The models.
+    seed, realization : int
+    scale : float
+        Factor on the noise.
+    """
+
+    def __init__(
+        self, observation: Observation, noise: Noise, seed: int, realization: int, scale: float = 1.0
+    ) -> None:
+        self.noise = noise
+        self.scale = scale
+        self._name = observation.name
+        self._detectors = observation.detectors
+        self._uid = observation.uid
+        self._rate = observation.sample_rate
+        self._duration = observation.n_samp / observation.sample_rate
+        self._intervals = observation.intervals or ((0, observation.n_samp),)
+        self._stops = [stop for _, stop in self._intervals]
+        self._seed, self._realization = seed, realization
+        self._cascades: dict[object, Cascade] = {}
+
+    def add_signal(self, detector: int, start: int, stop: int, out: FloatArray) -> None:
+        """Add the noise of samples [start, stop) of a detector to `out`, float64 (stop - start,).
+
+        Raises
+        ------
+        DataError
+            If the model of the detector is no noise model.
+        """
+        self.add(Purpose.NOISE, detector, detector, self.scale, start, stop, out)
+
+    def add(
+        self, purpose: Purpose, key: int, detector: int, scale: float, start: int, stop: int, out: FloatArray
+    ) -> None:
+        """Add the noise of stream `key` by the model of `detector`."""
+        for number in range(bisect_right(self._stops, start), len(self._intervals)):
+            first, last = (min(max(edge, start), stop) for edge in self._intervals[number])
+            if first >= last:
+                break
+            design = self.design(detector, number)
+            words = streams(purpose, self._seed, self._realization, self._uid, key, number, design.n_levels)
+            part = out[first - start : last - start]
+            _simulation.add_noise(design.filters, design.interpolation, words, first, scale, part, 1)
+
+    def design(self, detector: int, interval: int) -> Cascade:
+        """Return the filters that make the noise of a detector in an interval."""
+        model = self.noise.noise_model(detector, interval)
+        key = model if isinstance(model, OneOverF) else _content(model)
+        if key not in self._cascades:
+            check(model, f"{self._name}, detector {self._detectors[detector]}, interval {interval}")
+            self._cascades[key] = cascade(model, self._rate, self._duration)
+        return self._cascades[key]
+
+
+class CommonMode:
+    """Noise that all detectors share, each with its own coefficient (implements `Signal`)."""
+
+    def __init__(self, shared: SimulatedNoise, coefficients: FloatArray) -> None:
+        self.shared = shared
+        self.coefficients = coefficients
+
+    def add_signal(self, detector: int, start: int, stop: int, out: FloatArray) -> None:
+        """Add samples [start, stop) of a detector to `out`, float64 (stop - start,)."""
+        scale = self.shared.scale * float(self.coefficients[detector])
+        self.shared.add(Purpose.COMMON_MODE, _SHARED, 0, scale, start, stop, out)
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """A noise model: 1/f noise by its parameters, or a PSD from a file."""
+
+    net: float | None = option(None, dimension="noise", minimum=0.0, help="white level")
+    fknee: float = option(0.0, dimension="frequency", minimum=0.0, help="knee; 0 is white noise")
+    fmin: float = option(0.0, dimension="frequency", minimum=0.0, help="the spectrum is flat below this")
+    alpha: float = option(-1.0, maximum=0.0, help="slope of the spectrum at low frequency, negative")
+    psd: str | None = option(
+        None, path=True, help="instead: a text file with frequency in Hz and one-sided PSD in K^2/Hz a line"
+    )
+    scale: float = option(1.0, help="factor on the noise")
+    seed: int = option(0, help="added to the seed of the run")
+    realization: int = option(0, help="added to the realization of the run")
+
+
+@dataclass(frozen=True)
+class NoiseSourceOptions(ModelOptions):
+    """Instrumental noise, by the observation's own model unless one is given here."""
+
+
+@dataclass(frozen=True)
+class CommonModeOptions(ModelOptions):
+    """Noise that all detectors share: one stream an observation, a coefficient a detector."""
+
+    coefficients: tuple[float, ...] = option((), help="one a detector; all 1 where none are given")
+    spread: float = option(
+        0.0, minimum=0.0, help="standard deviation of random departures of the coefficients"
+    )
+
+
+class NoiseSource:
+    """Adds noise to each observation, and its model to those that have none."""
+
+    options: ClassVar[type] = NoiseSourceOptions
+
+    def __init__(self, options: NoiseSourceOptions, context: Context) -> None:
+        self._options, self._context = options, context
+        self._own = _given(options, context)
+
+    def extend(self, observations: Sequence[Observation]) -> list[Observation]:
+        """Return the observations with simulated noise.
+
+        Raises
+        ------
+        ConfigError
+            If neither the options nor the observation have a noise model.
+        """
+        return [self._with_noise(observation) for observation in observations]
+
+    def _with_noise(self, observation: Observation) -> Observation:
+        noise = self._own or observation.noise
+        if noise is None:
+            raise ConfigError(
+                "has no noise model to simulate", where=observation.name, mend="give net or psd to the source"
+            )
+        signal = _simulated(observation, noise, self._options, self._context)
+        return dataclasses.replace(
+            observation,
+            signals=(*observation.signals, signal),
+            noise=observation.noise or noise,
+        )
+
+
+class CommonModeSource:
+    """Adds to each observation noise that its detectors share; its noise model stays as it is."""
+
+    options: ClassVar[type] = CommonModeOptions
+
+    def __init__(self, options: CommonModeOptions, context: Context) -> None:
+        self._options, self._context = options, context
+        own = _given(options, context)
+        if own is None:
+            raise ConfigError("the common mode has no noise model", mend="give net or psd")
+        self._own = own
+
+    def extend(self, observations: Sequence[Observation]) -> list[Observation]:
+        """Return the observations with the common mode.
+
+        Raises
+        ------
+        ConfigError
+            If there are not as many coefficients as detectors.
+        """
+        return [self._with_mode(observation) for observation in observations]
+
+    def _with_mode(self, observation: Observation) -> Observation:
+        shared = _simulated(observation, self._own, self._options, self._context)
+        mode = CommonMode(shared, self._coefficients(observation))
+        return dataclasses.replace(observation, signals=(*observation.signals, mode))
+
+    def _coefficients(self, observation: Observation) -> FloatArray:
+        given = self._options.coefficients or (1.0,) * observation.n_det
+        if len(given) != observation.n_det:
+            raise ConfigError(
+                f"{len(given)} coefficients for {observation.n_det} detectors", where=observation.name
+            )
+        seed = self._context.seed + self._options.seed
+        words = stream(Purpose.COEFFICIENTS, seed, 0, observation.uid)
+        return np.array(given) + self._options.spread * gaussians(words, len(given))
+
+
+def read_psd(path: Path) -> TabulatedPsd:
+    """Read a PSD from a text file of two columns: frequency in Hz, one-sided PSD in K^2/Hz; # comments.
+
+    Raises
+    ------
+    DataError
+        If it cannot be read or is no PSD.
+    """
+    try:
+        columns = np.loadtxt(path, ndmin=2)
+    except (OSError, ValueError) as error:
+        raise DataError(f"is no table of numbers: {error}", where=str(path)) from None
+    if columns.ndim != 2 or columns.shape[1] != 2:
+        raise DataError(f"has {columns.shape[1]} columns, not frequency and PSD", where=str(path))
+    table = TabulatedPsd(np.ascontiguousarray(columns[:, 0]), np.ascontiguousarray(columns[:, 1]))
+    check(table, str(path))
+    return table
+
+
+def _given(options: ModelOptions, context: Context) -> SameNoise | None:
+    if options.psd is not None:
+        return SameNoise(read_psd(context.folder / options.psd))
+    if options.net is None:
+        if options.fknee:
+            raise ConfigError("fknee is given without net", mend="give both, or none")
+        return None
+    model = OneOverF(options.net, options.fknee, options.fmin, options.alpha)
+    try:
+        check(model)
+    except DataError as error:
+        raise ConfigError(error.what) from None
+    return SameNoise(model)
+
+
+def _simulated(
+    observation: Observation, noise: Noise, options: ModelOptions, context: Context
+) -> SimulatedNoise:
+    seed, realization = context.seed + options.seed, context.realization + options.realization
+    return SimulatedNoise(observation, noise, seed, realization, options.scale)
+
+
+def _content(model: NoiseModel) -> tuple[bytes, ...]:
+    return tuple(array.tobytes() for array in vars(model).values())
