@@ -1,5 +1,6 @@
 """Map files: round trips, healpy and astropy as readers, the files of others, and damaged files."""
 
+import contextlib
 import warnings
 from pathlib import Path
 
@@ -225,6 +226,20 @@ def test_a_truncated_file_is_found(tmp_path, pixelization):
     for length in [0, 1, 79, 80, 2879, 2880, 2881, 5760, 7000, len(whole) - 2880, len(whole) - 1]:
         path.write_bytes(whole[:length])
         with pytest.raises(DataError, match=r"map\.fits"):
+            read_map(path)
+
+
+def test_damaged_headers_without_checksums_are_read_or_refused(tmp_path):
+    path = tmp_path / "map.fits"
+    healpy.write_map(path, np.ones((3, 192)), dtype=np.float32)
+    whole = path.read_bytes()
+    rng = np.random.default_rng(6)
+    places = [place for place in range(8640) if whole[place] != ord(" ")]
+    for place in rng.choice(places, 300):
+        damaged = bytearray(whole)
+        damaged[place] = int(rng.integers(0, 256))
+        path.write_bytes(damaged)
+        with contextlib.suppress(DataError):
             read_map(path)
 
 

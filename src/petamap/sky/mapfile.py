@@ -177,12 +177,11 @@ def read_map(
         values, pixelization = (
             load_table(found, chosen, ordering, where) if is_table else load_image(found, chosen, where)
         )
-        header = found.header.copy()
-        axes_frame = None if is_table else image_frame(found)
+        in_file = {name: str(found.header.get(name, "")).strip().upper() for name in ("COORDSYS", "POLCCONV")}
+        in_frame = (None if is_table else image_frame(found)) or frame_of_word(in_file["COORDSYS"])
     _check_finite(values, names, where)
     units = _convert_units(values, names, [all_units[i] for i in chosen], unit, said)
-    convention = _to_cosmo(values, names, header, polarization, said, where)
-    in_frame = axes_frame or frame_of_word(str(header.get("COORDSYS", "")))
+    convention = _to_cosmo(values, names, in_file["POLCCONV"], polarization, said, where)
     if in_frame is None and frame is None and not isinstance(pixelization, NumberedPixels):
         said.append("the file does not name its coordinate frame (COORDSYS)")
     warned = tuple(f"{os.fspath(path)}: {line}" for line in said)
@@ -216,7 +215,7 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[Any]:
             raise
         except FileNotFoundError as error:
             raise DataError("no such file", where=str(path)) from error
-        except _DAMAGE as error:
+        except (*_DAMAGE, fits.VerifyError) as error:
             what = " ".join(str(error).split()) or type(error).__name__
             raise DataError(f"not a readable FITS file: {what}", where=str(path)) from error
 
@@ -317,7 +316,7 @@ def _convert_units(
 def _to_cosmo(
     values: FloatArray,
     names: tuple[str, ...],
-    header: Any,
+    in_file: str,
     given: str | None,
     said: list[str],
     where: str,
@@ -325,7 +324,6 @@ def _to_cosmo(
     """Turn U from IAU to COSMO in place; return the convention, None for unpolarized maps."""
     if not is_polarized(names):
         return None
-    in_file = str(header.get("POLCCONV", "")).strip().upper()
     if in_file not in ("", "COSMO", "IAU"):
         raise DataError(f"POLCCONV is '{in_file}'", where=where, mend="it must be COSMO or IAU")
     if not in_file and given is None:
