@@ -125,7 +125,7 @@ def _pixelization(
     header: Any, n_given: int, implicit: bool, ordering: str | None, where: str
 ) -> Healpix | NumberedPixels:
     if str(header.get("PIXTYPE", "")).strip() == "NUMBERED":
-        return NumberedPixels(int(header.get("LASTPIX", n_given - 1)) + 1)
+        return NumberedPixels(n_given)
     n_side = header.get("NSIDE", round((n_given / 12) ** 0.5) if implicit else None)
     in_file = str(header.get("ORDERING", "")).strip().upper()
     said = in_file or (ordering or "").upper()

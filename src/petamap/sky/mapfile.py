@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from petamap.base.errors import ConfigError, DataError, did_you_mean
+from petamap.base.errors import ConfigError, DataError, ResourceError, did_you_mean
 from petamap.base.files import replacing
 from petamap.base.typing import AnyArray, FloatArray
 from petamap.sky.healpix import Healpix
@@ -163,6 +163,8 @@ def read_map(
     ------
     DataError
         If the file is missing, damaged or no map; names file and HDU.
+    ResourceError
+        If it does not fit into memory.
     ConfigError
         For an argument that does not exist.
     """
@@ -215,6 +217,8 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[Any]:
             raise
         except FileNotFoundError as error:
             raise DataError("no such file", where=str(path)) from error
+        except MemoryError as error:
+            raise ResourceError("the map does not fit into memory", where=str(path)) from error
         except (*_DAMAGE, fits.VerifyError) as error:
             what = " ".join(str(error).split()) or type(error).__name__
             raise DataError(f"not a readable FITS file: {what}", where=str(path)) from error
