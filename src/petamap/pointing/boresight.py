@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -158,6 +159,64 @@ def pointing_error(boresight: Boresight, quaternions: npt.ArrayLike, start: int 
         if sight.max() > worst:
             worst, worst_sample = float(sight.max()), start + begin + int(sight.argmax())
     return PointingError(worst, float(np.sqrt(squares / len(exact))), roll, worst_sample)
+
+
+def follow(
+    motion: Callable[[FloatArray], FloatArray],
+    n_samp: int,
+    sample_rate: float,
+    *,
+    begin: float = 0.0,
+    spacing: int | None = None,
+    tolerance_arcsec: float = 0.1,
+) -> tuple[Boresight, PointingError]:
+    """Lay knots on a motion given as a function: seconds (n,) to quaternions (n, 4).
+
+    Without `spacing` the largest power of two (up to 4096 samples) is taken that keeps within the tolerance,
+    in line of sight and roll, the first and last 2^14 samples.
+
+    Parameters
+    ----------
+    motion : callable
+    n_samp : int
+    sample_rate : float
+        Hz.
+    begin : float
+        Seconds of the first sample.
+    spacing : int, optional
+        Samples from knot to knot.
+    tolerance_arcsec : float
+
+    Returns
+    -------
+    boresight : Boresight
+    error : PointingError
+        On the samples tried.
+    """
+    window = min(n_samp, 1 << 14)
+    starts = sorted({0, n_samp - window})
+    exact = [motion(begin + np.arange(start, start + window) / sample_rate) for start in starts]
+    steps = [spacing] if spacing else [1 << k for k in range(12, -1, -1)]
+    for step in steps:
+        n_knots = max(2, -(-(n_samp - 1) // step) + 1)
+        knots = motion(begin + np.arange(n_knots, dtype=np.float64) * (step / sample_rate))
+        if step > 1 and _widest_step(knots) >= _LARGEST_STEP:
+            continue
+        boresight = Boresight(knots, n_samp, float(step))
+        error = _worse(*(pointing_error(boresight, q, s) for q, s in zip(exact, starts, strict=True)))
+        if spacing or max(error.max_arcsec, error.max_roll_arcsec) <= tolerance_arcsec:
+            break
+    return boresight, error
+
+
+def _worse(first: PointingError, last: PointingError | None = None) -> PointingError:
+    if last is None:
+        return first
+    worst = max(first, last, key=lambda error: error.max_arcsec)
+    rms = float(np.sqrt(0.5 * (first.rms_arcsec**2 + last.rms_arcsec**2)))
+    return PointingError(
+        worst.max_arcsec, rms, max(first.max_roll_arcsec, last.max_roll_arcsec), worst.worst_sample
+    )
 
 
 def compress(

@@ -1,0 +1,131 @@
+"""Recorded pointing: explicit pixels of every sample, from arrays or from whatever reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from petamap.base.errors import DataError
+from petamap.base.typing import AnyArray, Float32Array, FloatArray, Int32Array, UInt32Array
+from petamap.sky.pixelization import Pixelization
+
+Reader: TypeAlias = Callable[[int, int, int], AnyArray]
+"""(detector, start, stop) -> values of these samples."""
+
+
+class RecordedPixels:
+    """Pixels, and where there are any response angles and gains, of each detector and sample.
+
+    Implements `Pointing` for pixels numbered as in the map asked for; it has no directions.
+
+    Parameters
+    ----------
+    pixels : array-like (n_det, n_samp) or callable
+        Integers; -1 is no pixel. A callable reads ``(detector, start, stop)``; so may an array-like on disk
+        (a memory map, an HDF5 dataset) by slices.
+    n_det, n_samp : int, optional
+        Needed with a callable.
+    gains : array-like (n_det, n_samp) or callable, optional
+        Intensity weights, float32.
+    angles : array-like (n_det, n_samp) or callable, optional
+        Response angles, uint32 turns / 2^32.
+    efficiencies : sequence of float, optional
+        Polarization efficiency of each detector; 0 by default without angles, else 1.
+
+    Raises
+    ------
+    DataError
+        For shapes that do not fit; on `expand`, naming detector and sample, for a pixel outside the map or a
+        gain that is not finite.
+    """
+
+    def __init__(
+        self,
+        pixels: Any,
+        *,
+        n_det: int | None = None,
+        n_samp: int | None = None,
+        gains: Any = None,
+        angles: Any = None,
+        efficiencies: Sequence[float] | None = None,
+    ) -> None:
+        if not callable(pixels):
+            n_det, n_samp = _shape(pixels)
+        if n_det is None or n_samp is None:
+            raise DataError("n_det and n_samp must be given with a function that reads pixels")
+        self.n_det, self.n_samp = n_det, n_samp
+        self._pixels = _reader(pixels, (n_det, n_samp), "pixels")
+        self._gains = None if gains is None else _reader(gains, (n_det, n_samp), "gains")
+        self._angles = None if angles is None else _reader(angles, (n_det, n_samp), "angles")
+        default = 0.0 if angles is None else 1.0
+        self._efficiencies = [default] * n_det if efficiencies is None else [float(e) for e in efficiencies]
+        if len(self._efficiencies) != n_det:
+            raise DataError(f"{len(self._efficiencies)} efficiencies for {n_det} detectors")
+
+    @property
+    def has_gains(self) -> bool:
+        """Whether gains were recorded."""
+        return self._gains is not None
+
+    def efficiency(self, detector: int) -> float:
+        """Return the polarization efficiency of a detector."""
+        return self._efficiencies[detector]
+
+    def expand(
+        self,
+        pixelization: Pixelization,
+        detector: int,
+        start: int,
+        stop: int,
+        pixels: Int32Array,
+        angles: UInt32Array | None,
+        gains: Float32Array | None = None,
+    ) -> None:
+        """Write what was recorded of samples [start, stop); angles 0 and gains 1 where nothing was."""
+        if not (0 <= detector < self.n_det and 0 <= start <= stop <= self.n_samp):
+            raise DataError(f"samples [{start}, {stop}) of {self.n_samp}", where=f"detector {detector}")
+        read = np.asarray(self._pixels(detector, start, stop))
+        bad = np.flatnonzero((read < -1) | (read >= pixelization.n_pix))
+        if len(bad):
+            where = f"detector {detector}, sample {start + bad[0]}"
+            raise DataError(f"pixel {read[bad[0]]} of {pixelization.n_pix}", where=where)
+        pixels[:] = read
+        if angles is not None:
+            angles[:] = 0 if self._angles is None else self._angles(detector, start, stop)
+        if gains is not None:
+            gains[:] = 1 if self._gains is None else self._gains(detector, start, stop)
+            bad = np.flatnonzero(~np.isfinite(gains))
+            if len(bad):
+                where = f"detector {detector}, sample {start + bad[0]}"
+                raise DataError(f"a gain of {gains[bad[0]]}", where=where)
+
+    def directions(self, detector: int, start: int, stop: int) -> tuple[FloatArray, UInt32Array]:
+        """Raise: numbered pixels have no directions."""
+        raise DataError(
+            "the pointing is recorded as pixel numbers, which have no directions",
+            mend="simulate on a source that has them",
+        )
+
+
+def _shape(array: Any) -> tuple[int, int]:
+    shape = getattr(array, "shape", None) or np.shape(array)
+    if len(shape) != 2:
+        raise DataError(f"recorded pixels of shape {tuple(shape)} where (n_det, n_samp) is needed")
+    return int(shape[0]), int(shape[1])
+
+
+def _reader(values: Any, shape: tuple[int, int], what: str) -> Reader:
+    if callable(values):
+        reader: Reader = values
+        return reader
+    sliceable = values if hasattr(values, "shape") else np.asarray(values)
+    if _shape(sliceable) != shape:
+        raise DataError(f"recorded {what} of shape {tuple(sliceable.shape)}, pixels of shape {shape}")
+
+    def read(detector: int, start: int, stop: int) -> AnyArray:
+        part: AnyArray = sliceable[detector, start:stop]
+        return part
+
+    return read
