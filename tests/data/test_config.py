@@ -1,5 +1,6 @@
 """Run configurations: what is read, what is refused and in which words, and what is written back."""
 
+import contextlib
 import dataclasses
 import math
 import sys
@@ -208,10 +209,57 @@ def test_all_problems_are_told_at_once_in_order_and_ten_at_most(write):
     assert lines[1].startswith("  run.toml:1: there is no source") and "run.k0" in lines[2]
 
 
+def test_messages_quote_no_control_characters_and_no_endless_words(write):
+    text = refused(
+        write('[run]\n"\\u001b[2J" = 1\n["\\u0007"]\n[[source]]\nkind = "\\u001b' + "x" * 9000 + '"')
+    )
+    assert "\x1b" not in text and "\x07" not in text and "unknown key 'run.\\x1b[2J'" in text
+    assert len(text) < 2000
+    assert len(refused(write("[run]\n" + "x" * 9000 + ' = "'))) < 1000
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.data())
+def test_damage_is_refused_or_read_and_never_breaks_the_reader(write, data):
+    form = data.draw(st.sampled_from([".toml", ".xml"]))
+    text = XML if form == ".xml" else MAP + SOURCE + 'names = [\n"a", "b.1"]\nfwhm = "7.5 arcmin"\n'
+    path = write(text, f"run{form}")
+    bytes_ = bytearray(text.encode())
+    for _ in range(data.draw(st.integers(1, 3))):
+        place = data.draw(st.integers(0, len(bytes_) - 1))
+        length = data.draw(st.integers(0, 6))
+        bytes_[place : place + length] = data.draw(st.binary(max_size=4) | st.sampled_from(_SHARDS))
+    path.write_bytes(bytes_)
+    with contextlib.suppress(ConfigError):
+        assert isinstance(load(path), RunConfig)
+
+
+_SHARDS = (
+    b"[",
+    b"]]",
+    b'"""',
+    b"'",
+    b"{",
+    b"=",
+    b"\n[map]",
+    b"<a>",
+    b"</",
+    b"<![CDATA[",
+    b"&#0;",
+    b"1979-05-27",
+    b"inf",
+)
+
+
+def test_a_file_of_nothing_but_errors_is_left_after_a_hundred(write):
+    text = refused(write(MAP + '[[source]]\nkind = "x"\n' * 5000))
+    assert text.startswith("run.toml: 100 problems or more\n") and text.endswith("\n  and 90 more")
+
+
 def test_files_that_are_no_configurations_are_refused(write, tmp_path):
     assert "no such configuration" in refused(tmp_path / "none.toml")
     assert ".toml or an .xml" in refused(write("a: !!python/object", "run.yaml"))
-    assert "more than 262144 bytes" in refused(write("#" * 300_000))
+    assert "more than 131072 bytes" in refused(write("#" * 300_000))
     path = write("")
     path.write_bytes(b"[run]\n\ntitle = '\xff'")
     assert "run.toml:3: not UTF-8" in refused(path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -78,6 +79,11 @@ def source_class(kind: str) -> type[Source]:
 
 
 def _all() -> dict[str, str]:
+    return _KINDS | _plug_ins()
+
+
+@cache
+def _plug_ins() -> dict[str, str]:
     from importlib.metadata import entry_points
 
-    return _KINDS | {entry.name: entry.value for entry in entry_points(group="petamap.sources")}
+    return {entry.name: entry.value for entry in entry_points(group="petamap.sources")}

@@ -7,7 +7,15 @@ from pathlib import Path
 
 from petamap.base.errors import ConfigError, PetamapError
 
+_LONGEST = 400  # characters of a message
 _SHOWN = 10
+_MOST = 100  # after so many the rest is not looked at: a file of nothing but errors is refused soon
+
+
+def printable(text: str) -> str:
+    """Return what a message may quote from a file: no control characters, no endless words."""
+    shown = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text[:_LONGEST])
+    return shown if len(text) <= _LONGEST else shown + "..."
 
 
 @dataclass(frozen=True)
@@ -57,9 +65,18 @@ class Problems:
         return len(self._found)
 
     def add(self, line: int, what: str, mend: str | None = None) -> None:
-        """Keep one problem; line 0 is the command line."""
+        """Keep one problem; line 0 is the command line.
+
+        Raises
+        ------
+        ConfigError
+            If these are too many to go on.
+        """
         where = f"{self.file}:{line}" if line else "command line"
-        self._found.append((line, ConfigError(what, where=where, mend=mend)))
+        error = ConfigError(printable(what), where=where, mend=printable(mend) if mend else None)
+        self._found.append((line, error))
+        if len(self._found) == _MOST:
+            self.raise_any()
 
     def add_error(self, line: int, error: PetamapError) -> None:
         """Keep what an error says."""
@@ -80,7 +97,8 @@ class Problems:
             lines = [f"\n  {error}" for error in errors[:_SHOWN]]
             if len(errors) > _SHOWN:
                 lines.append(f"\n  and {len(errors) - _SHOWN} more")
-            raise ConfigError(f"{len(errors)} problems" + "".join(lines), where=self.file)
+            count = f"{len(errors)} problems" + " or more" * (len(errors) == _MOST)
+            raise ConfigError(count + "".join(lines), where=self.file)
 
 
 @dataclass

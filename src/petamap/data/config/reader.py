@@ -14,7 +14,7 @@ from petamap.data.config.resolve import resolve
 from petamap.data.config.toml_reader import read_toml
 from petamap.data.config.xml_reader import read_xml
 
-MAX_BYTES = 256 * 1024
+MAX_BYTES = 128 * 1024
 _READERS = {".toml": read_toml, ".xml": read_xml}
 
 

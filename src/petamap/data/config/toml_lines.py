@@ -12,6 +12,7 @@ import re
 from typing import TypeAlias
 
 from petamap.base.errors import ConfigError
+from petamap.data.config.document import printable
 
 Key: TypeAlias = tuple[str | int, ...]
 Lines: TypeAlias = dict[Key, int]
@@ -197,7 +198,7 @@ class _Scan:
                 raise _Lost
 
     def _error(self, what: str, line: int | None = None, mend: str | None = None) -> ConfigError:
-        return ConfigError(what, where=f"{self.file}:{line or self.line()}", mend=mend)
+        return ConfigError(printable(what), where=f"{self.file}:{line or self.line()}", mend=mend)
 
 
 def _dotted(path: Key) -> str:

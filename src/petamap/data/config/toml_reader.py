@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from petamap.base.errors import ConfigError
-from petamap.data.config.document import Document, Table, Value
+from petamap.data.config.document import Document, Table, Value, printable
 from petamap.data.config.toml_lines import Lines, locate
 
 if sys.version_info >= (3, 11):
@@ -52,7 +52,7 @@ def _syntax_error(message: str, text: str, file: str, lines: Lines) -> ConfigErr
     if what.endswith("invalid value") and keys:
         what += f" of '{keys[-1]}'"
     mend = "text, and numbers with units, stand in quotes" if "invalid value" in what else None
-    return ConfigError(what, where=f"{file}:{line}", mend=mend)
+    return ConfigError(printable(what), where=f"{file}:{line}", mend=mend)
 
 
 def _read_sources(content: object, lines: Lines, document: Document) -> None:

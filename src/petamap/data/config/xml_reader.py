@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from petamap.base.errors import ConfigError
-from petamap.data.config.document import Document, Table, Value
+from petamap.data.config.document import Document, Table, Value, printable
 
 _DECLARATION = re.compile(r"<!(DOCTYPE|ENTITY|ELEMENT|ATTLIST|NOTATION)", re.IGNORECASE)
 _SCHEMA = "{http://www.w3.org/2001/XMLSchema-instance}noNamespaceSchemaLocation"
@@ -67,7 +67,7 @@ def _parsed(text: str, file: str) -> Any:
         return etree.fromstring(text.encode("utf-8"), parser)
     except etree.XMLSyntaxError as error:
         what = re.sub(r", line \d+, column \d+.*$", "", error.msg or "no elements")
-        raise ConfigError(f"not XML: {what}", where=f"{file}:{error.lineno or 1}") from None
+        raise ConfigError(printable(f"not XML: {what}"), where=f"{file}:{error.lineno or 1}") from None
 
 
 def _line(element: Any) -> int:
