@@ -43,6 +43,17 @@ def unforeseen(comm):
     comm.barrier()
 
 
+def leaves_quietly(comm):
+    if comm.rank == 1:
+        sys.exit(4)
+    comm.barrier()
+
+
+def test_one_rank_that_exits_ends_all():
+    ended = launch(leaves_quietly, 3, timeout=30)
+    assert (ended.code, ended.err) == (4, "")
+
+
 @pytest.mark.parametrize(
     ("function", "message", "code"),
     [
@@ -57,6 +68,7 @@ def test_one_message_and_the_exit_code(function, message, code):
     ended = launch(function, 3, timeout=30)
     assert ended.code == code, ended.err
     assert ended.err.count("rror: ") == 1 and message in ended.err, ended.err
+    assert "Abort(" not in ended.err and "BAD TERMINATION" not in ended.err + ended.out
     assert ended.seconds < SECONDS + 2, "beyond the start of Python"
 
 

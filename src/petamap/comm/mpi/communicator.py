@@ -7,6 +7,7 @@ unless a launcher has started several processes. Every method but `abort` is col
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn, Protocol, TypeAlias
@@ -231,6 +232,10 @@ class MpiCommunicator:
     def allreduce(self, array: AnyArray, op: Operation = "sum") -> AnyArray:
         if not array.flags.c_contiguous:
             raise ValueError("allreduce works in place: the array must be contiguous")
+        if array.dtype == np.uint8 and op == "sum":
+            # Open MPI's vector code saturates at 255 where all others wrap around.
+            array[...] = self.allreduce(array.astype(np.int64)).astype(np.uint8)
+            return array
         flat = array.reshape(-1).view(np.uint8 if array.dtype == np.bool_ else array.dtype)
         step = max(1, MESSAGE_BYTES // flat.itemsize)
         for begin in range(0, flat.size, step):
@@ -330,7 +335,9 @@ class MpiCommunicator:
         return self._node_size
 
     def abort(self, code: int) -> NoReturn:
-        self.mpi_comm.Abort(code)
+        # MPI would add lines of its own to the message that has just been said.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        self.mpi.COMM_WORLD.Abort(code)
         raise SystemExit(code)
 
 

@@ -107,6 +107,8 @@ def _say(error: BaseException, show: Callable[[BaseException], None] | None) -> 
         (show or show_error)(error)
     sys.stdout.flush()
     sys.stderr.flush()
+    # Launchers that kill at once may lose a line that is still on its way to them.
+    time.sleep(_SPEAK)
 
 
 def _exit_code(error: BaseException) -> int:

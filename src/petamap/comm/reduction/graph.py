@@ -7,10 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from petamap.base.errors import ResourceError
 from petamap.base.typing import Int32Array, Int64Array
 
 # Neighbouring keys are hashed together, so that messages and owned keys come in runs.
 _RUN_BITS = 6
+# Rows of message buffers are counted in int32.
+_MOST_ENTRIES = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -97,9 +100,25 @@ def rank_ordered(
     sources : int32 (n + n_shared,)
         The entry each came from; -1 stands for this rank.
     """
-    shared, counts = np.unique(positions, return_counts=True)
+    if len(positions) > _MOST_ENTRIES:
+        raise ResourceError(
+            f"rank {rank} shares {len(positions)} values with others", mend="use the reduction 'owner'"
+        )
+    counts = np.bincount(positions)
+    shared = np.flatnonzero(counts).astype(np.int32)
     every = np.concatenate([positions, shared])
     holders = np.concatenate([ranks, np.full(len(shared), rank, np.int32)])
     sources = np.concatenate([np.arange(len(positions), dtype=np.int32), np.full(len(shared), -1, np.int32)])
-    order = np.lexsort((holders, every))
-    return shared, offsets_of(counts + 1), holders[order], sources[order]
+    order = np.argsort(_pairs(every, holders))
+    return shared, offsets_of(counts[shared] + 1), holders[order], sources[order]
+
+
+def by_rank(positions: Int32Array, ranks: Int32Array, size: int) -> tuple[Int32Array, Int64Array]:
+    """Sort shared positions by (rank, position), and count them by rank."""
+    pairs = np.sort(_pairs(ranks, positions))
+    return (pairs & 0xFFFFFFFF).astype(np.int32), np.bincount(ranks, minlength=size).astype(np.int64)
+
+
+def _pairs(major: Int32Array, minor: Int32Array) -> Int64Array:
+    """Two int32 in an int64, which sorts several times faster than the two of them."""
+    return (major.astype(np.int64) << 32) | minor

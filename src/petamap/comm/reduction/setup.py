@@ -17,6 +17,7 @@ from petamap.base.typing import Int32Array, Int64Array
 from petamap.comm.mpi.communicator import Communicator
 from petamap.comm.reduction.graph import (
     SharingGraph,
+    by_rank,
     choose_owners,
     hash_runs,
     offsets_of,
@@ -70,7 +71,7 @@ def _sifted_graph(
     n_global = comm.sum(int(np.count_nonzero(owner == comm.rank)))
     if not want_overlaps:
         return SharingGraph(owner, multiplicity, n_global)
-    return SharingGraph(owner, multiplicity, n_global, *_by_rank(positions, ranks, comm.size))
+    return SharingGraph(owner, multiplicity, n_global, *by_rank(positions, ranks, comm.size))
 
 
 def rendezvous(
@@ -101,7 +102,7 @@ def rendezvous(
         listed = np.where(answer[:, 1] > 1, answer[:, 1], 0)
         positions = np.repeat(order.astype(np.int32), listed)
         others = holders != comm.rank
-        overlaps = _by_rank(positions[others], holders[others], comm.size)
+        overlaps = by_rank(positions[others], holders[others], comm.size)
         return SharingGraph(owner, multiplicity, n_global, *overlaps)
 
 
@@ -142,12 +143,6 @@ class _Groups:
         begins = np.repeat(self.offsets[self.group] - ends[:-1], sizes)
         per_rank = np.diff(ends[offsets_of(arrived_counts)])
         return self.holders[begins + np.arange(ends[-1])], per_rank
-
-
-def _by_rank(positions: Int32Array, ranks: Int32Array, size: int) -> tuple[Int32Array, Int64Array]:
-    """Sort shared positions by (rank, position), and count them by rank."""
-    order = np.lexsort((positions, ranks))
-    return positions[order], np.bincount(ranks, minlength=size).astype(np.int64)
 
 
 SETUPS: dict[str, Setup] = {"gather-sift": gather_sift, "rendezvous": rendezvous}
