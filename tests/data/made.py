@@ -49,7 +49,7 @@ def boresight(n_samp: int, spacing: float = 1.0) -> Boresight:
     )
 
 
-def observation(name="first", n_samp=300, n_det=3, spacing=10.0, noise=None, plate=True) -> Observation:
+def observation(name="first", n_samp=300, n_det=3, spacing=10.0, noise=None, plate="sampled") -> Observation:
     rng = np.random.default_rng(len(name) + n_samp)
     turn = 0.2 * np.arange(n_det)
     quaternions = np.stack([0.01 * turn, 0 * turn, np.sin(turn), np.cos(turn)], axis=1)
@@ -57,7 +57,7 @@ def observation(name="first", n_samp=300, n_det=3, spacing=10.0, noise=None, pla
         boresight(n_samp, spacing),
         quaternions,
         epsilon=0.1 * np.arange(n_det) / n_det,
-        plate=SampledPlate(0.01 * np.arange(n_samp)) if plate else None,
+        plate=SampledPlate(0.01 * np.arange(n_samp)) if plate == "sampled" else plate,
     )
     return Observation(
         name=name,

@@ -8,6 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from petamap.base.errors import DataError
 from petamap.base.typing import AnyArray
 
@@ -114,6 +116,44 @@ class Reader:
         with self._guard(name, where):
             values: AnyArray = data[selection]
         return values
+
+    def flac(self, name: str) -> Any:
+        """Return a group of samples compressed with FLAC.
+
+        Raises
+        ------
+        DataError
+            If the package flacarray, which can read it, is not installed.
+        """
+        import h5py
+
+        try:
+            import flacarray.hdf5  # noqa: F401
+        except ImportError as error:
+            what = "is compressed with FLAC, which needs the package flacarray"
+            raise DataError(what, where=self.where(name), mend="pip install flacarray") from error
+        with self._guard(name):
+            self._inside(name)
+            group = self._file[name]
+        if not isinstance(group, h5py.Group):
+            raise DataError("is no group", where=self.where(name))
+        for part in group:
+            self.dataset(f"{name}/{part}", "fiu")
+        return group
+
+    def flac_row(
+        self, name: str, row: int, shape: tuple[int, int], start: int, stop: int, where: str
+    ) -> AnyArray:
+        """Return samples [start, stop) of a row of a FLAC group that holds an array of `shape`."""
+        group = self.flac(name)
+        from flacarray.hdf5 import read_array
+
+        keep = np.arange(shape[0]) == row
+        with self._guard(name, where):
+            values: AnyArray = read_array(group, keep=keep, stream_slice=slice(start, stop))
+        if values.size != stop - start:
+            raise DataError(f"holds {values.size} of {stop - start} samples", where=self.where(name, where))
+        return values.reshape(-1)
 
     def where(self, name: str, part: str = "") -> str:
         """Return the place for an error message."""

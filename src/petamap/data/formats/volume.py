@@ -38,10 +38,12 @@ from petamap.base.errors import DataError
 from petamap.base.options import option
 from petamap.base.typing import AnyArray, FloatArray, UInt8Array
 from petamap.data.formats.hdf5 import Reader, located
+from petamap.data.formats.lazy import LazyPointing
 from petamap.data.formats.volume_header import FORMAT, VERSION, Header, crc_of
 from petamap.data.observation import Observation
 from petamap.data.source import Context
 from petamap.noise.model import InverseLags, NoiseModel, OneOverF, TabulatedPsd
+from petamap.noise.psd import check
 from petamap.pointing.boresight import Boresight
 from petamap.pointing.compressed import CompressedPointing, HalfWavePlate, SampledPlate, UniformPlate
 
@@ -96,7 +98,7 @@ class VolumeSource:
             detectors=header.detectors,
             start_time=header.start_time,
             intervals=header.intervals,
-            pointing=stored.pointing() if wanted.pointing and stored.has("knots") else None,
+            pointing=stored.lazy_pointing() if wanted.pointing and stored.has("knots") else None,
             signals=(stored,) if wanted.signal and stored.has("signal") else (),
             flags=(stored,) if wanted.flags and stored.has("flags") else (),
             noise=stored if wanted.noise and header.noise else None,
@@ -160,6 +162,10 @@ class Stored:
         number: int = self.header.noise["index"][detector][interval]
         return self._models[number]
 
+    def lazy_pointing(self) -> LazyPointing:
+        """Return the pointing, to be read when it is first asked for."""
+        return LazyPointing(self.header.n_samp, len(self.header.detectors), self.pointing)
+
     def pointing(self) -> CompressedPointing:
         """Return the pointing; its knots are read now."""
         header, n_det = self.header, len(self.header.detectors)
@@ -185,7 +191,10 @@ class Stored:
     @cached_property
     def _models(self) -> list[NoiseModel]:
         assert self.header.noise is not None
-        return [self._model(said) for said in self.header.noise["models"]]
+        models = [self._model(said) for said in self.header.noise["models"]]
+        for number, model in enumerate(models):
+            check(model, self.reader.where(self._group, f"noise model {number}"))
+        return models
 
     def _model(self, said: dict[str, Any]) -> NoiseModel:
         if said["kind"] == "one-over-f":

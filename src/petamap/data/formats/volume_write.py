@@ -138,7 +138,7 @@ class _Writer:
             row = []
             for interval in range(len(one.intervals)):
                 model = one.noise.noise_model(detector, interval)
-                key = _key(model)
+                key = noise_key(model)
                 if key not in known:
                     known[key] = len(models)
                     models.append(self._model(model, len(models)))
@@ -178,7 +178,8 @@ class _Writer:
         )
 
 
-def _key(model: NoiseModel) -> object:
+def noise_key(model: NoiseModel) -> object:
+    """Return what is equal for equal models, and can be hashed."""
     if isinstance(model, OneOverF):
         return model
     arrays = (model.lags,) if isinstance(model, InverseLags) else (model.frequencies, model.values)

@@ -1,0 +1,239 @@
+"""TOAST's HDF5 volumes, format version 2: a folder of files, each an observation.
+
+What is read: ``shared`` times, boresight quaternions, half-wave plate angle and flags; ``detdata`` signal
+and flags; the ``instrument/focalplane`` table; ``metadata/noise_model``; ``intervals``. Classes that a file
+names are neither imported nor called, and ``index.sqlite`` is not needed.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from petamap.base.errors import DataError
+from petamap.base.options import option
+from petamap.base.typing import AnyArray, FloatArray, UInt8Array
+from petamap.data.checks import check_times
+from petamap.data.formats.hdf5 import Reader, located
+from petamap.data.formats.lazy import LazyPointing
+from petamap.data.formats.toast_instrument import Focalplane, ToastNoise, noise_of_focalplane, noise_of_model
+from petamap.data.observation import Observation
+from petamap.data.source import Context
+from petamap.noise.psd import check
+from petamap.pointing.boresight import Boresight, compress
+from petamap.pointing.compressed import CompressedPointing, SampledPlate
+
+FORMAT_VERSION = 2
+
+
+@dataclass(frozen=True)
+class ToastOptions:
+    """Observations of a TOAST HDF5 volume, format version 2."""
+
+    path: str = option(path=True, help="the folder of the volume, or one of its .h5 files")
+    signal: str = option("signal", help="detector data to map; empty for none")
+    boresight: str = option("boresight_radec", help="shared boresight quaternions")
+    thin: float = option(
+        0.0, dimension="angle", minimum=0, help="thin the boresight out to this accuracy; 0 keeps all samples"
+    )
+    hwp_angle: str = option("hwp_angle", help="shared angle of the half-wave plate; empty ignores it")
+    noise: str = option(
+        "noise_model", help="noise model; without it the psd_ columns of the focal plane serve"
+    )
+    intervals: str = option("", help="stationary intervals; empty takes each observation as one")
+    shared_flags: str = option("flags", help="shared flags; empty for none")
+    shared_mask: int = option(255, minimum=0, maximum=255, help="bits of the shared flags that say bad")
+    detector_flags: str = option("flags", help="detector flags by sample; empty for none")
+    detector_mask: int = option(
+        255, minimum=0, maximum=255, help="bits of detector flags that say bad, by sample or by detector"
+    )
+
+
+class ToastSource:
+    """Observations of a TOAST volume; detectors that are flagged as a whole are left out."""
+
+    options: ClassVar[type] = ToastOptions
+
+    def __init__(self, options: ToastOptions, context: Context) -> None:
+        self._options = options
+        self._path = context.folder / options.path
+
+    def extend(self, observations: Sequence[Observation]) -> list[Observation]:
+        """Append the observations of all files that have a detector left.
+
+        Raises
+        ------
+        DataError
+            If there are none, or a file is not of format version 2 or contradicts itself.
+        """
+        paths = sorted(self._path.rglob("*.h5")) if self._path.is_dir() else [self._path]
+        files = [ToastFile(path, self._options) for path in paths]
+        found = [one.observation() for one in files if one.detectors]
+        if not found:
+            raise DataError("no observation with a detector that is not flagged", where=str(self._path))
+        return [*observations, *found]
+
+
+class ToastFile:
+    """One observation: signal and flags of its detectors, read where they are asked for.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read, or is not of format version 2.
+    """
+
+    def __init__(self, path: Path, options: ToastOptions) -> None:
+        self._options = options
+        self._reader = reader = Reader(path)
+        version = reader.attribute("/", "toast_format_version", int, -1)
+        if version != FORMAT_VERSION:
+            raise DataError(f"is not a TOAST file of format version {FORMAT_VERSION}", where=str(path))
+        self.name = reader.attribute("/", "observation_name", str)
+        self.n_samp = reader.attribute("/", "observation_samples", int)
+        if self.n_samp < 1:
+            raise DataError(f"has {self.n_samp} samples", where=str(path))
+        self._all = tuple(self._json("observation_detectors", list))
+        flags = self._json("observation_detector_flags", dict)
+        mask = options.detector_mask
+        self._rows = [row for row, name in enumerate(self._all) if not int(flags.get(name, 0)) & mask]
+        self.detectors = tuple(self._all[row] for row in self._rows)
+
+    def observation(self) -> Observation:
+        """Return the observation; reads the focal plane and the noise model, and no samples."""
+        reader, options = self._reader, self._options
+        if options.signal:
+            self._check_detdata(f"detdata/{options.signal}")
+        times = reader.dataset("shared/times", "f", (self.n_samp,))
+        start, stop = (float(times[k]) for k in (0, -1))
+        focalplane = Focalplane(reader, self.detectors)
+        rate = focalplane.sample_rate() or (self.n_samp - 1) / max(stop - start, 1e-9)
+        unit = self._unit()
+        return Observation(
+            name=self.name,
+            uid=reader.attribute("/", "observation_uid", int, zlib.crc32(self.name.encode())) % 2**32,
+            n_samp=self.n_samp,
+            sample_rate=rate,
+            detectors=self.detectors,
+            start_time=start,
+            intervals=self._intervals(),
+            pointing=LazyPointing(self.n_samp, len(self.detectors), lambda: self._pointing(focalplane)),
+            signals=(self,) if options.signal else (),
+            flags=(self,),
+            noise=self._noise(focalplane, unit),
+            unit="K_CMB" if unit == "K" else unit,
+            meta={"file": str(reader.path), "coordinates": "equatorial"},
+        )
+
+    def add_signal(self, detector: int, start: int, stop: int, out: FloatArray) -> None:
+        """Add samples [start, stop) of a detector to `out`."""
+        out += self._samples(f"detdata/{self._options.signal}", "f", detector, start, stop)
+
+    def or_flags(self, detector: int, start: int, stop: int, out: UInt8Array) -> None:
+        """Set `out` to 1 where the shared or the detector flags have a bit of their mask."""
+        options = self._options
+        if self._flagged("shared", options.shared_flags, "shared_flags"):
+            name = f"shared/{options.shared_flags}"
+            data = self._reader.dataset(name, "iu", (self.n_samp,))
+            shared = self._reader.rows(name, data, (slice(start, stop),), f"samples {start}..{stop - 1}")
+            out |= (shared & options.shared_mask) != 0
+        if self._flagged("detdata", options.detector_flags, "detector_flags"):
+            own = self._samples(f"detdata/{options.detector_flags}", "iu", detector, start, stop)
+            out |= (own & options.detector_mask) != 0
+
+    def _flagged(self, group: str, name: str, key: str) -> bool:
+        """Return whether flags are there; a name that was asked for must be."""
+        usual = {one.name: one.default for one in fields(ToastOptions)}[key]
+        return bool(name) and (name != usual or self._reader.has(f"{group}/{name}"))
+
+    def _samples(self, name: str, kinds: str, detector: int, start: int, stop: int) -> AnyArray:
+        row = self._rows[detector]
+        where = f"detector {self.detectors[detector]}, samples {start}..{stop - 1}"
+        if self._reader.is_group(name):
+            return self._reader.flac_row(name, row, (len(self._all), self.n_samp), start, stop, where)
+        data = self._reader.dataset(name, kinds, (len(self._all), self.n_samp))
+        return self._reader.rows(name, data, (row, slice(start, stop)), where)
+
+    def _check_detdata(self, name: str) -> None:
+        if self._reader.is_group(name):
+            self._reader.flac(name)
+        else:
+            self._reader.dataset(name, "f", (len(self._all), self.n_samp))
+
+    def _unit(self) -> str:
+        if not self._options.signal:
+            return "K"
+        return self._reader.attribute(f"detdata/{self._options.signal}", "units", str, "") or "K"
+
+    def _noise(self, focalplane: Focalplane, unit: str) -> ToastNoise | None:
+        name = self._options.noise
+        group = f"metadata/{name}"
+        if name and self._reader.has(group):
+            noise: ToastNoise | None = noise_of_model(self._reader, group, self.detectors, unit)
+        else:
+            noise = noise_of_focalplane(focalplane, unit)
+        for detector, model in zip(self.detectors, noise.models if noise else (), strict=False):
+            check(model, self._reader.where("noise", f"detector {detector}"))
+        return noise
+
+    def _pointing(self, focalplane: Focalplane) -> CompressedPointing:
+        reader, options = self._reader, self._options
+        check_times(self._times, reader.where("shared/times"))
+        name = f"shared/{options.boresight}"
+        knots = reader.array(name, "f", (self.n_samp, 4))
+        with located(reader.where(name)):
+            if options.thin:
+                boresight = compress(knots, tolerance_arcsec=float(np.degrees(options.thin) * 3600))[0]
+            else:
+                boresight = Boresight(knots, self.n_samp)
+        plate = None
+        if options.hwp_angle and reader.has(f"shared/{options.hwp_angle}"):
+            plate = SampledPlate(reader.array(f"shared/{options.hwp_angle}", "f", (self.n_samp,)))
+        with located(reader.where("instrument/focalplane")):
+            return CompressedPointing(
+                boresight,
+                focalplane.quaternions(),
+                epsilon=focalplane.values("pol_leakage"),
+                gamma=focalplane.values("gamma", "rad"),
+                plate=plate,
+            )
+
+    def _intervals(self) -> tuple[tuple[int, int], ...]:
+        """Return sample ranges: a sample belongs to an interval from its start until before its stop."""
+        name = f"intervals/{self._options.intervals}"
+        if not self._options.intervals:
+            return ((0, self.n_samp),)
+        spans = self._reader.array(name, "f", (2, None))
+        times = check_times(self._times, self._reader.where("shared/times"))
+        if not np.isfinite(spans).all():
+            raise DataError("has bounds that are not finite", where=self._reader.where(name))
+        # Bounds are stored as times; half a sample of slack makes up for their rounding.
+        slack = 1e-3 * float(np.median(np.diff(times))) if self.n_samp > 1 else 0.0
+        starts, stops = (np.searchsorted(times, bound - slack) for bound in spans)
+        stops[stops == self.n_samp - 1] = self.n_samp  # an interval that ends at the last sample includes it
+        return tuple((int(a), int(b)) for a, b in zip(starts, stops, strict=True) if a < b)
+
+    @cached_property
+    def _times(self) -> FloatArray:
+        times: FloatArray = self._reader.array("shared/times", "f", (self.n_samp,)).astype(np.float64)
+        return times
+
+    def _json(self, key: str, kind: type[Any]) -> Any:
+        text = self._reader.attribute("/", key, str, "{}" if kind is dict else None)
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"attribute '{key}' is no JSON: {error}", where=str(self._reader.path)) from error
+        sound = isinstance(value, kind) and all(isinstance(item, str) for item in value)
+        if kind is dict and sound:
+            sound = all(type(item) is int for item in value.values())
+        if not sound or (kind is list and len(set(value)) < len(value)):
+            raise DataError(f"attribute '{key}' is not what it should be", where=str(self._reader.path))
+        return value

@@ -1,0 +1,201 @@
+"""The focal plane and the noise model of a TOAST observation, read without a YAML loader."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from petamap.base.errors import DataError
+from petamap.base.typing import AnyArray, FloatArray
+from petamap.data.formats.hdf5 import Reader
+from petamap.noise.model import NoiseModel, OneOverF, TabulatedPsd
+
+_TABLE = "instrument/focalplane"
+_META = "instrument/focalplane.__table_column_meta__"
+_META_LIMIT = 2**24  # bytes
+
+# the two things wanted of the table's YAML: units of columns, and the sample rate
+_COLUMN = re.compile(r"- \{name: (\S+?), unit: ([^,}]+), datatype")
+_RATE = re.compile(r"- sample_rate: !astropy\.units\.Quantity\n\s+unit: (.+)\n\s+value: ([-+.\deE]+)\n")
+_UNIT = re.compile(r"!astropy\.units\.Unit \{unit: ([^}]+)\}")
+
+
+class Focalplane:
+    """The table of detectors, in the order of the observation.
+
+    Raises
+    ------
+    DataError
+        If a detector or a column is missing.
+    """
+
+    def __init__(self, reader: Reader, detectors: tuple[str, ...]) -> None:
+        self._reader = reader
+        table = reader.array(_TABLE, "V", (None,))
+        self._known = {_text(name): row for row, name in enumerate(self._column(table, "name"))}
+        missing = [name for name in detectors if name not in self._known]
+        if missing:
+            raise DataError(f"lacks detector '{missing[0]}'", where=reader.where(_TABLE))
+        self._table = table[[self._known[name] for name in detectors]]
+
+    def quaternions(self) -> FloatArray:
+        """Return detector quaternions (n_det, 4), scalar last."""
+        values = self._column(self._table, "quat")
+        if values.shape[1:] != (4,):
+            raise DataError(f"column quat has shape {values.shape}", where=self._reader.where(_TABLE))
+        return values.astype(np.float64)
+
+    def values(self, name: str, unit: str = "") -> FloatArray | None:
+        """Return a column in a unit, or None where there is no such column."""
+        if name not in (self._table.dtype.names or ()):
+            return None
+        column = self._column(self._table, name)
+        if column.ndim != 1 or column.dtype.kind not in "fiu":
+            raise DataError(f"column {name} is not of numbers", where=self._reader.where(_TABLE))
+        factor = convert(self._units.get(name, unit), unit, self._reader.where(_TABLE, f"column {name}"))
+        return column.astype(np.float64) * factor
+
+    def sample_rate(self) -> float | None:
+        """Return the sample rate in Hz, or None where the table does not tell it."""
+        found = _RATE.search(self._yaml)
+        if not found:
+            return None
+        unit = found[1]
+        if unit.startswith("*"):  # an alias of a unit that stands further up
+            anchor = re.search(rf"&{re.escape(unit[1:].strip())} (.+)", self._yaml)
+            unit = anchor[1] if anchor else ""
+        named = _UNIT.search(unit)
+        rate = float(found[2]) * convert(named[1] if named else "Hz", "Hz", self._reader.where(_META))
+        return rate if np.isfinite(rate) and rate > 0 else None
+
+    @cached_property
+    def _units(self) -> dict[str, str]:
+        return dict(_COLUMN.findall(self._yaml))
+
+    @cached_property
+    def _yaml(self) -> str:
+        if not self._reader.has(_META):
+            return ""
+        if self._reader.dataset(_META, "S", (None,)).nbytes > _META_LIMIT:
+            raise DataError("is too large to be believed", where=self._reader.where(_META))
+        return "\n".join(_text(line) for line in self._reader.array(_META, "S")) + "\n"
+
+    def _column(self, table: AnyArray, name: str) -> AnyArray:
+        if name not in (table.dtype.names or ()):
+            raise DataError(f"lacks the column '{name}'", where=self._reader.where(_TABLE))
+        return table[name]
+
+
+@dataclass(frozen=True)
+class ToastNoise:
+    """Noise of each detector, the same in all intervals."""
+
+    models: tuple[NoiseModel, ...]
+
+    def noise_model(self, detector: int, interval: int) -> NoiseModel:
+        """Return the model of a detector."""
+        return self.models[detector]
+
+
+def noise_of_focalplane(focalplane: Focalplane, unit: str) -> ToastNoise | None:
+    """Return the noise that the columns psd_* tell, or None where they are not there."""
+    net = focalplane.values("psd_net", f"{unit} s(1/2)")
+    if net is None:
+        return None
+    fknee, fmin = focalplane.values("psd_fknee", "Hz"), focalplane.values("psd_fmin", "Hz")
+    alpha = focalplane.values("psd_alpha")
+    if fknee is None or fmin is None or alpha is None:
+        return ToastNoise(tuple(OneOverF(float(level)) for level in net))
+    rows = np.stack([net, fknee, fmin, -alpha], axis=1).tolist()
+    return ToastNoise(tuple(OneOverF(*row) for row in rows))
+
+
+def noise_of_model(reader: Reader, group: str, detectors: tuple[str, ...], unit: str) -> ToastNoise:
+    """Return the noise of a TOAST noise model: analytic where it says so, else its tables.
+
+    TOAST's densities are those of a detector's white level squared, half of the one-sided density of
+    `petamap.noise.model`. Streams that are mixed into a detector add up by their weights squared; what they
+    have in common between detectors is not used.
+
+    Raises
+    ------
+    DataError
+        If a detector has no noise.
+    """
+    if reader.has(f"{group}/analytic"):
+        return _analytic(reader, f"{group}/analytic", detectors, unit)
+    tables = _tables(reader, group, unit)
+    streams: dict[str, list[tuple[str, float]]] = {}
+    for row in reader.array(f"{group}/mixing_matrix", "V", (None,)).tolist():
+        streams.setdefault(_text(row[0]), []).append((_text(row[1]), float(row[2])))
+    models = [
+        _mixed(streams.get(name, []), tables, reader.where(group, f"detector {name}")) for name in detectors
+    ]
+    return ToastNoise(tuple(models))
+
+
+def _analytic(reader: Reader, name: str, detectors: tuple[str, ...], unit: str) -> ToastNoise:
+    factor = convert("K s(1/2)", f"{unit} s(1/2)", reader.where(name))
+    rows = {_text(row[0]): row[1:] for row in reader.array(name, "V", (None,)).tolist()}
+    models = []
+    for detector in detectors:
+        if detector not in rows:
+            raise DataError(f"lacks detector '{detector}'", where=reader.where(name))
+        _, fmin, fknee, alpha, net = (float(value) for value in rows[detector])
+        models.append(OneOverF(net * factor, fknee, fmin, -alpha))
+    return ToastNoise(tuple(models))
+
+
+def _tables(reader: Reader, group: str, unit: str) -> dict[str, tuple[FloatArray, FloatArray]]:
+    """Return frequencies and one-sided densities of each stream; the names of datasets are hashes."""
+    stored = reader.attribute(group, "psd_units", str)
+    factor = 2 * convert(stored, f"{unit}2 s", reader.where(group))
+    tables = {}
+    for keys in (name for name in reader.names(group) if name.endswith("_keys")):
+        name = keys.removesuffix("_keys")
+        values = reader.array(f"{group}/{name}", "f", (None, None)).astype(np.float64)
+        names = reader.array(f"{group}/{keys}", "S", (len(values) - 1,))
+        above = values[0] > 0
+        for key, density in zip(names, values[1:], strict=True):
+            tables[_text(key)] = values[0][above], factor * density[above]
+    return tables
+
+
+def _mixed(streams: list[tuple[str, float]], tables: dict[str, Any], where: str) -> TabulatedPsd:
+    parts = [(tables[key], weight**2) for key, weight in streams if key in tables]
+    if not parts or len(parts) != len(streams):
+        raise DataError("has no noise spectrum", where=where)
+    (frequencies, _), _ = parts[0]
+    if any(not np.array_equal(frequencies, table[0]) for table, _ in parts):
+        raise DataError("mixes noise streams tabulated at different frequencies", where=where)
+    return TabulatedPsd(frequencies, np.sum([weight * table[1] for table, weight in parts], axis=0))
+
+
+def convert(unit: str, wanted: str, where: str) -> float:
+    """Return the factor from a unit that a file names to another.
+
+    Raises
+    ------
+    DataError
+        If the file's unit is unknown or of another dimension.
+    """
+    if unit == wanted:
+        return 1.0
+    import warnings
+
+    from astropy import units
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", units.UnitsWarning)
+            return float(units.Unit(unit).to(units.Unit(wanted)))
+    except (ValueError, TypeError, units.UnitsError) as error:
+        raise DataError(f"unit '{unit}' cannot be turned into '{wanted}'", where=where) from error
+
+
+def _text(value: object) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
