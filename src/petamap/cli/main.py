@@ -10,7 +10,7 @@ from typing import NoReturn
 
 from petamap import __version__
 from petamap.base.errors import ConfigError, PetamapError, did_you_mean
-from petamap.cli import doctor, examples, report
+from petamap.cli import configure, doctor, examples, report, run
 
 INTERRUPTED = 130
 
@@ -19,7 +19,7 @@ _EPILOG = """\
 start here:
   petamap doctor                           is everything in place?
   petamap run --example spire --out spire  a first map, from real data, in seconds
-  petamap init > run.toml                  a configuration to begin with
+  petamap init run.toml                    a configuration to begin with
   petamap run run.toml --out maps          your own
   mpiexec -n 4 petamap run run.toml        the same bits, on more processes
 
@@ -57,7 +57,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"petamap {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
-    for room in (report, examples, doctor):
+    for room in (run, configure, report, examples, doctor):
         room.add_commands(commands)
     return parser
 

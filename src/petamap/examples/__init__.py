@@ -1,6 +1,7 @@
 """Configurations and data of the examples that come with the package.
 
-An example is a folder here that holds ``run.toml``, its data, their licence and their provenance.
+An example is a folder here that holds ``run.toml``, its data, their licence and their provenance; its name is
+that of the folder, with ``-`` for ``_``.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ _FOLDER = Path(__file__).parent
 
 def names() -> list[str]:
     """Return the names of the examples, sorted."""
-    return sorted(path.parent.name for path in _FOLDER.glob("*/run.toml"))
+    return sorted(path.parent.name.replace("_", "-") for path in _FOLDER.glob("*/run.toml"))
 
 
 def find(name: str) -> Path:
@@ -28,7 +29,7 @@ def find(name: str) -> Path:
     known = names()
     if name not in known:
         raise ConfigError(f"unknown example '{name}'", mend=did_you_mean(name, known) or "none is installed")
-    return _FOLDER / name / "run.toml"
+    return _FOLDER / name.replace("-", "_") / "run.toml"
 
 
 def title(name: str) -> str:
@@ -42,4 +43,4 @@ def title(name: str) -> str:
 
     with find(name).open("rb") as file:
         table = tomllib.load(file)
-    return str(table.get("title") or table.get("run", {}).get("title") or "")
+    return str(table.get("run", {}).get("title", ""))

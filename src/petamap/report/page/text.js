@@ -52,9 +52,9 @@ function seconds(s) {
 // The unit in which values of this size read well: [factor, name].
 function readable(unit, size) {
   if (!/^(K|Jy|V|W)([_/]\w+)?$/.test(unit) || !(size > 0)) return [1, pretty(unit)];
-  if (size < 2e-7) return [1e9, "n" + pretty(unit)];
-  if (size < 2e-4) return [1e6, "µ" + pretty(unit)];
-  if (size < 0.2) return [1e3, "m" + pretty(unit)];
+  if (size < 5e-7) return [1e9, "n" + pretty(unit)];
+  if (size < 5e-4) return [1e6, "µ" + pretty(unit)];
+  if (size < 0.5) return [1e3, "m" + pretty(unit)];
   return [1, pretty(unit)];
 }
 const SUBSCRIPTS = { _CMB: "ᴄᴍʙ", _RJ: "ʀᴊ" };

@@ -1,0 +1,141 @@
+"""``petamap run``: from a configuration to maps and their report."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from petamap.base.errors import ConfigError, ConvergenceError
+
+if TYPE_CHECKING:
+    from petamap.base.summary import Summary
+    from petamap.comm.mpi import Communicator
+    from petamap.data.config import RunConfig
+
+_OVERRIDE = re.compile(r"[A-Za-z_][\w.\-\[\]]*=")
+
+_EPILOG = """\
+examples:
+  petamap run --example spire
+  petamap run run.toml --out maps --threads 4
+  petamap run run.toml solver.tolerance=1e-10 noise.n_lag=2048
+  mpiexec -n 4 petamap run run.toml --out maps
+"""
+
+
+def add_commands(commands: Any) -> None:
+    """Add ``run`` to the subparsers."""
+    parser = commands.add_parser(
+        "run",
+        help="make maps from a run configuration or an example",
+        description="Make maps as a run configuration (TOML or XML) says, and a report of the run.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        usage="petamap run CONFIG|--example NAME [--out DIR] [--threads N] [--force] [KEY=VALUE ...]",
+    )
+    parser.add_argument(
+        "words", metavar="CONFIG", nargs="*", help="configuration, then settings as KEY=VALUE"
+    )
+    parser.add_argument("--example", metavar="NAME", help="an example of the package (petamap examples)")
+    parser.add_argument("--out", metavar="DIR", type=Path, help="folder of the products [NAME of the run]")
+    parser.add_argument("--threads", metavar="N", type=int, help="threads of each process [all its cores]")
+    parser.add_argument("--force", action="store_true", help="replace the products of an earlier run")
+    parser.set_defaults(handler=_run)
+
+
+def split_words(words: list[str]) -> tuple[Path | None, list[str]]:
+    """Return the configuration and the ``key=value`` settings among the words.
+
+    Raises
+    ------
+    ConfigError
+        If more than one word is not a setting.
+    """
+    settings = [word for word in words if _OVERRIDE.match(word)]
+    files = [word for word in words if not _OVERRIDE.match(word)]
+    if len(files) > 1:
+        raise ConfigError(
+            f"one configuration a run, found {' and '.join(files)}", mend="settings are KEY=VALUE"
+        )
+    return (Path(files[0]) if files else None), settings
+
+
+def configuration_path(file: Path | None, example: str | None) -> Path:
+    """Return the configuration that the command line names.
+
+    Raises
+    ------
+    ConfigError
+        If it names none, both or an unknown example.
+    """
+    from petamap.examples import find
+
+    if example is not None:
+        if file is not None:
+            raise ConfigError(f"both '{file}' and --example given", mend="give one of them")
+        return find(example)
+    if file is None:
+        raise ConfigError("no configuration given", mend="petamap run CONFIG, or petamap run --example spire")
+    return file
+
+
+def require_free(out: Path, overwrite: bool) -> None:
+    """Refuse to write over an earlier run unless told to.
+
+    Raises
+    ------
+    ConfigError
+        If `out` holds a run, or is a file.
+    """
+    if out.exists() and not out.is_dir():
+        raise ConfigError("is a file, not a folder", where=str(out), mend="choose another --out")
+    if not overwrite and (out / "summary.json").exists():
+        raise ConfigError(
+            "holds an earlier run", where=str(out), mend="--force replaces it; or choose another --out"
+        )
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from petamap.comm.mpi import collective_errors, world
+
+    comm = world()
+    with collective_errors(comm):
+        summary = _make_maps(arguments, comm)
+    solver = summary.solver
+    return 0 if solver is None or solver.converged else ConvergenceError.exit_code
+
+
+def _make_maps(arguments: argparse.Namespace, comm: Communicator) -> Summary:
+    from petamap.cli.progress import closing_table, listening
+
+    config = _configuration(arguments)
+    out = arguments.out or Path(config.run.name)
+    require_free(out, config.products.overwrite)
+    # Only now, so that a wrong configuration is told at once.
+    run = import_module("petamap.mapmaking.run").run
+    with listening(comm.rank) as progress:
+        summary: Summary = run(config, out=out, progress=progress, comm=comm)
+    if comm.rank == 0:
+        report = None
+        if config.products.report:
+            from petamap.report.html import write_report
+
+            report = write_report(out)
+        print(closing_table(summary, report), file=sys.stderr)
+    return summary
+
+
+def _configuration(arguments: argparse.Namespace) -> RunConfig:
+    """Return the configuration with what the command line changes in it."""
+    from petamap.data.config import load
+
+    file, settings = split_words(arguments.words)
+    if arguments.threads is not None:
+        settings.append(f"resources.threads={arguments.threads}")
+    if arguments.force:
+        settings.append("products.overwrite=true")
+    return load(configuration_path(file, arguments.example), settings)

@@ -1,0 +1,167 @@
+"""The page in a real browser: it draws without complaint, and says of a pixel what the file says."""
+
+import json
+import re
+import shutil
+import subprocess
+from html import unescape
+from pathlib import Path
+
+import healpy
+import numpy as np
+import pytest
+
+import petamap.report.html as module
+from petamap.report.embedding import Layer, Sheet
+from petamap.report.html import page, write_report
+from petamap.sky.car import CarPatch
+from petamap.sky.flat import FlatPatch
+from petamap.sky.healpix import Healpix
+
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium here")
+
+PAGE = Path(module.__file__).with_name("page")
+# Points at places of the map and writes what the page says of each.
+PROBE = """
+<pre id="probe"></pre><script>
+addEventListener("load", () => setTimeout(() => {
+  const canvas = document.querySelector("canvas.map");
+  const box = canvas.getBoundingClientRect();
+  const said = [];
+  for (const [x, y] of PLACES) {
+    canvas.dispatchEvent(new PointerEvent("pointermove",
+      { clientX: box.left + x * box.width, clientY: box.top + y * box.height }));
+    said.push(document.querySelector("output").textContent);
+  }
+  document.getElementById("probe").textContent = JSON.stringify(said);
+}, 100));
+</script></body>"""
+PLACES = [[0.5, 0.5], [0.3, 0.4], [0.62, 0.71], [0.45, 0.2], [0.7, 0.55], [0.01, 0.01]]
+
+
+def run(path, tmp_path, width=700):
+    """Return the DOM after the scripts have run, and what the console said."""
+    command = [
+        BROWSER,
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        f"--user-data-dir={tmp_path / 'profile'}",
+    ]
+    command += ["--enable-logging=stderr", "--virtual-time-budget=600", f"--window-size={width},700"]
+    done = subprocess.run(
+        [*command, "--dump-dom", path.as_uri()], capture_output=True, text=True, timeout=120, check=True
+    )
+    return done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+
+
+def probed(text, tmp_path):
+    path = tmp_path / "probe.html"
+    path.write_text(text.replace("</body>", PROBE.replace("PLACES", json.dumps(PLACES))))
+    dom, console = run(path, tmp_path)
+    assert console == []
+    return json.loads(unescape(re.search(r'<pre id="probe">(.*?)</pre>', dom, re.S)[1]))
+
+
+def numbers(text):
+    """Return the numbers that a read-out names, by name; '' is the value."""
+    plain = text.replace("−", "-").replace("°", "")
+    found = re.fullmatch(r"(\S+) (\S*?)(l|RA) ([-\d.]+)(b|Dec) ([-\d.]+)pixel (.*)", plain)
+    assert found, text
+    value, unit, _, lon, _, lat, pixel = found.groups()
+    mantissa, _, exponent = value.replace(",", "").partition("×10")
+    power = int(exponent.translate(str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")) or 0)
+    return float(mantissa) * 10.0**power, unit, float(lon), float(lat), pixel
+
+
+def test_every_section_is_drawn_without_complaint(out_dir, tmp_path):
+    dom, console = run(write_report(out_dir.folder), tmp_path)
+    assert console == []
+    titles = re.findall(r"<h2[^>]*>([^<]*)</h2>", dom)
+    assert titles == [
+        "Maps",
+        "Convergence",
+        "Time, traffic and memory",
+        "Comparisons",
+        "Totals and products",
+        "Reproduce this",
+    ]
+    assert dom.count("<polyline") == 2
+    assert "3 pixels have a reciprocal condition" in dom
+    assert "mpiexec -n 3 petamap run --example planck-lfi --out 'my maps'" in dom
+
+
+@pytest.mark.parametrize("nest", [False, True])
+def test_read_out_of_healpix_is_the_files_value(make_summary, tmp_path, nest):
+    values = np.random.default_rng(0).normal(0, 1e-4, 12 * 64**2)
+    sheet = Sheet(Healpix(64, nest=nest), "galactic", [Layer("map", "map", "I", "K_CMB", values)])
+    said = probed(page(make_summary(), [sheet]), tmp_path)
+    assert said[-1].startswith("Point at the map")
+    for text in said[:-1]:
+        value, unit, lon, lat, pixel = numbers(text)
+        assert unit == "µKᴄᴍʙ"
+        assert value * 1e-6 == pytest.approx(values[int(pixel)], rel=1e-4)
+        near = healpy.query_disc(
+            64, healpy.ang2vec(lon, lat, lonlat=True), 1e-4, inclusive=True, fact=64, nest=nest
+        )
+        assert int(pixel) in near
+
+
+@pytest.mark.parametrize(
+    "patch", [FlatPatch.box((120.0, 60.5), (3.0, 2.0), 0.05), CarPatch.box((350.0, -20.0), (30.0, 20.0), 0.5)]
+)
+def test_read_out_of_images_is_the_files_value(make_summary, tmp_path, patch):
+    values = np.random.default_rng(0).normal(0, 3.0, patch.n_pix)
+    sheet = Sheet(patch, "equatorial", [Layer("map", "map", "I", "MJy/sr", values)])
+    found = [text for text in probed(page(make_summary(), [sheet]), tmp_path) if not text.startswith("Point")]
+    assert len(found) >= 4
+    for text in found:
+        value, unit, lon, lat, place = numbers(text)
+        assert unit == "MJy/sr"
+        column, row = map(int, place.split(", "))
+        pixel = row * patch.shape[1] + column
+        assert value == pytest.approx(values[pixel], rel=1e-4)
+        (centre,) = patch.directions_of(np.array([pixel]))
+        apart = np.degrees(np.arccos(np.clip(centre @ healpy.ang2vec(lon, lat, lonlat=True), -1, 1)))
+        assert apart < 0.71 * abs(patch.cdelt[1]) + 1e-3
+
+
+def test_pixels_and_words_of_the_scripts(tmp_path):
+    """Pixels equal healpy's for random directions; places on the sky and back; the palette is even."""
+    rng = np.random.default_rng(1)
+    vectors = rng.normal(size=(4000, 3))
+    vectors /= np.linalg.norm(vectors, axis=1)[:, None]
+    directions = np.column_stack((vectors[:, 2], np.arctan2(vectors[:, 1], vectors[:, 0])))
+    code = """
+      const out = {};
+      for (const n of [1, 2, 64, 1024]) for (const f of [ringPixel, nestPixel])
+        out[f.name + n] = DIRECTIONS.map(([z, phi]) => f(n, z, phi));
+      const grid = { n_side: 64, nest: false };
+      const back = p => DIRECTIONS.map(([z, phi]) => {
+        const at = p.place(phi, Math.asin(z)), sky = at && p.skyAt(...at);
+        return sky ? Math.hypot(Math.sin(sky[1]) - z, Math.cos(sky[0] - phi) - 1) : null;
+      }).filter(d => d !== null);
+      out.mollweide = Math.max(...back(new Mollweide(grid, [1, 0])));
+      out.globe = Math.max(...back(new Globe(grid, [1, 0.4])));
+      out.seen = back(new Globe(grid, [1, 0.4])).length;
+      out.dusk = Array.from({ length: 101 }, (_, i) => PALETTES.dusk(i / 100));
+      out.figures = [0, 1234567, 0.00012346, -12.3456, 1e-30, NaN].map(v => figure(v));
+      document.getElementById("probe").textContent = JSON.stringify(out);
+    """
+    scripts = "\n".join((PAGE / name).read_text() for name in ("sphere.js", "colour.js", "text.js"))
+    text = f"<body><pre id='probe'></pre><script>{scripts}\n{code}</script></body>"
+    path = tmp_path / "unit.html"
+    path.write_text(text.replace("DIRECTIONS", json.dumps(directions.tolist())), encoding="utf-8")
+    dom, console = run(path, tmp_path)
+    assert console == []
+    out = json.loads(unescape(re.search(r'<pre id="probe">(.*?)</pre>', dom, re.S)[1]))
+    for n_side in (1, 2, 64, 1024):
+        for name, nest in (("ringPixel", False), ("nestPixel", True)):
+            assert np.array_equal(out[f"{name}{n_side}"], healpy.vec2pix(n_side, *vectors.T, nest=nest))
+    assert out["mollweide"] < 1e-5
+    assert out["globe"] < 1e-7
+    assert 1800 < out["seen"] < 2200
+    light = 0.2126 * np.array(out["dusk"])[:, 0] + np.array(out["dusk"]) @ [0, 0.7152, 0.0722]
+    assert (np.diff(light) > 0).all()
+    assert out["figures"] == ["0", "1.235×10⁶", "1.235×10⁻⁴", "−12.35", "1.000×10⁻³⁰", "–"]
