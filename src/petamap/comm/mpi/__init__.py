@@ -1,6 +1,14 @@
 """The communicator: mpi4py where it is there, one process where it is not."""
 
 from petamap.comm.mpi.communicator import Communicator, MpiCommunicator, SerialCommunicator, world
-from petamap.comm.mpi.errors import agree, collective_errors
+from petamap.comm.mpi.errors import agree, collective_errors, together
 
-__all__ = ["Communicator", "MpiCommunicator", "SerialCommunicator", "agree", "collective_errors", "world"]
+__all__ = [
+    "Communicator",
+    "MpiCommunicator",
+    "SerialCommunicator",
+    "agree",
+    "collective_errors",
+    "together",
+    "world",
+]

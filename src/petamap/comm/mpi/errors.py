@@ -37,9 +37,26 @@ def agree(comm: Communicator, error: BaseException | None) -> None:
     failing = -int(comm.max(-(comm.rank if error is not None else comm.size)))
     if failing == comm.size:
         return
+    if error is not None and not isinstance(error, PetamapError):
+        # Other exceptions may not survive the way, and their traceback never does.
+        error = RuntimeError("".join(traceback.format_exception(type(error), error, error.__traceback__)))
     agreed: BaseException = comm.bcast(error, failing)
     agreed.__dict__["_agreed"] = True
     raise agreed
+
+
+@contextmanager
+def together(comm: Communicator) -> Iterator[None]:
+    """Let an exception of any rank inside the block be raised on all ranks at its end. Collective.
+
+    For work that each rank does alone, such as reading its files; the block itself must not communicate.
+    """
+    error: Exception | None = None
+    try:
+        yield
+    except Exception as caught:
+        error = caught
+    agree(comm, error)
 
 
 @contextmanager

@@ -18,7 +18,7 @@ import numpy as np
 from petamap.base.typing import AnyArray, BoolArray, Int64Array
 from petamap.comm._comm import pack, unpack
 from petamap.comm.mpi.communicator import Communicator, Operation
-from petamap.comm.reduction.exchange import Exchange, OwnerExchange, Reducer
+from petamap.comm.reduction.exchange import Buffer, Exchange, OwnerExchange, Reducer
 from petamap.comm.reduction.graph import SharingGraph, ranks_of
 
 ALGORITHMS: dict[str, type[Algorithm]] = {}
@@ -149,6 +149,7 @@ class Dense(Algorithm):
         self._owners.broadcast(numbers)
         order = np.argsort(numbers[:, 0])
         numbers = numbers[order, 0]
+        self._buffer, self._moved = Buffer(), Buffer()
         self._positions = order.astype(np.int32)
         self._slots = (numbers % self.buffer_keys).astype(np.int32)
         self._begins = np.arange(0, self.graph.n_global, self.buffer_keys)
@@ -184,7 +185,8 @@ class Dense(Algorithm):
             return
         for i, begin in enumerate(self._begins):
             n_rows = min(self.buffer_keys, self.graph.n_global - int(begin))
-            buffer = np.full((n_rows, values.shape[1]), identity, values.dtype)
+            buffer = self._buffer.rows(n_rows, values)
+            buffer[...] = identity
             part = slice(self._bounds[i], self._bounds[i + 1])
             self._move(values, buffer, part, give, into_buffer=True)
             self.comm.allreduce(buffer, op)
@@ -199,7 +201,7 @@ class Dense(Algorithm):
         source, at, target, to = (
             (values, positions, buffer, slots) if into_buffer else (buffer, slots, values, positions)
         )
-        rows = np.empty((len(at), values.shape[1]), values.dtype)
+        rows = self._moved.rows(len(at), values)
         pack(source, at, rows, self.n_threads)
         unpack(rows, to, target, self.n_threads)
 

@@ -19,6 +19,20 @@ _OPERATIONS = {
 }
 
 
+class Buffer:
+    """Memory that is kept between calls, and grows where a call needs more."""
+
+    def __init__(self) -> None:
+        self._bytes = np.empty(0, np.uint8)
+
+    def rows(self, n: int, like: AnyArray) -> AnyArray:
+        """Return `n` uninitialised rows as those of `like` (any, k)."""
+        n_bytes = n * like.shape[1] * like.itemsize
+        if len(self._bytes) < n_bytes:
+            self._bytes = np.empty(n_bytes, np.uint8)
+        return self._bytes[:n_bytes].view(like.dtype).reshape(n, like.shape[1])
+
+
 class Exchange:
     """Send chosen rows of a vector to other ranks, and receive theirs. Collective on `comm`.
 
@@ -48,13 +62,13 @@ class Exchange:
         self.n_threads = n_threads
         self.n_received = int(receive_counts.sum())
         self.largest = int(comm.max(max(len(positions), self.n_received)))
-        self._send, self._receive = np.empty(0, np.uint8), np.empty(0, np.uint8)
+        self._send, self._receive = Buffer(), Buffer()
 
     def run(self, values: AnyArray) -> AnyArray:
         """Exchange rows of `values` (n, k); the rows received are valid until the next call."""
         k = values.shape[1]
-        self._send, send = _rows(self._send, len(self.positions), values)
-        self._receive, receive = _rows(self._receive, self.n_received, values)
+        send = self._send.rows(len(self.positions), values)
+        receive = self._receive.rows(self.n_received, values)
         pack(values, self.positions, send, self.n_threads)
         self.comm.exchange(
             send.reshape(-1),
@@ -64,15 +78,6 @@ class Exchange:
             self.largest * k,
         )
         return receive
-
-
-def _rows(buffer: AnyArray, n: int, like: AnyArray) -> tuple[AnyArray, AnyArray]:
-    """Return a buffer, a longer one if need be, and `n` rows of it as those of `like`."""
-    k = like.shape[1]
-    n_bytes = n * k * like.itemsize
-    if len(buffer) < n_bytes:
-        buffer = np.empty(n_bytes, np.uint8)
-    return buffer, buffer[:n_bytes].view(like.dtype).reshape(n, k)
 
 
 class Reducer:
