@@ -1,5 +1,8 @@
+#include <algorithm>
+
 #include "arrays.h"
 #include "petamap/base/convolver.h"
+#include "petamap/base/exact.h"
 #include "petamap/base/philox.h"
 
 namespace nb = nanobind;
@@ -49,12 +52,31 @@ nb::list instruction_sets() {
     return names;
 }
 
+// Add the sum of the values to the limbs.
+void add_exactly(In<double> values, Out<std::int64_t> limbs) {
+    using petamap::base::ExactSum;
+    require(limbs.shape(0) == ExactSum::kLimbs, "as many limbs as an exact sum has");
+    ExactSum sum;
+    double chunk[ExactSum::kChunk];
+    for (std::size_t done = 0; done < values.shape(0); done += ExactSum::kChunk) {
+        const std::size_t n = std::min(ExactSum::kChunk, values.shape(0) - done);
+        std::copy_n(values.data() + done, n, chunk);
+        sum.add(chunk, n);
+    }
+    require(sum.finite, "values must be finite");
+    for (int i = 0; i < ExactSum::kLimbs; ++i) limbs.data()[i] += sum.limbs[i];
+}
+
 }  // namespace
 
 NB_MODULE(_base, module) {
     module.attr("instruction_sets") = instruction_sets();
     module.def("philox4x32", philox4x32, nb::arg("counters").noconvert(), nb::arg("key").noconvert(),
                nb::arg("out").noconvert());
+    module.attr("N_LIMBS") = petamap::base::ExactSum::kLimbs;
+    module.attr("LIMB_BITS") = petamap::base::ExactSum::kBits;
+    module.attr("LOWEST_BIT") = petamap::base::ExactSum::kLowest;
+    module.def("add_exactly", add_exactly, nb::arg("values").noconvert(), nb::arg("limbs").noconvert());
     nb::class_<Convolver>(module, "Convolver")
         .def(nb::init<std::size_t>(), nb::arg("n"))
         .def_prop_ro("n", &Convolver::size)

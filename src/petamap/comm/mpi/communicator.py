@@ -38,12 +38,15 @@ class Communicator(Protocol):
     ----------
     rank, size : int
         This process, and how many there are.
+    library : str or None
+        The MPI library, in its own words; None without MPI.
     traffic : dict of str to Traffic
         Calls and bytes by collective; what a rank sends to itself is not counted in an all-to-all.
     """
 
     rank: int
     size: int
+    library: str | None
     traffic: dict[str, Traffic]
 
     @property
@@ -140,6 +143,7 @@ class SerialCommunicator:
     def __init__(self) -> None:
         self.rank = 0
         self.size = 1
+        self.library: str | None = None
         self.traffic: dict[str, Traffic] = {}
 
     @property
@@ -211,6 +215,7 @@ class MpiCommunicator:
         self.mpi_comm = (mpi_comm if mpi_comm is not None else self.mpi.COMM_WORLD).Dup()
         self.rank = int(self.mpi_comm.Get_rank())
         self.size = int(self.mpi_comm.Get_size())
+        self.library: str | None = " ".join(self.mpi.Get_library_version().split("\n")[0].split()).strip("\0")
         self.traffic: dict[str, Traffic] = {}
         self._node_size: int | None = None
         self._operations = {

@@ -80,8 +80,8 @@ class SolverOptions:
     max_iterations: int = option(200, help="iterations at most", minimum=0, maximum=10**6)
     flags: str = option(
         "exact",
-        choices=("exact", "gap", "cut"),
-        help="flagged samples: exact: each an unknown; gap: filled with constrained noise; cut: left out",
+        choices=("exact", "levels", "cut"),
+        help="flagged samples: exact: each an unknown; levels: one for up to 64; cut: left out of N^-1",
     )
     preconditioner: str = option(
         "block-diagonal",
@@ -128,7 +128,7 @@ class ResourceOptions:
     pointing: str = option(
         "auto",
         choices=("auto", "keep", "recompute"),
-        help="keep: 12 to 16 bytes a sample; recompute: none, but slower; auto: by memory",
+        help="keep: 4 to 12 bytes a sample; recompute: an eighth of one, slower; auto: by memory",
     )
     memory: int | None = option(
         None,
@@ -149,8 +149,14 @@ class ProductOptions:
     rcond: bool = option(True, help="reciprocal condition of each pixel")
     residual: bool = option(True, help="residual of the solution")
     binned: bool = option(True, help="the binned map beside it")
+    binned_weights: str = option(
+        "noise", choices=("noise", "uniform"), help="weights of samples in the binned map"
+    )
     report: bool = option(True, help="report.html")
     compare: str | None = option(None, path=True, help="map to compare with in the report (FITS)")
+    compare_limit: float | None = option(
+        None, help="largest difference from it that is expected, in the unit of the map", minimum=0.0
+    )
     overwrite: bool = option(False, help="replace the products of an earlier run")
 
 

@@ -1,0 +1,309 @@
+#include <nanobind/stl/optional.h>
+
+#include <vector>
+
+#include "arrays.h"
+#include "petamap/mapmaking/bin.h"
+#include "petamap/mapmaking/gaps.h"
+#include "petamap/mapmaking/normal.h"
+#include "petamap/mapmaking/vectors.h"
+#include "pointing_views.h"
+
+namespace nb = nanobind;
+namespace pm = petamap::mapmaking;
+using namespace petamap::bindings;
+
+namespace {
+
+template <typename T, int n_dim = 1>
+using MaybeIn = std::optional<In<T, n_dim>>;
+template <typename T>
+using MaybeOut = std::optional<Out<T>>;
+
+template <typename T>
+const T* data_or_null(const MaybeIn<T>& array) {
+    return array ? array->data() : nullptr;
+}
+
+std::int64_t length(std::size_t n) { return static_cast<std::int64_t>(n); }
+
+// The lags of all kernels, [n_kernel][n_lag + 1], and the transform that applies them.
+class Kernels {
+  public:
+    Kernels(In<double, 2> lags, std::size_t transform)
+        : lags_(lags.data(), lags.data() + lags.size()), n_lag_(length(lags.shape(1)) - 1) {
+        require(n_lag_ >= 0, "at least lag 0");
+        if (n_lag_ > 0) convolver_.emplace(transform);
+        if (n_lag_ > 0) require(length(transform) > 2 * n_lag_, "a transform longer than the band");
+    }
+    pm::InverseNoise view() const { return {convolver_ ? &*convolver_ : nullptr, lags_.data(), n_lag_}; }
+    std::int64_t n() const { return length(lags_.size()) / (n_lag_ + 1); }
+
+  private:
+    std::vector<double> lags_;
+    std::int64_t n_lag_;
+    std::optional<petamap::base::Convolver> convolver_;
+};
+
+std::span<const pm::Block> blocks_of(const In<std::int64_t, 2>& blocks) {
+    static_assert(sizeof(pm::Block) == 6 * sizeof(std::int64_t));
+    require(blocks.shape(1) == 6, "6 numbers a block");
+    return {reinterpret_cast<const pm::Block*>(blocks.data()), blocks.shape(0)};
+}
+
+pm::Samples samples_of(const In<std::int32_t>& pixels, const MaybeIn<std::uint32_t>& angles,
+                       const MaybeIn<float>& gains, double efficiency, std::size_t n) {
+    require(pixels.shape(0) == n, "a pixel a sample");
+    require(!angles || angles->shape(0) == n, "an angle a sample");
+    require(!gains || gains->shape(0) == n, "a gain a sample");
+    return {pixels.data(), data_or_null(angles), data_or_null(gains), efficiency};
+}
+
+// What applying P^T N^-1 P takes besides the looks, checked.
+struct Application {
+    std::span<const pm::Block> blocks;
+    int n_stokes, n_threads;
+    pm::Sums sums;
+
+    Application(const In<std::int64_t, 2>& table, const In<double, 2>& map, const In<double>& gaps,
+                Out<std::int64_t, 3>& pixel_sums, Out<std::int64_t, 2>& gap_sums)
+        : blocks(blocks_of(table)),
+          n_stokes(static_cast<int>(map.shape(1))),
+          n_threads(static_cast<int>(pixel_sums.shape(0))),
+          sums{pixel_sums.data(), gap_sums.data(), length(map.shape(0)), length(gaps.shape(0))} {
+        require(length(pixel_sums.shape(2)) == (n_stokes == 3 ? 4 : n_stokes), "rows of the sums");
+        require(pixel_sums.shape(1) == map.shape(0) && gap_sums.shape(1) == gaps.shape(0),
+                "a sum an unknown");
+        require(gap_sums.shape(0) == pixel_sums.shape(0), "sums of each thread");
+    }
+};
+
+void apply_kept(In<std::int64_t, 2> blocks, In<std::int32_t> pixels, MaybeIn<std::uint32_t> angles,
+                MaybeIn<float> gains, In<double> efficiencies, const Kernels& kernels, In<double, 2> map,
+                In<double> gaps, double scale, Out<std::int64_t, 3> sums, Out<std::int64_t, 2> gap_sums) {
+    const Application all(blocks, map, gaps, sums, gap_sums);
+    require(all.n_stokes == 1 || angles, "polarization needs angles");
+    const pm::KeptLooks looks{pixels.data(), data_or_null(angles), data_or_null(gains), efficiencies.data()};
+    nb::gil_scoped_release release;
+    pm::apply_normal(all.blocks, looks, kernels.view(), all.n_stokes, map.data(), gaps.data(), scale,
+                     all.sums, all.n_threads);
+}
+
+void apply_expanded(In<std::int64_t, 2> blocks, nb::list pointings, In<double> grid,
+                    const pm::PixelIndex& index, In<std::int64_t, 2> streams, In<double> efficiencies,
+                    MaybeIn<std::uint8_t> gap_bits, In<std::int64_t> first_slots, std::int64_t gap_length,
+                    const Kernels& kernels, In<double, 2> map, In<double> gaps, double scale,
+                    Out<std::int64_t, 3> sums, Out<std::int64_t, 2> gap_sums) {
+    static_assert(sizeof(pm::ExpandedLooks::Stream) == 4 * sizeof(std::int64_t));
+    require(streams.shape(1) == 4 && streams.shape(0) == efficiencies.shape(0), "4 numbers a stream");
+    require(first_slots.shape(0) == blocks.shape(0), "a slot a block");
+    const Application all(blocks, map, gaps, sums, gap_sums);
+    std::vector<petamap::pointing::CompressedPointing> views;
+    for (nb::handle pointing : pointings) views.push_back(compressed_pointing(nb::cast<nb::tuple>(pointing)));
+    const pm::ExpandedLooks looks{views,
+                                  petamap::sky::Grid::from(grid.data(), grid.shape(0)),
+                                  &index,
+                                  reinterpret_cast<const pm::ExpandedLooks::Stream*>(streams.data()),
+                                  efficiencies.data(),
+                                  data_or_null(gap_bits),
+                                  first_slots.data(),
+                                  gap_length,
+                                  all.n_stokes > 1};
+    nb::gil_scoped_release release;
+    pm::apply_normal(all.blocks, looks, kernels.view(), all.n_stokes, map.data(), gaps.data(), scale,
+                     all.sums, all.n_threads);
+}
+
+void filter_block(In<std::int64_t> block, const Kernels& kernels, In<double> input, Out<double> time) {
+    require(block.shape(0) == 6, "6 numbers a block");
+    const auto& one = *reinterpret_cast<const pm::Block*>(block.data());
+    require(length(input.shape(0)) == one.n_in && length(time.shape(0)) == one.n_out, "the block's lengths");
+    nb::gil_scoped_release release;
+    pm::filter_block(one, kernels.view(), input.data(), time.data());
+}
+
+void add_hits(In<std::int32_t> pixels, Out<std::int64_t> hits) {
+    nb::gil_scoped_release release;
+    pm::add_hits({pixels.data(), nullptr, nullptr, 1}, 0, length(pixels.shape(0)), hits.data());
+}
+
+void add_weights(In<std::int32_t> pixels, MaybeIn<std::uint32_t> angles, MaybeIn<float> gains,
+                 double efficiency, int n_stokes, double weight, double scale, Out<std::int64_t, 2> weights) {
+    require(length(weights.shape(1)) == pm::triangle(n_stokes), "the upper triangle of a matrix a pixel");
+    const auto samples = samples_of(pixels, angles, gains, efficiency, pixels.shape(0));
+    nb::gil_scoped_release release;
+    pm::add_weights(samples, 0, length(pixels.shape(0)), n_stokes, weight, scale, weights.data());
+}
+
+double add_signal(In<std::int32_t> pixels, MaybeIn<std::uint32_t> angles, MaybeIn<float> gains,
+                  double efficiency, In<double> time, double scale, int low_bits, Out<std::int64_t, 2> high,
+                  Out<std::int64_t, 2> low, Out<std::int64_t> gap_high, Out<std::int64_t> gap_low) {
+    const int n_stokes = static_cast<int>(high.shape(1));
+    const auto samples = samples_of(pixels, angles, gains, efficiency, time.shape(0));
+    nb::gil_scoped_release release;
+    return pm::add_signal(samples, 0, length(time.shape(0)), n_stokes, time.data(), scale, low_bits,
+                          high.data(), low.data(), gap_high.data(), gap_low.data());
+}
+
+void scan(In<std::int32_t> pixels, MaybeIn<std::uint32_t> angles, MaybeIn<float> gains, double efficiency,
+          In<double, 2> map, In<double> gaps, Out<double> time) {
+    const int n_stokes = static_cast<int>(map.shape(1));
+    const auto samples = samples_of(pixels, angles, gains, efficiency, time.shape(0));
+    nb::gil_scoped_release release;
+    pm::scan(samples, length(time.shape(0)), n_stokes, map.data(), gaps.data(), time.data());
+}
+
+void localize(const pm::PixelIndex& index, MaybeIn<std::uint8_t> flags, Out<std::int32_t> pixels) {
+    require(!flags || flags->shape(0) == pixels.shape(0), "a flag a sample");
+    nb::gil_scoped_release release;
+    pm::localize(index, data_or_null(flags), length(pixels.shape(0)), pixels.data());
+}
+
+void number_gaps(std::int64_t gap_length, std::int64_t position, std::int64_t base,
+                 Out<std::int32_t> pixels) {
+    nb::gil_scoped_release release;
+    pm::number_gaps(gap_length, position, base, length(pixels.shape(0)), pixels.data());
+}
+
+void renumber(In<std::int32_t> table, Out<std::int32_t> pixels) {
+    nb::gil_scoped_release release;
+    for (std::size_t i = 0; i < pixels.shape(0); ++i)
+        if (pixels.data()[i] >= 0) pixels.data()[i] = table.data()[pixels.data()[i]];
+}
+
+void fold(Out<std::int64_t, 3> sums, Out<std::int64_t, 2> out, int n_threads) {
+    require(sums.shape(1) == out.shape(0) && sums.shape(2) >= out.shape(1), "a row an unknown");
+    nb::gil_scoped_release release;
+    pm::fold(sums.data(), static_cast<int>(sums.shape(0)), length(sums.shape(1)),
+             static_cast<int>(sums.shape(2)), static_cast<int>(out.shape(1)), out.data(), n_threads);
+}
+
+pm::Rows rows_of(const In<double, 2>& vector, const MaybeIn<std::uint8_t>& owned) {
+    require(!owned || owned->shape(0) == vector.shape(0), "ownership of each row");
+    return {length(vector.shape(0)), static_cast<int>(vector.shape(1)), data_or_null(owned)};
+}
+
+void give(const petamap::base::ExactSum& sum, Out<std::int64_t>& limbs) {
+    require(sum.finite, "values must be finite");
+    require(limbs.shape(0) == sum.limbs.size(), "as many limbs as an exact sum has");
+    for (std::size_t i = 0; i < sum.limbs.size(); ++i) limbs.data()[i] += sum.limbs[i];
+}
+
+void same_shape(std::initializer_list<std::pair<std::size_t, std::size_t>> lengths) {
+    for (const auto& [first, second] : lengths) require(first == second, "vectors of one shape");
+}
+
+void settle(MaybeIn<std::uint8_t> owned, In<double, 2> p, Out<double, 2> q, double step,
+            Out<std::int64_t> limbs, int n_threads) {
+    const auto rows = rows_of(p, owned);
+    same_shape({{p.size(), q.size()}});
+    petamap::base::ExactSum sum;
+    {
+        nb::gil_scoped_release release;
+        sum = pm::settle(rows, p.data(), q.data(), step, n_threads);
+    }
+    give(sum, limbs);
+}
+
+void advance(MaybeIn<std::uint8_t> owned, double alpha, In<double, 2> p, In<double, 2> q,
+             In<double, 2> inverse, Out<double, 2> x, Out<double, 2> r, Out<std::int64_t> limbs,
+             int n_threads) {
+    const auto rows = rows_of(p, owned);
+    same_shape({{p.size(), q.size()}, {p.size(), x.size()}, {p.size(), r.size()}});
+    same_shape({{inverse.shape(0), p.shape(0)}});
+    petamap::base::ExactSum sum;
+    {
+        nb::gil_scoped_release release;
+        sum = pm::advance(rows, alpha, p.data(), q.data(), inverse.data(), x.data(), r.data(), n_threads);
+    }
+    give(sum, limbs);
+}
+
+double turn(double beta, In<double, 2> inverse, In<double, 2> r, Out<double, 2> p, int n_threads) {
+    same_shape({{p.size(), r.size()}, {inverse.shape(0), r.shape(0)}});
+    const pm::Rows rows{length(r.shape(0)), static_cast<int>(r.shape(1)), nullptr};
+    nb::gil_scoped_release release;
+    return pm::turn(rows, beta, inverse.data(), r.data(), p.data(), n_threads);
+}
+
+void precondition(In<double, 2> inverse, In<double, 2> in, Out<double, 2> out, int n_threads) {
+    same_shape({{in.size(), out.size()}, {inverse.shape(0), in.shape(0)}});
+    const pm::Rows rows{length(in.shape(0)), static_cast<int>(in.shape(1)), nullptr};
+    nb::gil_scoped_release release;
+    pm::precondition(rows, inverse.data(), in.data(), out.data(), n_threads);
+}
+
+void invert(int n_stokes, double rcond_min, Out<double, 2> matrices, Out<double> rcond, int n_threads) {
+    require(length(matrices.shape(1)) == pm::triangle(n_stokes), "the upper triangle of a matrix a pixel");
+    same_shape({{matrices.shape(0), rcond.shape(0)}});
+    nb::gil_scoped_release release;
+    pm::invert(length(matrices.shape(0)), n_stokes, rcond_min, matrices.data(), rcond.data(), n_threads);
+}
+
+void mark(pm::PixelIndex& index, In<std::int32_t> pixels) {
+    nb::gil_scoped_release release;
+    index.mark(pixels.data(), pixels.shape(0));
+}
+
+void write_keys(const pm::PixelIndex& index, Out<std::int64_t> keys) {
+    require(length(keys.shape(0)) == index.n_local(), "a key a pixel");
+    index.keys(keys.data());
+}
+
+}  // namespace
+
+NB_MODULE(_mapmaking, module) {
+    nb::class_<pm::PixelIndex>(module, "PixelIndex")
+        .def(nb::init<std::int64_t>(), nb::arg("n_pix"))
+        .def_prop_ro("n_local", &pm::PixelIndex::n_local)
+        .def("mark", mark, nb::arg("pixels").noconvert())
+        .def("remove", &pm::PixelIndex::remove, nb::arg("pixel"))
+        .def("number", &pm::PixelIndex::number)
+        .def("keys", write_keys, nb::arg("out").noconvert());
+    nb::class_<Kernels>(module, "Kernels")
+        .def(nb::init<In<double, 2>, std::size_t>(), nb::arg("lags").noconvert(), nb::arg("transform"))
+        .def_prop_ro("n", &Kernels::n);
+    module.def("apply_kept", apply_kept, nb::arg("blocks").noconvert(), nb::arg("pixels").noconvert(),
+               nb::arg("angles").noconvert().none(), nb::arg("gains").noconvert().none(),
+               nb::arg("efficiencies").noconvert(), nb::arg("kernels"), nb::arg("map").noconvert(),
+               nb::arg("gaps").noconvert(), nb::arg("scale"), nb::arg("sums").noconvert(),
+               nb::arg("gap_sums").noconvert());
+    module.def("apply_expanded", apply_expanded, nb::arg("blocks").noconvert(), nb::arg("pointings"),
+               nb::arg("grid").noconvert(), nb::arg("index"), nb::arg("streams").noconvert(),
+               nb::arg("efficiencies").noconvert(), nb::arg("gap_bits").noconvert().none(),
+               nb::arg("first_slots").noconvert(), nb::arg("gap_length"), nb::arg("kernels"),
+               nb::arg("map").noconvert(), nb::arg("gaps").noconvert(), nb::arg("scale"),
+               nb::arg("sums").noconvert(), nb::arg("gap_sums").noconvert());
+    module.def("filter_block", filter_block, nb::arg("block").noconvert(), nb::arg("kernels"),
+               nb::arg("input").noconvert(), nb::arg("time").noconvert());
+    module.def("add_hits", add_hits, nb::arg("pixels").noconvert(), nb::arg("hits").noconvert());
+    module.def("add_weights", add_weights, nb::arg("pixels").noconvert(),
+               nb::arg("angles").noconvert().none(), nb::arg("gains").noconvert().none(),
+               nb::arg("efficiency"), nb::arg("n_stokes"), nb::arg("weight"), nb::arg("scale"),
+               nb::arg("weights").noconvert());
+    module.def("add_signal", add_signal, nb::arg("pixels").noconvert(), nb::arg("angles").noconvert().none(),
+               nb::arg("gains").noconvert().none(), nb::arg("efficiency"), nb::arg("time").noconvert(),
+               nb::arg("scale"), nb::arg("low_bits"), nb::arg("high").noconvert(), nb::arg("low").noconvert(),
+               nb::arg("gap_high").noconvert(), nb::arg("gap_low").noconvert());
+    module.def("scan", scan, nb::arg("pixels").noconvert(), nb::arg("angles").noconvert().none(),
+               nb::arg("gains").noconvert().none(), nb::arg("efficiency"), nb::arg("map").noconvert(),
+               nb::arg("gaps").noconvert(), nb::arg("time").noconvert());
+    module.def("localize", localize, nb::arg("index"), nb::arg("flags").noconvert().none(),
+               nb::arg("pixels").noconvert());
+    module.def("number_gaps", number_gaps, nb::arg("gap_length"), nb::arg("position"), nb::arg("base"),
+               nb::arg("pixels").noconvert());
+    module.def("renumber", renumber, nb::arg("table").noconvert(), nb::arg("pixels").noconvert());
+    module.def("fold", fold, nb::arg("sums").noconvert(), nb::arg("out").noconvert(), nb::arg("n_threads"));
+    module.def("settle", settle, nb::arg("owned").noconvert().none(), nb::arg("p").noconvert(),
+               nb::arg("q").noconvert(), nb::arg("step"), nb::arg("limbs").noconvert(), nb::arg("n_threads"));
+    module.def("advance", advance, nb::arg("owned").noconvert().none(), nb::arg("alpha"),
+               nb::arg("p").noconvert(), nb::arg("q").noconvert(), nb::arg("inverse").noconvert(),
+               nb::arg("x").noconvert(), nb::arg("r").noconvert(), nb::arg("limbs").noconvert(),
+               nb::arg("n_threads"));
+    module.def("turn", turn, nb::arg("beta"), nb::arg("inverse").noconvert(), nb::arg("r").noconvert(),
+               nb::arg("p").noconvert(), nb::arg("n_threads"));
+    module.def("precondition", precondition, nb::arg("inverse").noconvert(), nb::arg("input").noconvert(),
+               nb::arg("out").noconvert(), nb::arg("n_threads"));
+    module.def("invert", invert, nb::arg("n_stokes"), nb::arg("rcond_min"), nb::arg("matrices").noconvert(),
+               nb::arg("rcond").noconvert(), nb::arg("n_threads"));
+}

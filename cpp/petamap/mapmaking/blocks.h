@@ -1,0 +1,40 @@
+// A rank's share of the time domain, as the map-making kernels see it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "petamap/base/convolver.h"
+
+namespace petamap::mapmaking {
+
+// The output range of one overlap-save convolution: n_out samples, of which the inputs begin n_left earlier.
+struct Block {
+    std::int64_t first;   // the first input sample, among the samples that the rank holds
+    std::int64_t n_in;    // inputs, halos included
+    std::int64_t n_left;  // inputs before the first output
+    std::int64_t n_out;   // outputs
+    std::int64_t kernel;  // which inverse noise kernel
+    std::int64_t stream;  // which detector in which stationary interval, of those that the rank holds
+};
+
+// Where samples look: a local pixel number, or ~slot where the sample is an unknown of its own (a gap); the
+// response is gain * (1, efficiency cos(angle), efficiency sin(angle)).
+struct Samples {
+    const std::int32_t* pixels;
+    const std::uint32_t* angles;  // null where only intensity is mapped
+    const float* gains;           // null where all are 1
+    double efficiency;
+};
+
+// The inverse noise: a symmetric band Toeplitz matrix a kernel.
+struct InverseNoise {
+    const base::Convolver* convolver;  // null where all kernels are a number (n_lag = 0)
+    const double* lags;                // [n_kernel][n_lag + 1]
+    std::int64_t n_lag;
+
+    // Outputs of each of a block's two halves.
+    std::int64_t half() const { return static_cast<std::int64_t>(convolver->size()) - 2 * n_lag; }
+};
+
+}  // namespace petamap::mapmaking

@@ -1,0 +1,19 @@
+// Samples that must not enter the map become unknowns of their own, and so are marginalised exactly.
+#pragma once
+
+#include <cstdint>
+
+#include "petamap/mapmaking/pixel_index.h"
+
+namespace petamap::mapmaking {
+
+// Replace global pixel numbers by local ones; -1 where flagged (may be null), outside or not in the index.
+void localize(const PixelIndex& index, const std::uint8_t* flags, std::int64_t n, std::int32_t* pixels);
+
+// Number the samples with pixel < 0: ~slot, slots counted from `base`. A slot is one unknown; it ends where
+// the gap ends and wherever (position + i) is a multiple of `length`: length 1 gives each sample its own, 0
+// puts all of them into slot 0.
+void number_gaps(std::int64_t length, std::int64_t position, std::int64_t base, std::int64_t n,
+                 std::int32_t* pixels);
+
+}  // namespace petamap::mapmaking

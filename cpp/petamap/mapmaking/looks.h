@@ -1,0 +1,72 @@
+// Where the inputs of a block look: read from memory, or expanded from compressed pointing in every pass.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "petamap/mapmaking/blocks.h"
+#include "petamap/mapmaking/gaps.h"
+#include "petamap/mapmaking/pixel_index.h"
+#include "petamap/pointing/compressed.h"
+
+namespace petamap::mapmaking {
+
+// Kept: arrays over all samples that the rank holds.
+struct KeptLooks {
+    const std::int32_t* pixels;
+    const std::uint32_t* angles;  // may be null
+    const float* gains;           // may be null
+    const double* efficiencies;   // one a stream
+
+    struct Scratch {};
+
+    Samples of(const Block& block, std::size_t /*number*/, Scratch& /*scratch*/) const {
+        return {pixels + block.first, angles ? angles + block.first : nullptr,
+                gains ? gains + block.first : nullptr, efficiencies[block.stream]};
+    }
+};
+
+// Expanded: nothing a sample is kept but a bit that says whether it is a gap.
+struct ExpandedLooks {
+    struct Stream {
+        std::int64_t pointing, detector;
+        std::int64_t shift;  // sample of the observation minus position among the held samples
+        std::int64_t start;  // first sample of the stream
+    };
+
+    std::span<const pointing::CompressedPointing> pointings;
+    sky::Grid grid;
+    const PixelIndex* index;
+    const Stream* streams;
+    const double* efficiencies;
+    const std::uint8_t* gap_bits;     // bit i of byte i / 8; null where there are no gaps
+    const std::int64_t* first_slots;  // one a block
+    std::int64_t gap_length;
+    bool polarized;
+
+    struct Scratch {
+        std::vector<std::int32_t> pixels;
+        std::vector<std::uint32_t> angles;
+    };
+
+    Samples of(const Block& block, std::size_t number, Scratch& scratch) const {
+        const Stream& stream = streams[block.stream];
+        const std::int64_t start = block.first + stream.shift;
+        scratch.pixels.resize(static_cast<std::size_t>(block.n_in));
+        if (polarized) scratch.angles.resize(static_cast<std::size_t>(block.n_in));
+        std::int32_t* pixels = scratch.pixels.data();
+        std::uint32_t* angles = polarized ? scratch.angles.data() : nullptr;
+        pointing::expand(pointings[stream.pointing], stream.detector, grid, start, start + block.n_in, pixels,
+                         angles);
+        for (std::int64_t i = 0; i < block.n_in; ++i) pixels[i] = index->local(pixels[i]);
+        if (gap_bits) {
+            for (std::int64_t i = 0; i < block.n_in; ++i)
+                if (gap_bits[(block.first + i) / 8] >> ((block.first + i) % 8) & 1) pixels[i] = -1;
+            number_gaps(gap_length, start - stream.start, first_slots[number], block.n_in, pixels);
+        }
+        return {pixels, angles, nullptr, efficiencies[block.stream]};
+    }
+};
+
+}  // namespace petamap::mapmaking

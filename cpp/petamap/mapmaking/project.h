@@ -1,0 +1,110 @@
+// P and its transpose over a run of samples: un-pointing gathers from a map, pointing scatters into sums.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+
+#include "petamap/base/trig.h"
+#include "petamap/mapmaking/blocks.h"
+
+namespace petamap::mapmaking {
+
+constexpr std::int64_t kChunk = 256;
+
+// Sums are 64-bit integers: multiples of 1/scale. n_stokes of them a pixel lie in `row` words, so that a
+// sample is one vector addition.
+constexpr std::int64_t row_words(int n_stokes) { return n_stokes == 3 ? 4 : n_stokes; }
+
+// Round to an integer by adding 1.5 x 2^52; |value| < 2^51.
+inline std::int64_t to_fixed(double value) {
+    constexpr double kMagic = 0x1.8p52;
+    return std::bit_cast<std::int64_t>(value + kMagic) - std::bit_cast<std::int64_t>(kMagic);
+}
+
+// The response of a chunk of samples to Q and U.
+template <int kStokes>
+struct Response {
+    alignas(64) double cosine[kStokes > 1 ? kChunk : 1], sine[kStokes > 1 ? kChunk : 1];
+
+    Response(const Samples& samples, std::int64_t begin, std::int64_t n) {
+        if constexpr (kStokes > 1) {
+            const std::uint32_t* angles = samples.angles + begin;
+            const double efficiency = samples.efficiency;
+#pragma omp simd
+            for (std::int64_t i = 0; i < n; ++i) {
+                double c, s;
+                base::cos_sin(angles[i], c, s);
+                cosine[i] = efficiency * c;
+                sine[i] = efficiency * s;
+            }
+        }
+    }
+};
+
+// Ask for a chunk's pixels while its responses are computed.
+template <class T>
+void prefetch(const std::int32_t* pixels, std::int64_t n, const T* rows, std::int64_t row) {
+    for (std::int64_t i = 0; i < n; ++i)
+        if (pixels[i] >= 0) __builtin_prefetch(rows + pixels[i] * row);
+}
+
+// time[0..n) = P map for samples [begin, begin + n).
+template <int kStokes>
+void gather(const Samples& samples, std::int64_t begin, std::int64_t n, const double* map, const double* gaps,
+            double* time) {
+    for (std::int64_t done = 0; done < n; done += kChunk) {
+        const std::int64_t count = std::min(kChunk, n - done);
+        const std::int32_t* pixels = samples.pixels + begin + done;
+        prefetch(pixels, count, map, kStokes);
+        const Response<kStokes> response(samples, begin + done, count);
+        for (std::int64_t i = 0; i < count; ++i) {
+            const std::int64_t pixel = pixels[i];
+            if (pixel < 0) {
+                time[done + i] = gaps[~pixel];
+                continue;
+            }
+            const double* row = map + pixel * kStokes;
+            double value;
+            if constexpr (kStokes == 1) value = row[0];
+            if constexpr (kStokes == 2) value = response.cosine[i] * row[0] + response.sine[i] * row[1];
+            if constexpr (kStokes == 3)
+                value = row[0] + (response.cosine[i] * row[1] + response.sine[i] * row[2]);
+            time[done + i] = samples.gains ? samples.gains[begin + done + i] * value : value;
+        }
+    }
+}
+
+// sums += P^T time, gap_sums likewise, in units of 1/scale.
+template <int kStokes>
+void scatter(const Samples& samples, std::int64_t begin, std::int64_t n, const double* time, double scale,
+             std::int64_t* sums, std::int64_t* gap_sums) {
+    constexpr std::int64_t kRow = row_words(kStokes);
+    alignas(64) std::int64_t fixed[kChunk][kRow] = {};
+    for (std::int64_t done = 0; done < n; done += kChunk) {
+        const std::int64_t count = std::min(kChunk, n - done);
+        const std::int32_t* pixels = samples.pixels + begin + done;
+        prefetch(pixels, count, sums, kRow);
+        const Response<kStokes> response(samples, begin + done, count);
+        for (std::int64_t i = 0; i < count; ++i) {
+            double value = time[done + i] * scale;
+            if (samples.gains) value *= samples.gains[begin + done + i];
+            if constexpr (kStokes != 2) fixed[i][0] = to_fixed(value);
+            if constexpr (kStokes > 1) {
+                fixed[i][kStokes - 2] = to_fixed(value * response.cosine[i]);
+                fixed[i][kStokes - 1] = to_fixed(value * response.sine[i]);
+            }
+        }
+        for (std::int64_t i = 0; i < count; ++i) {
+            const std::int64_t pixel = pixels[i];
+            if (pixel < 0) {
+                gap_sums[~pixel] += to_fixed(time[done + i] * scale);
+            } else {
+                std::int64_t* row = sums + pixel * kRow;
+                for (std::int64_t word = 0; word < kRow; ++word) row[word] += fixed[i][word];
+            }
+        }
+    }
+}
+
+}  // namespace petamap::mapmaking

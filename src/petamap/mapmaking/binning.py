@@ -1,0 +1,208 @@
+"""One pass over the samples: hits, Stokes weights, and the right-hand sides of both maps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+import petamap.mapmaking._mapmaking as _mapmaking
+from petamap.base.errors import DataError
+from petamap.base.threads import in_workers, over_threads
+from petamap.base.typing import FloatArray, Int64Array
+from petamap.mapmaking.kernels import InverseNoise
+from petamap.mapmaking.normal import Shared
+from petamap.mapmaking.projection import Projection
+
+# A sum keeps 62 bits; its terms are rounded at 2^-50 of the largest, or coarser where hits need the room.
+_SUM_BITS, _TERM_BITS, _WEIGHT_BITS = 62, 50, 50
+# Samples up to 2^30 times the noise may be added up; there is no such instrument.
+_SIGNAL_BITS = 30
+
+
+def triangle(n_stokes: int) -> int:
+    """Return the number of values of a symmetric matrix."""
+    return n_stokes * (n_stokes + 1) // 2
+
+
+def hits(projection: Projection, shared: Shared) -> Int64Array:
+    """Return how many samples of the run fall into each local pixel, (n_local,). Collective."""
+    counts = np.zeros(projection.n_local, np.int64)
+
+    def count(block: Int64Array) -> None:
+        _mapmaking.add_hits(projection.looks(block, inputs=False).pixels, counts)
+
+    over_threads(count, projection.share.blocks, projection.n_threads)
+    shared.pixels.allreduce(counts)
+    return counts
+
+
+def stokes_weights(
+    projection: Projection, shared: Shared, segment_weights: FloatArray, hits_max: int
+) -> FloatArray:
+    """Return sum_t w_t p_t p_t^T for each local pixel, upper triangles (n_local, triangle). Collective.
+
+    `segment_weights`, (n_segment,): w of the samples of each segment.
+    """
+    n_stokes = projection.stokes.n
+    sums = np.zeros((projection.n_local, triangle(n_stokes)), np.int64)
+    largest = shared.comm.max(
+        float(np.abs(segment_weights).max(initial=0.0)) * projection.largest_gain() ** 2
+    )
+    bits = min(_WEIGHT_BITS, _SUM_BITS - max(hits_max, 1).bit_length())
+    scale = math.ldexp(1.0, bits - math.frexp(largest)[1])
+
+    def add(block: Int64Array) -> None:
+        looks = projection.looks(block, inputs=False)
+        _mapmaking.add_weights(
+            looks.pixels, looks.angles, looks.gains, looks.efficiency, n_stokes,
+            float(segment_weights[block[5]]), scale, sums,
+        )  # fmt: skip
+
+    over_threads(add, projection.share.blocks, projection.n_threads)
+    shared.pixels.allreduce(sums)
+    weights: FloatArray = sums / scale
+    return weights
+
+
+@dataclass(frozen=True)
+class RightHandSide:
+    """P^T N^-1 d, (n_local, n_stokes) and (n_gaps, 1), and P^T w d of the binned map."""
+
+    pixels: FloatArray
+    gaps: FloatArray
+    binned: FloatArray
+
+
+class _TwoWords:
+    """Sums of values of unknown size: 64 bits of multiples of a unit, 64 of what is left over."""
+
+    def __init__(self, rows: int, width: int) -> None:
+        self.high = np.zeros((rows, width), np.int64)
+        self.low = np.zeros((rows, width), np.int64)
+
+    def add(self, other: _TwoWords) -> None:
+        self.high += other.high
+        self.low += other.low
+
+    def value(self, unit: float, low_bits: int) -> FloatArray:
+        # carried first, so that the sum of the two words is rounded once
+        carry = self.low >> low_bits
+        rest = (self.low - (carry << low_bits)).astype(np.float64) * math.ldexp(1.0, -low_bits)
+        value: FloatArray = ((self.high + carry).astype(np.float64) + rest) * unit
+        return value
+
+
+class _Sums:
+    """What one thread adds up: P^T N^-1 d on pixels and gaps, and P^T w d on pixels."""
+
+    def __init__(self, projection: Projection) -> None:
+        n_local, n_stokes = projection.n_local, projection.stokes.n
+        self.pixels = _TwoWords(n_local, n_stokes)
+        self.gaps = _TwoWords(projection.n_gaps, 1)
+        self.binned = _TwoWords(n_local, n_stokes)
+        self.unused_gaps = _TwoWords(projection.n_gaps, 1)
+
+    def add(self, other: _Sums) -> None:
+        self.pixels.add(other.pixels)
+        self.gaps.add(other.gaps)
+        self.binned.add(other.binned)
+
+
+@dataclass(frozen=True)
+class _Scale:
+    """Fixed-point scale of the right-hand sides: values below 2^30 times the noise, whatever the hits."""
+
+    unit: float
+    high_bits: int
+    low_bits: int
+
+    @staticmethod
+    def of(weight: float, gain: float, hits_max: int) -> _Scale:
+        bits = min(_TERM_BITS, _SUM_BITS - max(hits_max, 1).bit_length())
+        size = math.sqrt(weight) * gain
+        return _Scale(math.ldexp(1.0, math.frexp(size)[1] + _SIGNAL_BITS - bits), bits, bits)
+
+
+def right_hand_side(
+    projection: Projection,
+    noise: InverseNoise,
+    shared: Shared,
+    binned_weights: FloatArray,
+    hits_max: int,
+    advance: Callable[[float], None] = lambda amount: None,
+) -> RightHandSide:
+    """Read the data once and return P^T N^-1 d and P^T w d. Collective.
+
+    Parameters
+    ----------
+    binned_weights : (n_segment,) float64
+        w of each segment's samples in the binned map.
+    hits_max : int
+        Most hits of a pixel in the run.
+    advance : callable
+        Told how many more samples are done.
+
+    Raises
+    ------
+    DataError
+        If a sample that is not flagged is not finite, or beyond 2^30 times the noise.
+    """
+    weight = shared.comm.max(max(noise.norm, float(binned_weights.max(initial=0.0))))
+    scale = _Scale.of(weight, shared.comm.max(projection.largest_gain()), hits_max)
+
+    def add(sums: _Sums, block: Int64Array) -> None:
+        _add_block(projection, noise, block, binned_weights, scale, sums)
+        advance(float(block[3]))
+
+    states = in_workers(lambda: _Sums(projection), add, projection.share.blocks, projection.n_threads)
+    total = states[0]
+    for state in states[1:]:
+        total.add(state)
+    for words in (total.pixels, total.binned):
+        shared.pixels.allreduce(words.high)
+        shared.pixels.allreduce(words.low)
+    if shared.gaps is not None:
+        shared.gaps.allreduce(total.gaps.high)
+        shared.gaps.allreduce(total.gaps.low)
+    return RightHandSide(
+        *(words.value(scale.unit, scale.low_bits) for words in (total.pixels, total.gaps, total.binned))
+    )
+
+
+def _add_block(
+    projection: Projection,
+    noise: InverseNoise,
+    block: Int64Array,
+    binned_weights: FloatArray,
+    scale: _Scale,
+    sums: _Sums,
+) -> None:
+    n_left, n_out = int(block[2]), int(block[3])
+    looks = projection.looks(block, inputs=True)
+    data = projection.read(block, looks.pixels)
+    filtered = np.empty(n_out)
+    _mapmaking.filter_block(block, noise.handle, data, filtered)
+    outputs = looks.slice(n_left, n_left + n_out)
+    weighted = data[n_left : n_left + n_out] * binned_weights[block[5]]
+    pairs = ((filtered, sums.pixels, sums.gaps), (weighted, sums.binned, sums.unused_gaps))
+    for time, pixels, gaps in pairs:
+        largest = _mapmaking.add_signal(
+            outputs.pixels, outputs.angles, outputs.gains, outputs.efficiency, time, 1 / scale.unit,
+            scale.low_bits, pixels.high, pixels.low, gaps.high[:, 0], gaps.low[:, 0],
+        )  # fmt: skip
+        if largest * projection.largest_gain() >= math.ldexp(scale.unit, scale.high_bits):
+            raise DataError(
+                "a sample is more than 10^9 times its noise",
+                where=projection.place(block, int(np.abs(data).argmax())),
+                mend="flag it, or correct the unit of the signal or of the noise",
+            )
+
+
+def binned_map(inverse_weights: FloatArray, binned: FloatArray, n_threads: int) -> FloatArray:
+    """Return (P^T w P)^-1 P^T w d from the inverted weights, (n_local, n_stokes)."""
+    out = np.empty_like(binned)
+    _mapmaking.precondition(inverse_weights, binned, out, n_threads)
+    return out

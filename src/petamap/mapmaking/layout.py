@@ -1,0 +1,164 @@
+"""The time domain cut into streams and blocks, and dealt to ranks.
+
+A *stream* is one detector in one stationary interval; a *block* is the output range of one overlap-save
+convolution in it. Both follow from the data alone, never from the number of ranks or threads, and so do the
+lengths of the transforms: that is what makes a map the same to the bit on any machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from petamap.base.errors import ConfigError
+from petamap.base.typing import FloatArray, Int64Array
+from petamap.data.observation import Observation
+
+# Without correlations a block is a mere unit of work.
+_WHITE_BLOCK = 1 << 16
+_SHORTEST_TRANSFORM = 1 << 10
+# Offsets of samples that a rank holds, and of what is done at once, are multiples of this: whole bytes of
+# flag bits, and of the longest gap that counts as one unknown.
+ALIGNMENT = 64
+
+
+def transform_length(n_lag: int) -> int:
+    """Return the length of the transforms for a band of `n_lag` lags.
+
+    Eight times the band: a quarter of each transform is halo, and at the usual 4096 lags its two real blocks
+    fill half a megabyte, which is what a core's second cache holds. Measured optimum at 4096 lags.
+    """
+    return max(_SHORTEST_TRANSFORM, 1 << max(8 * n_lag - 1, 1).bit_length())
+
+
+@dataclass(frozen=True)
+class Stream:
+    """One detector in one stationary interval [start, stop) of an observation."""
+
+    observation: int
+    interval: int
+    detector: int
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A run of consecutive samples of a stream that a rank holds: its blocks and their halos.
+
+    Attributes
+    ----------
+    stream : int
+        Number of the stream in the run.
+    start, stop : int
+        Samples of the observation.
+    offset : int
+        Where they begin among all samples that the rank holds.
+    """
+
+    stream: int
+    start: int
+    stop: int
+    offset: int
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one rank works on.
+
+    Attributes
+    ----------
+    segments : tuple of Segment
+    blocks : (n_block, 6) int64
+        first input among the held samples, inputs, inputs before the first output, outputs, kernel, segment:
+        the kernels' ``Block``. The kernel is filled in later.
+    n_held : int
+        Samples held, padding included.
+    n_out : int
+        Samples that are outputs of this rank's blocks: every sample of the run is one on exactly one rank.
+    """
+
+    segments: tuple[Segment, ...]
+    blocks: Int64Array
+    n_held: int
+    n_out: int
+
+
+class Layout:
+    """All streams and blocks of a run.
+
+    Parameters
+    ----------
+    observations : sequence of Observation
+    n_lag : int
+        Band of the inverse noise.
+    """
+
+    def __init__(self, observations: Sequence[Observation], n_lag: int) -> None:
+        self.n_lag = n_lag
+        self.transform = transform_length(n_lag) if n_lag else 0
+        self.block = 2 * (self.transform - 2 * n_lag) if n_lag else _WHITE_BLOCK
+        self.streams = [
+            Stream(number, index, detector, start, stop)
+            for number, observation in enumerate(observations)
+            for index, (start, stop) in enumerate(observation.intervals)
+            for detector in range(observation.n_det)
+            if stop > start
+        ]
+        lengths = np.array([s.stop - s.start for s in self.streams], np.int64)
+        if len(lengths) == 0:
+            raise ConfigError("there are no samples to map", mend="check the sources and their intervals")
+        self.n_samp = int(lengths.sum())
+        self.sample_keys = np.concatenate([[0], np.cumsum(lengths)])
+        self.first_blocks = np.concatenate([[0], np.cumsum(-(-lengths // self.block))])
+
+    @property
+    def n_blocks(self) -> int:
+        """Number of blocks."""
+        return int(self.first_blocks[-1])
+
+    def costs(self) -> FloatArray:
+        """Return the cost of each block, in samples: its outputs and its halos."""
+        costs = np.full(self.n_blocks, float(self.block + 2 * self.n_lag))
+        lengths = np.diff(self.sample_keys)
+        costs[self.first_blocks[1:] - 1] += (lengths - 1) % self.block + 1 - self.block
+        return costs
+
+    def share(self, first: int, last: int) -> Share:
+        """Return what a rank with blocks [first, last) works on."""
+        segments: list[Segment] = []
+        blocks: list[Int64Array] = []
+        offset = 0
+        stream = int(np.searchsorted(self.first_blocks, first, side="right")) - 1
+        while first < last:
+            end = min(last, int(self.first_blocks[stream + 1]))
+            own = np.arange(first, end) - self.first_blocks[stream]
+            segment = self._segment(stream, int(own[0]), int(own[-1]) + 1, offset)
+            blocks.append(self._blocks(segment, own, len(segments)))
+            segments.append(segment)
+            offset += -(-(segment.stop - segment.start) // ALIGNMENT) * ALIGNMENT
+            first, stream = end, stream + 1
+        table = np.concatenate(blocks) if blocks else np.zeros((0, 6), np.int64)
+        return Share(tuple(segments), table, offset, int(table[:, 3].sum()))
+
+    def _segment(self, number: int, first: int, last: int, offset: int) -> Segment:
+        stream = self.streams[number]
+        begin = max(0, first * self.block - self.n_lag) // ALIGNMENT * ALIGNMENT
+        end = min(stream.stop - stream.start, last * self.block + self.n_lag)
+        return Segment(number, stream.start + begin, stream.start + end, offset)
+
+    def _blocks(self, segment: Segment, own: Int64Array, number: int) -> Int64Array:
+        stream = self.streams[segment.stream]
+        out = stream.start + own * self.block
+        out_end = np.minimum(out + self.block, stream.stop)
+        begin = np.maximum(out - self.n_lag, stream.start)
+        end = np.minimum(out_end + self.n_lag, stream.stop)
+        table = np.zeros((len(own), 6), np.int64)
+        table[:, 0] = segment.offset + begin - segment.start
+        table[:, 1] = end - begin
+        table[:, 2] = out - begin
+        table[:, 3] = out_end - out
+        table[:, 5] = number
+        return table

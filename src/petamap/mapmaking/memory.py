@@ -1,0 +1,99 @@
+"""What a run needs of memory: told before the vectors are made, and measured afterwards."""
+
+from __future__ import annotations
+
+import resource
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from petamap.mapmaking.projection import Projection
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """Bytes that this rank will have resident.
+
+    Attributes
+    ----------
+    keep : bool
+        Whether pointing is kept.
+    base : int
+        The process with its libraries, pixel index and sources, as it is.
+    samples : int
+        What grows with the samples.
+    maps : int
+        What grows with the pixels and gaps, at its peak.
+    n_samp : int
+        Samples held.
+    """
+
+    keep: bool
+    base: int
+    samples: int
+    maps: int
+    n_samp: int
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return self.base + self.samples + self.maps
+
+    @property
+    def bytes_per_sample(self) -> float:
+        """Resident bytes for each sample held."""
+        return self.samples / max(self.n_samp, 1)
+
+    def in_words(self) -> str:
+        """Return one line for the user."""
+        how = "kept" if self.keep else "recomputed"
+        return (
+            f"pointing {how}: {self.bytes_per_sample:.2f} bytes a sample, "
+            f"{self.total / 1e6:.0f} MB a process in all"
+        )
+
+
+def plan_memory(projection: Projection, keep: bool) -> MemoryPlan:
+    """Return what a run will need once its pixels are known."""
+    n, n_gaps, threads = projection.n_local, projection.count_gaps(), projection.n_threads
+    n_stokes = projection.stokes.n
+    row = 4 if n_stokes == 3 else n_stokes
+    vector = 8 * (n * n_stokes + n_gaps)
+    triangle = n_stokes * (n_stokes + 1) // 2
+    always = 8 * n * (3 + triangle) + 8 * n_gaps + n  # keys, hits, rcond, covariance; what is dead or owned
+    # two right-hand sides of two words each for every thread, and the sums made of them
+    reading = 4 * threads * vector + 3 * vector
+    # right-hand side, binned map, x, r, p, q; the sums of each thread
+    solving = 6 * vector + threads * 8 * (n * row + n_gaps)
+    samples = (projection.bytes_to_keep if keep else 0) + projection.share.n_held // 8
+    # the bits of the gaps are there already
+    base = resident_bytes() - projection.share.n_held // 8
+    return MemoryPlan(keep, base, samples, always + max(reading, solving), projection.share.n_held)
+
+
+def resident_bytes() -> int:
+    """Return the bytes of this process that are in memory now."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * resource.getpagesize()
+    except OSError:
+        return peak_bytes()
+
+
+def peak_bytes() -> int:
+    """Return the most bytes of this process that were in memory at any time."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def available_bytes() -> int:
+    """Return the bytes of memory that this host has free for processes."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as file:
+            for line in file:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return sys.maxsize

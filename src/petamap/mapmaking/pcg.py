@@ -1,0 +1,192 @@
+"""Preconditioned conjugate gradients on  P^T N^-1 P m = P^T N^-1 d."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+import petamap.mapmaking._mapmaking as _mapmaking
+from petamap.base.errors import ConvergenceError
+from petamap.base.exact import no_limbs, rounded
+from petamap.base.typing import Int64Array
+from petamap.comm.mpi import Communicator
+from petamap.mapmaking.normal import NormalOperator
+from petamap.mapmaking.vectors import Ownership, Unknowns
+
+# Iterations without a smaller residual after which the solver has stalled.
+_PATIENCE = 30
+
+
+@dataclass(frozen=True)
+class Step:
+    """The state after an iteration; 0 is the start."""
+
+    iteration: int
+    relative_residual: float
+    seconds: float
+
+
+@dataclass
+class Solution:
+    """What conjugate gradients found.
+
+    Attributes
+    ----------
+    map : Unknowns
+    converged : bool
+    reason : str
+        Why it stopped, in words.
+    history : list of Step
+    true_residual : float
+        Relative norm of b - A x computed anew at the end: what the history's last entry, which comes from the
+        recurrence, should equal.
+    """
+
+    map: Unknowns
+    converged: bool = False
+    reason: str = ""
+    history: list[Step] = field(default_factory=list)
+    true_residual: float = math.nan
+
+    @property
+    def iterations(self) -> int:
+        """Number of iterations."""
+        return self.history[-1].iteration
+
+
+class ConjugateGradients:
+    """Solve A x = b with a block-diagonal preconditioner M (Shewchuk 1994, section B3). Collective.
+
+    The norm of the residual is ``sqrt(r^T M^-1 r)``, relative to that of b: in units of the noise, and there
+    anyway. Dot products are exact sums, so that ranks and threads cannot change them.
+
+    Parameters
+    ----------
+    operator : NormalOperator
+    inverse : Unknowns-like pair
+        M^-1: upper triangles (n_local, triangle) on pixels and (n_gaps, 1) on gaps; zero where a pixel is not
+        solved for.
+    owned : Ownership
+        Which rows count on this rank.
+    comm : Communicator
+    n_threads : int
+    """
+
+    def __init__(
+        self,
+        operator: NormalOperator,
+        inverse: Unknowns,
+        owned: Ownership,
+        comm: Communicator,
+        n_threads: int,
+    ) -> None:
+        self.operator = operator
+        self.inverse = inverse
+        self.owned = owned
+        self.comm = comm
+        self.n_threads = n_threads
+
+    def solve(
+        self,
+        rhs: Unknowns,
+        tolerance: float,
+        max_iterations: int,
+        tell: Callable[[Step], None] = lambda step: None,
+    ) -> Solution:
+        """Return the solution for a right-hand side, which is left as it is.
+
+        Raises
+        ------
+        ConvergenceError
+            If A or M turns out not to be positive definite.
+        """
+        begin = time.perf_counter()
+        x, p, q = rhs.zeros_like(), rhs.zeros_like(), rhs.zeros_like()
+        r = rhs.copy()
+        norm = first = self._advance(0.0, p, q, x, r)
+        solution = Solution(x)
+        best, best_at = math.inf, 0
+
+        def note(iteration: int) -> float:
+            relative = math.sqrt(norm / first) if first > 0 else 0.0
+            solution.history.append(Step(iteration, relative, time.perf_counter() - begin))
+            tell(solution.history[-1])
+            return relative
+
+        relative, beta = note(0), 0.0
+        for iteration in range(1, max_iterations + 1):
+            if relative <= tolerance:
+                break
+            largest = self._turn(beta, r, p)
+            curvature = self._apply(p, largest, q)
+            alpha = norm / curvature
+            norm_before, norm = norm, self._advance(alpha, p, q, x, r)
+            beta = norm / norm_before
+            relative = note(iteration)
+            if relative < best:
+                best, best_at = relative, iteration
+            elif iteration - best_at >= _PATIENCE:
+                break
+        solution.converged = relative <= tolerance
+        solution.reason = _reason(solution, tolerance, max_iterations)
+        solution.true_residual = self._true_residual(x, rhs, p, q, first)
+        return solution
+
+    def _turn(self, beta: float, r: Unknowns, p: Unknowns) -> float:
+        """p = M^-1 r + beta p; return the largest value of p over all ranks."""
+        parts = zip(self.inverse, r, p, strict=True)
+        largest = [_mapmaking.turn(beta, inverse, rs, ps, self.n_threads) for inverse, rs, ps in parts]
+        return self.comm.max(max(largest))
+
+    def _apply(self, p: Unknowns, largest: float, q: Unknowns) -> float:
+        """q = A p; return p . q."""
+        step = self.operator.apply(p, largest, q)
+        limbs = no_limbs()
+        for owned, ps, qs in zip(self.owned, p, q, strict=True):
+            _mapmaking.settle(owned, ps, qs, step, limbs, self.n_threads)
+        curvature = self._total(limbs)
+        if not curvature > 0:
+            raise ConvergenceError(
+                f"the noise model is not positive: p^T A p = {curvature:.3g}",
+                mend="check the inverse noise lags, or use fewer",
+            )
+        return curvature
+
+    def _advance(self, alpha: float, p: Unknowns, q: Unknowns, x: Unknowns, r: Unknowns) -> float:
+        """x += alpha p, r -= alpha q; return r . M^-1 r."""
+        limbs = no_limbs()
+        for owned, inverse, ps, qs, xs, rs in zip(self.owned, self.inverse, p, q, x, r, strict=True):
+            _mapmaking.advance(owned, alpha, ps, qs, inverse, xs, rs, limbs, self.n_threads)
+        norm = self._total(limbs)
+        if norm < 0:
+            raise ConvergenceError(f"the preconditioner is not positive: r^T M^-1 r = {norm:.3g}")
+        return norm
+
+    def _true_residual(self, x: Unknowns, rhs: Unknowns, p: Unknowns, q: Unknowns, first: float) -> float:
+        largest = self.comm.max(
+            max(float(abs(x.pixels).sum(axis=1).max(initial=0)), float(abs(x.gaps).max(initial=0)))
+        )
+        step = self.operator.apply(x, largest, q)
+        unused = no_limbs()
+        for owned, xs, qs in zip(self.owned, x, q, strict=True):
+            _mapmaking.settle(owned, xs, qs, step, unused, self.n_threads)
+        for ps, qs, right in zip(p, q, rhs, strict=True):
+            np.subtract(right, qs, out=ps)
+        norm = self._advance(0.0, q, q, x, p)
+        return math.sqrt(norm / first) if first > 0 else 0.0
+
+    def _total(self, limbs: Int64Array) -> float:
+        return rounded(self.comm.allreduce(limbs))
+
+
+def _reason(solution: Solution, tolerance: float, max_iterations: int) -> str:
+    last = solution.history[-1]
+    if last.relative_residual <= tolerance:
+        return f"residual {last.relative_residual:.2g} <= {tolerance:g}"
+    if last.iteration >= max_iterations:
+        return f"residual {last.relative_residual:.2g} after the {max_iterations} iterations allowed"
+    return f"stalled at {last.relative_residual:.2g}: no smaller residual in {_PATIENCE} iterations"

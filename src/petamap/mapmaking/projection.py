@@ -1,0 +1,419 @@
+"""P: where a rank's samples look, kept in memory or expanded anew whenever they are needed.
+
+Setting up takes three steps: the constructor looks at all samples once and so finds the pixels; `keep` holds
+what it saw in memory, where there is room; `number_gaps` names the unknowns of samples that are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+import petamap.mapmaking._mapmaking as _mapmaking
+from petamap.base.errors import ConfigError
+from petamap.base.threads import over_threads
+from petamap.base.typing import (
+    BoolArray,
+    Float32Array,
+    FloatArray,
+    Int32Array,
+    Int64Array,
+    UInt8Array,
+    UInt32Array,
+)
+from petamap.data.checks import check_signal, place
+from petamap.data.observation import Observation
+from petamap.mapmaking.layout import ALIGNMENT, Layout, Segment, Share
+from petamap.pointing.compressed import CompressedPointing
+from petamap.pointing.protocol import Pointing
+from petamap.sky.pixelization import Pixelization
+from petamap.sky.stokes import Stokes
+
+_PIECE = 1 << 17  # samples expanded at once: a multiple of ALIGNMENT
+GAP_LENGTHS = {"exact": 1, "levels": ALIGNMENT, "cut": 0}
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Consecutive samples [start, stop) of a segment, at `offset` among the held samples."""
+
+    number: int
+    segment: Segment
+    start: int
+    stop: int
+    offset: int
+
+    @property
+    def held(self) -> slice:
+        """Where they lie among the held samples."""
+        return slice(self.offset, self.offset + self.stop - self.start)
+
+
+@dataclass(frozen=True)
+class Looks:
+    """Where consecutive samples look: a local pixel number, or ~slot of a gap; angles and gains or None."""
+
+    pixels: Int32Array
+    angles: UInt32Array | None
+    gains: Float32Array | None
+    efficiency: float
+
+    def slice(self, begin: int, end: int) -> Looks:
+        """Return the looks of samples [begin, end)."""
+        return Looks(
+            self.pixels[begin:end],
+            None if self.angles is None else self.angles[begin:end],
+            None if self.gains is None else self.gains[begin:end],
+            self.efficiency,
+        )
+
+
+class Projection:
+    """Where a rank's samples look.
+
+    Gaps: a sample that is flagged, outside the map or in a pixel that cannot be solved for becomes an unknown
+    of its own, which marginalises it exactly (`flags` "exact"); "levels" shares an unknown among up to 64
+    consecutive samples; "cut" leaves out the rows and columns of N^-1, which is exact for white noise alone.
+
+    Parameters
+    ----------
+    observations, layout, share
+        The time domain.
+    pixelization : Pixelization
+    stokes : Stokes
+    flags : str
+        "exact", "levels" or "cut".
+    n_threads : int
+    """
+
+    def __init__(
+        self,
+        observations: Sequence[Observation],
+        layout: Layout,
+        share: Share,
+        pixelization: Pixelization,
+        stokes: Stokes,
+        *,
+        flags: str = "exact",
+        n_threads: int = 1,
+    ) -> None:
+        self.observations = observations
+        self.layout = layout
+        self.share = share
+        self.pixelization = pixelization
+        self.stokes = stokes
+        self.gap_length = GAP_LENGTHS[flags]
+        self.n_threads = n_threads
+        self.index = _mapmaking.PixelIndex(pixelization.n_pix)
+        self.efficiencies = np.array(
+            [self._pointing(segment).efficiency(self._detector(segment)) for segment in share.segments]
+        )
+        self.has_gains = any(self._pointing(s).has_gains for s in share.segments)
+        self._pixels: Int32Array | None = None
+        self._angles: UInt32Array | None = None
+        self._gains: Float32Array | None = None
+        # a bit a sample that is a gap
+        self._gap_bits = np.zeros(-(-share.n_held // 8), np.uint8)
+        self._slot_starts = np.zeros(0, np.int64)
+        self._find_pixels()
+
+    @property
+    def n_local(self) -> int:
+        """Number of pixels that the held samples look at."""
+        return int(self.index.n_local)
+
+    def largest_gain(self) -> float:
+        """Return the largest size of a gain of this rank's samples, at least 1."""
+        return self._largest_gain
+
+    def keys(self) -> Int64Array:
+        """Return the pixels that the held samples look at, increasing: the rows of this rank's map."""
+        keys = np.empty(self.n_local, np.int64)
+        self.index.keys(keys)
+        return keys
+
+    def pieces(self) -> Iterator[Piece]:
+        """Iterate over the held samples in pieces."""
+        for number, segment in enumerate(self.share.segments):
+            for start in range(segment.start, segment.stop, _PIECE):
+                stop = min(start + _PIECE, segment.stop)
+                yield Piece(number, segment, start, stop, segment.offset + start - segment.start)
+
+    def _pointing(self, segment: Segment) -> Pointing:
+        observation = self.observations[self.layout.streams[segment.stream].observation]
+        if observation.pointing is None:
+            raise ConfigError(
+                "no source says where the detectors look", where=f"observation {observation.name}"
+            )
+        return observation.pointing
+
+    def _detector(self, segment: Segment) -> int:
+        return self.layout.streams[segment.stream].detector
+
+    # --- set-up: pixels, flags, gaps
+
+    def _expand(self, piece: Piece) -> Looks:
+        """Expand global pixels of a piece, into the kept arrays where they are kept."""
+        n, held = piece.stop - piece.start, piece.held
+        pixels = np.empty(n, np.int32) if self._pixels is None else self._pixels[held]
+        angles: UInt32Array | None = None
+        if self.stokes is not Stokes.I:
+            angles = np.empty(n, np.uint32) if self._angles is None else self._angles[held]
+        gains: Float32Array | None = None
+        if self.has_gains:
+            gains = np.empty(n, np.float32) if self._gains is None else self._gains[held]
+        detector = self._detector(piece.segment)
+        self._pointing(piece.segment).expand(
+            self.pixelization, detector, piece.start, piece.stop, pixels, angles, gains
+        )
+        return Looks(pixels, angles, gains, float(self.efficiencies[piece.number]))
+
+    def _find_pixels(self) -> None:
+        """Look at all samples once: which pixels there are, and which samples are gaps."""
+        gains = [1.0]
+
+        def look(piece: Piece) -> None:
+            looks = self._expand(piece)
+            flags = self._flags(piece)
+            if flags is not None:
+                looks.pixels[flags != 0] = -1
+            self._set_bits(piece, looks.pixels < 0)
+            self.index.mark(looks.pixels)
+            if looks.gains is not None:
+                gains.append(float(np.abs(looks.gains).max(initial=1.0)))
+
+        over_threads(look, self.pieces(), self.n_threads)
+        self.index.number()
+        self._largest_gain = max(gains)
+
+    @property
+    def bytes_to_keep(self) -> int:
+        """Bytes that `keep` takes: 4 a sample for its pixel, 4 for its angle, 4 for its gain."""
+        return self.share.n_held * (4 + 4 * (self.stokes is not Stokes.I) + 4 * self.has_gains)
+
+    @property
+    def can_expand(self) -> bool:
+        """Whether all pointing is compressed, so that nothing needs to be kept."""
+        return all(isinstance(self._pointing(segment), CompressedPointing) for segment in self.share.segments)
+
+    def keep(self) -> None:
+        """Hold in memory where all samples look, so that no iteration expands pointing."""
+        n = self.share.n_held
+        pixels = np.empty(n, np.int32)
+        angles = np.empty(n, np.uint32) if self.stokes is not Stokes.I else None
+        gains = np.empty(n, np.float32) if self.has_gains else None
+
+        def look(piece: Piece) -> None:
+            looks = self._looks(piece)
+            pixels[piece.held] = looks.pixels
+            if angles is not None and looks.angles is not None:
+                angles[piece.held] = looks.angles
+            if gains is not None and looks.gains is not None:
+                gains[piece.held] = looks.gains
+
+        over_threads(look, self.pieces(), self.n_threads)
+        self._pixels, self._angles, self._gains = pixels, angles, gains
+
+    def _flags(self, piece: Piece) -> UInt8Array | None:
+        stream = self.layout.streams[piece.segment.stream]
+        sources = self.observations[stream.observation].flags
+        if not sources:
+            return None
+        flags = np.zeros(piece.stop - piece.start, np.uint8)
+        for source in sources:
+            source.or_flags(stream.detector, piece.start, piece.stop, flags)
+        return flags
+
+    def _set_bits(self, piece: Piece, gaps: BoolArray) -> None:
+        bits = np.packbits(gaps, bitorder="little")
+        self._gap_bits[piece.offset // 8 : piece.offset // 8 + len(bits)] |= bits
+
+    def drop(self, dead: BoolArray) -> None:
+        """Make gaps of the samples in local pixels that are `dead`, (n_local,)."""
+        table = np.where(dead, -1, np.arange(len(dead))).astype(np.int32)
+
+        def renumber(piece: Piece) -> None:
+            looks = self._looks(piece)
+            _mapmaking.renumber(table, looks.pixels)
+            self._set_bits(piece, looks.pixels < 0)
+
+        if dead.any():
+            over_threads(renumber, self.pieces(), self.n_threads)
+
+    def number_gaps(self) -> Int64Array:
+        """Number the gaps; return the keys of their unknowns: positions in the run's list of all samples."""
+        if self.gap_length:
+            starts = [self._starts(segment) for segment in self.share.segments]
+            self._slot_starts = np.concatenate([*starts, np.zeros(0, np.int64)])
+        kept = self._pixels
+        if kept is not None and self.has_gaps:
+            over_threads(
+                lambda piece: self._number(kept[piece.held], piece.segment, piece.start),
+                self.pieces(),
+                self.n_threads,
+            )
+        return self._sample_keys(self._slot_starts)
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether any held sample is a gap."""
+        return bool(self._gap_bits.any())
+
+    def _starts(self, segment: Segment) -> Int64Array:
+        """Return where slots begin in a segment, as held positions."""
+        n = segment.stop - segment.start
+        bits = self._gap_bits[segment.offset // 8 : -(-(segment.offset + n) // 8)]
+        if not bits.any():
+            return np.zeros(0, np.int64)
+        gaps = np.flatnonzero(np.unpackbits(bits, count=n, bitorder="little"))
+        # segments begin at a multiple of the longest gap after their stream
+        begins = np.ones(len(gaps), bool)
+        begins[1:] = (np.diff(gaps) > 1) | (gaps[1:] % self.gap_length == 0)
+        starts: Int64Array = gaps[begins] + segment.offset
+        return starts
+
+    def _number(self, pixels: Int32Array, segment: Segment, start: int) -> None:
+        position = segment.offset + start - segment.start
+        stream_start = self.layout.streams[segment.stream].start
+        _mapmaking.number_gaps(self.gap_length, start - stream_start, self.first_slot(position), pixels)
+
+    def first_slot(self, position: int) -> int:
+        """Return the slot of the first gap at or after a held position."""
+        before = int(np.searchsorted(self._slot_starts, position, side="right"))
+        is_gap = self._gap_bits[position // 8] >> (position % 8) & 1
+        return before - int(is_gap) if self.gap_length else 0
+
+    @property
+    def n_gaps(self) -> int:
+        """Number of unknowns of gaps on this rank; with "cut", one that stays zero."""
+        return len(self._slot_starts) if self.gap_length else 1
+
+    def gap_segments(self) -> Int64Array:
+        """Return the segment of each gap's unknown."""
+        offsets = np.array([segment.offset for segment in self.share.segments], np.int64)
+        found: Int64Array = np.searchsorted(offsets, self._slot_starts, side="right") - 1
+        return found
+
+    def _sample_keys(self, positions: Int64Array) -> Int64Array:
+        if len(positions) == 0:
+            return np.zeros(0, np.int64)
+        shifts = [
+            self.layout.sample_keys[s.stream] + s.start - self.layout.streams[s.stream].start - s.offset
+            for s in self.share.segments
+        ]
+        keys: Int64Array = positions + np.array(shifts)[self.gap_segments()]
+        return keys
+
+    def n_gap_samples(self) -> int:
+        """Return how many of this rank's output samples are gaps."""
+        count = 0
+        for first, _, n_left, n_out, _, _ in self.share.blocks:
+            begin = first + n_left
+            bits = self._gap_bits[begin // 8 : -(-(begin + n_out) // 8)]
+            count += int(np.unpackbits(bits, bitorder="little")[begin % 8 : begin % 8 + n_out].sum())
+        return count
+
+    # --- after set-up
+
+    def _looks(self, piece: Piece) -> Looks:
+        """Return where a piece's samples look, in local pixels; gaps are any negative number."""
+        if self._pixels is not None:
+            return Looks(
+                self._pixels[piece.held],
+                None if self._angles is None else self._angles[piece.held],
+                None if self._gains is None else self._gains[piece.held],
+                float(self.efficiencies[piece.number]),
+            )
+        looks = self._expand(piece)
+        n = piece.stop - piece.start
+        begin = piece.offset
+        bits = self._gap_bits[begin // 8 : -(-(begin + n) // 8)]
+        gaps = np.unpackbits(bits, bitorder="little")[begin % 8 : begin % 8 + n]
+        _mapmaking.localize(self.index, gaps, looks.pixels)
+        return looks
+
+    def looks(self, block: Int64Array, inputs: bool) -> Looks:
+        """Return where the inputs (or the outputs) of a block look, gaps numbered."""
+        first, n_in, n_left, n_out, _, number = (int(value) for value in block)
+        begin, n = (first, n_in) if inputs else (first + n_left, n_out)
+        segment = self.share.segments[number]
+        start = segment.start + begin - segment.offset
+        piece = Piece(number, segment, start, start + n, begin)
+        looks = self._looks(piece)
+        if self._pixels is None and self.has_gaps:
+            self._number(looks.pixels, segment, start)
+        return looks
+
+    def read(self, block: Int64Array, pixels: Int32Array) -> FloatArray:
+        """Read the inputs of a block; gaps (pixels < 0) are zero.
+
+        Raises
+        ------
+        DataError
+            If a sample that is no gap is not finite.
+        """
+        first, n_in, number = int(block[0]), int(block[1]), int(block[5])
+        segment = self.share.segments[number]
+        stream = self.layout.streams[segment.stream]
+        start = first + segment.start - segment.offset
+        data = np.zeros(n_in)
+        observation = self.observations[stream.observation]
+        for signal in observation.signals:
+            signal.add_signal(stream.detector, start, start + n_in, data)
+        gaps = (pixels < 0).astype(np.uint8)
+        check_signal(observation, stream.detector, start, data, gaps)
+        data[gaps != 0] = 0.0
+        return data
+
+    def place(self, block: Int64Array, sample: int) -> str:
+        """Return the observation, detector and number of an input of a block, for a message."""
+        segment = self.share.segments[int(block[5])]
+        stream = self.layout.streams[segment.stream]
+        number = int(block[0]) + segment.start - segment.offset + sample
+        return place(self.observations[stream.observation], stream.detector, number)
+
+    def apply(
+        self,
+        kernels: _mapmaking.Kernels,
+        pixels: FloatArray,
+        gaps: FloatArray,
+        scale: float,
+        sums: Int64Array,
+        gap_sums: Int64Array,
+    ) -> None:
+        """Add P^T N^-1 P of (pixels, gaps) to the sums of the threads, in units of 1/scale."""
+        blocks, parts = self.share.blocks, (kernels, pixels, gaps, scale, sums, gap_sums)
+        if self._pixels is not None:
+            _mapmaking.apply_kept(blocks, self._pixels, self._angles, self._gains, self.efficiencies, *parts)
+            return
+        _mapmaking.apply_expanded(
+            blocks, self._pointings(), self.pixelization.grid, self.index, self._stream_table(),
+            self.efficiencies, self._gap_bits if self.has_gaps else None, self._first_slots(),
+            self.gap_length, *parts,
+        )  # fmt: skip
+
+    def _pointings(self) -> list[object]:
+        # only compressed pointing can be expanded inside the kernels; `keep` is decided with that in mind
+        return [
+            o.pointing.kernel_arguments() if isinstance(o.pointing, CompressedPointing) else ()
+            for o in self.observations
+        ]
+
+    def _stream_table(self) -> Int64Array:
+        rows = [
+            (stream.observation, stream.detector, segment.start - segment.offset, stream.start)
+            for segment in self.share.segments
+            for stream in [self.layout.streams[segment.stream]]
+        ]
+        return np.array(rows, np.int64).reshape(-1, 4)
+
+    def _first_slots(self) -> Int64Array:
+        return np.array([self.first_slot(first) for first in self.share.blocks[:, 0].tolist()], np.int64)
+
+    def count_gaps(self) -> int:
+        """Return how many unknowns the gaps known so far make."""
+        if not self.gap_length:
+            return 1
+        return sum(len(self._starts(segment)) for segment in self.share.segments)

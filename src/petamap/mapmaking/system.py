@@ -1,0 +1,258 @@
+"""Everything that the map-making equation of a run needs before the data are read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+import petamap.mapmaking._mapmaking as _mapmaking
+from petamap.base.errors import ConfigError, ResourceError
+from petamap.base.progress import Progress
+from petamap.base.timers import Timers
+from petamap.base.typing import BoolArray, FloatArray, Int64Array, UInt8Array
+from petamap.comm.deal import deal
+from petamap.comm.mpi import Communicator
+from petamap.comm.reduction import IndexMap, ReductionPlan
+from petamap.data.observation import Observation
+from petamap.mapmaking import binning
+from petamap.mapmaking.kernels import InverseNoise, ModelOf, inverse_noise
+from petamap.mapmaking.layout import Layout
+from petamap.mapmaking.memory import MemoryPlan, available_bytes, plan_memory
+from petamap.mapmaking.normal import Shared
+from petamap.mapmaking.projection import Projection
+from petamap.mapmaking.vectors import Ownership, Unknowns
+from petamap.sky.pixelization import Pixelization
+from petamap.sky.stokes import Stokes
+
+
+@dataclass(frozen=True)
+class Choices:
+    """How the system is set up: the options of a run that map-making itself needs.
+
+    Attributes
+    ----------
+    n_lag : int
+        Band of the inverse noise; 0 for white noise.
+    flags, preconditioner, rcond_min, reduction, setup, pointing
+        As in the run configuration.
+    buffer : int
+        Bytes of a communication buffer.
+    memory : int, optional
+        Bytes that the process may use.
+    uniform_binning : bool
+        Whether all samples weigh the same in the binned map.
+    n_threads : int
+    """
+
+    stokes: Stokes = Stokes.IQU
+    n_lag: int = 4096
+    flags: str = "exact"
+    preconditioner: str = "block-diagonal"
+    rcond_min: float = 1e-3
+    reduction: str = "pairwise"
+    setup: str = "rendezvous"
+    buffer: int = 64 << 20
+    pointing: str = "auto"
+    memory: int | None = None
+    uniform_binning: bool = False
+    n_threads: int = 1
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """What the samples of the run say about each pixel of this rank, without their values.
+
+    Attributes
+    ----------
+    hits : (n_local,) int64
+        How many there are.
+    hits_max : int
+        Most of any pixel in the run, at least 1.
+    covariance : (n_local, triangle) float64
+        (P^T diag(N^-1) P)^-1, K^2; zero where a pixel is not solved for.
+    rcond : (n_local,) float64
+        Smallest over largest eigenvalue of its inverse.
+    dead : (n_local,) bool
+        Pixels that cannot be solved for.
+    binned_weights : (n_segment,) float64
+        w of each segment's samples in the binned map.
+    binned_inverse : (n_local, triangle) float64
+        (P^T w P)^-1.
+    """
+
+    hits: Int64Array
+    hits_max: int
+    covariance: FloatArray
+    rcond: FloatArray
+    dead: BoolArray
+    binned_weights: FloatArray
+    binned_inverse: FloatArray
+
+
+@dataclass
+class System:
+    """The map-making equation of a run on this rank, before the data.
+
+    Attributes
+    ----------
+    keys : (n_local,) int64
+        Pixels of the rows of this rank's maps.
+    statistics : Statistics
+        Of the samples in each pixel.
+    preconditioner : Unknowns
+        M^-1: as the covariance on pixels, and on gaps.
+    n_gap_samples : int
+        Output samples of this rank that are gaps.
+    """
+
+    comm: Communicator
+    layout: Layout
+    projection: Projection
+    noise: InverseNoise
+    shared: Shared
+    owned: Ownership
+    keys: Int64Array
+    statistics: Statistics
+    preconditioner: Unknowns
+    memory: MemoryPlan
+    n_gap_samples: int
+
+
+def set_up(
+    observations: Sequence[Observation],
+    pixelization: Pixelization,
+    choices: Choices,
+    model_of: ModelOf,
+    comm: Communicator,
+    timers: Timers,
+    progress: Progress,
+    deal_streams: bool = False,
+) -> System:
+    """Return the system of a run. Collective.
+
+    `deal_streams`: give each rank whole streams, as estimating their noise needs.
+    """
+    layout = Layout(observations, choices.n_lag)
+    first, last = _deal(layout, comm, deal_streams)
+    share = layout.share(first, last)
+    with timers.phase("noise kernels"):
+        noise = inverse_noise(observations, layout, share, model_of, white=choices.n_lag == 0)
+    progress.begin("pointing", share.n_held, "samples")
+    with timers.phase("pointing"):
+        projection = Projection(
+            observations, layout, share, pixelization, choices.stokes,
+            flags=choices.flags, n_threads=choices.n_threads,
+        )  # fmt: skip
+        memory = _keep_or_not(projection, choices, comm)
+        if memory.keep:
+            projection.keep()
+    progress.end(memory.in_words())
+    with timers.phase("reduction plan"):
+        keys = projection.keys()
+        plan = _plan(comm, keys, choices)
+    with timers.phase("weights"):
+        shared = Shared(comm, plan, None)
+        statistics = _statistics(projection, noise, shared, choices)
+        projection.drop(statistics.dead)
+    with timers.phase("reduction plan"):
+        gap_keys = projection.number_gaps()
+        any_gaps = comm.max(float(len(gap_keys))) > 0
+        shared.gaps = _gap_plan(comm, gap_keys, choices) if any_gaps else None
+    owned = Ownership(_marks(plan, comm), _marks(shared.gaps, comm))
+    if shared.gaps is None and comm.size > 1:
+        owned = Ownership(owned.pixels, np.zeros(projection.n_gaps, np.uint8))
+    n_gap_samples = projection.n_gap_samples()
+    return System(
+        comm, layout, projection, noise, shared, owned, keys, statistics,
+        _preconditioner(projection, noise, statistics.covariance, choices), memory, n_gap_samples,
+    )  # fmt: skip
+
+
+def _deal(layout: Layout, comm: Communicator, streams: bool) -> tuple[int, int]:
+    if streams:
+        lengths = np.diff(layout.sample_keys).astype(np.float64)
+        bounds = layout.first_blocks[deal(lengths, comm.size)]
+    else:
+        bounds = deal(layout.costs(), comm.size)
+    return int(bounds[comm.rank]), int(bounds[comm.rank + 1])
+
+
+def _keep_or_not(projection: Projection, choices: Choices, comm: Communicator) -> MemoryPlan:
+    limit = choices.memory or available_bytes() // comm.node_size()
+    plan = plan_memory(projection, keep=choices.pointing != "recompute")
+    everyone_can_expand = comm.max(float(not projection.can_expand)) == 0
+    if choices.pointing == "recompute" and not everyone_can_expand:
+        raise ConfigError(
+            "recorded pixels cannot be recomputed", mend='set resources.pointing = "keep" or "auto"'
+        )
+    if choices.pointing == "auto" and comm.max(plan.total / limit) > 1 and everyone_can_expand:
+        plan = plan_memory(projection, keep=False)
+    if comm.max(plan.total / limit) > 1:
+        raise ResourceError(
+            f"this needs {plan.total / 1e9:.2f} GB a process, there are {limit / 1e9:.2f} GB",
+            mend="use more processes or fewer threads, a lower n_side, or raise resources.memory",
+        )
+    return plan
+
+
+def _plan(comm: Communicator, keys: Int64Array, choices: Choices) -> ReductionPlan:
+    row = 8 * choices.stokes.n
+    return ReductionPlan(
+        IndexMap(comm, keys),
+        algorithm=choices.reduction,
+        setup=choices.setup,
+        buffer_keys=max(1, choices.buffer // row),
+        n_threads=choices.n_threads,
+    )
+
+
+def _gap_plan(comm: Communicator, keys: Int64Array, choices: Choices) -> ReductionPlan:
+    # neighbours in time share gaps, so a dense reduction would send nothing but zeros
+    return ReductionPlan(
+        IndexMap(comm, keys), algorithm="pairwise", setup="rendezvous", n_threads=choices.n_threads
+    )
+
+
+def _marks(plan: ReductionPlan | None, comm: Communicator) -> UInt8Array | None:
+    return None if plan is None or comm.size == 1 else plan.owned.astype(np.uint8)
+
+
+def _statistics(projection: Projection, noise: InverseNoise, shared: Shared, choices: Choices) -> Statistics:
+    hits = binning.hits(projection, shared)
+    hits_max = max(1, int(shared.comm.max(float(hits.max(initial=0)))))
+
+    def inverted(weights: FloatArray, rcond_min: float) -> tuple[FloatArray, FloatArray]:
+        matrices = binning.stokes_weights(projection, shared, weights, hits_max)
+        rcond = np.zeros(projection.n_local)
+        _mapmaking.invert(choices.stokes.n, rcond_min, matrices, rcond, choices.n_threads)
+        return matrices, rcond
+
+    weights = noise.weights
+    covariance, rcond = inverted(weights, choices.rcond_min)
+    dead = (rcond < choices.rcond_min) | (rcond == 0)
+    binned = covariance
+    if choices.uniform_binning:
+        weights = np.ones_like(weights)
+        binned, _ = inverted(weights, 0.0)
+        binned[dead] = 0.0
+    return Statistics(hits, hits_max, covariance, rcond, dead, weights, binned)
+
+
+def _preconditioner(
+    projection: Projection, noise: InverseNoise, covariance: FloatArray, choices: Choices
+) -> Unknowns:
+    n_stokes = choices.stokes.n
+    pixels = covariance
+    if choices.preconditioner != "block-diagonal":
+        diagonal = [0, 1, 2] if n_stokes == 1 else [0, 2] if n_stokes == 2 else [0, 3, 5]
+        diagonal = diagonal[:n_stokes]
+        pixels = np.zeros_like(covariance)
+        pixels[:, diagonal] = covariance[:, diagonal]
+        if choices.preconditioner == "none":
+            pixels[:, diagonal] = (covariance[:, :1] > 0) / max(float(noise.weights.max(initial=0)), 1e-300)
+    gaps = np.zeros((projection.n_gaps, 1))
+    if projection.gap_length:
+        gaps[:, 0] = 1 / noise.weights[projection.gap_segments()]
+    return Unknowns(pixels, gaps)

@@ -1,0 +1,109 @@
+"""The pixelization of a run's map: as the configuration says, or as large as the data need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from petamap.base.errors import ConfigError
+from petamap.base.typing import FloatArray
+from petamap.base.units import DEGREE
+from petamap.data.config import MapOptions
+from petamap.data.observation import Observation
+from petamap.sky.car import CarPatch
+from petamap.sky.flat import FlatPatch
+from petamap.sky.healpix import Healpix
+from petamap.sky.pixelization import Pixelization
+
+# Samples of a detector that are looked at to find how far the data reach.
+_LOOKS = 4096
+# Degrees left around them, for what lies between.
+_MARGIN = 0.02
+
+
+def target_pixelization(options: MapOptions, observations: Sequence[Observation]) -> Pixelization:
+    """Return the pixelization to solve on.
+
+    HEALPix maps are solved for in nested order, whatever the order of the files: neighbouring samples then
+    find their pixels in the same cache lines.
+
+    Raises
+    ------
+    ConfigError
+        If the pixels of the sources have no place on the sky, or none but theirs.
+    """
+    if options.pixelization == "numbered":
+        return _numbered(observations)
+    if options.pixelization == "healpix":
+        return Healpix(options.n_side or 1, nest=True)
+    resolution = (options.resolution or 0.0) / DEGREE
+    centre, size = _box(options, observations)
+    kind = CarPatch if options.pixelization == "car" else FlatPatch
+    return kind.box(centre, size, resolution)
+
+
+def _numbered(observations: Sequence[Observation]) -> Pixelization:
+    found = [o.meta["pixelization"] for o in observations if "pixelization" in o.meta]
+    if len(found) < len(observations):
+        raise ConfigError(
+            "map.pixelization is numbered, but not all sources number their pixels",
+            mend="use healpix, car or flat",
+        )
+    first: Pixelization = found[0]  # type: ignore[assignment]
+    if any(other.describe() != first.describe() for other in found):  # type: ignore[attr-defined]
+        raise ConfigError("the sources number different pixels", mend="map them one by one")
+    return first
+
+
+def _box(
+    options: MapOptions, observations: Sequence[Observation]
+) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Return centre and size in degrees; what the configuration leaves open is made to hold all samples."""
+    given = (options.centre_lon, options.centre_lat, options.width, options.height)
+    if all(value is not None for value in given):
+        lon, lat, width, height = (float(value or 0.0) / DEGREE for value in given)
+        return (lon, lat), (width, height)
+    vectors = np.concatenate(list(_some_directions(observations)))
+    mean = vectors.sum(axis=0)
+    lon0, lat0 = _angles(mean[None])[0]
+    centre = (
+        lon0 if options.centre_lon is None else options.centre_lon / DEGREE,
+        lat0 if options.centre_lat is None else options.centre_lat / DEGREE,
+    )
+    angles = _angles(vectors)
+    away_lon = np.abs((angles[:, 0] - centre[0] + 180) % 360 - 180)
+    away_lat = np.abs(angles[:, 1] - centre[1])
+    if options.pixelization == "flat":
+        away_lon, away_lat = _tangent(vectors, centre)
+    width = 2 * away_lon.max() + _MARGIN if options.width is None else options.width / DEGREE
+    height = 2 * away_lat.max() + _MARGIN if options.height is None else options.height / DEGREE
+    return centre, (min(width, 360.0), min(height, 180.0))
+
+
+def _some_directions(observations: Sequence[Observation]) -> Iterator[FloatArray]:
+    for observation in observations:
+        if observation.pointing is None:
+            continue
+        step = max(1, observation.n_samp // _LOOKS)
+        for detector in range(observation.n_det):
+            vectors, _ = observation.pointing.directions(detector, 0, observation.n_samp)
+            yield vectors[::step]
+
+
+def _angles(vectors: FloatArray) -> FloatArray:
+    """Return longitude and latitude in degrees, (n, 2)."""
+    lon = np.arctan2(vectors[:, 1], vectors[:, 0])
+    lat = np.arctan2(vectors[:, 2], np.hypot(vectors[:, 0], vectors[:, 1]))
+    angles: FloatArray = np.stack([lon, lat], axis=1) / DEGREE
+    return angles
+
+
+def _tangent(vectors: FloatArray, centre: tuple[float, float]) -> tuple[FloatArray, FloatArray]:
+    """Return the distances from the centre in degrees along the axes of the tangent plane."""
+    lon, lat = np.array(centre) * DEGREE
+    towards = np.array([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)])
+    east = np.array([-np.sin(lon), np.cos(lon), 0.0])
+    north = np.cross(towards, east)
+    depth = np.maximum(vectors @ towards, 0.1)
+    return np.abs(vectors @ east / depth) / DEGREE, np.abs(vectors @ north / depth) / DEGREE

@@ -1,0 +1,41 @@
+"""Exact sums against Python's own and against every order of the terms."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from petamap.base.exact import add_exactly, exact_sum, no_limbs, rounded
+
+terms = st.lists(st.floats(-1e250, 1e250).filter(lambda x: x == 0 or abs(x) > 1e-280), max_size=50)
+
+
+@given(terms)
+def test_equals_fsum(values):
+    assert exact_sum(np.array(values, dtype=float)) == math.fsum(values)
+
+
+@given(terms, st.integers(0, 50), st.randoms(use_true_random=False))
+def test_any_split_and_order(values, cut, random):
+    whole = no_limbs()
+    add_exactly(np.array(values, dtype=float), whole)
+    random.shuffle(values)
+    parts = no_limbs(), no_limbs()
+    for part, piece in zip(parts, (values[:cut], values[cut:]), strict=True):
+        add_exactly(np.array(piece, dtype=float), part)
+    assert rounded(parts[0] + parts[1]) == rounded(whole)
+
+
+def test_long_sum_with_cancellation():
+    rng = np.random.default_rng(0)
+    values = rng.standard_normal(100_003) * 10.0 ** rng.integers(-20, 20, 100_003)
+    values = np.concatenate([values, -values[:-1]])
+    assert exact_sum(values) == values[100_002]
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_refuses_what_is_not_finite(bad):
+    with pytest.raises(ValueError, match="finite"):
+        exact_sum(np.array([1.0, bad]))
