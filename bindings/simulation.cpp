@@ -1,7 +1,11 @@
+#include <nanobind/stl/optional.h>
+
+#include <optional>
 #include <vector>
 
 #include "arrays.h"
 #include "petamap/simulation/noise.h"
+#include "petamap/simulation/sky.h"
 
 namespace nb = nanobind;
 using namespace petamap::bindings;
@@ -36,6 +40,49 @@ void add_noise(In<double, 2> filters, In<double, 2> interpolation, In<std::uint3
     simulation::add_noise(cascade, streams.data(), start, out.shape(0), scale, out.data(), n_threads);
 }
 
+template <typename T>
+const T* data_or_null(const std::optional<In<T>>& array) {
+    return array ? array->data() : nullptr;
+}
+
+void add_sky(In<double, 2> values, In<std::int32_t, 2> pixels, std::optional<In<double, 2>> weights,
+             std::optional<In<std::uint32_t>> angles, std::optional<In<float>> gains, double efficiency,
+             Out<double> out, int n_threads) {
+    const std::size_t n = out.shape(0), n_neighbours = pixels.shape(1), n_stokes = values.shape(1);
+    require(n_stokes == 1 || n_stokes == 3, "one or three components");
+    require(n_neighbours == 1 || n_neighbours == 4, "one or four pixels a sample");
+    require(pixels.shape(0) == n && (!angles || angles->shape(0) == n) && (!gains || gains->shape(0) == n),
+            "as many pixels, angles and gains as samples");
+    require(!weights || (weights->shape(0) == n && weights->shape(1) == n_neighbours), "a weight a pixel");
+    require(angles || n_stokes == 1, "angles for polarization");
+    const simulation::SkyMap map{values.data(), static_cast<std::int64_t>(values.shape(0)),
+                                 static_cast<int>(n_stokes)};
+    const simulation::Samples samples{static_cast<std::int64_t>(n),
+                                      static_cast<int>(n_neighbours),
+                                      pixels.data(),
+                                      weights ? weights->data() : nullptr,
+                                      data_or_null(angles),
+                                      data_or_null(gains),
+                                      efficiency};
+    nb::gil_scoped_release release;
+    simulation::add_sky(map, samples, out.data(), n_threads);
+}
+
+void add_point_sources(In<double, 2> sources, In<double> amplitudes, In<double> sigmas,
+                       In<double, 2> directions, std::optional<In<float>> gains, Out<double> out,
+                       int n_threads) {
+    require(sources.shape(1) == 3 && directions.shape(1) == 3, "vectors of three components");
+    require(amplitudes.shape(0) == sources.shape(0) && sigmas.shape(0) == sources.shape(0),
+            "an amplitude and a width a source");
+    require(directions.shape(0) == out.shape(0) && (!gains || gains->shape(0) == out.shape(0)),
+            "a direction and a gain a sample");
+    const simulation::PointSources all{static_cast<std::int64_t>(sources.shape(0)), sources.data(),
+                                       amplitudes.data(), sigmas.data()};
+    nb::gil_scoped_release release;
+    simulation::add_point_sources(all, directions.data(), data_or_null(gains), out.shape(0), out.data(),
+                                  n_threads);
+}
+
 }  // namespace
 
 NB_MODULE(_simulation, module) {
@@ -47,4 +94,12 @@ NB_MODULE(_simulation, module) {
     module.def("add_noise", &add_noise, nb::arg("filters").noconvert(), nb::arg("interpolation").noconvert(),
                nb::arg("words").noconvert(), nb::arg("start"), nb::arg("scale"), nb::arg("out").noconvert(),
                nb::arg("n_threads"));
+    module.def("add_sky", &add_sky, nb::arg("values").noconvert(), nb::arg("pixels").noconvert(),
+               nb::arg("weights").noconvert().none(), nb::arg("angles").noconvert().none(),
+               nb::arg("gains").noconvert().none(), nb::arg("efficiency"), nb::arg("out").noconvert(),
+               nb::arg("n_threads"));
+    module.def("add_point_sources", &add_point_sources, nb::arg("sources").noconvert(),
+               nb::arg("amplitudes").noconvert(), nb::arg("sigmas").noconvert(),
+               nb::arg("directions").noconvert(), nb::arg("gains").noconvert().none(),
+               nb::arg("out").noconvert(), nb::arg("n_threads"));
 }

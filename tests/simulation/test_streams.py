@@ -21,7 +21,7 @@ def twin(words, group):
     _base.philox4x32(counters, words[:2].copy(), out)
     wide = out.astype(np.uint64)
     u = ((wide[:, 1] << 32 | wide[:, 0]) >> 12).astype(np.float64) * 2.0**-52 + 2.0**-53
-    turn = ((wide[:, 3] << 32 | wide[:, 2]) >> 10 << 10).astype(np.float64) * 2.0**-64 - 0.125
+    turn = (wide[:, 3] << 32 | wide[:, 2]).astype(np.float64) * 2.0**-64
     radius = np.sqrt(-2 * np.log(u))
     return np.concatenate((radius * np.cos(2 * np.pi * turn), radius * np.sin(2 * np.pi * turn)))
 

@@ -9,6 +9,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "petamap/simulation/turn.h"
+
 namespace petamap::simulation {
 
 // Words 0, 1 key Philox, words 2, 3 are the upper half of its counter; the index is the lower half.
@@ -43,11 +45,6 @@ inline Words philox(std::uint64_t index, const Stream& stream) {
     return {{c0, c1, c2, c3}};
 }
 
-// The upper 52 of 64 bits as a number in [1, 2).
-inline double one_to_two(std::uint64_t bits) {
-    return std::bit_cast<double>((bits >> 12) | 0x3FF0000000000000);
-}
-
 // log(u) for normal u > 0: u = 2^k m with m in [sqrt(1/2), sqrt(2)), log m = 2 atanh((m - 1) / (m + 1)).
 inline double log(double u) {
     constexpr std::uint64_t kRootHalf = 0x3FE6A09E667F3BCD;
@@ -68,36 +65,12 @@ inline double log(double u) {
 // The pair number `index` of a stream.
 inline void gaussian_pair(const Stream& stream, std::uint64_t index, double& first, double& second) {
     const auto [word] = detail::philox(index, stream);
-    const double u = detail::one_to_two(word[1] << 32 | word[0]) - (1 - 0x1p-53);
+    const double u = one_to_two(word[1] << 32 | word[0]) - (1 - 0x1p-53);
     const double radius = std::sqrt(-2 * detail::log(u));
-
-    // an angle within an eighth turn of one of the four quadrants' middles
-    const std::uint64_t bits = word[3] << 32 | word[2];
-    const double x = (detail::one_to_two(bits << 2) - 1.5) * 0x1.921fb54442d18p+0, square = x * x;
-    double sine = -1.0 / 1307674368000;
-    sine = sine * square + 1.0 / 6227020800;
-    sine = sine * square - 1.0 / 39916800;
-    sine = sine * square + 1.0 / 362880;
-    sine = sine * square - 1.0 / 5040;
-    sine = sine * square + 1.0 / 120;
-    sine = sine * square - 1.0 / 6;
-    sine = x + x * (square * sine);
-    double cosine = 1.0 / 20922789888000;
-    cosine = cosine * square - 1.0 / 87178291200;
-    cosine = cosine * square + 1.0 / 479001600;
-    cosine = cosine * square - 1.0 / 3628800;
-    cosine = cosine * square + 1.0 / 40320;
-    cosine = cosine * square - 1.0 / 720;
-    cosine = cosine * square + 1.0 / 24;
-    cosine = cosine * square - 0.5;
-    cosine = cosine * square + 1;
-
-    // quarter turns: exchange the two in odd quadrants; minus the first in quadrants 1, 2, the second in 2, 3
-    constexpr std::uint64_t kSign = 0x8000000000000000;
-    const std::uint64_t odd = -((bits >> 62) & 1);
-    const std::uint64_t c = std::bit_cast<std::uint64_t>(cosine), s = std::bit_cast<std::uint64_t>(sine);
-    first = radius * std::bit_cast<double>(((s & odd) | (c & ~odd)) ^ ((bits ^ bits << 1) & kSign));
-    second = radius * std::bit_cast<double>(((c & odd) | (s & ~odd)) ^ (bits & kSign));
+    double cosine, sine;
+    cos_sin(word[3] << 32 | word[2], cosine, sine);
+    first = radius * cosine;
+    second = radius * sine;
 }
 
 // Numbers [kGroup * group, kGroup * (group + n_groups)) of a stream.

@@ -1,4 +1,4 @@
-from petamap.base.typing import FloatArray, UInt32Array
+from petamap.base.typing import Float32Array, FloatArray, Int32Array, UInt32Array
 
 GROUP: int
 FACTOR: int
@@ -11,6 +11,25 @@ def add_noise(
     words: UInt32Array,
     start: int,
     scale: float,
+    out: FloatArray,
+    n_threads: int,
+) -> None: ...
+def add_sky(
+    values: FloatArray,
+    pixels: Int32Array,
+    weights: FloatArray | None,
+    angles: UInt32Array | None,
+    gains: Float32Array | None,
+    efficiency: float,
+    out: FloatArray,
+    n_threads: int,
+) -> None: ...
+def add_point_sources(
+    sources: FloatArray,
+    amplitudes: FloatArray,
+    sigmas: FloatArray,
+    directions: FloatArray,
+    gains: Float32Array | None,
     out: FloatArray,
     n_threads: int,
 ) -> None: ...

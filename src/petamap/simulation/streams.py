@@ -56,14 +56,15 @@ def gaussians(words: UInt32Array, n: int) -> FloatArray:
     return out[:n]
 
 
-def uniforms(words: UInt32Array, n: int) -> FloatArray:
-    """Return the first `n` numbers of a stream that are uniform in [0, 1), float64 (n,)."""
+def uniforms(words: UInt32Array, n: int, first: int = 0) -> FloatArray:
+    """Return numbers first ... first + n - 1 of a stream that are uniform in [0, 1), float64 (n,)."""
+    index = np.arange(first, first + n, dtype=np.uint64)
     counters = np.empty((n, 4), np.uint32)
-    counters[:, 0] = np.arange(n)
-    counters[:, 1:] = [0, words[2], words[3]]
+    counters[:, 0], counters[:, 1], counters[:, 2:] = index & 0xFFFFFFFF, index >> 32, words[2:]
     out = np.empty_like(counters)
     _base.philox4x32(counters, np.ascontiguousarray(words[:2]), out)
-    return (out[:, 0] + out[:, 1].astype(np.uint64) * 2**32 >> 11).astype(np.float64) * 2.0**-53
+    bits = out[:, 0] + out[:, 1].astype(np.uint64) * 2**32
+    return (bits >> 11).astype(np.float64) * 2.0**-53
 
 
 def _halves(number: int) -> list[int]:

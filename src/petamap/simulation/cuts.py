@@ -1,0 +1,204 @@
+"""Cuts made by rule: random gaps, time ranges, whole detectors, and where the pointing is low."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from petamap.base.errors import ConfigError, did_you_mean
+from petamap.base.options import option
+from petamap.base.typing import FloatArray, UInt8Array
+from petamap.data.observation import Flags, Observation
+from petamap.data.source import Context
+from petamap.pointing.protocol import Pointing
+from petamap.simulation.streams import Purpose, stream, uniforms
+
+# a random gap begins at most once in a cell of this many seconds: 1/8 of the mean time between gaps
+_CELLS_PER_GAP = 8
+_SHARED = 0xFFFFFFFF
+
+
+@dataclass(frozen=True)
+class RandomGaps:
+    """Gaps that begin at random with a rate, each of a fixed length (implements `Flags`).
+
+    Time is divided into cells of an eighth of the mean time between gaps; in each a gap begins with
+    probability 1/8, at a place that is uniform in it: a function of (seed, realization, uid, detector, cell).
+
+    Attributes
+    ----------
+    detectors : frozenset of int
+        Those that have gaps.
+    cell, length : int
+        Samples.
+    seed, realization, uid : int
+    shared : bool
+        All detectors have the same gaps.
+    """
+
+    detectors: frozenset[int]
+    cell: int
+    length: int
+    seed: int
+    realization: int
+    uid: int
+    shared: bool = False
+
+    def or_flags(self, detector: int, start: int, stop: int, out: UInt8Array) -> None:
+        """Set `out`, uint8 (stop - start,), to 1 where a sample of [start, stop) lies in a gap."""
+        if detector not in self.detectors:
+            return
+        first, last = max(0, (start - self.length) // self.cell), stop // self.cell + 1
+        numbers = self._uniforms(detector, first, last)
+        begins = np.arange(first, last) * self.cell + (numbers[:, 1] * self.cell).astype(np.int64)
+        for begin in begins[numbers[:, 0] < 1 / _CELLS_PER_GAP]:
+            out[max(begin - start, 0) : max(begin + self.length - start, 0)] = 1
+
+    def _uniforms(self, detector: int, first: int, last: int) -> FloatArray:
+        key = _SHARED if self.shared else detector
+        words = stream(Purpose.CUTS, self.seed, self.realization, self.uid, key)
+        return uniforms(words, 2 * (last - first), 2 * first).reshape(-1, 2)
+
+
+@dataclass(frozen=True)
+class SampleRange:
+    """All samples of some detectors in a range (implements `Flags`)."""
+
+    detectors: frozenset[int]
+    start: int
+    stop: int
+
+    def or_flags(self, detector: int, start: int, stop: int, out: UInt8Array) -> None:
+        """Set `out`, uint8 (stop - start,), to 1 where a sample of [start, stop) is cut."""
+        if detector in self.detectors:
+            out[max(self.start - start, 0) : max(self.stop - start, 0)] = 1
+
+
+@dataclass(frozen=True, eq=False)
+class LatitudeRange:
+    """Samples of some detectors that look at latitudes in a range (implements `Flags`)."""
+
+    pointing: Pointing
+    detectors: frozenset[int]
+    lowest: float
+    highest: float
+
+    def or_flags(self, detector: int, start: int, stop: int, out: UInt8Array) -> None:
+        """Set `out`, uint8 (stop - start,), to 1 where a sample of [start, stop) is cut.
+
+        Raises
+        ------
+        DataError
+            If the pointing has no directions.
+        """
+        if detector in self.detectors:
+            height = self.pointing.directions(detector, start, stop)[0][:, 2]
+            out[(height >= np.sin(self.lowest)) & (height <= np.sin(self.highest))] = 1
+
+
+@dataclass(frozen=True)
+class CutsOptions:
+    """Bad samples by rule; a source has one rule, given by the options that it sets."""
+
+    detectors: tuple[str, ...] = option((), help="to cut; all where none are given")
+    observations: tuple[str, ...] = option((), help="to cut; all where none are given")
+    gap_every: float | None = option(
+        None, dimension="time", minimum=0.0, help="random gaps: mean time from the start of one to the next"
+    )
+    gap_length: float | None = option(None, dimension="time", minimum=0.0, help="random gaps: their length")
+    gaps_shared: bool = option(False, help="random gaps: the same in all detectors")
+    begin: float | None = option(
+        None, dimension="time", minimum=0.0, help="time range: begin, since the start of the observation"
+    )
+    end: float | None = option(None, dimension="time", minimum=0.0, help="time range: end")
+    lat_min: float | None = option(
+        None, dimension="angle", help="latitude range: lowest, in the coordinates of the pointing"
+    )
+    lat_max: float | None = option(None, dimension="angle", help="latitude range: highest")
+    seed: int = option(0, help="added to the seed of the run")
+    realization: int = option(0, help="added to the realization of the run")
+
+
+class CutsSource:
+    """Adds flags by one rule: random gaps, a time range, a latitude range, or whole detectors."""
+
+    options: ClassVar[type] = CutsOptions
+
+    def __init__(self, options: CutsOptions, context: Context) -> None:
+        self._options, self._context = options, context
+        rules = (
+            options.gap_every is not None or options.gap_length is not None,
+            options.begin is not None or options.end is not None,
+            options.lat_min is not None or options.lat_max is not None,
+        )
+        if sum(rules) > 1:
+            raise ConfigError("cuts have several rules", mend="give each rule a source of its own")
+        if not any(rules) and not options.detectors:
+            raise ConfigError(
+                "cuts have no rule", mend="give gap_every and gap_length, begin or end, lat_min, or detectors"
+            )
+        if rules[0] and not (options.gap_every and options.gap_length):
+            raise ConfigError("random gaps need gap_every and gap_length above zero")
+        self._gaps, _, self._latitudes = rules
+
+    def extend(self, observations: Sequence[Observation]) -> list[Observation]:
+        """Return the observations with the flags.
+
+        Raises
+        ------
+        ConfigError
+            If an observation or detector named is in none of them, or pointing is missing.
+        """
+        options = self._options
+        names = {one.name for one in observations}
+        _known(options.observations, names, "observation")
+        chosen = [one for one in observations if one.name in (options.observations or names)]
+        _known(options.detectors, {name for one in chosen for name in one.detectors}, "detector")
+        return [
+            dataclasses.replace(one, flags=(*one.flags, self._flags(one))) if one in chosen else one
+            for one in observations
+        ]
+
+    def _flags(self, one: Observation) -> Flags:
+        options, rate = self._options, one.sample_rate
+        detectors = frozenset(
+            number
+            for number, name in enumerate(one.detectors)
+            if name in (options.detectors or one.detectors)
+        )
+        if self._gaps:
+            return self._random_gaps(one, detectors)
+        if not self._latitudes:
+            begin = 0 if options.begin is None else round(options.begin * rate)
+            end = one.n_samp if options.end is None else round(options.end * rate)
+            return SampleRange(detectors, begin, min(end, one.n_samp))
+        if one.pointing is None:
+            raise ConfigError(
+                "has no pointing", where=one.name, mend="name the source of the pointing before the cuts"
+            )
+        low = -np.pi / 2 if options.lat_min is None else options.lat_min
+        high = np.pi / 2 if options.lat_max is None else options.lat_max
+        return LatitudeRange(one.pointing, detectors, low, high)
+
+    def _random_gaps(self, one: Observation, detectors: frozenset[int]) -> RandomGaps:
+        options, context = self._options, self._context
+        assert options.gap_every is not None and options.gap_length is not None
+        return RandomGaps(
+            detectors=detectors,
+            cell=max(1, round(options.gap_every * one.sample_rate / _CELLS_PER_GAP)),
+            length=max(1, round(options.gap_length * one.sample_rate)),
+            seed=context.seed + options.seed,
+            realization=context.realization + options.realization,
+            uid=one.uid,
+            shared=options.gaps_shared,
+        )
+
+
+def _known(named: Sequence[str], known: set[str], what: str) -> None:
+    for name in named:
+        if name not in known:
+            raise ConfigError(f"cuts name {what} '{name}'", mend=did_you_mean(name, sorted(known)))

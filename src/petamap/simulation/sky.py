@@ -1,0 +1,364 @@
+"""Sky signal made on request: from a map, from power spectra, from point sources."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from petamap.base.errors import ConfigError, DataError
+from petamap.base.options import option
+from petamap.base.typing import BoolArray, Float32Array, FloatArray, Int32Array, UInt32Array
+from petamap.base.units import quantity
+from petamap.data.observation import Observation, Signal
+from petamap.data.source import Context
+from petamap.pointing.protocol import Pointing
+from petamap.simulation import _simulation
+from petamap.simulation.spectra import PLANCK2018, gaussian_alm, read_spectra, smooth, synthesize
+from petamap.simulation.streams import Purpose, stream
+from petamap.sky.healpix import Healpix
+from petamap.sky.mapfile import read_map
+from petamap.sky.pixelization import Pixelization
+
+# samples looked at together: their directions and neighbours stay in the cache
+_CHUNK = 8192
+
+
+class Sky:
+    """A sky on pixels, made when it is first looked at and shared by all who look.
+
+    Parameters
+    ----------
+    pixelization : Pixelization
+    make : callable
+        Returns I, or I, Q and U (COSMO), float64 (1 or 3, n_pix); nan where unknown.
+    """
+
+    def __init__(self, pixelization: Pixelization, make: Callable[[], FloatArray]) -> None:
+        self.pixelization = pixelization
+        self._make = make
+        self._lock = threading.Lock()
+        self._values: FloatArray | None = None
+        self._unknown: BoolArray | None = None
+
+    @property
+    def values(self) -> FloatArray:
+        """The map, float64 (n_pix, n_stokes)."""
+        with self._lock:
+            if self._values is None:
+                values = np.ascontiguousarray(self._make().T)
+                unknown = np.asarray(np.isnan(values).any(axis=1))
+                self._unknown = unknown if unknown.any() else None
+                self._values = values
+        return self._values
+
+    @property
+    def unknown(self) -> BoolArray | None:
+        """Pixels without a value, bool (n_pix,); None where there are none."""
+        _ = self.values
+        return self._unknown
+
+
+@dataclass(frozen=True, eq=False)
+class SkySignal:
+    """What detectors see of a sky (implements `Signal`).
+
+    Attributes
+    ----------
+    sky : Sky
+    pointing : Pointing
+    interpolate : bool
+        Bilinear interpolation between four pixels instead of the value of the pixel (HEALPix alone).
+    where : str
+        The observation, for errors.
+    """
+
+    sky: Sky
+    pointing: Pointing
+    interpolate: bool = False
+    where: str = ""
+
+    def add_signal(self, detector: int, start: int, stop: int, out: FloatArray) -> None:
+        """Add samples [start, stop) of a detector to `out`, float64 (stop - start,).
+
+        Directions outside the pixelization get nothing.
+
+        Raises
+        ------
+        DataError
+            If a sample looks at a pixel without a value, or the pointing has no directions to interpolate at.
+        """
+        for first in range(start, stop, _CHUNK):
+            last = min(first + _CHUNK, stop)
+            self._add_chunk(detector, first, last, out[first - start : last - start])
+
+    def _add_chunk(self, detector: int, start: int, stop: int, out: FloatArray) -> None:
+        pixels, weights, angles, gains = self._looks(detector, start, stop)
+        self._check(pixels, detector, start)
+        efficiency = self.pointing.efficiency(detector)
+        _simulation.add_sky(self.sky.values, pixels, weights, angles, gains, efficiency, out, 1)
+
+    def _looks(
+        self, detector: int, start: int, stop: int
+    ) -> tuple[Int32Array, FloatArray | None, UInt32Array, Float32Array | None]:
+        """Pixels (n, 1 or 4), weights, response angles, gains."""
+        pixelization, n = self.sky.pixelization, stop - start
+        if self.interpolate and isinstance(pixelization, Healpix):
+            directions, angles = self.pointing.directions(detector, start, stop)
+            pixels, weights = pixelization.interpolation(directions)
+            return pixels, weights, angles, _gains(self.pointing, detector, start, stop)
+        pixels, angles = np.empty(n, np.int32), np.empty(n, np.uint32)
+        gains = np.empty(n, np.float32) if self.pointing.has_gains else None
+        self.pointing.expand(pixelization, detector, start, stop, pixels, angles, gains)
+        return pixels.reshape(n, 1), None, angles, gains
+
+    def _check(self, pixels: Int32Array, detector: int, start: int) -> None:
+        if self.sky.unknown is None:
+            return
+        bad = (self.sky.unknown[pixels] & (pixels >= 0)).any(axis=1)
+        if bad.any():
+            sample = start + int(np.flatnonzero(bad)[0])
+            raise DataError(
+                "looks at a pixel where the sky map has no value",
+                where=f"{self.where}, detector {detector}, sample {sample}",
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class PointSources:
+    """Unpolarized round sources: amplitude exp(-(1 - cos d) / sigma^2) at distance d (implements `Signal`).
+
+    Attributes
+    ----------
+    pointing : Pointing
+    directions : float64 (n, 3)
+        Unit vectors.
+    amplitudes : float64 (n,)
+        At the centre, in the unit of the signal.
+    sigmas : float64 (n,)
+        Width of the beam, radians.
+    """
+
+    pointing: Pointing
+    directions: FloatArray
+    amplitudes: FloatArray
+    sigmas: FloatArray
+
+    def add_signal(self, detector: int, start: int, stop: int, out: FloatArray) -> None:
+        """Add samples [start, stop) of a detector to `out`, float64 (stop - start,).
+
+        Raises
+        ------
+        DataError
+            If the pointing has no directions.
+        """
+        for first in range(start, stop, _CHUNK):
+            last = min(first + _CHUNK, stop)
+            looks, _ = self.pointing.directions(detector, first, last)
+            gains = _gains(self.pointing, detector, first, last)
+            part = out[first - start : last - start]
+            _simulation.add_point_sources(
+                self.directions, self.amplitudes, self.sigmas, looks, gains, part, 1
+            )
+
+
+def _gains(pointing: Pointing, detector: int, start: int, stop: int) -> Float32Array | None:
+    if not pointing.has_gains:
+        return None
+    gains = np.empty(stop - start, np.float32)
+    pointing.expand(Healpix(1), detector, start, stop, np.empty(len(gains), np.int32), None, gains)
+    return gains
+
+
+@dataclass(frozen=True)
+class SkyMapOptions:
+    """A sky map in a FITS file: I, or I, Q, U, in the coordinates of the pointing."""
+
+    map: str = option(path=True, help="FITS map: HEALPix; CAR and flat without interpolation")
+    interpolation: str = option(
+        "nearest", choices=("nearest", "bilinear"), help="value of the pixel, or between four (HEALPix)"
+    )
+    unit: str | None = option(None, help="of the map, where the file says none")
+    polarization: str | None = option(
+        None, choices=("COSMO", "IAU"), help="convention of the map, where the file has no POLCCONV"
+    )
+    frame: str | None = option(
+        None,
+        choices=("galactic", "equatorial", "ecliptic"),
+        help="coordinates of the map, where the file has no COORDSYS",
+    )
+    scale: float = option(1.0, help="factor on the map")
+
+
+@dataclass(frozen=True)
+class SkySpectraOptions:
+    """A Gaussian sky drawn from power spectra."""
+
+    spectra: str = option(
+        PLANCK2018, help="planck2018, a CAMB text file of D_l, or a FITS table of C_l as healpy writes"
+    )
+    unit: str = option("uK^2", help="of the spectra, where the file says none")
+    n_side: int = option(256, minimum=1, maximum=8192, help="HEALPix resolution of the sky")
+    l_max: int | None = option(None, minimum=2, help="default: 2 n_side, or where the spectra end")
+    fwhm: float = option(0.0, dimension="angle", minimum=0.0, help="of a Gaussian beam")
+    interpolation: str = option(
+        "nearest", choices=("nearest", "bilinear"), help="value of the pixel, or between four"
+    )
+    scale: float = option(1.0, help="factor on the sky")
+    seed: int = option(0, help="added to the seed of the run")
+    realization: int = option(0, help="added to the realization of the run")
+    fixed: bool = option(False, help="the same sky in every realization of the run")
+
+
+@dataclass(frozen=True)
+class PointSourcesOptions:
+    """Unpolarized point sources seen by a Gaussian beam, in the coordinates of the pointing."""
+
+    sources: tuple[str, ...] = option(
+        help='each "LON, LAT, AMPLITUDE, FWHM", such as "83.6 deg, 22 deg, 1 mK, 10 arcmin"; the '
+        "amplitude may be a bare number in the unit of the signal"
+    )
+    scale: float = option(1.0, help="factor on the amplitudes")
+
+
+class SkyMapSource:
+    """Adds the signal of a sky map to every observation."""
+
+    options: ClassVar[type] = SkyMapOptions
+
+    def __init__(self, options: SkyMapOptions, context: Context) -> None:
+        self._options = options
+        self._path = context.folder / options.map
+
+    def extend(self, observations: Sequence[Observation]) -> list[Observation]:
+        """Return the observations with what they see of the map.
+
+        Raises
+        ------
+        ConfigError
+            If an observation has no pointing yet, or unit, coordinates or interpolation do not fit.
+        DataError
+            If the file is no map of I, or of I, Q and U.
+        """
+        options, where = self._options, str(self._path)
+        found = read_map(
+            self._path, unit=options.unit, polarization=options.polarization, frame=options.frame
+        )
+        if found.names not in (("I",), ("I", "Q", "U")):
+            raise DataError(f"has columns {', '.join(found.names)}, not I, or I, Q, U", where=where)
+        if options.interpolation == "bilinear" and not isinstance(found.pixelization, Healpix):
+            raise ConfigError("only HEALPix maps are interpolated", where=where, mend="interpolation nearest")
+        for one in observations:
+            frame = one.meta.get("coordinates")
+            if found.unit != one.unit:
+                raise ConfigError(f"the map is in '{found.unit}', {one.name} in '{one.unit}'", where=where)
+            if frame and found.frame and frame != found.frame:
+                raise ConfigError(
+                    f"the map is {found.frame}, the pointing of {one.name} {frame}", where=where
+                )
+        sky = Sky(found.pixelization, lambda: found.values * options.scale)
+        return [_with_sky(one, sky, options.interpolation) for one in observations]
+
+
+class SkySpectraSource:
+    """Adds the signal of a Gaussian sky to every observation; all see the same sky."""
+
+    options: ClassVar[type] = SkySpectraOptions
+
+    def __init__(self, options: SkySpectraOptions, context: Context) -> None:
+        self._options = options
+        known = options.spectra == PLANCK2018
+        self._spectra = read_spectra(PLANCK2018 if known else context.folder / options.spectra, options.unit)
+        realization = options.realization + (0 if options.fixed else context.realization)
+        self._words = np.stack(
+            [stream(Purpose.SKY, context.seed + options.seed, realization, detector=k) for k in range(3)]
+        )
+        end = self._spectra.shape[1] - 1
+        self._l_max = min(2 * options.n_side, end) if options.l_max is None else options.l_max
+        if self._l_max > end:
+            raise ConfigError(f"l_max {self._l_max} is beyond the spectra, which end at {end}")
+
+    def extend(self, observations: Sequence[Observation]) -> list[Observation]:
+        """Return the observations with what they see of the sky, which is made when first looked at.
+
+        Raises
+        ------
+        ConfigError
+            If an observation has no pointing yet, or is not in K_CMB.
+        """
+        for one in observations:
+            if one.unit != "K_CMB":
+                raise ConfigError(f"spectra give K_CMB, {one.name} is in '{one.unit}'")
+        sky = Sky(Healpix(self._options.n_side), self.make)
+        return [_with_sky(one, sky, self._options.interpolation) for one in observations]
+
+    def make(self) -> FloatArray:
+        """Return I, Q, U of the sky, K_CMB, float64 (3, n_pix), in ring order."""
+        alm = gaussian_alm(self._spectra, self._words, self._l_max)
+        seen = smooth(alm, self._l_max, self._options.fwhm)
+        return synthesize(seen, self._l_max, self._options.n_side) * self._options.scale
+
+
+class PointSourcesSource:
+    """Adds point sources to every observation."""
+
+    options: ClassVar[type] = PointSourcesOptions
+
+    def __init__(self, options: PointSourcesOptions, context: Context) -> None:
+        self._table = np.array([_source(text) for text in options.sources]).reshape(-1, 4)
+        self._table[:, 2] *= options.scale
+
+    def extend(self, observations: Sequence[Observation]) -> list[Observation]:
+        """Return the observations with what they see of the sources.
+
+        Raises
+        ------
+        ConfigError
+            If an observation has no pointing yet.
+        """
+        lon, lat, amplitudes, fwhm = self._table.T
+        directions = np.stack((np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)), axis=1)
+        sigmas = fwhm / np.sqrt(8 * np.log(2))
+        return [
+            _with_signal(one, PointSources(_pointing(one), directions, amplitudes.copy(), sigmas))
+            for one in observations
+        ]
+
+
+def _source(text: str) -> tuple[float, float, float, float]:
+    """Longitude, latitude, amplitude and fwhm, in radians and the unit of the signal."""
+    parts = [part.strip() for part in text.split(",")]
+    mend = 'write "83.6 deg, 22 deg, 1 mK, 10 arcmin"'
+    if len(parts) != 4:
+        raise ConfigError(f"'{text}' is not longitude, latitude, amplitude and fwhm", mend=mend)
+    lon, lat, fwhm = (quantity(parts[place], "angle") for place in (0, 1, 3))
+    try:
+        amplitude = float(parts[2])
+    except ValueError:
+        amplitude = quantity(parts[2], "temperature")
+    if not (np.all(np.isfinite((lon, lat, amplitude, fwhm))) and fwhm > 0 and abs(lat) <= np.pi / 2):
+        raise ConfigError(f"'{text}' is no place with a beam", mend=mend)
+    return lon, lat, amplitude, fwhm
+
+
+def _with_sky(observation: Observation, sky: Sky, interpolation: str) -> Observation:
+    pointing = _pointing(observation)
+    return _with_signal(observation, SkySignal(sky, pointing, interpolation == "bilinear", observation.name))
+
+
+def _with_signal(observation: Observation, signal: Signal) -> Observation:
+    return dataclasses.replace(observation, signals=(*observation.signals, signal))
+
+
+def _pointing(observation: Observation) -> Pointing:
+    if observation.pointing is None:
+        raise ConfigError(
+            "has no pointing to look at the sky with",
+            where=observation.name,
+            mend="name the source of the pointing before that of the sky",
+        )
+    return observation.pointing
