@@ -23,9 +23,9 @@ def test_the_built_in_instrument_has_the_published_values():
 
 def test_what_is_known_of_the_built_in_instrument():
     lfi = focalplane.load("planck-lfi")
-    assert lfi.select(("LFI27*", "LFI28*")).names == ("LFI27S", "LFI27M", "LFI28S", "LFI28M")
+    assert lfi.select(("LFI27", "LFI28")).names == ("LFI27S", "LFI27M", "LFI28S", "LFI28M")
     assert lfi.select(("LFI24M", "LFI18S")).names == ("LFI18S", "LFI24M")
-    mean_30 = lfi.select(("LFI27*", "LFI28*")).values("fknee").mean()
+    mean_30 = lfi.select(("LFI27", "LFI28")).values("fknee").mean()
     assert mean_30 == pytest.approx(0.1141, abs=5e-5)  # the published mean of the 30 GHz radiometers
     # the arms of a horn look at one place and are orthogonal to half a degree
     for side, main in zip(lfi.detectors[::2], lfi.detectors[1::2], strict=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import calendar
+import dataclasses
 import gzip
 import io
 import os
@@ -62,6 +63,15 @@ class AntennaLog:
         difference = np.mod(self.azimuth - self.centre[:, 0] + np.pi, 2 * np.pi) - np.pi
         offsets = tilted(difference * np.cos(self.elevation), self.elevation - self.centre[:, 1])
         return quaternion.multiply(quaternion.about_y(np.pi / 2), offsets)
+
+    @property
+    def rate(self) -> float:
+        """Typical rows a second."""
+        return 1.0 / float(np.median(np.diff(self.times)))
+
+    def within(self, distance: float) -> AntennaLog:
+        """Return the log with the rows farther than `distance` (radians) from the source not `scanning`."""
+        return dataclasses.replace(self, scanning=self.scanning & (self.distance() <= distance))
 
     def distance(self) -> FloatArray:
         """Return the angle (radians) of each row from the source."""

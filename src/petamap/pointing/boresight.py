@@ -198,15 +198,30 @@ def follow(
     exact = [motion(begin + np.arange(start, start + window) / sample_rate) for start in starts]
     steps = [spacing] if spacing else [1 << k for k in range(12, -1, -1)]
     for step in steps:
-        n_knots = max(2, -(-(n_samp - 1) // step) + 1)
-        knots = motion(begin + np.arange(n_knots, dtype=np.float64) * (step / sample_rate))
-        if step > 1 and _widest_step(knots) >= _LARGEST_STEP:
+        try:
+            boresight = lay(motion, n_samp, sample_rate, step, begin=begin)
+        except DataError:  # knots too far apart
+            if step == steps[-1]:
+                raise
             continue
-        boresight = Boresight(knots, n_samp, float(step))
         error = _worse(*(pointing_error(boresight, q, s) for q, s in zip(exact, starts, strict=True)))
-        if spacing or max(error.max_arcsec, error.max_roll_arcsec) <= tolerance_arcsec:
+        if max(error.max_arcsec, error.max_roll_arcsec) <= tolerance_arcsec:
             break
     return boresight, error
+
+
+def lay(
+    motion: Callable[[FloatArray], FloatArray],
+    n_samp: int,
+    sample_rate: float,
+    spacing: int,
+    *,
+    begin: float = 0.0,
+) -> Boresight:
+    """Lay knots on a motion as `follow` does, with a spacing known to be good."""
+    n_knots = max(2, -(-(n_samp - 1) // spacing) + 1)
+    seconds = begin + np.arange(n_knots, dtype=np.float64) * (spacing / sample_rate)
+    return Boresight(motion(seconds), n_samp, float(spacing))
 
 
 def _worse(first: PointingError, last: PointingError | None = None) -> PointingError:

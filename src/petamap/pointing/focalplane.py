@@ -102,7 +102,7 @@ class FocalPlane:
         return np.array([getattr(detector, name) for detector in self.detectors], dtype=np.float64)
 
     def select(self, wanted: tuple[str, ...]) -> FocalPlane:
-        """Return the detectors named, or beginning with a word that ends in ``*``, in the plane's order.
+        """Return the detectors named, or whose names begin so, in the plane's order; all for no words.
 
         Raises
         ------
@@ -113,7 +113,7 @@ class FocalPlane:
             return self
         kept: set[str] = set()
         for word in wanted:
-            fits = {n for n in self.names if n == word or (word.endswith("*") and n.startswith(word[:-1]))}
+            fits = {word} & set(self.names) or {name for name in self.names if name.startswith(word)}
             if not fits:
                 raise ConfigError(
                     f"no detector '{word}'", where=self.name, mend=did_you_mean(word, list(self.names))

@@ -200,7 +200,13 @@ def raster(
 
 
 def daisy(
-    *, longitude: float, latitude: float, radius: float, speed: float, ratio: float = 1 / math.pi
+    *,
+    longitude: float,
+    latitude: float,
+    radius: float,
+    speed: float,
+    ratio: float = 1 / math.pi,
+    position_angle: float = 0.0,
 ) -> Motion:
     """Return a daisy about a point of the sky: a swing through the centre whose direction turns.
 
@@ -212,6 +218,8 @@ def daisy(
         At the centre, radians a second.
     ratio : float
         Rate at which the direction turns, over the rate of the swing.
+    position_angle : float
+        Of the first swing, from east to north, radians.
 
     Returns
     -------
@@ -228,7 +236,7 @@ def daisy(
             radius * np.sin(swing) * np.sin(ratio * swing),
         )
 
-    return _about(longitude, latitude, 0.0, offsets)
+    return _about(longitude, latitude, position_angle, offsets)
 
 
 def _about(
