@@ -95,7 +95,7 @@ def test_every_section_is_drawn_without_complaint(out_dir, tmp_path):
 @pytest.mark.parametrize("nest", [False, True])
 def test_read_out_of_healpix_is_the_files_value(make_summary, tmp_path, nest):
     values = np.random.default_rng(0).normal(0, 1e-4, 12 * 64**2)
-    sheet = Sheet(Healpix(64, nest=nest), "galactic", [Layer("map", "map", "I", "K_CMB", values)])
+    sheet = Sheet(Healpix(64, nest=nest), "galactic", [Layer("map", "map", "I", "K_CMB", lambda: values)])
     said = probed(page(make_summary(), [sheet]), tmp_path)
     assert said[-1].startswith("Point at the map")
     for text in said[:-1]:
@@ -113,7 +113,7 @@ def test_read_out_of_healpix_is_the_files_value(make_summary, tmp_path, nest):
 )
 def test_read_out_of_images_is_the_files_value(make_summary, tmp_path, patch):
     values = np.random.default_rng(0).normal(0, 3.0, patch.n_pix)
-    sheet = Sheet(patch, "equatorial", [Layer("map", "map", "I", "MJy/sr", values)])
+    sheet = Sheet(patch, "equatorial", [Layer("map", "map", "I", "MJy/sr", lambda: values)])
     found = [text for text in probed(page(make_summary(), [sheet]), tmp_path) if not text.startswith("Point")]
     assert len(found) >= 4
     for text in found:

@@ -28,8 +28,14 @@ def unpacked(data, layer=0):
     return pixels, np.where(words == 65535, np.nan, found["scale"] * np.sinh(curved))
 
 
+def reading(values):
+    return lambda: values
+
+
 def sheet(pixelization, *tables, frame="galactic"):
-    return Sheet(pixelization, frame, [Layer("map", "map", "I", "K_CMB", values) for values in tables])
+    return Sheet(
+        pixelization, frame, [Layer("map", "map", "I", "K_CMB", reading(values)) for values in tables]
+    )
 
 
 def partial(n_side, seed=0):
@@ -134,5 +140,5 @@ def test_palette_follows_the_values():
     around_zero = np.random.default_rng(0).normal(size=768)
     data = embed([sheet(Healpix(8), around_zero, around_zero + 20)])
     assert [layer["palette"] for layer in data["layers"]] == ["balance", "dusk"]
-    hits = Sheet(Healpix(8), "", [Layer("hits", "hits", "", "", around_zero)])
+    hits = Sheet(Healpix(8), "", [Layer("hits", "hits", "", "", lambda: around_zero)])
     assert embed([hits])["layers"][0]["palette"] == "dusk"

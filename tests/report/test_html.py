@@ -14,6 +14,7 @@ from petamap.base.summary import Summary
 from petamap.report.embedding import Layer, Sheet
 from petamap.report.html import filled, page, write_report
 from petamap.sky.healpix import Healpix
+from petamap.sky.mapfile import write_map
 from petamap.sky.numbered import NumberedPixels
 
 EVIL = "</script><script>alert(1)</script><!-- <script> <img src=x> {{data}} {{script}} & \u2028"
@@ -67,7 +68,7 @@ def test_names_stay_text(make_summary):
     summary = make_summary(
         name=EVIL, title=EVIL, warnings=(EVIL,), configuration=EVIL, command=(EVIL,), run_id=EVIL
     )
-    layer = Layer(EVIL, "map", EVIL, EVIL, np.arange(12.0))
+    layer = Layer(EVIL, "map", EVIL, EVIL, lambda: np.arange(12.0))
     text = page(summary, [Sheet(Healpix(1), EVIL, [layer])])
     found = Elements(text)
     assert len(found.scripts) == 2
@@ -83,7 +84,7 @@ def test_parts_are_not_searched_for_more():
 
 def test_stays_below_5_megabytes(make_summary):
     values = np.random.default_rng(0).normal(size=12 * 256**2)
-    layers = [Layer(f"map {i // 3}", "map", "IQU"[i % 3], "K_CMB", values) for i in range(14)]
+    layers = [Layer(f"map {i // 3}", "map", "IQU"[i % 3], "K_CMB", lambda: values) for i in range(14)]
     assert len(page(make_summary(), [Sheet(Healpix(256), "galactic", layers)])) < 5_000_000
 
 
@@ -96,7 +97,8 @@ def test_binning_alone_without_maps(make_summary):
 
 def test_pixels_without_places(make_summary):
     text = page(
-        make_summary(), [Sheet(NumberedPixels(10), "", [Layer("m", "map", "I", "K", np.arange(10.0))])]
+        make_summary(),
+        [Sheet(NumberedPixels(10), "", [Layer("m", "map", "I", "K", lambda: np.arange(10.0))])],
     )
     grid = data_of(text)["grids"][0]
     assert (grid["nx"], grid["ny"], grid["wcs"]) == (4, 3, None)
@@ -120,3 +122,19 @@ def test_other_names_of_columns_are_kept(out_dir):
     replace(summary, products=only).write(out_dir.folder)
     layers = data_of(write_report(out_dir.folder).read_text())["layers"]
     assert [(layer["product"], layer["component"]) for layer in layers] == [("<Hits>", "")]
+
+
+def test_pixels_without_hits_are_not_part_of_the_map(out_dir):
+    """Hits are 0 and conditions 0 where nobody looked; the page frames what was looked at."""
+    pixelization = Healpix(32)
+    patch = pixelization.directions_of(np.arange(pixelization.n_pix)) @ [0, 1, 0] > 0.97
+    for kind in ("hits", "rcond"):
+        values = np.where(patch, out_dir.maps[kind][0], 0.0)
+        path = out_dir.folder / f"{kind}.fits"
+        write_map(path, values, pixelization, names=[kind.upper()], unit="", run_id="r", frame="galactic")
+    summary = Summary.read(out_dir.folder)
+    replace(summary, products=summary.products[3:]).write(out_dir.folder)
+    data = data_of(write_report(out_dir.folder).read_text())
+    assert [layer["seen"] for layer in data["layers"]] == [patch.sum()] * 2
+    assert max(data["grids"][0]["reach"]) < 0.4
+    assert np.allclose(np.degrees(data["grids"][0]["centre"]), [90, 0], atol=0.5)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,15 +29,16 @@ class Layer:
     ----------
     product, kind, component, unit : str
         Names for people, and the kind of product.
-    values : float64 array, shape (n_pix,)
-        nan where the map has no value.
+    read : function
+        Returns the values, float64 (n_pix,), nan where the map has none. It is called twice, so that large
+        maps need not be in memory all at once.
     """
 
     product: str
     kind: str
     component: str
     unit: str
-    values: FloatArray
+    read: Callable[[], FloatArray]
 
 
 @dataclass(frozen=True)
@@ -59,17 +60,24 @@ def embed(sheets: Sequence[Sheet], budget: int = BUDGET) -> dict[str, Any]:
     grids: list[dict[str, Any]] = []
     layers: list[dict[str, Any]] = []
     for sheet in sheets:
-        grid, tables = _fitted(sheet, budget // (2 * max(n_layers, 1)))
-        exact = 4 * tables[0].size * n_layers <= budget
-        for layer, values in zip(sheet.layers, tables, strict=True):
-            layers.append(_described(layer, len(grids)) | _encoded(values, exact))
+        seen = np.zeros(sheet.pixelization.n_pix, bool)
+        described = []
+        for layer in sheet.layers:
+            values = layer.read()
+            np.logical_or(seen, np.isfinite(values), out=seen)
+            described.append(_described(layer, values) | {"grid": len(grids)})
+        fine = np.flatnonzero(seen)
+        grid, place = _fitted(sheet, fine, budget // (2 * max(n_layers, 1)))
+        n_pix = int(place.max()) + 1 if place.size else 0
+        for layer, description in zip(sheet.layers, described, strict=True):
+            means = _block_means(layer.read()[fine], place, n_pix)
+            layers.append(description | _encoded(means, exact=4 * n_pix * n_layers <= budget))
         grids.append(grid)
     return {"grids": grids, "layers": layers}
 
 
-def _fitted(sheet: Sheet, most: int) -> tuple[dict[str, Any], list[FloatArray]]:
-    """Return the grid and the values of each layer on its pixels, at most `most` of them."""
-    seen = np.flatnonzero(np.any([np.isfinite(layer.values) for layer in sheet.layers], axis=0))
+def _fitted(sheet: Sheet, seen: Int64Array, most: int) -> tuple[dict[str, Any], Int64Array]:
+    """Return a grid of at most `most` pixels, and the place on it of each pixel seen."""
     fine = _places(sheet.pixelization, seen)
     # a pixel of n times the width holds n^2 pixels at most, so no smaller factor can do
     factor = 1 << max(0, math.ceil(math.log2(max(fine.size, 1) / max(most, 1)) / 2))
@@ -78,15 +86,15 @@ def _fitted(sheet: Sheet, most: int) -> tuple[dict[str, Any], list[FloatArray]]:
         factor *= 2
         pixels, place = _merged(sheet.pixelization, fine, factor)
     grid = describe_grid(sheet.pixelization, fine, factor)
-    grid |= {"coordinates": sheet.frame, "runs": _base64(_runs(pixels), "<i4")}
-    return grid, [_block_means(layer.values[seen], place, pixels.size) for layer in sheet.layers]
+    return grid | {"coordinates": sheet.frame, "runs": _base64(_runs(pixels), "<i4")}, place
 
 
 def _merged(pixelization: Pixelization, places: Int64Array, factor: int) -> tuple[Int64Array, Int64Array]:
     """Return the pixels `factor` times wider that hold any of `places`, and the index among them of each."""
     coarse = places if factor == 1 else coarse_pixels(pixelization, places, factor)
-    pixels, place = np.unique(coarse, return_inverse=True)
-    return pixels, place
+    held = np.zeros(int(coarse.max()) + 1 if coarse.size else 0, bool)
+    held[coarse] = True
+    return np.flatnonzero(held), np.cumsum(held)[coarse] - 1
 
 
 def _block_means(values: FloatArray, place: Int64Array, n: int) -> FloatArray:
@@ -198,8 +206,9 @@ def _coverage(pixelization: Healpix, pixels: Int64Array) -> tuple[list[float], l
     return [lon, lat], reach
 
 
-def _described(layer: Layer, grid: int) -> dict[str, Any]:
-    good = layer.values[np.isfinite(layer.values)]
+def _described(layer: Layer, values: FloatArray) -> dict[str, Any]:
+    good = values[np.isfinite(values)]
+    seen = good.size
     if good.size == 0:
         good = np.zeros(1)
     low, high = _shown_range(good)
@@ -209,9 +218,8 @@ def _described(layer: Layer, grid: int) -> dict[str, Any]:
         "kind": layer.kind,
         "component": layer.component,
         "unit": layer.unit,
-        "grid": grid,
         "palette": "balance" if signed else "dusk",
-        "seen": int(np.isfinite(layer.values).sum()),
+        "seen": seen,
         "min": float(good.min()),
         "max": float(good.max()),
         "mean": float(good.mean()),

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TypeAlias
 
 import numpy as np
 
 from petamap.base.summary import Product, Summary
+from petamap.base.typing import FloatArray
 from petamap.report.embedding import Layer, Sheet
-from petamap.sky.mapfile import read_map
+from petamap.sky.mapfile import SkyMap, read_map
 
-if TYPE_CHECKING:
-    from petamap.sky.mapfile import SkyMap
+Reader: TypeAlias = Callable[[Product], SkyMap]
 
 # the products that are pictures, in the order of the page; the difference follows the binned map
 _SHOWN = ("map", "binned", "residual", "hits", "rcond")
 
 
 def read_sheets(summary: Summary, folder: Path) -> list[Sheet]:
-    """Read the maps that the report shows; those with the same pixels stand on one sheet.
+    """Return the maps that the report shows; those with the same pixels stand on one sheet.
+
+    Two files at most are in memory at any time.
 
     Raises
     ------
@@ -28,38 +33,49 @@ def read_sheets(summary: Summary, folder: Path) -> list[Sheet]:
     """
     shown = [product for product in summary.products if product.kind in _SHOWN]
     shown.sort(key=lambda product: _SHOWN.index(product.kind))
-    read = [(product, read_map(folder / product.file)) for product in shown]
+    read = lru_cache(maxsize=2)(lambda product: read_map(folder / product.file))
     sheets: dict[str, Sheet] = {}
-    for product, sky in read:
-        key = f"{sky.pixelization.describe()} {sky.frame}"
-        sheet = sheets.setdefault(key, Sheet(sky.pixelization, sky.frame or "", []))
-        sheet.layers.extend(_layers(product.name, product.kind, product.unit, sky))
-        if product.kind == "binned":
-            sheet.layers.extend(_difference(read[0], product, sky))
+    for product in shown:
+        sky = read(product)
+        sheet = sheets.setdefault(_key(sky), Sheet(sky.pixelization, sky.frame or "", []))
+        sheet.layers.extend(_layers(product, sky, read))
+        if product.kind == "binned" and shown[0].kind == "map" and _alike(read(shown[0]), sky):
+            sheet.layers.extend(_difference(shown[0], product, read))
     return list(sheets.values())
 
 
-def _layers(name: str, kind: str, unit: str, sky: SkyMap) -> list[Layer]:
-    components = (
-        sky.names if sky.stokes is not None and kind not in ("hits", "rcond") else [""] * len(sky.names)
-    )
-    if len(sky.names) > 1 and not any(components):
-        components = sky.names
+def _key(sky: SkyMap) -> str:
+    return f"{sky.pixelization.describe()} {sky.frame}"
+
+
+def _alike(one: SkyMap, other: SkyMap) -> bool:
+    return _key(one) == _key(other) and one.names == other.names
+
+
+def _layers(product: Product, sky: SkyMap, read: Reader) -> list[Layer]:
+    """Return a layer for each column; a single column that is no Stokes parameter needs no name."""
+    named = len(sky.names) > 1 or (sky.stokes is not None and product.kind not in ("hits", "rcond"))
+    # a pixel that nobody looked at has no hits and no condition; it is not part of the map
+    empty = 0.0 if product.kind in ("hits", "rcond") else math.nan
+
+    def values(column: int) -> FloatArray:
+        found = read(product).values[column]
+        kept: FloatArray = np.where(found == empty, np.nan, found)
+        return kept
+
     return [
-        Layer(name, kind, component, unit, values)
-        for component, values in zip(components, sky.values, strict=True)
+        Layer(product.name, product.kind, name if named else "", product.unit, partial(values, column))
+        for column, name in enumerate(sky.names)
     ]
 
 
-def _difference(first: tuple[Product, SkyMap], binned: Product, sky: SkyMap) -> list[Layer]:
-    """Return the maximum-likelihood map less the binned one, where there are both on the same pixels."""
-    product, other = first
-    same = other.pixelization.describe() == sky.pixelization.describe() and other.names == sky.names
-    if product.kind != "map" or not same:
-        return []
-    difference = [a - b for a, b in zip(other.values, sky.values, strict=True)]
-    name = f"{product.name} − {binned.name}"
+def _difference(first: Product, second: Product, read: Reader) -> list[Layer]:
+    def values(column: int) -> FloatArray:
+        difference: FloatArray = read(first).values[column] - read(second).values[column]
+        return difference
+
+    name = f"{first.name} − {second.name}"
     return [
-        Layer(name, "difference", component, product.unit, np.asarray(values))
-        for component, values in zip(sky.names, difference, strict=True)
+        Layer(name, "difference", component, first.unit, partial(values, column))
+        for column, component in enumerate(read(first).names)
     ]

@@ -27,15 +27,19 @@ function sectionOfMaps({ grids, layers }) {
   }
   function choose(layer) {
     state.layer = openLayer(layer);
-    viewer.show(layer, grids[layer.grid], projectionOf(layer));
+    const projection = projectionOf(layer);
+    const [x0, y0, x1, y1] = projection.box;
+    canvas.classList.toggle("tall", !projection.spherical && x1 - x0 < 1.4 * (y1 - y0));
+    graticule.hidden = !projection.spherical;
+    viewer.show(layer, grids[layer.grid], projection);
     bar.show();
     about.replaceChildren(...statistics(layer, grids[layer.grid]));
   }
   const tool = (name, title, act) => el("button", { type: "button", title, "aria-label": title, onclick: act }, name);
+  const graticule = tool("#", "Switch the graticule", () => { viewer.graticule = !viewer.graticule; viewer.draw(); });
   const tools = el("div", { class: "tools" },
     tool("+", "Zoom in", () => viewer.zoomBy(1.6)), tool("−", "Zoom out", () => viewer.zoomBy(1 / 1.6)),
-    tool("⤢", "Show all", () => viewer.home()),
-    tool("#", "Switch the graticule", () => { viewer.graticule = !viewer.graticule; viewer.draw(); }));
+    tool("⤢", "Show all", () => viewer.home()), graticule);
   const made = section("maps", "Maps",
     el("div", { class: "viewer" },
       el("div", { class: "side" }, chooser(layers, choose), kinds.element),
@@ -87,7 +91,7 @@ function showReading(output, layer, grids, found) {
   }
   const grid = grids[layer.grid];
   const [lon, lat] = COORDINATES[grid.coordinates] ?? COORDINATES.sky;
-  const value = Number.isNaN(found.value) ? "not observed" : `${figure(found.value * layer.factor, 5)} ${layer.readable}`;
+  const value = Number.isNaN(found.value) ? "no value" : `${figure(found.value * layer.factor, 5)} ${layer.readable}`;
   const degrees = (v, places = 3) => `${(v / DEG).toFixed(places).replace("-", "−")}°`;
   const part = (name, text) => el("span", { class: "fact" }, el("i", {}, name), ` ${text}`);
   output.replaceChildren(...[

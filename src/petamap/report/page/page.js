@@ -34,7 +34,7 @@ function opening(s) {
       tile(whole(t.pixels_observed), "pixels observed", t.pixels_cut ? `${whole(t.pixels_cut)} cut` : "none cut"),
       s.solver && tile(whole(s.solver.iterations), "iterations", last && `relative residual ${figure(last.relative_residual, 2)}`),
       tile(seconds(total), "in all phases", `${s.environment.ranks} rank${s.environment.ranks > 1 ? "s" : ""} × ${s.environment.threads} thread${s.environment.threads > 1 ? "s" : ""}`),
-      tile(bytes(s.memory.peak_bytes), "peak memory", `of a rank; ${figure(s.memory.bytes_per_sample, 3)} B a sample`)));
+      tile(bytes(s.memory.peak_bytes), "peak memory", `${figure(s.memory.bytes_per_sample, 3)} bytes a sample`)));
 }
 
 function convergence(s) {

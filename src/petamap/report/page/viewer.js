@@ -103,7 +103,6 @@ class Viewer {
     const style = getComputedStyle(this.canvas);
     context.save();
     context.lineWidth = 1;
-    context.strokeStyle = style.getPropertyValue("--graticule");
     if (this.projection.spherical && this.graticule) this.drawGraticule(context);
     context.strokeStyle = style.getPropertyValue("--edge");
     const path = new Path2D();
@@ -141,11 +140,14 @@ class Viewer {
         last = here;
       }
     };
+    context.save();
+    context.strokeStyle = this.layer.palette === "balance" ? "rgb(0 0 0 / .3)" : "rgb(255 255 255 / .38)";
     context.beginPath();
     const gap = this.zoom * (this.projection instanceof Globe ? 1 / Math.max(...this.grid.reach) : 1) > 4 ? 10 : 30;
     for (let lon = 0; lon < 360; lon += gap) line(90, t => [lon * DEG, (t - 0.5) * 178 * DEG]);
     for (let lat = gap - 90; lat < 90; lat += gap) line(180, t => [t * TAU, lat * DEG]);
     context.stroke();
+    context.restore();
   }
 
   // Tell what lies under the cursor.
