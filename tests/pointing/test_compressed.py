@@ -238,3 +238,20 @@ def test_pixels_are_healpys(n_side):
     gains = np.zeros(n - 7, np.float32)
     pointing.expand(Nested(n_side), 1, 3, n - 4, pixels, None, gains)
     assert np.all(gains == 1)
+
+
+def test_knots_are_laid_at_first_use():
+    asked = []
+
+    def boresight():
+        asked.append(1)
+        return Boresight(spinning(50), 50)
+
+    pointing = CompressedPointing(boresight, IDENTITY, n_samp=50)
+    assert pointing.n_samp == 50 and pointing.n_det == 1 and not asked
+    expected = CompressedPointing(boresight(), IDENTITY).directions(0, 0, 50)[0]
+    np.testing.assert_array_equal(pointing.directions(0, 0, 50)[0], expected)
+    pointing.directions(0, 3, 4)
+    assert len(asked) == 2
+    with pytest.raises(DataError, match="50 samples for 49"):
+        CompressedPointing(boresight, IDENTITY, n_samp=49).directions(0, 0, 1)

@@ -102,8 +102,8 @@ def test_sweeps_are_smooth_and_keep_their_limits():
     speed, acceleration = np.diff(place) / step, np.diff(place, 2) / step**2
     assert np.abs(speed).max() == pytest.approx(1.5, rel=1e-6)
     assert np.abs(acceleration).max() == pytest.approx(2.5, rel=1e-3)
-    assert place.min() == pytest.approx(-(1.5**2) / 5, rel=1e-3)
-    assert place.max() == pytest.approx(20 + 1.5**2 / 5, rel=1e-3)
+    assert place.min() == pytest.approx(-(1.5**2) / 2.5, rel=1e-3)
+    assert place.max() == pytest.approx(20 + 1.5**2 / 2.5, rel=1e-3)
 
 
 @pytest.mark.parametrize("begin", [0.0, 3.7, 1234.5])
@@ -116,7 +116,7 @@ def test_turnarounds_are_where_the_speed_changes(begin):
     tiny = 1e-4
     ahead, behind = (sweep.position(seconds + s * tiny) for s in (1, -1))
     full_speed = np.abs(np.abs(ahead - behind) / (2 * tiny) - 1.5) < 1e-3
-    assert np.mean(bad == full_speed) < 2e-3  # the ends themselves may be either
+    assert np.mean(bad == full_speed) < 1e-2  # turns begin and end slowly
     outside = (sweep.position(seconds) < -1e-9) | (sweep.position(seconds) > 10 + 1e-9)
     assert not np.any(outside & ~bad)
     assert 0.1 < bad.mean() < 0.3

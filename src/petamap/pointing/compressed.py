@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
@@ -53,7 +55,9 @@ class CompressedPointing:
 
     Parameters
     ----------
-    boresight : Boresight
+    boresight : Boresight or callable
+        A function without arguments is asked for it at first use, so that a rank lays no knots for the
+        observations of others; it must return the same boresight whenever it is asked.
     detectors : (n_det, 4) float64
         Quaternions (x, y, z, w) from the detector's frame to the telescope's.
     epsilon : (n_det,) float64, optional
@@ -61,6 +65,8 @@ class CompressedPointing:
     gamma : (n_det,) float64, optional
         Radians; by default of each quaternion, 2 atan2(z, w).
     plate : UniformPlate or SampledPlate, optional
+    n_samp : int, optional
+        Samples of the observation; needed where the boresight is a function.
 
     Raises
     ------
@@ -73,14 +79,20 @@ class CompressedPointing:
 
     def __init__(
         self,
-        boresight: Boresight,
+        boresight: Boresight | Callable[[], Boresight],
         detectors: npt.ArrayLike,
         *,
         epsilon: npt.ArrayLike | None = None,
         gamma: npt.ArrayLike | None = None,
         plate: HalfWavePlate | None = None,
+        n_samp: int | None = None,
     ) -> None:
-        self.boresight = boresight
+        if isinstance(boresight, Boresight):
+            n_samp = boresight.n_samp
+        elif n_samp is None:
+            raise TypeError("n_samp must be given where the boresight is a function")
+        self._boresight = boresight
+        self._n_samp = n_samp
         self.detectors = np.ascontiguousarray(unit_quaternions(detectors, "detector"))
         self.epsilon = _one_each(epsilon, self.n_det, "epsilon")
         bad = np.flatnonzero((self.epsilon < 0) | (self.epsilon > 1))
@@ -90,16 +102,28 @@ class CompressedPointing:
         self.gamma = own if gamma is None else _one_each(gamma, self.n_det, "gamma")
         self.plate = plate
         self._efficiency = (1 - self.epsilon) / (1 + self.epsilon)
-        self._arguments = (
-            boresight.knots, float(boresight.spacing), float(boresight.offset), boresight.degree,
-            self.detectors, np.mod(self.gamma, _TURN), boresight.n_samp,
-            *_plate_arguments(plate, boresight.n_samp), self._efficiency,
+        self._plate_arguments = _plate_arguments(plate, n_samp)
+
+    @cached_property
+    def boresight(self) -> Boresight:
+        """The knots; laid at first use where a function was given."""
+        laid = self._boresight if isinstance(self._boresight, Boresight) else self._boresight()
+        if laid.n_samp != self._n_samp:
+            raise DataError(f"a boresight of {laid.n_samp} samples for {self._n_samp}")
+        return laid
+
+    @cached_property
+    def _arguments(self) -> tuple[object, ...]:
+        b = self.boresight
+        return (
+            b.knots, float(b.spacing), float(b.offset), b.degree,
+            self.detectors, np.mod(self.gamma, _TURN), b.n_samp, *self._plate_arguments, self._efficiency,
         )  # fmt: skip
 
     @property
     def n_samp(self) -> int:
         """Samples of the observation."""
-        return self.boresight.n_samp
+        return self._n_samp
 
     @property
     def n_det(self) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from petamap.base.errors import ConfigError, DataError, did_you_mean
+from petamap.base.errors import ConfigError, DataError, PetamapError, did_you_mean
 from petamap.base.files import replacing
 from petamap.base.typing import FloatArray
 from petamap.base.units import ARCMIN, DEGREE, quantity
@@ -95,7 +95,8 @@ class FocalPlane:
     @property
     def quaternions(self) -> FloatArray:
         """Quaternions (n_det, 4)."""
-        return np.array([detector.quaternion for detector in self.detectors])
+        theta, phi, psi = (self.values(name) for name in ("theta", "phi", "psi"))
+        return quaternion.from_angles(theta, phi, psi - phi)
 
     def values(self, name: str) -> FloatArray:
         """Return a numeric attribute of all detectors, (n_det,)."""
@@ -250,14 +251,14 @@ def _value(key: str, value: object, where: str) -> float:
         raise ConfigError(f"{key}: {error.what}", where=where, mend=error.mend) from None
 
 
-def _checked(detector: Detector, where: str) -> Detector:
+def _checked(detector: Detector, where: str, kind: type[PetamapError] = ConfigError) -> Detector:
     for key in _KEYS:
         value = getattr(detector, key)
         positive = key not in ("theta", "phi", "psi", "alpha")
         if not math.isfinite(value) or (positive and value < 0) or (key == "alpha" and value > 0):
-            raise ConfigError(f"{key} = {value} makes no sense", where=where)
+            raise kind(f"{key} = {value} makes no sense", where=where)
     if detector.epsilon > 1:
-        raise ConfigError(f"epsilon = {detector.epsilon} is above 1", where=where)
+        raise kind(f"epsilon = {detector.epsilon} is above 1", where=where)
     return detector
 
 
@@ -304,7 +305,7 @@ def read_rimo(path: str | os.PathLike[str]) -> FocalPlane:
             units = dict(zip(table.names, table.columns.units, strict=True))
             column = {name: np.asarray(table[name]).reshape(len(table)) for name in table.names}
         _check_units(units, path)
-        detectors = tuple(_rimo_row(column, i) for i in range(len(column["DETECTOR"])))
+        detectors = tuple(_rimo_row(column, i, path) for i in range(len(column["DETECTOR"])))
     except (OSError, KeyError, ValueError, TypeError) as error:
         raise DataError(f"is no reduced instrument model: {error}", where=str(path)) from error
     return FocalPlane(Path(path).stem, detectors)
@@ -319,7 +320,7 @@ def _check_units(units: dict[str, str], path: str | os.PathLike[str]) -> None:
             raise DataError(f"column {name} is in '{given}', not '{unit}'", where=str(path))
 
 
-def _rimo_row(column: dict[str, Any], i: int) -> Detector:
+def _rimo_row(column: dict[str, Any], i: int, path: str | os.PathLike[str]) -> Detector:
     return _checked(
         Detector(
             str(column["DETECTOR"][i]).strip(),
@@ -334,5 +335,6 @@ def _rimo_row(column: dict[str, Any], i: int) -> Detector:
             alpha=float(column["ALPHA"][i]),
             sample_rate=float(column["F_SAMP"][i]),
         ),
-        str(column["DETECTOR"][i]).strip(),
+        f"{path}: {str(column['DETECTOR'][i]).strip()}",
+        DataError,
     )

@@ -68,12 +68,12 @@ def satellite(
 
 @dataclass(frozen=True)
 class Sweep:
-    """To and fro over a width: constant speed on the legs, constant deceleration beyond their ends.
+    """To and fro over a width: constant speed on the legs, half a harmonic swing beyond their ends.
 
     Attributes
     ----------
     width, speed, acceleration : float
-        In any unit, and that unit a second and a second^2.
+        In any unit, and that unit a second and a second^2; the acceleration is the largest, in mid-turn.
     """
 
     width: float
@@ -94,15 +94,14 @@ class Sweep:
     @property
     def turn(self) -> float:
         """Seconds of a turn-around."""
-        return 2 * self.speed / self.acceleration
+        return math.pi * self.speed / self.acceleration
 
     def position(self, seconds: FloatArray) -> FloatArray:
         """Return where it is, 0 to width on the legs and beyond in turn-arounds."""
         number, within = np.divmod(seconds, self.leg + self.turn)
-        late = np.maximum(within - self.leg, 0.0)
-        forth = self.speed * np.minimum(within, self.leg) + late * (
-            self.speed - 0.5 * self.acceleration * late
-        )
+        turned = np.maximum(within - self.leg, 0.0) / self.turn
+        beyond = self.speed**2 / self.acceleration * np.sin(math.pi * turned)
+        forth = self.speed * np.minimum(within, self.leg) + beyond
         place: FloatArray = np.where(number % 2 == 0, forth, self.width - forth)
         return place
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -117,7 +118,8 @@ class Instrument:
         self,
         name: str,
         start_time: float,
-        boresight: Boresight,
+        boresight: Boresight | Callable[[], Boresight],
+        n_samp: int,
         *,
         bad: Int64Array,
         first_sample: int = 0,
@@ -131,7 +133,9 @@ class Instrument:
             Its uid is the CRC-32 of the name.
         start_time : float
             Unix seconds.
-        boresight : Boresight
+        boresight : Boresight or callable
+            A function is asked for it when it is first needed.
+        n_samp : int
         bad : int64 array, shape (n, 2)
             Sample ranges to be flagged.
         first_sample : int
@@ -141,20 +145,20 @@ class Instrument:
         plane = self.focalplane
         pointing = CompressedPointing(
             boresight, plane.quaternions, epsilon=plane.values("epsilon"), gamma=plane.values("psi"),
-            plate=self._plate(first_sample),
+            plate=self._plate(first_sample), n_samp=n_samp,
         )  # fmt: skip
         return Observation(
             name=name,
             uid=zlib.crc32(name.encode()),
-            n_samp=boresight.n_samp,
+            n_samp=n_samp,
             sample_rate=self.sample_rate,
             detectors=plane.names,
             start_time=start_time,
-            intervals=_intervals(boresight.n_samp, round(self._options.interval * self.sample_rate)),
+            intervals=_intervals(n_samp, round(self._options.interval * self.sample_rate)),
             pointing=pointing,
             flags=(BadRanges(bad),) if len(bad) else (),
             noise=self.noise,
-            meta={"focalplane": plane.name, "knot_spacing": boresight.spacing, **meta},
+            meta={"focalplane": plane.name, **meta},
         )
 
     def _plate(self, first_sample: int) -> UniformPlate | None:

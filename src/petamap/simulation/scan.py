@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from functools import partial
 from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
@@ -58,6 +59,9 @@ class SweepOptions(ScanOptions):
     acceleration: float = option(1 * DEGREE, dimension="acceleration", minimum=0.0, help="in turn-arounds")
     turnarounds: str = option("cut", choices=("cut", "keep"), help="whether turn-arounds are flagged")
     frame: str = option("equatorial", choices=frames.FRAMES, help="coordinates of the map")
+    pointing_error: float = option(
+        1.0 * ARCSEC, dimension="angle", minimum=0.0, help="allowed by interpolation between knots"
+    )
 
 
 @dataclass(frozen=True)
@@ -147,23 +151,30 @@ class MadeUpScan(ABC):
         name = self._options.name or self.kind
         if self._options.n_observations > 1:
             name = f"{name}-{index:04d}"
+        motion = self.motion(index, start_time)
+        boresight, spacing = self._laid(motion, stop - first)
         return self._instrument.observation(
             name,
             start_time,
-            self._boresight(self.motion(index, start_time), stop - first),
+            boresight,
+            stop - first,
             bad=self.turnarounds(stop - first),
             first_sample=first,
-            meta={"pointing_error_arcsec": self._error},
+            meta={
+                "frame": self._options.frame,
+                "knot_spacing": spacing,
+                "pointing_error_arcsec": self._error,
+            },
         )
 
-    def _boresight(self, motion: scan.Motion, n_samp: int) -> Boresight:
+    def _laid(self, motion: scan.Motion, n_samp: int) -> tuple[Boresight | Callable[[], Boresight], int]:
         rate = self._instrument.sample_rate
         if self._spacing is not None:  # what holds for one observation holds for its likes
-            return lay(motion, n_samp, rate, self._spacing)
+            return partial(lay, motion, n_samp, rate, self._spacing), self._spacing
         tolerance = self._options.pointing_error / ARCSEC
         boresight, error = follow(motion, n_samp, rate, tolerance_arcsec=tolerance)
         self._spacing, self._error = int(boresight.spacing), error.max_arcsec
-        return boresight
+        return boresight, self._spacing
 
 
 class SatelliteSource(MadeUpScan):
@@ -282,8 +293,14 @@ class RecordedSource:
         turned = frames.rotation("equatorial", o.frame) if o.track == "sky" else None
         track = cast(Literal["sky", "offset"], o.track)
         boresight, bad = antenna.boresight_of(log, instrument.sample_rate, track=track, rotation=turned)
+        frame = o.frame if o.track == "sky" else "offset"
         made = instrument.observation(
-            o.name or "recorded", float(log.times[0]), boresight, bad=ranges_of(bad), meta={"log": o.path}
+            o.name or "recorded",
+            float(log.times[0]),
+            boresight,
+            boresight.n_samp,
+            bad=ranges_of(bad),
+            meta={"frame": frame, "log": o.path, "knot_spacing": boresight.spacing},
         )
         return [*observations, made]
 
