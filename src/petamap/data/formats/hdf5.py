@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -15,6 +16,9 @@ from petamap.base.typing import AnyArray
 
 # Deflate, the densest filter read here, packs zeros 1032 to 1.
 _DENSEST = 1100
+
+_HEAP = b"GCOL\x01\0\0\0"  # how a collection of a global heap begins
+_HEAPS_WITHIN = 1 << 22  # bytes of the file
 
 
 class Reader:
@@ -30,6 +34,7 @@ class Reader:
     def _file(self) -> Any:
         import h5py
 
+        _check_heaps(self.path)
         return h5py.File(self.path, "r", locking="best-effort")
 
     def names(self, group: str = "/") -> list[str]:
@@ -94,7 +99,8 @@ class Reader:
             data = self._file.get(name)
             if not isinstance(data, h5py.Dataset):
                 raise DataError("is missing", where=self.where(name))
-            if data.dtype.kind not in kinds or data.dtype.hasobject or data.shape is None:
+            known = data.dtype.kind in kinds and _sound(data.dtype) and data.shape is not None
+            if not known or data.dtype.itemsize != data.id.get_type().get_size():
                 raise DataError(
                     f"is of type {data.dtype}, which does not belong here", where=self.where(name)
                 )
@@ -199,6 +205,41 @@ def located(place: str) -> Iterator[None]:
     except DataError as error:
         where = f"{place}, {error.where}" if error.where else place
         raise DataError(error.what, where=where, mend=error.mend) from error
+
+
+def _check_heaps(path: Path) -> None:
+    """Refuse a damaged heap of texts: HDF5 would walk it without end, where sizes do not add up.
+
+    Heaps are made with the first attribute of variable length, so they stand near the beginning.
+    """
+    with path.open("rb") as file:
+        content = file.read(_HEAPS_WITHIN)
+    at = content.find(_HEAP)
+    while at >= 0:
+        end = at + int.from_bytes(content[at + 8 : at + 16], "little")
+        place = at + 16
+        while place + 16 <= min(end, len(content)):
+            index, _, _, size = struct.unpack_from("<HHIQ", content, place)
+            step = 16 + (size + 7) // 8 * 8 if index else size
+            if step < 16 or place + step > end:
+                raise DataError(f"is damaged: a text of impossible size at byte {place}", where=str(path))
+            place += step
+        at = content.find(_HEAP, at + 8)
+
+
+def _sound(dtype: np.dtype[Any]) -> bool:
+    """Return whether a type is plain and its parts lie inside it and apart.
+
+    HDF5 converts others as well, and writes beyond the memory that NumPy gives it.
+    """
+    if dtype.subdtype is not None:
+        return _sound(dtype.subdtype[0])
+    if dtype.fields is not None:
+        parts = sorted((offset, offset + part.itemsize, part) for part, offset, *_ in dtype.fields.values())
+        ends = [0, *(end for _, end, _ in parts)]
+        apart = all(begin >= end for (begin, _, _), end in zip(parts, ends, strict=False))
+        return apart and max(ends) <= dtype.itemsize and all(_sound(part) for *_, part in parts)
+    return dtype.kind == "S" or (dtype.kind in "fiu" and dtype.itemsize <= 8)
 
 
 def _fits(shape: tuple[int, ...], wanted: tuple[int | None, ...]) -> bool:

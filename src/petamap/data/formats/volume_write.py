@@ -43,7 +43,7 @@ def write_volume(
     import h5py
 
     with replacing(path) as temporary, h5py.File(temporary, "w", libver=("v110", "latest")) as file:
-        file.attrs["format"], file.attrs["version"] = FORMAT, VERSION
+        file.attrs["format"], file.attrs["version"] = np.bytes_(FORMAT), VERSION
         file.attrs["n_observations"] = len(observations)
         for number, observation in enumerate(observations):
             _Writer(file.create_group(f"{number:04d}"), observation).write(precision)
