@@ -1,16 +1,20 @@
 """``petamap run``: what the command line asks of a run, and how it ends."""
 
+import json
 import os
 import subprocess
 import sys
 from dataclasses import replace
 from types import ModuleType
 
+import jsonschema
 import pytest
 
 from petamap.base.errors import ConfigError
+from petamap.base.summary import Summary, pixels_sha256, schema
 from petamap.cli.main import main, parse
-from petamap.cli.run import configuration_path, require_free, split_words
+from petamap.cli.run import command_line, configuration_path, require_free, split_words
+from petamap.sky.mapfile import read_map
 
 CONFIG = """\
 [run]
@@ -20,6 +24,23 @@ n_side = 16
 [[source]]
 kind = "noise"
 net = "60 uK s^0.5"
+"""
+
+TINY = """\
+[run]
+name = "tiny"
+[map]
+n_side = 8
+[noise]
+n_lag = 32
+[[source]]
+kind = "satellite"
+sample_rate = "5 Hz"
+duration = "2 h"
+net = "100 uK s^0.5"
+fknee = "50 mHz"
+[[source]]
+kind = "noise"
 """
 
 
@@ -36,8 +57,8 @@ def asked(monkeypatch, make_summary):
     calls = []
     module = ModuleType("petamap.mapmaking.run")
 
-    def run(config, *, out, progress, comm):
-        calls.append((config, out, comm))
+    def run(config, *, out, progress, comm, command):
+        calls.append((config, out, comm, command))
         progress.begin("solve", 1)
         progress.end()
         make_summary(**answer).write(out)
@@ -80,7 +101,7 @@ def test_an_earlier_run_is_kept(tmp_path):
 
 def test_a_run_leaves_its_report_and_closing_table(config, asked, capsys):
     assert main(["run", str(config), "--threads", "3", "solver.tolerance=1e-9"]) == 0
-    read, out, comm = asked[1]
+    read, out, comm, _ = asked[1]
     assert (read.resources.threads, read.solver.tolerance, read.map.n_side) == (3, 1e-9, 16)
     assert (str(out), comm.size) == ("small", 1)
     assert (config.parent / "small" / "report.html").exists()
@@ -149,3 +170,29 @@ def test_several_ranks_say_an_error_once(config):
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=config.parent)
     assert done.returncode == 2
     assert done.stderr.count("petamap: error:") == 1
+
+
+def test_command_line_to_start_again(monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["/venv/bin/petamap", "run", "run.toml"])
+    assert command_line(1) == ["petamap", "run", "run.toml"]
+    assert command_line(3) == ["mpiexec", "-n", "3", "petamap", "run", "run.toml"]
+
+
+def test_a_real_run_from_end_to_end(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tiny.toml").write_text(TINY)
+    words = ["run", "tiny.toml", "--out", "maps", "--threads", "1", "solver.tolerance=1e-6"]
+    monkeypatch.setattr(sys, "argv", ["petamap", *words])
+    assert main(words) == 0
+    summary = Summary.read("maps")
+    document = json.loads((tmp_path / "maps" / "summary.json").read_text())
+    jsonschema.validate(document, schema())
+    assert summary.command == ("petamap", *words)
+    assert (summary.solver.converged, summary.solver.tolerance) == (True, 1e-6)
+    assert {product.kind for product in summary.products} >= {"map", "binned", "hits"}
+    for product in summary.products:
+        assert pixels_sha256(read_map(tmp_path / "maps" / product.file).values) == product.sha256
+    assert "data-theme" in (tmp_path / "maps" / "report.html").read_text()
+    said = capsys.readouterr().err
+    assert "iterations: begins" in said
+    assert "converged       yes" in said

@@ -48,10 +48,19 @@ def test_holds_the_summary_and_every_map(out_dir):
     data = data_of(path.read_text())
     assert from_json(Summary, data["summary"]) == Summary.read(out_dir.folder)
     shown = [(layer["kind"], layer["component"]) for layer in data["layers"]]
-    expected = [(kind, stokes) for kind in ("map", "binned", "difference", "residual") for stokes in "IQU"]
+    expected = [(kind, stokes) for kind in ("map", "binned", "residual") for stokes in "IQU"]
     assert shown == [*expected, ("hits", ""), ("rcond", "")]
+
+
+def test_difference_where_there_is_no_residual(out_dir):
+    summary = Summary.read(out_dir.folder)
+    kept = tuple(product for product in summary.products if product.kind != "residual")
+    replace(summary, products=kept).write(out_dir.folder)
+    layers = data_of(write_report(out_dir.folder).read_text())["layers"]
+    assert [layer["component"] for layer in layers if layer["kind"] == "difference"] == ["I", "Q", "U"]
     difference = out_dir.maps["map"][1] - out_dir.maps["binned"][1]
-    assert np.isclose(data["layers"][7]["rms"], np.sqrt(np.mean(difference**2)))
+    assert layers[7]["kind"] == "difference"
+    assert np.isclose(layers[7]["rms"], np.sqrt(np.mean(difference**2)))
 
 
 def test_needs_nothing_but_itself(out_dir):

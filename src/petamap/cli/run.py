@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -99,6 +98,11 @@ def require_free(out: Path, overwrite: bool) -> None:
         )
 
 
+def command_line(size: int) -> list[str]:
+    """Return the words that start this run again on as many processes; launchers do not tell theirs."""
+    return [*(["mpiexec", "-n", str(size)] if size > 1 else []), "petamap", *sys.argv[1:]]
+
+
 def _run(arguments: argparse.Namespace) -> int:
     from petamap.comm.mpi import collective_errors, world
 
@@ -115,10 +119,10 @@ def _make_maps(arguments: argparse.Namespace, comm: Communicator) -> Summary:
     config = _configuration(arguments)
     out = arguments.out or Path(config.run.name)
     require_free(out, config.products.overwrite)
-    # Only now, so that a wrong configuration is told at once.
-    run = import_module("petamap.mapmaking.run").run
+    from petamap.mapmaking.run import run  # only now, so that a wrong configuration is told at once
+
     with listening(comm.rank) as progress:
-        summary: Summary = run(config, out=out, progress=progress, comm=comm)
+        summary = run(config, out=out, progress=progress, comm=comm, command=command_line(comm.size))
     if comm.rank == 0:
         report = None
         if config.products.report:

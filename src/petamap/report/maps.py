@@ -17,7 +17,8 @@ from petamap.sky.mapfile import SkyMap, read_map
 
 Reader: TypeAlias = Callable[[Product], SkyMap]
 
-# the products that are pictures, in the order of the page; the difference follows the binned map
+# The products that are pictures, in the order of the page. The residual of a run is the binned map less the
+# maximum-likelihood map; where it was not kept, their difference is shown in its place.
 _SHOWN = ("map", "binned", "residual", "hits", "rcond")
 
 
@@ -39,7 +40,8 @@ def read_sheets(summary: Summary, folder: Path) -> list[Sheet]:
         sky = read(product)
         sheet = sheets.setdefault(_key(sky), Sheet(sky.pixelization, sky.frame or "", []))
         sheet.layers.extend(_layers(product, sky, read))
-        if product.kind == "binned" and shown[0].kind == "map" and _alike(read(shown[0]), sky):
+        alone = not any(other.kind == "residual" for other in shown)
+        if product.kind == "binned" and alone and shown[0].kind == "map" and _alike(read(shown[0]), sky):
             sheet.layers.extend(_difference(shown[0], product, read))
     return list(sheets.values())
 

@@ -59,7 +59,7 @@ function chooser(layers, choose) {
     el("span", {}, layer.component || "show"));
   return el("fieldset", { class: "chooser" }, el("legend", {}, "Map"),
     [...products].map(([name, list]) => el("div", { class: "product", role: "group", "aria-label": name },
-      el("span", { class: "name" }, name), el("span", { class: "chips" }, list.map(button)))));
+      el("span", { class: "name" }, capital(name)), el("span", { class: "chips" }, list.map(button)))));
 }
 
 function projectionChooser(choose) {

@@ -92,7 +92,7 @@ function counts(s) {
     ["Pixels observed", whole(t.pixels_observed)], ["Pixels cut", whole(t.pixels_cut)], ["Pixels degenerate", whole(t.pixels_degenerate)],
     ...(s.noise ? [["Noise kernel", `${whole(s.noise.n_lag)} lags, FFT of ${whole(s.noise.n_fft)}`]] : []),
   ];
-  const products = s.products.map(p => [p.name, el("code", {}, p.file), p.stokes || "–", pretty(p.unit) || "–", el("code", { class: "hash", title: p.sha256 }, p.sha256)]);
+  const products = s.products.map(p => [capital(p.name), el("code", {}, p.file), p.stokes || "–", pretty(p.unit) || "–", el("code", { class: "hash", title: p.sha256 }, p.sha256)]);
   return section("totals", "Totals and products",
     el("div", { class: "uneven" }, table(null, rows, ["", "num"]),
       products.length > 0 && table(["Product", "File", "Stokes", "Unit", "SHA-256 of the pixels"], products)));

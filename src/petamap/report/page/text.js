@@ -31,6 +31,7 @@ function figure(value, digits = 4) {
   return `${mantissa.replace("-", "−")}×10${superscript(Number(exponent))}`;
 }
 
+const capital = text => text.charAt(0).toUpperCase() + text.slice(1);
 const whole = n => Number(n).toLocaleString("en");
 
 function scaled(value, unit, steps, base) {
