@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+from functools import partial
 from html import unescape
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 import petamap.report.html as module
+from petamap.base import summary as s
 from petamap.report.embedding import Layer, Sheet
 from petamap.report.html import page, write_report
 from petamap.sky.car import CarPatch
@@ -165,3 +167,30 @@ def test_pixels_and_words_of_the_scripts(tmp_path):
     light = 0.2126 * np.array(out["dusk"])[:, 0] + np.array(out["dusk"]) @ [0, 0.7152, 0.0722]
     assert (np.diff(light) > 0).all()
     assert out["figures"] == ["0", "1.235×10⁶", "1.235×10⁻⁴", "−12.35", "1.000×10⁻³⁰", "–"]
+
+
+def test_odd_numbers_are_drawn_without_complaint(make_summary, tmp_path):
+    """A run that failed at once: nothing finite, nothing converged, nothing on the map."""
+    nan = float("nan")
+    start = s.Step(iteration=0, relative_residual=nan, seconds=0.0)
+    none = s.Spread(min=0.0, mean=0.0, max=0.0)
+    summary = make_summary(
+        ranks=1,
+        title="",
+        solver=s.Solver(converged=False, reason="indefinite", iterations=0, tolerance=0.0, history=(start,)),
+        phases=(s.PhaseCost(name="data", seconds=none, calls=0, bytes=none),),
+        memory=s.Memory(predicted_bytes=0, peak_bytes=0, bytes_per_sample=nan),
+        comparisons=(
+            s.Comparison(name="map", reference="x", max_abs=nan, rms=nan, limit=1.0, unit="K_CMB"),
+            s.Comparison(name="map", reference="y", max_abs=float("inf"), rms=nan, limit=None, unit=""),
+        ),
+    )
+    maps = (np.full(48, nan), np.zeros(48), np.full(48, 1e30))
+    layers = [Layer("empty", "map", "IQU"[i], "K_CMB", partial(np.copy, maps[i])) for i in range(3)]
+    path = tmp_path / "odd.html"
+    path.write_text(page(summary, [Sheet(Healpix(2), "", layers)]))
+    dom, console = run(path, tmp_path)
+    assert console == []
+    assert "NaN" not in re.sub(r"<script.*?</script>", "", dom, flags=re.S)
+    assert "1 of 2 comparisons outside limits" in dom
+    assert "The solver did not converge: " in dom

@@ -15,7 +15,7 @@ function lineChart({ points, xName, yName, level, describe, label }) {
   const shownPoints = points.filter(([, y]) => Number.isFinite(y) && y > 0);
   const logs = shownPoints.map(p => Math.log10(p[1])).concat(level ? [Math.log10(level.value)] : []);
   const [y0, y1] = [Math.floor(Math.min(...logs, 0)), Math.ceil(Math.max(...logs, -1))];
-  const x1 = Math.max(...points.map(p => p[0]), 1e-9);
+  const x1 = Math.max(...points.map(p => p[0])) || 1;
   const sx = x => L + (W - L - R) * x / x1;
   const sy = y => T + (H - T - B) * (y1 - Math.log10(y)) / (y1 - y0);
   const svg = el("svg:svg", { viewBox: `0 0 ${W} ${H}`, class: "chart", role: "img", "aria-label": label });
