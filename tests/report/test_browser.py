@@ -24,18 +24,20 @@ BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium here")
 
 PAGE = Path(module.__file__).with_name("page")
-# Points at places of the map and writes what the page says of each.
+# Chooses each map in turn, points at places of it, and writes what the page says of each.
 PROBE = """
 <pre id="probe"></pre><script>
 addEventListener("load", () => setTimeout(() => {
   const canvas = document.querySelector("canvas.map");
-  const box = canvas.getBoundingClientRect();
-  const said = [];
-  for (const [x, y] of PLACES) {
-    canvas.dispatchEvent(new PointerEvent("pointermove",
-      { clientX: box.left + x * box.width, clientY: box.top + y * box.height }));
-    said.push(document.querySelector("output").textContent);
-  }
+  const said = [...document.querySelectorAll("input[name=layer]")].map(input => {
+    input.click();
+    const box = canvas.getBoundingClientRect();
+    return PLACES.map(([x, y]) => {
+      canvas.dispatchEvent(new PointerEvent("pointermove",
+        { clientX: box.left + x * box.width, clientY: box.top + y * box.height }));
+      return document.querySelector("output").textContent;
+    });
+  });
   document.getElementById("probe").textContent = JSON.stringify(said);
 }, 100));
 </script></body>"""
@@ -94,39 +96,43 @@ def test_every_section_is_drawn_without_complaint(out_dir, tmp_path):
     assert "mpiexec -n 3 petamap run --example planck-lfi --out 'my maps'" in dom
 
 
-@pytest.mark.parametrize("nest", [False, True])
-def test_read_out_of_healpix_is_the_files_value(make_summary, tmp_path, nest):
-    values = np.random.default_rng(0).normal(0, 1e-4, 12 * 64**2)
-    sheet = Sheet(Healpix(64, nest=nest), "galactic", [Layer("map", "map", "I", "K_CMB", lambda: values)])
-    said = probed(page(make_summary(), [sheet]), tmp_path)
-    assert said[-1].startswith("Point at the map")
-    for text in said[:-1]:
-        value, unit, lon, lat, pixel = numbers(text)
-        assert unit == "µKᴄᴍʙ"
-        assert value * 1e-6 == pytest.approx(values[int(pixel)], rel=1e-4)
-        near = healpy.query_disc(
-            64, healpy.ang2vec(lon, lat, lonlat=True), 1e-4, inclusive=True, fact=64, nest=nest
+def test_read_out_is_the_files_value(make_summary, tmp_path):
+    rng = np.random.default_rng(0)
+    pixelizations = [Healpix(64), Healpix(64, nest=True)]
+    pixelizations += [
+        FlatPatch.box((120.0, 60.5), (3.0, 2.0), 0.05),
+        CarPatch.box((350.0, -20.0), (30.0, 20.0), 0.5),
+    ]
+    maps = [rng.normal(0, 1e-4, pixelization.n_pix) for pixelization in pixelizations]
+    sheets = [
+        Sheet(pixelization, frame, [Layer(f"map {frame}", "map", "I", "K_CMB", partial(np.copy, values))])
+        for pixelization, values, frame in zip(
+            pixelizations, maps, ("galactic", "galactic", "equatorial", "equatorial"), strict=True
         )
-        assert int(pixel) in near
+    ]
+    said = probed(page(make_summary(), sheets), tmp_path)
+    for pixelization, values, texts in zip(pixelizations, maps, said, strict=True):
+        found = [text for text in texts if not text.startswith("Point at the map")]
+        assert 4 <= len(found) < len(PLACES)
+        for text in found:
+            check_reading(pixelization, values, text)
 
 
-@pytest.mark.parametrize(
-    "patch", [FlatPatch.box((120.0, 60.5), (3.0, 2.0), 0.05), CarPatch.box((350.0, -20.0), (30.0, 20.0), 0.5)]
-)
-def test_read_out_of_images_is_the_files_value(make_summary, tmp_path, patch):
-    values = np.random.default_rng(0).normal(0, 3.0, patch.n_pix)
-    sheet = Sheet(patch, "equatorial", [Layer("map", "map", "I", "MJy/sr", lambda: values)])
-    found = [text for text in probed(page(make_summary(), [sheet]), tmp_path) if not text.startswith("Point")]
-    assert len(found) >= 4
-    for text in found:
-        value, unit, lon, lat, place = numbers(text)
-        assert unit == "MJy/sr"
+def check_reading(pixelization, values, text):
+    value, unit, lon, lat, place = numbers(text)
+    assert unit == "µKᴄᴍʙ"
+    there = healpy.ang2vec(lon, lat, lonlat=True)
+    if isinstance(pixelization, Healpix):
+        pixel = int(place)
+        near = healpy.query_disc(64, there, 1e-4, inclusive=True, fact=64, nest=pixelization.nest)
+        assert pixel in near
+    else:
         column, row = map(int, place.split(", "))
-        pixel = row * patch.shape[1] + column
-        assert value == pytest.approx(values[pixel], rel=1e-4)
-        (centre,) = patch.directions_of(np.array([pixel]))
-        apart = np.degrees(np.arccos(np.clip(centre @ healpy.ang2vec(lon, lat, lonlat=True), -1, 1)))
-        assert apart < 0.71 * abs(patch.cdelt[1]) + 1e-3
+        pixel = row * pixelization.shape[1] + column
+        (centre,) = pixelization.directions_of(np.array([pixel]))
+        apart = np.degrees(np.arccos(np.clip(centre @ there, -1, 1)))
+        assert apart < 0.71 * abs(pixelization.cdelt[1]) + 1e-3
+    assert value * 1e-6 == pytest.approx(values[pixel], rel=1e-4)
 
 
 def test_pixels_and_words_of_the_scripts(tmp_path):

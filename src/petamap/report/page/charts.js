@@ -13,8 +13,10 @@ function niceSteps(low, high, count) {
 function lineChart({ points, xName, yName, level, describe, label }) {
   const [W, H, L, R, T, B] = [innerWidth < 520 ? 380 : 560, 300, 62, 14, 14, 46];
   const shownPoints = points.filter(([, y]) => Number.isFinite(y) && y > 0);
+  if (!shownPoints.length) return el("p", { class: "faint" }, `No ${yName} above 0 to draw against ${xName}.`);
   const logs = shownPoints.map(p => Math.log10(p[1])).concat(level ? [Math.log10(level.value)] : []);
-  const [y0, y1] = [Math.floor(Math.min(...logs, 0)), Math.ceil(Math.max(...logs, -1))];
+  const y0 = Math.floor(Math.min(...logs));
+  const y1 = Math.max(y0 + 1, Math.ceil(Math.max(...logs)));
   const x1 = Math.max(...points.map(p => p[0])) || 1;
   const sx = x => L + (W - L - R) * x / x1;
   const sy = y => T + (H - T - B) * (y1 - Math.log10(y)) / (y1 - y0);
@@ -41,7 +43,6 @@ function lineChart({ points, xName, yName, level, describe, label }) {
     const box = svg.getBoundingClientRect();
     const x = (e.clientX - box.left) / box.width * W;
     const near = shownPoints.reduce((best, p, i) => Math.abs(sx(p[0]) - x) < Math.abs(sx(shownPoints[best][0]) - x) ? i : best, 0);
-    if (!shownPoints.length) return;
     const [px, py] = shownPoints[near];
     for (const [k, v] of [["cx", sx(px)], ["cy", sy(py)], ["visibility", "visible"]]) mark.setAttribute(k, v);
     says.textContent = describe(px, py);
