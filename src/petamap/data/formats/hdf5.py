@@ -68,11 +68,12 @@ class Reader:
                 if default is None:
                     raise DataError(f"has no attribute '{key}'", where=self.where(name))
                 return default
-            value = attributes[key]
-            if isinstance(value, bytes) and kind is str:
-                value = value.decode()
-            if (kind is str) != isinstance(value, str):
+            if not _is_scalar(attributes.get_id(key), kind is str):
                 raise DataError(f"attribute '{key}' is no {kind.__name__}", where=self.where(name))
+            value = attributes[key]
+            if kind is str:
+                # h5py keeps bytes that are no UTF-8 as lone surrogates, which nothing else can write.
+                value = (value if isinstance(value, bytes) else value.encode()).decode()
             return kind(value)
 
     def dataset(self, name: str, kinds: str, shape: tuple[int | None, ...] | None = None) -> Any:
@@ -205,6 +206,15 @@ def located(place: str) -> Iterator[None]:
     except DataError as error:
         where = f"{place}, {error.where}" if error.where else place
         raise DataError(error.what, where=where, mend=error.mend) from error
+
+
+def _is_scalar(attribute: Any, text: bool) -> bool:
+    """Return whether an attribute is one text, or one number; HDF5 crashes over types that are neither."""
+    from h5py import h5t
+
+    stored = attribute.get_type()
+    number = isinstance(stored, h5t.TypeIntegerID | h5t.TypeFloatID) and stored.get_size() <= 8
+    return attribute.shape == () and (isinstance(stored, h5t.TypeStringID) if text else number)
 
 
 def _check_heaps(path: Path) -> None:
