@@ -157,6 +157,20 @@ def test_a_raster_covers_its_box():
     assert np.mod(np.arctan2(*sights(motion(ends[1:2]))[0, 1::-1]), 2 * np.pi) > 1.0
 
 
+def test_position_angles_turn_rows_from_east_to_north():
+    sweep = scan.Sweep(0.01, 0.001, 0.01)
+    motion = scan.raster(
+        sweep, longitude=0.0, latitude=0.0, rows=3, row_spacing=0.004, position_angle=np.radians(30)
+    )
+    begin = 2 * (sweep.leg + sweep.turn)  # of the third row, which runs forth again
+    ends = sights(motion(np.array([begin, begin + sweep.leg])))
+    east, north = (ends[1] - ends[0])[1:]
+    assert np.degrees(np.arctan2(north, east)) == pytest.approx(30, abs=1e-6)
+    # the polarization axis, which points south at 0, turns with them: south to east
+    axis = quaternion.rotate(motion(np.array([begin + 0.5 * sweep.leg])), [1.0, 0, 0])[0]
+    assert np.degrees(np.arctan2(axis[1], -axis[2])) == pytest.approx(30, abs=0.1)
+
+
 def test_a_daisy_stays_in_its_circle():
     motion = scan.daisy(longitude=1.0, latitude=0.5, radius=0.01, speed=0.002)
     sight = sights(motion(np.linspace(0, 600, 5001)))
