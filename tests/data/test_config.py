@@ -150,7 +150,7 @@ def test_every_default_is_allowed_by_its_own_declaration():
         ('[run]\ntitle = "!!python/object/apply:os.system"', "4: run.title looks like a tag"),
         ("[solver]\ntolerance = nan", "4: solver.tolerance must be finite, not nan"),
         ("[solver]\nbinned_only = 1", "4: solver.binned_only must be true or false, not 1"),
-        ('[solver]\nflags = "gaps"', "4: solver.flags must be one of exact, gap, cut, not 'gaps' (did you"),
+        ('[solver]\nflags = "gaps"', "4: solver.flags must be one of exact, levels, cut, not 'gaps' (known"),
         ("[noise]\ninterval = 3", "4: noise.interval must be a quantity with its unit, as \"1.5 h\", not 3"),
         ('[noise]\ninterval = "3"', "4: noise.interval must be a quantity with its unit"),
         ('[noise]\ninterval = "3 arcmin"', "4: noise.interval: unknown time unit 'arcmin' in '3 arcmin'"),
@@ -296,6 +296,8 @@ def test_overrides_read_words_numbers_units_and_lists(write, tmp_path, monkeypat
     assert source.options.names == ("a", "b") and source.options.file == str(tmp_path / "sub/y.dat")
     assert (source.line, changed.folder, changed.map.n_side) == (3, tmp_path, 64)
     assert apply_overrides(config, []) is config
+    for written, names in (("a,b", ("a", "b")), ("a", ("a",)), ("", ())):
+        assert apply_overrides(config, [f"source.0.names={written}"]).sources[0].options.names == names
 
 
 def test_an_override_may_give_what_the_file_lacks(write, tmp_path, monkeypatch):

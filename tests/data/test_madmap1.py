@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import lzma
 import struct
 import tarfile
 from pathlib import Path
@@ -254,6 +255,28 @@ def test_damaged_structure_gives_a_typed_error_or_data(tmp_path_factory, name, f
         contents(read(folder, Madmap1Options(tod="tod", filters=filters)))
     except PetamapError as error:
         assert str(folder) in str(error)
+
+
+@pytest.mark.parametrize(("suffix", "compress"), [(".gz", gzip.compress), (".xz", lzma.compress)])
+def test_a_compressed_stream_is_the_same(tmp_path, suffix, compress):
+    plain = make(tmp_path)
+    content = (tmp_path / "tod").read_bytes()
+    packed = Madmap1Options(tod="tod" + suffix, filters="filters")
+
+    def write(changed: bytes) -> None:
+        (tmp_path / packed.tod).write_bytes(changed)
+
+    write(compress(content))
+    assert contents(read(tmp_path, packed)) == contents(read(tmp_path, plain))
+    for damaged, message in (
+        (compress(content)[:-12], "unpacked"),
+        (b"no archive", "read"),
+        (compress(content[:-1]), "cut short in sample 19"),
+        (compress(content + bytes(10**6)), "bytes where the header asks for"),
+    ):
+        write(damaged)
+        with pytest.raises(DataError, match=message):
+            read(tmp_path, packed)
 
 
 def test_spire_example_bins_to_the_naive_map(tmp_path):

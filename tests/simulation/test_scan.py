@@ -48,6 +48,20 @@ def test_planck_lfi_at_30_ghz():
     assert first.pointing.nbytes < 0.5 * first.n_samp
 
 
+def test_a_short_year_hurries_the_mission():
+    # half a turn of the Sun: the spin axis, mean of the line of sight over a spin, goes to the other side
+    made = observations(
+        "satellite", n_det=1, sample_rate=1.0, duration=2 * 86400.0, year=4 * 86400.0, precession_angle=0.0,
+        frame="ecliptic",
+    )[0]  # fmt: skip
+    looks = made.pointing.directions(0, 0, made.n_samp)[0]
+    first, middle, last = (looks[at : at + 60].mean(axis=0) for at in (0, 86400 - 30, made.n_samp - 60))
+    np.testing.assert_allclose(first, -last, atol=0.002)
+    assert abs(first @ middle) < 0.002 and abs(first[2]) < 0.002
+    with pytest.raises(ConfigError, match="year"):
+        observations("satellite", n_det=1, sample_rate=1.0, year=0.0)
+
+
 def test_observations_continue_each_other():
     whole = observations("satellite", n_det=1, sample_rate=20.0, duration=3600.0)[0]
     parts = observations("satellite", n_det=1, sample_rate=20.0, duration=3600.0, n_observations=4)

@@ -181,7 +181,7 @@ def test_map_sources_that_do_not_fit_are_refused(tmp_path):
 
 
 def test_the_wmap_maps_of_the_package_are_read():
-    folder = Path(__file__).parents[2] / "src/petamap/examples/data"
+    folder = Path(__file__).parents[2] / "src/petamap/examples/planck_lfi"
     options = SkyMapOptions(map="wmap_w_n32.fits", unit="mK_CMB", polarization="COSMO", frame="galactic")
     (found,) = SkyMapSource(options, Context(folder=folder)).extend([observation()])
     reference = healpy.read_map(folder / "wmap_w_n32.fits", field=(0, 1, 2), dtype=np.float64) * 1e-3

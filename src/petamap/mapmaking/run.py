@@ -251,20 +251,27 @@ class _Job:
             if product is not None:
                 self.products.append(product)
         self.progress.end(str(self.out))
-        return self._compare(writer, columns["map" if solution else "binned"][1])
+        return self._compare(writer, columns["map" if solution else "binned"][1], columns["binned"][1])
 
-    def _compare(self, writer: MapWriter, values: FloatArray) -> list[summary.Comparison]:
+    def _compare(self, writer: MapWriter, best: FloatArray, binned: FloatArray) -> list[summary.Comparison]:
         chosen = self.config.products
-        if chosen.compare is None:
-            return []
-        path = self.config.folder / chosen.compare
-        found = writer.compare(path, values)
-        return [] if found is None else [
-            summary.Comparison(
-                name="map", reference=path.name, max_abs=found[0], rms=found[1],
-                limit=chosen.compare_limit, unit=self.unit,
-            )
-        ]  # fmt: skip
+        wanted = (
+            ("map", chosen.compare, chosen.compare_limit, best),
+            ("binned map", chosen.compare_binned, chosen.compare_binned_limit, binned),
+        )
+        comparisons = []
+        for name, file, limit, values in wanted:
+            if file is None:
+                continue
+            path = self.config.folder / file
+            if (found := writer.compare(path, values)) is not None:
+                comparisons.append(
+                    summary.Comparison(
+                        name=name, reference=path.name, max_abs=found[0], rms=found[1], limit=limit,
+                        unit=self.unit,
+                    )
+                )  # fmt: skip
+        return comparisons
 
     def _run_id(self) -> str:
         return hashlib.sha256(f"{__version__}\n{to_toml(self.config)}".encode()).hexdigest()[:16]

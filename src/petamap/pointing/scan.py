@@ -18,7 +18,7 @@ from petamap.pointing import frames, quaternion
 
 Motion: TypeAlias = Callable[[FloatArray], FloatArray]
 
-_YEAR = 365.2422 * 86400.0  # tropical
+YEAR = 365.2422 * 86400.0  # tropical, seconds
 _J2000 = 946728000.0  # Unix seconds
 _SUN_AT_J2000 = math.radians(280.4603)  # mean longitude
 
@@ -27,8 +27,9 @@ def satellite(
     *,
     spin_period: float = 60.0,
     opening: float = math.radians(85),
-    precession_period: float = _YEAR / 2,
+    precession_period: float = YEAR / 2,
     precession_angle: float = math.radians(7.5),
+    year: float = YEAR,
 ) -> Motion:
     """Return the motion of a spinning satellite in ecliptic coordinates; the default is like Planck's.
 
@@ -43,19 +44,22 @@ def satellite(
         Seconds; a precession period of 0 is none.
     opening, precession_angle : float
         Radians.
+    year : float
+        Seconds in which the Sun goes round; less than a real year hurries the mission.
 
     Returns
     -------
     Motion
         Of Unix seconds.
     """
-    if not spin_period > 0:
-        raise ConfigError(f"a spin period of {spin_period} s", mend="give a positive one")
+    for what, value in (("spin period", spin_period), ("year", year)):
+        if not value > 0:
+            raise ConfigError(f"a {what} of {value} s", mend="give a positive one")
     precession_rate = 2 * math.pi / precession_period if precession_period else 0.0
     sight = quaternion.multiply(quaternion.about_y(opening), quaternion.about_z(math.pi))
 
     def motion(seconds: FloatArray) -> FloatArray:
-        longitude = _SUN_AT_J2000 + math.pi + 2 * math.pi * (seconds - _J2000) / _YEAR
+        longitude = _SUN_AT_J2000 + math.pi + 2 * math.pi * (seconds - _J2000) / year
         away = quaternion.multiply(quaternion.about_z(longitude), quaternion.about_y(math.pi / 2))
         axis = quaternion.multiply(
             quaternion.about_z(precession_rate * seconds), quaternion.about_y(precession_angle)

@@ -43,10 +43,13 @@ class SatelliteOptions(ScanOptions):
     spin_period: float = option(60.0, dimension="time", minimum=1e-3, help="of the spin")
     opening: float = option(85 * DEGREE, dimension="angle", help="from the spin axis to the line of sight")
     precession_period: float = option(
-        0.5 * 365.2422 * 86400, dimension="time", minimum=0.0, help="about the anti-solar point; 0: none"
+        0.5 * scan.YEAR, dimension="time", minimum=0.0, help="about the anti-solar point; 0: none"
     )
     precession_angle: float = option(
         7.5 * DEGREE, dimension="angle", help="from the anti-solar point to the spin axis"
+    )
+    year: float = option(
+        scan.YEAR, dimension="time", minimum=1.0, help="in which the Sun goes round; less hurries the mission"
     )
     frame: str = option("galactic", choices=frames.FRAMES, help="coordinates of the map")
 
@@ -190,6 +193,7 @@ class SatelliteSource(MadeUpScan):
             opening=self._options.opening,
             precession_period=self._options.precession_period,
             precession_angle=self._options.precession_angle,
+            year=self._options.year,
         )
         turned = frames.rotation("ecliptic", self._options.frame)
         return lambda seconds: quaternion.multiply(turned, ecliptic(start_time + seconds))

@@ -153,8 +153,12 @@ class ProductOptions:
         "noise", choices=("noise", "uniform"), help="weights of samples in the binned map"
     )
     report: bool = option(True, help="report.html")
-    compare: str | None = option(None, path=True, help="map to compare with in the report (FITS)")
+    compare: str | None = option(None, path=True, help="map to compare the map with (FITS)")
     compare_limit: float | None = option(
+        None, help="largest difference from it that is expected, in the unit of the map", minimum=0.0
+    )
+    compare_binned: str | None = option(None, path=True, help="map to compare the binned map with (FITS)")
+    compare_binned_limit: float | None = option(
         None, help="largest difference from it that is expected, in the unit of the map", minimum=0.0
     )
     overwrite: bool = option(False, help="replace the products of an earlier run")

@@ -1,7 +1,8 @@
 """``key=value`` on the command line: ``solver.tolerance=1e-8``, ``source.0.n_side=64``.
 
-Values are written as in TOML, and bare words stand for text. A relative path on the command line starts at
-the working directory, since that is what a shell completes; one in a file starts at the file's folder.
+Values are written as in TOML, and bare words stand for text; commas part the names of a list. A relative
+path on the command line starts at the working directory, since that is what a shell completes; one in a file
+starts at the file's folder.
 """
 
 from __future__ import annotations
@@ -85,6 +86,8 @@ def _value(options: type | None, key: str, written: str) -> Value:
     field = fields_of(options).get(key) if options else None
     if field and field.is_path:
         raw = _from_here(raw)
+    if field and field.is_name and field.length is not None and raw is written:
+        raw = [word.strip() for word in written.split(",") if word.strip()]
     return Value(raw, 0, untyped=raw is written)
 
 

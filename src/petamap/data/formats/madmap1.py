@@ -9,12 +9,14 @@ them block by block and, inside a block, detector by detector. All numbers have 
 
 from __future__ import annotations
 
+import gzip
+import lzma
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar
+from typing import BinaryIO, ClassVar
 
 import numpy as np
 
@@ -30,6 +32,7 @@ from petamap.sky.numbered import ImageLayout, NumberedPixels
 from petamap.sky.pixelization import Pixelization
 
 _HEADER_BYTES = 32
+_COMPRESSED = (".gz", ".xz")
 
 
 def record(order: str) -> np.dtype[np.void]:
@@ -41,7 +44,7 @@ def record(order: str) -> np.dtype[np.void]:
 class Madmap1Options:
     """A MADmap v1 stream and its inverse-noise files."""
 
-    tod: str = option(path=True, help="the binary stream of signal, weight and pixel")
+    tod: str = option(path=True, help="the binary stream of signal, weight and pixel; may be .gz or .xz")
     filters: str = option(
         path=True, help="inverse-noise files: a folder of NAME.<number>, or a .tar or .tar.gz"
     )
@@ -141,8 +144,19 @@ def read_layout(path: Path) -> ImageLayout:
     return ImageLayout(image.shape, np.flatnonzero(np.isfinite(image)), cards)
 
 
+def _opened(path: Path) -> BinaryIO | gzip.GzipFile | lzma.LZMAFile:
+    match path.suffix:
+        case ".gz":
+            return gzip.open(path)
+        case ".xz":
+            return lzma.open(path)
+    return path.open("rb")
+
+
 class Stream:
     """A stream file, opened: its header, and its samples where they are asked for.
+
+    A plain file is mapped; one compressed by gzip or xz is unpacked and held.
 
     Raises
     ------
@@ -152,19 +166,36 @@ class Stream:
 
     def __init__(self, path: Path, byte_order: str = "auto") -> None:
         self.path = path
+        self._content: bytes | None = None
         try:
-            with path.open("rb") as file:
+            with _opened(path) as file:
                 header = file.read(_HEADER_BYTES)
             size = path.stat().st_size
-        except OSError as error:
-            raise DataError(f"cannot be read: {error.strerror}", where=str(path)) from error
+        except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+            raise DataError(f"cannot be read: {error}", where=str(path)) from error
         if len(header) < _HEADER_BYTES:
             raise DataError(f"cut short: {size} bytes are less than a header", where=str(path))
         self._record = record(order_of(header, byte_order, str(path)))
         numbers = np.frombuffer(header, self._record["signal"].byteorder + "i8")
         self.first, last, n_per_sample, self.n_pix = (int(number) for number in numbers)
         self.stop = last + 1
+        if path.suffix in _COMPRESSED:
+            self._content = self._unpacked()
+            size = len(self._content)
         self._check(n_per_sample, size)
+
+    @property
+    def _bytes(self) -> int:
+        """Size that the header asks for."""
+        return _HEADER_BYTES + (self.stop - self.first) * self._record.itemsize
+
+    def _unpacked(self) -> bytes:
+        """Return what a compressed file holds; of more than the header says, one byte."""
+        try:
+            with _opened(self.path) as file:
+                return file.read(self._bytes + 1)
+        except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+            raise DataError(f"cannot be unpacked: {error}", where=str(self.path)) from error
 
     def _check(self, n_per_sample: int, size: int) -> None:
         if n_per_sample != 1:
@@ -175,7 +206,7 @@ class Stream:
             )
         if not 1 <= self.n_pix < 2**31:
             raise DataError(f"the header says {self.n_pix} pixels", where=str(self.path))
-        expected = _HEADER_BYTES + (self.stop - self.first) * self._record.itemsize
+        expected = self._bytes
         if size < expected:
             whole = (size - _HEADER_BYTES) // self._record.itemsize
             raise DataError(
@@ -187,6 +218,8 @@ class Stream:
 
     @cached_property
     def _records(self) -> AnyArray:
+        if self._content is not None:
+            return np.frombuffer(self._content, self._record, offset=_HEADER_BYTES)
         # A mapped file is read page by page as asked for, from any number of threads.
         return np.memmap(self.path, self._record, "r", _HEADER_BYTES, (self.stop - self.first,))
 
