@@ -279,6 +279,14 @@ def test_a_compressed_stream_is_the_same(tmp_path, suffix, compress):
             read(tmp_path, packed)
 
 
+def test_a_compressed_stream_too_large_for_memory_is_refused(tmp_path):
+    make(tmp_path)
+    header = struct.pack(">4q", 0, 2**40, 1, N_PIX)
+    (tmp_path / "tod.xz").write_bytes(lzma.compress(header))
+    with pytest.raises(DataError, match=r"tod.xz: unpacks to more than 2048 MiB .unpack it"):
+        read(tmp_path, Madmap1Options(tod="tod.xz", filters="filters"))
+
+
 def test_spire_example_bins_to_the_naive_map(tmp_path):
     from astropy.io import fits
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple, replace
 
 import h5py
@@ -57,6 +58,18 @@ def test_written_and_read_back(tmp_path, monkeypatch, chunk):
     whole = signal_of(written[0], 2)
     for start, stop in [(0, 1), (63, 65), (130, 300), (299, 300), (5, 5)]:
         assert np.array_equal(signal_of(part, 2, start, stop), whole[start:stop])
+
+
+def test_threads_read_the_same(tmp_path, monkeypatch):
+    monkeypatch.setattr(volume_write, "_CHUNK", 50)
+    one = observation(n_samp=1000, n_det=4)
+    write_volume(tmp_path / "a.h5", [one])
+    (back,) = read(tmp_path / "a.h5")
+    asked = [(d, s, min(s + 77, 1000)) for d in range(4) for s in range(0, 1000, 77)]
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda args: signal_of(back, *args), asked))
+    for (detector, start, stop), values in zip(asked, found, strict=True):
+        assert np.array_equal(values, signal_of(one, detector, start, stop))
 
 
 def test_uniform_plate_and_parts_left_out(tmp_path):

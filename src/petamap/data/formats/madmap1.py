@@ -33,6 +33,7 @@ from petamap.sky.pixelization import Pixelization
 
 _HEADER_BYTES = 32
 _COMPRESSED = (".gz", ".xz")
+_UNPACKED_LIMIT = 2**31  # bytes of memory that a compressed stream may take
 
 
 def record(order: str) -> np.dtype[np.void]:
@@ -191,6 +192,9 @@ class Stream:
 
     def _unpacked(self) -> bytes:
         """Return what a compressed file holds; of more than the header says, one byte."""
+        if self._bytes > _UNPACKED_LIMIT:
+            what = f"unpacks to more than {_UNPACKED_LIMIT >> 20} MiB"
+            raise DataError(what, where=str(self.path), mend="unpack it and name the file")
         try:
             with _opened(self.path) as file:
                 return file.read(self._bytes + 1)
