@@ -99,6 +99,14 @@ def test_frames_of_the_map():
     sight = {f: o.pointing.directions(0, 0, 300)[0] for f, o in scans.items()}
     turned = quaternion.rotate(frames.rotation("ecliptic", "galactic"), sight["ecliptic"])
     np.testing.assert_allclose(turned, sight["galactic"], atol=1e-9)
+    assert {f: o.meta["coordinates"] for f, o in scans.items()} == {f: f for f in frames.FRAMES}
+    rotated = scans["ecliptic"].pointing.rotated(frames.rotation("ecliptic", "galactic"))
+    for given, expected in zip(
+        rotated.directions(0, 0, 300), scans["galactic"].pointing.directions(0, 0, 300), strict=True
+    ):
+        np.testing.assert_allclose(
+            given.astype(float), expected.astype(float), rtol=0, atol=1e-9 * given.max()
+        )
 
 
 def test_ground_scan_and_its_turnarounds():

@@ -149,6 +149,24 @@ class CompressedPointing:
         """
         return self._arguments
 
+    def rotated(self, rotation: npt.ArrayLike) -> CompressedPointing:
+        """Return the same pointing in another frame of the sky; no knot is touched before its first use.
+
+        Parameters
+        ----------
+        rotation : (4,) float64
+            From this frame to the other, as of `petamap.pointing.frames.rotation`.
+        """
+        turn = np.array(rotation, dtype=np.float64)
+        return CompressedPointing(
+            lambda: self.boresight.rotated(turn),
+            self.detectors,
+            epsilon=self.epsilon,
+            gamma=self.gamma,
+            plate=self.plate,
+            n_samp=self.n_samp,
+        )
+
     def expand(
         self,
         pixelization: Pixelization,

@@ -164,7 +164,7 @@ class MadeUpScan(ABC):
             bad=self.turnarounds(stop - first),
             first_sample=first,
             meta={
-                "frame": self._options.frame,
+                "coordinates": self._options.frame,
                 "knot_spacing": spacing,
                 "pointing_error_arcsec": self._error,
             },
@@ -297,14 +297,14 @@ class RecordedSource:
         turned = frames.rotation("equatorial", o.frame) if o.track == "sky" else None
         track = cast(Literal["sky", "offset"], o.track)
         boresight, bad = antenna.boresight_of(log, instrument.sample_rate, track=track, rotation=turned)
-        frame = o.frame if o.track == "sky" else "offset"
+        place: dict[str, object] = {"coordinates": o.frame} if o.track == "sky" else {}
         made = instrument.observation(
             o.name or "recorded",
             float(log.times[0]),
             boresight,
             boresight.n_samp,
             bad=ranges_of(bad),
-            meta={"frame": frame, "log": o.path, "knot_spacing": boresight.spacing},
+            meta={**place, "log": o.path, "knot_spacing": boresight.spacing},
         )
         return [*observations, made]
 
