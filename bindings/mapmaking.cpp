@@ -122,17 +122,17 @@ void filter_block(In<std::int64_t> block, const Kernels& kernels, In<double> inp
     pm::filter_block(one, kernels.view(), input.data(), time.data());
 }
 
-void add_hits(In<std::int32_t> pixels, Out<std::int64_t> hits) {
+void add_hits(In<std::int32_t> pixels, bool shared, Out<std::int64_t> hits) {
     nb::gil_scoped_release release;
-    pm::add_hits({pixels.data(), nullptr, nullptr, 1}, 0, length(pixels.shape(0)), hits.data());
+    pm::add_hits({pixels.data(), nullptr, nullptr, 1}, 0, length(pixels.shape(0)), shared, hits.data());
 }
 
 void add_weights(In<std::int32_t> pixels, MaybeIn<std::uint32_t> angles, MaybeIn<float> gains,
-                 double efficiency, int n_stokes, double weight, double scale, Out<std::int64_t, 2> weights) {
+                 double efficiency, int n_stokes, double weight, double scale, bool shared, Out<std::int64_t, 2> weights) {
     require(length(weights.shape(1)) == pm::triangle(n_stokes), "the upper triangle of a matrix a pixel");
     const auto samples = samples_of(pixels, angles, gains, efficiency, pixels.shape(0));
     nb::gil_scoped_release release;
-    pm::add_weights(samples, 0, length(pixels.shape(0)), n_stokes, weight, scale, weights.data());
+    pm::add_weights(samples, 0, length(pixels.shape(0)), n_stokes, weight, scale, shared, weights.data());
 }
 
 double add_signal(In<std::int32_t> pixels, MaybeIn<std::uint32_t> angles, MaybeIn<float> gains,
@@ -276,10 +276,11 @@ NB_MODULE(_mapmaking, module) {
                nb::arg("sums").noconvert(), nb::arg("gap_sums").noconvert());
     module.def("filter_block", filter_block, nb::arg("block").noconvert(), nb::arg("kernels"),
                nb::arg("input").noconvert(), nb::arg("time").noconvert());
-    module.def("add_hits", add_hits, nb::arg("pixels").noconvert(), nb::arg("hits").noconvert());
+    module.def("add_hits", add_hits, nb::arg("pixels").noconvert(), nb::arg("shared"),
+               nb::arg("hits").noconvert());
     module.def("add_weights", add_weights, nb::arg("pixels").noconvert(),
                nb::arg("angles").noconvert().none(), nb::arg("gains").noconvert().none(),
-               nb::arg("efficiency"), nb::arg("n_stokes"), nb::arg("weight"), nb::arg("scale"),
+               nb::arg("efficiency"), nb::arg("n_stokes"), nb::arg("weight"), nb::arg("scale"), nb::arg("shared"),
                nb::arg("weights").noconvert());
     module.def("add_signal", add_signal, nb::arg("pixels").noconvert(), nb::arg("angles").noconvert().none(),
                nb::arg("gains").noconvert().none(), nb::arg("efficiency"), nb::arg("time").noconvert(),

@@ -9,8 +9,13 @@
 namespace petamap::mapmaking {
 namespace {
 
-inline void add_shared(std::int64_t& sum, std::int64_t value) {
-    __atomic_fetch_add(&sum, value, __ATOMIC_RELAXED);
+// An atomic addition costs several plain ones, so a lone thread does without.
+template <bool kShared>
+inline void add(std::int64_t& sum, std::int64_t value) {
+    if constexpr (kShared)
+        __atomic_fetch_add(&sum, value, __ATOMIC_RELAXED);
+    else
+        sum += value;
 }
 
 // The response of sample i of a chunk to the Stokes parameters solved for.
@@ -38,7 +43,7 @@ void for_each(const Samples& samples, std::int64_t begin, std::int64_t n, const 
     }
 }
 
-template <int kStokes>
+template <int kStokes, bool kShared>
 void add_weights_of(const Samples& samples, std::int64_t begin, std::int64_t n, double weight, double scale,
                     std::int64_t* weights) {
     for_each<kStokes>(samples, begin, n, [=](std::int64_t, std::int64_t pixel, const double* response) {
@@ -46,7 +51,7 @@ void add_weights_of(const Samples& samples, std::int64_t begin, std::int64_t n, 
         std::int64_t* sum = weights + pixel * triangle(kStokes);
         for (int i = 0; i < kStokes; ++i)
             for (int j = i; j < kStokes; ++j, ++sum)
-                add_shared(*sum, to_fixed(weight * response[i] * response[j] * scale));
+                add<kShared>(*sum, to_fixed(weight * response[i] * response[j] * scale));
     });
 }
 
@@ -76,16 +81,21 @@ double add_signal_of(const Samples& samples, std::int64_t begin, std::int64_t n,
 
 }  // namespace
 
-void add_hits(const Samples& samples, std::int64_t begin, std::int64_t n, std::int64_t* hits) {
-    for (std::int64_t i = 0; i < n; ++i)
-        if (samples.pixels[begin + i] >= 0) add_shared(hits[samples.pixels[begin + i]], 1);
+void add_hits(const Samples& samples, std::int64_t begin, std::int64_t n, bool shared, std::int64_t* hits) {
+    const std::int32_t* pixels = samples.pixels + begin;
+    for (std::int64_t i = 0; i < n; ++i) {
+        if (pixels[i] < 0) continue;
+        shared ? add<true>(hits[pixels[i]], 1) : add<false>(hits[pixels[i]], 1);
+    }
 }
 
 void add_weights(const Samples& samples, std::int64_t begin, std::int64_t n, int n_stokes, double weight,
-                 double scale, std::int64_t* weights) {
-    const auto add = n_stokes == 1   ? add_weights_of<1>
-                     : n_stokes == 2 ? add_weights_of<2>
-                                     : add_weights_of<3>;
+                 double scale, bool shared, std::int64_t* weights) {
+    const auto pick = [n_stokes](auto one, auto two, auto three) {
+        return n_stokes == 1 ? one : n_stokes == 2 ? two : three;
+    };
+    const auto add = shared ? pick(add_weights_of<1, true>, add_weights_of<2, true>, add_weights_of<3, true>)
+                            : pick(add_weights_of<1, false>, add_weights_of<2, false>, add_weights_of<3, false>);
     add(samples, begin, n, weight, scale, weights);
 }
 

@@ -7,13 +7,12 @@
 
 namespace petamap::mapmaking {
 
-// hits[pixel] += 1 for n samples from `begin`. Threads may share hits.
-void add_hits(const Samples& samples, std::int64_t begin, std::int64_t n, std::int64_t* hits);
+// hits[pixel] += 1 for n samples from `begin`; `shared`: other threads add to them as well.
+void add_hits(const Samples& samples, std::int64_t begin, std::int64_t n, bool shared, std::int64_t* hits);
 
-// weights[pixel][triangle] += weight * response response^T, in multiples of 1/scale. Threads may share
-// weights.
+// weights[pixel][triangle] += weight * response response^T, in multiples of 1/scale.
 void add_weights(const Samples& samples, std::int64_t begin, std::int64_t n, int n_stokes, double weight,
-                 double scale, std::int64_t* weights);
+                 double scale, bool shared, std::int64_t* weights);
 
 // high + low += P^T time: high in multiples of 1/scale, low in multiples of 2^-low_bits/scale; together they
 // have room for values whose size is not known before. Rows of n_stokes words. Returns the largest |time| of

@@ -91,9 +91,12 @@ double turn_rows(const Rows& rows, double beta, const double* inverse, const dou
     return largest;
 }
 
-// Eigenvalues of a symmetric matrix of up to 3 x 3 by cyclic Jacobi rotations.
+// Eigenvalues of a symmetric matrix of up to 3 x 3 (the rest zero) by cyclic Jacobi rotations: three or four
+// sweeps make it diagonal.
 void eigenvalues(int n, double (&a)[3][3]) {
-    for (int sweep = 0; sweep < 12; ++sweep)
+    for (int sweep = 0; sweep < 12; ++sweep) {
+        const double off = std::fabs(a[0][1]) + std::fabs(a[0][2]) + std::fabs(a[1][2]);
+        if (off <= 1e-17 * (std::fabs(a[0][0]) + std::fabs(a[1][1]) + std::fabs(a[2][2]))) return;
         for (int i = 0; i < n; ++i)
             for (int j = i + 1; j < n; ++j) {
                 if (a[i][j] == 0) continue;
@@ -111,6 +114,7 @@ void eigenvalues(int n, double (&a)[3][3]) {
                     a[j][k] = s * left + c * right;
                 }
             }
+    }
 }
 
 double reciprocal_condition(int n, const double* matrix) {

@@ -32,7 +32,8 @@ def hits(projection: Projection, shared: Shared) -> Int64Array:
     counts = np.zeros(projection.n_local, np.int64)
 
     def count(block: Int64Array) -> None:
-        _mapmaking.add_hits(projection.looks(block, inputs=False).pixels, counts)
+        looks = projection.looks(block, inputs=False)
+        _mapmaking.add_hits(looks.pixels, projection.n_threads > 1, counts)
 
     over_threads(count, projection.share.blocks, projection.n_threads)
     shared.pixels.allreduce(counts)
@@ -58,7 +59,7 @@ def stokes_weights(
         looks = projection.looks(block, inputs=False)
         _mapmaking.add_weights(
             looks.pixels, looks.angles, looks.gains, looks.efficiency, n_stokes,
-            float(segment_weights[block[5]]), scale, sums,
+            float(segment_weights[block[5]]), scale, projection.n_threads > 1, sums,
         )  # fmt: skip
 
     over_threads(add, projection.share.blocks, projection.n_threads)

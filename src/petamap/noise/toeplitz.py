@@ -15,9 +15,9 @@ Below a tenth of 1 / n_lag cycles a sample the spectrum is taken as flat: a band
 down, trying costs more at the ends than it gains (measured on short intervals), and conditions N^-1 worse.
 
 At the two ends of an interval the band matrix assumes that there is no noise beyond. Where noise is steep
-that costs tens of per cent of variance on short intervals: in the cases above, on 2048 samples that are not
-periodic, 38 and 15 per cent. `n_lag` unknown samples added beyond each end and marginalised, as flagged
-samples are, leave 7 and 1 per cent.
+that costs tens of per cent of variance on short intervals: in the cases above, on 4096 samples that are not
+periodic, 38 and 15 per cent. With `n_lag` unknown samples beyond each end, marginalised as flagged samples
+are, 7 and 0.6 per cent were lost (on 2048 samples).
 """
 
 from __future__ import annotations
@@ -96,15 +96,16 @@ def autoregressive_lags(covariance: FloatArray) -> FloatArray:
     Levinson's recursion solves the Yule-Walker equations; N^-1 is the autocorrelation of the prediction error
     filter over the prediction error's power.
     """
+    from scipy.fft import irfft, next_fast_len, rfft
     from scipy.linalg import solve_toeplitz
-    from scipy.signal import correlate
 
     order = len(covariance) - 1
     if order == 0:
         return 1 / covariance
     predictor = np.concatenate(([1.0], solve_toeplitz(covariance[:-1], -covariance[1:])))
     power = predictor @ covariance
-    lags: FloatArray = correlate(predictor, predictor, method="fft")[order:] / power
+    n_fft = next_fast_len(2 * order + 1, real=True)
+    lags: FloatArray = irfft(np.abs(rfft(predictor, n_fft)) ** 2, n_fft)[: order + 1] / power
     return lags
 
 

@@ -41,6 +41,12 @@ class SharingGraph:
     shared_positions: Int32Array | None = None
     overlaps: Int64Array | None = None
 
+    @staticmethod
+    def alone(n_keys: int) -> SharingGraph:
+        """Return the graph of a single rank, which shares nothing."""
+        owner, multiplicity = np.zeros(n_keys, np.int32), np.ones(n_keys, np.int32)
+        return SharingGraph(owner, multiplicity, n_keys, np.zeros(0, np.int32), np.zeros(1, np.int64))
+
 
 def hash_runs(keys: Int64Array) -> npt.NDArray[np.uint64]:
     """Hash the run of 64 neighbouring keys that each key belongs to (the finalizer of splitmix64)."""

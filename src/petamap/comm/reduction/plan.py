@@ -12,6 +12,7 @@ from petamap.base.typing import AnyArray, BoolArray, Int32Array, Int64Array
 from petamap.comm.mpi.communicator import Communicator, Operation
 from petamap.comm.mpi.errors import agree
 from petamap.comm.reduction.algorithms import ALGORITHMS
+from petamap.comm.reduction.graph import SharingGraph
 from petamap.comm.reduction.index_map import IndexMap, ReductionError
 from petamap.comm.reduction.setup import SETUPS
 
@@ -82,7 +83,11 @@ class ReductionPlan:
         _same_on_all(self.comm, f"{algorithm}, {setup}, buffers of {buffer_keys} keys")
         kind = ALGORITHMS[algorithm]
         timers = Timers()
-        self.graph = SETUPS[setup](self.comm, index_map.keys, kind.needs_overlaps, buffer_keys, timers)
+        self.graph = (
+            SharingGraph.alone(index_map.n_keys)
+            if self.comm.size == 1
+            else SETUPS[setup](self.comm, index_map.keys, kind.needs_overlaps, buffer_keys, timers)
+        )
         with timers.phase("initialise"):
             self._executor = kind(self.comm, index_map.keys, self.graph, buffer_keys, n_threads)
         self.setup_times = {name: phase.seconds for name, phase in timers.phases.items()}
