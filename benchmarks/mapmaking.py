@@ -135,7 +135,8 @@ def main() -> None:
             table = measure(found, arguments.n_side, n_threads, pointing)
             for name, value in table.items():
                 print(f"  {name:45s} {value:8.2f} ns a sample")
-            print(f"  {'iteration / bare FFTs':45s} {table['iteration (median)'] / table['bare FFTs (ducc0)']:8.2f}")
+            ratio = table["iteration (median)"] / table["bare FFTs (ducc0)"]
+            print(f"  {'iteration / bare FFTs':45s} {ratio:8.2f}")
 
 
 if __name__ == "__main__":

@@ -128,21 +128,31 @@ void add_hits(In<std::int32_t> pixels, bool shared, Out<std::int64_t> hits) {
 }
 
 void add_weights(In<std::int32_t> pixels, MaybeIn<std::uint32_t> angles, MaybeIn<float> gains,
-                 double efficiency, int n_stokes, double weight, double scale, bool shared, Out<std::int64_t, 2> weights) {
+                 double efficiency, int n_stokes, double weight, double scale, bool shared,
+                 Out<std::int64_t, 2> weights) {
     require(length(weights.shape(1)) == pm::triangle(n_stokes), "the upper triangle of a matrix a pixel");
     const auto samples = samples_of(pixels, angles, gains, efficiency, pixels.shape(0));
     nb::gil_scoped_release release;
     pm::add_weights(samples, 0, length(pixels.shape(0)), n_stokes, weight, scale, shared, weights.data());
 }
 
-double add_signal(In<std::int32_t> pixels, MaybeIn<std::uint32_t> angles, MaybeIn<float> gains,
-                  double efficiency, In<double> time, double scale, int low_bits, Out<std::int64_t, 2> high,
-                  Out<std::int64_t, 2> low, Out<std::int64_t> gap_high, Out<std::int64_t> gap_low) {
-    const int n_stokes = static_cast<int>(high.shape(1));
-    const auto samples = samples_of(pixels, angles, gains, efficiency, time.shape(0));
+double add_signals(In<std::int32_t> pixels, MaybeIn<std::uint32_t> angles, MaybeIn<float> gains,
+                   double efficiency, In<double> filtered, In<double> weighted, double scale, int low_bits,
+                   Out<std::int64_t, 3> sums, Out<std::int64_t, 2> gap_sums) {
+    require(sums.shape(2) == 4 && gap_sums.shape(1) == 2, "two words of two values a pixel, of one a gap");
+    require(filtered.shape(0) == weighted.shape(0), "two values a sample");
+    const auto samples = samples_of(pixels, angles, gains, efficiency, filtered.shape(0));
     nb::gil_scoped_release release;
-    return pm::add_signal(samples, 0, length(time.shape(0)), n_stokes, time.data(), scale, low_bits,
-                          high.data(), low.data(), gap_high.data(), gap_low.data());
+    return pm::add_signals(samples, length(filtered.shape(0)), static_cast<int>(sums.shape(1)),
+                           filtered.data(), weighted.data(), scale, low_bits, sums.data(), gap_sums.data());
+}
+
+void settle_words(In<std::int64_t, 3> words, double unit, int low_bits, Out<double, 2> first,
+                  Out<double, 2> second, int n_threads) {
+    const std::size_t n = words.shape(0) * words.shape(1);
+    require(words.shape(2) == 4 && first.size() == n && second.size() == n, "two words of two values a row");
+    nb::gil_scoped_release release;
+    pm::settle_words(words.data(), length(n), unit, low_bits, first.data(), second.data(), n_threads);
 }
 
 void scan(In<std::int32_t> pixels, MaybeIn<std::uint32_t> angles, MaybeIn<float> gains, double efficiency,
@@ -280,12 +290,16 @@ NB_MODULE(_mapmaking, module) {
                nb::arg("hits").noconvert());
     module.def("add_weights", add_weights, nb::arg("pixels").noconvert(),
                nb::arg("angles").noconvert().none(), nb::arg("gains").noconvert().none(),
-               nb::arg("efficiency"), nb::arg("n_stokes"), nb::arg("weight"), nb::arg("scale"), nb::arg("shared"),
-               nb::arg("weights").noconvert());
-    module.def("add_signal", add_signal, nb::arg("pixels").noconvert(), nb::arg("angles").noconvert().none(),
-               nb::arg("gains").noconvert().none(), nb::arg("efficiency"), nb::arg("time").noconvert(),
-               nb::arg("scale"), nb::arg("low_bits"), nb::arg("high").noconvert(), nb::arg("low").noconvert(),
-               nb::arg("gap_high").noconvert(), nb::arg("gap_low").noconvert());
+               nb::arg("efficiency"), nb::arg("n_stokes"), nb::arg("weight"), nb::arg("scale"),
+               nb::arg("shared"), nb::arg("weights").noconvert());
+    module.def("add_signals", add_signals, nb::arg("pixels").noconvert(),
+               nb::arg("angles").noconvert().none(), nb::arg("gains").noconvert().none(),
+               nb::arg("efficiency"), nb::arg("filtered").noconvert(), nb::arg("weighted").noconvert(),
+               nb::arg("scale"), nb::arg("low_bits"), nb::arg("sums").noconvert(),
+               nb::arg("gap_sums").noconvert());
+    module.def("settle_words", settle_words, nb::arg("words").noconvert(), nb::arg("unit"),
+               nb::arg("low_bits"), nb::arg("first").noconvert(), nb::arg("second").noconvert(),
+               nb::arg("n_threads"));
     module.def("scan", scan, nb::arg("pixels").noconvert(), nb::arg("angles").noconvert().none(),
                nb::arg("gains").noconvert().none(), nb::arg("efficiency"), nb::arg("map").noconvert(),
                nb::arg("gaps").noconvert(), nb::arg("time").noconvert());

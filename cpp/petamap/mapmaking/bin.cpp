@@ -55,27 +55,57 @@ void add_weights_of(const Samples& samples, std::int64_t begin, std::int64_t n, 
     });
 }
 
-inline void add_two_words(double value, double low_scale, std::int64_t& high, std::int64_t& low) {
-    const std::int64_t whole = to_fixed(value);
-    high += whole;
-    low += to_fixed((value - static_cast<double>(whole)) * low_scale);
+// Two words of one value: whole multiples of the unit, and what is left over in units of 2^-low_bits.
+inline void two_words(double value, double low_scale, std::int64_t* words) {
+    words[0] = to_fixed(value);
+    words[1] = to_fixed((value - static_cast<double>(words[0])) * low_scale);
 }
 
+// The words of a chunk of samples, before they are added to the pixels.
 template <int kStokes>
-double add_signal_of(const Samples& samples, std::int64_t begin, std::int64_t n, const double* time,
-                     double scale, int low_bits, std::int64_t* high, std::int64_t* low,
-                     std::int64_t* gap_high, std::int64_t* gap_low) {
+struct SignalWords {
+    std::int64_t words[kChunk][kStokes][4];
     double largest = 0;
+
+    SignalWords(const Samples& samples, std::int64_t begin, std::int64_t n, const double* filtered,
+                const double* weighted, double scale, double low_scale) {
+        for_each<kStokes>(samples, begin, n, [&](std::int64_t i, std::int64_t, const double* response) {
+            const double first = filtered[begin + i] * scale, second = weighted[begin + i] * scale;
+            const double size = std::max(std::fabs(first), std::fabs(second));
+            largest = largest < size ? size : largest;
+            for (int k = 0; k < kStokes; ++k) {
+                two_words(first * response[k], low_scale, words[i][k]);
+                two_words(second * response[k], low_scale, words[i][k] + 2);
+            }
+        });
+    }
+};
+
+template <int kStokes>
+double add_signals_of(const Samples& samples, std::int64_t n, const double* filtered, const double* weighted,
+                      double scale, int low_bits, std::int64_t* sums, std::int64_t* gap_sums) {
+    constexpr std::int64_t kRow = 4 * kStokes;
     const double low_scale = std::ldexp(1.0, low_bits);
-    for_each<kStokes>(samples, begin, n, [&](std::int64_t i, std::int64_t pixel, const double* response) {
-        const double size = std::fabs(time[i]);
-        largest = size <= largest ? largest : size;
-        const double value = time[i] * scale;
-        if (pixel < 0) return add_two_words(value, low_scale, gap_high[~pixel], gap_low[~pixel]);
-        for (int k = 0; k < kStokes; ++k)
-            add_two_words(value * response[k], low_scale, high[pixel * kStokes + k],
-                          low[pixel * kStokes + k]);
-    });
+    double largest = 0;
+    for (std::int64_t done = 0; done < n; done += kChunk) {
+        const std::int64_t count = std::min(kChunk, n - done);
+        const std::int32_t* pixels = samples.pixels + done;
+        prefetch(pixels, count, sums, kRow);
+        const SignalWords<kStokes> chunk(samples, done, count, filtered, weighted, scale, low_scale);
+        largest = std::max(largest, chunk.largest);
+        for (std::int64_t i = 0; i < count; ++i) {
+            const std::int64_t pixel = pixels[i];
+            if (pixel < 0) {
+                std::int64_t words[2];
+                two_words(filtered[done + i] * scale, low_scale, words);
+                for (int word = 0; word < 2; ++word) gap_sums[2 * ~pixel + word] += words[word];
+            } else {
+                std::int64_t* row = sums + pixel * kRow;
+                const std::int64_t* words = chunk.words[i][0];
+                for (std::int64_t word = 0; word < kRow; ++word) row[word] += words[word];
+            }
+        }
+    }
     return largest;
 }
 
@@ -94,8 +124,9 @@ void add_weights(const Samples& samples, std::int64_t begin, std::int64_t n, int
     const auto pick = [n_stokes](auto one, auto two, auto three) {
         return n_stokes == 1 ? one : n_stokes == 2 ? two : three;
     };
-    const auto add = shared ? pick(add_weights_of<1, true>, add_weights_of<2, true>, add_weights_of<3, true>)
-                            : pick(add_weights_of<1, false>, add_weights_of<2, false>, add_weights_of<3, false>);
+    const auto add = shared
+                         ? pick(add_weights_of<1, true>, add_weights_of<2, true>, add_weights_of<3, true>)
+                         : pick(add_weights_of<1, false>, add_weights_of<2, false>, add_weights_of<3, false>);
     add(samples, begin, n, weight, scale, weights);
 }
 
@@ -105,11 +136,28 @@ void scan(const Samples& samples, std::int64_t n, int n_stokes, const double* ma
     scan(samples, 0, n, map, gaps, time);
 }
 
-double add_signal(const Samples& samples, std::int64_t begin, std::int64_t n, int n_stokes,
-                  const double* time, double scale, int low_bits, std::int64_t* high, std::int64_t* low,
-                  std::int64_t* gap_high, std::int64_t* gap_low) {
-    const auto add = n_stokes == 1 ? add_signal_of<1> : n_stokes == 2 ? add_signal_of<2> : add_signal_of<3>;
-    return add(samples, begin, n, time, scale, low_bits, high, low, gap_high, gap_low);
+void settle_words(const std::int64_t* words, std::int64_t n, double unit, int low_bits, double* first,
+                  double* second, int n_threads) {
+    const double low_unit = std::ldexp(1.0, -low_bits);
+    const auto value = [=](std::int64_t high, std::int64_t low) {
+        const std::int64_t carry = low >> low_bits;  // first, so that the sum is rounded once
+        const double rest = static_cast<double>(low - carry * (std::int64_t{1} << low_bits)) * low_unit;
+        return (static_cast<double>(high + carry) + rest) * unit;
+    };
+#pragma omp parallel for num_threads(n_threads) schedule(static)
+    for (std::int64_t i = 0; i < n; ++i) {
+        first[i] = value(words[4 * i], words[4 * i + 1]);
+        second[i] = value(words[4 * i + 2], words[4 * i + 3]);
+    }
+}
+
+double add_signals(const Samples& samples, std::int64_t n, int n_stokes, const double* filtered,
+                   const double* weighted, double scale, int low_bits, std::int64_t* sums,
+                   std::int64_t* gap_sums) {
+    const auto add = n_stokes == 1   ? add_signals_of<1>
+                     : n_stokes == 2 ? add_signals_of<2>
+                                     : add_signals_of<3>;
+    return add(samples, n, filtered, weighted, scale, low_bits, sums, gap_sums);
 }
 
 }  // namespace petamap::mapmaking

@@ -14,12 +14,16 @@ void add_hits(const Samples& samples, std::int64_t begin, std::int64_t n, bool s
 void add_weights(const Samples& samples, std::int64_t begin, std::int64_t n, int n_stokes, double weight,
                  double scale, bool shared, std::int64_t* weights);
 
-// high + low += P^T time: high in multiples of 1/scale, low in multiples of 2^-low_bits/scale; together they
-// have room for values whose size is not known before. Rows of n_stokes words. Returns the largest |time| of
-// samples that are in a pixel.
-double add_signal(const Samples& samples, std::int64_t begin, std::int64_t n, int n_stokes,
-                  const double* time, double scale, int low_bits, std::int64_t* high, std::int64_t* low,
-                  std::int64_t* gap_high, std::int64_t* gap_low);
+// Add P^T filtered and P^T weighted, without knowing before how large they are: each as two words, multiples
+// of 1/scale and of 2^-low_bits/scale. sums: [pixel][n_stokes][filtered high, low, weighted high, low];
+// gap_sums: [slot][filtered high, low]. Returns the largest |value| * scale, which must stay below 2^51.
+double add_signals(const Samples& samples, std::int64_t n, int n_stokes, const double* filtered,
+                   const double* weighted, double scale, int low_bits, std::int64_t* sums,
+                   std::int64_t* gap_sums);
+
+// The values of n rows of two words of two values each, as `add_signals` adds them up.
+void settle_words(const std::int64_t* words, std::int64_t n, double unit, int low_bits, double* first,
+                  double* second, int n_threads);
 
 // time[0..n) = P (map, gaps).
 void scan(const Samples& samples, std::int64_t n, int n_stokes, const double* map, const double* gaps,

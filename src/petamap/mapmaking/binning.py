@@ -77,39 +77,16 @@ class RightHandSide:
     binned: FloatArray
 
 
-class _TwoWords:
-    """Sums of values of unknown size: 64 bits of multiples of a unit, 64 of what is left over."""
-
-    def __init__(self, rows: int, width: int) -> None:
-        self.high = np.zeros((rows, width), np.int64)
-        self.low = np.zeros((rows, width), np.int64)
-
-    def add(self, other: _TwoWords) -> None:
-        self.high += other.high
-        self.low += other.low
-
-    def value(self, unit: float, low_bits: int) -> FloatArray:
-        # carried first, so that the sum of the two words is rounded once
-        carry = self.low >> low_bits
-        rest = (self.low - (carry << low_bits)).astype(np.float64) * math.ldexp(1.0, -low_bits)
-        value: FloatArray = ((self.high + carry).astype(np.float64) + rest) * unit
-        return value
-
-
 class _Sums:
-    """What one thread adds up: P^T N^-1 d on pixels and gaps, and P^T w d on pixels."""
+    """What one thread adds up: two words each of P^T N^-1 d and P^T w d on pixels, of the first on gaps."""
 
     def __init__(self, projection: Projection) -> None:
-        n_local, n_stokes = projection.n_local, projection.stokes.n
-        self.pixels = _TwoWords(n_local, n_stokes)
-        self.gaps = _TwoWords(projection.n_gaps, 1)
-        self.binned = _TwoWords(n_local, n_stokes)
-        self.unused_gaps = _TwoWords(projection.n_gaps, 1)
+        self.pixels = np.zeros((projection.n_local, projection.stokes.n, 4), np.int64)
+        self.gaps = np.zeros((projection.n_gaps, 2), np.int64)
 
     def add(self, other: _Sums) -> None:
-        self.pixels.add(other.pixels)
-        self.gaps.add(other.gaps)
-        self.binned.add(other.binned)
+        self.pixels += other.pixels
+        self.gaps += other.gaps
 
 
 @dataclass(frozen=True)
@@ -125,6 +102,12 @@ class _Scale:
         bits = min(_TERM_BITS, _SUM_BITS - max(hits_max, 1).bit_length())
         size = math.sqrt(weight) * gain
         return _Scale(math.ldexp(1.0, math.frexp(size)[1] + _SIGNAL_BITS - bits), bits, bits)
+
+    def values(self, words: Int64Array, n_threads: int) -> tuple[FloatArray, FloatArray]:
+        """Return the two values of each row of four words, (n, n_stokes, 4)."""
+        first, second = np.empty((2, *words.shape[:2]))
+        _mapmaking.settle_words(words, self.unit, self.low_bits, first, second, n_threads)
+        return first, second
 
 
 def right_hand_side(
@@ -162,15 +145,11 @@ def right_hand_side(
     total = states[0]
     for state in states[1:]:
         total.add(state)
-    for words in (total.pixels, total.binned):
-        shared.pixels.allreduce(words.high)
-        shared.pixels.allreduce(words.low)
-    if shared.gaps is not None:
-        shared.gaps.allreduce(total.gaps.high)
-        shared.gaps.allreduce(total.gaps.low)
-    return RightHandSide(
-        *(words.value(scale.unit, scale.low_bits) for words in (total.pixels, total.gaps, total.binned))
-    )
+    shared.add_up(total.pixels, total.gaps)
+    filtered, binned = scale.values(total.pixels, projection.n_threads)
+    gap_words = np.concatenate([total.gaps, np.zeros_like(total.gaps)], axis=1)
+    gaps, _ = scale.values(gap_words[:, None], projection.n_threads)
+    return RightHandSide(filtered, gaps, binned)
 
 
 def _add_block(
@@ -188,18 +167,16 @@ def _add_block(
     _mapmaking.filter_block(block, noise.handle, data, filtered)
     outputs = looks.slice(n_left, n_left + n_out)
     weighted = data[n_left : n_left + n_out] * binned_weights[block[5]]
-    pairs = ((filtered, sums.pixels, sums.gaps), (weighted, sums.binned, sums.unused_gaps))
-    for time, pixels, gaps in pairs:
-        largest = _mapmaking.add_signal(
-            outputs.pixels, outputs.angles, outputs.gains, outputs.efficiency, time, 1 / scale.unit,
-            scale.low_bits, pixels.high, pixels.low, gaps.high[:, 0], gaps.low[:, 0],
-        )  # fmt: skip
-        if largest * projection.largest_gain() >= math.ldexp(scale.unit, scale.high_bits):
-            raise DataError(
-                "a sample is more than 10^9 times its noise",
-                where=projection.place(block, int(np.abs(data).argmax())),
-                mend="flag it, or correct the unit of the signal or of the noise",
-            )
+    largest = _mapmaking.add_signals(
+        outputs.pixels, outputs.angles, outputs.gains, outputs.efficiency, filtered, weighted,
+        1 / scale.unit, scale.low_bits, sums.pixels, sums.gaps,
+    )  # fmt: skip
+    if largest * projection.largest_gain() >= math.ldexp(1.0, scale.high_bits):
+        raise DataError(
+            "a sample is more than 10^9 times its noise",
+            where=projection.place(block, int(np.abs(data).argmax())),
+            mend="flag it, or correct the unit of the signal or of the noise",
+        )
 
 
 def binned_map(inverse_weights: FloatArray, binned: FloatArray, n_threads: int) -> FloatArray:
