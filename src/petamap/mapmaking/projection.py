@@ -395,15 +395,15 @@ class Projection:
         )  # fmt: skip
 
     def _pointings(self) -> list[object]:
-        # only compressed pointing can be expanded inside the kernels; `keep` is decided with that in mind
-        return [
-            o.pointing.kernel_arguments() if isinstance(o.pointing, CompressedPointing) else ()
-            for o in self.observations
-        ]
+        # of the observations in this share alone: others may not have read theirs yet
+        used = {self.layout.streams[segment.stream].observation for segment in self.share.segments}
+        pointings = [self.observations[number].pointing for number in sorted(used)]
+        return [p.kernel_arguments() for p in pointings if isinstance(p, CompressedPointing)]
 
     def _stream_table(self) -> Int64Array:
+        used = sorted({self.layout.streams[segment.stream].observation for segment in self.share.segments})
         rows = [
-            (stream.observation, stream.detector, segment.start - segment.offset, stream.start)
+            (used.index(stream.observation), stream.detector, segment.start - segment.offset, stream.start)
             for segment in self.share.segments
             for stream in [self.layout.streams[segment.stream]]
         ]

@@ -32,7 +32,7 @@ from petamap.mapmaking.normal import NormalOperator
 from petamap.mapmaking.pcg import ConjugateGradients, Solution, Step
 from petamap.mapmaking.products import MapWriter, covariance_columns, covariance_names
 from petamap.mapmaking.system import Choices, System, set_up
-from petamap.mapmaking.target import target_pixelization
+from petamap.mapmaking.target import in_frame, target_pixelization
 from petamap.mapmaking.vectors import Unknowns
 from petamap.sky.pixelization import Pixelization
 from petamap.sky.stokes import Stokes
@@ -112,6 +112,8 @@ class _Job:
 
     def _open(self) -> list[Observation]:
         observations = open_sources(self.config)
+        if self.config.map.pixelization != "numbered":
+            observations = in_frame(observations, self.config.map.frame)
         if self.config.noise.interval is not None:
             observations = [split_intervals(o, self.config.noise.interval) for o in observations]
         for text in check_observations(observations):

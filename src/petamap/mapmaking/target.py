@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,6 +12,8 @@ from petamap.base.typing import FloatArray
 from petamap.base.units import DEGREE
 from petamap.data.config import MapOptions
 from petamap.data.observation import Observation
+from petamap.pointing.compressed import CompressedPointing
+from petamap.pointing.frames import rotation
 from petamap.sky.car import CarPatch
 from petamap.sky.flat import FlatPatch
 from petamap.sky.healpix import Healpix
@@ -41,6 +44,30 @@ def target_pixelization(options: MapOptions, observations: Sequence[Observation]
     centre, size = _box(options, observations)
     kind = CarPatch if options.pixelization == "car" else FlatPatch
     return kind.box(centre, size, resolution)
+
+
+def in_frame(observations: Sequence[Observation], frame: str) -> list[Observation]:
+    """Return the observations with their pointing in the coordinates of the map.
+
+    Raises
+    ------
+    ConfigError
+        If recorded pixels would have to be turned.
+    """
+    return [_turned(observation, frame) for observation in observations]
+
+
+def _turned(observation: Observation, frame: str) -> Observation:
+    given = observation.meta.get("coordinates", frame)
+    if given == frame or observation.pointing is None:
+        return observation
+    if not isinstance(observation.pointing, CompressedPointing):
+        raise ConfigError(
+            f"its pixels are {given}, the map is {frame}",
+            where=f"observation {observation.name}",
+            mend=f'set map.frame = "{given}"',
+        )
+    return replace(observation, pointing=observation.pointing.rotated(rotation(str(given), frame)))
 
 
 def _numbered(observations: Sequence[Observation]) -> Pixelization:
