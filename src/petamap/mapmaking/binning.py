@@ -166,12 +166,14 @@ def _add_block(
     filtered = np.empty(n_out)
     _mapmaking.filter_block(block, noise.handle, data, filtered)
     outputs = looks.slice(n_left, n_left + n_out)
-    weighted = data[n_left : n_left + n_out] * binned_weights[block[5]]
+    with np.errstate(over="ignore"):  # found below
+        weighted = data[n_left : n_left + n_out] * binned_weights[block[5]]
     largest = _mapmaking.add_signals(
         outputs.pixels, outputs.angles, outputs.gains, outputs.efficiency, filtered, weighted,
         1 / scale.unit, scale.low_bits, sums.pixels, sums.gaps,
     )  # fmt: skip
-    if largest * projection.largest_gain() >= math.ldexp(1.0, scale.high_bits):
+    fits = largest * projection.largest_gain() < math.ldexp(1.0, scale.high_bits)
+    if not (fits and np.isfinite(filtered).all()):
         raise DataError(
             "a sample is more than 10^9 times its noise",
             where=projection.place(block, int(np.abs(data).argmax())),

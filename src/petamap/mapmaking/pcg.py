@@ -19,6 +19,8 @@ from petamap.mapmaking.vectors import Ownership, Unknowns
 
 # Iterations without a smaller residual after which the solver has stalled.
 _PATIENCE = 30
+# The recurrence's residual falls on when rounding keeps the true one up; the true one may be larger by this.
+_SLACK = 2
 
 
 @dataclass(frozen=True)
@@ -131,9 +133,9 @@ class ConjugateGradients:
                 best, best_at = relative, iteration
             elif iteration - best_at >= _PATIENCE:
                 break
-        solution.converged = relative <= tolerance
-        solution.reason = _reason(solution, tolerance, max_iterations)
         solution.true_residual = self._true_residual(x, rhs, p, q, first)
+        solution.converged = relative <= tolerance and solution.true_residual <= _SLACK * tolerance
+        solution.reason = _reason(solution, tolerance, max_iterations)
         return solution
 
     def _turn(self, beta: float, r: Unknowns, p: Unknowns) -> float:
@@ -185,8 +187,10 @@ class ConjugateGradients:
 
 def _reason(solution: Solution, tolerance: float, max_iterations: int) -> str:
     last = solution.history[-1]
-    if last.relative_residual <= tolerance:
+    if solution.converged:
         return f"residual {last.relative_residual:.2g} <= {tolerance:g}"
+    if last.relative_residual <= tolerance:
+        return f"stalled at {solution.true_residual:.2g}: rounding allows no smaller residual"
     if last.iteration >= max_iterations:
         return f"residual {last.relative_residual:.2g} after the {max_iterations} iterations allowed"
     return f"stalled at {last.relative_residual:.2g}: no smaller residual in {_PATIENCE} iterations"

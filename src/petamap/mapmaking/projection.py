@@ -117,6 +117,7 @@ class Projection:
         # a bit a sample that is a gap
         self._gap_bits = np.zeros(-(-share.n_held // 8), np.uint8)
         self._slot_starts = np.zeros(0, np.int64)
+        self._gaps_numbered = False
         self._find_pixels()
 
     @property
@@ -247,6 +248,7 @@ class Projection:
         if self.gap_length:
             starts = [self._starts(segment) for segment in self.share.segments]
             self._slot_starts = np.concatenate([*starts, np.zeros(0, np.int64)])
+        self._gaps_numbered = True
         kept = self._pixels
         if kept is not None and self.has_gaps:
             over_threads(
@@ -335,14 +337,14 @@ class Projection:
         return looks
 
     def looks(self, block: Int64Array, inputs: bool) -> Looks:
-        """Return where the inputs (or the outputs) of a block look, gaps numbered."""
+        """Return where the inputs (or the outputs) of a block look; gaps are numbered after `number_gaps`."""
         first, n_in, n_left, n_out, _, number = (int(value) for value in block)
         begin, n = (first, n_in) if inputs else (first + n_left, n_out)
         segment = self.share.segments[number]
         start = segment.start + begin - segment.offset
         piece = Piece(number, segment, start, start + n, begin)
         looks = self._looks(piece)
-        if self._pixels is None and self.has_gaps:
+        if self._pixels is None and self._gaps_numbered and self.has_gaps:
             self._number(looks.pixels, segment, start)
         return looks
 

@@ -166,7 +166,7 @@ def set_up(
     n_gap_samples = projection.n_gap_samples()
     return System(
         comm, layout, projection, noise, shared, owned, keys, statistics,
-        _preconditioner(projection, noise, statistics.covariance, choices), memory, n_gap_samples,
+        _preconditioner(projection, noise, statistics.covariance, choices, comm), memory, n_gap_samples,
     )  # fmt: skip
 
 
@@ -241,7 +241,11 @@ def _statistics(projection: Projection, noise: InverseNoise, shared: Shared, cho
 
 
 def _preconditioner(
-    projection: Projection, noise: InverseNoise, covariance: FloatArray, choices: Choices
+    projection: Projection,
+    noise: InverseNoise,
+    covariance: FloatArray,
+    choices: Choices,
+    comm: Communicator,
 ) -> Unknowns:
     n_stokes = choices.stokes.n
     pixels = covariance
@@ -251,7 +255,9 @@ def _preconditioner(
         pixels = np.zeros_like(covariance)
         pixels[:, diagonal] = covariance[:, diagonal]
         if choices.preconditioner == "none":
-            pixels[:, diagonal] = (covariance[:, :1] > 0) / max(float(noise.weights.max(initial=0)), 1e-300)
+            # one number for all ranks
+            weight = comm.max(float(noise.weights.max(initial=0)))
+            pixels[:, diagonal] = (covariance[:, :1] > 0) / max(weight, 1e-300)
     gaps = np.zeros((projection.n_gaps, 1))
     if projection.gap_length:
         gaps[:, 0] = 1 / noise.weights[projection.gap_segments()]
