@@ -1,0 +1,61 @@
+"""Write ``docs/options.md``: every option of a run configuration, from the dataclasses that define them.
+
+python docs/make_options.py
+"""
+
+from pathlib import Path
+
+from petamap.base.units import dimensions
+from petamap.data.config import SECTIONS
+from petamap.data.config.catalogue import catalogue
+from petamap.data.config.fields import Field, fields_of
+from petamap.data.config.template import default_of
+from petamap.data.config.writer import toml_value
+
+PAGE = Path(__file__).parent / "options.md"
+
+HEAD = """\
+# Options
+
+Written by `python docs/make_options.py`; do not edit. `petamap init --list` prints the same for the sources
+that are installed, plug-ins included. A quantity is a number and a unit in one string: `"7.5 arcmin"`.
+"""
+
+
+def options_page() -> str:
+    """Return the page."""
+    parts = [HEAD, _units(), "## Sections"]
+    parts += [_table(f"`[{name}]`", _first_line(kind), fields_of(kind)) for name, kind in SECTIONS.items()]
+    parts += ["## Sources\n\nEach `[[source]]` says its `kind`; what follows are the options of that kind."]
+    parts += [_table(f'`kind = "{kind.name}"`', kind.summary, kind.fields) for kind in catalogue()]
+    return "\n\n".join(part.strip() for part in parts) + "\n"
+
+
+def _units() -> str:
+    rows = [
+        f"| {name} | {', '.join(f'`{unit}`' for unit in units)} |" for name, units in dimensions().items()
+    ]
+    return "\n".join(["## Units", "", "| dimension | units |", "|---|---|", *rows])
+
+
+def _first_line(kind: type) -> str:
+    return (kind.__doc__ or "").strip().splitlines()[0]
+
+
+def _table(title: str, summary: str, fields: dict[str, Field]) -> str:
+    rows = [_row(field) for field in fields.values()]
+    head = ["| option | meaning | value | default |", "|---|---|---|---|"]
+    return "\n".join([f"### {title}", "", summary, "", *head, *rows])
+
+
+def _row(field: Field) -> str:
+    many = "" if field.length is None else "list of: "
+    default = default_of(field)
+    given = "" if default in (None, "", []) else f"`{toml_value(default)}`"
+    cells = (f"`{field.name}`", field.help, many + field.allowed(), "required" if field.required else given)
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(options_page(), encoding="utf-8")
+    print(f"wrote {PAGE}")
