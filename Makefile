@@ -4,7 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint format build clean
+EXAMPLES := spire planck-lfi
+
+.PHONY: demo test lint format docs build clean
 
 $(STAMP): pyproject.toml CMakeLists.txt $(shell find cpp bindings -type f)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -15,8 +17,8 @@ $(STAMP): pyproject.toml CMakeLists.txt $(shell find cpp bindings -type f)
 build: $(STAMP)
 
 demo: $(STAMP)
-	$(BIN)/petamap run --example spire --out demo/spire
-	$(BIN)/petamap run --example planck-lfi --out demo/planck-lfi
+	@for name in $(EXAMPLES); do $(BIN)/petamap run --example $$name --out demo/$$name --force || exit; done
+	@echo; for name in $(EXAMPLES); do echo "open $(CURDIR)/demo/$$name/report.html"; done
 
 lint: $(STAMP)
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
@@ -27,6 +29,10 @@ lint: $(STAMP)
 format: $(STAMP)
 	$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
 	$(BIN)/clang-format -i $$(git ls-files 'cpp/*.h' 'cpp/*.cpp' 'bindings/*.h' 'bindings/*.cpp')
+
+docs: $(STAMP)
+	$(BIN)/python docs/make_options.py
+	$(BIN)/python docs/refresh.py
 
 test: $(STAMP) lint
 	$(BIN)/python -m pytest
