@@ -94,8 +94,8 @@ void apply_expanded(In<std::int64_t, 2> blocks, nb::list pointings, In<double> g
                     MaybeIn<std::uint8_t> gap_bits, In<std::int64_t> first_slots, std::int64_t gap_length,
                     const Kernels& kernels, In<double, 2> map, In<double> gaps, double scale,
                     Out<std::int64_t, 3> sums, Out<std::int64_t, 2> gap_sums) {
-    static_assert(sizeof(pm::ExpandedLooks::Stream) == 4 * sizeof(std::int64_t));
-    require(streams.shape(1) == 4 && streams.shape(0) == efficiencies.shape(0), "4 numbers a stream");
+    static_assert(sizeof(pm::ExpandedLooks::Stream) == 6 * sizeof(std::int64_t));
+    require(streams.shape(1) == 6 && streams.shape(0) == efficiencies.shape(0), "6 numbers a stream");
     require(first_slots.shape(0) == blocks.shape(0), "a slot a block");
     const Application all(blocks, map, gaps, sums, gap_sums);
     std::vector<petamap::pointing::CompressedPointing> views;

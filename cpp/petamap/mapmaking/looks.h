@@ -1,6 +1,7 @@
 // Where the inputs of a block look: read from memory, or expanded from compressed pointing in every pass.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -32,7 +33,8 @@ struct ExpandedLooks {
     struct Stream {
         std::int64_t pointing, detector;
         std::int64_t shift;  // sample of the observation minus position among the held samples
-        std::int64_t start;  // first sample of the stream
+        std::int64_t start;  // first sample of the stream, unknown samples before its interval included
+        std::int64_t taken_start, taken_stop;  // the samples that were taken
     };
 
     std::span<const pointing::CompressedPointing> pointings;
@@ -57,9 +59,11 @@ struct ExpandedLooks {
         if (polarized) scratch.angles.resize(static_cast<std::size_t>(block.n_in));
         std::int32_t* pixels = scratch.pixels.data();
         std::uint32_t* angles = polarized ? scratch.angles.data() : nullptr;
-        pointing::expand(pointings[stream.pointing], stream.detector, grid, start, start + block.n_in, pixels,
-                         angles);
-        for (std::int64_t i = 0; i < block.n_in; ++i) pixels[i] = index->local(pixels[i]);
+        const std::int64_t begin = std::clamp(stream.taken_start - start, std::int64_t{0}, block.n_in);
+        const std::int64_t end = std::clamp(stream.taken_stop - start, begin, block.n_in);
+        pointing::expand(pointings[stream.pointing], stream.detector, grid, start + begin, start + end,
+                         pixels + begin, angles ? angles + begin : nullptr);
+        for (std::int64_t i = begin; i < end; ++i) pixels[i] = index->local(pixels[i]);
         if (gap_bits) {
             for (std::int64_t i = 0; i < block.n_in; ++i)
                 if (gap_bits[(block.first + i) / 8] >> ((block.first + i) % 8) & 1) pixels[i] = -1;

@@ -35,13 +35,27 @@ def transform_length(n_lag: int) -> int:
 
 @dataclass(frozen=True)
 class Stream:
-    """One detector in one stationary interval [start, stop) of an observation."""
+    """One detector in one stationary interval of an observation, with unknown samples around it.
+
+    Attributes
+    ----------
+    observation, interval, detector : int
+    start, stop : int
+        Samples, margins included: `start` may be negative, and `stop` beyond the last sample.
+    margin : int
+        How many samples at each end were never taken.
+    """
 
     observation: int
     interval: int
     detector: int
     start: int
     stop: int
+    margin: int = 0
+
+    def taken(self, start: int, stop: int) -> tuple[int, int]:
+        """Return the part of samples [start, stop) that was taken; stop <= start where none was."""
+        return max(start, self.start + self.margin), min(stop, self.stop - self.margin)
 
 
 @dataclass(frozen=True)
@@ -94,14 +108,17 @@ class Layout:
     observations : sequence of Observation
     n_lag : int
         Band of the inverse noise.
+    margin : int
+        Unknown samples before and after each stationary interval.
     """
 
-    def __init__(self, observations: Sequence[Observation], n_lag: int) -> None:
+    def __init__(self, observations: Sequence[Observation], n_lag: int, margin: int = 0) -> None:
         self.n_lag = n_lag
+        self.margin = margin
         self.transform = transform_length(n_lag) if n_lag else 0
         self.block = 2 * (self.transform - 2 * n_lag) if n_lag else _WHITE_BLOCK
         self.streams = [
-            Stream(number, index, detector, start, stop)
+            Stream(number, index, detector, start - margin, stop + margin, margin)
             for number, observation in enumerate(observations)
             for index, (start, stop) in enumerate(observation.intervals)
             for detector in range(observation.n_det)
@@ -110,7 +127,7 @@ class Layout:
         lengths = np.array([s.stop - s.start for s in self.streams], np.int64)
         if len(lengths) == 0:
             raise ConfigError("there are no samples to map", mend="check the sources and their intervals")
-        self.n_samp = int(lengths.sum())
+        self.n_samp = int(lengths.sum()) - 2 * margin * len(lengths)
         self.sample_keys = np.concatenate([[0], np.cumsum(lengths)])
         self.first_blocks = np.concatenate([[0], np.cumsum(-(-lengths // self.block))])
 

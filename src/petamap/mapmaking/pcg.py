@@ -17,8 +17,9 @@ from petamap.comm.mpi import Communicator
 from petamap.mapmaking.normal import NormalOperator
 from petamap.mapmaking.vectors import Ownership, Unknowns
 
-# Iterations without a smaller residual after which the solver has stalled.
-_PATIENCE = 30
+# Iterations without a smaller residual after which the solver has stalled; fewer are normal on the way down,
+# as the method lessens the error at every step, not the residual.
+_PATIENCE = 100
 # The recurrence's residual falls on when rounding keeps the true one up; the true one may be larger by this.
 _SLACK = 2
 

@@ -69,6 +69,13 @@ class Looks:
             self.efficiency,
         )
 
+    def clear(self) -> None:
+        """Look nowhere."""
+        self.pixels[:] = -1
+        for array in (self.angles, self.gains):
+            if array is not None:
+                array[:] = 0
+
 
 class Projection:
     """Where a rank's samples look.
@@ -165,11 +172,17 @@ class Projection:
         gains: Float32Array | None = None
         if self.has_gains:
             gains = np.empty(n, np.float32) if self._gains is None else self._gains[held]
-        detector = self._detector(piece.segment)
-        self._pointing(piece.segment).expand(
-            self.pixelization, detector, piece.start, piece.stop, pixels, angles, gains
-        )
-        return Looks(pixels, angles, gains, float(self.efficiencies[piece.number]))
+        looks = Looks(pixels, angles, gains, float(self.efficiencies[piece.number]))
+        stream = self.layout.streams[piece.segment.stream]
+        start, stop = stream.taken(piece.start, piece.stop)
+        if stop - start < n:
+            looks.clear()
+        if start < stop:
+            part = looks.slice(start - piece.start, stop - piece.start)
+            self._pointing(piece.segment).expand(
+                self.pixelization, stream.detector, start, stop, part.pixels, part.angles, part.gains
+            )
+        return looks
 
     def _find_pixels(self) -> None:
         """Look at all samples once: which pixels there are, and which samples are gaps."""
@@ -223,8 +236,10 @@ class Projection:
         if not sources:
             return None
         flags = np.zeros(piece.stop - piece.start, np.uint8)
-        for source in sources:
-            source.or_flags(stream.detector, piece.start, piece.stop, flags)
+        start, stop = stream.taken(piece.start, piece.stop)
+        if start < stop:
+            for source in sources:
+                source.or_flags(stream.detector, start, stop, flags[start - piece.start : stop - piece.start])
         return flags
 
     def _set_bits(self, piece: Piece, gaps: BoolArray) -> None:
@@ -309,13 +324,19 @@ class Projection:
         return keys
 
     def n_gap_samples(self) -> int:
-        """Return how many of this rank's output samples are gaps."""
+        """Return how many of this rank's output samples that were taken are gaps."""
         count = 0
-        for first, _, n_left, n_out, _, _ in self.share.blocks:
-            begin = first + n_left
-            bits = self._gap_bits[begin // 8 : -(-(begin + n_out) // 8)]
-            count += int(np.unpackbits(bits, bitorder="little")[begin % 8 : begin % 8 + n_out].sum())
+        for first, _, n_left, n_out, _, number in self.share.blocks.tolist():
+            segment = self.share.segments[number]
+            start = segment.start + first + n_left - segment.offset
+            begin, end = self.layout.streams[segment.stream].taken(start, start + n_out)
+            count += int(self._gaps(segment.offset + begin - segment.start, max(0, end - begin)).sum())
         return count
+
+    def _gaps(self, position: int, n: int) -> UInt8Array:
+        """Return 1 for each of n held samples that is a gap."""
+        bits = self._gap_bits[position // 8 : -(-(position + n) // 8)]
+        return np.unpackbits(bits, bitorder="little")[position % 8 : position % 8 + n]
 
     # --- after set-up
 
@@ -329,11 +350,7 @@ class Projection:
                 float(self.efficiencies[piece.number]),
             )
         looks = self._expand(piece)
-        n = piece.stop - piece.start
-        begin = piece.offset
-        bits = self._gap_bits[begin // 8 : -(-(begin + n) // 8)]
-        gaps = np.unpackbits(bits, bitorder="little")[begin % 8 : begin % 8 + n]
-        _mapmaking.localize(self.index, gaps, looks.pixels)
+        _mapmaking.localize(self.index, self._gaps(piece.offset, piece.stop - piece.start), looks.pixels)
         return looks
 
     def looks(self, block: Int64Array, inputs: bool) -> Looks:
@@ -362,8 +379,10 @@ class Projection:
         start = first + segment.start - segment.offset
         data = np.zeros(n_in)
         observation = self.observations[stream.observation]
-        for signal in observation.signals:
-            signal.add_signal(stream.detector, start, start + n_in, data)
+        begin, end = stream.taken(start, start + n_in)
+        if begin < end:
+            for signal in observation.signals:
+                signal.add_signal(stream.detector, begin, end, data[begin - start : end - start])
         gaps = (pixels < 0).astype(np.uint8)
         check_signal(observation, stream.detector, start, data, gaps)
         data[gaps != 0] = 0.0
@@ -405,11 +424,17 @@ class Projection:
     def _stream_table(self) -> Int64Array:
         used = sorted({self.layout.streams[segment.stream].observation for segment in self.share.segments})
         rows = [
-            (used.index(stream.observation), stream.detector, segment.start - segment.offset, stream.start)
+            (
+                used.index(stream.observation),
+                stream.detector,
+                segment.start - segment.offset,
+                stream.start,
+                *stream.taken(stream.start, stream.stop),
+            )
             for segment in self.share.segments
             for stream in [self.layout.streams[segment.stream]]
         ]
-        return np.array(rows, np.int64).reshape(-1, 4)
+        return np.array(rows, np.int64).reshape(-1, 6)
 
     def _first_slots(self) -> Int64Array:
         return np.array([self.first_slot(first) for first in self.share.blocks[:, 0].tolist()], np.int64)

@@ -125,6 +125,7 @@ class _Job:
         return Choices(
             stokes=Stokes(config.map.stokes),
             n_lag=0 if config.noise.kernel == "white" else config.noise.n_lag,
+            free_ends=config.noise.ends == "free",
             flags=config.solver.flags,
             preconditioner=config.solver.preconditioner,
             rcond_min=config.solver.rcond_min,

@@ -35,6 +35,9 @@ class Choices:
     ----------
     n_lag : int
         Band of the inverse noise; 0 for white noise.
+    free_ends : bool
+        Whether the noise goes on beyond the ends of stationary intervals: then `n_lag` unknown samples are
+        added there and marginalised as gaps are. Else N^-1 takes it as zero there, as MADmap does.
     flags, preconditioner, rcond_min, reduction, setup, pointing
         As in the run configuration.
     buffer : int
@@ -48,6 +51,7 @@ class Choices:
 
     stokes: Stokes = Stokes.IQU
     n_lag: int = 4096
+    free_ends: bool = False
     flags: str = "exact"
     preconditioner: str = "block-diagonal"
     rcond_min: float = 1e-3
@@ -58,6 +62,11 @@ class Choices:
     memory: int | None = None
     uniform_binning: bool = False
     n_threads: int = 1
+
+    @property
+    def margin(self) -> int:
+        """Unknown samples added at each end of a stationary interval."""
+        return self.n_lag if self.free_ends and self.flags != "cut" else 0
 
 
 @dataclass(frozen=True)
@@ -134,7 +143,7 @@ def set_up(
 
     `deal_streams`: give each rank whole streams, as estimating their noise needs.
     """
-    layout = Layout(observations, choices.n_lag)
+    layout = Layout(observations, choices.n_lag, choices.margin)
     first, last = _deal(layout, comm, deal_streams)
     share = layout.share(first, last)
     with timers.phase("noise kernels"):

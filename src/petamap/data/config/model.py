@@ -67,6 +67,11 @@ class NoiseOptions:
         help="model: as the sources say; estimate: from the data; white: no correlations",
     )
     n_lag: int = option(4096, help="lags kept of the inverse noise correlation", minimum=1, maximum=2**24)
+    ends: str = option(
+        "free",
+        choices=("free", "zero"),
+        help="noise beyond an interval: free: unknown; zero: none, as MADmap has it",
+    )
     interval: float | None = option(
         None, dimension="time", minimum=0.0, help="length of stationary intervals; without it, as in the data"
     )
