@@ -37,5 +37,10 @@ docs: $(STAMP)
 test: $(STAMP) lint
 	$(BIN)/python -m pytest
 
+PEERS ?= $(BIN)/python
+
+benchmark: $(STAMP)
+	$(BIN)/python benchmarks/speed.py --peers $(PEERS)
+
 clean:
 	rm -rf $(VENV) build

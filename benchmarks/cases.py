@@ -1,0 +1,254 @@
+"""What the benchmarks share: the scan, the equation to solve, the bare transforms, and clocks.
+
+The scan is a satellite's: 8 detectors, I, Q, U, N_side 512, a band of 4096 lags, noise made on request.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+
+from petamap.base.progress import Silent
+from petamap.base.timers import Timers
+from petamap.base.typing import FloatArray
+from petamap.comm.mpi import world
+from petamap.data.config import RunConfig, loads, open_sources
+from petamap.data.observation import Observation
+from petamap.mapmaking.binning import right_hand_side
+from petamap.mapmaking.kernels import declared_model
+from petamap.mapmaking.normal import NormalOperator
+from petamap.mapmaking.pcg import ConjugateGradients
+from petamap.mapmaking.system import Choices, System, set_up
+from petamap.mapmaking.vectors import Unknowns
+from petamap.pointing.compressed import CompressedPointing
+from petamap.sky.healpix import Healpix
+from petamap.sky.stokes import Stokes
+
+N_DET, N_LAG, N_SIDE, RATE = 8, 4096, 512, 78.8
+NET, FKNEE, FMIN = 50e-6, 0.05, 1e-5  # K s^0.5, Hz, Hz
+REQUEST = 1 << 16  # samples asked for at once, about what a block of the map-maker asks for
+
+_CONFIG = f"""
+[map]
+n_side = {N_SIDE}
+[resources]
+threads = {{threads}}
+pointing = "{{pointing}}"
+[noise]
+n_lag = {N_LAG}
+[solver]
+max_iterations = 3
+[[source]]
+kind = "satellite"
+n_det = {N_DET}
+duration = "{{duration}} s"
+sample_rate = "{RATE} Hz"
+spin_period = "1 min"
+opening = "50 deg"
+precession_angle = "45 deg"
+precession_period = "6 h"
+net = "{NET * 1e6:g} uK s^0.5"
+fknee = "{FKNEE * 1e3:g} mHz"
+fmin = "{FMIN * 1e3:g} mHz"
+[[source]]
+kind = "noise"
+"""
+
+
+def config(n_samples: int, pointing: str = "keep", n_threads: int = 1) -> RunConfig:
+    """Return a run of `n_samples` in all."""
+    text = _CONFIG.format(duration=n_samples / N_DET / RATE, pointing=pointing, threads=n_threads)
+    return loads(text, Path("benchmark.toml"))
+
+
+def observation(n_samples: int) -> Observation:
+    """Return the satellite's observation of `n_samples` in all."""
+    (found,) = open_sources(config(n_samples))
+    return found
+
+
+def pointing_of(scan: Observation) -> CompressedPointing:
+    """Return where its detectors look."""
+    return cast(CompressedPointing, scan.pointing)
+
+
+@dataclass
+class Best:
+    """The least of several times, s: of the processor, which others disturb least, and of the wall."""
+
+    cpu: float = math.inf
+    wall: float = math.inf
+
+    def note(self, cpu: float, wall: float) -> None:
+        """Take another time."""
+        self.cpu, self.wall = min(self.cpu, cpu), min(self.wall, wall)
+
+    def measure(self, work: Callable[[], object]) -> None:
+        """Take the time of a call."""
+        cpu, wall = time.process_time(), time.perf_counter()
+        work()
+        self.note(time.process_time() - cpu, time.perf_counter() - wall)
+
+
+def interleaved(works: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, Best]:
+    """Return the best times of works that take turns, so that all meet the same disturbances."""
+    best = {name: Best() for name in works}
+    for _ in range(repeats):
+        for name, work in works.items():
+            best[name].measure(work)
+    return best
+
+
+@dataclass
+class Solver:
+    """The equation of a scan, set up, with a right-hand side of ones; its iterations are timed one by one."""
+
+    system: System
+    timers: Timers
+    n_threads: int
+    iteration: Best = field(default_factory=Best)
+
+    def __post_init__(self) -> None:
+        system = self.system
+        self.operator = NormalOperator(
+            system.projection, system.noise, system.shared, system.statistics.hits_max
+        )
+        self.gradients = ConjugateGradients(
+            self.operator, system.preconditioner, system.owned, system.comm, self.n_threads
+        )
+        n_local, n_gaps = system.projection.n_local, system.projection.n_gaps
+        self.ones = Unknowns(np.ones((n_local, system.projection.stokes.n)), np.zeros((n_gaps, 1)))
+        self._out = self.ones.zeros_like()
+
+    @property
+    def n_samp(self) -> int:
+        """Samples of the scan."""
+        return self.system.layout.n_samp
+
+    def apply(self) -> None:
+        """Multiply by P^T N^-1 P."""
+        self.operator.apply(self.ones, 3.0, self._out)
+
+    def iterate(self, n: int = 3) -> None:
+        """Make n iterations."""
+        clocks: list[tuple[float, float]] = []
+        self.gradients.solve(
+            self.ones, 0.0, n, lambda step: clocks.append((time.process_time(), time.perf_counter()))
+        )
+        for cpu, wall in np.diff(clocks, axis=0):
+            self.iteration.note(cpu, wall)
+
+
+def solver(scan: Observation, pointing: str, n_threads: int) -> Solver:
+    """Set the equation up; `pointing` is "keep" or "recompute"."""
+    timers = Timers()
+    choices = Choices(stokes=Stokes.IQU, n_lag=N_LAG, pointing=pointing, n_threads=n_threads)
+    system = set_up([scan], Healpix(N_SIDE, nest=True), choices, declared_model, world(), timers, Silent())
+    return Solver(system, timers, n_threads)
+
+
+def bare_transforms(system: System) -> Callable[[], None]:
+    """Return what makes the real transforms, forward and back, of all blocks, by ducc0 on one thread."""
+    import ducc0
+
+    layout = system.layout
+    half = layout.block // 2
+    n_transforms = int(np.ceil(system.projection.share.blocks[:, 3] / half).sum())
+    time_domain = np.random.default_rng(0).standard_normal(layout.transform)
+    spectrum = np.empty(layout.transform // 2 + 1, complex)
+
+    def work() -> None:
+        for _ in range(n_transforms):
+            ducc0.fft.r2c(time_domain, out=spectrum, nthreads=1)
+            ducc0.fft.c2r(
+                spectrum, out=time_domain, lastsize=layout.transform, forward=False, inorm=2, nthreads=1
+            )
+
+    return work
+
+
+def requests(n_samp: int) -> list[tuple[int, int, int]]:
+    """Return (detector, start, stop) of all requests for n_samp samples of each detector."""
+    starts = range(0, n_samp, REQUEST)
+    return [(d, start, min(start + REQUEST, n_samp)) for d in range(N_DET) for start in starts]
+
+
+def expansion(scan: Observation) -> Callable[[], None]:
+    """Return what expands the pixel and the angle of every sample."""
+    pixels, angles = np.empty(REQUEST, np.int32), np.empty(REQUEST, np.uint32)
+    pointing, sky = pointing_of(scan), Healpix(N_SIDE, nest=True)
+
+    def work() -> None:
+        for detector, start, stop in requests(scan.n_samp):
+            n = stop - start
+            pointing.expand(sky, detector, start, stop, pixels[:n], angles[:n])
+
+    return work
+
+
+def noise(scan: Observation) -> Callable[[], None]:
+    """Return what makes the noise of every sample."""
+    signal = np.zeros(REQUEST)
+
+    def work() -> None:
+        for detector, start, stop in requests(scan.n_samp):
+            for source in scan.signals:
+                source.add_signal(detector, start, stop, signal[: stop - start])
+
+    return work
+
+
+def inverse_lags(system: System) -> FloatArray:
+    """Return lags of N^-1 of every detector, (n_det, n_lag + 1)."""
+    noise = system.noise
+    lags: FloatArray = noise.lags[noise.kernel_of]
+    return lags
+
+
+def write_scan(path: Path, scan: Observation, lags: FloatArray) -> None:
+    """Write the scan for peers: quaternions at every sample, pixels (nested) and polarization angles."""
+    pointing, sky = pointing_of(scan), Healpix(N_SIDE, nest=True)
+    pixels = np.empty((N_DET, scan.n_samp), np.int32)
+    angles = np.empty((N_DET, scan.n_samp), np.uint32)
+    for detector in range(N_DET):
+        pointing.expand(sky, detector, 0, scan.n_samp, pixels[detector], angles[detector])
+    np.savez(
+        path, boresight=pointing.boresight.quaternions(0, scan.n_samp), detectors=pointing.detectors,
+        pixels=pixels, angles=angles * (math.pi / 2**32), lags=lags, n_side=N_SIDE, rate=RATE, net=NET,
+        fknee=FKNEE, fmin=FMIN,
+    )  # fmt: skip
+
+
+def binning(one: Solver) -> Callable[[], None]:
+    """Return what adds up a weighted time stream on the pixels of the samples."""
+    import petamap.mapmaking._mapmaking as kernels
+
+    projection = one.system.projection
+    sums = np.zeros((projection.n_local, projection.stokes.n, 4), np.int64)
+    gap_sums = np.zeros((projection.n_gaps, 2), np.int64)
+    signal = np.random.default_rng(0).standard_normal(int(projection.share.blocks[:, 3].max()))
+
+    def work() -> None:
+        for block in projection.share.blocks:
+            looks, values = projection.looks(block, inputs=False), signal[: int(block[3])]
+            kernels.add_signals(
+                looks.pixels, looks.angles, looks.gains, looks.efficiency, values, values, 2.0**30, 30, sums,
+                gap_sums,
+            )  # fmt: skip
+
+    return work
+
+
+def right_hand_sides(one: Solver) -> Callable[[], None]:
+    """Return the pass over the data of a run: noise is made, filtered, and both right-hand sides added up."""
+    system = one.system
+    statistics = system.statistics
+    return lambda: right_hand_side(
+        system.projection, system.noise, system.shared, statistics.binned_weights, statistics.hits_max
+    )

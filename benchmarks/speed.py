@@ -1,0 +1,204 @@
+"""One table of all promises of speed and memory: the promise, the figure here, and peers in the same run.
+
+    python benchmarks/speed.py [--samples 30e6] [--peers PYTHON]
+
+A satellite scan of 8 detectors, I, Q, U at N_side 512, a band of 4096 lags, float64. Figures of one thread
+are processor time, the best of turns that all works take; the ratio of two threads to one is wall time. Peers
+run one after the other, each in a process of its own on one core, under the interpreter given by --peers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import cases
+from cases import Best, Solver
+
+from petamap.base.machine import cpu_model
+from petamap.data.observation import Observation
+
+HERE = Path(__file__).parent
+PEERS = {
+    "furax": "furax",
+    "so3g": "so3g",
+    "litebird_sim": "litebird_sim",
+    "toast": "toast",
+}  # module: package
+PEER_SECONDS = 240
+
+
+@dataclass
+class Row:
+    """A line of the table: a figure, and the promise that it is at most (or at least) so much."""
+
+    name: str
+    value: float
+    unit: str = "ns"
+    bar: float | None = None
+    at_least: bool = False
+    line: str = ""  # what peers call it
+    peers: list[tuple[str, float]] = field(default_factory=list)
+
+    @property
+    def kept(self) -> str:
+        """Whether the promise is kept, in a word."""
+        if self.bar is None:
+            return ""
+        return "yes" if (self.value >= self.bar if self.at_least else self.value <= self.bar) else "NO"
+
+    def lines(self) -> Iterator[str]:
+        """Return the row, and a row for each peer with the ratio of its figure to ours."""
+        sign = "" if self.bar is None else f"{'>=' if self.at_least else '<='} {self.bar:g}"
+        yield f"{self.name:52s}{sign:>8s}{self.value:9.2f} {self.unit:8s}{self.kept:4s}"
+        for peer, value in self.peers:
+            yield f"    {peer:56s}{value:9.2f} {self.unit:8s}{value / self.value:8.1f} x ours"
+
+
+def ns(seconds: float, n_samp: int) -> float:
+    """Return nanoseconds a sample."""
+    return 1e9 * seconds / n_samp
+
+
+def iteration_rows(scan: Observation, pointing: str, repeats: int) -> list[Row]:
+    """Time iterations with one thread and with two, taking turns with the bare transforms."""
+    solvers = {n: cases.solver(scan, pointing, n) for n in (1, 2)}
+    one, two = solvers[1], solvers[2]
+    best = cases.interleaved(
+        {
+            "apply": one.apply,
+            "one": one.iterate,
+            "transforms": cases.bare_transforms(one.system),
+            "apply by two": two.apply,
+            "two": two.iterate,
+        },
+        repeats,
+    )
+    return _iteration_rows(one, two, best, "kept" if pointing == "keep" else "recomputed")
+
+
+def _iteration_rows(one: Solver, two: Solver, best: dict[str, Best], how: str) -> list[Row]:
+    iteration, transforms = (ns(b.cpu, one.n_samp) for b in (one.iteration, best["transforms"]))
+    peer_line = "apply" if how == "kept" else ""
+    return [
+        Row(f"iteration, pointing {how}", iteration, bar=30),
+        Row("    of it P^T N^-1 P", ns(best["apply"].cpu, one.n_samp), line=peer_line),
+        Row("    bare FFTs that it needs (ducc0)", transforms),
+        Row("    iteration / bare FFTs", iteration / transforms, "times", 1.7),
+        Row("    two threads, iteration", one.iteration.wall / two.iteration.wall, "times", 1.8, True),
+        Row("    two threads, P^T N^-1 P", best["apply"].wall / best["apply by two"].wall, "times"),
+    ]
+
+
+def pass_rows(scan: Observation, one: Solver, repeats: int) -> list[Row]:
+    """Time single passes over the samples."""
+    works = {
+        "pointing": cases.expansion(scan),
+        "noise": cases.noise(scan),
+        "binning": cases.binning(one),
+        "both": cases.right_hand_sides(one),
+    }
+    best = cases.interleaved(works, repeats)
+    value = {name: ns(best[name].cpu, one.n_samp) for name in works}
+    return [
+        Row("pointing expansion: pixel and angle", value["pointing"], bar=40, line="pointing"),
+        Row("noise, 1/f", value["noise"], bar=40, line="noise"),
+        Row("binning a weighted time stream", value["binning"], bar=15, line="binning"),
+        Row("    noise made, filtered, both right-hand sides", value["both"]),
+    ]
+
+
+def memory_rows(n_samples: int) -> list[Row]:
+    """Run the whole job in fresh processes: what it says that it needs, and what it takes."""
+    rows = []
+    for pointing, bar in (("keep", 16.0), ("recompute", 1.0)):
+        command = [sys.executable, str(HERE / "memory.py"), pointing, str(n_samples)]
+        found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        how = "kept" if pointing == "keep" else "recomputed"
+        off = abs(found["predicted"] / found["peak"] - 1) * 100
+        rows += [
+            Row(f"memory, pointing {how}", found["bytes_per_sample"], "bytes", bar),
+            Row("    the whole process at its peak", found["peak"] / 1e6, "MB"),
+            Row("    predicted before the run, off by", off, "%", 15),
+        ]
+    return rows
+
+
+def ask_peers(python: str, scan_file: Path) -> tuple[list[dict[str, object]], list[str]]:
+    """Return what the peers measured, and a line for each that could not."""
+    found: list[dict[str, object]] = []
+    missing = []
+    for module, package in PEERS.items():
+        there = subprocess.run([python, "-c", f"import {module}"], capture_output=True)
+        if there.returncode != 0:
+            missing.append(f"{module} is not there: {python} -m pip install {package}")
+            continue
+        command = [python, str(HERE / "peers" / f"peer_{module}.py"), str(scan_file)]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, env=environment, timeout=PEER_SECONDS
+            )
+        except subprocess.TimeoutExpired:
+            missing.append(f"{module} took more than {PEER_SECONDS} s")
+            continue
+        found += [json.loads(line) for line in done.stdout.splitlines()]
+        if done.returncode != 0:
+            missing.append(f"{module} failed: {done.stderr.strip().splitlines()[-1]}")
+    return found, missing
+
+
+def show(text: str) -> None:
+    """Print a line now."""
+    print(text, flush=True)
+
+
+def load() -> str:
+    """Return how busy the machine is."""
+    return ", ".join(f"{value:.2f}" for value in os.getloadavg())
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--samples", type=float, default=30e6, help="of all detectors together")
+    parser.add_argument("--peer-samples", type=float, default=8e6, help="of the scan that peers are given")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--peers", default=sys.executable, metavar="PYTHON", help="interpreter; '' for none")
+    given = parser.parse_args()
+    scan = cases.observation(int(given.samples))
+    n_samp = scan.n_samp * cases.N_DET
+    show(f"{cpu_model()}, {os.cpu_count()} cores, load {load()} before")
+    show(f"{n_samp / 1e6:.1f} M samples; ns and bytes are of a sample")
+    rows = iteration_rows(scan, "keep", given.repeats) + iteration_rows(scan, "recompute", given.repeats)
+    one = cases.solver(scan, "keep", 1)
+    rows += pass_rows(scan, one, given.repeats)
+    lags = cases.inverse_lags(one.system)
+    del one
+    rows += memory_rows(n_samp)
+    notes: list[str] = []
+    if given.peers:
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "scan.npz"
+            cases.write_scan(file, cases.observation(min(int(given.peer_samples), n_samp)), lags)
+            found, notes = ask_peers(given.peers, file)
+        for row in rows:
+            row.peers = [(str(p["peer"]), float(str(p["value"]))) for p in found if p["line"] == row.line]
+    show(f"{'':52s}{'bar':>8s}{'here':>9s} {'':8s}kept")
+    for row in rows:
+        for line in row.lines():
+            show(line)
+    for note in notes:
+        show(note)
+    show(f"load {load()} after")
+
+
+if __name__ == "__main__":
+    main()
