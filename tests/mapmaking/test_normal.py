@@ -42,6 +42,9 @@ def dense_with_gaps(made, pixelization, system, stokes, n_lag, flags):
         inside = bad - starts[np.searchsorted(starts, bad, side="right") - 1]
         begins = np.append(True, (np.diff(bad) > 1) | (inside[1:] % 64 == 0))
         gaps[bad, np.cumsum(begins) - 1] = 1
+    if flags != "cut":
+        # a gap is told in the unit of its stream
+        gaps *= system.projection.units[system.projection.gap_segments()]
     everything = np.hstack([response, gaps])
     return everything.T @ parts.inverse @ everything
 

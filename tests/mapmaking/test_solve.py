@@ -41,8 +41,9 @@ def test_equals_the_dense_solution_of_the_good_samples(seed, stokes, n_lag, gain
 def test_samples_of_pixels_that_are_cut_count_as_flagged():
     rng = np.random.default_rng(8)
     made = recorded(rng, 2, 300, 6, 5, flagged=0.1)
-    pixels = np.concatenate([made.pointing._pixels(d, 0, 300)[None] for d in range(2)])
-    angles = np.concatenate([made.pointing._angles(d, 0, 300)[None] for d in range(2)]).copy()
+    pixels, angles = np.empty((2, 300), np.int32), np.empty((2, 300), np.uint32)
+    for detector in range(2):
+        made.pointing.expand(numbered(6), detector, 0, 300, pixels[detector], angles[detector])
     angles[pixels == 3] = 77  # one angle does not tell I from Q
     pointing = type(made.pointing)(pixels, angles=angles, efficiencies=[0.9, 0.9])
     made = dataclasses.replace(made, pointing=pointing)

@@ -49,9 +49,7 @@ def stokes_weights(
     """
     n_stokes = projection.stokes.n
     sums = np.zeros((projection.n_local, triangle(n_stokes)), np.int64)
-    largest = shared.comm.max(
-        float(np.abs(segment_weights).max(initial=0.0)) * projection.largest_gain() ** 2
-    )
+    largest = shared.comm.max(float(np.abs(segment_weights).max(initial=0.0)))
     bits = min(_WEIGHT_BITS, _SUM_BITS - max(hits_max, 1).bit_length())
     scale = math.ldexp(1.0, bits - math.frexp(largest)[1])
 
@@ -98,10 +96,9 @@ class _Scale:
     low_bits: int
 
     @staticmethod
-    def of(weight: float, gain: float, hits_max: int) -> _Scale:
+    def of(weight: float, hits_max: int) -> _Scale:
         bits = min(_TERM_BITS, _SUM_BITS - max(hits_max, 1).bit_length())
-        size = math.sqrt(weight) * gain
-        return _Scale(math.ldexp(1.0, math.frexp(size)[1] + _SIGNAL_BITS - bits), bits, bits)
+        return _Scale(math.ldexp(1.0, math.frexp(math.sqrt(weight))[1] + _SIGNAL_BITS - bits), bits, bits)
 
     def values(self, words: Int64Array, n_threads: int) -> tuple[FloatArray, FloatArray]:
         """Return the two values of each row of four words, (n, n_stokes, 4)."""
@@ -135,7 +132,7 @@ def right_hand_side(
         If a sample that is not flagged is not finite, or beyond 2^30 times the noise.
     """
     weight = shared.comm.max(max(noise.norm, float(binned_weights.max(initial=0.0))))
-    scale = _Scale.of(weight, shared.comm.max(projection.largest_gain()), hits_max)
+    scale = _Scale.of(weight, hits_max)
 
     def add(sums: _Sums, block: Int64Array) -> None:
         _add_block(projection, noise, block, binned_weights, scale, sums)
@@ -172,7 +169,7 @@ def _add_block(
         outputs.pixels, outputs.angles, outputs.gains, outputs.efficiency, filtered, weighted,
         1 / scale.unit, scale.low_bits, sums.pixels, sums.gaps,
     )  # fmt: skip
-    fits = largest * projection.largest_gain() < math.ldexp(1.0, scale.high_bits)
+    fits = largest < math.ldexp(1.0, scale.high_bits)
     if not (fits and np.isfinite(filtered).all()):
         raise DataError(
             "a sample is more than 10^9 times its noise",

@@ -88,4 +88,4 @@ def _noise_of(system: System, block: Int64Array, sky: FloatArray) -> tuple[Float
     data = system.projection.read(block, looks.pixels)
     scanned = np.empty(len(data))
     _mapmaking.scan(looks.pixels, looks.angles, looks.gains, looks.efficiency, sky, np.zeros(1), scanned)
-    return data - scanned, looks.pixels >= 0
+    return (data - scanned) * system.projection.units[block[5]], looks.pixels >= 0

@@ -46,6 +46,19 @@ class InverseNoise:
         weights: FloatArray = self.lags[self.kernel_of, 0]
         return weights
 
+    def in_units(self, units: FloatArray, share: Share, transform: int) -> InverseNoise:
+        """Return N^-1 of streams whose samples are told in multiples of `units`, (n_segment,).
+
+        The kernel of each block in ``share.blocks`` is written anew.
+        """
+        if np.all(units == 1):
+            return self
+        pairs, kernel_of = np.unique(np.stack([self.kernel_of, units], axis=1), axis=0, return_inverse=True)
+        kernel_of = kernel_of.reshape(-1)
+        lags = self.lags[pairs[:, 0].astype(np.int64)] * pairs[:, 1:] ** 2
+        share.blocks[:, 4] = kernel_of[share.blocks[:, 5]]
+        return InverseNoise(lags, kernel_of, _mapmaking.Kernels(lags, transform))
+
 
 ModelOf = Callable[[Observation, int, int], NoiseModel]
 

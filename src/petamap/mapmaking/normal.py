@@ -46,9 +46,9 @@ class NormalOperator:
     """A = P^T N^-1 P over all ranks. Collective.
 
     Sums on pixels are 64-bit integers in units of a power of two that follows from a rigorous bound,
-    ``||N^-1||_1 max|t| hits``, so they are the same to the bit in whatever order threads and ranks add
-    (the floating-point reduction of BlueGene/L's tree did the same). A term is rounded at 2^-51 of the
-    largest possible one, or coarser where many hits need the room.
+    ``||N^-1||_1 max|t| hits`` for responses of at most 1 (`Projection.set_units`), so they are the same to
+    the bit in whatever order threads and ranks add (the floating-point reduction of BlueGene/L's tree did the
+    same). A term is rounded at 2^-51 of the largest possible one, or coarser where many hits need the room.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class NormalOperator:
         self.noise = noise
         self.shared = shared
         self._hits_bits = max(hits_max, 1).bit_length()
-        self._norm = shared.comm.max(noise.norm) * shared.comm.max(projection.largest_gain()) ** 2
+        self._norm = shared.comm.max(noise.norm)
         n_stokes, n_threads = projection.stokes.n, projection.n_threads
         row = 4 if n_stokes == 3 else n_stokes
         self._sums = np.zeros((n_threads, projection.n_local, row), np.int64)

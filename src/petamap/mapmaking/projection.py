@@ -23,6 +23,7 @@ from petamap.base.typing import (
     UInt8Array,
     UInt32Array,
 )
+from petamap.comm.mpi import Communicator
 from petamap.data.checks import check_signal, place
 from petamap.data.observation import Observation
 from petamap.mapmaking.layout import ALIGNMENT, Layout, Segment, Share
@@ -93,6 +94,11 @@ class Projection:
     flags : str
         "exact", "levels" or "cut".
     n_threads : int
+
+    Attributes
+    ----------
+    units : (n_segment,) float64
+        Samples and gains are told in multiples of these; all 1 before `set_units`.
     """
 
     def __init__(
@@ -118,6 +124,7 @@ class Projection:
             [self._pointing(segment).efficiency(self._detector(segment)) for segment in share.segments]
         )
         self.has_gains = any(self._pointing(s).has_gains for s in share.segments)
+        self.units = np.ones(len(share.segments))
         self._pixels: Int32Array | None = None
         self._angles: UInt32Array | None = None
         self._gains: Float32Array | None = None
@@ -131,10 +138,6 @@ class Projection:
     def n_local(self) -> int:
         """Number of pixels that the held samples look at."""
         return int(self.index.n_local)
-
-    def largest_gain(self) -> float:
-        """Return the largest size of a gain of this rank's samples, at least 1."""
-        return self._largest_gain
 
     def keys(self) -> Int64Array:
         """Return the pixels that the held samples look at, increasing: the rows of this rank's map."""
@@ -182,11 +185,14 @@ class Projection:
             self._pointing(piece.segment).expand(
                 self.pixelization, stream.detector, start, stop, part.pixels, part.angles, part.gains
             )
+        if gains is not None:
+            gains /= np.float32(self.units[piece.number])
         return looks
 
     def _find_pixels(self) -> None:
         """Look at all samples once: which pixels there are, and which samples are gaps."""
-        gains = [1.0]
+        self._largest_gains = np.zeros(len(self.layout.streams))
+        gains: list[tuple[int, float]] = []
 
         def look(piece: Piece) -> None:
             looks = self._expand(piece)
@@ -196,11 +202,26 @@ class Projection:
             self._set_bits(piece, looks.pixels < 0)
             self.index.mark(looks.pixels)
             if looks.gains is not None:
-                gains.append(float(np.abs(looks.gains).max(initial=1.0)))
+                good = np.abs(looks.gains[looks.pixels >= 0])
+                gains.append((piece.segment.stream, float(good.max(initial=0.0))))
 
         over_threads(look, self.pieces(), self.n_threads)
         self.index.number()
-        self._largest_gain = max(gains)
+        for stream, largest in gains:
+            self._largest_gains[stream] = max(self._largest_gains[stream], largest)
+
+    def set_units(self, comm: Communicator) -> None:
+        """Tell samples and gains of each stream in a unit in which no gain is above 1. Collective.
+
+        The unit is a power of two and the same on all ranks. So a stream may have any unit beside the map's,
+        and what its gaps are solved for is as large as what its pixels give.
+        """
+        if comm.max(float(self.has_gains)) == 0:
+            return
+        largest = comm.allreduce(self._largest_gains, "max")
+        exponents = np.where(largest > 0, np.ceil(np.log2(np.maximum(largest, 1e-300))), 0)
+        streams = [segment.stream for segment in self.share.segments]
+        self.units = np.exp2(exponents)[np.array(streams, np.int64)]
 
     @property
     def bytes_to_keep(self) -> int:
@@ -366,7 +387,7 @@ class Projection:
         return looks
 
     def read(self, block: Int64Array, pixels: Int32Array) -> FloatArray:
-        """Read the inputs of a block; gaps (pixels < 0) are zero.
+        """Read the inputs of a block, in the unit of its stream; gaps (pixels < 0) are zero.
 
         Raises
         ------
@@ -386,6 +407,7 @@ class Projection:
         gaps = (pixels < 0).astype(np.uint8)
         check_signal(observation, stream.detector, start, data, gaps)
         data[gaps != 0] = 0.0
+        data /= self.units[number]
         return data
 
     def place(self, block: Int64Array, sample: int) -> str:

@@ -154,6 +154,8 @@ def set_up(
             observations, layout, share, pixelization, choices.stokes,
             flags=choices.flags, n_threads=choices.n_threads,
         )  # fmt: skip
+        projection.set_units(comm)
+        noise = noise.in_units(projection.units, share, layout.transform)
         memory = _keep_or_not(projection, choices, comm)
         if memory.keep:
             projection.keep()
@@ -243,7 +245,7 @@ def _statistics(projection: Projection, noise: InverseNoise, shared: Shared, cho
     dead = (rcond < choices.rcond_min) | (rcond == 0)
     binned = covariance
     if choices.uniform_binning:
-        weights = np.ones_like(weights)
+        weights = projection.units**2
         binned, _ = inverted(weights, 0.0)
         binned[dead] = 0.0
     return Statistics(hits, hits_max, covariance, rcond, dead, weights, binned)
