@@ -20,6 +20,8 @@ from petamap.noise.estimate import estimate_psd
 from petamap.noise.model import InverseLags, NoiseModel, TabulatedPsd
 from petamap.sky.pixelization import Pixelization
 
+_ANY = TabulatedPsd(np.ones(1), np.ones(1))
+
 
 def estimated_models(
     observations: Sequence[Observation],
@@ -77,7 +79,9 @@ def _measure(
             f"interval {stream.interval}"
         )
         key = (stream.observation, stream.detector, stream.interval)
-        found[key] = estimate_psd(samples, good, observation.sample_rate, where=where)
+        # what has no good sample adds nothing to the map, whatever its noise
+        measured = estimate_psd(samples, good, observation.sample_rate, where=where) if good.any() else _ANY
+        found[key] = measured
         progress.advance(float(len(samples)))
     return found
 

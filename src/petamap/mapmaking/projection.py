@@ -6,6 +6,7 @@ what it saw in memory, where there is room; `number_gaps` names the unknowns of 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -344,15 +345,17 @@ class Projection:
         keys: Int64Array = positions + np.array(shifts)[self.gap_segments()]
         return keys
 
-    def n_gap_samples(self) -> int:
-        """Return how many of this rank's output samples that were taken are gaps."""
-        count = 0
+    def gap_samples(self) -> dict[int, int]:
+        """Return how many of this rank's output samples that were taken are gaps, by stream."""
+        counts: Counter[int] = Counter()
         for first, _, n_left, n_out, _, number in self.share.blocks.tolist():
             segment = self.share.segments[number]
             start = segment.start + first + n_left - segment.offset
             begin, end = self.layout.streams[segment.stream].taken(start, start + n_out)
-            count += int(self._gaps(segment.offset + begin - segment.start, max(0, end - begin)).sum())
-        return count
+            count = int(self._gaps(segment.offset + begin - segment.start, max(0, end - begin)).sum())
+            if count:
+                counts[segment.stream] += count
+        return dict(counts)
 
     def _gaps(self, position: int, n: int) -> UInt8Array:
         """Return 1 for each of n held samples that is a gap."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from petamap.base.threads import available_threads
 from petamap.base.timers import Timers
 from petamap.base.typing import BoolArray, FloatArray
 from petamap.comm.mpi import Communicator, agree, world
-from petamap.data.checks import check_observations
+from petamap.data.checks import check_observations, warn_of_flags
 from petamap.data.config import RunConfig, open_sources, to_toml
 from petamap.data.observation import Observation
 from petamap.mapmaking.binning import RightHandSide, binned_map, right_hand_side
@@ -96,7 +97,7 @@ class _Job:
         self.unit = observations[0].unit
         self._refuse_to_overwrite()
         system = self._set_up(observations, pixelization)
-        self._warn_of_pixels(system)
+        self._warn_of_pixels(observations, system)
         rhs = self._read(system)
         binned = binned_map(system.statistics.binned_inverse, rhs.binned, self.n_threads)
         solution = None if self.config.solver.binned_only else self._solve(system, rhs)
@@ -169,12 +170,12 @@ class _Job:
         if self.comm.rank == 0:
             self.progress.warn(text)
 
-    def _warn_of_pixels(self, system: System) -> None:
+    def _warn_of_pixels(self, observations: list[Observation], system: System) -> None:
         statistics = system.statistics
         owned = slice(None) if system.owned.pixels is None else system.owned.pixels.astype(bool)
         self.n_seen = self.comm.sum(int(np.count_nonzero(statistics.hits[owned])))
         self.n_dead = self.comm.sum(int(np.count_nonzero(statistics.dead[owned])))
-        self.n_flagged = self.comm.sum(system.n_gap_samples)
+        self.n_flagged = self._flagged(observations, system)
         if self.n_seen == self.n_dead:
             self._warn("no pixel can be solved for: the maps are empty")
         elif self.n_dead:
@@ -184,6 +185,18 @@ class _Job:
             )
         if self.n_flagged == system.layout.n_samp:
             self._warn("all samples are flagged or outside the map")
+
+    def _flagged(self, observations: list[Observation], system: System) -> int:
+        """Return the number of samples that are not used, and warn of detectors that give none."""
+        flagged = sum((Counter(part) for part in self.comm.allgather(system.gap_samples)), Counter())
+        n_good = [[0] * observation.n_det for observation in observations]
+        for number, stream in enumerate(system.layout.streams):
+            taken = stream.stop - stream.start - 2 * stream.margin
+            n_good[stream.observation][stream.detector] += taken - flagged[number]
+        for observation, good in zip(observations, n_good, strict=True):
+            for text in warn_of_flags(observation, good):
+                self._warn(text)
+        return sum(flagged.values())
 
     # --- the data
 

@@ -112,8 +112,8 @@ class System:
         Of the samples in each pixel.
     preconditioner : Unknowns
         M^-1: as the covariance on pixels, and on gaps.
-    n_gap_samples : int
-        Output samples of this rank that are gaps.
+    gap_samples : dict of int to int
+        How many output samples of this rank are gaps, by stream.
     """
 
     comm: Communicator
@@ -126,7 +126,12 @@ class System:
     statistics: Statistics
     preconditioner: Unknowns
     memory: MemoryPlan
-    n_gap_samples: int
+    gap_samples: dict[int, int]
+
+    @property
+    def n_gap_samples(self) -> int:
+        """Output samples of this rank that are gaps."""
+        return sum(self.gap_samples.values())
 
 
 def set_up(
@@ -174,10 +179,10 @@ def set_up(
     owned = Ownership(_marks(plan, comm), _marks(shared.gaps, comm))
     if shared.gaps is None and comm.size > 1:
         owned = Ownership(owned.pixels, np.zeros(projection.n_gaps, np.uint8))
-    n_gap_samples = projection.n_gap_samples()
     return System(
         comm, layout, projection, noise, shared, owned, keys, statistics,
-        _preconditioner(projection, noise, statistics.covariance, choices, comm), memory, n_gap_samples,
+        _preconditioner(projection, noise, statistics.covariance, choices, comm), memory,
+        projection.gap_samples(),
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from petamap.base.errors import ConfigError
+from petamap.base.errors import ConfigError, DataError
 from petamap.base.typing import FloatArray
 from petamap.base.units import DEGREE
 from petamap.data.config import MapOptions
@@ -91,7 +91,12 @@ def _box(
     if all(value is not None for value in given):
         lon, lat, width, height = (float(value or 0.0) / DEGREE for value in given)
         return (lon, lat), (width, height)
-    vectors = np.concatenate(list(_some_directions(observations)))
+    vectors = np.concatenate([np.zeros((0, 3)), *_some_directions(observations)])
+    if len(vectors) == 0:
+        raise DataError(
+            "no good sample says where the map lies",
+            mend="look at the flags, or give map.centre_lon, centre_lat, width and height",
+        )
     mean = vectors.sum(axis=0)
     lon0, lat0 = _angles(mean[None])[0]
     centre = (
@@ -109,13 +114,17 @@ def _box(
 
 
 def _some_directions(observations: Sequence[Observation]) -> Iterator[FloatArray]:
+    """Yield directions of samples that are not flagged: a telescope may slew from far away."""
     for observation in observations:
         if observation.pointing is None:
             continue
-        step = max(1, observation.n_samp // _LOOKS)
         for detector in range(observation.n_det):
+            bad = np.zeros(observation.n_samp, np.uint8)
+            for flags in observation.flags:
+                flags.or_flags(detector, 0, observation.n_samp, bad)
+            good = np.flatnonzero(bad == 0)
             vectors, _ = observation.pointing.directions(detector, 0, observation.n_samp)
-            yield vectors[::step]
+            yield vectors[good[:: max(1, good.size // _LOOKS)]]
 
 
 def _angles(vectors: FloatArray) -> FloatArray:

@@ -1,0 +1,55 @@
+"""The spire example: MADmap's own files, held against the maps of MADmap and HIPE."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from astropy.io import fits
+from science.small import configured, maps
+
+from petamap.base.errors import ConfigError
+from petamap.examples import find
+from petamap.mapmaking.run import run
+
+
+def image(path):
+    with fits.open(path) as file:
+        return file["image"].data.ravel()
+
+
+def test_the_map_is_that_of_madmap(tmp_path):
+    found = maps(configured("spire"), tmp_path)
+    madmap = image(find("spire").parent / "madmapSpirePSW.fits.gz")
+    naive = image(find("spire").parent / "naivemapSpirePSW.fits.gz")
+    index = np.flatnonzero(np.isfinite(naive))
+    best, binned = (whole_image(found[kind], index) for kind in ("map", "binned"))
+
+    assert index.size == 61_566
+    difference = best - madmap[index]  # nan would fail, so all pixels are there
+    assert np.abs(difference).max() < 4e-6
+    assert np.sqrt(np.mean(difference**2)) < 1e-7
+    assert np.abs(best - naive[index]).max() > 1e-3  # they are not the same map
+    one_ulp = np.spacing(np.abs(naive[index]))
+    assert np.all(np.abs(binned - naive[index]) <= one_ulp)
+
+
+def whole_image(skymap, index):
+    """Return the values of the pixels in a file that may hold them alone, or the image that they are in."""
+    values = skymap.values[0]
+    return values if values.size == index.size else values[index]
+
+
+def test_what_the_summary_says_of_it(tmp_path):
+    summary = run(configured("spire"), out=tmp_path)
+    best, binned = summary.comparisons
+    assert (best.reference, binned.reference) == ("madmapSpirePSW.fits.gz", "naivemapSpirePSW.fits.gz")
+    assert best.max_abs < best.limit == 4e-6 and best.rms < 1e-7 and best.unit == "Jy/beam"
+    assert binned.max_abs < binned.limit == 3e-17
+    assert summary.solver.converged and summary.totals.pixels_cut == 0
+
+
+def test_a_map_of_other_pixels_cannot_be_compared_with(tmp_path):
+    wmap = find("planck-lfi").parent / "wmap_v_n32.fits"
+    config = configured("spire", f"products.compare_binned={wmap}", "solver.binned_only=true")
+    with pytest.raises(ConfigError, match=r"wmap_v_n32\.fits"):
+        run(config, out=tmp_path)
