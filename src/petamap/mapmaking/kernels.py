@@ -93,7 +93,8 @@ def inverse_noise(
             where = f"observation {observation.name}, detector {observation.detectors[stream.detector]}"
             known[key] = len(rows)
             rate = observation.sample_rate
-            rows.append(white_lags(model, rate) if white else inverse_lags(model, rate, layout.n_lag, where))
+            lags = white_lags(model, rate, where) if white else inverse_lags(model, rate, layout.n_lag, where)
+            rows.append(lags)
         kernel_of[number] = known[key]
     share.blocks[:, 4] = kernel_of[share.blocks[:, 5]]
     lags = np.array(rows) if rows else np.zeros((0, layout.n_lag + 1))

@@ -75,11 +75,17 @@ def inverse_lags(model: NoiseModel, sample_rate: float, n_lag: int, where: str |
     return lags
 
 
-def white_lags(model: NoiseModel, sample_rate: float) -> FloatArray:
+def white_lags(model: NoiseModel, sample_rate: float, where: str | None = None) -> FloatArray:
     """Return N^-1 of the white part alone, float64 (1,), 1/K^2.
 
     That of a table is its geometric mean over the upper half of the band; that of given lags is lag 0.
+
+    Raises
+    ------
+    DataError
+        If the model is no noise model (`petamap.noise.psd.check`).
     """
+    check(model, where)
     match model:
         case OneOverF():
             return np.array([1 / (model.net**2 * sample_rate)])
