@@ -1,6 +1,7 @@
 """Map files: round trips, healpy and astropy as readers, the files of others, and damaged files."""
 
 import contextlib
+import resource
 import warnings
 from pathlib import Path
 
@@ -79,10 +80,52 @@ def test_header_says_everything(tmp_path):
 
 
 @pytest.mark.parametrize("pixelization", [Healpix(4), FLAT], ids=["healpix", "flat"])
-def test_the_same_map_makes_the_same_bytes(tmp_path, pixelization):
-    for name in ("a.fits", "b.fits"):
-        write_iqu(tmp_path / name, pixelization)
-    assert (tmp_path / "a.fits").read_bytes() == (tmp_path / "b.fits").read_bytes()
+@pytest.mark.parametrize("suffix", ["fits", "fits.gz"])
+def test_the_same_map_makes_the_same_bytes(tmp_path, pixelization, suffix):
+    for name in ("a", "b"):
+        write_iqu(tmp_path / f"{name}.{suffix}", pixelization)
+    assert (tmp_path / f"a.{suffix}").read_bytes() == (tmp_path / f"b.{suffix}").read_bytes()
+
+
+LAYOUT = ImageLayout((30, 40), np.random.default_rng(0).permutation(1200)[:777], FLAT.wcs_cards())
+
+
+@pytest.mark.parametrize(
+    ("pixelization", "partial"),
+    [
+        (Healpix(8), False), (Healpix(8, nest=True), False), (Healpix(5), False), (Healpix(8), True),
+        (CAR, False), (FLAT, False), (NumberedPixels(777), False), (NumberedPixels(777, LAYOUT), False),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    ("names", "unit"),
+    [
+        (IQU, "K_CMB"),
+        (("HITS",), ""),
+        (("II", "IQ", "IU", "QQ", "QU", "UU"), "K_CMB^2"),
+        (("A", "B"), ("", "Jy")),
+    ],
+)
+def test_astropy_makes_the_same_bytes(tmp_path, pixelization, partial, names, unit):
+    """The file is what astropy makes of its headers and its values, checksums included."""
+    frame = None if isinstance(pixelization, NumberedPixels) else "galactic"
+    values = values_on(pixelization, len(names))
+    options = {"names": names, "unit": unit, "frame": frame, "partial": partial, "cards": {"LONG": "x" * 99}}
+    write_iqu(tmp_path / "map.fits", pixelization, values, **options)
+    with fits.open(tmp_path / "map.fits") as hdus:
+        made = fits.HDUList([type(hdu)(data=hdu.data, header=hdu.header) for hdu in hdus])
+        n_axis = made[0].header["NAXIS"]  # astropy lost EXTEND with the header of another
+        made[0].header.set("EXTEND", True, after=f"NAXIS{n_axis or ''}")
+        for hdu in made:
+            del hdu.header["CHECKSUM"], hdu.header["DATASUM"]
+            hdu.add_checksum(when="by petamap")
+        made.writeto(tmp_path / "astropy.fits")
+    assert (tmp_path / "map.fits").read_bytes() == (tmp_path / "astropy.fits").read_bytes()
+
+
+def test_a_partial_map_without_pixels(tmp_path):
+    write_iqu(tmp_path / "map.fits", Healpix(2), np.full((3, 48), np.nan), partial=True)
+    assert np.isnan(read_map(tmp_path / "map.fits").values).all()
 
 
 @pytest.mark.parametrize("patch", [CAR, FLAT], ids=["car", "flat"])
@@ -311,14 +354,14 @@ def test_writing_refuses_what_does_not_fit(tmp_path, pixelization, more):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_failed_write_leaves_the_old_map(tmp_path, monkeypatch):
+def test_a_failed_write_leaves_the_old_map(tmp_path):
     values = write_iqu(tmp_path / "map.fits", Healpix(4))
-
-    def full(*_args, **_options):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(fits.HDUList, "writeto", full)
-    with pytest.raises(ResourceError, match="No space left"):
-        write_iqu(tmp_path / "map.fits", Healpix(4), 2 * values)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
+    try:
+        with pytest.raises(ResourceError, match="File too large"):
+            write_iqu(tmp_path / "map.fits", Healpix(4), 2 * values)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     np.testing.assert_array_equal(read_map(tmp_path / "map.fits").values, values)
     assert len(list(tmp_path.iterdir())) == 1 and issubclass(ResourceError, PetamapError)

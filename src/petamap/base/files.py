@@ -21,31 +21,32 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         If the file cannot be written (disk full, no permission). What stood at `path` is untouched.
     """
     target = Path(path)
-    try:
+    with writing(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=target.suffix, dir=target.parent)
         os.close(handle)
-    except OSError as error:
-        raise _unwritable(target, error) from error
-    temporary = Path(name)
+        temporary = Path(name)
+        try:
+            yield temporary
+            _sync(temporary)
+            os.chmod(temporary, 0o666 & ~_umask())
+            temporary.replace(target)
+            _sync(target.parent)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def writing(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Turn what the system says against writing `path` into a ResourceError."""
     try:
-        yield temporary
-        _sync(temporary)
-        os.chmod(temporary, 0o666 & ~_umask())
-        temporary.replace(target)
-        _sync(target.parent)
+        yield
     except OSError as error:
-        raise _unwritable(target, error) from error
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _unwritable(target: Path, error: OSError) -> ResourceError:
-    return ResourceError(
-        f"cannot be written: {error.strerror or error}",
-        where=str(target),
-        mend="free space or choose another --out; what stood there before is untouched",
-    )
+        raise ResourceError(
+            f"cannot be written: {error.strerror or error}",
+            where=os.fspath(path),
+            mend="free space or choose another --out; what stood there before is untouched",
+        ) from error
 
 
 def _sync(path: Path) -> None:

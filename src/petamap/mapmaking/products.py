@@ -1,44 +1,29 @@
-"""The files of a run: gathered from the owners of the pixels, written whole or not at all."""
+"""The files of a run: written by all ranks together, whole or not at all."""
 
 from __future__ import annotations
 
+import hashlib
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
-from petamap.base.errors import ConfigError, PetamapError
-from petamap.base.summary import Product, pixels_sha256
-from petamap.base.typing import AnyArray, FloatArray, Int64Array
-from petamap.comm.mpi import agree
+from petamap.base.errors import ConfigError
+from petamap.base.exact import add_exactly, no_limbs, rounded
+from petamap.base.summary import Product
+from petamap.base.typing import FloatArray, Int64Array
+from petamap.comm.mpi import together
 from petamap.mapmaking.binning import triangle
+from petamap.mapmaking.slabs import Slabs, write_slabs
 from petamap.mapmaking.system import System
 from petamap.sky.healpix import Healpix
-from petamap.sky.mapfile import read_map, write_map
-from petamap.sky.numbered import NumberedPixels
+from petamap.sky.map_head import MapHead, map_head
+from petamap.sky.mapfile import read_map
+from petamap.sky.numbered import ImageLayout, NumberedPixels
 from petamap.sky.pixelization import Pixelization
 from petamap.sky.stokes import Stokes
-
-
-def gather_map(system: System, values: AnyArray) -> FloatArray | None:
-    """Return values of all pixels, (n_columns, n_pix) with nan where there are none, on rank 0. Collective.
-
-    Parameters
-    ----------
-    values : (n_local, n_columns)
-        The same on all holders of a pixel; sent by its owner.
-    """
-    owned = system.owned.pixels
-    mine = slice(None) if owned is None else owned.astype(bool)
-    comm = system.comm
-    keys = comm.gather_rows(np.ascontiguousarray(system.keys[mine]))
-    rows = comm.gather_rows(np.ascontiguousarray(values[mine].astype(np.float64)))
-    if keys is None or rows is None:
-        return None
-    full = np.full((values.shape[1], system.projection.pixelization.n_pix), np.nan)
-    full[:, keys] = rows.T
-    return full
 
 
 def covariance_names(stokes: Stokes) -> list[str]:
@@ -49,7 +34,7 @@ def covariance_names(stokes: Stokes) -> list[str]:
 
 @dataclass(frozen=True)
 class MapWriter:
-    """Writes the maps of a run. Collective, but only rank 0 writes.
+    """Writes the maps of a run. Collective: each rank writes a part of each.
 
     Attributes
     ----------
@@ -70,46 +55,76 @@ class MapWriter:
         self, kind: str, path: Path, title: str, values: FloatArray, names: list[str], unit: str
     ) -> Product | None:
         """Write one product, (n_local, n_columns), and return its entry in the summary on rank 0."""
-        full = gather_map(self.system, values)
-        product, error = None, None
-        if full is not None:
-            try:
-                product = self._write(kind, path, title, full, names, unit)
-            except PetamapError as caught:
-                error = caught
-        agree(self.system.comm, error)
-        return product
-
-    def _write(
-        self, kind: str, path: Path, title: str, full: FloatArray, names: list[str], unit: str
-    ) -> Product:
-        pixelization, full = self._ordered(full)
-        frame = None if isinstance(pixelization, NumberedPixels) else self.frame
-        write_map(path, full, pixelization, names=names, unit=unit, run_id=self.run_id, frame=frame)
+        comm = self.system.comm
+        frame = None if isinstance(self._pixelization, NumberedPixels) else self.frame
+        head: MapHead | None = None
+        with together(comm):
+            if comm.rank == 0:
+                head = map_head(
+                    self._pixelization, names=names, unit=unit, run_id=self.run_id, frame=frame
+                )  # fmt: skip
+        slab = self._by_place.collect(values)
+        write_slabs(path, head, self._by_place, slab)
+        if self._by_pixel is not self._by_place:
+            slab = self._by_pixel.collect(values)
+        digest = self._sha256(slab)
+        if comm.rank != 0:
+            return None
         stokes = "".join(names) if kind in ("map", "binned", "residual") else ""
-        return Product(
-            name=title, file=path.name, kind=kind, unit=unit, stokes=stokes, sha256=pixels_sha256(full)
-        )
+        return Product(name=title, file=path.name, kind=kind, unit=unit, stokes=stokes, sha256=digest)
 
     def compare(self, path: Path, values: FloatArray) -> tuple[float, float] | None:
         """Return the largest and the rms difference from a map file, on rank 0. Collective."""
-        full = gather_map(self.system, values)
-        found, error = None, None
-        if full is not None:
-            try:
-                found = _difference(full, self.system.projection.pixelization, path)
-            except PetamapError as caught:
-                error = caught
-        agree(self.system.comm, error)
+        comm = self.system.comm
+        reference: _Reference | None = None
+        with together(comm):
+            if comm.rank == 0:
+                reference = _Reference(path, self._pixelization, values.shape[1])
+        slab = self._by_pixel.collect(values)
+        for column, first, piece in self._by_pixel.stream(slab):
+            assert reference is not None, "rank 0 has read it"
+            reference.compare(column, first, piece)
+        found: tuple[float, float] | None = None
+        with together(comm):
+            if reference is not None:
+                found = reference.found()
         return found
 
-    def _ordered(self, full: FloatArray) -> tuple[Pixelization, FloatArray]:
+    def _sha256(self, slab: FloatArray) -> str:
+        """Return `petamap.base.summary.pixels_sha256` of the whole map, (n_columns, n_pix), on rank 0."""
+        digest = hashlib.sha256()
+        for _, _, piece in self._by_pixel.stream(slab):
+            digest.update(piece.astype("<f8", copy=False).data)
+        return digest.hexdigest()
+
+    @cached_property
+    def _pixelization(self) -> Pixelization:
         solved = self.system.projection.pixelization
-        if not isinstance(solved, Healpix) or self.ordering == "nest":
-            return solved, full
-        ring = Healpix(solved.n_side, nest=False)
-        order: Int64Array = ring.reordered(np.arange(ring.n_pix))
-        return ring, np.ascontiguousarray(full[:, order])
+        if isinstance(solved, Healpix) and self.ordering != "nest":
+            return Healpix(solved.n_side, nest=False)
+        return solved
+
+    def _owned(self) -> tuple[Int64Array, Int64Array]:
+        """The pixels of this rank: where they stand among its values, and their numbers in the files."""
+        marks, keys = self.system.owned.pixels, self.system.keys
+        owned = np.arange(len(keys)) if marks is None else np.flatnonzero(marks)
+        pixels, solved = keys[owned], self.system.projection.pixelization
+        if isinstance(solved, Healpix) and solved != self._pixelization:
+            pixels = solved.reordered(pixels)
+        return owned, pixels
+
+    @cached_property
+    def _by_pixel(self) -> Slabs:
+        return Slabs(self.system.comm, self._pixelization.n_pix, *self._owned())
+
+    @cached_property
+    def _by_place(self) -> Slabs:
+        """As the rows stand in the files: by pixel, but where pixels have places in an image."""
+        layout = _layout(self._pixelization)
+        if layout is None:
+            return self._by_pixel
+        owned, pixels = self._owned()
+        return Slabs(self.system.comm, math.prod(layout.shape), owned, layout.index[pixels])
 
 
 def covariance_columns(system: System) -> FloatArray:
@@ -120,21 +135,51 @@ def covariance_columns(system: System) -> FloatArray:
     return columns
 
 
-def _difference(full: FloatArray, pixelization: Pixelization, path: Path) -> tuple[float, float]:
-    reference = read_map(path)
-    there = reference.values[: len(full)]
-    other = reference.pixelization
-    if isinstance(pixelization, NumberedPixels) and pixelization.layout is not None:
-        if other.n_pix == math.prod(pixelization.layout.shape):
-            there = there[:, pixelization.layout.index]
-    elif isinstance(pixelization, Healpix) and other == Healpix(pixelization.n_side, nest=False):
-        there = there[:, pixelization.reordered(np.arange(pixelization.n_pix))]
-    if there.shape != full.shape:
-        raise ConfigError(
-            f"has other pixels or components than the map: {there.shape} against {full.shape}",
-            where=str(path), mend="compare with a map of the same pixelization and Stokes parameters",
-        )  # fmt: skip
-    difference = (full - there)[np.isfinite(full) & np.isfinite(there)]
-    if difference.size == 0:
-        raise ConfigError("has no pixel in common with the map", where=str(path))
-    return float(np.abs(difference).max()), float(np.sqrt(np.mean(difference**2)))
+def _layout(pixelization: Pixelization) -> ImageLayout | None:
+    return pixelization.layout if isinstance(pixelization, NumberedPixels) else None
+
+
+class _Reference:
+    """A map file that values of a map are held against, piece by piece."""
+
+    def __init__(self, path: Path, pixelization: Pixelization, n_columns: int) -> None:
+        self.path = path
+        self.pixelization = pixelization
+        self.map = read_map(path)
+        self.largest = 0.0
+        self.squares = no_limbs()
+        self.n = 0
+        there = (min(n_columns, len(self.map.values)), self.map.pixelization.n_pix)
+        layout = _layout(pixelization)
+        if layout is not None and there[1] == math.prod(layout.shape):
+            there = (there[0], pixelization.n_pix)
+        if there != (n_columns, pixelization.n_pix):
+            raise ConfigError(
+                f"has other pixels or components than the map: {there} against "
+                f"{(n_columns, pixelization.n_pix)}",
+                where=str(path), mend="compare with a map of the same pixelization and Stokes parameters",
+            )  # fmt: skip
+
+    def compare(self, column: int, first: int, values: FloatArray) -> None:
+        """Take the values of the pixels from `first` on into the difference."""
+        there = self.map.values[column, self._pixels(first, first + len(values))]
+        difference = (values - there)[np.isfinite(values) & np.isfinite(there)]
+        self.largest = max(self.largest, float(np.abs(difference).max(initial=0.0)))
+        add_exactly(difference**2, self.squares)
+        self.n += len(difference)
+
+    def _pixels(self, first: int, stop: int) -> Int64Array | slice:
+        """Return where pixels of the map stand in the file."""
+        mine, other = self.pixelization, self.map.pixelization
+        layout = _layout(mine)
+        if layout is not None and other.n_pix != mine.n_pix:
+            return layout.index[first:stop]
+        if isinstance(mine, Healpix) and isinstance(other, Healpix) and mine.nest != other.nest:
+            return mine.reordered(np.arange(first, stop))
+        return slice(first, stop)
+
+    def found(self) -> tuple[float, float]:
+        """Return the largest and the rms difference."""
+        if self.n == 0:
+            raise ConfigError("has no pixel in common with the map", where=str(self.path))
+        return self.largest, math.sqrt(rounded(self.squares) / self.n)

@@ -13,26 +13,30 @@ from petamap.sky.car import CarPatch
 from petamap.sky.flat import FlatPatch
 from petamap.sky.image import AXES, ImagePixels
 from petamap.sky.numbered import NumberedPixels
+from petamap.sky.pixelization import Pixelization
 from petamap.sky.skymap import UNSEEN
 
 _PATCHES: dict[str, type[CarPatch] | type[FlatPatch]] = {"CAR": CarPatch, "TAN": FlatPatch}
 
 
-def image_of(
-    values: FloatArray,
-    pixelization: ImagePixels | NumberedPixels,
-    names: tuple[str, ...],
-    units: tuple[str, ...],
-    frame: str | None,
+def image_shape(pixelization: Pixelization) -> tuple[int, int] | None:
+    """Return rows and columns of the image that a map is written as; None where it is written as a table."""
+    if isinstance(pixelization, NumberedPixels):
+        return None if pixelization.layout is None else pixelization.layout.shape
+    return pixelization.shape if isinstance(pixelization, ImagePixels) else None
+
+
+def image_hdu(
+    pixelization: Pixelization, names: tuple[str, ...], units: tuple[str, ...], frame: str | None
 ) -> Any:
-    """Return the image HDU of a map: a plane for each column, nan where nothing was observed.
+    """Return the image HDU of a map, its values all one zero: a plane for each column.
 
     Stokes parameters follow one another on a FITS axis; other planes are named by the cards PLANEn.
     """
     from astropy.io import fits
 
-    planes = _planes(values, pixelization)
-    hdu = fits.PrimaryHDU(planes)
+    assert isinstance(pixelization, ImagePixels | NumberedPixels), "others are written as tables"
+    hdu = fits.PrimaryHDU(np.broadcast_to(0.0, (len(names), *(image_shape(pixelization) or ()))))
     header = hdu.header
     for name, value in _cards(pixelization, frame).items():
         header[name] = value
@@ -46,16 +50,6 @@ def image_of(
     if len(set(units)) == 1 and units[0]:
         header["BUNIT"] = units[0]
     return hdu
-
-
-def _planes(values: FloatArray, pixelization: ImagePixels | NumberedPixels) -> FloatArray:
-    if isinstance(pixelization, ImagePixels):
-        return values.reshape(len(values), *pixelization.shape)
-    layout = pixelization.layout
-    assert layout is not None, "numbered pixels without layout are written as a table"
-    planes = np.full((len(values), math.prod(layout.shape)), np.nan)
-    planes[:, layout.index] = values
-    return planes.reshape(len(values), *layout.shape)
 
 
 def _cards(pixelization: ImagePixels | NumberedPixels, frame: str | None) -> dict[str, Any]:

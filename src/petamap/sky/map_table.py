@@ -16,38 +16,28 @@ from petamap.sky.skymap import UNSEEN
 _INDEX_NAMES = ("PIXEL", "PIXELS", "PIX", "INDEX")
 
 
-def table_of(
-    values: FloatArray,
-    pixelization: Healpix | NumberedPixels,
-    names: tuple[str, ...],
-    units: tuple[str, ...],
-    partial: bool,
+def table_hdu(
+    pixelization: Pixelization, names: tuple[str, ...], units: tuple[str, ...], n_observed: int | None
 ) -> Any:
-    """Return the table HDU of a map: nan written as UNSEEN; only observed pixels if `partial`."""
+    """Return the table HDU of a map, without rows: of all pixels, or of `n_observed` with their numbers."""
     from astropy.io import fits
 
-    observed = np.flatnonzero(np.isfinite(values).any(axis=0)) if partial else None
-    columns = []
-    if observed is not None:
-        columns.append(fits.Column("PIXEL", "J", array=observed.astype(np.int32)))
-    for name, unit, column in zip(names, units, values, strict=True):
-        chosen = column if observed is None else column[observed]
-        seen = np.where(np.isfinite(chosen), chosen, UNSEEN)
-        columns.append(fits.Column(name, "D", unit=unit or None, array=seen))
-    hdu = fits.BinTableHDU.from_columns(columns, name="MAP")
+    columns = [] if n_observed is None else [fits.Column("PIXEL", "J")]
+    columns += [fits.Column(name, "D", unit=unit or None) for name, unit in zip(names, units, strict=True)]
+    hdu = fits.BinTableHDU.from_columns(columns, nrows=0, name="MAP")
     header = hdu.header
     if isinstance(pixelization, Healpix):
         header["PIXTYPE"] = ("HEALPIX", "HEALPix pixels")
         header["ORDERING"] = ("NESTED" if pixelization.nest else "RING", "ordering of pixels")
         header["NSIDE"] = (int(pixelization.n_side), "resolution of HEALPix")
-        header["OBJECT"] = ("FULLSKY" if observed is None else "PARTIAL", "coverage")
+        header["OBJECT"] = ("FULLSKY" if n_observed is None else "PARTIAL", "coverage")
     else:
         header["PIXTYPE"] = ("NUMBERED", "pixels without directions")
     header["FIRSTPIX"] = (0, "first pixel, counted from 0")
     header["LASTPIX"] = (pixelization.n_pix - 1, "last pixel, counted from 0")
-    header["INDXSCHM"] = ("IMPLICIT" if observed is None else "EXPLICIT", "explicit: PIXEL gives the pixel")
-    if observed is not None:
-        header["OBS_NPIX"] = (len(observed), "pixels observed")
+    header["INDXSCHM"] = ("IMPLICIT" if n_observed is None else "EXPLICIT", "explicit: PIXEL gives the pixel")
+    if n_observed is not None:
+        header["OBS_NPIX"] = (n_observed, "pixels observed")
     header["BAD_DATA"] = (UNSEEN, "value of pixels not observed")
     return hdu
 

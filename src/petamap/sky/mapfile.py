@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import gzip
+import math
 import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from pathlib import Path
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from petamap.base.errors import ConfigError, DataError, ResourceError, did_you_mean
 from petamap.base.files import replacing
 from petamap.base.typing import AnyArray, FloatArray
-from petamap.sky.healpix import Healpix
-from petamap.sky.image import ImagePixels
-from petamap.sky.map_image import image_columns, image_frame, image_of, is_map_image, load_image
-from petamap.sky.map_table import is_map_table, load_table, table_columns, table_of
+from petamap.sky.checksum import folded, word_sum
+from petamap.sky.map_head import map_head
+from petamap.sky.map_image import image_columns, image_frame, is_map_image, load_image
+from petamap.sky.map_table import is_map_table, load_table, table_columns
 from petamap.sky.numbered import NumberedPixels
 from petamap.sky.pixelization import Pixelization
 from petamap.sky.skymap import (
@@ -76,55 +79,43 @@ def write_map(
     ResourceError
         If the file cannot be written.
     """
-    from astropy.io import fits
-
     columns = np.atleast_2d(np.asarray(values, np.float64))
-    units = (unit,) * len(columns) if isinstance(unit, str) else tuple(unit)
-    if columns.shape != (len(names), pixelization.n_pix) or len(units) != len(names):
+    if columns.shape != (len(names), pixelization.n_pix):
         raise ConfigError(
-            f"{len(names)} names and {len(units)} units on {pixelization.n_pix} pixels for values of "
-            f"shape {columns.shape}"
+            f"{len(names)} names on {pixelization.n_pix} pixels for values of shape {columns.shape}"
         )
-    hdu = _hdu_of(columns, pixelization, tuple(names), units, frame, partial)
-    header = hdu.header
-    if frame is not None:
-        header["COORDSYS"] = (FRAME_LETTERS[frame], frame)
-    header["POLCCONV"] = ("COSMO", "polarization convention")
-    header["RUNID"] = (run_id, "run that made this map")
-    for name, value in (cards or {}).items():
-        header[name] = value
-    hdus = [hdu] if isinstance(hdu, fits.PrimaryHDU) else [fits.PrimaryHDU(), hdu]
-    _write(path, fits.HDUList(hdus))
+    observed = np.flatnonzero(np.isfinite(columns).any(axis=0)) if partial else None
+    head = map_head(
+        pixelization, names=names, unit=unit, run_id=run_id, frame=frame, cards=cards,
+        n_observed=None if observed is None else len(observed),
+    )  # fmt: skip
+    rows = _file_rows(columns, pixelization) if observed is None else columns[:, observed].T
+    # The sum of the values stands before them; they are turned into bytes twice rather than held.
+    total = sum(word_sum(piece) for _, piece in head.data.pieces(0, rows, observed))
+    with replacing(path) as temporary, _written(temporary) as file:
+        file.write(head.to_bytes(folded(total)))
+        for _, piece in head.data.pieces(0, rows, observed):
+            file.write(piece)
+        file.write(bytes(head.data.file_bytes - head.data.end))
 
 
-def _hdu_of(
-    columns: FloatArray,
-    pixelization: Pixelization,
-    names: tuple[str, ...],
-    units: tuple[str, ...],
-    frame: str | None,
-    partial: bool,
-) -> Any:
-    if not isinstance(pixelization, Healpix | ImagePixels | NumberedPixels):
-        raise ConfigError(f"no map files of pixelization {pixelization.describe().get('kind')}")
-    if frame not in FRAME_LETTERS and not (frame is None and isinstance(pixelization, NumberedPixels)):
-        raise ConfigError(f"unknown frame '{frame}'", mend=did_you_mean(str(frame), list(FRAME_LETTERS)))
-    if partial and not isinstance(pixelization, Healpix):
-        raise ConfigError("only HEALPix maps can be partial")
-    if isinstance(pixelization, ImagePixels) or (
-        isinstance(pixelization, NumberedPixels) and pixelization.layout is not None
-    ):
-        return image_of(columns, pixelization, names, units, frame)
-    return table_of(columns, pixelization, names, units, partial)
+def _file_rows(columns: FloatArray, pixelization: Pixelization) -> FloatArray:
+    """Return the rows of a file, (n_rows, n_columns): places of an image where the pixels have some."""
+    if not isinstance(pixelization, NumberedPixels) or pixelization.layout is None:
+        return columns.T
+    rows = np.full((math.prod(pixelization.layout.shape), len(columns)), np.nan)
+    rows[pixelization.layout.index] = columns.T
+    return rows
 
 
-def _write(path: str | os.PathLike[str], hdus: Any) -> None:
-    hdus.update_extend()
-    for hdu in hdus:
-        hdu.header["CREATOR"] = "petamap"
-        hdu.add_checksum(when="by petamap")  # astropy would write the time, and no two files were the same
-    with replacing(path) as temporary:
-        hdus.writeto(temporary, overwrite=True)
+@contextmanager
+def _written(path: Path) -> Iterator[BinaryIO | gzip.GzipFile]:
+    with open(path, "wb") as file:
+        if path.suffix != ".gz":
+            yield file
+            return
+        with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as compressed:  # neither name nor time inside
+            yield compressed
 
 
 def read_map(
@@ -250,29 +241,20 @@ def _verify(hdu: Any, where: str) -> None:
     astropy's own verification sees the header after mending it, so that damage there can stay unseen.
     """
     place, header = hdu.fileinfo(), hdu.header
-    in_header = _ones_complement_sum(place["file"], place["hdrLoc"], place["datLoc"])
-    in_data = _ones_complement_sum(place["file"], place["datLoc"], place["datLoc"] + place["datSpan"])
+    in_header = _sum_of(place["file"], place["hdrLoc"], place["datLoc"])
+    in_data = _sum_of(place["file"], place["datLoc"], place["datLoc"] + place["datSpan"])
     if "DATASUM" in header and in_data != int(header["DATASUM"]):
         raise DataError("the data are damaged: DATASUM does not hold", where=where)
-    if "CHECKSUM" in header and _folded(in_header + in_data) != 0xFFFFFFFF:
+    if "CHECKSUM" in header and folded(in_header + in_data) != 0xFFFFFFFF:
         raise DataError("the header or the data are damaged: CHECKSUM does not hold", where=where)
     if header.get("CREATOR") == "petamap" and not ("CHECKSUM" in header and "DATASUM" in header):
         raise DataError("the header is damaged: a checksum is missing", where=where)
 
 
-def _ones_complement_sum(file: Any, begin: int, end: int) -> int:
-    total = 0
+def _sum_of(file: Any, begin: int, end: int) -> int:
     file.seek(begin)
-    for start in range(begin, end, _PIECE):
-        piece = file.read(min(_PIECE, end - start))
-        total += int(np.frombuffer(piece, ">u4").sum(dtype=np.uint64))
-    return _folded(total)
-
-
-def _folded(total: int) -> int:
-    while total >> 32:
-        total = (total & 0xFFFFFFFF) + (total >> 32)
-    return total
+    pieces = (file.read(min(_PIECE, end - start)) for start in range(begin, end, _PIECE))
+    return folded(sum(word_sum(piece) for piece in pieces))
 
 
 def _choose(

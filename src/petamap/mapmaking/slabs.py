@@ -1,0 +1,182 @@
+"""Maps cut into slabs, one a rank: no rank ever holds a whole map, and all write one file together."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from petamap.base.files import replacing, writing
+from petamap.base.typing import AnyArray, FloatArray, Int64Array
+from petamap.comm.mpi import Communicator, together
+from petamap.sky.checksum import folded, word_sum
+from petamap.sky.map_data import PIECE_BYTES, MapData
+from petamap.sky.map_head import MapHead
+
+# Slabs begin at multiples of this many rows.
+ALIGNMENT = 64
+# Values of a column that rank 0 looks at in one go.
+_STREAM = 1 << 18
+# Bytes of headers and other small things.
+_SMALL = 1 << 18
+
+
+def slab_bounds(n_rows: int, size: int) -> Int64Array:
+    """Return the first row of each rank's slab and, at the end, `n_rows`: (size + 1,)."""
+    height = -(-n_rows // (size * ALIGNMENT)) * ALIGNMENT
+    return np.minimum(np.arange(size + 1, dtype=np.int64) * height, n_rows)
+
+
+def slab_bytes(n_rows: int, n_columns: int, size: int, n_owned: int) -> int:
+    """Return the most bytes that a rank allocates to write a map beside the map itself.
+
+    Parameters
+    ----------
+    n_rows, n_columns : int
+        Of the file.
+    size : int
+        Ranks.
+    n_owned : int
+        Pixels that the rank owns; at most those it holds.
+    """
+    height = int(slab_bounds(n_rows, size)[1])
+    route = 8 * (n_owned + height)
+    # while it is made: pixels and their places; ranks, order and sorted places; places received
+    finding = 8 * (5 * n_owned + 2 * height)
+    row = 8 * n_columns
+    # values sent and received, then received and put in their places
+    moving = row * max(n_owned + height, 2 * height)
+    streaming = 2 * 8 * _STREAM
+    writing_pieces = 4 * PIECE_BYTES
+    return _SMALL + max(finding, route + max(moving, row * height + max(streaming, writing_pieces)))
+
+
+class Slabs:
+    """The rows of a map dealt to the ranks, and the way there from the owners of its pixels. Collective.
+
+    Parameters
+    ----------
+    comm : Communicator
+    n_rows : int
+    pixels : (n_owned,) int64
+        Where this rank's own pixels stand among its values.
+    rows : (n_owned,) int64
+        The row of each; all different on all ranks.
+
+    Attributes
+    ----------
+    bounds : (size + 1,) int64
+        First row of each rank's slab.
+    """
+
+    def __init__(self, comm: Communicator, n_rows: int, pixels: Int64Array, rows: Int64Array) -> None:
+        self.comm = comm
+        self.n_rows = n_rows
+        self.bounds = slab_bounds(n_rows, comm.size)
+        order = np.argsort(rows)
+        sent = rows[order]
+        self._counts = np.diff(np.searchsorted(sent, self.bounds))
+        self._sent = pixels[order]
+        received, _ = comm.alltoallv(sent, self._counts)
+        self._received = received - self.first
+
+    @property
+    def first(self) -> int:
+        """First row of this rank's slab."""
+        return int(self.bounds[self.comm.rank])
+
+    @property
+    def height(self) -> int:
+        """Rows of this rank's slab."""
+        return int(self.bounds[self.comm.rank + 1]) - self.first
+
+    def collect(self, values: AnyArray) -> FloatArray:
+        """Return this rank's slab, (height, n_columns), nan where no one owns a row. Collective.
+
+        Parameters
+        ----------
+        values : (n_local, n_columns)
+            Of all pixels that this rank holds.
+        """
+        # what is sent is let go before the slab is made
+        received, _ = self.comm.alltoallv(values[self._sent].astype(np.float64, copy=False), self._counts)
+        slab = np.full((self.height, values.shape[1]), np.nan)
+        slab[self._received] = received
+        return slab
+
+    def stream(self, slab: FloatArray) -> Iterator[tuple[int, int, FloatArray]]:
+        """Yield all values on rank 0, column by column: column, first row, some values. Collective.
+
+        Other ranks yield nothing, but have to go through it too.
+        """
+        rank, size = self.comm.rank, self.comm.size
+        for column in range(slab.shape[1]):
+            for begin in range(0, self.n_rows, _STREAM):
+                parts = np.clip(self.bounds, begin, min(begin + _STREAM, self.n_rows))
+                counts = np.diff(parts) if rank == 0 else np.zeros(size, np.int64)
+                own = slab[parts[rank] - self.first : parts[rank + 1] - self.first, column]
+                to_root = np.zeros(size, np.int64)
+                to_root[0] = len(own)
+                piece = np.empty(int(counts.sum()))
+                self.comm.exchange(np.ascontiguousarray(own), to_root, piece, counts, int(parts[-1] - begin))
+                if rank == 0:
+                    yield column, begin, piece
+
+
+def write_slabs(path: Path, head: MapHead | None, slabs: Slabs, slab: FloatArray) -> None:
+    """Write a map file, each rank its slab, whole or not at all. Collective.
+
+    Parameters
+    ----------
+    path : Path
+        On a file system that all ranks see.
+    head : MapHead
+        On rank 0.
+    slab : (height, n_columns)
+
+    Raises
+    ------
+    ResourceError
+        On all ranks, if the file cannot be written. What stood at `path` is untouched.
+    """
+    comm = slabs.comm
+    data: MapData = comm.bcast(head.data if head is not None else None)
+    with _replacing(comm, path) as temporary:
+        total = 0
+        with together(comm), _part_of(temporary, path) as file:
+            for place, piece in data.pieces(slabs.first, slab):
+                file.seek(place)
+                file.write(piece)
+                total += word_sum(piece)
+        total = folded(comm.sum(folded(total)))
+        with together(comm):
+            if head is not None:
+                with _part_of(temporary, path) as file:
+                    file.write(head.to_bytes(total))
+                    file.truncate(data.file_bytes)
+
+
+@contextmanager
+def _replacing(comm: Communicator, path: Path) -> Iterator[Path]:
+    """`petamap.base.files.replacing` for all ranks: rank 0 makes the temporary file and renames it."""
+    with ExitStack() as stack:
+        temporary: Path | None = None
+        with together(comm):
+            if comm.rank == 0:
+                temporary = stack.enter_context(replacing(path))
+        yield comm.bcast(temporary)
+        with together(comm):
+            stack.close()
+
+
+@contextmanager
+def _part_of(temporary: Path, path: Path) -> Iterator[BinaryIO]:
+    """Open the temporary file of `path` to write into it; synced at the end."""
+    with writing(path), open(temporary, "r+b") as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
