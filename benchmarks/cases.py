@@ -25,7 +25,7 @@ from petamap.mapmaking.kernels import declared_model
 from petamap.mapmaking.normal import NormalOperator
 from petamap.mapmaking.pcg import ConjugateGradients
 from petamap.mapmaking.system import Choices, System, set_up
-from petamap.mapmaking.vectors import Unknowns
+from petamap.mapmaking.vectors import Unknowns, words
 from petamap.pointing.compressed import CompressedPointing
 from petamap.sky.healpix import Healpix
 from petamap.sky.stokes import Stokes
@@ -230,7 +230,7 @@ def binning(one: Solver) -> Callable[[], None]:
     import petamap.mapmaking._mapmaking as kernels
 
     projection = one.system.projection
-    sums = np.zeros((projection.n_local, projection.stokes.n, 4), np.int64)
+    sums = words(projection.n_local, projection.stokes.n, 4)
     gap_sums = np.zeros((projection.n_gaps, 2), np.int64)
     signal = np.random.default_rng(0).standard_normal(int(projection.share.blocks[:, 3].max()))
 

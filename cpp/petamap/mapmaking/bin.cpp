@@ -28,11 +28,14 @@ inline void response_of(const Response<kStokes>& response, std::int64_t i, doubl
     }
 }
 
-// use(i, pixel, response to each Stokes parameter) for samples [begin, begin + n), i from 0.
+// use(i, pixel, response to each Stokes parameter) for samples [begin, begin + n), i from 0; asks early for
+// the `row` words a pixel that `use` adds to.
 template <int kStokes, class Use>
-void for_each(const Samples& samples, std::int64_t begin, std::int64_t n, const Use& use) {
+void for_each(const Samples& samples, std::int64_t begin, std::int64_t n, const std::int64_t* sums,
+              std::int64_t row, const Use& use) {
     for (std::int64_t done = 0; done < n; done += kChunk) {
         const std::int64_t count = std::min(kChunk, n - done);
+        prefetch(samples.pixels + begin + done, count, sums, row);
         const Response<kStokes> response(samples, begin + done, count);
         for (std::int64_t i = 0; i < count; ++i) {
             double each[kStokes];
@@ -46,38 +49,49 @@ void for_each(const Samples& samples, std::int64_t begin, std::int64_t n, const 
 template <int kStokes, bool kShared>
 void add_weights_of(const Samples& samples, std::int64_t begin, std::int64_t n, double weight, double scale,
                     std::int64_t* weights) {
-    for_each<kStokes>(samples, begin, n, [=](std::int64_t, std::int64_t pixel, const double* response) {
+    const auto use = [=](std::int64_t, std::int64_t pixel, const double* response) {
         if (pixel < 0) return;
         std::int64_t* sum = weights + pixel * triangle(kStokes);
         for (int i = 0; i < kStokes; ++i)
             for (int j = i; j < kStokes; ++j, ++sum)
                 add<kShared>(*sum, to_fixed(weight * response[i] * response[j] * scale));
-    });
+    };
+    for_each<kStokes>(samples, begin, n, weights, triangle(kStokes), use);
 }
 
 // Two words of one value: whole multiples of the unit, and what is left over in units of 2^-low_bits.
-inline void two_words(double value, double low_scale, std::int64_t* words) {
-    words[0] = to_fixed(value);
-    words[1] = to_fixed((value - static_cast<double>(words[0])) * low_scale);
+inline void two_words(double value, double low_scale, std::int64_t& high, std::int64_t& low) {
+    high = to_fixed(value);
+    low = to_fixed((value - static_cast<double>(high)) * low_scale);
 }
 
-// The words of a chunk of samples, before they are added to the pixels.
+// The words of a chunk of samples, before they are added to the pixels: [Stokes parameter][word][sample], so
+// that they are made eight samples at a time.
 template <int kStokes>
 struct SignalWords {
-    std::int64_t words[kChunk][kStokes][4];
+    alignas(64) std::int64_t words[kStokes][4][kChunk];
     double largest = 0;
 
     SignalWords(const Samples& samples, std::int64_t begin, std::int64_t n, const double* filtered,
                 const double* weighted, double scale, double low_scale) {
-        for_each<kStokes>(samples, begin, n, [&](std::int64_t i, std::int64_t, const double* response) {
+        const Response<kStokes> response(samples, begin, n);
+        const float* gains = samples.gains ? samples.gains + begin : nullptr;
+#pragma omp simd reduction(max : largest)
+        for (std::int64_t i = 0; i < n; ++i) {
             const double first = filtered[begin + i] * scale, second = weighted[begin + i] * scale;
             const double size = std::max(std::fabs(first), std::fabs(second));
             largest = largest < size ? size : largest;
+            const double gain = gains ? gains[i] : 1.0;
             for (int k = 0; k < kStokes; ++k) {
-                two_words(first * response[k], low_scale, words[i][k]);
-                two_words(second * response[k], low_scale, words[i][k] + 2);
+                double one = gain;
+                if constexpr (kStokes > 1) {
+                    if (k == kStokes - 2) one = gain * response.cosine[i];
+                    if (k == kStokes - 1) one = gain * response.sine[i];
+                }
+                two_words(first * one, low_scale, words[k][0][i], words[k][1][i]);
+                two_words(second * one, low_scale, words[k][2][i], words[k][3][i]);
             }
-        });
+        }
     }
 };
 
@@ -96,13 +110,14 @@ double add_signals_of(const Samples& samples, std::int64_t n, const double* filt
         for (std::int64_t i = 0; i < count; ++i) {
             const std::int64_t pixel = pixels[i];
             if (pixel < 0) {
-                std::int64_t words[2];
-                two_words(filtered[done + i] * scale, low_scale, words);
-                for (int word = 0; word < 2; ++word) gap_sums[2 * ~pixel + word] += words[word];
+                std::int64_t high, low;
+                two_words(filtered[done + i] * scale, low_scale, high, low);
+                gap_sums[2 * ~pixel] += high;
+                gap_sums[2 * ~pixel + 1] += low;
             } else {
                 std::int64_t* row = sums + pixel * kRow;
-                const std::int64_t* words = chunk.words[i][0];
-                for (std::int64_t word = 0; word < kRow; ++word) row[word] += words[word];
+                for (int k = 0; k < kStokes; ++k)
+                    for (int word = 0; word < 4; ++word) row[4 * k + word] += chunk.words[k][word][i];
             }
         }
     }

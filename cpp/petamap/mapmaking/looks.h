@@ -64,11 +64,8 @@ struct ExpandedLooks {
         pointing::expand(pointings[stream.pointing], stream.detector, grid, start + begin, start + end,
                          pixels + begin, angles ? angles + begin : nullptr);
         for (std::int64_t i = begin; i < end; ++i) pixels[i] = index->local(pixels[i]);
-        if (gap_bits) {
-            for (std::int64_t i = 0; i < block.n_in; ++i)
-                if (gap_bits[(block.first + i) / 8] >> ((block.first + i) % 8) & 1) pixels[i] = -1;
+        if (gap_bits && mark_gaps(gap_bits, block.first, block.n_in, pixels))
             number_gaps(gap_length, start - stream.start, first_slots[number], block.n_in, pixels);
-        }
         return {pixels, angles, nullptr, efficiencies[block.stream]};
     }
 };

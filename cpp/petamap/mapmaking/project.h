@@ -42,11 +42,15 @@ struct Response {
     }
 };
 
-// Ask for a chunk's pixels while its responses are computed.
+// Ask for a chunk's pixels while its responses are computed: first and last word, as a row may lie in two
+// cache lines. Gaps ask for the first pixel, which costs less than a branch.
 template <class T>
 void prefetch(const std::int32_t* pixels, std::int64_t n, const T* rows, std::int64_t row) {
-    for (std::int64_t i = 0; i < n; ++i)
-        if (pixels[i] >= 0) __builtin_prefetch(rows + pixels[i] * row);
+    for (std::int64_t i = 0; i < n; ++i) {
+        const T* there = rows + std::max(pixels[i], 0) * row;
+        __builtin_prefetch(there);
+        __builtin_prefetch(there + row - 1);
+    }
 }
 
 // time[0..n) = P map for samples [begin, begin + n).
@@ -80,19 +84,20 @@ template <int kStokes>
 void scatter(const Samples& samples, std::int64_t begin, std::int64_t n, const double* time, double scale,
              std::int64_t* sums, std::int64_t* gap_sums) {
     constexpr std::int64_t kRow = row_words(kStokes);
-    alignas(64) std::int64_t fixed[kChunk][kRow] = {};
+    alignas(64) std::int64_t fixed[kStokes][kChunk];
     for (std::int64_t done = 0; done < n; done += kChunk) {
         const std::int64_t count = std::min(kChunk, n - done);
         const std::int32_t* pixels = samples.pixels + begin + done;
         prefetch(pixels, count, sums, kRow);
         const Response<kStokes> response(samples, begin + done, count);
+        const float* gains = samples.gains ? samples.gains + begin + done : nullptr;
+#pragma omp simd
         for (std::int64_t i = 0; i < count; ++i) {
-            double value = time[done + i] * scale;
-            if (samples.gains) value *= samples.gains[begin + done + i];
-            if constexpr (kStokes != 2) fixed[i][0] = to_fixed(value);
+            const double value = time[done + i] * scale * (gains ? gains[i] : 1.0);
+            if constexpr (kStokes != 2) fixed[0][i] = to_fixed(value);
             if constexpr (kStokes > 1) {
-                fixed[i][kStokes - 2] = to_fixed(value * response.cosine[i]);
-                fixed[i][kStokes - 1] = to_fixed(value * response.sine[i]);
+                fixed[kStokes - 2][i] = to_fixed(value * response.cosine[i]);
+                fixed[kStokes - 1][i] = to_fixed(value * response.sine[i]);
             }
         }
         for (std::int64_t i = 0; i < count; ++i) {
@@ -101,7 +106,7 @@ void scatter(const Samples& samples, std::int64_t begin, std::int64_t n, const d
                 gap_sums[~pixel] += to_fixed(time[done + i] * scale);
             } else {
                 std::int64_t* row = sums + pixel * kRow;
-                for (std::int64_t word = 0; word < kRow; ++word) row[word] += fixed[i][word];
+                for (int k = 0; k < kStokes; ++k) row[k] += fixed[k][i];
             }
         }
     }

@@ -15,6 +15,7 @@ from petamap.base.typing import FloatArray, Int64Array
 from petamap.mapmaking.kernels import InverseNoise
 from petamap.mapmaking.normal import Shared
 from petamap.mapmaking.projection import Projection
+from petamap.mapmaking.vectors import words
 
 # A sum keeps 62 bits; its terms are rounded at 2^-50 of the largest, or coarser where hits need the room.
 _SUM_BITS, _TERM_BITS, _WEIGHT_BITS = 62, 50, 50
@@ -79,7 +80,7 @@ class _Sums:
     """What one thread adds up: two words each of P^T N^-1 d and P^T w d on pixels, of the first on gaps."""
 
     def __init__(self, projection: Projection) -> None:
-        self.pixels = np.zeros((projection.n_local, projection.stokes.n, 4), np.int64)
+        self.pixels = words(projection.n_local, projection.stokes.n, 4)
         self.gaps = np.zeros((projection.n_gaps, 2), np.int64)
 
     def add(self, other: _Sums) -> None:

@@ -12,7 +12,7 @@ from petamap.comm.mpi import Communicator
 from petamap.comm.reduction import ReductionPlan
 from petamap.mapmaking.kernels import InverseNoise
 from petamap.mapmaking.projection import Projection
-from petamap.mapmaking.vectors import Unknowns
+from petamap.mapmaking.vectors import Unknowns, words
 
 # 64-bit sums keep a sign and a bit to spare; a term is rounded by way of a double's 52 bits.
 _SUM_BITS, _TERM_BITS = 62, 51
@@ -67,7 +67,7 @@ class NormalOperator:
         self._norm = shared.comm.max(noise.norm)
         n_stokes, n_threads = projection.stokes.n, projection.n_threads
         row = 4 if n_stokes == 3 else n_stokes
-        self._sums = np.zeros((n_threads, projection.n_local, row), np.int64)
+        self._sums = words(n_threads, projection.n_local, row)
         self._gap_sums = np.zeros((n_threads, projection.n_gaps), np.int64)
 
     def apply(self, vector: Unknowns, largest: float, out: Unknowns) -> float:

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from petamap.base.typing import FloatArray, UInt8Array
+from petamap.base.typing import FloatArray, Int64Array, UInt8Array
+
+_CACHE_LINE = 64
+
+
+def words(*shape: int) -> Int64Array:
+    """Return zeros that begin at a cache line, so that rows of 4 words never lie in two."""
+    n = math.prod(shape)
+    room = np.zeros(n + _CACHE_LINE // 8, np.int64)
+    first = -room.ctypes.data % _CACHE_LINE // 8
+    return room[first : first + n].reshape(shape)
 
 
 @dataclass
