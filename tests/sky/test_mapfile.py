@@ -2,6 +2,7 @@
 
 import contextlib
 import resource
+import tracemalloc
 import warnings
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from petamap.base.errors import ConfigError, DataError, PetamapError, ResourceEr
 from petamap.sky.car import CarPatch
 from petamap.sky.flat import FlatPatch
 from petamap.sky.healpix import Healpix
+from petamap.sky.map_head import map_head
 from petamap.sky.mapfile import read_map, write_map
 from petamap.sky.numbered import ImageLayout, NumberedPixels
 from petamap.sky.skymap import UNSEEN, to_kelvin
@@ -121,6 +123,20 @@ def test_astropy_makes_the_same_bytes(tmp_path, pixelization, partial, names, un
             hdu.add_checksum(when="by petamap")
         made.writeto(tmp_path / "astropy.fits")
     assert (tmp_path / "map.fits").read_bytes() == (tmp_path / "astropy.fits").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "pixelization", [Healpix(8192), CarPatch.full_sky(1 / 60)], ids=lambda p: p.describe()["kind"]
+)
+def test_heads_are_made_without_values(pixelization):
+    options = {"names": IQU, "unit": "K_CMB", "run_id": "test-1", "frame": "galactic"}
+    map_head(pixelization, **options)
+    tracemalloc.start()
+    head = map_head(pixelization, **options)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1 << 20 and head.data.n_rows == pixelization.n_pix
+    assert head.data.begin == len(head.to_bytes(2**32 - 1)) and head.data.begin % 2880 == 0
 
 
 def test_a_partial_map_without_pixels(tmp_path):

@@ -60,9 +60,7 @@ class MapWriter:
         head: MapHead | None = None
         with together(comm):
             if comm.rank == 0:
-                head = map_head(
-                    self._pixelization, names=names, unit=unit, run_id=self.run_id, frame=frame
-                )  # fmt: skip
+                head = map_head(self._pixelization, names=names, unit=unit, run_id=self.run_id, frame=frame)
         slab = self._by_place.collect(values)
         write_slabs(path, head, self._by_place, slab)
         if self._by_pixel is not self._by_place:
@@ -74,7 +72,10 @@ class MapWriter:
         return Product(name=title, file=path.name, kind=kind, unit=unit, stokes=stokes, sha256=digest)
 
     def compare(self, path: Path, values: FloatArray) -> tuple[float, float] | None:
-        """Return the largest and the rms difference from a map file, on rank 0. Collective."""
+        """Return the largest and the rms difference from a map file, on rank 0. Collective.
+
+        Rank 0 holds the map of the file; of this one it sees a piece at a time.
+        """
         comm = self.system.comm
         reference: _Reference | None = None
         with together(comm):
