@@ -8,6 +8,7 @@ from astropy.io import fits
 from science.small import configured, maps
 
 from petamap.base.errors import ConfigError
+from petamap.base.progress import Silent
 from petamap.examples import find
 from petamap.mapmaking.run import run
 
@@ -53,3 +54,29 @@ def test_a_map_of_other_pixels_cannot_be_compared_with(tmp_path):
     config = configured("spire", f"products.compare_binned={wmap}", "solver.binned_only=true")
     with pytest.raises(ConfigError, match=r"wmap_v_n32\.fits"):
         run(config, out=tmp_path)
+
+
+class Listener(Silent):
+    """Remembers what the solver told."""
+
+    def __init__(self):
+        super().__init__()
+        self.phase, self.total, self.done, self.notes = "", None, [], []
+
+    def begin(self, phase, total=None, unit=""):
+        self.phase = phase
+        if phase == "iterations":
+            self.total = total
+
+    def advance(self, amount, note=""):
+        if self.phase == "iterations":
+            self.done.append(amount)
+            self.notes.append(note)
+
+
+def test_progress_is_told_in_digits_of_the_residual(tmp_path):
+    listener = Listener()
+    summary = run(configured("spire", "solver.tolerance=1e-4"), out=tmp_path, progress=listener)
+    assert listener.total == pytest.approx(4) and min(listener.done) >= 0
+    assert sum(listener.done) == pytest.approx(4)  # not more, although the last residual is smaller
+    assert listener.notes[-1].startswith(f"iteration {summary.solver.iterations}, residual ")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import platform
 from collections import Counter
@@ -216,10 +217,17 @@ class _Job:
         gradients = ConjugateGradients(
             operator, system.preconditioner, system.owned, self.comm, self.n_threads
         )
-        self.progress.begin("iterations", float(solver.max_iterations), "iterations")
+        # digits of the residual are won at a steadier pace than iterations are used up
+        digits = -math.log10(solver.tolerance) if 0 < solver.tolerance < 1 else None
+        self.progress.begin("iterations", digits, "digits")
+        won = 0.0
 
         def tell(step: Step) -> None:
-            self.progress.advance(float(step.iteration > 0), f"residual {step.relative_residual:.2e}")
+            nonlocal won
+            found = min(-math.log10(max(step.relative_residual, 1e-300)), digits or math.inf)
+            note = f"iteration {step.iteration}, residual {step.relative_residual:.2e}"
+            self.progress.advance(max(found - won, 0.0), note)
+            won = max(found, won)
 
         with self.timers.phase("iterations"):
             solution = gradients.solve(
