@@ -7,8 +7,14 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from petamap.mapmaking.slabs import slab_bytes
+
 if TYPE_CHECKING:
     from petamap.mapmaking.projection import Projection
+
+
+# astropy's FITS, first imported when maps are written
+_FITS_BYTES = 20 << 20
 
 
 @dataclass(frozen=True)
@@ -54,7 +60,7 @@ class MemoryPlan:
         )
 
 
-def plan_memory(projection: Projection, keep: bool) -> MemoryPlan:
+def plan_memory(projection: Projection, keep: bool, n_ranks: int) -> MemoryPlan:
     """Return what a run will need once its pixels are known."""
     n, n_gaps, threads = projection.n_local, projection.count_gaps(), projection.n_threads
     n_stokes = projection.stokes.n
@@ -64,12 +70,15 @@ def plan_memory(projection: Projection, keep: bool) -> MemoryPlan:
     always = 8 * n * (3 + triangle) + 8 * n_gaps + n  # keys, hits, rcond, covariance; what is dead or owned
     # two right-hand sides of two words each for every thread, and the sums made of them
     reading = 4 * threads * vector + 3 * vector
-    # right-hand side, binned map, x, r, p, q; the sums of each thread
-    solving = 6 * vector + threads * 8 * (n * row + n_gaps)
+    # right-hand sides, binned map, x, r, p, q; the sums of each thread
+    solving = 8 * vector + threads * 8 * (n * row + n_gaps)
+    # right-hand sides, binned map, x; the widest product, and this rank's part in writing it
+    slab = slab_bytes(projection.pixelization.n_pix, triangle, n_ranks, n)
+    writing = 4 * vector + 8 * n * triangle + slab + _FITS_BYTES
     samples = (projection.bytes_to_keep if keep else 0) + projection.share.n_held // 8
     # the bits of the gaps are there already
     base = resident_bytes() - projection.share.n_held // 8
-    return MemoryPlan(keep, base, samples, always + max(reading, solving), projection.share.n_held)
+    return MemoryPlan(keep, base, samples, always + max(reading, solving, writing), projection.share.n_held)
 
 
 def resident_bytes() -> int:

@@ -20,7 +20,7 @@ from petamap.base.progress import Progress, Silent
 from petamap.base.summary import Spread, Summary
 from petamap.base.threads import available_threads
 from petamap.base.timers import Timers
-from petamap.base.typing import BoolArray, FloatArray
+from petamap.base.typing import FloatArray
 from petamap.comm.mpi import Communicator, agree, world
 from petamap.data.checks import check_observations, warn_of_flags
 from petamap.data.config import RunConfig, open_sources, to_toml
@@ -251,31 +251,39 @@ class _Job:
     def _write_products(
         self, system: System, binned: FloatArray, solution: Solution | None
     ) -> list[summary.Comparison]:
-        self.progress.begin("products", float(len(self._kinds())), "files")
-        statistics, names = system.statistics, list(system.projection.stokes.value)
-        kinds, dead = self._kinds(), statistics.dead
+        kinds = self._kinds()
+        self.progress.begin("products", float(len(kinds)), "files")
         writer = MapWriter(system, self.out, self.config.map.frame, self._run_id(), self.config.map.ordering)
-        columns: dict[str, tuple[str, FloatArray, list[str], str]] = {
-            "hits": ("hits", statistics.hits[:, None].astype(np.float64), ["HITS"], ""),
-            "covariance": (
-                "covariance", covariance_columns(system), covariance_names(system.projection.stokes),
-                f"{self.unit}^2",
-            ),
-            "rcond": ("reciprocal condition", statistics.rcond[:, None], ["RCOND"], ""),
-            "binned": ("binned map", _blanked(binned, dead), names, self.unit),
-        }  # fmt: skip
-        if solution is not None:
-            best = _blanked(solution.map.pixels, dead)
-            columns["map"] = ("maximum-likelihood map", best, names, self.unit)
-            columns["residual"] = ("binned minus maximum-likelihood", binned - best, names, self.unit)
+        best = binned if solution is None else solution.map.pixels
+        for values in (binned, best):
+            values[system.statistics.dead] = np.nan
         for kind in kinds:
-            title, values, labels, unit = columns[kind]
-            product = writer.write(kind, self._file(kind), title, values, labels, unit)
+            product = writer.write(kind, self._file(kind), *self._content(kind, system, binned, best))
             self.progress.advance(1, self._file(kind).name)
             if product is not None:
                 self.products.append(product)
         self.progress.end(str(self.out))
-        return self._compare(writer, columns["map" if solution else "binned"][1], columns["binned"][1])
+        return self._compare(writer, best, binned)
+
+    def _content(
+        self, kind: str, system: System, binned: FloatArray, best: FloatArray
+    ) -> tuple[str, FloatArray, list[str], str]:
+        """Return title, values, names of the columns and unit of a product: made when it is written."""
+        statistics, stokes = system.statistics, system.projection.stokes
+        match kind:
+            case "hits":
+                return "hits", statistics.hits[:, None].astype(np.float64), ["HITS"], ""
+            case "covariance":
+                names = covariance_names(stokes)
+                return "covariance", covariance_columns(system), names, f"{self.unit}^2"
+            case "rcond":
+                return "reciprocal condition", statistics.rcond[:, None], ["RCOND"], ""
+            case "binned":
+                return "binned map", binned, list(stokes.value), self.unit
+            case "map":
+                return "maximum-likelihood map", best, list(stokes.value), self.unit
+            case _:
+                return "binned minus maximum-likelihood", binned - best, list(stokes.value), self.unit
 
     def _compare(self, writer: MapWriter, best: FloatArray, binned: FloatArray) -> list[summary.Comparison]:
         chosen = self.config.products
@@ -369,12 +377,6 @@ class _Job:
             peak_bytes=int(self.comm.max(peak_bytes())),
             bytes_per_sample=self.comm.max(plan.bytes_per_sample),
         )
-
-
-def _blanked(values: FloatArray, dead: BoolArray) -> FloatArray:
-    blanked = values.copy()
-    blanked[dead] = np.nan
-    return blanked
 
 
 def _solver_record(solution: Solution, tolerance: float) -> summary.Solver:

@@ -197,14 +197,14 @@ def _deal(layout: Layout, comm: Communicator, streams: bool) -> tuple[int, int]:
 
 def _keep_or_not(projection: Projection, choices: Choices, comm: Communicator) -> MemoryPlan:
     limit = choices.memory or available_bytes() // comm.node_size()
-    plan = plan_memory(projection, keep=choices.pointing != "recompute")
+    plan = plan_memory(projection, choices.pointing != "recompute", comm.size)
     everyone_can_expand = comm.max(float(not projection.can_expand)) == 0
     if choices.pointing == "recompute" and not everyone_can_expand:
         raise ConfigError(
             "recorded pixels cannot be recomputed", mend='set resources.pointing = "keep" or "auto"'
         )
     if choices.pointing == "auto" and comm.max(plan.total / limit) > 1 and everyone_can_expand:
-        plan = plan_memory(projection, keep=False)
+        plan = plan_memory(projection, False, comm.size)
     if comm.max(plan.total / limit) > 1:
         raise ResourceError(
             f"this needs {plan.total / 1e9:.2f} GB a process, there are {limit / 1e9:.2f} GB",
