@@ -42,6 +42,12 @@ void with_constant(std::int64_t k, Body body) {
     }
 }
 
+// A row as received, or this rank's own where the source is negative.
+template <typename T>
+const T* row_from(std::int64_t source, const T* own, const T* received, std::int64_t width) {
+    return source < 0 ? own : received + source * width;
+}
+
 template <typename T, typename Reduce>
 void combine_rows(const T* received, const std::int32_t* positions, const std::int64_t* offsets,
                   const std::int32_t* sources, std::int64_t n, std::int64_t k, Reduce reduce, T* values,
@@ -50,13 +56,10 @@ void combine_rows(const T* received, const std::int32_t* positions, const std::i
 #pragma omp parallel for schedule(static) num_threads(n_threads)
         for (std::int64_t i = 0; i < n; ++i) {
             T* row = values + positions[i] * width;
-            const auto from = [=](std::int64_t j) {
-                return sources[j] < 0 ? row : received + sources[j] * width;
-            };
             for (std::int64_t c = 0; c < width; ++c) {
-                T total = from(offsets[i])[c];
+                T total = row_from(sources[offsets[i]], row, received, width)[c];
                 for (std::int64_t j = offsets[i] + 1; j < offsets[i + 1]; ++j)
-                    total = reduce(total, from(j)[c]);
+                    total = reduce(total, row_from(sources[j], row, received, width)[c]);
                 row[c] = total;
             }
         }
