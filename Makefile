@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-EXAMPLES := spire planck-lfi
+EXAMPLES := spire planck-lfi ground
 
 .PHONY: demo test lint format docs build clean
 
