@@ -122,7 +122,7 @@ class Solver:
         self.gradients = ConjugateGradients(
             self.operator, system.preconditioner, system.owned, system.comm, self.n_threads
         )
-        n_local, n_gaps = system.projection.n_local, system.projection.n_gaps
+        n_local, n_gaps = system.projection.n_local, system.projection.gaps.n
         self.ones = Unknowns(np.ones((n_local, system.projection.stokes.n)), np.zeros((n_gaps, 1)))
         self._out = self.ones.zeros_like()
 
@@ -231,7 +231,7 @@ def binning(one: Solver) -> Callable[[], None]:
 
     projection = one.system.projection
     sums = words(projection.n_local, projection.stokes.n, 4)
-    gap_sums = np.zeros((projection.n_gaps, 2), np.int64)
+    gap_sums = np.zeros((projection.gaps.n, 2), np.int64)
     signal = np.random.default_rng(0).standard_normal(int(projection.share.blocks[:, 3].max()))
 
     def work() -> None:

@@ -49,7 +49,7 @@ def apply(system, sky, hits_max=None):
     operator = NormalOperator(
         system.projection, system.noise, system.shared, hits_max or system.statistics.hits_max
     )
-    vector = Unknowns(sky.copy(), np.zeros((system.projection.n_gaps, 1)))
+    vector = Unknowns(sky.copy(), np.zeros((system.projection.gaps.n, 1)))
     out = vector.zeros_like()
     step = operator.apply(vector, float(np.abs(sky).sum(axis=1).max()), out)
     return out.pixels.view(np.int64) * step

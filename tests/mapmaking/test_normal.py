@@ -24,7 +24,7 @@ KEEP_ALL = 1e-300
 
 def matrix_of(system):
     projection = system.projection
-    return as_matrix(operator_of(system), projection.n_local, projection.stokes.n, projection.n_gaps)
+    return as_matrix(operator_of(system), projection.n_local, projection.stokes.n, projection.gaps.n)
 
 
 def dense_with_gaps(made, pixelization, system, stokes, n_lag, flags):
@@ -34,7 +34,7 @@ def dense_with_gaps(made, pixelization, system, stokes, n_lag, flags):
     columns = (system.keys[:, None] * n_stokes + np.arange(n_stokes)).ravel()
     response = parts.response[:, columns]
     bad = np.flatnonzero(~parts.good)
-    gaps = np.zeros((len(parts.good), system.projection.n_gaps))
+    gaps = np.zeros((len(parts.good), system.projection.gaps.n))
     if flags == "exact":
         gaps[bad, np.arange(len(bad))] = 1
     elif flags == "levels":
@@ -44,7 +44,7 @@ def dense_with_gaps(made, pixelization, system, stokes, n_lag, flags):
         gaps[bad, np.cumsum(begins) - 1] = 1
     if flags != "cut":
         # a gap is told in the unit of its stream
-        gaps *= system.projection.units[system.projection.gap_segments()]
+        gaps *= system.projection.units[system.projection.gaps.segments()]
     everything = np.hstack([response, gaps])
     return everything.T @ parts.inverse @ everything
 
@@ -107,7 +107,7 @@ def test_kept_and_expanded_pointing_give_the_same_bits(stokes):
                 )  # fmt: skip
                 assert system.memory.keep == (pointing == "keep")
                 projection = system.projection
-                vector = Unknowns.zeros(projection.n_local, projection.stokes.n, projection.n_gaps)
+                vector = Unknowns.zeros(projection.n_local, projection.stokes.n, projection.gaps.n)
                 values = np.random.default_rng(1)
                 vector.pixels[:] = values.standard_normal(vector.pixels.shape)
                 vector.gaps[:] = values.standard_normal(vector.gaps.shape) * (flags != "cut")
@@ -173,6 +173,6 @@ def test_statistics_do_not_depend_on_whether_pointing_is_kept():
     for one, other in zip(vars(kept.statistics).values(), vars(expanded.statistics).values(), strict=True):
         np.testing.assert_array_equal(one, other)
     assert kept.n_gap_samples == expanded.n_gap_samples
-    assert kept.projection.n_gaps == expanded.projection.n_gaps == kept.n_gap_samples
+    assert kept.projection.gaps.n == expanded.projection.gaps.n == kept.n_gap_samples
     good = 6000 * 4 - made.flags[0].values.sum()
     assert kept.statistics.hits.sum() == good

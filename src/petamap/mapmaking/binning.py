@@ -81,7 +81,7 @@ class _Sums:
 
     def __init__(self, projection: Projection) -> None:
         self.pixels = words(projection.n_local, projection.stokes.n, 4)
-        self.gaps = np.zeros((projection.n_gaps, 2), np.int64)
+        self.gaps = np.zeros((projection.gaps.n, 2), np.int64)
 
     def add(self, other: _Sums) -> None:
         self.pixels += other.pixels

@@ -62,7 +62,7 @@ class MemoryPlan:
 
 def plan_memory(projection: Projection, keep: bool, n_ranks: int) -> MemoryPlan:
     """Return what a run will need once its pixels are known."""
-    n, n_gaps, threads = projection.n_local, projection.count_gaps(), projection.n_threads
+    n, n_gaps, threads = projection.n_local, projection.gaps.count(), projection.n_threads
     n_stokes = projection.stokes.n
     row = 4 if n_stokes == 3 else n_stokes
     vector = 8 * (n * n_stokes + n_gaps)

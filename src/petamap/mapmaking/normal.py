@@ -12,7 +12,7 @@ from petamap.comm.mpi import Communicator
 from petamap.comm.reduction import ReductionPlan
 from petamap.mapmaking.kernels import InverseNoise
 from petamap.mapmaking.projection import Projection
-from petamap.mapmaking.vectors import Unknowns, words
+from petamap.mapmaking.vectors import Ownership, Unknowns, words
 
 # 64-bit sums keep a sign and a bit to spare; a term is rounded by way of a double's 52 bits.
 _SUM_BITS, _TERM_BITS = 62, 51
@@ -30,10 +30,18 @@ class Shared:
         On gaps, which only neighbours in time share; None where there are none.
     """
 
-    def __init__(self, comm: Communicator, pixels: ReductionPlan, gaps: ReductionPlan | None) -> None:
+    def __init__(self, comm: Communicator, pixels: ReductionPlan, gaps: ReductionPlan | None = None) -> None:
         self.comm = comm
         self.pixels = pixels
         self.gaps = gaps
+
+    @property
+    def owned(self) -> Ownership:
+        """Which pixels and gaps this rank owns: each has one owner in the run."""
+        if self.comm.size == 1:
+            return Ownership(None, None)
+        gaps = None if self.gaps is None else self.gaps.owned.astype(np.uint8)
+        return Ownership(self.pixels.owned.astype(np.uint8), gaps)
 
     def add_up(self, pixels: Int64Array, gaps: Int64Array) -> None:
         """Sum integers over the ranks that share a pixel or a gap, in place. Collective."""
@@ -68,7 +76,7 @@ class NormalOperator:
         n_stokes, n_threads = projection.stokes.n, projection.n_threads
         row = 4 if n_stokes == 3 else n_stokes
         self._sums = words(n_threads, projection.n_local, row)
-        self._gap_sums = np.zeros((n_threads, projection.n_gaps), np.int64)
+        self._gap_sums = np.zeros((n_threads, projection.gaps.n), np.int64)
 
     def apply(self, vector: Unknowns, largest: float, out: Unknowns) -> float:
         """Write A vector to `out`, as integers in its memory, and return the unit of the integers.

@@ -6,7 +6,6 @@ what it saw in memory, where there is room; `number_gaps` names the unknowns of 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -27,14 +26,14 @@ from petamap.base.typing import (
 from petamap.comm.mpi import Communicator
 from petamap.data.checks import check_signal, place
 from petamap.data.observation import Observation
-from petamap.mapmaking.layout import ALIGNMENT, Layout, Segment, Share
+from petamap.mapmaking.gaps import Gaps
+from petamap.mapmaking.layout import Layout, Segment, Share
 from petamap.pointing.compressed import CompressedPointing
 from petamap.pointing.protocol import Pointing
 from petamap.sky.pixelization import Pixelization
 from petamap.sky.stokes import Stokes
 
-_PIECE = 1 << 17  # samples expanded at once: a multiple of ALIGNMENT
-GAP_LENGTHS = {"exact": 1, "levels": ALIGNMENT, "cut": 0}
+_PIECE = 1 << 17  # samples expanded at once: a multiple of the layout's ALIGNMENT
 
 
 @dataclass(frozen=True)
@@ -82,10 +81,6 @@ class Looks:
 class Projection:
     """Where a rank's samples look.
 
-    Gaps: a sample that is flagged, outside the map or in a pixel that cannot be solved for becomes an unknown
-    of its own, which marginalises it exactly (`flags` "exact"); "levels" shares an unknown among up to 64
-    consecutive samples; "cut" leaves out the rows and columns of N^-1, which is exact for white noise alone.
-
     Parameters
     ----------
     observations, layout, share
@@ -93,7 +88,7 @@ class Projection:
     pixelization : Pixelization
     stokes : Stokes
     flags : str
-        "exact", "levels" or "cut".
+        What becomes of gaps: the kind of `Gaps`.
     n_threads : int
 
     Attributes
@@ -118,7 +113,7 @@ class Projection:
         self.share = share
         self.pixelization = pixelization
         self.stokes = stokes
-        self.gap_length = GAP_LENGTHS[flags]
+        self.gaps = Gaps(layout, share, flags)
         self.n_threads = n_threads
         self.index = _mapmaking.PixelIndex(pixelization.n_pix)
         self.efficiencies = np.array(
@@ -129,10 +124,6 @@ class Projection:
         self._pixels: Int32Array | None = None
         self._angles: UInt32Array | None = None
         self._gains: Float32Array | None = None
-        # a bit a sample that is a gap
-        self._gap_bits = np.zeros(-(-share.n_held // 8), np.uint8)
-        self._slot_starts = np.zeros(0, np.int64)
-        self._gaps_numbered = False
         self._find_pixels()
 
     @property
@@ -200,7 +191,7 @@ class Projection:
             flags = self._flags(piece)
             if flags is not None:
                 looks.pixels[flags != 0] = -1
-            self._set_bits(piece, looks.pixels < 0)
+            self.gaps.add(piece.offset, looks.pixels < 0)
             self.index.mark(looks.pixels)
             if looks.gains is not None:
                 good = np.abs(looks.gains[looks.pixels >= 0])
@@ -264,10 +255,6 @@ class Projection:
                 source.or_flags(stream.detector, start, stop, flags[start - piece.start : stop - piece.start])
         return flags
 
-    def _set_bits(self, piece: Piece, gaps: BoolArray) -> None:
-        bits = np.packbits(gaps, bitorder="little")
-        self._gap_bits[piece.offset // 8 : piece.offset // 8 + len(bits)] |= bits
-
     def drop(self, dead: BoolArray) -> None:
         """Make gaps of the samples in local pixels that are `dead`, (n_local,)."""
         table = np.where(dead, -1, np.arange(len(dead))).astype(np.int32)
@@ -275,92 +262,22 @@ class Projection:
         def renumber(piece: Piece) -> None:
             looks = self._looks(piece)
             _mapmaking.renumber(table, looks.pixels)
-            self._set_bits(piece, looks.pixels < 0)
+            self.gaps.add(piece.offset, looks.pixels < 0)
 
         if dead.any():
             over_threads(renumber, self.pieces(), self.n_threads)
 
     def number_gaps(self) -> Int64Array:
-        """Number the gaps; return the keys of their unknowns: positions in the run's list of all samples."""
-        if self.gap_length:
-            starts = [self._starts(segment) for segment in self.share.segments]
-            self._slot_starts = np.concatenate([*starts, np.zeros(0, np.int64)])
-        self._gaps_numbered = True
+        """Number the gaps; return the keys of their unknowns: positions among all samples of the run."""
+        keys = self.gaps.number()
         kept = self._pixels
-        if kept is not None and self.has_gaps:
+        if kept is not None and self.gaps:
             over_threads(
-                lambda piece: self._number(kept[piece.held], piece.segment, piece.start),
+                lambda piece: self.gaps.write_slots(kept[piece.held], piece.segment, piece.start),
                 self.pieces(),
                 self.n_threads,
             )
-        return self._sample_keys(self._slot_starts)
-
-    @property
-    def has_gaps(self) -> bool:
-        """Whether any held sample is a gap."""
-        return bool(self._gap_bits.any())
-
-    def _starts(self, segment: Segment) -> Int64Array:
-        """Return where slots begin in a segment, as held positions."""
-        n = segment.stop - segment.start
-        bits = self._gap_bits[segment.offset // 8 : -(-(segment.offset + n) // 8)]
-        if not bits.any():
-            return np.zeros(0, np.int64)
-        gaps = np.flatnonzero(np.unpackbits(bits, count=n, bitorder="little"))
-        # segments begin at a multiple of the longest gap after their stream
-        begins = np.ones(len(gaps), bool)
-        begins[1:] = (np.diff(gaps) > 1) | (gaps[1:] % self.gap_length == 0)
-        starts: Int64Array = gaps[begins] + segment.offset
-        return starts
-
-    def _number(self, pixels: Int32Array, segment: Segment, start: int) -> None:
-        position = segment.offset + start - segment.start
-        stream_start = self.layout.streams[segment.stream].start
-        _mapmaking.number_gaps(self.gap_length, start - stream_start, self.first_slot(position), pixels)
-
-    def first_slot(self, position: int) -> int:
-        """Return the slot of the first gap at or after a held position."""
-        before = int(np.searchsorted(self._slot_starts, position, side="right"))
-        is_gap = self._gap_bits[position // 8] >> (position % 8) & 1
-        return before - int(is_gap) if self.gap_length else 0
-
-    @property
-    def n_gaps(self) -> int:
-        """Number of unknowns of gaps on this rank; with "cut", one that stays zero."""
-        return len(self._slot_starts) if self.gap_length else 1
-
-    def gap_segments(self) -> Int64Array:
-        """Return the segment of each gap's unknown."""
-        offsets = np.array([segment.offset for segment in self.share.segments], np.int64)
-        found: Int64Array = np.searchsorted(offsets, self._slot_starts, side="right") - 1
-        return found
-
-    def _sample_keys(self, positions: Int64Array) -> Int64Array:
-        if len(positions) == 0:
-            return np.zeros(0, np.int64)
-        shifts = [
-            self.layout.sample_keys[s.stream] + s.start - self.layout.streams[s.stream].start - s.offset
-            for s in self.share.segments
-        ]
-        keys: Int64Array = positions + np.array(shifts)[self.gap_segments()]
         return keys
-
-    def gap_samples(self) -> dict[int, int]:
-        """Return how many of this rank's output samples that were taken are gaps, by stream."""
-        counts: Counter[int] = Counter()
-        for first, _, n_left, n_out, _, number in self.share.blocks.tolist():
-            segment = self.share.segments[number]
-            start = segment.start + first + n_left - segment.offset
-            begin, end = self.layout.streams[segment.stream].taken(start, start + n_out)
-            count = int(self._gaps(segment.offset + begin - segment.start, max(0, end - begin)).sum())
-            if count:
-                counts[segment.stream] += count
-        return dict(counts)
-
-    def _gaps(self, position: int, n: int) -> UInt8Array:
-        """Return 1 for each of n held samples that is a gap."""
-        bits = self._gap_bits[position // 8 : -(-(position + n) // 8)]
-        return np.unpackbits(bits, bitorder="little")[position % 8 : position % 8 + n]
 
     # --- after set-up
 
@@ -374,7 +291,7 @@ class Projection:
                 float(self.efficiencies[piece.number]),
             )
         looks = self._expand(piece)
-        _mapmaking.localize(self.index, self._gaps(piece.offset, piece.stop - piece.start), looks.pixels)
+        _mapmaking.localize(self.index, self.gaps.among(piece.offset, piece.stop - piece.start), looks.pixels)
         return looks
 
     def looks(self, block: Int64Array, inputs: bool) -> Looks:
@@ -385,8 +302,8 @@ class Projection:
         start = segment.start + begin - segment.offset
         piece = Piece(number, segment, start, start + n, begin)
         looks = self._looks(piece)
-        if self._pixels is None and self._gaps_numbered and self.has_gaps:
-            self._number(looks.pixels, segment, start)
+        if self._pixels is None and self.gaps.numbered:
+            self.gaps.write_slots(looks.pixels, segment, start)
         return looks
 
     def read(self, block: Int64Array, pixels: Int32Array) -> FloatArray:
@@ -436,8 +353,8 @@ class Projection:
             return
         _mapmaking.apply_expanded(
             blocks, self._pointings(), self.pixelization.grid, self.index, self._stream_table(),
-            self.efficiencies, self._gap_bits if self.has_gaps else None, self._first_slots(),
-            self.gap_length, *parts,
+            self.efficiencies, self.gaps.bits if self.gaps else None, self._first_slots(),
+            self.gaps.length, *parts,
         )  # fmt: skip
 
     def _pointings(self) -> list[object]:
@@ -462,10 +379,4 @@ class Projection:
         return np.array(rows, np.int64).reshape(-1, 6)
 
     def _first_slots(self) -> Int64Array:
-        return np.array([self.first_slot(first) for first in self.share.blocks[:, 0].tolist()], np.int64)
-
-    def count_gaps(self) -> int:
-        """Return how many unknowns the gaps known so far make."""
-        if not self.gap_length:
-            return 1
-        return sum(len(self._starts(segment)) for segment in self.share.segments)
+        return np.array([self.gaps.first_slot(first) for first in self.share.blocks[:, 0].tolist()], np.int64)

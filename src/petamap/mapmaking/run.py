@@ -14,7 +14,8 @@ import numpy as np
 
 from petamap import __version__
 from petamap.base import summary
-from petamap.base.errors import ConfigError, ConvergenceError
+from petamap.base.errors import ConfigError, ConvergenceError, PetamapError
+from petamap.base.files import replacing
 from petamap.base.machine import cpu_model
 from petamap.base.progress import Progress, Silent
 from petamap.base.summary import Spread, Summary
@@ -96,7 +97,7 @@ class _Job:
             observations = self._open()
             pixelization = target_pixelization(self.config.map, observations)
         self.unit = observations[0].unit
-        self._refuse_to_overwrite()
+        self._check_folder()
         system = self._set_up(observations, pixelization)
         self._warn_of_pixels(observations, system)
         rhs = self._read(system)
@@ -140,13 +141,15 @@ class _Job:
             n_threads=self.n_threads,
         )
 
-    def _refuse_to_overwrite(self) -> None:
-        error: ConfigError | None = None
+    def _check_folder(self) -> None:
+        error: PetamapError | None = None
         existing = [path for kind in self._kinds() if (path := self._file(kind)).exists()]
         if self.comm.rank == 0 and existing and not self.config.products.overwrite:
             error = ConfigError(
                 "is there already", where=str(existing[0]), mend="choose another --out, or add --force"
             )
+        elif self.comm.rank == 0:
+            error = _unwritable(self.out)
         agree(self.comm, error)
 
     def _kinds(self) -> list[str]:
@@ -377,6 +380,18 @@ class _Job:
             peak_bytes=int(self.comm.max(peak_bytes())),
             bytes_per_sample=self.comm.max(plan.bytes_per_sample),
         )
+
+
+def _unwritable(folder: Path) -> PetamapError | None:
+    """Return the error that writing into a folder meets: better now than after hours of work."""
+    probe = folder / ".writable"
+    try:
+        with replacing(probe):
+            pass
+        probe.unlink()
+    except PetamapError as error:
+        return error
+    return None
 
 
 def _solver_record(solution: Solution, tolerance: float) -> summary.Solver:

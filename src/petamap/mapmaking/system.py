@@ -11,7 +11,7 @@ import petamap.mapmaking._mapmaking as _mapmaking
 from petamap.base.errors import ConfigError, ResourceError
 from petamap.base.progress import Progress
 from petamap.base.timers import Timers
-from petamap.base.typing import BoolArray, FloatArray, Int64Array, UInt8Array
+from petamap.base.typing import BoolArray, FloatArray, Int64Array
 from petamap.comm.deal import deal
 from petamap.comm.mpi import Communicator
 from petamap.comm.reduction import IndexMap, ReductionPlan
@@ -121,12 +121,16 @@ class System:
     projection: Projection
     noise: InverseNoise
     shared: Shared
-    owned: Ownership
     keys: Int64Array
     statistics: Statistics
     preconditioner: Unknowns
     memory: MemoryPlan
     gap_samples: dict[int, int]
+
+    @property
+    def owned(self) -> Ownership:
+        """Which rows count on this rank."""
+        return self.shared.owned
 
     @property
     def n_gap_samples(self) -> int:
@@ -149,8 +153,7 @@ def set_up(
     `deal_streams`: give each rank whole streams, as estimating their noise needs.
     """
     layout = Layout(observations, choices.n_lag, choices.margin)
-    first, last = _deal(layout, comm, deal_streams)
-    share = layout.share(first, last)
+    share = layout.share(*_deal(layout, comm, deal_streams))
     with timers.phase("noise kernels"):
         noise = inverse_noise(observations, layout, share, model_of, white=choices.n_lag == 0)
     progress.begin("pointing", share.n_held, "samples")
@@ -167,22 +170,16 @@ def set_up(
     progress.end(memory.in_words())
     with timers.phase("reduction plan"):
         keys = projection.keys()
-        plan = _plan(comm, keys, choices)
+        shared = Shared(comm, _plan(comm, keys, choices))
     with timers.phase("weights"):
-        shared = Shared(comm, plan, None)
         statistics = _statistics(projection, noise, shared, choices)
         projection.drop(statistics.dead)
     with timers.phase("reduction plan"):
-        gap_keys = projection.number_gaps()
-        any_gaps = comm.max(float(len(gap_keys))) > 0
-        shared.gaps = _gap_plan(comm, gap_keys, choices) if any_gaps else None
-    owned = Ownership(_marks(plan, comm), _marks(shared.gaps, comm))
-    if shared.gaps is None and comm.size > 1:
-        owned = Ownership(owned.pixels, np.zeros(projection.n_gaps, np.uint8))
+        shared.gaps = _gap_plan(comm, projection.number_gaps(), choices)
+    preconditioner = _preconditioner(projection, noise, statistics.covariance, choices, comm)
     return System(
-        comm, layout, projection, noise, shared, owned, keys, statistics,
-        _preconditioner(projection, noise, statistics.covariance, choices, comm), memory,
-        projection.gap_samples(),
+        comm, layout, projection, noise, shared, keys, statistics, preconditioner, memory,
+        projection.gaps.by_stream(),
     )  # fmt: skip
 
 
@@ -224,15 +221,13 @@ def _plan(comm: Communicator, keys: Int64Array, choices: Choices) -> ReductionPl
     )
 
 
-def _gap_plan(comm: Communicator, keys: Int64Array, choices: Choices) -> ReductionPlan:
+def _gap_plan(comm: Communicator, keys: Int64Array, choices: Choices) -> ReductionPlan | None:
+    if comm.max(len(keys)) == 0:
+        return None
     # neighbours in time share gaps, so a dense reduction would send nothing but zeros
     return ReductionPlan(
         IndexMap(comm, keys), algorithm="pairwise", setup="rendezvous", n_threads=choices.n_threads
     )
-
-
-def _marks(plan: ReductionPlan | None, comm: Communicator) -> UInt8Array | None:
-    return None if plan is None or comm.size == 1 else plan.owned.astype(np.uint8)
 
 
 def _statistics(projection: Projection, noise: InverseNoise, shared: Shared, choices: Choices) -> Statistics:
@@ -274,7 +269,7 @@ def _preconditioner(
             # one number for all ranks
             weight = comm.max(float(noise.weights.max(initial=0)))
             pixels[:, diagonal] = (covariance[:, :1] > 0) / max(weight, 1e-300)
-    gaps = np.zeros((projection.n_gaps, 1))
-    if projection.gap_length:
-        gaps[:, 0] = 1 / noise.weights[projection.gap_segments()]
+    gaps = np.zeros((projection.gaps.n, 1))
+    if projection.gaps.length:
+        gaps[:, 0] = 1 / noise.weights[projection.gaps.segments()]
     return Unknowns(pixels, gaps)

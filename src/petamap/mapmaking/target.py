@@ -21,6 +21,8 @@ from petamap.sky.pixelization import Pixelization
 
 # Samples of a detector that are looked at to find how far the data reach.
 _LOOKS = 4096
+# A larger image is hardly meant: a telescope that slews may look far away.
+_MOST_PIXELS = 4e8
 # Degrees left around them, for what lies between.
 _MARGIN = 0.02
 
@@ -43,6 +45,12 @@ def target_pixelization(options: MapOptions, observations: Sequence[Observation]
     resolution = (options.resolution or 0.0) / DEGREE
     centre, size = _box(options, observations)
     kind = CarPatch if options.pixelization == "car" else FlatPatch
+    n_pix = size[0] * size[1] / resolution**2
+    if n_pix > _MOST_PIXELS:
+        raise ConfigError(
+            f"a map of all samples has {size[0]:.3g} x {size[1]:.3g} degrees, {n_pix:.2g} pixels",
+            mend="give map.width and map.height, a coarser map.resolution, or flag what lies far away",
+        )
     return kind.box(centre, size, resolution)
 
 

@@ -1,0 +1,123 @@
+"""Samples that must not enter the map, and the unknowns that stand for them."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+import petamap.mapmaking._mapmaking as _mapmaking
+from petamap.base.typing import BoolArray, Int32Array, Int64Array, UInt8Array
+from petamap.mapmaking.layout import ALIGNMENT, Layout, Segment, Share
+
+_LENGTHS = {"exact": 1, "levels": ALIGNMENT, "cut": 0}
+
+
+class Gaps:
+    """Which of a rank's held samples are gaps: flagged, outside the map, or in a pixel not solved for.
+
+    A gap becomes an unknown of its own, which marginalises the sample exactly ("exact"); "levels" shares an
+    unknown among up to 64 consecutive samples; "cut" leaves out the rows and columns of N^-1, which is exact
+    for white noise alone. Unknowns are numbered in slots, in the order of the samples.
+
+    Parameters
+    ----------
+    layout : Layout
+    share : Share
+    kind : str
+        "exact", "levels" or "cut".
+
+    Attributes
+    ----------
+    length : int
+        Most samples of one unknown; 0 with "cut".
+    bits : uint8 (n_held / 8,)
+        A bit a sample, the lowest first.
+    numbered : bool
+        Whether there are gaps and they have their slots.
+    """
+
+    def __init__(self, layout: Layout, share: Share, kind: str) -> None:
+        self.layout = layout
+        self.share = share
+        self.length = _LENGTHS[kind]
+        self.bits = np.zeros(-(-share.n_held // 8), np.uint8)
+        self.numbered = False
+        self._starts = np.zeros(0, np.int64)
+
+    def __bool__(self) -> bool:
+        return bool(self.bits.any())
+
+    def add(self, position: int, gaps: BoolArray) -> None:
+        """Mark gaps among consecutive held samples from a position that is a multiple of 8."""
+        bits = np.packbits(gaps, bitorder="little")
+        self.bits[position // 8 : position // 8 + len(bits)] |= bits
+
+    def among(self, position: int, n: int) -> UInt8Array:
+        """Return 1 for each of n held samples that is a gap."""
+        bits = self.bits[position // 8 : -(-(position + n) // 8)]
+        return np.unpackbits(bits, bitorder="little")[position % 8 : position % 8 + n]
+
+    @property
+    def n(self) -> int:
+        """Number of unknowns, once numbered; with "cut", one that stays zero."""
+        return len(self._starts) if self.length else 1
+
+    def count(self) -> int:
+        """Return how many unknowns the gaps known so far make."""
+        return sum(len(self._slots(segment)) for segment in self.share.segments) if self.length else 1
+
+    def number(self) -> Int64Array:
+        """Give gaps their slots; return the keys of the unknowns: positions among all samples of the run."""
+        if self.length:
+            slots = [self._slots(segment) for segment in self.share.segments]
+            self._starts = np.concatenate([*slots, np.zeros(0, np.int64)])
+        self.numbered = bool(self)
+        return self._keys()
+
+    def _slots(self, segment: Segment) -> Int64Array:
+        """Return where the slots of a segment begin, as held positions."""
+        gaps = np.flatnonzero(self.among(segment.offset, segment.stop - segment.start))
+        # segments begin at a multiple of the longest gap after their stream
+        begins = np.ones(len(gaps), bool)
+        begins[1:] = (np.diff(gaps) > 1) | (gaps[1:] % self.length == 0)
+        starts: Int64Array = gaps[begins] + segment.offset
+        return starts
+
+    def _keys(self) -> Int64Array:
+        shifts = [
+            self.layout.sample_keys[s.stream] + s.start - self.layout.streams[s.stream].start - s.offset
+            for s in self.share.segments
+        ]
+        keys: Int64Array = self._starts + np.array(shifts, np.int64)[self.segments()]
+        return keys
+
+    def segments(self) -> Int64Array:
+        """Return the segment of each slot."""
+        offsets = np.array([segment.offset for segment in self.share.segments], np.int64)
+        found: Int64Array = np.searchsorted(offsets, self._starts, side="right") - 1
+        return found
+
+    def first_slot(self, position: int) -> int:
+        """Return the slot of the first gap at or after a held position."""
+        before = int(np.searchsorted(self._starts, position, side="right"))
+        is_gap = self.bits[position // 8] >> (position % 8) & 1
+        return before - int(is_gap) if self.length else 0
+
+    def write_slots(self, pixels: Int32Array, segment: Segment, start: int) -> None:
+        """Replace negative pixels of a segment's samples from `start` on by ~slot."""
+        position = segment.offset + start - segment.start
+        since = start - self.layout.streams[segment.stream].start
+        _mapmaking.number_gaps(self.length, since, self.first_slot(position), pixels)
+
+    def by_stream(self) -> dict[int, int]:
+        """Return how many output samples of this rank that were taken are gaps, by stream."""
+        counts: Counter[int] = Counter()
+        for first, _, n_left, n_out, _, number in self.share.blocks.tolist():
+            segment = self.share.segments[number]
+            start = segment.start + first + n_left - segment.offset
+            begin, end = self.layout.streams[segment.stream].taken(start, start + n_out)
+            count = int(self.among(segment.offset + begin - segment.start, max(0, end - begin)).sum())
+            if count:
+                counts[segment.stream] += count
+        return dict(counts)
