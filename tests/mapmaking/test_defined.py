@@ -133,6 +133,8 @@ def test_a_flagged_sample_may_be_anything(tmp_path):
         OneOverF(0.0),
         InverseLags(np.zeros(3)),
         InverseLags(np.array([1.0, np.inf])),
+        InverseLags(np.array([1e-300])),
+        InverseLags(np.array([1e300])),
     ],
 )
 @pytest.mark.parametrize("kernel", ["model", "white"])

@@ -37,10 +37,11 @@ lags = st.one_of(st.integers(0, 6), st.sampled_from([31, 64, 100, 511, 4096, 20_
 
 
 @settings(max_examples=60, deadline=None)
-@given(observations(), lags, st.integers(1, 7))
-def test_every_sample_is_an_output_of_one_block_with_its_halos(made, n_lag, n_ranks):
+@given(observations(), lags, st.integers(1, 7), st.booleans())
+def test_every_sample_is_an_output_of_one_block_with_its_halos(made, n_lag, n_ranks, free):
+    margin = n_lag if free else 0
     try:
-        layout = Layout(made, n_lag)
+        layout = Layout(made, n_lag, margin)
     except ConfigError:
         assert sum(b - a for one in made for a, b in one.intervals) == 0
         return
@@ -55,7 +56,7 @@ def test_every_sample_is_an_output_of_one_block_with_its_halos(made, n_lag, n_ra
     whole = _check_share(layout, layout.share(0, layout.n_blocks), seen)
     np.testing.assert_array_equal(np.concatenate(tables), whole)
     assert layout.n_samp == sum((b - a) * one.n_det for one in made for a, b in one.intervals)
-    assert layout.sample_keys[-1] == layout.n_samp
+    assert layout.sample_keys[-1] == layout.n_samp + 2 * margin * len(layout.streams)
 
 
 def _check_share(layout, share, seen):

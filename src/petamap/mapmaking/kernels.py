@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import petamap.mapmaking._mapmaking as _mapmaking
-from petamap.base.errors import ConfigError
+from petamap.base.errors import ConfigError, DataError
 from petamap.base.typing import FloatArray, Int64Array
 from petamap.data.observation import Observation
 from petamap.mapmaking.layout import Layout, Share
@@ -94,6 +94,10 @@ def inverse_noise(
             known[key] = len(rows)
             rate = observation.sample_rate
             lags = white_lags(model, rate, where) if white else inverse_lags(model, rate, layout.n_lag, where)
+            if not 1e-100 < lags[0] < 1e100:
+                raise DataError(
+                    f"the noise of a sample is {lags[0] ** -0.5:.3g}", where=where, mend="check its unit"
+                )
             rows.append(lags)
         kernel_of[number] = known[key]
     share.blocks[:, 4] = kernel_of[share.blocks[:, 5]]
