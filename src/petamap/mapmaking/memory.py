@@ -92,17 +92,23 @@ def resident_bytes() -> int:
 
 def peak_bytes() -> int:
     """Return the most bytes of this process that were in memory at any time."""
+    # what getrusage says includes the launcher's memory, from before this program took its place
+    high_water = _kilobytes("/proc/self/status", "VmHWM:")
+    if high_water is not None:
+        return high_water * 1024
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
 
 
 def available_bytes() -> int:
     """Return the bytes of memory that this host has free for processes."""
+    free = _kilobytes("/proc/meminfo", "MemAvailable:")
+    return sys.maxsize if free is None else free * 1024
+
+
+def _kilobytes(file: str, key: str) -> int | None:
     try:
-        with open("/proc/meminfo", encoding="ascii") as file:
-            for line in file:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) * 1024
+        with open(file, encoding="ascii", errors="replace") as lines:
+            return next((int(line.split()[1]) for line in lines if line.startswith(key)), None)
     except OSError:
-        pass
-    return sys.maxsize
+        return None
