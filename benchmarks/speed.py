@@ -110,8 +110,8 @@ def pass_rows(scan: Observation, one: Solver, repeats: int) -> list[Row]:
     return [
         Row("pointing expansion: pixel and angle", value["pointing"], bar=40, line="pointing"),
         Row("noise, 1/f", value["noise"], bar=40, line="noise"),
-        Row("binning a weighted time stream", value["binning"], bar=15, line="binning"),
-        Row("    noise made, filtered, both right-hand sides", value["both"]),
+        Row("binning: both right-hand sides of a time stream", value["binning"], bar=15, line="binning"),
+        Row("    the whole pass: noise made, filtered, binned", value["both"]),
     ]
 
 
@@ -120,7 +120,7 @@ def memory_rows(n_samples: int) -> list[Row]:
     rows = []
     for pointing, bar in (("keep", 16.0), ("recompute", 1.0)):
         command = [sys.executable, str(HERE / "memory.py"), pointing, str(n_samples)]
-        found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        found = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
         how = "kept" if pointing == "keep" else "recomputed"
         off = abs(found["predicted"] / found["peak"] - 1) * 100
         rows += [

@@ -18,45 +18,25 @@ inline void add(std::int64_t& sum, std::int64_t value) {
         sum += value;
 }
 
-// The response of sample i of a chunk to the Stokes parameters solved for.
-template <int kStokes>
-inline void response_of(const Response<kStokes>& response, std::int64_t i, double gain, double* out) {
-    if constexpr (kStokes != 2) out[0] = gain;
-    if constexpr (kStokes > 1) {
-        out[kStokes - 2] = gain * response.cosine[i];
-        out[kStokes - 1] = gain * response.sine[i];
-    }
-}
-
-// use(i, pixel, response to each Stokes parameter) for samples [begin, begin + n), i from 0; asks early for
-// the `row` words a pixel that `use` adds to.
-template <int kStokes, class Use>
-void for_each(const Samples& samples, std::int64_t begin, std::int64_t n, const std::int64_t* sums,
-              std::int64_t row, const Use& use) {
-    for (std::int64_t done = 0; done < n; done += kChunk) {
-        const std::int64_t count = std::min(kChunk, n - done);
-        prefetch(samples.pixels + begin + done, count, sums, row);
-        const Response<kStokes> response(samples, begin + done, count);
-        for (std::int64_t i = 0; i < count; ++i) {
-            double each[kStokes];
-            const double gain = samples.gains ? samples.gains[begin + done + i] : 1.0;
-            response_of<kStokes>(response, i, gain, each);
-            use(done + i, samples.pixels[begin + done + i], each);
-        }
-    }
-}
-
 template <int kStokes, bool kShared>
 void add_weights_of(const Samples& samples, std::int64_t begin, std::int64_t n, double weight, double scale,
                     std::int64_t* weights) {
-    const auto use = [=](std::int64_t, std::int64_t pixel, const double* response) {
-        if (pixel < 0) return;
-        std::int64_t* sum = weights + pixel * triangle(kStokes);
-        for (int i = 0; i < kStokes; ++i)
-            for (int j = i; j < kStokes; ++j, ++sum)
-                add<kShared>(*sum, to_fixed(weight * response[i] * response[j] * scale));
-    };
-    for_each<kStokes>(samples, begin, n, weights, triangle(kStokes), use);
+    constexpr int kRow = triangle(kStokes);
+    for (std::int64_t done = 0; done < n; done += kChunk) {
+        const std::int64_t count = std::min(kChunk, n - done);
+        const std::int32_t* pixels = samples.pixels + begin + done;
+        prefetch(pixels, count, weights, kRow);
+        const Response<kStokes> response(samples, begin + done, count);
+        for (std::int64_t i = 0; i < count; ++i) {
+            if (pixels[i] < 0) continue;
+            double each[kStokes];
+            response.of(i, samples.gains ? samples.gains[begin + done + i] : 1.0, each);
+            std::int64_t* sum = weights + pixels[i] * std::int64_t{kRow};
+            for (int j = 0; j < kStokes; ++j)
+                for (int k = j; k < kStokes; ++k, ++sum)
+                    add<kShared>(*sum, to_fixed(weight * each[j] * each[k] * scale));
+        }
+    }
 }
 
 // Two words of one value: whole multiples of the unit, and what is left over in units of 2^-low_bits.
@@ -81,15 +61,11 @@ struct SignalWords {
             const double first = filtered[begin + i] * scale, second = weighted[begin + i] * scale;
             const double size = std::max(std::fabs(first), std::fabs(second));
             largest = largest < size ? size : largest;
-            const double gain = gains ? gains[i] : 1.0;
+            double each[kStokes];
+            response.of(i, gains ? gains[i] : 1.0, each);
             for (int k = 0; k < kStokes; ++k) {
-                double one = gain;
-                if constexpr (kStokes > 1) {
-                    if (k == kStokes - 2) one = gain * response.cosine[i];
-                    if (k == kStokes - 1) one = gain * response.sine[i];
-                }
-                two_words(first * one, low_scale, words[k][0][i], words[k][1][i]);
-                two_words(second * one, low_scale, words[k][2][i], words[k][3][i]);
+                two_words(first * each[k], low_scale, words[k][0][i], words[k][1][i]);
+                two_words(second * each[k], low_scale, words[k][2][i], words[k][3][i]);
             }
         }
     }

@@ -40,6 +40,15 @@ struct Response {
             }
         }
     }
+
+    // The response of sample i to each Stokes parameter solved for.
+    void of(std::int64_t i, double gain, double* out) const {
+        if constexpr (kStokes != 2) out[0] = gain;
+        if constexpr (kStokes > 1) {
+            out[kStokes - 2] = gain * cosine[i];
+            out[kStokes - 1] = gain * sine[i];
+        }
+    }
 };
 
 // Ask for a chunk's pixels while its responses are computed: first and last word, as a row may lie in two
