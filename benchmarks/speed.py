@@ -177,12 +177,13 @@ def main() -> None:
     n_samp = scan.n_samp * cases.N_DET
     show(f"{cpu_model()}, {os.cpu_count()} cores, load {load()} before")
     show(f"{n_samp / 1e6:.1f} M samples; ns and bytes are of a sample")
+    memory = memory_rows(n_samp)  # first: a new process counts what its parent holds in its own peak
     rows = iteration_rows(scan, "keep", given.repeats) + iteration_rows(scan, "recompute", given.repeats)
     one = cases.solver(scan, "keep", 1)
     rows += pass_rows(scan, one, given.repeats)
     lags = cases.inverse_lags(one.system)
     del one
-    rows += memory_rows(n_samp)
+    rows += memory
     notes: list[str] = []
     if given.peers:
         with tempfile.TemporaryDirectory() as folder:
