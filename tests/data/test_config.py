@@ -155,7 +155,7 @@ def test_every_default_is_allowed_by_its_own_declaration():
         ('[noise]\ninterval = "3"', "4: noise.interval must be a quantity with its unit"),
         ('[noise]\ninterval = "3 arcmin"', "4: noise.interval: unknown time unit 'arcmin' in '3 arcmin'"),
         ('[noise]\ninterval = "inf s"', "4: noise.interval must be finite, not 'inf s'"),
-        ('[noise]\ninterval = "-1 s"', "4: noise.interval is out of bounds: '-1 s' (allowed: >= 0.0 s)"),
+        ('[noise]\ninterval = "-1 s"', "4: noise.interval is out of bounds: '-1 s' (allowed: >= 1.0 s)"),
         ('[comm]\nbuffer = "2000.5 B"', "4: comm.buffer must be a quantity with its unit"),
         ('[products]\ncompare = "no.fits"', "4: products.compare: there is no file 'no.fits' (rel"),
         ("[products]\ncompare = ''", "4: products.compare is an empty path"),

@@ -11,6 +11,7 @@ from petamap.base.timers import Timers
 from petamap.comm.mpi import SerialCommunicator
 from petamap.data.config import loads, open_sources
 from petamap.mapmaking.binning import right_hand_side
+from petamap.mapmaking.intervals import free_ends
 from petamap.mapmaking.kernels import declared_model
 from petamap.mapmaking.normal import NormalOperator
 from petamap.mapmaking.pcg import ConjugateGradients
@@ -82,8 +83,17 @@ def test_free_ends_lower_the_noise_of_short_intervals():
     whole = observation(1200)
     short = replace(whole, intervals=tuple((i, i + 1000) for i in range(0, whole.n_samp, 1000)))
     spread = {}
-    for free_ends in (False, True):
+    for free in (False, True):
         # the sky is empty: what is in the map is noise
-        noise, solved, _ = solve(short, free_ends=free_ends)
-        spread[free_ends] = np.std(noise[solved] - noise[solved].mean(axis=0))
+        noise, solved, _ = solve(short, free_ends=free)
+        spread[free] = np.std(noise[solved] - noise[solved].mean(axis=0))
     assert spread[True] < 0.8 * spread[False]
+
+
+def test_auto_looks_at_the_length_of_intervals():
+    whole = observation(600)
+    assert whole.intervals == ((0, 6000),)
+    assert free_ends("auto", [whole], 64)
+    assert not free_ends("auto", [whole], 6000 // 128)
+    assert free_ends("free", [whole], 1)
+    assert not free_ends("zero", [whole], 6000)

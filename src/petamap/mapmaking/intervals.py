@@ -1,7 +1,8 @@
-"""Stationary intervals cut shorter than the sources have them."""
+"""Stationary intervals: cut shorter than the sources have them, and what is beyond their ends."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -32,3 +33,15 @@ def split_intervals(observation: Observation, seconds: float) -> Observation:
         origins += [number] * parts
     noise = observation.noise and _SameNoise(observation.noise, tuple(origins))
     return replace(observation, intervals=tuple(intervals), noise=noise)
+
+
+# Where intervals are 600 times the band, unknown samples beyond their ends changed a map's noise by less than
+# 0.3 % and doubled the iterations; at 32 times they lowered steep noise from 2.6 to 1.8 mK, at 4 times from
+# 3.4 to 0.9.
+_LONG = 128
+
+
+def free_ends(chosen: str, observations: Sequence[Observation], n_lag: int) -> bool:
+    """Return whether noise beyond intervals is unknown: as chosen, or with "auto" by their mean length."""
+    lengths = [stop - start for observation in observations for start, stop in observation.intervals]
+    return chosen == "free" or (chosen == "auto" and sum(lengths) < _LONG * n_lag * len(lengths))

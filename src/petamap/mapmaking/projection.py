@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -352,17 +353,19 @@ class Projection:
             _mapmaking.apply_kept(blocks, self._pixels, self._angles, self._gains, self.efficiencies, *parts)
             return
         _mapmaking.apply_expanded(
-            blocks, self._pointings(), self.pixelization.grid, self.index, self._stream_table(),
-            self.efficiencies, self.gaps.bits if self.gaps else None, self._first_slots(),
+            blocks, self._pointings, self.pixelization.grid, self.index, self._stream_table,
+            self.efficiencies, self.gaps.bits if self.gaps else None, self._first_slots,
             self.gaps.length, *parts,
         )  # fmt: skip
 
+    @cached_property
     def _pointings(self) -> list[object]:
         # of the observations in this share alone: others may not have read theirs yet
         used = {self.layout.streams[segment.stream].observation for segment in self.share.segments}
         pointings = [self.observations[number].pointing for number in sorted(used)]
         return [p.kernel_arguments() for p in pointings if isinstance(p, CompressedPointing)]
 
+    @cached_property
     def _stream_table(self) -> Int64Array:
         used = sorted({self.layout.streams[segment.stream].observation for segment in self.share.segments})
         rows = [
@@ -378,5 +381,6 @@ class Projection:
         ]
         return np.array(rows, np.int64).reshape(-1, 6)
 
+    @cached_property
     def _first_slots(self) -> Int64Array:
         return np.array([self.gaps.first_slot(first) for first in self.share.blocks[:, 0].tolist()], np.int64)

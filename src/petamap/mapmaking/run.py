@@ -28,7 +28,7 @@ from petamap.data.config import RunConfig, open_sources, to_toml
 from petamap.data.observation import Observation
 from petamap.mapmaking.binning import RightHandSide, binned_map, right_hand_side
 from petamap.mapmaking.estimate import estimated_models
-from petamap.mapmaking.intervals import split_intervals
+from petamap.mapmaking.intervals import free_ends, split_intervals
 from petamap.mapmaking.kernels import ModelOf, declared_model
 from petamap.mapmaking.memory import peak_bytes
 from petamap.mapmaking.normal import NormalOperator
@@ -123,12 +123,12 @@ class _Job:
             self._warn(text)
         return observations
 
-    def _choices(self) -> Choices:
+    def _choices(self, observations: list[Observation]) -> Choices:
         config = self.config
         return Choices(
             stokes=Stokes(config.map.stokes),
             n_lag=0 if config.noise.kernel == "white" else config.noise.n_lag,
-            free_ends=config.noise.ends == "free",
+            free_ends=free_ends(config.noise.ends, observations, config.noise.n_lag),
             flags=config.solver.flags,
             preconditioner=config.solver.preconditioner,
             rcond_min=config.solver.rcond_min,
@@ -163,7 +163,7 @@ class _Job:
         return self.out / f"{self.config.run.name}_{kind}.fits"
 
     def _set_up(self, observations: list[Observation], pixelization: Pixelization) -> System:
-        choices, common = self._choices(), (self.comm, self.timers, self.progress)
+        choices, common = self._choices(observations), (self.comm, self.timers, self.progress)
         model_of: ModelOf = declared_model
         if self.config.noise.kernel == "estimate":
             model_of = estimated_models(observations, pixelization, choices, *common)

@@ -13,7 +13,7 @@ from petamap.base.progress import Progress
 from petamap.base.timers import Timers
 from petamap.base.typing import BoolArray, FloatArray, Int64Array
 from petamap.comm.deal import deal
-from petamap.comm.mpi import Communicator
+from petamap.comm.mpi import Communicator, agree
 from petamap.comm.reduction import IndexMap, ReductionPlan
 from petamap.data.observation import Observation
 from petamap.mapmaking import binning
@@ -202,11 +202,11 @@ def _keep_or_not(projection: Projection, choices: Choices, comm: Communicator) -
         )
     if choices.pointing == "auto" and comm.max(plan.total / limit) > 1 and everyone_can_expand:
         plan = plan_memory(projection, False, comm.size)
-    if comm.max(plan.total / limit) > 1:
-        raise ResourceError(
-            f"this needs {plan.total / 1e9:.2f} GB a process, there are {limit / 1e9:.2f} GB",
-            mend="use more processes or fewer threads, a lower n_side, or raise resources.memory",
-        )
+    too_much = ResourceError(
+        f"this needs {plan.total / 1e9:.2f} GB a process, there are {limit / 1e9:.2f} GB",
+        mend="use more processes or fewer threads, a lower n_side, or raise resources.memory",
+    )
+    agree(comm, too_much if plan.total > limit else None)
     return plan
 
 

@@ -68,12 +68,12 @@ class NoiseOptions:
     )
     n_lag: int = option(4096, help="lags kept of the inverse noise correlation", minimum=1, maximum=2**24)
     ends: str = option(
-        "free",
-        choices=("free", "zero"),
-        help="noise beyond an interval: free: unknown; zero: none, as MADmap has it",
+        "auto",
+        choices=("auto", "free", "zero"),
+        help="noise beyond an interval: free: unknown; zero: none, as MADmap has it; auto: by its length",
     )
     interval: float | None = option(
-        None, dimension="time", minimum=0.0, help="length of stationary intervals; without it, as in the data"
+        None, dimension="time", minimum=1.0, help="length of stationary intervals; without it, as in the data"
     )
 
 
@@ -86,7 +86,8 @@ class SolverOptions:
     flags: str = option(
         "exact",
         choices=("exact", "levels", "cut"),
-        help="flagged samples: exact: each an unknown; levels: one for up to 64; cut: left out of N^-1",
+        help="flagged samples: exact: each an unknown; levels: one for up to 64 (fewer unknowns, more "
+        "iterations); cut: left out of N^-1",
     )
     preconditioner: str = option(
         "block-diagonal",
