@@ -71,7 +71,7 @@ struct Application {
           n_stokes(static_cast<int>(map.shape(1))),
           n_threads(static_cast<int>(pixel_sums.shape(0))),
           sums{pixel_sums.data(), gap_sums.data(), length(map.shape(0)), length(gaps.shape(0))} {
-        require(length(pixel_sums.shape(2)) == (n_stokes == 3 ? 4 : n_stokes), "rows of the sums");
+        require(pixel_sums.shape(2) == map.shape(1), "a word a Stokes parameter");
         require(pixel_sums.shape(1) == map.shape(0) && gap_sums.shape(1) == gaps.shape(0),
                 "a sum an unknown");
         require(gap_sums.shape(0) == pixel_sums.shape(0), "sums of each thread");
@@ -182,10 +182,9 @@ void renumber(In<std::int32_t> table, Out<std::int32_t> pixels) {
 }
 
 void fold(Out<std::int64_t, 3> sums, Out<std::int64_t, 2> out, int n_threads) {
-    require(sums.shape(1) == out.shape(0) && sums.shape(2) >= out.shape(1), "a row an unknown");
+    require(sums.shape(1) == out.shape(0) && sums.shape(2) == out.shape(1), "a row an unknown");
     nb::gil_scoped_release release;
-    pm::fold(sums.data(), static_cast<int>(sums.shape(0)), length(sums.shape(1)),
-             static_cast<int>(sums.shape(2)), static_cast<int>(out.shape(1)), out.data(), n_threads);
+    pm::fold(sums.data(), static_cast<int>(sums.shape(0)), length(out.size()), out.data(), n_threads);
 }
 
 pm::Rows rows_of(const In<double, 2>& vector, const MaybeIn<std::uint8_t>& owned) {

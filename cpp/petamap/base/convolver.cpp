@@ -151,9 +151,9 @@ void convolve64(double* re, double* im, const double* spectrum, const double* tw
     for (int k = 0; k < 8; ++k) store(re + 8 * k, x[k].re), store(im + 8 * k, x[k].im);
 }
 
-std::vector<double> twiddles(std::size_t length, std::size_t radix) {
+AlignedVector<double> twiddles(std::size_t length, std::size_t radix) {
     const std::size_t part = length / radix;
-    std::vector<double> table(2 * part * (radix - 1));
+    AlignedVector<double> table(2 * part * (radix - 1));
     for (std::size_t j = 0; j < part; ++j)
         for (std::size_t k = 1; k < radix; ++k) {
             double* lanes = table.data() + ((j / kLanes) * (radix - 1) + k - 1) * 2 * kLanes + j % kLanes;

@@ -6,6 +6,8 @@
 #include <span>
 #include <vector>
 
+#include "petamap/base/aligned.h"
+
 namespace petamap::base {
 
 // Convolves two real blocks at once by one complex transform of length n: they are its real and imaginary
@@ -32,9 +34,9 @@ class Convolver {
 
   private:
     struct Level {
-        std::size_t length;           // length of the parts this level splits
-        std::size_t radix;            // into how many
-        std::vector<double> twiddle;  // [(j / 8) * (radix - 1) + k - 1][re 8, im 8]
+        std::size_t length;             // length of the parts this level splits
+        std::size_t radix;              // into how many
+        AlignedVector<double> twiddle;  // [(j / 8) * (radix - 1) + k - 1][re 8, im 8]
     };
 
     template <bool kMultiply>
@@ -42,7 +44,7 @@ class Convolver {
 
     std::size_t n_;
     std::vector<Level> levels_;
-    std::vector<double> base_twiddle_;  // exp(-2 pi i j k / 64), row k
+    AlignedVector<double> base_twiddle_;  // exp(-2 pi i j k / 64), row k
 };
 
 }  // namespace petamap::base

@@ -22,12 +22,13 @@ template <int kStokes, bool kShared>
 void add_weights_of(const Samples& samples, std::int64_t begin, std::int64_t n, double weight, double scale,
                     std::int64_t* weights) {
     constexpr int kRow = triangle(kStokes);
+    const Ahead<std::int64_t> ahead(samples.pixels + begin, n, weights, kRow);
     for (std::int64_t done = 0; done < n; done += kChunk) {
         const std::int64_t count = std::min(kChunk, n - done);
         const std::int32_t* pixels = samples.pixels + begin + done;
-        prefetch(pixels, count, weights, kRow);
         const Response<kStokes> response(samples, begin + done, count);
         for (std::int64_t i = 0; i < count; ++i) {
+            ahead.of(done + i);
             if (pixels[i] < 0) continue;
             double each[kStokes];
             response.of(i, samples.gains ? samples.gains[begin + done + i] : 1.0, each);
@@ -77,13 +78,14 @@ double add_signals_of(const Samples& samples, std::int64_t n, const double* filt
     constexpr std::int64_t kRow = 4 * kStokes;
     const double low_scale = std::ldexp(1.0, low_bits);
     double largest = 0;
+    const Ahead<std::int64_t> ahead(samples.pixels, n, sums, kRow);
     for (std::int64_t done = 0; done < n; done += kChunk) {
         const std::int64_t count = std::min(kChunk, n - done);
         const std::int32_t* pixels = samples.pixels + done;
-        prefetch(pixels, count, sums, kRow);
         const SignalWords<kStokes> chunk(samples, done, count, filtered, weighted, scale, low_scale);
         largest = std::max(largest, chunk.largest);
         for (std::int64_t i = 0; i < count; ++i) {
+            ahead.of(done + i);
             const std::int64_t pixel = pixels[i];
             if (pixel < 0) {
                 std::int64_t high, low;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "petamap/base/aligned.h"
 #include "petamap/base/threads.h"
 #include "petamap/mapmaking/project.h"
 
@@ -28,11 +29,29 @@ class Workspace {
         return b() + n_ + kPadding;
     }
 
+    // The first inputs of a block are the last ones of the block before, where this thread has done that:
+    // write them, and return how many.
+    std::int64_t recall(const Block& block, std::int64_t most, double* to) const {
+        if (block.first != overlap_first_) return 0;
+        const std::int64_t n = std::min(most, static_cast<std::int64_t>(overlap_.size()));
+        std::copy_n(overlap_.begin(), n, to);
+        return n;
+    }
+
+    // Keep the last inputs of a block, which end at `end`.
+    void remember(const Block& block, const double* end) {
+        const std::int64_t n = static_cast<std::int64_t>(overlap_.size());
+        std::copy(end - n, end, overlap_.begin());
+        overlap_first_ = block.first + block.n_in - n;
+    }
+
   private:
     static constexpr std::size_t kPadding = 72;
     const InverseNoise& noise_;
     std::size_t n_;
-    std::vector<double> memory_;
+    base::AlignedVector<double> memory_;
+    std::vector<double> overlap_{std::vector<double>(static_cast<std::size_t>(2 * noise_.n_lag))};
+    std::int64_t overlap_first_ = -1;
     std::int64_t kernel_ = -1;
 };
 
@@ -58,8 +77,8 @@ void clear_outside(double* values, std::int64_t begin, std::int64_t end, std::in
     std::fill(values + end, values + n, 0.0);
 }
 
-// fill(begin, n, to) writes inputs [begin, begin + n) of the block; those in both halves are asked for once.
-// Then a and b hold N^-1 of them.
+// fill(begin, n, to) writes inputs [begin, begin + n) of the block; those in both halves, or in the block
+// before as well, are asked for once. Then a and b hold N^-1 of them.
 template <class Fill>
 Halves convolve_block(const Block& block, const InverseNoise& noise, Workspace& work, const Fill& fill) {
     const Halves halves(block, noise);
@@ -67,12 +86,14 @@ Halves convolve_block(const Block& block, const InverseNoise& noise, Workspace& 
     const std::int64_t b_count = block.n_in - halves.b_skip;
     const std::int64_t shared = std::min(b_count, halves.a_count - halves.b_skip);
     double *a = work.a(), *b = work.b();
-    fill(0, halves.a_count, a + halves.a_begin);
+    const std::int64_t known = work.recall(block, halves.a_count, a + halves.a_begin);
+    fill(known, halves.a_count - known, a + halves.a_begin + known);
     clear_outside(a, halves.a_begin, halves.a_begin + halves.a_count, n);
     if (b_count > 0) {
         std::copy_n(a + halves.a_begin + halves.b_skip, shared, b + halves.b_begin);
         fill(halves.b_skip + shared, b_count - shared, b + halves.b_begin + shared);
     }
+    if (b_count >= 2 * noise.n_lag) work.remember(block, b + halves.b_begin + b_count);
     clear_outside(b, halves.b_begin, halves.b_begin + b_count, n);
     noise.convolver->convolve(a, b, work.spectrum(block.kernel));
     return halves;
@@ -109,9 +130,11 @@ void apply_blocks(std::span<const Block> blocks, const Looks& looks, const Inver
         Workspace work(noise);
         typename Looks::Scratch scratch;
         const int thread = base::thread_number();
-        std::int64_t* pixel_sums = sums.pixels + thread * sums.n_local * row_words(kStokes);
+        std::int64_t* pixel_sums = sums.pixels + thread * sums.n_local * kStokes;
         std::int64_t* gap_sums = sums.gaps + thread * sums.n_gaps;
-#pragma omp for schedule(dynamic)
+        // neighbours in turn, so that they share the inputs that both need; still many turns for each thread
+        const int turn = std::clamp(static_cast<int>(blocks.size()) / (8 * n_threads), 1, 8);
+#pragma omp for schedule(dynamic, turn)
         for (std::size_t i = 0; i < blocks.size(); ++i) {
             const Block& block = blocks[i];
             const Samples samples = looks.of(block, i, scratch);

@@ -9,7 +9,7 @@
 
 namespace petamap::mapmaking {
 
-// Sums as the threads keep them: [n_threads][n_local][row_words] and [n_threads][n_gaps], integers in
+// Sums as the threads keep them: [n_threads][n_local][n_stokes] and [n_threads][n_gaps], integers in
 // 1/scale.
 struct Sums {
     std::int64_t* pixels;

@@ -10,11 +10,7 @@
 
 namespace petamap::mapmaking {
 
-constexpr std::int64_t kChunk = 256;
-
-// Sums are 64-bit integers: multiples of 1/scale. n_stokes of them a pixel lie in `row` words, so that a
-// sample is one vector addition.
-constexpr std::int64_t row_words(int n_stokes) { return n_stokes == 3 ? 4 : n_stokes; }
+constexpr std::int64_t kChunk = 128;
 
 // Round to an integer by adding 1.5 x 2^52; |value| < 2^51.
 inline std::int64_t to_fixed(double value) {
@@ -51,27 +47,45 @@ struct Response {
     }
 };
 
-// Ask for a chunk's pixels while its responses are computed: first and last word, as a row may lie in two
-// cache lines. Gaps ask for the first pixel, which costs less than a branch.
+// Asks for the rows of pixels long before they are used: the loops' arithmetic then hides the time that
+// memory takes. Measured: 128 samples ahead are too few, 384 no better.
 template <class T>
-void prefetch(const std::int32_t* pixels, std::int64_t n, const T* rows, std::int64_t row) {
-    for (std::int64_t i = 0; i < n; ++i) {
-        const T* there = rows + std::max(pixels[i], 0) * row;
-        __builtin_prefetch(there);
-        __builtin_prefetch(there + row - 1);
+class Ahead {
+  public:
+    [[gnu::always_inline]] Ahead(const std::int32_t* pixels, std::int64_t n, const T* rows, std::int64_t row)
+        : pixels_(pixels), n_(n), rows_(rows), row_(row) {
+        for (std::int64_t i = -kDistance; i < std::min<std::int64_t>(0, n - kDistance); ++i) of(i);
     }
-}
+
+    // Sample i is at hand: ask for the one kDistance later. Its row may lie in two cache lines. Gaps ask for
+    // the first pixel, which costs less than a branch. Inlined by order: a compiler sees no effect in a call
+    // to it.
+    [[gnu::always_inline]] void of(std::int64_t i) const {
+        if (i + kDistance >= n_) return;
+        const T* there = rows_ + std::max(pixels_[i + kDistance], 0) * row_;
+        __builtin_prefetch(there);
+        __builtin_prefetch(there + row_ - 1);
+    }
+
+  private:
+    static constexpr std::int64_t kDistance = 256;
+    const std::int32_t* pixels_;
+    std::int64_t n_;
+    const T* rows_;
+    std::int64_t row_;
+};
 
 // time[0..n) = P map for samples [begin, begin + n).
 template <int kStokes>
 void gather(const Samples& samples, std::int64_t begin, std::int64_t n, const double* map, const double* gaps,
             double* time) {
+    const Ahead<double> ahead(samples.pixels + begin, n, map, kStokes);
     for (std::int64_t done = 0; done < n; done += kChunk) {
         const std::int64_t count = std::min(kChunk, n - done);
         const std::int32_t* pixels = samples.pixels + begin + done;
-        prefetch(pixels, count, map, kStokes);
         const Response<kStokes> response(samples, begin + done, count);
         for (std::int64_t i = 0; i < count; ++i) {
+            ahead.of(done + i);
             const std::int64_t pixel = pixels[i];
             if (pixel < 0) {
                 time[done + i] = gaps[~pixel];
@@ -92,12 +106,11 @@ void gather(const Samples& samples, std::int64_t begin, std::int64_t n, const do
 template <int kStokes>
 void scatter(const Samples& samples, std::int64_t begin, std::int64_t n, const double* time, double scale,
              std::int64_t* sums, std::int64_t* gap_sums) {
-    constexpr std::int64_t kRow = row_words(kStokes);
+    const Ahead<std::int64_t> ahead(samples.pixels + begin, n, sums, kStokes);
     alignas(64) std::int64_t fixed[kStokes][kChunk];
     for (std::int64_t done = 0; done < n; done += kChunk) {
         const std::int64_t count = std::min(kChunk, n - done);
         const std::int32_t* pixels = samples.pixels + begin + done;
-        prefetch(pixels, count, sums, kRow);
         const Response<kStokes> response(samples, begin + done, count);
         const float* gains = samples.gains ? samples.gains + begin + done : nullptr;
 #pragma omp simd
@@ -110,11 +123,12 @@ void scatter(const Samples& samples, std::int64_t begin, std::int64_t n, const d
             }
         }
         for (std::int64_t i = 0; i < count; ++i) {
+            ahead.of(done + i);
             const std::int64_t pixel = pixels[i];
             if (pixel < 0) {
                 gap_sums[~pixel] += to_fixed(time[done + i] * scale);
             } else {
-                std::int64_t* row = sums + pixel * kRow;
+                std::int64_t* row = sums + pixel * kStokes;
                 for (int k = 0; k < kStokes; ++k) row[k] += fixed[k][i];
             }
         }

@@ -8,6 +8,7 @@ namespace petamap::mapmaking {
 namespace {
 
 constexpr std::int64_t kRowsAtOnce = 256;
+constexpr std::int64_t kWordsAtOnce = 1024;
 
 // out = M in for one row; M is the upper triangle of a symmetric matrix.
 template <int kStokes>
@@ -154,19 +155,15 @@ Function pick(int n_stokes, Function one, Function two, Function three) {
 
 }  // namespace
 
-void fold(std::int64_t* sums, int n_copies, std::int64_t n, int row, int n_stokes, std::int64_t* out,
-          int n_threads) {
+void fold(std::int64_t* sums, int n_copies, std::int64_t n, std::int64_t* out, int n_threads) {
 #pragma omp parallel for num_threads(n_threads) schedule(static)
-    for (std::int64_t i = 0; i < n; ++i) {
-        std::int64_t total[4] = {};
-        for (int copy = 0; copy < n_copies; ++copy) {
-            std::int64_t* words = sums + (copy * n + i) * row;
-            for (int k = 0; k < row; ++k) {
-                total[k] += words[k];
-                words[k] = 0;
-            }
-        }
-        for (int k = 0; k < n_stokes; ++k) out[i * n_stokes + k] = total[k];
+    for (std::int64_t begin = 0; begin < n; begin += kWordsAtOnce) {
+        const std::int64_t end = std::min(n, begin + kWordsAtOnce);
+        std::copy(sums + begin, sums + end, out + begin);
+        for (int copy = 1; copy < n_copies; ++copy)
+            for (std::int64_t i = begin; i < end; ++i) out[i] += sums[copy * n + i];
+        for (int copy = 0; copy < n_copies; ++copy)
+            std::fill(sums + copy * n + begin, sums + copy * n + end, 0);
     }
 }
 

@@ -18,9 +18,8 @@ struct Rows {
 // Values of a symmetric n_stokes x n_stokes matrix: the upper triangle, row by row.
 constexpr int triangle(int n_stokes) { return n_stokes * (n_stokes + 1) / 2; }
 
-// out[i] = sum over threads of sums[thread][i], rows of `row` words narrowed to n_stokes; sums become zero.
-void fold(std::int64_t* sums, int n_copies, std::int64_t n, int row, int n_stokes, std::int64_t* out,
-          int n_threads);
+// out[i] = sum over threads of sums[thread][i], n words each; sums become zero.
+void fold(std::int64_t* sums, int n_copies, std::int64_t n, std::int64_t* out, int n_threads);
 
 // q = sums * step in place (q holds the bits of the integers); returns p . q.
 base::ExactSum settle(const Rows& rows, const double* p, double* q, double step, int n_threads);

@@ -64,14 +64,13 @@ def plan_memory(projection: Projection, keep: bool, n_ranks: int) -> MemoryPlan:
     """Return what a run will need once its pixels are known."""
     n, n_gaps, threads = projection.n_local, projection.gaps.count(), projection.n_threads
     n_stokes = projection.stokes.n
-    row = 4 if n_stokes == 3 else n_stokes
     vector = 8 * (n * n_stokes + n_gaps)
     triangle = n_stokes * (n_stokes + 1) // 2
     always = 8 * n * (3 + triangle) + 8 * n_gaps + n  # keys, hits, rcond, covariance; what is dead or owned
     # two right-hand sides of two words each for every thread, and the sums made of them
     reading = 4 * threads * vector + 3 * vector
     # right-hand sides, binned map, x, r, p, q; the sums of each thread
-    solving = 8 * vector + threads * 8 * (n * row + n_gaps)
+    solving = 8 * vector + threads * vector
     # right-hand sides, binned map, x; the widest product, and this rank's part in writing it
     slab = slab_bytes(projection.pixelization.n_pix, triangle, n_ranks, n)
     writing = 4 * vector + 8 * n * triangle + slab + _FITS_BYTES

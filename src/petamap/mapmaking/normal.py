@@ -74,8 +74,7 @@ class NormalOperator:
         self._hits_bits = max(hits_max, 1).bit_length()
         self._norm = shared.comm.max(noise.norm)
         n_stokes, n_threads = projection.stokes.n, projection.n_threads
-        row = 4 if n_stokes == 3 else n_stokes
-        self._sums = words(n_threads, projection.n_local, row)
+        self._sums = words(n_threads, projection.n_local, n_stokes)
         self._gap_sums = np.zeros((n_threads, projection.gaps.n), np.int64)
 
     def apply(self, vector: Unknowns, largest: float, out: Unknowns) -> float:
