@@ -82,9 +82,16 @@ def test_warnings():
 
 def test_flagged_detectors_are_told():
     one = observation(n_det=8)
-    assert warn_of_flags(one, [1] * 8) == []
-    (warning,) = warn_of_flags(one, [1, 0, 0, 1, 1, 1, 1, 1])
+    assert warn_of_flags([one], [[1] * 8]) == []
+    (warning,) = warn_of_flags([one], [[1, 0, 0, 1, 1, 1, 1, 1]])
     assert "all samples of detector D1, D2 are flagged" in warning
-    (warning,) = warn_of_flags(one, [1] + [0] * 7)
+    (warning,) = warn_of_flags([one], [[1] + [0] * 7])
     assert "D1, D2, D3, D4, D5 and 2 more" in warning
-    assert "every detector" in warn_of_flags(one, [0] * 8)[0]
+    assert "every detector" in warn_of_flags([one], [[0] * 8])[0]
+
+
+def test_observations_that_lose_the_same_detector_share_a_warning():
+    some = [replace(observation(n_det=2), name=f"o{number}") for number in range(8)]
+    shared, other = warn_of_flags(some, [[1, 0]] * 6 + [[0, 1]] + [[1, 1]])
+    assert shared.startswith("observation o0, observation o1") and "o4 and 1 more: " in shared
+    assert other.startswith("observation o6: all samples of detector D0")

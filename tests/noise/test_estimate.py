@@ -41,6 +41,14 @@ def test_white_noise_has_no_knee_within_reach():
     assert np.all(psd(fit, np.array([1e-2, 0.1])) < 2.3)
 
 
+def test_segments_lie_between_many_gaps():
+    """No long segment is three quarters good, short ones are: white noise of the right level is found."""
+    samples = np.random.default_rng(1).standard_normal(1 << 16)
+    good = np.arange(1 << 16) % 500 < 300
+    found = estimate_psd(np.where(good, samples, 1e6), good, 1.0)
+    np.testing.assert_allclose(found.values, 2.0, rtol=0.2)
+
+
 def test_what_cannot_be_estimated_is_refused():
     samples = np.random.default_rng(0).standard_normal(4096)
     with pytest.raises(DataError, match="too few"):

@@ -112,14 +112,26 @@ def check_observations(observations: Sequence[Observation]) -> list[str]:
     return warnings
 
 
-def warn_of_flags(observation: Observation, n_good: Sequence[int]) -> list[str]:
-    """Return a warning where all samples of detectors are flagged; `n_good` counts by detector."""
-    lost = [name for name, count in zip(observation.detectors, n_good, strict=True) if not count]
-    if not lost:
-        return []
-    named = ", ".join(lost[:_NAMED]) + (f" and {len(lost) - _NAMED} more" if len(lost) > _NAMED else "")
-    who = "every detector" if len(lost) == observation.n_det else f"detector {named}"
-    return [f"{place(observation)}: all samples of {who} are flagged; they add nothing to the map"]
+def warn_of_flags(observations: Sequence[Observation], n_good: Sequence[Sequence[int]]) -> list[str]:
+    """Return a warning for detectors all of whose samples are flagged; `n_good` counts good ones by detector.
+
+    Observations that lose the same detectors share a warning.
+    """
+    places: dict[str, list[str]] = {}
+    for one, counts in zip(observations, n_good, strict=True):
+        lost = [name for name, count in zip(one.detectors, counts, strict=True) if not count]
+        if lost:
+            who = "every detector" if len(lost) == one.n_det else f"detector {_first_of(lost)}"
+            places.setdefault(who, []).append(place(one))
+    return [
+        f"{_first_of(where)}: all samples of {who} are flagged; they add nothing to the map"
+        for who, where in places.items()
+    ]
+
+
+def _first_of(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
 
 
 def _check_shape(one: Observation) -> None:

@@ -197,9 +197,8 @@ class _Job:
         for number, stream in enumerate(system.layout.streams):
             taken = stream.stop - stream.start - 2 * stream.margin
             n_good[stream.observation][stream.detector] += taken - flagged[number]
-        for observation, good in zip(observations, n_good, strict=True):
-            for text in warn_of_flags(observation, good):
-                self._warn(text)
+        for text in warn_of_flags(observations, n_good):
+            self._warn(text)
         return sum(flagged.values())
 
     # --- the data

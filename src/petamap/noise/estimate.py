@@ -37,7 +37,8 @@ def estimate_psd(
     sample_rate : float
         Hz.
     longest : int
-        Most samples in a segment; a quarter of the interval, where that is shorter.
+        Most samples in a segment; a quarter of the interval, where that is shorter, and less where no segment
+        would be three quarters good.
     where : str, optional
         Observation, detector and interval, for errors.
 
@@ -58,7 +59,10 @@ def estimate_psd(
         raise DataError("samples are not finite", where=where, mend="flag them")
     if np.ptp(samples[good]) == 0:
         raise DataError("the samples have no noise: they do not vary", where=where)
-    power = _welch(_bridged(samples, good), good, sample_rate, length)
+    bridged = _bridged(samples, good)
+    # where gaps are many, shorter segments lie between them, at the price of the lowest frequencies
+    while (power := _welch(bridged, good, sample_rate, length)) is None and length > _SHORTEST:
+        length //= 2
     if power is None:
         raise DataError(
             f"no stretch of {length} samples is three quarters good", where=where, mend="give a noise model"
