@@ -125,6 +125,9 @@ def describe(config: RunConfig, observations: list[Observation]) -> str:
     rows += [("noise", _noise(config)), ("solver", _solver(config))]
     rows += [(f"source.{index}", source.kind) for index, source in enumerate(config.sources)]
     rows += [("data", _data(observations))]
+    stated = [o.meta for o in observations if "pointing_error_arcsec" in o.meta]
+    if stated:
+        rows += [("pointing", _pointing(stated))]
     return "\n".join(f"{name:<10} {text}" for name, text in rows)
 
 
@@ -165,6 +168,14 @@ def _data(observations: list[Observation]) -> str:
         f"{_count(len(observations), 'observation')}, {_count(len(detectors), 'detector')}, "
         f"{_count(samples, 'sample')}, {hours:.4g} h"
     )
+
+
+def _pointing(stated: list[dict[str, Any]]) -> str:
+    """Say how sparse the boresight is, and how far at most from that of every sample."""
+    spacings = sorted({meta["knot_spacing"] for meta in stated})
+    every = " to ".join(f"{spacing:g}" for spacing in {spacings[0]: None, spacings[-1]: None})
+    error = max(meta["pointing_error_arcsec"] for meta in stated)
+    return f"a knot every {every} samples, within {error:.2g} arcsec of the pointing of every sample"
 
 
 def _count(number: int, noun: str) -> str:
