@@ -95,3 +95,12 @@ def test_observations_that_lose_the_same_detector_share_a_warning():
     shared, other = warn_of_flags(some, [[1, 0]] * 6 + [[0, 1]] + [[1, 1]])
     assert shared.startswith("observation o0, observation o1") and "o4 and 1 more: " in shared
     assert other.startswith("observation o6: all samples of detector D0")
+
+
+def test_observations_in_different_units_are_refused():
+    some = [
+        replace(observation(), name=f"o{number}", uid=number, unit=unit)
+        for number, unit in enumerate(("K_CMB", "K_CMB", "Jy/beam"))
+    ]
+    with pytest.raises(DataError, match=r"observation o2: is in Jy/beam, but observation o0 is in K_CMB"):
+        check_observations(some)

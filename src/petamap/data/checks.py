@@ -97,12 +97,16 @@ def check_observations(observations: Sequence[Observation]) -> list[str]:
     ------
     DataError
         For no observations, equal names or keys of random numbers, no samples or detectors, equal names of
-        detectors, intervals that overlap or leave the observation, and pointing of another size.
+        detectors, different units, intervals that overlap or leave the observation, and pointing of another
+        size.
     """
     if not observations:
         raise DataError("no observations to make a map of")
     _check_unique([one.name for one in observations], "observations are called")
     _check_unique([one.uid for one in observations], "observations have the uid")
+    if other := next((one for one in observations if one.unit != observations[0].unit), None):
+        first = f"{place(observations[0])} is in {observations[0].unit}"
+        raise DataError(f"is in {other.unit}, but {first}", where=place(other), mend="map them one by one")
     warnings: list[str] = []
     for one in observations:
         _check_shape(one)

@@ -8,6 +8,7 @@ import os
 import platform
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,7 @@ from petamap.base.timers import Timers
 from petamap.base.typing import FloatArray
 from petamap.comm.mpi import Communicator, agree, world
 from petamap.data.checks import check_observations, warn_of_flags
-from petamap.data.config import RunConfig, open_sources, to_toml
+from petamap.data.config import CommOptions, ResourceOptions, RunConfig, open_sources, to_toml
 from petamap.data.observation import Observation
 from petamap.mapmaking.binning import RightHandSide, binned_map, right_hand_side
 from petamap.mapmaking.estimate import estimated_models
@@ -308,7 +309,9 @@ class _Job:
         return comparisons
 
     def _run_id(self) -> str:
-        return hashlib.sha256(f"{__version__}\n{to_toml(self.config)}".encode()).hexdigest()[:16]
+        """Return a name for all that the maps depend on; ranks, threads and memory are not among it."""
+        what = replace(self.config, comm=CommOptions(), resources=ResourceOptions())
+        return hashlib.sha256(f"{__version__}\n{to_toml(what)}".encode()).hexdigest()[:16]
 
     # --- the summary
 

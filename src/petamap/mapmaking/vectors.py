@@ -14,7 +14,7 @@ _CACHE_LINE = 64
 
 
 def words(*shape: int) -> Int64Array:
-    """Return zeros that begin at a cache line, so that rows of 4 words never lie in two."""
+    """Return zeros that begin at a cache line, so that few rows lie in two."""
     n = math.prod(shape)
     room = np.zeros(n + _CACHE_LINE // 8, np.int64)
     first = -room.ctypes.data % _CACHE_LINE // 8
