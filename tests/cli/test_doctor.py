@@ -64,7 +64,7 @@ def test_kernels_really_load():
 )
 def test_instruction_sets(monkeypatch, built, has, status):
     monkeypatch.setattr(doctor, "_python", answer(0, built))
-    monkeypatch.setattr(doctor, "_cpuinfo", lambda key: has if key == "flags" else "A processor")
+    monkeypatch.setattr(doctor, "cpu_info", lambda key: has if key == "flags" else "A processor")
     assert doctor.processor().status == status
 
 

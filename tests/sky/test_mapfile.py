@@ -12,6 +12,7 @@ import pytest
 from astropy.io import fits
 from astropy.wcs import WCS
 
+import petamap.examples
 from petamap.base.errors import ConfigError, DataError, PetamapError, ResourceError
 from petamap.sky.car import CarPatch
 from petamap.sky.flat import FlatPatch
@@ -22,7 +23,7 @@ from petamap.sky.numbered import ImageLayout, NumberedPixels
 from petamap.sky.skymap import UNSEEN, to_kelvin
 from petamap.sky.stokes import Stokes
 
-SHARED = Path(__file__).parents[2] / "../shared/data"
+EXAMPLES = Path(petamap.examples.__file__).parent
 IQU = ("I", "Q", "U")
 FLAT = FlatPatch.box((266.4, -29.0), (3.0, 2.0), 0.1)
 CAR = CarPatch.full_sky(6.0)
@@ -232,9 +233,8 @@ def test_pixell_like_image(tmp_path):
     np.testing.assert_allclose(read.values[2], -1e-6 * planes[2].ravel().astype(np.float64), rtol=1e-12)
 
 
-@pytest.mark.skipif(not SHARED.exists(), reason="needs ../shared/data")
 def test_wmap():
-    path = SHARED / "planck_lfi_wmap/wmap_band_iqumap_r9_7yr_W_v4_udgraded32.fits"
+    path = EXAMPLES / "planck_lfi/wmap_w_n32.fits"
     read = read_map(path, unit="mK", polarization="COSMO", frame="galactic")
     expected = healpy.read_map(path, field=None, dtype=np.float64) * 1e-3
     np.testing.assert_allclose(read.values, expected, rtol=1e-15)
@@ -242,9 +242,8 @@ def test_wmap():
     assert len(read_map(path).warnings) == 3
 
 
-@pytest.mark.skipif(not SHARED.exists(), reason="needs ../shared/data")
 def test_spire_image_between_tables_that_cannot_be_read():
-    read = read_map(SHARED / "spire_madmap1/madmapSpirePSW.fits", hdu="image", frame="equatorial")
+    read = read_map(EXAMPLES / "spire/madmapSpirePSW.fits.gz", hdu="image", frame="equatorial")
     assert read.pixelization.shape == (285, 286) and np.isfinite(read.values).sum() > 60_000
 
 

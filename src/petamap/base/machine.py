@@ -1,17 +1,55 @@
-"""What machine this is."""
+"""What machine this is, and what of it this process uses."""
 
 from __future__ import annotations
 
 import platform
+import resource
+import sys
 from pathlib import Path
+
+
+def cpu_info(key: str) -> str:
+    """Return what the system says of the processor under a key, such as "flags"; empty for nothing."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return ""
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith(key)), "")
 
 
 def cpu_model() -> str:
     """Return the model of the processor."""
+    return cpu_info("model name") or platform.processor() or platform.machine()
+
+
+def resident_bytes() -> int:
+    """Return the bytes of this process that are in memory now."""
     try:
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * resource.getpagesize()
     except OSError:
-        pass
-    return platform.processor() or platform.machine()
+        return peak_bytes()
+
+
+def peak_bytes() -> int:
+    """Return the most bytes of this process that were in memory at any time."""
+    # what getrusage says includes the launcher's memory, from before this program took its place
+    high_water = _kilobytes("/proc/self/status", "VmHWM:")
+    if high_water is not None:
+        return high_water * 1024
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def available_bytes() -> int:
+    """Return the bytes of memory that this host has free for processes."""
+    free = _kilobytes("/proc/meminfo", "MemAvailable:")
+    return sys.maxsize if free is None else free * 1024
+
+
+def _kilobytes(file: str, key: str) -> int | None:
+    try:
+        with open(file, encoding="ascii", errors="replace") as lines:
+            return next((int(line.split()[1]) for line in lines if line.startswith(key)), None)
+    except OSError:
+        return None

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from petamap.base.machine import available_bytes, cpu_info, cpu_model
+
 OK, WARN, FAIL = "ok", "warn", "fail"
 UNWELL = 5
 
@@ -130,8 +132,8 @@ def processor() -> Check:
     built = _python(
         "from petamap.base._base import instruction_sets; print(*instruction_sets)", [], timeout=60
     )
-    has = set(_cpuinfo("flags").split())
-    name = _cpuinfo("model name") or platform.machine()
+    has = set(cpu_info("flags").split())
+    name = cpu_model()
     if built.returncode != 0 or not has:
         return Check("processor", OK, name)
     used = set(built.stdout.split())
@@ -159,14 +161,10 @@ def threads() -> Check:
 
 def memory() -> Check:
     """Check that a small run fits into memory."""
-    try:
-        page = os.sysconf("SC_PAGE_SIZE")
-        free = os.sysconf("SC_AVPHYS_PAGES") * page
-        total = os.sysconf("SC_PHYS_PAGES") * page
-    except (ValueError, OSError):
+    available = available_bytes()
+    if available == sys.maxsize:
         return Check("memory", WARN, "cannot be told on this system")
-    available = _meminfo_available() or free
-    text = f"{available / 1e9:.1f} of {total / 1e9:.1f} GB available"
+    text = f"{available / 1e9:.1f} GB available"
     if available < 1e9:
         return Check("memory", WARN, text, "close other programs; the examples need about 1 GB")
     return Check("memory", OK, text)
@@ -244,22 +242,6 @@ def _numbers(version: str) -> tuple[int, ...]:
 
     found = re.match(r"\d+(\.\d+)*", version)
     return tuple(int(part) for part in found[0].split(".")) if found else ()
-
-
-def _cpuinfo(key: str) -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").splitlines()
-    except OSError:
-        return ""
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith(key)), "")
-
-
-def _meminfo_available() -> int | None:
-    try:
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-    except OSError:
-        return None
-    return next((1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable")), None)
 
 
 def _last_line(text: str) -> str:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import resource
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from petamap.base.machine import resident_bytes
 from petamap.mapmaking.slabs import slab_bytes
 
 if TYPE_CHECKING:
@@ -78,36 +77,3 @@ def plan_memory(projection: Projection, keep: bool, n_ranks: int) -> MemoryPlan:
     # the bits of the gaps are there already
     base = resident_bytes() - projection.share.n_held // 8
     return MemoryPlan(keep, base, samples, always + max(reading, solving, writing), projection.share.n_held)
-
-
-def resident_bytes() -> int:
-    """Return the bytes of this process that are in memory now."""
-    try:
-        with open("/proc/self/statm", encoding="ascii") as file:
-            return int(file.read().split()[1]) * resource.getpagesize()
-    except OSError:
-        return peak_bytes()
-
-
-def peak_bytes() -> int:
-    """Return the most bytes of this process that were in memory at any time."""
-    # what getrusage says includes the launcher's memory, from before this program took its place
-    high_water = _kilobytes("/proc/self/status", "VmHWM:")
-    if high_water is not None:
-        return high_water * 1024
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
-
-
-def available_bytes() -> int:
-    """Return the bytes of memory that this host has free for processes."""
-    free = _kilobytes("/proc/meminfo", "MemAvailable:")
-    return sys.maxsize if free is None else free * 1024
-
-
-def _kilobytes(file: str, key: str) -> int | None:
-    try:
-        with open(file, encoding="ascii", errors="replace") as lines:
-            return next((int(line.split()[1]) for line in lines if line.startswith(key)), None)
-    except OSError:
-        return None

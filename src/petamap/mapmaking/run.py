@@ -17,7 +17,7 @@ from petamap import __version__
 from petamap.base import summary
 from petamap.base.errors import ConfigError, ConvergenceError, PetamapError
 from petamap.base.files import replacing
-from petamap.base.machine import cpu_model
+from petamap.base.machine import cpu_model, peak_bytes
 from petamap.base.progress import Progress, Silent
 from petamap.base.summary import Spread, Summary
 from petamap.base.threads import available_threads
@@ -31,7 +31,6 @@ from petamap.mapmaking.binning import RightHandSide, binned_map, right_hand_side
 from petamap.mapmaking.estimate import estimated_models
 from petamap.mapmaking.intervals import free_ends, split_intervals
 from petamap.mapmaking.kernels import ModelOf, declared_model
-from petamap.mapmaking.memory import peak_bytes
 from petamap.mapmaking.normal import NormalOperator
 from petamap.mapmaking.pcg import ConjugateGradients, Solution, Step
 from petamap.mapmaking.products import MapWriter, covariance_columns, covariance_names

@@ -9,6 +9,7 @@ import numpy as np
 
 import petamap.mapmaking._mapmaking as _mapmaking
 from petamap.base.errors import ConfigError, ResourceError
+from petamap.base.machine import available_bytes
 from petamap.base.progress import Progress
 from petamap.base.timers import Timers
 from petamap.base.typing import BoolArray, FloatArray, Int64Array
@@ -19,7 +20,7 @@ from petamap.data.observation import Observation
 from petamap.mapmaking import binning
 from petamap.mapmaking.kernels import InverseNoise, ModelOf, inverse_noise
 from petamap.mapmaking.layout import Layout
-from petamap.mapmaking.memory import MemoryPlan, available_bytes, plan_memory
+from petamap.mapmaking.memory import MemoryPlan, plan_memory
 from petamap.mapmaking.normal import Shared
 from petamap.mapmaking.projection import Projection
 from petamap.mapmaking.vectors import Ownership, Unknowns
