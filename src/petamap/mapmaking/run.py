@@ -355,7 +355,7 @@ class _Job:
         return summary.Environment(
             python=platform.python_version(),
             numpy=np.__version__,
-            mpi=self.comm.library,
+            mpi=self.comm.mpi_library,
             cpu=cpu_model(),
             ranks=self.comm.size,
             threads=self.n_threads,

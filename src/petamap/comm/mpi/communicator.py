@@ -38,7 +38,7 @@ class Communicator(Protocol):
     ----------
     rank, size : int
         This process, and how many there are.
-    library : str or None
+    mpi_library : str or None
         The MPI library, in its own words; None without MPI.
     traffic : dict of str to Traffic
         Calls and bytes by collective; what a rank sends to itself is not counted in an all-to-all.
@@ -46,7 +46,7 @@ class Communicator(Protocol):
 
     rank: int
     size: int
-    library: str | None
+    mpi_library: str | None
     traffic: dict[str, Traffic]
 
     @property
@@ -143,7 +143,7 @@ class SerialCommunicator:
     def __init__(self) -> None:
         self.rank = 0
         self.size = 1
-        self.library: str | None = None
+        self.mpi_library: str | None = None
         self.traffic: dict[str, Traffic] = {}
 
     @property
@@ -215,7 +215,9 @@ class MpiCommunicator:
         self.mpi_comm = (mpi_comm if mpi_comm is not None else self.mpi.COMM_WORLD).Dup()
         self.rank = int(self.mpi_comm.Get_rank())
         self.size = int(self.mpi_comm.Get_size())
-        self.library: str | None = " ".join(self.mpi.Get_library_version().split("\n")[0].split()).strip("\0")
+        self.mpi_library: str | None = " ".join(self.mpi.Get_library_version().split("\n")[0].split()).strip(
+            "\0"
+        )
         self.traffic: dict[str, Traffic] = {}
         self._node_size: int | None = None
         self._operations = {
