@@ -100,6 +100,26 @@ def check_verbs(comm, plan, pattern, values, op):
     np.testing.assert_allclose(reduced[owned], result[owned], rtol=1e-13, atol=1e-13)
     copied = plan.broadcast(np.where(owned[:, None], result, np.zeros_like(result)))
     assert copied.tobytes() == result.tobytes()
+    check_halves(plan, mine, op, result, reduced)
+
+
+def check_halves(plan, mine, op, result, reduced):
+    values = mine.copy()
+    plan.allreduce_begin(values, op)
+    for begin in (plan.allreduce_begin, plan.reduce, plan.broadcast_begin):
+        with pytest.raises(ReductionError, match="before allreduce has ended"):
+            begin(mine)
+    with pytest.raises(ReductionError, match="reduce ends, but has not begun"):
+        plan.reduce_end()
+    assert plan.allreduce_end() is values and values.tobytes() == result.tobytes()
+    values = mine.copy()
+    plan.reduce_begin(values, op)
+    assert plan.reduce_end().tobytes() == reduced.tobytes()
+    values = result.copy()
+    plan.broadcast_begin(values)
+    assert plan.broadcast_end().tobytes() == result.tobytes()
+    with pytest.raises(ReductionError, match="has not begun"):
+        plan.broadcast_end()
 
 
 def reductions(comm):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from typing import TypeAlias, TypeVar
+
 import numpy as np
 
 from petamap.base.typing import AnyArray, Int32Array, Int64Array
@@ -17,6 +20,21 @@ _OPERATIONS = {
     "min": KernelOperation.min,
     "or": KernelOperation.bit_or,
 }
+
+_T = TypeVar("_T")
+
+# Work that yields wherever it would wait for messages.
+Steps: TypeAlias = Generator[None, None, None]
+
+
+def finish(steps: Generator[None, None, _T]) -> _T:
+    """Run steps to their end, waiting wherever they wait, and return what they return."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: _T = end.value
+            return result
 
 
 class Buffer:
@@ -64,12 +82,13 @@ class Exchange:
         self.largest = int(comm.max(max(len(positions), self.n_received)))
         self._send, self._receive = Buffer(), Buffer()
 
-    def run(self, values: AnyArray) -> AnyArray:
+    def run(self, values: AnyArray) -> Generator[None, None, AnyArray]:
         """Exchange rows of `values` (n, k); the rows received are valid until the next call."""
         k = values.shape[1]
         send = self._send.rows(len(self.positions), values)
         receive = self._receive.rows(self.n_received, values)
         pack(values, self.positions, send, self.n_threads)
+        yield
         self.comm.exchange(
             send.reshape(-1),
             self.send_counts * k,
@@ -123,10 +142,12 @@ class OwnerExchange:
         self.to_ghosts = Exchange(comm, asked_positions, self.asked_counts, self.ghost_counts, n_threads)
         self.reducer = Reducer(asked_positions, ranks_of(self.asked_counts), comm.rank, n_threads)
 
-    def reduce(self, values: AnyArray, op: Operation) -> None:
+    def reduce(self, values: AnyArray, op: Operation) -> Steps:
         """Reduce the values of all holders onto the owners; ghosts keep theirs."""
-        self.reducer.run(self.to_owners.run(values), op, values)
+        received = yield from self.to_owners.run(values)
+        self.reducer.run(received, op, values)
 
-    def broadcast(self, values: AnyArray) -> None:
+    def broadcast(self, values: AnyArray) -> Steps:
         """Overwrite ghosts with the values of their owners."""
-        unpack(self.to_ghosts.run(values), self.ghosts, values, self.n_threads)
+        received = yield from self.to_ghosts.run(values)
+        unpack(received, self.ghosts, values, self.n_threads)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -12,11 +13,22 @@ from petamap.base.typing import AnyArray, BoolArray, Int32Array, Int64Array
 from petamap.comm.mpi.communicator import Communicator, Operation
 from petamap.comm.mpi.errors import agree
 from petamap.comm.reduction.algorithms import ALGORITHMS
+from petamap.comm.reduction.exchange import Steps, finish
 from petamap.comm.reduction.graph import SharingGraph
 from petamap.comm.reduction.index_map import IndexMap, ReductionError
 from petamap.comm.reduction.setup import SETUPS
 
+Verb: TypeAlias = Literal["allreduce", "reduce", "broadcast"]
 DTYPES = (np.int64, np.float64, np.float32, np.uint8)
+
+
+@dataclass
+class _Flight:
+    """A call that has begun and not ended."""
+
+    verb: Verb
+    values: AnyArray
+    steps: Steps
 
 
 class ReductionPlan:
@@ -28,6 +40,9 @@ class ReductionPlan:
     - ``allreduce``: every holder of a key gets the reduction over all its holders, all of them the same bits;
     - ``reduce``: only the key's owner gets it, the others (ghosts) keep their values;
     - ``broadcast``: ghosts get the value of their owner.
+
+    Each is also there in two halves, ``allreduce_begin`` and ``allreduce_end`` and so on: messages travel
+    while the caller computes. A plan has one call in flight.
 
     Integer sums wrap around; they do not depend on the algorithm or on the order of the ranks. NaNs are not
     ordered, so "max" and "min" are for values without them.
@@ -92,6 +107,7 @@ class ReductionPlan:
             self._executor = kind(self.comm, index_map.keys, self.graph, buffer_keys, n_threads)
         self.setup_times = {name: phase.seconds for name, phase in timers.phases.items()}
         self._agreed: set[tuple[Any, ...]] = set()
+        self._flight: _Flight | None = None
 
     @property
     def owned(self) -> BoolArray:
@@ -116,18 +132,65 @@ class ReductionPlan:
 
     def allreduce(self, values: AnyArray, op: Operation = "sum") -> AnyArray:
         """Reduce the values of all holders of each key, onto all of them; return `values`."""
-        self._executor.allreduce(self._rows("allreduce", values, op), op)
-        return values
+        self._begin("allreduce", values, op)
+        return self._end("allreduce")
+
+    def allreduce_begin(self, values: AnyArray, op: Operation = "sum") -> None:
+        """Start an all-reduce; `values` must be left alone until `allreduce_end`."""
+        self._begin("allreduce", values, op)
+
+    def allreduce_end(self) -> AnyArray:
+        """Finish the all-reduce that was begun, and return its values."""
+        return self._end("allreduce")
 
     def reduce(self, values: AnyArray, op: Operation = "sum") -> AnyArray:
         """Reduce the values of all holders of each key onto its owner; return `values`."""
-        self._executor.reduce(self._rows("reduce", values, op), op)
-        return values
+        self._begin("reduce", values, op)
+        return self._end("reduce")
+
+    def reduce_begin(self, values: AnyArray, op: Operation = "sum") -> None:
+        """Start a reduction onto owners; `values` must be left alone until `reduce_end`."""
+        self._begin("reduce", values, op)
+
+    def reduce_end(self) -> AnyArray:
+        """Finish the reduction that was begun, and return its values."""
+        return self._end("reduce")
 
     def broadcast(self, values: AnyArray) -> AnyArray:
         """Overwrite the values of ghosts with those of their owners; return `values`."""
-        self._executor.broadcast(self._rows("broadcast", values, "or"))
-        return values
+        self._begin("broadcast", values, "or")
+        return self._end("broadcast")
+
+    def broadcast_begin(self, values: AnyArray) -> None:
+        """Start a broadcast; `values` must be left alone until `broadcast_end`."""
+        self._begin("broadcast", values, "or")
+
+    def broadcast_end(self) -> AnyArray:
+        """Finish the broadcast that was begun, and return its values."""
+        return self._end("broadcast")
+
+    def _begin(self, verb: Verb, values: AnyArray, op: Operation) -> None:
+        if self._flight is not None:
+            raise ReductionError(
+                f"{verb} begins before {self._flight.verb} has ended", mend="a plan makes one call at a time"
+            )
+        steps = self._steps(verb, self._rows(verb, values, op), op)
+        next(steps, None)
+        self._flight = _Flight(verb, values, steps)
+
+    def _steps(self, verb: Verb, rows: AnyArray, op: Operation) -> Steps:
+        if verb == "broadcast":
+            return self._executor.broadcast(rows)
+        run = self._executor.allreduce if verb == "allreduce" else self._executor.reduce
+        return run(rows, op)
+
+    def _end(self, verb: Verb) -> AnyArray:
+        flight, self._flight = self._flight, None
+        if flight is None or flight.verb != verb:
+            self._flight = flight
+            raise ReductionError(f"{verb} ends, but has not begun", mend=f"call {verb}_begin before")
+        finish(flight.steps)
+        return flight.values
 
     def _rows(self, verb: str, values: AnyArray, op: Operation) -> AnyArray:
         """Check values and return them as (n_keys, k); ranks compare what they do when they first do it."""

@@ -1,0 +1,89 @@
+"""What every way to reduce has in common."""
+
+from __future__ import annotations
+
+import abc
+import functools
+from collections.abc import Callable
+from typing import ClassVar, TypeVar
+
+from petamap.base.typing import AnyArray, Int64Array
+from petamap.comm.mpi.communicator import Communicator, Operation
+from petamap.comm.reduction.exchange import OwnerExchange, Steps
+from petamap.comm.reduction.graph import SharingGraph
+
+ALGORITHMS: dict[str, type[Algorithm]] = {}
+
+_A = TypeVar("_A", bound="type[Algorithm]")
+
+
+def register(name: str) -> Callable[[_A], _A]:
+    """Make a class of `Algorithm` known by `name`."""
+
+    def keep(algorithm: _A) -> _A:
+        ALGORITHMS[name] = algorithm
+        return algorithm
+
+    return keep
+
+
+class Algorithm(abc.ABC):
+    """What executes the verbs of a plan: here through owners; subclasses have their own all-reduce.
+
+    Each verb is a generator: it starts messages, yields where it would wait for them, and goes on when it is
+    resumed. It may yield any number of times; the values are the caller's again when it has ended.
+
+    Parameters
+    ----------
+    comm : Communicator
+    keys : int64 (n_keys,)
+    graph : SharingGraph
+        With overlaps if the class `needs_overlaps`.
+    buffer_keys : int
+        Keys reduced at once, where an algorithm works buffer by buffer.
+    n_threads : int
+        Threads that pack, unpack and reduce.
+    """
+
+    needs_overlaps: ClassVar[bool] = False
+
+    def __init__(
+        self, comm: Communicator, keys: Int64Array, graph: SharingGraph, buffer_keys: int, n_threads: int
+    ) -> None:
+        self.comm = comm
+        self.keys = keys
+        self.graph = graph
+        self.buffer_keys = buffer_keys
+        self.n_threads = n_threads
+        self._prepare()
+
+    @abc.abstractmethod
+    def _prepare(self) -> None:
+        """Build what all calls share. Collective."""
+
+    @functools.cached_property
+    def _owners(self) -> OwnerExchange:
+        # Built in the first call that needs it, which is collective as well.
+        return OwnerExchange(self.comm, self.keys, self.graph.owner, self.n_threads)
+
+    @property
+    @abc.abstractmethod
+    def partners(self) -> Int64Array:
+        """Ranks that this one exchanges messages with in an all-reduce."""
+
+    @abc.abstractmethod
+    def bytes_per_call(self, k: int, itemsize: int) -> int:
+        """Bytes that this rank sends in an all-reduce of rows of `k` values."""
+
+    def allreduce(self, values: AnyArray, op: Operation) -> Steps:
+        """Reduce the values of all holders, onto all of them."""
+        yield from self.reduce(values, op)
+        yield from self.broadcast(values)
+
+    def reduce(self, values: AnyArray, op: Operation) -> Steps:
+        """Reduce the values of all holders onto the owners; ghosts keep theirs."""
+        yield from self._owners.reduce(values, op)
+
+    def broadcast(self, values: AnyArray) -> Steps:
+        """Overwrite ghosts with the values of their owners."""
+        yield from self._owners.broadcast(values)

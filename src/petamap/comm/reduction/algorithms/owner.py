@@ -1,0 +1,23 @@
+"""Through owners: a key that m ranks hold moves 2 (m - 1) times, where pairs exchange it m (m - 1) times."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from petamap.base.typing import Int64Array
+from petamap.comm.reduction.algorithms.base import Algorithm, register
+
+
+@register("owner")
+class Owner(Algorithm):
+    """Reduce onto owners, then broadcast: two all-to-alls of few bytes."""
+
+    def _prepare(self) -> None:
+        _ = self._owners
+
+    @property
+    def partners(self) -> Int64Array:
+        return np.flatnonzero(self._owners.ghost_counts + self._owners.asked_counts)
+
+    def bytes_per_call(self, k: int, itemsize: int) -> int:
+        return int(self._owners.ghost_counts.sum() + self._owners.asked_counts.sum()) * k * itemsize
