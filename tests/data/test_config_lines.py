@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from petamap.base.errors import ConfigError
-from petamap.data.config.toml_lines import locate
+from petamap.base.toml import locate
 
 words = st.text(st.sampled_from("abcdefgh_-XY09"), min_size=1, max_size=6)
 quoted = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=8)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+_LONGEST = 400  # characters of a message
+
 
 class PetamapError(Exception):
     """An error that a user can act on.
@@ -71,3 +73,9 @@ def did_you_mean(word: str, known: list[str]) -> str | None:
     if close:
         return f"did you mean '{close[0]}'?"
     return f"known: {', '.join(sorted(known))}" if known else None
+
+
+def printable(text: str) -> str:
+    """Return what a message may quote from a file: no control characters, no endless words."""
+    shown = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text[:_LONGEST])
+    return shown if len(text) <= _LONGEST else shown + "..."

@@ -5,17 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from petamap.base.errors import ConfigError, PetamapError
+from petamap.base.errors import ConfigError, PetamapError, printable
 
-_LONGEST = 400  # characters of a message
 _SHOWN = 10
 _MOST = 100  # after so many the rest is not looked at: a file of nothing but errors is refused soon
-
-
-def printable(text: str) -> str:
-    """Return what a message may quote from a file: no control characters, no endless words."""
-    shown = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text[:_LONGEST])
-    return shown if len(text) <= _LONGEST else shown + "..."
 
 
 @dataclass(frozen=True)

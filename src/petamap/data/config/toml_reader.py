@@ -1,21 +1,17 @@
-"""Reads TOML: values by the standard library, lines by `petamap.data.config.toml_lines`."""
+"""Reads TOML into a `Document`."""
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
 
-from petamap.base.errors import ConfigError
-from petamap.data.config.document import Document, Table, Value, printable
-from petamap.data.config.toml_lines import Lines, locate
+from petamap.base.toml import Lines, parse
+from petamap.data.config.document import Document, Table, Value
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
-
-_PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 
 
 def read_toml(text: str, file: str, folder: Path) -> Document:
@@ -26,11 +22,7 @@ def read_toml(text: str, file: str, folder: Path) -> Document:
     ConfigError
         If it is not TOML, names a key twice, or nests deeper than any configuration.
     """
-    lines = locate(text, file)
-    try:
-        tree = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise _syntax_error(str(error), text, file, lines) from None
+    tree, lines = parse(text, file)
     document = Document(file, folder)
     for name, content in tree.items():
         if name == "source":
@@ -41,18 +33,6 @@ def read_toml(text: str, file: str, folder: Path) -> Document:
             what = f"'{name}' stands outside of any section"
             document.problems.add(lines.get((name,), 1), what, "sections begin with [name]")
     return document
-
-
-def _syntax_error(message: str, text: str, file: str, lines: Lines) -> ConfigError:
-    place = _PLACE.search(message)
-    line = int(place.group(1)) if place and place.group(1) else text.count("\n") + 1
-    what = _PLACE.sub("", message)
-    what = f"not TOML: {what[:1].lower()}{what[1:]}"
-    keys = [".".join(map(str, path)) for path, at in lines.items() if at == line]
-    if what.endswith("invalid value") and keys:
-        what += f" of '{keys[-1]}'"
-    mend = "text, and numbers with units, stand in quotes" if "invalid value" in what else None
-    return ConfigError(printable(what), where=f"{file}:{line}", mend=mend)
 
 
 def _read_sources(content: object, lines: Lines, document: Document) -> None:

@@ -11,8 +11,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from petamap.base.errors import ConfigError
-from petamap.data.config.document import Document, Table, Value, printable
+from petamap.base.errors import ConfigError, printable
+from petamap.data.config.document import Document, Table, Value
 
 _DECLARATION = re.compile(r"<!(DOCTYPE|ENTITY|ELEMENT|ATTLIST|NOTATION)", re.IGNORECASE)
 _SCHEMA = "{http://www.w3.org/2001/XMLSchema-instance}noNamespaceSchemaLocation"

@@ -1,4 +1,4 @@
-"""Where each key of a TOML text stands: the standard library's reader does not tell.
+"""TOML with the line of every key: the standard library's reader does not tell where things stand.
 
 The scan is linear in the text, follows headers, dotted and quoted keys, strings of all four kinds, arrays
 and inline tables, and judges no values: where the text is not TOML it stops and leaves the error to the
@@ -9,10 +9,15 @@ before the reader meets them.
 from __future__ import annotations
 
 import re
-from typing import TypeAlias
+import sys
+from typing import Any, TypeAlias
 
-from petamap.base.errors import ConfigError
-from petamap.data.config.document import printable
+from petamap.base.errors import ConfigError, printable
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 Key: TypeAlias = tuple[str | int, ...]
 Lines: TypeAlias = dict[Key, int]
@@ -21,6 +26,7 @@ MAX_DEPTH = 16  # of nested arrays and tables, and of the parts of a key
 
 MAX_SCALAR = 500  # characters of a number; the reader's time grows with their square
 
+_PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 _BLANK = re.compile(r"[ \t]*")
 _GAP = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
 _REST = re.compile(r"[^\n]*\n?")
@@ -32,6 +38,33 @@ _STRINGS = {
     '"': re.compile(r'"(?:[^"\\\n]|\\.)*"'),
     "'": re.compile(r"'[^'\n]*'"),
 }
+
+
+def parse(text: str, file: str) -> tuple[dict[str, Any], Lines]:
+    """Return the tree of a TOML text and the line of each of its keys.
+
+    Raises
+    ------
+    ConfigError
+        If it is not TOML, names a key twice, or nests deeper than `MAX_DEPTH`.
+    """
+    lines = locate(text, file)
+    try:
+        return tomllib.loads(text), lines
+    except tomllib.TOMLDecodeError as error:
+        raise _syntax_error(str(error), text, file, lines) from None
+
+
+def _syntax_error(message: str, text: str, file: str, lines: Lines) -> ConfigError:
+    place = _PLACE.search(message)
+    line = int(place.group(1)) if place and place.group(1) else text.count("\n") + 1
+    what = _PLACE.sub("", message)
+    what = f"not TOML: {what[:1].lower()}{what[1:]}"
+    keys = [".".join(map(str, path)) for path, at in lines.items() if at == line]
+    if what.endswith("invalid value") and keys:
+        what += f" of '{keys[-1]}'"
+    mend = "text, and numbers with units, stand in quotes" if "invalid value" in what else None
+    return ConfigError(printable(what), where=f"{file}:{line}", mend=mend)
 
 
 def locate(text: str, file: str) -> Lines:
