@@ -5,7 +5,7 @@ import pytest
 from mpi import run_ranks
 
 from petamap.base.errors import ConfigError
-from petamap.comm.mpi import SerialCommunicator, communicator
+from petamap.comm.mpi import SerialCommunicator, messages
 from petamap.comm.mpi.launch import launched_size
 
 RANK_COUNTS = [2, 5]
@@ -53,7 +53,7 @@ def rows_between_ranks(comm):
 
 
 def small_messages(comm):
-    communicator.MESSAGE_BYTES = 40
+    messages.MESSAGE_BYTES = 40
     collectives(comm)
     before = comm.traffic["allreduce"].calls
     comm.allreduce(np.zeros(19))

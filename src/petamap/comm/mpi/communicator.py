@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn, Protocol, TypeAlias
 
 import numpy as np
 
 from petamap.base.typing import AnyArray, Int64Array
+from petamap.comm.mpi import messages
+from petamap.comm.mpi.channel import CHANNELS, Channel, SerialChannel, Transport
 from petamap.comm.mpi.launch import launched_size, load_mpi
 
 Operation: TypeAlias = Literal["sum", "max", "min", "or"]
-
-# Counts above 2^31 break some MPIs; no message is larger than this many bytes.
-MESSAGE_BYTES = 1 << 30
 
 
 @dataclass
@@ -120,6 +118,18 @@ class Communicator(Protocol):
         """
         ...
 
+    def channel(
+        self,
+        kind: Transport,
+        send: AnyArray,
+        send_counts: Int64Array,
+        receive: AnyArray,
+        receive_counts: Int64Array,
+        largest: int,
+    ) -> Channel:
+        """Return an `exchange` between fixed buffers that can be started again and again."""
+        ...
+
     def gather_rows(self, rows: AnyArray, root: int = 0) -> AnyArray | None:
         """Return the rows of all ranks in rank order on `root`, None elsewhere; for arrays of any size."""
         ...
@@ -188,6 +198,17 @@ class SerialCommunicator:
         if largest:
             receive[...] = send
 
+    def channel(
+        self,
+        kind: Transport,
+        send: AnyArray,
+        send_counts: Int64Array,
+        receive: AnyArray,
+        receive_counts: Int64Array,
+        largest: int,
+    ) -> Channel:
+        return SerialChannel(send, receive)
+
     def gather_rows(self, rows: AnyArray, root: int = 0) -> AnyArray | None:
         return rows
 
@@ -231,7 +252,8 @@ class MpiCommunicator:
     def bytes_sent(self) -> int:
         return sum(traffic.bytes for traffic in self.traffic.values())
 
-    def _count(self, name: str, n_bytes: int) -> None:
+    def count(self, name: str, n_bytes: int) -> None:
+        """Add a call to the traffic."""
         traffic = self.traffic.setdefault(name, Traffic())
         traffic.calls += 1
         traffic.bytes += n_bytes
@@ -244,11 +266,11 @@ class MpiCommunicator:
             array[...] = self.allreduce(array.astype(np.int64)).astype(np.uint8)
             return array
         flat = array.reshape(-1).view(np.uint8 if array.dtype == np.bool_ else array.dtype)
-        step = max(1, MESSAGE_BYTES // flat.itemsize)
+        step = max(1, messages.MESSAGE_BYTES // flat.itemsize)
         for begin in range(0, flat.size, step):
             part = flat[begin : begin + step]
             self.mpi_comm.Allreduce(self.mpi.IN_PLACE, part, self._operations[op])
-            self._count("allreduce", part.nbytes)
+            self.count("allreduce", part.nbytes)
         return array
 
     def sum(self, value: int) -> int:
@@ -260,7 +282,7 @@ class MpiCommunicator:
     def exscan(self, value: int) -> int:
         result = np.zeros(1, np.int64)
         self.mpi_comm.Exscan(np.array([value], np.int64), result, self.mpi.SUM)
-        self._count("exscan", 8)
+        self.count("exscan", 8)
         return int(result[0]) if self.rank else 0
 
     def bcast(self, value: Any, root: int = 0) -> Any:
@@ -281,18 +303,18 @@ class MpiCommunicator:
         width = _width(rows)
         flat, out = _as_bytes(rows), _as_bytes(received)
         begins = np.concatenate([[0], np.cumsum(counts)[:-1]])
-        for part, offsets in _rounds(counts, int(counts.sum()) * width):
+        for part, offsets in messages.rounds(counts, int(counts.sum()) * width):
             self.mpi_comm.Allgatherv(
                 flat[offsets[self.rank] * width :][: part[self.rank] * width],
                 (out, (part * width, (begins + offsets) * width)),
             )
-        self._count("allgather", rows.nbytes)
+        self.count("allgather", rows.nbytes)
         return received, counts
 
     def alltoallv(self, rows: AnyArray, counts: Int64Array) -> tuple[AnyArray, Int64Array]:
         received_counts = np.empty_like(counts)
         self.mpi_comm.Alltoall(counts, received_counts)
-        self._count("alltoall", counts.nbytes)
+        self.count("alltoall", counts.nbytes)
         received = np.empty((int(received_counts.sum()), *rows.shape[1:]), rows.dtype)
         width = _width(rows)
         largest = int(self.allreduce(np.array([max(len(rows), len(received))], np.int64), "max")[0])
@@ -311,19 +333,30 @@ class MpiCommunicator:
     ) -> None:
         if not largest:
             return
-        self._count("alltoallv", (send.size - int(send_counts[self.rank])) * send.itemsize)
+        self.count("alltoallv", (send.size - int(send_counts[self.rank])) * send.itemsize)
         n_bytes = largest * send.itemsize
-        if n_bytes <= MESSAGE_BYTES:
+        if n_bytes <= messages.MESSAGE_BYTES:
             self.mpi_comm.Alltoallv((send, send_counts), (receive, receive_counts))
             return
         send_begins = np.concatenate([[0], np.cumsum(send_counts)[:-1]])
         receive_begins = np.concatenate([[0], np.cumsum(receive_counts)[:-1]])
         for (sent, send_at), (got, got_at) in zip(
-            _rounds(send_counts, n_bytes), _rounds(receive_counts, n_bytes), strict=True
+            messages.rounds(send_counts, n_bytes), messages.rounds(receive_counts, n_bytes), strict=True
         ):
             self.mpi_comm.Alltoallv(
                 (send, (sent, send_begins + send_at)), (receive, (got, receive_begins + got_at))
             )
+
+    def channel(
+        self,
+        kind: Transport,
+        send: AnyArray,
+        send_counts: Int64Array,
+        receive: AnyArray,
+        receive_counts: Int64Array,
+        largest: int,
+    ) -> Channel:
+        return CHANNELS[kind](self, send, send_counts, receive, receive_counts, largest)
 
     def gather_rows(self, rows: AnyArray, root: int = 0) -> AnyArray | None:
         counts = np.zeros(self.size, np.int64)
@@ -355,17 +388,6 @@ def _width(rows: AnyArray) -> int:
 
 def _as_bytes(rows: AnyArray) -> AnyArray:
     return np.ascontiguousarray(rows).reshape(-1).view(np.uint8)
-
-
-def _rounds(counts: Int64Array, n_bytes: int) -> Iterator[tuple[Int64Array, Int64Array]]:
-    """Cut each count into as many near-equal parts as keep all messages of a round below the limit.
-
-    `n_bytes` is the largest sum of bytes on any rank, so that all ranks go through the same rounds.
-    """
-    n_rounds = max(1, -(-n_bytes // MESSAGE_BYTES))
-    for i in range(n_rounds):
-        begin, end = counts * i // n_rounds, counts * (i + 1) // n_rounds
-        yield end - begin, begin
 
 
 @functools.cache

@@ -1,8 +1,9 @@
 """Sums of values on keys that several ranks share."""
 
 from petamap.comm.reduction.algorithms import ALGORITHMS
+from petamap.comm.reduction.exchange import TRANSPORTS
 from petamap.comm.reduction.index_map import IndexMap, ReductionError
 from petamap.comm.reduction.plan import ReductionPlan
 from petamap.comm.reduction.setup import SETUPS
 
-__all__ = ["ALGORITHMS", "SETUPS", "IndexMap", "ReductionError", "ReductionPlan"]
+__all__ = ["ALGORITHMS", "SETUPS", "TRANSPORTS", "IndexMap", "ReductionError", "ReductionPlan"]

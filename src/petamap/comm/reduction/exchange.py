@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import TypeAlias, TypeVar
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
+from petamap.base.errors import ResourceError
 from petamap.base.typing import AnyArray, Int32Array, Int64Array
 from petamap.comm._comm import Operation as KernelOperation
 from petamap.comm._comm import combine, pack, unpack
+from petamap.comm.mpi.channel import CHANNELS, Channel, Transport
 from petamap.comm.mpi.communicator import Communicator, Operation
 from petamap.comm.reduction.graph import rank_ordered, ranks_of
 from petamap.comm.reduction.index_map import find
@@ -20,6 +23,11 @@ _OPERATIONS = {
     "min": KernelOperation.min,
     "or": KernelOperation.bit_or,
 }
+
+TRANSPORTS = list(CHANNELS)
+
+# Positions in message buffers are int32.
+_MOST_ROWS = 2**31 - 1
 
 _T = TypeVar("_T")
 
@@ -51,6 +59,33 @@ class Buffer:
         return self._bytes[:n_bytes].view(like.dtype).reshape(n, like.shape[1])
 
 
+@dataclass(frozen=True)
+class Options:
+    """What an algorithm may be told.
+
+    Attributes
+    ----------
+    buffer_keys : int
+        Keys reduced at once, where an algorithm works buffer by buffer.
+    n_threads : int
+        Threads that pack, unpack and reduce.
+    transport : str
+        What carries messages: one of `TRANSPORTS`.
+    """
+
+    buffer_keys: int = 1 << 20
+    n_threads: int = 1
+    transport: Transport = "alltoallv"
+
+
+class _Lane(NamedTuple):
+    """The buffers of an exchange for rows of one kind, and the channel between them."""
+
+    send: AnyArray
+    receive: AnyArray
+    channel: Channel
+
+
 class Exchange:
     """Send chosen rows of a vector to other ranks, and receive theirs. Collective on `comm`.
 
@@ -61,8 +96,12 @@ class Exchange:
         Rows to send, in the order of the ranks they go to.
     send_counts, receive_counts : int64 (size,)
         Rows for each rank and from each rank.
-    n_threads : int
-        Threads that pack.
+    options : Options
+
+    Raises
+    ------
+    ResourceError
+        If a rank would send or receive 2^31 rows or more; on all ranks.
     """
 
     def __init__(
@@ -71,32 +110,54 @@ class Exchange:
         positions: Int32Array,
         send_counts: Int64Array,
         receive_counts: Int64Array,
-        n_threads: int,
+        options: Options,
     ) -> None:
         self.comm = comm
         self.positions = positions
         self.send_counts = send_counts
         self.receive_counts = receive_counts
-        self.n_threads = n_threads
+        self.options = options
         self.n_received = int(receive_counts.sum())
         self.largest = int(comm.max(max(len(positions), self.n_received)))
+        if self.largest > _MOST_ROWS:
+            raise ResourceError(
+                f"a rank would exchange {self.largest} rows at once",
+                mend="use more ranks, or another reduction",
+            )
         self._send, self._receive = Buffer(), Buffer()
+        self._lanes: dict[tuple[int, str], _Lane] = {}
+        self._row_bytes = 0
 
     def run(self, values: AnyArray) -> Generator[None, None, AnyArray]:
         """Exchange rows of `values` (n, k); the rows received are valid until the next call."""
-        k = values.shape[1]
-        send = self._send.rows(len(self.positions), values)
-        receive = self._receive.rows(self.n_received, values)
-        pack(values, self.positions, send, self.n_threads)
+        lane = self._lane(values)
+        pack(values, self.positions, lane.send, self.options.n_threads)
+        lane.channel.start()
         yield
-        self.comm.exchange(
-            send.reshape(-1),
-            self.send_counts * k,
-            receive.reshape(-1),
-            self.receive_counts * k,
-            self.largest * k,
-        )
-        return receive
+        lane.channel.wait()
+        return lane.receive
+
+    def _lane(self, values: AnyArray) -> _Lane:
+        """Return what moves rows like those of `values`; collective when they are the first of their kind."""
+        k = values.shape[1]
+        kind = (k, values.dtype.str)
+        if kind not in self._lanes:
+            if k * values.itemsize > self._row_bytes:
+                # All kinds share the memory of the largest; where it grows, ranks let go of the old one.
+                self._row_bytes = k * values.itemsize
+                self._lanes.clear()
+            send = self._send.rows(len(self.positions), values)
+            receive = self._receive.rows(self.n_received, values)
+            channel = self.comm.channel(
+                self.options.transport,
+                send.reshape(-1),
+                self.send_counts * k,
+                receive.reshape(-1),
+                self.receive_counts * k,
+                self.largest * k,
+            )
+            self._lanes[kind] = _Lane(send, receive, channel)
+        return self._lanes[kind]
 
 
 class Reducer:
@@ -128,19 +189,19 @@ class OwnerExchange:
     keys : int64 (n_keys,)
     owner : int32 (n_keys,)
         The rank that owns each key.
-    n_threads : int
+    options : Options
     """
 
-    def __init__(self, comm: Communicator, keys: Int64Array, owner: Int32Array, n_threads: int) -> None:
+    def __init__(self, comm: Communicator, keys: Int64Array, owner: Int32Array, options: Options) -> None:
         ghosts = np.flatnonzero(owner != comm.rank)
         self.ghosts = ghosts[np.argsort(owner[ghosts], kind="stable")].astype(np.int32)
         self.ghost_counts = np.bincount(owner[ghosts], minlength=comm.size).astype(np.int64)
         asked, self.asked_counts = comm.alltoallv(keys[self.ghosts], self.ghost_counts)
         asked_positions = find(keys, asked)
-        self.n_threads = n_threads
-        self.to_owners = Exchange(comm, self.ghosts, self.ghost_counts, self.asked_counts, n_threads)
-        self.to_ghosts = Exchange(comm, asked_positions, self.asked_counts, self.ghost_counts, n_threads)
-        self.reducer = Reducer(asked_positions, ranks_of(self.asked_counts), comm.rank, n_threads)
+        self.n_threads = options.n_threads
+        self.to_owners = Exchange(comm, self.ghosts, self.ghost_counts, self.asked_counts, options)
+        self.to_ghosts = Exchange(comm, asked_positions, self.asked_counts, self.ghost_counts, options)
+        self.reducer = Reducer(asked_positions, ranks_of(self.asked_counts), comm.rank, options.n_threads)
 
     def reduce(self, values: AnyArray, op: Operation) -> Steps:
         """Reduce the values of all holders onto the owners; ghosts keep theirs."""

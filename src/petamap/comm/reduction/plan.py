@@ -10,10 +10,11 @@ import numpy as np
 from petamap.base.errors import ConfigError, PetamapError, did_you_mean
 from petamap.base.timers import Timers
 from petamap.base.typing import AnyArray, BoolArray, Int32Array, Int64Array
+from petamap.comm.mpi.channel import Transport
 from petamap.comm.mpi.communicator import Communicator, Operation
 from petamap.comm.mpi.errors import agree
 from petamap.comm.reduction.algorithms import ALGORITHMS
-from petamap.comm.reduction.exchange import Steps, finish
+from petamap.comm.reduction.exchange import TRANSPORTS, Options, Steps, finish
 from petamap.comm.reduction.graph import SharingGraph
 from petamap.comm.reduction.index_map import IndexMap, ReductionError
 from petamap.comm.reduction.setup import SETUPS
@@ -59,6 +60,9 @@ class ReductionPlan:
         Keys handled at once by "dense" and "gather-sift", which trade memory for messages.
     n_threads : int
         Threads of the local work.
+    transport : str
+        One of `TRANSPORTS`, which carry the messages of all algorithms but "dense": "alltoallv",
+        "neighbour" or "persistent".
 
     Attributes
     ----------
@@ -76,7 +80,7 @@ class ReductionPlan:
     Raises
     ------
     ConfigError
-        If there is no such algorithm or set-up, on all ranks.
+        If there is no such algorithm, set-up or transport, on all ranks.
     ReductionError
         If ranks ask for different plans, or later, if values do not fit the plan.
     """
@@ -89,13 +93,15 @@ class ReductionPlan:
         setup: str = "rendezvous",
         buffer_keys: int = 1 << 20,
         n_threads: int = 1,
+        transport: Transport = "alltoallv",
     ) -> None:
         self.index_map = index_map
         self.comm: Communicator = index_map.comm
         self.algorithm = algorithm
         self.setup = setup
-        agree(self.comm, _unknown(algorithm, setup, buffer_keys))
-        _same_on_all(self.comm, f"{algorithm}, {setup}, buffers of {buffer_keys} keys")
+        agree(self.comm, _unknown(algorithm, setup, transport, buffer_keys))
+        options = Options(buffer_keys, n_threads, transport)
+        _same_on_all(self.comm, f"{algorithm} over {transport}, {setup}, buffers of {buffer_keys} keys")
         kind = ALGORITHMS[algorithm]
         timers = Timers()
         self.graph = (
@@ -104,7 +110,7 @@ class ReductionPlan:
             else SETUPS[setup](self.comm, index_map.keys, kind.needs_overlaps, buffer_keys, timers)
         )
         with timers.phase("initialise"):
-            self._executor = kind(self.comm, index_map.keys, self.graph, buffer_keys, n_threads)
+            self._executor = kind(self.comm, index_map.keys, self.graph, options)
         self.setup_times = {name: phase.seconds for name, phase in timers.phases.items()}
         self._agreed: set[tuple[Any, ...]] = set()
         self._flight: _Flight | None = None
@@ -225,11 +231,13 @@ def _fault(plan: ReductionPlan, verb: str, values: AnyArray, op: str) -> Reducti
     return None
 
 
-def _unknown(algorithm: str, setup: str, buffer_keys: int) -> PetamapError | None:
+def _unknown(algorithm: str, setup: str, transport: str, buffer_keys: int) -> PetamapError | None:
     if algorithm not in ALGORITHMS:
         return ConfigError(f"no reduction '{algorithm}'", mend=did_you_mean(algorithm, list(ALGORITHMS)))
     if setup not in SETUPS:
         return ConfigError(f"no reduction set-up '{setup}'", mend=did_you_mean(setup, list(SETUPS)))
+    if transport not in TRANSPORTS:
+        return ConfigError(f"no transport '{transport}'", mend=did_you_mean(transport, TRANSPORTS))
     if not 1 <= buffer_keys < 2**31:
         return ConfigError(f"buffers of {buffer_keys} keys", mend="1 to 2147483647")
     return None

@@ -9,7 +9,7 @@ from typing import ClassVar, TypeVar
 
 from petamap.base.typing import AnyArray, Int64Array
 from petamap.comm.mpi.communicator import Communicator, Operation
-from petamap.comm.reduction.exchange import OwnerExchange, Steps
+from petamap.comm.reduction.exchange import Options, OwnerExchange, Steps
 from petamap.comm.reduction.graph import SharingGraph
 
 ALGORITHMS: dict[str, type[Algorithm]] = {}
@@ -39,22 +39,16 @@ class Algorithm(abc.ABC):
     keys : int64 (n_keys,)
     graph : SharingGraph
         With overlaps if the class `needs_overlaps`.
-    buffer_keys : int
-        Keys reduced at once, where an algorithm works buffer by buffer.
-    n_threads : int
-        Threads that pack, unpack and reduce.
+    options : Options
     """
 
     needs_overlaps: ClassVar[bool] = False
 
-    def __init__(
-        self, comm: Communicator, keys: Int64Array, graph: SharingGraph, buffer_keys: int, n_threads: int
-    ) -> None:
+    def __init__(self, comm: Communicator, keys: Int64Array, graph: SharingGraph, options: Options) -> None:
         self.comm = comm
         self.keys = keys
         self.graph = graph
-        self.buffer_keys = buffer_keys
-        self.n_threads = n_threads
+        self.options = options
         self._prepare()
 
     @abc.abstractmethod
@@ -64,7 +58,7 @@ class Algorithm(abc.ABC):
     @functools.cached_property
     def _owners(self) -> OwnerExchange:
         # Built in the first call that needs it, which is collective as well.
-        return OwnerExchange(self.comm, self.keys, self.graph.owner, self.n_threads)
+        return OwnerExchange(self.comm, self.keys, self.graph.owner, self.options)
 
     @property
     @abc.abstractmethod

@@ -31,8 +31,8 @@ class Dense(Algorithm):
         numbers = numbers[order, 0]
         self._buffer, self._moved = Buffer(), Buffer()
         self._positions = order.astype(np.int32)
-        self._slots = (numbers % self.buffer_keys).astype(np.int32)
-        self._begins = np.arange(0, self.graph.n_global, self.buffer_keys)
+        self._slots = (numbers % self.options.buffer_keys).astype(np.int32)
+        self._begins = np.arange(0, self.graph.n_global, self.options.buffer_keys)
         self._bounds = np.searchsorted(numbers, np.append(self._begins, self.graph.n_global))
 
     @property
@@ -64,7 +64,7 @@ class Dense(Algorithm):
         if self.comm.size == 1:
             return
         for i, begin in enumerate(self._begins):
-            n_rows = min(self.buffer_keys, self.graph.n_global - int(begin))
+            n_rows = min(self.options.buffer_keys, self.graph.n_global - int(begin))
             buffer = self._buffer.rows(n_rows, values)
             buffer[...] = identity
             part = slice(self._bounds[i], self._bounds[i + 1])
@@ -83,8 +83,8 @@ class Dense(Algorithm):
             (values, positions, buffer, slots) if into_buffer else (buffer, slots, values, positions)
         )
         rows = self._moved.rows(len(at), values)
-        pack(source, at, rows, self.n_threads)
-        unpack(rows, to, target, self.n_threads)
+        pack(source, at, rows, self.options.n_threads)
+        unpack(rows, to, target, self.options.n_threads)
 
 
 def _identity(dtype: np.dtype[Any], op: Operation) -> AnyArray:

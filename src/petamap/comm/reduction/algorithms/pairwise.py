@@ -23,8 +23,8 @@ class Pairwise(Algorithm):
     def _prepare(self) -> None:
         positions, overlaps = self.graph.shared_positions, self.graph.overlaps
         assert positions is not None and overlaps is not None
-        self._exchange = Exchange(self.comm, positions, overlaps, overlaps, self.n_threads)
-        self._reducer = Reducer(positions, ranks_of(overlaps), self.comm.rank, self.n_threads)
+        self._exchange = Exchange(self.comm, positions, overlaps, overlaps, self.options)
+        self._reducer = Reducer(positions, ranks_of(overlaps), self.comm.rank, self.options.n_threads)
 
     @property
     def partners(self) -> Int64Array:
