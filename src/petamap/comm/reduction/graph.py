@@ -41,6 +41,15 @@ class SharingGraph:
     shared_positions: Int32Array | None = None
     overlaps: Int64Array | None = None
 
+    @property
+    def n_shared(self) -> int:
+        """Keys of this rank that any other holds."""
+        return int(np.count_nonzero(self.multiplicity > 1))
+
+    def n_lent(self, rank: int) -> int:
+        """Keys that `rank`, this one, owns and any other holds."""
+        return int(np.count_nonzero((self.owner == rank) & (self.multiplicity > 1)))
+
     @staticmethod
     def alone(n_keys: int) -> SharingGraph:
         """Return the graph of a single rank, which shares nothing."""

@@ -13,6 +13,7 @@ from petamap.base.typing import AnyArray, BoolArray, Int32Array, Int64Array
 from petamap.comm.mpi.channel import Transport
 from petamap.comm.mpi.communicator import Communicator, Operation
 from petamap.comm.mpi.errors import agree
+from petamap.comm.network import Load, Share, busiest
 from petamap.comm.reduction.algorithms import ALGORITHMS
 from petamap.comm.reduction.exchange import TRANSPORTS, Options, Steps, finish
 from petamap.comm.reduction.graph import SharingGraph
@@ -135,6 +136,14 @@ class ReductionPlan:
     def bytes_per_call(self, k: int, itemsize: int) -> int:
         """Return the bytes that this rank sends in one all-reduce of k values a key. Not collective."""
         return self._executor.bytes_per_call(k, itemsize)
+
+    def load(self) -> Load:
+        """Return what an all-reduce asks of the busiest rank and the busiest node, phase by phase."""
+        # consecutive ranks of a node, as launchers place them unless told otherwise
+        node_of = (np.arange(self.comm.size) // self.comm.node_size()).astype(np.int32)
+        shares = np.array(self._executor.shares(node_of), np.float64)
+        every, _ = self.comm.allgather_rows(shares[np.newaxis])
+        return busiest([Share(*counts) for counts in every.transpose(1, 2, 0)], node_of)
 
     def allreduce(self, values: AnyArray, op: Operation = "sum") -> AnyArray:
         """Reduce the values of all holders of each key, onto all of them; return `values`."""

@@ -7,8 +7,9 @@ import functools
 from collections.abc import Callable
 from typing import ClassVar, TypeVar
 
-from petamap.base.typing import AnyArray, Int64Array
+from petamap.base.typing import AnyArray, Int32Array, Int64Array
 from petamap.comm.mpi.communicator import Communicator, Operation
+from petamap.comm.network import Share
 from petamap.comm.reduction.exchange import Options, OwnerExchange, Steps
 from petamap.comm.reduction.graph import SharingGraph
 
@@ -68,6 +69,10 @@ class Algorithm(abc.ABC):
     @abc.abstractmethod
     def bytes_per_call(self, k: int, itemsize: int) -> int:
         """Bytes that this rank sends in an all-reduce of rows of `k` values."""
+
+    @abc.abstractmethod
+    def shares(self, node_of: Int32Array) -> tuple[Share, ...]:
+        """Return what an all-reduce asks of this rank, phase by phase, where rank r is on ``node_of[r]``."""
 
     def allreduce(self, values: AnyArray, op: Operation) -> Steps:
         """Reduce the values of all holders, onto all of them."""

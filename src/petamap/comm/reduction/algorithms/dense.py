@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from petamap.base.typing import AnyArray, BoolArray, Int64Array
+from petamap.base.typing import AnyArray, BoolArray, Int32Array, Int64Array
 from petamap.comm._comm import pack, unpack
 from petamap.comm.mpi.communicator import Operation
+from petamap.comm.network import Share
 from petamap.comm.reduction.algorithms.base import Algorithm, register
 from petamap.comm.reduction.exchange import Buffer, Steps, finish
+from petamap.comm.reduction.loads import dense_shares
 
 
 @register("dense")
@@ -42,6 +44,11 @@ class Dense(Algorithm):
     def bytes_per_call(self, k: int, itemsize: int) -> int:
         """Bytes of Rabenseifner's algorithm, which MPIs use for large vectors."""
         return 2 * self.graph.n_global * k * itemsize * (self.comm.size - 1) // self.comm.size
+
+    def shares(self, node_of: Int32Array) -> tuple[Share, ...]:
+        return dense_shares(
+            len(self.keys), self.graph.n_global, self.options.buffer_keys, node_of, self.comm.rank
+        )
 
     def allreduce(self, values: AnyArray, op: Operation) -> Steps:
         everywhere = np.ones(len(self.keys), np.bool_)

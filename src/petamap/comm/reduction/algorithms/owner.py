@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from petamap.base.typing import Int64Array
+from petamap.base.typing import Int32Array, Int64Array
+from petamap.comm.network import Share
 from petamap.comm.reduction.algorithms.base import Algorithm, register
+from petamap.comm.reduction.loads import Volume, owner_shares
 
 
 @register("owner")
@@ -21,3 +23,8 @@ class Owner(Algorithm):
 
     def bytes_per_call(self, k: int, itemsize: int) -> int:
         return int(self._owners.ghost_counts.sum() + self._owners.asked_counts.sum()) * k * itemsize
+
+    def shares(self, node_of: Int32Array) -> tuple[Share, ...]:
+        ghosts = Volume.of(self._owners.ghost_counts, self.comm.rank, node_of)
+        asked = Volume.of(self._owners.asked_counts, self.comm.rank, node_of)
+        return owner_shares(ghosts, asked, self.graph.n_lent(self.comm.rank))

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from petamap.base.typing import AnyArray, Int64Array
+from petamap.base.typing import AnyArray, Int32Array, Int64Array
 from petamap.comm.mpi.communicator import Operation
+from petamap.comm.network import Share
 from petamap.comm.reduction.algorithms.base import Algorithm, register
 from petamap.comm.reduction.exchange import Exchange, Reducer, Steps
 from petamap.comm.reduction.graph import ranks_of
+from petamap.comm.reduction.loads import Volume, pairwise_shares
 
 
 @register("pairwise")
@@ -32,6 +34,10 @@ class Pairwise(Algorithm):
 
     def bytes_per_call(self, k: int, itemsize: int) -> int:
         return len(self._exchange.positions) * k * itemsize
+
+    def shares(self, node_of: Int32Array) -> tuple[Share, ...]:
+        pairs = Volume.of(self._exchange.send_counts, self.comm.rank, node_of)
+        return pairwise_shares(pairs, self.graph.n_shared)
 
     def allreduce(self, values: AnyArray, op: Operation) -> Steps:
         received = yield from self._exchange.run(values)

@@ -1,0 +1,106 @@
+"""What each way to reduce asks of a rank, from counts alone.
+
+The same formulas serve a plan that stands, the tuner that chooses before one is built, and the planner, which
+has no ranks: counts may be numbers, or arrays with one of them a rank.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from petamap.base.typing import FloatArray, Int32Array, Int64Array
+from petamap.comm.network.load import Count, Share
+
+
+class Volume(NamedTuple):
+    """What a rank sends in one exchange.
+
+    Attributes
+    ----------
+    messages, rows, off_node_rows : float or array (size,)
+        Ranks it sends to, rows for all of them, and those that go to other nodes.
+    """
+
+    messages: Count
+    rows: Count
+    off_node_rows: Count
+
+    @staticmethod
+    def of(counts: Int64Array, rank: int, node_of: Int32Array) -> Volume:
+        """Count what `rank` sends, where `counts[r]` rows go to each rank r."""
+        off_node = counts[node_of != node_of[rank]]
+        return Volume(float(np.count_nonzero(counts)), float(counts.sum()), float(off_node.sum()))
+
+
+def pairwise_shares(pairs: Volume, n_shared: Count) -> tuple[Share, ...]:
+    """Return what an all-reduce by pairs asks of a rank.
+
+    Parameters
+    ----------
+    pairs : Volume
+        The keys shared with each other rank.
+    n_shared : float or array (size,)
+        Keys of this rank that any other holds.
+    """
+    return (Share(*pairs, moved=2 * pairs.rows + n_shared),)
+
+
+def owner_shares(ghosts: Volume, asked: Volume, n_lent: Count) -> tuple[Share, ...]:
+    """Return what a reduction onto owners and the broadcast back ask of a rank.
+
+    Parameters
+    ----------
+    ghosts, asked : Volume
+        What goes to the owners, and what owners send back.
+    n_lent : float or array (size,)
+        Keys of this rank that others hold as ghosts.
+    """
+    reduce = Share(*ghosts, moved=ghosts.rows + asked.rows + n_lent)
+    broadcast = Share(*asked, moved=asked.rows + ghosts.rows)
+    return reduce, broadcast
+
+
+def dense_shares(
+    n_keys: Count, n_global: int, buffer_keys: int, node_of: Int32Array, rank: int | None = None
+) -> tuple[Share, ...]:
+    """Return what an all-reduce over every key asks of a rank, if MPI does it in Rabenseifner's way.
+
+    Each of the buffers is filled, halved log2(p) times and doubled as often: 2 log2(p) messages that hold
+    2 n (p - 1) / p rows, of which half goes to the next rank, a quarter to the next but one, and so on.
+
+    Parameters
+    ----------
+    n_keys : float or array (size,)
+        Keys of this rank.
+    n_global, buffer_keys : int
+        Keys that exist, and keys of a buffer.
+    node_of : int32 (size,)
+    rank : int, optional
+        Without it, for all ranks.
+    """
+    size = len(node_of)
+    if size == 1:
+        return (Share(),)
+    n_buffers = -(-n_global // buffer_keys)
+    messages = 2.0 * math.ceil(math.log2(size)) * n_buffers
+    rows = 2.0 * n_global * (size - 1) / size
+    off_node = rows * _off_node_part(node_of)
+    sums = n_global * (size - 1) / size
+    moved = n_global + 4 * n_keys + sums  # filled, packed and unpacked on either side, summed
+    return (Share(messages, rows, off_node if rank is None else float(off_node[rank]), moved),)
+
+
+def _off_node_part(node_of: Int32Array) -> FloatArray:
+    """Return which part of the rows of recursive halving each rank sends to other nodes."""
+    size = len(node_of)
+    steps = math.ceil(math.log2(size))
+    ranks = np.arange(size)
+    part, total = np.zeros(size), 0.0
+    for step in range(steps):
+        partner = np.minimum(ranks ^ (1 << step), size - 1)
+        part += (node_of[partner] != node_of) / 2.0 ** (step + 1)
+        total += 1 / 2.0 ** (step + 1)
+    return part / total

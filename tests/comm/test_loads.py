@@ -1,0 +1,71 @@
+"""Loads of plans: equal to what is moved, and to what is counted by hand."""
+
+import numpy as np
+from mpi import run_ranks
+
+from petamap.comm.mpi import SerialCommunicator
+from petamap.comm.network import predict
+from petamap.comm.reduction import ALGORITHMS, IndexMap, ReductionPlan
+from petamap.comm.reduction.loads import Volume, dense_shares
+from petamap.comm.topology import load_machine
+
+
+def keys_of(rank):
+    """Runs that overlap with the next two ranks, and some keys that all ranks hold."""
+    return np.union1d(np.arange(1000 * rank, 1000 * rank + 2500), np.arange(0, 20_000, 97))
+
+
+def rows_sent(comm, plan):
+    values = np.ones((plan.index_map.n_keys, 3))
+    plan.allreduce(values)  # ranks agree in the first call, which is not counted
+    before = comm.bytes_sent
+    plan.allreduce(values)
+    return (comm.bytes_sent - before) // 24
+
+
+def loads(comm):
+    index_map = IndexMap(comm, keys_of(comm.rank))
+    for name in ALGORITHMS:
+        plan = ReductionPlan(index_map, algorithm=name, buffer_keys=5000)
+        load = plan.load()
+        assert comm.allgather(load) == [load] * comm.size, "the load differs between ranks"
+        assert predict(load, load_machine("one-node"), comm.size, 3, 8) > 0
+        sent = comm.allgather(rows_sent(comm, plan))
+        if name == "dense":  # what MPI sends is its own affair; what it is given is not
+            assert sent == [plan.n_global] * comm.size
+            continue
+        assert sum(phase.node_rows for phase in load) == sum(sent), name
+        assert max(sent) <= sum(phase.rows for phase in load) <= sum(sent), name
+        partners = comm.allgather(len(plan.partners))
+        assert max(phase.messages for phase in load) <= max(partners), name
+        assert all(phase.off_node_rows == 0 for phase in load), "one node"
+
+
+def test_loads_are_what_is_moved():
+    run_ranks(loads, 3)
+    run_ranks(loads, 5)
+
+
+def test_a_plan_of_one_rank_sends_nothing():
+    comm = SerialCommunicator()
+    for name in ALGORITHMS:
+        load = ReductionPlan(IndexMap(comm, np.arange(10)), algorithm=name).load()
+        assert all(phase.messages == 0 and phase.rows == 0 for phase in load)
+
+
+def test_volumes_count_ranks_rows_and_those_that_leave_the_node():
+    node_of = np.array([0, 0, 1, 1], np.int32)
+    assert Volume.of(np.array([0, 5, 7, 0]), 0, node_of) == (2, 12, 7)
+    assert Volume.of(np.array([0, 5, 7, 0]), 3, node_of) == (2, 12, 5)
+
+
+def test_recursive_halving_leaves_a_node_with_what_its_ranks_have_not_summed_between_them():
+    # 8 ranks on 2 nodes: after two halvings a rank holds a quarter of its node, and sends half of that
+    node_of = np.repeat(np.arange(2, dtype=np.int32), 4)
+    (share,) = dense_shares(100, 800, 1000, node_of)
+    assert share.messages == 6 and share.rows == 2 * 800 * 7 / 8
+    np.testing.assert_allclose(share.off_node_rows, 2 * 800 / 8)
+    (alone,) = dense_shares(100, 800, 100, np.zeros(8, np.int32))
+    assert alone.messages == 8 * 6 and not np.any(alone.off_node_rows)
+    (spread,) = dense_shares(100, 800, 1000, np.arange(8, dtype=np.int32), rank=3)
+    assert spread.off_node_rows == spread.rows
