@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 
 EXAMPLES := spire planck-lfi ground
 
-.PHONY: demo test test-openmpi lint format docs build benchmark clean
+.PHONY: demo test test-openmpi lint format docs build benchmark benchmark-reduction clean
 
 $(STAMP): pyproject.toml CMakeLists.txt $(shell find cpp bindings -type f)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -58,5 +58,21 @@ PEERS ?= $(BIN)/python
 benchmark: $(STAMP)
 	$(BIN)/python benchmarks/speed.py --peers $(PEERS)
 
+# PETSc comes with its Open MPI and Python from Debian: apt install python3-petsc4py python3-mpi4py openmpi-bin
+PETSC := .venv-petsc
+SYSTEM_PYTHON ?= /usr/bin/python3
+
+$(PETSC)/.installed: $(STAMP)
+	@test -x $(PETSC)/bin/python || $(SYSTEM_PYTHON) -m venv --system-site-packages $(PETSC)
+	@ls -d /usr/lib/petscdir/petsc*/*-real/lib/python3/dist-packages \
+		>$$(echo $(PETSC)/lib/python3*/site-packages)/petsc.pth
+	@$(PETSC)/bin/python -m pip install --quiet --disable-pip-version-check scikit-build-core nanobind cmake ninja
+	$(PETSC)/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation \
+		--config-settings=build-dir=build/petsc -e . 'numpy<2'
+	@touch $@
+
+benchmark-reduction: $(PETSC)/.installed
+	$(PETSC)/bin/python benchmarks/reduction.py
+
 clean:
-	rm -rf $(VENV) $(OPENMPI) build
+	rm -rf $(VENV) $(OPENMPI) $(PETSC) build

@@ -1,80 +1,164 @@
-"""Seconds of the reductions for a Planck-like scan, dealt to ranks in time order.
+"""petamap's reductions beside others, on 4, 8 and 16 ranks: three float64 a key, packing included.
 
-    mpiexec -n 4 python benchmarks/reduction.py --n-side 512
+    make benchmark-reduction                    # with PETSc, under Debian's Open MPI
+    python benchmarks/reduction.py              # without PETSc, under the MPI beside this Python
 
-Prints, for each algorithm and set-up: the seconds of the set-up on the slowest rank, the median milliseconds
-of an all-reduce of three float64 a pixel, and the bytes sent by the busiest rank.
+All contenders are set up in the same processes and take turns; a time is that of the slowest rank, and each
+figure the median of all turns. `auto` is compared with the better of PETSc's types, the better pairwise
+exchange (petamap's and a NumPy script's) and the better dense all-reduce. `patterns.py` says which keys there
+are.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
 import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from contenders import OURS, Ready, contenders, release
+from patterns import PATTERNS
 
-from petamap.base.typing import FloatArray, Int64Array
-from petamap.comm.mpi import Communicator, collective_errors, world
-from petamap.comm.reduction import ALGORITHMS, SETUPS, IndexMap, ReductionPlan
+from petamap.base.machine import cpu_model
+from petamap.cli.doctor import launcher_path
+from petamap.comm.mpi import MpiCommunicator, collective_errors, world
 
 STOKES = 3
+# The bar: `auto` is so many times faster than each of the others, and set up in so many times PETSc's time.
+FASTER, SETUP = 3.0, 3.0
+OTHERS = ("PETSc", "pairwise", "dense")
+# More ranks than cores, and root in a container: what the launchers want to be told.
+SETTINGS = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+    "OMP_NUM_THREADS": "1",
+}
 
 
-def planck_like_pixels(n_side: int, days: FloatArray, openings_deg: FloatArray) -> Int64Array:
-    """Pixels hit by rings around a spin axis that follows the Sun, 7.5 degrees above and below its path."""
-    import ducc0
+def measure(comm: MpiCommunicator, patterns: str, rounds: int) -> list[dict[str, Any]]:
+    """Return the medians in ms of each pattern and contender: set-up, first call, later ones. Collective."""
+    rows = []
+    for pattern in patterns:
+        keys = PATTERNS[pattern](comm.rank, comm.size)
+        values = np.random.default_rng([1, comm.rank]).random((len(keys), STOKES))
+        ready: dict[str, Ready] = {}
+        setups: dict[str, list[float]] = {}
+        for name, set_up in contenders().items():
+            for i in range(3):
+                if i:
+                    release(ready[name])
+                spent, ready[name] = _slowest(comm, partial(set_up, comm, keys, STOKES))
+                setups.setdefault(name, []).append(spent)
+        firsts = _turn(comm, ready, values)
+        _compare(comm, ready)
+        turns = [_turn(comm, ready, values) for _ in range(rounds)]
+        calls = {name: float(np.median([turn[name] for turn in turns])) for name in ready}
+        for name in ready:
+            row = {"pattern": pattern, "ranks": comm.size, "name": name, "ms": calls[name]}
+            rows.append(row | {"setup": float(np.median(setups[name])), "first": firsts[name]})
+        for one in ready.values():
+            release(one)
+    return rows
 
-    healpix = ducc0.healpix.Healpix_Base(n_side, "RING")
-    spin = np.linspace(0, 2 * np.pi, 8 * n_side, endpoint=False)
-    hit = np.zeros(12 * n_side**2, np.bool_)
-    for day in days:
-        longitude = 2 * np.pi * day / 365.25
-        tilt = np.radians(7.5) * np.sin(2 * np.pi * day / 182.6)
-        axis = np.array([np.cos(tilt) * np.cos(longitude), np.cos(tilt) * np.sin(longitude), np.sin(tilt)])
-        east = np.array([-np.sin(longitude), np.cos(longitude), 0.0])
-        north = np.cross(axis, east)
-        for opening in np.radians(openings_deg):
-            ring = np.cos(spin)[:, None] * east + np.sin(spin)[:, None] * north
-            hit[healpix.vec2pix(np.cos(opening) * axis + np.sin(opening) * ring)] = True
-    return np.flatnonzero(hit).astype(np.int64)
+
+def _slowest(comm: MpiCommunicator, work: Callable[[], Any]) -> tuple[float, Any]:
+    """Return the ms that a collective piece of work takes on the slowest rank, and what it returns."""
+    comm.barrier()
+    begin = time.perf_counter()
+    made = work()
+    return comm.max(1e3 * (time.perf_counter() - begin)), made
 
 
-def median_ms(comm: Communicator, plan: ReductionPlan, n_calls: int) -> float:
-    """Median over calls of the slowest rank's time."""
-    values = np.ones((plan.index_map.n_keys, STOKES))
-    times = []
-    for _ in range(n_calls + 1):
-        comm.barrier()
-        begin = time.perf_counter()
-        plan.allreduce(values, "max")
-        times.append(comm.max(time.perf_counter() - begin))
-    return 1e3 * float(np.median(times[1:]))
+def _turn(comm: MpiCommunicator, ready: dict[str, Ready], values: Any) -> dict[str, float]:
+    spent = {}
+    for name, (vector, allreduce) in ready.items():
+        vector[...] = values
+        spent[name], _ = _slowest(comm, partial(allreduce, vector))
+    return spent
+
+
+def _compare(comm: MpiCommunicator, ready: dict[str, Ready]) -> None:
+    expected = ready["dense, a script"][0]
+    for name, (vector, _) in ready.items():
+        if comm.max(float(not np.allclose(vector, expected, rtol=1e-12, atol=0))):
+            raise SystemExit(f"{name} gives other sums than dense")
+
+
+def launch(n_ranks: int, given: argparse.Namespace) -> list[dict[str, Any]]:
+    """Run this script on `n_ranks` ranks and return their rows."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "rows.json"
+        words = ["--patterns", given.patterns, "--rounds", str(given.rounds), "--out", str(out)]
+        command = [str(launcher_path()), "-n", str(n_ranks), sys.executable, __file__, *words]
+        subprocess.run(command, env=SETTINGS | os.environ, check=True)
+        rows: list[dict[str, Any]] = json.loads(out.read_text())
+    return rows
+
+
+def print_table(rows: list[dict[str, Any]], figure: str, title: str) -> None:
+    """Print a line a contender, a column a case."""
+    cases = sorted(
+        {(row["pattern"], row["ranks"]) for row in rows}, key=lambda c: ("NPLGR".index(c[0]), c[1])
+    )
+    print(f"\n{title:24}" + "".join(f"{pattern + str(ranks):>8}" for pattern, ranks in cases))
+    for name in dict.fromkeys(row["name"] for row in rows):
+        found = {(r["pattern"], r["ranks"]): r[figure] for r in rows if r["name"] == name}
+        print(f"{name:24}" + "".join(f"{found[case]:8.1f}" for case in cases))
+
+
+def print_ratios(rows: list[dict[str, Any]], ours: str, figure: str) -> None:
+    """Print how many times longer than `ours` the others take: each case, and the median."""
+    cases = list(dict.fromkeys((row["pattern"], row["ranks"]) for row in rows))
+    for other in OTHERS:
+        ratios = []
+        for case in cases:
+            here = [row for row in rows if (row["pattern"], row["ranks"]) == case]
+            theirs = [row[figure] for row in here if row["name"].removeprefix(OURS).startswith(other)]
+            ratios += [min(theirs) / next(r[figure] for r in here if r["name"] == ours)] if theirs else []
+        if ratios:
+            low, high = min(ratios), max(ratios)
+            print(f"{ours} against {other:9} {np.median(ratios):6.2f}   ({low:.2f} to {high:.2f})")
 
 
 def main() -> None:
-    """Time every algorithm and set-up."""
-    comm = world()
-    with collective_errors(comm):
-        parser = argparse.ArgumentParser(description=__doc__)
-        parser.add_argument("--n-side", type=int, default=512)
-        parser.add_argument("--calls", type=int, default=15)
-        given = parser.parse_args()
-        days = np.arange(0, 365.25, 30 / given.n_side)
-        mine = np.array_split(days, comm.size)[comm.rank]
-        keys = planck_like_pixels(given.n_side, mine, np.array([83.0, 85.0]))
-        index_map = IndexMap(comm, keys)
-        for setup in SETUPS:
-            for algorithm in ALGORITHMS:
-                comm.barrier()
-                begin = time.perf_counter()
-                plan = ReductionPlan(index_map, algorithm=algorithm, setup=setup)
-                seconds = comm.max(time.perf_counter() - begin)
-                line = f"{seconds:6.3f} s  {median_ms(comm, plan, given.calls):8.2f} ms"
-                busiest = comm.max(plan.bytes_per_call(STOKES, 8)) / 1e6
-                holders = comm.sum(len(keys)) / plan.n_global
-                if comm.rank == 0:
-                    what = f"{comm.size} ranks, {plan.n_global} pixels on {holders:.2f} ranks each"
-                    print(f"{what}: {setup:12} {algorithm:9} {line} {busiest:8.1f} MB", flush=True)
+    """Launch the ranks one number after another; as a rank, measure."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--ranks", type=int, nargs="+", default=[4, 8, 16])
+    parser.add_argument("--patterns", default="NPL", help="letters of patterns.py")
+    parser.add_argument("--rounds", type=int, default=11, help="turns of each contender")
+    parser.add_argument("--out", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.out:
+        comm = world()
+        with collective_errors(comm):
+            assert isinstance(comm, MpiCommunicator)
+            rows = measure(comm, given.patterns, given.rounds)
+            if comm.rank == 0:
+                Path(given.out).write_text(json.dumps([{"mpi": comm.mpi_library}, *rows]))
+        return
+    rows = []
+    for n_ranks in given.ranks:
+        head, *more = launch(n_ranks, given)
+        rows += more
+    print(f"{cpu_model()}, {os.cpu_count()} cores; {head['mpi']}; k = {STOKES} float64")
+    print_table(rows, "ms", "ms a call")
+    print_table(rows, "setup", "ms to set up")
+    print_table(rows, "first", "ms of the first call")
+    ours = OURS + ("auto" if any(row["name"] == OURS + "auto" for row in rows) else "owner")
+    print(f"\nTimes faster, median over the cases (the bar: {FASTER:g}):")
+    print_ratios(rows, ours, "ms")
+    print(f"\nTimes faster to set up (the bar: PETSc's at least 1/{SETUP:g} = {1 / SETUP:.2f}):")
+    print_ratios(rows, ours, "setup")
 
 
 if __name__ == "__main__":
