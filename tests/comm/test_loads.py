@@ -26,7 +26,8 @@ def rows_sent(comm, plan):
 def loads(comm):
     index_map = IndexMap(comm, keys_of(comm.rank))
     for name in ALGORITHMS:
-        plan = ReductionPlan(index_map, algorithm=name, buffer_keys=5000)
+        # no dense part in a hybrid: what MPI sends for it is its own affair
+        plan = ReductionPlan(index_map, algorithm=name, buffer_keys=5000, theta=2)
         load = plan.load()
         assert comm.allgather(load) == [load] * comm.size, "the load differs between ranks"
         assert predict(load, load_machine("one-node"), comm.size, 3, 8) > 0
@@ -37,7 +38,8 @@ def loads(comm):
         assert sum(phase.node_rows for phase in load) == sum(sent), name
         assert max(sent) <= sum(phase.rows for phase in load) <= sum(sent), name
         partners = comm.allgather(len(plan.partners))
-        assert max(phase.messages for phase in load) <= max(partners), name
+        classes = 2 if name == "hybrid" else 1  # each sends its own messages
+        assert max(phase.messages for phase in load) <= classes * max(partners), name
         assert all(phase.off_node_rows == 0 for phase in load), "one node"
 
 

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
-from petamap.base.errors import ResourceError
-from petamap.base.typing import AnyArray, Int32Array, Int64Array
+from petamap.base.errors import ConfigError, ResourceError, did_you_mean
+from petamap.base.typing import AnyArray, BoolArray, Int32Array, Int64Array
 from petamap.comm._comm import Operation as KernelOperation
 from petamap.comm._comm import combine, pack, unpack
 from petamap.comm.mpi.channel import CHANNELS, Channel, Transport
 from petamap.comm.mpi.communicator import Communicator, Operation
-from petamap.comm.reduction.graph import rank_ordered, ranks_of
+from petamap.comm.reduction.graph import offsets_of, rank_ordered, ranks_of
 from petamap.comm.reduction.index_map import find
 
 _OPERATIONS = {
@@ -45,6 +46,12 @@ def finish(steps: Generator[None, None, _T]) -> _T:
             return result
 
 
+def rows_at(positions: Int32Array | None, keys: npt.NDArray[np.integer]) -> Int32Array:
+    """Return the rows of values that belong to keys, given by number; `positions` as in `Algorithm`."""
+    rows: Int32Array = keys.astype(np.int32, copy=False) if positions is None else positions[keys]
+    return rows
+
+
 class Buffer:
     """Memory that is kept between calls, and grows where a call needs more."""
 
@@ -71,11 +78,34 @@ class Options:
         Threads that pack, unpack and reduce.
     transport : str
         What carries messages: one of `TRANSPORTS`.
+    radix : int
+        Parts that a group of ranks is cut into, where an algorithm goes by nested groups.
+    theta : float
+        Share of the ranks that must hold a key to make it a dense one, where an algorithm tells them apart.
+    mu : int
+        Most ranks that may hold a key which pairs exchange, where an algorithm tells them apart.
     """
 
     buffer_keys: int = 1 << 20
     n_threads: int = 1
     transport: Transport = "alltoallv"
+    radix: int = 4
+    theta: float = 0.9
+    mu: int = 2
+
+    def fault(self) -> ConfigError | None:
+        """Return what is wrong, if anything."""
+        if self.transport not in TRANSPORTS:
+            return ConfigError(
+                f"no transport '{self.transport}'", mend=did_you_mean(self.transport, TRANSPORTS)
+            )
+        if not 1 <= self.buffer_keys < 2**31:
+            return ConfigError(f"buffers of {self.buffer_keys} keys", mend="1 to 2147483647")
+        if self.radix < 2:
+            return ConfigError(f"nested groups of radix {self.radix}", mend="2 or more")
+        if not self.theta >= 0 or self.mu < 0:
+            return ConfigError(f"theta {self.theta}, mu {self.mu}", mend="neither is negative")
+        return None
 
 
 class _Lane(NamedTuple):
@@ -169,11 +199,24 @@ class Reducer:
         For each received row, the position it belongs to and the rank it came from.
     rank : int
         This rank, whose own values take part.
+    n_threads : int
+    own : bool (n_keys,), optional
+        Where this rank has values of its own; by default everywhere.
     """
 
-    def __init__(self, positions: Int32Array, ranks: Int32Array, rank: int, n_threads: int) -> None:
+    def __init__(
+        self,
+        positions: Int32Array,
+        ranks: Int32Array,
+        rank: int,
+        n_threads: int,
+        own: BoolArray | None = None,
+    ) -> None:
         self.shared, self.offsets, _, self.sources = rank_ordered(positions, ranks, rank)
         self.n_threads = n_threads
+        if own is not None:
+            keep = (self.sources >= 0) | own[np.repeat(self.shared, np.diff(self.offsets))]
+            self.offsets, self.sources = offsets_of(keep)[self.offsets], self.sources[keep]
 
     def run(self, received: AnyArray, op: Operation, values: AnyArray) -> None:
         """Reduce `received` (n, k) into `values` (n_keys, k)."""
@@ -187,17 +230,27 @@ class OwnerExchange:
     ----------
     comm : Communicator
     keys : int64 (n_keys,)
+    positions : int32 (n_keys,) or None
+        The row of the values that belongs to each key; None where they are in the order of the keys.
     owner : int32 (n_keys,)
         The rank that owns each key.
     options : Options
     """
 
-    def __init__(self, comm: Communicator, keys: Int64Array, owner: Int32Array, options: Options) -> None:
+    def __init__(
+        self,
+        comm: Communicator,
+        keys: Int64Array,
+        positions: Int32Array | None,
+        owner: Int32Array,
+        options: Options,
+    ) -> None:
         ghosts = np.flatnonzero(owner != comm.rank)
-        self.ghosts = ghosts[np.argsort(owner[ghosts], kind="stable")].astype(np.int32)
+        ghosts = ghosts[np.argsort(owner[ghosts], kind="stable")]
+        self.ghosts = rows_at(positions, ghosts)
         self.ghost_counts = np.bincount(owner[ghosts], minlength=comm.size).astype(np.int64)
-        asked, self.asked_counts = comm.alltoallv(keys[self.ghosts], self.ghost_counts)
-        asked_positions = find(keys, asked)
+        asked, self.asked_counts = comm.alltoallv(keys[ghosts], self.ghost_counts)
+        asked_positions = rows_at(positions, find(keys, asked))
         self.n_threads = options.n_threads
         self.to_owners = Exchange(comm, self.ghosts, self.ghost_counts, self.asked_counts, options)
         self.to_ghosts = Exchange(comm, asked_positions, self.asked_counts, self.ghost_counts, options)

@@ -80,7 +80,7 @@ def choose_owners(keys: Int64Array, offsets: Int64Array, holders: Int32Array) ->
     return holders[offsets[:-1] + choice.astype(np.int64)]
 
 
-def offsets_of(counts: npt.NDArray[np.integer]) -> Int64Array:
+def offsets_of(counts: npt.NDArray[np.integer | np.bool_]) -> Int64Array:
     """Return the begin of each of consecutive groups, and the end of the last one."""
     offsets = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=offsets[1:])

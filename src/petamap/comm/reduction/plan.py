@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -15,7 +15,7 @@ from petamap.comm.mpi.communicator import Communicator, Operation
 from petamap.comm.mpi.errors import agree
 from petamap.comm.network import Load, Share, busiest
 from petamap.comm.reduction.algorithms import ALGORITHMS
-from petamap.comm.reduction.exchange import TRANSPORTS, Options, Steps, finish
+from petamap.comm.reduction.exchange import Options, Steps, finish
 from petamap.comm.reduction.graph import SharingGraph
 from petamap.comm.reduction.index_map import IndexMap, ReductionError
 from petamap.comm.reduction.setup import SETUPS
@@ -54,7 +54,7 @@ class ReductionPlan:
     index_map : IndexMap
         This rank's keys.
     algorithm : str
-        One of `ALGORITHMS`: "pairwise", "owner" or "dense".
+        One of `ALGORITHMS`: "pairwise", "owner", "butterfly", "dense" or "hybrid".
     setup : str
         One of `SETUPS`: "rendezvous" or "gather-sift".
     buffer_keys : int
@@ -64,6 +64,11 @@ class ReductionPlan:
     transport : str
         One of `TRANSPORTS`, which carry the messages of all algorithms but "dense": "alltoallv",
         "neighbour" or "persistent".
+    radix : int
+        Parts that "butterfly" cuts a group of ranks into, 2 or more.
+    theta, mu : float, int
+        "hybrid" handles keys that at least a share theta of the ranks hold as "dense" does, and others that
+        at most mu ranks hold as "pairwise" does.
 
     Attributes
     ----------
@@ -95,14 +100,17 @@ class ReductionPlan:
         buffer_keys: int = 1 << 20,
         n_threads: int = 1,
         transport: Transport = "alltoallv",
+        radix: int = 4,
+        theta: float = 0.9,
+        mu: int = 2,
     ) -> None:
         self.index_map = index_map
         self.comm: Communicator = index_map.comm
         self.algorithm = algorithm
         self.setup = setup
-        agree(self.comm, _unknown(algorithm, setup, transport, buffer_keys))
-        options = Options(buffer_keys, n_threads, transport)
-        _same_on_all(self.comm, f"{algorithm} over {transport}, {setup}, buffers of {buffer_keys} keys")
+        options = Options(buffer_keys, n_threads, transport, radix, theta, mu)
+        agree(self.comm, _unknown(algorithm, setup, options))
+        _same_on_all(self.comm, f"{algorithm}, {setup}, {replace(options, n_threads=1)}")
         kind = ALGORITHMS[algorithm]
         timers = Timers()
         self.graph = (
@@ -141,7 +149,7 @@ class ReductionPlan:
         """Return what an all-reduce asks of the busiest rank and the busiest node, phase by phase."""
         # consecutive ranks of a node, as launchers place them unless told otherwise
         node_of = (np.arange(self.comm.size) // self.comm.node_size()).astype(np.int32)
-        shares = np.array(self._executor.shares(node_of), np.float64)
+        shares = np.array(self._executor.shares(node_of), np.float64).reshape(-1, len(Share._fields))
         every, _ = self.comm.allgather_rows(shares[np.newaxis])
         return busiest([Share(*counts) for counts in every.transpose(1, 2, 0)], node_of)
 
@@ -240,16 +248,12 @@ def _fault(plan: ReductionPlan, verb: str, values: AnyArray, op: str) -> Reducti
     return None
 
 
-def _unknown(algorithm: str, setup: str, transport: str, buffer_keys: int) -> PetamapError | None:
+def _unknown(algorithm: str, setup: str, options: Options) -> PetamapError | None:
     if algorithm not in ALGORITHMS:
         return ConfigError(f"no reduction '{algorithm}'", mend=did_you_mean(algorithm, list(ALGORITHMS)))
     if setup not in SETUPS:
         return ConfigError(f"no reduction set-up '{setup}'", mend=did_you_mean(setup, list(SETUPS)))
-    if transport not in TRANSPORTS:
-        return ConfigError(f"no transport '{transport}'", mend=did_you_mean(transport, TRANSPORTS))
-    if not 1 <= buffer_keys < 2**31:
-        return ConfigError(f"buffers of {buffer_keys} keys", mend="1 to 2147483647")
-    return None
+    return options.fault()
 
 
 def _same_on_all(comm: Communicator, what: str) -> None:

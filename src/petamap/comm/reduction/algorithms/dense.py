@@ -11,7 +11,7 @@ from petamap.comm._comm import pack, unpack
 from petamap.comm.mpi.communicator import Operation
 from petamap.comm.network import Share
 from petamap.comm.reduction.algorithms.base import Algorithm, register
-from petamap.comm.reduction.exchange import Buffer, Steps, finish
+from petamap.comm.reduction.exchange import Buffer, OwnerExchange, Steps, finish, rows_at
 from petamap.comm.reduction.loads import dense_shares
 
 
@@ -26,13 +26,16 @@ class Dense(Algorithm):
     def _prepare(self) -> None:
         owned = self.graph.owner == self.comm.rank
         n_owned = int(np.count_nonzero(owned))
-        numbers = np.zeros((len(self.keys), 1), np.int64)
-        numbers[owned, 0] = self.comm.exscan(n_owned) + np.arange(n_owned)
-        finish(self._owners.broadcast(numbers))
-        order = np.argsort(numbers[:, 0])
-        numbers = numbers[order, 0]
+        numbers = np.zeros(len(self.keys), np.int64)
+        numbers[owned] = self.comm.exscan(n_owned) + np.arange(n_owned)
+        # An exchange of its own: the numbers stand in the order of the keys, wherever the values do.
+        to_ghosts = OwnerExchange(self.comm, self.keys, None, self.graph.owner, self.options)
+        finish(to_ghosts.broadcast(numbers[:, None]))
+        order = np.argsort(numbers)
+        numbers = numbers[order]
         self._buffer, self._moved = Buffer(), Buffer()
-        self._positions = order.astype(np.int32)
+        self._owned = owned[order]
+        self._positions = rows_at(self.positions, order)
         self._slots = (numbers % self.options.buffer_keys).astype(np.int32)
         self._begins = np.arange(0, self.graph.n_global, self.options.buffer_keys)
         self._bounds = np.searchsorted(numbers, np.append(self._begins, self.graph.n_global))
@@ -51,45 +54,45 @@ class Dense(Algorithm):
         )
 
     def allreduce(self, values: AnyArray, op: Operation) -> Steps:
-        everywhere = np.ones(len(self.keys), np.bool_)
-        return self._run(values, op, _identity(values.dtype, op), everywhere, everywhere)
+        return self._run(values, op)
 
     def reduce(self, values: AnyArray, op: Operation) -> Steps:
-        owned = self.graph.owner == self.comm.rank
-        return self._run(values, op, _identity(values.dtype, op), np.ones(len(self.keys), np.bool_), owned)
+        return self._run(values, op, take=self._owned)
 
     def broadcast(self, values: AnyArray) -> Steps:
         # The bits of the owner, or-ed with zeros: also right for -0.0 and NaN.
-        owned = self.graph.owner == self.comm.rank
-        bits = values.view(np.uint8)
-        return self._run(bits, "or", _identity(bits.dtype, "or"), owned, ~owned)
+        return self._run(values.view(np.uint8), "or", give=self._owned, take=~self._owned)
 
     def _run(
-        self, values: AnyArray, op: Operation, identity: AnyArray, give: BoolArray, take: BoolArray
+        self,
+        values: AnyArray,
+        op: Operation,
+        give: BoolArray | None = None,
+        take: BoolArray | None = None,
     ) -> Steps:
-        """Reduce buffer by buffer the values at positions that `give`, into those that `take`."""
+        """Reduce buffer by buffer the values of keys that `give`, into those that `take`; None is all."""
         if self.comm.size == 1:
             return
+        identity = _identity(values.dtype, op)
         for i, begin in enumerate(self._begins):
             n_rows = min(self.options.buffer_keys, self.graph.n_global - int(begin))
             buffer = self._buffer.rows(n_rows, values)
             buffer[...] = identity
             part = slice(self._bounds[i], self._bounds[i + 1])
-            self._move(values, buffer, part, give, into_buffer=True)
+            positions, slots = self._chosen(part, give)
+            self._move(values, positions, buffer, slots)
             yield
             self.comm.allreduce(buffer, op)
-            self._move(values, buffer, part, take, into_buffer=False)
+            positions, slots = self._chosen(part, take)
+            self._move(buffer, slots, values, positions)
 
-    def _move(
-        self, values: AnyArray, buffer: AnyArray, part: slice, chosen: BoolArray, *, into_buffer: bool
-    ) -> None:
+    def _chosen(self, part: slice, mask: BoolArray | None) -> tuple[Int32Array, Int32Array]:
+        """Return where the keys of a buffer stand in the values and in the buffer."""
         positions, slots = self._positions[part], self._slots[part]
-        keep = chosen[positions]
-        positions, slots = positions[keep], slots[keep]
-        source, at, target, to = (
-            (values, positions, buffer, slots) if into_buffer else (buffer, slots, values, positions)
-        )
-        rows = self._moved.rows(len(at), values)
+        return (positions, slots) if mask is None else (positions[mask[part]], slots[mask[part]])
+
+    def _move(self, source: AnyArray, at: Int32Array, target: AnyArray, to: Int32Array) -> None:
+        rows = self._moved.rows(len(at), source)
         pack(source, at, rows, self.options.n_threads)
         unpack(rows, to, target, self.options.n_threads)
 

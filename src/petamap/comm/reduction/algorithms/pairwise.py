@@ -11,7 +11,7 @@ from petamap.base.typing import AnyArray, Int32Array, Int64Array
 from petamap.comm.mpi.communicator import Operation
 from petamap.comm.network import Share
 from petamap.comm.reduction.algorithms.base import Algorithm, register
-from petamap.comm.reduction.exchange import Exchange, Reducer, Steps
+from petamap.comm.reduction.exchange import Exchange, Reducer, Steps, rows_at
 from petamap.comm.reduction.graph import ranks_of
 from petamap.comm.reduction.loads import Volume, pairwise_shares
 
@@ -23,8 +23,9 @@ class Pairwise(Algorithm):
     needs_overlaps = True
 
     def _prepare(self) -> None:
-        positions, overlaps = self.graph.shared_positions, self.graph.overlaps
-        assert positions is not None and overlaps is not None
+        shared, overlaps = self.graph.shared_positions, self.graph.overlaps
+        assert shared is not None and overlaps is not None
+        positions = rows_at(self.positions, shared)
         self._exchange = Exchange(self.comm, positions, overlaps, overlaps, self.options)
         self._reducer = Reducer(positions, ranks_of(overlaps), self.comm.rank, self.options.n_threads)
 

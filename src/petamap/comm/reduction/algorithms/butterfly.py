@@ -1,0 +1,158 @@
+"""By nested groups: few messages a rank, whatever the number of ranks.
+
+A group of ranks is cut into `radix` parts, as equal as may be, and the hashes of its keys into ranges in
+proportion. Each rank sends the keys of every other part to one rank there and adds up what comes to it, so
+that equal keys meet early. The parts are cut again until a part is one rank, which then has the whole sum of
+its keys; they go back the way they came. Any number of ranks will do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+
+import numpy as np
+
+from petamap.base.typing import AnyArray, Int32Array, Int64Array
+from petamap.comm._comm import pack, unpack
+from petamap.comm.mpi.communicator import Communicator, Operation
+from petamap.comm.network import Share
+from petamap.comm.reduction.algorithms.base import Algorithm, register
+from petamap.comm.reduction.exchange import Buffer, Exchange, Options, Reducer, Steps, rows_at
+from petamap.comm.reduction.graph import hash_runs, ranks_of
+from petamap.comm.reduction.loads import Volume
+
+
+@register("butterfly")
+class Butterfly(Algorithm):
+    """Sum on the way through nested groups, then send back the same way."""
+
+    def _prepare(self) -> None:
+        # What one rank holds alone stays where it is.
+        shared = np.flatnonzero(self.graph.multiplicity > 1)
+        keys, rows = self.keys[shared], rows_at(self.positions, shared)
+        self._layers: list[_Layer] = []
+        for targets in hops(self.comm.rank, self.comm.size, self.options.radix):
+            layer = _Layer(self.comm, keys, rows, targets, self.options)
+            self._layers.append(layer)
+            keys, rows = layer.next_keys, layer.next_rows
+            del layer.next_keys, layer.next_rows
+
+    @property
+    def _exchanges(self) -> list[Exchange]:
+        return [exchange for layer in self._layers for exchange in (layer.out, layer.back)]
+
+    @property
+    def partners(self) -> Int64Array:
+        counts = [exchange.send_counts for exchange in self._exchanges]
+        return np.flatnonzero(np.sum(counts, axis=0)) if counts else np.zeros(0, np.int64)
+
+    def bytes_per_call(self, k: int, itemsize: int) -> int:
+        return sum(len(exchange.positions) for exchange in self._exchanges) * k * itemsize
+
+    def shares(self, node_of: Int32Array) -> tuple[Share, ...]:
+        out = [layer.shares(self.comm.rank, node_of) for layer in self._layers]
+        return tuple(share for share, _ in out) + tuple(share for _, share in reversed(out))
+
+    def allreduce(self, values: AnyArray, op: Operation) -> Steps:
+        sums = [values]
+        for layer in self._layers:
+            sums.append((yield from layer.reduce(sums[-1], op)))
+        for layer in reversed(self._layers):
+            total = sums.pop()
+            yield from layer.broadcast(total, sums[-1])
+
+
+class _Layer:
+    """One hop: a rank keeps the keys of its own part of the group, and sends all others away. Collective.
+
+    Parameters
+    ----------
+    comm : Communicator
+    keys : int64 (n,)
+        What this rank has at this layer, distinct.
+    rows : int32 (n,)
+        Where their values stand.
+    targets : int32 (size,)
+        For each home of a key, the rank that this one sends it to: itself for those it keeps.
+    options : Options
+    """
+
+    def __init__(
+        self, comm: Communicator, keys: Int64Array, rows: Int32Array, targets: Int32Array, options: Options
+    ) -> None:
+        target = targets[_home(keys, comm.size)]
+        kept = np.flatnonzero(target == comm.rank)
+        sent = np.flatnonzero(target != comm.rank)
+        sent = sent[np.argsort(target[sent], kind="stable")]
+        counts = np.bincount(target[sent], minlength=comm.size).astype(np.int64)
+        arrived, arrived_counts = comm.alltoallv(keys[sent], counts)
+        # A rank whose group is itself alone waits for the others.
+        self._alone = not len(sent) and not len(arrived)
+        # The keys kept come first, in the order they had, so that they move in one go.
+        self.next_keys = np.concatenate([keys[kept], np.setdiff1d(arrived, keys[kept])])
+        self.next_rows = rows if self._alone else np.arange(len(self.next_keys), dtype=np.int32)
+        self._kept = rows[kept]
+        order = np.argsort(self.next_keys)
+        places = order[np.searchsorted(self.next_keys, arrived, sorter=order)].astype(np.int32)
+        own = np.arange(len(self.next_keys)) < len(kept)
+        self._n_threads = options.n_threads
+        self._n_next = len(self.next_keys)
+        self._reducer = Reducer(places, ranks_of(arrived_counts), comm.rank, options.n_threads, own)
+        self.out = Exchange(comm, rows[sent], counts, arrived_counts, options)
+        self.back = Exchange(comm, places, arrived_counts, counts, options)
+        self._sums = Buffer()
+
+    def shares(self, rank: int, node_of: Int32Array) -> tuple[Share, Share]:
+        """Return what the ways there and back ask of this rank."""
+        out = Volume.of(self.out.send_counts, rank, node_of)
+        back = Volume.of(self.back.send_counts, rank, node_of)
+        kept = 0 if self._alone else len(self._kept)
+        summed = len(self._reducer.shared)
+        return (
+            Share(*out, moved=out.rows + back.rows + kept + summed),
+            Share(*back, moved=back.rows + out.rows + kept),
+        )
+
+    def reduce(self, values: AnyArray, op: Operation) -> Generator[None, None, AnyArray]:
+        """Return the sums over what this rank kept and what arrived."""
+        received = yield from self.out.run(values)
+        if self._alone:
+            return values
+        sums = self._sums.rows(self._n_next, values)
+        pack(values, self._kept, sums[: len(self._kept)], self._n_threads)
+        self._reducer.run(received, op, sums)
+        return sums
+
+    def broadcast(self, sums: AnyArray, values: AnyArray) -> Steps:
+        """Overwrite the values of this layer with those of the next one."""
+        received = yield from self.back.run(sums)
+        if self._alone:
+            return
+        unpack(received, self.out.positions, values, self._n_threads)
+        unpack(sums[: len(self._kept)], self._kept, values, self._n_threads)
+
+
+def _home(keys: Int64Array, size: int) -> Int64Array:
+    """Return the rank where all values of a key meet in the end."""
+    return (((hash_runs(keys) >> np.uint64(32)) * np.uint64(size)) >> np.uint64(32)).astype(np.int64)
+
+
+def hops(rank: int, size: int, radix: int) -> Iterator[Int32Array]:
+    """Yield for each layer the rank that keys go to from `rank`, by their home.
+
+    Yields
+    ------
+    int32 (size,)
+        `rank` itself for homes in its own part, and for those outside its group, of which it has no keys.
+    """
+    begin, end, largest = 0, size, size
+    while largest > 1:
+        targets = np.full(size, rank, np.int32)
+        bounds = begin + (end - begin) * np.arange(radix + 1) // radix
+        mine = int(np.searchsorted(bounds, rank, side="right")) - 1
+        for part in range(radix):
+            n = bounds[part + 1] - bounds[part]
+            if part != mine and n:
+                targets[bounds[part] : bounds[part + 1]] = bounds[part] + (rank - bounds[mine]) % n
+        yield targets
+        begin, end, largest = int(bounds[mine]), int(bounds[mine + 1]), -(-largest // radix)
