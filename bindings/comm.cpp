@@ -1,4 +1,5 @@
 #include "arrays.h"
+#include "comm_node.h"
 #include "petamap/comm/indexed.h"
 
 namespace nb = nanobind;
@@ -60,4 +61,11 @@ NB_MODULE(_comm, module) {
     bind_indexed<double>(module);
     bind_indexed<float>(module);
     bind_indexed<std::uint8_t>(module);
+    bind_barrier(module);
+    bind_intervals(module);
+    bind_row_runs(module);
+    bind_reduce_runs<std::int64_t>(module);
+    bind_reduce_runs<double>(module);
+    bind_reduce_runs<float>(module);
+    bind_reduce_runs<std::uint8_t>(module);
 }

@@ -2,28 +2,11 @@
 
 #include <type_traits>
 
+#include "petamap/comm/operations.h"
+
 namespace petamap::comm {
 
 namespace {
-
-template <typename T>
-T add(T a, T b) {
-    if constexpr (std::is_integral_v<T>) {
-        using Word = std::make_unsigned_t<T>;
-        return static_cast<T>(static_cast<Word>(static_cast<Word>(a) + static_cast<Word>(b)));
-    } else {
-        return a + b;
-    }
-}
-
-template <typename T>
-T bit_or(T a, T b) {
-    if constexpr (std::is_integral_v<T>) {
-        return static_cast<T>(a | b);
-    } else {
-        return a;  // the caller refuses it
-    }
-}
 
 // The number of values a row as a constant where it is a common one: Stokes I, QU, IQU, and their covariance.
 template <typename Body>
@@ -92,19 +75,9 @@ template <typename T>
 void combine(const T* received, const std::int32_t* positions, const std::int64_t* offsets,
              const std::int32_t* sources, std::int64_t n, std::int64_t k, Operation operation, T* values,
              int n_threads) {
-    const auto run = [=](auto reduce) {
+    with_operation<T>(operation, [=](auto reduce) {
         combine_rows(received, positions, offsets, sources, n, k, reduce, values, n_threads);
-    };
-    switch (operation) {
-        case Operation::sum:
-            return run([](T a, T b) { return add(a, b); });
-        case Operation::max:
-            return run([](T a, T b) { return a < b ? b : a; });
-        case Operation::min:
-            return run([](T a, T b) { return b < a ? b : a; });
-        case Operation::bit_or:
-            return run([](T a, T b) { return bit_or(a, b); });
-    }
+    });
 }
 
 #define PETAMAP_INSTANTIATE(T)                                                                        \

@@ -2,11 +2,13 @@
 
 from petamap.comm.mpi.communicator import Communicator, MpiCommunicator, SerialCommunicator, world
 from petamap.comm.mpi.errors import agree, collective_errors, together
+from petamap.comm.mpi.nodes import SharedWindow
 
 __all__ = [
     "Communicator",
     "MpiCommunicator",
     "SerialCommunicator",
+    "SharedWindow",
     "agree",
     "collective_errors",
     "together",

@@ -13,10 +13,11 @@ from typing import Any, Literal, NoReturn, Protocol, TypeAlias
 
 import numpy as np
 
-from petamap.base.typing import AnyArray, Int64Array
-from petamap.comm.mpi import messages
+from petamap.base.typing import AnyArray, Int32Array, Int64Array
+from petamap.comm.mpi import messages, nodes
 from petamap.comm.mpi.channel import CHANNELS, Channel, SerialChannel, Transport
 from petamap.comm.mpi.launch import launched_size, load_mpi
+from petamap.comm.mpi.nodes import SharedWindow
 
 Operation: TypeAlias = Literal["sum", "max", "min", "or"]
 
@@ -142,6 +143,31 @@ class Communicator(Protocol):
         """Return how many ranks share this rank's memory."""
         ...
 
+    def node(self) -> Communicator:
+        """Return the communicator of the ranks that share memory with this one, the same at each call.
+
+        ``PETAMAP_RANKS_PER_NODE=n`` makes nodes of n consecutive ranks of each machine, to try what
+        several nodes would do.
+        """
+        ...
+
+    @property
+    def node_of(self) -> Int32Array:
+        """The node of each rank, int32 (size,); nodes are numbered by their lowest ranks."""
+        ...
+
+    def shared(self, n_bytes: int) -> SharedWindow:
+        """Return memory shared by the ranks of each node, zero at first, to which this rank adds `n_bytes`.
+
+        It goes back when the last rank has dropped all arrays on it; nobody waits for that.
+
+        Raises
+        ------
+        ResourceError
+            On all ranks, if any node has no room for it.
+        """
+        ...
+
     def abort(self, code: int) -> NoReturn:
         """End all ranks at once with exit code `code`. Not collective."""
         ...
@@ -217,6 +243,16 @@ class SerialCommunicator:
 
     def node_size(self) -> int:
         return 1
+
+    def node(self) -> Communicator:
+        return self
+
+    @property
+    def node_of(self) -> Int32Array:
+        return np.zeros(1, np.int32)
+
+    def shared(self, n_bytes: int) -> SharedWindow:
+        return nodes.own_window(n_bytes)
 
     def abort(self, code: int) -> NoReturn:
         raise SystemExit(code)
@@ -373,6 +409,21 @@ class MpiCommunicator:
             self._node_size = int(node.Get_size())
             node.Free()
         return self._node_size
+
+    def node(self) -> MpiCommunicator:
+        return self._node.comm
+
+    @property
+    def node_of(self) -> Int32Array:
+        return self._node.node_of
+
+    def shared(self, n_bytes: int) -> SharedWindow:
+        return nodes.shared_window(self, self._node, n_bytes)
+
+    @functools.cached_property
+    def _node(self) -> nodes.Node:
+        # Found in the first call that needs it, which is collective as well.
+        return nodes.find_node(self)
 
     def abort(self, code: int) -> NoReturn:
         # MPI would add lines of its own to the message that has just been said.
