@@ -25,7 +25,7 @@ from petamap.mapmaking.kernels import declared_model
 from petamap.mapmaking.normal import NormalOperator
 from petamap.mapmaking.pcg import ConjugateGradients
 from petamap.mapmaking.system import Choices, System, set_up
-from petamap.mapmaking.vectors import Unknowns, words
+from petamap.mapmaking.vectors import words
 from petamap.pointing.compressed import CompressedPointing
 from petamap.sky.healpix import Healpix
 from petamap.sky.stokes import Stokes
@@ -111,7 +111,6 @@ class Solver:
 
     system: System
     timers: Timers
-    n_threads: int
     iteration: Best = field(default_factory=Best)
 
     def __post_init__(self) -> None:
@@ -119,11 +118,9 @@ class Solver:
         self.operator = NormalOperator(
             system.projection, system.noise, system.shared, system.statistics.hits_max
         )
-        self.gradients = ConjugateGradients(
-            self.operator, system.preconditioner, system.owned, system.comm, self.n_threads
-        )
-        n_local, n_gaps = system.projection.n_local, system.projection.gaps.n
-        self.ones = Unknowns(np.ones((n_local, system.projection.stokes.n)), np.zeros((n_gaps, 1)))
+        self.gradients = ConjugateGradients(self.operator, system.preconditioner)
+        self.ones = system.shared.zeros(system.projection.stokes.n)
+        self.ones.pixels[:] = 1
         self._out = self.ones.zeros_like()
 
     @property
@@ -150,7 +147,7 @@ def solver(scan: Observation, pointing: str, n_threads: int) -> Solver:
     timers = Timers()
     choices = Choices(stokes=Stokes.IQU, n_lag=N_LAG, pointing=pointing, n_threads=n_threads)
     system = set_up([scan], Healpix(N_SIDE, nest=True), choices, declared_model, world(), timers, Silent())
-    return Solver(system, timers, n_threads)
+    return Solver(system, timers)
 
 
 def bare_transforms(system: System) -> Callable[[], None]:

@@ -187,9 +187,8 @@ void fold(Out<std::int64_t, 3> sums, Out<std::int64_t, 2> out, int n_threads) {
     pm::fold(sums.data(), static_cast<int>(sums.shape(0)), length(out.size()), out.data(), n_threads);
 }
 
-pm::Rows rows_of(const In<double, 2>& vector, const MaybeIn<std::uint8_t>& owned) {
-    require(!owned || owned->shape(0) == vector.shape(0), "ownership of each row");
-    return {length(vector.shape(0)), static_cast<int>(vector.shape(1)), data_or_null(owned)};
+pm::Rows rows_of(const In<double, 2>& vector) {
+    return {length(vector.shape(0)), static_cast<int>(vector.shape(1))};
 }
 
 void give(const petamap::base::ExactSum& sum, Out<std::int64_t>& limbs) {
@@ -202,9 +201,8 @@ void same_shape(std::initializer_list<std::pair<std::size_t, std::size_t>> lengt
     for (const auto& [first, second] : lengths) require(first == second, "vectors of one shape");
 }
 
-void settle(MaybeIn<std::uint8_t> owned, In<double, 2> p, Out<double, 2> q, double step,
-            Out<std::int64_t> limbs, int n_threads) {
-    const auto rows = rows_of(p, owned);
+void settle(In<double, 2> p, Out<double, 2> q, double step, Out<std::int64_t> limbs, int n_threads) {
+    const auto rows = rows_of(p);
     same_shape({{p.size(), q.size()}});
     petamap::base::ExactSum sum;
     {
@@ -214,10 +212,9 @@ void settle(MaybeIn<std::uint8_t> owned, In<double, 2> p, Out<double, 2> q, doub
     give(sum, limbs);
 }
 
-void advance(MaybeIn<std::uint8_t> owned, double alpha, In<double, 2> p, In<double, 2> q,
-             In<double, 2> inverse, Out<double, 2> x, Out<double, 2> r, Out<std::int64_t> limbs,
-             int n_threads) {
-    const auto rows = rows_of(p, owned);
+void advance(double alpha, In<double, 2> p, In<double, 2> q, In<double, 2> inverse, Out<double, 2> x,
+             Out<double, 2> r, Out<std::int64_t> limbs, int n_threads) {
+    const auto rows = rows_of(p);
     same_shape({{p.size(), q.size()}, {p.size(), x.size()}, {p.size(), r.size()}});
     same_shape({{inverse.shape(0), p.shape(0)}});
     petamap::base::ExactSum sum;
@@ -230,14 +227,14 @@ void advance(MaybeIn<std::uint8_t> owned, double alpha, In<double, 2> p, In<doub
 
 double turn(double beta, In<double, 2> inverse, In<double, 2> r, Out<double, 2> p, int n_threads) {
     same_shape({{p.size(), r.size()}, {inverse.shape(0), r.shape(0)}});
-    const pm::Rows rows{length(r.shape(0)), static_cast<int>(r.shape(1)), nullptr};
+    const auto rows = rows_of(r);
     nb::gil_scoped_release release;
     return pm::turn(rows, beta, inverse.data(), r.data(), p.data(), n_threads);
 }
 
 void precondition(In<double, 2> inverse, In<double, 2> in, Out<double, 2> out, int n_threads) {
     same_shape({{in.size(), out.size()}, {inverse.shape(0), in.shape(0)}});
-    const pm::Rows rows{length(in.shape(0)), static_cast<int>(in.shape(1)), nullptr};
+    const auto rows = rows_of(in);
     nb::gil_scoped_release release;
     pm::precondition(rows, inverse.data(), in.data(), out.data(), n_threads);
 }
@@ -308,12 +305,11 @@ NB_MODULE(_mapmaking, module) {
                nb::arg("pixels").noconvert());
     module.def("renumber", renumber, nb::arg("table").noconvert(), nb::arg("pixels").noconvert());
     module.def("fold", fold, nb::arg("sums").noconvert(), nb::arg("out").noconvert(), nb::arg("n_threads"));
-    module.def("settle", settle, nb::arg("owned").noconvert().none(), nb::arg("p").noconvert(),
-               nb::arg("q").noconvert(), nb::arg("step"), nb::arg("limbs").noconvert(), nb::arg("n_threads"));
-    module.def("advance", advance, nb::arg("owned").noconvert().none(), nb::arg("alpha"),
-               nb::arg("p").noconvert(), nb::arg("q").noconvert(), nb::arg("inverse").noconvert(),
-               nb::arg("x").noconvert(), nb::arg("r").noconvert(), nb::arg("limbs").noconvert(),
-               nb::arg("n_threads"));
+    module.def("settle", settle, nb::arg("p").noconvert(), nb::arg("q").noconvert(), nb::arg("step"),
+               nb::arg("limbs").noconvert(), nb::arg("n_threads"));
+    module.def("advance", advance, nb::arg("alpha"), nb::arg("p").noconvert(), nb::arg("q").noconvert(),
+               nb::arg("inverse").noconvert(), nb::arg("x").noconvert(), nb::arg("r").noconvert(),
+               nb::arg("limbs").noconvert(), nb::arg("n_threads"));
     module.def("turn", turn, nb::arg("beta"), nb::arg("inverse").noconvert(), nb::arg("r").noconvert(),
                nb::arg("p").noconvert(), nb::arg("n_threads"));
     module.def("precondition", precondition, nb::arg("inverse").noconvert(), nb::arg("input").noconvert(),

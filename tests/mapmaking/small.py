@@ -166,9 +166,7 @@ def read(system):
 def solve(system, tolerance=1e-12, max_iterations=500):
     """Return the solution of a system's own data."""
     rhs = read(system)
-    gradients = ConjugateGradients(
-        operator_of(system), system.preconditioner, system.owned, system.comm, system.projection.n_threads
-    )
+    gradients = ConjugateGradients(operator_of(system), system.preconditioner)
     return gradients.solve(Unknowns(rhs.pixels, rhs.gaps), tolerance, max_iterations)
 
 

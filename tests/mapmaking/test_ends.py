@@ -52,7 +52,7 @@ def solve(observation, **choices):
         system.projection, system.noise, system.shared, statistics.binned_weights, statistics.hits_max
     )
     operator = NormalOperator(system.projection, system.noise, system.shared, statistics.hits_max)
-    gradients = ConjugateGradients(operator, system.preconditioner, system.owned, comm, 1)
+    gradients = ConjugateGradients(operator, system.preconditioner)
     solution = gradients.solve(Unknowns(rhs.pixels, rhs.gaps), 1e-10, 2000)
     assert solution.converged
     return solution.map.pixels, ~statistics.dead, system.n_gap_samples

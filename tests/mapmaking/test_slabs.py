@@ -21,7 +21,6 @@ from petamap.comm.mpi import SerialCommunicator
 from petamap.mapmaking import slabs
 from petamap.mapmaking.products import MapWriter
 from petamap.mapmaking.slabs import ALIGNMENT, slab_bounds, slab_bytes
-from petamap.mapmaking.vectors import Ownership
 from petamap.sky.car import CarPatch
 from petamap.sky.flat import FlatPatch
 from petamap.sky.healpix import Healpix
@@ -58,22 +57,17 @@ def whole_map(pixelization, n_columns, seed=3):
 
 
 def system_of(comm, pixelization, held):
-    """Return a system whose first rank holds nothing where there are others; some pixels have two holders."""
+    """Return a system whose first rank owns nothing where there are others."""
     n = pixelization.n_pix
     owner = np.random.default_rng(5).integers(min(1, comm.size - 1), comm.size, n)
-    second = np.random.default_rng(6).integers(min(1, comm.size - 1), comm.size, n)
-    keys = np.flatnonzero(held & ((owner == comm.rank) | (second == comm.rank)))
-    marks = None if comm.size == 1 else (owner[keys] == comm.rank).astype(np.uint8)
+    keys = np.flatnonzero(held & (owner == comm.rank))
     projection = SimpleNamespace(pixelization=pixelization)
-    return SimpleNamespace(comm=comm, keys=keys, owned=Ownership(marks, None), projection=projection)
+    return SimpleNamespace(comm=comm, keys=keys, projection=projection)
 
 
 def rows_of(system, values):
-    """Return the rows that a rank holds; what only looks on at a pixel must not matter."""
-    rows = values[:, system.keys].T.copy()
-    if system.owned.pixels is not None:
-        rows[system.owned.pixels == 0] = 1e9
-    return rows
+    """Return the rows that a rank owns."""
+    return values[:, system.keys].T.copy()
 
 
 def in_file(pixelization, ordering, values):

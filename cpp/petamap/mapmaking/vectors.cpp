@@ -25,7 +25,7 @@ inline void multiply(const double* matrix, const double* in, double* out) {
     }
 }
 
-// Call step(begin, end, products) for pieces of the rows; add up the products of the rows that are owned.
+// Call step(begin, end, products) for pieces of the rows; add up the products.
 template <int kStokes, class Step>
 base::ExactSum sum_rows(const Rows& rows, int n_threads, const Step& step) {
     static_assert(kRowsAtOnce * kStokes <= static_cast<std::int64_t>(base::ExactSum::kChunk));
@@ -38,9 +38,6 @@ base::ExactSum sum_rows(const Rows& rows, int n_threads, const Step& step) {
         for (std::int64_t begin = 0; begin < rows.n; begin += kRowsAtOnce) {
             const std::int64_t end = std::min(rows.n, begin + kRowsAtOnce);
             step(begin, end, products);
-            if (rows.owned)
-                for (std::int64_t i = 0; i < (end - begin) * kStokes; ++i)
-                    if (!rows.owned[begin + i / kStokes]) products[i] = 0;
             sum.add(products, static_cast<std::size_t>((end - begin) * kStokes));
         }
 #pragma omp critical

@@ -7,12 +7,10 @@
 
 namespace petamap::mapmaking {
 
-// n rows of n_stokes values; rows that this rank does not own (owned[i] = 0) are left out of dot products.
-// owned is null where all are.
+// n rows of n_stokes values.
 struct Rows {
     std::int64_t n;
     int n_stokes;
-    const std::uint8_t* owned;
 };
 
 // Values of a symmetric n_stokes x n_stokes matrix: the upper triangle, row by row.

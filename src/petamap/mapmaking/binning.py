@@ -12,10 +12,10 @@ import petamap.mapmaking._mapmaking as _mapmaking
 from petamap.base.errors import DataError
 from petamap.base.threads import in_workers, over_threads
 from petamap.base.typing import FloatArray, Int64Array
+from petamap.comm.reduction import OwnedRows
 from petamap.mapmaking.kernels import InverseNoise
-from petamap.mapmaking.normal import Shared
 from petamap.mapmaking.projection import Projection
-from petamap.mapmaking.vectors import words
+from petamap.mapmaking.vectors import Shared, words
 
 # A sum keeps 62 bits; its terms are rounded at 2^-50 of the largest, or coarser where hits need the room.
 _SUM_BITS, _TERM_BITS, _WEIGHT_BITS = 62, 50, 50
@@ -28,8 +28,8 @@ def triangle(n_stokes: int) -> int:
     return n_stokes * (n_stokes + 1) // 2
 
 
-def hits(projection: Projection, shared: Shared) -> Int64Array:
-    """Return how many samples of the run fall into each local pixel, (n_local,). Collective."""
+def hits(projection: Projection, pixels: OwnedRows) -> Int64Array:
+    """Return how many samples of the run fall into each pixel of this rank's own, (n_owned,). Collective."""
     counts = np.zeros(projection.n_local, np.int64)
 
     def count(block: Int64Array) -> None:
@@ -37,20 +37,19 @@ def hits(projection: Projection, shared: Shared) -> Int64Array:
         _mapmaking.add_hits(looks.pixels, projection.n_threads > 1, counts)
 
     over_threads(count, projection.share.blocks, projection.n_threads)
-    shared.pixels.allreduce(counts)
-    return counts
+    return pixels.to_owners(counts)
 
 
 def stokes_weights(
-    projection: Projection, shared: Shared, segment_weights: FloatArray, hits_max: int
+    projection: Projection, pixels: OwnedRows, segment_weights: FloatArray, hits_max: int
 ) -> FloatArray:
-    """Return sum_t w_t p_t p_t^T for each local pixel, upper triangles (n_local, triangle). Collective.
+    """Return sum_t w_t p_t p_t^T for each pixel of this rank's own, (n_owned, triangle). Collective.
 
     `segment_weights`, (n_segment,): w of the samples of each segment.
     """
     n_stokes = projection.stokes.n
     sums = np.zeros((projection.n_local, triangle(n_stokes)), np.int64)
-    largest = shared.comm.max(float(np.abs(segment_weights).max(initial=0.0)))
+    largest = pixels.comm.max(float(np.abs(segment_weights).max(initial=0.0)))
     bits = min(_WEIGHT_BITS, _SUM_BITS - max(hits_max, 1).bit_length())
     scale = math.ldexp(1.0, bits - math.frexp(largest)[1])
 
@@ -62,14 +61,13 @@ def stokes_weights(
         )  # fmt: skip
 
     over_threads(add, projection.share.blocks, projection.n_threads)
-    shared.pixels.allreduce(sums)
-    weights: FloatArray = sums / scale
+    weights: FloatArray = pixels.to_owners(sums) / scale
     return weights
 
 
 @dataclass(frozen=True)
 class RightHandSide:
-    """P^T N^-1 d, (n_local, n_stokes) and (n_gaps, 1), and P^T w d of the binned map."""
+    """P^T N^-1 d, (n_owned, n_stokes) and (n_gaps, 1), and P^T w d of the binned map, at the owners."""
 
     pixels: FloatArray
     gaps: FloatArray
@@ -143,9 +141,9 @@ def right_hand_side(
     total = states[0]
     for state in states[1:]:
         total.add(state)
-    shared.add_up(total.pixels, total.gaps)
-    filtered, binned = scale.values(total.pixels, projection.n_threads)
-    gap_words = np.concatenate([total.gaps, np.zeros_like(total.gaps)], axis=1)
+    pixel_words, gap_words = shared.to_owners(total.pixels, total.gaps)
+    filtered, binned = scale.values(pixel_words, projection.n_threads)
+    gap_words = np.concatenate([gap_words, np.zeros_like(gap_words)], axis=1)
     gaps, _ = scale.values(gap_words[:, None], projection.n_threads)
     return RightHandSide(filtered, gaps, binned)
 
@@ -180,7 +178,7 @@ def _add_block(
 
 
 def binned_map(inverse_weights: FloatArray, binned: FloatArray, n_threads: int) -> FloatArray:
-    """Return (P^T w P)^-1 P^T w d from the inverted weights, (n_local, n_stokes)."""
+    """Return (P^T w P)^-1 P^T w d from the inverted weights, (n_owned, n_stokes)."""
     out = np.empty_like(binned)
     _mapmaking.precondition(inverse_weights, binned, out, n_threads)
     return out

@@ -51,7 +51,7 @@ def estimated_models(
             system.projection, system.noise, system.shared, statistics.binned_weights, statistics.hits_max
         )
         sky = binned_map(statistics.binned_inverse, rhs.binned, choices.n_threads)
-        own = _measure(observations, system, sky, progress)
+        own = _measure(observations, system, system.shared.pixels.to_holders(sky), progress)
         models = {key: model for part in comm.allgather(own) for key, model in part.items()}
     progress.end()
     numbers = {id(observation): number for number, observation in enumerate(observations)}

@@ -9,6 +9,7 @@ from petamap.base.machine import resident_bytes
 from petamap.mapmaking.slabs import slab_bytes
 
 if TYPE_CHECKING:
+    from petamap.comm.reduction import OwnedRows
     from petamap.mapmaking.projection import Projection
 
 
@@ -25,7 +26,7 @@ class MemoryPlan:
     keep : bool
         Whether pointing is kept.
     base : int
-        The process with its libraries, pixel index and sources, as it is.
+        The process with its libraries, pixel index, reduction plan and sources, as it is.
     samples : int
         What grows with the samples.
     maps : int
@@ -59,20 +60,22 @@ class MemoryPlan:
         )
 
 
-def plan_memory(projection: Projection, keep: bool, n_ranks: int) -> MemoryPlan:
-    """Return what a run will need once its pixels are known."""
-    n, n_gaps, threads = projection.n_local, projection.gaps.count(), projection.n_threads
-    n_stokes = projection.stokes.n
-    vector = 8 * (n * n_stokes + n_gaps)
-    triangle = n_stokes * (n_stokes + 1) // 2
-    always = 8 * n * (3 + triangle) + 8 * n_gaps + n  # keys, hits, rcond, covariance; what is dead or owned
-    # two right-hand sides of two words each for every thread, and the sums made of them
-    reading = 4 * threads * vector + 3 * vector
-    # right-hand sides, binned map, x, r, p, q; the sums of each thread
-    solving = 8 * vector + threads * vector
+def plan_memory(projection: Projection, pixels: OwnedRows, keep: bool) -> MemoryPlan:
+    """Return what a run will need once it is known who owns its pixels."""
+    n_gaps, threads, n_stokes = projection.gaps.count(), projection.n_threads, projection.stokes.n
+    n, triangle = pixels.n_owned, n_stokes * (n_stokes + 1) // 2
+    owned = 8 * (n * n_stokes + n_gaps)
+    held = 8 * (pixels.n_held * n_stokes + n_gaps)
+    # alone, vectors are lent as they are, and the keys are there already
+    lent, keys, at_owners = (held, 8 * n, 4 * owned) if pixels.comm.size > 1 else (0, 0, 0)
+    always = keys + 8 * n * (2 + triangle) + 8 * n_gaps + n  # hits, rcond, covariance; what is dead
+    # two right-hand sides of two words each for every thread, and at the owners; the sums made of them
+    reading = 4 * threads * held + at_owners + 3 * owned
+    # right-hand sides, binned map, x, r, p, q; what is lent; the sums of each thread
+    solving = 8 * owned + lent + threads * held
     # right-hand sides, binned map, x; the widest product, and this rank's part in writing it
-    slab = slab_bytes(projection.pixelization.n_pix, triangle, n_ranks, n)
-    writing = 4 * vector + 8 * n * triangle + slab + _FITS_BYTES
+    slab = slab_bytes(projection.pixelization.n_pix, triangle, pixels.comm.size, n)
+    writing = 4 * owned + lent + 8 * n * triangle + slab + _FITS_BYTES
     samples = (projection.bytes_to_keep if keep else 0) + projection.share.n_held // 8
     # the bits of the gaps are there already
     base = resident_bytes() - projection.share.n_held // 8

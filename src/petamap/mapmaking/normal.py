@@ -7,51 +7,17 @@ import math
 import numpy as np
 
 import petamap.mapmaking._mapmaking as _mapmaking
-from petamap.base.typing import FloatArray, Int64Array
-from petamap.comm.mpi import Communicator
-from petamap.comm.reduction import ReductionPlan
+from petamap.base.typing import FloatArray
 from petamap.mapmaking.kernels import InverseNoise
 from petamap.mapmaking.projection import Projection
-from petamap.mapmaking.vectors import Ownership, Unknowns, words
+from petamap.mapmaking.vectors import Shared, Unknowns, words
 
 # 64-bit sums keep a sign and a bit to spare; a term is rounded by way of a double's 52 bits.
 _SUM_BITS, _TERM_BITS = 62, 51
 
 
-class Shared:
-    """The sums over ranks of what their pixels and gaps hold.
-
-    Parameters
-    ----------
-    comm : Communicator
-    pixels : ReductionPlan
-        On sky pixels.
-    gaps : ReductionPlan or None
-        On gaps, which only neighbours in time share; None where there are none.
-    """
-
-    def __init__(self, comm: Communicator, pixels: ReductionPlan, gaps: ReductionPlan | None = None) -> None:
-        self.comm = comm
-        self.pixels = pixels
-        self.gaps = gaps
-
-    @property
-    def owned(self) -> Ownership:
-        """Which pixels and gaps this rank owns: each has one owner in the run."""
-        if self.comm.size == 1:
-            return Ownership(None, None)
-        gaps = None if self.gaps is None else self.gaps.owned.astype(np.uint8)
-        return Ownership(self.pixels.owned.astype(np.uint8), gaps)
-
-    def add_up(self, pixels: Int64Array, gaps: Int64Array) -> None:
-        """Sum integers over the ranks that share a pixel or a gap, in place. Collective."""
-        self.pixels.allreduce(pixels)
-        if self.gaps is not None:
-            self.gaps.allreduce(gaps)
-
-
 class NormalOperator:
-    """A = P^T N^-1 P over all ranks. Collective.
+    """A = P^T N^-1 P over all ranks, on vectors at the owners of their rows. Collective.
 
     Sums on pixels are 64-bit integers in units of a power of two that follows from a rigorous bound,
     ``||N^-1||_1 max|t| hits`` for responses of at most 1 (`Projection.set_units`), so they are the same to
@@ -83,14 +49,15 @@ class NormalOperator:
         `largest`: the largest over all ranks of |I| + |Q| + |U| of a pixel and of a gap.
         """
         step = self._step(largest)
+        held = self.shared.to_holders(vector)
         self.projection.apply(
-            self.noise.handle, vector.pixels, vector.gaps[:, 0], 1 / step, self._sums, self._gap_sums
+            self.noise.handle, held.pixels, held.gaps[:, 0], 1 / step, self._sums, self._gap_sums
         )
-        n_threads = self.projection.n_threads
-        pixels, gaps = out.pixels.view(np.int64), out.gaps.view(np.int64)
-        _mapmaking.fold(self._sums, pixels, n_threads)
-        _mapmaking.fold(self._gap_sums[:, :, None], gaps, n_threads)
-        self.shared.add_up(pixels, gaps)
+        # what was lent has been read, and its memory takes the sums
+        pixels, gaps = self.shared.room(out).as_integers()
+        _mapmaking.fold(self._sums, pixels, self.projection.n_threads)
+        _mapmaking.fold(self._gap_sums[:, :, None], gaps, self.projection.n_threads)
+        self.shared.to_owners(pixels, gaps, out)
         return step
 
     def _step(self, largest: float) -> float:

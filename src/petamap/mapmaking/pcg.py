@@ -13,9 +13,8 @@ import petamap.mapmaking._mapmaking as _mapmaking
 from petamap.base.errors import ConvergenceError
 from petamap.base.exact import no_limbs, rounded
 from petamap.base.typing import Int64Array
-from petamap.comm.mpi import Communicator
 from petamap.mapmaking.normal import NormalOperator
-from petamap.mapmaking.vectors import Ownership, Unknowns
+from petamap.mapmaking.vectors import Unknowns
 
 # Iterations without a smaller residual after which the solver has stalled; fewer are normal on the way down,
 # as the method lessens the error at every step, not the residual.
@@ -40,6 +39,7 @@ class Solution:
     Attributes
     ----------
     map : Unknowns
+        At the owners.
     converged : bool
     reason : str
         Why it stopped, in words.
@@ -65,33 +65,22 @@ class ConjugateGradients:
     """Solve A x = b with a block-diagonal preconditioner M (Shewchuk 1994, section B3). Collective.
 
     The norm of the residual is ``sqrt(r^T M^-1 r)``, relative to that of b: in units of the noise, and there
-    anyway. Dot products are exact sums, so that ranks and threads cannot change them.
+    anyway. Vectors live at the owners of their rows, so that each row is worked on once in the run; A alone
+    needs them at all holders. Dot products are exact sums, so that ranks and threads cannot change them.
 
     Parameters
     ----------
     operator : NormalOperator
     inverse : Unknowns-like pair
-        M^-1: upper triangles (n_local, triangle) on pixels and (n_gaps, 1) on gaps; zero where a pixel is not
+        M^-1: upper triangles (n_owned, triangle) on pixels and (n_gaps, 1) on gaps; zero where a pixel is not
         solved for.
-    owned : Ownership
-        Which rows count on this rank.
-    comm : Communicator
-    n_threads : int
     """
 
-    def __init__(
-        self,
-        operator: NormalOperator,
-        inverse: Unknowns,
-        owned: Ownership,
-        comm: Communicator,
-        n_threads: int,
-    ) -> None:
+    def __init__(self, operator: NormalOperator, inverse: Unknowns) -> None:
         self.operator = operator
         self.inverse = inverse
-        self.owned = owned
-        self.comm = comm
-        self.n_threads = n_threads
+        self.comm = operator.shared.comm
+        self.n_threads = operator.projection.n_threads
 
     def solve(
         self,
@@ -149,8 +138,8 @@ class ConjugateGradients:
         """q = A p; return p . q."""
         step = self.operator.apply(p, largest, q)
         limbs = no_limbs()
-        for owned, ps, qs in zip(self.owned, p, q, strict=True):
-            _mapmaking.settle(owned, ps, qs, step, limbs, self.n_threads)
+        for ps, qs in zip(p, q, strict=True):
+            _mapmaking.settle(ps, qs, step, limbs, self.n_threads)
         curvature = self._total(limbs)
         if not curvature > 0:
             raise ConvergenceError(
@@ -162,8 +151,8 @@ class ConjugateGradients:
     def _advance(self, alpha: float, p: Unknowns, q: Unknowns, x: Unknowns, r: Unknowns) -> float:
         """x += alpha p, r -= alpha q; return r . M^-1 r."""
         limbs = no_limbs()
-        for owned, inverse, ps, qs, xs, rs in zip(self.owned, self.inverse, p, q, x, r, strict=True):
-            _mapmaking.advance(owned, alpha, ps, qs, inverse, xs, rs, limbs, self.n_threads)
+        for inverse, ps, qs, xs, rs in zip(self.inverse, p, q, x, r, strict=True):
+            _mapmaking.advance(alpha, ps, qs, inverse, xs, rs, limbs, self.n_threads)
         norm = self._total(limbs)
         if norm < 0:
             raise ConvergenceError(f"the preconditioner is not positive: r^T M^-1 r = {norm:.3g}")
@@ -175,8 +164,8 @@ class ConjugateGradients:
         )
         step = self.operator.apply(x, largest, q)
         unused = no_limbs()
-        for owned, xs, qs in zip(self.owned, x, q, strict=True):
-            _mapmaking.settle(owned, xs, qs, step, unused, self.n_threads)
+        for xs, qs in zip(x, q, strict=True):
+            _mapmaking.settle(xs, qs, step, unused, self.n_threads)
         for ps, qs, right in zip(p, q, rhs, strict=True):
             np.subtract(right, qs, out=ps)
         norm = self._advance(0.0, q, q, x, p)

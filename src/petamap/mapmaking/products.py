@@ -54,7 +54,7 @@ class MapWriter:
     def write(
         self, kind: str, path: Path, title: str, values: FloatArray, names: list[str], unit: str
     ) -> Product | None:
-        """Write one product, (n_local, n_columns), and return its entry in the summary on rank 0."""
+        """Write one product, (n_owned, n_columns), and return its entry in the summary on rank 0."""
         comm = self.system.comm
         frame = None if isinstance(self._pixelization, NumberedPixels) else self.frame
         head: MapHead | None = None
@@ -105,18 +105,16 @@ class MapWriter:
             return Healpix(solved.n_side, nest=False)
         return solved
 
-    def _owned(self) -> tuple[Int64Array, Int64Array]:
-        """The pixels of this rank: where they stand among its values, and their numbers in the files."""
-        marks, keys = self.system.owned.pixels, self.system.keys
-        owned = np.arange(len(keys)) if marks is None else np.flatnonzero(marks)
-        pixels, solved = keys[owned], self.system.projection.pixelization
+    def _pixels(self) -> Int64Array:
+        """The numbers in the files of the pixels that this rank owns."""
+        pixels, solved = self.system.keys, self.system.projection.pixelization
         if isinstance(solved, Healpix) and solved != self._pixelization:
             pixels = solved.reordered(pixels)
-        return owned, pixels
+        return pixels
 
     @cached_property
     def _by_pixel(self) -> Slabs:
-        return Slabs(self.system.comm, self._pixelization.n_pix, *self._owned())
+        return Slabs(self.system.comm, self._pixelization.n_pix, self._pixels())
 
     @cached_property
     def _by_place(self) -> Slabs:
@@ -124,8 +122,7 @@ class MapWriter:
         layout = _layout(self._pixelization)
         if layout is None:
             return self._by_pixel
-        owned, pixels = self._owned()
-        return Slabs(self.system.comm, math.prod(layout.shape), owned, layout.index[pixels])
+        return Slabs(self.system.comm, math.prod(layout.shape), layout.index[self._pixels()])
 
 
 def covariance_columns(system: System) -> FloatArray:

@@ -176,9 +176,8 @@ class _Job:
 
     def _warn_of_pixels(self, observations: list[Observation], system: System) -> None:
         statistics = system.statistics
-        owned = slice(None) if system.owned.pixels is None else system.owned.pixels.astype(bool)
-        self.n_seen = self.comm.sum(int(np.count_nonzero(statistics.hits[owned])))
-        self.n_dead = self.comm.sum(int(np.count_nonzero(statistics.dead[owned])))
+        self.n_seen = self.comm.sum(int(np.count_nonzero(statistics.hits)))
+        self.n_dead = self.comm.sum(int(np.count_nonzero(statistics.dead)))
         self.n_flagged = self._flagged(observations, system)
         if self.n_seen == self.n_dead:
             self._warn("no pixel can be solved for: the maps are empty")
@@ -216,9 +215,7 @@ class _Job:
     def _solve(self, system: System, rhs: RightHandSide) -> Solution:
         solver = self.config.solver
         operator = NormalOperator(system.projection, system.noise, system.shared, system.statistics.hits_max)
-        gradients = ConjugateGradients(
-            operator, system.preconditioner, system.owned, self.comm, self.n_threads
-        )
+        gradients = ConjugateGradients(operator, system.preconditioner)
         # digits of the residual are won at a steadier pace than iterations are used up
         digits = -math.log10(solver.tolerance) if 0 < solver.tolerance < 1 else None
         self.progress.begin("iterations", digits, "digits")

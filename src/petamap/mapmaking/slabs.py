@@ -41,12 +41,12 @@ def slab_bytes(n_rows: int, n_columns: int, size: int, n_owned: int) -> int:
     size : int
         Ranks.
     n_owned : int
-        Pixels that the rank owns; at most those it holds.
+        Pixels that the rank owns.
     """
     height = int(slab_bounds(n_rows, size)[1])
     route = 8 * (n_owned + height)
-    # while it is made: pixels and their places; ranks, order and sorted places; places received
-    finding = 8 * (5 * n_owned + 2 * height)
+    # while it is made: places of pixels; ranks, order and sorted places; places received
+    finding = 8 * (4 * n_owned + 2 * height)
     row = 8 * n_columns
     # values sent and received, then received and put in their places
     moving = row * max(n_owned + height, 2 * height)
@@ -62,10 +62,8 @@ class Slabs:
     ----------
     comm : Communicator
     n_rows : int
-    pixels : (n_owned,) int64
-        Where this rank's own pixels stand among its values.
     rows : (n_owned,) int64
-        The row of each; all different on all ranks.
+        The row of each pixel that this rank owns; all different on all ranks.
 
     Attributes
     ----------
@@ -73,14 +71,13 @@ class Slabs:
         First row of each rank's slab.
     """
 
-    def __init__(self, comm: Communicator, n_rows: int, pixels: Int64Array, rows: Int64Array) -> None:
+    def __init__(self, comm: Communicator, n_rows: int, rows: Int64Array) -> None:
         self.comm = comm
         self.n_rows = n_rows
         self.bounds = slab_bounds(n_rows, comm.size)
-        order = np.argsort(rows)
-        sent = rows[order]
+        self._sent = np.argsort(rows)
+        sent = rows[self._sent]
         self._counts = np.diff(np.searchsorted(sent, self.bounds))
-        self._sent = pixels[order]
         received, _ = comm.alltoallv(sent, self._counts)
         self._received = received - self.first
 
@@ -99,8 +96,8 @@ class Slabs:
 
         Parameters
         ----------
-        values : (n_local, n_columns)
-            Of all pixels that this rank holds.
+        values : (n_owned, n_columns)
+            Of the pixels that this rank owns.
         """
         # what is sent is let go before the slab is made
         received, _ = self.comm.alltoallv(values[self._sent].astype(np.float64, copy=False), self._counts)

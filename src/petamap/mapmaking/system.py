@@ -14,16 +14,15 @@ from petamap.base.progress import Progress
 from petamap.base.timers import Timers
 from petamap.base.typing import BoolArray, FloatArray, Int64Array
 from petamap.comm.deal import deal
-from petamap.comm.mpi import Communicator, agree
-from petamap.comm.reduction import IndexMap, ReductionPlan
+from petamap.comm.mpi import Communicator, SerialCommunicator, agree
+from petamap.comm.reduction import IndexMap, OwnedRows, ReductionPlan
 from petamap.data.observation import Observation
 from petamap.mapmaking import binning
 from petamap.mapmaking.kernels import InverseNoise, ModelOf, inverse_noise
 from petamap.mapmaking.layout import Layout
 from petamap.mapmaking.memory import MemoryPlan, plan_memory
-from petamap.mapmaking.normal import Shared
 from petamap.mapmaking.projection import Projection
-from petamap.mapmaking.vectors import Ownership, Unknowns
+from petamap.mapmaking.vectors import Shared, Unknowns
 from petamap.sky.pixelization import Pixelization
 from petamap.sky.stokes import Stokes
 
@@ -72,23 +71,23 @@ class Choices:
 
 @dataclass(frozen=True)
 class Statistics:
-    """What the samples of the run say about each pixel of this rank, without their values.
+    """What the samples of the run say about each pixel that this rank owns, without their values.
 
     Attributes
     ----------
-    hits : (n_local,) int64
+    hits : (n_owned,) int64
         How many there are.
     hits_max : int
         Most of any pixel in the run, at least 1.
-    covariance : (n_local, triangle) float64
+    covariance : (n_owned, triangle) float64
         (P^T diag(N^-1) P)^-1, K^2; zero where a pixel is not solved for.
-    rcond : (n_local,) float64
+    rcond : (n_owned,) float64
         Smallest over largest eigenvalue of its inverse.
-    dead : (n_local,) bool
+    dead : (n_owned,) bool
         Pixels that cannot be solved for.
     binned_weights : (n_segment,) float64
         w of each segment's samples in the binned map.
-    binned_inverse : (n_local, triangle) float64
+    binned_inverse : (n_owned, triangle) float64
         (P^T w P)^-1.
     """
 
@@ -107,12 +106,12 @@ class System:
 
     Attributes
     ----------
-    keys : (n_local,) int64
-        Pixels of the rows of this rank's maps.
+    keys : (n_owned,) int64
+        The pixels that this rank owns: the rows of its maps.
     statistics : Statistics
         Of the samples in each pixel.
     preconditioner : Unknowns
-        M^-1: as the covariance on pixels, and on gaps.
+        M^-1 at the owners: as the covariance on pixels, and on gaps.
     gap_samples : dict of int to int
         How many output samples of this rank are gaps, by stream.
     """
@@ -127,11 +126,6 @@ class System:
     preconditioner: Unknowns
     memory: MemoryPlan
     gap_samples: dict[int, int]
-
-    @property
-    def owned(self) -> Ownership:
-        """Which rows count on this rank."""
-        return self.shared.owned
 
     @property
     def n_gap_samples(self) -> int:
@@ -165,21 +159,21 @@ def set_up(
         )  # fmt: skip
         projection.set_units(comm)
         noise = noise.in_units(projection.units, share, layout.transform)
-        memory = _keep_or_not(projection, choices, comm)
+    with timers.phase("reduction plan"):
+        pixels = _shared_pixels(comm, projection, choices)
+    with timers.phase("pointing"):
+        memory = _keep_or_not(projection, pixels, choices)
         if memory.keep:
             projection.keep()
     progress.end(memory.in_words())
-    with timers.phase("reduction plan"):
-        keys = projection.keys()
-        shared = Shared(comm, _plan(comm, keys, choices))
     with timers.phase("weights"):
-        statistics = _statistics(projection, noise, shared, choices)
-        projection.drop(statistics.dead)
+        statistics = _statistics(projection, noise, pixels, choices)
+        projection.drop(pixels.to_holders(statistics.dead.view(np.uint8)).view(np.bool_))
     with timers.phase("reduction plan"):
-        shared.gaps = _gap_plan(comm, projection.number_gaps(), choices)
-    preconditioner = _preconditioner(projection, noise, statistics.covariance, choices, comm)
+        shared = Shared(pixels, _shared_gaps(comm, projection, choices))
+    preconditioner = _preconditioner(projection, noise, shared, statistics.covariance, choices)
     return System(
-        comm, layout, projection, noise, shared, keys, statistics, preconditioner, memory,
+        comm, layout, projection, noise, shared, pixels.keys, statistics, preconditioner, memory,
         projection.gaps.by_stream(),
     )  # fmt: skip
 
@@ -193,16 +187,17 @@ def _deal(layout: Layout, comm: Communicator, streams: bool) -> tuple[int, int]:
     return int(bounds[comm.rank]), int(bounds[comm.rank + 1])
 
 
-def _keep_or_not(projection: Projection, choices: Choices, comm: Communicator) -> MemoryPlan:
+def _keep_or_not(projection: Projection, pixels: OwnedRows, choices: Choices) -> MemoryPlan:
+    comm = pixels.comm
     limit = choices.memory or available_bytes() // comm.node_size()
-    plan = plan_memory(projection, choices.pointing != "recompute", comm.size)
+    plan = plan_memory(projection, pixels, choices.pointing != "recompute")
     everyone_can_expand = comm.max(float(not projection.can_expand)) == 0
     if choices.pointing == "recompute" and not everyone_can_expand:
         raise ConfigError(
             "recorded pixels cannot be recomputed", mend='set resources.pointing = "keep" or "auto"'
         )
     if choices.pointing == "auto" and comm.max(plan.total / limit) > 1 and everyone_can_expand:
-        plan = plan_memory(projection, False, comm.size)
+        plan = plan_memory(projection, pixels, False)
     too_much = ResourceError(
         f"this needs {plan.total / 1e9:.2f} GB a process, there are {limit / 1e9:.2f} GB",
         mend="use more processes or fewer threads, a lower n_side, or raise resources.memory",
@@ -211,33 +206,39 @@ def _keep_or_not(projection: Projection, choices: Choices, comm: Communicator) -
     return plan
 
 
-def _plan(comm: Communicator, keys: Int64Array, choices: Choices) -> ReductionPlan:
+def _shared_pixels(comm: Communicator, projection: Projection, choices: Choices) -> OwnedRows:
     row = 8 * choices.stokes.n
-    return ReductionPlan(
-        IndexMap(comm, keys),
+    plan = ReductionPlan(
+        IndexMap(comm, projection.keys()),
         algorithm=choices.reduction,
         setup=choices.setup,
         buffer_keys=max(1, choices.buffer // row),
         n_threads=choices.n_threads,
     )
+    return OwnedRows(plan, choices.n_threads)
 
 
-def _gap_plan(comm: Communicator, keys: Int64Array, choices: Choices) -> ReductionPlan | None:
+def _shared_gaps(comm: Communicator, projection: Projection, choices: Choices) -> OwnedRows:
+    keys = projection.number_gaps()
     if comm.max(len(keys)) == 0:
-        return None
+        # what stands for the gaps then is each rank's own
+        comm, keys = SerialCommunicator(), np.arange(projection.gaps.n)
     # neighbours in time share gaps, so a dense reduction would send nothing but zeros
-    return ReductionPlan(
-        IndexMap(comm, keys), algorithm="pairwise", setup="rendezvous", n_threads=choices.n_threads
+    plan = ReductionPlan(
+        IndexMap(comm, keys), algorithm="owner", setup="rendezvous", n_threads=choices.n_threads
     )
+    return OwnedRows(plan, choices.n_threads)
 
 
-def _statistics(projection: Projection, noise: InverseNoise, shared: Shared, choices: Choices) -> Statistics:
-    hits = binning.hits(projection, shared)
-    hits_max = max(1, int(shared.comm.max(float(hits.max(initial=0)))))
+def _statistics(
+    projection: Projection, noise: InverseNoise, pixels: OwnedRows, choices: Choices
+) -> Statistics:
+    hits = binning.hits(projection, pixels)
+    hits_max = max(1, int(pixels.comm.max(float(hits.max(initial=0)))))
 
     def inverted(weights: FloatArray, rcond_min: float) -> tuple[FloatArray, FloatArray]:
-        matrices = binning.stokes_weights(projection, shared, weights, hits_max)
-        rcond = np.zeros(projection.n_local)
+        matrices = binning.stokes_weights(projection, pixels, weights, hits_max)
+        rcond = np.zeros(pixels.n_owned)
         _mapmaking.invert(choices.stokes.n, rcond_min, matrices, rcond, choices.n_threads)
         return matrices, rcond
 
@@ -255,9 +256,9 @@ def _statistics(projection: Projection, noise: InverseNoise, shared: Shared, cho
 def _preconditioner(
     projection: Projection,
     noise: InverseNoise,
+    shared: Shared,
     covariance: FloatArray,
     choices: Choices,
-    comm: Communicator,
 ) -> Unknowns:
     n_stokes = choices.stokes.n
     pixels = covariance
@@ -268,9 +269,9 @@ def _preconditioner(
         pixels[:, diagonal] = covariance[:, diagonal]
         if choices.preconditioner == "none":
             # one number for all ranks
-            weight = comm.max(float(noise.weights.max(initial=0)))
+            weight = shared.comm.max(float(noise.weights.max(initial=0)))
             pixels[:, diagonal] = (covariance[:, :1] > 0) / max(weight, 1e-300)
-    gaps = np.zeros((projection.gaps.n, 1))
+    gaps = np.zeros((shared.gaps.n_owned, 1))
     if projection.gaps.length:
-        gaps[:, 0] = 1 / noise.weights[projection.gaps.segments()]
+        gaps[:, 0] = 1 / noise.weights[shared.gaps.pick(projection.gaps.segments())]
     return Unknowns(pixels, gaps)

@@ -1,4 +1,4 @@
-"""What conjugate gradients solve for: the pixels that a rank holds and its gaps."""
+"""What conjugate gradients solve for, pixels and gaps, and where it lives: each row at its owner alone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from petamap.base.typing import FloatArray, Int64Array, UInt8Array
+from petamap.base.typing import FloatArray, Int64Array
+from petamap.comm.mpi import Communicator
+from petamap.comm.reduction import OwnedRows
 
 _CACHE_LINE = 64
 
@@ -23,12 +25,12 @@ def words(*shape: int) -> Int64Array:
 
 @dataclass
 class Unknowns:
-    """A vector of the solver.
+    """A vector of the solver, at the owners of its rows or lent to their holders.
 
     Attributes
     ----------
-    pixels : (n_local, n_stokes) float64
-        The map on the pixels that this rank's samples look at.
+    pixels : (n, n_stokes) float64
+        The map, on pixels that this rank's samples look at.
     gaps : (n_gaps, 1) float64
         The values of samples that must not enter the map.
     """
@@ -37,9 +39,9 @@ class Unknowns:
     gaps: FloatArray
 
     @staticmethod
-    def zeros(n_local: int, n_stokes: int, n_gaps: int) -> Unknowns:
+    def zeros(n_pixels: int, n_stokes: int, n_gaps: int) -> Unknowns:
         """Return a vector of zeros."""
-        return Unknowns(np.zeros((n_local, n_stokes)), np.zeros((n_gaps, 1)))
+        return Unknowns(np.zeros((n_pixels, n_stokes)), np.zeros((n_gaps, 1)))
 
     def zeros_like(self) -> Unknowns:
         """Return zeros of the same shapes."""
@@ -49,16 +51,63 @@ class Unknowns:
         """Return a copy."""
         return Unknowns(self.pixels.copy(), self.gaps.copy())
 
+    def as_integers(self) -> tuple[Int64Array, Int64Array]:
+        """Return the same memory, to hold integers."""
+        return self.pixels.view(np.int64), self.gaps.view(np.int64)
+
     def __iter__(self) -> Iterator[FloatArray]:
         return iter((self.pixels, self.gaps))
 
 
 @dataclass(frozen=True)
-class Ownership:
-    """Which rows count on this rank in dot products: each exactly once in the run; None where all do."""
+class Shared:
+    """Who owns the pixels and gaps that ranks share, and the ways there and back.
 
-    pixels: UInt8Array | None
-    gaps: UInt8Array | None
+    Messages of both travel together.
 
-    def __iter__(self) -> Iterator[UInt8Array | None]:
-        return iter((self.pixels, self.gaps))
+    Attributes
+    ----------
+    pixels : OwnedRows
+        Of the sky.
+    gaps : OwnedRows
+        Which only neighbours in time share.
+    """
+
+    pixels: OwnedRows
+    gaps: OwnedRows
+
+    @property
+    def comm(self) -> Communicator:
+        """All ranks of the run."""
+        return self.pixels.comm
+
+    def zeros(self, n_stokes: int) -> Unknowns:
+        """Return a vector of zeros at the owners."""
+        return Unknowns.zeros(self.pixels.n_owned, n_stokes, self.gaps.n_owned)
+
+    def room(self, vector: Unknowns) -> Unknowns:
+        """Return memory for what this rank holds of a vector: that which `to_holders` lends. Collective."""
+        return Unknowns(self.pixels.room(vector.pixels), self.gaps.room(vector.gaps))
+
+    def to_holders(self, vector: Unknowns) -> Unknowns:
+        """Return what this rank holds of a vector at the owners, valid until the next call. Collective."""
+        self.pixels.to_holders_begin(vector.pixels)
+        self.gaps.to_holders_begin(vector.gaps)
+        return Unknowns(self.pixels.to_holders_end(), self.gaps.to_holders_end())
+
+    def to_owners(
+        self, pixels: Int64Array, gaps: Int64Array, out: Unknowns | None = None
+    ) -> tuple[Int64Array, Int64Array]:
+        """Return integers on pixels and gaps added up over all that hold them, at the owners. Collective.
+
+        Parameters
+        ----------
+        pixels, gaps : (n_held, ...) int64
+            Overwritten.
+        out : Unknowns, optional
+            Whose memory is to hold them; one that `room` was made for.
+        """
+        to_pixels, to_gaps = (None, None) if out is None else out.as_integers()
+        self.pixels.to_owners_begin(pixels)
+        self.gaps.to_owners_begin(gaps)
+        return self.pixels.to_owners_end(to_pixels), self.gaps.to_owners_end(to_gaps)

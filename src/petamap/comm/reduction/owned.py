@@ -1,0 +1,123 @@
+"""Vectors that live at the owners of shared keys, each row once in the run, and are lent to all holders."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from petamap.base.typing import AnyArray, Int64Array
+from petamap.comm._comm import pack, unpack
+from petamap.comm.mpi.communicator import Communicator
+from petamap.comm.reduction.plan import ReductionPlan
+
+
+class OwnedRows:
+    """The rows of a plan's keys that this rank owns, and the ways between owners and holders.
+
+    A vector at its owners takes ``n_global / size`` rows a rank, its copies cannot drift apart, and sums over
+    its rows count each once. Both ways exist in halves too, so that messages of several plans travel
+    together; one call of a plan at a time. Alone, a process owns what it holds, and nothing is copied.
+
+    Parameters
+    ----------
+    plan : ReductionPlan
+    n_threads : int
+        Threads that copy rows.
+
+    Attributes
+    ----------
+    n_held, n_owned : int
+        Rows of this rank.
+    """
+
+    def __init__(self, plan: ReductionPlan, n_threads: int = 1) -> None:
+        self.plan = plan
+        self.n_threads = n_threads
+        self.n_held = plan.index_map.n_keys
+        # decided for all ranks alike: room is made by all together
+        self._positions = None if plan.comm.size == 1 else np.flatnonzero(plan.owned).astype(np.int32)
+        self.n_owned = self.n_held if self._positions is None else len(self._positions)
+        self._room = np.empty(0, np.uint8)
+        self._row_bytes = 0
+
+    @property
+    def comm(self) -> Communicator:
+        """The ranks that share the keys."""
+        return self.plan.comm
+
+    @property
+    def keys(self) -> Int64Array:
+        """The keys that this rank owns, int64 (n_owned,)."""
+        return self.pick(self.plan.index_map.keys)
+
+    def pick(self, held: AnyArray) -> AnyArray:
+        """Return the rows that this rank owns, (n_owned, ...), of those that it holds: a copy, but alone."""
+        if self._positions is None:
+            return held
+        rows = np.empty((self.n_owned, *held.shape[1:]), held.dtype)
+        pack(_flat(held), self._positions, _flat(rows), self.n_threads)
+        return rows
+
+    def room(self, rows: AnyArray) -> AnyArray:
+        """Return memory for all rows that this rank holds, (n_held, ...), shaped as `rows`. Collective.
+
+        It is the same memory at each call, and that which `to_holders` lends; alone, it is `rows`.
+        """
+        if self._positions is None:
+            return rows
+        row_bytes = rows.itemsize * math.prod(rows.shape[1:])
+        if row_bytes != self._row_bytes:
+            self._room, self._row_bytes = np.empty((self.n_held, row_bytes), np.uint8), row_bytes
+        return self._room.view(rows.dtype).reshape(self.n_held, *rows.shape[1:])
+
+    def to_holders(self, rows: AnyArray) -> AnyArray:
+        """Return the rows of all keys that this rank holds, valid until the next call. Collective.
+
+        Parameters
+        ----------
+        rows : (n_owned, ...)
+            At the owners.
+        """
+        self.to_holders_begin(rows)
+        return self.to_holders_end()
+
+    def to_holders_begin(self, rows: AnyArray) -> None:
+        """Start to lend; `rows` may change again."""
+        held = self.room(rows)
+        if self._positions is not None:
+            unpack(_flat(rows), self._positions, _flat(held), self.n_threads)
+        self.plan.broadcast_begin(held)
+
+    def to_holders_end(self) -> AnyArray:
+        """Return what was lent."""
+        return self.plan.broadcast_end()
+
+    def to_owners(self, held: AnyArray, out: AnyArray | None = None) -> AnyArray:
+        """Return the sums of all holders' rows at the owners, (n_owned, ...). Collective.
+
+        Parameters
+        ----------
+        held : (n_held, ...)
+            Overwritten.
+        out : (n_owned, ...), optional
+            Where to write them; alone, it must be `held`.
+        """
+        self.to_owners_begin(held)
+        return self.to_owners_end(out)
+
+    def to_owners_begin(self, held: AnyArray) -> None:
+        """Start to add up; `held` must be left alone until the end."""
+        self.plan.reduce_begin(held)
+
+    def to_owners_end(self, out: AnyArray | None = None) -> AnyArray:
+        """Return the sums, in `out` if it is given."""
+        held = self.plan.reduce_end()
+        if self._positions is None or out is None:
+            return self.pick(held)
+        pack(_flat(held), self._positions, _flat(out), self.n_threads)
+        return out
+
+
+def _flat(rows: AnyArray) -> AnyArray:
+    return rows.reshape(len(rows), math.prod(rows.shape[1:]))
