@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mapmaking.small import Models, Samples, dense, full_map, make_system, numbered, read, recorded, solve
+from mpi import run_ranks
 
 from petamap.base.errors import ConvergenceError
+from petamap.comm.mpi import SerialCommunicator
 from petamap.mapmaking.binning import binned_map
 from petamap.noise.model import InverseLags
 
@@ -198,3 +200,20 @@ def test_a_solver_that_gets_nowhere_says_so(case, monkeypatch):
     solution = solver.solve(pcg.Unknowns(rhs.pixels, rhs.gaps), 1e-15, 5000)
     assert not solution.converged
     assert "stalled" in solution.reason and solution.iterations < 5000 and solution.true_residual > 1e-6
+
+
+def each_row_is_solved_for_once(comm):
+    made = [recorded(np.random.default_rng(21), 3, 900, 40, 12, ((0, 500), (500, 900)), None, 0.1)]
+    for flags in ("exact", "cut"):
+        alone = make_system(made, numbered(40), SerialCommunicator(), n_lag=12, flags=flags)
+        system = make_system(made, numbered(40), comm, n_lag=12, flags=flags)
+        expected, found = solve(alone, 1e-8).map, solve(system, 1e-8).map
+        assert len(found.pixels) == len(system.keys) == len(system.statistics.hits)
+        assert comm.sum(len(system.keys)) == len(alone.keys) < comm.sum(system.projection.n_local)
+        assert flags == "cut" or comm.sum(len(found.gaps)) == len(expected.gaps)
+        mine = np.searchsorted(alone.keys, system.keys)
+        np.testing.assert_array_equal(found.pixels, expected.pixels[mine])
+
+
+def test_each_row_is_solved_for_once():
+    run_ranks(each_row_is_solved_for_once, 3)
