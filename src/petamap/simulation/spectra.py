@@ -7,14 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
-from petamap.base.errors import ConfigError, DataError
+from petamap.base.errors import DataError
 from petamap.base.typing import ComplexArray, FloatArray, Int64Array, UInt32Array
 from petamap.simulation.streams import gaussians
-from petamap.sky.skymap import to_kelvin
+from petamap.sky.spectrumfile import read_spectrum_file
 
 PLANCK2018 = "planck2018"
 _ORDER = ("TT", "EE", "BB", "TE")
-_FITS_NAMES = {"TEMPERATURE": "TT", "GRADIENT": "EE", "CURL": "BB", "TG": "TE", "G-T": "TE", "E-T": "TE"}
 
 
 def read_spectra(path: str | Path, unit: str = "uK^2") -> FloatArray:
@@ -24,8 +23,7 @@ def read_spectra(path: str | Path, unit: str = "uK^2") -> FloatArray:
     ----------
     path : path
         ``planck2018`` is the best fit that comes with the package; ``.fits``: a table of C_l as healpy writes
-        it; else text as CAMB writes it: l, then D_l = l (l + 1) C_l / 2 pi in the order of a comment such as
-        ``# L TT EE BB TE``, which is also that of a file without one.
+        it; else text as CAMB writes it: see `petamap.sky.spectrumfile`.
     unit : str
         Square of kelvin with a prefix, where the file says none.
 
@@ -42,15 +40,14 @@ def read_spectra(path: str | Path, unit: str = "uK^2") -> FloatArray:
     if str(path) == PLANCK2018:
         path = Path(str(files("petamap.simulation") / "data" / "planck2018_lcdm_dl.txt"))
     where = str(path)
-    columns, unit = _fits(where, unit) if where.endswith((".fits", ".fits.gz")) else (_text(where), unit)
-    if "TT" not in columns:
+    found = read_spectrum_file(path, unit)
+    if "TT" not in found:
         raise DataError("has no TT spectrum", where=where)
-    spectra = np.stack([columns.get(name, np.zeros_like(columns["TT"])) for name in _ORDER])
-    factor, name = to_kelvin(unit)
-    if name != "K_CMB^2":
-        raise ConfigError(f"unknown unit '{unit}' of spectra", where=where, mend='such as "uK^2"')
+    if found.unit != "K_CMB^2":
+        raise DataError(f"has spectra in '{found.unit}'", where=where, mend="they must be in K_CMB^2")
+    spectra = found.chosen(_ORDER).values
     check_spectra(spectra, where)
-    return spectra * factor
+    return spectra
 
 
 def check_spectra(spectra: FloatArray, where: str | None = None) -> None:
@@ -138,42 +135,3 @@ def synthesize(alm: ComplexArray, l_max: int, n_side: int) -> FloatArray:
             alm=alm[rows], map=out[rows], spin=spin, lmax=l_max, mmax=l_max, nthreads=1, **geometry
         )
     return out
-
-
-def _text(path: str) -> dict[str, FloatArray]:
-    try:
-        with open(path) as file:
-            header = file.readline()
-        table = np.loadtxt(path, ndmin=2)
-    except (OSError, ValueError) as error:
-        raise DataError(f"is no table of spectra: {error}", where=path) from None
-    names = header.lstrip("#").split() if header.startswith("#") else ["L", *_ORDER]
-    l = table[:, 0]  # noqa: E741
-    if len(names) < table.shape[1] or names[0].upper() not in ("L", "ELL"):
-        raise DataError(f"has {table.shape[1]} columns and the names {' '.join(names)}", where=path)
-    if l[0] not in (0, 1, 2) or np.any(np.diff(l) != 1):
-        raise DataError("multipoles do not count up from 0, 1 or 2", where=path)
-    scale = np.divide(2 * np.pi, l * (l + 1), out=np.zeros_like(l), where=l > 0)
-    missing = np.zeros(int(l[0]))
-    columns = zip(names[1:], table.T[1:], strict=False)
-    return {name.upper(): np.concatenate((missing, values * scale)) for name, values in columns}
-
-
-def _fits(path: str, unit: str) -> tuple[dict[str, FloatArray], str]:
-    from astropy.io import fits
-
-    try:
-        with fits.open(path, memmap=False) as hdus:
-            columns = hdus[1].columns
-            units = {column.unit for column in columns}
-            found = {
-                _FITS_NAMES.get(name.strip().upper(), name.strip().upper()): np.array(
-                    hdus[1].data[name], np.float64
-                )
-                for name in columns.names
-            }
-    except (OSError, IndexError, AttributeError, ValueError) as error:
-        raise DataError(f"is no FITS table of spectra: {error}", where=path) from None
-    if len(units) > 1:
-        raise DataError(f"columns have different units: {units}", where=path)
-    return found, units.pop() or unit

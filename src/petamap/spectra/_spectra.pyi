@@ -1,0 +1,3 @@
+from petamap.base.typing import FloatArray
+
+def coupling(windows: FloatArray, central: FloatArray, out: FloatArray, n_threads: int) -> None: ...

@@ -1,0 +1,58 @@
+"""Bandpowers: binned spectra of the sky, with their errors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from petamap.base.errors import DataError
+from petamap.base.typing import FloatArray
+from petamap.spectra.binning import Binning
+
+
+@dataclass(frozen=True)
+class Bandpowers:
+    """Spectra in bins.
+
+    Attributes
+    ----------
+    values : float64 (n_spectra, n_bins)
+        Means of D_l or C_l, as the binning says.
+    names : tuple of str
+        As of `Spectra`.
+    binning : Binning
+    unit : str
+    covariance : float64 (n_spectra, n_bins, n_spectra, n_bins) or None
+        None where nothing is known of errors.
+    windows : float64 (n_spectra, n_bins, n_spectra, l_max + 1) or None
+        The bandpower windows: the mean of `values` is windows . C_l of the sky.
+    """
+
+    values: FloatArray
+    names: tuple[str, ...]
+    binning: Binning
+    unit: str = "K_CMB^2"
+    covariance: FloatArray | None = None
+    windows: FloatArray | None = None
+
+    def __getitem__(self, name: str) -> FloatArray:
+        """Return one spectrum, float64 (n_bins,)."""
+        if name not in self.names:
+            raise DataError(f"has no {name} bandpowers, but {', '.join(self.names)}")
+        row: FloatArray = self.values[self.names.index(name)]
+        return row
+
+    @property
+    def errors(self) -> FloatArray | None:
+        """Standard deviations, float64 (n_spectra, n_bins)."""
+        if self.covariance is None:
+            return None
+        n = self.values.size
+        found: FloatArray = np.sqrt(self.covariance.reshape(n, n).diagonal()).reshape(self.values.shape)
+        return found
+
+    def with_errors(self, errors: FloatArray) -> Bandpowers:
+        """Return the same with independent errors, (n_spectra, n_bins)."""
+        covariance = np.diag((errors**2).ravel()).reshape(self.values.shape * 2)
+        return replace(self, covariance=covariance)

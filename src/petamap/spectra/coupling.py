@@ -1,0 +1,123 @@
+"""How weights couple the multipoles of a sky: the matrices of MASTER."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from petamap.base.typing import FloatArray
+from petamap.sky.power import Spectra
+from petamap.spectra import _spectra
+from petamap.spectra.pseudo import window_spectra
+from petamap.spectra.transforms import Harmonics
+
+WINDOWS = ("TT", "TP", "PT", "PP")
+KINDS = ("00", "02", "20", "++", "--")
+
+# pseudo-spectrum from true spectra: which matrix, with which sign (Brown, Castro & Taylor 2005, equation 16)
+_MIXING: dict[str, dict[str, tuple[str, float]]] = {
+    "TT": {"TT": ("00", 1.0)},
+    "TE": {"TE": ("02", 1.0)},
+    "TB": {"TB": ("02", 1.0)},
+    "ET": {"ET": ("20", 1.0)},
+    "BT": {"BT": ("20", 1.0)},
+    "EE": {"EE": ("++", 1.0), "BB": ("--", 1.0)},
+    "BB": {"EE": ("--", 1.0), "BB": ("++", 1.0)},
+    "EB": {"EB": ("++", 1.0), "BE": ("--", -1.0)},
+    "BE": {"EB": ("--", -1.0), "BE": ("++", 1.0)},
+}
+
+
+@dataclass(frozen=True)
+class Coupling:
+    """What a pseudo-spectrum has of each true one.
+
+    Attributes
+    ----------
+    matrices : float64 (5, l_max + 1, l_max + 1)
+        In the order of KINDS: the first index is l of the pseudo-spectrum. 0 where a window is lacking.
+    """
+
+    matrices: FloatArray
+
+    @property
+    def l_max(self) -> int:
+        """Where the matrices end."""
+        return int(self.matrices.shape[1]) - 1
+
+    def block(self, pseudo: str, true: str, names: tuple[str, ...]) -> FloatArray | None:
+        """Return what spectrum `pseudo` has of `true`, (l_max + 1, l_max + 1); None where it has nothing.
+
+        Parameters
+        ----------
+        pseudo, true : str
+        names : tuple of str
+            All spectra: where there is an EB and no BE, EB is both.
+        """
+        parts = []
+        for name, (kind, sign) in _MIXING[pseudo].items():
+            if name == true or (name[::-1] == true and name not in names):
+                parts.append(sign * self.matrices[KINDS.index(kind)])
+        return sum(parts[1:], parts[0]) if parts else None
+
+    def coupled(self, true: Spectra, transfer: Mapping[str, FloatArray] | None = None) -> Spectra:
+        """Return the pseudo-spectra that a sky has on average, without noise: sum over l' of M_ll' F_l' C_l'.
+
+        Parameters
+        ----------
+        true : Spectra
+            To `l_max` at least.
+        transfer : mapping of str to float64 (l_max + 1,), optional
+            F of each spectrum: beams, pixels, filters.
+        """
+        names = true.names
+        rows = np.zeros((len(names), self.l_max + 1))
+        for row, pseudo in zip(rows, names, strict=True):
+            for name in names:
+                block = self.block(pseudo, name, names)
+                if block is not None:
+                    seen = true[name][: self.l_max + 1] * (1.0 if transfer is None else transfer[name])
+                    row += np.einsum("ij,j->i", block, seen)  # without BLAS, whose bits depend on threads
+        return Spectra(rows, names, true.unit)
+
+
+def mode_coupling(
+    first: Harmonics, second: Harmonics | None = None, l_max: int | None = None, n_threads: int = 1
+) -> Coupling:
+    """Return the coupling of the weights that maps were seen with; up to their `l_max` by default."""
+    windows = window_spectra(first, second)
+    return coupling_of_windows(windows, first.l_max if l_max is None else l_max, n_threads)
+
+
+def coupling_of_windows(windows: Mapping[str, FloatArray], l_max: int, n_threads: int = 1) -> Coupling:
+    """Return M_ll' = (2 l' + 1) / 4 pi sum over l3 of (2 l3 + 1) W_l3 J_s J_s', J_s = (l l' l3; s -s 0).
+
+    s = 0 for T and 2 for E, B; ``++`` and ``--`` are the sums over l + l' + l3 even and odd (Hivon et al.
+    2002, equation A31; Brown, Castro & Taylor 2005, appendix A). The symbols are computed in closed form; no
+    bit depends on threads.
+
+    Parameters
+    ----------
+    windows : mapping of str to float64 (n,)
+        Spectra of the weights, by the kinds WINDOWS.
+    l_max, n_threads : int
+    """
+    size = max(len(window) for window in windows.values())
+    padded = np.zeros((len(WINDOWS), size))
+    for row, kind in zip(padded, WINDOWS, strict=True):
+        if kind in windows:
+            row[: len(windows[kind])] = windows[kind]
+    padded *= (2 * np.arange(size) + 1) / (4 * np.pi)
+    matrices = np.empty((len(KINDS), l_max + 1, l_max + 1))
+    _spectra.coupling(padded, _central_binomials(2 * l_max), matrices, n_threads)
+    matrices *= 2 * np.arange(l_max + 1) + 1
+    return Coupling(matrices)
+
+
+def _central_binomials(last: int) -> FloatArray:
+    """Return (2n)! / (4^n n!^2) for n = 0 to `last`."""
+    n = np.arange(1, last + 1, dtype=np.longdouble)
+    found: FloatArray = np.concatenate(([1.0], np.cumprod((2 * n - 1) / (2 * n)))).astype(np.float64)
+    return found

@@ -1,0 +1,168 @@
+"""MASTER: from pseudo-spectra to bandpowers of the sky (Hivon et al. 2002; Brown, Castro & Taylor 2005).
+
+The pseudo-spectra of a weighted map are, on average, Cp_l = sum over l' of M_ll' F_l' C_l' + N_l. With P that
+averages in bins and Q that spreads bandpowers over multipoles, bandpowers are (P M F Q)^-1 P (Cp - N).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from petamap.base.errors import ConfigError, DataError
+from petamap.base.typing import FloatArray
+from petamap.sky.power import Spectra
+from petamap.spectra.bandpowers import Bandpowers
+from petamap.spectra.binning import Binning
+from petamap.spectra.coupling import Coupling
+
+# spectra that mix with one another, and are solved for together
+_GROUPS = (("TT",), ("EE", "BB"), ("EB", "BE"), ("TE",), ("TB",), ("ET",), ("BT",))
+
+
+@dataclass(frozen=True)
+class Master:
+    """Turns pseudo-spectra into bandpowers.
+
+    Parameters
+    ----------
+    coupling : Coupling
+    binning : Binning
+    names : tuple of str
+        The spectra, as `spectra_names` gives them.
+    transfer : mapping of str to float64 (l_max + 1,), optional
+        F_l of each spectrum: beams and pixels of both maps, and what filters leave. 1 by default.
+
+    Raises
+    ------
+    ConfigError
+        If bins reach beyond the coupling, or the transfer lacks a spectrum.
+    """
+
+    coupling: Coupling
+    binning: Binning
+    names: tuple[str, ...]
+    transfer: Mapping[str, FloatArray] | None = None
+
+    def __post_init__(self) -> None:
+        if self.binning.l_max > self.coupling.l_max:
+            raise ConfigError(
+                f"bins reach to l = {self.binning.l_max}, spectra to {self.coupling.l_max}",
+                mend="raise l_max or end the bins before",
+            )
+        if self.transfer is None:
+            return
+        for name in self.names:
+            if name not in self.transfer or len(self.transfer[name]) <= self.coupling.l_max:
+                raise ConfigError(f"no transfer of {name} to l = {self.coupling.l_max}")
+
+    def bandpowers(self, pseudo: Spectra, noise: Spectra | None = None) -> Bandpowers:
+        """Return the bandpowers of the sky, without errors.
+
+        Parameters
+        ----------
+        pseudo : Spectra
+            All of `names`, to `l_max` of the coupling at least.
+        noise : Spectra, optional
+            Pseudo-spectra of the noise, to be taken off.
+
+        Raises
+        ------
+        DataError
+            If a spectrum is missing or too short.
+        """
+        values = np.empty((len(self.names), self.binning.n))
+        for group in self.groups:
+            right = np.concatenate([self._binned(pseudo, name, noise) for name in group])
+            solved = _solved(self._left[group], right[:, None])
+            values[[self.names.index(name) for name in group]] = solved.reshape(len(group), -1)
+        return Bandpowers(values, self.names, self.binning, pseudo.unit, None, self.windows)
+
+    def expected(self, true: Spectra) -> Bandpowers:
+        """Return what the bandpowers of skies with spectra `true` are on average; spectra it lacks are 0."""
+        sky = true.chosen(self.names, self.coupling.l_max).values
+        values = np.einsum("ablm,lm->ab", self.windows, sky)
+        return Bandpowers(values, self.names, self.binning, true.unit)
+
+    @cached_property
+    def groups(self) -> tuple[tuple[str, ...], ...]:
+        """The spectra that are solved for together."""
+        found = (tuple(name for name in group if name in self.names) for group in _GROUPS)
+        return tuple(group for group in found if group)
+
+    @cached_property
+    def windows(self) -> FloatArray:
+        """The bandpower windows W = (P M F Q)^-1 P M F, float64 (n_spectra, n_bins, n_spectra, l_max + 1)."""
+        n_l, n = self.coupling.l_max + 1, self.binning.n
+        windows = np.zeros((len(self.names), n, len(self.names), n_l))
+        for group in self.groups:
+            places = [self.names.index(name) for name in group]
+            right = np.zeros((len(group), n, len(group), n_l))
+            for i, pseudo in enumerate(group):
+                for j, true in enumerate(group):
+                    right[i, :, j] = self._rows(pseudo, true)
+            solved = _solved(self._left[group], right.reshape(len(group) * n, -1)).reshape(right.shape)
+            windows[np.ix_(places, range(n), places, range(n_l))] = solved
+        return windows
+
+    @cached_property
+    def _left(self) -> dict[tuple[str, ...], FloatArray]:
+        """P M F Q of each group."""
+        n = self.binning.n
+        left = {}
+        for group in self.groups:
+            matrix = np.empty((len(group), n, len(group), n))
+            for i, pseudo in enumerate(group):
+                for j, true in enumerate(group):
+                    matrix[i, :, j] = self.binning.spread(self._rows(pseudo, true))
+            left[group] = matrix.reshape(len(group) * n, -1)
+        return left
+
+    def _rows(self, pseudo: str, true: str) -> FloatArray:
+        """P M F of one spectrum in another, (n_bins, l_max + 1)."""
+        block = self.coupling.block(pseudo, true, self.names)
+        if block is None:
+            return np.zeros((self.binning.n, self.coupling.l_max + 1))
+        rows = np.ascontiguousarray(self.binning.binned(np.ascontiguousarray(block.T)).T)
+        return rows if self.transfer is None else rows * self.transfer[true][: self.coupling.l_max + 1]
+
+    def _binned(self, pseudo: Spectra, name: str, noise: Spectra | None) -> FloatArray:
+        if pseudo.l_max < self.coupling.l_max:
+            raise DataError(f"pseudo-spectra end at {pseudo.l_max}, the coupling at {self.coupling.l_max}")
+        spectrum = pseudo[name]
+        if noise is not None and name in noise:
+            if noise.l_max < pseudo.l_max:
+                raise DataError(f"the noise ends at l = {noise.l_max}, the spectra at {pseudo.l_max}")
+            spectrum = spectrum - noise[name][: len(spectrum)]
+        return self.binning.binned(spectrum)
+
+
+def _solved(matrix: FloatArray, right: FloatArray) -> FloatArray:
+    """Return matrix^-1 right by elimination with pivots; LAPACK's bits would depend on its threads.
+
+    Raises
+    ------
+    DataError
+        If bins cannot be told apart.
+    """
+    left, solved = matrix.copy(), right.copy()
+    scale = np.abs(left).max()
+    for i in range(len(left)):
+        pivot = i + int(np.argmax(np.abs(left[i:, i])))
+        if not abs(left[pivot, i]) > 1e-13 * scale:
+            raise DataError(
+                "the weights leave too little sky to tell the bins apart",
+                mend="take wider bins, or a larger l_min",
+            )
+        for part in (left, solved):
+            part[[i, pivot]] = part[[pivot, i]]
+        solved[i] /= left[i, i]
+        left[i] /= left[i, i]
+        factors = left[:, i].copy()
+        factors[i] = 0
+        left -= np.multiply.outer(factors, left[i])
+        solved -= np.multiply.outer(factors, solved[i])
+    return solved

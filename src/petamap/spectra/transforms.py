@@ -1,0 +1,186 @@
+"""Spherical harmonic coefficients of weighted HEALPix maps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from petamap.base.errors import ConfigError, DataError
+from petamap.base.typing import ComplexArray, FloatArray
+from petamap.sky.healpix import Healpix
+from petamap.sky.stokes import Stokes
+from petamap.spectra.masks import check_weights
+
+ITERATIONS = 3  # as HEALPix and healpy
+
+
+@dataclass(frozen=True)
+class Harmonics:
+    """a_lm of a weighted map and of its weights.
+
+    Attributes
+    ----------
+    alm : complex128 (n_components, n_alm)
+        m-major as healpy and ducc have them; polarization in the COSMO convention.
+    components : str
+        ``T``, ``EB`` or ``TEB``.
+    weights : complex128 (n_components, n_alm)
+        Of the weights that each component was seen with.
+    l_max, l_max_weights : int
+        Where the two end. Weights couple multipoles up to 2 `l_max`, as far as their pixels hold those.
+    """
+
+    alm: ComplexArray
+    components: str
+    weights: ComplexArray
+    l_max: int
+    l_max_weights: int
+
+
+def harmonics(
+    values: FloatArray,
+    pixelization: Healpix,
+    weights: FloatArray | None = None,
+    polarization_weights: FloatArray | None = None,
+    l_max: int | None = None,
+    iterations: int = ITERATIONS,
+    n_threads: int = 1,
+) -> Harmonics:
+    """Return the coefficients of a map that was multiplied by weights.
+
+    Parameters
+    ----------
+    values : float64 (n_stokes, n_pix)
+        I, or Q and U, or I, Q and U (COSMO); nan where a pixel was not observed.
+    pixelization : Healpix
+    weights, polarization_weights : float64 (n_pix,), optional
+        Of I; of Q and U, the same as of I by default. Without weights, all observed pixels count alike.
+    l_max : int, optional
+        3 n_side - 1 by default.
+    iterations : int
+        How often the residual of the map is analysed too (Jacobi; HEALPix's ``iter_order``).
+    n_threads : int
+        No bit depends on it.
+
+    Raises
+    ------
+    ConfigError
+        If `l_max` is beyond the reach of the map.
+    DataError
+        If shapes differ, or a pixel with a weight has no value.
+    """
+    stokes = _stokes(values)
+    limit = 4 * pixelization.n_side
+    l_max = 3 * pixelization.n_side - 1 if l_max is None else l_max
+    if not 0 <= l_max <= limit:
+        raise ConfigError(f"l_max {l_max} is beyond the reach of n_side {pixelization.n_side}, {limit}")
+    l_max_weights = max(min(2 * l_max, 3 * pixelization.n_side - 1), 0)
+    both = _weights(values, pixelization, weights, polarization_weights)
+    parts, seen = [], []
+    for letters, components, spin in (("I", "T", 0), ("QU", "EB", 2)):
+        if letters[0] not in stokes.value:
+            continue
+        rows = [stokes.value.index(letter) for letter in letters]
+        weight = both[0 if spin == 0 else 1]
+        maps = in_ring_order(_weighted(values[rows], weight, letters), pixelization)
+        parts.append(analyse(maps, pixelization.n_side, l_max, spin, iterations, n_threads))
+        ring = in_ring_order(weight, pixelization)
+        window = analyse(ring, pixelization.n_side, l_max_weights, 0, iterations, n_threads)
+        seen += [window] * len(components)
+    letters = "".join(c for c, stoke in (("T", "I"), ("EB", "Q")) if stoke in stokes.value)
+    return Harmonics(np.concatenate(parts), letters, np.concatenate(seen), l_max, l_max_weights)
+
+
+def analyse(
+    maps: FloatArray, n_side: int, l_max: int, spin: int, iterations: int = ITERATIONS, n_threads: int = 1
+) -> ComplexArray:
+    """Return a_lm of maps on HEALPix rings: a <- a + A (m - S a), from a = 0, `iterations` + 1 times.
+
+    A is the sum over pixels times their area, S the synthesis.
+
+    Parameters
+    ----------
+    maps : float64 (1, n_pix), or (2, n_pix) where `spin` is 2
+    n_side, l_max, spin, iterations, n_threads : int
+
+    Returns
+    -------
+    complex128 (1 or 2, n_alm)
+    """
+    import ducc0
+
+    common: dict[str, Any] = dict(spin=spin, lmax=l_max, mmax=l_max, nthreads=n_threads, **_rings(n_side))
+    area = 4 * np.pi / maps.shape[1]
+    alm: ComplexArray = ducc0.sht.adjoint_synthesis(map=maps, **common) * area
+    for _ in range(iterations):
+        residual = maps - ducc0.sht.synthesis(alm=alm, **common)
+        alm += ducc0.sht.adjoint_synthesis(map=residual, **common) * area
+    return alm
+
+
+def smoothed_map(alm: ComplexArray, l_max: int, sigma: float, n_side: int, n_threads: int = 1) -> FloatArray:
+    """Return a_lm (1, n_alm) as a map in rings, (n_pix,), convolved with a Gaussian of deviation `sigma`."""
+    import ducc0
+
+    l = _multipoles(l_max)  # noqa: E741
+    soft = alm * np.exp(-0.5 * l * (l + 1) * sigma**2)
+    found: FloatArray = ducc0.sht.synthesis(
+        alm=soft, spin=0, lmax=l_max, mmax=l_max, nthreads=n_threads, **_rings(n_side)
+    )[0]
+    return found
+
+
+def in_ring_order(maps: FloatArray, pixelization: Healpix) -> FloatArray:
+    """Return maps (n, n_pix) or (n_pix,) as (n, n_pix), contiguous and in ring order."""
+    rows = np.atleast_2d(maps)
+    if pixelization.nest:
+        ring = Healpix(pixelization.n_side)
+        rows = rows[:, ring.reordered(np.arange(ring.n_pix))]
+    return np.ascontiguousarray(rows, np.float64)
+
+
+def _rings(n_side: int) -> dict[str, Any]:
+    import ducc0
+
+    rings: dict[str, Any] = ducc0.healpix.Healpix_Base(n_side, "RING").sht_info()
+    return rings
+
+
+def _multipoles(l_max: int) -> FloatArray:
+    return np.concatenate([np.arange(first, l_max + 1.0) for first in range(l_max + 1)])
+
+
+def _stokes(values: FloatArray) -> Stokes:
+    if values.ndim != 2 or len(values) not in (1, 2, 3):
+        raise DataError(f"a map of shape {values.shape} is no I, no Q and U, and no I, Q and U")
+    return (Stokes.I, Stokes.QU, Stokes.IQU)[len(values) - 1]
+
+
+def _weights(
+    values: FloatArray,
+    pixelization: Healpix,
+    weights: FloatArray | None,
+    polarization_weights: FloatArray | None,
+) -> tuple[FloatArray, FloatArray]:
+    if values.shape[1] != pixelization.n_pix:
+        raise DataError(f"the map has {values.shape[1]} pixels, not {pixelization.n_pix}")
+    seen: FloatArray = np.asarray(np.isfinite(values).all(axis=0), np.float64)
+    whole = seen if weights is None else weights
+    polarized = whole if polarization_weights is None else polarization_weights
+    for one in (whole, polarized):
+        check_weights(one, pixelization)
+    return whole, polarized
+
+
+def _weighted(maps: FloatArray, weights: FloatArray, letters: str) -> FloatArray:
+    """Return weights times maps, 0 where the weight is 0 whatever the map says."""
+    empty = (weights > 0) & ~np.isfinite(maps).all(axis=0)
+    if empty.any():
+        raise DataError(
+            f"{letters} of pixel {int(np.flatnonzero(empty)[0])} has a weight and no value",
+            mend="give pixels that were not observed no weight",
+        )
+    weighted: FloatArray = np.where(weights > 0, maps, 0.0) * weights
+    return weighted
