@@ -1,5 +1,6 @@
 #include "arrays.h"
 #include "comm_node.h"
+#include "petamap/comm/fixed.h"
 #include "petamap/comm/indexed.h"
 
 namespace nb = nanobind;
@@ -49,6 +50,35 @@ void bind_indexed(nb::module_& module) {
         nb::arg("n_threads"));
 }
 
+template <typename T>
+void bind_fixed(nb::module_& module) {
+    module.def(
+        "largest",
+        [](In<T, 2> values, int n_threads) {
+            nb::gil_scoped_release release;
+            return petamap::comm::largest(values.data(), static_cast<std::int64_t>(values.size()), n_threads);
+        },
+        nb::arg("values").noconvert(), nb::arg("n_threads"));
+    module.def(
+        "to_fixed",
+        [](In<T, 2> values, double unit, Out<std::int64_t, 2> words, int n_threads) {
+            require(words.size() == values.size(), "a word for each value");
+            nb::gil_scoped_release release;
+            petamap::comm::to_fixed(values.data(), static_cast<std::int64_t>(values.size()), unit,
+                                    words.data(), n_threads);
+        },
+        nb::arg("values").noconvert(), nb::arg("unit"), nb::arg("words").noconvert(), nb::arg("n_threads"));
+    module.def(
+        "from_fixed",
+        [](In<std::int64_t, 2> words, double unit, Out<T, 2> values, int n_threads) {
+            require(words.size() == values.size(), "a value for each word");
+            nb::gil_scoped_release release;
+            petamap::comm::from_fixed(words.data(), static_cast<std::int64_t>(words.size()), unit,
+                                      values.data(), n_threads);
+        },
+        nb::arg("words").noconvert(), nb::arg("unit"), nb::arg("values").noconvert(), nb::arg("n_threads"));
+}
+
 }  // namespace
 
 NB_MODULE(_comm, module) {
@@ -68,4 +98,6 @@ NB_MODULE(_comm, module) {
     bind_reduce_runs<double>(module);
     bind_reduce_runs<float>(module);
     bind_reduce_runs<std::uint8_t>(module);
+    bind_fixed<double>(module);
+    bind_fixed<float>(module);
 }

@@ -1,4 +1,6 @@
-"""Reductions against dense NumPy, on every number of ranks, with every algorithm and set-up."""
+"""Reductions against dense NumPy: every algorithm, set-up and transport, on every number of ranks."""
+
+import itertools
 
 import numpy as np
 import pytest
@@ -6,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpi import run_ranks
 
-from petamap.base.errors import ConfigError
 from petamap.comm.mpi import SerialCommunicator
-from petamap.comm.reduction import ALGORITHMS, SETUPS, IndexMap, ReductionError, ReductionPlan
+from petamap.comm.reduction import ALGORITHMS, SETUPS, TRANSPORTS, IndexMap, ReductionPlan
+from petamap.comm.reduction.algorithms.butterfly import hops
 
 # Ranks beyond the cores of a small machine wait for each other most of the time.
-N_PATTERNS = {1: 20, 2: 10, 3: 6, 5: 2}
+N_PATTERNS = {1: 20, 2: 8, 3: 6, 5: 3, 8: 1, 12: 1}
 CALLS = [
     (3, np.int64, "sum"),
     (3, np.float64, "sum"),
@@ -36,8 +38,14 @@ def key_patterns(size):
     return st.lists(one_rank.map(sorted), min_size=size, max_size=size)
 
 
+def scan_pattern(size):
+    """Rings that drift from rank to rank and meet at a pole; the last rank has seen nothing."""
+    rings = [np.union1d(np.arange(200 * r, 200 * r + 500), np.arange(0, 5000, 97)) for r in range(size)]
+    return [*rings[:-1], np.zeros(0, np.int64)] if size > 1 else rings
+
+
 def make_patterns(size):
-    patterns = []
+    patterns = [scan_pattern(size)]
 
     @settings(max_examples=N_PATTERNS[size], derandomize=True, database=None, deadline=None)
     @given(key_patterns(size))
@@ -69,15 +77,19 @@ def at(total, keys, like):
     return np.array([total[key] for key in keys.tolist()], like.dtype).reshape(like.shape)
 
 
-def check_plan(comm, plan, pattern, rng):
+def check_graph(comm, plan, pattern):
     keys = pattern[comm.rank]
     every = np.concatenate(pattern)
     assert plan.n_global == len(np.unique(every))
-    np.testing.assert_array_equal(plan.multiplicity, [np.sum(every == key) for key in keys])
+    distinct, counts = np.unique(every, return_counts=True)
+    np.testing.assert_array_equal(plan.multiplicity, counts[np.searchsorted(distinct, keys)])
     owners = np.concatenate(comm.allgather(keys[plan.owned]))
-    np.testing.assert_array_equal(np.sort(owners), np.unique(every))
-    # The set-ups give the same graph, so one of them meets every dtype.
-    for k, dtype, op in CALLS if plan.setup == "rendezvous" else CALLS[:2]:
+    np.testing.assert_array_equal(np.sort(owners), distinct)
+
+
+def check_calls(comm, plan, pattern, calls, seed):
+    rng = np.random.default_rng(seed)
+    for k, dtype, op in calls:
         values = [make_values(rng, rank_keys, k, dtype) for rank_keys in pattern]
         check_verbs(comm, plan, pattern, values, op)
 
@@ -100,42 +112,34 @@ def check_verbs(comm, plan, pattern, values, op):
     np.testing.assert_allclose(reduced[owned], result[owned], rtol=1e-13, atol=1e-13)
     copied = plan.broadcast(np.where(owned[:, None], result, np.zeros_like(result)))
     assert copied.tobytes() == result.tobytes()
-    check_halves(plan, mine, op, result, reduced)
-
-
-def check_halves(plan, mine, op, result, reduced):
-    values = mine.copy()
-    plan.allreduce_begin(values, op)
-    for begin in (plan.allreduce_begin, plan.reduce, plan.broadcast_begin):
-        with pytest.raises(ReductionError, match="before allreduce has ended"):
-            begin(mine)
-    with pytest.raises(ReductionError, match="reduce ends, but has not begun"):
-        plan.reduce_end()
-    assert plan.allreduce_end() is values and values.tobytes() == result.tobytes()
-    values = mine.copy()
-    plan.reduce_begin(values, op)
-    assert plan.reduce_end().tobytes() == reduced.tobytes()
-    values = result.copy()
-    plan.broadcast_begin(values)
-    assert plan.broadcast_end().tobytes() == result.tobytes()
-    with pytest.raises(ReductionError, match="has not begun"):
-        plan.broadcast_end()
 
 
 def reductions(comm):
-    for number, pattern in enumerate(make_patterns(comm.size)):
-        results = []
-        for algorithm in ALGORITHMS:
-            for setup in SETUPS:
-                plan = ReductionPlan(
-                    IndexMap(comm, pattern[comm.rank]), algorithm=algorithm, setup=setup, buffer_keys=100
-                )
-                check_plan(comm, plan, pattern, np.random.default_rng(number))
-                results.append(plan.owned)
-        assert all(np.array_equal(owned, results[0]) for owned in results), "owners depend on the set-up"
+    patterns = make_patterns(comm.size)
+    for number, pattern in enumerate(patterns):
+        index_map = IndexMap(comm, pattern[comm.rank])
+        first = ReductionPlan(index_map)
+        # Every algorithm meets every transport, and every set-up, over the patterns.
+        ways = itertools.product(enumerate(ALGORITHMS), range(3 if number == 0 else 1))
+        for (i, algorithm), j in ways:
+            plan = ReductionPlan(
+                index_map,
+                algorithm=algorithm,
+                setup=list(SETUPS)[(i + j + number) % len(SETUPS)],
+                transport=TRANSPORTS[(i + j + number) % len(TRANSPORTS)],
+                buffer_keys=100 if number else 1000,
+                radix=2 + (number + j) % 3,
+                theta=(0.9, 0.5, 2.0)[(number + j) % 3],
+                mu=2 + number % 2,
+            )
+            if number % 2 == 0:
+                check_graph(comm, plan, pattern)
+            assert np.array_equal(plan.owned, first.owned), "owners depend on the set-up"
+            calls = CALLS if number == 1 else CALLS[:2] if number == 0 else [CALLS[number % len(CALLS)]]
+            check_calls(comm, plan, pattern, calls, number)
 
 
-@pytest.mark.parametrize("n_ranks", [1, 2, 3, 5])
+@pytest.mark.parametrize("n_ranks", [1, 2, 3, 5, 8, 12])
 def test_reductions_against_numpy(n_ranks):
     run_ranks(reductions, n_ranks)
 
@@ -145,7 +149,8 @@ def test_serial_plan_is_the_same_code():
     for pattern in make_patterns(1):
         for algorithm in ALGORITHMS:
             plan = ReductionPlan(IndexMap(comm, pattern[0]), algorithm=algorithm)
-            check_plan(comm, plan, pattern, np.random.default_rng(1))
+            check_graph(comm, plan, pattern)
+            check_calls(comm, plan, pattern, CALLS, 1)
             assert plan.bytes_per_call(3, 8) == 0
 
 
@@ -167,38 +172,18 @@ def test_ownership_is_balanced_and_bytes_are_counted():
     run_ranks(ownership, 3)
 
 
-def faults(comm):
-    def fails(message, action):
-        with pytest.raises(ReductionError, match=message):
-            action()
-
-    last = comm.rank == comm.size - 1
-    for bad, message in [
-        ([3, 3], "key 3 at position 0 is repeated"),
-        ([5, 2], "key 5 at position 0 comes before 2"),
-        ([-1, 2], "key -1 is negative"),
-    ]:
-        keys = np.array(bad if last else [1, 2], np.int64)
-        fails(message, lambda keys=keys: IndexMap(comm, keys))
-    fails("one-dimensional int64", lambda: IndexMap(comm, np.array([1, 2], np.int32)))
-    index_map = IndexMap(comm, np.array([1, 2, 9], np.int64))
-    fails("ranks differ", lambda: ReductionPlan(index_map, algorithm="dense" if last else "pairwise"))
-    plan = ReductionPlan(index_map)
-    fails("ranks differ", lambda: plan.allreduce(np.zeros((3, 2 if last else 3))))
-    fails("ranks differ", lambda: plan.allreduce(np.zeros(3, np.int64 if last else np.float64)))
-    fails("shape", lambda: plan.allreduce(np.zeros(2 if last else 3)))
-    fails("dtype int32", lambda: plan.allreduce(np.zeros(3, np.int32)))
-    fails("no operation 'mean'", lambda: plan.allreduce(np.zeros(3), "mean"))
-    fails("'or' needs integers", lambda: plan.allreduce(np.zeros(3), "or"))
-    fails("contiguous", lambda: plan.allreduce(np.zeros((3, 6))[:, ::2]))
-
-
-@pytest.mark.parametrize("n_ranks", [1, 3])
-def test_faults_of_one_rank_are_raised_on_all(n_ranks):
-    if n_ranks > 1:
-        run_ranks(faults, n_ranks)
-    with pytest.raises(ConfigError, match="did you mean 'pairwise'"):
-        ReductionPlan(IndexMap(SerialCommunicator(), np.zeros(0, np.int64)), algorithm="pairwse")
+@pytest.mark.parametrize(("size", "radix"), [(1, 4), (2, 2), (7, 2), (12, 3), (13, 4), (64, 4), (97, 5)])
+def test_hops_bring_every_key_home_in_few_messages(size, radix):
+    ways = [list(hops(rank, size, radix)) for rank in range(size)]
+    assert len({len(way) for way in ways}) == 1, "all ranks go through the same layers"
+    home = np.arange(size)
+    place = np.tile(home[:, None], size)  # where what begins on a rank stands, by home
+    for layer in range(len(ways[0])):
+        place = np.array([ways[r][layer] for r in range(size)])[place, home[None, :]]
+        for rank in range(size):
+            targets = ways[rank][layer]
+            assert len(np.setdiff1d(targets, rank)) <= radix - 1
+    np.testing.assert_array_equal(place, np.tile(home, (size, 1)))
 
 
 def test_find():

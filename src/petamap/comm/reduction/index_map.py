@@ -26,15 +26,18 @@ class IndexMap:
         All ranks that share keys.
     keys : int64 (n_keys,)
         Non-negative, strictly increasing; any rank may have none. Kept, not copied.
+    n_total : int, optional
+        Keys must be below this, e.g. the number of pixels of the sky.
 
     Raises
     ------
     ReductionError
-        On all ranks, if the keys of any rank are of another dtype or shape, negative, repeated or unsorted.
+        On all ranks, if the keys of any rank are of another dtype or shape, out of range, repeated or
+        unsorted.
     """
 
-    def __init__(self, comm: Communicator, keys: Int64Array) -> None:
-        agree(comm, _fault(comm.rank, keys))
+    def __init__(self, comm: Communicator, keys: Int64Array, n_total: int | None = None) -> None:
+        agree(comm, _fault(comm.rank, keys, n_total))
         self.comm = comm
         self.keys = keys
 
@@ -56,7 +59,7 @@ def find(sorted_keys: Int64Array, keys: Int64Array) -> Int32Array:
     return np.where(sorted_keys[positions] == keys, positions, -1).astype(np.int32)
 
 
-def _fault(rank: int, keys: AnyArray) -> ReductionError | None:
+def _fault(rank: int, keys: AnyArray, n_total: int | None) -> ReductionError | None:
     where = f"rank {rank}"
     if not isinstance(keys, np.ndarray) or keys.dtype != np.int64 or keys.ndim != 1:
         return ReductionError("keys must be a one-dimensional int64 array", where=where)
@@ -66,6 +69,8 @@ def _fault(rank: int, keys: AnyArray) -> ReductionError | None:
         )
     if len(keys) and keys.min() < 0:
         return ReductionError(f"key {keys.min()} is negative", where=where)
+    if len(keys) and n_total is not None and keys.max() >= n_total:
+        return ReductionError(f"key {keys.max()} is none of {n_total} keys", where=where)
     steps = np.diff(keys)
     if np.any(steps <= 0):
         i = int(np.argmax(steps <= 0))

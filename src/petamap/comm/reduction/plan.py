@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from petamap.base.errors import ConfigError, PetamapError, did_you_mean
 from petamap.base.timers import Timers
@@ -15,13 +19,16 @@ from petamap.comm.mpi.communicator import Communicator, Operation
 from petamap.comm.mpi.errors import agree
 from petamap.comm.network import Load, Share, busiest
 from petamap.comm.reduction.algorithms import ALGORITHMS
+from petamap.comm.reduction.call import Call, Verb, agree_on, same_on_all
 from petamap.comm.reduction.exchange import Options, Steps, finish
+from petamap.comm.reduction.fixed import FixedPoint, largest_value
 from petamap.comm.reduction.graph import SharingGraph
 from petamap.comm.reduction.index_map import IndexMap, ReductionError
 from petamap.comm.reduction.setup import SETUPS
 
-Verb: TypeAlias = Literal["allreduce", "reduce", "broadcast"]
-DTYPES = (np.int64, np.float64, np.float32, np.uint8)
+# Changes rows of values (n_owned, ...) in place.
+OwnerOperation: TypeAlias = Callable[[AnyArray], object]
+Checks: TypeAlias = Literal["every", "first"]
 
 
 @dataclass
@@ -36,8 +43,9 @@ class _Flight:
 class ReductionPlan:
     """Reductions of values on keys that several ranks hold. All methods are collective.
 
-    Each verb takes values of shape (n_keys,) or (n_keys, k), C-contiguous, of dtype int64, float64, float32
-    or uint8, the same k and dtype on all ranks, and works in place:
+    Each verb takes values of shape (n_keys, ...), C-contiguous, of dtype int64, float64, float32 or uint8,
+    the same dtype and row shape on all ranks, and works in place. All axes but the first go in the same
+    messages, e.g. k values of several right-hand sides, (n_keys, n_rhs, k).
 
     - ``allreduce``: every holder of a key gets the reduction over all its holders, all of them the same bits;
     - ``reduce``: only the key's owner gets it, the others (ghosts) keep their values;
@@ -69,6 +77,14 @@ class ReductionPlan:
     theta, mu : float, int
         "hybrid" handles keys that at least a share theta of the ranks hold as "dense" does, and others that
         at most mu ranks hold as "pairwise" does.
+
+    checks : str
+        "every" compares what ranks ask for in every call, by one small all-reduce: other verbs, operations,
+        dtypes or shapes on some rank, and values that do not fit, are the same error on all ranks before
+        any value moves. "first" does so in the first call of each kind only, for loops that are known to
+        be right.
+    comm : Communicator, optional
+        The communicator that the caller works on; an index map of another one is an error.
 
     Attributes
     ----------
@@ -103,14 +119,18 @@ class ReductionPlan:
         radix: int = 4,
         theta: float = 0.9,
         mu: int = 2,
+        checks: Checks = "every",
+        comm: Communicator | None = None,
     ) -> None:
         self.index_map = index_map
-        self.comm: Communicator = index_map.comm
+        self.comm: Communicator = index_map.comm if comm is None else comm
         self.algorithm = algorithm
         self.setup = setup
-        options = Options(buffer_keys, n_threads, transport, radix, theta, mu)
-        agree(self.comm, _unknown(algorithm, setup, options))
-        _same_on_all(self.comm, f"{algorithm}, {setup}, {replace(options, n_threads=1)}")
+        self.checks = checks
+        self._options = options = Options(buffer_keys, n_threads, transport, radix, theta, mu)
+        agree(self.comm, self._fault())
+        text = f"{algorithm}, {setup}, {replace(options, n_threads=1)}, checks of {checks} call"
+        same_on_all(self.comm, text)
         kind = ALGORITHMS[algorithm]
         timers = Timers()
         self.graph = (
@@ -121,8 +141,26 @@ class ReductionPlan:
         with timers.phase("initialise"):
             self._executor = kind(self.comm, index_map.keys, self.graph, options)
         self.setup_times = {name: phase.seconds for name, phase in timers.phases.items()}
-        self._agreed: set[tuple[Any, ...]] = set()
+        self._agreed: set[Call] = set()
         self._flight: _Flight | None = None
+        self._terms: AnyArray | None = None
+
+    def _fault(self) -> PetamapError | None:
+        """Return what is wrong with the choices of this rank, if anything."""
+        for kind, name, known in [
+            ("reduction", self.algorithm, list(ALGORITHMS)),
+            ("reduction set-up", self.setup, list(SETUPS)),
+            ("checks", self.checks, ["every", "first"]),
+        ]:
+            if name not in known:
+                return ConfigError(f"no {kind} '{name}'", mend=did_you_mean(name, known))
+        if self.index_map.comm is not self.comm:
+            return ReductionError(
+                "the index map belongs to another communicator",
+                where=f"rank {self.comm.rank}",
+                mend="make an index map on the communicator of the plan",
+            )
+        return self._options.fault()
 
     @property
     def owned(self) -> BoolArray:
@@ -153,27 +191,58 @@ class ReductionPlan:
         every, _ = self.comm.allgather_rows(shares[np.newaxis])
         return busiest([Share(*counts) for counts in every.transpose(1, 2, 0)], node_of)
 
-    def allreduce(self, values: AnyArray, op: Operation = "sum") -> AnyArray:
-        """Reduce the values of all holders of each key, onto all of them; return `values`."""
-        self._begin("allreduce", values, op)
-        return self._end("allreduce")
+    def empty(self, shape: tuple[int, ...], dtype: npt.DTypeLike = np.float64) -> AnyArray:
+        """Return an uninitialised vector (n_keys, ...) that the algorithm reduces without copying it."""
+        return self._executor.empty(shape, dtype)
 
-    def allreduce_begin(self, values: AnyArray, op: Operation = "sum") -> None:
+    def allreduce(
+        self,
+        values: AnyArray,
+        op: Operation = "sum",
+        *,
+        owner_op: OwnerOperation | None = None,
+        exact: bool = False,
+    ) -> AnyArray:
+        """Reduce the values of all holders of each key, onto all of them; return `values`.
+
+        Parameters
+        ----------
+        values : array (n_keys, ...)
+        op : str
+            "sum", "max", "min" or, of integers, "or".
+        owner_op : callable, optional
+            Called once with the reduced rows of the keys that this rank owns, (n_owned, ...) in the order of
+            its keys; what it writes there goes to all holders.
+        exact : bool
+            Sum floating-point values as integers (see `FixedPoint`, which states the rounding): the bits
+            then depend neither on the algorithm nor on the order of the ranks.
+        """
+        self.allreduce_begin(values, op, owner_op=owner_op, exact=exact)
+        return self.allreduce_end()
+
+    def allreduce_begin(
+        self,
+        values: AnyArray,
+        op: Operation = "sum",
+        *,
+        owner_op: OwnerOperation | None = None,
+        exact: bool = False,
+    ) -> None:
         """Start an all-reduce; `values` must be left alone until `allreduce_end`."""
-        self._begin("allreduce", values, op)
+        self._begin(Call.of("allreduce", values, op, exact, owner_op is not None), values, owner_op)
 
     def allreduce_end(self) -> AnyArray:
         """Finish the all-reduce that was begun, and return its values."""
         return self._end("allreduce")
 
-    def reduce(self, values: AnyArray, op: Operation = "sum") -> AnyArray:
+    def reduce(self, values: AnyArray, op: Operation = "sum", *, exact: bool = False) -> AnyArray:
         """Reduce the values of all holders of each key onto its owner; return `values`."""
-        self._begin("reduce", values, op)
-        return self._end("reduce")
+        self.reduce_begin(values, op, exact=exact)
+        return self.reduce_end()
 
-    def reduce_begin(self, values: AnyArray, op: Operation = "sum") -> None:
+    def reduce_begin(self, values: AnyArray, op: Operation = "sum", *, exact: bool = False) -> None:
         """Start a reduction onto owners; `values` must be left alone until `reduce_end`."""
-        self._begin("reduce", values, op)
+        self._begin(Call.of("reduce", values, op, exact), values)
 
     def reduce_end(self) -> AnyArray:
         """Finish the reduction that was begun, and return its values."""
@@ -181,88 +250,92 @@ class ReductionPlan:
 
     def broadcast(self, values: AnyArray) -> AnyArray:
         """Overwrite the values of ghosts with those of their owners; return `values`."""
-        self._begin("broadcast", values, "or")
-        return self._end("broadcast")
+        self.broadcast_begin(values)
+        return self.broadcast_end()
 
     def broadcast_begin(self, values: AnyArray) -> None:
         """Start a broadcast; `values` must be left alone until `broadcast_end`."""
-        self._begin("broadcast", values, "or")
+        self._begin(Call.of("broadcast", values, "or"), values)
 
     def broadcast_end(self) -> AnyArray:
         """Finish the broadcast that was begun, and return its values."""
         return self._end("broadcast")
 
-    def _begin(self, verb: Verb, values: AnyArray, op: Operation) -> None:
+    def _begin(self, call: Call, values: AnyArray, owner_op: OwnerOperation | None = None) -> None:
         if self._flight is not None:
             raise ReductionError(
-                f"{verb} begins before {self._flight.verb} has ended", mend="a plan makes one call at a time"
+                f"{call.verb} begins before {self._flight.verb} has ended",
+                mend="a plan makes one call at a time",
             )
-        steps = self._steps(verb, self._rows(verb, values, op), op)
+        largest = self._agree_on(call, values)
+        steps = self._steps(call, values, largest, owner_op)
         next(steps, None)
-        self._flight = _Flight(verb, values, steps)
-
-    def _steps(self, verb: Verb, rows: AnyArray, op: Operation) -> Steps:
-        if verb == "broadcast":
-            return self._executor.broadcast(rows)
-        run = self._executor.allreduce if verb == "allreduce" else self._executor.reduce
-        return run(rows, op)
+        self._flight = _Flight(call.verb, values, steps)
 
     def _end(self, verb: Verb) -> AnyArray:
-        flight, self._flight = self._flight, None
+        flight = self._flight
         if flight is None or flight.verb != verb:
-            self._flight = flight
             raise ReductionError(f"{verb} ends, but has not begun", mend=f"call {verb}_begin before")
+        self._flight = None
         finish(flight.steps)
         return flight.values
 
-    def _rows(self, verb: str, values: AnyArray, op: Operation) -> AnyArray:
-        """Check values and return them as (n_keys, k); ranks compare what they do when they first do it."""
-        call = (verb, op, values.dtype.str, values.shape[1:])
-        if call not in self._agreed:
-            agree(self.comm, _fault(self, verb, values, op))
-            shape = "x".join(map(str, values.shape[1:])) or "one"
-            _same_on_all(self.comm, f"{verb} ({op}) of {values.dtype} values, {shape} a key")
+    def _agree_on(self, call: Call, values: AnyArray) -> float:
+        """Raise unless this is a call that all ranks make; return the largest value if it is needed."""
+        fault = call.fault(values, self.index_map.n_keys, self.comm.rank)
+        largest = 0.0
+        if fault is None and call.fixed_point:
+            largest = largest_value(_as_rows(values), self._options.n_threads)
+        if self.checks == "every" or call not in self._agreed:
+            largest = agree_on(self.comm, call, fault, largest)
             self._agreed.add(call)
-        elif (fault := _fault(self, verb, values, op)) is not None:
+        elif fault is not None:
             raise fault
-        return values.reshape(len(values), int(np.prod(values.shape[1:], dtype=np.int64)))
+        elif call.fixed_point:
+            largest = self.comm.max(largest)
+        if not math.isfinite(largest):
+            where = f"{call.verb} on rank {self.comm.rank}"
+            lost = None if np.isfinite(values).all() else ReductionError("a value is not finite", where=where)
+            agree(self.comm, lost)
+        return largest
+
+    def _steps(self, call: Call, values: AnyArray, largest: float, owner_op: OwnerOperation | None) -> Steps:
+        run, rows = self._executor, _as_rows(values)
+        if call.verb == "broadcast":
+            yield from run.broadcast(rows)
+            return
+        terms, fixed = rows, None
+        if call.fixed_point:
+            fixed = FixedPoint(largest, self._most_holders, self._options.n_threads)
+            terms = self._terms_like(rows)
+            fixed.to_words(rows, terms)
+        if call.verb == "allreduce" and owner_op is None:
+            yield from run.allreduce(terms, call.op)
+            if fixed is not None:
+                fixed.to_values(terms, rows)
+            return
+        yield from run.reduce(terms, call.op)
+        owned = np.flatnonzero(self.owned)
+        if fixed is not None:
+            sums = np.empty((len(owned), rows.shape[1]), rows.dtype)
+            fixed.to_values(terms[owned], sums)
+            rows[owned] = sums
+        if owner_op is not None:
+            reduced = values[owned]
+            owner_op(reduced)
+            values[owned] = reduced
+            yield from run.broadcast(rows)
+
+    def _terms_like(self, rows: AnyArray) -> AnyArray:
+        if self._terms is None or self._terms.shape != rows.shape:
+            self._terms = self.empty(rows.shape, np.int64)
+        return self._terms
+
+    @functools.cached_property
+    def _most_holders(self) -> int:
+        """The most ranks that hold a key. Collective."""
+        return int(self.comm.max(int(self.multiplicity.max(initial=1))))
 
 
-def _fault(plan: ReductionPlan, verb: str, values: AnyArray, op: str) -> ReductionError | None:
-    where = f"{verb} on rank {plan.comm.rank}"
-    if values.ndim < 1 or len(values) != plan.index_map.n_keys:
-        return ReductionError(
-            f"values of shape {values.shape} for {plan.index_map.n_keys} keys",
-            where=where,
-            mend="give one row for each key of the plan's index map",
-        )
-    if values.dtype not in DTYPES:
-        known = ", ".join(np.dtype(dtype).name for dtype in DTYPES)
-        return ReductionError(f"values of dtype {values.dtype}", where=where, mend=f"known: {known}")
-    if not (values.flags.c_contiguous and values.flags.writeable):
-        return ReductionError("values must be C-contiguous and writeable", where=where)
-    if op not in ("sum", "max", "min", "or"):
-        return ReductionError(f"no operation '{op}'", where=where, mend="known: sum, max, min, or")
-    if op == "or" and verb != "broadcast" and values.dtype.kind == "f":
-        return ReductionError("'or' needs integers", where=where)
-    return None
-
-
-def _unknown(algorithm: str, setup: str, options: Options) -> PetamapError | None:
-    if algorithm not in ALGORITHMS:
-        return ConfigError(f"no reduction '{algorithm}'", mend=did_you_mean(algorithm, list(ALGORITHMS)))
-    if setup not in SETUPS:
-        return ConfigError(f"no reduction set-up '{setup}'", mend=did_you_mean(setup, list(SETUPS)))
-    return options.fault()
-
-
-def _same_on_all(comm: Communicator, what: str) -> None:
-    """Raise on all ranks unless all of them say the same. Collective."""
-    first = comm.bcast(what)
-    error = None
-    if what != first:
-        error = ReductionError(
-            f"ranks differ: rank 0 asks for {first}, rank {comm.rank} for {what}",
-            mend="ask for the same on all",
-        )
-    agree(comm, error)
+def _as_rows(values: AnyArray) -> AnyArray:
+    return values.reshape(len(values), int(np.prod(values.shape[1:], dtype=np.int64)))

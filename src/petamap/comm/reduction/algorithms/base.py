@@ -7,6 +7,9 @@ import functools
 from collections.abc import Callable
 from typing import ClassVar, TypeVar
 
+import numpy as np
+import numpy.typing as npt
+
 from petamap.base.typing import AnyArray, Int32Array, Int64Array
 from petamap.comm.mpi.communicator import Communicator, Operation
 from petamap.comm.network import Share
@@ -83,6 +86,10 @@ class Algorithm(abc.ABC):
     @abc.abstractmethod
     def shares(self, node_of: Int32Array) -> tuple[Share, ...]:
         """Return what an all-reduce asks of this rank, phase by phase, where rank r is on ``node_of[r]``."""
+
+    def empty(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> AnyArray:
+        """Return an uninitialised vector that this algorithm need not copy. Collective."""
+        return np.empty(shape, dtype)
 
     def allreduce(self, values: AnyArray, op: Operation) -> Steps:
         """Reduce the values of all holders, onto all of them."""
