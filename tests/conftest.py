@@ -8,6 +8,14 @@ import pytest
 from petamap.base import summary as s
 
 
+@pytest.fixture(autouse=True, scope="session")
+def own_cache(tmp_path_factory):
+    """What is remembered between runs stays out of the user's cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 @pytest.fixture
 def make_summary():
     """Return a function that makes a realistic summary, with fields replaced as asked."""

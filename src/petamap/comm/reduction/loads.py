@@ -12,7 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from petamap.base.typing import FloatArray, Int32Array, Int64Array
+from petamap.comm.mpi.communicator import Communicator
 from petamap.comm.network.load import Count, Share
+from petamap.comm.reduction.graph import SharingGraph
 
 
 class Volume(NamedTuple):
@@ -33,6 +35,65 @@ class Volume(NamedTuple):
         """Count what `rank` sends, where `counts[r]` rows go to each rank r."""
         off_node = counts[node_of != node_of[rank]]
         return Volume(float(np.count_nonzero(counts)), float(counts.sum()), float(off_node.sum()))
+
+
+class Sharing(NamedTuple):
+    """The counts that tell what most ways to reduce would ask of a rank, before any is built.
+
+    Attributes
+    ----------
+    n_keys, n_shared, n_lent : float or array (size,)
+        Keys of a rank; those that others hold as well; those of them that it owns.
+    pairs, ghosts, asked : Volume
+        What it would send by pairs; what goes to owners; what it sends back as an owner.
+    """
+
+    n_keys: Count
+    n_shared: Count
+    n_lent: Count
+    pairs: Volume
+    ghosts: Volume
+    asked: Volume
+
+    @staticmethod
+    def of(comm: Communicator, n_keys: int, graph: SharingGraph) -> Sharing:
+        """Return the counts of this rank; one small all-to-all tells what it is asked for. Collective.
+
+        By pairs, rows are exact. Who shares keys is not known where the graph has no overlaps: partners are
+        then all ranks, if there are keys for all, and they are as often on other nodes as ranks are.
+        """
+        rank, node_of = comm.rank, comm.node_of
+        ghost_counts = np.bincount(graph.owner[graph.owner != rank], minlength=comm.size)
+        asked_counts, _ = comm.alltoallv(ghost_counts, np.ones(comm.size, np.int64))
+        ghosts, asked = Volume.of(ghost_counts, rank, node_of), Volume.of(asked_counts, rank, node_of)
+        if graph.overlaps is not None:
+            pairs = Volume.of(graph.overlaps, rank, node_of)
+        else:
+            rows = float(graph.multiplicity.sum(dtype=np.int64) - n_keys)
+            off_node = np.count_nonzero(node_of != node_of[rank]) / max(1, comm.size - 1)
+            pairs = Volume(float(min(comm.size - 1, rows)), rows, rows * off_node)
+        return Sharing(float(n_keys), graph.n_shared, graph.n_lent(rank), pairs, ghosts, asked)
+
+
+def shares_by_counts(
+    sharing: Sharing, n_global: int, buffer_keys: int, node_of: Int32Array, rank: int | None = None
+) -> dict[str, tuple[Share, ...]]:
+    """Return what each algorithm that `Sharing` tells asks of a rank, or of all, by its name.
+
+    Parameters
+    ----------
+    sharing : Sharing
+    n_global, buffer_keys : int
+        Keys that exist, and keys of a buffer of "dense".
+    node_of : int32 (size,)
+    rank : int, optional
+        Without it, for all ranks.
+    """
+    return {
+        "dense": dense_shares(sharing.n_keys, n_global, buffer_keys, node_of, rank),
+        "pairwise": pairwise_shares(sharing.pairs, sharing.n_shared),
+        "owner": owner_shares(sharing.ghosts, sharing.asked, sharing.n_lent),
+    }
 
 
 def pairwise_shares(pairs: Volume, n_shared: Count) -> tuple[Share, ...]:

@@ -17,18 +17,21 @@ from petamap.base.typing import AnyArray, BoolArray, Int32Array, Int64Array
 from petamap.comm.mpi.channel import Transport
 from petamap.comm.mpi.communicator import Communicator, Operation
 from petamap.comm.mpi.errors import agree
-from petamap.comm.network import Load, Share, busiest
-from petamap.comm.reduction.algorithms import ALGORITHMS
+from petamap.comm.network import Load
+from petamap.comm.reduction.algorithms import ALGORITHMS, Algorithm
 from petamap.comm.reduction.call import Call, Verb, agree_on, same_on_all
 from petamap.comm.reduction.exchange import Options, Steps, finish
 from petamap.comm.reduction.fixed import FixedPoint, largest_value
 from petamap.comm.reduction.graph import SharingGraph
 from petamap.comm.reduction.index_map import IndexMap, ReductionError
+from petamap.comm.reduction.report import report_lines
 from petamap.comm.reduction.setup import SETUPS
+from petamap.comm.reduction.tuner import Choice, Tuner, load_of
 
 # Changes rows of values (n_owned, ...) in place.
 OwnerOperation: TypeAlias = Callable[[AnyArray], object]
 Checks: TypeAlias = Literal["every", "first"]
+AUTO = "auto"
 
 
 @dataclass
@@ -62,7 +65,8 @@ class ReductionPlan:
     index_map : IndexMap
         This rank's keys.
     algorithm : str
-        One of `ALGORITHMS`: "pairwise", "owner", "butterfly", "dense" or "hybrid".
+        One of `ALGORITHMS`: "pairwise", "owner", "butterfly", "dense" or "hybrid"; or "auto", which chooses
+        in the first call, by the model and the clock, for the values of that call.
     setup : str
         One of `SETUPS`: "rendezvous" or "gather-sift".
     buffer_keys : int
@@ -131,16 +135,12 @@ class ReductionPlan:
         agree(self.comm, self._fault())
         text = f"{algorithm}, {setup}, {replace(options, n_threads=1)}, checks of {checks} call"
         same_on_all(self.comm, text)
-        kind = ALGORITHMS[algorithm]
-        timers = Timers()
-        self.graph = (
-            SharingGraph.alone(index_map.n_keys)
-            if self.comm.size == 1
-            else SETUPS[setup](self.comm, index_map.keys, kind.needs_overlaps, buffer_keys, timers)
-        )
-        with timers.phase("initialise"):
-            self._executor = kind(self.comm, index_map.keys, self.graph, options)
-        self.setup_times = {name: phase.seconds for name, phase in timers.phases.items()}
+        self._timers = Timers()
+        self.choice: Choice | None = None
+        self._chosen: Algorithm | None = None
+        self.graph = self._make_graph(algorithm != AUTO and ALGORITHMS[algorithm].needs_overlaps)
+        if algorithm != AUTO:
+            self._chosen = self._build(algorithm)
         self._agreed: set[Call] = set()
         self._flight: _Flight | None = None
         self._terms: AnyArray | None = None
@@ -148,7 +148,7 @@ class ReductionPlan:
     def _fault(self) -> PetamapError | None:
         """Return what is wrong with the choices of this rank, if anything."""
         for kind, name, known in [
-            ("reduction", self.algorithm, list(ALGORITHMS)),
+            ("reduction", self.algorithm, [AUTO, *ALGORITHMS]),
             ("reduction set-up", self.setup, list(SETUPS)),
             ("checks", self.checks, ["every", "first"]),
         ]:
@@ -161,6 +161,64 @@ class ReductionPlan:
                 mend="make an index map on the communicator of the plan",
             )
         return self._options.fault()
+
+    def _make_graph(self, needs_overlaps: bool) -> SharingGraph:
+        if self.comm.size == 1:
+            return SharingGraph.alone(self.index_map.n_keys)
+        setup, buffer_keys = SETUPS[self.setup], self._options.buffer_keys
+        return setup(self.comm, self.index_map.keys, needs_overlaps, buffer_keys, self._timers)
+
+    def _build(self, algorithm: str) -> Algorithm:
+        kind = ALGORITHMS[algorithm]
+        # A candidate's lists of pairs, which may be long, go when it goes.
+        missing = kind.needs_overlaps and self.graph.overlaps is None
+        graph = self._make_graph(True) if missing else self.graph
+        with self._timers.phase("initialise"):
+            return kind(self.comm, self.index_map.keys, graph, self._options)
+
+    @property
+    def _executor(self) -> Algorithm:
+        if self._chosen is None:
+            raise ReductionError(
+                "no algorithm is chosen yet", mend="call `choose`, or reduce something before"
+            )
+        return self._chosen
+
+    @property
+    def setup_times(self) -> dict[str, float]:
+        return {name: phase.seconds for name, phase in self._timers.phases.items()}
+
+    def choose(self, k: int = 1, dtype: npt.DTypeLike = np.float64, *, in_halves: bool = False) -> str:
+        """Return the algorithm of this plan; "auto" chooses it unless it has, otherwise in the first call.
+
+        Parameters
+        ----------
+        k : int
+            Values of a key.
+        dtype : dtype
+            Of the values; int64 for exact sums.
+        in_halves : bool
+            Whether the plan will be called to reduce and to broadcast, or with `owner_op`.
+        """
+        if self._chosen is None:
+            tuner = Tuner(self.comm, self.index_map.n_keys, self.graph, self._options, self._build)
+            self.choice, self._chosen = tuner.choose(k, np.dtype(dtype), in_halves)
+        return str(self.chosen)
+
+    def _choose_for(self, call: Call, values: AnyArray, in_halves: bool) -> None:
+        dtype = np.dtype(np.int64) if call.fixed_point else values.dtype
+        self.choose(_row_width(values.shape), dtype, in_halves=in_halves)
+
+    @property
+    def chosen(self) -> str | None:
+        """The name of the algorithm that executes the plan; None while "auto" has not chosen."""
+        return (
+            self.choice.algorithm if self.choice is not None else (self.algorithm if self._chosen else None)
+        )
+
+    def report(self) -> str:
+        """Return a table of volumes, partners, multiplicities, set-up times, and why this algorithm."""
+        return "\n".join(report_lines(self))
 
     @property
     def owned(self) -> BoolArray:
@@ -185,14 +243,14 @@ class ReductionPlan:
 
     def load(self) -> Load:
         """Return what an all-reduce asks of the busiest rank and the busiest node, phase by phase."""
-        # consecutive ranks of a node, as launchers place them unless told otherwise
-        node_of = (np.arange(self.comm.size) // self.comm.node_size()).astype(np.int32)
-        shares = np.array(self._executor.shares(node_of), np.float64).reshape(-1, len(Share._fields))
-        every, _ = self.comm.allgather_rows(shares[np.newaxis])
-        return busiest([Share(*counts) for counts in every.transpose(1, 2, 0)], node_of)
+        return load_of(self.comm, self._executor)
 
     def empty(self, shape: tuple[int, ...], dtype: npt.DTypeLike = np.float64) -> AnyArray:
-        """Return an uninitialised vector (n_keys, ...) that the algorithm reduces without copying it."""
+        """Return an uninitialised vector (n_keys, ...) that the algorithm reduces without copying it.
+
+        Where "auto" has not chosen, it chooses for such vectors.
+        """
+        self.choose(_row_width(shape), dtype)
         return self._executor.empty(shape, dtype)
 
     def allreduce(
@@ -268,6 +326,7 @@ class ReductionPlan:
                 mend="a plan makes one call at a time",
             )
         largest = self._agree_on(call, values)
+        self._choose_for(call, values, in_halves=call.verb != "allreduce" or owner_op is not None)
         steps = self._steps(call, values, largest, owner_op)
         next(steps, None)
         self._flight = _Flight(call.verb, values, steps)
@@ -338,4 +397,8 @@ class ReductionPlan:
 
 
 def _as_rows(values: AnyArray) -> AnyArray:
-    return values.reshape(len(values), int(np.prod(values.shape[1:], dtype=np.int64)))
+    return values.reshape(len(values), _row_width(values.shape))
+
+
+def _row_width(shape: tuple[int, ...]) -> int:
+    return int(np.prod(shape[1:], dtype=np.int64))

@@ -1,0 +1,298 @@
+"""The choice of an algorithm: the model names the candidates, the clock decides between the best of them.
+
+Only rank 0 reads the cache, the machine and the clocks of the others; what it decides, all do. Results never
+depend on the choice.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from petamap.base.cache import recall, remember
+from petamap.base.typing import AnyArray
+from petamap.comm.mpi.communicator import Communicator
+from petamap.comm.network import Load, Share, busiest, predict
+from petamap.comm.network.fit import Timing
+from petamap.comm.network.measured import add_timings, digest, place, this_machine
+from petamap.comm.reduction.algorithms import ALGORITHMS, Algorithm
+from petamap.comm.reduction.exchange import Options, finish
+from petamap.comm.reduction.graph import SharingGraph
+from petamap.comm.reduction.loads import Sharing, shares_by_counts
+
+# Of the candidates that the model cannot tell apart, so many are timed.
+_TIMED = 3
+# A prediction is within this factor of the truth: after a fit to this machine, and without one.
+_TRUST_FITTED = 1.5
+_TRUST_GUESS = 4.0
+# A call that is predicted to be shorter is not worth timing.
+_SHORT_S = 100e-6
+# Calls of a candidate that are timed, and the seconds after which fewer will do.
+_CALLS = 5
+_SECONDS = 0.2
+# The cache outlives versions of the algorithms: a change in them that moves times counts this up.
+_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A way to reduce that was thought of.
+
+    Attributes
+    ----------
+    predicted : float or None
+        Seconds of an all-reduce; None where counts alone do not tell.
+    measured : float or None
+        Median seconds of the slowest rank; None where it was not timed.
+    """
+
+    predicted: float | None = None
+    measured: float | None = None
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was chosen, and why.
+
+    Attributes
+    ----------
+    algorithm : str
+    reason : str
+    k : int
+        Values of a key in the call that the choice was made for.
+    dtype : str
+    machine : str
+        What the predictions were made with.
+    candidates : mapping of str to Candidate
+    """
+
+    algorithm: str
+    reason: str
+    k: int
+    dtype: str
+    machine: str
+    candidates: Mapping[str, Candidate]
+
+
+class Tuner:
+    """Chooses between algorithms for one plan. All methods are collective on `comm`.
+
+    Parameters
+    ----------
+    comm : Communicator
+    n_keys : int
+    graph : SharingGraph
+    options : Options
+    build : callable
+        Makes the algorithm of a name. Collective.
+    """
+
+    def __init__(
+        self,
+        comm: Communicator,
+        n_keys: int,
+        graph: SharingGraph,
+        options: Options,
+        build: Callable[[str], Algorithm],
+    ) -> None:
+        self.comm = comm
+        self.n_keys = n_keys
+        self.graph = graph
+        self.options = options
+        self.build = build
+
+    def choose(self, k: int, dtype: np.dtype[Any], in_halves: bool) -> tuple[Choice, Algorithm]:
+        """Choose for rows of `k` values of `dtype`, and return the choice and its algorithm.
+
+        Parameters
+        ----------
+        k : int
+        dtype : dtype
+        in_halves : bool
+            Whether calls reduce onto owners and broadcast, instead of all at once.
+        """
+        self._in_halves = in_halves
+        if self.comm.size == 1:
+            choice = Choice("owner", "one rank", k, dtype.str, "none", {})
+            return choice, self.build("owner")
+        self._where = place(self.comm)
+        self._ranks_per_node = int(np.bincount(self.comm.node_of).max())
+        every = self._every_share()
+        name = digest(
+            (_VERSION, sorted(self._where.items()), every.tobytes(), k, dtype.str, in_halves, self.options)
+        )
+        choice = self.comm.bcast(_recalled(name) if self.comm.rank == 0 else None)
+        if choice is None:
+            return self._decide(every, k, dtype, name)
+        return choice, self.build(choice.algorithm)
+
+    def _every_share(self) -> AnyArray:
+        """Return the shares of all ranks in all algorithms that counts tell, (size, n_phases, n_counts)."""
+        told = shares_by_counts(
+            Sharing.of(self.comm, self.n_keys, self.graph),
+            self.graph.n_global,
+            self.options.buffer_keys,
+            self.comm.node_of,
+            self.comm.rank,
+        )
+        self._phases = {name: len(shares) for name, shares in told.items()}
+        mine = np.array([share for shares in told.values() for share in shares], np.float64)
+        return self.comm.allgather_rows(mine[np.newaxis])[0]
+
+    def _decide(self, every: AnyArray, k: int, dtype: np.dtype[Any], name: str) -> tuple[Choice, Algorithm]:
+        loads = self._loads(every)
+        thought = self._think(loads, k, dtype) if self.comm.rank == 0 else None
+        machine, predicted, timed = self.comm.bcast(thought)
+        best: tuple[float, str, Algorithm] | None = None
+        measured: dict[str, float] = {}
+        for candidate in timed:
+            algorithm = self.build(candidate)
+            if len(timed) > 1:
+                measured[candidate] = self._time(algorithm, k, dtype)
+            if candidate not in loads:
+                loads[candidate] = load_of(self.comm, algorithm)
+            # Of two candidates, the slower one is let go before a third is built.
+            if best is None or measured[candidate] < best[0]:
+                best = measured.get(candidate, 0.0), candidate, algorithm
+        assert best is not None
+        reason = f"the fastest of {len(timed)} that were timed" if measured else "predicted to be the fastest"
+        candidates = {
+            each: Candidate(predicted.get(each), measured.get(each)) for each in {**predicted, **measured}
+        }
+        choice = Choice(best[1], reason, k, dtype.str, machine, candidates)
+        if self.comm.rank == 0:
+            self._keep(name, choice, loads)
+        return choice, best[2]
+
+    def _loads(self, every: AnyArray) -> dict[str, Load]:
+        loads, at = {}, 0
+        for name, n_phases in self._phases.items():
+            phases = every[:, at : at + n_phases]
+            loads[name] = busiest([Share(*counts) for counts in phases.transpose(1, 2, 0)], self.comm.node_of)
+            at += n_phases
+        if self._in_halves:
+            # Pairs have no halves of their own, and a dense half is a whole.
+            del loads["pairwise"]
+            loads["dense"] *= 2
+        return loads
+
+    def _think(
+        self, loads: dict[str, Load], k: int, dtype: np.dtype[Any]
+    ) -> tuple[str, dict[str, float], list[str]]:
+        """Return the machine, the predictions on it, and the candidates to build, on rank 0."""
+        machine = this_machine(self._where)
+        trust = _TRUST_GUESS if machine.name == "one-node" else _TRUST_FITTED
+        predicted = {
+            name: predict(load, machine, self._ranks_per_node, k, dtype.itemsize)
+            for name, load in loads.items()
+        }
+        return machine.title, predicted, candidates(predicted, self._unpredicted(), trust)
+
+    def _unpredicted(self) -> list[str]:
+        """What may be the best, and whose load only its set-up tells."""
+        return ["hierarchical"] if "hierarchical" in ALGORITHMS and self._ranks_per_node > 1 else []
+
+    def _time(self, algorithm: Algorithm, k: int, dtype: np.dtype[Any]) -> float:
+        """Return the median seconds of calls on values of our own; rank 0's word is for all."""
+        values = algorithm.empty((self.n_keys, k), dtype)
+        values[...] = 0
+        self._call(algorithm, values)
+        seconds: list[float] = []
+        while len(seconds) < _CALLS and (len(seconds) < 2 or sum(seconds) < _SECONDS):
+            self.comm.barrier()
+            begin = time.perf_counter()
+            self._call(algorithm, values)
+            # The largest over ranks, so that all stop after the same number of calls.
+            seconds.append(self.comm.max(time.perf_counter() - begin))
+        return float(self.comm.bcast(float(np.median(seconds))))
+
+    def _call(self, algorithm: Algorithm, values: AnyArray) -> None:
+        if not self._in_halves:
+            finish(algorithm.allreduce(values, "sum"))
+            return
+        finish(algorithm.reduce(values, "sum"))
+        finish(algorithm.broadcast(values))
+
+    def _keep(self, name: str, choice: Choice, loads: dict[str, Load]) -> None:
+        remember(_file(name), asdict(choice))
+        itemsize = np.dtype(choice.dtype).itemsize
+        timings = [
+            Timing(loads[each], self._ranks_per_node, choice.k, itemsize, candidate.measured)
+            for each, candidate in choice.candidates.items()
+            if candidate.measured is not None
+        ]
+        if timings:
+            add_timings(self._where, timings)
+
+
+def candidates(predicted: Mapping[str, float], unpredicted: list[str], trust: float) -> list[str]:
+    """Return what is to be timed, or the one that needs no timing.
+
+    Parameters
+    ----------
+    predicted : mapping of str to float
+        Seconds by algorithm.
+    unpredicted : list of str
+        Those that may be best and have no prediction.
+    trust : float
+        A prediction is within this factor of the truth.
+    """
+    ranked = sorted(predicted, key=lambda name: (predicted[name], name))
+    best = predicted[ranked[0]]
+    if best < _SHORT_S:
+        return ranked[:1]
+    near = [name for name in ranked if predicted[name] <= best * trust]
+    return [*unpredicted, *near[:_TIMED]]
+
+
+def load_of(comm: Communicator, algorithm: Algorithm) -> Load:
+    """Return the load of an algorithm that stands. Collective."""
+    shares = np.array(algorithm.shares(comm.node_of), np.float64).reshape(-1, len(Share._fields))
+    every, _ = comm.allgather_rows(shares[np.newaxis])
+    return busiest([Share(*counts) for counts in every.transpose(1, 2, 0)], comm.node_of)
+
+
+def _file(name: str) -> str:
+    return f"reductions/{name}.json"
+
+
+def _recalled(name: str) -> Choice | None:
+    import warnings
+
+    raw = recall(_file(name))
+    if raw is None:
+        return None
+    try:
+        known = {each: Candidate(**candidate) for each, candidate in raw["candidates"].items()}
+        numbers = [value for each in known.values() for value in asdict(each).values() if value is not None]
+        if raw["algorithm"] in ALGORITHMS and all(math.isfinite(value) for value in numbers):
+            return Choice(
+                raw["algorithm"], _again(raw["reason"]), raw["k"], raw["dtype"], raw["machine"], known
+            )
+    except (TypeError, KeyError, AttributeError):
+        pass
+    warnings.warn(f"{_file(name)} of the cache is ignored: not a choice", stacklevel=2)
+    return None
+
+
+def _again(reason: str) -> str:
+    return reason if reason.endswith("in an earlier run") else f"{reason} in an earlier run"
+
+
+def table(choice: Choice) -> list[str]:
+    """Return the lines that tell a choice: candidates with predicted and measured milliseconds, and why."""
+    lines = [f"candidates for {choice.k} values of {np.dtype(choice.dtype)} a key (ms predicted, measured):"]
+    for name, candidate in sorted(choice.candidates.items(), key=lambda item: item[1].measured or math.inf):
+        lines.append(f"  {name:14}{_ms(candidate.predicted):>12}{_ms(candidate.measured):>12}")
+    lines.append(f"predicted for: {choice.machine}")
+    lines.append(f"chosen: {choice.algorithm}, {choice.reason}")
+    return lines
+
+
+def _ms(seconds: float | None) -> str:
+    return "-" if seconds is None else f"{1e3 * seconds:.3f}"

@@ -1,0 +1,207 @@
+"""The tuner: one choice on all ranks, remembered, never a part of the result; and the cache it is kept in."""
+
+import dataclasses
+import json
+import os
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from mpi import run_ranks
+
+from petamap.base.cache import cache_folder, recall, remember
+from petamap.comm.mpi import SerialCommunicator
+from petamap.comm.network import Phase, predict
+from petamap.comm.network.fit import Timing
+from petamap.comm.network.measured import add_timings, known_timings, place, this_machine
+from petamap.comm.reduction import ALGORITHMS, IndexMap, ReductionError, ReductionPlan
+from petamap.comm.reduction import tuner as tuner_module
+from petamap.comm.reduction.tuner import candidates
+
+
+@pytest.fixture(autouse=True)
+def empty_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+
+def keys_of(rank):
+    return np.union1d(np.arange(5000 * rank, 5000 * rank + 12_000), np.arange(0, 60_000, 7))
+
+
+def auto_plan(comm):
+    return ReductionPlan(IndexMap(comm, keys_of(comm.rank)), algorithm="auto")
+
+
+def check_sums(comm, plan):
+    values = np.ones((plan.index_map.n_keys, 3), np.int64)
+    plan.allreduce(values)
+    assert np.array_equal(values[:, 1], plan.multiplicity)
+
+
+def choices(comm):
+    tuner_module._SHORT_S = 0.0  # so that small vectors are timed as well
+    plan = auto_plan(comm)
+    with pytest.raises(ReductionError, match="no algorithm is chosen yet"):
+        _ = plan.partners
+    assert "no algorithm is chosen yet" in plan.report()
+    check_sums(comm, plan)
+    first = plan.choice
+    assert comm.allgather(first) == [first] * comm.size
+    timed = [each for each in first.candidates.values() if each.measured is not None]
+    assert len(timed) > 1 and f"the fastest of {len(timed)}" in first.reason
+    report = plan.report()
+    assert comm.allgather(report) == [report] * comm.size
+    for word in ("rendezvous", first.algorithm, "phase 1", "ranks that hold them", "predicted for"):
+        assert word in report
+    check_sums(comm, plan)
+    assert plan.choice is first, "a choice is made once"
+
+    again = auto_plan(comm)
+    check_sums(comm, again)
+    assert again.choice.algorithm == first.algorithm and again.choice.reason.endswith("in an earlier run")
+    assert again.choice.candidates == first.candidates
+
+    other = auto_plan(comm)  # another k is another choice
+    other.allreduce(np.zeros(other.index_map.n_keys))
+    assert other.choice.k == 1 and not other.choice.reason.endswith("in an earlier run")
+
+    halves = auto_plan(comm)
+    values = np.ones((halves.index_map.n_keys, 3), np.int64)
+    halves.reduce(values)
+    halves.broadcast(values)
+    assert np.array_equal(values[:, 0], halves.multiplicity) and "pairwise" not in halves.choice.candidates
+
+
+@pytest.mark.parametrize("n_ranks", [2, 3])
+def test_one_choice_on_all_ranks_that_is_remembered(n_ranks):
+    run_ranks(choices, n_ranks)
+
+
+def odd_clocks(comm):
+    """Each rank has a clock of its own that has nothing to do with time."""
+    tuner_module._SHORT_S = 0.0
+    rng = np.random.default_rng(comm.rank)
+
+    class Clock:
+        @staticmethod
+        def perf_counter():
+            return float(rng.uniform(-10, 10))
+
+    tuner_module.time = Clock
+    before = comm.rank, time.time()
+    for _ in range(4):
+        plan = auto_plan(comm)
+        check_sums(comm, plan)
+        assert comm.allgather(plan.choice) == [plan.choice] * comm.size
+        tuner_module._VERSION += 1  # so that nothing is recalled
+    assert before[0] == comm.rank
+
+
+def test_ranks_agree_whatever_their_clocks_say():
+    run_ranks(odd_clocks, 3)
+
+
+def spoiled(comm):
+    tuner_module._SHORT_S = 0.0
+    check_sums(comm, auto_plan(comm))
+    if comm.rank == 0:
+        for path in cache_folder().rglob("*.json"):
+            path.write_text(os.environ["SPOILED"])
+    comm.barrier()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        plan = auto_plan(comm)
+        check_sums(comm, plan)
+    assert comm.allgather(plan.choice.algorithm) == [plan.choice.algorithm] * comm.size
+    ignored = [str(each.message) for each in caught if "ignored" in str(each.message)]
+    assert bool(ignored) == (comm.rank == 0), ignored
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{ not JSON",
+        "[3]",
+        '{"algorithm": "none"}',
+        '{"algorithm": "owner", "reason": "x", "k": 3, "candidates": {"owner": 3}}',
+    ],
+)
+def test_a_spoiled_cache_is_ignored_with_a_warning(text, monkeypatch):
+    monkeypatch.setenv("SPOILED", text)
+    run_ranks(spoiled, 2)
+
+
+def test_a_cache_that_cannot_be_written_costs_a_warning(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    with pytest.warns(UserWarning, match="nothing is remembered"):
+        remember("reductions/x.json", [1])
+    with pytest.warns(UserWarning, match="is ignored"):
+        assert recall("reductions/x.json") is None
+
+
+def test_the_cache_gives_back_what_was_remembered(tmp_path):
+    assert recall("a/b.json") is None
+    remember("a/b.json", {"x": [1.5, None]})
+    assert recall("a/b.json") == {"x": [1.5, None]}
+    assert cache_folder() == tmp_path / "petamap"
+
+
+def test_the_cache_is_where_the_system_has_it(monkeypatch):
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr("sys.platform", "linux")
+    assert cache_folder() == Path.home() / ".cache" / "petamap"
+    monkeypatch.setattr("sys.platform", "darwin")
+    assert cache_folder() == Path.home() / "Library" / "Caches" / "petamap"
+
+
+def test_one_rank_has_nothing_to_choose():
+    plan = ReductionPlan(IndexMap(SerialCommunicator(), np.arange(10)), algorithm="auto")
+    assert plan.choose(3) == "owner" and plan.choice.reason == "one rank"
+    assert plan.choose(6) == "owner"
+
+
+def test_what_is_timed():
+    assert candidates({"a": 1.0, "b": 1.2, "c": 9.0}, [], 1.5) == ["a", "b"]
+    assert candidates({"a": 1.0, "b": 9.0}, [], 1.5) == ["a"]  # clear: needs no timing
+    assert candidates({"a": 1.0, "b": 9.0}, ["h"], 1.5) == ["h", "a"]
+    assert candidates({"b": 1.0, "a": 1.0}, [], 1.5) == ["a", "b"]
+    assert candidates({"a": 1e-6, "b": 1.1e-6}, ["h"], 1.5) == ["a"]  # not worth the while
+    assert len(candidates(dict.fromkeys("abcdefgh", 1.0), [], 1.5)) == 3
+
+
+def test_timings_make_this_machine():
+    where = place(SerialCommunicator())
+    guess = this_machine(where)
+    assert guess.name == "one-node" and guess.cores == os.cpu_count()
+    truth = dataclasses.replace(guess, local_latency=3e-6, local_bandwidth=7e8, row_time=4e-9)
+    rng = np.random.default_rng(1)
+    timings = []
+    for k in (1, 3, 6):
+        for _ in range(5):
+            counts = rng.integers(1, 10**5, 4).astype(float)
+            load = (Phase(messages=counts[0], rows=counts[1]), Phase(moved=counts[2], barriers=counts[3]))
+            timings.append(Timing(load, 1, k, 8, predict(load, truth, 1, k, 8)))
+    add_timings(where, timings[:5])
+    assert this_machine(where) == guess, "too few"
+    add_timings(where, timings[5:])
+    assert known_timings(where) == timings
+    fitted = this_machine(where)
+    assert fitted.local_latency == pytest.approx(3e-6, rel=1e-6)
+    assert fitted.local_bandwidth == pytest.approx(7e8, rel=1e-6)
+    assert "15 timings" in fitted.sources["row_time"]
+
+
+def test_spoiled_timings_are_ignored():
+    where = place(SerialCommunicator())
+    add_timings(where, [Timing((Phase(),), 1, 1, 8, 1.0)])
+    (path,) = cache_folder().rglob("*.json")
+    path.write_text(json.dumps([{"load": [{"messages": "many"}]}]))
+    with pytest.warns(UserWarning, match="are ignored"):
+        assert known_timings(where) == []
+
+
+def test_auto_is_no_algorithm_of_its_own():
+    assert "auto" not in ALGORITHMS
