@@ -47,17 +47,16 @@ inline void bind_intervals(nanobind::module_& module) {
     module.attr("RUN_WORDS") = sizeof(comm::Run) / sizeof(std::int64_t);
     module.def(
         "cut_intervals",
-        [](In<std::int64_t> keys, MaybeIn<std::int32_t> owner, MaybeIn<std::int32_t> multiplicity,
-           std::int64_t first_row, MaybeOut<std::int64_t, 2> out) {
-            require(!owner || owner->shape(0) == keys.shape(0), "an owner a key");
-            require(!multiplicity || multiplicity->shape(0) == keys.shape(0), "a multiplicity a key");
+        [](In<std::int64_t> keys, MaybeIn<std::int32_t> groups, std::int64_t first_row,
+           MaybeOut<std::int64_t, 2> out) {
+            require(!groups || groups->shape(0) == keys.shape(0), "a group a key");
             comm::Interval* to = out ? structs_of<comm::Interval>(*out) : nullptr;
             nb::gil_scoped_release release;
-            return comm::cut_intervals(keys.data(), data_or_null(owner), data_or_null(multiplicity),
-                                       length(keys.shape(0)), first_row, to);
+            return comm::cut_intervals(keys.data(), data_or_null(groups), length(keys.shape(0)), first_row,
+                                       to);
         },
-        nb::arg("keys").noconvert(), nb::arg("owner").noconvert().none(),
-        nb::arg("multiplicity").noconvert().none(), nb::arg("first_row"), nb::arg("out").noconvert().none());
+        nb::arg("keys").noconvert(), nb::arg("groups").noconvert().none(), nb::arg("first_row"),
+        nb::arg("out").noconvert().none());
     module.def(
         "split_key",
         [](In<std::int64_t, 2> intervals, In<std::int64_t> offsets, std::int64_t target) {
@@ -111,21 +110,19 @@ inline void bind_row_runs(nanobind::module_& module) {
     namespace nb = nanobind;
     nb::enum_<comm::Flow>(module, "Flow")
         .value("everywhere", comm::Flow::everywhere)
-        .value("onto_root", comm::Flow::onto_root)
-        .value("from_root", comm::Flow::from_root);
+        .value("onto_owners", comm::Flow::onto_owners)
+        .value("from_owners", comm::Flow::from_owners)
+        .value("onto_slots", comm::Flow::onto_slots)
+        .value("from_slots", comm::Flow::from_slots);
     module.attr("RUNS_PER_BLOCK") = comm::runs_per_block;
     module.def(
         "join_runs",
-        [](Out<std::uint16_t> lengths, Out<std::uint16_t> counts, Out<std::uint16_t> roots,
-           Out<std::uint32_t> entries) {
-            require(lengths.shape(0) == counts.shape(0) && lengths.shape(0) == roots.shape(0),
-                    "length, count and root of each run");
+        [](Out<std::uint16_t> lengths, Out<std::uint16_t> counts, Out<std::uint32_t> entries) {
+            require(lengths.shape(0) == counts.shape(0), "length and count of each run");
             nb::gil_scoped_release release;
-            return comm::join_runs(lengths.data(), counts.data(), roots.data(), entries.data(),
-                                   length(lengths.shape(0)));
+            return comm::join_runs(lengths.data(), counts.data(), entries.data(), length(lengths.shape(0)));
         },
-        nb::arg("lengths").noconvert(), nb::arg("counts").noconvert(), nb::arg("roots").noconvert(),
-        nb::arg("entries").noconvert());
+        nb::arg("lengths").noconvert(), nb::arg("counts").noconvert(), nb::arg("entries").noconvert());
     module.def(
         "copy_shared",
         [](In<std::uint8_t, 2> from, In<std::int32_t> multiplicity, Out<std::uint8_t, 2> to, int n_threads) {
@@ -144,23 +141,29 @@ void bind_reduce_runs(nanobind::module_& module) {
     namespace nb = nanobind;
     module.def(
         "reduce_runs",
-        [](In<std::uint16_t> lengths, In<std::uint16_t> counts, In<std::uint16_t> roots,
-           In<std::uint32_t> entries, In<std::int64_t> first_entries, Out<T, 2> rows, MaybeIn<T, 2> in_slots,
-           MaybeOut<T, 2> out_slots, comm::Operation operation, comm::Flow flow, int n_threads) {
-            require(lengths.shape(0) == counts.shape(0) && lengths.shape(0) == roots.shape(0),
-                    "length, count and root of each run");
+        [](In<std::uint16_t> lengths, In<std::uint16_t> counts, In<std::uint32_t> entries,
+           In<std::int64_t> first_entries, Out<T, 2> rows, MaybeIn<std::uint8_t> owned,
+           MaybeIn<T, 2> in_slots, MaybeOut<T, 2> out_slots, comm::Operation operation, comm::Flow flow,
+           int n_threads) {
+            require(lengths.shape(0) == counts.shape(0), "length and count of each run");
+            require(owned ? owned->shape(0) == rows.shape(0) : !comm::knows_owners(flow), "owners of rows");
             require(!in_slots || in_slots->shape(1) == rows.shape(1), "rows of the same length");
             require(!out_slots || out_slots->shape(1) == rows.shape(1), "rows of the same length");
-            const comm::RowRuns runs{lengths.data(), counts.data(),        roots.data(),
-                                     entries.data(), first_entries.data(), length(lengths.shape(0))};
+            const comm::RowRuns runs{lengths.data(), counts.data(), entries.data(), first_entries.data(),
+                                     length(lengths.shape(0))};
+            const comm::Memory<T> memory{rows.data(),
+                                         length(rows.shape(0)),
+                                         data_or_null(owned),
+                                         data_or_null(in_slots),
+                                         data_or_null(out_slots),
+                                         length(rows.shape(1))};
             nb::gil_scoped_release release;
-            comm::reduce_runs(runs, rows.data(), length(rows.shape(0)), data_or_null(in_slots),
-                              data_or_null(out_slots), length(rows.shape(1)), operation, flow, n_threads);
+            comm::reduce_runs(runs, memory, operation, flow, n_threads);
         },
-        nb::arg("lengths").noconvert(), nb::arg("counts").noconvert(), nb::arg("roots").noconvert(),
-        nb::arg("entries").noconvert(), nb::arg("first_entries").noconvert(), nb::arg("rows").noconvert(),
-        nb::arg("in_slots").noconvert().none(), nb::arg("out_slots").noconvert().none(), nb::arg("operation"),
-        nb::arg("flow"), nb::arg("n_threads"));
+        nb::arg("lengths").noconvert(), nb::arg("counts").noconvert(), nb::arg("entries").noconvert(),
+        nb::arg("first_entries").noconvert(), nb::arg("rows").noconvert(),
+        nb::arg("owned").noconvert().none(), nb::arg("in_slots").noconvert().none(),
+        nb::arg("out_slots").noconvert().none(), nb::arg("operation"), nb::arg("flow"), nb::arg("n_threads"));
 }
 
 }  // namespace petamap::bindings

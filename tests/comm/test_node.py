@@ -86,15 +86,11 @@ def unions(comm):
     members = np.flatnonzero(comm.node_of == comm.node_of[comm.rank])
     for pattern in patterns(comm.size):
         keys = [keys.astype(np.int64) for keys in pattern]
-        owner = (keys[comm.rank] % 3).astype(np.int32)
-        multiplicity = (keys[comm.rank] % 4 + 1).astype(np.int32)
-        for known in [(), (owner, multiplicity)]:
-            union = NodeUnion(comm, keys[comm.rank], *known)
-            kept = [k[k % 4 > 0] for k in keys] if known else keys
+        for groups in [None, (keys[comm.rank] % 4 - 1).astype(np.int32)]:
+            union = NodeUnion(comm, keys[comm.rank], groups)
+            kept = keys if groups is None else [k[k % 4 > 0] for k in keys]
             check_union(comm, union, keys, kept, members)
-            if known:
-                np.testing.assert_array_equal(union.owner, union.key % 3)
-                np.testing.assert_array_equal(union.multiplicity, union.key % 4 + 1)
+            np.testing.assert_array_equal(union.group, 0 if groups is None else union.key % 4 - 1)
 
 
 def check_union(comm, union, keys, kept, members):

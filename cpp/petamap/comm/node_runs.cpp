@@ -48,18 +48,15 @@ std::int64_t keys_below(const IntervalLists& lists, std::int64_t key) {
 
 }  // namespace
 
-std::int64_t cut_intervals(const std::int64_t* keys, const std::int32_t* owner,
-                           const std::int32_t* multiplicity, std::int64_t n, std::int64_t first_row,
-                           Interval* out) {
+std::int64_t cut_intervals(const std::int64_t* keys, const std::int32_t* groups, std::int64_t n,
+                           std::int64_t first_row, Interval* out) {
     std::int64_t n_intervals = 0, before = 0, begin = 0;
     while (begin < n) {
-        const std::int32_t o = owner ? owner[begin] : 0, m = multiplicity ? multiplicity[begin] : 0;
+        const std::int32_t group = groups ? groups[begin] : 0;
         std::int64_t end = begin + 1;
-        while (end < n && keys[end] == keys[end - 1] + 1 && (!owner || owner[end] == o) &&
-               (!multiplicity || multiplicity[end] == m))
-            ++end;
-        if (m != 1) {
-            if (out) out[n_intervals] = {keys[begin], end - begin, first_row + begin, before, o, m};
+        while (end < n && keys[end] == keys[end - 1] + 1 && (!groups || groups[end] == group)) ++end;
+        if (group >= 0) {
+            if (out) out[n_intervals] = {keys[begin], end - begin, first_row + begin, before, group};
             ++n_intervals;
             before += end - begin;
         }
@@ -97,12 +94,11 @@ std::pair<std::int64_t, std::int64_t> merge_runs(const IntervalLists& lists, std
         std::int64_t end = high;
         for (std::size_t l = 0; l < n_lists; ++l) end = std::min(end, next[l]);
         const std::int64_t first = n_entries;
-        Run run{key, end - key, 0, 0, 0};
+        Run run{key, end - key, 0, 0};
         for (std::size_t l = 0; l < n_lists; ++l) {
             if (!walks[l].inside()) continue;
             const Interval& in = walks[l].interval();
-            run.owner = in.owner;
-            run.multiplicity = in.multiplicity;
+            if (n_entries == first) run.group = in.group;
             if (entries) entries[n_entries] = static_cast<std::uint32_t>(in.row + (key - in.key));
             ++n_entries;
         }

@@ -6,12 +6,12 @@
 
 namespace petamap::comm {
 
-// Consecutive keys of one list, of one owner and multiplicity.
+// Consecutive keys of one list and one group.
 struct Interval {
     std::int64_t key, length;
     std::int64_t row;     // of the first key, among all rows of the node
     std::int64_t before;  // keys of the list in the intervals before this one
-    std::int32_t owner, multiplicity;
+    std::int64_t group;
 };
 
 // Lists of intervals, one a holder, each sorted by key; list l is [offsets[l], offsets[l + 1]).
@@ -25,15 +25,13 @@ struct IntervalLists {
 struct Run {
     std::int64_t key, length;
     std::int64_t n_entries;  // lists that hold it
-    std::int32_t owner, multiplicity;
+    std::int64_t group;      // the one that the first of them gives
 };
 
-// Cut sorted, distinct keys into intervals, numbering rows from `first_row`. Without owner and multiplicity
-// (null) all keys count, and both are 0; else keys of multiplicity 1 are left out. Returns how many there
-// are; `out` may be null.
-std::int64_t cut_intervals(const std::int64_t* keys, const std::int32_t* owner,
-                           const std::int32_t* multiplicity, std::int64_t n, std::int64_t first_row,
-                           Interval* out);
+// Cut sorted, distinct keys into intervals, numbering rows from `first_row`. Keys of a negative group are
+// left out; without groups (null) all are of group 0. Returns how many there are; `out` may be null.
+std::int64_t cut_intervals(const std::int64_t* keys, const std::int32_t* groups, std::int64_t n,
+                           std::int64_t first_row, Interval* out);
 
 // The smallest key such that the lists hold at least `target` keys below it, each list counted by itself.
 std::int64_t split_key(const IntervalLists& lists, std::int64_t target);

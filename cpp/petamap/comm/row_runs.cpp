@@ -15,32 +15,95 @@ constexpr std::int64_t chunk = 256;
 // Entries are fetched this far ahead, since short runs jump about in memory.
 constexpr std::int64_t ahead = 16;
 
-// What one call works on. A row is wherever its entry says, or nowhere (null).
+// Keys [key, key + n_keys) of a run and some of their columns: values that lie together in every row.
+struct Piece {
+    std::int64_t key, n_keys, begin, n_columns;
+    std::int64_t n_values() const { return n_keys * n_columns; }
+};
+
 template <typename T>
-struct Memory {
-    T* rows;
-    std::int64_t n_rows;
-    const T* in_slots;
-    T* out_slots;
-    std::int64_t k;
+const T* in_row(const Memory<T>& memory, std::uint32_t entry, const Piece& piece) {
+    if (entry < memory.n_rows) return memory.rows + entry * memory.k + piece.begin;
+    return memory.in_slots ? memory.in_slots + (entry - memory.n_rows) * memory.k + piece.begin : nullptr;
+}
 
-    const T* read(std::uint32_t entry) const {
-        if (entry < n_rows) return rows + entry * k;
-        return in_slots ? in_slots + (entry - n_rows) * k : nullptr;
-    }
-    T* write(std::uint32_t entry) const {
-        if (entry < n_rows) return rows + entry * k;
-        return out_slots ? out_slots + (entry - n_rows) * k : nullptr;
-    }
-    void fetch(std::uint32_t entry) const {
-        if (entry < n_rows) __builtin_prefetch(rows + entry * k, 1);
-    }
+template <typename T>
+T* out_row(const Memory<T>& memory, std::uint32_t entry, const Piece& piece) {
+    if (entry < memory.n_rows) return memory.rows + entry * memory.k + piece.begin;
+    return memory.out_slots ? memory.out_slots + (entry - memory.n_rows) * memory.k + piece.begin : nullptr;
+}
+
+struct Entries {
+    const std::uint32_t* first;
+    std::int64_t n;
+    const std::uint32_t* begin() const { return first; }
+    const std::uint32_t* end() const { return first + n; }
 };
 
-struct OneRun {
-    std::int64_t n_values, n_entries, root;
-    const std::uint32_t* entries;
-};
+template <typename T, typename Reduce>
+void collect(const Memory<T>& memory, Entries entries, const Piece& piece, Reduce reduce,
+             T* __restrict__ total) {
+    bool empty = true;
+    for (const std::uint32_t entry : entries) {
+        const T* from = in_row(memory, entry, piece);
+        if (!from) continue;
+        if (empty)
+            std::copy_n(from, piece.n_values(), total);
+        else
+            for (std::int64_t c = 0; c < piece.n_values(); ++c) total[c] = reduce(total[c], from[c]);
+        empty = false;
+    }
+}
+
+template <typename T>
+void give(const Memory<T>& memory, Entries entries, const Piece& piece, const T* values) {
+    for (const std::uint32_t entry : entries)
+        if (T* to = out_row(memory, entry, piece)) std::copy_n(values, piece.n_values(), to);
+}
+
+// Call body(value of the piece, value of the row, number of values) for keys whose owner's row is among
+// entries.
+template <typename T, typename Body>
+void at_owners(const Memory<T>& memory, Entries entries, const Piece& piece, T* values, Body body) {
+    for (const std::uint32_t entry : entries) {
+        if (entry >= memory.n_rows) continue;
+        const std::uint8_t* owned = memory.owned + entry + piece.key;
+        T* row = memory.rows + entry * memory.k + piece.begin;
+        for (std::int64_t i = 0; i < piece.n_keys; ++i)
+            if (owned[i]) body(values + i * piece.n_columns, row + i * piece.n_columns, piece.n_columns);
+    }
+}
+
+template <typename T>
+void from_slots(const Memory<T>& memory, Entries entries, const Piece& piece, T* values) {
+    for (const std::uint32_t entry : entries)
+        if (entry >= memory.n_rows) std::copy_n(in_row(memory, entry, piece), piece.n_values(), values);
+}
+
+template <typename T>
+void onto_slots(const Memory<T>& memory, Entries entries, const Piece& piece, const T* values) {
+    for (const std::uint32_t entry : entries)
+        if (entry >= memory.n_rows) std::copy_n(values, piece.n_values(), out_row(memory, entry, piece));
+}
+
+template <typename T, typename Reduce>
+void reduce_piece(const Memory<T>& memory, Entries entries, const Piece& piece, Reduce reduce, Flow flow) {
+    T values[chunk];
+    const auto take = [](T* value, const T* row, std::int64_t n) { std::copy_n(row, n, value); };
+    const auto put = [](const T* value, T* row, std::int64_t n) { std::copy_n(value, n, row); };
+    if (flow == Flow::from_owners)
+        at_owners(memory, entries, piece, values, take);
+    else if (flow == Flow::from_slots)
+        from_slots(memory, entries, piece, values);
+    else
+        collect(memory, entries, piece, reduce, values);
+    if (flow == Flow::onto_owners)
+        at_owners(memory, entries, piece, values, put);
+    else if (flow == Flow::onto_slots)
+        onto_slots(memory, entries, piece, values);
+    else
+        give(memory, entries, piece, values);
+}
 
 template <typename T, typename Reduce>
 void reduce_pair(T* a, T* b, std::int64_t n, Reduce reduce) {
@@ -48,92 +111,59 @@ void reduce_pair(T* a, T* b, std::int64_t n, Reduce reduce) {
     for (std::int64_t c = 0; c < n; ++c) a[c] = b[c] = reduce(a[c], b[c]);
 }
 
-// Reduce values [at, at + n) of a run over all entries that can be read into `total`.
 template <typename T, typename Reduce>
-void collect(const Memory<T>& memory, const OneRun& run, std::int64_t at, std::int64_t n, Reduce reduce,
-             T* __restrict__ total) {
-    bool empty = true;
-    for (std::int64_t j = 0; j < run.n_entries; ++j) {
-        const T* from = memory.read(run.entries[j]);
-        if (!from) continue;
-        if (empty)
-            std::copy_n(from + at, n, total);
-        else
-            for (std::int64_t c = 0; c < n; ++c) total[c] = reduce(total[c], from[at + c]);
-        empty = false;
-    }
-}
-
-template <typename T>
-void give(const Memory<T>& memory, std::uint32_t entry, std::int64_t at, std::int64_t n, const T* values) {
-    if (T* to = memory.write(entry)) std::copy_n(values, n, to + at);
+void reduce_run(const Memory<T>& memory, Entries entries, std::int64_t length, Reduce reduce, Flow flow) {
+    const std::int64_t k = memory.k, keys_at_once = std::max<std::int64_t>(1, chunk / k);
+    const std::int64_t columns_at_once = std::min(k, chunk);
+    if (flow == Flow::everywhere && entries.n == 2 && entries.first[1] < memory.n_rows)
+        return reduce_pair(memory.rows + entries.first[0] * k, memory.rows + entries.first[1] * k, length * k,
+                           reduce);
+    for (std::int64_t key = 0; key < length; key += keys_at_once)
+        for (std::int64_t column = 0; column < k; column += columns_at_once) {
+            const Piece piece{key, std::min(keys_at_once, length - key), key * k + column,
+                              std::min(columns_at_once, k - column)};
+            reduce_piece(memory, entries, piece, reduce, flow);
+        }
 }
 
 template <typename T, typename Reduce>
-void reduce_one(const Memory<T>& memory, const OneRun& run, Reduce reduce, Flow flow) {
-    T total[chunk];
-    for (std::int64_t at = 0; at < run.n_values; at += chunk) {
-        const std::int64_t n = std::min(chunk, run.n_values - at);
-        collect(memory, run, at, n, reduce, total);
-        if (flow == Flow::onto_root)
-            give(memory, run.entries[run.root], at, n, total);
-        else
-            for (std::int64_t j = 0; j < run.n_entries; ++j) give(memory, run.entries[j], at, n, total);
-    }
-}
-
-template <typename T>
-void copy_one(const Memory<T>& memory, const OneRun& run) {
-    const T* from = memory.read(run.entries[run.root]);
-    for (std::int64_t j = 0; j < run.n_entries; ++j)
-        if (j != run.root) give(memory, run.entries[j], 0, run.n_values, from);
-}
-
-template <typename T, typename Reduce>
-void reduce_block(const Memory<T>& memory, const RowRuns& runs, std::int64_t block, Reduce reduce,
+void reduce_block(const RowRuns& runs, const Memory<T>& memory, std::int64_t block, Reduce reduce,
                   Flow flow) {
     const std::uint32_t* entries = runs.entries + runs.first_entries[block];
     const std::int64_t begin = block * runs_per_block;
     const std::int64_t end = std::min(begin + runs_per_block, runs.n_runs);
     for (std::int64_t i = begin; i < end; ++i) {
-        const OneRun run{runs.lengths[i] * memory.k, runs.counts[i], runs.roots[i], entries};
         if (i + ahead < end)
-            for (std::int64_t j = 0; j < run.n_entries; ++j) memory.fetch(entries[ahead + j]);
-        const bool pair = flow == Flow::everywhere && run.n_entries == 2 && entries[1] < memory.n_rows;
-        if (pair)
-            reduce_pair(memory.write(entries[0]), memory.write(entries[1]), run.n_values, reduce);
-        else if (flow == Flow::from_root)
-            copy_one(memory, run);
-        else
-            reduce_one(memory, run, reduce, flow);
-        entries += run.n_entries;
+            for (std::int64_t j = ahead; j < ahead + runs.counts[i]; ++j)
+                if (entries[j] < memory.n_rows) __builtin_prefetch(memory.rows + entries[j] * memory.k, 1);
+        reduce_run(memory, {entries, runs.counts[i]}, runs.lengths[i], reduce, flow);
+        entries += runs.counts[i];
     }
 }
 
 }  // namespace
 
 template <typename T>
-void reduce_runs(const RowRuns& runs, T* rows, std::int64_t n_rows, const T* in_slots, T* out_slots,
-                 std::int64_t k, Operation operation, Flow flow, int n_threads) {
-    const Memory<T> memory{rows, n_rows, in_slots, out_slots, k};
+void reduce_runs(const RowRuns& runs, const Memory<T>& memory, Operation operation, Flow flow,
+                 int n_threads) {
+    if (memory.k == 0) return;
     const std::int64_t n_blocks = (runs.n_runs + runs_per_block - 1) / runs_per_block;
-    with_operation<T>(operation, [=, &runs](auto reduce) {
+    with_operation<T>(operation, [&](auto reduce) {
 #pragma omp parallel for schedule(dynamic) num_threads(n_threads)
         for (std::int64_t block = 0; block < n_blocks; ++block)
-            reduce_block(memory, runs, block, reduce, flow);
+            reduce_block(runs, memory, block, reduce, flow);
     });
 }
 
-std::int64_t join_runs(std::uint16_t* lengths, std::uint16_t* counts, std::uint16_t* roots,
-                       std::uint32_t* entries, std::int64_t n_runs) {
+std::int64_t join_runs(std::uint16_t* lengths, std::uint16_t* counts, std::uint32_t* entries,
+                       std::int64_t n_runs) {
     constexpr std::int64_t longest = std::numeric_limits<std::uint16_t>::max();
     std::int64_t n_kept = 0;
     std::uint32_t *kept = entries, *last = entries;
     const std::uint32_t* next = entries;
     for (std::int64_t i = 0; i < n_runs; ++i) {
-        const std::uint16_t length = lengths[i], count = counts[i], root = roots[i];
-        bool joins = n_kept > 0 && counts[n_kept - 1] == count && roots[n_kept - 1] == root &&
-                     lengths[n_kept - 1] + length <= longest;
+        const std::uint16_t length = lengths[i], count = counts[i];
+        bool joins = n_kept > 0 && counts[n_kept - 1] == count && lengths[n_kept - 1] + length <= longest;
         for (std::int64_t j = 0; joins && j < count; ++j) joins = next[j] == last[j] + lengths[n_kept - 1];
         if (joins) {
             lengths[n_kept - 1] = static_cast<std::uint16_t>(lengths[n_kept - 1] + length);
@@ -141,8 +171,7 @@ std::int64_t join_runs(std::uint16_t* lengths, std::uint16_t* counts, std::uint1
             last = kept;
             kept = std::copy_n(next, count, kept);
             lengths[n_kept] = length;
-            counts[n_kept] = count;
-            roots[n_kept++] = root;
+            counts[n_kept++] = count;
         }
         next += count;
     }
@@ -166,9 +195,8 @@ void copy_shared(const std::uint8_t* from, const std::int32_t* multiplicity, std
     }
 }
 
-#define PETAMAP_INSTANTIATE(T)                                                                            \
-    template void reduce_runs<T>(const RowRuns&, T*, std::int64_t, const T*, T*, std::int64_t, Operation, \
-                                 Flow, int);
+#define PETAMAP_INSTANTIATE(T) \
+    template void reduce_runs<T>(const RowRuns&, const Memory<T>&, Operation, Flow, int);
 PETAMAP_INSTANTIATE(std::int64_t)
 PETAMAP_INSTANTIATE(double)
 PETAMAP_INSTANTIATE(float)

@@ -18,7 +18,7 @@ from petamap.comm.mpi.communicator import Communicator, Operation
 from petamap.comm.reduction.graph import offsets_of, rank_ordered, ranks_of
 from petamap.comm.reduction.index_map import find
 
-_OPERATIONS = {
+OPERATIONS = {
     "sum": KernelOperation.sum,
     "max": KernelOperation.max,
     "min": KernelOperation.min,
@@ -220,7 +220,7 @@ class Reducer:
 
     def run(self, received: AnyArray, op: Operation, values: AnyArray) -> None:
         """Reduce `received` (n, k) into `values` (n_keys, k)."""
-        combine(received, self.shared, self.offsets, self.sources, _OPERATIONS[op], values, self.n_threads)
+        combine(received, self.shared, self.offsets, self.sources, OPERATIONS[op], values, self.n_threads)
 
 
 class OwnerExchange:

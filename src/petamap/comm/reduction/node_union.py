@@ -32,7 +32,7 @@ class NodeUnion:
     """The keys of all ranks of a node: this rank's range of them, as runs. Collective on `comm`.
 
     A *row* is a key of a rank: those of the node's ranks are numbered one rank after the other. A *run* is
-    consecutive keys that the same ranks hold, with the same owner and multiplicity.
+    consecutive keys of one group that the same ranks hold.
 
     Parameters
     ----------
@@ -40,8 +40,9 @@ class NodeUnion:
         All ranks, of all nodes.
     keys : int64 (n_keys,)
         Sorted and distinct.
-    owner, multiplicity : int32 (n_keys,), optional
-        If they are known: keys of multiplicity 1 are left out then.
+    groups : int32 (n_keys,), optional
+        The group of each key, the same on all ranks that hold it; keys of negative groups are left out. By
+        default all are of group 0.
 
     Attributes
     ----------
@@ -50,7 +51,7 @@ class NodeUnion:
     low, high : int
         This rank's range of keys, ``low <= key < high``.
     runs : int64 (n_runs, RUN_WORDS)
-        In the order of keys; read them by `key`, `length`, `n_holders`, `owner` and `multiplicity`.
+        In the order of keys; read them by `key`, `length`, `n_holders` and `group`.
     rows : uint32 (sum of n_holders,)
         For each run, the row of its first key in each rank that holds it, in rank order.
     """
@@ -59,12 +60,11 @@ class NodeUnion:
         self,
         comm: Communicator,
         keys: Int64Array,
-        owner: Int32Array | None = None,
-        multiplicity: Int32Array | None = None,
+        groups: Int32Array | None = None,
     ) -> None:
         self.comm = comm
         node = comm.node()
-        n_intervals = cut_intervals(keys, owner, multiplicity, 0, None)
+        n_intervals = cut_intervals(keys, groups, 0, None)
         sizes = np.zeros((node.size, 2), np.int64)
         sizes[node.rank] = len(keys), n_intervals
         sizes = node.allreduce(sizes)
@@ -75,20 +75,18 @@ class NodeUnion:
                 mend="use the reduction 'owner', or more nodes",
             )
         self.lists = offsets_of(sizes[:, 1])
-        self.intervals = self._share(keys, owner, multiplicity)
+        self.intervals = self._share(keys, groups)
         self.low, self.high = self._range()
         self.runs, self.rows = merged(self.intervals, self.lists, self.low, self.high)
 
-    def _share(
-        self, keys: Int64Array, owner: Int32Array | None, multiplicity: Int32Array | None
-    ) -> Int64Array:
+    def _share(self, keys: Int64Array, groups: Int32Array | None) -> Int64Array:
         """Return the intervals of all ranks of the node, one rank after the other."""
         node = self.comm.node()
         n_bytes = int(self.lists[-1]) * INTERVAL_WORDS * 8
         window = self.comm.shared(n_bytes if node.rank == 0 else 0)
         intervals = window.bytes[:n_bytes].view(np.int64).reshape(-1, INTERVAL_WORDS)
         mine = intervals[self.lists[node.rank] : self.lists[node.rank + 1]]
-        cut_intervals(keys, owner, multiplicity, int(self.row_offsets[node.rank]), mine)
+        cut_intervals(keys, groups, int(self.row_offsets[node.rank]), mine)
         window.barrier()
         return intervals
 
@@ -119,14 +117,9 @@ class NodeUnion:
         return self.runs[:, 2]
 
     @property
-    def owner(self) -> Int32Array:
-        """The owner of each run's keys, int32 (n_runs,)."""
-        return self.runs.view(np.int32)[:, 6]
-
-    @property
-    def multiplicity(self) -> Int32Array:
-        """How many ranks of all nodes hold each run, int32 (n_runs,)."""
-        return self.runs.view(np.int32)[:, 7]
+    def group(self) -> Int64Array:
+        """The group of each run, int64 (n_runs,)."""
+        return self.runs[:, 3]
 
     def spread(self, values: Int32Array) -> Int32Array:
         """Give every holder the values of its keys. Collective on `comm`.

@@ -1,0 +1,114 @@
+"""Reductions in shared memory, on one node and on several pretended ones, against NumPy."""
+
+import gc
+from pathlib import Path
+
+import numpy as np
+import pytest
+from comm.oracle import CALLS, check_calls, make_values, reduce_densely, scan_pattern
+from mpi import run_ranks
+
+from petamap.comm.mpi import SerialCommunicator
+from petamap.comm.reduction import IndexMap, ReductionPlan
+
+
+def patterns(size):
+    rng = np.random.default_rng(size)
+    yield scan_pattern(size)
+    yield [np.flatnonzero(rng.random(3000) < 0.3) for _ in range(size)]
+    yield [np.flatnonzero(rng.random(300) < 0.5) if rank % 2 else np.arange(0) for rank in range(size)]
+    yield [np.arange(0) for _ in range(size)]
+    yield [np.array([7, 2**62 + rank]) for rank in range(size)]
+    # Longer than a run may be.
+    yield [np.arange(140_000) for _ in range(size)]
+
+
+def check_in_place(comm, plan, pattern, seed):
+    """Vectors made by the plan, its views, and ranks that do not agree to use them."""
+    rng = np.random.default_rng(seed)
+    for k, dtype, op in CALLS[:5]:
+        values = [make_values(rng, keys, k, dtype) for keys in pattern]
+        mine = values[comm.rank]
+        expected = plan.allreduce(mine.copy(), op)
+        reduced = plan.reduce(mine.copy(), op)
+        vector, other = plan.empty(mine.shape, dtype), plan.empty(mine.shape, dtype)
+        for use in (vector, other, vector[:], other if comm.rank else vector, mine if comm.rank else vector):
+            use[...] = values[comm.rank]
+            assert plan.allreduce(use, op).tobytes() == expected.tobytes()
+        vector[...] = mine = make_values(rng, pattern[comm.rank], k, dtype)
+        assert plan.reduce(vector, op).tobytes() == plan.reduce(mine.copy(), op).tobytes()
+        assert plan.broadcast(vector).tobytes() == plan.broadcast(vector.copy()).tobytes()
+        vector[...] = values[comm.rank]
+        assert reduced.shape == vector.shape
+
+
+def check_views(comm, plan, keys):
+    """A view of other rows than the vector's is a plain array."""
+    vector = plan.empty((len(keys), 4), np.float64)
+    vector[...] = 1.0
+    narrow = vector.reshape(-1)[: 2 * len(keys)].reshape(-1, 2)
+    plan.allreduce(narrow)
+    np.testing.assert_array_equal(narrow, np.repeat(plan.multiplicity[:, None], 2, axis=1))
+    bits = vector.view(np.int64)
+    bits[...] = 1
+    assert (plan.allreduce(bits) == plan.multiplicity[:, None]).all()
+
+
+def in_halves(comm, plan, keys):
+    values = np.ones((len(keys), 2))
+    plan.allreduce_begin(values)
+    plan.allreduce_end()
+    np.testing.assert_array_equal(values[:, 0], plan.multiplicity)
+
+
+def reductions(comm):
+    for number, pattern in enumerate(patterns(comm.size)):
+        keys = [keys.astype(np.int64) for keys in pattern]
+        plan = ReductionPlan(IndexMap(comm, keys[comm.rank]), algorithm="hierarchical")
+        if len(keys[0]) < 100_000:
+            check_calls(comm, plan, keys, CALLS if number < 2 else CALLS[:2], number)
+            check_in_place(comm, plan, keys, number)
+            check_views(comm, plan, keys[comm.rank])
+        in_halves(comm, plan, keys[comm.rank])
+    wide = make_values(np.random.default_rng(1), np.arange(40), 1000, np.float64)
+    plan = ReductionPlan(IndexMap(comm, np.arange(40)), algorithm="hierarchical")
+    total = reduce_densely([np.arange(40)] * comm.size, [wide] * comm.size, "max")
+    reduced = plan.reduce(wide.copy(), "max")
+    np.testing.assert_array_equal(plan.broadcast(reduced)[7], total[7])
+    assert plan.allreduce(np.zeros((40, 0))).shape == (40, 0)
+
+
+def mapped():
+    return sum("petamap-" in line for line in Path("/proc/self/maps").read_text().splitlines())
+
+
+def leaks(comm):
+    keys = np.arange(10 * comm.rank, 10 * comm.rank + 30)
+    kept = []
+    for i in range(30):
+        plan = ReductionPlan(IndexMap(comm, keys), algorithm="hierarchical")
+        plan.allreduce(np.ones((30, 2)))
+        vector = plan.empty((30, 2), np.float64)
+        plan.allreduce(vector)
+        if i % 10 == comm.rank:
+            kept.append(plan)
+    del plan, vector, kept
+    gc.collect()
+    assert mapped() == 0
+
+
+def everything(comm):
+    reductions(comm)
+    if comm.size > 1:
+        leaks(comm)
+
+
+@pytest.mark.parametrize(("n_ranks", "per_node"), [(2, None), (5, None), (5, 1), (6, 2), (7, 3), (8, 3)])
+def test_reductions_in_shared_memory(n_ranks, per_node, monkeypatch):
+    if per_node:
+        monkeypatch.setenv("PETAMAP_RANKS_PER_NODE", str(per_node))
+    run_ranks(everything, n_ranks)
+
+
+def test_alone():
+    everything(SerialCommunicator())
