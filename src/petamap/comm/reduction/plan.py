@@ -66,7 +66,8 @@ class ReductionPlan:
         This rank's keys.
     algorithm : str
         One of `ALGORITHMS`: "pairwise", "owner", "butterfly", "dense", "hierarchical" or
-        "hybrid"; or "auto", which chooses in the first call, by the model and the clock, for the values of that call.
+        "hybrid"; or "auto", which chooses in the first call, by the model and the clock, for the values of
+        that call.
     setup : str
         One of `SETUPS`: "rendezvous" or "gather-sift".
     buffer_keys : int
