@@ -84,10 +84,10 @@ class ReductionPlan:
         at most mu ranks hold as "pairwise" does.
 
     checks : str
-        "every" compares what ranks ask for in every call, by one small all-reduce: other verbs, operations,
-        dtypes or shapes on some rank, and values that do not fit, are the same error on all ranks before
-        any value moves. "first" does so in the first call of each kind only, for loops that are known to
-        be right.
+        "first" compares what ranks ask for in the first call of each kind (verb, operation, dtype and row
+        shape): where ranks differ there, or values do not fit, all raise the same error before any value
+        moves. A fault in a later call is an error of its rank alone. "every" does so in every call, by one
+        small all-reduce.
     comm : Communicator, optional
         The communicator that the caller works on; an index map of another one is an error.
 
@@ -124,7 +124,7 @@ class ReductionPlan:
         radix: int = 4,
         theta: float = 0.9,
         mu: int = 2,
-        checks: Checks = "every",
+        checks: Checks = "first",
         comm: Communicator | None = None,
     ) -> None:
         self.index_map = index_map
