@@ -1,6 +1,7 @@
 #include "arrays.h"
 #include "comm_node.h"
 #include "petamap/comm/fixed.h"
+#include "comm_setup.h"
 #include "petamap/comm/indexed.h"
 
 namespace nb = nanobind;
@@ -100,4 +101,6 @@ NB_MODULE(_comm, module) {
     bind_reduce_runs<std::uint8_t>(module);
     bind_fixed<double>(module);
     bind_fixed<float>(module);
+    bind_chunks(module);
+    bind_sharing(module);
 }

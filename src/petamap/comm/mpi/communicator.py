@@ -16,8 +16,12 @@ import numpy as np
 from petamap.base.typing import AnyArray, Int32Array, Int64Array
 from petamap.comm.mpi import messages, nodes
 from petamap.comm.mpi.channel import CHANNELS, Channel, SerialChannel, Transport
+from petamap.comm.mpi.consensus import exchange_by_consensus
 from petamap.comm.mpi.launch import launched_size, load_mpi
 from petamap.comm.mpi.nodes import SharedWindow
+
+# Where telling everyone how much comes takes longer than what there is to send.
+_SPARSE_SIZE = 1000
 
 Operation: TypeAlias = Literal["sum", "max", "min", "or"]
 
@@ -37,6 +41,8 @@ class Communicator(Protocol):
     ----------
     rank, size : int
         This process, and how many there are.
+    sparse_size : int
+        The number of ranks from which `sparse_alltoallv` does without counts from everyone.
     mpi_library : str or None
         The MPI library, in its own words; None without MPI.
     traffic : dict of str to Traffic
@@ -45,6 +51,7 @@ class Communicator(Protocol):
 
     rank: int
     size: int
+    sparse_size: int
     mpi_library: str | None
     traffic: dict[str, Traffic]
 
@@ -102,6 +109,10 @@ class Communicator(Protocol):
         received_counts : int64 (size,)
             Rows from each rank.
         """
+        ...
+
+    def sparse_alltoallv(self, rows: AnyArray, counts: Int64Array) -> tuple[AnyArray, Int64Array]:
+        """As `alltoallv`, for counts most of which are 0: from `sparse_size` ranks on, no work for those."""
         ...
 
     def exchange(
@@ -179,6 +190,7 @@ class SerialCommunicator:
     def __init__(self) -> None:
         self.rank = 0
         self.size = 1
+        self.sparse_size = _SPARSE_SIZE
         self.mpi_library: str | None = None
         self.traffic: dict[str, Traffic] = {}
 
@@ -211,6 +223,9 @@ class SerialCommunicator:
         return rows, np.array([len(rows)], np.int64)
 
     def alltoallv(self, rows: AnyArray, counts: Int64Array) -> tuple[AnyArray, Int64Array]:
+        return rows, counts
+
+    def sparse_alltoallv(self, rows: AnyArray, counts: Int64Array) -> tuple[AnyArray, Int64Array]:
         return rows, counts
 
     def exchange(
@@ -275,6 +290,7 @@ class MpiCommunicator:
         self.mpi_library: str | None = " ".join(self.mpi.Get_library_version().split("\n")[0].split()).strip(
             "\0"
         )
+        self.sparse_size = _SPARSE_SIZE
         self.traffic: dict[str, Traffic] = {}
         self._node_size: int | None = None
         self._operations = {
@@ -358,6 +374,15 @@ class MpiCommunicator:
             _as_bytes(rows), counts * width, _as_bytes(received), received_counts * width, largest * width
         )
         return received, received_counts
+
+    def sparse_alltoallv(self, rows: AnyArray, counts: Int64Array) -> tuple[AnyArray, Int64Array]:
+        if self.size < self.sparse_size:
+            return self.alltoallv(rows, counts)
+        width = _width(rows)
+        turn = self.traffic.setdefault("consensus", Traffic()).calls
+        received, received_counts = exchange_by_consensus(self, _as_bytes(rows), counts * width, turn)
+        self.count("consensus", rows.nbytes - int(counts[self.rank]) * width)
+        return received.view(rows.dtype).reshape(-1, *rows.shape[1:]), received_counts // width
 
     def exchange(
         self,

@@ -9,8 +9,9 @@ import numpy.typing as npt
 
 from petamap.base.errors import ResourceError
 from petamap.base.typing import Int32Array, Int64Array
+from petamap.comm import _comm
 
-# Neighbouring keys are hashed together, so that messages and owned keys come in runs.
+# Neighbouring keys are hashed together, so that messages come in runs.
 _RUN_BITS = 6
 # Rows of message buffers are counted in int32.
 _MOST_ENTRIES = 2**31 - 1
@@ -58,26 +59,16 @@ class SharingGraph:
 
 
 def hash_runs(keys: Int64Array) -> npt.NDArray[np.uint64]:
-    """Hash the run of 64 neighbouring keys that each key belongs to (the finalizer of splitmix64)."""
-    word = (keys >> _RUN_BITS).astype(np.uint64)
+    """Hash the run of 64 neighbouring keys that each key belongs to."""
+    return hash_numbers(keys >> _RUN_BITS)
+
+
+def hash_numbers(numbers: Int64Array) -> npt.NDArray[np.uint64]:
+    """Hash numbers such that neighbours are spread (the finalizer of splitmix64)."""
+    word = numbers.astype(np.uint64)
     word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return word ^ (word >> np.uint64(31))
-
-
-def choose_owners(keys: Int64Array, offsets: Int64Array, holders: Int32Array) -> Int32Array:
-    """Choose one holder for each key, the same one for most of a run of neighbours, evenly on the whole.
-
-    Parameters
-    ----------
-    keys : int64 (n,)
-    offsets : int64 (n + 1,)
-        ``holders[offsets[i]:offsets[i + 1]]`` are the ranks that hold key i, in increasing order.
-    holders : int32 (offsets[n],)
-    """
-    # The upper half of the hash: the lower one has dealt the runs to the directory's ranks.
-    choice = (hash_runs(keys) >> np.uint64(32)) % np.diff(offsets).astype(np.uint64)
-    return holders[offsets[:-1] + choice.astype(np.int64)]
 
 
 def offsets_of(counts: npt.NDArray[np.integer | np.bool_]) -> Int64Array:
@@ -92,6 +83,34 @@ def ranks_of(counts: Int64Array) -> Int32Array:
     return np.repeat(np.arange(len(counts), dtype=np.int32), counts)
 
 
+def counting_order(labels: Int32Array, n_labels: int) -> tuple[Int32Array, Int64Array]:
+    """Sort small numbers by counting, stably.
+
+    Parameters
+    ----------
+    labels : int32 (n,)
+        0 to `n_labels` - 1.
+    n_labels : int
+
+    Returns
+    -------
+    order : int32 (n,)
+        The indices of label 0 in increasing order, then those of label 1 and so on.
+    offsets : int64 (n_labels + 1,)
+        Where each label begins in `order`.
+    """
+    order, offsets = np.empty(len(labels), np.int32), np.empty(n_labels + 1, np.int64)
+    _comm.counting_order(labels, n_labels, order, offsets)
+    return order, offsets
+
+
+def expand(groups: Int32Array, offsets: Int64Array) -> Int32Array:
+    """Return the ranges ``offsets[g]`` to ``offsets[g + 1]`` of the groups g, one after another."""
+    positions = np.empty(int((offsets[groups + 1] - offsets[groups]).sum()), np.int32)
+    _comm.expand_groups(groups, offsets, positions)
+    return positions
+
+
 def rank_ordered(
     positions: Int32Array, ranks: Int32Array, rank: int
 ) -> tuple[Int32Array, Int64Array, Int32Array, Int32Array]:
@@ -100,7 +119,7 @@ def rank_ordered(
     Parameters
     ----------
     positions, ranks : int32 (n,)
-        Local position of a key, and another rank that holds it.
+        Local position of a key, and another rank that holds it; in the order of the ranks.
     rank : int
         This rank.
 
@@ -121,19 +140,19 @@ def rank_ordered(
         )
     counts = np.bincount(positions)
     shared = np.flatnonzero(counts).astype(np.int32)
-    every = np.concatenate([positions, shared])
-    holders = np.concatenate([ranks, np.full(len(shared), rank, np.int32)])
-    sources = np.concatenate([np.arange(len(positions), dtype=np.int32), np.full(len(shared), -1, np.int32)])
-    order = np.argsort(_pairs(every, holders))
-    return shared, offsets_of(counts[shared] + 1), holders[order], sources[order]
+    lower = np.searchsorted(ranks, rank)
+    every = np.concatenate([positions[:lower], shared, positions[lower:]])
+    holders = np.insert(ranks, lower, np.full(len(shared), rank, np.int32))
+    sources = np.insert(np.arange(len(positions), dtype=np.int32), lower, np.full(len(shared), -1, np.int32))
+    order, offsets = counting_order(every, len(counts))
+    offsets = np.append(offsets[shared], len(every))
+    return shared, offsets, holders[order], sources[order]
 
 
-def by_rank(positions: Int32Array, ranks: Int32Array, size: int) -> tuple[Int32Array, Int64Array]:
+def by_rank(
+    positions: Int32Array, ranks: Int32Array, n_positions: int, size: int
+) -> tuple[Int32Array, Int64Array]:
     """Sort shared positions by (rank, position), and count them by rank."""
-    pairs = np.sort(_pairs(ranks, positions))
-    return (pairs & 0xFFFFFFFF).astype(np.int32), np.bincount(ranks, minlength=size).astype(np.int64)
-
-
-def _pairs(major: Int32Array, minor: Int32Array) -> Int64Array:
-    """Two int32 in an int64, which sorts several times faster than the two of them."""
-    return (major.astype(np.int64) << 32) | minor
+    order, _ = counting_order(positions, n_positions)
+    again, offsets = counting_order(ranks[order], size)
+    return positions[order][again], np.diff(offsets)

@@ -6,6 +6,7 @@ import numpy as np
 
 from petamap.base.errors import PetamapError
 from petamap.base.typing import AnyArray, Int32Array, Int64Array
+from petamap.comm._comm import find_sorted
 from petamap.comm.mpi.communicator import Communicator
 from petamap.comm.mpi.errors import agree
 
@@ -51,12 +52,11 @@ class IndexMap:
         return find(self.keys, keys)
 
 
-def find(sorted_keys: Int64Array, keys: Int64Array) -> Int32Array:
+def find(sorted_keys: Int64Array, keys: Int64Array, n_threads: int = 1) -> Int32Array:
     """Return the position of each of `keys` in `sorted_keys`, -1 where it is absent."""
-    if len(sorted_keys) == 0:
-        return np.full(len(keys), -1, np.int32)
-    positions = np.minimum(np.searchsorted(sorted_keys, keys), len(sorted_keys) - 1)
-    return np.where(sorted_keys[positions] == keys, positions, -1).astype(np.int32)
+    positions = np.empty(len(keys), np.int32)
+    find_sorted(sorted_keys, np.ascontiguousarray(keys), positions, n_threads)
+    return positions
 
 
 def _fault(rank: int, keys: AnyArray, n_total: int | None) -> ReductionError | None:

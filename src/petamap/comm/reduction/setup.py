@@ -2,7 +2,7 @@
 
 ``gather-sift`` is the published way: every rank sees the keys of all ranks and picks out its own; its work
 grows with the number of ranks. ``rendezvous`` sends each key to a directory rank that its hash names, which
-tells every holder about the others; its work does not grow.
+answers with the key's owner and multiplicity; its work does not grow.
 """
 
 from __future__ import annotations
@@ -15,16 +15,18 @@ import numpy as np
 from petamap.base.timers import Timers
 from petamap.base.typing import Int32Array, Int64Array
 from petamap.comm.mpi.communicator import Communicator
+from petamap.comm.reduction.chunks import Union, chunks_of, key_offsets
 from petamap.comm.reduction.graph import (
     SharingGraph,
     by_rank,
-    choose_owners,
-    hash_runs,
+    counting_order,
+    expand,
+    hash_numbers,
     offsets_of,
-    rank_ordered,
     ranks_of,
 )
 from petamap.comm.reduction.index_map import find
+from petamap.comm.reduction.owners import choose_owners
 
 Setup: TypeAlias = Callable[[Communicator, Int64Array, bool, int, Timers], SharingGraph]
 
@@ -52,10 +54,10 @@ def gather_sift(
         with timers.phase("allgather"):
             gathered, counts = comm.allgather_rows(keys[begin : begin + per_rank])
         with timers.phase("sift"):
-            found, holder = find(keys, gathered), ranks_of(counts)
-            hits = (found >= 0) & (holder != comm.rank)
+            found = find(keys, gathered)
+            hits = np.flatnonzero(found >= 0)
             positions.append(found[hits])
-            ranks.append(holder[hits])
+            ranks.append(ranks_of(counts)[hits])
     with timers.phase("initialise"):
         return _sifted_graph(comm, keys, np.concatenate(positions), np.concatenate(ranks), want_overlaps)
 
@@ -63,86 +65,97 @@ def gather_sift(
 def _sifted_graph(
     comm: Communicator, keys: Int64Array, positions: Int32Array, ranks: Int32Array, want_overlaps: bool
 ) -> SharingGraph:
-    shared, offsets, holders, _ = rank_ordered(positions, ranks, comm.rank)
-    owner = np.full(len(keys), comm.rank, np.int32)
-    owner[shared] = choose_owners(keys[shared], offsets, holders)
-    multiplicity = np.ones(len(keys), np.int32)
-    multiplicity[shared] = np.diff(offsets)
-    n_global = comm.sum(int(np.count_nonzero(owner == comm.rank)))
+    """Make the graph from the holders of this rank's keys, itself among them."""
+    in_order, counts = by_rank(positions, ranks, len(keys), comm.size)
+    order, offsets = counting_order(in_order, len(keys))
+
+    def add(tallies: Int64Array) -> Int64Array:
+        # Holders of this rank's keys are counted by themselves.
+        tallies[np.arange(comm.size) != comm.rank] = 0
+        return comm.allreduce(tallies)
+
+    owner, tally = choose_owners(keys, offsets, ranks_of(counts)[order], comm.size, add)
+    multiplicity = np.diff(offsets).astype(np.int32)
     if not want_overlaps:
-        return SharingGraph(owner, multiplicity, n_global)
-    return SharingGraph(owner, multiplicity, n_global, *by_rank(positions, ranks, comm.size))
+        return SharingGraph(owner, multiplicity, tally.n_keys)
+    others = np.repeat(np.arange(comm.size) != comm.rank, counts)
+    counts[comm.rank] = 0
+    return SharingGraph(owner, multiplicity, tally.n_keys, in_order[others], counts)
 
 
 def rendezvous(
     comm: Communicator, keys: Int64Array, want_overlaps: bool, buffer_keys: int, timers: Timers
 ) -> SharingGraph:
-    """Meet at a directory: the rank that a key's hash names learns all its holders and tells them.
+    """Meet at a directory: the rank that the hash of a key's chunk names learns all its holders.
 
-    Phases of `timers`: "ask" (keys to the directory), "answer" (owners, and holders if `want_overlaps`) and
-    "initialise". Parameters as in `gather_sift`; `buffer_keys` is not needed.
+    Phases of `timers`: "ask" (chunks to the directory), "choose" (the owners), "answer" (owners and
+    multiplicities, and holders if `want_overlaps`). Parameters as in `gather_sift`; `buffer_keys` is not
+    needed.
     """
     with timers.phase("ask"):
-        directory = (hash_runs(keys) % np.uint64(comm.size)).astype(np.int32)
-        order = np.argsort(directory, kind="stable")
-        asked = np.bincount(directory, minlength=comm.size)
-        arrived, arrived_counts = comm.alltoallv(keys[order], asked)
+        chunks = chunks_of(keys)
+        meeting = _Meeting(comm, chunks, (hash_numbers(chunks[:, 0]) % np.uint64(comm.size)).astype(np.int32))
+    with timers.phase("choose"):
+        order, offsets = counting_order(meeting.union.places, len(meeting.union.keys))
+        holders = ranks_of(meeting.arrived_counts)[order]
+        owners, tally = choose_owners(meeting.union.keys, offsets, holders, comm.size, comm.allreduce)
     with timers.phase("answer"):
-        groups = _Groups(arrived, ranks_of(arrived_counts))
-        answer, _ = comm.alltoallv(groups.owners_and_multiplicities(), arrived_counts)
-        holders = None
-        if want_overlaps:
-            holders, _ = comm.alltoallv(*groups.holder_lists(arrived_counts))
-    with timers.phase("initialise"):
-        owner, multiplicity = np.empty((2, len(keys)), np.int32)
-        owner[order], multiplicity[order] = answer.T
-        n_global = comm.sum(int(np.count_nonzero(owner == comm.rank)))
-        if holders is None:
-            return SharingGraph(owner, multiplicity, n_global)
-        listed = np.where(answer[:, 1] > 1, answer[:, 1], 0)
-        positions = np.repeat(order.astype(np.int32), listed)
-        others = holders != comm.rank
-        overlaps = by_rank(positions[others], holders[others], comm.size)
-        return SharingGraph(owner, multiplicity, n_global, *overlaps)
+        answer = meeting.answer(np.stack([owners, np.diff(offsets).astype(np.int32)], axis=1))
+        owner, multiplicity = np.ascontiguousarray(answer.T)
+        if not want_overlaps:
+            return SharingGraph(owner, multiplicity, tally.n_keys)
+        overlaps = meeting.overlaps(offsets, holders, multiplicity)
+        return SharingGraph(owner, multiplicity, tally.n_keys, *overlaps)
 
 
-class _Groups:
-    """The keys that arrived at a directory rank, grouped: one group a distinct key.
+class _Meeting:
+    """Keys of all ranks at their directory ranks. Collective on `comm`.
 
     Parameters
     ----------
-    keys : int64 (n,)
-        In the order of the ranks that sent them.
-    ranks : int32 (n,)
-        The senders.
+    comm : Communicator
+    chunks : int64 (n, 2)
+        Of this rank's keys.
+    directory : int32 (n,)
+        The rank that each chunk is sent to.
+
+    Attributes
+    ----------
+    union : Union
+        The keys that arrived here.
+    arrived_counts : int64 (size,)
+        Keys that arrived from each rank.
     """
 
-    def __init__(self, keys: Int64Array, ranks: Int32Array) -> None:
-        # Stable: the holders of a key stay in rank order.
-        self.order = np.argsort(keys, kind="stable")
-        self.keys = keys[self.order]
-        self.holders = ranks[self.order]
-        first = np.ones(len(keys), np.bool_)
-        first[1:] = self.keys[1:] != self.keys[:-1]
-        self.offsets = np.append(np.flatnonzero(first), len(keys)).astype(np.int64)
-        # The group of each key in the order of arrival.
-        self.group = np.empty(len(keys), np.int64)
-        self.group[self.order] = np.cumsum(first) - 1
+    def __init__(self, comm: Communicator, chunks: Int64Array, directory: Int32Array) -> None:
+        self.comm = comm
+        order, bounds = counting_order(directory, comm.size)
+        arrived, counts = comm.sparse_alltoallv(chunks[order], np.diff(bounds))
+        # The local positions of the keys in the order in which they were sent.
+        self.positions = expand(order, key_offsets(chunks))
+        self.arrived_counts = np.diff(key_offsets(arrived)[offsets_of(counts)])
+        self.union = Union.of(arrived)
 
-    def owners_and_multiplicities(self) -> Int32Array:
-        """Return owner and multiplicity, int32 (n, 2), in the order of arrival."""
-        owners = choose_owners(self.keys[self.offsets[:-1]], self.offsets, self.holders)
-        both = np.stack([owners, np.diff(self.offsets).astype(np.int32)], axis=1)
-        return both[self.group]
+    def answer(self, rows: Int32Array) -> Int32Array:
+        """Return, for each of this rank's keys, the row that its directory has of it."""
+        received, _ = self.comm.sparse_alltoallv(rows[self.union.places], self.arrived_counts)
+        answer = np.empty_like(received)
+        answer[self.positions] = received
+        return answer
 
-    def holder_lists(self, arrived_counts: Int64Array) -> tuple[Int32Array, Int64Array]:
-        """Return the holders of each shared key in the order of arrival, and how many go to each rank."""
-        sizes = np.diff(self.offsets)[self.group]
-        sizes[sizes == 1] = 0
-        ends = offsets_of(sizes)
-        begins = np.repeat(self.offsets[self.group] - ends[:-1], sizes)
-        per_rank = np.diff(ends[offsets_of(arrived_counts)])
-        return self.holders[begins + np.arange(ends[-1])], per_rank
+    def overlaps(
+        self, offsets: Int64Array, holders: Int32Array, multiplicity: Int32Array
+    ) -> tuple[Int32Array, Int64Array]:
+        """Return `shared_positions` and `overlaps` of the graph, from the holders of the keys here."""
+        shared = np.where(np.diff(offsets) > 1, np.diff(offsets), 0)[self.union.places]
+        per_rank = np.diff(offsets_of(shared)[offsets_of(self.arrived_counts)])
+        lists, _ = self.comm.sparse_alltoallv(
+            holders[expand(self.union.places[shared > 0], offsets)], per_rank
+        )
+        sent = multiplicity[self.positions]
+        positions = np.repeat(self.positions, np.where(sent > 1, sent, 0))
+        others = lists != self.comm.rank
+        return by_rank(positions[others], lists[others], len(multiplicity), self.comm.size)
 
 
 SETUPS: dict[str, Setup] = {"gather-sift": gather_sift, "rendezvous": rendezvous}

@@ -1,0 +1,96 @@
+#include "petamap/comm/sharing.h"
+
+#include <algorithm>
+#include <bit>
+#include <vector>
+
+#include "petamap/comm/mix.h"
+
+namespace petamap::comm {
+
+namespace {
+
+// Keys on few ranks have one owner for runs of 2^(kRunBits - bits of the number of holders); the sequence starts
+// anew, somewhere else, in each block of 2^kBlockBits keys, so that no regular pattern of keys can follow it.
+constexpr int kRunBits = 7;
+constexpr int kBlockBits = 16;
+// Steps of the golden ratio, in units of 2^-64.
+constexpr std::uint64_t kGolden = 0x9E3779B97F4A7C15u;
+constexpr int kDueBits = 20;
+
+// The place of a key on the circle on which its holders have their arcs, in units of 2^-32.
+std::uint64_t turn(std::int64_t key, std::int64_t n_holders) {
+    const int bits = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(n_holders)));
+    const int run_bits = std::max(0, kRunBits - bits);
+    const auto run = static_cast<std::uint64_t>(key >> run_bits);
+    return (mix((key >> kBlockBits) + 1) + run * kGolden) >> 32;
+}
+
+std::int64_t place_of(const std::int64_t* sorted, std::int64_t n, std::int64_t query, std::int64_t& hint) {
+    // Gallop from where the last query ended.
+    std::int64_t low = hint, step = 1;
+    if (low >= n || sorted[low] > query) low = 0, step = n;
+    std::int64_t high = low;
+    while (high < n && sorted[high] < query) low = high + 1, high = std::min(n, high + step), step *= 2;
+    hint = std::lower_bound(sorted + low, sorted + std::min(n, high + 1), query) - sorted;
+    return hint < n && sorted[hint] == query ? hint : -1;
+}
+
+}  // namespace
+
+void counting_order(const std::int32_t* labels, std::int64_t n, std::int64_t n_labels, std::int32_t* order,
+                    std::int64_t* offsets) {
+    std::fill(offsets, offsets + n_labels + 1, 0);
+    for (std::int64_t i = 0; i < n; ++i) ++offsets[labels[i] + 1];
+    for (std::int64_t l = 0; l < n_labels; ++l) offsets[l + 1] += offsets[l];
+    std::vector<std::int64_t> next(offsets, offsets + n_labels);
+    for (std::int64_t i = 0; i < n; ++i) order[next[labels[i]]++] = static_cast<std::int32_t>(i);
+}
+
+void expand_groups(const std::int32_t* groups, std::int64_t n, const std::int64_t* offsets,
+                   std::int32_t* positions) {
+    for (std::int64_t i = 0; i < n; ++i)
+        for (std::int64_t j = offsets[groups[i]]; j < offsets[groups[i] + 1]; ++j)
+            *positions++ = static_cast<std::int32_t>(j);
+}
+
+void find_sorted(const std::int64_t* sorted, std::int64_t n_sorted, const std::int64_t* queries, std::int64_t n,
+                 std::int32_t* places, int n_threads) {
+#pragma omp parallel num_threads(n_threads)
+    {
+        std::int64_t hint = 0;
+#pragma omp for schedule(static)
+        for (std::int64_t i = 0; i < n; ++i)
+            places[i] = static_cast<std::int32_t>(place_of(sorted, n_sorted, queries[i], hint));
+    }
+}
+
+void choose_owners(const std::int64_t* keys, const std::int64_t* offsets, const std::int32_t* holders,
+                   std::int64_t n, const std::int32_t* weights, std::int32_t* owners) {
+    for (std::int64_t i = 0; i < n; ++i) {
+        std::uint64_t total = 0;
+        for (std::int64_t j = offsets[i]; j < offsets[i + 1]; ++j) total += weights[holders[j]];
+        auto left = static_cast<std::int64_t>(turn(keys[i], offsets[i + 1] - offsets[i]) * total >> 32);
+        const std::int32_t* holder = holders + offsets[i];
+        for (; left >= weights[*holder]; ++holder) left -= weights[*holder];
+        owners[i] = *holder;
+    }
+}
+
+void tally_owners(const std::int64_t* offsets, const std::int32_t* holders, const std::int32_t* owners,
+                  std::int64_t n, Tally* tallies) {
+    for (std::int64_t i = 0; i < n; ++i) {
+        const std::int64_t m = offsets[i + 1] - offsets[i];
+        const std::int64_t due = m > 1 ? ((m - 2) << kDueBits) / m : 0;
+        for (std::int64_t j = offsets[i]; j < offsets[i + 1]; ++j) {
+            Tally& tally = tallies[holders[j]];
+            ++tally.held;
+            tally.shared += m > 1;
+            tally.due += due;
+        }
+        ++tallies[owners[i]].owned;
+        tallies[owners[i]].extra += m > 1 ? m - 2 : 0;
+    }
+}
+
+}  // namespace petamap::comm

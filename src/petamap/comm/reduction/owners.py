@@ -1,0 +1,106 @@
+"""Who owns a key: one of its holders, such that all ranks send about as much as each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from petamap.base.typing import Int32Array, Int64Array
+from petamap.comm import _comm
+
+# Weights start here, and stay within a factor of four: an eighth of a per mille is fine enough a step, and
+# half a million holders of one key still add up to less than 2^32.
+_WEIGHT = 1 << 11
+_ROUNDS = 4
+# Loads this far above what equal parts would give are not worth another round.
+_TOLERANCE = 1.05
+
+
+@dataclass(frozen=True)
+class Tally:
+    """What a choice of owners means for each rank; all int64 (n_ranks,).
+
+    Attributes
+    ----------
+    held, owned, shared : int64
+        Keys that the rank holds, owns, and holds with others.
+    extra : int64
+        Sum over owned keys on m > 1 ranks of m - 2.
+    due : int64
+        What `extra` were if all holders of a key owned equal parts of it, in units of 2^-20.
+    """
+
+    held: Int64Array
+    owned: Int64Array
+    shared: Int64Array
+    extra: Int64Array
+    due: Int64Array
+
+    @property
+    def sent(self) -> Int64Array:
+        """Rows that each rank sends in an all-reduce through owners: one a ghost, m - 1 an owned key."""
+        return self.shared + self.extra
+
+    @property
+    def n_keys(self) -> int:
+        """Distinct keys on all ranks."""
+        return int(self.owned.sum())
+
+    def is_even(self) -> bool:
+        """Whether no rank sends more than twice the most keys that any holds, nor much more than its part."""
+        sent = int(self.sent.max(initial=0))
+        fair = int((self.shared + (self.due >> 20)).max(initial=0))
+        return sent <= 2 * int(self.held.max(initial=0)) and sent <= _TOLERANCE * fair
+
+
+def choose_owners(
+    keys: Int64Array,
+    offsets: Int64Array,
+    holders: Int32Array,
+    n_ranks: int,
+    add: Callable[[Int64Array], Int64Array] = lambda tallies: tallies,
+) -> tuple[Int32Array, Tally]:
+    """Choose one holder for each key, in runs of neighbours where few hold them, evenly on the whole.
+
+    The holders of a key have arcs of a circle, and the key a place on it that goes on by the golden section
+    from run to run, so that a rank's share comes out almost exactly where neighbours have similar holders.
+    Where it does not, and some rank would send more than twice the most keys that any rank holds, arcs are
+    made longer or shorter by what each rank had too little or too much, and the choice is made anew.
+
+    Parameters
+    ----------
+    keys : int64 (n,)
+    offsets : int64 (n + 1,)
+        ``holders[offsets[i]:offsets[i + 1]]`` are the ranks that hold key i, in the order of (node, rank).
+    holders : int32 (offsets[n],)
+    n_ranks : int
+    add : callable
+        Adds tallies, int64 (n_ranks, 5), of keys that are elsewhere, where these are not all of them: the
+        choice depends on all keys. Each key is to be counted once for each of its holders.
+
+    Returns
+    -------
+    owners : int32 (n,)
+    tally : Tally
+        Of all keys.
+    """
+    weights = np.full(n_ranks, _WEIGHT, np.int32)
+    owners = np.empty(len(keys), np.int32)
+    for i in range(_ROUNDS):
+        _comm.choose_owners(keys, offsets, holders, weights, owners)
+        tallies = np.zeros((n_ranks, 5), np.int64)
+        _comm.tally_owners(offsets, holders, owners, tallies)
+        tally = Tally(*np.ascontiguousarray(add(tallies).T))
+        if tally.is_even() or i == _ROUNDS - 1:
+            break
+        weights = _corrected(weights, tally)
+    return owners, tally
+
+
+def _corrected(weights: Int32Array, tally: Tally) -> Int32Array:
+    # In integers, so that all ranks get the same.
+    wanted = weights * ((tally.due >> 20) + 1) // (tally.extra + 1)
+    wanted = np.clip(wanted, weights // 2, 2 * weights)
+    return np.clip(wanted, _WEIGHT // 4, 4 * _WEIGHT).astype(np.int32)
