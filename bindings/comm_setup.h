@@ -19,8 +19,7 @@ inline comm::Chunk* chunks_of(const Out<std::int64_t, 2>& rows) {
 
 inline void bind_chunks(nanobind::module_& module) {
     module.def(
-        "count_chunks",
-        [](In<std::int64_t> keys) { return comm::count_chunks(keys.data(), keys.shape(0)); },
+        "count_chunks", [](In<std::int64_t> keys) { return comm::count_chunks(keys.data(), keys.shape(0)); },
         nanobind::arg("keys").noconvert());
     module.def(
         "chunk_keys",
@@ -46,20 +45,20 @@ inline void bind_chunks(nanobind::module_& module) {
         [](In<std::int64_t, 2> chunks, Out<std::int32_t> groups, Out<std::int64_t, 2> united) {
             require(groups.shape(0) == chunks.shape(0), "a group for each chunk");
             require(united.shape(0) == chunks.shape(0), "room for every chunk");
-            return comm::unite_chunks(chunks_of(chunks), chunks.shape(0), groups.data(),
-                                               chunks_of(united));
+            return comm::unite_chunks(chunks_of(chunks), chunks.shape(0), groups.data(), chunks_of(united));
         },
-        nanobind::arg("chunks").noconvert(), nanobind::arg("groups").noconvert(), nanobind::arg("united").noconvert());
+        nanobind::arg("chunks").noconvert(), nanobind::arg("groups").noconvert(),
+        nanobind::arg("united").noconvert());
     module.def(
         "places_of_keys",
         [](In<std::int64_t, 2> chunks, In<std::int32_t> groups, In<std::int64_t, 2> united,
            Out<std::int32_t> places) {
             require(groups.shape(0) == chunks.shape(0), "a group for each chunk");
-            comm::places_of_keys(chunks_of(chunks), groups.data(), chunks.shape(0),
-                                          chunks_of(united), united.shape(0), places.data());
+            comm::places_of_keys(chunks_of(chunks), groups.data(), chunks.shape(0), chunks_of(united),
+                                 united.shape(0), places.data());
         },
-        nanobind::arg("chunks").noconvert(), nanobind::arg("groups").noconvert(), nanobind::arg("united").noconvert(),
-        nanobind::arg("places").noconvert());
+        nanobind::arg("chunks").noconvert(), nanobind::arg("groups").noconvert(),
+        nanobind::arg("united").noconvert(), nanobind::arg("places").noconvert());
 }
 
 inline void bind_sharing(nanobind::module_& module) {
@@ -70,8 +69,7 @@ inline void bind_sharing(nanobind::module_& module) {
             require(order.shape(0) == labels.shape(0), "an index for each label");
             require(static_cast<std::int64_t>(offsets.shape(0)) == n_labels + 1,
                     "an offset for each label, and the end");
-            comm::counting_order(labels.data(), labels.shape(0), n_labels, order.data(),
-                                          offsets.data());
+            comm::counting_order(labels.data(), labels.shape(0), n_labels, order.data(), offsets.data());
         },
         nanobind::arg("labels").noconvert(), nanobind::arg("n_labels"), nanobind::arg("order").noconvert(),
         nanobind::arg("offsets").noconvert());
@@ -80,40 +78,41 @@ inline void bind_sharing(nanobind::module_& module) {
         [](In<std::int32_t> groups, In<std::int64_t> offsets, Out<std::int32_t> positions) {
             comm::expand_groups(groups.data(), groups.shape(0), offsets.data(), positions.data());
         },
-        nanobind::arg("groups").noconvert(), nanobind::arg("offsets").noconvert(), nanobind::arg("positions").noconvert());
+        nanobind::arg("groups").noconvert(), nanobind::arg("offsets").noconvert(),
+        nanobind::arg("positions").noconvert());
     module.def(
         "find_sorted",
         [](In<std::int64_t> sorted, In<std::int64_t> queries, Out<std::int32_t> places, int n_threads) {
             require(places.shape(0) == queries.shape(0), "a place for each query");
             nanobind::gil_scoped_release release;
-            comm::find_sorted(sorted.data(), sorted.shape(0), queries.data(), queries.shape(0),
-                                       places.data(), n_threads);
+            comm::find_sorted(sorted.data(), sorted.shape(0), queries.data(), queries.shape(0), places.data(),
+                              n_threads);
         },
-        nanobind::arg("sorted").noconvert(), nanobind::arg("queries").noconvert(), nanobind::arg("places").noconvert(),
-        nanobind::arg("n_threads"));
+        nanobind::arg("sorted").noconvert(), nanobind::arg("queries").noconvert(),
+        nanobind::arg("places").noconvert(), nanobind::arg("n_threads"));
     module.def(
         "choose_owners",
         [](In<std::int64_t> keys, In<std::int64_t> offsets, In<std::int32_t> holders,
            In<std::int32_t> weights, Out<std::int32_t> owners) {
             require(offsets.shape(0) == keys.shape(0) + 1, "an offset for each key, and the end");
             require(owners.shape(0) == keys.shape(0), "an owner for each key");
-            comm::choose_owners(keys.data(), offsets.data(), holders.data(), keys.shape(0),
-                                         weights.data(), owners.data());
+            comm::choose_owners(keys.data(), offsets.data(), holders.data(), keys.shape(0), weights.data(),
+                                owners.data());
         },
-        nanobind::arg("keys").noconvert(), nanobind::arg("offsets").noconvert(), nanobind::arg("holders").noconvert(),
-        nanobind::arg("weights").noconvert(), nanobind::arg("owners").noconvert());
+        nanobind::arg("keys").noconvert(), nanobind::arg("offsets").noconvert(),
+        nanobind::arg("holders").noconvert(), nanobind::arg("weights").noconvert(),
+        nanobind::arg("owners").noconvert());
     module.def(
         "tally_owners",
         [](In<std::int64_t> offsets, In<std::int32_t> holders, In<std::int32_t> owners,
            Out<std::int64_t, 2> tallies) {
             require(offsets.shape(0) == owners.shape(0) + 1, "an offset for each key, and the end");
-            require(tallies.shape(1) == sizeof(comm::Tally) / sizeof(std::int64_t),
-                    "the columns of a tally");
+            require(tallies.shape(1) == sizeof(comm::Tally) / sizeof(std::int64_t), "the columns of a tally");
             comm::tally_owners(offsets.data(), holders.data(), owners.data(), owners.shape(0),
-                                        reinterpret_cast<comm::Tally*>(tallies.data()));
+                               reinterpret_cast<comm::Tally*>(tallies.data()));
         },
-        nanobind::arg("offsets").noconvert(), nanobind::arg("holders").noconvert(), nanobind::arg("owners").noconvert(),
-        nanobind::arg("tallies").noconvert());
+        nanobind::arg("offsets").noconvert(), nanobind::arg("holders").noconvert(),
+        nanobind::arg("owners").noconvert(), nanobind::arg("tallies").noconvert());
 }
 
 }  // namespace petamap::bindings

@@ -1,5 +1,6 @@
-// Sorted keys by chunks of 64 neighbours, each the number of the chunk and the mask of the keys held: what ranks
-// send to each other when they find out who shares what. Where keys are dense, 16 bytes stand for up to 64 of them.
+// Sorted keys by chunks of 64 neighbours, each the number of the chunk and the mask of the keys held: what
+// ranks send to each other when they find out who shares what. Where keys are dense, 16 bytes stand for up to
+// 64 of them.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +25,8 @@ void key_offsets(const Chunk* chunks, std::int64_t n, std::int64_t* offsets);
 // The keys of the chunks, chunk by chunk: the inverse of chunk_keys.
 void unchunk_keys(const Chunk* chunks, std::int64_t n, std::int64_t* keys);
 
-// Unite chunks of the same number: groups[i] is the place in `united` of chunk i. Places are given in the order
-// in which numbers first occur. `united` has room for n; returns how many there are.
+// Unite chunks of the same number: groups[i] is the place in `united` of chunk i. Places are given in the
+// order in which numbers first occur. `united` has room for n; returns how many there are.
 std::int64_t unite_chunks(const Chunk* chunks, std::int64_t n, std::int32_t* groups, Chunk* united);
 
 // The place of each key of the chunks among the keys of the united ones.

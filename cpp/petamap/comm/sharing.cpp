@@ -10,8 +10,9 @@ namespace petamap::comm {
 
 namespace {
 
-// Keys on few ranks have one owner for runs of 2^(kRunBits - bits of the number of holders); the sequence starts
-// anew, somewhere else, in each block of 2^kBlockBits keys, so that no regular pattern of keys can follow it.
+// Keys on few ranks have one owner for runs of 2^(kRunBits - bits of the number of holders); the sequence
+// starts anew, somewhere else, in each block of 2^kBlockBits keys, so that no regular pattern of keys can
+// follow it.
 constexpr int kRunBits = 7;
 constexpr int kBlockBits = 16;
 // Steps of the golden ratio, in units of 2^-64.
@@ -54,8 +55,8 @@ void expand_groups(const std::int32_t* groups, std::int64_t n, const std::int64_
             *positions++ = static_cast<std::int32_t>(j);
 }
 
-void find_sorted(const std::int64_t* sorted, std::int64_t n_sorted, const std::int64_t* queries, std::int64_t n,
-                 std::int32_t* places, int n_threads) {
+void find_sorted(const std::int64_t* sorted, std::int64_t n_sorted, const std::int64_t* queries,
+                 std::int64_t n, std::int32_t* places, int n_threads) {
 #pragma omp parallel num_threads(n_threads)
     {
         std::int64_t hint = 0;

@@ -15,13 +15,13 @@ void expand_groups(const std::int32_t* groups, std::int64_t n, const std::int64_
                    std::int32_t* positions);
 
 // The place of each query among sorted numbers, -1 where it is absent. Quick where queries increase in runs.
-void find_sorted(const std::int64_t* sorted, std::int64_t n_sorted, const std::int64_t* queries, std::int64_t n,
-                 std::int32_t* places, int n_threads);
+void find_sorted(const std::int64_t* sorted, std::int64_t n_sorted, const std::int64_t* queries,
+                 std::int64_t n, std::int32_t* places, int n_threads);
 
-// owners[i] is one of the holders[offsets[i]:offsets[i + 1]] of key i, each of them chosen in proportion to its
-// rank's weight. Neighbouring keys take their owners in turn, by a sequence of low discrepancy: a rank's share comes
-// out almost exactly where neighbours have similar holders. The fewer the holders, the longer the runs of keys with
-// one owner. Weights are positive, and those of a key's holders add up to less than 2^32.
+// owners[i] is one of the holders[offsets[i]:offsets[i + 1]] of key i, each of them chosen in proportion to
+// its rank's weight. Neighbouring keys take their owners in turn, by a sequence of low discrepancy: a rank's
+// share comes out almost exactly where neighbours have similar holders. The fewer the holders, the longer the
+// runs of keys with one owner. Weights are positive, and those of a key's holders add up to less than 2^32.
 void choose_owners(const std::int64_t* keys, const std::int64_t* offsets, const std::int32_t* holders,
                    std::int64_t n, const std::int32_t* weights, std::int32_t* owners);
 
@@ -30,8 +30,9 @@ struct Tally {
     std::int64_t held;    // keys
     std::int64_t owned;   // keys
     std::int64_t shared;  // keys that others hold too
-    std::int64_t extra;   // sum over owned keys on m > 1 ranks of m - 2: an all-reduce sends shared + extra rows
-    std::int64_t due;     // what `extra` were if all holders owned equal parts, in units of 2^-20
+    std::int64_t
+        extra;         // sum over owned keys on m > 1 ranks of m - 2: an all-reduce sends shared + extra rows
+    std::int64_t due;  // what `extra` were if all holders owned equal parts, in units of 2^-20
 };
 static_assert(sizeof(Tally) == 5 * sizeof(std::int64_t));
 

@@ -10,12 +10,12 @@ import numpy as np
 from petamap.base.typing import Int32Array, Int64Array
 from petamap.comm import _comm
 
-# Weights start here, and stay within a factor of four: an eighth of a per mille is fine enough a step, and
-# half a million holders of one key still add up to less than 2^32.
-_WEIGHT = 1 << 11
-_ROUNDS = 4
-# Loads this far above what equal parts would give are not worth another round.
+# Weights start here and stay within a factor of four, so that those of 2^18 holders add up to less than 2^32.
+_WEIGHT = 1 << 12
+_ROUNDS = 8
+# Loads this far above what equal parts would give, or of this few keys, are not worth another round.
 _TOLERANCE = 1.05
+_FEW_KEYS = 1024
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,10 @@ class Tally:
 
     def is_even(self) -> bool:
         """Whether no rank sends more than twice the most keys that any holds, nor much more than its part."""
+        most = int(self.held.max(initial=0))
         sent = int(self.sent.max(initial=0))
         fair = int((self.shared + (self.due >> 20)).max(initial=0))
-        return sent <= 2 * int(self.held.max(initial=0)) and sent <= _TOLERANCE * fair
+        return most < _FEW_KEYS or (sent <= 2 * most and sent <= _TOLERANCE * fair)
 
 
 def choose_owners(
@@ -93,14 +94,18 @@ def choose_owners(
         tallies = np.zeros((n_ranks, 5), np.int64)
         _comm.tally_owners(offsets, holders, owners, tallies)
         tally = Tally(*np.ascontiguousarray(add(tallies).T))
-        if tally.is_even() or i == _ROUNDS - 1:
+        if tally.is_even():
             break
-        weights = _corrected(weights, tally)
+        weights = _corrected(weights, tally, i)
     return owners, tally
 
 
-def _corrected(weights: Int32Array, tally: Tally) -> Int32Array:
+def _corrected(weights: Int32Array, tally: Tally, n_corrected: int) -> Int32Array:
+    """Return weights that give each rank its part, if its share changes as its weight does.
+
+    After the first time only half of that: the others' changes move its keys as well.
+    """
     # In integers, so that all ranks get the same.
-    wanted = weights * ((tally.due >> 20) + 1) // (tally.extra + 1)
-    wanted = np.clip(wanted, weights // 2, 2 * weights)
+    due, extra = (tally.due >> 20) + 1, tally.extra + 1
+    wanted = weights * (due + min(n_corrected, 1) * extra) // ((1 + min(n_corrected, 1)) * extra)
     return np.clip(wanted, _WEIGHT // 4, 4 * _WEIGHT).astype(np.int32)
