@@ -1,7 +1,7 @@
 #include "arrays.h"
 #include "comm_node.h"
-#include "petamap/comm/fixed.h"
 #include "comm_setup.h"
+#include "petamap/comm/fixed.h"
 #include "petamap/comm/indexed.h"
 
 namespace nb = nanobind;

@@ -44,7 +44,7 @@ def test_a_union_has_each_key_once(lists):
 
 def test_a_union_of_many_chunks_far_apart():
     keys = np.sort(np.random.default_rng(1).integers(0, 2**62, 20_000))
-    union = Union.of(np.concatenate([chunks_of(keys), chunks_of(keys[::3])]))
+    union = Union.of(np.concatenate([chunks_of(keys), chunks_of(keys[::3].copy())]))
     np.testing.assert_array_equal(union.keys, keys)
     np.testing.assert_array_equal(union.places[len(keys) :], np.arange(0, len(keys), 3))
 

@@ -26,7 +26,7 @@ class IndexMap:
     comm : Communicator
         All ranks that share keys.
     keys : int64 (n_keys,)
-        Non-negative, strictly increasing; any rank may have none. Kept, not copied.
+        Non-negative, strictly increasing; any rank may have none. Kept, not copied where contiguous.
     n_total : int, optional
         Keys must be below this, e.g. the number of pixels of the sky.
 
@@ -40,7 +40,7 @@ class IndexMap:
     def __init__(self, comm: Communicator, keys: Int64Array, n_total: int | None = None) -> None:
         agree(comm, _fault(comm.rank, keys, n_total))
         self.comm = comm
-        self.keys = keys
+        self.keys = np.ascontiguousarray(keys)
 
     @property
     def n_keys(self) -> int:
