@@ -49,11 +49,11 @@ def test_every_sample_is_an_output_of_one_block_with_its_halos(made, n_lag, n_ra
     seen = {number: np.zeros(s.stop - s.start, int) for number, s in enumerate(layout.streams)}
     tables = []
     for rank in range(n_ranks):
-        share = layout.share(int(bounds[rank]), int(bounds[rank + 1]))
+        share = layout.share(np.arange(bounds[rank], bounds[rank + 1]))
         tables.append(_check_share(layout, share, seen))
     assert all((count == 1).all() for count in seen.values())
     # the blocks are the same whoever works on them
-    whole = _check_share(layout, layout.share(0, layout.n_blocks), seen)
+    whole = _check_share(layout, layout.share(np.arange(layout.n_blocks)), seen)
     np.testing.assert_array_equal(np.concatenate(tables), whole)
     assert layout.n_samp == sum((b - a) * one.n_det for one in made for a, b in one.intervals)
     assert layout.sample_keys[-1] == layout.n_samp + 2 * margin * len(layout.streams)

@@ -63,8 +63,10 @@ def split_words(words: list[str]) -> tuple[Path | None, list[str]]:
     return (Path(files[0]) if files else None), settings
 
 
-def configuration_path(file: Path | None, example: str | None) -> Path:
-    """Return the configuration that the command line names.
+def configuration_path(
+    file: Path | None, example: str | None, files: tuple[str, ...] = ("run.toml",)
+) -> Path:
+    """Return the configuration that the command line names; that of an example is the first of `files`.
 
     Raises
     ------
@@ -76,7 +78,7 @@ def configuration_path(file: Path | None, example: str | None) -> Path:
     if example is not None:
         if file is not None:
             raise ConfigError(f"both '{file}' and --example given", mend="give one of them")
-        return find(example)
+        return find(example, files)
     if file is None:
         raise ConfigError("no configuration given", mend="petamap run CONFIG, or petamap run --example spire")
     return file

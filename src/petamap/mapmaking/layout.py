@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -22,6 +23,15 @@ _SHORTEST_TRANSFORM = 1 << 10
 # Offsets of samples that a rank holds, and of what is done at once, are multiples of this: whole bytes of
 # flag bits, and of the longest gap that counts as one unknown.
 ALIGNMENT = 64
+
+
+def runs(streams: Int64Array, within: Int64Array) -> list[int]:
+    """Return where runs of consecutive blocks of one stream begin among blocks, and where the last ends."""
+    n = len(streams)
+    if n == 0:
+        return []
+    breaks = (streams[1:] != streams[:-1]) | (within[1:] != within[:-1] + 1)
+    return [0, *(np.flatnonzero(breaks) + 1).tolist(), n]
 
 
 def transform_length(n_lag: int) -> int:
@@ -143,28 +153,59 @@ class Layout:
         costs[self.first_blocks[1:] - 1] += (lengths - 1) % self.block + 1 - self.block
         return costs
 
-    def share(self, first: int, last: int) -> Share:
-        """Return what a rank with blocks [first, last) works on."""
+    def order(self, groups: int | None = None) -> Int64Array:
+        """Return the numbers of all blocks, (n_blocks,), in the order in which they are dealt to ranks.
+
+        Parameters
+        ----------
+        groups : int, optional
+            Groups of neighbouring detectors; a rank gets a stretch of time of the detectors of a group. With
+            1 group ranks have all detectors for a short time (time-major), with as many groups as detectors
+            one detector for a long time (detector-major). By default block by block of stream by stream.
+        """
+        if groups is None:
+            return np.arange(self.n_blocks)
+        streams, within = self.places(np.arange(self.n_blocks))
+        table = np.array([(s.observation, s.interval, s.detector) for s in self.streams], np.int64)
+        observation, interval, detector = table.T
+        n_det = 1 + np.zeros(observation.max() + 1, np.int64)
+        np.maximum.at(n_det, observation, detector + 1)
+        group = detector * np.minimum(groups, n_det[observation]) // n_det[observation]
+        ordered: Int64Array = np.lexsort(
+            (detector[streams], within, interval[streams], observation[streams], group[streams])
+        )
+        return ordered
+
+    def places(self, blocks: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """Return the stream of each block, and its number in it."""
+        streams: Int64Array = np.searchsorted(self.first_blocks, blocks, side="right") - 1
+        return streams, blocks - self.first_blocks[streams]
+
+    def share(self, blocks: Int64Array) -> Share:
+        """Return what a rank works on that has these blocks, (n,), in increasing order."""
         segments: list[Segment] = []
-        blocks: list[Int64Array] = []
+        tables: list[Int64Array] = [np.zeros((0, 6), np.int64)]
         offset = 0
-        stream = int(np.searchsorted(self.first_blocks, first, side="right")) - 1
-        while first < last:
-            end = min(last, int(self.first_blocks[stream + 1]))
-            own = np.arange(first, end) - self.first_blocks[stream]
-            segment = self._segment(stream, int(own[0]), int(own[-1]) + 1, offset)
-            blocks.append(self._blocks(segment, own, len(segments)))
+        streams, within = self.places(blocks)
+        for begin, end in pairwise(runs(streams, within)):
+            own = within[begin:end]
+            segment = self._segment(int(streams[begin]), int(own[0]), int(own[-1]) + 1, offset)
+            tables.append(self._blocks(segment, own, len(segments)))
             segments.append(segment)
             offset += -(-(segment.stop - segment.start) // ALIGNMENT) * ALIGNMENT
-            first, stream = end, stream + 1
-        table = np.concatenate(blocks) if blocks else np.zeros((0, 6), np.int64)
+        table = np.concatenate(tables)
         return Share(tuple(segments), table, offset, int(table[:, 3].sum()))
 
+    def held(self, streams: Int64Array, first: Int64Array, last: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """Return what is held of streams for blocks [first, last): samples [begin, end) from `start` on."""
+        begin = np.maximum(0, first * self.block - self.n_lag) // ALIGNMENT * ALIGNMENT
+        lengths = self.sample_keys[streams + 1] - self.sample_keys[streams]
+        return begin, np.minimum(lengths, last * self.block + self.n_lag)
+
     def _segment(self, number: int, first: int, last: int, offset: int) -> Segment:
-        stream = self.streams[number]
-        begin = max(0, first * self.block - self.n_lag) // ALIGNMENT * ALIGNMENT
-        end = min(stream.stop - stream.start, last * self.block + self.n_lag)
-        return Segment(number, stream.start + begin, stream.start + end, offset)
+        begin, end = self.held(*np.array([[number], [first], [last]]))
+        start = self.streams[number].start
+        return Segment(number, start + int(begin[0]), start + int(end[0]), offset)
 
     def _blocks(self, segment: Segment, own: Int64Array, number: int) -> Int64Array:
         stream = self.streams[segment.stream]

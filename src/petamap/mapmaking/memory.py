@@ -60,23 +60,61 @@ class MemoryPlan:
         )
 
 
-def plan_memory(projection: Projection, pixels: OwnedRows, keep: bool) -> MemoryPlan:
-    """Return what a run will need once it is known who owns its pixels."""
-    n_gaps, threads, n_stokes = projection.gaps.count(), projection.n_threads, projection.stokes.n
-    n, triangle = pixels.n_owned, n_stokes * (n_stokes + 1) // 2
+@dataclass(frozen=True)
+class Sizes:
+    """What the memory of a rank's maps follows from.
+
+    Attributes
+    ----------
+    n_pix, n_stokes : int
+        Of the whole map.
+    n_held, n_owned : int
+        Pixels that the rank holds, and owns.
+    n_gaps : int
+        Unknowns that stand for gaps.
+    n_ranks, n_threads : int
+    """
+
+    n_pix: int
+    n_stokes: int
+    n_held: int
+    n_owned: int
+    n_gaps: int
+    n_ranks: int
+    n_threads: int
+
+
+def map_bytes(sizes: Sizes) -> int:
+    """Return the bytes that grow with the pixels and gaps of a rank, at their peak."""
+    n_gaps, threads, n_stokes = sizes.n_gaps, sizes.n_threads, sizes.n_stokes
+    n, triangle = sizes.n_owned, n_stokes * (n_stokes + 1) // 2
     owned = 8 * (n * n_stokes + n_gaps)
-    held = 8 * (pixels.n_held * n_stokes + n_gaps)
+    held = 8 * (sizes.n_held * n_stokes + n_gaps)
     # alone, vectors are lent as they are, and the keys are there already
-    lent, keys, at_owners = (held, 8 * n, 4 * owned) if pixels.comm.size > 1 else (0, 0, 0)
+    lent, keys, at_owners = (held, 8 * n, 4 * owned) if sizes.n_ranks > 1 else (0, 0, 0)
     always = keys + 8 * n * (2 + triangle) + 8 * n_gaps + n  # hits, rcond, covariance; what is dead
     # two right-hand sides of two words each for every thread, and at the owners; the sums made of them
     reading = 4 * threads * held + at_owners + 3 * owned
     # right-hand sides, binned map, x, r, p, q; what is lent; the sums of each thread
     solving = 8 * owned + lent + threads * held
     # right-hand sides, binned map, x; the widest product, and this rank's part in writing it
-    slab = slab_bytes(projection.pixelization.n_pix, triangle, pixels.comm.size, n)
+    slab = slab_bytes(sizes.n_pix, triangle, sizes.n_ranks, n)
     writing = 4 * owned + lent + 8 * n * triangle + slab + _FITS_BYTES
+    return always + max(reading, solving, writing)
+
+
+def plan_memory(projection: Projection, pixels: OwnedRows, keep: bool) -> MemoryPlan:
+    """Return what a run will need once it is known who owns its pixels."""
+    sizes = Sizes(
+        n_pix=projection.pixelization.n_pix,
+        n_stokes=projection.stokes.n,
+        n_held=pixels.n_held,
+        n_owned=pixels.n_owned,
+        n_gaps=projection.gaps.count(),
+        n_ranks=pixels.comm.size,
+        n_threads=projection.n_threads,
+    )
     samples = (projection.bytes_to_keep if keep else 0) + projection.share.n_held // 8
     # the bits of the gaps are there already
     base = resident_bytes() - projection.share.n_held // 8
-    return MemoryPlan(keep, base, samples, always + max(reading, solving, writing), projection.share.n_held)
+    return MemoryPlan(keep, base, samples, map_bytes(sizes), projection.share.n_held)

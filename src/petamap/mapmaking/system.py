@@ -148,7 +148,7 @@ def set_up(
     `deal_streams`: give each rank whole streams, as estimating their noise needs.
     """
     layout = Layout(observations, choices.n_lag, choices.margin)
-    share = layout.share(*_deal(layout, comm, deal_streams))
+    share = layout.share(np.arange(*_deal(layout, comm, deal_streams)))
     with timers.phase("noise kernels"):
         noise = inverse_noise(observations, layout, share, model_of, white=choices.n_lag == 0)
     progress.begin("pointing", share.n_held, "samples")

@@ -167,6 +167,13 @@ class CompressedPointing:
             n_samp=self.n_samp,
         )
 
+    def skimmed(self, stride: int) -> CompressedPointing:
+        """Return the pointing of every `stride`-th sample alone, without its plate."""
+        b = self.boresight
+        n_samp = (self.n_samp - 1) // stride + 1
+        sparse = Boresight(b.knots, n_samp, b.spacing / stride, b.offset / stride, b.order)
+        return CompressedPointing(sparse, self.detectors)
+
     def expand(
         self,
         pixelization: Pixelization,

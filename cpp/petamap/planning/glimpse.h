@@ -1,0 +1,33 @@
+// Which pixels of a sample of the sky stretches of time see, without expanding what lies far from the sample.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "petamap/pointing/compressed.h"
+#include "petamap/sky/grid.h"
+
+namespace petamap::planning {
+
+// Regions of the sky: runs of 2^shift consecutive pixels, which are neighbours where pixels are nested.
+struct SkySample {
+    int shift = 0;
+    const std::int32_t* chosen = nullptr;  // for each region its number among those chosen, or -1
+};
+
+// Pointing at every `stride`-th sample alone, and where on a coarser grid a chosen region may be in reach of
+// the samples around one. Without `near` all samples are expanded.
+struct Skim {
+    const pointing::CompressedPointing* pointing = nullptr;
+    sky::Grid grid;
+    const std::uint8_t* near = nullptr;
+    std::int64_t stride = 1;
+};
+
+// Write to `seen` the pixels of the sample that samples [start, stop) of a detector look at, increasing and
+// distinct, numbered (number of the region) * 2^shift + (place in it).
+void glimpse(const pointing::CompressedPointing& pointing, const sky::Grid& grid, const SkySample& sample,
+             const Skim& skim, std::int64_t detector, std::int64_t start, std::int64_t stop,
+             std::vector<std::int32_t>& seen);
+
+}  // namespace petamap::planning

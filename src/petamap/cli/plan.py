@@ -1,0 +1,78 @@
+"""``petamap plan``: what a run would ask of a machine, without it."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from petamap.base.errors import ConfigError
+from petamap.cli.run import configuration_path, split_words
+
+_EPILOG = """\
+examples:
+  petamap plan --machines
+  petamap plan run.toml --ranks 128 --machine perlmutter
+  petamap plan --example planck-year --ranks 16384 --machine jaguar
+"""
+
+
+def add_commands(commands: Any) -> None:
+    """Add ``plan`` to the subparsers."""
+    parser = commands.add_parser(
+        "plan",
+        help="predict what a run would ask of a machine",
+        description="Tell without a machine what each rank of a run would hold and send on it, and how long "
+        "its reductions take: for all distributions of the data, algorithms, and ranks a node.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        usage="petamap plan CONFIG|--example NAME --ranks N --machine NAME [options] [KEY=VALUE ...]",
+    )
+    parser.add_argument(
+        "words", metavar="CONFIG", nargs="*", help="configuration, then settings as KEY=VALUE"
+    )
+    parser.add_argument("--example", metavar="NAME", help="an example of the package, or planck-year")
+    parser.add_argument("--ranks", metavar="N", type=int, help="cores of the run, one or several a rank")
+    parser.add_argument("--machine", metavar="NAME", help="a machine of the package, or a machine file")
+    parser.add_argument(
+        "--sample", metavar="F", type=float, help="part of the sky to look at, 1 for all [by size]"
+    )
+    parser.add_argument("--json", action="store_true", help="write JSON instead of a table")
+    parser.add_argument("--machines", action="store_true", help="list the machines of the package")
+    parser.set_defaults(handler=_plan)
+
+
+def _plan(arguments: argparse.Namespace) -> int:
+    if arguments.machines:
+        _list_machines()
+        return 0
+    for name in ("ranks", "machine"):
+        if getattr(arguments, name) is None:
+            raise ConfigError(f"--{name} is missing", mend="see petamap plan --help")
+    from petamap.comm.topology import load_machine
+
+    machine = load_machine(arguments.machine)
+    from petamap.data.config import load
+
+    file, settings = split_words(arguments.words)
+    config = load(configuration_path(file, arguments.example, ("plan.toml", "run.toml")), settings)
+    from petamap.cli.progress import listening
+    from petamap.planning.plan import plan
+    from petamap.planning.table import as_json, table
+
+    with listening(0) as progress:
+        found = plan(config, arguments.ranks, machine, sample=arguments.sample, progress=progress)
+    if arguments.json:
+        import json
+
+        print(json.dumps(as_json(found), indent=2))
+    else:
+        print(table(found))
+    return 0
+
+
+def _list_machines() -> None:
+    from petamap.comm.topology import load_machine, machines
+
+    for name in machines():
+        machine = load_machine(name)
+        print(f"{name:<12} {machine.nodes:>7,} nodes of {machine.cores:>3} cores  {machine.title}")

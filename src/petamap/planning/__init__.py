@@ -1,0 +1,1 @@
+"""What a run would be on any machine, without its ranks."""
