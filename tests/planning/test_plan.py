@@ -22,6 +22,10 @@ from petamap.sky.stokes import Stokes
 MACHINE = dataclasses.replace(load_machine("jaguar"), sockets_per_node=1, cores_per_socket=3)
 
 
+def without_work(load):
+    return [dataclasses.replace(phase, moved=0, node_moved=0) for phase in load]
+
+
 def real_plans(comm):
     config = satellite()
     observations, layout = lay_out(config)
@@ -39,7 +43,11 @@ def real_plans(comm):
         for name, load in outlook.forecast.loads.items():
             buffer_keys = int(config.comm.buffer) // 24
             made = ReductionPlan(IndexMap(comm, keys), algorithm=name, buffer_keys=buffer_keys)
-            assert made.load() == load, (way.name, name)
+            real = made.load()
+            if name == "hierarchical":  # how evenly a node's ranks share its work is not foreseen
+                assert [phase.node_moved for phase in real] == pytest.approx([p.node_moved for p in load])
+                real, load = without_work(real), without_work(load)
+            assert real == load, (way.name, name)
         assert outlook.forecast.n_keys == comm.max(len(keys))
         assert outlook.forecast.n_global.value == made.n_global
 
@@ -64,7 +72,7 @@ def test_a_sample_of_the_sky_tells_within_its_error(both):
         true, told = one.forecast, other.forecast
         assert told.n_keys == pytest.approx(true.n_keys, rel=0.03)
         assert told.partners.value == pytest.approx(true.partners.value, rel=0.03)
-        for name in ("pairwise", "owner"):
+        for name in ("pairwise", "owner", "hierarchical"):
             assert told.rows[name].relative < 0.08
             pulls.append((told.rows[name].value - true.rows[name].value) / told.rows[name].error)
             assert other.seconds[name] == pytest.approx(one.seconds[name], rel=0.15), name

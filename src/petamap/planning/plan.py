@@ -15,6 +15,7 @@ from petamap.comm.network import predict
 from petamap.comm.reduction.forecast import (
     Counts,
     Forecast,
+    Messages,
     combine,
     count,
     forecast,
@@ -326,7 +327,12 @@ def foresee(
     counts = count(occupancy, node_numbers(occupancy.size, ranks_per_node), sample.parts[region])
     place = company.occupancy.keys >> sample.shift
     stretch = np.searchsorted(sample.stretches, place, side="right") - 1
-    messages, partners = meet_some(company, owner_chance(occupancy, sample.regions << sample.shift)[stretch])
+    first_key = sample.regions << sample.shift
+    pairs, owners, partners = meet_some(company, owner_chance(occupancy, first_key)[stretch])
+    chance = owner_chance(occupancy.merged(ranks_per_node), first_key)[stretch]
+    _, nodes, _ = meet_some(company.merged(ranks_per_node), chance)
+    carried = math.ceil(nodes / ranks_per_node)
+    messages = Messages(*(np.array([float(n)]) for n in (pairs, owners, owners, carried, carried)))
     others, ghosts = _expected(occupancy, region, len(sample.regions))
     scatter = _scatter(counts, sample.fraction)
     uneven = imbalance(company, others[stretch], ghosts[stretch], scatter)

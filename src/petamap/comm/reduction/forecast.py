@@ -17,7 +17,13 @@ import numpy as np
 
 from petamap.base.typing import BoolArray, FloatArray, Int32Array, Int64Array
 from petamap.comm.network import Load, Phase, Share, busiest
-from petamap.comm.reduction.loads import Sharing, Volume, dense_shares, shares_by_counts
+from petamap.comm.reduction.loads import (
+    Sharing,
+    Volume,
+    dense_shares,
+    hierarchical_shares,
+    shares_by_counts,
+)
 from petamap.comm.reduction.occupancy import Occupancy
 
 # Pairs of a key and its holder that are counted in one go.
@@ -35,6 +41,10 @@ class Counts(NamedTuple):
         Rows for each other holder of each key, and those of them that go to other nodes.
     ghost_rows, ghost_rows_off, asked_rows, asked_rows_off
         Rows for owners, and back.
+    there_rows, home_rows
+        Rows that a rank carries between nodes, to those of owners and back.
+    local_rows, met_rows, sent_rows
+        Its equal part of its node's tables, as `loads.hierarchical_shares` has them.
     """
 
     n_keys: FloatArray
@@ -47,6 +57,11 @@ class Counts(NamedTuple):
     ghost_rows_off: FloatArray
     asked_rows: FloatArray
     asked_rows_off: FloatArray
+    there_rows: FloatArray
+    home_rows: FloatArray
+    local_rows: FloatArray
+    met_rows: FloatArray
+    sent_rows: FloatArray
 
 
 class Messages(NamedTuple):
@@ -56,11 +71,15 @@ class Messages(NamedTuple):
     ----------
     pairs, ghosts, asked
         To those with which it shares a key; to the owners of its ghosts; to those whose ghosts it owns.
+    there, home
+        For its node, to those of owners, and back.
     """
 
     pairs: FloatArray
     ghosts: FloatArray
     asked: FloatArray
+    there: FloatArray
+    home: FloatArray
 
 
 def node_numbers(size: int, ranks_per_node: int) -> Int32Array:
@@ -117,31 +136,98 @@ def _count(
         ghost_rows_off=by_holder(ghost_off),
         asked_rows=by_owner(others),
         asked_rows_off=by_owner(n_off),
+        **_between_nodes(occupancy, node_of, part_of, shape),
     )
     return np.array(counts)
+
+
+def _between_nodes(
+    occupancy: Occupancy, node_of: Int32Array, part_of: Int64Array, shape: tuple[int, int]
+) -> dict[str, FloatArray]:
+    """Return the counts of sums on nodes and between them."""
+    nodes = Nodes(node_of)
+    starts, lengths = _node_runs(occupancy.key_of, node_of[occupancy.holders])
+    key, node = occupancy.key_of[starts], node_of[occupancy.holders[starts]]
+    n_nodes = np.bincount(key, minlength=len(occupancy.keys))[key]
+    shared = occupancy.multiplicity[key] > 1
+    owner, part = node_of[occupancy.owner[key]], part_of[key]
+    away, alone = node != owner, n_nodes == 1
+
+    def carried(a: Int32Array, b: Int32Array) -> FloatArray:
+        where = part[away] * shape[1] + nodes.carriers(a[away], b[away])
+        return np.bincount(where, minlength=shape[0] * shape[1]).reshape(shape).astype(np.float64)
+
+    def table(chosen: BoolArray, rows: FloatArray | Int64Array) -> FloatArray:
+        where = part[chosen] * nodes.n + node[chosen]
+        sums = np.bincount(where, rows[chosen], shape[0] * nodes.n).reshape(shape[0], nodes.n)
+        equal: FloatArray = (sums / nodes.sizes)[:, node_of]
+        return equal
+
+    return {
+        "there_rows": carried(node, owner),
+        "home_rows": carried(owner, node),
+        "local_rows": table(alone & shared, lengths),
+        "met_rows": table(~alone & ~away, lengths + n_nodes - 1),
+        "sent_rows": table(away, lengths + 1),
+    }
+
+
+class Nodes:
+    """Nodes of consecutive ranks.
+
+    Parameters
+    ----------
+    node_of : int32 (size,)
+    """
+
+    def __init__(self, node_of: Int32Array) -> None:
+        self.sizes = np.bincount(node_of)
+        self.n = len(self.sizes)
+        self._first = np.cumsum(self.sizes) - self.sizes
+
+    def carriers(self, a: Int32Array | Int64Array, b: Int32Array | Int64Array) -> Int64Array:
+        """Return the rank of node a that carries to b, as `crossing.Pairs` has it."""
+        ranks: Int64Array = self._first[a] + ((b - a) % self.n - 1) % self.sizes[a]
+        return ranks
 
 
 def _on_node(key_of: Int32Array, node: Int32Array) -> FloatArray:
     """Return how many holders of the same key are on the node of each holder; they stand side by side."""
     if len(node) == 0:
         return np.zeros(0)
-    first = np.ones(len(node), np.bool_)
-    first[1:] = (key_of[1:] != key_of[:-1]) | (node[1:] != node[:-1])
-    starts = np.flatnonzero(first)
-    lengths = np.diff(np.append(starts, len(node)))
+    _, lengths = _node_runs(key_of, node)
     return np.repeat(lengths, lengths).astype(np.float64)
 
 
-def meet(occupancy: Occupancy) -> Messages:
+def _node_runs(key_of: Int32Array, node: Int32Array) -> tuple[Int64Array, Int64Array]:
+    """Return where the holders of a key on one node begin, and how many they are."""
+    first = np.ones(len(node), np.bool_)
+    first[1:] = (key_of[1:] != key_of[:-1]) | (node[1:] != node[:-1])
+    starts = np.flatnonzero(first)
+    return starts, np.diff(np.append(starts, len(node)))
+
+
+def meet(occupancy: Occupancy, node_of: Int32Array) -> Messages:
     """Return the partners of all ranks; the work grows with the squares of multiplicities."""
     size, holders, owner = occupancy.size, occupancy.holders, occupancy.owner[occupancy.key_of]
     owned = np.zeros((size, size), np.bool_)
     owned[holders, owner] = True
     np.fill_diagonal(owned, False)
-    shared = np.array([_partners(occupancy, rank) for rank in _by_rank(occupancy)])
-    return Messages(
-        shared.astype(np.float64), owned.sum(1).astype(np.float64), owned.sum(0).astype(np.float64)
+    nodes = Nodes(node_of)
+    crossed = np.zeros((nodes.n, nodes.n), np.bool_)
+    crossed[node_of[holders], node_of[owner]] = True
+    np.fill_diagonal(crossed, False)
+    there, home = (
+        np.bincount(nodes.carriers(*_pairs(matrix)), minlength=size) for matrix in (crossed, crossed.T)
     )
+    shared = np.array([_partners(occupancy, rank) for rank in _by_rank(occupancy)])
+    counts = (shared, owned.sum(1), owned.sum(0), there, home)
+    return Messages(*(np.asarray(count, np.float64) for count in counts))
+
+
+def _pairs(matrix: BoolArray) -> tuple[Int64Array, Int64Array]:
+    rows, columns = np.nonzero(matrix)
+    return rows.astype(np.int64), columns.astype(np.int64)
 
 
 def _by_rank(occupancy: Occupancy) -> Sequence[Int32Array]:
@@ -217,7 +303,22 @@ class Imbalance(NamedTuple):
 
     def of(self, algorithm: str) -> tuple[float, float]:
         """Return that of the sums that an algorithm is made of."""
-        return {"dense": self.keys, "pairwise": self.pairs}.get(algorithm, self.owners)
+        # what leaves a node is spread over its ranks
+        between_nodes = self.owners[1], self.owners[1]
+        known = {"dense": self.keys, "pairwise": self.pairs, "hierarchical": between_nodes}
+        return known.get(algorithm, self.owners)
+
+
+def shares(
+    counts: Counts, messages: Messages, n_global: int, buffer_keys: int, node_of: Int32Array
+) -> dict[str, tuple[Share, ...]]:
+    """Return what each algorithm asks of each rank, by its name."""
+    found = shares_by_counts(sharing(counts, messages), n_global, buffer_keys, node_of)
+    tables = counts.local_rows, counts.met_rows, counts.sent_rows
+    there = Volume(messages.there, counts.there_rows, counts.there_rows)
+    home = Volume(messages.home, counts.home_rows, counts.home_rows)
+    found["hierarchical"] = hierarchical_shares(counts.n_shared, tables, there, home, node_of[-1] == 0)
+    return found
 
 
 def sharing(counts: Counts, messages: Messages) -> Sharing:
@@ -279,9 +380,10 @@ def forecast(occupancy: Occupancy, ranks_per_node: int, buffer_keys: int = 1 << 
     buffer_keys : int
         Keys of a buffer of "dense".
     """
-    messages = meet(occupancy)
+    node_of = node_numbers(occupancy.size, ranks_per_node)
+    messages = meet(occupancy, node_of)
     partners = Estimate(float(messages.pairs.mean())), Estimate(float(messages.pairs.max()))
-    counts = count(occupancy, node_numbers(occupancy.size, ranks_per_node))
+    counts = count(occupancy, node_of)
     return combine(counts, np.ones(1), messages, partners, None, ranks_per_node, buffer_keys)
 
 
@@ -316,7 +418,7 @@ def combine(
     n_global = jackknife(counts.n_owned, fractions, lambda part, f: size * mean(part, f))
     totals = round(n_global.value), buffer_keys
     both = np.stack([counts.n_keys.sum(axis=1), counts.n_owned.sum(axis=1)], axis=1)
-    asked = shares_by_counts(sharing(every, messages), *totals, node_of)
+    asked = shares(every, messages, *totals, node_of)
     busy = {name: busiest(phases, node_of) for name, phases in asked.items()}
     n_keys = float(every.n_keys.max())
     if imbalance is not None:
@@ -345,6 +447,7 @@ def _rows(counts: Counts, fractions: FloatArray, n_global: float) -> dict[str, E
         "dense": Estimate(dense),
         "pairwise": jackknife(counts.pair_rows, fractions, mean),
         "owner": jackknife(counts.ghost_rows + counts.asked_rows, fractions, mean),
+        "hierarchical": jackknife(counts.there_rows + counts.home_rows, fractions, mean),
     }
 
 

@@ -124,6 +124,35 @@ def owner_shares(ghosts: Volume, asked: Volume, n_lent: Count) -> tuple[Share, .
     return reduce, broadcast
 
 
+def hierarchical_shares(
+    n_shared: Count, tables: tuple[Count, Count, Count], there: Volume, home: Volume, alone: bool
+) -> tuple[Share, ...]:
+    """Return what sums on each node, and then between nodes, ask of a rank.
+
+    Values of plain vectors are copied into the node's memory and out of it.
+
+    Parameters
+    ----------
+    n_shared : float or array (size,)
+        Keys of this rank that any other holds.
+    tables : three of float or array (size,)
+        Rows in the tables of what the rank reduces: of keys on its node alone, of those that its node owns
+        and others hold, slots of what these send included, and of those that go away, with their slots.
+    there, home : Volume
+        What the rank carries to the nodes of owners, and what it carries back.
+    alone : bool
+        Whether there is one node.
+    """
+    local, met, sent = tables
+    if alone:
+        return (Share(moved=n_shared, barriers=1), Share(moved=2 * local + n_shared, barriers=1))
+    return (
+        Share(*there, moved=n_shared + sent, barriers=2),
+        Share(*home, moved=2 * local + 2 * met, barriers=2),
+        Share(moved=sent + n_shared, barriers=2),
+    )
+
+
 def dense_shares(
     n_keys: Count, n_global: int, buffer_keys: int, node_of: Int32Array, rank: int | None = None
 ) -> tuple[Share, ...]:

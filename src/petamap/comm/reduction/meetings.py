@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from petamap.base.typing import FloatArray, Int64Array
-from petamap.comm.reduction.forecast import Estimate, Imbalance, Messages
+from petamap.comm.reduction.forecast import Estimate, Imbalance
 from petamap.comm.reduction.occupancy import Occupancy
 
 # Neighbouring keys that mostly have one owner.
@@ -77,7 +77,7 @@ def _distinct_runs(codes: Int64Array, radix: int, n: int) -> FloatArray:
     return np.bincount(distinct // radix, minlength=n).astype(np.float64)
 
 
-def meet_some(company: Company, chance: FloatArray) -> tuple[Messages, tuple[Estimate, Estimate]]:
+def meet_some(company: Company, chance: FloatArray) -> tuple[float, float, tuple[Estimate, Estimate]]:
     """Return the partners of ranks, estimated from pairs of those in company.
 
     Parameters
@@ -88,8 +88,8 @@ def meet_some(company: Company, chance: FloatArray) -> tuple[Messages, tuple[Est
 
     Returns
     -------
-    messages : Messages
-        One number each, of the rank that has most.
+    pairs, owners : float
+        Ranks with which the rank that has most shares a key, and to which it sends as to owners.
     partners : pair of Estimate
         Ranks with which a rank shares a key: the mean, and the most.
     """
@@ -106,10 +106,7 @@ def meet_some(company: Company, chance: FloatArray) -> tuple[Messages, tuple[Est
         np.fill_diagonal(matrix, 0.0)
     pairs, owners = _Pairs(shared, company), _Pairs(owned, company).most()
     most = pairs.jackknife(_Pairs.most)
-    return Messages(*(np.array([n]) for n in (most.value, owners, owners))), (
-        pairs.jackknife(_Pairs.mean),
-        most,
-    )
+    return most.value, owners, (pairs.jackknife(_Pairs.mean), most)
 
 
 def _firsts(run: Int64Array) -> Int64Array:

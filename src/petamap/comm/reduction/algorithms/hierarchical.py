@@ -21,6 +21,7 @@ from petamap.comm.reduction.algorithms.base import Algorithm, register
 from petamap.comm.reduction.crossing import Crossing, Lane
 from petamap.comm.reduction.exchange import Steps
 from petamap.comm.reduction.graph import offsets_of
+from petamap.comm.reduction.loads import Volume, hierarchical_shares
 from petamap.comm.reduction.node_rows import NodeRows
 from petamap.comm.reduction.node_union import NodeUnion, merged
 from petamap.comm.reduction.row_runs import RowRuns, UInt32Array, Values, chosen
@@ -109,19 +110,14 @@ class Hierarchical(Algorithm):
 
     def shares(self, node_of: Int32Array) -> tuple[Share, ...]:
         """As the values of plain vectors are moved, which are copied in and out."""
-        local, met, sent = (float(table.n_rows) for table in (self._local, self._met, self._sent))
-        copied = float(self.graph.n_shared)
-        if self._crossing is None:
-            return (Share(moved=copied, barriers=1), Share(moved=2 * local + copied, barriers=1))
+        tables = float(self._local.n_rows), float(self._met.n_rows), float(self._sent.n_rows)
+        nothing = np.zeros(self.comm.size, np.int64)
+        crossing = self._crossing
         there, home = (
-            Share(float(np.count_nonzero(rows)), float(rows.sum()), float(rows.sum()))
-            for rows in (self._crossing.sent, self._crossing.received)
+            Volume.of(rows, self.comm.rank, node_of)
+            for rows in ((crossing.sent, crossing.received) if crossing else (nothing, nothing))
         )
-        return (
-            there._replace(moved=copied + sent, barriers=2),
-            home._replace(moved=2 * local + 2 * met, barriers=2),
-            Share(moved=sent + copied, barriers=2),
-        )
+        return hierarchical_shares(float(self.graph.n_shared), tables, there, home, crossing is None)
 
     def empty(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> AnyArray:
         return self._rows.empty(shape, dtype)
