@@ -86,8 +86,7 @@ def first_choice(keys, offsets, holders):
         for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
             word = (word ^ (word >> shift)) * factor % 2**64
         word ^= word >> 31
-        run = key >> max(0, 7 - m.bit_length())
-        turn = (word + run * 0x9E3779B97F4A7C15) % 2**64 >> 32
+        turn = (word + (key >> 8) * 0x9E3779B97F4A7C15 + (key << 56)) % 2**64 >> 32
         owners.append(holders[begin + (turn * m >> 32)])
     return owners
 

@@ -1,7 +1,6 @@
 #include "petamap/comm/sharing.h"
 
 #include <algorithm>
-#include <bit>
 #include <vector>
 
 #include "petamap/comm/mix.h"
@@ -10,21 +9,19 @@ namespace petamap::comm {
 
 namespace {
 
-// Keys on few ranks have one owner for runs of 2^(kRunBits - bits of the number of holders); the sequence
-// starts anew, somewhere else, in each block of 2^kBlockBits keys, so that no regular pattern of keys can
-// follow it.
-constexpr int kRunBits = 7;
+// Within groups of 2^kGroupBits keys holders take their turns in order; the groups of a block of 2^kBlockBits
+// keys are turned against each other by the golden ratio, and blocks by a hash, which no regular pattern of
+// keys follows.
+constexpr int kGroupBits = 8;
 constexpr int kBlockBits = 16;
-// Steps of the golden ratio, in units of 2^-64.
 constexpr std::uint64_t kGolden = 0x9E3779B97F4A7C15u;
 constexpr int kDueBits = 20;
 
 // The place of a key on the circle on which its holders have their arcs, in units of 2^-32.
-std::uint64_t turn(std::int64_t key, std::int64_t n_holders) {
-    const int bits = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(n_holders)));
-    const int run_bits = std::max(0, kRunBits - bits);
-    const auto run = static_cast<std::uint64_t>(key >> run_bits);
-    return (mix((key >> kBlockBits) + 1) + run * kGolden) >> 32;
+std::uint64_t turn(std::int64_t key) {
+    const auto within = static_cast<std::uint64_t>(key) << (64 - kGroupBits);
+    const auto group = static_cast<std::uint64_t>(key >> kGroupBits);
+    return (mix((key >> kBlockBits) + 1) + group * kGolden + within) >> 32;
 }
 
 std::int64_t place_of(const std::int64_t* sorted, std::int64_t n, std::int64_t query, std::int64_t& hint) {
@@ -71,7 +68,7 @@ void choose_owners(const std::int64_t* keys, const std::int64_t* offsets, const 
     for (std::int64_t i = 0; i < n; ++i) {
         std::uint64_t total = 0;
         for (std::int64_t j = offsets[i]; j < offsets[i + 1]; ++j) total += weights[holders[j]];
-        auto left = static_cast<std::int64_t>(turn(keys[i], offsets[i + 1] - offsets[i]) * total >> 32);
+        auto left = static_cast<std::int64_t>(turn(keys[i]) * total >> 32);
         const std::int32_t* holder = holders + offsets[i];
         for (; left >= weights[*holder]; ++holder) left -= weights[*holder];
         owners[i] = *holder;

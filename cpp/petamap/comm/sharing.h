@@ -19,9 +19,10 @@ void find_sorted(const std::int64_t* sorted, std::int64_t n_sorted, const std::i
                  std::int64_t n, std::int32_t* places, int n_threads);
 
 // owners[i] is one of the holders[offsets[i]:offsets[i + 1]] of key i, each of them chosen in proportion to
-// its rank's weight. Neighbouring keys take their owners in turn, by a sequence of low discrepancy: a rank's
-// share comes out almost exactly where neighbours have similar holders. The fewer the holders, the longer the
-// runs of keys with one owner. Weights are positive, and those of a key's holders add up to less than 2^32.
+// its rank's weight. Neighbours in the list own neighbouring keys: of 256 keys with the same m holders, each
+// of them owns a run of 256 / m. Such groups begin at other holders by a sequence of low discrepancy, so that
+// a rank's share comes out almost exactly where neighbouring keys have similar holders. Weights are positive,
+// and those of a key's holders add up to less than 2^32.
 void choose_owners(const std::int64_t* keys, const std::int64_t* offsets, const std::int32_t* holders,
                    std::int64_t n, const std::int32_t* weights, std::int32_t* owners);
 

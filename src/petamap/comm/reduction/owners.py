@@ -63,12 +63,14 @@ def choose_owners(
     n_ranks: int,
     add: Callable[[Int64Array], Int64Array] = lambda tallies: tallies,
 ) -> tuple[Int32Array, Tally]:
-    """Choose one holder for each key, in runs of neighbours where few hold them, evenly on the whole.
+    """Choose one holder for each key: runs of neighbours have one owner, and all ranks send alike.
 
-    The holders of a key have arcs of a circle, and the key a place on it that goes on by the golden section
-    from run to run, so that a rank's share comes out almost exactly where neighbours have similar holders.
-    Where it does not, and some rank would send more than twice the most keys that any rank holds, arcs are
-    made longer or shorter by what each rank had too little or too much, and the choice is made anew.
+    The holders of a key have arcs of a circle, and the key a place on it. Places go round once in 256 keys,
+    so that keys with the same holders are owned in runs, by ranks of the same node one after the other; and
+    each round begins further on by the golden section, so that a rank's share comes out almost exactly
+    where neighbours have similar holders. Where it does not, and some rank would send more than twice the
+    most keys that any rank holds, arcs are made longer or shorter by what each rank had too little or too
+    much, and the choice is made anew.
 
     Parameters
     ----------
