@@ -73,9 +73,20 @@ def calls(comm):
         check_halves(plan, rng.standard_normal((plan.index_map.n_keys, 2)))
         check_owner_op(plan, rng.standard_normal((plan.index_map.n_keys, 2)))
         check_owner_op(plan, rng.standard_normal(plan.index_map.n_keys))
+        rows_of_changing_size(plan)
         check_right_hand_sides(comm, plan, rng.standard_normal((plan.index_map.n_keys, 3, 2)))
     two_plans_at_a_time(index_map)
     dropped_plans_leave_nothing(index_map)
+
+
+def rows_of_changing_size(plan):
+    """Call after call, so that one rank may be in the next while another still leaves the last."""
+    widths = (6, 2, 1, 6, 2, 3)
+    rows = [np.full((plan.index_map.n_keys, k), i + 1.0) for i, k in enumerate(widths)]
+    for values in rows:
+        plan.allreduce(values)
+    for i, values in enumerate(rows):
+        assert (values == (i + 1.0) * plan.multiplicity[:, None]).all(), (plan.algorithm, widths[i])
 
 
 def two_plans_at_a_time(index_map):

@@ -63,7 +63,7 @@ class NodeRows:
         self._n_vectors = _COPY
         self._copies, self._copy_bytes = np.empty(0, np.uint8), 0
         self._says = comm.shared(8)
-        self._ticket = 0
+        self._ticket, self._row_bytes = 0, 0
         self._in_place = False
         self._owned = self._memory(1)[: self.n_rows]
         self._owned[self._mine] = owned
@@ -92,6 +92,10 @@ class NodeRows:
         if row_bytes > self._copy_bytes:
             # On all ranks, whether they need it or not: memory that nobody touches costs nothing.
             self._copies, self._copy_bytes = self._memory(row_bytes), row_bytes
+        if row_bytes != self._row_bytes:
+            # Rows of another size lie elsewhere, where others may still be reading those of the last call.
+            self._says.barrier()
+            self._row_bytes = row_bytes
         number = self._number(values)
         if number == _COPY:
             self._copy_in(values)
