@@ -56,3 +56,13 @@ class Bandpowers:
         """Return the same with independent errors, (n_spectra, n_bins)."""
         covariance = np.diag((errors**2).ravel()).reshape(self.values.shape * 2)
         return replace(self, covariance=covariance)
+
+    def cut(self, n_bins: int) -> Bandpowers:
+        """Return the first bins alone."""
+        return replace(
+            self,
+            values=self.values[:, :n_bins],
+            binning=replace(self.binning, edges=self.binning.edges[: n_bins + 1]),
+            covariance=None if self.covariance is None else self.covariance[:, :n_bins, :, :n_bins],
+            windows=None if self.windows is None else self.windows[:, :n_bins],
+        )

@@ -1,0 +1,153 @@
+"""``petamap spectra``: bandpowers of the maps of a finished run."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from petamap.base.errors import ConfigError, did_you_mean
+
+if TYPE_CHECKING:
+    from petamap.sky.power import Spectra
+    from petamap.spectra.bandpowers import Bandpowers
+    from petamap.spectra.measure import Choices, Measurement
+
+_DESCRIPTION = """\
+Measure the power spectra of the map of a finished run, or the cross-spectra of two, write them and print a
+table. What mask, beam and pixels did is undone on average (MASTER); errors are those of a Gaussian sky."""
+
+_EPILOG = """\
+examples:
+  petamap spectra maps --mask galaxy.fits --apodize "5 deg"
+  petamap spectra first-half second-half --fwhm "13.2 arcmin" --against planck2018
+  petamap spectra maps --noise white --out maps/spectra.sacc
+"""
+
+
+def add_commands(commands: Any) -> None:
+    """Add ``spectra`` to the subparsers."""
+    parser = commands.add_parser(
+        "spectra",
+        help="measure the power spectra of a finished run",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("run", metavar="OUT", type=Path, help="the --out folder of the run")
+    add("other", metavar="OUT2", type=Path, nargs="?", help="another run, for cross-spectra")
+    add("--out", metavar="FILE", type=Path, help=".fits, .sacc or text [OUT/NAME_spectra.fits]")
+    add("--weights", metavar="W", default="auto", help="auto, covariance, hits or uniform [auto]")
+    add("--mask", metavar="FILE", type=Path, help="a HEALPix map, 0 where the sky is left out")
+    add("--threshold", metavar="X", type=float, default=0.5, help="mask pixels below it are left out [0.5]")
+    add("--apodize", metavar="ANGLE", default="0 deg", help='width of soft edges, as "5 deg" [none]')
+    add("--apodization", metavar="KIND", default="C2", help="C1, C2 or smooth [C2]")
+    add("--fwhm", metavar="ANGLE", default="0 deg", help="of the beam in the map, to be divided out [none]")
+    add("--no-pixel-window", action="store_true", help="values of the map are no means over pixels")
+    add("--l-min", metavar="L", type=int, default=2, help="first multipole [2]")
+    add("--l-max", metavar="L", type=int, help="last multipole [2 n_side]")
+    add("--width", metavar="N", type=int, default=10, help="multipoles in a bin [10]")
+    add("--cl", action="store_true", help="mean C_l of bins instead of D_l = l (l + 1) C_l / 2 pi")
+    add("--noise", metavar="N", default="none", help="bias taken off: none, or white (covariance) [none]")
+    add("--keep-dipole", action="store_true", help="do not take monopole and dipole off I")
+    add("--against", metavar="FILE", help="spectra to compare with: planck2018, CAMB's text or FITS")
+    add("--threads", metavar="N", type=int, help="threads [all cores]")
+    parser.set_defaults(handler=_spectra)
+
+
+def _spectra(arguments: argparse.Namespace) -> int:
+    choices = _choices(arguments)
+    from petamap.spectra.files import write_bandpowers
+    from petamap.spectra.measure import measure
+    from petamap.spectra.runs import RunMaps
+
+    theory = None if arguments.against is None else _theory(arguments.against)
+    first = RunMaps(arguments.run)
+    found = measure(first, choices, None if arguments.other is None else RunMaps(arguments.other))
+    out = arguments.out or arguments.run / f"{first.summary.name}_spectra.fits"
+    write_bandpowers(out, found.bandpowers)
+    for line in table(found, theory):
+        print(line)
+    print(out)
+    return 0
+
+
+def _choices(arguments: argparse.Namespace) -> Choices:
+    from petamap.base.threads import available_threads
+    from petamap.base.units import quantity
+    from petamap.spectra.masks import APODIZATIONS
+    from petamap.spectra.measure import Choices
+    from petamap.spectra.runs import WEIGHTINGS
+
+    for option, value, known in (
+        ("--weights", arguments.weights, WEIGHTINGS),
+        ("--apodization", arguments.apodization, APODIZATIONS),
+        ("--noise", arguments.noise, ("none", "white")),
+    ):
+        if value not in known:
+            raise ConfigError(f"{option} '{value}'", mend=did_you_mean(value, list(known)))
+    return Choices(
+        weights=arguments.weights,
+        mask=arguments.mask,
+        threshold=arguments.threshold,
+        apodization=quantity(arguments.apodize, "angle"),
+        kind=arguments.apodization,
+        l_min=arguments.l_min,
+        l_max=arguments.l_max,
+        width=arguments.width,
+        of_d=not arguments.cl,
+        fwhm=quantity(arguments.fwhm, "angle"),
+        pixel_window=not arguments.no_pixel_window,
+        noise=arguments.noise,
+        keep_dipole=arguments.keep_dipole,
+        n_threads=arguments.threads or available_threads(),
+    )
+
+
+def _theory(file: str) -> Spectra:
+    from petamap.simulation.spectra import read_spectra
+    from petamap.sky.power import Spectra
+
+    return Spectra(read_spectra(file), ("TT", "EE", "BB", "TE"))
+
+
+def table(found: Measurement, theory: Spectra | None) -> list[str]:
+    """Return the lines that tell bandpowers with errors, and how far the theory lies from them."""
+    bandpowers = found.bandpowers
+    kelvin = bandpowers.unit == "K_CMB^2"
+    factor, unit = (1e12, "uK^2") if kelvin else (1.0, bandpowers.unit)
+    errors = bandpowers.errors
+    assert errors is not None, "measure gives errors"
+    power = "D_l" if bandpowers.binning.of_d else "C_l"
+    seen = (("TT", "T"), ("PP", "E, B"))
+    f_sky = (f"{found.f_sky[kind]:.3f} of {what}" for kind, what in seen if what[0] * 2 in bandpowers.names)
+    lines = [f"{power} in {unit}; f_sky {', '.join(f_sky)}"]
+    lines.append(f"{'l':>9}" + "".join(f"{name:>20}" for name in bandpowers.names))
+    for b, (first, last) in enumerate(bandpowers.binning.ranges):
+        cells = zip(bandpowers.values[:, b] * factor, errors[:, b] * factor, strict=True)
+        lines.append(f"{f'{first}-{last}':>9}" + "".join(f"{_cell(*cell):>20}" for cell in cells))
+    if theory is not None:
+        lines += _against(bandpowers, found.expected(theory))
+    return lines + [f"note: {note}" for note in found.notes]
+
+
+def _cell(value: float, error: float) -> str:
+    """Return a value with its error, which has two digits."""
+    import math
+
+    digits = 0 if not error > 0 else max(0, 1 - math.floor(math.log10(error)))
+    return f"{value:.{digits}f} ± {error:.{digits}f}"
+
+
+def _against(bandpowers: Bandpowers, expected: Bandpowers) -> list[str]:
+    import numpy as np
+    from scipy.stats import chi2
+
+    errors = bandpowers.errors
+    lines = []
+    for i, name in enumerate(bandpowers.names):
+        pulls = (bandpowers.values[i] - expected.values[i]) / errors[i]  # type: ignore[index]
+        value, n = float(np.sum(pulls**2)), len(pulls)
+        lines.append(f"{name} against the theory: chi2 {value:.1f} of {n} bins, p {chi2.sf(value, n):.2g}")
+    return lines

@@ -1,0 +1,220 @@
+"""From the maps of a run to bandpowers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from petamap.base.errors import ConfigError, DataError
+from petamap.base.typing import FloatArray
+from petamap.sky.power import Spectra
+from petamap.spectra.bandpowers import Bandpowers
+from petamap.spectra.beams import map_window, transfer_of
+from petamap.spectra.binning import Binning
+from petamap.spectra.coupling import mode_coupling
+from petamap.spectra.errors import knox_errors
+from petamap.spectra.masks import Apodization, apodized, effective_fraction, without_monopole
+from petamap.spectra.master import Master
+from petamap.spectra.pseudo import pseudo_spectra, spectra_names
+from petamap.spectra.runs import RunMaps, Weighting, read_mask
+from petamap.spectra.transforms import ITERATIONS, Harmonics, harmonics
+
+
+@dataclass(frozen=True)
+class Choices:
+    """How spectra are measured.
+
+    Attributes
+    ----------
+    weights : {"auto", "covariance", "hits", "uniform"}
+        Of pixels, as `RunMaps.weights` says.
+    mask : Path, optional
+        A HEALPix map of the same n_side, 0 to 1; values below `threshold` are masked.
+    threshold : float
+    apodization : float
+        Width of soft edges of the mask, and of what was observed; radians.
+    kind : {"C1", "C2", "smooth"}
+    l_min, l_max, width : int
+        Of the bins; `l_max` is 2 n_side by default.
+    of_d : bool
+        Bandpowers of D_l instead of C_l.
+    fwhm : float
+        Of the Gaussian beam that the maps have; radians.
+    pixel_window : bool
+        Whether pixels average over the sky, which is divided out.
+    noise : {"none", "white"}
+        The noise bias that is taken off auto-spectra: that of the run's covariance, without correlations.
+    keep_dipole : bool
+        Leave monopole and dipole of I where they are.
+    """
+
+    weights: Weighting = "auto"
+    mask: Path | None = None
+    threshold: float = 0.5
+    apodization: float = 0.0
+    kind: Apodization = "C2"
+    l_min: int = 2
+    l_max: int | None = None
+    width: int = 10
+    of_d: bool = True
+    fwhm: float = 0.0
+    pixel_window: bool = True
+    noise: Literal["none", "white"] = "none"
+    keep_dipole: bool = False
+    iterations: int = ITERATIONS
+    n_threads: int = 1
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """Bandpowers and what they stand on.
+
+    Attributes
+    ----------
+    bandpowers : Bandpowers
+    master : Master
+        To hold a theory against them.
+    f_sky : dict
+        `effective_fraction` of the weights, for ``TT``, ``TP``, ``PT``, ``PP``.
+    notes : tuple of str
+        What the user should know.
+    """
+
+    bandpowers: Bandpowers
+    master: Master
+    f_sky: dict[str, float]
+    notes: tuple[str, ...]
+
+    def expected(self, theory: Spectra) -> Bandpowers:
+        """Return what bandpowers skies with these spectra have on average.
+
+        Raises
+        ------
+        DataError
+            If the theory ends before the bins do.
+        """
+        last = self.bandpowers.binning.l_max
+        if theory.l_max < last:
+            raise DataError(f"the theory ends at l = {theory.l_max}, the bins at {last}")
+        # multipoles beyond the bins count next to nothing
+        end = self.master.coupling.l_max
+        values = np.pad(theory.values, ((0, 0), (0, max(end - theory.l_max, 0))))
+        named = dict(zip(theory.names, values, strict=True))
+        none = np.zeros_like(values[0])
+        rows = [named.get(name, named.get(name[::-1], none)) for name in self.master.names]
+        whole = self.master.expected(Spectra(np.stack(rows), self.master.names, theory.unit))
+        return whole.cut(self.bandpowers.binning.n)
+
+
+def measure(first: RunMaps, choices: Choices, second: RunMaps | None = None) -> Measurement:
+    """Return the bandpowers of a run, or the cross-spectra of two.
+
+    Errors are those of Gaussian skies (`knox_errors`), from the spectra measured.
+
+    Raises
+    ------
+    ConfigError, DataError
+        If maps, mask and choices do not fit together.
+    """
+    n_side = first.pixelization.n_side
+    if second is not None and second.pixelization.n_side != n_side:
+        raise DataError(f"n_side {second.pixelization.n_side}, not {n_side}", where=str(second.path))
+    last = 2 * n_side if choices.l_max is None else choices.l_max
+    reach = 3 * n_side - 1
+    if last > reach:
+        raise ConfigError(f"l_max {last} is beyond the reach of n_side {n_side}", mend=f"at most {reach}")
+    # bins go on beyond those asked for: what these get from there is told apart
+    binning = Binning.linear(choices.l_min, reach, choices.width, choices.of_d)
+    wanted = int(np.searchsorted(binning.edges, last + 1, side="right")) - 1
+    if wanted < 1:
+        raise ConfigError(f"no bin of {choices.width} multipoles fits from {choices.l_min} to {last}")
+    parts = [_Weighted(maps, choices) for maps in (first, second) if maps is not None]
+    return _decoupled(parts, binning, wanted, choices)
+
+
+class _Weighted:
+    """A map of a run with the weights that it is seen with."""
+
+    def __init__(self, maps: RunMaps, choices: Choices) -> None:
+        self.maps = maps
+        mask = _mask(maps, choices)
+        self.weights = [weights * mask for weights in maps.weights(choices.weights)]
+        values = maps.sky.values.copy()
+        if not choices.keep_dipole and maps.sky.stokes is not None and "I" in maps.sky.stokes.value:
+            directions = maps.pixelization.directions_of(np.arange(maps.pixelization.n_pix))
+            values[0] = without_monopole(values[0], self.weights[0], directions)
+        self.harmonics: Harmonics = harmonics(
+            values, maps.pixelization, self.weights[0], self.weights[1],
+            3 * maps.pixelization.n_side - 1, choices.iterations, choices.n_threads,
+        )  # fmt: skip
+
+    def white_noise(self, names: tuple[str, ...]) -> Spectra:
+        """Return the pseudo-spectra of white noise: (area / 4 pi) times the sum of w^2 sigma^2 area."""
+        n_pix = self.maps.pixelization.n_pix
+        levels = {}
+        for letters, weights in zip(("I", "QU"), self.weights, strict=True):
+            used = weights > 0
+            variance = self.maps.variances.get(letters, np.zeros(n_pix))[used]
+            levels[letters] = 4 * math.pi * float(np.sum(weights[used] ** 2 * variance)) / n_pix**2
+        rows = np.zeros((len(names), self.harmonics.l_max + 1))
+        for row, name in zip(rows, names, strict=True):
+            if name[0] == name[1]:
+                row += levels["I" if name[0] == "T" else "QU"]
+        return Spectra(rows, names)
+
+
+def _mask(maps: RunMaps, choices: Choices) -> FloatArray:
+    mask = maps.seen
+    if choices.mask is not None:
+        mask *= read_mask(choices.mask, maps.pixelization, maps.sky.frame, choices.threshold)
+    if not mask.any():
+        raise DataError("the mask leaves no pixel", where=str(choices.mask or maps.path))
+    return apodized(mask, maps.pixelization, choices.apodization, choices.kind, choices.n_threads)
+
+
+def _decoupled(parts: list[_Weighted], binning: Binning, wanted: int, choices: Choices) -> Measurement:
+    one, other = parts[0], parts[-1]
+    second = None if len(parts) == 1 else other.harmonics
+    names = spectra_names(one.harmonics.components, None if second is None else second.components)
+    unit = f"{one.maps.sky.unit}^2"
+    n_side, l_max = one.maps.pixelization.n_side, one.harmonics.l_max
+    window = map_window(n_side if choices.pixel_window else None, choices.fwhm, l_max)
+    coupling = mode_coupling(one.harmonics, second, n_threads=choices.n_threads)
+    master = Master(coupling, binning, names, transfer_of(names, window))
+    pseudo = pseudo_spectra(one.harmonics, second, unit)
+    f_sky = {
+        a + b: effective_fraction(one.weights[i], other.weights[j])
+        for i, a in enumerate("TP")
+        for j, b in enumerate("TP")
+    }
+    raw = master.bandpowers(pseudo)
+    autos = [raw if second is None else _auto(part, binning, window, unit, choices) for part in parts]
+    found = raw
+    if choices.noise == "white" and second is None:
+        found = master.bandpowers(pseudo, one.white_noise(names))
+    found = found.with_errors(knox_errors(raw, autos[0], autos[-1], f_sky))
+    return Measurement(found.cut(wanted), master, f_sky, _notes(parts, choices))
+
+
+def _auto(
+    part: _Weighted, binning: Binning, window: dict[str, FloatArray], unit: str, choices: Choices
+) -> Bandpowers:
+    names = spectra_names(part.harmonics.components)
+    coupling = mode_coupling(part.harmonics, n_threads=choices.n_threads)
+    return Master(coupling, binning, names, transfer_of(names, window)).bandpowers(
+        pseudo_spectra(part.harmonics, unit=unit)
+    )
+
+
+def _notes(parts: list[_Weighted], choices: Choices) -> tuple[str, ...]:
+    if len(parts) > 1:
+        return ()
+    if choices.noise == "white":
+        if not parts[0].maps.variances:
+            return ("the run has written no covariance: no noise bias is taken off",)
+        return ("the bias of white noise is taken off; that of correlated noise is left",)
+    return ("the noise of the map is in these spectra (--noise white, or cross-spectra of two runs)",)
