@@ -16,7 +16,9 @@ using base::load;
 using std::int64_t;
 
 // Zeros before and after a table: lanes beyond either end of a sum add nothing.
-std::vector<double> padded(int64_t n) { return std::vector<double>(static_cast<std::size_t>(n) + 2 * kLanes); }
+std::vector<double> padded(int64_t n) {
+    return std::vector<double>(static_cast<std::size_t>(n) + 2 * kLanes);
+}
 
 double sum_of(Lanes lanes) {
     double sum = 0;
@@ -48,7 +50,8 @@ class Zero {
         for (int64_t i = 0; i < n_; ++i) {
             up_[static_cast<std::size_t>(i) + kLanes] = central[i];
             down_[static_cast<std::size_t>(n_ - 1 - i) + kLanes] = central[i];
-            inverse_[static_cast<std::size_t>(i) + kLanes] = 1 / (static_cast<double>(2 * i + 1) * central[i]);
+            inverse_[static_cast<std::size_t>(i) + kLanes] =
+                1 / (static_cast<double>(2 * i + 1) * central[i]);
         }
     }
 
@@ -68,8 +71,7 @@ struct Pair {
     int64_t l1, l2, first, last;    // first and last l3
     double eigen_1, eigen_2, norm;  // l (l + 1), and the divisor of (f_2 / f_0)^2
 
-    Pair(int64_t a, int64_t b, int64_t l_max_w)
-        : l1(a), l2(b), first(a - b), last(std::min(a + b, l_max_w)) {
+    Pair(int64_t a, int64_t b, int64_t l_max_w) : l1(a), l2(b), first(a - b), last(std::min(a + b, l_max_w)) {
         eigen_1 = static_cast<double>(l1) * static_cast<double>(l1 + 1);
         eigen_2 = static_cast<double>(l2) * static_cast<double>(l2 + 1);
         norm = eigen_1 * (eigen_1 - 2) * eigen_2 * (eigen_2 - 2);
@@ -106,8 +108,8 @@ void even_sums(const Pair& pair, const Zero& zero, const Windows& windows, doubl
 }
 
 // f_2(l3)^2 = a(l3 + 1)^2 f_0(l3 + 1)^2 (x - 2)^2 / (4 norm) where L is odd, with
-// a(l)^2 = (l^2 - (l1 - l2)^2) ((l1 + l2 + 1)^2 - l^2): by the recursion of f_2 in l3 (Schulten & Gordon 1975),
-// in which neighbours on both sides are even.
+// a(l)^2 = (l^2 - (l1 - l2)^2) ((l1 + l2 + 1)^2 - l^2): by the recursion of f_2 in l3 (Schulten & Gordon
+// 1975), in which neighbours on both sides are even.
 double odd_sum(const Pair& pair, const Zero& zero, const Windows& windows) {
     if (pair.l2 < 2 || pair.last <= pair.first) return 0;
     const int64_t first = pair.first + 1, n = (pair.last - first) / 2 + 1;
