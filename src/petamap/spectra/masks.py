@@ -15,7 +15,9 @@ Apodization = Literal["C1", "C2", "smooth"]
 APODIZATIONS: tuple[Apodization, ...] = ("C1", "C2", "smooth")
 
 
-def distance_to_masked(mask: FloatArray, pixelization: Healpix, n_threads: int = 1) -> FloatArray:
+def distance_to_masked(
+    mask: FloatArray, pixelization: Healpix, n_threads: int = 1, reach: float = math.pi
+) -> FloatArray:
     """Return the angle from each pixel's centre to the nearest centre of a pixel that is masked.
 
     Parameters
@@ -24,11 +26,13 @@ def distance_to_masked(mask: FloatArray, pixelization: Healpix, n_threads: int =
         Zero where masked.
     pixelization : Healpix
     n_threads : int
+    reach : float
+        Radians; what is farther away is not looked for, which is much quicker.
 
     Returns
     -------
     float64 (n_pix,)
-        Radians along a great circle; 0 where masked, pi everywhere if nothing is.
+        Radians along a great circle; 0 where masked, pi where nothing is within `reach`.
     """
     from scipy.spatial import cKDTree
 
@@ -39,8 +43,10 @@ def distance_to_masked(mask: FloatArray, pixelization: Healpix, n_threads: int =
     if masked.all():
         return distance
     directions = pixelization.directions_of(np.arange(pixelization.n_pix), n_threads)
-    chords, _ = cKDTree(directions[masked]).query(directions[~masked], workers=n_threads)
-    distance[~masked] = 2 * np.arcsin(np.minimum(chords / 2, 1.0))
+    chords, _ = cKDTree(directions[masked]).query(
+        directions[~masked], workers=n_threads, distance_upper_bound=2 * math.sin(reach / 2) + 1e-9
+    )
+    distance[~masked] = np.where(np.isinf(chords), math.pi, 2 * np.arcsin(np.minimum(chords / 2, 1.0)))
     return distance
 
 
@@ -82,7 +88,8 @@ def apodized(
         raise ConfigError(f"no apodization '{kind}'", mend=f"one of {', '.join(APODIZATIONS)}")
     if width == 0:
         return mask.copy()
-    distance = distance_to_masked(mask, pixelization, n_threads)
+    reach = min(2.5 * width, math.pi)
+    distance = distance_to_masked(mask, pixelization, n_threads, reach)
     if kind == "smooth":
         return mask * _smoothed(np.where(distance > 2.5 * width, 1.0, 0.0), pixelization, width, n_threads)
     x = np.minimum(np.sin(distance / 2) / math.sin(width / 2), 1.0)
