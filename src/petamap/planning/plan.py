@@ -12,15 +12,8 @@ from petamap.base.progress import Progress, Silent
 from petamap.base.threads import available_threads
 from petamap.base.typing import FloatArray, Int64Array
 from petamap.comm.network import predict
-from petamap.comm.reduction.forecast import (
-    Counts,
-    Forecast,
-    Messages,
-    combine,
-    count,
-    forecast,
-    node_numbers,
-)
+from petamap.comm.reduction.counting import Counts, Messages, count, node_numbers
+from petamap.comm.reduction.forecast import Forecast, Parts, combine, forecast
 from petamap.comm.reduction.meetings import Company, imbalance, meet_some, owner_chance
 from petamap.comm.reduction.occupancy import Occupancy
 from petamap.comm.topology import Machine
@@ -33,7 +26,7 @@ from petamap.mapmaking.target import in_frame, target_pixelization
 from petamap.planning.company import keep_company
 from petamap.planning.dealing import Dealing, dealt
 from petamap.planning.looks import Looks, look
-from petamap.planning.regions import SkySample, draw, whole_sky
+from petamap.planning.regions import SkySample, crowds, draw, whole_sky
 from petamap.sky.stokes import Stokes
 
 # What is small enough is not sampled: samples expanded, and pairs of holders of a key.
@@ -211,12 +204,14 @@ class _Planner:
         )  # fmt: skip
 
     def _sample(self) -> SkySample:
-        if self.part is not None:
-            return draw(self.pixelization, self.part, self.seed)
-        if self.layout.n_samp <= _FEW_SAMPLES:
-            return whole_sky(self.pixelization)
         whole = whole_sky(self.pixelization)
-        return draw(self.pixelization, _N_REGIONS / len(whole.regions), self.seed)
+        part = self.part
+        if part is None:
+            few = self.layout.n_samp <= _FEW_SAMPLES
+            part = 1.0 if few else min(1.0, _N_REGIONS / len(whole.regions))
+        if part == 1:
+            return whole
+        return draw(self.pixelization, part, self.seed, crowds(self.observations, self.pixelization))
 
     def _outlooks(self, way: Distribution, dealing: Dealing, looks: Looks) -> list[Outlook]:
         occupancy = looks.occupancy(dealing)
@@ -252,7 +247,7 @@ class _Planner:
             self._buffer_keys(),
         )
         seconds = {
-            name: predict(load, self.machine, per_node, self.stokes.n, 8)
+            name: float(predict(load, self.machine, per_node, self.stokes.n, 8))
             for name, load in found.loads.items()
         }
         held = np.add.reduceat(dealing.n_held, np.arange(0, self.cores, threads)).max()
@@ -323,8 +318,9 @@ def foresee(
     if company is None:
         return forecast(occupancy, ranks_per_node, buffer_keys)
     region = np.searchsorted(sample.regions, occupancy.keys >> sample.shift)
-    fractions = np.bincount(sample.parts) / int(sample.stretches[-1])
-    counts = count(occupancy, node_numbers(occupancy.size, ranks_per_node), sample.parts[region])
+    node_of = node_numbers(occupancy.size, ranks_per_node)
+    counts = count(occupancy, node_of, sample.parts[region], sample.weights[region])
+    fractions = np.bincount(sample.parts, sample.weights) / int(sample.stretches[-1])
     place = company.occupancy.keys >> sample.shift
     stretch = np.searchsorted(sample.stretches, place, side="right") - 1
     first_key = sample.regions << sample.shift
@@ -334,9 +330,9 @@ def foresee(
     carried = math.ceil(nodes / ranks_per_node)
     messages = Messages(*(np.array([float(n)]) for n in (pairs, owners, owners, carried, carried)))
     others, ghosts = _expected(occupancy, region, len(sample.regions))
-    scatter = _scatter(counts, sample.fraction)
-    uneven = imbalance(company, others[stretch], ghosts[stretch], scatter)
-    return combine(counts, fractions, messages, partners, uneven, ranks_per_node, buffer_keys)
+    uneven = imbalance(company, others[stretch], ghosts[stretch], _scatter(counts, sample.weights))
+    parts = Parts(fractions, sample.fraction)
+    return combine(counts, parts, messages, partners, uneven, ranks_per_node, buffer_keys)
 
 
 def _expected(occupancy: Occupancy, region: Int64Array, n: int) -> tuple[FloatArray, FloatArray]:
@@ -352,8 +348,12 @@ def _expected(occupancy: Occupancy, region: Int64Array, n: int) -> tuple[FloatAr
     )
 
 
-def _scatter(counts: Counts, fraction: float) -> float:
-    """Return by how much of them the rows that an owner is asked for differ from its ghosts by luck."""
+def _scatter(counts: Counts, weights: FloatArray) -> float:
+    """Return by how much of them the rows that an owner is asked for differ from its ghosts by luck.
+
+    Luck adds up in squares: over everything less than in the sum over what stands for much.
+    """
     difference = (counts.asked_rows - counts.ghost_rows).sum(axis=0)
-    mean = 2 * float(counts.asked_rows.sum(axis=0).mean()) / fraction
-    return math.sqrt(float(difference.var()) / fraction) / mean if mean else 0.0
+    mean = 2 * float(counts.asked_rows.sum(axis=0).mean())
+    luck = float(difference.var()) * weights.sum() / np.square(weights).sum()
+    return math.sqrt(luck) / mean if mean else 0.0

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from petamap.base.typing import Int32Array, Int64Array, UInt8Array
+from petamap.base.typing import FloatArray, Int32Array, Int64Array, UInt8Array
+from petamap.data.observation import Observation
+from petamap.pointing.compressed import CompressedPointing
 from petamap.sky.healpix import Healpix
 from petamap.sky.pixelization import Pixelization
 
@@ -16,15 +19,20 @@ from petamap.sky.pixelization import Pixelization
 _SHIFT = 6
 # How far beyond its regions the sample is looked for, as a part of the side of a region. Measured optimum.
 _REACH = 0.5
+# Looks by which it is told which parts of the sky are crowded, and the grid of these parts.
+_CROWD_LOOKS = 4_000_000
+_CROWD_SIDE = 32
+# The part of a sample that is spread evenly, crowds or not.
+_EVEN = 0.3
 # Parts of the sample that are left out in turn to tell its error.
 _N_PARTS = 24
 
 
 @dataclass(frozen=True, eq=False)
 class SkySample:
-    """Regions of consecutive pixels, one drawn from each of as many equal stretches of the pixel numbers.
+    """Regions of consecutive pixels, one drawn from each of as many stretches of the pixel numbers.
 
-    Where pixels are nested a region is a square on the sky, and the stretches divide the sky evenly.
+    Where pixels are nested a region is a square on the sky, and a stretch lies together.
 
     Attributes
     ----------
@@ -46,6 +54,11 @@ class SkySample:
     def fraction(self) -> float:
         """Part of the sky that the sample is; 1 is the whole."""
         return len(self.regions) / int(self.stretches[-1])
+
+    @property
+    def weights(self) -> FloatArray:
+        """How many regions of the sky each one stands for, (n_regions,)."""
+        return np.diff(self.stretches).astype(np.float64)
 
     @cached_property
     def chosen(self) -> Int32Array:
@@ -119,12 +132,47 @@ def whole_sky(pixelization: Pixelization) -> SkySample:
     return SkySample(pixelization, np.arange(total), np.arange(total + 1))
 
 
-def draw(pixelization: Pixelization, fraction: float, seed: int) -> SkySample:
-    """Draw about a fraction of the sky, one region from each of equal stretches of pixel numbers."""
+def draw(
+    pixelization: Pixelization, fraction: float, seed: int, crowds: FloatArray | None = None
+) -> SkySample:
+    """Draw about a fraction of the sky, one region from each of stretches of the pixel numbers.
+
+    Parameters
+    ----------
+    pixelization : Pixelization
+    fraction : float
+    seed : int
+    crowds : float64 (n,), optional
+        How often each of n equal stretches of pixel numbers is looked at: what many ranks share weighs most,
+        so that stretches are made shorter there. By default all are equal.
+    """
     total = _n_regions(pixelization)
     number = max(1, round(fraction * total))
     if number >= total:
         return whole_sky(pixelization)
-    edges = np.arange(number + 1, dtype=np.int64) * total // number
-    regions = np.random.default_rng(seed).integers(edges[:-1], edges[1:])
-    return SkySample(pixelization, regions, edges)
+    ends = np.linspace(0.0, total, 2 if crowds is None else len(crowds) + 1)
+    density = np.ones(1) if crowds is None else _EVEN + (1 - _EVEN) * crowds / crowds.mean()
+    below = np.concatenate([[0.0], np.cumsum(density * np.diff(ends))])
+    edges = np.interp(np.linspace(0.0, below[-1], number + 1), below, ends)
+    # each stretch has a region, also where more are wanted than there are
+    stretches: Int64Array = np.unique(np.round(edges)).astype(np.int64)
+    regions = np.random.default_rng(seed).integers(stretches[:-1], stretches[1:])
+    return SkySample(pixelization, regions, stretches)
+
+
+def crowds(observations: Sequence[Observation], pixelization: Pixelization) -> FloatArray | None:
+    """Return how often equal stretches of nested pixel numbers are looked at, roughly; None if unknown."""
+    if not isinstance(pixelization, Healpix) or not pixelization.nest:
+        return None
+    coarse = Healpix(min(_CROWD_SIDE, pixelization.n_side), nest=True)
+    stride = max(1, sum(o.n_samp * o.n_det for o in observations) // _CROWD_LOOKS)
+    hits = np.zeros(coarse.n_pix)
+    for observation in observations:
+        if not isinstance(observation.pointing, CompressedPointing):
+            return None
+        sparse = observation.pointing.skimmed(stride)
+        pixels = np.empty(sparse.n_samp, np.int32)
+        for detector in range(sparse.n_det):
+            sparse.expand(coarse, detector, 0, sparse.n_samp, pixels, None)
+            hits += np.bincount(pixels, minlength=coarse.n_pix)
+    return hits

@@ -14,7 +14,9 @@ def table(plan: Plan) -> str:
     head = ["distribution", "ranks x threads", "pixels", "held by", "partners", "memory", *names]
     rows = [head, *(_row(plan, outlook, names) for outlook in plan.outlooks)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
-    lines = ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows]
+    lines = [
+        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in rows
+    ]
     return "\n".join([_title(plan), _data(plan), "", *lines, "", *_legend(plan), _verdict(plan)])
 
 

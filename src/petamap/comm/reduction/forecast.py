@@ -7,7 +7,6 @@ parts of the sample, and how much more than others the busiest rank has is told 
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,8 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from petamap.base.typing import BoolArray, FloatArray, Int32Array, Int64Array
+from petamap.base.typing import FloatArray, Int32Array
 from petamap.comm.network import Load, Phase, Share, busiest
+from petamap.comm.reduction.counting import Counts, Messages, count, meet, node_numbers
 from petamap.comm.reduction.loads import (
     Sharing,
     Volume,
@@ -25,226 +25,6 @@ from petamap.comm.reduction.loads import (
     shares_by_counts,
 )
 from petamap.comm.reduction.occupancy import Occupancy
-
-# Pairs of a key and its holder that are counted in one go.
-_PIECE = 1 << 22
-
-
-class Counts(NamedTuple):
-    """What adds up over keys, of each rank: float64 (size,) each, or (n_parts, size) over parts of the keys.
-
-    Attributes
-    ----------
-    n_keys, n_shared, n_owned, n_lent
-        Keys held; those that others hold as well; those owned; those both.
-    pair_rows, pair_rows_off
-        Rows for each other holder of each key, and those of them that go to other nodes.
-    ghost_rows, ghost_rows_off, asked_rows, asked_rows_off
-        Rows for owners, and back.
-    there_rows, home_rows
-        Rows that a rank carries between nodes, to those of owners and back.
-    local_rows, met_rows, sent_rows
-        Its equal part of its node's tables, as `loads.hierarchical_shares` has them.
-    """
-
-    n_keys: FloatArray
-    n_shared: FloatArray
-    n_owned: FloatArray
-    n_lent: FloatArray
-    pair_rows: FloatArray
-    pair_rows_off: FloatArray
-    ghost_rows: FloatArray
-    ghost_rows_off: FloatArray
-    asked_rows: FloatArray
-    asked_rows_off: FloatArray
-    there_rows: FloatArray
-    home_rows: FloatArray
-    local_rows: FloatArray
-    met_rows: FloatArray
-    sent_rows: FloatArray
-
-
-class Messages(NamedTuple):
-    """How many ranks each rank sends something to: (size,) float64 each, or of some ranks alone.
-
-    Attributes
-    ----------
-    pairs, ghosts, asked
-        To those with which it shares a key; to the owners of its ghosts; to those whose ghosts it owns.
-    there, home
-        For its node, to those of owners, and back.
-    """
-
-    pairs: FloatArray
-    ghosts: FloatArray
-    asked: FloatArray
-    there: FloatArray
-    home: FloatArray
-
-
-def node_numbers(size: int, ranks_per_node: int) -> Int32Array:
-    """Return the node of each rank, (size,), where nodes are filled one after the other."""
-    return (np.arange(size) // ranks_per_node).astype(np.int32)
-
-
-def count(occupancy: Occupancy, node_of: Int32Array, part_of: Int64Array | None = None) -> Counts:
-    """Return the counts of all ranks over each part of the keys, (n_parts, size) each.
-
-    Parameters
-    ----------
-    occupancy : Occupancy
-    node_of : int32 (size,)
-    part_of : int64 (n,), optional
-        The part of each key, from 0 on; by default there is one.
-    """
-    if part_of is None:
-        part_of = np.zeros(len(occupancy.keys), np.int64)
-    shape = (int(part_of.max(initial=0)) + 1, occupancy.size)
-    sums = np.zeros((len(Counts._fields), *shape))
-    bounds = np.searchsorted(occupancy.offsets, np.arange(0, occupancy.offsets[-1], _PIECE))
-    edges = np.unique([*bounds, len(occupancy.keys)])
-    for first, last in itertools.pairwise([0, *edges[edges > 0].tolist()]):
-        sums += _count(occupancy.part(first, last), node_of, part_of[first:last], shape)
-    return Counts(*sums)
-
-
-def _count(
-    occupancy: Occupancy, node_of: Int32Array, part_of: Int64Array, shape: tuple[int, int]
-) -> FloatArray:
-    multiplicity, key_of, holders = occupancy.multiplicity, occupancy.key_of, occupancy.holders
-    owner = occupancy.owner
-    held_in, owned_in = part_of[key_of] * shape[1] + holders, part_of * shape[1] + owner
-
-    def by_holder(weights: FloatArray | BoolArray | None = None) -> FloatArray:
-        return np.bincount(held_in, weights, shape[0] * shape[1]).reshape(shape).astype(np.float64)
-
-    def by_owner(weights: FloatArray | BoolArray | None = None) -> FloatArray:
-        return np.bincount(owned_in, weights, shape[0] * shape[1]).reshape(shape).astype(np.float64)
-
-    others = (multiplicity - 1).astype(np.float64)
-    node = node_of[holders]
-    ghost_off = node != node_of[owner][key_of]
-    n_off = np.add.reduceat(ghost_off, occupancy.offsets[:-1], dtype=np.float64)
-    counts = Counts(
-        n_keys=by_holder(),
-        n_shared=by_holder(others[key_of] > 0),
-        n_owned=by_owner(),
-        n_lent=by_owner(others > 0),
-        pair_rows=by_holder(others[key_of]),
-        pair_rows_off=by_holder(multiplicity[key_of] - _on_node(key_of, node)),
-        ghost_rows=by_holder(holders != owner[key_of]),
-        ghost_rows_off=by_holder(ghost_off),
-        asked_rows=by_owner(others),
-        asked_rows_off=by_owner(n_off),
-        **_between_nodes(occupancy, node_of, part_of, shape),
-    )
-    return np.array(counts)
-
-
-def _between_nodes(
-    occupancy: Occupancy, node_of: Int32Array, part_of: Int64Array, shape: tuple[int, int]
-) -> dict[str, FloatArray]:
-    """Return the counts of sums on nodes and between them."""
-    nodes = Nodes(node_of)
-    starts, lengths = _node_runs(occupancy.key_of, node_of[occupancy.holders])
-    key, node = occupancy.key_of[starts], node_of[occupancy.holders[starts]]
-    n_nodes = np.bincount(key, minlength=len(occupancy.keys))[key]
-    shared = occupancy.multiplicity[key] > 1
-    owner, part = node_of[occupancy.owner[key]], part_of[key]
-    away, alone = node != owner, n_nodes == 1
-
-    def carried(a: Int32Array, b: Int32Array) -> FloatArray:
-        where = part[away] * shape[1] + nodes.carriers(a[away], b[away])
-        return np.bincount(where, minlength=shape[0] * shape[1]).reshape(shape).astype(np.float64)
-
-    def table(chosen: BoolArray, rows: FloatArray | Int64Array) -> FloatArray:
-        where = part[chosen] * nodes.n + node[chosen]
-        sums = np.bincount(where, rows[chosen], shape[0] * nodes.n).reshape(shape[0], nodes.n)
-        equal: FloatArray = (sums / nodes.sizes)[:, node_of]
-        return equal
-
-    return {
-        "there_rows": carried(node, owner),
-        "home_rows": carried(owner, node),
-        "local_rows": table(alone & shared, lengths),
-        "met_rows": table(~alone & ~away, lengths + n_nodes - 1),
-        "sent_rows": table(away, lengths + 1),
-    }
-
-
-class Nodes:
-    """Nodes of consecutive ranks.
-
-    Parameters
-    ----------
-    node_of : int32 (size,)
-    """
-
-    def __init__(self, node_of: Int32Array) -> None:
-        self.sizes = np.bincount(node_of)
-        self.n = len(self.sizes)
-        self._first = np.cumsum(self.sizes) - self.sizes
-
-    def carriers(self, a: Int32Array | Int64Array, b: Int32Array | Int64Array) -> Int64Array:
-        """Return the rank of node a that carries to b, as `crossing.Pairs` has it."""
-        ranks: Int64Array = self._first[a] + ((b - a) % self.n - 1) % self.sizes[a]
-        return ranks
-
-
-def _on_node(key_of: Int32Array, node: Int32Array) -> FloatArray:
-    """Return how many holders of the same key are on the node of each holder; they stand side by side."""
-    if len(node) == 0:
-        return np.zeros(0)
-    _, lengths = _node_runs(key_of, node)
-    return np.repeat(lengths, lengths).astype(np.float64)
-
-
-def _node_runs(key_of: Int32Array, node: Int32Array) -> tuple[Int64Array, Int64Array]:
-    """Return where the holders of a key on one node begin, and how many they are."""
-    first = np.ones(len(node), np.bool_)
-    first[1:] = (key_of[1:] != key_of[:-1]) | (node[1:] != node[:-1])
-    starts = np.flatnonzero(first)
-    return starts, np.diff(np.append(starts, len(node)))
-
-
-def meet(occupancy: Occupancy, node_of: Int32Array) -> Messages:
-    """Return the partners of all ranks; the work grows with the squares of multiplicities."""
-    size, holders, owner = occupancy.size, occupancy.holders, occupancy.owner[occupancy.key_of]
-    owned = np.zeros((size, size), np.bool_)
-    owned[holders, owner] = True
-    np.fill_diagonal(owned, False)
-    nodes = Nodes(node_of)
-    crossed = np.zeros((nodes.n, nodes.n), np.bool_)
-    crossed[node_of[holders], node_of[owner]] = True
-    np.fill_diagonal(crossed, False)
-    there, home = (
-        np.bincount(nodes.carriers(*_pairs(matrix)), minlength=size) for matrix in (crossed, crossed.T)
-    )
-    shared = np.array([_partners(occupancy, rank) for rank in _by_rank(occupancy)])
-    counts = (shared, owned.sum(1), owned.sum(0), there, home)
-    return Messages(*(np.asarray(count, np.float64) for count in counts))
-
-
-def _pairs(matrix: BoolArray) -> tuple[Int64Array, Int64Array]:
-    rows, columns = np.nonzero(matrix)
-    return rows.astype(np.int64), columns.astype(np.int64)
-
-
-def _by_rank(occupancy: Occupancy) -> Sequence[Int32Array]:
-    """Return the positions of the keys of each rank."""
-    order = np.argsort(occupancy.holders, kind="stable")
-    ends = np.cumsum(np.bincount(occupancy.holders, minlength=occupancy.size))
-    return np.split(occupancy.key_of[order], ends[:-1])
-
-
-def _partners(occupancy: Occupancy, keys: Int32Array) -> int:
-    """Return how many others hold any of the keys of a rank."""
-    counts = occupancy.multiplicity[keys]
-    ends = np.cumsum(counts)
-    shift = np.repeat(occupancy.offsets[keys] - (ends - counts), counts)
-    met = np.zeros(occupancy.size, np.bool_)
-    met[occupancy.holders[shift + np.arange(len(shift))]] = True
-    return max(0, int(met.sum()) - 1)
 
 
 @dataclass(frozen=True)
@@ -263,29 +43,47 @@ class Estimate:
 Statistic = Callable[[FloatArray, FloatArray], float]
 
 
-def jackknife(parts: FloatArray, fractions: FloatArray, statistic: Statistic) -> Estimate:
+@dataclass(frozen=True)
+class Parts:
+    """The parts of a sample of keys.
+
+    Attributes
+    ----------
+    fractions : float64 (n_parts,)
+        Of everything that each part stands for; together 1.
+    sampled : float
+        Of everything that the sample is.
+    """
+
+    fractions: FloatArray
+    sampled: float
+
+
+WHOLE = Parts(np.ones(1), 1.0)
+
+
+def jackknife(sums: FloatArray, parts: Parts, statistic: Statistic) -> Estimate:
     """Return a statistic of a sample and its error, from leaving out one part after the other.
 
     Parameters
     ----------
-    parts : float64 (n_parts, n)
-        Sums over each part of the sample.
-    fractions : float64 (n_parts,)
-        Of everything that each part is.
+    sums : float64 (n_parts, n)
+        Over each part of the sample.
+    parts : Parts
     statistic : callable
-        Of parts and their fractions.
+        Of sums and the fractions of their parts.
     """
-    value, n = statistic(parts, fractions), len(parts)
-    left = 1 - float(fractions.sum())
-    if left <= 0 or n < 2:
+    fractions, n = parts.fractions, len(sums)
+    value = statistic(sums, fractions)
+    if parts.sampled >= 1 or n < 2:
         return Estimate(value)
-    without = [statistic(np.delete(parts, i, axis=0), np.delete(fractions, i)) for i in range(n)]
-    return Estimate(value, math.sqrt((n - 1) * float(np.var(without)) * left))
+    without = [statistic(np.delete(sums, i, axis=0), np.delete(fractions, i)) for i in range(n)]
+    return Estimate(value, math.sqrt((n - 1) * float(np.var(without)) * (1 - parts.sampled)))
 
 
-def mean(parts: FloatArray, fractions: FloatArray) -> float:
-    """Return the mean over ranks of what the parts add up to."""
-    return float(parts.sum(axis=0).mean()) / float(fractions.sum())
+def mean(sums: FloatArray, fractions: FloatArray) -> float:
+    """Return the mean over ranks of what sums over parts add up to."""
+    return float(sums.sum(axis=0).mean()) / float(fractions.sum())
 
 
 class Imbalance(NamedTuple):
@@ -384,12 +182,12 @@ def forecast(occupancy: Occupancy, ranks_per_node: int, buffer_keys: int = 1 << 
     messages = meet(occupancy, node_of)
     partners = Estimate(float(messages.pairs.mean())), Estimate(float(messages.pairs.max()))
     counts = count(occupancy, node_of)
-    return combine(counts, np.ones(1), messages, partners, None, ranks_per_node, buffer_keys)
+    return combine(counts, WHOLE, messages, partners, None, ranks_per_node, buffer_keys)
 
 
 def combine(
     counts: Counts,
-    fractions: FloatArray,
+    parts: Parts,
     messages: Messages,
     partners: tuple[Estimate, Estimate],
     imbalance: Imbalance | None,
@@ -402,8 +200,7 @@ def combine(
     ----------
     counts : Counts
         (n_parts, size) each.
-    fractions : float64 (n_parts,)
-        Of all keys that each part is.
+    parts : Parts
     messages : Messages
         (size,), or one number for all ranks.
     partners : pair of Estimate
@@ -414,8 +211,8 @@ def combine(
     """
     size = counts.n_keys.shape[1]
     node_of = node_numbers(size, ranks_per_node)
-    every = Counts(*(part.sum(axis=0) / fractions.sum() for part in counts))
-    n_global = jackknife(counts.n_owned, fractions, lambda part, f: size * mean(part, f))
+    every = Counts(*(sums.sum(axis=0) for sums in counts))
+    n_global = jackknife(counts.n_owned, parts, lambda sums, f: size * mean(sums, f))
     totals = round(n_global.value), buffer_keys
     both = np.stack([counts.n_keys.sum(axis=1), counts.n_owned.sum(axis=1)], axis=1)
     asked = shares(every, messages, *totals, node_of)
@@ -431,23 +228,23 @@ def combine(
         n_keys=n_keys,
         n_held=float(every.n_keys.mean()),
         n_global=n_global,
-        multiplicity=jackknife(both, fractions, lambda part, _: float(part[:, 0].sum() / part[:, 1].sum())),
+        multiplicity=jackknife(both, parts, lambda sums, _: float(sums[:, 0].sum() / sums[:, 1].sum())),
         partners=partners[0],
         partners_most=partners[1],
-        rows=_rows(counts, fractions, n_global.value),
+        rows=_rows(counts, parts, n_global.value),
         loads=busy,
     )
 
 
-def _rows(counts: Counts, fractions: FloatArray, n_global: float) -> dict[str, Estimate]:
+def _rows(counts: Counts, parts: Parts, n_global: float) -> dict[str, Estimate]:
     """Return the rows that a rank sends, the mean over ranks, by algorithm."""
     size = counts.n_keys.shape[1]
     dense = 2.0 * n_global * (size - 1) / size
     return {
         "dense": Estimate(dense),
-        "pairwise": jackknife(counts.pair_rows, fractions, mean),
-        "owner": jackknife(counts.ghost_rows + counts.asked_rows, fractions, mean),
-        "hierarchical": jackknife(counts.there_rows + counts.home_rows, fractions, mean),
+        "pairwise": jackknife(counts.pair_rows, parts, mean),
+        "owner": jackknife(counts.ghost_rows + counts.asked_rows, parts, mean),
+        "hierarchical": jackknife(counts.there_rows + counts.home_rows, parts, mean),
     }
 
 
