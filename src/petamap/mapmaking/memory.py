@@ -92,7 +92,10 @@ def map_bytes(sizes: Sizes) -> int:
     held = 8 * (sizes.n_held * n_stokes + n_gaps)
     # alone, vectors are lent as they are, and the keys are there already
     lent, keys, at_owners = (held, 8 * n, 4 * owned) if sizes.n_ranks > 1 else (0, 0, 0)
-    always = keys + 8 * n * (2 + triangle) + 8 * n_gaps + n  # hits, rcond, covariance; what is dead
+    # rows sent and received, kept between calls: four words a value to the owners, one from them
+    messages = 2 * (4 + 1) * 8 * n_stokes * (sizes.n_held - n)
+    # hits, rcond, covariance; what is dead
+    always = keys + messages + 8 * n * (2 + triangle) + 8 * n_gaps + n
     # two right-hand sides of two words each for every thread, and at the owners; the sums made of them
     reading = 4 * threads * held + at_owners + 3 * owned
     # right-hand sides, binned map, x, r, p, q; what is lent; the sums of each thread
