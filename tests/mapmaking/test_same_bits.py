@@ -1,4 +1,4 @@
-"""One SHA-256 of the maps for any number of ranks and threads, both reductions, and recomputed pointing."""
+"""One SHA-256 of the maps for any number of ranks and threads, ways to reduce, and recomputed pointing."""
 
 import tempfile
 import time
@@ -13,10 +13,10 @@ from petamap.comm.mpi import SerialCommunicator
 RANKS = [2, 3, 4, 7]
 # reduction, set-up, threads, pointing
 WAYS = [
-    ("pairwise", "rendezvous", 1, "keep"),
+    ("owner", "rendezvous", 1, "keep"),
     ("pairwise", "gather-sift", 2, "recompute"),
     ("dense", "rendezvous", 2, "keep"),
-    ("dense", "gather-sift", 1, "recompute"),
+    ("hybrid", "gather-sift", 1, "recompute"),
 ]
 SOLVER = {"tolerance": 1e-6, "max_iterations": 4, "rcond_min": 0.235}
 

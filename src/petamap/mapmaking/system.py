@@ -55,7 +55,7 @@ class Choices:
     flags: str = "exact"
     preconditioner: str = "block-diagonal"
     rcond_min: float = 1e-3
-    reduction: str = "pairwise"
+    reduction: str = "owner"
     setup: str = "rendezvous"
     buffer: int = 64 << 20
     pointing: str = "auto"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from petamap.base.options import option
+from petamap.comm.reduction import ALGORITHMS
 
 
 @dataclass(frozen=True)
@@ -108,9 +109,9 @@ class CommOptions:
     """How processes sum what they share."""
 
     reduction: str = option(
-        "pairwise",
-        choices=("pairwise", "dense"),
-        help="pairwise: each pair exchanges its shared pixels; dense: all pixels by allreduce",
+        "owner",
+        choices=tuple(sorted(ALGORITHMS)),
+        help="owner: shared pixels are summed by the rank that owns them; dense: all pixels by allreduce",
     )
     setup: str = option(
         "rendezvous",
