@@ -214,6 +214,7 @@ def _shared_pixels(comm: Communicator, projection: Projection, choices: Choices)
         setup=choices.setup,
         buffer_keys=max(1, choices.buffer // row),
         n_threads=choices.n_threads,
+        checks="first",
     )
     return OwnedRows(plan, choices.n_threads)
 
@@ -224,9 +225,7 @@ def _shared_gaps(comm: Communicator, projection: Projection, choices: Choices) -
         # what stands for the gaps then is each rank's own
         comm, keys = SerialCommunicator(), np.arange(projection.gaps.n)
     # neighbours in time share gaps, so a dense reduction would send nothing but zeros
-    plan = ReductionPlan(
-        IndexMap(comm, keys), algorithm="owner", setup="rendezvous", n_threads=choices.n_threads
-    )
+    plan = ReductionPlan(IndexMap(comm, keys), algorithm="owner", n_threads=choices.n_threads, checks="first")
     return OwnedRows(plan, choices.n_threads)
 
 

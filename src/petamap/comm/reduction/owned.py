@@ -17,7 +17,7 @@ class OwnedRows:
 
     A vector at its owners takes ``n_global / size`` rows a rank, its copies cannot drift apart, and sums over
     its rows count each once. Both ways exist in halves too, so that messages of several plans travel
-    together; one call of a plan at a time. Alone, a process owns what it holds, and nothing is copied.
+    together; one call of a plan at a time. Alone, a process owns what it holds, and nothing is done at all.
 
     Parameters
     ----------
@@ -38,8 +38,9 @@ class OwnedRows:
         # decided for all ranks alike: room is made by all together
         self._positions = None if plan.comm.size == 1 else np.flatnonzero(plan.owned).astype(np.int32)
         self.n_owned = self.n_held if self._positions is None else len(self._positions)
-        self._room = np.empty(0, np.uint8)
+        self._room: AnyArray | None = None
         self._row_bytes = 0
+        self._moving = np.empty(0)  # alone, what a plan would keep between a call's halves
 
     @property
     def comm(self) -> Communicator:
@@ -62,14 +63,15 @@ class OwnedRows:
     def room(self, rows: AnyArray) -> AnyArray:
         """Return memory for all rows that this rank holds, (n_held, ...), shaped as `rows`. Collective.
 
-        It is the same memory at each call, and that which `to_holders` lends; alone, it is `rows`.
+        It is the same memory at each call for rows as long, and that which `to_holders` lends; alone, it is
+        `rows`.
         """
         if self._positions is None:
             return rows
-        row_bytes = rows.itemsize * math.prod(rows.shape[1:])
-        if row_bytes != self._row_bytes:
-            self._room, self._row_bytes = np.empty((self.n_held, row_bytes), np.uint8), row_bytes
-        return self._room.view(rows.dtype).reshape(self.n_held, *rows.shape[1:])
+        shape, row_bytes = (self.n_held, *rows.shape[1:]), rows.itemsize * math.prod(rows.shape[1:])
+        if self._room is None or row_bytes != self._row_bytes:
+            self._room, self._row_bytes = self.plan.empty(shape, rows.dtype), row_bytes
+        return self._room.reshape(-1).view(rows.dtype).reshape(shape)
 
     def to_holders(self, rows: AnyArray) -> AnyArray:
         """Return the rows of all keys that this rank holds, valid until the next call. Collective.
@@ -84,14 +86,14 @@ class OwnedRows:
 
     def to_holders_begin(self, rows: AnyArray) -> None:
         """Start to lend; `rows` may change again."""
-        held = self.room(rows)
+        self._moving = self.room(rows)
         if self._positions is not None:
-            unpack(_flat(rows), self._positions, _flat(held), self.n_threads)
-        self.plan.broadcast_begin(held)
+            unpack(_flat(rows), self._positions, _flat(self._moving), self.n_threads)
+            self.plan.broadcast_begin(self._moving)
 
     def to_holders_end(self) -> AnyArray:
         """Return what was lent."""
-        return self.plan.broadcast_end()
+        return self._moving if self._positions is None else self.plan.broadcast_end()
 
     def to_owners(self, held: AnyArray, out: AnyArray | None = None) -> AnyArray:
         """Return the sums of all holders' rows at the owners, (n_owned, ...). Collective.
@@ -108,12 +110,16 @@ class OwnedRows:
 
     def to_owners_begin(self, held: AnyArray) -> None:
         """Start to add up; `held` must be left alone until the end."""
-        self.plan.reduce_begin(held)
+        self._moving = held
+        if self._positions is not None:
+            self.plan.reduce_begin(held)
 
     def to_owners_end(self, out: AnyArray | None = None) -> AnyArray:
         """Return the sums, in `out` if it is given."""
+        if self._positions is None:
+            return self._moving
         held = self.plan.reduce_end()
-        if self._positions is None or out is None:
+        if out is None:
             return self.pick(held)
         pack(_flat(held), self._positions, _flat(out), self.n_threads)
         return out
