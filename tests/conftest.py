@@ -51,7 +51,14 @@ def _summary(ranks=3, **changes):
         configuration='[run]\nname = "planck-lfi"\nseed = 1234\n',
         seed=1234,
         environment=s.Environment(
-            python="3.11.7", numpy="2.4.6", mpi="MPICH 5.0.2", cpu="AMD EPYC", ranks=ranks, threads=2, hosts=1
+            python="3.11.7",
+            numpy="2.4.6",
+            mpi="MPICH 5.0.2",
+            cpu="AMD EPYC",
+            ranks=ranks,
+            threads=2,
+            hosts=1,
+            reduction="owner",
         ),
         totals=s.Totals(
             observations=12,

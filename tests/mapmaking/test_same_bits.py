@@ -13,7 +13,7 @@ from petamap.comm.mpi import SerialCommunicator
 RANKS = [2, 3, 4, 7]
 # reduction, set-up, threads, pointing
 WAYS = [
-    ("owner", "rendezvous", 1, "keep"),
+    ("auto", "rendezvous", 1, "keep"),
     ("pairwise", "gather-sift", 2, "recompute"),
     ("dense", "rendezvous", 2, "keep"),
     ("hybrid", "gather-sift", 1, "recompute"),

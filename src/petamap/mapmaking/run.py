@@ -328,7 +328,7 @@ class _Job:
             command=tuple(self.command),
             configuration=to_toml(config),
             seed=config.run.seed,
-            environment=self._environment(),
+            environment=self._environment(system),
             totals=summary.Totals(
                 observations=len(observations),
                 detectors=len({name for o in observations for name in o.detectors}),
@@ -348,7 +348,7 @@ class _Job:
             warnings=tuple(self.warnings),
         )
 
-    def _environment(self) -> summary.Environment:
+    def _environment(self, system: System) -> summary.Environment:
         return summary.Environment(
             python=platform.python_version(),
             numpy=np.__version__,
@@ -357,6 +357,7 @@ class _Job:
             ranks=self.comm.size,
             threads=self.n_threads,
             hosts=len(set(self.comm.allgather(platform.node()))),
+            reduction=None if self.comm.size == 1 else system.shared.pixels.plan.chosen,
         )
 
     def _phases(self) -> tuple[summary.PhaseCost, ...]:

@@ -15,7 +15,7 @@ from petamap.base.timers import Timers
 from petamap.base.typing import BoolArray, FloatArray, Int64Array
 from petamap.comm.deal import deal
 from petamap.comm.mpi import Communicator, SerialCommunicator, agree
-from petamap.comm.reduction import IndexMap, OwnedRows, ReductionPlan
+from petamap.comm.reduction import AUTO, IndexMap, OwnedRows, ReductionPlan
 from petamap.data.observation import Observation
 from petamap.mapmaking import binning
 from petamap.mapmaking.kernels import InverseNoise, ModelOf, inverse_noise
@@ -55,7 +55,7 @@ class Choices:
     flags: str = "exact"
     preconditioner: str = "block-diagonal"
     rcond_min: float = 1e-3
-    reduction: str = "owner"
+    reduction: str = AUTO
     setup: str = "rendezvous"
     buffer: int = 64 << 20
     pointing: str = "auto"
@@ -216,6 +216,8 @@ def _shared_pixels(comm: Communicator, projection: Projection, choices: Choices)
         n_threads=choices.n_threads,
         checks="first",
     )
+    # as the solver will call it, not as hits and weights do before
+    plan.choose(choices.stokes.n, np.int64, in_halves=True)
     return OwnedRows(plan, choices.n_threads)
 
 

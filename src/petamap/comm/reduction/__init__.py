@@ -4,7 +4,16 @@ from petamap.comm.reduction.algorithms import ALGORITHMS
 from petamap.comm.reduction.exchange import TRANSPORTS
 from petamap.comm.reduction.index_map import IndexMap, ReductionError
 from petamap.comm.reduction.owned import OwnedRows
-from petamap.comm.reduction.plan import ReductionPlan
+from petamap.comm.reduction.plan import AUTO, ReductionPlan
 from petamap.comm.reduction.setup import SETUPS
 
-__all__ = ["ALGORITHMS", "SETUPS", "TRANSPORTS", "IndexMap", "OwnedRows", "ReductionError", "ReductionPlan"]
+__all__ = [
+    "ALGORITHMS",
+    "AUTO",
+    "SETUPS",
+    "TRANSPORTS",
+    "IndexMap",
+    "OwnedRows",
+    "ReductionError",
+    "ReductionPlan",
+]

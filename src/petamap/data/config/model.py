@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from petamap.base.options import option
-from petamap.comm.reduction import ALGORITHMS
+from petamap.comm.reduction import ALGORITHMS, AUTO
 
 
 @dataclass(frozen=True)
@@ -109,9 +109,9 @@ class CommOptions:
     """How processes sum what they share."""
 
     reduction: str = option(
-        "owner",
-        choices=tuple(sorted(ALGORITHMS)),
-        help="owner: shared pixels are summed by the rank that owns them; dense: all pixels by allreduce",
+        AUTO,
+        choices=(AUTO, *sorted(ALGORITHMS)),
+        help="how shared pixels are summed; auto: the fastest here, by a model and the clock",
     )
     setup: str = option(
         "rendezvous",
