@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -22,7 +22,7 @@ OURS = "petamap "
 def planned(algorithm: str, comm: MpiCommunicator, keys: Int64Array, k: int) -> Ready:
     """A plan of petamap."""
     plan = ReductionPlan(IndexMap(comm, keys), algorithm=algorithm)
-    return np.empty((len(keys), k)), plan.allreduce
+    return plan.empty((len(keys), k), np.float64), plan.allreduce
 
 
 def pairwise_script(comm: MpiCommunicator, keys: Int64Array, k: int) -> Ready:
@@ -74,7 +74,9 @@ def petsc_forest(kind: str, comm: MpiCommunicator, keys: Int64Array, k: int) -> 
 
 def contenders() -> dict[str, Contender]:
     """Return all that can run here, by name."""
-    found: dict[str, Contender] = {OURS + name: partial(planned, name) for name in sorted(ALGORITHMS)}
+    found: dict[str, Contender] = {
+        OURS + name: partial(planned, name) for name in ("auto", *sorted(ALGORITHMS))
+    }
     found |= {"pairwise, a script": pairwise_script, "dense, a script": dense_script}
     try:
         from star_forest import petsc
@@ -84,10 +86,3 @@ def contenders() -> dict[str, Contender]:
         return found
     # Its "window" takes seconds a call here, and its other types are for particular graphs.
     return found | {f"PETSc {kind}": partial(petsc_forest, kind) for kind in ("basic", "neighbor")}
-
-
-def release(ready: Any) -> None:
-    """Free what a plan holds, where it says how."""
-    close = getattr(getattr(ready[1], "__self__", None), "free", None)
-    if close is not None:
-        close()

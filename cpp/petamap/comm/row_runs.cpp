@@ -13,7 +13,9 @@ namespace {
 // Values reduced at once: they stay in the nearest cache.
 constexpr std::int64_t chunk = 256;
 // Entries are fetched this far ahead, since short runs jump about in memory.
-constexpr std::int64_t ahead = 16;
+constexpr std::int64_t ahead = 64;
+// Runs of so many keys are short.
+constexpr std::int64_t few_keys = 4;
 
 // Keys [key, key + n_keys) of a run and some of their columns: values that lie together in every row.
 struct Piece {
@@ -111,6 +113,37 @@ void reduce_pair(T* a, T* b, std::int64_t n, Reduce reduce) {
     for (std::int64_t c = 0; c < n; ++c) a[c] = b[c] = reduce(a[c], b[c]);
 }
 
+template <std::int64_t k, typename T, typename Reduce>
+bool reduce_keys(T* rows, Entries entries, std::int64_t length, Reduce reduce) {
+    for (std::int64_t key = 0; key < length; ++key, rows += k) {
+        T total[k];
+        std::copy_n(rows + entries.first[0] * k, k, total);
+        for (std::int64_t j = 1; j < entries.n; ++j)
+            for (std::int64_t c = 0; c < k; ++c) total[c] = reduce(total[c], rows[entries.first[j] * k + c]);
+        for (const std::uint32_t entry : entries) std::copy_n(total, k, rows + entry * k);
+    }
+    return true;
+}
+
+// Reduce a short run key by key, its values in registers: narrow scans have hardly any others. Returns false
+// where that does not apply.
+template <typename T, typename Reduce>
+bool reduce_short(const Memory<T>& memory, Entries entries, std::int64_t length, Reduce reduce) {
+    if (length > few_keys || memory.in_slots || memory.out_slots) return false;
+    switch (memory.k) {
+        case 1:
+            return reduce_keys<1>(memory.rows, entries, length, reduce);
+        case 2:
+            return reduce_keys<2>(memory.rows, entries, length, reduce);
+        case 3:
+            return reduce_keys<3>(memory.rows, entries, length, reduce);
+        case 6:
+            return reduce_keys<6>(memory.rows, entries, length, reduce);
+        default:
+            return false;
+    }
+}
+
 template <typename T, typename Reduce>
 void reduce_run(const Memory<T>& memory, Entries entries, std::int64_t length, Reduce reduce, Flow flow) {
     const std::int64_t k = memory.k, keys_at_once = std::max<std::int64_t>(1, chunk / k);
@@ -118,6 +151,7 @@ void reduce_run(const Memory<T>& memory, Entries entries, std::int64_t length, R
     if (flow == Flow::everywhere && entries.n == 2 && entries.first[1] < memory.n_rows)
         return reduce_pair(memory.rows + entries.first[0] * k, memory.rows + entries.first[1] * k, length * k,
                            reduce);
+    if (flow == Flow::everywhere && reduce_short(memory, entries, length, reduce)) return;
     for (std::int64_t key = 0; key < length; key += keys_at_once)
         for (std::int64_t column = 0; column < k; column += columns_at_once) {
             const Piece piece{key, std::min(keys_at_once, length - key), key * k + column,
