@@ -91,6 +91,45 @@ inline void bind_sharing(nanobind::module_& module) {
         nanobind::arg("sorted").noconvert(), nanobind::arg("queries").noconvert(),
         nanobind::arg("places").noconvert(), nanobind::arg("n_threads"));
     module.def(
+        "mark_holders",
+        [](In<std::int32_t> places, In<std::int64_t> offsets, Out<std::int64_t, 2> masks) {
+            const auto n_senders = static_cast<std::int64_t>(offsets.shape(0)) - 1;
+            require(n_senders <= 64 * static_cast<std::int64_t>(masks.shape(1)), "a bit for each sender");
+            require(offsets.data()[n_senders] == static_cast<std::int64_t>(places.shape(0)),
+                    "the last offset is the number of places");
+            comm::mark_holders(places.data(), offsets.data(), n_senders, masks.shape(1),
+                               reinterpret_cast<std::uint64_t*>(masks.data()));
+        },
+        nanobind::arg("places").noconvert(), nanobind::arg("offsets").noconvert(),
+        nanobind::arg("masks").noconvert());
+    module.def(
+        "count_holders",
+        [](In<std::int32_t> places, In<std::int64_t, 2> masks, Out<std::int64_t> offsets) {
+            require(places.shape(0) == masks.shape(0), "masks for each place");
+            comm::count_holders(places.data(), reinterpret_cast<const std::uint64_t*>(masks.data()),
+                                places.shape(0), masks.shape(1), offsets.shape(0) - 1, offsets.data());
+        },
+        nanobind::arg("places").noconvert(), nanobind::arg("masks").noconvert(),
+        nanobind::arg("offsets").noconvert());
+    module.def(
+        "list_holders",
+        [](In<std::int32_t> places, In<std::int64_t, 2> masks, In<std::int64_t> entry_offsets,
+           In<std::int32_t> senders, In<std::int32_t> firsts, In<std::int32_t> members,
+           In<std::int64_t> offsets, Out<std::int32_t> holders) {
+            require(places.shape(0) == masks.shape(0), "masks for each place");
+            require(entry_offsets.shape(0) == firsts.shape(0) + 1, "an offset for each sender, and the end");
+            require(offsets.data()[offsets.shape(0) - 1] == static_cast<std::int64_t>(holders.shape(0)),
+                    "the last offset is the number of holders");
+            comm::list_holders(places.data(), reinterpret_cast<const std::uint64_t*>(masks.data()),
+                               masks.shape(1), entry_offsets.data(), senders.data(), senders.shape(0),
+                               firsts.data(), members.data(), offsets.data(), offsets.shape(0) - 1,
+                               holders.data());
+        },
+        nanobind::arg("places").noconvert(), nanobind::arg("masks").noconvert(),
+        nanobind::arg("entry_offsets").noconvert(), nanobind::arg("senders").noconvert(),
+        nanobind::arg("firsts").noconvert(), nanobind::arg("members").noconvert(),
+        nanobind::arg("offsets").noconvert(), nanobind::arg("holders").noconvert());
+    module.def(
         "choose_owners",
         [](In<std::int64_t> keys, In<std::int64_t> offsets, In<std::int32_t> holders,
            In<std::int32_t> weights, Out<std::int32_t> owners) {

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from mpi import run_ranks
 
 from petamap.base.timers import Timers
-from petamap.comm.mpi import messages
+from petamap.comm import _comm
+from petamap.comm.mpi import MpiCommunicator, messages, nodes
 from petamap.comm.reduction import SETUPS
 from petamap.comm.reduction.chunks import Union, chunks_of, key_offsets, keys_of
 from petamap.comm.reduction.graph import counting_order, expand, offsets_of
@@ -116,6 +117,31 @@ def test_the_first_choice_beside_python():
     owners, tally = choose_owners(keys, offsets, holders, len(pattern))
     assert tally.is_even()
     np.testing.assert_array_equal(owners, first_choice(keys, offsets, holders))
+
+
+@given(st.lists(KEYS, min_size=1, max_size=9), st.integers(1, 40))
+def test_holders_by_node_are_those_of_all_ranks(pattern, far):
+    # Each rank of the pattern stands at `far` places from the last one in a node of several words.
+    n_words = -(-far * len(pattern) // 64)
+    union = Union.of(np.concatenate([chunks_of(keys) for keys in pattern]))
+    counts = np.zeros(far * len(pattern), np.int64)
+    counts[::far] = [len(keys) for keys in pattern]
+    masks = np.zeros((len(union.keys), n_words), np.int64)
+    _comm.mark_holders(union.places, offsets_of(counts), masks)
+    # Two nodes like this one, of which the second comes first.
+    n_keys, n_ranks = len(union.keys), len(counts)
+    places = np.tile(np.arange(n_keys, dtype=np.int32), 2)
+    offsets = np.empty(n_keys + 1, np.int64)
+    both = np.concatenate([masks, masks])
+    _comm.count_holders(places, both, offsets)
+    holders = np.empty(offsets[-1], np.int32)
+    members = np.random.default_rng(far).permutation(2 * n_ranks).astype(np.int32)
+    entries, firsts = np.array([0, n_keys, 2 * n_keys]), np.array([0, n_ranks], np.int32)
+    _comm.list_holders(places, both, entries, np.array([1, 0], np.int32), firsts, members, offsets, holders)
+    for i, key in enumerate(union.keys):
+        held = np.array([far * r for r, keys in enumerate(pattern) if key in keys])
+        expected = members[np.concatenate([n_ranks + held, held])]
+        np.testing.assert_array_equal(holders[offsets[i] : offsets[i + 1]], expected)
 
 
 def rings(n_ranks, n_side, opening, precession, tilt, n_detectors, detector_major):
@@ -233,9 +259,19 @@ def random_pattern(rng, size):
     return [kinds[rng.integers(len(kinds))]() for _ in range(size)]
 
 
+def pretend_nodes(comm, node_of):
+    """Give the communicator nodes as they might be: of any size, of ranks that do not follow each other."""
+    split = comm.mpi_comm.Split(int(node_of[comm.rank]))
+    comm.__dict__["_node"] = nodes.Node(MpiCommunicator(split), np.array(node_of, np.int32), "")
+
+
+NODES = [lambda r: 0 * r, lambda r: r, lambda r: r // 2, lambda r: r % 2, lambda r: np.minimum(r, 1)]
+
+
 def graphs(comm):
     rng = np.random.default_rng(5)
-    for i in range(8):
+    for i in range(10):
+        pretend_nodes(comm, NODES[i // 2](np.arange(comm.size)))
         pattern = random_pattern(rng, comm.size)
         comm.sparse_size = 1 if i % 2 else 1000
         overlaps = i % 4 < 2

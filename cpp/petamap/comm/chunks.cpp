@@ -3,8 +3,6 @@
 #include <bit>
 #include <vector>
 
-#include "petamap/comm/mix.h"
-
 namespace petamap::comm {
 
 namespace {
@@ -16,7 +14,7 @@ std::uint64_t bit_of(std::int64_t key) { return std::uint64_t{1} << (key & 63); 
 // Open addressing over the places of chunks already seen; grows, so that memory follows the distinct ones.
 class Table {
   public:
-    Table() : slots_(1024, -1) {}
+    Table() : slots_(std::size_t{1} << kFirstBits, -1) {}
 
     // The place of chunk `number` in `united`, -1 if it is new and has just been given the place `next`.
     std::int32_t find_or_add(std::int64_t number, std::int32_t next, const Chunk* united) {
@@ -29,11 +27,14 @@ class Table {
     }
 
   private:
-    // The upper half: the lower one has dealt the chunks to ranks.
-    std::size_t begin(std::int64_t number) const { return (mix(number) >> 32) & (slots_.size() - 1); }
+    // Another hash than the one that has dealt the chunks to ranks.
+    std::size_t begin(std::int64_t number) const {
+        return static_cast<std::uint64_t>(number) * 0x9E3779B97F4A7C15u >> shift_;
+    }
 
     void grow(const Chunk* united, std::int32_t n) {
         slots_.assign(2 * slots_.size(), -1);
+        --shift_;
         for (std::int32_t place = 0; place < n; ++place) {
             std::size_t slot = begin(united[place].number);
             while (slots_[slot] >= 0) slot = (slot + 1) & (slots_.size() - 1);
@@ -41,6 +42,8 @@ class Table {
         }
     }
 
+    static constexpr int kFirstBits = 10;
+    int shift_ = 64 - kFirstBits;
     std::vector<std::int32_t> slots_;
 };
 

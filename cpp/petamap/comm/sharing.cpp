@@ -1,6 +1,7 @@
 #include "petamap/comm/sharing.h"
 
 #include <algorithm>
+#include <bit>
 #include <vector>
 
 #include "petamap/comm/mix.h"
@@ -61,6 +62,34 @@ void find_sorted(const std::int64_t* sorted, std::int64_t n_sorted, const std::i
         for (std::int64_t i = 0; i < n; ++i)
             places[i] = static_cast<std::int32_t>(place_of(sorted, n_sorted, queries[i], hint));
     }
+}
+
+void mark_holders(const std::int32_t* places, const std::int64_t* offsets, std::int64_t n_senders,
+                  std::int64_t n_words, std::uint64_t* masks) {
+    for (std::int64_t s = 0; s < n_senders; ++s)
+        for (std::int64_t j = offsets[s]; j < offsets[s + 1]; ++j)
+            masks[places[j] * n_words + s / 64] |= std::uint64_t{1} << (s % 64);
+}
+
+void count_holders(const std::int32_t* places, const std::uint64_t* masks, std::int64_t n,
+                   std::int64_t n_words, std::int64_t n_keys, std::int64_t* offsets) {
+    std::fill(offsets, offsets + n_keys + 1, 0);
+    for (std::int64_t j = 0; j < n; ++j)
+        for (std::int64_t w = 0; w < n_words; ++w)
+            offsets[places[j] + 1] += std::popcount(masks[j * n_words + w]);
+    for (std::int64_t i = 0; i < n_keys; ++i) offsets[i + 1] += offsets[i];
+}
+
+void list_holders(const std::int32_t* places, const std::uint64_t* masks, std::int64_t n_words,
+                  const std::int64_t* entry_offsets, const std::int32_t* senders, std::int64_t n_senders,
+                  const std::int32_t* firsts, const std::int32_t* members, const std::int64_t* offsets,
+                  std::int64_t n_keys, std::int32_t* holders) {
+    std::vector<std::int64_t> next(offsets, offsets + n_keys);
+    for (const std::int32_t* sender = senders; sender != senders + n_senders; ++sender)
+        for (std::int64_t j = entry_offsets[*sender]; j < entry_offsets[*sender + 1]; ++j)
+            for (std::int64_t w = 0; w < n_words; ++w)
+                for (std::uint64_t left = masks[j * n_words + w]; left != 0; left &= left - 1)
+                    holders[next[places[j]]++] = members[firsts[*sender] + 64 * w + std::countr_zero(left)];
 }
 
 void choose_owners(const std::int64_t* keys, const std::int64_t* offsets, const std::int32_t* holders,

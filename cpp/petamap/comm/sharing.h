@@ -18,6 +18,22 @@ void expand_groups(const std::int32_t* groups, std::int64_t n, const std::int64_
 void find_sorted(const std::int64_t* sorted, std::int64_t n_sorted, const std::int64_t* queries,
                  std::int64_t n, std::int32_t* places, int n_threads);
 
+// Holders of keys within a node, a bit a rank in n_words words a key: senders' keys, sender after sender, are
+// at `places`; sender s, whose keys end before offsets[s + 1], sets bit s. masks begin as zeros.
+void mark_holders(const std::int32_t* places, const std::int64_t* offsets, std::int64_t n_senders,
+                  std::int64_t n_words, std::uint64_t* masks);
+
+// offsets[i] holders stand before key i: entry j, of n, says with n_words masks who holds key places[j].
+void count_holders(const std::int32_t* places, const std::uint64_t* masks, std::int64_t n,
+                   std::int64_t n_words, std::int64_t n_keys, std::int64_t* offsets);
+
+// holders[offsets[i]:offsets[i + 1]] are the ranks that hold key i, senders in the order given: bit b of an
+// entry of sender s stands for members[firsts[s] + b].
+void list_holders(const std::int32_t* places, const std::uint64_t* masks, std::int64_t n_words,
+                  const std::int64_t* entry_offsets, const std::int32_t* senders, std::int64_t n_senders,
+                  const std::int32_t* firsts, const std::int32_t* members, const std::int64_t* offsets,
+                  std::int64_t n_keys, std::int32_t* holders);
+
 // owners[i] is one of the holders[offsets[i]:offsets[i + 1]] of key i, each of them chosen in proportion to
 // its rank's weight. Neighbours in the list own neighbouring keys: of 256 keys with the same m holders, each
 // of them owns a run of 256 / m. Such groups begin at other holders by a sequence of low discrepancy, so that

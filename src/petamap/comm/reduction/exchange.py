@@ -15,7 +15,7 @@ from petamap.comm._comm import Operation as KernelOperation
 from petamap.comm._comm import combine, pack, unpack
 from petamap.comm.mpi.channel import CHANNELS, Channel, Transport
 from petamap.comm.mpi.communicator import Communicator, Operation
-from petamap.comm.reduction.graph import offsets_of, rank_ordered, ranks_of
+from petamap.comm.reduction.graph import counting_order, offsets_of, rank_ordered, ranks_of
 from petamap.comm.reduction.index_map import find
 
 OPERATIONS = {
@@ -246,9 +246,10 @@ class OwnerExchange:
         options: Options,
     ) -> None:
         ghosts = np.flatnonzero(owner != comm.rank)
-        ghosts = ghosts[np.argsort(owner[ghosts], kind="stable")]
+        order, bounds = counting_order(owner[ghosts], comm.size)
+        ghosts = ghosts[order]
         self.ghosts = rows_at(positions, ghosts)
-        self.ghost_counts = np.bincount(owner[ghosts], minlength=comm.size).astype(np.int64)
+        self.ghost_counts = np.diff(bounds)
         asked, self.asked_counts = comm.alltoallv(keys[ghosts], self.ghost_counts)
         asked_positions = rows_at(positions, find(keys, asked))
         self.n_threads = options.n_threads
