@@ -16,9 +16,9 @@ from petamap.base.timers import Timers
 from petamap.base.typing import Int32Array, Int64Array
 from petamap.comm.mpi.communicator import Communicator
 from petamap.comm.reduction.chunks import chunks_of
+from petamap.comm.reduction.directory import DirectMeeting, holders_of, meet
 from petamap.comm.reduction.graph import SharingGraph, by_rank, ranks_of
 from petamap.comm.reduction.index_map import find
-from petamap.comm.reduction.directory import DirectMeeting, holders_of, meet
 from petamap.comm.reduction.owners import choose_owners
 
 Setup: TypeAlias = Callable[[Communicator, Int64Array, bool, int, Timers], SharingGraph]
