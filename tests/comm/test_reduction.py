@@ -92,7 +92,7 @@ def test_serial_plan_is_the_same_code():
 
 def ownership(comm):
     keys = np.arange(64_000, dtype=np.int64)
-    plan = ReductionPlan(IndexMap(comm, keys))
+    plan = ReductionPlan(IndexMap(comm, keys), algorithm="pairwise")
     share = np.count_nonzero(plan.owned) / len(keys) * comm.size
     assert 0.8 < share < 1.2, share
     assert np.count_nonzero(np.diff(plan.owned)) < len(keys) / 64, "runs of neighbours stay together"

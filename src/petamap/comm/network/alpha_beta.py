@@ -81,7 +81,7 @@ def phase_time(phase: Phase, machine: Machine, ranks_per_node: int, row_bytes: i
     return (
         _sending_time(phase, machine, row_bytes)
         + _memory_time(phase, machine, row_bytes)
-        + phase.barriers * waits(ranks_per_node, machine.cores) * machine.synchronisation
+        + waits(phase, ranks_per_node, machine.cores) * machine.synchronisation
     )
 
 
@@ -90,9 +90,13 @@ def turns(busiest: float, node: float, cores: int) -> float:
     return max(busiest, node / cores)
 
 
-def waits(ranks_per_node: int, cores: int) -> float:
-    """Return the steps of a barrier on a node, a doubling each; ranks that share a core take turns."""
-    return math.ceil(math.log2(max(2, ranks_per_node))) * max(1.0, ranks_per_node / cores)
+def waits(phase: Phase, ranks_per_node: int, cores: int) -> float:
+    """Return the steps that ranks of a node wait for each other: those of barriers, and of the last message.
+
+    A barrier takes a step for each doubling of the ranks; ranks that share a core take turns.
+    """
+    steps = math.ceil(math.log2(max(2, ranks_per_node))) * max(1.0, ranks_per_node / cores)
+    return steps * (phase.barriers + (phase.node_messages > 0))
 
 
 def _sending_time(phase: Phase, machine: Machine, row_bytes: int) -> float:

@@ -103,7 +103,7 @@ def _coefficients(timing: Timing, machine: Machine) -> dict[str, float]:
             total["local_byte"] += row_bytes * turns(phase.rows, phase.node_rows, machine.cores)
         total["row_time"] += moved
         total["core_byte"] += moved * 2 * row_bytes
-        total["synchronisation"] += phase.barriers * waits(timing.ranks_per_node, machine.cores)
+        total["synchronisation"] += waits(phase, timing.ranks_per_node, machine.cores)
     return total
 
 

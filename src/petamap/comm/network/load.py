@@ -31,7 +31,7 @@ class Share(NamedTuple):
     moved : float
         Rows that it packs, unpacks or adds to others in its memory.
     barriers : float
-        Times that it waits for all ranks of its node.
+        Times that it waits for others, beside the wait for the messages of the phase.
     """
 
     messages: Count = 0.0

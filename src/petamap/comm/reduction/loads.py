@@ -180,7 +180,9 @@ def dense_shares(
     off_node = rows * _off_node_part(node_of)
     sums = n_global * (size - 1) / size
     moved = n_global + 4 * n_keys + sums  # filled, packed and unpacked on either side, summed
-    return (Share(messages, rows, off_node if rank is None else float(off_node[rank]), moved),)
+    steps_before_last = max(0.0, messages - 1)  # each is waited for
+    sent = off_node if rank is None else float(off_node[rank])
+    return (Share(messages, rows, sent, moved, steps_before_last),)
 
 
 def _off_node_part(node_of: Int32Array) -> FloatArray:

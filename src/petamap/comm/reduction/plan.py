@@ -116,7 +116,7 @@ class ReductionPlan:
         self,
         index_map: IndexMap,
         *,
-        algorithm: str = "pairwise",
+        algorithm: str = AUTO,
         setup: str = "rendezvous",
         buffer_keys: int = 1 << 20,
         n_threads: int = 1,

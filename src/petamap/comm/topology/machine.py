@@ -44,7 +44,7 @@ class Machine:
         Seconds that a core needs to find one row of a vector, whatever its length. By default the time of 8
         bytes of memory, its index and part of a line.
     synchronisation : float
-        Seconds that ranks of a node wait for each other, for each doubling of their number. By default
+        Seconds that ranks of a node wait for each other after a phase, a doubling of their number. By default
         `local_latency`.
     network : mapping
         The network as plain data (`kind`, `shape`, ...), for models that look closer.

@@ -1,0 +1,116 @@
+"""Predicted against measured seconds of each way to reduce, on this machine.
+
+    mpiexec -n 8 python benchmarks/model.py
+
+Fits the constants of the model to all-reduces of 1, 3 and 6 float64 a key on one pattern and on a 64th of its
+keys, and predicts those on the others. Every case is timed in each of several rounds, so that what else the
+machine does falls on all alike. Prints milliseconds of the slowest rank, the median over rounds, beside the
+predicted ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+from patterns import PATTERNS
+
+from petamap.base.typing import FloatArray, Int64Array
+from petamap.comm.mpi import Communicator, collective_errors, world
+from petamap.comm.network import predict
+from petamap.comm.network.fit import Timing, fit_machine
+from petamap.comm.reduction import ALGORITHMS, IndexMap, ReductionPlan
+from petamap.comm.topology import Machine, load_machine
+
+VALUES = (1, 3, 6)
+CALLS = 2  # a round
+
+
+def measure(comm: Communicator, names: list[str], n_rounds: int) -> dict[tuple[str, str, int], Timing]:
+    """Time all-reduces by every algorithm on every pattern."""
+    ranks_per_node = int(np.bincount(comm.node_of).max())
+    plans: dict[tuple[str, str], ReductionPlan] = {}
+    for pattern in names:
+        index_map = IndexMap(comm, _keys(comm, pattern))
+        for algorithm in ALGORITHMS:
+            plans[pattern, algorithm] = ReductionPlan(index_map, algorithm=algorithm, checks="first")
+    loads = {case: plan.load() for case, plan in plans.items()}
+    seconds: dict[tuple[str, str, int], list[float]] = {}
+    for number in range(n_rounds + 1):
+        for k in VALUES:
+            for case, plan in plans.items():
+                values = plan.empty((plan.index_map.n_keys, k))
+                values[...] = 1.0
+                once = _seconds(comm, plan, values)
+                if number:  # the first round makes buffers
+                    seconds.setdefault((*case, k), []).append(once)
+    return {
+        case: Timing(loads[case[:2]], ranks_per_node, case[2], 8, float(np.median(each)))
+        for case, each in seconds.items()
+    }
+
+
+def _keys(comm: Communicator, pattern: str) -> Int64Array:
+    """Return this rank's keys of a pattern; those of its first 64th where it is written small."""
+    keys = PATTERNS[pattern.upper()](comm.rank, comm.size)
+    return keys if pattern in PATTERNS else keys[keys < (comm.max(int(keys[-1])) + 1) // 64]
+
+
+def _seconds(comm: Communicator, plan: ReductionPlan, values: FloatArray) -> float:
+    comm.barrier()
+    begin = time.perf_counter()
+    for _ in range(CALLS):
+        plan.allreduce(values, "max")
+    return comm.max(time.perf_counter() - begin) / CALLS
+
+
+def show(timings: dict[tuple[str, str, int], Timing], machine: Machine, fitted_on: str) -> None:
+    """Print every case, and how far the predictions are off, by algorithm, on the patterns not fitted."""
+    print(f"{'':4}{'':14}{'k':>2}{'measured':>10}{'predicted':>11}{'ratio':>7}   ms")
+    off: dict[str, list[float]] = {}
+    for (pattern, algorithm, k), timing in timings.items():
+        predicted = predict(timing.load, machine, timing.ranks_per_node, k, timing.itemsize)
+        ratio = predicted / timing.seconds
+        if pattern.upper() != fitted_on:
+            off.setdefault(algorithm, []).append(ratio)
+        print(
+            f"{pattern:4}{algorithm:14}{k:2}{1e3 * timing.seconds:10.2f}{1e3 * predicted:11.2f}{ratio:7.2f}"
+        )
+    for algorithm, ratios in off.items():
+        within = np.mean(np.abs(np.array(ratios) - 1) < 0.3)
+        print(f"{algorithm:14} ratios {min(ratios):.2f} to {max(ratios):.2f}, {within:.0%} within 30%")
+
+
+def main() -> None:
+    """Measure, fit, predict."""
+    comm = world()
+    with collective_errors(comm):
+        parser = argparse.ArgumentParser(description=__doc__)
+        parser.add_argument("--fit", default="P", help="the pattern that is fitted")
+        parser.add_argument("--predict", default="N,L", help="the patterns that are predicted")
+        parser.add_argument("--rounds", type=int, default=5)
+        parser.add_argument("--out", type=Path, help="a file for the timings, in JSON")
+        given = parser.parse_args()
+        timings = measure(comm, [given.fit, given.fit.lower(), *given.predict.split(",")], given.rounds)
+        if comm.rank:
+            return
+        if given.out:
+            rows = [[*case, dataclasses.asdict(timing)] for case, timing in timings.items()]
+            given.out.write_text(json.dumps(rows))
+        box = dataclasses.replace(load_machine("one-node"), cores_per_socket=os.cpu_count() or 1)
+        fitted = fit_machine(
+            [timing for case, timing in timings.items() if case[0].upper() == given.fit],
+            box,
+            "this",
+            given.fit,
+        )
+        show(timings, fitted, given.fit)
+
+
+if __name__ == "__main__":
+    main()
