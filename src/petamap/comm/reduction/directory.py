@@ -50,15 +50,19 @@ class Meeting:
         self.union = Union.of(arrived)
 
     def send(self, rows: Int64Array) -> Int64Array:
-        """Send a row for each of this rank's keys to the directories; return what arrived of all keys."""
-        arrived, _ = self.comm.sparse_alltoallv(rows[self.positions], self.asked_counts)
+        """Send a row (k,) for each of this rank's keys to the directories; return those that arrived."""
+        sent = np.empty_like(rows)
+        _comm.pack(rows, self.positions, sent, 1)
+        arrived, _ = self.comm.sparse_alltoallv(sent, self.asked_counts)
         return arrived
 
-    def answer(self, rows: Int32Array) -> Int32Array:
-        """Return, for each of this rank's keys, the row that its directory has of it."""
-        received, _ = self.comm.sparse_alltoallv(rows[self.union.places], self.arrived_counts)
+    def answer(self, rows: Int64Array) -> Int64Array:
+        """Return, for each of this rank's keys, the row (k,) that its directory has of it."""
+        sent = np.empty((len(self.union.places), rows.shape[1]), np.int64)
+        _comm.pack(rows, self.union.places, sent, 1)
+        received, _ = self.comm.sparse_alltoallv(sent, self.arrived_counts)
         answer = np.empty_like(received)
-        answer[self.positions] = received
+        _comm.unpack(received, self.positions, answer, 1)
         return answer
 
     def overlaps(self, holders: Holders, multiplicity: Int32Array) -> tuple[Int32Array, Int64Array]:
@@ -106,7 +110,7 @@ class DirectMeeting:
         self.keys = self.meeting.union.keys
         self.holders = holders_of(self.meeting.union.places, ranks, len(self.keys), comm.node_of)
 
-    def answer(self, rows: Int32Array) -> Int32Array:
+    def answer(self, rows: Int64Array) -> Int64Array:
         """Return, for each of this rank's keys, the row that its directory has of it."""
         return self.meeting.answer(rows)
 
@@ -143,7 +147,7 @@ class NodeMeeting:
         _comm.list_holders(union.places, arrived, entries, turns, first_of, turns, offsets, holders)
         self.holders = offsets, holders
 
-    def answer(self, rows: Int32Array) -> Int32Array:
+    def answer(self, rows: Int64Array) -> Int64Array:
         """Return, for each of this rank's keys, the row that its directory has of it."""
         return self._inner.answer(self._outer.answer(rows))
 

@@ -212,7 +212,7 @@ class Reducer:
         n_threads: int,
         own: BoolArray | None = None,
     ) -> None:
-        self.shared, self.offsets, _, self.sources = rank_ordered(positions, ranks, rank)
+        self.shared, self.offsets, self.sources = rank_ordered(positions, ranks, rank)
         self.n_threads = n_threads
         if own is not None:
             keep = (self.sources >= 0) | own[np.repeat(self.shared, np.diff(self.offsets))]

@@ -113,7 +113,7 @@ def expand(groups: Int32Array, offsets: Int64Array) -> Int32Array:
 
 def rank_ordered(
     positions: Int32Array, ranks: Int32Array, rank: int
-) -> tuple[Int32Array, Int64Array, Int32Array, Int32Array]:
+) -> tuple[Int32Array, Int64Array, Int32Array]:
     """Group entries by key, with this rank's own value among them, in rank order.
 
     Parameters
@@ -128,25 +128,20 @@ def rank_ordered(
     shared : int32 (n_shared,)
         The positions that occur, sorted.
     offsets : int64 (n_shared + 1,)
-        The groups of the two following arrays.
-    holders : int32 (n + n_shared,)
-        Ranks holding each key, this one included, in increasing order.
+        The groups of `sources`.
     sources : int32 (n + n_shared,)
-        The entry each came from; -1 stands for this rank.
+        Entries; -1 stands for this rank.
     """
     if len(positions) > _MOST_ENTRIES:
         raise ResourceError(
             f"rank {rank} shares {len(positions)} values with others", mend="use the reduction 'owner'"
         )
-    counts = np.bincount(positions)
-    shared = np.flatnonzero(counts).astype(np.int32)
-    lower = np.searchsorted(ranks, rank)
-    every = np.concatenate([positions[:lower], shared, positions[lower:]])
-    holders = np.insert(ranks, lower, np.full(len(shared), rank, np.int32))
-    sources = np.insert(np.arange(len(positions), dtype=np.int32), lower, np.full(len(shared), -1, np.int32))
-    order, offsets = counting_order(every, len(counts))
-    offsets = np.append(offsets[shared], len(every))
-    return shared, offsets, holders[order], sources[order]
+    n_keys = int(positions.max(initial=-1)) + 1
+    shared, offsets = np.empty(n_keys, np.int32), np.empty(n_keys + 1, np.int64)
+    sources = np.empty(len(positions) + min(len(positions), n_keys), np.int32)
+    n_shared = _comm.order_sources(positions, int(np.searchsorted(ranks, rank)), shared, offsets, sources)
+    n_sources = len(positions) + n_shared
+    return shared[:n_shared].copy(), offsets[: n_shared + 1].copy(), sources[:n_sources].copy()
 
 
 def by_rank(

@@ -92,8 +92,10 @@ def rendezvous(
         offsets, holders = meeting.holders
         owners, tally = choose_owners(meeting.keys, offsets, holders, comm.size, comm.allreduce)
     with timers.phase("answer"):
-        answer = meeting.answer(np.stack([owners, np.diff(offsets).astype(np.int32)], axis=1))
-        owner, multiplicity = np.ascontiguousarray(answer.T)
+        # Both in one word.
+        words = (owners.astype(np.int64) << 32) | np.diff(offsets)
+        words = meeting.answer(words[:, None])[:, 0]
+        owner, multiplicity = (words >> 32).astype(np.int32), words.astype(np.int32)
         overlaps = () if direct is None else direct.overlaps(multiplicity)
         return SharingGraph(owner, multiplicity, tally.n_keys, *overlaps)
 
