@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Any
 
 from petamap.base.errors import ConfigError
@@ -13,6 +14,7 @@ examples:
   petamap plan --machines
   petamap plan run.toml --ranks 128 --machine perlmutter
   petamap plan --example planck-year --ranks 16384 --machine jaguar
+  petamap plan paper --out paper.html
 """
 
 
@@ -22,10 +24,12 @@ def add_commands(commands: Any) -> None:
         "plan",
         help="predict what a run would ask of a machine",
         description="Tell without a machine what each rank of a run would hold and send on it, and how long "
-        "its reductions take: for all distributions of the data, algorithms, and ranks a node.",
+        "its reductions take: for all distributions of the data, algorithms, and ranks a node. With the word "
+        "'paper' in front, make the figures of Sudarsan et al. 2011 again, as tables and as a page.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        usage="petamap plan CONFIG|--example NAME --ranks N --machine NAME [options] [KEY=VALUE ...]",
+        usage="petamap plan CONFIG|--example NAME --ranks N --machine NAME [options] [KEY=VALUE ...]\n"
+        "       petamap plan paper [CONFIG] [--out FILE] [--timings FILE] [--ranks N] [KEY=VALUE ...]",
     )
     parser.add_argument(
         "words", metavar="CONFIG", nargs="*", help="configuration, then settings as KEY=VALUE"
@@ -36,6 +40,8 @@ def add_commands(commands: Any) -> None:
     parser.add_argument(
         "--sample", metavar="F", type=float, help="part of the sky to look at, 1 for all [by size]"
     )
+    parser.add_argument("--out", metavar="FILE", type=Path, help="the page of 'paper' [paper.html]")
+    parser.add_argument("--timings", metavar="FILE", help="timings for 'paper' to fit, as CSV")
     parser.add_argument("--json", action="store_true", help="write JSON instead of a table")
     parser.add_argument("--machines", action="store_true", help="list the machines of the package")
     parser.set_defaults(handler=_plan)
@@ -45,6 +51,10 @@ def _plan(arguments: argparse.Namespace) -> int:
     if arguments.machines:
         _list_machines()
         return 0
+    if arguments.words[:1] == ["paper"]:
+        from petamap.cli.paper import retell
+
+        return retell(arguments)
     for name in ("ranks", "machine"):
         if getattr(arguments, name) is None:
             raise ConfigError(f"--{name} is missing", mend="see petamap plan --help")

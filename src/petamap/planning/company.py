@@ -62,7 +62,7 @@ def keep_company(
     progress.begin("company", float(held[ranks].sum()), "samples")
 
     def run(rank: int) -> Int64Array:
-        keys = _keys(observations, layout, pixelization, dealing, rank)
+        keys = keys_of_rank(observations, layout, pixelization, dealing, rank)
         progress.advance(float(held[rank]))
         return keys
 
@@ -71,14 +71,14 @@ def keep_company(
     return Company(Occupancy.of(keys), chosen, ranks_per_node, dealing.size)
 
 
-def _keys(
+def keys_of_rank(
     observations: Sequence[Observation],
     layout: Layout,
     pixelization: Pixelization,
     dealing: Dealing,
     rank: int,
 ) -> Int64Array:
-    """Return the pixels of a rank, increasing."""
+    """Return the pixels that a rank holds, int64, increasing."""
     index = _mapmaking.PixelIndex(pixelization.n_pix)
     pixels = np.empty(_PIECE, np.int32)
     gains = np.empty(_PIECE, np.float32)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,17 @@ from petamap.report.embedding import Sheet, embed
 FILE_NAME = "report.html"
 _PAGE = Path(__file__).with_name("page")
 # in the order of use; together they are one function, so nothing leaks into the page
-_SCRIPTS = ("sphere.js", "colour.js", "text.js", "layers.js", "viewer.js", "charts.js", "maps.js", "page.js")
+_SCRIPTS = (
+    "sphere.js",
+    "colour.js",
+    "text.js",
+    "parts.js",
+    "layers.js",
+    "viewer.js",
+    "charts.js",
+    "maps.js",
+    "page.js",
+)
 
 
 def write_report(out_dir: str | os.PathLike[str]) -> Path:
@@ -42,12 +53,32 @@ def write_report(out_dir: str | os.PathLike[str]) -> Path:
 def page(summary: Summary, sheets: list[Sheet]) -> str:
     """Return the page; whatever names and texts say, they stay text."""
     data = {"summary": to_json(summary)} | embed(sheets)
+    return assembled(
+        f"{summary.title or summary.name} – petamap", "<code>summary.json</code>", data, _SCRIPTS
+    )
+
+
+def assembled(title: str, elsewhere: str, data: Any, scripts: Sequence[str]) -> str:
+    """Return a page of data and of scripts of this room.
+
+    Parameters
+    ----------
+    title : str
+        Plain text.
+    elsewhere : str
+        HTML: where the same facts are for those without JavaScript.
+    data
+        What JSON can hold.
+    scripts : sequence of str
+        In the order of use.
+    """
     return filled(
         (_PAGE / "page.html").read_text(encoding="utf-8"),
-        title=html.escape(f"{summary.title or summary.name} – petamap"),
+        title=html.escape(title),
         style=(_PAGE / "page.css").read_text(encoding="utf-8"),
+        elsewhere=elsewhere,
         data=inert(data),
-        script="\n".join((_PAGE / name).read_text(encoding="utf-8") for name in _SCRIPTS),
+        script="\n".join((_PAGE / name).read_text(encoding="utf-8") for name in scripts),
     )
 
 

@@ -1,14 +1,4 @@
-// The page: sections made from the summary.
-
-const section = (id, title, ...children) => el("section", { id, "aria-labelledby": `${id}-title` },
-  el("h2", { id: `${id}-title` }, title), children);
-
-function table(head, rows, kinds = []) {
-  const cells = row => row.map((cell, i) => el(i === 0 ? "th" : "td", i === 0 ? { scope: "row" } : { class: kinds[i] ?? "" }, cell));
-  return el("div", { class: "scroll", tabindex: "0" }, el("table", { class: head ? "facts wide" : "facts" },
-    head && el("thead", {}, el("tr", {}, head.map((name, i) => el("th", { scope: "col", class: kinds[i] ?? "" }, name)))),
-    el("tbody", {}, rows.map(row => el("tr", {}, cells(row))))));
-}
+// The page of a run: sections made from its summary.
 
 function opening(s) {
   const failed = s.comparisons.filter(c => !c.passed).length;
@@ -128,28 +118,12 @@ function reproduce(s) {
         el("h3", {}, "Configuration"), copyable(s.configuration, "configuration"))));
 }
 
-function theme() {
-  const button = document.getElementById("theme");
-  const dark = matchMedia("(prefers-color-scheme: dark)");
-  const told = () => document.dispatchEvent(new Event("themechange"));
-  dark.addEventListener("change", told);
-  button.addEventListener("click", () => {
-    const now = document.documentElement.dataset.theme ?? (dark.matches ? "dark" : "light");
-    document.documentElement.dataset.theme = now === "dark" ? "light" : "dark";
-    told();
-  });
-}
-
 function build() {
   const data = JSON.parse(document.getElementById("data").textContent);
   const s = data.summary;
   for (const c of s.comparisons) c.passed = c.limit === null || c.max_abs <= c.limit;
   const made = [opening(s), sectionOfMaps(data), convergence(s), costs(s), checks(s), counts(s), reproduce(s)].filter(Boolean);
-  document.getElementById("main").append(...made);
-  document.getElementById("nav").append(...made.slice(1).map(part =>
-    el("a", { href: `#${part.id}` }, part.querySelector("h2").textContent)));
-  document.getElementById("foot").textContent = `petamap ${s.petamap} · ${s.name} · ${s.run_id}`;
-  theme();
+  assemble(made, `petamap ${s.petamap} · ${s.name} · ${s.run_id}`);
 }
 
 build();
