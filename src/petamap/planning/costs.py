@@ -9,16 +9,9 @@ import numpy as np
 
 from petamap.base.progress import Progress
 from petamap.comm.network import predict
-from petamap.comm.network.alpha_beta import gather_set_up
-from petamap.comm.reduction.forecast import (
-    Estimate,
-    Forecast,
-    Imbalance,
-    Messages,
-    combine,
-    count,
-    node_numbers,
-)
+from petamap.comm.network.alpha_beta import buffered_allreduce, gather_set_up, pairwise_alltoallv
+from petamap.comm.reduction.counting import Messages, count, node_numbers
+from petamap.comm.reduction.forecast import Estimate, Forecast, Imbalance, Parts, combine
 from petamap.comm.reduction.occupancy import Occupancy
 from petamap.comm.topology import Machine
 from petamap.planning.published import VERSIONS, Host, Ratio
@@ -90,13 +83,14 @@ def even_forecast(occupancy: Occupancy, sample: SkySample, ranks_per_node: int, 
     """
     node_of = node_numbers(occupancy.size, ranks_per_node)
     region = np.searchsorted(sample.regions, occupancy.keys >> sample.shift)
-    fractions = np.bincount(sample.parts) / int(sample.stretches[-1])
-    counts = count(occupancy, node_of, sample.parts[region])
+    fractions = np.bincount(sample.parts, sample.weights) / int(sample.stretches[-1])
+    counts = count(occupancy, node_of, sample.parts[region], sample.weights[region])
     others, nodes = occupancy.size - 1.0, float(node_of[-1])
     pairs, carried = np.array([others]), np.array([np.ceil(nodes / ranks_per_node)])
     messages = Messages(pairs, pairs, pairs, carried, carried)
     partners = Estimate(others), Estimate(others)
-    return combine(counts, fractions, messages, partners, _EVEN, ranks_per_node, buffer_keys)
+    parts = Parts(fractions, sample.fraction)
+    return combine(counts, parts, messages, partners, _EVEN, ranks_per_node, buffer_keys)
 
 
 def versions(
@@ -110,7 +104,7 @@ def versions(
             per_node = machine.cores // threads
             forecast = forecasts.of(cores, threads, per_node)
             algorithm = _ALGORITHM[version.split()[1]]
-            seconds = predict(forecast.loads[algorithm], machine, per_node, VALUES, _VALUE_BYTES)
+            seconds = float(predict(forecast.loads[algorithm], machine, per_node, VALUES, _VALUE_BYTES))
             once = gathering(forecast, machine, buffer_bytes) if algorithm == "pairwise" else 0.0
             found[version].append(Cost(cores, seconds, once))
         progress.advance(1, f"{machine.name}, {cores} cores")
@@ -133,7 +127,7 @@ def other_ways(
     """Return the seconds of one sum by each algorithm, with a rank a core and with ranks of `threads`."""
     return {
         kind: {
-            name: predict(load, machine, machine.cores // n, VALUES, _VALUE_BYTES)
+            name: float(predict(load, machine, machine.cores // n, VALUES, _VALUE_BYTES))
             for name, load in forecasts.of(cores, n, machine.cores // n).loads.items()
         }
         for kind, n in (("unthreaded", 1), ("threaded", threads))
@@ -151,3 +145,27 @@ def modelled(ratio: Ratio, costs: Costs, iterations: int) -> dict[str, float]:
         / (cost(name, ratio.to) if ratio.to else cost(str(ratio.machine), ratio.of))
         for name in ratio.values
     }
+
+
+def closed_form_speed_up(
+    machine: Machine, host: Host, map_values: float, all_over_map: float, bound: float
+) -> float:
+    """Return the speed-up of a sum by the closed forms of sections 3.2 and 3.3, with the source's own bounds.
+
+    Unthreaded, one all-reduce of the whole map; threaded, p messages and k n_lmax values.
+
+    Parameters
+    ----------
+    machine : Machine
+    host : Host
+    map_values : float
+        N_p.
+    all_over_map, bound : float
+        n_all over N_p, and k: the sum of overlaps over n_lmax.
+    """
+    cores, n_bytes = host.cores[-1], map_values * _VALUE_BYTES
+    size = cores // host.threads
+    alone, shared = (machine.cores / n / machine.node_bandwidth for n in (1, host.threads))
+    slow = buffered_allreduce(cores, n_bytes, n_bytes, machine.latency, alone)
+    sent = bound * all_over_map * n_bytes / size
+    return slow / pairwise_alltoallv(size, sent, machine.latency, shared)

@@ -20,7 +20,7 @@ from petamap.planning.measuring import Measured
 from petamap.planning.overlaps import Overlaps, overlaps_of_first
 from petamap.planning.plan import lay_out
 from petamap.planning.published import Published, published
-from petamap.planning.regions import draw
+from petamap.planning.regions import crowds, draw
 
 # Ranks get all detectors for a short time: the way in which rank 0 shares most with those that follow it.
 TIME_MAJOR = 1
@@ -178,7 +178,8 @@ def _forecasts(
     """Look at a sample of the sky, and deal what is seen to all numbers of ranks."""
     observations, layout = lay_out(config)
     grid = target_pixelization(config.map, observations)
-    sample = draw(grid, part or 64 * _N_REGIONS / grid.n_pix, seed)
+    part = part or min(1.0, 64 * _N_REGIONS / grid.n_pix)
+    sample = draw(grid, part, seed, crowds(observations, grid))
     sizes = sorted({cores for host in paper.hosts.values() for cores in host.cores})
     dealings = [dealt(layout, TIME_MAJOR, size) for size in sizes]
     looks = look(observations, layout, sample, dealings, n_threads, progress)

@@ -10,7 +10,7 @@ const DASHES = ["", "7 4", "2 3"];
 
 // curves: [{ name, points: [[x, y], ...], colour, dash, dots }]; ticks: x values with a number, else powers of ten.
 function curveChart({ curves, xName, yName, ticks, label }) {
-  const [W, H, L, R, T, B] = [560, 330, 64, 16, 14, 48];
+  const [W, H, L, R, T, B] = [560, 330, 64, 28, 14, 48];
   const every = curves.flatMap(c => c.points).filter(([x, y]) => x > 0 && y > 0);
   if (!every.length) return el("p", { class: "faint" }, `Nothing to draw of ${yName}.`);
   const [y0, y1] = decades(every.map(p => p[1]));

@@ -42,7 +42,7 @@ function setUp(data) {
     el("div", { class: "uneven" },
       el("div", {}, el("h3", {}, "Measured here"),
         table(null, Object.entries(m.steps).map(([name, s]) => [name, seconds(s)]), ["", "num"]),
-        el("p", { class: "faint why" }, `The slowest of ${m.ranks} rank${m.ranks > 1 ? "s" : ""}, which play the first of ${whole(m.of)}, ${whole(Math.round(m.keys))} keys each: ${seconds(m.sift_time)} a key gathered, ${seconds(m.initialise_time)} a key shared.`)),
+        el("p", { class: "faint why" }, `The slowest of ${m.ranks} rank${m.ranks > 1 ? "s" : ""}, which play the first of ${whole(m.of)}, ${whole(Math.round(m.keys))} keys each: ${figure(1e9 * m.sift_time, 3)} ns a key gathered, ${figure(1e9 * m.initialise_time, 3)} ns a key shared.`)),
       el("div", {}, el("h3", {}, "Franklin, unthreaded"),
         curveChart({ curves: ["allgather", "sift", "initialise"].map(curve), ticks: data.set_ups.map(s => s.cores).filter((_, i) => i % 2 === 0), xName: "cores", yName: "seconds", label: "Seconds of the steps of the set-up." }),
         el("p", { class: "faint why" }, "The gathering by the model, log₂(p) n_l / n_b α + p n_l β; the work at the times measured here. The text publishes the steps as a plot only."))));
