@@ -57,7 +57,7 @@ def comparisons(
 
 _SCAN = (
     "the scan, the places of the detectors and the ranks of the figure are not in the text; here the axis "
-    "moves steadily, and six pairs of detectors, 45' apart, draw as many rings"
+    "moves steadily, and each pair of detectors, 45' apart, draws rings of its own"
 )
 _UNITS = f"{_SCAN}; if n_all counts pixels and N_p values, three of a pixel, ours are a third of this"
 
