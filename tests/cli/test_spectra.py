@@ -40,6 +40,7 @@ def test_errors_are_one_line(tmp_path, make_summary, capsys):
     cases = (
         ([str(tmp_path / "none")], 3, "summary.json"),
         ([str(folder), "--weights", "hit"], 2, "did you mean 'hits'"),
+        ([str(folder), "--purify", "E"], 2, "did you mean 'EB'"),
         ([str(folder), "--apodize", "5"], 2, "unknown angle unit"),
         ([str(folder), "--l-max", "200"], 2, "beyond the reach of n_side 32"),
         ([str(folder), "--against", str(tmp_path / "bad.txt")], 3, "l = 3"),

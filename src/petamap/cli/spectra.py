@@ -50,6 +50,7 @@ def add_commands(commands: Any) -> None:
     add("--width", metavar="N", type=int, default=10, help="multipoles in a bin [10]")
     add("--cl", action="store_true", help="mean C_l of bins instead of D_l = l (l + 1) C_l / 2 pi")
     add("--noise", metavar="N", default="none", help="bias taken off: none, or white (covariance) [none]")
+    add("--purify", metavar="C", default="", nargs="?", const="B", help="pure B, or EB: no E leaks [none; B]")
     add("--keep-dipole", action="store_true", help="do not take monopole and dipole off I")
     add("--against", metavar="FILE", help="spectra to compare with: planck2018, CAMB's text or FITS")
     add("--threads", metavar="N", type=int, help="threads [all cores]")
@@ -84,6 +85,7 @@ def _choices(arguments: argparse.Namespace) -> Choices:
         ("--weights", arguments.weights, WEIGHTINGS),
         ("--apodization", arguments.apodization, APODIZATIONS),
         ("--noise", arguments.noise, ("none", "white")),
+        ("--purify", arguments.purify, ("", "B", "EB")),
     ):
         if value not in known:
             raise ConfigError(f"{option} '{value}'", mend=did_you_mean(value, list(known)))
@@ -101,6 +103,7 @@ def _choices(arguments: argparse.Namespace) -> Choices:
         pixel_window=not arguments.no_pixel_window,
         noise=arguments.noise,
         keep_dipole=arguments.keep_dipole,
+        pure=arguments.purify,
         n_threads=arguments.threads or available_threads(),
     )
 

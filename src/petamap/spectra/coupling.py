@@ -15,6 +15,7 @@ from petamap.spectra.transforms import Harmonics
 
 WINDOWS = ("TT", "TP", "PT", "PP")
 KINDS = ("00", "02", "20", "++", "--")
+PURE_KINDS = ("pp", "2p", "0p", "p0")
 
 # pseudo-spectrum from true spectra: which matrix, with which sign (Brown, Castro & Taylor 2005, equation 16)
 _MIXING: dict[str, dict[str, tuple[str, float]]] = {
@@ -36,11 +37,15 @@ class Coupling:
 
     Attributes
     ----------
-    matrices : float64 (5, l_max + 1, l_max + 1)
-        In the order of KINDS: the first index is l of the pseudo-spectrum. 0 where a window is lacking.
+    matrices : float64 (5 or 9, l_max + 1, l_max + 1)
+        In the order of KINDS, and PURE_KINDS where a map is pure: the first index is l of the
+        pseudo-spectrum. 0 where a window is lacking.
+    pure : (str, str)
+        The components of first and second map that are pure: none, ``B`` or ``EB``.
     """
 
     matrices: FloatArray
+    pure: tuple[str, str] = ("", "")
 
     @property
     def l_max(self) -> int:
@@ -57,10 +62,19 @@ class Coupling:
             All spectra: where there is an EB and no BE, EB is both.
         """
         parts = []
-        for name, (kind, sign) in _MIXING[pseudo].items():
+        for name, (kind, sign) in self._mixing(pseudo).items():
             if name == true or (name[::-1] == true and name not in names):
-                parts.append(sign * self.matrices[KINDS.index(kind)])
+                parts.append(sign * self.matrices[(KINDS + PURE_KINDS).index(kind)])
         return sum(parts[1:], parts[0]) if parts else None
+
+    def _mixing(self, pseudo: str) -> dict[str, tuple[str, float]]:
+        sides = "".join(
+            "p" if letter in pure else "02"[letter != "T"]
+            for letter, pure in zip(pseudo, self.pure, strict=True)
+        )
+        if "p" not in sides:
+            return _MIXING[pseudo]
+        return {pseudo: ("2p" if sides == "p2" else sides, 1.0)}
 
     def coupled(self, true: Spectra, transfer: Mapping[str, FloatArray] | None = None) -> Spectra:
         """Return the pseudo-spectra that a sky has on average, without noise: sum over l' of M_ll' F_l' C_l'.
@@ -88,22 +102,46 @@ def mode_coupling(
 ) -> Coupling:
     """Return the coupling of the weights that maps were seen with; up to their `l_max` by default."""
     windows = window_spectra(first, second)
-    return coupling_of_windows(windows, first.l_max if l_max is None else l_max, n_threads)
+    pure = (first.pure, first.pure if second is None else second.pure)
+    return coupling_of_windows(windows, first.l_max if l_max is None else l_max, n_threads, pure)
 
 
-def coupling_of_windows(windows: Mapping[str, FloatArray], l_max: int, n_threads: int = 1) -> Coupling:
+def coupling_of_windows(
+    windows: Mapping[str, FloatArray], l_max: int, n_threads: int = 1, pure: tuple[str, str] = ("", "")
+) -> Coupling:
     """Return M_ll' = (2 l' + 1) / 4 pi sum over l3 of (2 l3 + 1) W_l3 J_s J_s', J_s = (l l' l3; s -s 0).
 
     s = 0 for T and 2 for E, B; ``++`` and ``--`` are the sums over l + l' + l3 even and odd (Hivon et al.
     2002, equation A31; Brown, Castro & Taylor 2005, appendix A). The symbols are computed in closed form; no
     bit depends on threads.
 
+    A pure component has J_0 times N_l' / N_l, N_l = sqrt((l + 2)! / (l - 2)!), instead of J_2: its
+    pseudo-coefficients are those of a weighted scalar field, with nothing of odd l + l' + l3.
+
     Parameters
     ----------
     windows : mapping of str to float64 (n,)
         Spectra of the weights, by the kinds WINDOWS.
     l_max, n_threads : int
+    pure : (str, str)
+        As of `Coupling`.
     """
+    plain = _matrices(windows, l_max, n_threads)
+    if not any(pure):
+        return Coupling(plain)
+    both = _matrices(dict.fromkeys(("TT", "TP"), windows["PP"]), l_max, n_threads)[:2]
+    sides = [
+        _matrices({"TT": windows[kind]}, l_max, n_threads)[0] if kind in windows else np.zeros_like(plain[0])
+        for kind in ("TP", "PT")
+    ]
+    factor = spin_factor(np.arange(l_max + 1.0))
+    inverse = np.divide(1, factor, out=np.zeros_like(factor), where=factor > 0)
+    ratio = np.multiply.outer(inverse, factor)
+    rows = np.stack((both[0] * ratio, both[1], *sides)) * ratio
+    return Coupling(np.concatenate((plain, rows)), pure)
+
+
+def _matrices(windows: Mapping[str, FloatArray], l_max: int, n_threads: int) -> FloatArray:
     size = max(len(window) for window in windows.values())
     padded = np.zeros((len(WINDOWS), size))
     for row, kind in zip(padded, WINDOWS, strict=True):
@@ -113,7 +151,13 @@ def coupling_of_windows(windows: Mapping[str, FloatArray], l_max: int, n_threads
     matrices = np.empty((len(KINDS), l_max + 1, l_max + 1))
     _spectra.coupling(padded, _central_binomials(2 * l_max), matrices, n_threads)
     matrices *= 2 * np.arange(l_max + 1) + 1
-    return Coupling(matrices)
+    return matrices
+
+
+def spin_factor(l: FloatArray) -> FloatArray:  # noqa: E741
+    """Return sqrt((l + 2)! / (l - 2)!), 0 below l = 2."""
+    factor: FloatArray = np.sqrt(np.maximum((l + 2) * (l + 1) * l * (l - 1), 0))
+    return factor
 
 
 def _central_binomials(last: int) -> FloatArray:

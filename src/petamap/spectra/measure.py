@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -20,6 +20,7 @@ from petamap.spectra.errors import knox_errors
 from petamap.spectra.masks import Apodization, apodized, effective_fraction, without_monopole
 from petamap.spectra.master import Master
 from petamap.spectra.pseudo import pseudo_spectra, spectra_names
+from petamap.spectra.purification import pure_noise, purified
 from petamap.spectra.runs import RunMaps, Weighting, read_mask
 from petamap.spectra.transforms import ITERATIONS, Harmonics, harmonics
 
@@ -50,6 +51,9 @@ class Choices:
         The noise bias that is taken off auto-spectra: that of the run's covariance, without correlations.
     keep_dipole : bool
         Leave monopole and dipole of I where they are.
+    pure : {"", "B", "EB"}
+        Components that are to be pure. Q and U are then weighted by the mask alone where `weights` is
+        ``auto``: others vary too fast.
     """
 
     weights: Weighting = "auto"
@@ -65,6 +69,7 @@ class Choices:
     pixel_window: bool = True
     noise: Literal["none", "white"] = "none"
     keep_dipole: bool = False
+    pure: str = ""
     iterations: int = ITERATIONS
     n_threads: int = 1
 
@@ -143,6 +148,9 @@ class _Weighted:
         self.maps = maps
         mask = _mask(maps, choices)
         self.weights = [weights * mask for weights in maps.weights(choices.weights)]
+        self.pure = choices.pure
+        if self.pure and choices.weights == "auto":
+            self.weights[1] = mask
         values = maps.sky.values.copy()
         if not choices.keep_dipole and maps.sky.stokes is not None and "I" in maps.sky.stokes.value:
             directions = maps.pixelization.directions_of(np.arange(maps.pixelization.n_pix))
@@ -151,6 +159,11 @@ class _Weighted:
             values, maps.pixelization, self.weights[0], self.weights[1],
             3 * maps.pixelization.n_side - 1, choices.iterations, choices.n_threads,
         )  # fmt: skip
+        if self.pure:
+            self.harmonics = purified(
+                self.harmonics, values, maps.pixelization, self.weights[1], self.pure,
+                choices.iterations, choices.n_threads,
+            )  # fmt: skip
 
     def white_noise(self, names: tuple[str, ...]) -> Spectra:
         """Return the pseudo-spectra of white noise: (area / 4 pi) times the sum of w^2 sigma^2 area."""
@@ -164,6 +177,9 @@ class _Weighted:
         for row, name in zip(rows, names, strict=True):
             if name[0] == name[1]:
                 row += levels["I" if name[0] == "T" else "QU"]
+            if name[0] == name[1] and name[0] in self.pure:
+                variance = self.maps.variances.get("QU", np.zeros(n_pix))
+                row[:] = pure_noise(self.weights[1], variance, self.maps.pixelization, self.harmonics.l_max)
         return Spectra(rows, names)
 
 
@@ -211,6 +227,8 @@ def _auto(
 
 
 def _notes(parts: list[_Weighted], choices: Choices) -> tuple[str, ...]:
+    if choices.pure and choices.mask is None and choices.apodization == 0 and not np.all(parts[0].maps.seen):
+        return ("pure components need soft edges: --apodize", *_notes(parts, replace(choices, pure="")))
     if len(parts) > 1:
         return ()
     if choices.noise == "white":

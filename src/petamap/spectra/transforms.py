@@ -30,6 +30,8 @@ class Harmonics:
         Of the weights that each component was seen with.
     l_max, l_max_weights : int
         Where the two end. Weights couple multipoles up to 2 `l_max`, as far as their pixels hold those.
+    pure : str
+        Which components are pure: none, ``B`` or ``EB`` (`purification.purified`).
     """
 
     alm: ComplexArray
@@ -37,6 +39,7 @@ class Harmonics:
     weights: ComplexArray
     l_max: int
     l_max_weights: int
+    pure: str = ""
 
 
 def harmonics(
@@ -102,7 +105,7 @@ def analyse(
 
     Parameters
     ----------
-    maps : float64 (1, n_pix), or (2, n_pix) where `spin` is 2
+    maps : float64 (1, n_pix), or (2, n_pix) where `spin` is not 0
     n_side, l_max, spin, iterations, n_threads : int
 
     Returns
@@ -120,15 +123,21 @@ def analyse(
     return alm
 
 
-def smoothed_map(alm: ComplexArray, l_max: int, sigma: float, n_side: int, n_threads: int = 1) -> FloatArray:
-    """Return a_lm (1, n_alm) as a map in rings, (n_pix,), convolved with a Gaussian of deviation `sigma`."""
+def synthesise(alm: ComplexArray, n_side: int, l_max: int, spin: int, n_threads: int = 1) -> FloatArray:
+    """Return a_lm (1, n_alm), or (2, n_alm) where `spin` is not 0, as maps in rings."""
     import ducc0
 
-    l = _multipoles(l_max)  # noqa: E741
-    soft = alm * np.exp(-0.5 * l * (l + 1) * sigma**2)
     found: FloatArray = ducc0.sht.synthesis(
-        alm=soft, spin=0, lmax=l_max, mmax=l_max, nthreads=n_threads, **_rings(n_side)
-    )[0]
+        alm=alm, spin=spin, lmax=l_max, mmax=l_max, nthreads=n_threads, **_rings(n_side)
+    )
+    return found
+
+
+def smoothed_map(alm: ComplexArray, l_max: int, sigma: float, n_side: int, n_threads: int = 1) -> FloatArray:
+    """Return a_lm (1, n_alm) as a map in rings, (n_pix,), convolved with a Gaussian of deviation `sigma`."""
+    l = multipoles(l_max)  # noqa: E741
+    soft = alm * np.exp(-0.5 * l * (l + 1) * sigma**2)
+    found: FloatArray = synthesise(soft, n_side, l_max, 0, n_threads)[0]
     return found
 
 
@@ -148,7 +157,8 @@ def _rings(n_side: int) -> dict[str, Any]:
     return rings
 
 
-def _multipoles(l_max: int) -> FloatArray:
+def multipoles(l_max: int) -> FloatArray:
+    """Return l of each coefficient, float64 (n_alm,)."""
     return np.concatenate([np.arange(first, l_max + 1.0) for first in range(l_max + 1)])
 
 
