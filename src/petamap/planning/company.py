@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,6 +11,7 @@ import petamap.mapmaking._mapmaking as _mapmaking
 from petamap.base.progress import Progress
 from petamap.base.threads import over_threads
 from petamap.base.typing import Int64Array
+from petamap.comm.reduction.graph import hash_runs
 from petamap.comm.reduction.meetings import Company
 from petamap.comm.reduction.occupancy import Occupancy
 from petamap.data.observation import Observation
@@ -20,6 +22,8 @@ from petamap.sky.pixelization import Pixelization
 # Samples expanded at once, and by all ranks in company.
 _PIECE = 1 << 17
 _MOST_SAMPLES = 6e8
+# Pixels of all of them that are kept.
+_MOST_PIXELS = 2e7
 
 
 def keep_company(
@@ -28,6 +32,7 @@ def keep_company(
     pixelization: Pixelization,
     dealing: Dealing,
     ranks_per_node: int,
+    n_keys: float,
     seed: int,
     n_threads: int,
     progress: Progress,
@@ -42,6 +47,8 @@ def keep_company(
     dealing : Dealing
         Who holds what.
     ranks_per_node : int
+    n_keys : float
+        About as many pixels as a rank holds.
     seed : int
         Of the draw.
     n_threads : int
@@ -59,16 +66,17 @@ def keep_company(
         nodes = np.arange(n_nodes)
     ranks = (nodes[:, None] * ranks_per_node + np.arange(ranks_per_node)).ravel()
     ranks = ranks[ranks < dealing.size]
+    every = max(1, math.ceil(len(ranks) * n_keys / _MOST_PIXELS))
     progress.begin("company", float(held[ranks].sum()), "samples")
 
     def run(rank: int) -> Int64Array:
         keys = keys_of_rank(observations, layout, pixelization, dealing, rank)
         progress.advance(float(held[rank]))
-        return keys
+        return keys[hash_runs(keys) % np.uint64(every) == 0] if every > 1 else keys
 
     keys = over_threads(run, ranks.tolist(), n_threads)
     progress.end()
-    return Company(Occupancy.of(keys), chosen, ranks_per_node, dealing.size)
+    return Company(Occupancy.of(keys), chosen, ranks_per_node, dealing.size, 1 / every)
 
 
 def keys_of_rank(

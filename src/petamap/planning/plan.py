@@ -218,9 +218,11 @@ class _Planner:
         cores = self.machine.cores
         company = None
         if looks.sample.fraction < 1 or _pairs(occupancy) > _FEW_PAIRS:
+            region = np.searchsorted(looks.sample.regions, occupancy.keys >> looks.sample.shift)
+            n_keys = float(looks.sample.weights[region] @ occupancy.multiplicity) / self.cores
             company = keep_company(
                 self.observations, self.layout, self.pixelization, dealing, min(cores, self.cores),
-                self.seed, self.n_threads, self.progress,
+                n_keys, self.seed, self.n_threads, self.progress,
             )  # fmt: skip
         choices = {1, self.machine.cores_per_socket, cores}
         return [

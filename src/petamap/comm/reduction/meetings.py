@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from petamap.base.typing import FloatArray, Int64Array
+from petamap.base.typing import BoolArray, FloatArray, Int64Array
 from petamap.comm.reduction.forecast import Estimate, Imbalance
 from petamap.comm.reduction.occupancy import Occupancy
 
 # Neighbouring keys that mostly have one owner.
 _RUN_BITS = 6
+# Runs in a table of runs and ranks; pairs of holders of a key that are looked at before others are tried.
+_RUNS = 1 << 13
+_WORK = 1e8
 # The choice of owners is mended where a rank sends this much more than its part of all it sends.
 _LUCK = 2 * 0.05
 
 
 @dataclass(frozen=True, eq=False)
 class Company:
-    """All keys of the ranks of some nodes, drawn from all nodes.
+    """All keys of the ranks of some nodes, drawn from all nodes, or a part of them where they are very many.
 
     Attributes
     ----------
@@ -31,17 +35,21 @@ class Company:
     ranks_per_node : int
     size : int
         Ranks there are.
+    part : float
+        Of all runs of 64 keys, those that are kept.
     """
 
     occupancy: Occupancy
     n_nodes: int
     ranks_per_node: int
     size: int
+    part: float = 1.0
 
     def merged(self, number: int) -> Company:
         """Return the company where each `number` consecutive ranks of a node are one."""
         per_node = -(-self.ranks_per_node // number)
-        return Company(self.occupancy.merged(number), self.n_nodes, per_node, -(-self.size // number))
+        size = -(-self.size // number)
+        return Company(self.occupancy.merged(number), self.n_nodes, per_node, size, self.part)
 
 
 def owner_chance(sample: Occupancy, first_key: Int64Array) -> FloatArray:
@@ -93,20 +101,49 @@ def meet_some(company: Company, chance: FloatArray) -> tuple[float, float, tuple
     partners : pair of Estimate
         Ranks with which a rank shares a key: the mean, and the most.
     """
-    from scipy.sparse import csr_matrix
-
     some = company.occupancy
-    held = csr_matrix((np.ones(len(some.holders)), some.holders, some.offsets), (len(some.keys), some.size))
-    shared = ((held.T @ held).toarray() > 0).astype(np.float64)
     run = np.cumsum(np.diff(some.keys >> _RUN_BITS, prepend=-1) != 0) - 1
-    touched = csr_matrix((np.ones(len(run)), (run, np.arange(len(run))))) @ held
-    touched.data[:] = np.sqrt(-np.log1p(-np.minimum(chance, 0.9)))[_firsts(run)][touched.nonzero()[0]]
-    owned = -np.expm1(-(touched.T @ touched).toarray()) * shared
+    expected = _touched(some, run, -np.log1p(-np.minimum(chance, 0.9))[_firsts(run)])
+    expected /= company.part
+    shared = _shared(some, expected > 0).astype(np.float64)
+    owned = -np.expm1(-expected) * shared
     for matrix in (shared, owned):
         np.fill_diagonal(matrix, 0.0)
     pairs, owners = _Pairs(shared, company), _Pairs(owned, company).most()
     most = pairs.jackknife(_Pairs.most)
     return most.value, owners, (pairs.jackknife(_Pairs.mean), most)
+
+
+def _touched(some: Occupancy, run: Int64Array, likelihood: FloatArray) -> FloatArray:
+    """Add up the likelihood of the runs of which two ranks both hold keys, for all pairs (n, n)."""
+    weight = np.sqrt(likelihood)
+    places = run[some.key_of] * some.size + some.holders
+    places.sort()
+    places = places[np.diff(places, prepend=-1) != 0]
+    bounds = np.searchsorted(places, np.arange(0, (len(weight) + _RUNS) * some.size, _RUNS * some.size))
+    sums = np.zeros((some.size, some.size))
+    for i, (begin, end) in enumerate(itertools.pairwise(bounds.tolist())):
+        runs, ranks = np.divmod(places[begin:end], some.size)
+        table = np.zeros((_RUNS, some.size), np.float32)
+        table[runs - i * _RUNS, ranks] = weight[runs]
+        sums += table.T @ table
+    return sums
+
+
+def _shared(some: Occupancy, candidates: BoolArray) -> BoolArray:
+    """Return whether two ranks hold any key in common, of the pairs that may."""
+    from scipy.sparse import csr_matrix
+
+    held = csr_matrix((np.ones(len(some.holders)), some.holders, some.offsets), (len(some.keys), some.size))
+    work = float(np.square(some.multiplicity.astype(np.float64)).sum())
+    few = held[:: max(1, math.ceil(work / _WORK))]
+    shared: BoolArray = (few.T @ few).toarray() > 0
+    if few.shape == held.shape:
+        return shared
+    keys = np.split(held.tocsc().indices, np.cumsum(np.bincount(some.holders, minlength=some.size))[:-1])
+    for one, other in np.argwhere(np.triu(candidates & ~shared, 1)):
+        shared[one, other] = shared[other, one] = len(np.intersect1d(keys[one], keys[other], True)) > 0
+    return shared
 
 
 def _firsts(run: Int64Array) -> Int64Array:
