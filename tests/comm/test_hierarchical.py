@@ -15,10 +15,10 @@ from petamap.comm.reduction import IndexMap, ReductionPlan
 def patterns(size):
     rng = np.random.default_rng(size)
     yield scan_pattern(size)
-    yield [np.flatnonzero(rng.random(3000) < 0.3) for _ in range(size)]
+    yield [np.flatnonzero(rng.random(800) < 0.3) for _ in range(size)]
     yield [np.flatnonzero(rng.random(300) < 0.5) if rank % 2 else np.arange(0) for rank in range(size)]
     yield [np.arange(0) for _ in range(size)]
-    yield [np.array([7, 2**62 + rank]) for rank in range(size)]
+    yield [np.array([7, 2**62 + rank, 2**63 - 2]) for rank in range(size)]
     # Longer than a run may be.
     yield [np.arange(140_000) for _ in range(size)]
 
@@ -26,7 +26,7 @@ def patterns(size):
 def check_in_place(comm, plan, pattern, seed):
     """Vectors made by the plan, its views, and ranks that do not agree to use them."""
     rng = np.random.default_rng(seed)
-    for k, dtype, op in CALLS[:5]:
+    for k, dtype, op in CALLS[:5] if seed == 0 else CALLS[1:2]:
         values = [make_values(rng, keys, k, dtype) for keys in pattern]
         mine = values[comm.rank]
         expected = plan.allreduce(mine.copy(), op)
@@ -66,7 +66,7 @@ def reductions(comm):
         keys = [keys.astype(np.int64) for keys in pattern]
         plan = ReductionPlan(IndexMap(comm, keys[comm.rank]), algorithm="hierarchical")
         if len(keys[0]) < 100_000:
-            check_calls(comm, plan, keys, CALLS if number < 2 else CALLS[:2], number)
+            check_calls(comm, plan, keys, CALLS if number == 0 else CALLS[:2], number)
             check_in_place(comm, plan, keys, number)
             check_views(comm, plan, keys[comm.rank])
         in_halves(comm, plan, keys[comm.rank])
@@ -85,12 +85,12 @@ def mapped():
 def leaks(comm):
     keys = np.arange(10 * comm.rank, 10 * comm.rank + 30)
     kept = []
-    for i in range(30):
+    for i in range(12):
         plan = ReductionPlan(IndexMap(comm, keys), algorithm="hierarchical")
         plan.allreduce(np.ones((30, 2)))
         vector = plan.empty((30, 2), np.float64)
         plan.allreduce(vector)
-        if i % 10 == comm.rank:
+        if i % 4 == comm.rank:
             kept.append(plan)
     del plan, vector, kept
     gc.collect()
@@ -103,7 +103,7 @@ def everything(comm):
         leaks(comm)
 
 
-@pytest.mark.parametrize(("n_ranks", "per_node"), [(2, None), (5, None), (5, 1), (6, 2), (7, 3), (8, 3)])
+@pytest.mark.parametrize(("n_ranks", "per_node"), [(2, None), (5, None), (5, 1), (6, 2), (8, 3)])
 def test_reductions_in_shared_memory(n_ranks, per_node, monkeypatch):
     if per_node:
         monkeypatch.setenv("PETAMAP_RANKS_PER_NODE", str(per_node))

@@ -131,6 +131,7 @@ def bad_keys(comm, last):
         ([3, 3], "key 3 at position 0 is repeated"),
         ([5, 2], "key 5 at position 0 comes before 2"),
         ([-1, 2], "key -1 is negative"),
+        ([2, 2**63 - 1], "key 9223372036854775807 is too large"),
         ([1, 7], "key 7 is none of 7 keys"),
     ]:
         keys = np.array(bad if last else [1, 2], np.int64)

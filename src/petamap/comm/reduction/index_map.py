@@ -12,6 +12,8 @@ from petamap.comm.mpi.errors import agree
 
 # Positions of keys on a rank are int32.
 _MOST_KEYS = 2**31 - 1
+# The end of an interval of keys must be an int64 too.
+_LARGEST_KEY = 2**63 - 2
 
 
 class ReductionError(PetamapError, ValueError):
@@ -26,7 +28,8 @@ class IndexMap:
     comm : Communicator
         All ranks that share keys.
     keys : int64 (n_keys,)
-        Non-negative, strictly increasing; any rank may have none. Kept, not copied where contiguous.
+        Non-negative, below 2^63 - 1, strictly increasing; any rank may have none. Kept, and not copied where
+        contiguous.
     n_total : int, optional
         Keys must be below this, e.g. the number of pixels of the sky.
 
@@ -69,6 +72,8 @@ def _fault(rank: int, keys: AnyArray, n_total: int | None) -> ReductionError | N
         )
     if len(keys) and keys.min() < 0:
         return ReductionError(f"key {keys.min()} is negative", where=where)
+    if len(keys) and keys.max() > _LARGEST_KEY:
+        return ReductionError(f"key {keys.max()} is too large", where=where, mend="keys below 2^63 - 1")
     if len(keys) and n_total is not None and keys.max() >= n_total:
         return ReductionError(f"key {keys.max()} is none of {n_total} keys", where=where)
     steps = np.diff(keys)
