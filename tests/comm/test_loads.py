@@ -6,7 +6,7 @@ from mpi import run_ranks
 from petamap.comm.mpi import SerialCommunicator
 from petamap.comm.network import predict
 from petamap.comm.reduction import ALGORITHMS, IndexMap, ReductionPlan
-from petamap.comm.reduction.loads import Volume, dense_shares
+from petamap.comm.reduction.loads import Sharing, Volume, dense_shares, shares_by_counts
 from petamap.comm.topology import load_machine
 
 
@@ -53,6 +53,21 @@ def test_a_plan_of_one_rank_sends_nothing():
     for name in ALGORITHMS:
         load = ReductionPlan(IndexMap(comm, np.arange(10)), algorithm=name).load()
         assert all(phase.messages == 0 and phase.rows == 0 for phase in load)
+
+
+def foretold(comm):
+    keys = keys_of(comm.rank)
+    plan = ReductionPlan(IndexMap(comm, keys), algorithm="hierarchical")
+    sharing = Sharing.of(comm, len(keys), plan.graph)
+    told = shares_by_counts(sharing, plan.n_global, 5000, comm.node_of, comm.rank)["hierarchical"]
+    shares = np.array(comm.allgather(told))
+    for phase, share in zip(plan.load(), shares.transpose(1, 2, 0), strict=True):
+        assert phase.node_moved == share[3].sum() and phase.barriers == share[4].max()
+        assert phase.messages == share[0].max() == 0
+
+
+def test_sums_on_a_node_are_told_by_counts():
+    run_ranks(foretold, 3)
 
 
 def test_volumes_count_ranks_rows_and_those_that_leave_the_node():

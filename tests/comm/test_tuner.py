@@ -34,6 +34,13 @@ def auto_plan(comm):
     return ReductionPlan(IndexMap(comm, keys_of(comm.rank)), algorithm="auto")
 
 
+def time_two():
+    """Have two candidates timed, whatever is predicted."""
+    tuner_module._SHORT_S = 0.0
+    tuner_module._FINDING_OUT = 0
+    tuner_module._TRUST_GUESS = tuner_module._TRUST_FITTED = 1e9
+
+
 def check_sums(comm, plan):
     values = np.ones((plan.index_map.n_keys, 3), np.int64)
     plan.allreduce(values)
@@ -41,7 +48,7 @@ def check_sums(comm, plan):
 
 
 def choices(comm):
-    tuner_module._SHORT_S = 0.0  # so that small vectors are timed as well
+    time_two()
     plan = auto_plan(comm)
     with pytest.raises(ReductionError, match="no algorithm is chosen yet"):
         _ = plan.partners
@@ -81,7 +88,7 @@ def test_one_choice_on_all_ranks_that_is_remembered(n_ranks):
 
 def odd_clocks(comm):
     """Each rank has a clock of its own that has nothing to do with time."""
-    tuner_module._SHORT_S = 0.0
+    time_two()
     rng = np.random.default_rng(comm.rank)
 
     class Clock:
@@ -104,7 +111,7 @@ def test_ranks_agree_whatever_their_clocks_say():
 
 
 def spoiled(comm):
-    tuner_module._SHORT_S = 0.0
+    time_two()
     check_sums(comm, auto_plan(comm))
     if comm.rank == 0:
         for path in cache_folder().rglob("*.json"):
@@ -164,12 +171,28 @@ def test_one_rank_has_nothing_to_choose():
 
 
 def test_what_is_timed():
-    assert candidates({"a": 1.0, "b": 1.2, "c": 9.0}, [], 1.5) == ["a", "b"]
-    assert candidates({"a": 1.0, "b": 9.0}, [], 1.5) == ["a"]  # clear: needs no timing
+    assert candidates({"a": 1.0, "b": 1.02, "c": 9.0}, [], 1.5) == ["a", "b"]
+    assert candidates({"a": 1.0, "b": 1.3}, [], 1.5) == ["a"]  # may gain less than finding out costs
+    assert candidates({"a": 1.0, "b": 1.2}, [], 2.5) == ["a", "b"]
+    assert candidates({"a": 1.0, "b": 2.0}, [], 2.5) == ["a"]
     assert candidates({"a": 1.0, "b": 9.0}, ["h"], 1.5) == ["h", "a"]
     assert candidates({"b": 1.0, "a": 1.0}, [], 1.5) == ["a", "b"]
     assert candidates({"a": 1e-6, "b": 1.1e-6}, ["h"], 1.5) == ["a"]  # not worth the while
-    assert len(candidates(dict.fromkeys("abcdefgh", 1.0), [], 1.5)) == 3
+    assert len(candidates(dict.fromkeys("abcdefgh", 1.0), ["h"], 1.5)) == 3
+
+
+def test_a_slow_candidate_is_called_once(monkeypatch):
+    comm = SerialCommunicator()
+    plan = ReductionPlan(IndexMap(comm, np.arange(10)), algorithm="owner")
+    tuner = tuner_module.Tuner(comm, 10, plan.graph, plan._options, plan._build)
+    calls = []
+    monkeypatch.setattr(tuner, "_in_halves", False, raising=False)
+    monkeypatch.setattr(tuner, "_call", lambda *_: calls.append(None))
+    monkeypatch.setattr(tuner_module.time, "perf_counter", iter(range(100)).__next__)
+    assert tuner._time(plan._executor, 1, np.dtype(float), slow=0.5) == 1.0
+    assert len(calls) == 2, "one to warm up, one that counts"
+    assert tuner._time(plan._executor, 1, np.dtype(float), slow=1.5) == 1.0
+    assert len(calls) == 2 + 4
 
 
 def test_timings_make_this_machine():

@@ -80,6 +80,8 @@ def shares_by_counts(
 ) -> dict[str, tuple[Share, ...]]:
     """Return what each algorithm that `Sharing` tells asks of a rank, or of all, by its name.
 
+    "hierarchical" is among them on one node; between nodes it depends on who holds a key with whom.
+
     Parameters
     ----------
     sharing : Sharing
@@ -89,11 +91,17 @@ def shares_by_counts(
     rank : int, optional
         Without it, for all ranks.
     """
-    return {
+    found = {
         "dense": dense_shares(sharing.n_keys, n_global, buffer_keys, node_of, rank),
         "pairwise": pairwise_shares(sharing.pairs, sharing.n_shared),
         "owner": owner_shares(sharing.ghosts, sharing.asked, sharing.n_lent),
     }
+    if not node_of.any():
+        # Each rank reduces an equal part of the node's rows: all together those that they share.
+        tables = sharing.n_shared, 0.0, 0.0
+        nothing = Volume(0.0, 0.0, 0.0)
+        found["hierarchical"] = hierarchical_shares(sharing.n_shared, tables, nothing, nothing, True)
+    return found
 
 
 def pairwise_shares(pairs: Volume, n_shared: Count) -> tuple[Share, ...]:

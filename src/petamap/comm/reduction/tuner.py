@@ -1,7 +1,8 @@
-"""The choice of an algorithm: the model names the candidates, the clock decides between the best of them.
+"""The choice of an algorithm: by the model where that is clear, else the clock decides between the best.
 
-Only rank 0 reads the cache, the machine and the clocks of the others; what it decides, all do. Results never
-depend on the choice.
+A candidate is built and timed only if it may gain more, over the calls that a plan lives, than finding that
+out costs. Only rank 0 reads the cache, the machine and the clocks of the others; what it decides, all do.
+Results never depend on the choice.
 """
 
 from __future__ import annotations
@@ -26,17 +27,20 @@ from petamap.comm.reduction.graph import SharingGraph
 from petamap.comm.reduction.loads import Sharing, shares_by_counts
 
 # Of the candidates that the model cannot tell apart, so many are timed.
-_TIMED = 3
-# A prediction is within this factor of the truth: after a fit to this machine, and without one.
+_TIMED = 2
+# Predictions are to each other as the truth is within this factor: after a fit to this machine, and before.
 _TRUST_FITTED = 1.5
-_TRUST_GUESS = 4.0
+_TRUST_GUESS = 2.5
+# Calls that a plan is expected to make, and calls that it takes to build a candidate and to time it.
+_LIFE = 50
+_FINDING_OUT = 15
 # A call that is predicted to be shorter is not worth timing.
 _SHORT_S = 100e-6
-# Calls of a candidate that are timed, and the seconds after which fewer will do.
-_CALLS = 5
-_SECONDS = 0.2
+# Calls of a candidate that are timed; one will do if it takes so many times longer than the best.
+_CALLS = 3
+_SLOW = 1.5
 # The cache outlives versions of the algorithms: a change in them that moves times counts this up.
-_VERSION = 1
+_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -153,7 +157,8 @@ class Tuner:
         for candidate in timed:
             algorithm = self.build(candidate)
             if len(timed) > 1:
-                measured[candidate] = self._time(algorithm, k, dtype)
+                slow = math.inf if best is None else _SLOW * best[0]
+                measured[candidate] = self._time(algorithm, k, dtype, slow)
             if candidate not in loads:
                 loads[candidate] = load_of(self.comm, algorithm)
             # Of two candidates, the slower one is let go before a third is built.
@@ -195,15 +200,19 @@ class Tuner:
 
     def _unpredicted(self) -> list[str]:
         """What may be the best, and whose load only its set-up tells."""
-        return ["hierarchical"] if "hierarchical" in ALGORITHMS and self._ranks_per_node > 1 else []
+        told = "hierarchical" in self._phases
+        return [] if told or self._ranks_per_node == 1 else ["hierarchical"]
 
-    def _time(self, algorithm: Algorithm, k: int, dtype: np.dtype[Any]) -> float:
-        """Return the median seconds of calls on values of our own; rank 0's word is for all."""
+    def _time(self, algorithm: Algorithm, k: int, dtype: np.dtype[Any], slow: float) -> float:
+        """Return the median seconds of calls on values of our own, or of one that is slow.
+
+        Rank 0's word is for all.
+        """
         values = algorithm.empty((self.n_keys, k), dtype)
         values[...] = 0
         self._call(algorithm, values)
         seconds: list[float] = []
-        while len(seconds) < _CALLS and (len(seconds) < 2 or sum(seconds) < _SECONDS):
+        while len(seconds) < _CALLS and max(seconds, default=0.0) <= slow:
             self.comm.barrier()
             begin = time.perf_counter()
             self._call(algorithm, values)
@@ -240,14 +249,22 @@ def candidates(predicted: Mapping[str, float], unpredicted: list[str], trust: fl
     unpredicted : list of str
         Those that may be best and have no prediction.
     trust : float
-        A prediction is within this factor of the truth.
+        Predictions are to each other as the truth is within this factor.
     """
     ranked = sorted(predicted, key=lambda name: (predicted[name], name))
     best = predicted[ranked[0]]
     if best < _SHORT_S:
         return ranked[:1]
-    near = [name for name in ranked if predicted[name] <= best * trust]
-    return [*unpredicted, *near[:_TIMED]]
+    near = [name for name in ranked[1:] if worth_timing(predicted[name], best, trust)]
+    return [*unpredicted, *[ranked[0], *near][:_TIMED]]
+
+
+def worth_timing(predicted: float, best: float, trust: float) -> bool:
+    """Whether the most that a candidate may gain on the best is more than finding out costs.
+
+    ``_LIFE (best - predicted / trust) > _FINDING_OUT predicted``, in seconds.
+    """
+    return _LIFE * (best - predicted / trust) > _FINDING_OUT * predicted
 
 
 def load_of(comm: Communicator, algorithm: Algorithm) -> Load:
