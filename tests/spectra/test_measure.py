@@ -64,7 +64,7 @@ def test_pure_b(runs):
     pure = Choices(**{**CHOICES.__dict__, "noise": "white", "pure": "B"})
     found = measure(runs[0], pure)
     pulls = (found.bandpowers["BB"] - found.expected(THEORY)["BB"]) / found.bandpowers.errors[2]
-    # the first bin holds few modes, which these errors do not know
+    # not the first bin: these errors do not know the noise that pure B amplifies there (docs/spectra.md)
     assert chi2.sf(np.sum(pulls[1:] ** 2), len(pulls) - 1) > 0.002
     bare = Choices(**{**CHOICES.__dict__, "pure": "EB", "apodization": 0.0})
     assert "soft edges" in measure(runs[0], bare, runs[1]).notes[0]
