@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 from petamap.base.errors import ConfigError, DataError, ResourceError
 from petamap.simulation.spectra import gaussian_alm, read_spectra, synthesize
@@ -30,6 +31,9 @@ NOISE = np.diag(SIGMA**2) + 0.3 * np.multiply.outer(SIGMA, SIGMA) * np.exp(
 )
 TEMPLATES = np.zeros((len(SIGMA), 4))
 TEMPLATES[: SEEN[0].sum()] = np.column_stack((np.ones(SEEN[0].sum()), DIRECTIONS[SEEN[0]]))
+
+
+DATA = RNG.standard_normal(len(SIGMA))
 
 
 def draw(realization):
@@ -93,6 +97,15 @@ def test_the_maximum():
     gradient, fisher, _ = found.slope(best.values)
     assert np.all(np.abs(np.linalg.solve(fisher, gradient)) < 1e-3 * best.errors.ravel())
     assert found.value(best.values) > found.value(BINS.binned(wrong.chosen(found.names).values))
+
+
+def test_bits_do_not_depend_on_the_threads_of_blas():
+    found = []
+    for threads in (1, 2):
+        with threadpool_limits(threads, "blas"):
+            estimate = made(DATA).quadratic()
+        found.append(estimate.values.tobytes() + estimate.errors.tobytes())
+    assert found[0] == found[1]
 
 
 def test_what_does_not_fit_is_refused(monkeypatch):

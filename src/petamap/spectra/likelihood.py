@@ -175,7 +175,9 @@ class PixelLikelihood:
         """
         start = self.binning.binned(self._fiducial)
         gradient, fisher, wide = self.slope(start)
-        return self._bandpowers(start + np.linalg.solve(fisher, gradient).reshape(start.shape), fisher, wide)
+        with _one_thread():
+            step = np.linalg.solve(fisher, gradient).reshape(start.shape)
+            return self._bandpowers(start + step, fisher, wide)
 
     def maximum(self, tolerance: float = 1e-3, most: int = 30) -> Bandpowers:
         """Return the bandpowers of the highest likelihood, with Fisher errors there.
@@ -194,6 +196,10 @@ class PixelLikelihood:
         ConvergenceError
             If that many steps do not suffice.
         """
+        with _one_thread():
+            return self._climb(tolerance, most)
+
+    def _climb(self, tolerance: float, most: int) -> Bandpowers:
         powers = self.binning.binned(self._fiducial)
         height = self.value(powers)
         for _ in range(most):
@@ -206,7 +212,7 @@ class PixelLikelihood:
                 found = self.value(tried)
                 if found >= height:
                     break
-            else:
+            else:  # nothing is higher but by rounding
                 return self._bandpowers(powers, fisher, wide)
             powers, height = tried, found
         raise ConvergenceError(f"no maximum of the likelihood in {most} steps", mend="take wider bins")
