@@ -118,7 +118,6 @@ def test_owners_are_holders_chosen_by_the_rule(pattern):
         owned, shared = owners == rank, here & (multiplicity > 1)
         assert tally.held[rank] == len(mine) and tally.owned[rank] == owned.sum()
         assert tally.sent[rank] == (shared & ~owned).sum() + (multiplicity[owned] - 1).sum()
-        assert tally.due[rank] == sum((int(m) - 2) * 2**20 // int(m) for m in multiplicity[shared])
     assert tally.n_keys == len(keys)
 
 
@@ -128,7 +127,7 @@ def test_the_first_choice_beside_python():
     pattern = [np.flatnonzero(rng.random(30_000) < 0.7) + (2**61 - 7) for _ in range(40)]
     keys, offsets, holders = held_by(pattern)
     owners, tally = choose_owners(keys, offsets, holders, len(pattern))
-    assert tally.is_even()
+    assert tally.is_even(None)
     np.testing.assert_array_equal(owners, first_choice(keys, offsets, holders))
 
 
@@ -233,6 +232,8 @@ def test_owners_of_other_patterns_send_alike():
     assert_even([np.arange(100_000)] * 64, 1.02)
     assert_even([np.arange(2**20, 2**20 + 20_000)] * 96, 1.05)
     assert_even([np.unique(rng.integers(0, 60_000, 5_000)) for _ in range(512)], 1.1)
+    # Those who hold less own more: what all send is more even than what they hold.
+    assert_even([np.arange(rank * 50, 20_000 + rank * 150) for rank in range(100)], 1.15)
     # A column of a map in rows: keys at one stride.
     assert_even([np.arange(9_000) * 10_946 + rank // 2 for rank in range(128)], 1.2)
 

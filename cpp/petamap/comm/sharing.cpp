@@ -16,7 +16,6 @@ namespace {
 constexpr int kGroupBits = 8;
 constexpr int kBlockBits = 16;
 constexpr std::uint64_t kGolden = 0x9E3779B97F4A7C15u;
-constexpr int kDueBits = 20;
 
 // The place of a key on the circle on which its holders have their arcs, in units of 2^-32.
 std::uint64_t turn(std::int64_t key) {
@@ -128,12 +127,10 @@ void tally_owners(const std::int64_t* offsets, const std::int32_t* holders, cons
                   std::int64_t n, Tally* tallies) {
     for (std::int64_t i = 0; i < n; ++i) {
         const std::int64_t m = offsets[i + 1] - offsets[i];
-        const std::int64_t due = m > 1 ? ((m - 2) << kDueBits) / m : 0;
         for (std::int64_t j = offsets[i]; j < offsets[i + 1]; ++j) {
             Tally& tally = tallies[holders[j]];
             ++tally.held;
             tally.shared += m > 1;
-            tally.due += due;
         }
         ++tallies[owners[i]].owned;
         tallies[owners[i]].extra += m > 1 ? m - 2 : 0;

@@ -55,10 +55,9 @@ struct Tally {
     std::int64_t owned;   // keys
     std::int64_t shared;  // keys that others hold too
     std::int64_t
-        extra;         // sum over owned keys on m > 1 ranks of m - 2: an all-reduce sends shared + extra rows
-    std::int64_t due;  // what `extra` were if all holders owned equal parts, in units of 2^-20
+        extra;  // sum over owned keys on m > 1 ranks of m - 2: an all-reduce sends shared + extra rows
 };
-static_assert(sizeof(Tally) == 5 * sizeof(std::int64_t));
+static_assert(sizeof(Tally) == 4 * sizeof(std::int64_t));
 
 // Add n keys to the tallies of all ranks.
 void tally_owners(const std::int64_t* offsets, const std::int32_t* holders, const std::int32_t* owners,

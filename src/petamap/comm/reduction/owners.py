@@ -13,8 +13,10 @@ from petamap.comm import _comm
 # Weights start here and stay within a factor of four, so that those of 2^18 holders add up to less than 2^32.
 _WEIGHT = 1 << 12
 _ROUNDS = 8
-# Loads this far above what equal parts would give, or of this few keys, are not worth another round.
-_TOLERANCE = 1.05
+# The largest load is even enough if it is this far above the mean, or if the last correction did not lower it
+# to this part of what it was.
+_TOLERANCE, _WORTHWHILE = 1.2, 0.98
+# Of so few keys, nobody minds.
 _FEW_KEYS = 1024
 
 
@@ -28,15 +30,12 @@ class Tally:
         Keys that the rank holds, owns, and holds with others.
     extra : int64
         Sum over owned keys on m > 1 ranks of m - 2.
-    due : int64
-        What `extra` were if all holders of a key owned equal parts of it, in units of 2^-20.
     """
 
     held: Int64Array
     owned: Int64Array
     shared: Int64Array
     extra: Int64Array
-    due: Int64Array
 
     @property
     def sent(self) -> Int64Array:
@@ -48,12 +47,18 @@ class Tally:
         """Distinct keys on all ranks."""
         return int(self.owned.sum())
 
-    def is_even(self) -> bool:
-        """Whether no rank sends more than twice the most keys that any holds, nor much more than its part."""
-        most = int(self.held.max(initial=0))
-        sent = int(self.sent.max(initial=0))
-        fair = int((self.shared + (self.due >> 20)).max(initial=0))
-        return most < _FEW_KEYS or (sent <= 2 * most and sent <= _TOLERANCE * fair)
+    def is_even(self, before: Tally | None) -> bool:
+        """Whether another choice, after this one and the one `before`, would not be much better.
+
+        It is if some rank sends more than twice the most keys that any rank holds.
+        """
+        largest, most = int(self.sent.max()), int(self.held.max())
+        if most < _FEW_KEYS:
+            return True
+        if largest > 2 * most:
+            return False
+        lowered = before is None or largest <= _WORTHWHILE * int(before.sent.max())
+        return largest <= _TOLERANCE * self.sent.mean() or not lowered
 
 
 def choose_owners(
@@ -69,8 +74,8 @@ def choose_owners(
     so that keys with the same holders are owned in runs, by ranks of the same node one after the other; and
     each round begins further on by the golden section, so that a rank's share comes out almost exactly
     where neighbours have similar holders. Where it does not, and some rank would send more than twice the
-    most keys that any rank holds, arcs are made longer or shorter by what each rank had too little or too
-    much, and the choice is made anew.
+    most keys that any rank holds, or much more than the others, arcs are made longer or shorter by what each
+    rank sent too little or too much, and the choice is made anew.
 
     Parameters
     ----------
@@ -80,7 +85,7 @@ def choose_owners(
     holders : int32 (offsets[n],)
     n_ranks : int
     add : callable
-        Adds tallies, int64 (n_ranks, 5), of keys that are elsewhere, where these are not all of them: the
+        Adds tallies, int64 (n_ranks, 4), of keys that are elsewhere, where these are not all of them: the
         choice depends on all keys. Each key is to be counted once for each of its holders.
 
     Returns
@@ -91,23 +96,26 @@ def choose_owners(
     """
     weights = np.full(n_ranks, _WEIGHT, np.int32)
     owners = np.empty(len(keys), np.int32)
+    before = None
     for i in range(_ROUNDS):
         _comm.choose_owners(keys, offsets, holders, weights, owners)
-        tallies = np.zeros((n_ranks, 5), np.int64)
+        tallies = np.zeros((n_ranks, 4), np.int64)
         _comm.tally_owners(offsets, holders, owners, tallies)
         tally = Tally(*np.ascontiguousarray(add(tallies).T))
-        if tally.is_even():
+        if tally.is_even(before):
             break
-        weights = _corrected(weights, tally, i)
+        weights, before = _corrected(weights, tally, i), tally
     return owners, tally
 
 
 def _corrected(weights: Int32Array, tally: Tally, n_corrected: int) -> Int32Array:
-    """Return weights that give each rank its part, if its share changes as its weight does.
+    """Return weights that let all ranks send the same, if what a rank owns changes as its weight does.
 
     After the first time only half of that: the others' changes move its keys as well.
     """
     # In integers, so that all ranks get the same.
-    due, extra = (tally.due >> 20) + 1, tally.extra + 1
-    wanted = weights * (due + min(n_corrected, 1) * extra) // ((1 + min(n_corrected, 1)) * extra)
+    mean = int(tally.sent.sum()) // len(weights)
+    part, extra = np.maximum(mean - tally.shared, 0) + 1, tally.extra + 1
+    half = min(n_corrected, 1)
+    wanted = weights * (part + half * extra) // ((1 + half) * extra)
     return np.clip(wanted, _WEIGHT // 4, 4 * _WEIGHT).astype(np.int32)
