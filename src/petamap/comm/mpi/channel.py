@@ -7,6 +7,7 @@ once. The last two do no work for ranks without a message. Ranks start their cha
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
@@ -57,7 +58,7 @@ class SerialChannel:
         pass
 
 
-class MpiChannel:
+class MpiChannel(abc.ABC):
     """What the transports have in common.
 
     Parameters
@@ -91,16 +92,16 @@ class MpiChannel:
         if not self._idle:
             self._open(send_counts, receive_counts, largest * send.itemsize)
 
+    @abc.abstractmethod
     def _open(self, send_counts: Int64Array, receive_counts: Int64Array, n_bytes: int) -> None:
         """Make what all calls share. Collective."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def _begin(self) -> None:
         """Start the requests."""
-        raise NotImplementedError
 
-    def _close(self) -> None:
-        """Give back what `_open` took."""
+    def _close(self) -> None:  # noqa: B027
+        """Give back what `_open` took: nothing, unless a transport says otherwise."""
 
     def start(self) -> None:
         if self._idle:
