@@ -19,7 +19,8 @@ from petamap.data.config import (
     SolverOptions,
 )
 from petamap.data.observation import Observation
-from petamap.mapmaking import run as run_module
+from petamap.mapmaking import stage
+from petamap.mapmaking.run import run
 from petamap.noise.model import OneOverF
 from petamap.simulation.noise import SimulatedNoise
 from petamap.sky.numbered import NumberedPixels
@@ -49,8 +50,8 @@ def config(**changes):
 
 def run_on(observations, out, ranks=None, **changes):
     """Run on observations in memory, on the communicator `ranks`, and return the summary."""
-    with mock.patch.object(run_module, "open_sources", lambda config: list(observations)):
-        return run_module.run(config(**changes), out=out, comm=ranks)
+    with mock.patch.object(stage, "open_sources", lambda config: list(observations)):
+        return run(config(**changes), out=out, comm=ranks)
 
 
 def sha_of(summary, kind="map"):

@@ -2,43 +2,28 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
-import platform
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from petamap import __version__
 from petamap.base import summary
 from petamap.base.errors import ConfigError, ConvergenceError, PetamapError
-from petamap.base.files import replacing
-from petamap.base.machine import cpu_model, peak_bytes
 from petamap.base.progress import Progress, Silent
-from petamap.base.summary import Spread, Summary
-from petamap.base.threads import available_threads
-from petamap.base.timers import Timers
+from petamap.base.summary import Summary
 from petamap.base.typing import FloatArray
 from petamap.comm.mpi import Communicator, agree, world
-from petamap.data.checks import check_observations, warn_of_flags
-from petamap.data.config import CommOptions, ResourceOptions, RunConfig, open_sources, to_toml
-from petamap.data.observation import Observation
+from petamap.data.config import RunConfig
 from petamap.mapmaking.binning import RightHandSide, binned_map, right_hand_side
-from petamap.mapmaking.estimate import estimated_models
-from petamap.mapmaking.intervals import free_ends, split_intervals
-from petamap.mapmaking.kernels import ModelOf, declared_model
 from petamap.mapmaking.normal import NormalOperator
 from petamap.mapmaking.pcg import ConjugateGradients, Solution, Step
 from petamap.mapmaking.products import MapWriter, covariance_columns, covariance_names
-from petamap.mapmaking.system import Choices, System, set_up
-from petamap.mapmaking.target import in_frame, target_pixelization
+from petamap.mapmaking.stage import Stage, unwritable
+from petamap.mapmaking.system import System
 from petamap.mapmaking.vectors import Unknowns
-from petamap.sky.pixelization import Pixelization
-from petamap.sky.stokes import Stokes
 
 
 def run(
@@ -86,60 +71,32 @@ class _Job:
         self.comm = comm
         self.progress = progress
         self.command = command
-        self.timers = Timers(lambda: comm.bytes_sent)
-        self.warnings: list[str] = []
+        self.stage = Stage(config, comm, progress)
+        self.timers = self.stage.timers
+        self.n_threads = self.stage.n_threads
         self.products: list[summary.Product] = []
-        self.n_threads = config.resources.threads or max(1, available_threads() // comm.node_size())
 
     def run(self) -> Summary:
         """Run the phases in order."""
-        with self.timers.phase("sources"):
-            observations = self._open()
-            pixelization = target_pixelization(self.config.map, observations)
-        self.unit = observations[0].unit
+        self.stage.open()
+        self.unit = self.stage.unit
         self._check_folder()
-        system = self._set_up(observations, pixelization)
-        self._warn_of_pixels(observations, system)
+        system = self.stage.set_up()
         rhs = self._read(system)
         binned = binned_map(system.statistics.binned_inverse, rhs.binned, self.n_threads)
         solution = None if self.config.solver.binned_only else self._solve(system, rhs)
         with self.timers.phase("products"):
             comparisons = self._write_products(system, binned, solution)
-        result = self._summary(observations, system, solution, comparisons)
+        result = replace(
+            self.stage.told(system, self.command),
+            solver=None if solution is None else _solver_record(solution, self.config.solver.tolerance),
+            products=tuple(self.products),
+            comparisons=tuple(comparisons),
+        )
         if self.comm.rank == 0:
             result.write(self.out)
         self._judge(solution)
         return result
-
-    # --- before the data
-
-    def _open(self) -> list[Observation]:
-        observations = open_sources(self.config)
-        if self.config.map.pixelization != "numbered":
-            observations = in_frame(observations, self.config.map.frame)
-        if self.config.noise.interval is not None:
-            observations = [split_intervals(o, self.config.noise.interval) for o in observations]
-        for text in check_observations(observations):
-            self._warn(text)
-        return observations
-
-    def _choices(self, observations: list[Observation]) -> Choices:
-        config = self.config
-        return Choices(
-            stokes=Stokes(config.map.stokes),
-            n_lag=0 if config.noise.kernel == "white" else config.noise.n_lag,
-            free_ends=free_ends(config.noise.ends, observations, config.noise.n_lag),
-            flags=config.solver.flags,
-            preconditioner=config.solver.preconditioner,
-            rcond_min=config.solver.rcond_min,
-            reduction=config.comm.reduction,
-            setup=config.comm.setup,
-            buffer=int(config.comm.buffer),
-            pointing=config.resources.pointing,
-            memory=None if config.resources.memory is None else int(config.resources.memory),
-            uniform_binning=config.products.binned_weights == "uniform",
-            n_threads=self.n_threads,
-        )
 
     def _check_folder(self) -> None:
         error: PetamapError | None = None
@@ -149,7 +106,7 @@ class _Job:
                 "is there already", where=str(existing[0]), mend="choose another --out, or add --force"
             )
         elif self.comm.rank == 0:
-            error = _unwritable(self.out)
+            error = unwritable(self.out)
         agree(self.comm, error)
 
     def _kinds(self) -> list[str]:
@@ -161,44 +118,6 @@ class _Job:
 
     def _file(self, kind: str) -> Path:
         return self.out / f"{self.config.run.name}_{kind}.fits"
-
-    def _set_up(self, observations: list[Observation], pixelization: Pixelization) -> System:
-        choices, common = self._choices(observations), (self.comm, self.timers, self.progress)
-        model_of: ModelOf = declared_model
-        if self.config.noise.kernel == "estimate":
-            model_of = estimated_models(observations, pixelization, choices, *common)
-        return set_up(observations, pixelization, choices, model_of, *common)
-
-    def _warn(self, text: str) -> None:
-        self.warnings.append(text)
-        if self.comm.rank == 0:
-            self.progress.warn(text)
-
-    def _warn_of_pixels(self, observations: list[Observation], system: System) -> None:
-        statistics = system.statistics
-        self.n_seen = self.comm.sum(int(np.count_nonzero(statistics.hits)))
-        self.n_dead = self.comm.sum(int(np.count_nonzero(statistics.dead)))
-        self.n_flagged = self._flagged(observations, system)
-        if self.n_seen == self.n_dead:
-            self._warn("no pixel can be solved for: the maps are empty")
-        elif self.n_dead:
-            self._warn(
-                f"{self.n_dead} of {self.n_seen} pixels are cut: their reciprocal condition is below "
-                f"{self.config.solver.rcond_min:g}; their samples are treated as flagged"
-            )
-        if self.n_flagged == system.layout.n_samp:
-            self._warn("all samples are flagged or outside the map")
-
-    def _flagged(self, observations: list[Observation], system: System) -> int:
-        """Return the number of samples that are not used, and warn of detectors that give none."""
-        flagged = sum((Counter(part) for part in self.comm.allgather(system.gap_samples)), Counter())
-        n_good = [[0] * observation.n_det for observation in observations]
-        for number, stream in enumerate(system.layout.streams):
-            taken = stream.stop - stream.start - 2 * stream.margin
-            n_good[stream.observation][stream.detector] += taken - flagged[number]
-        for text in warn_of_flags(observations, n_good):
-            self._warn(text)
-        return sum(flagged.values())
 
     # --- the data
 
@@ -234,7 +153,7 @@ class _Job:
             )
         self.progress.end(solution.reason)
         if not solution.converged:
-            self._warn(f"not converged: {solution.reason}")
+            self.stage.warn(f"not converged: {solution.reason}")
         return solution
 
     def _judge(self, solution: Solution | None) -> None:
@@ -252,7 +171,9 @@ class _Job:
     ) -> list[summary.Comparison]:
         kinds = self._kinds()
         self.progress.begin("products", float(len(kinds)), "files")
-        writer = MapWriter(system, self.out, self.config.map.frame, self._run_id(), self.config.map.ordering)
+        writer = MapWriter(
+            system, self.out, self.config.map.frame, self.stage.run_id(), self.config.map.ordering
+        )
         best = binned if solution is None else solution.map.pixels
         for values in (binned, best):
             values[system.statistics.dead] = np.nan
@@ -303,94 +224,6 @@ class _Job:
                     )
                 )  # fmt: skip
         return comparisons
-
-    def _run_id(self) -> str:
-        """Return a name for all that the maps depend on; ranks, threads and memory are not among it."""
-        what = replace(self.config, comm=CommOptions(), resources=ResourceOptions())
-        return hashlib.sha256(f"{__version__}\n{to_toml(what)}".encode()).hexdigest()[:16]
-
-    # --- the summary
-
-    def _summary(
-        self,
-        observations: list[Observation],
-        system: System,
-        solution: Solution | None,
-        comparisons: list[summary.Comparison],
-    ) -> Summary:
-        config, layout = self.config, system.layout
-        noise = summary.NoiseKernel(n_lag=layout.n_lag + 1, n_fft=max(layout.transform, 1))
-        return Summary(
-            petamap=__version__,
-            name=config.run.name,
-            title=config.run.title,
-            run_id=self._run_id(),
-            command=tuple(self.command),
-            configuration=to_toml(config),
-            seed=config.run.seed,
-            environment=self._environment(system),
-            totals=summary.Totals(
-                observations=len(observations),
-                detectors=len({name for o in observations for name in o.detectors}),
-                samples=sum(o.n_samp * o.n_det for o in observations),
-                samples_used=layout.n_samp - self.n_flagged,
-                samples_flagged=self.n_flagged,
-                pixels_observed=self.n_seen,
-                pixels_cut=self.n_dead,
-                pixels_degenerate=self.n_dead,
-            ),
-            noise=noise,
-            solver=None if solution is None else _solver_record(solution, config.solver.tolerance),
-            phases=self._phases(),
-            memory=self._memory(system),
-            products=tuple(self.products),
-            comparisons=tuple(comparisons),
-            warnings=tuple(self.warnings),
-        )
-
-    def _environment(self, system: System) -> summary.Environment:
-        return summary.Environment(
-            python=platform.python_version(),
-            numpy=np.__version__,
-            mpi=self.comm.mpi_library,
-            cpu=cpu_model(),
-            ranks=self.comm.size,
-            threads=self.n_threads,
-            hosts=len(set(self.comm.allgather(platform.node()))),
-            reduction=None if self.comm.size == 1 else system.shared.pixels.plan.chosen,
-        )
-
-    def _phases(self) -> tuple[summary.PhaseCost, ...]:
-        by_rank = self.comm.allgather(self.timers.phases)
-        return tuple(
-            summary.PhaseCost(
-                name=name,
-                seconds=Spread.of([phases[name].seconds for phases in by_rank]),
-                calls=phase.calls,
-                bytes=Spread.of([float(phases[name].bytes) for phases in by_rank]),
-            )
-            for name, phase in self.timers.phases.items()
-        )
-
-    def _memory(self, system: System) -> summary.Memory:
-        plan = system.memory
-        return summary.Memory(
-            predicted_bytes=int(self.comm.max(plan.total)),
-            peak_bytes=int(self.comm.max(peak_bytes())),
-            bytes_per_sample=self.comm.max(plan.bytes_per_sample),
-        )
-
-
-def _unwritable(folder: Path) -> PetamapError | None:
-    """Return the error that writing into a folder meets: better now than after hours of work."""
-    probe = folder / ".writable"
-    try:
-        with replacing(probe):
-            pass
-        probe.unlink()
-    except PetamapError as error:
-        return error
-    return None
 
 
 def _solver_record(solution: Solution, tolerance: float) -> summary.Solver:
