@@ -74,12 +74,25 @@ class Master:
         DataError
             If a spectrum is missing or too short.
         """
-        values = np.empty((len(self.names), self.binning.n))
-        for group in self.groups:
-            right = np.concatenate([self._binned(pseudo, name, noise) for name in group])
-            solved = _solved(self._left[group], right[:, None])
-            values[[self.names.index(name) for name in group]] = solved.reshape(len(group), -1)
+        rows = np.stack([self._less_noise(pseudo, name, noise) for name in self.names])
+        values = self.decoupled(rows[None])[0]
         return Bandpowers(values, self.names, self.binning, pseudo.unit, None, self.windows)
+
+    def decoupled(self, pseudo: FloatArray) -> FloatArray:
+        """Return the bandpowers of many skies, float64 (n, n_spectra, n_bins); each as if it were alone.
+
+        Parameters
+        ----------
+        pseudo : float64 (n, n_spectra, l_max + 1)
+            Less noise, in the order of `names`.
+        """
+        binned = self.binning.binned(pseudo)
+        values = np.empty_like(binned)
+        for group in self.groups:
+            places = [self.names.index(name) for name in group]
+            found = solved(self._left[group], binned[:, places].reshape(len(pseudo), -1).T)
+            values[:, places] = found.T.reshape(len(pseudo), len(group), -1)
+        return values
 
     def expected(self, true: Spectra) -> Bandpowers:
         """Return what the bandpowers of skies with spectra `true` are on average; spectra it lacks are 0."""
@@ -104,8 +117,8 @@ class Master:
             for i, pseudo in enumerate(group):
                 for j, true in enumerate(group):
                     right[i, :, j] = self._rows(pseudo, true)
-            solved = _solved(self._left[group], right.reshape(len(group) * n, -1)).reshape(right.shape)
-            windows[np.ix_(places, range(n), places, range(n_l))] = solved
+            found = solved(self._left[group], right.reshape(len(group) * n, -1)).reshape(right.shape)
+            windows[np.ix_(places, range(n), places, range(n_l))] = found
         return windows
 
     @cached_property
@@ -129,7 +142,7 @@ class Master:
         rows = np.ascontiguousarray(self.binning.binned(np.ascontiguousarray(block.T)).T)
         return rows if self.transfer is None else rows * self.transfer[true][: self.coupling.l_max + 1]
 
-    def _binned(self, pseudo: Spectra, name: str, noise: Spectra | None) -> FloatArray:
+    def _less_noise(self, pseudo: Spectra, name: str, noise: Spectra | None) -> FloatArray:
         if pseudo.l_max < self.coupling.l_max:
             raise DataError(f"pseudo-spectra end at {pseudo.l_max}, the coupling at {self.coupling.l_max}")
         spectrum = pseudo[name]
@@ -137,18 +150,24 @@ class Master:
             if noise.l_max < pseudo.l_max:
                 raise DataError(f"the noise ends at l = {noise.l_max}, the spectra at {pseudo.l_max}")
             spectrum = spectrum - noise[name][: len(spectrum)]
-        return self.binning.binned(spectrum)
+        return spectrum
 
 
-def _solved(matrix: FloatArray, right: FloatArray) -> FloatArray:
+def solved(matrix: FloatArray, right: FloatArray) -> FloatArray:
     """Return matrix^-1 right by elimination with pivots; LAPACK's bits would depend on its threads.
+
+    Parameters
+    ----------
+    matrix : float64 (n, n)
+    right : float64 (n, n_columns)
+        No column depends on the others.
 
     Raises
     ------
     DataError
-        If bins cannot be told apart.
+        If the matrix is singular: bins cannot be told apart.
     """
-    left, solved = matrix.copy(), right.copy()
+    left, found = matrix.copy(), right.copy()
     scale = np.abs(left).max()
     for i in range(len(left)):
         pivot = i + int(np.argmax(np.abs(left[i:, i])))
@@ -157,12 +176,12 @@ def _solved(matrix: FloatArray, right: FloatArray) -> FloatArray:
                 "the weights leave too little sky to tell the bins apart",
                 mend="take wider bins, or a larger l_min",
             )
-        for part in (left, solved):
+        for part in (left, found):
             part[[i, pivot]] = part[[pivot, i]]
-        solved[i] /= left[i, i]
+        found[i] /= left[i, i]
         left[i] /= left[i, i]
         factors = left[:, i].copy()
         factors[i] = 0
         left -= np.multiply.outer(factors, left[i])
-        solved -= np.multiply.outer(factors, solved[i])
-    return solved
+        found -= np.multiply.outer(factors, found[i])
+    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -11,7 +12,9 @@ import numpy as np
 
 from petamap.base.errors import ConfigError, DataError
 from petamap.base.typing import FloatArray
+from petamap.sky.healpix import Healpix
 from petamap.sky.power import Spectra
+from petamap.sky.skymap import SkyMap
 from petamap.spectra.bandpowers import Bandpowers
 from petamap.spectra.beams import map_window, transfer_of
 from petamap.spectra.binning import Binning
@@ -128,17 +131,62 @@ def measure(first: RunMaps, choices: Choices, second: RunMaps | None = None) -> 
     n_side = first.pixelization.n_side
     if second is not None and second.pixelization.n_side != n_side:
         raise DataError(f"n_side {second.pixelization.n_side}, not {n_side}", where=str(second.path))
-    last = 2 * n_side if choices.l_max is None else choices.l_max
-    reach = 3 * n_side - 1
+    binning, wanted = bins_of(choices, n_side, 3 * n_side - 1)
+    parts = [_Weighted(maps, choices) for maps in (first, second) if maps is not None]
+    return _decoupled(parts, binning, wanted, choices)
+
+
+def bins_of(choices: Choices, n_side: int, reach: int) -> tuple[Binning, int]:
+    """Return bins up to `reach`, and how many of them are asked for.
+
+    Bins go on beyond those asked for: what these get from there is told apart.
+
+    Raises
+    ------
+    ConfigError
+        If the last multipole is beyond `reach`, or no bin fits.
+    """
+    last = min(2 * n_side, reach) if choices.l_max is None else choices.l_max
     if last > reach:
         raise ConfigError(f"l_max {last} is beyond the reach of n_side {n_side}", mend=f"at most {reach}")
-    # bins go on beyond those asked for: what these get from there is told apart
     binning = Binning.linear(choices.l_min, reach, choices.width, choices.of_d)
     wanted = int(np.searchsorted(binning.edges, last + 1, side="right")) - 1
     if wanted < 1:
         raise ConfigError(f"no bin of {choices.width} multipoles fits from {choices.l_min} to {last}")
-    parts = [_Weighted(maps, choices) for maps in (first, second) if maps is not None]
-    return _decoupled(parts, binning, wanted, choices)
+    return binning, wanted
+
+
+def coefficients(
+    sky: SkyMap,
+    pixelization: Healpix,
+    weights: Sequence[FloatArray],
+    choices: Choices,
+    l_max: int | None = None,
+) -> Harmonics:
+    """Return the coefficients of a map as `choices` says: without its dipole, pure.
+
+    Parameters
+    ----------
+    sky : SkyMap
+    pixelization : Healpix
+        That of the map.
+    weights : float64 (n_pix,) of I, and of Q and U
+    choices : Choices
+    l_max : int, optional
+        3 n_side - 1 by default.
+    """
+    values = sky.values.copy()
+    if not choices.keep_dipole and sky.stokes is not None and "I" in sky.stokes.value:
+        directions = pixelization.directions_of(np.arange(pixelization.n_pix))
+        values[0] = without_monopole(values[0], weights[0], directions)
+    seen = harmonics(
+        values, pixelization, weights[0], weights[1], l_max, choices.iterations, choices.n_threads
+    )
+    if not choices.pure:
+        return seen
+    return purified(
+        seen, values, pixelization, weights[1], choices.pure, choices.iterations, choices.n_threads
+    )
 
 
 class _Weighted:
@@ -151,19 +199,7 @@ class _Weighted:
         self.pure = choices.pure
         if self.pure and choices.weights == "auto":
             self.weights[1] = mask
-        values = maps.sky.values.copy()
-        if not choices.keep_dipole and maps.sky.stokes is not None and "I" in maps.sky.stokes.value:
-            directions = maps.pixelization.directions_of(np.arange(maps.pixelization.n_pix))
-            values[0] = without_monopole(values[0], self.weights[0], directions)
-        self.harmonics: Harmonics = harmonics(
-            values, maps.pixelization, self.weights[0], self.weights[1],
-            3 * maps.pixelization.n_side - 1, choices.iterations, choices.n_threads,
-        )  # fmt: skip
-        if self.pure:
-            self.harmonics = purified(
-                self.harmonics, values, maps.pixelization, self.weights[1], self.pure,
-                choices.iterations, choices.n_threads,
-            )  # fmt: skip
+        self.harmonics = coefficients(maps.sky, maps.pixelization, self.weights, choices)
 
     def white_noise(self, names: tuple[str, ...]) -> Spectra:
         """Return the pseudo-spectra of white noise: (area / 4 pi) times the sum of w^2 sigma^2 area."""

@@ -1,0 +1,69 @@
+"""A Monte Carlo of maps: skies behind a beam, white noise, weights; no time streams."""
+
+from functools import cache
+
+import numpy as np
+
+from petamap.montecarlo.realizations import Realizations
+from petamap.simulation.spectra import gaussian_alm, read_spectra, smooth, synthesize
+from petamap.simulation.streams import Purpose, stream
+from petamap.sky.healpix import Healpix
+from petamap.sky.skymap import SkyMap
+from petamap.spectra.masks import apodized
+from petamap.spectra.measure import Choices, coefficients
+from petamap.spectra.pseudo import pseudo_spectra, spectra_names
+from petamap.spectra.transforms import Harmonics
+
+N_SIDE, L_MAX, FWHM = 16, 32, np.radians(4)
+SKY, NAMES = Healpix(N_SIDE), spectra_names("TEB")
+SIGMA = np.array([[4e-6], [1.5e-6], [1.5e-6]])
+CHOICES = Choices(width=6, l_max=31, fwhm=FWHM, pixel_window=False, keep_dipole=True)
+
+
+def spectra():
+    """Planck's best fit with more B, float64 (4, L_MAX + 1)."""
+    found = read_spectra("planck2018")[:, : L_MAX + 1]
+    found[2] = 0.3 * found[1]
+    return found
+
+
+def weights():
+    z = SKY.directions_of(np.arange(SKY.n_pix))[:, 2]
+    mask = apodized((np.abs(z) > 0.25).astype(float), SKY, np.radians(12))
+    return np.stack((mask, mask))
+
+
+def draw(realization):
+    """Return the coefficients of a sky, complex128 (3, n_alm)."""
+    words = np.stack([stream(Purpose.SKY, 5, realization, detector=k) for k in range(3)])
+    return gaussian_alm(spectra(), words, L_MAX)
+
+
+def noise(realization):
+    return SIGMA * np.random.default_rng([9, realization]).standard_normal((3, SKY.n_pix))
+
+
+def seen(values):
+    return coefficients(SkyMap(values, SKY, tuple("IQU"), "K_CMB"), SKY, weights(), CHOICES, L_MAX)
+
+
+def whole(alm):
+    """Return the spectra of coefficients."""
+    return pseudo_spectra(Harmonics(alm, "TEB", alm, L_MAX, L_MAX)).values
+
+
+@cache
+def realizations(n=100, filtered=0.0):
+    """Return realizations 0 to n - 1; `filtered` of the amplitude is lost below l = 12."""
+    rows = {part: [] for part in ("sky", "noise", "both", "input")}
+    m_l = np.concatenate([np.arange(m, L_MAX + 1) for m in range(L_MAX + 1)])
+    for number in range(n):
+        alm = draw(number)
+        left = smooth(alm, L_MAX, FWHM) * np.where(m_l < 12, 1 - filtered, 1.0)
+        sky, only = synthesize(left, L_MAX, N_SIDE), noise(number)
+        for part, values in (("sky", sky), ("noise", only), ("both", sky + only)):
+            rows[part].append(pseudo_spectra(seen(values)).values)
+        rows["input"].append(whole(alm))
+    arrays = {name: np.array(found) for name, found in rows.items()}
+    true = arrays.pop("input")
+    return Realizations(np.arange(n), NAMES, arrays, SKY, weights(), true, CHOICES)
