@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, TypeVar
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -54,3 +54,10 @@ def in_workers(
             work(state, item)  # type: ignore[arg-type]
 
     return over_threads(worker, range(n_threads), n_threads)
+
+
+def one_blas_thread() -> Any:
+    """Return a context in which BLAS has one thread: its sums depend on how many there are."""
+    from threadpoolctl import threadpool_limits
+
+    return threadpool_limits(1, "blas")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +12,9 @@ import petamap.mapmaking._mapmaking as _mapmaking
 from petamap.base.errors import DataError
 from petamap.base.threads import in_workers, over_threads
 from petamap.base.typing import FloatArray, Int64Array
+from petamap.comm.mpi import together
 from petamap.comm.reduction import OwnedRows
+from petamap.data.observation import Signal
 from petamap.mapmaking.kernels import InverseNoise
 from petamap.mapmaking.projection import Projection
 from petamap.mapmaking.vectors import Shared, words
@@ -114,7 +116,23 @@ def right_hand_side(
     hits_max: int,
     advance: Callable[[float], None] = lambda amount: None,
 ) -> RightHandSide:
-    """Read the data once and return P^T N^-1 d and P^T w d. Collective.
+    """Return P^T N^-1 d and P^T w d of the observations' own signals: `right_hand_sides` of one dataset."""
+    own = [observation.signals for observation in projection.observations]
+    return right_hand_sides(projection, noise, shared, binned_weights, hits_max, [own], advance)[0]
+
+
+def right_hand_sides(
+    projection: Projection,
+    noise: InverseNoise,
+    shared: Shared,
+    binned_weights: FloatArray,
+    hits_max: int,
+    datasets: Sequence[Sequence[Sequence[Signal]]],
+    advance: Callable[[float], None] = lambda amount: None,
+) -> list[RightHandSide]:
+    """Read several data sets once and return P^T N^-1 d and P^T w d of each. Collective.
+
+    What a data set gives is the same to the bit whatever others there are.
 
     Parameters
     ----------
@@ -122,22 +140,40 @@ def right_hand_side(
         w of each segment's samples in the binned map.
     hits_max : int
         Most hits of a pixel in the run.
+    datasets : sequence
+        For each data set, for each observation of the projection, the signals to add up: they stand in the
+        place of ``observation.signals``.
     advance : callable
-        Told how many more samples are done.
+        Told how many more samples are done, of all data sets together.
 
     Raises
     ------
     DataError
-        If a sample that is not flagged is not finite, or beyond 2^30 times the noise.
+        On all ranks, if a sample that is not flagged is not finite, or beyond 2^30 times the noise.
     """
     weight = shared.comm.max(max(noise.norm, float(binned_weights.max(initial=0.0))))
     scale = _Scale.of(weight, hits_max)
+    return [
+        _right_hand_side(projection, noise, shared, binned_weights, scale, signals, advance)
+        for signals in datasets
+    ]
 
+
+def _right_hand_side(
+    projection: Projection,
+    noise: InverseNoise,
+    shared: Shared,
+    binned_weights: FloatArray,
+    scale: _Scale,
+    signals: Sequence[Sequence[Signal]],
+    advance: Callable[[float], None],
+) -> RightHandSide:
     def add(sums: _Sums, block: Int64Array) -> None:
-        _add_block(projection, noise, block, binned_weights, scale, sums)
+        _add_block(projection, noise, block, binned_weights, scale, signals, sums)
         advance(float(block[3]))
 
-    states = in_workers(lambda: _Sums(projection), add, projection.share.blocks, projection.n_threads)
+    with together(shared.comm):
+        states = in_workers(lambda: _Sums(projection), add, projection.share.blocks, projection.n_threads)
     total = states[0]
     for state in states[1:]:
         total.add(state)
@@ -154,11 +190,12 @@ def _add_block(
     block: Int64Array,
     binned_weights: FloatArray,
     scale: _Scale,
+    signals: Sequence[Sequence[Signal]],
     sums: _Sums,
 ) -> None:
     n_left, n_out = int(block[2]), int(block[3])
     looks = projection.looks(block, inputs=True)
-    data = projection.read(block, looks.pixels)
+    data = projection.read(block, looks.pixels, signals)
     filtered = np.empty(n_out)
     _mapmaking.filter_block(block, noise.handle, data, filtered)
     outputs = looks.slice(n_left, n_left + n_out)

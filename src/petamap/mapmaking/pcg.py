@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,11 +18,16 @@ from petamap.base.typing import Int64Array
 from petamap.mapmaking.normal import NormalOperator
 from petamap.mapmaking.vectors import Unknowns
 
+if TYPE_CHECKING:
+    from petamap.mapmaking.recycling import Deflation
+
 # Iterations without a smaller residual after which the solver has stalled; fewer are normal on the way down,
 # as the method lessens the error at every step, not the residual.
 _PATIENCE = 100
 # The recurrence's residual falls on when rounding keeps the true one up; the true one may be larger by this.
 _SLACK = 2
+
+Keep = Callable[[Unknowns, float, float, float], None]
 
 
 @dataclass(frozen=True)
@@ -47,6 +54,8 @@ class Solution:
     true_residual : float
         Relative norm of b - A x computed anew at the end: what the history's last entry, which comes from the
         recurrence, should equal.
+    error : ConvergenceError, optional
+        Why there is no solution at all; the map then has no meaning.
     """
 
     map: Unknowns
@@ -54,6 +63,7 @@ class Solution:
     reason: str = ""
     history: list[Step] = field(default_factory=list)
     true_residual: float = math.nan
+    error: ConvergenceError | None = None
 
     @property
     def iterations(self) -> int:
@@ -88,19 +98,79 @@ class ConjugateGradients:
         tolerance: float,
         max_iterations: int,
         tell: Callable[[Step], None] = lambda step: None,
+        space: Deflation | None = None,
+        keep: Keep | None = None,
     ) -> Solution:
-        """Return the solution for a right-hand side, which is left as it is.
+        """Return the solution for a right-hand side, which is left as it is: `solve_many` of one.
+
+        `keep` is told residual, squared norm, alpha and beta of each iteration.
 
         Raises
         ------
         ConvergenceError
-            If A or M turns out not to be positive definite.
+            If A or M turns out not to be positive definite, or the right-hand side is not finite.
         """
+        (solution,) = self.solve_many(
+            [rhs], tolerance, max_iterations, lambda _, step: tell(step), space, keep
+        )
+        if solution.error is not None:
+            raise solution.error
+        return solution
+
+    def solve_many(
+        self,
+        rhs: Sequence[Unknowns],
+        tolerance: float,
+        max_iterations: int,
+        tell: Callable[[int, Step], None] = lambda number, step: None,
+        space: Deflation | None = None,
+        keep: Keep | None = None,
+    ) -> list[Solution]:
+        """Return the solution for each right-hand side: the same to the bit whatever others there are.
+
+        One that fails does not stop the others: its solution has not converged and says why.
+
+        Parameters
+        ----------
+        rhs : sequence of Unknowns
+            Left as they are.
+        tolerance : float
+            Of the residual's norm, relative to that of the right-hand side.
+        max_iterations : int
+        tell : callable
+            Told the number of the right-hand side and the step it has made.
+        space : Deflation, optional
+            What is solved for at once, so that iterations are for the rest alone.
+        """
+        solutions = []
+        for number, one in enumerate(rhs):
+            solution = Solution(one.zeros_like())
+            try:
+                self._solve(one, solution, tolerance, max_iterations, partial(tell, number), space, keep)
+            except ConvergenceError as error:
+                solution.error, solution.reason = error, str(error)
+            solutions.append(solution)
+        return solutions
+
+    def _solve(
+        self,
+        rhs: Unknowns,
+        solution: Solution,
+        tolerance: float,
+        max_iterations: int,
+        tell: Callable[[Step], None],
+        space: Deflation | None,
+        keep: Keep | None,
+    ) -> None:
         begin = time.perf_counter()
-        x, p, q = rhs.zeros_like(), rhs.zeros_like(), rhs.zeros_like()
+        if self.comm.max(float(not all(np.isfinite(part).all() for part in rhs))):
+            raise ConvergenceError("the right-hand side is not finite")
+        x, p, q = solution.map, rhs.zeros_like(), rhs.zeros_like()
         r = rhs.copy()
         norm = first = self._advance(0.0, p, q, x, r)
-        solution = Solution(x)
+        if space is not None:
+            space.start(x, r)
+            norm = self._advance(0.0, p, q, x, r)
         best, best_at = math.inf, 0
 
         def note(iteration: int) -> float:
@@ -114,8 +184,12 @@ class ConjugateGradients:
             if relative <= tolerance:
                 break
             largest = self._turn(beta, r, p)
+            if space is not None:
+                largest = space.project(p)
             curvature = self._apply(p, largest, q)
             alpha = norm / curvature
+            if keep is not None:
+                keep(r, norm, alpha, beta)
             norm_before, norm = norm, self._advance(alpha, p, q, x, r)
             beta = norm / norm_before
             relative = note(iteration)
@@ -126,7 +200,6 @@ class ConjugateGradients:
         solution.true_residual = self._true_residual(x, rhs, p, q, first)
         solution.converged = relative <= tolerance and solution.true_residual <= _SLACK * tolerance
         solution.reason = _reason(solution, tolerance, max_iterations)
-        return solution
 
     def _turn(self, beta: float, r: Unknowns, p: Unknowns) -> float:
         """p = M^-1 r + beta p; return the largest value of p over all ranks."""
@@ -158,14 +231,23 @@ class ConjugateGradients:
             raise ConvergenceError(f"the preconditioner is not positive: r^T M^-1 r = {norm:.3g}")
         return norm
 
-    def _true_residual(self, x: Unknowns, rhs: Unknowns, p: Unknowns, q: Unknowns, first: float) -> float:
+    def times(self, x: Unknowns) -> Unknowns:
+        """Return A x."""
+        out = x.zeros_like()
+        self._times(x, out)
+        return out
+
+    def _times(self, x: Unknowns, out: Unknowns) -> None:
         largest = self.comm.max(
             max(float(abs(x.pixels).sum(axis=1).max(initial=0)), float(abs(x.gaps).max(initial=0)))
         )
-        step = self.operator.apply(x, largest, q)
+        step = self.operator.apply(x, largest, out)
         unused = no_limbs()
-        for xs, qs in zip(x, q, strict=True):
-            _mapmaking.settle(xs, qs, step, unused, self.n_threads)
+        for xs, outs in zip(x, out, strict=True):
+            _mapmaking.settle(xs, outs, step, unused, self.n_threads)
+
+    def _true_residual(self, x: Unknowns, rhs: Unknowns, p: Unknowns, q: Unknowns, first: float) -> float:
+        self._times(x, q)
         for ps, qs, right in zip(p, q, rhs, strict=True):
             np.subtract(right, qs, out=ps)
         norm = self._advance(0.0, q, q, x, p)

@@ -26,7 +26,7 @@ from petamap.base.typing import (
 )
 from petamap.comm.mpi import Communicator
 from petamap.data.checks import check_signal, place
-from petamap.data.observation import Observation
+from petamap.data.observation import Observation, Signal
 from petamap.mapmaking.gaps import Gaps
 from petamap.mapmaking.layout import Layout, Segment, Share
 from petamap.pointing.compressed import CompressedPointing
@@ -307,8 +307,12 @@ class Projection:
             self.gaps.write_slots(looks.pixels, segment, start)
         return looks
 
-    def read(self, block: Int64Array, pixels: Int32Array) -> FloatArray:
+    def read(
+        self, block: Int64Array, pixels: Int32Array, signals: Sequence[Sequence[Signal]] | None = None
+    ) -> FloatArray:
         """Read the inputs of a block, in the unit of its stream; gaps (pixels < 0) are zero.
+
+        `signals` of each observation stand in the place of its own.
 
         Raises
         ------
@@ -323,7 +327,7 @@ class Projection:
         observation = self.observations[stream.observation]
         begin, end = stream.taken(start, start + n_in)
         if begin < end:
-            for signal in observation.signals:
+            for signal in observation.signals if signals is None else signals[stream.observation]:
                 signal.add_signal(stream.detector, begin, end, data[begin - start : end - start])
         gaps = (pixels < 0).astype(np.uint8)
         check_signal(observation, stream.detector, start, data, gaps)

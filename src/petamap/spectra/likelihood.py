@@ -12,12 +12,12 @@ is that of the spin-weighted Legendre functions of Zaldarriaga 1998. All traces 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from petamap.base.errors import ConfigError, ConvergenceError, DataError, ResourceError
 from petamap.base.machine import available_bytes
+from petamap.base.threads import one_blas_thread
 from petamap.base.typing import FloatArray, Int64Array
 from petamap.sky.power import Spectra
 from petamap.spectra.bandpowers import Bandpowers
@@ -138,7 +138,7 @@ class PixelLikelihood:
         self._data, self._noise, self._y = data, noise, flat
         if templates is None:
             return
-        with _one_thread():
+        with one_blas_thread():
             basis = np.linalg.qr(templates, mode="complete")[0][:, templates.shape[1] :]
             self._data, self._noise, self._y = basis.T @ data, basis.T @ noise @ basis, basis.T @ flat
 
@@ -151,7 +151,7 @@ class PixelLikelihood:
 
     def value(self, powers: FloatArray) -> float:
         """Return ln L of bandpowers, up to a constant; -inf where no sky has these powers."""
-        with _one_thread():
+        with one_blas_thread():
             factor = self._factor(self.spectra(powers))
             return -np.inf if factor is None else self._value(factor)
 
@@ -165,7 +165,7 @@ class PixelLikelihood:
         DataError
             If these powers give no covariance.
         """
-        with _one_thread():
+        with one_blas_thread():
             return self._slope(self.spectra(powers))
 
     def quadratic(self) -> Bandpowers:
@@ -175,7 +175,7 @@ class PixelLikelihood:
         """
         start = self.binning.binned(self._fiducial)
         gradient, fisher, wide = self.slope(start)
-        with _one_thread():
+        with one_blas_thread():
             step = np.linalg.solve(fisher, gradient).reshape(start.shape)
             return self._bandpowers(start + step, fisher, wide)
 
@@ -196,7 +196,7 @@ class PixelLikelihood:
         ConvergenceError
             If that many steps do not suffice.
         """
-        with _one_thread():
+        with one_blas_thread():
             return self._climb(tolerance, most)
 
     def _climb(self, tolerance: float, most: int) -> Bandpowers:
@@ -280,10 +280,3 @@ class PixelLikelihood:
         windows = windows.reshape(*shape, *wide.shape[1:])
         windows[..., : edges[0]] = windows[..., edges[-1] :] = 0
         return Bandpowers(powers, self.names, self.binning, self._unit, covariance, windows)
-
-
-def _one_thread() -> Any:
-    """Return a context in which BLAS has one thread: its sums depend on how many there are."""
-    from threadpoolctl import threadpool_limits
-
-    return threadpool_limits(1, "blas")
