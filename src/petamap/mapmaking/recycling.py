@@ -157,7 +157,7 @@ def _generalized(left: FloatArray, right: FloatArray) -> FloatArray:
 
 def _symmetric_inverse(matrix: FloatArray) -> FloatArray:
     with one_blas_thread():
-        inverse: FloatArray = np.linalg.inv((matrix + matrix.T) / 2)
+        inverse: FloatArray = np.asarray(np.linalg.inv((matrix + matrix.T) / 2), np.float64)
     return inverse
 
 
