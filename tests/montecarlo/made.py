@@ -44,7 +44,7 @@ def noise(realization):
 
 
 def seen(values):
-    return coefficients(SkyMap(values, SKY, tuple("IQU"), "K_CMB"), SKY, weights(), CHOICES, L_MAX)
+    return coefficients(SkyMap(values, SKY, tuple("IQU"), ("K_CMB",) * 3), SKY, weights(), CHOICES, L_MAX)
 
 
 def whole(alm):
