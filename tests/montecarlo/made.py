@@ -1,5 +1,6 @@
 """A Monte Carlo of maps: skies behind a beam, white noise, weights; no time streams."""
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -60,9 +61,10 @@ def realizations(n=100, filtered=0.0):
     for number in range(n):
         alm = draw(number)
         left = smooth(alm, L_MAX, FWHM) * np.where(m_l < 12, 1 - filtered, 1.0)
-        sky, only = synthesize(left, L_MAX, N_SIDE), noise(number)
-        for part, values in (("sky", sky), ("noise", only), ("both", sky + only)):
-            rows[part].append(pseudo_spectra(seen(values)).values)
+        sky, only = seen(synthesize(left, L_MAX, N_SIDE)), seen(noise(number))
+        both = replace(sky, alm=sky.alm + only.alm)
+        for part, coefficients_of in (("sky", sky), ("noise", only), ("both", both)):
+            rows[part].append(pseudo_spectra(coefficients_of).values)
         rows["input"].append(whole(alm))
     arrays = {name: np.array(found) for name, found in rows.items()}
     true = arrays.pop("input")

@@ -90,14 +90,18 @@ class MeanTest:
     probability: float
 
     @staticmethod
-    def of(values: FloatArray) -> MeanTest:
-        """Test realizations (n, p) by T^2 = n mean' S^-1 mean; nan where n is too small for p."""
+    def of(values: FloatArray, n_other: float = np.inf) -> MeanTest:
+        """Test realizations (n, p) by T^2 = n mean' S^-1 mean; nan where n is too small for p.
+
+        Where they were compared with the mean of `n_other` others, that has its part in the errors.
+        """
         n, p = values.shape
+        more = 1 + n / n_other
         mean, chi_squared, probability = values.mean(axis=0), np.nan, np.nan
         if can_invert(n, p):
-            chi_squared = n * float(quadratic(covariance(values), mean[None])[0])
+            chi_squared = n / more * float(quadratic(covariance(values), mean[None])[0])
             probability = float(hotelling(np.array(chi_squared), n - 1, p))
-        return MeanTest(mean, standard_error(values), n, chi_squared, probability)
+        return MeanTest(mean, standard_error(values) * np.sqrt(more), n, chi_squared, probability)
 
     @property
     def pulls(self) -> FloatArray:
