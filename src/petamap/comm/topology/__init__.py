@@ -1,5 +1,29 @@
-"""Machines: what their nodes and networks can do, from files."""
+"""Machines: what their nodes and networks can do, from files; networks whose nodes and links have numbers."""
 
+from petamap.comm.topology.bluegene import Mode, Partition, partition
 from petamap.comm.topology.machine import Machine, load_machine, machines
+from petamap.comm.topology.networks import Network, network_of
+from petamap.comm.topology.rectangle import Rectangle, find_rectangle, whole
+from petamap.comm.topology.switched import CliqueHierarchy, FatTree, Level, dragonfly, percs
+from petamap.comm.topology.torus import Torus, parse_shape
 
-__all__ = ["Machine", "load_machine", "machines"]
+__all__ = [
+    "CliqueHierarchy",
+    "FatTree",
+    "Level",
+    "Machine",
+    "Mode",
+    "Network",
+    "Partition",
+    "Rectangle",
+    "Torus",
+    "dragonfly",
+    "find_rectangle",
+    "load_machine",
+    "machines",
+    "network_of",
+    "parse_shape",
+    "partition",
+    "percs",
+    "whole",
+]

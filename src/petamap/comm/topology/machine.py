@@ -50,6 +50,8 @@ class Machine:
         The network as plain data (`kind`, `shape`, ...), for models that look closer.
     sources : mapping of str to str
         Where each number comes from, by its name.
+    network_sources : mapping of str to str
+        Where the numbers of `network` come from that say it.
     """
 
     name: str
@@ -68,6 +70,7 @@ class Machine:
     synchronisation: float = 0.0
     network: Mapping[str, Any] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
+    network_sources: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         share = min(self.memory_bandwidth, 2 * self.memory_bandwidth / self.cores)
@@ -156,13 +159,32 @@ class _Reader:
             if item.name in (*_WHOLE, *_DIMENSIONS) and self._given(item):
                 numbers[item.name], source = self._number(item.name)
                 sources[item.name] = str(named.get(source, source))
+        network, network_sources = self._network(named)
         return Machine(
             name=name,
             title=self._title(),
-            network=self._table("network"),
+            network=network,
             sources=sources,
+            network_sources=network_sources,
             **numbers,
         )
+
+    def _network(self, named: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+        """Return the values of the table and the sources of those that give one."""
+        network: dict[str, Any] = {}
+        sources: dict[str, str] = {}
+        for key, entry in self._table("network").items():
+            sourced = isinstance(entry, dict) and "source" in entry
+            if sourced and ({"value", "source"} != set(entry) or not isinstance(entry["source"], str)):
+                line = self.lines.get(("network", key), 1)
+                mend = f'write {key} = {{ value = ..., source = "..." }}'
+                raise ConfigError(
+                    f"'network.{key}' must have a value and a source", where=f"{self.file}:{line}", mend=mend
+                )
+            network[key] = entry["value"] if sourced else entry
+            if sourced:
+                sources[key] = str(named.get(entry["source"], entry["source"]))
+        return network, sources
 
     def _given(self, item: dataclasses.Field[Any]) -> bool:
         if item.name not in self.tree and item.default is dataclasses.MISSING:
@@ -227,8 +249,15 @@ def write_machine(machine: Machine) -> str:
         source = _quoted(machine.sources.get(key, "unknown"))
         lines.append(f"{key} = {{ value = {shown}, source = {source} }}")
     if machine.network:
-        lines += ["", "[network]", *(f"{key} = {_plain(value)}" for key, value in machine.network.items())]
+        lines += ["", "[network]", *(_network_line(machine, key) for key in machine.network)]
     return "\n".join(lines) + "\n"
+
+
+def _network_line(machine: Machine, key: str) -> str:
+    value: Any = machine.network[key]
+    if key in machine.network_sources:
+        value = {"value": value, "source": machine.network_sources[key]}
+    return f"{key} = {_plain(value)}"
 
 
 def _plain(value: Any) -> str:
