@@ -35,7 +35,7 @@ def test_distances_are_those_on_the_sphere():
 
 @pytest.mark.parametrize("kind", APODIZATIONS)
 def test_edges_are_soft_inside_the_mask(kind):
-    mask, width = cap(100), np.radians(15)
+    mask, width = cap(100), np.radians(20)
     soft = apodized(mask, SKY, width, kind)
     assert soft.min() == 0 and soft.max() == pytest.approx(1, abs=1e-3) and np.all(soft <= mask)
     distance = distance_to_masked(mask, SKY)

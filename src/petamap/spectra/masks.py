@@ -13,6 +13,7 @@ from petamap.sky.healpix import Healpix
 
 Apodization = Literal["C1", "C2", "smooth"]
 APODIZATIONS: tuple[Apodization, ...] = ("C1", "C2", "smooth")
+_SMOOTHNESS = 5  # the power of the kernel that edges are convolved with
 
 
 def distance_to_masked(
@@ -51,14 +52,23 @@ def distance_to_masked(
 
 
 def apodized(
-    mask: FloatArray, pixelization: Healpix, width: float, kind: Apodization = "C2", n_threads: int = 1
+    mask: FloatArray,
+    pixelization: Healpix,
+    width: float,
+    kind: Apodization = "C2",
+    n_threads: int = 1,
+    band_limited: bool = False,
 ) -> FloatArray:
-    """Return a mask with soft edges inside those it has.
+    """Return a mask with soft edges, which rise from 0 to 1 inside those it has, over `width`.
 
     With x^2 = (1 - cos d) / (1 - cos width), d the distance to the nearest masked pixel, and x < 1, the
     mask is multiplied by x - sin(2 pi x) / 2 pi (C1) or (1 - cos pi x) / 2 (C2) (Grain, Tristram & Stompor
-    2009, section III). ``smooth`` masks all within 2.5 `width`, convolves with a Gaussian of deviation
-    `width`, and multiplies with the mask: all derivatives are continuous.
+    2009, section III). ``smooth`` masks all within half of `width` and convolves with a kernel
+    (1 - sin^2(t / 2) / sin^2(r / 2))^5 that ends at r = width / 2, with four continuous derivatives there.
+
+    Distances to pixels are rough on the scale of pixels, and C2 has a second derivative that jumps: pixels
+    do not hold the derivatives of such edges. `band_limited` gives C1 and C2 the middle third of
+    `width` and convolves them with that kernel of r = width / 3.
 
     Parameters
     ----------
@@ -69,6 +79,8 @@ def apodized(
         Radians.
     kind : {"C1", "C2", "smooth"}
     n_threads : int
+    band_limited : bool
+        Whether derivatives of the edges are to be taken, as pure components need.
 
     Returns
     -------
@@ -88,26 +100,48 @@ def apodized(
         raise ConfigError(f"no apodization '{kind}'", mend=f"one of {', '.join(APODIZATIONS)}")
     if width == 0:
         return mask.copy()
-    reach = min(2.5 * width, math.pi)
-    distance = distance_to_masked(mask, pixelization, n_threads, reach)
+    radius = width / 2 if kind == "smooth" else width / 3 if band_limited else 0.0
+    distance = distance_to_masked(mask, pixelization, n_threads, width)
+    soft: FloatArray = mask * _edge(distance - radius, width - 2 * radius, kind)
+    return soft if radius == 0 else _convolved(soft, pixelization, radius, n_threads) * (mask > 0)
+
+
+def _edge(distance: FloatArray, width: float, kind: Apodization) -> FloatArray:
     if kind == "smooth":
-        return mask * _smoothed(np.where(distance > 2.5 * width, 1.0, 0.0), pixelization, width, n_threads)
-    x = np.minimum(np.sin(distance / 2) / math.sin(width / 2), 1.0)
-    edge = x - np.sin(2 * np.pi * x) / (2 * np.pi) if kind == "C1" else 0.5 * (1 - np.cos(np.pi * x))
-    soft: FloatArray = mask * edge
-    return soft
+        return np.where(distance > 0, 1.0, 0.0)
+    x = np.sin(np.clip(distance, 0, width) / 2) / math.sin(width / 2)
+    edge: FloatArray = (
+        x - np.sin(2 * np.pi * x) / (2 * np.pi) if kind == "C1" else 0.5 * (1 - np.cos(np.pi * x))
+    )
+    return edge
 
 
-def _smoothed(values: FloatArray, pixelization: Healpix, sigma: float, n_threads: int) -> FloatArray:
-    from petamap.spectra.transforms import analyse, in_ring_order, smoothed_map
+def _convolved(values: FloatArray, pixelization: Healpix, radius: float, n_threads: int) -> FloatArray:
+    """Return weights convolved with the kernel of `apodized`, less what rings below 0."""
+    from petamap.spectra.transforms import analyse, in_ring_order, multipoles, synthesise
 
-    l_max = 3 * pixelization.n_side - 1
-    alm = analyse(in_ring_order(values, pixelization), pixelization.n_side, l_max, 0, n_threads=n_threads)
-    soft = smoothed_map(alm, l_max, sigma, pixelization.n_side, n_threads)
+    n_side, l_max = pixelization.n_side, 3 * pixelization.n_side - 1
+    alm = analyse(in_ring_order(values, pixelization), n_side, l_max, 0, n_threads=n_threads)
+    alm *= _kernel(radius, l_max)[multipoles(l_max).astype(np.int64)]
+    soft = synthesise(alm, n_side, l_max, 0, n_threads)[0]
     if pixelization.nest:
         soft = soft[pixelization.reordered(np.arange(pixelization.n_pix))]
-    clipped: FloatArray = np.clip(soft, 0.0, 1.0)
+    clipped: FloatArray = np.clip(soft, 0.0, values.max())
     return clipped
+
+
+def _kernel(radius: float, l_max: int) -> FloatArray:
+    """Return the harmonics of the kernel of `apodized`, over that of l = 0, float64 (l_max + 1,)."""
+    nodes, weights = np.polynomial.legendre.leggauss(64 + int(l_max * radius))
+    angle = 0.5 * radius * (nodes + 1)
+    profile = (1 - (np.sin(angle / 2) / math.sin(radius / 2)) ** 2) ** _SMOOTHNESS * np.sin(angle) * weights
+    cosine, before, legendre = np.cos(angle), np.zeros_like(angle), np.ones_like(angle)
+    found = np.empty(l_max + 1)
+    for l in range(l_max + 1):  # noqa: E741
+        found[l] = np.sum(profile * legendre)
+        before, legendre = legendre, ((2 * l + 1) * cosine * legendre - l * before) / (l + 1)
+    found /= found[0]
+    return found
 
 
 def check_weights(weights: FloatArray, pixelization: Healpix, what: str = "the weights") -> None:

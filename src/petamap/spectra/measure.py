@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -23,9 +23,12 @@ from petamap.spectra.errors import knox_errors
 from petamap.spectra.masks import Apodization, apodized, effective_fraction, without_monopole
 from petamap.spectra.master import Master
 from petamap.spectra.pseudo import pseudo_spectra, spectra_names
-from petamap.spectra.purification import pure_noise, purified
+from petamap.spectra.purification import amplified_to, pure_noise, purified
 from petamap.spectra.runs import RunMaps, Weighting, read_mask
 from petamap.spectra.transforms import ITERATIONS, Harmonics, harmonics
+
+# Edges as wide as so many pixels keep E out of pure B to 1e-4 (docs/spectra.md).
+_PIXELS_OF_EDGES = 10.5
 
 
 @dataclass(frozen=True)
@@ -225,7 +228,9 @@ def _mask(maps: RunMaps, choices: Choices) -> FloatArray:
         mask *= read_mask(choices.mask, maps.pixelization, maps.sky.frame, choices.threshold)
     if not mask.any():
         raise DataError("the mask leaves no pixel", where=str(choices.mask or maps.path))
-    return apodized(mask, maps.pixelization, choices.apodization, choices.kind, choices.n_threads)
+    return apodized(
+        mask, maps.pixelization, choices.apodization, choices.kind, choices.n_threads, bool(choices.pure)
+    )
 
 
 def _decoupled(parts: list[_Weighted], binning: Binning, wanted: int, choices: Choices) -> Measurement:
@@ -263,12 +268,32 @@ def _auto(
 
 
 def _notes(parts: list[_Weighted], choices: Choices) -> tuple[str, ...]:
-    if choices.pure and choices.mask is None and choices.apodization == 0 and not np.all(parts[0].maps.seen):
-        return ("pure components need soft edges: --apodize", *_notes(parts, replace(choices, pure="")))
-    if len(parts) > 1:
-        return ()
-    if choices.noise == "white":
-        if not parts[0].maps.variances:
-            return ("the run has written no covariance: no noise bias is taken off",)
-        return ("the bias of white noise is taken off; that of correlated noise is left",)
-    return ("the noise of the map is in these spectra (--noise white, or cross-spectra of two runs)",)
+    notes = _notes_of_purity(parts, choices) if choices.pure else []
+    if len(parts) == 1 and choices.noise == "white" and not parts[0].maps.variances:
+        notes.append("the run has written no covariance: no noise bias is taken off")
+    elif len(parts) == 1 and choices.noise == "white":
+        notes.append("the bias of white noise is taken off; that of correlated noise is left")
+    elif len(parts) == 1:
+        notes.append("the noise of the map is in these spectra (--noise white, or cross-spectra of two runs)")
+    return tuple(notes)
+
+
+def _notes_of_purity(parts: list[_Weighted], choices: Choices) -> list[str]:
+    """Say where E may leak into pure components after all, and where their errors are too small."""
+    pixels, notes = parts[0].maps.pixelization, []
+    side = math.sqrt(4 * math.pi / pixels.n_pix)
+    if choices.apodization < _PIXELS_OF_EDGES * side and any(np.any(part.weights[1] == 0) for part in parts):
+        need = math.ceil(math.degrees(_PIXELS_OF_EDGES * side))
+        notes.append(
+            f'pure components need soft edges: E leaks less than 1e-4 from --apodize "{need} deg" on'
+        )
+    if choices.weights != "auto":
+        notes.append(
+            "weights that vary from pixel to pixel let E into pure components: --weights auto does not"
+        )
+    last = max(amplified_to(part.weights[1], pixels, part.harmonics.l_max) for part in parts)
+    notes.append(
+        f"errors of pure components know nothing of the noise that is amplified in them up to l = {last}: "
+        "take them from simulations"
+    )
+    return notes

@@ -118,6 +118,13 @@ def pure_noise(weights: FloatArray, variance: FloatArray, pixelization: Healpix,
     return 4 * np.pi / pixelization.n_pix**2 * level
 
 
+def amplified_to(weights: FloatArray, pixelization: Healpix, l_max: int) -> int:
+    """Return the last multipole where white noise counts more than twice in pure components; 0 for none."""
+    white = 4 * np.pi / pixelization.n_pix * np.mean(weights**2)
+    level = pure_noise(weights, np.ones_like(weights), pixelization, l_max)
+    return int(np.flatnonzero(level > 2 * white).max(initial=0))
+
+
 def _factors(l: FloatArray) -> tuple[FloatArray, FloatArray]:  # noqa: E741
     """Return the factors of the terms of slope and curvature; 0 below l = 2."""
     factor = spin_factor(l)

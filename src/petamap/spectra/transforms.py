@@ -133,14 +133,6 @@ def synthesise(alm: ComplexArray, n_side: int, l_max: int, spin: int, n_threads:
     return found
 
 
-def smoothed_map(alm: ComplexArray, l_max: int, sigma: float, n_side: int, n_threads: int = 1) -> FloatArray:
-    """Return a_lm (1, n_alm) as a map in rings, (n_pix,), convolved with a Gaussian of deviation `sigma`."""
-    l = multipoles(l_max)  # noqa: E741
-    soft = alm * np.exp(-0.5 * l * (l + 1) * sigma**2)
-    found: FloatArray = synthesise(soft, n_side, l_max, 0, n_threads)[0]
-    return found
-
-
 def in_ring_order(maps: FloatArray, pixelization: Healpix) -> FloatArray:
     """Return maps (n, n_pix) or (n_pix,) as (n, n_pix), contiguous and in ring order."""
     rows = np.atleast_2d(maps)
