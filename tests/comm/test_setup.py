@@ -93,16 +93,19 @@ def held_by(pattern):
 
 def first_choice(keys, offsets, holders):
     """The rule of equal arcs, key by key, in Python's own integers."""
-    owners = []
-    for key, begin, end in zip(keys.tolist(), offsets[:-1], offsets[1:], strict=True):
-        m = int(end - begin)
-        word = (key >> 16) + 1
-        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-            word = (word ^ (word >> shift)) * factor % 2**64
-        word ^= word >> 31
-        turn = (word + (key >> 8) * 0x9E3779B97F4A7C15 + (key << 56)) % 2**64 >> 32
-        owners.append(holders[begin + (turn * m >> 32)])
-    return owners
+    return [
+        holders[begin + (turn_of(key) * int(end - begin) >> 32)]
+        for key, begin, end in zip(keys.tolist(), offsets[:-1], offsets[1:], strict=True)
+    ]
+
+
+def turn_of(key):
+    """The place of a key on the circle, of 2^32."""
+    word = (key >> 16) + 1
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        word = (word ^ (word >> shift)) * factor % 2**64
+    word ^= word >> 31
+    return (word + (key >> 8) * 0x9E3779B97F4A7C15 + (key << 56)) % 2**64 >> 32
 
 
 @settings(max_examples=50)
@@ -119,6 +122,21 @@ def test_owners_are_holders_chosen_by_the_rule(pattern):
         assert tally.held[rank] == len(mine) and tally.owned[rank] == owned.sum()
         assert tally.sent[rank] == (shared & ~owned).sum() + (multiplicity[owned] - 1).sum()
     assert tally.n_keys == len(keys)
+
+
+def test_more_holders_than_weights_fit_into_32_bits():
+    n = 2**19
+    keys = np.arange(0, 4000, 7)
+    offsets = np.arange(len(keys) + 1, dtype=np.int64)[:2] * n
+    weights = np.full(n, 2**14, np.int32)
+    weights[::3] = 2**12 + 5
+    for key in keys[:40]:
+        owner = np.empty(1, np.int32)
+        _comm.choose_owners(np.array([key]), offsets, np.arange(n, dtype=np.int32), weights, owner)
+        total = int(weights.sum(dtype=np.int64))
+        assert total > 2**32
+        place = turn_of(int(key)) * total >> 32
+        assert owner[0] == np.searchsorted(np.cumsum(weights, dtype=np.int64), place, side="right")
 
 
 def test_the_first_choice_beside_python():

@@ -116,7 +116,9 @@ void choose_owners(const std::int64_t* keys, const std::int64_t* offsets, const 
     for (std::int64_t i = 0; i < n; ++i) {
         std::uint64_t total = 0;
         for (std::int64_t j = offsets[i]; j < offsets[i + 1]; ++j) total += weights[holders[j]];
-        auto left = static_cast<std::int64_t>(turn(keys[i]) * total >> 32);
+        // turn * total / 2^32, in two parts that 64 bits hold
+        const std::uint64_t high = total >> 32, low = total & 0xffffffff;
+        auto left = static_cast<std::int64_t>(turn(keys[i]) * high + (turn(keys[i]) * low >> 32));
         const std::int32_t* holder = holders + offsets[i];
         for (; left >= weights[*holder]; ++holder) left -= weights[*holder];
         owners[i] = *holder;

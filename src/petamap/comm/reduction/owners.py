@@ -10,7 +10,7 @@ import numpy as np
 from petamap.base.typing import Int32Array, Int64Array
 from petamap.comm import _comm
 
-# Weights start here and stay within a factor of four, so that those of 2^18 holders add up to less than 2^32.
+# Weights start here and stay within a factor of four.
 _WEIGHT = 1 << 12
 _ROUNDS = 8
 # The largest load is even enough if it is this far above the mean, or if the last correction did not lower it
