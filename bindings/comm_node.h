@@ -113,7 +113,8 @@ inline void bind_row_runs(nanobind::module_& module) {
         .value("onto_owners", comm::Flow::onto_owners)
         .value("from_owners", comm::Flow::from_owners)
         .value("onto_slots", comm::Flow::onto_slots)
-        .value("from_slots", comm::Flow::from_slots);
+        .value("from_slots", comm::Flow::from_slots)
+        .value("in_node_order", comm::Flow::in_node_order);
     module.attr("RUNS_PER_BLOCK") = comm::runs_per_block;
     module.def(
         "join_runs",

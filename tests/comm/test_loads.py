@@ -35,17 +35,39 @@ def loads(comm):
         if name == "dense":  # what MPI sends is its own affair; what it is given is not
             assert sent == [plan.n_global] * comm.size
             continue
-        assert sum(phase.node_rows for phase in load) == sum(sent), name
+        by_nodes = np.bincount(comm.node_of, sent)
+        assert by_nodes.max() <= sum(phase.node_rows for phase in load) <= sum(sent), name
         assert max(sent) <= sum(phase.rows for phase in load) <= sum(sent), name
         partners = comm.allgather(len(plan.partners))
         classes = 2 if name == "hybrid" else 1  # each sends its own messages
         assert max(phase.messages for phase in load) <= classes * max(partners), name
-        assert all(phase.off_node_rows == 0 for phase in load), "one node"
+        leaves = [phase.off_node_rows > 0 for phase in load]
+        assert any(leaves) == (comm.node_of[-1] > 0), "what leaves a node"
 
 
-def test_loads_are_what_is_moved():
+def test_loads_are_what_is_moved(monkeypatch):
     run_ranks(loads, 3)
     run_ranks(loads, 5)
+    monkeypatch.setenv("PETAMAP_RANKS_PER_NODE", "2")
+    run_ranks(loads, 5)
+
+
+def dense_between_nodes(comm):
+    plan = ReductionPlan(IndexMap(comm, np.arange(900)), algorithm="hybrid")
+    first, lanes, *_ = plan.load()
+    # Three nodes of 2, 2 and 1 ranks: one lane, whose ranks send all 900 rows twice but for a third.
+    assert first.messages == 0 and lanes.messages == 4 and lanes.barriers == 3
+    assert lanes.rows == lanes.off_node_rows == lanes.node_rows == 1200
+    before = comm.traffic["allreduce"].bytes
+    plan.allreduce(np.ones((900, 2)))
+    plan.allreduce(np.ones((900, 2)))
+    given = comm.traffic["allreduce"].bytes - before
+    assert given >= 2 * 900 * 16 if comm.node().rank == 0 else given < 900
+
+
+def test_a_hybrid_reduces_between_nodes_what_all_of_them_hold(monkeypatch):
+    monkeypatch.setenv("PETAMAP_RANKS_PER_NODE", "2")
+    run_ranks(dense_between_nodes, 5)
 
 
 def test_a_plan_of_one_rank_sends_nothing():

@@ -25,3 +25,30 @@ def test_runs_of_all_lengths(k, n_holders):
     np.testing.assert_array_equal(
         rows.reshape(n_holders, n_keys, k), np.broadcast_to(expected, (n_holders, n_keys, k))
     )
+
+
+@pytest.mark.parametrize("op", ["sum", "max"])
+@pytest.mark.parametrize(("before", "n_holders", "after"), [(0, 3, 1), (2, 2, 0), (1, 1, 2), (1, 300, 1)])
+def test_nodes_in_order_with_rows_among_slots(before, n_holders, after, op):
+    rng = np.random.default_rng(7)
+    n_keys, k = 400, 3
+    rows = rng.standard_normal((n_holders * n_keys + 1, k))
+    slots = rng.standard_normal(((before + after) * n_keys, k))
+    parts = slots.reshape(-1, n_keys, k)
+    reduce = np.add if op == "sum" else np.maximum
+    here = rows[:n_keys].copy()
+    for other in rows[n_keys:-1].reshape(-1, n_keys, k):
+        here = reduce(here, other)
+    terms = [*parts[:before], here, *parts[before:]]
+    expected = terms[0].copy()
+    for term in terms[1:]:
+        expected = reduce(expected, term)
+    of_slots = len(rows) + n_keys * np.arange(before + after)
+    entries = np.insert(of_slots, before, n_keys * np.arange(n_holders)).astype(np.uint32)
+    reduce_runs(
+        np.array([n_keys], np.uint16), np.array([len(entries)], np.uint16), entries, np.zeros(1, np.int64),
+        rows, None, slots, None, getattr(Operation, op), Flow.in_node_order, 1,
+    )  # fmt: skip
+    np.testing.assert_array_equal(
+        rows[:-1].reshape(n_holders, n_keys, k), np.broadcast_to(expected, (n_holders, n_keys, k))
+    )

@@ -57,6 +57,25 @@ void collect(const Memory<T>& memory, Entries entries, const Piece& piece, Reduc
     }
 }
 
+// As `collect`, but neighbouring rows are one term: what all slots' nodes make of theirs.
+template <typename T, typename Reduce>
+void collect_nodes(const Memory<T>& memory, Entries entries, const Piece& piece, Reduce reduce, T* total) {
+    const std::uint32_t* const end = entries.end();
+    const auto is_row = [&](std::uint32_t entry) { return entry < memory.n_rows; };
+    const std::uint32_t* row = std::find_if(entries.begin(), end, is_row);
+    const std::uint32_t* after = std::find_if_not(row, end, is_row);
+    T rows[chunk];
+    collect(memory, {row, after - row}, piece, reduce, rows);
+    collect(memory, {entries.begin(), row - entries.begin()}, piece, reduce, total);
+    const bool first = row == entries.begin();
+    for (std::int64_t c = 0; c < piece.n_values(); ++c)
+        total[c] = first ? rows[c] : reduce(total[c], rows[c]);
+    for (; after != end; ++after) {
+        const T* from = in_row(memory, *after, piece);
+        for (std::int64_t c = 0; c < piece.n_values(); ++c) total[c] = reduce(total[c], from[c]);
+    }
+}
+
 template <typename T>
 void give(const Memory<T>& memory, Entries entries, const Piece& piece, const T* values) {
     for (const std::uint32_t entry : entries)
@@ -97,6 +116,8 @@ void reduce_piece(const Memory<T>& memory, Entries entries, const Piece& piece, 
         at_owners(memory, entries, piece, values, take);
     else if (flow == Flow::from_slots)
         from_slots(memory, entries, piece, values);
+    else if (flow == Flow::in_node_order)
+        collect_nodes(memory, entries, piece, reduce, values);
     else
         collect(memory, entries, piece, reduce, values);
     if (flow == Flow::onto_owners)

@@ -7,8 +7,9 @@
 
 namespace petamap::comm {
 
-// From which entries of a run to which values go. Entries are rows of ranks, or slots.
-enum class Flow { everywhere, onto_owners, from_owners, onto_slots, from_slots };
+// From which entries of a run to which values go. Entries are rows of ranks, or slots. In node order, rows
+// are reduced among themselves before they meet the slots, in the order of the entries.
+enum class Flow { everywhere, onto_owners, from_owners, onto_slots, from_slots, in_node_order };
 
 constexpr bool knows_owners(Flow flow) { return flow == Flow::onto_owners || flow == Flow::from_owners; }
 

@@ -162,6 +162,13 @@ class Communicator(Protocol):
         """
         ...
 
+    def peers(self) -> Communicator:
+        """Return the communicator of the ranks with this one's number in their nodes, node after node.
+
+        The same at each call; nodes that are too small for the number are not in it.
+        """
+        ...
+
     @property
     def node_of(self) -> Int32Array:
         """The node of each rank, int32 (size,); nodes are numbered by their lowest ranks."""
@@ -260,6 +267,9 @@ class SerialCommunicator:
         return 1
 
     def node(self) -> Communicator:
+        return self
+
+    def peers(self) -> Communicator:
         return self
 
     @property
@@ -438,6 +448,9 @@ class MpiCommunicator:
     def node(self) -> MpiCommunicator:
         return self._node.comm
 
+    def peers(self) -> MpiCommunicator:
+        return self._peers
+
     @property
     def node_of(self) -> Int32Array:
         return self._node.node_of
@@ -449,6 +462,15 @@ class MpiCommunicator:
     def _node(self) -> nodes.Node:
         # Found in the first call that needs it, which is collective as well.
         return nodes.find_node(self)
+
+    @functools.cached_property
+    def _peers(self) -> MpiCommunicator:
+        # As the node; what is sent there is sent by this communicator.
+        split = self.mpi_comm.Split(self.node().rank, int(self.node_of[self.rank]))
+        peers = MpiCommunicator(split)
+        split.Free()
+        peers.traffic = self.traffic
+        return peers
 
     def abort(self, code: int) -> NoReturn:
         # MPI would add lines of its own to the message that has just been said.

@@ -81,9 +81,9 @@ class Options:
     radix : int
         Parts that a group of ranks is cut into, where an algorithm goes by nested groups.
     theta : float
-        Share of the ranks that must hold a key to make it a dense one, where an algorithm tells them apart.
+        Share of the nodes that must hold a key to make it a dense one, where an algorithm tells them apart.
     mu : int
-        Most ranks that may hold a key which pairs exchange, where an algorithm tells them apart.
+        Most nodes that may hold a key which pairs exchange, where an algorithm tells them apart.
     """
 
     buffer_keys: int = 1 << 20

@@ -161,6 +161,83 @@ def hierarchical_shares(
     )
 
 
+class HybridTables(NamedTuple):
+    """Rows and slots in the tables of a hybrid's rank: float or array (size,) each.
+
+    Attributes
+    ----------
+    local : float or array
+        Of keys on its node alone.
+    dense, pairs : float or array
+        Of those that cross densely, and by pairs of nodes.
+    met, sent : float or array
+        Of those that cross through owners: owned by its node, and by others.
+    """
+
+    local: Count
+    dense: Count
+    pairs: Count
+    met: Count
+    sent: Count
+
+
+def hybrid_shares(
+    n_shared: Count,
+    tables: HybridTables,
+    volumes: tuple[Volume, Volume, Volume],
+    n_dense: float,
+    node_of: Int32Array,
+    rank: int | None = None,
+) -> tuple[Share, ...]:
+    """Return what sums on each node, and then between nodes in three ways at once, ask of a rank.
+
+    Parameters
+    ----------
+    n_shared : float or array (size,)
+        Keys of this rank that any other holds.
+    tables : HybridTables
+    volumes : three of Volume
+        What the rank carries to the nodes of owners, back from there, and to the other nodes of pairs.
+    n_dense : float
+        Keys that cross densely, on all nodes.
+    node_of : int32 (size,)
+    rank : int, optional
+        Without it, for all ranks.
+    """
+    there, home, pairs = volumes
+    local, dense, by_pairs, met, sent = tables
+    if not node_of.any():
+        nothing = Volume(0.0, 0.0, 0.0)
+        return hierarchical_shares(n_shared, (local, 0.0, 0.0), nothing, nothing, True)
+    filled = dense + by_pairs + sent
+    return (
+        Share(
+            there.messages + pairs.messages,
+            there.rows + pairs.rows,
+            there.off_node_rows + pairs.off_node_rows,
+            moved=n_shared + filled,
+            barriers=2,
+        ),
+        _lane_share(n_dense, node_of, rank),
+        Share(*home, moved=2 * local + 2 * met, barriers=2),
+        Share(moved=filled + n_shared, barriers=2),
+    )
+
+
+def _lane_share(n_dense: float, node_of: Int32Array, rank: int | None) -> Share:
+    """Return what the all-reduce of equal parts asks of each rank that has a peer on every node."""
+    sizes = np.bincount(node_of)
+    n_nodes, n_lanes = len(sizes), int(sizes.min())
+    order = np.argsort(node_of, kind="stable")
+    number = np.empty(len(node_of), np.int64)
+    number[order] = np.arange(len(node_of)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    rows = np.where(number < n_lanes, n_dense / n_lanes * (n_nodes - 1) / n_nodes, 0.0)
+    messages = np.where(rows > 0, 2.0 * math.ceil(math.log2(n_nodes)), 0.0)
+    waits = np.maximum(messages - 1, 0)
+    every = messages, 2 * rows, 2 * rows, rows, waits
+    return Share(*(every if rank is None else (float(counts[rank]) for counts in every)))
+
+
 def dense_shares(
     n_keys: Count, n_global: int, buffer_keys: int, node_of: Int32Array, rank: int | None = None
 ) -> tuple[Share, ...]:

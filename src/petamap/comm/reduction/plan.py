@@ -80,8 +80,8 @@ class ReductionPlan:
     radix : int
         Parts that "butterfly" cuts a group of ranks into, 2 or more.
     theta, mu : float, int
-        "hybrid" handles keys that at least a share theta of the ranks hold as "dense" does, and others that
-        at most mu ranks hold as "pairwise" does.
+        "hybrid" sums on each node first. What at least a share theta of the nodes hold then crosses as by
+        "dense", what at most mu nodes hold as by "pairwise", and the rest as by "hierarchical".
 
     checks : str
         "first" compares what ranks ask for in the first call of each kind (verb, operation, dtype and row

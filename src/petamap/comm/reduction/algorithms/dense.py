@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from petamap.base.typing import AnyArray, BoolArray, Int32Array, Int64Array
@@ -11,7 +9,8 @@ from petamap.comm._comm import pack, unpack
 from petamap.comm.mpi.communicator import Operation
 from petamap.comm.network import Share
 from petamap.comm.reduction.algorithms.base import Algorithm, register
-from petamap.comm.reduction.exchange import Buffer, OwnerExchange, Steps, finish, rows_at
+from petamap.comm.reduction.exchange import Buffer, Steps, rows_at
+from petamap.comm.reduction.lanes import identity, numbered
 from petamap.comm.reduction.loads import dense_shares
 
 
@@ -25,12 +24,7 @@ class Dense(Algorithm):
 
     def _prepare(self) -> None:
         owned = self.graph.owner == self.comm.rank
-        n_owned = int(np.count_nonzero(owned))
-        numbers = np.zeros(len(self.keys), np.int64)
-        numbers[owned] = self.comm.exscan(n_owned) + np.arange(n_owned)
-        # An exchange of its own: the numbers stand in the order of the keys, wherever the values do.
-        to_ghosts = OwnerExchange(self.comm, self.keys, None, self.graph.owner, self.options)
-        finish(to_ghosts.broadcast(numbers[:, None]))
+        numbers, _ = numbered(self.comm, self.keys, self.graph.owner, self.options)
         order = np.argsort(numbers)
         numbers = numbers[order]
         self._buffer, self._moved = Buffer(), Buffer()
@@ -73,11 +67,11 @@ class Dense(Algorithm):
         """Reduce buffer by buffer the values of keys that `give`, into those that `take`; None is all."""
         if self.comm.size == 1:
             return
-        identity = _identity(values.dtype, op)
+        nothing = identity(values.dtype, op)
         for i, begin in enumerate(self._begins):
             n_rows = min(self.options.buffer_keys, self.graph.n_global - int(begin))
             buffer = self._buffer.rows(n_rows, values)
-            buffer[...] = identity
+            buffer[...] = nothing
             part = slice(self._bounds[i], self._bounds[i + 1])
             positions, slots = self._chosen(part, give)
             self._move(values, positions, buffer, slots)
@@ -95,14 +89,3 @@ class Dense(Algorithm):
         rows = self._moved.rows(len(at), source)
         pack(source, at, rows, self.options.n_threads)
         unpack(rows, to, target, self.options.n_threads)
-
-
-def _identity(dtype: np.dtype[Any], op: Operation) -> AnyArray:
-    """The value that changes nothing under `op`."""
-    if op in ("sum", "or"):
-        return np.zeros((), dtype)
-    sign = -1 if op == "max" else 1
-    if dtype.kind == "f":
-        return np.array(sign * np.inf, dtype)
-    limits = np.iinfo(dtype)
-    return np.array(limits.min if op == "max" else limits.max, dtype)

@@ -15,12 +15,12 @@ import numpy.typing as npt
 
 from petamap.base.typing import AnyArray, Int32Array, Int64Array
 from petamap.comm._comm import INTERVAL_WORDS, Flow, cut_intervals
-from petamap.comm.mpi.communicator import Operation
+from petamap.comm.mpi.communicator import Communicator, Operation
 from petamap.comm.network import Share
 from petamap.comm.reduction.algorithms.base import Algorithm, register
 from petamap.comm.reduction.crossing import Crossing, Lane
-from petamap.comm.reduction.exchange import Steps
-from petamap.comm.reduction.graph import offsets_of
+from petamap.comm.reduction.exchange import Options, Steps
+from petamap.comm.reduction.graph import SharingGraph, offsets_of
 from petamap.comm.reduction.loads import Volume, hierarchical_shares
 from petamap.comm.reduction.node_rows import NodeRows
 from petamap.comm.reduction.node_union import NodeUnion, merged
@@ -33,7 +33,21 @@ class Hierarchical(Algorithm):
 
     Three tables say what this rank reduces, in its range of its node's keys: keys on this node alone, keys
     that this node owns and others hold, and keys that go to the nodes that own them.
+
+    Parameters are those of `Algorithm`, and `node_rows`, if another algorithm on the same keys has made them.
     """
+
+    def __init__(
+        self,
+        comm: Communicator,
+        keys: Int64Array,
+        graph: SharingGraph,
+        options: Options,
+        positions: Int32Array | None = None,
+        node_rows: NodeRows | None = None,
+    ) -> None:
+        self._given_rows = node_rows
+        super().__init__(comm, keys, graph, options, positions)
 
     def _prepare(self) -> None:
         comm, graph = self.comm, self.graph
@@ -41,8 +55,9 @@ class Hierarchical(Algorithm):
         # Keys of a rank alone are nobody else's business.
         groups = np.where(graph.multiplicity > 1, comm.node_of[graph.owner], -1).astype(np.int32)
         union = NodeUnion(comm, self.keys, groups)
-        owned = graph.owner == comm.rank
-        self._rows = NodeRows(comm, union.row_offsets, graph.multiplicity, owned, self.options.n_threads)
+        self._rows = self._given_rows or NodeRows(
+            comm, union.row_offsets, graph.multiplicity, graph.owner == comm.rank, self.options.n_threads
+        )
         self._crossing = None
         self._sent = self._met = RowRuns.of(*(np.zeros(0, np.int64),) * 2, np.zeros(0, np.uint32))
         runs, rows = union.runs, union.rows

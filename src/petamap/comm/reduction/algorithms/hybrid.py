@@ -1,79 +1,270 @@
-"""Each key by the way that suits its number of holders.
+"""Sums on each node, then between nodes each key by the way that suits the number of nodes that hold it.
 
-Keys that nearly all ranks hold go by a dense all-reduce, which wastes little on them and needs no lists; keys
-of a pair go by pairs, in one step and with no more bytes than through an owner; the rest through owners.
-Source: Sudarsan, Borrill, Cantalupo et al. 2011, section 3.3, names a part of it as future work.
+Keys that nearly all nodes hold go by a dense all-reduce, which wastes little on them and needs no lists; keys
+of a pair of nodes go by pairs, in one step and with no more bytes than through an owner; the rest through the
+nodes of their owners. Source: Sudarsan, Borrill, Cantalupo et al. 2011, section 3.3, names a part of it as
+future work.
 """
 
 from __future__ import annotations
 
-from itertools import zip_longest
-from typing import TypeAlias
+import functools
 
 import numpy as np
+import numpy.typing as npt
 
 from petamap.base.timers import Timers
-from petamap.base.typing import AnyArray, BoolArray, Int32Array, Int64Array
-from petamap.comm.mpi.communicator import Operation
+from petamap.base.typing import AnyArray, Int32Array, Int64Array
+from petamap.comm._comm import Flow
+from petamap.comm.mpi.communicator import Communicator, Operation
 from petamap.comm.network import Share
 from petamap.comm.reduction.algorithms.base import Algorithm, register
-from petamap.comm.reduction.algorithms.dense import Dense
-from petamap.comm.reduction.algorithms.owner import Owner
-from petamap.comm.reduction.algorithms.pairwise import Pairwise
-from petamap.comm.reduction.exchange import Steps, finish, rows_at
-from petamap.comm.reduction.graph import SharingGraph
+from petamap.comm.reduction.algorithms.hierarchical import Hierarchical
+from petamap.comm.reduction.classes import classify
+from petamap.comm.reduction.crossing import Crossing
+from petamap.comm.reduction.exchange import Options, Steps
+from petamap.comm.reduction.graph import offsets_of, ranks_of
+from petamap.comm.reduction.lanes import Lanes
+from petamap.comm.reduction.loads import HybridTables, Volume, hybrid_shares
+from petamap.comm.reduction.node_keys import NodeKeys, Slots
+from petamap.comm.reduction.node_rows import NodeRows
+from petamap.comm.reduction.node_union import NodeUnion
+from petamap.comm.reduction.row_runs import RowRuns, Values
 from petamap.comm.reduction.setup import SETUPS
-
-_Kind: TypeAlias = type[Dense] | type[Pairwise] | type[Owner]
 
 
 @register("hybrid")
 class Hybrid(Algorithm):
-    """Keys on at least a share `theta` of the ranks dense, those on at most `mu` by pairs, others by owners.
+    """Reduce on each node; then keys on at least a share `theta` of the nodes dense, those on at most `mu` by
+    pairs of nodes, others by owners.
 
-    All three are on their way at the same time.
+    All three are on their way at the same time. Halves, which are about owners, go as in "hierarchical".
     """
 
     def _prepare(self) -> None:
-        holders = self.graph.multiplicity
-        dense = holders >= max(2.0, self.options.theta * self.comm.size)
-        pairs = (holders > 1) & (holders <= self.options.mu) & ~dense
-        owner = (holders > 1) & ~dense & ~pairs
-        classes: list[tuple[type[Dense | Pairwise | Owner], BoolArray]] = [
-            (Dense, dense),
-            (Pairwise, pairs),
-            (Owner, owner),
-        ]
-        n_keys = self.comm.allreduce(np.array([np.count_nonzero(mask) for _, mask in classes]))
-        self._parts = [self._part(*part) for part, n in zip(classes, n_keys, strict=True) if n]
+        comm, graph = self.comm, self.graph
+        # Keys of a rank alone are nobody else's business.
+        groups = np.where(graph.multiplicity > 1, comm.node_of[graph.owner], -1).astype(np.int32)
+        union = NodeUnion(comm, self.keys, groups)
+        owned = graph.owner == comm.rank
+        self._rows = NodeRows(comm, union.row_offsets, graph.multiplicity, owned, self.options.n_threads)
+        self._dense: _Densely | None = None
+        self._pairs: _ByPairs | None = None
+        self._by_owners: _ByOwners | None = None
+        self._several = int(comm.node_of.max()) > 0
+        if not self._several:
+            self._local = RowRuns.of(union.length, union.n_holders, union.rows)
+            return
+        keys = NodeKeys.of(union, self._rows.n_rows)
+        # One rank of each node has a key: ranks that have it now are nodes.
+        found = SETUPS["rendezvous"](comm, keys.key, False, self.options.buffer_keys, Timers())
+        classes = classify(
+            found.multiplicity, int(comm.node_of.max()) + 1, self.options.theta, self.options.mu
+        )
+        dense, pairs, owners = (np.flatnonzero(mask) for mask in classes)
+        self._local = keys.table(np.flatnonzero(found.multiplicity == 1))
+        n_dense, n_pairs, n_owners = comm.allreduce(np.array([len(dense), len(pairs), len(owners)]))
+        if n_dense:
+            self._dense = _Densely(comm, keys, dense, found.owner[dense], self.options)
+        if n_pairs:
+            self._pairs = _ByPairs(comm, keys, pairs, self.options)
+        if n_owners:
+            self._by_owners = _ByOwners(comm, keys, owners, self.options)
 
-    def _part(self, kind: _Kind, mask: BoolArray) -> Algorithm:
-        """Return an algorithm for some of the keys."""
-        keys, owner = self.keys[mask], self.graph.owner[mask]
-        if kind.needs_overlaps:
-            # Only these keys: a list of pairs for all would be as long as what this algorithm avoids.
-            graph = SETUPS["rendezvous"](self.comm, keys, True, self.options.buffer_keys, Timers())
-        else:
-            n_global = self.comm.sum(int(np.count_nonzero(owner == self.comm.rank)))
-            graph = SharingGraph(owner, self.graph.multiplicity[mask], n_global)
-        return kind(self.comm, keys, graph, self.options, rows_at(self.positions, np.flatnonzero(mask)))
+    @property
+    def _ways(self) -> list[_Densely | _ByPairs | _ByOwners]:
+        return [way for way in (self._dense, self._pairs, self._by_owners) if way is not None]
+
+    @functools.cached_property
+    def _halves(self) -> Hierarchical:
+        # Built in the first call that needs it, which is collective as well.
+        return Hierarchical(
+            self.comm, self.keys, self.graph, self.options, self.positions, node_rows=self._rows
+        )
 
     @property
     def partners(self) -> Int64Array:
-        return np.unique(np.concatenate([np.zeros(0, np.int64), *(part.partners for part in self._parts)]))
+        return np.unique(np.concatenate([np.zeros(0, np.int64), *(way.partners for way in self._ways)]))
 
     def bytes_per_call(self, k: int, itemsize: int) -> int:
-        return sum(part.bytes_per_call(k, itemsize) for part in self._parts)
+        rows = sum(float(np.sum(share.rows)) for share in self.shares(self.comm.node_of))
+        return int(rows) * k * itemsize
 
     def shares(self, node_of: Int32Array) -> tuple[Share, ...]:
-        # The classes go at the same time: their first phases together, then their second ones.
-        phases = zip_longest(*(part.shares(node_of) for part in self._parts), fillvalue=Share())
-        return tuple(Share(*map(sum, zip(*phase, strict=True))) for phase in phases)
+        """As the values of plain vectors are moved, which are copied in and out."""
+        rank, n_shared = self.comm.rank, float(self.graph.n_shared)
+        nothing = np.zeros(self.comm.size, np.int64)
+        dense, pairs, owners = self._dense, self._pairs, self._by_owners
+        tables = HybridTables(
+            float(self._local.n_rows),
+            float(dense.table.n_rows) if dense else 0.0,
+            float(pairs.table.n_rows) if pairs else 0.0,
+            float(owners.met.n_rows) if owners else 0.0,
+            float(owners.sent.n_rows) if owners else 0.0,
+        )
+        there, home = (
+            Volume.of(rows, rank, node_of)
+            for rows in ((owners.crossing.sent, owners.crossing.received) if owners else (nothing, nothing))
+        )
+        by_pairs = Volume.of(pairs.crossing.sent if pairs else nothing, rank, node_of)
+        n_dense = dense.lanes.n_slots if dense else 0
+        return hybrid_shares(n_shared, tables, (there, home, by_pairs), n_dense, node_of, rank)
+
+    def empty(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> AnyArray:
+        return self._rows.empty(shape, dtype)
 
     def allreduce(self, values: AnyArray, op: Operation) -> Steps:
-        parts = [part.allreduce(values, op) for part in self._parts]
-        for steps in parts:
-            next(steps, None)
+        """Reduce the values of all holders, onto all of them."""
+        self._rows.arrive(values)
+        if not self._several:
+            yield
+        every = self._rows.together(values)
+        ways = [way.steps(every, op) for way in self._ways]
+        if self._several:
+            ways = _advanced(ways)
+            self._rows.barrier()
+            ways = _advanced(ways)
+            yield
+        self._local.run(Flow.everywhere, every, op, self.options.n_threads)
+        while ways := _advanced(ways):
+            self._rows.barrier()
+        self._rows.leave(values)
+
+    def reduce(self, values: AnyArray, op: Operation) -> Steps:
+        """Reduce the values of all holders onto the owners; ghosts keep theirs."""
+        yield from self._halves.reduce(values, op)
+
+    def broadcast(self, values: AnyArray) -> Steps:
+        """Overwrite ghosts with the values of their owners."""
+        yield from self._halves.broadcast(values)
+
+
+def _advanced(ways: list[Steps]) -> list[Steps]:
+    """Bring all ways to the next point where the ranks of a node meet; return those that have not ended."""
+    ended = object()
+    return [way for way in ways if next(way, ended) is not ended]
+
+
+class _Densely:
+    """Keys that nearly all nodes hold. As for each way, its steps end where the node's ranks must meet: when
+    slots are filled, when messages are off, when they have come, and so on. Collective.
+
+    Parameters
+    ----------
+    comm : Communicator
+    keys : NodeKeys
+    which : int64 (n,)
+        The positions of those that go this way.
+    owner : int32 (n,)
+        A rank that has each in its range.
+    options : Options
+    """
+
+    def __init__(
+        self, comm: Communicator, keys: NodeKeys, which: Int64Array, owner: Int32Array, options: Options
+    ) -> None:
+        self.lanes = Lanes(comm, keys.key[which], owner, options)
+        slots = Slots(np.arange(len(which)), np.ones(len(which), np.int64), self.lanes.slots)
+        self.table = keys.table(which, slots)
+        self._n_threads = options.n_threads
+
+    @property
+    def partners(self) -> Int64Array:
+        return self.lanes.partners
+
+    def steps(self, every: Values, op: Operation) -> Steps:
+        """Reduce these keys over all nodes."""
+        slots = self.lanes.open(every.rows, op)
+        self.table.run(Flow.onto_slots, every, op, self._n_threads, out_slots=slots)
         yield
-        for steps in parts:
-            finish(steps)
+        yield
+        self.lanes.allreduce(slots, op)
+        yield
+        self.table.run(Flow.from_slots, every, "or", self._n_threads, in_slots=slots)
+
+
+class _ByPairs:
+    """Keys of few nodes, each of which sends its sums to all others. Collective; parameters as before."""
+
+    def __init__(self, comm: Communicator, keys: NodeKeys, which: Int64Array, options: Options) -> None:
+        # Only these keys: a list of pairs for all would be as long as what this way avoids.
+        graph = SETUPS["rendezvous"](comm, keys.key[which], True, options.buffer_keys, Timers())
+        assert graph.overlaps is not None and graph.shared_positions is not None
+        node = comm.node_of[ranks_of(graph.overlaps)]
+        order = np.lexsort([graph.shared_positions, node])
+        key, node = graph.shared_positions[order].astype(np.int64), node[order]
+        # Both nodes of a pair send the same keys: a key comes in where it goes out.
+        self.crossing, slot = _crossing(comm, keys.key[which[key]], node)
+        self.table = keys.table(which, Slots(key, node.astype(np.int64) - comm.node_of[comm.rank], slot))
+        self._n_threads = options.n_threads
+
+    @property
+    def partners(self) -> Int64Array:
+        return self.crossing.partners
+
+    def steps(self, every: Values, op: Operation) -> Steps:
+        """Reduce these keys over the nodes that hold them."""
+        lane = self.crossing.lane(every.rows)
+        self.table.run(Flow.onto_slots, every, op, self._n_threads, out_slots=lane.out)
+        yield
+        lane.there.start()
+        yield
+        lane.there.wait()
+        yield
+        self.table.run(Flow.in_node_order, every, op, self._n_threads, in_slots=lane.in_)
+
+
+class _ByOwners:
+    """Keys of other numbers of nodes, to the nodes of their owners and back. Parameters as before."""
+
+    def __init__(self, comm: Communicator, keys: NodeKeys, which: Int64Array, options: Options) -> None:
+        node, here = keys.group[which], int(comm.node_of[comm.rank])
+        away = np.flatnonzero(node != here)
+        away = away[np.argsort(node[away], kind="stable")]
+        self.crossing, slot = _crossing(comm, keys.key[which[away]], node[away])
+        ones = np.ones(len(away), np.int64)
+        self.sent = keys.table(which[away], Slots(np.arange(len(away)), ones, slot))
+        home = which[node == here]
+        self.met = keys.table(home, self._met_slots(keys.key[home]))
+        self._n_threads = options.n_threads
+
+    def _met_slots(self, keys: Int64Array) -> Slots:
+        """Return the slots of keys that other nodes send, node after node."""
+        found = [(np.zeros(0, np.int64), np.zeros(0, np.int64))]
+        low, high = (keys[0], keys[-1]) if len(keys) else (0, -1)
+        for arrived, first in self.crossing.arrived:
+            begin, end = np.searchsorted(arrived, low), np.searchsorted(arrived, high, side="right")
+            # A range has no key that it does not own and others send.
+            found.append((np.searchsorted(keys, arrived[begin:end]), first + np.arange(begin, end)))
+        key, slot = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        return Slots(key, np.ones(len(key), np.int64), slot)
+
+    @property
+    def partners(self) -> Int64Array:
+        return self.crossing.partners
+
+    def steps(self, every: Values, op: Operation) -> Steps:
+        """Reduce these keys on the nodes of their owners, and bring them back."""
+        lane = self.crossing.lane(every.rows)
+        self.sent.run(Flow.onto_slots, every, op, self._n_threads, out_slots=lane.out)
+        yield
+        lane.there.start()
+        yield
+        lane.there.wait()
+        yield
+        self.met.run(Flow.everywhere, every, op, self._n_threads, lane.in_, lane.reply)
+        yield
+        lane.home.start()
+        lane.home.wait()
+        yield
+        self.sent.run(Flow.from_slots, every, "or", self._n_threads, in_slots=lane.back)
+
+
+def _crossing(
+    comm: Communicator, keys: Int64Array, node: npt.NDArray[np.integer]
+) -> tuple[Crossing, Int64Array]:
+    """Return what carries keys to nodes, sorted by (node, key), and the slot of each."""
+    n_nodes = int(comm.node_of.max()) + 1
+    bounds = offsets_of(np.bincount(node, minlength=n_nodes))
+    crossing = Crossing(comm, [keys[bounds[i] : bounds[i + 1]] for i in range(n_nodes)])
+    return crossing, np.arange(len(keys)) + (crossing.out_begins - bounds[:-1])[node]

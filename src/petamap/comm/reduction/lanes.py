@@ -1,0 +1,119 @@
+"""Keys that nearly all nodes hold, all-reduced between nodes: each rank of a node does a part of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from petamap.base.typing import AnyArray, BoolArray, Int32Array, Int64Array
+from petamap.comm.mpi.communicator import Communicator, Operation
+from petamap.comm.reduction.exchange import Options, OwnerExchange, finish
+
+
+class Lanes:
+    """Slots of such keys in the memory of each node, and their all-reduce. Collective on `comm`.
+
+    A lane is the ranks with the same number in their nodes; there are as many as the smallest node has
+    ranks, and each reduces an equal part of the slots.
+
+    Parameters
+    ----------
+    comm : Communicator
+    keys : int64 (n,)
+        Those of this rank, sorted; of the ranks of a node, one at most has a key.
+    owner : int32 (n,)
+        The same rank for a key on all nodes, one that has it.
+    options : Options
+
+    Attributes
+    ----------
+    slots : int64 (n,)
+        The slot of each of this rank's keys, the same on all nodes.
+    n_slots : int
+        Keys on all nodes.
+    """
+
+    def __init__(self, comm: Communicator, keys: Int64Array, owner: Int32Array, options: Options) -> None:
+        self.comm = comm
+        self.slots, self.n_slots = numbered(comm, keys, owner, options)
+        node, n_lanes = comm.node(), int(np.bincount(comm.node_of).min())
+        self._peers = comm.peers()
+        self.part = slice(*(self.n_slots * np.minimum(node.rank + np.arange(2), n_lanes) // n_lanes))
+        self._absent = self._find_absent()
+        self._memory, self._row_bytes = np.empty(0, np.uint8), 0
+
+    def _find_absent(self) -> Int64Array:
+        """Return slots of keys that this node lacks: an equal part of them for each of its ranks."""
+        node = self.comm.node()
+        window = self.comm.shared(self.n_slots if node.rank == 0 else 0)
+        present = window.bytes[: self.n_slots]
+        present[self.slots] = 1
+        window.barrier()
+        begin, end = self.n_slots * (node.rank + np.arange(2)) // node.size
+        return begin + np.flatnonzero(present[begin:end] == 0)
+
+    def open(self, like: AnyArray, op: Operation) -> AnyArray:
+        """Return the slots for rows as those of `like` (any, k), where absent keys change nothing.
+
+        Collective where rows are larger than any before.
+        """
+        k, row_bytes = like.shape[1], like.shape[1] * like.itemsize
+        if row_bytes > self._row_bytes:
+            first = self.comm.node().rank == 0
+            self._memory = self.comm.shared(self.n_slots * row_bytes if first else 0).bytes
+            self._row_bytes = row_bytes
+        slots = self._memory[: self.n_slots * row_bytes].view(like.dtype).reshape(self.n_slots, k)
+        slots[self._absent] = identity(like.dtype, op)
+        return slots
+
+    def allreduce(self, slots: AnyArray, op: Operation) -> None:
+        """Reduce this rank's part of the slots over all nodes."""
+        if self.part.stop > self.part.start:
+            self._peers.allreduce(slots[self.part], op)
+
+    @property
+    def partners(self) -> Int64Array:
+        """Ranks that this one reduces with."""
+        if self.part.stop == self.part.start:
+            return np.zeros(0, np.int64)
+        return np.delete(self._peers_of(), self.comm.node_of[self.comm.rank])
+
+    def _peers_of(self) -> Int64Array:
+        node_of, number = self.comm.node_of, self.comm.node().rank
+        order = np.argsort(node_of, kind="stable")
+        firsts = np.searchsorted(node_of[order], np.arange(int(node_of.max()) + 1))
+        return order[firsts + number]
+
+
+def numbered(
+    comm: Communicator, keys: Int64Array, owner: Int32Array, options: Options
+) -> tuple[Int64Array, int]:
+    """Number keys from 0 on, those of an owner together; return the number of each, and of all. Collective.
+
+    Parameters
+    ----------
+    comm : Communicator
+    keys : int64 (n,)
+        Sorted and distinct.
+    owner : int32 (n,)
+        The rank that owns each key, the same on all that have it.
+    options : Options
+    """
+    owned: BoolArray = owner == comm.rank
+    n_owned = int(np.count_nonzero(owned))
+    numbers = np.zeros(len(keys), np.int64)
+    numbers[owned] = comm.exscan(n_owned) + np.arange(n_owned)
+    finish(OwnerExchange(comm, keys, None, owner, options).broadcast(numbers[:, None]))
+    return numbers, comm.sum(n_owned)
+
+
+def identity(dtype: np.dtype[Any], op: Operation) -> AnyArray:
+    """The value that changes nothing under `op`."""
+    if op in ("sum", "or"):
+        return np.zeros((), dtype)
+    sign = -1 if op == "max" else 1
+    if dtype.kind == "f":
+        return np.array(sign * np.inf, dtype)
+    limits = np.iinfo(dtype)
+    return np.array(limits.min if op == "max" else limits.max, dtype)
