@@ -1,8 +1,9 @@
 """A Monte Carlo of maps: skies behind a beam, white noise, weights; no time streams."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import cache
 
+import h5py
 import numpy as np
 
 from petamap.montecarlo.realizations import Realizations
@@ -69,3 +70,37 @@ def realizations(n=100, filtered=0.0):
     arrays = {name: np.array(found) for name, found in rows.items()}
     true = arrays.pop("input")
     return Realizations(np.arange(n), NAMES, arrays, SKY, weights(), true, CHOICES)
+
+
+def write(path, made, failed=(), left=0, theory=True, **attributes):
+    """Write the file of a Monte Carlo; realizations that failed or are left come after those made."""
+    more = len(failed) + left
+    with h5py.File(path, "w") as file:
+        texts = {"format": "petamap-montecarlo", "unit": made.unit, "ordering": "ring", "name": "made"}
+        texts |= {"run_id": "0123", "frame": "galactic", **attributes}
+        for name, value in texts.items():
+            file.attrs[name] = np.bytes_(value.encode()) if isinstance(value, str) else value
+        file.attrs["version"] = attributes.get("version", 1)
+        file.attrs["n_side"] = made.pixelization.n_side
+        file.attrs["names"] = np.array([name.encode() for name in made.names])
+        choices = file.create_group("choices")
+        for field in fields(made.choices):
+            value = getattr(made.choices, field.name)
+            if value is not None and field.name != "n_threads":
+                choices.attrs[field.name] = value
+        numbers = np.concatenate((made.numbers, made.numbers.max() + 1 + np.arange(more)))
+        file["numbers"] = numbers
+        file["status"] = np.array([1] * made.n + [2] * len(failed) + [0] * left, np.uint8)
+        file["error"] = np.array([b""] * made.n + [why.encode() for why in failed] + [b""] * left, "S240")
+        file["weights"] = made.weights
+        if theory:
+            rows = np.zeros((len(made.names), L_MAX + 1))
+            rows[[made.names.index(name) for name in ("TT", "EE", "BB", "TE")]] = spectra()
+            file["theory"] = rows
+        rows = {f"pseudo/{part}": values for part, values in made.pseudo.items()}
+        rows |= {} if made.input is None else {"input": made.input}
+        rows |= {} if made.iterations is None else {"iterations": made.iterations}
+        for name, values in rows.items():
+            empty = np.full((more, *values.shape[1:]), -1 if values.dtype.kind == "i" else np.nan)
+            file[name] = np.concatenate((values, empty.astype(values.dtype)))
+    return path

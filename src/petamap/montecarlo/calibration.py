@@ -14,6 +14,7 @@ from petamap.montecarlo.transfer import OWN, TransferFunction, transfer_function
 from petamap.sky.power import Spectra
 from petamap.spectra.bandpowers import Bandpowers
 from petamap.spectra.beams import map_window, transfer_of
+from petamap.spectra.binning import Binning
 from petamap.spectra.coupling import Coupling, mode_coupling
 from petamap.spectra.master import Master
 from petamap.spectra.measure import bins_of
@@ -106,6 +107,11 @@ class Calibration:
         noisy = "both" in realizations.pseudo or "sky" not in realizations.pseudo
         return self.values(realizations.main, noisy)
 
+    @property
+    def shown(self) -> Binning:
+        """The bins asked for."""
+        return replace(self.master.binning, edges=self.master.binning.edges[: self.n_bins + 1])
+
     def bandpowers(self, pseudo: Spectra, realizations: Realizations) -> Bandpowers:
         """Return the bandpowers of data, with the covariance of the realizations.
 
@@ -123,11 +129,10 @@ class Calibration:
         rows = pseudo.chosen(realizations.names, realizations.l_max).values
         found = self.of_realizations(realizations)
         matrix = covariance(found.reshape(len(found), -1)).reshape(found.shape[1:] * 2)
-        binning = replace(self.master.binning, edges=self.master.binning.edges[: self.n_bins + 1])
         return Bandpowers(
             self.values(rows[None])[0],
             realizations.names,
-            binning,
+            self.shown,
             pseudo.unit,
             matrix,
             self.master.windows[:, : self.n_bins],

@@ -34,8 +34,8 @@ class Realizations:
     choices : Choices
         Bins, beam, pixel window and purification.
     unit : str
-    iterations : int64 (n,), optional
-        What the solver took.
+    iterations : int64 (n, n_maps), optional
+        What the solver took for each of the maps of a realization.
 
     Raises
     ------
@@ -57,9 +57,12 @@ class Realizations:
         if not self.pseudo or not set(self.pseudo) <= set(PARTS) or not len(self.numbers):
             raise DataError("no realization is finished", mend="let the Monte Carlo go on")
         shape = (self.n, len(self.names), self.l_max + 1)
-        for what, found in self._arrays().items():
-            if found.shape[: len(shape)] != (shape if found.ndim == 3 else shape[:1]):
+        spectra = {**self.pseudo, **({} if self.input is None else {"input": self.input})}
+        for what, found in spectra.items():
+            if found.shape != shape:
                 raise DataError(f"{what}: {found.shape} are no {shape} realizations, spectra, multipoles")
+        if self.iterations is not None and len(self.iterations) != self.n:
+            raise DataError(f"iterations of {len(self.iterations)} realizations, not {self.n}")
         if self.weights.shape != (2, self.pixelization.n_pix):
             raise DataError(f"weights {self.weights.shape} are not those of I and of Q, U")
 
@@ -92,7 +95,3 @@ class Realizations:
             input=None if self.input is None else self.input[places],
             iterations=None if self.iterations is None else self.iterations[places],
         )
-
-    def _arrays(self) -> dict[str, AnyArray]:
-        more = {"input": self.input, "iterations": self.iterations}
-        return {**self.pseudo, **{name: one for name, one in more.items() if one is not None}}

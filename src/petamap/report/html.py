@@ -25,34 +25,38 @@ _SCRIPTS = (
     "layers.js",
     "viewer.js",
     "charts.js",
+    "lines.js",
+    "montecarlo.js",
     "maps.js",
     "page.js",
 )
 
 
 def write_report(out_dir: str | os.PathLike[str]) -> Path:
-    """Write ``report.html`` from the summary and the map files in a folder, and return its path.
+    """Write ``report.html`` from the summary, maps and realizations in a folder, and return its path.
 
     Raises
     ------
     DataError
-        If the summary or a map file cannot be read.
+        If the summary, a map file or that of a Monte Carlo cannot be read.
     ResourceError
         If the page cannot be written.
     """
     from petamap.report.maps import read_sheets
+    from petamap.report.montecarlo import read_montecarlo
 
     folder = Path(out_dir)
     summary = Summary.read(folder)
     path = folder / FILE_NAME
     with replacing(path) as temporary:
-        temporary.write_text(page(summary, read_sheets(summary, folder)), encoding="utf-8")
+        text = page(summary, read_sheets(summary, folder), read_montecarlo(folder))
+        temporary.write_text(text, encoding="utf-8")
     return path
 
 
-def page(summary: Summary, sheets: list[Sheet]) -> str:
+def page(summary: Summary, sheets: list[Sheet], montecarlo: dict[str, Any] | None = None) -> str:
     """Return the page; whatever names and texts say, they stay text."""
-    data = {"summary": to_json(summary)} | embed(sheets)
+    data = {"summary": to_json(summary), "montecarlo": montecarlo} | embed(sheets)
     return assembled(
         f"{summary.title or summary.name} – petamap", "<code>summary.json</code>", data, _SCRIPTS
     )

@@ -122,7 +122,8 @@ function build() {
   const data = JSON.parse(document.getElementById("data").textContent);
   const s = data.summary;
   for (const c of s.comparisons) c.passed = c.limit === null || c.max_abs <= c.limit;
-  const made = [opening(s), sectionOfMaps(data), convergence(s), costs(s), checks(s), counts(s), reproduce(s)].filter(Boolean);
+  const ofMonteCarlo = data.montecarlo ? sectionsOfMonteCarlo(data.montecarlo) : [];
+  const made = [opening(s), ...ofMonteCarlo, sectionOfMaps(data), convergence(s), costs(s), checks(s), counts(s), reproduce(s)].filter(Boolean);
   assemble(made, `petamap ${s.petamap} · ${s.name} · ${s.run_id}`);
 }
 

@@ -1,0 +1,262 @@
+"""Whether spectra are unbiased: many skies with noise behind weights, from pixels to bandpowers.
+
+    python benchmarks/unbiased.py                       # 500 realizations of each case
+    python benchmarks/unbiased.py --realizations 50 --cases cut --report DIR
+
+Cases: `cut`, WMAP's temperature mask (62 % of the sky) at N_side 64; `patch`, 3 % of the sky with edges of
+12 degrees at N_side 128, B purified; `leakage`, skies of E alone on that patch. Skies are Gaussian, from
+Planck's best fit of 2018, seen by a beam; noise is drawn for each pixel and varies over the sky. What holds,
+and by what margin, is printed; the exit status is 1 where something does not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+
+from petamap.base.typing import ComplexArray, FloatArray, Int32Array
+from petamap.montecarlo.calibration import Calibration
+from petamap.montecarlo.checking import ALL, Check, halves
+from petamap.montecarlo.realizations import Realizations
+from petamap.simulation.spectra import gaussian_alm, read_spectra, smooth, synthesize
+from petamap.simulation.streams import Purpose, gaussians, stream
+from petamap.sky.healpix import Healpix
+from petamap.sky.mapfile import read_map
+from petamap.sky.skymap import SkyMap
+from petamap.spectra.masks import apodized, sky_fraction
+from petamap.spectra.measure import Choices, coefficients
+from petamap.spectra.pseudo import pseudo_spectra, spectra_names
+from petamap.spectra.transforms import Harmonics
+
+SEED, LEAST = 2018, 0.01
+NAMES = spectra_names("TEB")
+
+
+@dataclass(frozen=True)
+class Case:
+    """Maps of one kind.
+
+    Attributes
+    ----------
+    name : str
+    n_side : int
+    choices : Choices
+        Skies end at its last multipole.
+    mask : function
+        Of the directions of the pixels, float64 (n_pix, 3).
+    width : float
+        Of its soft edges, degrees.
+    level : float
+        Noise of Q in a pixel where it is least, K.
+    """
+
+    name: str
+    n_side: int
+    choices: Choices
+    mask: Callable[[FloatArray], FloatArray]
+    width: float
+    level: float
+
+    @property
+    def sky(self) -> Healpix:
+        """The pixels."""
+        return Healpix(self.n_side)
+
+    @property
+    def l_max(self) -> int:
+        """Where skies end."""
+        return 2 * self.n_side
+
+    @cached_property
+    def directions(self) -> FloatArray:
+        """Of the pixels."""
+        return self.sky.directions_of(np.arange(self.sky.n_pix))
+
+    @cached_property
+    def sigma(self) -> FloatArray:
+        """The noise of I, Q and U, that of a scan in ecliptic rings."""
+        pole = np.array([-0.096, -0.862, 0.497])  # of the ecliptic, in galactic coordinates
+        hits = 1 / np.sqrt(1.02 - (self.directions @ pole) ** 2)
+        return np.outer([1 / np.sqrt(2), 1, 1], self.level / np.sqrt(hits / hits.max()))
+
+    @cached_property
+    def weights(self) -> FloatArray:
+        """Of I: the mask; of Q and U, with noise above the sky, by hits; where B is pure, the mask."""
+        soft = apodized(self.mask(self.directions), self.sky, np.radians(self.width), self.choices.kind)
+        by_hits = (self.sigma[1].min() / self.sigma[1]) ** 2
+        return np.stack((soft, soft if self.choices.pure else soft * by_hits))
+
+    def seen(self, values: FloatArray) -> Harmonics:
+        """Return the coefficients of a map."""
+        sky_map = SkyMap(values, self.sky, ("I", "Q", "U"), ("K_CMB",) * 3)
+        return coefficients(sky_map, self.sky, self.weights, self.choices, self.l_max)
+
+
+def galaxy(directions: FloatArray) -> FloatArray:
+    """WMAP's mask of 7 years for temperature, as it comes with the example planck-lfi."""
+    found = read_map(Path(str(files("petamap.examples") / "planck_lfi" / "wmap_mask_n32.fits")))
+    places: Int32Array = np.empty(len(directions), np.int32)
+    Healpix(32).pixels_of(directions, places)
+    return np.asarray(found.values[0][places] > 0.5, np.float64)
+
+
+def cap(directions: FloatArray) -> FloatArray:
+    """3 % of the sky, around galactic longitude 250 and latitude -50 degrees."""
+    lon, lat = np.radians(250), np.radians(-50)
+    middle = np.array([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)])
+    return np.asarray(directions @ middle > 1 - 2 * 0.03, np.float64)
+
+
+def _choices(width: int, fwhm: float, l_min: int = 2, pure: str = "") -> Choices:
+    return Choices(
+        width=width,
+        l_min=l_min,
+        fwhm=np.radians(fwhm),
+        pixel_window=False,
+        keep_dipole=True,
+        kind="C1",
+        pure=pure,
+    )
+
+
+CASES = {
+    "cut": Case("cut", 64, _choices(10, 1.5), galaxy, 2.0, 1e-6),
+    "patch": Case("patch", 128, _choices(15, 0.8, pure="B"), cap, 12.0, 5e-7),
+}
+
+
+def draw(realization: int, l_max: int) -> ComplexArray:
+    """Return the coefficients of a sky, complex128 (3, n_alm)."""
+    words = np.stack([stream(Purpose.SKY, SEED, realization, detector=k) for k in range(3)])
+    return gaussian_alm(read_spectra("planck2018"), words, l_max)
+
+
+def realization(case: Case, number: int) -> dict[str, FloatArray]:
+    """Return the pseudo-spectra of a realization, and what its sky was drawn with."""
+    alm, l_max = draw(number, case.l_max), case.l_max
+    sky = case.seen(synthesize(smooth(alm, l_max, case.choices.fwhm), l_max, case.n_side))
+    white = [gaussians(stream(Purpose.NOISE, SEED, number, detector=k), case.sky.n_pix) for k in range(3)]
+    noise = case.seen(case.sigma * np.stack(white))
+    both = replace(sky, alm=sky.alm + noise.alm)  # coefficients of a sum, at two thirds of the time
+    found = {
+        name: pseudo_spectra(part).values for name, part in (("sky", sky), ("noise", noise), ("both", both))
+    }
+    return found | {"input": pseudo_spectra(Harmonics(alm, "TEB", alm, l_max, l_max)).values}
+
+
+def realizations(case: Case, n: int, processes: int) -> Realizations:
+    """Return many."""
+    case.weights, case.sigma  # noqa: B018, made before processes part
+    with multiprocessing.get_context("fork").Pool(processes) as pool:
+        rows = list(pool.imap(partial(realization, case), range(n), chunksize=2))
+    arrays = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
+    true = arrays.pop("input")
+    return Realizations(np.arange(n), NAMES, arrays, case.sky, case.weights, true, case.choices)
+
+
+def leaked(case: Case, number: int) -> FloatArray:
+    """Return bandpowers of EE and BB of a sky of E alone, float64 (2, n_bins), by the case's own coupling."""
+    alm = draw(number, case.l_max)
+    alm[2] = 0
+    seen = case.seen(synthesize(smooth(alm, case.l_max, case.choices.fwhm), case.l_max, case.n_side))
+    return pseudo_spectra(seen).values
+
+
+def told(case: Case, found: Realizations) -> list[tuple[str, bool]]:
+    """Return what holds, in words."""
+    calibration = Calibration.of(found)
+    check = Check.of(found, calibration)
+    lines = []
+    for name in (ALL, *check.names):
+        test, uniform = check.deviations[name], check.probabilities.get(name)
+        p_uniform = float("nan") if uniform is None else uniform.probability
+        good = test.worst < 3 and not min(test.probability, p_uniform) < LEAST
+        lines.append((
+            f"{case.name:6} {name:4} {len(test.mean):4} bins  worst mean {test.worst:4.2f} sigma "
+            f"(beyond 3: {100 * test.chance():4.1f} % by chance)  chi2 {test.chi_squared:6.1f}  "
+            f"p {test.probability:6.3f}  uniform p {p_uniform:6.3f}", good,
+        ))  # fmt: skip
+    transfer = calibration.transfer
+    assert transfer is not None
+    one = transfer.against_one
+    lines.append((
+        f"{case.name:6} F    {transfer.values.size:4} bins  of TT, EE against 1: worst {one.worst:.2f} "
+        f"sigma, p {one.probability:.3f}; errors {transfer.errors.min():.1e} to {transfer.errors.max():.1e}; "
+        f"{transfer.iterations} iterations", one.probability > LEAST,
+    ))  # fmt: skip
+    raw = replace(calibration, noise=None)
+    bias = Check.of(replace(found, pseudo={"both": found.pseudo["both"]}), raw).deviations["BB"]
+    lines.append(
+        (f"{case.name:6} with its noise bias left in, BB would lie {bias.worst:.0f} sigma off", True)
+    )
+    one_half, other = halves(found)
+    split = Check.of(other, Calibration.of(one_half, divide=True)).deviations[ALL]
+    lines.append((
+        f"{case.name:6} divided by F of the other half: worst mean {split.worst:.2f} sigma, p "
+        f"{split.probability:.3f}", not split.probability < LEAST,
+    ))  # fmt: skip
+    c = check.convergence
+    lines.append((
+        f"{case.name:6} covariance: a variance to {100 * c.error:.1f} %, halves differ by "
+        f"{100 * c.halves:.1f} % ({100 * c.expected_halves:.1f} if Gaussian), Hartlap {c.hartlap:.3f}", True,
+    ))  # fmt: skip
+    return lines
+
+
+def leakage(case: Case, n: int, processes: int) -> list[tuple[str, bool]]:
+    """Return how much of E is in B, bin by bin, on average over skies."""
+    with multiprocessing.get_context("fork").Pool(processes) as pool:
+        rows = np.stack(pool.map(partial(leaked, case), range(n)))
+    nothing = Realizations(np.arange(n), NAMES, {"sky": rows}, case.sky, case.weights, choices=case.choices)
+    found = Calibration.of(nothing).values(rows, noisy=False)
+    ratio = np.abs(found[:, NAMES.index("BB")]).mean(axis=0) / found[:, NAMES.index("EE")].mean(axis=0)
+    first = case.choices.l_min + case.choices.width - 1
+    return [(
+        f"leakage of {n} skies of E: |BB| / EE {ratio[0]:.1e} at l {case.choices.l_min} to {first}, at most "
+        f"{ratio[1:].max():.1e} in the {len(ratio) - 1} bins beyond", bool(ratio.max() < 1e-4),
+    )]  # fmt: skip
+
+
+def main() -> int:
+    """Run the cases that are asked for."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--realizations", type=int, default=500)
+    parser.add_argument("--skies", type=int, default=20, help="of the leakage")
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--cases", default="cut,patch,leakage")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="where spectra are kept, as NumPy files")
+    arguments = parser.parse_args()
+    failed = 0
+    for name in arguments.cases.split(","):
+        begin = time.perf_counter()
+        if name == "leakage":
+            lines = leakage(CASES["patch"], arguments.skies, arguments.processes)
+        else:
+            case = CASES[name]
+            print(
+                f"{name}: mean weight {sky_fraction(case.weights[0]):.3f}, N_side {case.n_side}", flush=True
+            )
+            found = realizations(case, arguments.realizations, arguments.processes)
+            if arguments.keep:
+                np.savez(arguments.keep / f"{name}.npz", input=found.input, **found.pseudo)
+            lines = told(case, found)
+        for text, good in lines:
+            print(f"{'  ' if good else '! '}{text}")
+        failed += sum(not good for _, good in lines)
+        print(f"  {name}: {time.perf_counter() - begin:.0f} s", flush=True)
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
