@@ -20,20 +20,20 @@ def sky(seed=0):
     return synthesize(smooth(gaussian_alm(read_spectra("planck2018"), words, 95), 95, FWHM), 95, N_SIDE)
 
 
-def write_run(folder, summary, values, variances=None, hits=None, names="IQU"):
+def write_run(folder, summary, values, variances=None, hits=None, names="IQU", sky_pixels=SKY):
     """Write maps and a summary; variances are of I and of Q, U."""
     folder.mkdir(exist_ok=True)
     products = []
 
     def write(kind, columns, column_names, unit):
         path = folder / f"{kind}.fits"
-        write_map(path, columns, SKY, names=column_names, unit=unit, run_id="test", frame="galactic")
+        write_map(path, columns, sky_pixels, names=column_names, unit=unit, run_id="test", frame="galactic")
         stokes = names if kind == "map" else ""
         products.append(Product(name=kind, file=path.name, kind=kind, unit=unit, stokes=stokes, sha256=""))
 
     write("map", values, list(names), "K_CMB")
     if variances is not None:
-        zero = np.zeros(SKY.n_pix)
+        zero = np.zeros(sky_pixels.n_pix)
         rows = [variances[0], zero, zero, variances[1], zero, variances[1]]
         write("covariance", np.array(rows), ["II", "IQ", "IU", "QQ", "QU", "UU"], "K_CMB^2")
     if hits is not None:

@@ -9,19 +9,24 @@ from typing import TYPE_CHECKING, Any
 from petamap.base.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
+    from petamap.base.typing import FloatArray
     from petamap.sky.power import Spectra
     from petamap.spectra.bandpowers import Bandpowers
     from petamap.spectra.measure import Choices, Measurement
 
 _DESCRIPTION = """\
 Measure the power spectra of the map of a finished run, or the cross-spectra of two, write them and print a
-table. What mask, beam and pixels did is undone on average (MASTER); errors are those of a Gaussian sky."""
+table. What mask, beam and pixels did is undone on average (MASTER); errors are those of a Gaussian sky.
+
+With a Monte Carlo (petamap mc) of the same scan, the map is seen as its realizations were; noise bias,
+covariance and, with --transfer, the transfer function are theirs."""
 
 _EPILOG = """\
 examples:
   petamap spectra maps --mask galaxy.fits --apodize "5 deg"
   petamap spectra first-half second-half --fwhm "13.2 arcmin" --against planck2018
   petamap spectra maps --noise white --out maps/spectra.sacc
+  petamap spectra maps --montecarlo mc --against planck2018
 """
 
 
@@ -38,6 +43,8 @@ def add_commands(commands: Any) -> None:
     add("run", metavar="OUT", type=Path, help="the --out folder of the run")
     add("other", metavar="OUT2", type=Path, nargs="?", help="another run, for cross-spectra")
     add("--out", metavar="FILE", type=Path, help=".fits, .sacc or text [OUT/NAME_spectra.fits]")
+    add("--montecarlo", metavar="MC", type=Path, help="folder or file of a Monte Carlo that calibrates")
+    add("--transfer", action="store_true", help="divide by the transfer function of the Monte Carlo")
     add("--weights", metavar="W", default="auto", help="auto, covariance, hits or uniform [auto]")
     add("--mask", metavar="FILE", type=Path, help="a HEALPix map, 0 where the sky is left out")
     add("--threshold", metavar="X", type=float, default=0.5, help="mask pixels below it are left out [0.5]")
@@ -45,9 +52,9 @@ def add_commands(commands: Any) -> None:
     add("--apodization", metavar="KIND", default="C2", help="C1, C2 or smooth [C2]")
     add("--fwhm", metavar="ANGLE", default="0 deg", help="of the beam in the map, to be divided out [none]")
     add("--no-pixel-window", action="store_true", help="values of the map are no means over pixels")
-    add("--l-min", metavar="L", type=int, default=2, help="first multipole [2]")
+    add("--l-min", metavar="L", type=int, help="first multipole [2]")
     add("--l-max", metavar="L", type=int, help="last multipole [2 n_side]")
-    add("--width", metavar="N", type=int, default=10, help="multipoles in a bin [10]")
+    add("--width", metavar="N", type=int, help="multipoles in a bin [10]")
     add("--cl", action="store_true", help="mean C_l of bins instead of D_l = l (l + 1) C_l / 2 pi")
     add("--noise", metavar="N", default="none", help="bias taken off: none, or white (covariance) [none]")
     add("--purify", metavar="C", default="", nargs="?", const="B", help="pure B, or EB: no E leaks [none; B]")
@@ -58,14 +65,24 @@ def add_commands(commands: Any) -> None:
 
 
 def _spectra(arguments: argparse.Namespace) -> int:
-    choices = _choices(arguments)
     from petamap.spectra.files import write_bandpowers
     from petamap.spectra.measure import measure
     from petamap.spectra.runs import RunMaps
 
+    choices = _choices(arguments)
     theory = None if arguments.against is None else _theory(arguments.against)
+    if arguments.montecarlo is not None:
+        _refuse_own_sight(arguments)
+    elif arguments.transfer:
+        raise ConfigError("--transfer is that of a Monte Carlo", mend="--montecarlo MC")
     first = RunMaps(arguments.run)
-    found = measure(first, choices, None if arguments.other is None else RunMaps(arguments.other))
+    if arguments.montecarlo is not None:
+        from petamap.montecarlo.measuring import measure_with
+
+        changes = _bins(arguments) | ({"of_d": False} if arguments.cl else {})
+        found = measure_with(first, arguments.montecarlo, arguments.transfer, choices.n_threads, **changes)
+    else:
+        found = measure(first, choices, None if arguments.other is None else RunMaps(arguments.other))
     out = arguments.out or arguments.run / f"{first.summary.name}_spectra.fits"
     write_bandpowers(out, found.bandpowers)
     for line in table(found, theory):
@@ -95,9 +112,6 @@ def _choices(arguments: argparse.Namespace) -> Choices:
         threshold=arguments.threshold,
         apodization=quantity(arguments.apodize, "angle"),
         kind=arguments.apodization,
-        l_min=arguments.l_min,
-        l_max=arguments.l_max,
-        width=arguments.width,
         of_d=not arguments.cl,
         fwhm=quantity(arguments.fwhm, "angle"),
         pixel_window=not arguments.no_pixel_window,
@@ -105,7 +119,31 @@ def _choices(arguments: argparse.Namespace) -> Choices:
         keep_dipole=arguments.keep_dipole,
         pure=arguments.purify,
         n_threads=arguments.threads or available_threads(),
+        **_bins(arguments),
     )
+
+
+def _bins(arguments: argparse.Namespace) -> dict[str, int]:
+    """Return what was said of bins."""
+    given = {name: getattr(arguments, name) for name in ("l_min", "l_max", "width")}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+# How maps are seen, and what that is where nothing is said of it.
+_SIGHT = {
+    "other": None, "weights": "auto", "mask": None, "threshold": 0.5, "apodize": "0 deg", "apodization": "C2",
+    "fwhm": "0 deg", "no_pixel_window": False, "noise": "none", "purify": "", "keep_dipole": False,
+}  # fmt: skip
+
+
+def _refuse_own_sight(arguments: argparse.Namespace) -> None:
+    for name, default in _SIGHT.items():
+        if getattr(arguments, name) != default:
+            option = "a second run" if name == "other" else f"--{name.replace('_', '-')}"
+            raise ConfigError(
+                f"{option} cannot be chosen with --montecarlo: the map is seen as its realizations were",
+                mend="choose it in the section spectra of the Monte Carlo",
+            )
 
 
 def _theory(file: str) -> Spectra:
@@ -131,7 +169,7 @@ def table(found: Measurement, theory: Spectra | None) -> list[str]:
         cells = zip(bandpowers.values[:, b] * factor, errors[:, b] * factor, strict=True)
         lines.append(f"{f'{first}-{last}':>9}" + "".join(f"{_cell(*cell):>20}" for cell in cells))
     if theory is not None:
-        lines += _against(bandpowers, found.expected(theory))
+        lines += _against(bandpowers, found.expected(theory), found.n_realizations)
     return lines + [f"note: {note}" for note in found.notes]
 
 
@@ -143,14 +181,29 @@ def _cell(value: float, error: float) -> str:
     return f"{value:.{digits}f} ± {error:.{digits}f}"
 
 
-def _against(bandpowers: Bandpowers, expected: Bandpowers) -> list[str]:
+def _against(bandpowers: Bandpowers, expected: Bandpowers, n_realizations: int | None) -> list[str]:
+    lines = []
+    for i, name in enumerate(bandpowers.names):
+        assert bandpowers.covariance is not None, "measure gives errors"
+        apart = bandpowers.values[i] - expected.values[i]
+        value, probability = _chi_squared(apart, bandpowers.covariance[i, :, i], n_realizations)
+        lines.append(f"{name} against the theory: chi2 {value:.1f} of {len(apart)} bins, p {probability:.2g}")
+    return lines
+
+
+def _chi_squared(
+    apart: FloatArray, covariance: FloatArray, n_realizations: int | None
+) -> tuple[float, float]:
+    """Return chi-squared and its probability; a covariance from realizations is only known so well."""
     import numpy as np
     from scipy.stats import chi2
 
-    errors = bandpowers.errors
-    lines = []
-    for i, name in enumerate(bandpowers.names):
-        pulls = (bandpowers.values[i] - expected.values[i]) / errors[i]  # type: ignore[index]
-        value, n = float(np.sum(pulls**2)), len(pulls)
-        lines.append(f"{name} against the theory: chi2 {value:.1f} of {n} bins, p {chi2.sf(value, n):.2g}")
-    return lines
+    if n_realizations is None:
+        value = float(np.sum(apart**2 / covariance.diagonal()))
+        return value, float(chi2.sf(value, len(apart)))
+    from petamap.montecarlo.statistics import can_invert, hotelling, quadratic
+
+    if not can_invert(n_realizations, len(apart)):
+        return float("nan"), float("nan")
+    value = float(quadratic(covariance, apart[None])[0])
+    return value, float(hotelling(np.array(value), n_realizations - 1, len(apart)))

@@ -93,12 +93,15 @@ class Measurement:
         `effective_fraction` of the weights, for ``TT``, ``TP``, ``PT``, ``PP``.
     notes : tuple of str
         What the user should know.
+    n_realizations : int or None
+        Those that the covariance is from; None where it is that of Gaussian skies.
     """
 
     bandpowers: Bandpowers
     master: Master
     f_sky: dict[str, float]
     notes: tuple[str, ...]
+    n_realizations: int | None = None
 
     def expected(self, theory: Spectra) -> Bandpowers:
         """Return what bandpowers skies with these spectra have on average.
