@@ -28,6 +28,10 @@ class Source(Protocol):
     Sources are applied in order; each sees the observations so far and returns them extended: new ones
     appended, or parts (signal, flags, noise, pointing) added to those that have the same name. So a file and
     a simulator cannot be told apart by map-making, and sources add up.
+
+    A source whose signal is another one in each realization says by an attribute ``part`` whether that is of
+    the ``"sky"`` or of the ``"noise"``; it must then do nothing but add signals and noise models, and alone
+    of `Context.realization` may they depend. One of the sky may have ``coefficients``, as `SkySpectraSource`.
     """
 
     options: ClassVar[type]  # a frozen dataclass of `petamap.base.options.option` fields

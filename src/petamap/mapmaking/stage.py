@@ -22,7 +22,15 @@ from petamap.base.threads import available_threads
 from petamap.base.timers import Timers
 from petamap.comm.mpi import Communicator
 from petamap.data.checks import check_observations, warn_of_flags
-from petamap.data.config import CommOptions, ResourceOptions, RunConfig, open_sources, to_toml
+from petamap.data.config import (
+    CommOptions,
+    MonteCarloOptions,
+    ResourceOptions,
+    RunConfig,
+    SpectraOptions,
+    open_sources,
+    to_toml,
+)
 from petamap.data.observation import Observation
 from petamap.mapmaking.estimate import estimated_models
 from petamap.mapmaking.intervals import free_ends, split_intervals
@@ -161,7 +169,10 @@ class Stage:
 
     def run_id(self) -> str:
         """Return a name for all that the maps depend on; ranks, threads and memory are not among it."""
-        what = replace(self.config, comm=CommOptions(), resources=ResourceOptions())
+        what = replace(
+            self.config, comm=CommOptions(), resources=ResourceOptions(),
+            spectra=SpectraOptions(), montecarlo=MonteCarloOptions(),
+        )  # fmt: skip
         return hashlib.sha256(f"{__version__}\n{to_toml(what)}".encode()).hexdigest()[:16]
 
     def totals(self, system: System) -> summary.Totals:

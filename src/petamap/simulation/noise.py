@@ -6,8 +6,9 @@ import dataclasses
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 
@@ -16,11 +17,13 @@ from petamap.base.options import option
 from petamap.base.typing import FloatArray
 from petamap.data.observation import Noise, Observation
 from petamap.data.source import Context
-from petamap.noise.model import NoiseModel, OneOverF, TabulatedPsd
+from petamap.noise.model import InverseLags, NoiseModel, OneOverF, TabulatedPsd
 from petamap.noise.psd import check
 from petamap.simulation import _simulation
 from petamap.simulation.cascade import Cascade, cascade
 from petamap.simulation.streams import Purpose, gaussians, stream, streams
+
+_Content: TypeAlias = OneOverF | tuple[bytes, ...]
 
 # the detector number of what all detectors share
 _SHARED = 0xFFFFFFFF
@@ -67,7 +70,7 @@ class SimulatedNoise:
         self._intervals = observation.intervals or ((0, observation.n_samp),)
         self._stops = [stop for _, stop in self._intervals]
         self._seed, self._realization = seed, realization
-        self._cascades: dict[object, Cascade] = {}
+        self._cascades: dict[_Content, Cascade] = {}
 
     def add_signal(self, detector: int, start: int, stop: int, out: FloatArray) -> None:
         """Add the noise of samples [start, stop) of a detector to `out`, float64 (stop - start,).
@@ -95,10 +98,10 @@ class SimulatedNoise:
     def design(self, detector: int, interval: int) -> Cascade:
         """Return the filters that make the noise of a detector in an interval."""
         model = self.noise.noise_model(detector, interval)
-        key = model if isinstance(model, OneOverF) else _content(model)
+        key = _content(model)
         if key not in self._cascades:
             check(model, f"{self._name}, detector {self._detectors[detector]}, interval {interval}")
-            self._cascades[key] = cascade(model, self._rate, self._duration)
+            self._cascades[key] = _design(key, self._rate, self._duration)
         return self._cascades[key]
 
 
@@ -150,6 +153,7 @@ class NoiseSource:
     """Adds noise to each observation, and its model to those that have none."""
 
     options: ClassVar[type] = NoiseSourceOptions
+    part: ClassVar[str] = "noise"
 
     def __init__(self, options: NoiseSourceOptions, context: Context) -> None:
         self._options, self._context = options, context
@@ -183,6 +187,7 @@ class CommonModeSource:
     """Adds to each observation noise that its detectors share; its noise model stays as it is."""
 
     options: ClassVar[type] = CommonModeOptions
+    part: ClassVar[str] = "noise"
 
     def __init__(self, options: CommonModeOptions, context: Context) -> None:
         self._options, self._context = options, context
@@ -258,5 +263,16 @@ def _simulated(
     return SimulatedNoise(observation, noise, seed, realization, options.scale)
 
 
-def _content(model: NoiseModel) -> tuple[bytes, ...]:
-    return tuple(array.tobytes() for array in vars(model).values())
+def _content(model: NoiseModel) -> _Content:
+    """Return a model, or what it holds, as something to look up by."""
+    return model if isinstance(model, OneOverF) else tuple(array.tobytes() for array in vars(model).values())
+
+
+@lru_cache(maxsize=4096)
+def _design(content: _Content, rate: float, duration: float) -> Cascade:
+    """Return the cascade of a model: signals of all realizations have the same."""
+    if isinstance(content, OneOverF):
+        return cascade(content, rate, duration)
+    arrays = [np.frombuffer(part) for part in content]
+    model = TabulatedPsd(*arrays) if len(arrays) == 2 else InverseLags(*arrays)
+    return cascade(model, rate, duration)

@@ -12,7 +12,7 @@ import numpy as np
 
 from petamap.base.errors import ConfigError, DataError
 from petamap.base.options import option
-from petamap.base.typing import BoolArray, Float32Array, FloatArray, Int32Array, UInt32Array
+from petamap.base.typing import BoolArray, ComplexArray, Float32Array, FloatArray, Int32Array, UInt32Array
 from petamap.base.units import quantity
 from petamap.data.observation import Observation, Signal
 from petamap.data.source import Context
@@ -271,6 +271,7 @@ class SkySpectraSource:
 
     def __init__(self, options: SkySpectraOptions, context: Context) -> None:
         self._options = options
+        self.part = None if options.fixed else "sky"
         known = options.spectra == PLANCK2018
         self._spectra = read_spectra(PLANCK2018 if known else context.folder / options.spectra, options.unit)
         realization = options.realization + (0 if options.fixed else context.realization)
@@ -298,9 +299,22 @@ class SkySpectraSource:
 
     def make(self) -> FloatArray:
         """Return I, Q, U of the sky, K_CMB, float64 (3, n_pix), in ring order."""
+        alm, l_max = self.coefficients()
+        return synthesize(smooth(alm, l_max, self.fwhm), l_max, self._options.n_side)
+
+    @property
+    def fwhm(self) -> float:
+        """Of the beam that the sky is seen with; radians."""
+        return self._options.fwhm
+
+    def coefficients(self) -> tuple[ComplexArray, int]:
+        """Return a_lm of T, E, B before the beam, complex128 (3, n_alm) m-major, K_CMB, and their l_max."""
         alm = gaussian_alm(self._spectra, self._words, self._l_max)
-        seen = smooth(alm, self._l_max, self._options.fwhm)
-        return synthesize(seen, self._l_max, self._options.n_side) * self._options.scale
+        return alm * self._options.scale, self._l_max
+
+    def expected(self) -> FloatArray:
+        """Return the spectra that the coefficients have on average: TT, EE, BB, TE, (4, l_max + 1) in K^2."""
+        return self._spectra[:, : self._l_max + 1] * self._options.scale**2
 
 
 class PointSourcesSource:

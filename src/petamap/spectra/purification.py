@@ -37,6 +37,7 @@ def purified(
     pure: str = "B",
     iterations: int = ITERATIONS,
     n_threads: int = 1,
+    raised: ComplexArray | None = None,
 ) -> Harmonics:
     """Return the coefficients of a map with pure B, or pure E and B, in place of those of the weighted map.
 
@@ -51,6 +52,8 @@ def purified(
         Those of Q and U; they and their first derivatives must fall to zero at their edges.
     pure : {"B", "EB"}
     iterations, n_threads : int
+    raised : complex128 (2, n_pix), optional
+        `spin_raised` of the weights in rings, where they are known.
 
     Raises
     ------
@@ -64,7 +67,9 @@ def purified(
     n_side, l = pixelization.n_side, multipoles(seen.l_max)  # noqa: E741
     polarized = in_ring_order(np.where(weights > 0, values[-2:], 0.0), pixelization)
     field = polarized[0] + 1j * polarized[1]
-    slope, curvature = spin_raised(in_ring_order(weights, pixelization)[0], n_side, n_threads)
+    if raised is None:
+        raised = spin_raised(in_ring_order(weights, pixelization)[0], n_side, n_threads)
+    slope, curvature = raised
     of_slope, of_curvature = _factors(l)
 
     def transform(field: ComplexArray, spin: int) -> ComplexArray:

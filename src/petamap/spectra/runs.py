@@ -10,7 +10,7 @@ import numpy as np
 
 from petamap.base.errors import ConfigError, DataError
 from petamap.base.summary import Product, Summary
-from petamap.base.typing import FloatArray
+from petamap.base.typing import BoolArray, FloatArray
 from petamap.sky.healpix import Healpix
 from petamap.sky.mapfile import read_map
 from petamap.sky.skymap import SkyMap
@@ -102,19 +102,23 @@ class RunMaps:
 
     def _inverse(self, letters: str, with_sky: bool) -> FloatArray:
         """1 / variance over its maximum; 0 where the variance is unknown."""
-        variance = self.variances[letters]
+        variance, sky = self.variances[letters], 0.0
         known = (self.seen > 0) & (variance > 0)
-        if not known.any():
-            return np.zeros(len(variance))
-        inside = variance[known]
-        if with_sky:
+        if with_sky and known.any():
             rows = self.sky.values[[self.sky.names.index(letter) for letter in letters]][:, known]
             # by medians: the Galaxy must not count
             deviation = np.median(np.abs(rows - np.median(rows, axis=1, keepdims=True))) / 0.6745
-            inside = inside + max(float(deviation**2 - np.median(inside)), 0.0)
-        inverse = np.zeros(len(variance))
+            sky = max(float(deviation**2 - np.median(variance[known])), 0.0)
+        return inverse_variance(variance, known, sky)
+
+
+def inverse_variance(variance: FloatArray, known: BoolArray, sky: float) -> FloatArray:
+    """Return 1 / (variance + sky) over its maximum where the variance is known, else 0, float64 (n_pix,)."""
+    inverse = np.zeros(len(variance))
+    if known.any():
+        inside = variance[known] + sky
         inverse[known] = inside.min() / inside
-        return inverse
+    return inverse
 
 
 def read_mask(path: Path, pixelization: Healpix, frame: str | None, threshold: float = 0.5) -> FloatArray:

@@ -50,6 +50,7 @@ def harmonics(
     l_max: int | None = None,
     iterations: int = ITERATIONS,
     n_threads: int = 1,
+    like: Harmonics | None = None,
 ) -> Harmonics:
     """Return the coefficients of a map that was multiplied by weights.
 
@@ -66,6 +67,8 @@ def harmonics(
         How often the residual of the map is analysed too (Jacobi; HEALPix's ``iter_order``).
     n_threads : int
         No bit depends on it.
+    like : Harmonics, optional
+        Those of another map with the same weights, whose coefficients of the weights are taken.
 
     Raises
     ------
@@ -89,11 +92,13 @@ def harmonics(
         weight = both[0 if spin == 0 else 1]
         maps = in_ring_order(_weighted(values[rows], weight, letters), pixelization)
         parts.append(analyse(maps, pixelization.n_side, l_max, spin, iterations, n_threads))
-        ring = in_ring_order(weight, pixelization)
-        window = analyse(ring, pixelization.n_side, l_max_weights, 0, iterations, n_threads)
-        seen += [window] * len(components)
+        if like is None:
+            ring = in_ring_order(weight, pixelization)
+            window = analyse(ring, pixelization.n_side, l_max_weights, 0, iterations, n_threads)
+            seen += [window] * len(components)
     letters = "".join(c for c, stoke in (("T", "I"), ("EB", "Q")) if stoke in stokes.value)
-    return Harmonics(np.concatenate(parts), letters, np.concatenate(seen), l_max, l_max_weights)
+    windows = np.concatenate(seen) if like is None else like.weights
+    return Harmonics(np.concatenate(parts), letters, windows, l_max, l_max_weights)
 
 
 def analyse(

@@ -12,6 +12,7 @@ from petamap.data.config.model import (
     SECTIONS,
     CommOptions,
     MapOptions,
+    MonteCarloOptions,
     NoiseOptions,
     ProductOptions,
     ResourceOptions,
@@ -19,8 +20,9 @@ from petamap.data.config.model import (
     RunOptions,
     SolverOptions,
     SourceConfig,
+    SpectraOptions,
 )
-from petamap.data.config.observations import open_sources
+from petamap.data.config.observations import Drawing, Parts, open_parts, open_sources
 from petamap.data.config.overrides import apply_overrides
 from petamap.data.config.reader import load, loads
 from petamap.data.config.writer import to_toml, to_xml
@@ -28,17 +30,22 @@ from petamap.data.config.writer import to_toml, to_xml
 __all__ = [
     "SECTIONS",
     "CommOptions",
+    "Drawing",
     "MapOptions",
+    "MonteCarloOptions",
     "NoiseOptions",
+    "Parts",
     "ProductOptions",
     "ResourceOptions",
     "RunConfig",
     "RunOptions",
     "SolverOptions",
     "SourceConfig",
+    "SpectraOptions",
     "apply_overrides",
     "load",
     "loads",
+    "open_parts",
     "open_sources",
     "to_toml",
     "to_xml",

@@ -171,6 +171,67 @@ class ProductOptions:
     overwrite: bool = option(False, help="replace the products of an earlier run")
 
 
+@dataclass(frozen=True)
+class SpectraOptions:
+    """How power spectra of maps are measured, as by `petamap spectra`."""
+
+    weights: str = option(
+        "auto",
+        choices=("auto", "covariance", "hits", "uniform"),
+        help="of pixels; auto: 1 / (noise + sky) by their variances",
+    )
+    mask: str | None = option(None, path=True, help="a HEALPix map, 0 where the sky is left out")
+    threshold: float = option(0.5, help="mask pixels below it are left out", minimum=0.0, maximum=1.0)
+    apodize: float = option(0.0, dimension="angle", minimum=0.0, help="width of soft edges")
+    apodization: str = option("C2", choices=("C1", "C2", "smooth"), help="shape of soft edges")
+    l_min: int = option(2, help="first multipole", minimum=0)
+    l_max: int | None = option(None, help="last multipole; default: 2 n_side", minimum=2)
+    width: int = option(10, help="multipoles in a bin", minimum=1)
+    power: str = option(
+        "D", choices=("D", "C"), help="D: bandpowers of D_l = l (l + 1) C_l / 2 pi; C: of C_l"
+    )
+    fwhm: float | None = option(
+        None,
+        dimension="angle",
+        minimum=0.0,
+        help="of the beam in the map, to be divided out; default: that of the sky drawn, or none",
+    )
+    pixel_window: bool = option(True, help="whether the values of the map are means over pixels")
+    keep_dipole: bool = option(False, help="leave monopole and dipole of I where they are")
+    purify: str = option("none", choices=("none", "B", "EB"), help="components that no E leaks into")
+
+
+@dataclass(frozen=True)
+class MonteCarloOptions:
+    """Realizations of a run, as `petamap mc` makes them."""
+
+    realizations: int = option(100, help="how many", minimum=1, maximum=10**7)
+    first: int = option(0, help="number of the first", minimum=0, maximum=2**32 - 1)
+    parts: str = option(
+        "apart",
+        choices=("apart", "together", "sky", "noise"),
+        help="what is mapped: sky and noise each, both as one, or one of them",
+    )
+    noise: str = option(
+        "auto",
+        choices=("auto", "sources", "model"),
+        help="sources: what the noise sources draw; model: drawn by the model that the map-maker assumes, "
+        "estimated from the data with noise.kernel estimate; auto: sources, where there are any",
+    )
+    fixed: str = option(
+        "leave",
+        choices=("leave", "apart", "add"),
+        help="signals that no realization draws, as files and sky maps: left out; mapped once and kept "
+        "apart; or added to sky and noise, too",
+    )
+    maps: bool = option(False, help="keep the maps, not their spectra alone")
+    vectors: int = option(0, help="found once to speed up all solutions; 0: none", minimum=0, maximum=1000)
+    batch: int = option(0, help="realizations at once; 0: by memory", minimum=0, maximum=1000)
+    groups: int = option(
+        0, help="groups of processes, a batch each; 0: the fastest", minimum=0, maximum=10**6
+    )
+
+
 SECTIONS: dict[str, type] = {
     "run": RunOptions,
     "map": MapOptions,
@@ -179,6 +240,8 @@ SECTIONS: dict[str, type] = {
     "comm": CommOptions,
     "resources": ResourceOptions,
     "products": ProductOptions,
+    "spectra": SpectraOptions,
+    "montecarlo": MonteCarloOptions,
 }
 
 
@@ -222,6 +285,8 @@ class RunConfig:
     comm: CommOptions = field(default_factory=CommOptions)
     resources: ResourceOptions = field(default_factory=ResourceOptions)
     products: ProductOptions = field(default_factory=ProductOptions)
+    spectra: SpectraOptions = field(default_factory=SpectraOptions)
+    montecarlo: MonteCarloOptions = field(default_factory=MonteCarloOptions)
     sources: tuple[SourceConfig, ...] = ()
     folder: Path = field(default=Path(), compare=False)
     file: Path | None = field(default=None, compare=False)
