@@ -36,8 +36,11 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
             temporary.unlink(missing_ok=True)
 
 
+_MEND = "free space or choose another --out; what stood there before is untouched"
+
+
 @contextmanager
-def writing(path: str | os.PathLike[str]) -> Iterator[None]:
+def writing(path: str | os.PathLike[str], mend: str = _MEND) -> Iterator[None]:
     """Turn what the system says against writing `path` into a ResourceError."""
     try:
         yield
@@ -45,7 +48,7 @@ def writing(path: str | os.PathLike[str]) -> Iterator[None]:
         raise ResourceError(
             f"cannot be written: {error.strerror or error}",
             where=os.fspath(path),
-            mend="free space or choose another --out; what stood there before is untouched",
+            mend=mend,
         ) from error
 
 

@@ -87,10 +87,14 @@ def _read_record(kind: Any, value: Any, where: str) -> Any:
     for key in value:
         if key not in hints:
             raise DataError(f"unknown key '{key}'", where=where, mend=did_you_mean(key, list(hints)))
-    missing = [name for name in hints if name not in value]
+    defaults = {one.name for one in dataclasses.fields(kind) if one.default is not dataclasses.MISSING}
+    missing = [name for name in hints if name not in value and name not in defaults]
     if missing:
         raise DataError(f"'{missing[0]}' is missing", where=where, mend="run again to write it anew")
-    return kind(**{name: _read(hints[name], value[name], f"{where} {name}".strip()) for name in hints})
+    known = {
+        name: _read(hints[name], value[name], f"{where} {name}".strip()) for name in hints if name in value
+    }
+    return kind(**known)
 
 
 def _expect(good: bool, wanted: str, value: Any, where: str) -> None:
@@ -127,6 +131,6 @@ def _schema_of_record(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
         "type": "object",
         "description": (kind.__doc__ or "").splitlines()[0],
         "properties": properties,
-        "required": list(properties),
+        "required": [one.name for one in dataclasses.fields(kind) if one.default is dataclasses.MISSING],
         "additionalProperties": False,
     }

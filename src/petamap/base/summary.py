@@ -147,6 +147,27 @@ class Comparison:
 
 
 @dataclass(frozen=True, kw_only=True)
+class MonteCarlo:
+    """The realizations of a run."""
+
+    file: str = option(help="HDF5 file with what they gave, relative to the folder of the summary.")
+    parts: tuple[str, ...] = option(help="Whose spectra the file has: of sky, noise, both.")
+    solved: tuple[str, ...] = option(help="What was mapped in each realization.")
+    first: int = option(help="Number of the first realization.", minimum=0)
+    realizations: int = option(help="How many were asked for.", minimum=1)
+    done: int = option(help="How many are done.", minimum=0)
+    failed: int = option(help="How many failed.", minimum=0)
+    not_converged: int = option(help="Maps whose solution did not reach the tolerance.", minimum=0)
+    iterations: Spread | None = option(help="Iterations of a map; null where none is done.")
+    vectors: int = option(help="Vectors that sped up all solutions.", minimum=0)
+    groups: int = option(help="Groups that the ranks were split into.", minimum=1)
+    batch: int = option(help="Realizations that a group made at once.", minimum=1)
+    why: str = option(help="Why so many groups and no larger batch.")
+    made: int = option(help="How many were made in the last run of the command.", minimum=0)
+    seconds: float = option(help="Wall seconds of the last run after its set-up.")
+
+
+@dataclass(frozen=True, kw_only=True)
 class Summary:
     """What a run of petamap did and found."""
 
@@ -166,6 +187,7 @@ class Summary:
     products: tuple[Product, ...] = option(help="The map files.")
     comparisons: tuple[Comparison, ...] = option(help="Maps held against what they should be.")
     warnings: tuple[str, ...] = option(help="What the user should know.")
+    montecarlo: MonteCarlo | None = option(None, help="Its realizations; null for a run of one.")
 
     def write(self, folder: str | os.PathLike[str]) -> Path:
         """Write ``summary.json`` into `folder`, whole or not at all, and return its path."""

@@ -48,13 +48,15 @@ class Stage:
     ----------
     config : RunConfig
     comm : Communicator
-        The ranks that share the system.
+        All ranks.
     progress : Progress
-    whole : Communicator, optional
-        All ranks, where `comm` is a group of them: nodes and their memory are shared by all.
 
     Attributes
     ----------
+    comm : Communicator
+        The ranks that share the system: all, or a group of them that is set before `set_up`.
+    whole : Communicator
+        All ranks: they share nodes and memory.
     observations, pixelization, unit
         After `open`.
     model_of : ModelOf
@@ -71,18 +73,11 @@ class Stage:
     n_dead: int
     n_flagged: int
 
-    def __init__(
-        self,
-        config: RunConfig,
-        comm: Communicator,
-        progress: Progress,
-        whole: Communicator | None = None,
-    ) -> None:
+    def __init__(self, config: RunConfig, comm: Communicator, progress: Progress) -> None:
         self.config = config
-        self.comm = comm
+        self.comm = self.whole = comm
         self.progress = progress
-        self.whole = whole or comm
-        self.timers = Timers(lambda: comm.bytes_sent)
+        self.timers = Timers(lambda: self.comm.bytes_sent)
         self.warnings: list[str] = []
         self.n_threads = config.resources.threads or max(1, available_threads() // self.whole.node_size())
 
@@ -110,7 +105,7 @@ class Stage:
 
     def set_up(self) -> System:
         """Return the system of the observations, and warn of what it leaves out."""
-        choices, common = self._choices(), (self.comm, self.timers, self.progress)
+        choices, common = self.choices(), (self.comm, self.timers, self.progress)
         self.model_of = declared_model
         if self.config.noise.kernel == "estimate":
             self.model_of = estimated_models(self.observations, self.pixelization, choices, *common)
@@ -118,7 +113,8 @@ class Stage:
         self._warn_of_pixels(system)
         return system
 
-    def _choices(self) -> Choices:
+    def choices(self) -> Choices:
+        """Return the options that map-making itself needs."""
         config = self.config
         memory = config.resources.memory
         if memory is None and self.whole is not self.comm:

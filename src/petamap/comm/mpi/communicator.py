@@ -174,6 +174,10 @@ class Communicator(Protocol):
         """The node of each rank, int32 (size,); nodes are numbered by their lowest ranks."""
         ...
 
+    def group(self, number: int) -> Communicator:
+        """Return the communicator of all ranks that say the same number, in the order of their ranks."""
+        ...
+
     def shared(self, n_bytes: int) -> SharedWindow:
         """Return memory shared by the ranks of each node, zero at first, to which this rank adds `n_bytes`.
 
@@ -275,6 +279,9 @@ class SerialCommunicator:
     @property
     def node_of(self) -> Int32Array:
         return np.zeros(1, np.int32)
+
+    def group(self, number: int) -> Communicator:
+        return self
 
     def shared(self, n_bytes: int) -> SharedWindow:
         return nodes.own_window(n_bytes)
@@ -454,6 +461,12 @@ class MpiCommunicator:
     @property
     def node_of(self) -> Int32Array:
         return self._node.node_of
+
+    def group(self, number: int) -> MpiCommunicator:
+        split = self.mpi_comm.Split(number, self.rank)
+        made = MpiCommunicator(split)
+        split.Free()
+        return made
 
     def shared(self, n_bytes: int) -> SharedWindow:
         return nodes.shared_window(self, self._node, n_bytes)

@@ -1,0 +1,118 @@
+"""``petamap mc``: many realizations of a run, and the spectra of their maps."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from petamap.base.errors import ConvergenceError
+from petamap.cli.run import command_line, configuration_path, split_words
+
+if TYPE_CHECKING:
+    from petamap.base.summary import MonteCarlo, Summary
+    from petamap.comm.mpi import Communicator
+    from petamap.data.config import RunConfig
+
+_DESCRIPTION = """\
+Make realizations of a run: draw sky and noise, map them through one system set up once, and write the spectra
+of the maps into one file, OUT/NAME_mc.h5. Killed at any moment and started again, it goes on where it was."""
+
+_EPILOG = """\
+examples:
+  petamap mc --example planck-lfi --realizations 50
+  petamap mc run.toml --realizations 1000 --out skies
+  petamap mc run.toml --first 4711 --realizations 1 --maps --out one
+  mpiexec -n 16 petamap mc run.toml --realizations 1000 --groups 4 spectra.mask=galaxy.fits
+"""
+_FLAGS = (
+    ("--realizations", "N", int, "realizations", "how many [100]"),
+    ("--first", "N", int, "first", "number of the first [0]"),
+    ("--parts", "P", str, "parts", "what is mapped: apart, together, sky or noise [apart]"),
+    ("--batch", "N", int, "batch", "realizations at once [by memory]"),
+    ("--groups", "N", str, "groups", "groups of processes, a batch each, or auto [auto]"),
+)
+
+
+def add_commands(commands: Any) -> None:
+    """Add ``mc`` to the subparsers."""
+    parser = commands.add_parser(
+        "mc",
+        help="make many realizations of a run and their spectra",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        usage="petamap mc CONFIG|--example NAME [--realizations N] [--out DIR] [options] [KEY=VALUE ...]",
+    )
+    parser.add_argument(
+        "words", metavar="CONFIG", nargs="*", help="configuration, then settings as KEY=VALUE"
+    )
+    parser.add_argument("--example", metavar="NAME", help="an example of the package (petamap examples)")
+    for flag, word, kind, _, help in _FLAGS:
+        parser.add_argument(flag, metavar=word, type=kind, help=help)
+    parser.add_argument("--maps", action="store_true", help="keep the maps, too")
+    parser.add_argument("--out", metavar="DIR", type=Path, help="folder of the file [NAME_mc]")
+    parser.add_argument("--threads", metavar="N", type=int, help="threads of each process [all its cores]")
+    parser.add_argument("--force", action="store_true", help="start anew where there is a file")
+    parser.set_defaults(handler=_simulate)
+
+
+def _simulate(arguments: argparse.Namespace) -> int:
+    from petamap.comm.mpi import collective_errors, world
+
+    comm = world()
+    with collective_errors(comm):
+        summary = _make(arguments, comm)
+    made = summary.montecarlo
+    return 0 if made is None or made.failed == 0 else ConvergenceError.exit_code
+
+
+def _make(arguments: argparse.Namespace, comm: Communicator) -> Summary:
+    from petamap.cli.progress import listening
+
+    config = _configuration(arguments)
+    out = arguments.out or Path(f"{config.run.name}_mc")
+    from petamap.montecarlo.run import simulate  # only now, so that a wrong configuration is told at once
+
+    with listening(comm.rank) as progress:
+        summary = simulate(config, out=out, comm=comm, progress=progress, command=command_line(comm.size))
+    if comm.rank == 0:
+        assert summary.montecarlo is not None
+        print(closing_lines(summary.montecarlo, out), file=sys.stderr)
+    return summary
+
+
+def _configuration(arguments: argparse.Namespace) -> RunConfig:
+    """Return the configuration with what the command line changes in it."""
+    from petamap.data.config import load
+
+    file, settings = split_words(arguments.words)
+    for flag, _, _, key, _ in _FLAGS:
+        value = getattr(arguments, flag.removeprefix("--"))
+        if value is not None:
+            settings.append(f"montecarlo.{key}={0 if value == 'auto' else value}")
+    if arguments.maps:
+        settings.append("montecarlo.maps=true")
+    if arguments.threads is not None:
+        settings.append(f"resources.threads={arguments.threads}")
+    if arguments.force:
+        settings.append("products.overwrite=true")
+    return load(configuration_path(file, arguments.example), settings)
+
+
+def closing_lines(made: MonteCarlo, out: Path) -> str:
+    """Return what a person reads when all realizations are made."""
+    from petamap.cli.progress import duration
+
+    rows = [("realizations", f"{made.done} of {made.realizations} done, {made.failed} failed")]
+    if made.iterations is not None:
+        low, mean, high = made.iterations.min, made.iterations.mean, made.iterations.max
+        rows.append(("iterations", f"{mean:.1f} a map ({low:.0f} to {high:.0f})"))
+    if made.made:
+        each = duration(made.seconds / made.made)
+        rows.append(("time", f"{duration(made.seconds)} after set-up, {each} a realization"))
+    rows.append(("shared out", made.why))
+    rows.append(("file", str(out / made.file)))
+    width = max(len(name) for name, _ in rows)
+    return "\n".join(f"  {name:<{width}}  {text}" for name, text in rows)
