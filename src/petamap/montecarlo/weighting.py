@@ -53,7 +53,9 @@ def pixel_weights(
     columns = np.concatenate((alive[:, None], (alive * statistics.hits)[:, None], diagonal), axis=1)
     seen, hits, *variances = gathering.to_all(columns, 0.0)
     pixelization = gathering.pixelization
-    soft = apodized(seen * mask, pixelization, choices.apodization, choices.kind)
+    soft = apodized(
+        seen * mask, pixelization, choices.apodization, choices.kind, band_limited=bool(choices.pure)
+    )
     if not soft.any():
         raise DataError("mask and samples have no pixel in common", where=str(choices.mask or "the maps"))
     weights = _weights(choices.weights, seen, hits, variances, draws.sky_variance(pixelization.n_side))

@@ -155,11 +155,10 @@ def bins_of(choices: Choices, n_side: int, reach: int) -> tuple[Binning, int]:
     last = min(2 * n_side, reach) if choices.l_max is None else choices.l_max
     if last > reach:
         raise ConfigError(f"l_max {last} is beyond the reach of n_side {n_side}", mend=f"at most {reach}")
-    binning = Binning.linear(choices.l_min, reach, choices.width, choices.of_d)
-    wanted = int(np.searchsorted(binning.edges, last + 1, side="right")) - 1
-    if wanted < 1:
+    if choices.l_min + choices.width > last + 1:
         raise ConfigError(f"no bin of {choices.width} multipoles fits from {choices.l_min} to {last}")
-    return binning, wanted
+    binning = Binning.linear(choices.l_min, reach, choices.width, choices.of_d)
+    return binning, int(np.searchsorted(binning.edges, last + 1, side="right")) - 1
 
 
 def coefficients(
