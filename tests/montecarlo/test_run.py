@@ -13,6 +13,7 @@ from petamap.base.options import option
 from petamap.base.summary import Summary
 from petamap.data.source import _KINDS
 from petamap.mapmaking.run import run
+from petamap.montecarlo.reading import read_finished
 from petamap.sky.healpix import Healpix
 from petamap.sky.mapfile import write_map
 from petamap.spectra.pseudo import pseudo_spectra
@@ -38,6 +39,11 @@ def test_summary_and_file_tell_the_same(apart):
     assert told.iterations.min == found["iterations"].min()
     assert found["numbers"].tolist() == [0, 1, 2, 3] and (found["status"] == 1).all()
     assert (found["residual"] <= 1e-6).all()
+    read = read_finished(out)
+    assert (read.realizations.n, read.left, read.failed, read.frame) == (4, 0, (), "galactic")
+    assert same(read.realizations.main, found["pseudo/both"]) and read.theory["TT"][2] > 0
+    assert read.realizations.choices.fwhm == pytest.approx(np.radians(10))
+    assert read.realizations.choices.width == 3
 
 
 def test_sky_and_noise_add_up(apart):
@@ -122,6 +128,8 @@ def test_fixed_signals_are_mapped_once(apart, tmp_path):
         )  # fmt: skip
     add, apart_, leave = (arrays(tmp_path / fixed) for fixed in ("add", "apart", "leave"))
     assert same(add["maps/both"], found["maps/both"][:2] + add["fixed/map"])
+    less = read_finished(tmp_path / "add").realizations.pseudo["both"]
+    assert same(less, add["pseudo/both"] - add["fixed/pseudo"])
     assert same(apart_["fixed/map"], add["fixed/map"]) and "fixed/map" not in leave
     for one in (apart_, leave):
         assert same(one["pseudo/both"], found["pseudo/both"][:2])

@@ -79,7 +79,12 @@ def _make(arguments: argparse.Namespace, comm: Communicator) -> Summary:
         summary = simulate(config, out=out, comm=comm, progress=progress, command=command_line(comm.size))
     if comm.rank == 0:
         assert summary.montecarlo is not None
-        print(closing_lines(summary.montecarlo, out), file=sys.stderr)
+        report = None
+        if config.products.report:
+            from petamap.report.html import write_report
+
+            report = write_report(out)
+        print(closing_lines(summary.montecarlo, out, report), file=sys.stderr)
     return summary
 
 
@@ -101,7 +106,7 @@ def _configuration(arguments: argparse.Namespace) -> RunConfig:
     return load(configuration_path(file, arguments.example), settings)
 
 
-def closing_lines(made: MonteCarlo, out: Path) -> str:
+def closing_lines(made: MonteCarlo, out: Path, report: Path | None) -> str:
     """Return what a person reads when all realizations are made."""
     from petamap.cli.progress import duration
 
@@ -114,5 +119,7 @@ def closing_lines(made: MonteCarlo, out: Path) -> str:
         rows.append(("time", f"{duration(made.seconds)} after set-up, {each} a realization"))
     rows.append(("shared out", made.why))
     rows.append(("file", str(out / made.file)))
+    if report is not None:
+        rows.append(("report", str(report)))
     width = max(len(name) for name, _ in rows)
     return "\n".join(f"  {name:<{width}}  {text}" for name, text in rows)

@@ -93,13 +93,16 @@ def layout_of(
     if config.montecarlo.maps:
         rows |= {f"maps/{part}": maps for part in parts}
     later = {"fixed/map": maps, "fixed/pseudo": spectra, "fixed/status": ((1,), np.uint8)}
+    groups = {"choices": _choices(choices), "fixed": {"added": "both" if fixed == "add" else ""}}
+    if fixed == "leave":
+        later, groups = {}, {"choices": groups["choices"]}
     return FileLayout(
         numbers=numbers,
         rows=rows,
         whole=_whole(draws, sight),
-        later={} if fixed == "leave" else later,
+        later=later,
         attributes=_attributes(config, stage, draws, sight, parts),
-        groups={"choices": _choices(choices)},
+        groups=groups,
         parts=parts,
     )
 
