@@ -11,7 +11,7 @@ from mpi import run_ranks
 
 from petamap.comm.mpi import SerialCommunicator
 from petamap.comm.reduction import ALGORITHMS, SETUPS, TRANSPORTS, IndexMap, ReductionPlan
-from petamap.comm.reduction.algorithms.butterfly import hops
+from petamap.comm.reduction.groups import hops, most_messages
 
 # Ranks beyond the cores of a small machine wait for each other most of the time.
 N_PATTERNS = {1: 20, 2: 8, 3: 6, 5: 3, 8: 1, 12: 1}
@@ -113,12 +113,15 @@ def test_hops_bring_every_key_home_in_few_messages(size, radix):
     ways = [list(hops(rank, size, radix)) for rank in range(size)]
     assert len({len(way) for way in ways}) == 1, "all ranks go through the same layers"
     home = np.arange(size)
+    most = list(most_messages(size, radix))
     place = np.tile(home[:, None], size)  # where what begins on a rank stands, by home
     for layer in range(len(ways[0])):
         place = np.array([ways[r][layer] for r in range(size)])[place, home[None, :]]
-        for rank in range(size):
-            targets = ways[rank][layer]
-            assert len(np.setdiff1d(targets, rank)) <= radix - 1
+        sent = [np.setdiff1d(ways[rank][layer], rank) for rank in range(size)]
+        assert max(map(len, sent)) <= radix - 1
+        out, back = most[layer]
+        assert out.tolist() == list(map(len, sent))
+        assert back.tolist() == np.bincount(np.concatenate(sent), minlength=size).tolist()
     np.testing.assert_array_equal(place, np.tile(home, (size, 1)))
 
 

@@ -11,7 +11,7 @@ from planning_made import satellite
 from petamap.base.errors import ConfigError
 from petamap.base.progress import Silent
 from petamap.comm.deal import deal
-from petamap.comm.reduction import IndexMap, ReductionPlan
+from petamap.comm.reduction import ALGORITHMS, IndexMap, ReductionPlan
 from petamap.comm.topology import load_machine
 from petamap.mapmaking.projection import Projection
 from petamap.mapmaking.target import target_pixelization
@@ -40,11 +40,12 @@ def real_plans(comm):
         share = layout.share(np.sort(order[bounds[comm.rank] : bounds[comm.rank + 1]]))
         keys = Projection(observations, layout, share, grid, Stokes.I).keys()
         (outlook,) = (o for o in planned.outlooks if o.distribution == way and o.threads == 1)
+        assert set(outlook.forecast.loads) == set(ALGORITHMS)
         for name, load in outlook.forecast.loads.items():
             buffer_keys = int(config.comm.buffer) // 24
             made = ReductionPlan(IndexMap(comm, keys), algorithm=name, buffer_keys=buffer_keys)
             real = made.load()
-            if name == "hierarchical":  # how evenly a node's ranks share its work is not foreseen
+            if name in ("hierarchical", "hybrid"):  # how evenly a node's ranks share its work is not foreseen
                 assert [phase.node_moved for phase in real] == pytest.approx([p.node_moved for p in load])
                 real, load = without_work(real), without_work(load)
             assert real == load, (way.name, name)
@@ -72,10 +73,12 @@ def test_a_sample_of_the_sky_tells_within_its_error(both):
         true, told = one.forecast, other.forecast
         assert told.n_keys == pytest.approx(true.n_keys, rel=0.03)
         assert told.partners.value == pytest.approx(true.partners.value, rel=0.03)
-        for name in ("pairwise", "owner", "hierarchical"):
-            assert told.rows[name].relative < 0.08
+        for name in ("pairwise", "owner", "hierarchical", "butterfly", "hybrid"):
+            assert told.rows[name].relative < 0.08, name
             pulls.append((told.rows[name].value - true.rows[name].value) / told.rows[name].error)
-            assert other.seconds[name] == pytest.approx(one.seconds[name], rel=0.15), name
+            # how much its busiest rank has above the mean is not told layer by layer
+            within = 0.2 if name == "butterfly" else 0.15
+            assert other.seconds[name] == pytest.approx(one.seconds[name], rel=within), name
         assert true.rows["owner"].error == 0
     assert np.sqrt(np.mean(np.square(pulls))) < 2.5
 

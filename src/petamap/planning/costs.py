@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -10,8 +11,10 @@ import numpy as np
 from petamap.base.progress import Progress
 from petamap.comm.network import predict
 from petamap.comm.network.alpha_beta import buffered_allreduce, gather_set_up, pairwise_alltoallv
-from petamap.comm.reduction.counting import Messages, count, node_numbers
+from petamap.comm.reduction.counting import count, node_numbers, told_messages
+from petamap.comm.reduction.exchange import Options
 from petamap.comm.reduction.forecast import Estimate, Forecast, Imbalance, Parts, combine
+from petamap.comm.reduction.hopping import count_some_hops
 from petamap.comm.reduction.occupancy import Occupancy
 from petamap.comm.topology import Machine
 from petamap.planning.published import VERSIONS, Host, Ratio
@@ -84,13 +87,14 @@ def even_forecast(occupancy: Occupancy, sample: SkySample, ranks_per_node: int, 
     node_of = node_numbers(occupancy.size, ranks_per_node)
     region = np.searchsorted(sample.regions, occupancy.keys >> sample.shift)
     fractions = np.bincount(sample.parts, sample.weights) / int(sample.stretches[-1])
-    counts = count(occupancy, node_of, sample.parts[region], sample.weights[region])
+    weights, options = sample.weights[region], Options(buffer_keys=buffer_keys)
+    counts = count(occupancy, node_of, sample.parts[region], weights, options)
+    hops = count_some_hops(occupancy, node_of, options.radix, sample.parts[region], weights)
     others, nodes = occupancy.size - 1.0, float(node_of[-1])
-    pairs, carried = np.array([others]), np.array([np.ceil(nodes / ranks_per_node)])
-    messages = Messages(pairs, pairs, pairs, carried, carried)
+    messages = told_messages(counts, others, others, math.ceil(nodes / ranks_per_node))
     partners = Estimate(others), Estimate(others)
     parts = Parts(fractions, sample.fraction)
-    return combine(counts, parts, messages, partners, _EVEN, ranks_per_node, buffer_keys)
+    return combine(counts, hops, parts, messages, partners, _EVEN, ranks_per_node, options)
 
 
 def versions(

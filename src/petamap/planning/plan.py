@@ -12,8 +12,10 @@ from petamap.base.progress import Progress, Silent
 from petamap.base.threads import available_threads
 from petamap.base.typing import FloatArray, Int64Array
 from petamap.comm.network import predict
-from petamap.comm.reduction.counting import Counts, Messages, count, node_numbers
+from petamap.comm.reduction.counting import Counts, count, node_numbers, told_messages
+from petamap.comm.reduction.exchange import Options
 from petamap.comm.reduction.forecast import Forecast, Parts, combine, forecast
+from petamap.comm.reduction.hopping import count_some_hops
 from petamap.comm.reduction.meetings import Company, imbalance, meet_some, owner_chance
 from petamap.comm.reduction.occupancy import Occupancy
 from petamap.comm.topology import Machine
@@ -246,7 +248,7 @@ class _Planner:
             company and company.merged(threads),
             sample,
             per_node,
-            self._buffer_keys(),
+            Options(buffer_keys=self._buffer_keys()),
         )
         seconds = {
             name: float(predict(load, self.machine, per_node, self.stokes.n, 8))
@@ -304,7 +306,7 @@ def _pairs(occupancy: Occupancy) -> float:
 
 
 def foresee(
-    occupancy: Occupancy, company: Company | None, sample: SkySample, ranks_per_node: int, buffer_keys: int
+    occupancy: Occupancy, company: Company | None, sample: SkySample, ranks_per_node: int, options: Options
 ) -> Forecast:
     """Return the forecast for ranks that hold pixels of a sample of the sky.
 
@@ -315,13 +317,17 @@ def foresee(
     company : Company or None
         Some ranks with all their pixels; None to count all partners, which needs the whole sky.
     sample : SkySample
-    ranks_per_node, buffer_keys : int
+    ranks_per_node : int
+    options : Options
+        Of the algorithms.
     """
     if company is None:
-        return forecast(occupancy, ranks_per_node, buffer_keys)
+        return forecast(occupancy, ranks_per_node, options)
     region = np.searchsorted(sample.regions, occupancy.keys >> sample.shift)
     node_of = node_numbers(occupancy.size, ranks_per_node)
-    counts = count(occupancy, node_of, sample.parts[region], sample.weights[region])
+    parts, weights = sample.parts[region], sample.weights[region]
+    counts = count(occupancy, node_of, parts, weights, options)
+    hops = count_some_hops(occupancy, node_of, options.radix, parts, weights)
     fractions = np.bincount(sample.parts, sample.weights) / int(sample.stretches[-1])
     place = company.occupancy.keys >> sample.shift
     stretch = np.searchsorted(sample.stretches, place, side="right") - 1
@@ -330,11 +336,11 @@ def foresee(
     chance = owner_chance(occupancy.merged(ranks_per_node), first_key)[stretch]
     _, nodes, _ = meet_some(company.merged(ranks_per_node), chance)
     carried = math.ceil(nodes / ranks_per_node)
-    messages = Messages(*(np.array([float(n)]) for n in (pairs, owners, owners, carried, carried)))
+    messages = told_messages(counts, pairs, owners, carried)
     others, ghosts = _expected(occupancy, region, len(sample.regions))
     uneven = imbalance(company, others[stretch], ghosts[stretch], _scatter(counts, sample.weights))
-    parts = Parts(fractions, sample.fraction)
-    return combine(counts, parts, messages, partners, uneven, ranks_per_node, buffer_keys)
+    every = Parts(fractions, sample.fraction)
+    return combine(counts, hops, every, messages, partners, uneven, ranks_per_node, options)
 
 
 def _expected(occupancy: Occupancy, region: Int64Array, n: int) -> tuple[FloatArray, FloatArray]:

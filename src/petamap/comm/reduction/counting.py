@@ -9,6 +9,13 @@ from typing import NamedTuple
 import numpy as np
 
 from petamap.base.typing import BoolArray, FloatArray, Int32Array, Int64Array
+from petamap.comm.reduction.counting_nodes import (
+    between_nodes,
+    flat_sums,
+    messages_between_nodes,
+    node_runs,
+)
+from petamap.comm.reduction.exchange import DEFAULTS, Options
 from petamap.comm.reduction.occupancy import Occupancy
 
 # Pairs of a key and its holder that are counted in one go.
@@ -30,6 +37,10 @@ class Counts(NamedTuple):
         Rows that a rank carries between nodes, to those of owners and back.
     local_rows, met_rows, sent_rows
         Its equal part of its node's tables, as `loads.hierarchical_shares` has them.
+    hybrid_there, hybrid_home, hybrid_pairs
+        Of keys that a hybrid sends to nodes of owners: rows carried there and back; rows carried by pairs.
+    hybrid_dense, dense_table, pairs_table, hybrid_met, hybrid_sent
+        Keys owned that it all-reduces densely; its equal part of the tables of `loads.HybridTables`.
     """
 
     n_keys: FloatArray
@@ -47,6 +58,14 @@ class Counts(NamedTuple):
     local_rows: FloatArray
     met_rows: FloatArray
     sent_rows: FloatArray
+    hybrid_there: FloatArray
+    hybrid_home: FloatArray
+    hybrid_pairs: FloatArray
+    hybrid_dense: FloatArray
+    dense_table: FloatArray
+    pairs_table: FloatArray
+    hybrid_met: FloatArray
+    hybrid_sent: FloatArray
 
 
 class Messages(NamedTuple):
@@ -58,6 +77,8 @@ class Messages(NamedTuple):
         To those with which it shares a key; to the owners of its ghosts; to those whose ghosts it owns.
     there, home
         For its node, to those of owners, and back.
+    hybrid_there, hybrid_home, hybrid_pairs
+        The same for keys that a hybrid sends to owners, and to the others of pairs of nodes.
     """
 
     pairs: FloatArray
@@ -65,6 +86,9 @@ class Messages(NamedTuple):
     asked: FloatArray
     there: FloatArray
     home: FloatArray
+    hybrid_there: FloatArray
+    hybrid_home: FloatArray
+    hybrid_pairs: FloatArray
 
 
 def node_numbers(size: int, ranks_per_node: int) -> Int32Array:
@@ -77,6 +101,7 @@ def count(
     node_of: Int32Array,
     part_of: Int64Array | None = None,
     weights: FloatArray | None = None,
+    options: Options = DEFAULTS,
 ) -> Counts:
     """Return the counts of all ranks over each part of the keys, (n_parts, size) each.
 
@@ -88,6 +113,8 @@ def count(
         The part of each key, from 0 on; by default there is one.
     weights : float64 (n,), optional
         How many keys each one stands for, by default itself.
+    options : Options, optional
+        That tell a hybrid's keys apart.
     """
     if part_of is None:
         part_of = np.zeros(len(occupancy.keys), np.int64)
@@ -99,7 +126,7 @@ def count(
     edges = np.unique([*bounds, len(occupancy.keys)])
     for first, last in itertools.pairwise([0, *edges[edges > 0].tolist()]):
         piece = slice(first, last)
-        sums += _count(occupancy.part(first, last), node_of, part_of[piece], weights[piece], shape)
+        sums += _count(occupancy.part(first, last), node_of, part_of[piece], weights[piece], shape, options)
     return Counts(*sums)
 
 
@@ -109,16 +136,17 @@ def _count(
     part_of: Int64Array,
     weights: FloatArray,
     shape: tuple[int, int],
+    options: Options,
 ) -> FloatArray:
     multiplicity, key_of, holders = occupancy.multiplicity, occupancy.key_of, occupancy.holders
     owner, weights_held = occupancy.owner, weights[key_of]
     held_in, owned_in = part_of[key_of] * shape[1] + holders, part_of * shape[1] + owner
 
     def by_holder(rows: FloatArray | BoolArray) -> FloatArray:
-        return _sums(held_in, rows * weights_held, shape)
+        return flat_sums(held_in, rows * weights_held, shape)
 
     def by_owner(rows: FloatArray | BoolArray) -> FloatArray:
-        return _sums(owned_in, rows * weights, shape)
+        return flat_sums(owned_in, rows * weights, shape)
 
     others = (multiplicity - 1).astype(np.float64)
     node = node_of[holders]
@@ -135,108 +163,45 @@ def _count(
         ghost_rows_off=by_holder(ghost_off),
         asked_rows=by_owner(others),
         asked_rows_off=by_owner(n_off),
-        **_between_nodes(occupancy, node_of, part_of, weights, shape),
+        **between_nodes(occupancy, node_of, part_of, weights, shape, options),
     )
     return np.array(counts)
-
-
-def _sums(places: Int64Array, rows: FloatArray, shape: tuple[int, int]) -> FloatArray:
-    """Add up rows at flat places of an array."""
-    sums = np.bincount(places, rows, shape[0] * shape[1]).astype(np.float64, copy=False)
-    return sums.reshape(shape)
-
-
-def _between_nodes(
-    occupancy: Occupancy,
-    node_of: Int32Array,
-    part_of: Int64Array,
-    weights: FloatArray,
-    shape: tuple[int, int],
-) -> dict[str, FloatArray]:
-    """Return the counts of sums on nodes and between them."""
-    nodes = Nodes(node_of)
-    starts, lengths = _node_runs(occupancy.key_of, node_of[occupancy.holders])
-    key, node = occupancy.key_of[starts], node_of[occupancy.holders[starts]]
-    n_nodes = np.bincount(key, minlength=len(occupancy.keys))[key]
-    shared = occupancy.multiplicity[key] > 1
-    owner, part = node_of[occupancy.owner[key]], part_of[key]
-    away, alone = node != owner, n_nodes == 1
-
-    def carried(a: Int32Array, b: Int32Array) -> FloatArray:
-        where = part[away] * shape[1] + nodes.carriers(a[away], b[away])
-        return _sums(where, weights[key[away]], shape)
-
-    def table(chosen: BoolArray, rows: FloatArray | Int64Array) -> FloatArray:
-        where = part[chosen] * nodes.n + node[chosen]
-        sums = _sums(where, (rows * weights[key])[chosen], (shape[0], nodes.n))
-        equal: FloatArray = (sums / nodes.sizes)[:, node_of]
-        return equal
-
-    return {
-        "there_rows": carried(node, owner),
-        "home_rows": carried(owner, node),
-        "local_rows": table(alone & shared, lengths),
-        "met_rows": table(~alone & ~away, lengths + n_nodes - 1),
-        "sent_rows": table(away, lengths + 1),
-    }
-
-
-class Nodes:
-    """Nodes of consecutive ranks.
-
-    Parameters
-    ----------
-    node_of : int32 (size,)
-    """
-
-    def __init__(self, node_of: Int32Array) -> None:
-        self.sizes = np.bincount(node_of)
-        self.n = len(self.sizes)
-        self._first = np.cumsum(self.sizes) - self.sizes
-
-    def carriers(self, a: Int32Array | Int64Array, b: Int32Array | Int64Array) -> Int64Array:
-        """Return the rank of node a that carries to b, as `crossing.Pairs` has it."""
-        ranks: Int64Array = self._first[a] + ((b - a) % self.n - 1) % self.sizes[a]
-        return ranks
 
 
 def _on_node(key_of: Int32Array, node: Int32Array) -> FloatArray:
     """Return how many holders of the same key are on the node of each holder; they stand side by side."""
     if len(node) == 0:
         return np.zeros(0)
-    _, lengths = _node_runs(key_of, node)
+    _, lengths = node_runs(key_of, node)
     return np.repeat(lengths, lengths).astype(np.float64)
 
 
-def _node_runs(key_of: Int32Array, node: Int32Array) -> tuple[Int64Array, Int64Array]:
-    """Return where the holders of a key on one node begin, and how many they are."""
-    first = np.ones(len(node), np.bool_)
-    first[1:] = (key_of[1:] != key_of[:-1]) | (node[1:] != node[:-1])
-    starts = np.flatnonzero(first)
-    return starts, np.diff(np.append(starts, len(node)))
-
-
-def meet(occupancy: Occupancy, node_of: Int32Array) -> Messages:
+def meet(occupancy: Occupancy, node_of: Int32Array, options: Options = DEFAULTS) -> Messages:
     """Return the partners of all ranks; the work grows with the squares of multiplicities."""
     size, holders, owner = occupancy.size, occupancy.holders, occupancy.owner[occupancy.key_of]
     owned = np.zeros((size, size), np.bool_)
     owned[holders, owner] = True
     np.fill_diagonal(owned, False)
-    nodes = Nodes(node_of)
-    crossed = np.zeros((nodes.n, nodes.n), np.bool_)
-    crossed[node_of[holders], node_of[owner]] = True
-    np.fill_diagonal(crossed, False)
-    there, home = (
-        np.bincount(nodes.carriers(*_pairs(matrix)), minlength=size) for matrix in (crossed, crossed.T)
-    )
     shared = np.array([_partners(occupancy, rank) for rank in _by_rank(occupancy)])
-    counts = (shared, owned.sum(1), owned.sum(0), there, home)
+    counts = (shared, owned.sum(1), owned.sum(0), *messages_between_nodes(occupancy, node_of, options))
     return Messages(*(np.asarray(count, np.float64) for count in counts))
 
 
-def _pairs(matrix: BoolArray) -> tuple[Int64Array, Int64Array]:
-    rows, columns = np.nonzero(matrix)
-    return rows.astype(np.int64), columns.astype(np.int64)
+def told_messages(counts: Counts, pairs: float, owners: float, carried: float) -> Messages:
+    """Return the partners of each rank if they are known for the busiest one.
+
+    Parameters
+    ----------
+    counts : Counts
+        A hybrid sends no message by a way that no key goes.
+    pairs, owners : float
+        Ranks with which a rank shares a key, and to which it sends as to owners.
+    carried : float
+        Nodes to which it carries what its node sends to owners.
+    """
+    ways = (counts.hybrid_there, counts.hybrid_home, counts.hybrid_pairs)
+    hybrid = [carried if rows.any() else 0.0 for rows in ways]
+    return Messages(*(np.array([float(n)]) for n in (pairs, owners, owners, carried, carried, *hybrid)))
 
 
 def _by_rank(occupancy: Occupancy) -> Sequence[Int32Array]:

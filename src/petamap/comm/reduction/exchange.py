@@ -108,6 +108,9 @@ class Options:
         return None
 
 
+DEFAULTS = Options()
+
+
 class _Lane(NamedTuple):
     """The buffers of an exchange for rows of one kind, and the channel between them."""
 

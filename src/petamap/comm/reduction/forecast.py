@@ -17,11 +17,17 @@ import numpy as np
 from petamap.base.typing import FloatArray, Int32Array
 from petamap.comm.network import Load, Phase, Share, busiest
 from petamap.comm.reduction.counting import Counts, Messages, count, meet, node_numbers
+from petamap.comm.reduction.exchange import DEFAULTS, Options
+from petamap.comm.reduction.hopping import HopCounts, count_hops
 from petamap.comm.reduction.loads import (
+    HYBRID_LANES,
+    HybridTables,
     Sharing,
     Volume,
+    butterfly_shares,
     dense_shares,
     hierarchical_shares,
+    hybrid_shares,
     shares_by_counts,
 )
 from petamap.comm.reduction.occupancy import Occupancy
@@ -103,19 +109,46 @@ class Imbalance(NamedTuple):
         """Return that of the sums that an algorithm is made of."""
         # what leaves a node is spread over its ranks
         between_nodes = self.owners[1], self.owners[1]
-        known = {"dense": self.keys, "pairwise": self.pairs, "hierarchical": between_nodes}
+        known = {
+            "dense": self.keys,
+            "pairwise": self.pairs,
+            "hierarchical": between_nodes,
+            "hybrid": between_nodes,
+            "butterfly": self.keys,
+        }
         return known.get(algorithm, self.owners)
 
 
 def shares(
-    counts: Counts, messages: Messages, n_global: int, buffer_keys: int, node_of: Int32Array
+    counts: Counts,
+    messages: Messages,
+    hops: Sequence[HopCounts],
+    n_global: int,
+    options: Options,
+    node_of: Int32Array,
 ) -> dict[str, tuple[Share, ...]]:
     """Return what each algorithm asks of each rank, by its name."""
-    found = shares_by_counts(sharing(counts, messages), n_global, buffer_keys, node_of)
+    found = shares_by_counts(sharing(counts, messages), n_global, options.buffer_keys, node_of)
     tables = counts.local_rows, counts.met_rows, counts.sent_rows
-    there = Volume(messages.there, counts.there_rows, counts.there_rows)
-    home = Volume(messages.home, counts.home_rows, counts.home_rows)
+    there, home, *hybrid = (
+        Volume(sent, rows, rows)
+        for sent, rows in [
+            (messages.there, counts.there_rows),
+            (messages.home, counts.home_rows),
+            (messages.hybrid_there, counts.hybrid_there),
+            (messages.hybrid_home, counts.hybrid_home),
+            (messages.hybrid_pairs, counts.hybrid_pairs),
+        ]
+    )
     found["hierarchical"] = hierarchical_shares(counts.n_shared, tables, there, home, node_of[-1] == 0)
+    found["butterfly"] = butterfly_shares([layer.hop() for layer in hops])
+    of_hybrid = HybridTables(
+        counts.local_rows, counts.dense_table, counts.pairs_table, counts.hybrid_met, counts.hybrid_sent
+    )
+    n_dense = float(counts.hybrid_dense.sum())
+    found["hybrid"] = hybrid_shares(
+        counts.n_shared, of_hybrid, (hybrid[0], hybrid[1], hybrid[2]), n_dense, node_of
+    )
     return found
 
 
@@ -166,7 +199,7 @@ class Forecast:
     loads: Mapping[str, Load]
 
 
-def forecast(occupancy: Occupancy, ranks_per_node: int, buffer_keys: int = 1 << 20) -> Forecast:
+def forecast(occupancy: Occupancy, ranks_per_node: int, options: Options = DEFAULTS) -> Forecast:
     """Return what the plans of ranks with this occupancy would be, exactly.
 
     Parameters
@@ -175,24 +208,26 @@ def forecast(occupancy: Occupancy, ranks_per_node: int, buffer_keys: int = 1 << 
         Of all keys.
     ranks_per_node : int
         Nodes are filled one after the other.
-    buffer_keys : int
-        Keys of a buffer of "dense".
+    options : Options
+        Of the algorithms.
     """
     node_of = node_numbers(occupancy.size, ranks_per_node)
-    messages = meet(occupancy, node_of)
+    messages = meet(occupancy, node_of, options)
     partners = Estimate(float(messages.pairs.mean())), Estimate(float(messages.pairs.max()))
-    counts = count(occupancy, node_of)
-    return combine(counts, WHOLE, messages, partners, None, ranks_per_node, buffer_keys)
+    counts = count(occupancy, node_of, options=options)
+    hops = count_hops(occupancy, node_of, options.radix)
+    return combine(counts, hops, WHOLE, messages, partners, None, ranks_per_node, options)
 
 
 def combine(
     counts: Counts,
+    hops: Sequence[HopCounts],
     parts: Parts,
     messages: Messages,
     partners: tuple[Estimate, Estimate],
     imbalance: Imbalance | None,
     ranks_per_node: int,
-    buffer_keys: int,
+    options: Options,
 ) -> Forecast:
     """Return the forecast of counts over parts of a sample of the keys.
 
@@ -200,6 +235,8 @@ def combine(
     ----------
     counts : Counts
         (n_parts, size) each.
+    hops : sequence of HopCounts
+        Likewise, for each layer of nested groups.
     parts : Parts
     messages : Messages
         (size,), or one number for all ranks.
@@ -207,21 +244,29 @@ def combine(
         The mean and the most over ranks.
     imbalance : Imbalance or None
         None where the counts are those of all keys, which tell it themselves.
-    ranks_per_node, buffer_keys : int
+    ranks_per_node : int
+    options : Options
     """
     size = counts.n_keys.shape[1]
     node_of = node_numbers(size, ranks_per_node)
     every = Counts(*(sums.sum(axis=0) for sums in counts))
     n_global = jackknife(counts.n_owned, parts, lambda sums, f: size * mean(sums, f))
-    totals = round(n_global.value), buffer_keys
+    n_keys_global = round(n_global.value)
     both = np.stack([counts.n_keys.sum(axis=1), counts.n_owned.sum(axis=1)], axis=1)
-    asked = shares(every, messages, *totals, node_of)
+    asked = shares(every, messages, hops, n_keys_global, options, node_of)
     busy = {name: busiest(phases, node_of) for name, phases in asked.items()}
     n_keys = float(every.n_keys.max())
     if imbalance is not None:
         n_keys = float(every.n_keys.mean()) * imbalance.keys[0]
-        busy = {name: _levelled(busy[name], asked[name], imbalance.of(name), node_of) for name in asked}
-        busy["dense"] = busiest(dense_shares(n_keys, *totals, node_of), node_of)
+        levelled = {name: _levelled(busy[name], asked[name], imbalance.of(name), node_of) for name in asked}
+        dense = dense_shares(n_keys, n_keys_global, options.buffer_keys, node_of)
+        levelled["dense"] = busiest(dense, node_of)
+        if node_of[-1] > 0:  # all lanes of a hybrid reduce alike
+            levelled["hybrid"] = tuple(
+                busy["hybrid"][i] if i == HYBRID_LANES else phase
+                for i, phase in enumerate(levelled["hybrid"])
+            )
+        busy = levelled
     return Forecast(
         size=size,
         ranks_per_node=ranks_per_node,
@@ -231,20 +276,28 @@ def combine(
         multiplicity=jackknife(both, parts, lambda sums, _: float(sums[:, 0].sum() / sums[:, 1].sum())),
         partners=partners[0],
         partners_most=partners[1],
-        rows=_rows(counts, parts, n_global.value),
+        rows=_rows(counts, hops, parts, n_global.value, int(node_of[-1]) + 1),
         loads=busy,
     )
 
 
-def _rows(counts: Counts, parts: Parts, n_global: float) -> dict[str, Estimate]:
+def _rows(
+    counts: Counts, hops: Sequence[HopCounts], parts: Parts, n_global: float, n_nodes: int
+) -> dict[str, Estimate]:
     """Return the rows that a rank sends, the mean over ranks, by algorithm."""
     size = counts.n_keys.shape[1]
     dense = 2.0 * n_global * (size - 1) / size
+    hopped = sum((layer.sent + layer.arrived for layer in hops), np.zeros_like(counts.n_keys))
+    # each dense key of a hybrid is sent twice by all nodes but for one part in n_nodes
+    lanes = 2.0 * (n_nodes - 1) * counts.hybrid_dense
+    by_nodes = counts.hybrid_there + counts.hybrid_home + counts.hybrid_pairs + lanes
     return {
         "dense": Estimate(dense),
         "pairwise": jackknife(counts.pair_rows, parts, mean),
         "owner": jackknife(counts.ghost_rows + counts.asked_rows, parts, mean),
         "hierarchical": jackknife(counts.there_rows + counts.home_rows, parts, mean),
+        "butterfly": jackknife(hopped, parts, mean),
+        "hybrid": jackknife(by_nodes, parts, mean),
     }
 
 

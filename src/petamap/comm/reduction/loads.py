@@ -7,6 +7,7 @@ has no ranks: counts may be numbers, or arrays with one of them a rank.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -159,6 +160,34 @@ def hierarchical_shares(
         Share(*home, moved=2 * local + 2 * met, barriers=2),
         Share(moved=sent + n_shared, barriers=2),
     )
+
+
+# The phase of a hybrid's dense all-reduce, where there are several nodes.
+HYBRID_LANES = 1
+
+
+class Hop(NamedTuple):
+    """What one layer of nested groups asks of a rank.
+
+    Attributes
+    ----------
+    out, back : Volume
+        What goes to other parts of its group, and what goes back there.
+    kept, summed : float or array (size,)
+        Keys that it keeps and moves, and those that come from others, each once.
+    """
+
+    out: Volume
+    back: Volume
+    kept: Count
+    summed: Count
+
+
+def butterfly_shares(hops: Sequence[Hop]) -> tuple[Share, ...]:
+    """Return what sums on the way through nested groups, and the way back, ask of a rank."""
+    there = [Share(*hop.out, moved=hop.out.rows + hop.back.rows + hop.kept + hop.summed) for hop in hops]
+    home = [Share(*hop.back, moved=hop.back.rows + hop.out.rows + hop.kept) for hop in hops]
+    return (*there, *reversed(home))
 
 
 class HybridTables(NamedTuple):

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from petamap.base.typing import BoolArray, Int32Array, Int64Array
-from petamap.comm.reduction.graph import offsets_of
+from petamap.comm.reduction.graph import expand, offsets_of
 from petamap.comm.reduction.index_map import ReductionError
 from petamap.comm.reduction.owners import choose_owners
 
@@ -93,3 +93,9 @@ class Occupancy:
         part = Occupancy(self.keys[first:last], offsets, self.holders[begin:end], self.size)
         part.__dict__["owner"] = self.owner[first:last]
         return part
+
+    def thinned(self, every: int) -> Occupancy:
+        """Return the occupancy of one key in `every`."""
+        chosen = np.arange(0, len(self.keys), every, dtype=np.int32)
+        offsets = offsets_of(self.multiplicity[chosen])
+        return Occupancy(self.keys[chosen], offsets, self.holders[expand(chosen, self.offsets)], self.size)

@@ -8,7 +8,7 @@ its keys; they go back the way they came. Any number of ranks will do.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 
 import numpy as np
 
@@ -18,8 +18,9 @@ from petamap.comm.mpi.communicator import Communicator, Operation
 from petamap.comm.network import Share
 from petamap.comm.reduction.algorithms.base import Algorithm, register
 from petamap.comm.reduction.exchange import Buffer, Exchange, Options, Reducer, Steps, rows_at
-from petamap.comm.reduction.graph import hash_runs, ranks_of
-from petamap.comm.reduction.loads import Volume
+from petamap.comm.reduction.graph import ranks_of
+from petamap.comm.reduction.groups import homes, hops
+from petamap.comm.reduction.loads import Hop, Volume, butterfly_shares
 
 
 @register("butterfly")
@@ -50,8 +51,7 @@ class Butterfly(Algorithm):
         return sum(len(exchange.positions) for exchange in self._exchanges) * k * itemsize
 
     def shares(self, node_of: Int32Array) -> tuple[Share, ...]:
-        out = [layer.shares(self.comm.rank, node_of) for layer in self._layers]
-        return tuple(share for share, _ in out) + tuple(share for _, share in reversed(out))
+        return butterfly_shares([layer.hop(self.comm.rank, node_of) for layer in self._layers])
 
     def allreduce(self, values: AnyArray, op: Operation) -> Steps:
         sums = [values]
@@ -80,7 +80,7 @@ class _Layer:
     def __init__(
         self, comm: Communicator, keys: Int64Array, rows: Int32Array, targets: Int32Array, options: Options
     ) -> None:
-        target = targets[_home(keys, comm.size)]
+        target = targets[homes(keys, comm.size)]
         kept = np.flatnonzero(target == comm.rank)
         sent = np.flatnonzero(target != comm.rank)
         sent = sent[np.argsort(target[sent], kind="stable")]
@@ -102,16 +102,11 @@ class _Layer:
         self.back = Exchange(comm, places, arrived_counts, counts, options)
         self._sums = Buffer()
 
-    def shares(self, rank: int, node_of: Int32Array) -> tuple[Share, Share]:
-        """Return what the ways there and back ask of this rank."""
+    def hop(self, rank: int, node_of: Int32Array) -> Hop:
+        """Return what the ways there and back are made of."""
         out = Volume.of(self.out.send_counts, rank, node_of)
         back = Volume.of(self.back.send_counts, rank, node_of)
-        kept = 0 if self._alone else len(self._kept)
-        summed = len(self._reducer.shared)
-        return (
-            Share(*out, moved=out.rows + back.rows + kept + summed),
-            Share(*back, moved=back.rows + out.rows + kept),
-        )
+        return Hop(out, back, 0 if self._alone else len(self._kept), len(self._reducer.shared))
 
     def reduce(self, values: AnyArray, op: Operation) -> Generator[None, None, AnyArray]:
         """Return the sums over what this rank kept and what arrived."""
@@ -130,29 +125,3 @@ class _Layer:
             return
         unpack(received, self.out.positions, values, self._n_threads)
         unpack(sums[: len(self._kept)], self._kept, values, self._n_threads)
-
-
-def _home(keys: Int64Array, size: int) -> Int64Array:
-    """Return the rank where all values of a key meet in the end."""
-    return (((hash_runs(keys) >> np.uint64(32)) * np.uint64(size)) >> np.uint64(32)).astype(np.int64)
-
-
-def hops(rank: int, size: int, radix: int) -> Iterator[Int32Array]:
-    """Yield for each layer the rank that keys go to from `rank`, by their home.
-
-    Yields
-    ------
-    int32 (size,)
-        `rank` itself for homes in its own part, and for those outside its group, of which it has no keys.
-    """
-    begin, end, largest = 0, size, size
-    while largest > 1:
-        targets = np.full(size, rank, np.int32)
-        bounds = begin + (end - begin) * np.arange(radix + 1) // radix
-        mine = int(np.searchsorted(bounds, rank, side="right")) - 1
-        for part in range(radix):
-            n = bounds[part + 1] - bounds[part]
-            if part != mine and n:
-                targets[bounds[part] : bounds[part + 1]] = bounds[part] + (rank - bounds[mine]) % n
-        yield targets
-        begin, end, largest = int(bounds[mine]), int(bounds[mine + 1]), -(-largest // radix)
