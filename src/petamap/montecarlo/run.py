@@ -89,11 +89,13 @@ class _MonteCarlo:
     def run(self, command: Sequence[str]) -> Summary:
         """Run the phases in order."""
         self._open()
-        self.sharing = share_out(self.config, self.stage, len(self.draws.solved))
+        self.sharing = share_out(self.config, self.stage)
         self.stage.comm = self.comm if self.sharing.groups == 1 else self.comm.group(self.sharing.group)
         with _whole_job_ends(self.comm, self.stage.comm):
             system = self.stage.set_up()
             self.draws.model_of = self.stage.model_of
+            memory = self.stage.choices().memory
+            self.sharing = self.sharing.fitted(self.config, system, memory, self.comm)
             self._prepare(system)
             self._open_file()
             begin = time.perf_counter()

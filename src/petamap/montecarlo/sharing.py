@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from petamap.base.machine import available_bytes
 from petamap.base.typing import Int64Array
+from petamap.comm.mpi import Communicator, together
+from petamap.comm.network.measured import place, this_machine
+from petamap.comm.topology import Machine
 from petamap.data.config import RunConfig
 from petamap.mapmaking.stage import Stage
+from petamap.mapmaking.system import System
+from petamap.montecarlo.draws import SOLVED
+from petamap.planning.plan import Distribution, lay_out, plan
 
 # Right-hand sides in one pass over the pointing: more gain little.
 _PASS = 8
+# Nanoseconds a sample and core (README): an iteration with pointing kept and recomputed, a data set drawn and
+# read, the set-up. Iterations of a map before any is made.
+_KEPT, _RECOMPUTED, _READ, _SET_UP, _ITERATIONS = 7.0, 16.0, 20.0, 30.0, 30
+# Of an iteration: sums on pixels, to the holders and to the owners; and of single numbers.
+_SUMS, _NUMBERS = 2, 3
+# Numbers of groups that are looked at.
+_MOST_LOOKED_AT = 6
 
 
 @dataclass(frozen=True)
@@ -37,10 +52,152 @@ class Sharing:
         for first in range(self.group * self.batch, len(numbers), self.groups * self.batch):
             yield numbers[first : first + self.batch]
 
+    def fitted(self, config: RunConfig, system: System, memory: int | None, whole: Communicator) -> Sharing:
+        """Return the sharing with batches as large as memory and realizations allow. Collective.
 
-def share_out(config: RunConfig, stage: Stage, n_solved: int) -> Sharing:
-    """Return how the realizations of a run are shared out. Collective."""
-    options, comm = config.montecarlo, stage.comm
-    groups = min(max(options.groups, 1), comm.size)
-    batch = options.batch or max(1, _PASS // n_solved)
-    return Sharing(groups, comm.rank * groups // comm.size, batch, "as asked for")
+        Parameters
+        ----------
+        config : RunConfig
+        system : System
+            Of this rank's group.
+        memory : int, optional
+            Bytes that a process may use.
+        whole : Communicator
+        """
+        n_solved = len(SOLVED[config.montecarlo.parts])
+        limit = memory or available_bytes() // whole.node_size()
+        free = (limit - system.memory.total) / _bytes_of_one(config, system, n_solved)
+        room = int(-whole.max(-free))
+        each = -(-config.montecarlo.realizations // self.groups)
+        batch = config.montecarlo.batch or max(1, min(_PASS // n_solved, room, each))
+        held = "" if config.montecarlo.batch or batch == min(_PASS // n_solved, each) else ", for memory"
+        return replace(self, batch=batch, why=f"{self.why}; {batch} at once{held}")
+
+
+def _bytes_of_one(config: RunConfig, system: System, n_solved: int) -> float:
+    """Return the bytes that one more realization at once takes on this rank."""
+    pixels, n_stokes = system.shared.pixels, system.projection.stokes.n
+    owned = 8.0 * (pixels.n_owned * n_stokes + system.shared.gaps.n_owned)
+    held = 8.0 * (pixels.n_held * n_stokes + system.projection.gaps.n)
+    # right-hand side, x, r, p, q; what is lent, and two words of two sums for each thread
+    each = 5 * owned + (1 + 4 * system.projection.n_threads) * held
+    sides = [getattr(source.options, "n_side", None) for source in config.sources if "sky" in source.kind]
+    skies = sum(2 * 3 * 8 * 12 * int(side) ** 2 for side in sides if side is not None)
+    return float(n_solved * each + skies + 1)
+
+
+def share_out(config: RunConfig, stage: Stage) -> Sharing:
+    """Return into how many groups the ranks of a run are split, and why. Collective.
+
+    All ranks on one realization share memory and set-up, and send what they add up in every iteration;
+    groups send less or nothing, and each sets up and holds the whole problem. The plan of the run tells for
+    each number of ranks what they would hold and send; the machine, as timings of earlier runs show it, what
+    that takes.
+    """
+    comm, wish = stage.comm, config.montecarlo.groups
+    if comm.size == 1:
+        return Sharing(1, 0, 1, "1 process")
+    groups, why = min(wish, comm.size), "as asked for"
+    if wish == 0:
+        machine = _machine(comm)
+        limit = stage.choices().memory or available_bytes() // comm.node_size()
+        best = groups, why
+        with together(comm):
+            if comm.rank == 0:
+                best = _best(config, comm.size, stage.n_threads, machine, limit)
+        groups, why = comm.bcast(best)
+    ranks = comm.size // groups
+    many = f"{_count(groups, 'group')} of {_count(ranks, 'process', 'es')}"
+    return Sharing(groups, comm.rank * groups // comm.size, 1, f"{many}: {why}")
+
+
+def _count(number: int, noun: str, ending: str = "s") -> str:
+    return f"{number} {noun}{ending if number > 1 else ''}"
+
+
+def _machine(comm: Communicator) -> Machine:
+    """Return this machine, with a core for each rank. Collective."""
+    where = place(comm)
+    machine = this_machine(where)
+    cores = -(-comm.size // machine.nodes)
+    return machine if machine.cores >= cores else replace(machine, sockets_per_node=1, cores_per_socket=cores)
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """Ranks split into groups, and what is predicted for that.
+
+    Attributes
+    ----------
+    groups : int
+    seconds : float
+        Of all realizations, infinite where a group has no room.
+    sums : float
+        Of them, seconds of an iteration's sums over ranks.
+    memory : float
+        Bytes a process.
+    """
+
+    groups: int
+    seconds: float
+    sums: float
+    memory: float
+
+
+def _best(config: RunConfig, size: int, n_threads: int, machine: Machine, limit: float) -> tuple[int, str]:
+    """Return the number of groups that takes the least time, and why."""
+    blocks = lay_out(config)[1].n_blocks
+    found = [
+        # ranks beyond the blocks of data have nothing to do
+        _candidate(config, groups, min(size // groups, blocks), n_threads, machine, limit)
+        for groups in _numbers(size, config.montecarlo.realizations)
+    ]
+    best = min(found, key=lambda one: one.seconds)
+    if math.isinf(best.seconds):
+        return 1, "as nothing smaller has room"
+    too_large = [one for one in found if one.groups > best.groups and one.memory > limit]
+    others = too_large[:1] or sorted(found, key=lambda one: one.seconds)[1:]
+    other = next(iter(others), None)
+    return best.groups, f"{_in_words(best)}; {_in_words(other, limit)}" if other else _in_words(best)
+
+
+def _in_words(one: _Candidate, limit: float = math.inf) -> str:
+    name = "" if math.isinf(limit) else f"{_count(one.groups, 'group')}, "
+    if one.memory > limit:
+        return f"{name}{one.memory / 1e9:.3g} GB a process where there are {limit / 1e9:.3g}"
+    sums = f", {1e3 * one.sums:.3g} ms for the sums of an iteration" if one.sums else ""
+    return f"{name}{one.seconds:.3g} s predicted{sums}"
+
+
+def _numbers(size: int, realizations: int) -> list[int]:
+    """Return numbers of groups of equal size to look at, 1 first."""
+    numbers = [groups for groups in range(1, min(size, realizations) + 1) if size % groups == 0]
+    every = -(-len(numbers) // _MOST_LOOKED_AT)
+    return sorted({*numbers[::every], numbers[-1]})
+
+
+def _candidate(
+    config: RunConfig, groups: int, ranks: int, n_threads: int, machine: Machine, limit: float
+) -> _Candidate:
+    found = plan(config, ranks, machine, n_threads=n_threads, ways=(Distribution("streams", None),))
+    outlook = found.outlooks[0]
+    kept = config.resources.pointing != "recompute" and outlook.memory_kept <= limit
+    memory = outlook.memory_kept if kept or config.resources.pointing == "keep" else outlook.memory
+    rounds = 2 * math.ceil(math.log2(ranks))
+    sums = _SUMS * outlook.seconds[outlook.best] * (ranks > 1) + _NUMBERS * rounds * machine.latency
+    if memory > limit:
+        return _Candidate(groups, math.inf, sums, memory)
+    seconds = _seconds(config, groups, found.n_samp / (ranks * n_threads), kept, sums)
+    return _Candidate(groups, seconds, sums, memory)
+
+
+def _seconds(config: RunConfig, groups: int, samples: float, kept: bool, sums: float) -> float:
+    """Return what all realizations take, `samples` a core and `sums` seconds for the sums of an iteration."""
+    options, solver = config.montecarlo, config.solver
+    iterations = 0 if solver.binned_only else min(_ITERATIONS, solver.max_iterations)
+    iteration = samples * (_KEPT if kept else _RECOMPUTED) * 1e-9 + sums
+    solution = iterations * iteration + samples * _READ * 1e-9
+    n_solved = len(SOLVED[options.parts])
+    each = -(-options.realizations // groups) * n_solved
+    learnt = n_solved if options.vectors else 0
+    return samples * _SET_UP * 1e-9 + (each + learnt) * solution

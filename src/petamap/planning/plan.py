@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -131,6 +132,7 @@ def plan(
     seed: int = 1,
     n_threads: int | None = None,
     progress: Progress | None = None,
+    ways: Sequence[Distribution] | None = None,
 ) -> Plan:
     """Tell what a run would ask of a machine, without it.
 
@@ -148,6 +150,8 @@ def plan(
     n_threads : int, optional
         That plan.
     progress : Progress, optional
+    ways : sequence of Distribution, optional
+        To deal the data; all by default.
 
     Raises
     ------
@@ -163,7 +167,8 @@ def plan(
         )
     if sample is not None and not 0 < sample <= 1:
         raise ConfigError(f"a sample of {sample:g} of the sky", mend="give a part of it, 1 for all")
-    return _Planner(config, cores, machine, sample, seed, n_threads, progress or Silent()).run()
+    planner = _Planner(config, cores, machine, sample, seed, n_threads, progress or Silent())
+    return planner.run(ways or distributions(max(o.n_det for o in planner.observations)))
 
 
 class _Planner:
@@ -189,10 +194,9 @@ class _Planner:
                 mend="take fewer ranks, or a smaller noise.n_lag",
             )
 
-    def run(self) -> Plan:
+    def run(self, ways: Sequence[Distribution]) -> Plan:
         """Look once, then deal in all ways."""
         sample = self._sample()
-        ways = distributions(max(o.n_det for o in self.observations))
         dealings = [dealt(self.layout, way.groups, self.cores) for way in ways]
         looks = look(self.observations, self.layout, sample, dealings, self.n_threads, self.progress)
         outlooks = [
