@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -12,17 +12,31 @@ from petamap.base.typing import FloatArray, Int64Array
 from petamap.comm.mpi import MpiCommunicator
 from petamap.comm.reduction import ALGORITHMS, IndexMap, ReductionPlan
 
-# The vector to reduce, and the all-reduce of it.
-Ready: TypeAlias = tuple[FloatArray, Callable[[FloatArray], object]]
+
+class Ready(NamedTuple):
+    """The vector to reduce, the all-reduce of it, and the bytes that a rank keeps for it, if it is told."""
+
+    vector: FloatArray
+    allreduce: Callable[[FloatArray], object]
+    n_bytes: Callable[[], int] | None = None
+
+
 Contender: TypeAlias = Callable[[MpiCommunicator, Int64Array, int], Ready]
 
 OURS = "petamap "
+PLAIN = OURS + "plain arrays"
 
 
 def planned(algorithm: str, comm: MpiCommunicator, keys: Int64Array, k: int) -> Ready:
     """A plan of petamap."""
     plan = ReductionPlan(IndexMap(comm, keys), algorithm=algorithm)
-    return plan.empty((len(keys), k), np.float64), plan.allreduce
+    return Ready(plan.empty((len(keys), k), np.float64), plan.allreduce, lambda: plan.nbytes)
+
+
+def plain(comm: MpiCommunicator, keys: Int64Array, k: int) -> Ready:
+    """A plan that chooses for arrays which it has not made."""
+    plan = ReductionPlan(IndexMap(comm, keys))
+    return Ready(np.empty((len(keys), k)), plan.allreduce, lambda: plan.nbytes)
 
 
 def pairwise_script(comm: MpiCommunicator, keys: Int64Array, k: int) -> Ready:
@@ -42,7 +56,7 @@ def pairwise_script(comm: MpiCommunicator, keys: Int64Array, k: int) -> Ready:
         for part, end in zip(shared, ends, strict=True):
             values[part] += receive[end - len(part) : end]
 
-    return np.empty((len(keys), k)), allreduce
+    return Ready(np.empty((len(keys), k)), allreduce)
 
 
 def dense_script(comm: MpiCommunicator, keys: Int64Array, k: int) -> Ready:
@@ -62,14 +76,14 @@ def dense_script(comm: MpiCommunicator, keys: Int64Array, k: int) -> Ready:
         comm.mpi_comm.Allreduce(MPI.IN_PLACE, full, MPI.SUM)
         np.take(full, positions, axis=0, out=values, mode="clip")
 
-    return np.empty((len(keys), k)), allreduce
+    return Ready(np.empty((len(keys), k)), allreduce)
 
 
 def petsc_forest(kind: str, comm: MpiCommunicator, keys: Int64Array, k: int) -> Ready:
     """PETSc's star forest."""
     from star_forest import star_forest
 
-    return np.empty((len(keys), k)), star_forest(comm.mpi_comm, keys, k, kind)
+    return Ready(np.empty((len(keys), k)), star_forest(comm.mpi_comm, keys, k, kind))
 
 
 def contenders() -> dict[str, Contender]:
@@ -77,7 +91,7 @@ def contenders() -> dict[str, Contender]:
     found: dict[str, Contender] = {
         OURS + name: partial(planned, name) for name in ("auto", *sorted(ALGORITHMS))
     }
-    found |= {"pairwise, a script": pairwise_script, "dense, a script": dense_script}
+    found |= {PLAIN: plain, "pairwise, a script": pairwise_script, "dense, a script": dense_script}
     try:
         from star_forest import petsc
 

@@ -27,19 +27,21 @@ _REQUEST = 1 << 16
 NEIGHBOURS = 1024
 
 
-def full_year(rank: int, size: int) -> Int64Array:
+def full_year(rank: int, size: int, n_side: int = 512) -> Int64Array:
     """P: a year of a Planck-like satellite, 8 pairs of detectors, N_side 512, cut in time order."""
-    return _hit(512, _planck_like(512), rank, size)
+    return _hit(n_side, _planck_like(n_side), rank, size)
 
 
-def neighbours(rank: int, size: int) -> Int64Array:
+def neighbours(rank: int, size: int, n_side: int = 1024) -> Int64Array:
     """N: the first ranks of the same year at N_side 1024 on 1024 ranks: neighbours in time."""
-    return _hit(1024, _planck_like(1024), rank, NEIGHBOURS)
+    return _hit(n_side, _planck_like(n_side), rank, NEIGHBOURS)
 
 
-def litebird_like(rank: int, size: int) -> Int64Array:
+def litebird_like(rank: int, size: int, n_side: int = 256) -> Int64Array:
     """L: a year of a satellite that spins and precesses as LiteBIRD will, 4 detectors, N_side 256."""
-    return _hit(256, _satellite(4, 1200.0, 1.0, 50.0, 45.0, 11541.0, 0.5), rank, size)
+    coarser = 256 / n_side
+    scan = _satellite(4, 1200.0 * coarser, 1.0, 50.0, 45.0, 11541.0 * coarser, 0.5 / coarser)
+    return _hit(n_side, scan, rank, size)
 
 
 def ground(rank: int, size: int) -> Int64Array:

@@ -4,7 +4,8 @@
     python benchmarks/reduction.py              # without PETSc, under the MPI beside this Python
 
 All contenders are set up in the same processes and take turns; a time is that of the slowest rank, and each
-figure the median of all turns. `auto` chooses in the first set-up, which is shown by itself with the first
+figure the median of all turns; memory is that which a plan keeps, keys included, of the rank that keeps most
+a key. `auto` chooses in the first set-up, which is shown by itself with the first
 call. It is compared with the better of PETSc's types, the better pairwise exchange (petamap's and a NumPy
 script's) and the better dense all-reduce. `patterns.py` says which keys there are.
 """
@@ -24,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from contenders import OURS, Ready, contenders
+from contenders import OURS, PLAIN, Ready, contenders
 from patterns import PATTERNS
 
 from petamap.base.machine import cpu_model
@@ -61,9 +62,11 @@ def measure(comm: MpiCommunicator, patterns: str, rounds: int) -> list[dict[str,
         _compare(comm, ready)
         turns = [_turn(comm, ready, values) for _ in range(rounds)]
         calls = {name: float(np.median([turn[name] for turn in turns])) for name in ready}
-        for name in ready:
+        for name, contender in ready.items():
+            kept = contender.n_bytes() / len(keys) if contender.n_bytes else 0.0
+            memory = {"bytes": comm.max(kept)}
             row = {"pattern": pattern, "ranks": comm.size, "name": name, "ms": calls[name]}
-            rows.append(row | {"setup": float(np.median(setups[name])), "first": firsts[name]})
+            rows.append(row | memory | {"setup": float(np.median(setups[name])), "first": firsts[name]})
     return rows
 
 
@@ -77,15 +80,15 @@ def _slowest(comm: MpiCommunicator, work: Callable[[], Any]) -> tuple[float, Any
 
 def _turn(comm: MpiCommunicator, ready: dict[str, Ready], values: Any) -> dict[str, float]:
     spent = {}
-    for name, (vector, allreduce) in ready.items():
+    for name, (vector, allreduce, _) in ready.items():
         vector[...] = values
         spent[name], _ = _slowest(comm, partial(allreduce, vector))
     return spent
 
 
 def _compare(comm: MpiCommunicator, ready: dict[str, Ready]) -> None:
-    expected = ready["dense, a script"][0]
-    for name, (vector, _) in ready.items():
+    expected = ready["dense, a script"].vector
+    for name, (vector, *_) in ready.items():
         if comm.max(float(not np.allclose(vector, expected, rtol=1e-12, atol=0))):
             raise SystemExit(f"{name} gives other sums than dense")
 
@@ -113,7 +116,7 @@ def print_table(rows: list[dict[str, Any]], figure: str, title: str) -> None:
         print(f"{name:24}" + "".join(f"{found[case]:8.1f}" for case in cases))
 
 
-def print_ratios(rows: list[dict[str, Any]], figure: str) -> None:
+def print_ratios(rows: list[dict[str, Any]], figure: str, ours: str = OURS + "auto") -> None:
     """Print how many times longer than `auto` the others take: each case, and the median."""
     cases = list(dict.fromkeys((row["pattern"], row["ranks"]) for row in rows))
     for other in OTHERS:
@@ -121,9 +124,7 @@ def print_ratios(rows: list[dict[str, Any]], figure: str) -> None:
         for case in cases:
             here = [row for row in rows if (row["pattern"], row["ranks"]) == case]
             theirs = [row[figure] for row in here if row["name"].removeprefix(OURS).startswith(other)]
-            ratios += (
-                [min(theirs) / next(r[figure] for r in here if r["name"] == OURS + "auto")] if theirs else []
-            )
+            ratios += [min(theirs) / next(r[figure] for r in here if r["name"] == ours)] if theirs else []
         if ratios:
             low, high = min(ratios), max(ratios)
             print(f"auto against {other:9} {np.median(ratios):6.2f}   ({low:.2f} to {high:.2f})")
@@ -153,8 +154,11 @@ def main() -> None:
     print_table(rows, "ms", "ms a call")
     print_table(rows, "setup", "ms to set up again")
     print_table(rows, "first", "ms, first set-up + call")
+    print_table([row for row in rows if row["bytes"]], "bytes", "bytes a key, kept")
     print(f"\nTimes faster, median over the cases (the bar: {FASTER:g}):")
     print_ratios(rows, "ms")
+    print("\nThe same of plain arrays, copied in and out:")
+    print_ratios(rows, "ms", PLAIN)
     print(f"\nTimes faster to set up (the bar: PETSc's at least 1/{SETUP:g} = {1 / SETUP:.2f}):")
     print_ratios(rows, "setup")
     print("\nThe first set-up and call, choosing included:")

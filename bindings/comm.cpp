@@ -1,8 +1,10 @@
 #include "arrays.h"
 #include "comm_node.h"
+#include "comm_rows.h"
 #include "comm_setup.h"
 #include "petamap/comm/fixed.h"
 #include "petamap/comm/indexed.h"
+#include "petamap/comm/operations.h"
 
 namespace nb = nanobind;
 using namespace petamap::bindings;
@@ -33,21 +35,6 @@ void bind_indexed(nb::module_& module) {
                                   values.data(), n_threads);
         },
         nb::arg("buffer").noconvert(), nb::arg("positions").noconvert(), nb::arg("values").noconvert(),
-        nb::arg("n_threads"));
-    module.def(
-        "combine",
-        [](In<T, 2> received, In<std::int32_t> positions, In<std::int64_t> offsets, In<std::int32_t> sources,
-           Operation operation, Out<T, 2> values, int n_threads) {
-            require(offsets.shape(0) == positions.shape(0) + 1, "an offset for each position, and the end");
-            require(received.shape(1) == values.shape(1), "rows of the same length");
-            require(offsets.data()[positions.shape(0)] == static_cast<std::int64_t>(sources.shape(0)),
-                    "the last offset is the number of sources");
-            nb::gil_scoped_release release;
-            petamap::comm::combine(received.data(), positions.data(), offsets.data(), sources.data(),
-                                   positions.shape(0), values.shape(1), operation, values.data(), n_threads);
-        },
-        nb::arg("received").noconvert(), nb::arg("positions").noconvert(), nb::arg("offsets").noconvert(),
-        nb::arg("sources").noconvert(), nb::arg("operation"), nb::arg("values").noconvert(),
         nb::arg("n_threads"));
 }
 
@@ -92,6 +79,11 @@ NB_MODULE(_comm, module) {
     bind_indexed<double>(module);
     bind_indexed<float>(module);
     bind_indexed<std::uint8_t>(module);
+    bind_cut_lists(module);
+    bind_row_lists<std::int64_t>(module);
+    bind_row_lists<double>(module);
+    bind_row_lists<float>(module);
+    bind_row_lists<std::uint8_t>(module);
     bind_barrier(module);
     bind_intervals(module);
     bind_row_runs(module);

@@ -1,30 +1,17 @@
 // The bindings of what ranks that share memory compute with.
 #pragma once
 
-#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 
 #include <algorithm>
-#include <optional>
 
 #include "arrays.h"
+#include "comm_rows.h"
 #include "petamap/comm/barrier.h"
 #include "petamap/comm/node_runs.h"
 #include "petamap/comm/row_runs.h"
 
 namespace petamap::bindings {
-
-template <typename T, int n_dim = 1>
-using MaybeIn = std::optional<In<T, n_dim>>;
-template <typename T, int n_dim = 1>
-using MaybeOut = std::optional<Out<T, n_dim>>;
-
-template <typename Array>
-auto data_or_null(const std::optional<Array>& array) {
-    return array ? array->data() : nullptr;
-}
-
-inline std::int64_t length(std::size_t n) { return static_cast<std::int64_t>(n); }
 
 // Structs of 64-bit words travel as rows of int64.
 template <typename Struct, typename Array>
@@ -124,17 +111,6 @@ inline void bind_row_runs(nanobind::module_& module) {
             return comm::join_runs(lengths.data(), counts.data(), entries.data(), length(lengths.shape(0)));
         },
         nb::arg("lengths").noconvert(), nb::arg("counts").noconvert(), nb::arg("entries").noconvert());
-    module.def(
-        "copy_shared",
-        [](In<std::uint8_t, 2> from, In<std::int32_t> multiplicity, Out<std::uint8_t, 2> to, int n_threads) {
-            require(from.shape(0) == to.shape(0) && from.shape(1) == to.shape(1), "rows for rows");
-            require(multiplicity.shape(0) == to.shape(0), "a multiplicity a row");
-            nb::gil_scoped_release release;
-            comm::copy_shared(from.data(), multiplicity.data(), length(to.shape(0)), length(to.shape(1)),
-                              to.data(), n_threads);
-        },
-        nb::arg("from").noconvert(), nb::arg("multiplicity").noconvert(), nb::arg("to").noconvert(),
-        nb::arg("n_threads"));
 }
 
 template <typename T>

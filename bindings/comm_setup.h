@@ -76,18 +76,6 @@ inline void bind_sharing(nanobind::module_& module) {
         nanobind::arg("labels").noconvert(), nanobind::arg("n_labels"), nanobind::arg("order").noconvert(),
         nanobind::arg("offsets").noconvert());
     module.def(
-        "order_sources",
-        [](In<std::int32_t> positions, std::int64_t n_lower, Out<std::int32_t> shared,
-           Out<std::int64_t> offsets, Out<std::int32_t> sources) {
-            require(offsets.shape(0) == shared.shape(0) + 1, "an offset for each key, and the end");
-            require(sources.shape(0) >= positions.shape(0) + std::min(positions.shape(0), shared.shape(0)),
-                    "room for every source");
-            return comm::order_sources(positions.data(), positions.shape(0), n_lower, shared.shape(0),
-                                       shared.data(), offsets.data(), sources.data());
-        },
-        nanobind::arg("positions").noconvert(), nanobind::arg("n_lower"), nanobind::arg("shared").noconvert(),
-        nanobind::arg("offsets").noconvert(), nanobind::arg("sources").noconvert());
-    module.def(
         "expand_groups",
         [](In<std::int32_t> groups, In<std::int64_t> offsets, Out<std::int32_t> positions) {
             comm::expand_groups(groups.data(), groups.shape(0), offsets.data(), positions.data());

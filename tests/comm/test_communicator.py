@@ -11,6 +11,21 @@ from petamap.comm.mpi.launch import launched_size
 RANK_COUNTS = [2, 5]
 
 
+def parts_of_a_reduction(comm):
+    """Ranks get parts of different lengths, rank 0 none unless it is alone."""
+    counts = 3 * np.arange(comm.size) if comm.size > 1 else np.array([3])
+    mine = slice(counts[: comm.rank].sum(), counts[: comm.rank + 1].sum())
+    for dtype in (np.int64, np.float64, np.float32, np.uint8):
+        whole = (100 * np.arange(2 * counts.sum()).reshape(-1, 2)).astype(dtype)
+        for op, expected in [("sum", whole * dtype(comm.size)), ("max", whole)]:
+            part = np.empty((counts[comm.rank], 2), dtype)
+            comm.reduce_scatter(whole.copy(), counts, part, op)
+            np.testing.assert_array_equal(part, expected[mine])
+        gathered = np.empty_like(whole)
+        comm.gather_parts(whole[mine].copy(), counts, gathered)
+        np.testing.assert_array_equal(gathered, whole)
+
+
 def collectives(comm):
     ranks = np.arange(comm.size)
     for dtype in (np.int64, np.float64, np.float32, np.uint8):
@@ -23,7 +38,7 @@ def collectives(comm):
     flags = comm.allreduce(ranks == comm.rank, "or")
     assert flags.all() and flags.dtype == bool
     assert comm.sum(comm.rank + 1) == (ranks + 1).sum()
-    assert comm.exscan(comm.rank + 1) == (ranks[: comm.rank] + 1).sum()
+    parts_of_a_reduction(comm)
     assert comm.max(comm.rank / 2) == (comm.size - 1) / 2
     assert comm.bcast({"rank": comm.rank}, comm.size - 1) == {"rank": comm.size - 1}
     assert comm.gather(comm.rank) == (ranks.tolist() if comm.rank == 0 else None)

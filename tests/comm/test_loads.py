@@ -70,6 +70,24 @@ def test_a_hybrid_reduces_between_nodes_what_all_of_them_hold(monkeypatch):
     run_ranks(dense_between_nodes, 5)
 
 
+def dense_in_halves(comm):
+    plan = ReductionPlan(IndexMap(comm, keys_of(comm.rank)), algorithm="dense", buffer_keys=5000)
+    values = np.ones((plan.index_map.n_keys, 3))
+
+    def handed_over():
+        plan.reduce(values)
+        plan.broadcast(values)
+        return {name: traffic.bytes for name, traffic in comm.traffic.items()}
+
+    before, after = handed_over(), handed_over()
+    handed = {name: after[name] - before[name] for name in after if after[name] > before[name]}
+    assert handed == {"reduce_scatter": plan.n_global * 24, "allgather": int(plan.owned.sum()) * 24}
+
+
+def test_dense_halves_are_those_of_an_all_reduce():
+    run_ranks(dense_in_halves, 3)
+
+
 def test_a_plan_of_one_rank_sends_nothing():
     comm = SerialCommunicator()
     for name in ALGORITHMS:

@@ -180,7 +180,7 @@ def bad_values(comm, last, plan):
 
 def too_many_rows(comm):
     exchange._MOST_ROWS = 5
-    for name in ("pairwise", "owner", "butterfly", "hybrid"):
+    for name in ("pairwise", "owner", "butterfly"):
         index_map = IndexMap(comm, np.arange(100 if comm.rank < 2 else 0, dtype=np.int64))
         # Two of three ranks exchange rows; the third must hear of it.
         fails("rows at once", lambda m=index_map, n=name: ReductionPlan(m, algorithm=n), ResourceError)

@@ -11,7 +11,7 @@ from petamap.comm import _comm
 from petamap.comm.mpi import MpiCommunicator, messages, nodes
 from petamap.comm.reduction import SETUPS
 from petamap.comm.reduction.chunks import Union, chunks_of, key_offsets, keys_of
-from petamap.comm.reduction.graph import counting_order, expand, offsets_of, rank_ordered
+from petamap.comm.reduction.graph import counting_order, expand, offsets_of
 from petamap.comm.reduction.index_map import find
 from petamap.comm.reduction.owners import choose_owners
 
@@ -58,19 +58,6 @@ def test_counting_order_is_a_stable_sort(labels):
     groups = np.flatnonzero(np.diff(offsets)).astype(np.int32)[::-1].copy()
     expected = [i for group in groups for i in range(offsets[group], offsets[group + 1])]
     np.testing.assert_array_equal(expand(groups, offsets), expected)
-
-
-@given(LABELS, st.integers(0, 50), st.integers(0, 9))
-def test_sources_are_in_rank_order(positions, n_lower, rank):
-    ranks = np.where(np.arange(len(positions)) < n_lower, 0, 9).astype(np.int32)
-    rank = 5 if 0 < n_lower < len(positions) else rank
-    shared, offsets, sources = rank_ordered(positions, ranks, rank)
-    np.testing.assert_array_equal(shared, np.unique(positions))
-    lower = np.flatnonzero(ranks < rank)
-    upper = np.flatnonzero(ranks >= rank)
-    expected = [[*lower[positions[lower] == key], -1, *upper[positions[upper] == key]] for key in shared]
-    np.testing.assert_array_equal(offsets, offsets_of(np.array([len(part) for part in expected], int)))
-    np.testing.assert_array_equal(sources, [source for part in expected for source in part])
 
 
 @given(KEYS, KEYS, st.randoms(), st.integers(1, 3))

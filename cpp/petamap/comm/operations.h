@@ -3,9 +3,9 @@
 
 #include <type_traits>
 
-#include "petamap/comm/indexed.h"
-
 namespace petamap::comm {
+
+enum class Operation { sum, max, min, bit_or };
 
 template <typename T>
 T add(T a, T b) {

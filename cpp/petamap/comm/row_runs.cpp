@@ -233,23 +233,6 @@ std::int64_t join_runs(std::uint16_t* lengths, std::uint16_t* counts, std::uint3
     return n_kept;
 }
 
-void copy_shared(const std::uint8_t* from, const std::int32_t* multiplicity, std::int64_t n,
-                 std::int64_t row_bytes, std::uint8_t* to, int n_threads) {
-    constexpr std::int64_t rows_a_task = 1 << 14;
-#pragma omp parallel for schedule(static) num_threads(n_threads)
-    for (std::int64_t first = 0; first < n; first += rows_a_task) {
-        const std::int64_t stop = std::min(n, first + rows_a_task);
-        for (std::int64_t begin = first, end; begin < stop; begin = end) {
-            for (end = begin; end < stop && multiplicity[end] > 1;) ++end;
-            if (end > begin)
-                std::memcpy(to + begin * row_bytes, from + begin * row_bytes,
-                            static_cast<std::size_t>((end - begin) * row_bytes));
-            else
-                ++end;
-        }
-    }
-}
-
 #define PETAMAP_INSTANTIATE(T) \
     template void reduce_runs<T>(const RowRuns&, const Memory<T>&, Operation, Flow, int);
 PETAMAP_INSTANTIATE(std::int64_t)

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "petamap/comm/indexed.h"
+#include "petamap/comm/operations.h"
 
 namespace petamap::comm {
 
@@ -45,9 +45,5 @@ void reduce_runs(const RowRuns& runs, const Memory<T>& memory, Operation operati
 // 2^16. Returns how many runs are left; entries are compacted as well.
 std::int64_t join_runs(std::uint16_t* lengths, std::uint16_t* counts, std::uint32_t* entries,
                        std::int64_t n_runs);
-
-// to[i, :] = from[i, :] where multiplicity[i] > 1, for rows of `row_bytes`.
-void copy_shared(const std::uint8_t* from, const std::int32_t* multiplicity, std::int64_t n,
-                 std::int64_t row_bytes, std::uint8_t* to, int n_threads);
 
 }  // namespace petamap::comm

@@ -45,26 +45,6 @@ void counting_order(const std::int32_t* labels, std::int64_t n, std::int64_t n_l
     for (std::int64_t i = 0; i < n; ++i) order[next[labels[i]]++] = static_cast<std::int32_t>(i);
 }
 
-std::int64_t order_sources(const std::int32_t* positions, std::int64_t n, std::int64_t n_lower,
-                           std::int64_t n_keys, std::int32_t* shared, std::int64_t* offsets,
-                           std::int32_t* sources) {
-    // How many entries a key has, then where its next one goes.
-    std::vector<std::uint32_t> next(n_keys, 0);
-    for (std::int64_t i = 0; i < n; ++i) ++next[positions[i]];
-    std::int64_t n_shared = 0;
-    offsets[0] = 0;
-    for (std::int64_t key = 0; key < n_keys; ++key) {
-        if (next[key] == 0) continue;
-        shared[n_shared] = static_cast<std::int32_t>(key);
-        offsets[n_shared + 1] = offsets[n_shared] + next[key] + 1;
-        next[key] = static_cast<std::uint32_t>(offsets[n_shared++]);
-    }
-    for (std::int64_t i = 0; i < n_lower; ++i) sources[next[positions[i]]++] = static_cast<std::int32_t>(i);
-    for (std::int64_t i = 0; i < n_shared; ++i) sources[next[shared[i]]++] = -1;
-    for (std::int64_t i = n_lower; i < n; ++i) sources[next[positions[i]]++] = static_cast<std::int32_t>(i);
-    return n_shared;
-}
-
 void expand_groups(const std::int32_t* groups, std::int64_t n, const std::int64_t* offsets,
                    std::int32_t* positions) {
     for (std::int64_t i = 0; i < n; ++i)

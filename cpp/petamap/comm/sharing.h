@@ -10,13 +10,6 @@ namespace petamap::comm {
 void counting_order(const std::int32_t* labels, std::int64_t n, std::int64_t n_labels, std::int32_t* order,
                     std::int64_t* offsets);
 
-// The entries of each key that occurs, in their order, with this rank's own value (-1) among them: after the
-// first n_lower entries, which come from lower ranks. Room: shared for n_keys; offsets for n_keys + 1;
-// sources for n and as many -1 as there are shared keys, at most n. Returns the number of shared keys.
-std::int64_t order_sources(const std::int32_t* positions, std::int64_t n, std::int64_t n_lower,
-                           std::int64_t n_keys, std::int32_t* shared, std::int64_t* offsets,
-                           std::int32_t* sources);
-
 // The ranges [offsets[g], offsets[g + 1]) of the groups g, one after another.
 void expand_groups(const std::int32_t* groups, std::int64_t n, const std::int64_t* offsets,
                    std::int32_t* positions);

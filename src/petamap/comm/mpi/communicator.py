@@ -64,16 +64,20 @@ class Communicator(Protocol):
         """Reduce a contiguous array over all ranks, in place, and return it."""
         ...
 
+    def reduce_scatter(self, array: AnyArray, counts: Int64Array, part: AnyArray, op: Operation) -> None:
+        """Reduce `array` (sum of counts, k) over all ranks; rank r gets its `counts[r]` rows, in `part`."""
+        ...
+
+    def gather_parts(self, part: AnyArray, counts: Int64Array, array: AnyArray) -> None:
+        """Fill `array` (sum of counts, k) with the `counts[r]` rows of every rank r, in rank order."""
+        ...
+
     def sum(self, value: int) -> int:
         """Return the sum of one integer a rank."""
         ...
 
     def max(self, value: float) -> float:
         """Return the largest of one number a rank."""
-        ...
-
-    def exscan(self, value: int) -> int:
-        """Return the sum of the integers of all lower ranks."""
         ...
 
     def bcast(self, value: Any, root: int = 0) -> Any:
@@ -212,14 +216,17 @@ class SerialCommunicator:
     def allreduce(self, array: AnyArray, op: Operation = "sum") -> AnyArray:
         return array
 
+    def reduce_scatter(self, array: AnyArray, counts: Int64Array, part: AnyArray, op: Operation) -> None:
+        part[...] = array
+
+    def gather_parts(self, part: AnyArray, counts: Int64Array, array: AnyArray) -> None:
+        array[...] = part
+
     def sum(self, value: int) -> int:
         return int(value)
 
     def max(self, value: float) -> float:
         return float(value)
-
-    def exscan(self, value: int) -> int:
-        return 0
 
     def bcast(self, value: Any, root: int = 0) -> Any:
         return value
@@ -342,17 +349,37 @@ class MpiCommunicator:
             self.count("allreduce", part.nbytes)
         return array
 
+    def reduce_scatter(self, array: AnyArray, counts: Int64Array, part: AnyArray, op: Operation) -> None:
+        if array.dtype == np.uint8 and op == "sum":
+            wide = np.empty(part.shape, np.int64)
+            self.reduce_scatter(array.astype(np.int64), counts, wide, op)
+            part[...] = wide.astype(np.uint8)
+            return
+        ends, flat, out = np.cumsum(counts) * array.shape[1], array.reshape(-1), part.reshape(-1)
+        step, done = max(1, messages.MESSAGE_BYTES // array.itemsize), 0
+        for begin in range(0, flat.size, step):
+            few = flat[begin : begin + step]
+            shares = np.diff(np.clip(ends, begin, begin + len(few)), prepend=begin)
+            mine = out[done : done + int(shares[self.rank])]
+            self.mpi_comm.Reduce_scatter(few, mine, shares, self._operations[op])
+            self.count("reduce_scatter", few.nbytes)
+            done += len(mine)
+
+    def gather_parts(self, part: AnyArray, counts: Int64Array, array: AnyArray) -> None:
+        width, begins = _width(array), np.cumsum(counts) - counts
+        rows, out = _as_bytes(part), _as_bytes(array)
+        for few, offsets in messages.rounds(counts, len(array) * width):
+            self.mpi_comm.Allgatherv(
+                rows[offsets[self.rank] * width :][: few[self.rank] * width],
+                (out, (few * width, (begins + offsets) * width)),
+            )
+        self.count("allgather", part.nbytes)
+
     def sum(self, value: int) -> int:
         return int(self.allreduce(np.array([value], np.int64), "sum")[0])
 
     def max(self, value: float) -> float:
         return float(self.allreduce(np.array([value], np.float64), "max")[0])
-
-    def exscan(self, value: int) -> int:
-        result = np.zeros(1, np.int64)
-        self.mpi_comm.Exscan(np.array([value], np.int64), result, self.mpi.SUM)
-        self.count("exscan", 8)
-        return int(result[0]) if self.rank else 0
 
     def bcast(self, value: Any, root: int = 0) -> Any:
         return self.mpi_comm.bcast(value, root)
@@ -369,15 +396,7 @@ class MpiCommunicator:
         counts = np.empty(self.size, np.int64)
         self.mpi_comm.Allgather(np.array([len(rows)], np.int64), counts)
         received = np.empty((int(counts.sum()), *rows.shape[1:]), rows.dtype)
-        width = _width(rows)
-        flat, out = _as_bytes(rows), _as_bytes(received)
-        begins = np.concatenate([[0], np.cumsum(counts)[:-1]])
-        for part, offsets in messages.rounds(counts, int(counts.sum()) * width):
-            self.mpi_comm.Allgatherv(
-                flat[offsets[self.rank] * width :][: part[self.rank] * width],
-                (out, (part * width, (begins + offsets) * width)),
-            )
-        self.count("allgather", rows.nbytes)
+        self.gather_parts(rows, counts, received)
         return received, counts
 
     def alltoallv(self, rows: AnyArray, counts: Int64Array) -> tuple[AnyArray, Int64Array]:

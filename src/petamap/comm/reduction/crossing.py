@@ -106,6 +106,7 @@ class Crossing:
         self.n_in = int(n_in.sum())
         self.largest = int(comm.max(max(self.sent.sum(), self.received.sum())))
         self.arrived = self._share_keys(arrived, begins, n_in)
+        del self._window
         self._memory, self._row_bytes = np.empty(0, np.uint8), 0
         self._lanes: dict[tuple[int, str], Lane] = {}
 
@@ -134,6 +135,17 @@ class Crossing:
     def _shared(self, n: int) -> Int64Array:
         self._window = self.comm.shared(8 * n if self.comm.node().rank == 0 else 0)
         return self._window.bytes[: 8 * n].view(np.int64)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the counts that it keeps."""
+        counts: list[AnyArray] = [self.sent, self.received, self.out_begins]
+        return sum(array.nbytes for array in counts)
+
+    @property
+    def buffer_bytes(self) -> int:
+        """Bytes of this rank's part of the slots of its node."""
+        return self._memory.nbytes // self.comm.node().size
 
     @property
     def partners(self) -> Int64Array:

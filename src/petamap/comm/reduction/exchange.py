@@ -10,20 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from petamap.base.errors import ConfigError, ResourceError, did_you_mean
-from petamap.base.typing import AnyArray, BoolArray, Int32Array, Int64Array
-from petamap.comm._comm import Operation as KernelOperation
-from petamap.comm._comm import combine, pack, unpack
+from petamap.base.typing import AnyArray, Int32Array, Int64Array
 from petamap.comm.mpi.channel import CHANNELS, Channel, Transport
 from petamap.comm.mpi.communicator import Communicator, Operation
-from petamap.comm.reduction.graph import counting_order, offsets_of, rank_ordered, ranks_of
+from petamap.comm.reduction.graph import counting_order
 from petamap.comm.reduction.index_map import find
-
-OPERATIONS = {
-    "sum": KernelOperation.sum,
-    "max": KernelOperation.max,
-    "min": KernelOperation.min,
-    "or": KernelOperation.bit_or,
-}
+from petamap.comm.reduction.row_lists import RowLists
 
 TRANSPORTS = list(CHANNELS)
 
@@ -57,6 +49,11 @@ class Buffer:
 
     def __init__(self) -> None:
         self._bytes = np.empty(0, np.uint8)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that it has."""
+        return self._bytes.nbytes
 
     def rows(self, n: int, like: AnyArray) -> AnyArray:
         """Return `n` uninitialised rows as those of `like` (any, k)."""
@@ -131,6 +128,12 @@ class Exchange:
         Rows for each rank and from each rank.
     options : Options
 
+    Attributes
+    ----------
+    rows : RowLists
+        Those to send, a list for each rank.
+    n_received : int
+
     Raises
     ------
     ResourceError
@@ -146,7 +149,7 @@ class Exchange:
         options: Options,
     ) -> None:
         self.comm = comm
-        self.positions = positions
+        self.rows = RowLists.of(positions, send_counts)
         self.send_counts = send_counts
         self.receive_counts = receive_counts
         self.options = options
@@ -161,10 +164,20 @@ class Exchange:
         self._lanes: dict[tuple[int, str], _Lane] = {}
         self._row_bytes = 0
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the lists that it keeps."""
+        return self.rows.nbytes + self.send_counts.nbytes + self.receive_counts.nbytes
+
+    @property
+    def buffer_bytes(self) -> int:
+        """Bytes of its message buffers."""
+        return self._send.nbytes + self._receive.nbytes
+
     def run(self, values: AnyArray) -> Generator[None, None, AnyArray]:
         """Exchange rows of `values` (n, k); the rows received are valid until the next call."""
         lane = self._lane(values)
-        pack(values, self.positions, lane.send, self.options.n_threads)
+        self.rows.take(values, lane.send, self.options.n_threads)
         lane.channel.start()
         yield
         lane.channel.wait()
@@ -179,7 +192,7 @@ class Exchange:
                 # All kinds share the memory of the largest; where it grows, ranks let go of the old one.
                 self._row_bytes = k * values.itemsize
                 self._lanes.clear()
-            send = self._send.rows(len(self.positions), values)
+            send = self._send.rows(self.rows.n_rows, values)
             receive = self._receive.rows(self.n_received, values)
             channel = self.comm.channel(
                 self.options.transport,
@@ -193,39 +206,6 @@ class Exchange:
         return self._lanes[kind]
 
 
-class Reducer:
-    """Reduce received rows into a vector, in rank order.
-
-    Parameters
-    ----------
-    positions, ranks : int32 (n,)
-        For each received row, the position it belongs to and the rank it came from.
-    rank : int
-        This rank, whose own values take part.
-    n_threads : int
-    own : bool (n_keys,), optional
-        Where this rank has values of its own; by default everywhere.
-    """
-
-    def __init__(
-        self,
-        positions: Int32Array,
-        ranks: Int32Array,
-        rank: int,
-        n_threads: int,
-        own: BoolArray | None = None,
-    ) -> None:
-        self.shared, self.offsets, self.sources = rank_ordered(positions, ranks, rank)
-        self.n_threads = n_threads
-        if own is not None:
-            keep = (self.sources >= 0) | own[np.repeat(self.shared, np.diff(self.offsets))]
-            self.offsets, self.sources = offsets_of(keep)[self.offsets], self.sources[keep]
-
-    def run(self, received: AnyArray, op: Operation, values: AnyArray) -> None:
-        """Reduce `received` (n, k) into `values` (n_keys, k)."""
-        combine(received, self.shared, self.offsets, self.sources, OPERATIONS[op], values, self.n_threads)
-
-
 class OwnerExchange:
     """Rows from ghosts to their owners and back; a ghost is a key that another rank owns. Collective.
 
@@ -235,7 +215,7 @@ class OwnerExchange:
     keys : int64 (n_keys,)
     positions : int32 (n_keys,) or None
         The row of the values that belongs to each key; None where they are in the order of the keys.
-    owner : int32 (n_keys,)
+    owner : integer (n_keys,)
         The rank that owns each key.
     options : Options
     """
@@ -245,27 +225,37 @@ class OwnerExchange:
         comm: Communicator,
         keys: Int64Array,
         positions: Int32Array | None,
-        owner: Int32Array,
+        owner: npt.NDArray[np.integer],
         options: Options,
     ) -> None:
         ghosts = np.flatnonzero(owner != comm.rank)
-        order, bounds = counting_order(owner[ghosts], comm.size)
+        order, bounds = counting_order(owner[ghosts].astype(np.int32), comm.size)
         ghosts = ghosts[order]
-        self.ghosts = rows_at(positions, ghosts)
         self.ghost_counts = np.diff(bounds)
         asked, self.asked_counts = comm.alltoallv(keys[ghosts], self.ghost_counts)
-        asked_positions = rows_at(positions, find(keys, asked))
-        self.n_threads = options.n_threads
-        self.to_owners = Exchange(comm, self.ghosts, self.ghost_counts, self.asked_counts, options)
-        self.to_ghosts = Exchange(comm, asked_positions, self.asked_counts, self.ghost_counts, options)
-        self.reducer = Reducer(asked_positions, ranks_of(self.asked_counts), comm.rank, options.n_threads)
+        asked_rows = rows_at(positions, find(keys, asked))
+        self.rank, self.n_threads = comm.rank, options.n_threads
+        ghost_rows = rows_at(positions, ghosts)
+        self.to_owners = Exchange(comm, ghost_rows, self.ghost_counts, self.asked_counts, options)
+        self.to_ghosts = Exchange(comm, asked_rows, self.asked_counts, self.ghost_counts, options)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the lists that it keeps."""
+        return self.to_owners.nbytes + self.to_ghosts.nbytes
+
+    @property
+    def buffer_bytes(self) -> int:
+        """Bytes of its message buffers."""
+        return self.to_owners.buffer_bytes + self.to_ghosts.buffer_bytes
 
     def reduce(self, values: AnyArray, op: Operation) -> Steps:
         """Reduce the values of all holders onto the owners; ghosts keep theirs."""
         received = yield from self.to_owners.run(values)
-        self.reducer.run(received, op, values)
+        # What others ask for is where their values go.
+        self.to_ghosts.rows.combine(received, self.rank, op, values, self.n_threads)
 
     def broadcast(self, values: AnyArray) -> Steps:
         """Overwrite ghosts with the values of their owners."""
         received = yield from self.to_ghosts.run(values)
-        unpack(received, self.ghosts, values, self.n_threads)
+        self.to_owners.rows.put(received, values, self.n_threads)

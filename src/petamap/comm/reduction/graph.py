@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from petamap.base.errors import ResourceError
 from petamap.base.typing import Int32Array, Int64Array
 from petamap.comm import _comm
 
 # Neighbouring keys are hashed together, so that messages come in runs.
 _RUN_BITS = 6
-# Rows of message buffers are counted in int32.
-_MOST_ENTRIES = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -23,9 +20,9 @@ class SharingGraph:
 
     Attributes
     ----------
-    owner : int32 (n_keys,)
+    owner : integer (n_keys,)
         The one rank that owns each of this rank's keys; one of its holders.
-    multiplicity : int32 (n_keys,)
+    multiplicity : integer (n_keys,)
         How many ranks hold each key, this one included.
     n_global : int
         Distinct keys on all ranks.
@@ -36,8 +33,8 @@ class SharingGraph:
         How many keys this rank shares with each other rank; 0 for itself.
     """
 
-    owner: Int32Array
-    multiplicity: Int32Array
+    owner: npt.NDArray[np.integer]
+    multiplicity: npt.NDArray[np.integer]
     n_global: int
     shared_positions: Int32Array | None = None
     overlaps: Int64Array | None = None
@@ -50,6 +47,18 @@ class SharingGraph:
     def n_lent(self, rank: int) -> int:
         """Keys that `rank`, this one, owns and any other holds."""
         return int(np.count_nonzero((self.owner == rank) & (self.multiplicity > 1)))
+
+    def kept(self, size: int) -> SharingGraph:
+        """Return what a plan of `size` ranks keeps: no pairs, and numbers of as few bytes as they need."""
+        few = np.min_scalar_type(size)
+        owner, multiplicity = self.owner.astype(few, copy=False), self.multiplicity.astype(few, copy=False)
+        return replace(self, owner=owner, multiplicity=multiplicity, shared_positions=None)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays."""
+        arrays = self.owner, self.multiplicity, self.shared_positions, self.overlaps
+        return sum(array.nbytes for array in arrays if array is not None)
 
     @staticmethod
     def alone(n_keys: int) -> SharingGraph:
@@ -109,39 +118,6 @@ def expand(groups: Int32Array, offsets: Int64Array) -> Int32Array:
     positions = np.empty(int((offsets[groups + 1] - offsets[groups]).sum()), np.int32)
     _comm.expand_groups(groups, offsets, positions)
     return positions
-
-
-def rank_ordered(
-    positions: Int32Array, ranks: Int32Array, rank: int
-) -> tuple[Int32Array, Int64Array, Int32Array]:
-    """Group entries by key, with this rank's own value among them, in rank order.
-
-    Parameters
-    ----------
-    positions, ranks : int32 (n,)
-        Local position of a key, and another rank that holds it; in the order of the ranks.
-    rank : int
-        This rank.
-
-    Returns
-    -------
-    shared : int32 (n_shared,)
-        The positions that occur, sorted.
-    offsets : int64 (n_shared + 1,)
-        The groups of `sources`.
-    sources : int32 (n + n_shared,)
-        Entries; -1 stands for this rank.
-    """
-    if len(positions) > _MOST_ENTRIES:
-        raise ResourceError(
-            f"rank {rank} shares {len(positions)} values with others", mend="use the reduction 'owner'"
-        )
-    n_keys = int(positions.max(initial=-1)) + 1
-    shared, offsets = np.empty(n_keys, np.int32), np.empty(n_keys + 1, np.int64)
-    sources = np.empty(len(positions) + min(len(positions), n_keys), np.int32)
-    n_shared = _comm.order_sources(positions, int(np.searchsorted(ranks, rank)), shared, offsets, sources)
-    n_sources = len(positions) + n_shared
-    return shared[:n_shared].copy(), offsets[: n_shared + 1].copy(), sources[:n_sources].copy()
 
 
 def by_rank(

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from petamap.base.typing import AnyArray, BoolArray, Int32Array, Int64Array
+from petamap.base.typing import AnyArray, Int64Array
 from petamap.comm.mpi.communicator import Communicator, Operation
 from petamap.comm.reduction.exchange import Options, OwnerExchange, finish
+from petamap.comm.reduction.graph import offsets_of
 
 
 class Lanes:
@@ -22,7 +24,7 @@ class Lanes:
     comm : Communicator
     keys : int64 (n,)
         Those of this rank, sorted; of the ranks of a node, one at most has a key.
-    owner : int32 (n,)
+    owner : integer (n,)
         The same rank for a key on all nodes, one that has it.
     options : Options
 
@@ -34,14 +36,27 @@ class Lanes:
         Keys on all nodes.
     """
 
-    def __init__(self, comm: Communicator, keys: Int64Array, owner: Int32Array, options: Options) -> None:
+    def __init__(
+        self, comm: Communicator, keys: Int64Array, owner: npt.NDArray[np.integer], options: Options
+    ) -> None:
         self.comm = comm
-        self.slots, self.n_slots = numbered(comm, keys, owner, options)
+        self.slots, firsts = numbered(comm, keys, owner, options)
+        self.n_slots = int(firsts[-1])
         node, n_lanes = comm.node(), int(np.bincount(comm.node_of).min())
         self._peers = comm.peers()
         self.part = slice(*(self.n_slots * np.minimum(node.rank + np.arange(2), n_lanes) // n_lanes))
         self._absent = self._find_absent()
         self._memory, self._row_bytes = np.empty(0, np.uint8), 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what this rank keeps."""
+        return self._absent.nbytes
+
+    @property
+    def buffer_bytes(self) -> int:
+        """Bytes of this rank's part of the slots of its node."""
+        return self._memory.nbytes // self.comm.node().size
 
     def _find_absent(self) -> Int64Array:
         """Return slots of keys that this node lacks: an equal part of them for each of its ranks."""
@@ -87,25 +102,33 @@ class Lanes:
 
 
 def numbered(
-    comm: Communicator, keys: Int64Array, owner: Int32Array, options: Options
-) -> tuple[Int64Array, int]:
-    """Number keys from 0 on, those of an owner together; return the number of each, and of all. Collective.
+    comm: Communicator, keys: Int64Array, owner: npt.NDArray[np.integer], options: Options
+) -> tuple[Int64Array, Int64Array]:
+    """Number keys from 0 on, those of an owner together. Collective.
 
     Parameters
     ----------
     comm : Communicator
     keys : int64 (n,)
         Sorted and distinct.
-    owner : int32 (n,)
+    owner : integer (n,)
         The rank that owns each key, the same on all that have it.
     options : Options
+
+    Returns
+    -------
+    numbers : int64 (n,)
+    firsts : int64 (size + 1,)
+        The first number of the keys that each rank owns, and how many keys there are.
     """
-    owned: BoolArray = owner == comm.rank
-    n_owned = int(np.count_nonzero(owned))
+    owned = owner == comm.rank
+    counts = np.zeros(comm.size, np.int64)
+    counts[comm.rank] = np.count_nonzero(owned)
+    firsts = offsets_of(comm.allreduce(counts))
     numbers = np.zeros(len(keys), np.int64)
-    numbers[owned] = comm.exscan(n_owned) + np.arange(n_owned)
+    numbers[owned] = np.arange(firsts[comm.rank], firsts[comm.rank + 1])
     finish(OwnerExchange(comm, keys, None, owner, options).broadcast(numbers[:, None]))
-    return numbers, comm.sum(n_owned)
+    return numbers, firsts
 
 
 def identity(dtype: np.dtype[Any], op: Operation) -> AnyArray:

@@ -8,9 +8,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from petamap.base.typing import AnyArray, BoolArray, Int32Array, Int64Array, UInt8Array
-from petamap.comm._comm import copy_shared
+from petamap.base.typing import AnyArray, BoolArray, Int64Array, UInt8Array
 from petamap.comm.mpi.communicator import Communicator
+from petamap.comm.reduction.graph import SharingGraph
+from petamap.comm.reduction.node_union import NodeUnion
+from petamap.comm.reduction.row_lists import RowLists
 from petamap.comm.reduction.row_runs import Values
 
 # What a rank says that works on a copy of its vector.
@@ -36,8 +38,8 @@ class NodeRows:
     comm : Communicator
     row_offsets : int64 (n_node + 1,)
         The first row of each rank of the node.
-    multiplicity : int32 (n_keys,)
-        How many ranks hold each key.
+    shared : RowLists
+        Rows of keys that others hold too, as one list.
     owned : bool (n_keys,)
         Whether this rank owns it.
     n_threads : int
@@ -47,17 +49,17 @@ class NodeRows:
         self,
         comm: Communicator,
         row_offsets: Int64Array,
-        multiplicity: Int32Array,
+        shared: RowLists,
         owned: BoolArray,
         n_threads: int,
     ) -> None:
         node = comm.node()
         self.comm = comm
-        self.multiplicity = multiplicity
+        self.shared = shared
         self.n_threads = n_threads
         # One row more than there are, so that no row continues as a slot.
         self.n_rows = int(row_offsets[-1]) + 1
-        self._mine = slice(row_offsets[node.rank], row_offsets[node.rank + 1])
+        self._mine = slice(int(row_offsets[node.rank]), int(row_offsets[node.rank + 1]))
         self._bases: weakref.WeakValueDictionary[int, UInt8Array] = weakref.WeakValueDictionary()
         self._vectors: dict[int, _Vector] = {}
         self._n_vectors = _COPY
@@ -68,6 +70,22 @@ class NodeRows:
         self._owned = self._memory(1)[: self.n_rows]
         self._owned[self._mine] = owned
         self._says.barrier()
+
+    @classmethod
+    def of(cls, comm: Communicator, union: NodeUnion, graph: SharingGraph, n_threads: int) -> NodeRows:
+        """Return the rows of the keys that make this union."""
+        shared = RowLists.of(np.flatnonzero(graph.multiplicity > 1).astype(np.int32))
+        return cls(comm, union.row_offsets, shared, graph.owner == comm.rank, n_threads)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what this rank keeps of all rows."""
+        return self.shared.nbytes + self._owned[self._mine].nbytes
+
+    @property
+    def buffer_bytes(self) -> int:
+        """Bytes for copies of this rank's rows."""
+        return (self._mine.stop - self._mine.start) * self._copy_bytes
 
     def empty(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> AnyArray:
         """Return a vector (n_keys, ...) of zeros that calls need not copy."""
@@ -124,7 +142,7 @@ class NodeRows:
         """Wait until all ranks are done, and bring the results to `values`."""
         self._says.barrier()
         if not self._in_place:
-            copy_shared(self._copy_of(values), self.multiplicity, _as_bytes(values), self.n_threads)
+            self.shared.move(self._copy_of(values), values, self.shared, self.n_threads)
 
     def _number(self, values: AnyArray) -> int:
         """Return the number of a vector made by `empty`, else _COPY."""
@@ -141,10 +159,11 @@ class NodeRows:
         return memory
 
     def _copy_in(self, values: AnyArray) -> None:
-        copy_shared(_as_bytes(values), self.multiplicity, self._copy_of(values), self.n_threads)
+        self.shared.move(values, self._copy_of(values), self.shared, self.n_threads)
 
-    def _copy_of(self, values: AnyArray) -> UInt8Array:
-        return _as_bytes(self._as_rows(self._copies, values)[self._mine])
+    def _copy_of(self, values: AnyArray) -> AnyArray:
+        copy: AnyArray = self._as_rows(self._copies, values)[self._mine]
+        return copy
 
     def _as_rows(self, memory: UInt8Array, like: AnyArray) -> AnyArray:
         k = like.shape[1]
@@ -154,7 +173,3 @@ class NodeRows:
 def _address(values: AnyArray) -> int:
     address: int = values.__array_interface__["data"][0]
     return address
-
-
-def _as_bytes(rows: AnyArray) -> UInt8Array:
-    return rows.reshape(-1).view(np.uint8).reshape(len(rows), rows.shape[1] * rows.itemsize)

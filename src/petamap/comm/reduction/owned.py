@@ -7,9 +7,9 @@ import math
 import numpy as np
 
 from petamap.base.typing import AnyArray, Int64Array
-from petamap.comm._comm import pack, unpack
 from petamap.comm.mpi.communicator import Communicator
 from petamap.comm.reduction.plan import ReductionPlan
+from petamap.comm.reduction.row_lists import RowLists
 
 
 class OwnedRows:
@@ -36,8 +36,9 @@ class OwnedRows:
         self.n_threads = n_threads
         self.n_held = plan.index_map.n_keys
         # decided for all ranks alike: room is made by all together
-        self._positions = None if plan.comm.size == 1 else np.flatnonzero(plan.owned).astype(np.int32)
-        self.n_owned = self.n_held if self._positions is None else len(self._positions)
+        owned = None if plan.comm.size == 1 else np.flatnonzero(plan.owned).astype(np.int32)
+        self._owned = None if owned is None else RowLists.of(owned)
+        self.n_owned = self.n_held if owned is None else len(owned)
         self._room: AnyArray | None = None
         self._row_bytes = 0
         self._moving = np.empty(0)  # alone, what a plan would keep between a call's halves
@@ -54,10 +55,10 @@ class OwnedRows:
 
     def pick(self, held: AnyArray) -> AnyArray:
         """Return the rows that this rank owns, (n_owned, ...), of those that it holds: a copy, but alone."""
-        if self._positions is None:
+        if self._owned is None:
             return held
         rows = np.empty((self.n_owned, *held.shape[1:]), held.dtype)
-        pack(_flat(held), self._positions, _flat(rows), self.n_threads)
+        self._owned.take(_flat(held), _flat(rows), self.n_threads)
         return rows
 
     def room(self, rows: AnyArray) -> AnyArray:
@@ -66,7 +67,7 @@ class OwnedRows:
         It is the same memory at each call for rows as long, and that which `to_holders` lends; alone, it is
         `rows`.
         """
-        if self._positions is None:
+        if self._owned is None:
             return rows
         shape, row_bytes = (self.n_held, *rows.shape[1:]), rows.itemsize * math.prod(rows.shape[1:])
         if self._room is None or row_bytes != self._row_bytes:
@@ -87,13 +88,13 @@ class OwnedRows:
     def to_holders_begin(self, rows: AnyArray) -> None:
         """Start to lend; `rows` may change again."""
         self._moving = self.room(rows)
-        if self._positions is not None:
-            unpack(_flat(rows), self._positions, _flat(self._moving), self.n_threads)
+        if self._owned is not None:
+            self._owned.put(_flat(rows), _flat(self._moving), self.n_threads)
             self.plan.broadcast_begin(self._moving)
 
     def to_holders_end(self) -> AnyArray:
         """Return what was lent."""
-        return self._moving if self._positions is None else self.plan.broadcast_end()
+        return self._moving if self._owned is None else self.plan.broadcast_end()
 
     def to_owners(self, held: AnyArray, out: AnyArray | None = None) -> AnyArray:
         """Return the sums of all holders' rows at the owners, (n_owned, ...). Collective.
@@ -111,17 +112,17 @@ class OwnedRows:
     def to_owners_begin(self, held: AnyArray) -> None:
         """Start to add up; `held` must be left alone until the end."""
         self._moving = held
-        if self._positions is not None:
+        if self._owned is not None:
             self.plan.reduce_begin(held)
 
     def to_owners_end(self, out: AnyArray | None = None) -> AnyArray:
         """Return the sums, in `out` if it is given."""
-        if self._positions is None:
+        if self._owned is None:
             return self._moving
         held = self.plan.reduce_end()
         if out is None:
             return self.pick(held)
-        pack(_flat(held), self._positions, _flat(out), self.n_threads)
+        self._owned.take(_flat(held), _flat(out), self.n_threads)
         return out
 
 

@@ -96,7 +96,11 @@ class ReductionPlan:
     owned : bool (n_keys,)
         Whether this rank owns the key; exactly one holder of each key does.
     multiplicity : int32 (n_keys,)
-        How many ranks hold the key.
+        How many ranks hold the key; made at each look.
+    nbytes : int
+        Bytes of all arrays that this rank keeps for the plan, its keys among them, but no values.
+    buffer_bytes : int
+        Bytes that it keeps for values on their way, which the calls so far needed.
     n_global : int
         Distinct keys on all ranks.
     partners : int64 (n,)
@@ -141,7 +145,8 @@ class ReductionPlan:
         self._chosen: Algorithm | None = None
         self.graph = self._make_graph(algorithm != AUTO and ALGORITHMS[algorithm].needs_overlaps)
         if algorithm != AUTO:
-            self._chosen = self._build(algorithm)
+            self._take(self._build(algorithm))
+        self.graph = self.graph.kept(self.comm.size)
         self._agreed: set[Call] = set()
         self._flight: _Flight | None = None
         self._terms: AnyArray | None = None
@@ -177,6 +182,9 @@ class ReductionPlan:
         with self._timers.phase("initialise"):
             return kind(self.comm, self.index_map.keys, graph, self._options)
 
+    def _take(self, algorithm: Algorithm) -> None:
+        self._chosen, self.graph = algorithm, algorithm.graph
+
     @property
     def _executor(self) -> Algorithm:
         if self._chosen is None:
@@ -203,7 +211,8 @@ class ReductionPlan:
         """
         if self._chosen is None:
             tuner = Tuner(self.comm, self.index_map.n_keys, self.graph, self._options, self._build)
-            self.choice, self._chosen = tuner.choose(k, np.dtype(dtype), in_halves)
+            self.choice, chosen = tuner.choose(k, np.dtype(dtype), in_halves)
+            self._take(chosen)
         return str(self.chosen)
 
     def _choose_for(self, call: Call, values: AnyArray, in_halves: bool) -> None:
@@ -228,7 +237,17 @@ class ReductionPlan:
 
     @property
     def multiplicity(self) -> Int32Array:
-        return self.graph.multiplicity
+        return self.graph.multiplicity.astype(np.int32)
+
+    @property
+    def nbytes(self) -> int:
+        lists = 0 if self._chosen is None else self._chosen.nbytes
+        return self.index_map.keys.nbytes + self.graph.nbytes + lists
+
+    @property
+    def buffer_bytes(self) -> int:
+        values = 0 if self._chosen is None else self._chosen.buffer_bytes
+        return values + (0 if self._terms is None else self._terms.nbytes)
 
     @property
     def n_global(self) -> int:
@@ -394,7 +413,7 @@ class ReductionPlan:
     @functools.cached_property
     def _most_holders(self) -> int:
         """The most ranks that hold a key. Collective."""
-        return int(self.comm.max(int(self.multiplicity.max(initial=1))))
+        return int(self.comm.max(int(self.graph.multiplicity.max(initial=1))))
 
 
 def _as_rows(values: AnyArray) -> AnyArray:

@@ -30,6 +30,7 @@ def report_lines(plan: ReductionPlan) -> list[str]:
     ]
     if not plan.chosen:
         return [*lines, "no algorithm is chosen yet"]
+    lines.append(_memory(plan))
     load = plan.load()
     lines.append(f"an all-reduce by {plan.chosen}, busiest rank and, in brackets, busiest node:")
     for number, phase in enumerate(load, 1):
@@ -39,6 +40,16 @@ def report_lines(plan: ReductionPlan) -> list[str]:
             f"{phase.moved:.0f} moved in memory [{phase.node_moved:.0f}], {phase.barriers:.0f} waits"
         )
     return [*lines, *(table(plan.choice) if plan.choice is not None else ["chosen by the caller"])]
+
+
+def _memory(plan: ReductionPlan) -> str:
+    """What the plan keeps, of the ranks that keep most."""
+    n_keys = max(1, plan.index_map.n_keys)
+    each, values = (plan.comm.max(n_bytes / n_keys) for n_bytes in (plan.nbytes, plan.buffer_bytes))
+    return (
+        f"memory: at most {each:.1f} bytes a key of a rank, its keys included, "
+        f"and {values:.0f} for values on their way"
+    )
 
 
 def _times(plan: ReductionPlan) -> dict[str, float]:

@@ -10,8 +10,8 @@ import numpy.typing as npt
 from petamap.base.typing import AnyArray, Int64Array, UInt8Array
 from petamap.comm._comm import RUNS_PER_BLOCK, Flow, join_runs, reduce_runs
 from petamap.comm.mpi.communicator import Operation
-from petamap.comm.reduction.exchange import OPERATIONS
 from petamap.comm.reduction.graph import offsets_of
+from petamap.comm.reduction.row_lists import OPERATIONS
 
 UInt32Array = npt.NDArray[np.uint32]
 UInt16Array = npt.NDArray[np.uint16]
@@ -66,7 +66,7 @@ class RowRuns:
         return cls(short, few, entries[: offsets[-1]].copy(), offsets[:-1:RUNS_PER_BLOCK].copy())
 
     @property
-    def n_bytes(self) -> int:
+    def nbytes(self) -> int:
         """Bytes of the table."""
         return sum(array.nbytes for array in vars(self).values())
 

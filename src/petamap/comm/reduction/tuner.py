@@ -181,9 +181,8 @@ class Tuner:
             loads[name] = busiest([Share(*counts) for counts in phases.transpose(1, 2, 0)], self.comm.node_of)
             at += n_phases
         if self._in_halves:
-            # Pairs have no halves of their own, and a dense half is a whole.
+            # Pairs have no halves of their own: they go through owners.
             del loads["pairwise"]
-            loads["dense"] *= 2
         return loads
 
     def _think(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import functools
 from collections.abc import Callable
-from typing import ClassVar, TypeVar
+from typing import ClassVar, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,20 @@ from petamap.comm.reduction.graph import SharingGraph
 ALGORITHMS: dict[str, type[Algorithm]] = {}
 
 _A = TypeVar("_A", bound="type[Algorithm]")
+
+
+class Kept(Protocol):
+    """What an algorithm keeps between calls."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of lists."""
+        ...
+
+    @property
+    def buffer_bytes(self) -> int:
+        """Bytes for values on their way."""
+        ...
 
 
 def register(name: str) -> Callable[[_A], _A]:
@@ -64,6 +78,7 @@ class Algorithm(abc.ABC):
         self.options = options
         self.positions = positions
         self._prepare()
+        self.graph = graph.kept(comm.size)
 
     @abc.abstractmethod
     def _prepare(self) -> None:
@@ -82,6 +97,20 @@ class Algorithm(abc.ABC):
     @abc.abstractmethod
     def bytes_per_call(self, k: int, itemsize: int) -> int:
         """Bytes that this rank sends in an all-reduce of rows of `k` values."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the lists that it keeps, beside keys and graph."""
+        return sum(part.nbytes for part in self._kept())
+
+    @property
+    def buffer_bytes(self) -> int:
+        """Bytes that it keeps for values on their way."""
+        return sum(part.buffer_bytes for part in self._kept())
+
+    def _kept(self) -> list[Kept]:
+        """Return what takes memory between calls."""
+        return [self._owners] if "_owners" in vars(self) else []
 
     @abc.abstractmethod
     def shares(self, node_of: Int32Array) -> tuple[Share, ...]:

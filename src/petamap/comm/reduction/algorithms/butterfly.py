@@ -13,14 +13,13 @@ from collections.abc import Generator
 import numpy as np
 
 from petamap.base.typing import AnyArray, Int32Array, Int64Array
-from petamap.comm._comm import pack, unpack
 from petamap.comm.mpi.communicator import Communicator, Operation
 from petamap.comm.network import Share
-from petamap.comm.reduction.algorithms.base import Algorithm, register
-from petamap.comm.reduction.exchange import Buffer, Exchange, Options, Reducer, Steps, rows_at
-from petamap.comm.reduction.graph import ranks_of
+from petamap.comm.reduction.algorithms.base import Algorithm, Kept, register
+from petamap.comm.reduction.exchange import Buffer, Exchange, Options, Steps, rows_at
 from petamap.comm.reduction.groups import homes, hops
 from petamap.comm.reduction.loads import Hop, Volume, butterfly_shares
+from petamap.comm.reduction.row_lists import RowLists
 
 
 @register("butterfly")
@@ -38,6 +37,9 @@ class Butterfly(Algorithm):
             keys, rows = layer.next_keys, layer.next_rows
             del layer.next_keys, layer.next_rows
 
+    def _kept(self) -> list[Kept]:
+        return [*super()._kept(), *self._layers]
+
     @property
     def _exchanges(self) -> list[Exchange]:
         return [exchange for layer in self._layers for exchange in (layer.out, layer.back)]
@@ -48,7 +50,7 @@ class Butterfly(Algorithm):
         return np.flatnonzero(np.sum(counts, axis=0)) if counts else np.zeros(0, np.int64)
 
     def bytes_per_call(self, k: int, itemsize: int) -> int:
-        return sum(len(exchange.positions) for exchange in self._exchanges) * k * itemsize
+        return sum(exchange.rows.n_rows for exchange in self._exchanges) * k * itemsize
 
     def shares(self, node_of: Int32Array) -> tuple[Share, ...]:
         return butterfly_shares([layer.hop(self.comm.rank, node_of) for layer in self._layers])
@@ -69,7 +71,7 @@ class _Layer:
     ----------
     comm : Communicator
     keys : int64 (n,)
-        What this rank has at this layer, distinct.
+        What this rank has at this layer, increasing.
     rows : int32 (n,)
         Where their values stand.
     targets : int32 (size,)
@@ -88,34 +90,45 @@ class _Layer:
         arrived, arrived_counts = comm.alltoallv(keys[sent], counts)
         # A rank whose group is itself alone waits for the others.
         self._alone = not len(sent) and not len(arrived)
-        # The keys kept come first, in the order they had, so that they move in one go.
-        self.next_keys = np.concatenate([keys[kept], np.setdiff1d(arrived, keys[kept])])
+        self.next_keys = np.union1d(keys[kept], arrived)
         self.next_rows = rows if self._alone else np.arange(len(self.next_keys), dtype=np.int32)
-        self._kept = rows[kept]
-        order = np.argsort(self.next_keys)
-        places = order[np.searchsorted(self.next_keys, arrived, sorter=order)].astype(np.int32)
-        own = np.arange(len(self.next_keys)) < len(kept)
-        self._n_threads = options.n_threads
-        self._n_next = len(self.next_keys)
-        self._reducer = Reducer(places, ranks_of(arrived_counts), comm.rank, options.n_threads, own)
+        places, stay = (
+            np.searchsorted(self.next_keys, some).astype(np.int32) for some in (arrived, keys[kept])
+        )
+        self._own = np.zeros(len(self.next_keys), np.bool_)
+        self._own[stay] = True
+        self._kept, self._stay = RowLists.of(rows[kept]), RowLists.of(stay)
+        self._n_summed = len(np.unique(places))
+        self._rank, self._n_threads = comm.rank, options.n_threads
         self.out = Exchange(comm, rows[sent], counts, arrived_counts, options)
         self.back = Exchange(comm, places, arrived_counts, counts, options)
         self._sums = Buffer()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the lists that it keeps."""
+        parts = self.out, self.back, self._own, self._kept, self._stay
+        return sum(part.nbytes for part in parts)
+
+    @property
+    def buffer_bytes(self) -> int:
+        """Bytes of its messages and of its sums."""
+        return self.out.buffer_bytes + self.back.buffer_bytes + self._sums.nbytes
 
     def hop(self, rank: int, node_of: Int32Array) -> Hop:
         """Return what the ways there and back are made of."""
         out = Volume.of(self.out.send_counts, rank, node_of)
         back = Volume.of(self.back.send_counts, rank, node_of)
-        return Hop(out, back, 0 if self._alone else len(self._kept), len(self._reducer.shared))
+        return Hop(out, back, 0 if self._alone else self._kept.n_rows, self._n_summed)
 
     def reduce(self, values: AnyArray, op: Operation) -> Generator[None, None, AnyArray]:
         """Return the sums over what this rank kept and what arrived."""
         received = yield from self.out.run(values)
         if self._alone:
             return values
-        sums = self._sums.rows(self._n_next, values)
-        pack(values, self._kept, sums[: len(self._kept)], self._n_threads)
-        self._reducer.run(received, op, sums)
+        sums = self._sums.rows(len(self._own), values)
+        self._kept.move(values, sums, self._stay, self._n_threads)
+        self.back.rows.combine(received, self._rank, op, sums, self._n_threads, self._own)
         return sums
 
     def broadcast(self, sums: AnyArray, values: AnyArray) -> Steps:
@@ -123,5 +136,5 @@ class _Layer:
         received = yield from self.back.run(sums)
         if self._alone:
             return
-        unpack(received, self.out.positions, values, self._n_threads)
-        unpack(sums[: len(self._kept)], self._kept, values, self._n_threads)
+        self.out.rows.put(received, values, self._n_threads)
+        self._stay.move(sums, values, self._kept, self._n_threads)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
-from petamap.base.typing import AnyArray, BoolArray, Int32Array, Int64Array
-from petamap.comm._comm import pack, unpack
+from petamap.base.typing import AnyArray, Int32Array, Int64Array
 from petamap.comm.mpi.communicator import Operation
 from petamap.comm.network import Share
 from petamap.comm.reduction.algorithms.base import Algorithm, register
 from petamap.comm.reduction.exchange import Buffer, Steps, rows_at
 from petamap.comm.reduction.lanes import identity, numbered
 from petamap.comm.reduction.loads import dense_shares
+from petamap.comm.reduction.row_lists import RowLists
 
 
 @register("dense")
@@ -19,20 +21,37 @@ class Dense(Algorithm):
     """All-reduce over every key that exists, by buffers of `buffer_keys` keys.
 
     Keys are numbered by their owners, rank after rank; a buffer holds consecutive numbers, filled with the
-    identity of the operation where this rank holds no value.
+    identity of the operation where this rank holds no value. What a rank owns lies together, so that its
+    halves are the two halves of an all-reduce: a reduction that leaves each rank its part, and a gathering of
+    all parts.
     """
 
     def _prepare(self) -> None:
-        owned = self.graph.owner == self.comm.rank
-        numbers, _ = numbered(self.comm, self.keys, self.graph.owner, self.options)
+        # Numbers stand in the order of the keys, wherever the values do.
+        numbers, self._firsts = numbered(self.comm, self.keys, self.graph.owner, self.options)
         order = np.argsort(numbers)
         numbers = numbers[order]
-        self._buffer, self._moved = Buffer(), Buffer()
-        self._owned = owned[order]
-        self._positions = rows_at(self.positions, order)
-        self._slots = (numbers % self.options.buffer_keys).astype(np.int32)
-        self._begins = np.arange(0, self.graph.n_global, self.options.buffer_keys)
-        self._bounds = np.searchsorted(numbers, np.append(self._begins, self.graph.n_global))
+        owned = (numbers >= self._firsts[self.comm.rank]) & (numbers < self._firsts[self.comm.rank + 1])
+        self._buffer, self._part = Buffer(), Buffer()
+        self._n_keys = len(numbers)
+        begins = np.arange(0, self.graph.n_global, self.options.buffer_keys)
+        self._bounds = np.append(begins, self.graph.n_global)
+        rows = rows_at(self.positions, order)
+        self._rows = self._by_buffer(rows, numbers)
+        self._slots = self._by_buffer((numbers % self.options.buffer_keys).astype(np.int32), numbers)
+        self._owned = self._by_buffer(rows[owned], numbers[owned])
+
+    def _by_buffer(self, rows: Int32Array, numbers: Int64Array) -> RowLists:
+        return RowLists.of(rows, np.diff(np.searchsorted(numbers, self._bounds)))
+
+    @property
+    def nbytes(self) -> int:
+        lists = self._rows, self._slots, self._owned, self._bounds, self._firsts
+        return super().nbytes + sum(part.nbytes for part in lists)
+
+    @property
+    def buffer_bytes(self) -> int:
+        return super().buffer_bytes + self._buffer.nbytes + self._part.nbytes
 
     @property
     def partners(self) -> Int64Array:
@@ -44,48 +63,46 @@ class Dense(Algorithm):
 
     def shares(self, node_of: Int32Array) -> tuple[Share, ...]:
         return dense_shares(
-            len(self.keys), self.graph.n_global, self.options.buffer_keys, node_of, self.comm.rank
+            self._n_keys, self.graph.n_global, self.options.buffer_keys, node_of, self.comm.rank
         )
 
     def allreduce(self, values: AnyArray, op: Operation) -> Steps:
-        return self._run(values, op)
-
-    def reduce(self, values: AnyArray, op: Operation) -> Steps:
-        return self._run(values, op, take=self._owned)
-
-    def broadcast(self, values: AnyArray) -> Steps:
-        # The bits of the owner, or-ed with zeros: also right for -0.0 and NaN.
-        return self._run(values.view(np.uint8), "or", give=self._owned, take=~self._owned)
-
-    def _run(
-        self,
-        values: AnyArray,
-        op: Operation,
-        give: BoolArray | None = None,
-        take: BoolArray | None = None,
-    ) -> Steps:
-        """Reduce buffer by buffer the values of keys that `give`, into those that `take`; None is all."""
-        if self.comm.size == 1:
-            return
-        nothing = identity(values.dtype, op)
-        for i, begin in enumerate(self._begins):
-            n_rows = min(self.options.buffer_keys, self.graph.n_global - int(begin))
-            buffer = self._buffer.rows(n_rows, values)
-            buffer[...] = nothing
-            part = slice(self._bounds[i], self._bounds[i + 1])
-            positions, slots = self._chosen(part, give)
-            self._move(values, positions, buffer, slots)
+        for i, buffer in self._filled(values, op):
             yield
             self.comm.allreduce(buffer, op)
-            positions, slots = self._chosen(part, take)
-            self._move(buffer, slots, values, positions)
+            self._slots.part(i).move(buffer, values, self._rows.part(i), self.options.n_threads)
 
-    def _chosen(self, part: slice, mask: BoolArray | None) -> tuple[Int32Array, Int32Array]:
-        """Return where the keys of a buffer stand in the values and in the buffer."""
-        positions, slots = self._positions[part], self._slots[part]
-        return (positions, slots) if mask is None else (positions[mask[part]], slots[mask[part]])
+    def reduce(self, values: AnyArray, op: Operation) -> Steps:
+        for i, buffer in self._filled(values, op):
+            counts = self._counts(i)
+            yield
+            part = self._part.rows(int(counts[self.comm.rank]), values)
+            self.comm.reduce_scatter(buffer, counts, part, op)
+            self._owned.part(i).put(part, values, self.options.n_threads)
 
-    def _move(self, source: AnyArray, at: Int32Array, target: AnyArray, to: Int32Array) -> None:
-        rows = self._moved.rows(len(at), source)
-        pack(source, at, rows, self.options.n_threads)
-        unpack(rows, to, target, self.options.n_threads)
+    def broadcast(self, values: AnyArray) -> Steps:
+        for i, buffer in self._buffers(values):
+            counts = self._counts(i)
+            part = self._part.rows(int(counts[self.comm.rank]), values)
+            self._owned.part(i).take(values, part, self.options.n_threads)
+            yield
+            self.comm.gather_parts(part, counts, buffer)
+            self._slots.part(i).move(buffer, values, self._rows.part(i), self.options.n_threads)
+
+    def _buffers(self, values: AnyArray) -> Iterator[tuple[int, AnyArray]]:
+        """Yield the number of each buffer, and its memory; one process alone needs none."""
+        if self.comm.size > 1:
+            for i, n_rows in enumerate(np.diff(self._bounds)):
+                yield i, self._buffer.rows(int(n_rows), values)
+
+    def _filled(self, values: AnyArray, op: Operation) -> Iterator[tuple[int, AnyArray]]:
+        for i, buffer in self._buffers(values):
+            buffer[...] = identity(values.dtype, op)
+            self._rows.part(i).move(values, buffer, self._slots.part(i), self.options.n_threads)
+            yield i, buffer
+
+    def _counts(self, i: int) -> Int64Array:
+        """Return how many rows of a buffer each rank owns."""
+        ends = np.clip(self._firsts, self._bounds[i], self._bounds[i + 1])
+        counts: Int64Array = ends[1:] - ends[:-1]
+        return counts

@@ -17,7 +17,7 @@ from petamap.base.typing import AnyArray, Int32Array, Int64Array
 from petamap.comm._comm import INTERVAL_WORDS, Flow, cut_intervals
 from petamap.comm.mpi.communicator import Communicator, Operation
 from petamap.comm.network import Share
-from petamap.comm.reduction.algorithms.base import Algorithm, register
+from petamap.comm.reduction.algorithms.base import Algorithm, Kept, register
 from petamap.comm.reduction.crossing import Crossing, Lane
 from petamap.comm.reduction.exchange import Options, Steps
 from petamap.comm.reduction.graph import SharingGraph, offsets_of
@@ -55,16 +55,25 @@ class Hierarchical(Algorithm):
         # Keys of a rank alone are nobody else's business.
         groups = np.where(graph.multiplicity > 1, comm.node_of[graph.owner], -1).astype(np.int32)
         union = NodeUnion(comm, self.keys, groups)
-        self._rows = self._given_rows or NodeRows(
-            comm, union.row_offsets, graph.multiplicity, graph.owner == comm.rank, self.options.n_threads
-        )
+        self._rows = self._given_rows or NodeRows.of(comm, union, graph, self.options.n_threads)
         self._crossing = None
         self._sent = self._met = RowRuns.of(*(np.zeros(0, np.int64),) * 2, np.zeros(0, np.uint32))
         runs, rows = union.runs, union.rows
         if int(comm.node_of.max()) > 0:
             self._crossing = self._cross(union)
             runs, rows = self._with_others(union, self._crossing)
+            self._crossing.arrived.clear()
         self._split(runs, rows)
+        self._n_shared = graph.n_shared
+
+    def _kept(self) -> list[Kept]:
+        crossing = [] if self._crossing is None else [self._crossing]
+        rows = [] if self._given_rows else [self._rows]
+        return [*super()._kept(), *rows, *crossing]
+
+    @property
+    def nbytes(self) -> int:
+        return super().nbytes + sum(table.nbytes for table in (self._local, self._met, self._sent))
 
     def _cross(self, union: NodeUnion) -> Crossing:
         """Prepare messages for the keys that other nodes own."""
@@ -132,7 +141,7 @@ class Hierarchical(Algorithm):
             Volume.of(rows, self.comm.rank, node_of)
             for rows in ((crossing.sent, crossing.received) if crossing else (nothing, nothing))
         )
-        return hierarchical_shares(float(self.graph.n_shared), tables, there, home, crossing is None)
+        return hierarchical_shares(float(self._n_shared), tables, there, home, crossing is None)
 
     def empty(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> AnyArray:
         return self._rows.empty(shape, dtype)

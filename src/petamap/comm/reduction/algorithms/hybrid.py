@@ -18,7 +18,7 @@ from petamap.base.typing import AnyArray, Int32Array, Int64Array
 from petamap.comm._comm import Flow
 from petamap.comm.mpi.communicator import Communicator, Operation
 from petamap.comm.network import Share
-from petamap.comm.reduction.algorithms.base import Algorithm, register
+from petamap.comm.reduction.algorithms.base import Algorithm, Kept, register
 from petamap.comm.reduction.algorithms.hierarchical import Hierarchical
 from petamap.comm.reduction.classes import classify
 from petamap.comm.reduction.crossing import Crossing
@@ -46,8 +46,8 @@ class Hybrid(Algorithm):
         # Keys of a rank alone are nobody else's business.
         groups = np.where(graph.multiplicity > 1, comm.node_of[graph.owner], -1).astype(np.int32)
         union = NodeUnion(comm, self.keys, groups)
-        owned = graph.owner == comm.rank
-        self._rows = NodeRows(comm, union.row_offsets, graph.multiplicity, owned, self.options.n_threads)
+        self._n_shared = graph.n_shared
+        self._rows = NodeRows.of(comm, union, graph, self.options.n_threads)
         self._dense: _Densely | None = None
         self._pairs: _ByPairs | None = None
         self._by_owners: _ByOwners | None = None
@@ -75,6 +75,14 @@ class Hybrid(Algorithm):
     def _ways(self) -> list[_Densely | _ByPairs | _ByOwners]:
         return [way for way in (self._dense, self._pairs, self._by_owners) if way is not None]
 
+    def _kept(self) -> list[Kept]:
+        halves = [self._halves] if "_halves" in vars(self) else []
+        return [*super()._kept(), self._rows, *self._ways, *halves]
+
+    @property
+    def nbytes(self) -> int:
+        return super().nbytes + self._local.nbytes
+
     @functools.cached_property
     def _halves(self) -> Hierarchical:
         # Built in the first call that needs it, which is collective as well.
@@ -92,7 +100,7 @@ class Hybrid(Algorithm):
 
     def shares(self, node_of: Int32Array) -> tuple[Share, ...]:
         """As the values of plain vectors are moved, which are copied in and out."""
-        rank, n_shared = self.comm.rank, float(self.graph.n_shared)
+        rank, n_shared = self.comm.rank, float(self._n_shared)
         nothing = np.zeros(self.comm.size, np.int64)
         dense, pairs, owners = self._dense, self._pairs, self._by_owners
         tables = HybridTables(
@@ -155,18 +163,34 @@ class _Densely:
     keys : NodeKeys
     which : int64 (n,)
         The positions of those that go this way.
-    owner : int32 (n,)
+    owner : integer (n,)
         A rank that has each in its range.
     options : Options
     """
 
     def __init__(
-        self, comm: Communicator, keys: NodeKeys, which: Int64Array, owner: Int32Array, options: Options
+        self,
+        comm: Communicator,
+        keys: NodeKeys,
+        which: Int64Array,
+        owner: npt.NDArray[np.integer],
+        options: Options,
     ) -> None:
         self.lanes = Lanes(comm, keys.key[which], owner, options)
         slots = Slots(np.arange(len(which)), np.ones(len(which), np.int64), self.lanes.slots)
         self.table = keys.table(which, slots)
+        del self.lanes.slots  # the table has them
         self._n_threads = options.n_threads
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what this rank keeps."""
+        return self.table.nbytes + self.lanes.nbytes
+
+    @property
+    def buffer_bytes(self) -> int:
+        """Bytes of this rank's part of the slots."""
+        return self.lanes.buffer_bytes
 
     @property
     def partners(self) -> Int64Array:
@@ -196,7 +220,18 @@ class _ByPairs:
         # Both nodes of a pair send the same keys: a key comes in where it goes out.
         self.crossing, slot = _crossing(comm, keys.key[which[key]], node)
         self.table = keys.table(which, Slots(key, node.astype(np.int64) - comm.node_of[comm.rank], slot))
+        self.crossing.arrived.clear()
         self._n_threads = options.n_threads
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what this rank keeps."""
+        return self.table.nbytes + self.crossing.nbytes
+
+    @property
+    def buffer_bytes(self) -> int:
+        """Bytes of this rank's part of the slots."""
+        return self.crossing.buffer_bytes
 
     @property
     def partners(self) -> Int64Array:
@@ -226,6 +261,7 @@ class _ByOwners:
         self.sent = keys.table(which[away], Slots(np.arange(len(away)), ones, slot))
         home = which[node == here]
         self.met = keys.table(home, self._met_slots(keys.key[home]))
+        self.crossing.arrived.clear()
         self._n_threads = options.n_threads
 
     def _met_slots(self, keys: Int64Array) -> Slots:
@@ -238,6 +274,16 @@ class _ByOwners:
             found.append((np.searchsorted(keys, arrived[begin:end]), first + np.arange(begin, end)))
         key, slot = (np.concatenate(parts) for parts in zip(*found, strict=True))
         return Slots(key, np.ones(len(key), np.int64), slot)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what this rank keeps."""
+        return self.sent.nbytes + self.met.nbytes + self.crossing.nbytes
+
+    @property
+    def buffer_bytes(self) -> int:
+        """Bytes of this rank's part of the slots."""
+        return self.crossing.buffer_bytes
 
     @property
     def partners(self) -> Int64Array:

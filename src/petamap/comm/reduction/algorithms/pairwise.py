@@ -10,9 +10,8 @@ import numpy as np
 from petamap.base.typing import AnyArray, Int32Array, Int64Array
 from petamap.comm.mpi.communicator import Operation
 from petamap.comm.network import Share
-from petamap.comm.reduction.algorithms.base import Algorithm, register
-from petamap.comm.reduction.exchange import Exchange, Reducer, Steps, rows_at
-from petamap.comm.reduction.graph import ranks_of
+from petamap.comm.reduction.algorithms.base import Algorithm, Kept, register
+from petamap.comm.reduction.exchange import Exchange, Steps, rows_at
 from petamap.comm.reduction.loads import Volume, pairwise_shares
 
 
@@ -27,19 +26,23 @@ class Pairwise(Algorithm):
         assert shared is not None and overlaps is not None
         positions = rows_at(self.positions, shared)
         self._exchange = Exchange(self.comm, positions, overlaps, overlaps, self.options)
-        self._reducer = Reducer(positions, ranks_of(overlaps), self.comm.rank, self.options.n_threads)
+        self._n_shared = self.graph.n_shared
+
+    def _kept(self) -> list[Kept]:
+        return [*super()._kept(), self._exchange]
 
     @property
     def partners(self) -> Int64Array:
         return np.flatnonzero(self._exchange.send_counts)
 
     def bytes_per_call(self, k: int, itemsize: int) -> int:
-        return len(self._exchange.positions) * k * itemsize
+        return self._exchange.rows.n_rows * k * itemsize
 
     def shares(self, node_of: Int32Array) -> tuple[Share, ...]:
         pairs = Volume.of(self._exchange.send_counts, self.comm.rank, node_of)
-        return pairwise_shares(pairs, self.graph.n_shared)
+        return pairwise_shares(pairs, self._n_shared)
 
     def allreduce(self, values: AnyArray, op: Operation) -> Steps:
         received = yield from self._exchange.run(values)
-        self._reducer.run(received, op, values)
+        # Both of a pair list the same keys: what goes out says where what comes in belongs.
+        self._exchange.rows.combine(received, self.comm.rank, op, values, self.options.n_threads)
