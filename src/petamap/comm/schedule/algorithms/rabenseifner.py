@@ -1,0 +1,38 @@
+"""All-reduce of long vectors: reduce-scatter by recursive halving, all-gather by recursive doubling
+(Rabenseifner 1997; Thakur, Rabenseifner and Gropp 2005, 3.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from petamap.comm.schedule.algorithms.folding import folded, n_folds, power_of_two
+from petamap.comm.schedule.schedule import Round, Schedule, check_ranks, parts
+
+
+def allreduce(n_ranks: int, n_elements: int) -> Schedule:
+    """Give each rank the sum of one part, halving what is exchanged in each round; then gather all parts."""
+    check_ranks(n_ranks)
+    size = power_of_two(n_ranks)
+    edges = np.append(parts(n_elements, size)[0], n_elements)
+    n_halvings = size.bit_length() - 1
+
+    def exchanges() -> Iterator[Round]:
+        ranks = np.arange(size, dtype=np.int64)
+        for step in (1 << np.arange(n_halvings))[::-1]:
+            partner = ranks ^ step
+            first = partner // step * step
+            yield Round.of(ranks, partner, edges[first], edges[first + step] - edges[first], reduce=True)
+        for step in 1 << np.arange(n_halvings):
+            first = ranks // step * step
+            yield Round.of(ranks, ranks ^ step, edges[first], edges[first + step] - edges[first])
+
+    return Schedule(
+        "allreduce",
+        "rabenseifner",
+        n_ranks,
+        n_elements,
+        2 * n_halvings + n_folds(n_ranks),
+        lambda: folded(n_ranks, n_elements, exchanges()),
+    )

@@ -1,0 +1,357 @@
+"""All algorithms by name, with what each needs, and the choice between them.
+
+The choice is a function of a `Call` alone: ranks that agree on the call choose the same algorithm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from petamap.base.errors import did_you_mean
+from petamap.comm.schedule.algorithms import (
+    binomial,
+    bruck,
+    dissemination,
+    hamiltonian,
+    interrupt,
+    lines,
+    pairwise,
+    rabenseifner,
+    random_order,
+    recursive_doubling,
+    ring,
+    scatter_allgather,
+    streams,
+    tree,
+)
+from petamap.comm.schedule.schedule import Blocks, Collective, Schedule, ScheduleError, check_ranks, on_ranks
+from petamap.comm.topology import Torus, find_rectangle
+
+PACKET = 240  # bytes that a packet of BlueGene/L carries (Almasi et al. 2005, 3.1)
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a collective, as all its ranks see it.
+
+    Attributes
+    ----------
+    collective : str
+    n_ranks : int
+    n_elements : int
+        Of the vector; of an all-to-all, from each rank to each.
+    itemsize : int
+        Bytes of an element.
+    integer : bool
+        Whether elements are integers.
+    root : int
+    grid : Torus, optional
+        The ranks as a rectangle of a torus or mesh.
+    ranks : int64 (n_ranks,), optional
+        The rank at each node of the grid. By default the node's number.
+    counts : int64 (n_ranks, n_ranks), optional
+        Elements from rank to rank, of an all-to-all in which they differ.
+    tree, interrupts : bool
+        Whether there are such wires: on BlueGene/L, for all ranks of a partition together.
+
+    Raises
+    ------
+    ScheduleError
+        If there cannot be such a call.
+    """
+
+    collective: Collective
+    n_ranks: int
+    n_elements: int = 0
+    itemsize: int = 8
+    integer: bool = False
+    root: int = 0
+    grid: Torus | None = None
+    ranks: npt.NDArray[np.int64] | None = None
+    counts: npt.NDArray[np.int64] | None = None
+    tree: bool = False
+    interrupts: bool = False
+
+    def __post_init__(self) -> None:
+        check_ranks(self.n_ranks)
+        if self.grid is not None and self.grid.n_nodes != self.n_ranks:
+            shape = "x".join(map(str, self.grid.shape))
+            raise ScheduleError(
+                f"a grid of {shape} has {self.grid.n_nodes} nodes, and there are {self.n_ranks} ranks",
+                mend="give a shape whose product is the number of ranks",
+            )
+        if self.itemsize < 1 or self.n_elements < 0:
+            raise ScheduleError(f"{self.n_elements} elements of {self.itemsize} bytes", mend="count from 1")
+        if not 0 <= self.root < self.n_ranks:
+            raise ScheduleError(
+                f"there is no rank {self.root} among {self.n_ranks}", mend="the root is one of the ranks"
+            )
+        if self.counts is not None and (self.counts.shape != (self.n_ranks,) * 2 or np.any(self.counts < 0)):
+            raise ScheduleError(
+                "counts of an all-to-all do not fit",
+                mend=f"give {self.n_ranks} x {self.n_ranks} of 0 or more",
+            )
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of the vector; of an all-to-all, from each rank to each, the mean where they differ."""
+        if self.counts is not None:
+            return int(self.counts.sum()) * self.itemsize // self.n_ranks**2
+        return self.n_elements * self.itemsize
+
+    @property
+    def blocks(self) -> Blocks:
+        """What an all-to-all exchanges."""
+        return Blocks(self.n_ranks, self.n_elements, self.counts)
+
+    @property
+    def rectangle(self) -> Torus:
+        """The grid of a call that has one."""
+        assert self.grid is not None
+        return self.grid
+
+
+@dataclass(frozen=True)
+class Precondition:
+    """What an algorithm needs of a call, in words and as a test."""
+
+    text: str
+    holds: Callable[[Call], bool]
+
+
+RECTANGLE = Precondition("ranks fill a rectangle of a torus or mesh", lambda call: call.grid is not None)
+
+TREE = Precondition("the tree network serves these ranks", lambda call: call.tree)
+INTEGER = Precondition("elements are integers", lambda call: call.integer)
+INTERRUPTS = Precondition("interrupt wires serve these ranks", lambda call: call.interrupts)
+EQUAL = Precondition("all blocks have one length", lambda call: call.counts is None)
+PACKETS = Precondition(f"at most 32 packets of {PACKET} bytes", lambda call: call.n_bytes <= 32 * PACKET)
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """A way to do a collective.
+
+    Attributes
+    ----------
+    collective, name : str
+    build : callable
+        Makes the schedule of a call that meets all that is required.
+    requires : tuple of Precondition
+    """
+
+    collective: Collective
+    name: str
+    build: Callable[[Call], Schedule]
+    requires: tuple[Precondition, ...] = ()
+
+    def unmet(self, call: Call) -> list[str]:
+        """Return what the call lacks."""
+        return [needed.text for needed in self.requires if not needed.holds(call)]
+
+
+def _packet(call: Call) -> int:
+    return max(1, PACKET // call.itemsize)
+
+
+_ALL = (
+    Algorithm(
+        "broadcast",
+        "streams",
+        lambda call: streams.broadcast(call.rectangle, call.n_elements, _node_of_root(call)),
+        (RECTANGLE,),
+    ),
+    Algorithm(
+        "broadcast", "binomial", lambda call: binomial.broadcast(call.n_ranks, call.n_elements, call.root)
+    ),
+    Algorithm(
+        "broadcast",
+        "scatter-allgather",
+        lambda call: scatter_allgather.broadcast(call.n_ranks, call.n_elements, call.root),
+    ),
+    Algorithm(
+        "broadcast", "tree", lambda call: tree.broadcast(call.n_ranks, call.n_elements, call.root), (TREE,)
+    ),
+    Algorithm(
+        "reduce",
+        "streams",
+        lambda call: streams.reduce(call.rectangle, call.n_elements, _node_of_root(call)),
+        (RECTANGLE,),
+    ),
+    Algorithm(
+        "reduce",
+        "hamiltonian",
+        lambda call: hamiltonian.reduce(call.rectangle, call.n_elements, _node_of_root(call)),
+        (RECTANGLE,),
+    ),
+    Algorithm("reduce", "binomial", lambda call: binomial.reduce(call.n_ranks, call.n_elements, call.root)),
+    Algorithm(
+        "allreduce", "streams", lambda call: streams.allreduce(call.rectangle, call.n_elements), (RECTANGLE,)
+    ),
+    Algorithm(
+        "allreduce",
+        "hamiltonian",
+        lambda call: hamiltonian.allreduce(call.rectangle, call.n_elements),
+        (RECTANGLE,),
+    ),
+    Algorithm(
+        "allreduce",
+        "lines",
+        lambda call: lines.allreduce(call.rectangle, call.n_elements),
+        (RECTANGLE, PACKETS),
+    ),
+    Algorithm(
+        "allreduce", "tree", lambda call: tree.allreduce(call.n_ranks, call.n_elements), (TREE, INTEGER)
+    ),
+    Algorithm(
+        "allreduce",
+        "recursive-doubling",
+        lambda call: recursive_doubling.allreduce(call.n_ranks, call.n_elements),
+    ),
+    Algorithm(
+        "allreduce", "rabenseifner", lambda call: rabenseifner.allreduce(call.n_ranks, call.n_elements)
+    ),
+    Algorithm("allreduce", "ring", lambda call: ring.allreduce(call.n_ranks, call.n_elements)),
+    Algorithm("alltoall", "random-order", lambda call: random_order.alltoall(call.blocks, _packet(call))),
+    Algorithm("alltoall", "bruck", lambda call: bruck.alltoall(call.blocks), (EQUAL,)),
+    Algorithm("alltoall", "all-post", lambda call: pairwise.all_post(call.blocks)),
+    Algorithm("alltoall", "pairwise", lambda call: pairwise.pairwise(call.blocks)),
+    Algorithm("barrier", "lines", lambda call: lines.barrier(call.rectangle), (RECTANGLE,)),
+    Algorithm("barrier", "tree", lambda call: tree.barrier(call.n_ranks), (TREE,)),
+    Algorithm("barrier", "interrupt", lambda call: interrupt.barrier(call.n_ranks), (INTERRUPTS,)),
+    Algorithm("barrier", "recursive-doubling", lambda call: recursive_doubling.barrier(call.n_ranks)),
+    Algorithm("barrier", "dissemination", lambda call: dissemination.barrier(call.n_ranks)),
+)
+
+ALGORITHMS: dict[tuple[Collective, str], Algorithm] = {(of.collective, of.name): of for of in _ALL}
+
+
+def algorithms(collective: Collective) -> list[Algorithm]:
+    """Return the algorithms of a collective."""
+    return [algorithm for algorithm in _ALL if algorithm.collective == collective]
+
+
+def make(call: Call, name: str = "auto") -> Schedule:
+    """Return the schedule of a call.
+
+    Parameters
+    ----------
+    call : Call
+    name : str
+        Of an algorithm. "auto": what `choose` says.
+
+    Raises
+    ------
+    ScheduleError
+        If there is no such algorithm, or the call does not meet its preconditions.
+    """
+    name = choose(call) if name == "auto" else name
+    algorithm = ALGORITHMS.get((call.collective, name))
+    if algorithm is None:
+        known = [found.name for found in algorithms(call.collective)]
+        raise ScheduleError(f"there is no {call.collective} '{name}'", mend=did_you_mean(name, known))
+    unmet = algorithm.unmet(call)
+    if unmet:
+        raise ScheduleError(
+            f"{call.collective} '{name}' cannot be used: it needs that {'; '.join(unmet)}",
+            mend=f"'{choose(call)}' can",
+        )
+    schedule = algorithm.build(call)
+    on_grid = RECTANGLE in algorithm.requires and call.ranks is not None
+    return on_ranks(schedule, call.ranks) if on_grid and call.ranks is not None else schedule
+
+
+# Bytes from which algorithms change: BlueGene/L's broadcast at 2 KB (Almasi et al. 2005, 5.1), MPICH2's
+# all-to-all at 256 bytes and 32 KB (5.3), MPICH's short all-reduce up to 2 KB and broadcast up to 12 KB
+# (Thakur, Rabenseifner and Gropp 2005).
+LONG_ON_GRID = 2048
+BRUCK, ALL_POST = 256, 32768
+SHORT_ALLREDUCE, SHORT_BROADCAST = 2048, 12288
+
+
+def choose(call: Call) -> str:
+    """Return the algorithm that suits a call: a function of the call alone, which all ranks share.
+
+    Special wires come first, then the grid, then what works on any ranks.
+    """
+    return {
+        "broadcast": _broadcast,
+        "reduce": lambda call: "hamiltonian" if _long_on_grid(call) else "binomial",
+        "allreduce": _allreduce,
+        "alltoall": _alltoall,
+        "barrier": _barrier,
+    }[call.collective](call)
+
+
+def _long_on_grid(call: Call) -> bool:
+    return call.grid is not None and call.n_bytes >= LONG_ON_GRID
+
+
+def _broadcast(call: Call) -> str:
+    if call.tree and call.n_bytes >= LONG_ON_GRID:
+        return "tree"
+    if _long_on_grid(call):
+        return "streams"
+    return "binomial" if call.n_bytes <= SHORT_BROADCAST else "scatter-allgather"
+
+
+def _allreduce(call: Call) -> str:
+    if call.tree and call.integer:
+        return "tree"
+    if call.grid is not None:
+        return "lines" if call.n_bytes <= LONG_ON_GRID else "hamiltonian"
+    if call.n_bytes <= SHORT_ALLREDUCE or call.n_elements < call.n_ranks:
+        return "recursive-doubling"
+    return "rabenseifner"
+
+
+def _alltoall(call: Call) -> str:
+    if call.grid is not None:
+        return "random-order"
+    if call.n_bytes <= BRUCK and EQUAL.holds(call):
+        return "bruck"
+    return "all-post" if call.n_bytes <= ALL_POST else "pairwise"
+
+
+def _barrier(call: Call) -> str:
+    if call.interrupts:
+        return "interrupt"
+    if call.tree:
+        return "tree"
+    return "dissemination" if call.grid is None else "lines"
+
+
+def on_machine(machine: Torus, nodes: npt.ArrayLike) -> tuple[Torus, npt.NDArray[np.int64] | None]:
+    """Return the grid of a sub-communicator, and the rank at each of its nodes: None where rank r is node r.
+
+    Parameters
+    ----------
+    machine : Torus
+    nodes : int (n_ranks,)
+        The machine's node of each rank, in the order of the ranks.
+
+    Raises
+    ------
+    ScheduleError
+        If the nodes do not fill a rectangle.
+    """
+    place = np.asarray(nodes, np.int64)
+    found = find_rectangle(machine, place)
+    if found is None:
+        raise ScheduleError(
+            f"{len(place)} nodes do not fill a rectangle of {machine}",
+            mend="choose an algorithm without a grid, or other nodes",
+        )
+    order = np.argsort(place)
+    ranks = order[np.searchsorted(place[order], found.nodes)]
+    return found.grid, None if np.array_equal(ranks, np.arange(len(ranks))) else ranks
+
+
+def _node_of_root(call: Call) -> int:
+    if call.ranks is None:
+        return call.root
+    return int(np.flatnonzero(np.asarray(call.ranks) == call.root)[0])
