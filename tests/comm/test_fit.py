@@ -21,18 +21,19 @@ TRUTH = dataclasses.replace(
     local_latency=2e-5,
     local_bandwidth=3e9,
     row_time=1.5e-9,
+    run_time=2e-8,
     core_memory_bandwidth=9e9,
     memory_bandwidth=1e18,
     synchronisation=4e-5,
 )
-FITTED = ["latency", "bandwidth", "local_latency", "local_bandwidth", "row_time"]
+FITTED = ["latency", "bandwidth", "local_latency", "local_bandwidth", "row_time", "run_time"]
 FITTED += ["core_memory_bandwidth", "synchronisation"]
 
 
 def phase(rng, off_node):
-    messages, rows, moved, barriers = rng.integers(1, [60, 10**6, 10**6, 5]).astype(float)
+    messages, rows, moved, barriers, runs = rng.integers(1, [60, 10**6, 10**6, 5, 10**5]).astype(float)
     leaves = 3 * rows if off_node else 0.0
-    return Phase(messages, rows, leaves, moved, barriers, 8 * messages, 7 * rows, 6 * moved)
+    return Phase(messages, rows, leaves, moved, barriers, 8 * messages, 7 * rows, 6 * moved, runs, 5 * runs)
 
 
 def timings(noise=0.0):

@@ -5,8 +5,11 @@ from mpi import run_ranks
 
 from petamap.comm.mpi import SerialCommunicator
 from petamap.comm.network import predict
-from petamap.comm.reduction import ALGORITHMS, IndexMap, ReductionPlan
+from petamap.comm.reduction import ALGORITHMS, IndexMap, ReductionPlan, counting
+from petamap.comm.reduction.counting import count
+from petamap.comm.reduction.graph import SharingGraph
 from petamap.comm.reduction.loads import Sharing, Volume, dense_shares, shares_by_counts
+from petamap.comm.reduction.occupancy import Occupancy
 from petamap.comm.topology import load_machine
 
 
@@ -98,7 +101,7 @@ def test_a_plan_of_one_rank_sends_nothing():
 def foretold(comm):
     keys = keys_of(comm.rank)
     plan = ReductionPlan(IndexMap(comm, keys), algorithm="hierarchical")
-    sharing = Sharing.of(comm, len(keys), plan.graph)
+    sharing = Sharing.of(comm, keys, plan.graph)
     told = shares_by_counts(sharing, plan.n_global, 5000, comm.node_of, comm.rank)["hierarchical"]
     shares = np.array(comm.allgather(told))
     for phase, share in zip(plan.load(), shares.transpose(1, 2, 0), strict=True):
@@ -114,6 +117,28 @@ def test_volumes_count_ranks_rows_and_those_that_leave_the_node():
     node_of = np.array([0, 0, 1, 1], np.int32)
     assert Volume.of(np.array([0, 5, 7, 0]), 0, node_of) == (2, 12, 7)
     assert Volume.of(np.array([0, 5, 7, 0]), 3, node_of) == (2, 12, 5)
+
+
+def test_runs_end_at_gaps_other_multiplicities_and_multiples_of_64():
+    keys = np.array([0, 1, 2, 5, 6, 7, 62, 63, 64, 65])
+    holders = np.array([2, 2, 3, 3, 1, 2, 2, 2, 2, 2])
+    graph = SharingGraph(np.zeros(10, np.int32), holders, 10)
+    assert graph.n_runs(keys) == 6  # 0-1, 2, 5, 7, 62-63, 64-65
+    assert SharingGraph.alone(10).n_runs(np.arange(10)) == 0
+
+
+def test_runs_of_ranks_without_a_plan_are_those_of_graphs(monkeypatch):
+    rng = np.random.default_rng(4)
+    parts = [np.flatnonzero(np.repeat(rng.random(300) < 0.6, rng.integers(1, 40, 300))) for _ in range(5)]
+    occupancy, node_of = Occupancy.of(parts), np.zeros(5, np.int32)
+    counts = count(occupancy, node_of)
+    expected = []
+    for keys in parts:
+        holders = occupancy.multiplicity[np.searchsorted(occupancy.keys, keys)]
+        expected.append(SharingGraph(np.zeros(len(keys), np.int32), holders, 0).n_runs(keys))
+    np.testing.assert_array_equal(counts.n_runs[0], expected)
+    monkeypatch.setattr(counting, "_PIECE", 100)
+    np.testing.assert_allclose(count(occupancy, node_of), counts, rtol=1e-13)  # equal parts are fractions
 
 
 def test_recursive_halving_leaves_a_node_with_what_its_ranks_have_not_summed_between_them():

@@ -184,7 +184,7 @@ def test_what_is_timed():
 def test_a_slow_candidate_is_called_once(monkeypatch):
     comm = SerialCommunicator()
     plan = ReductionPlan(IndexMap(comm, np.arange(10)), algorithm="owner")
-    tuner = tuner_module.Tuner(comm, 10, plan.graph, plan._options, plan._build)
+    tuner = tuner_module.Tuner(comm, plan.index_map.keys, plan.graph, plan._options, plan._build)
     calls = []
     monkeypatch.setattr(tuner, "_in_halves", False, raising=False)
     monkeypatch.setattr(tuner, "_call", lambda *_: calls.append(None))

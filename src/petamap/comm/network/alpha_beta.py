@@ -110,7 +110,8 @@ def _sending_time(phase: Phase, machine: Machine, row_bytes: int) -> float:
 
 
 def _memory_time(phase: Phase, machine: Machine, row_bytes: int) -> float:
-    """A row moved is read and written."""
+    """A row moved is read and written; a run of them is found first."""
     moved = turns(phase.moved, phase.node_moved, machine.cores)
     by_core = moved * (machine.row_time + 2 * row_bytes / machine.core_memory_bandwidth)
+    by_core += turns(phase.runs, phase.node_runs, machine.cores) * machine.run_time
     return max(by_core, phase.node_moved * 2 * row_bytes / machine.memory_bandwidth)

@@ -59,8 +59,8 @@ class Timing:
 def fit_machine(timings: Sequence[Timing], like: Machine, name: str, source: str) -> Machine:
     """Return a machine whose constants fit the timings of loads.
 
-    Latencies, bandwidths, the time of a row, of a byte in memory and of a wait are fitted as far as the
-    timings show them; the others are those of `like`, and so are its nodes and cores.
+    Latencies, bandwidths, the times of a row, of a run, of a byte in memory and of a wait are fitted as far
+    as the timings show them; the others are those of `like`, and so are its nodes and cores.
 
     Parameters
     ----------
@@ -90,7 +90,17 @@ def _coefficients(timing: Timing, machine: Machine) -> dict[str, float]:
     """How often each constant counts in a timing: the model of `alpha_beta`, taken apart."""
     row_bytes = timing.k * timing.itemsize
     total = dict.fromkeys(
-        ("latency", "byte", "local_latency", "local_byte", "row_time", "core_byte", "synchronisation"), 0.0
+        (
+            "latency",
+            "byte",
+            "local_latency",
+            "local_byte",
+            "row_time",
+            "run_time",
+            "core_byte",
+            "synchronisation",
+        ),
+        0.0,
     )
     for phase in timing.load:
         messages = turns(phase.messages, phase.node_messages, machine.cores)
@@ -102,6 +112,7 @@ def _coefficients(timing: Timing, machine: Machine) -> dict[str, float]:
             total["local_latency"] += messages
             total["local_byte"] += row_bytes * turns(phase.rows, phase.node_rows, machine.cores)
         total["row_time"] += moved
+        total["run_time"] += turns(phase.runs, phase.node_runs, machine.cores)
         total["core_byte"] += moved * 2 * row_bytes
         total["synchronisation"] += waits(phase, timing.ranks_per_node, machine.cores)
     return total

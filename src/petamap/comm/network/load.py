@@ -32,6 +32,9 @@ class Share(NamedTuple):
         Rows that it packs, unpacks or adds to others in its memory.
     barriers : float
         Times that it waits for others, beside the wait for the messages of the phase.
+    runs : float
+        Runs of neighbouring rows among those moved, each of which is to be found anew; told where ranks
+        work in memory that they share.
     """
 
     messages: Count = 0.0
@@ -39,6 +42,7 @@ class Share(NamedTuple):
     off_node_rows: Count = 0.0
     moved: Count = 0.0
     barriers: Count = 0.0
+    runs: Count = 0.0
 
 
 @dataclass(frozen=True)
@@ -50,11 +54,11 @@ class Phase:
 
     Attributes
     ----------
-    messages, rows, moved, barriers : float
+    messages, rows, moved, barriers, runs : float
         The largest of each count of `Share` over all ranks.
     off_node_rows : float
         Rows that the ranks of one node send to other nodes, the largest over nodes; 0 on a single node.
-    node_messages, node_rows, node_moved : float
+    node_messages, node_rows, node_moved, node_runs : float
         Sums over the ranks of one node, the largest over nodes.
     """
 
@@ -66,6 +70,8 @@ class Phase:
     node_messages: float = 0.0
     node_rows: float = 0.0
     node_moved: float = 0.0
+    runs: float = 0.0
+    node_runs: float = 0.0
 
 
 Load: TypeAlias = tuple[Phase, ...]
@@ -86,7 +92,7 @@ def busiest(shares: Sequence[Share], node_of: Int32Array) -> Load:
 
 def _busiest(share: Share, node_of: Int32Array) -> Phase:
     counts = [np.broadcast_to(np.asarray(count, np.float64), node_of.shape) for count in share]
-    messages, rows, off_node_rows, moved, barriers = counts
+    messages, rows, off_node_rows, moved, barriers, runs = counts
     return Phase(
         messages=float(messages.max()),
         rows=float(rows.max()),
@@ -96,6 +102,8 @@ def _busiest(share: Share, node_of: Int32Array) -> Phase:
         node_messages=_node_sum(messages, node_of),
         node_rows=_node_sum(rows, node_of),
         node_moved=_node_sum(moved, node_of),
+        runs=float(runs.max()),
+        node_runs=_node_sum(runs, node_of),
     )
 
 

@@ -29,6 +29,8 @@ class Counts(NamedTuple):
     ----------
     n_keys, n_shared, n_owned, n_lent
         Keys held; those that others hold as well; those owned; those both.
+    n_runs
+        Runs in which the shared ones lie, as `SharingGraph.n_runs` has them.
     pair_rows, pair_rows_off
         Rows for each other holder of each key, and those of them that go to other nodes.
     ghost_rows, ghost_rows_off, asked_rows, asked_rows_off
@@ -47,6 +49,7 @@ class Counts(NamedTuple):
     n_shared: FloatArray
     n_owned: FloatArray
     n_lent: FloatArray
+    n_runs: FloatArray
     pair_rows: FloatArray
     pair_rows_off: FloatArray
     ghost_rows: FloatArray
@@ -123,7 +126,9 @@ def count(
     shape = (int(part_of.max(initial=0)) + 1, occupancy.size)
     sums = np.zeros((len(Counts._fields), *shape))
     bounds = np.searchsorted(occupancy.offsets, np.arange(0, occupancy.offsets[-1], _PIECE))
-    edges = np.unique([*bounds, len(occupancy.keys)])
+    # no run goes on beyond a piece: at a multiple of 64 each ends
+    aligned = np.searchsorted(occupancy.keys, occupancy.keys[bounds[bounds < len(occupancy.keys)]] & ~63)
+    edges = np.unique([*aligned, len(occupancy.keys)])
     for first, last in itertools.pairwise([0, *edges[edges > 0].tolist()]):
         piece = slice(first, last)
         sums += _count(occupancy.part(first, last), node_of, part_of[piece], weights[piece], shape, options)
@@ -157,6 +162,7 @@ def _count(
         n_shared=by_holder(others[key_of] > 0),
         n_owned=by_owner(owner >= 0),
         n_lent=by_owner(others > 0),
+        n_runs=by_holder(_begin_runs(occupancy)),
         pair_rows=by_holder(others[key_of]),
         pair_rows_off=by_holder(multiplicity[key_of] - _on_node(key_of, node)),
         ghost_rows=by_holder(holders != owner[key_of]),
@@ -166,6 +172,20 @@ def _count(
         **between_nodes(occupancy, node_of, part_of, weights, shape, options),
     )
     return np.array(counts)
+
+
+def _begin_runs(occupancy: Occupancy) -> BoolArray:
+    """Return whether a run of shared keys begins at each holder of each key, for this holder."""
+    keys, multiplicity, key_of = occupancy.keys, occupancy.multiplicity, occupancy.key_of
+    goes_on = np.zeros(len(keys), np.bool_)
+    goes_on[1:] = (np.diff(keys) == 1) & (keys[1:] % 64 != 0) & (multiplicity[1:] == multiplicity[:-1])
+    order = np.argsort(occupancy.holders, kind="stable")
+    place, holder = key_of[order], occupancy.holders[order]
+    before = np.zeros(len(order), np.bool_)
+    before[1:] = (holder[1:] == holder[:-1]) & (place[1:] == place[:-1] + 1)
+    begins = np.empty(len(order), np.bool_)
+    begins[order] = (multiplicity[place] > 1) & ~(before & goes_on[place])
+    return begins
 
 
 def _on_node(key_of: Int32Array, node: Int32Array) -> FloatArray:

@@ -140,14 +140,16 @@ def shares(
             (messages.hybrid_pairs, counts.hybrid_pairs),
         ]
     )
-    found["hierarchical"] = hierarchical_shares(counts.n_shared, tables, there, home, node_of[-1] == 0)
+    found["hierarchical"] = hierarchical_shares(
+        counts.n_shared, counts.n_runs, tables, there, home, node_of[-1] == 0
+    )
     found["butterfly"] = butterfly_shares([layer.hop() for layer in hops])
     of_hybrid = HybridTables(
         counts.local_rows, counts.dense_table, counts.pairs_table, counts.hybrid_met, counts.hybrid_sent
     )
     n_dense = float(counts.hybrid_dense.sum())
     found["hybrid"] = hybrid_shares(
-        counts.n_shared, of_hybrid, (hybrid[0], hybrid[1], hybrid[2]), n_dense, node_of
+        counts.n_shared, counts.n_runs, of_hybrid, (hybrid[0], hybrid[1], hybrid[2]), n_dense, node_of
     )
     return found
 
@@ -158,6 +160,7 @@ def sharing(counts: Counts, messages: Messages) -> Sharing:
         counts.n_keys,
         counts.n_shared,
         counts.n_lent,
+        counts.n_runs,
         pairs=Volume(messages.pairs, counts.pair_rows, counts.pair_rows_off),
         ghosts=Volume(messages.ghosts, counts.ghost_rows, counts.ghost_rows_off),
         asked=Volume(messages.asked, counts.asked_rows, counts.asked_rows_off),
@@ -308,7 +311,9 @@ def _levelled(load: Load, shares: Sequence[Share], ratios: tuple[float, float], 
     rank, node = ratios[0], per_node * ratios[1]
 
     def levelled(phase: Phase, share: Share) -> Phase:
-        rows, off_node, moved = (float(np.mean(x)) for x in (share.rows, share.off_node_rows, share.moved))
+        rows, off_node, moved, runs = (
+            float(np.mean(x)) for x in (share.rows, share.off_node_rows, share.moved, share.runs)
+        )
         return dataclasses.replace(
             phase,
             rows=rows * rank,
@@ -316,6 +321,8 @@ def _levelled(load: Load, shares: Sequence[Share], ratios: tuple[float, float], 
             off_node_rows=off_node * node,
             node_rows=rows * node,
             node_moved=moved * node,
+            runs=runs * rank,
+            node_runs=runs * node,
         )
 
     return tuple(levelled(phase, share) for phase, share in zip(load, shares, strict=True))

@@ -44,6 +44,17 @@ class SharingGraph:
         """Keys of this rank that any other holds."""
         return int(np.count_nonzero(self.multiplicity > 1))
 
+    def n_runs(self, keys: Int64Array) -> int:
+        """Return in how many runs the shared ones of these keys, this rank's, lie.
+
+        A run is consecutive keys on as many ranks, within 64 keys from a multiple of 64 on: so a sample of
+        such pieces tells it too.
+        """
+        shared = self.multiplicity > 1
+        keys, holders = keys[shared], self.multiplicity[shared]
+        begins = (np.diff(keys) != 1) | (keys[1:] % (1 << _RUN_BITS) == 0) | (holders[1:] != holders[:-1])
+        return int(np.count_nonzero(begins)) + (len(keys) > 0)
+
     def n_lent(self, rank: int) -> int:
         """Keys that `rank`, this one, owns and any other holds."""
         return int(np.count_nonzero((self.owner == rank) & (self.multiplicity > 1)))

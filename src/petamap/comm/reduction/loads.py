@@ -45,6 +45,8 @@ class Sharing(NamedTuple):
     ----------
     n_keys, n_shared, n_lent : float or array (size,)
         Keys of a rank; those that others hold as well; those of them that it owns.
+    n_runs : float or array (size,)
+        Runs in which the shared ones lie, as `SharingGraph.n_runs` has them.
     pairs, ghosts, asked : Volume
         What it would send by pairs; what goes to owners; what it sends back as an owner.
     """
@@ -52,12 +54,13 @@ class Sharing(NamedTuple):
     n_keys: Count
     n_shared: Count
     n_lent: Count
+    n_runs: Count
     pairs: Volume
     ghosts: Volume
     asked: Volume
 
     @staticmethod
-    def of(comm: Communicator, n_keys: int, graph: SharingGraph) -> Sharing:
+    def of(comm: Communicator, keys: Int64Array, graph: SharingGraph) -> Sharing:
         """Return the counts of this rank; one small all-to-all tells what it is asked for. Collective.
 
         By pairs, rows are exact. Who shares keys is not known where the graph has no overlaps: partners are
@@ -70,10 +73,11 @@ class Sharing(NamedTuple):
         if graph.overlaps is not None:
             pairs = Volume.of(graph.overlaps, rank, node_of)
         else:
-            rows = float(graph.multiplicity.sum(dtype=np.int64) - n_keys)
+            rows = float(graph.multiplicity.sum(dtype=np.int64) - len(keys))
             off_node = np.count_nonzero(node_of != node_of[rank]) / max(1, comm.size - 1)
             pairs = Volume(float(min(comm.size - 1, rows)), rows, rows * off_node)
-        return Sharing(float(n_keys), graph.n_shared, graph.n_lent(rank), pairs, ghosts, asked)
+        n_lent, n_runs = graph.n_lent(rank), graph.n_runs(keys)
+        return Sharing(float(len(keys)), graph.n_shared, n_lent, n_runs, pairs, ghosts, asked)
 
 
 def shares_by_counts(
@@ -101,7 +105,9 @@ def shares_by_counts(
         # Each rank reduces an equal part of the node's rows: all together those that they share.
         tables = sharing.n_shared, 0.0, 0.0
         nothing = Volume(0.0, 0.0, 0.0)
-        found["hierarchical"] = hierarchical_shares(sharing.n_shared, tables, nothing, nothing, True)
+        found["hierarchical"] = hierarchical_shares(
+            sharing.n_shared, sharing.n_runs, tables, nothing, nothing, True
+        )
     return found
 
 
@@ -134,7 +140,12 @@ def owner_shares(ghosts: Volume, asked: Volume, n_lent: Count) -> tuple[Share, .
 
 
 def hierarchical_shares(
-    n_shared: Count, tables: tuple[Count, Count, Count], there: Volume, home: Volume, alone: bool
+    n_shared: Count,
+    n_runs: Count,
+    tables: tuple[Count, Count, Count],
+    there: Volume,
+    home: Volume,
+    alone: bool,
 ) -> tuple[Share, ...]:
     """Return what sums on each node, and then between nodes, ask of a rank.
 
@@ -142,8 +153,9 @@ def hierarchical_shares(
 
     Parameters
     ----------
-    n_shared : float or array (size,)
-        Keys of this rank that any other holds.
+    n_shared, n_runs : float or array (size,)
+        Keys of this rank that any other holds, and the runs in which they lie: those of all ranks of a node
+        are about those of its tables.
     tables : three of float or array (size,)
         Rows in the tables of what the rank reduces: of keys on its node alone, of those that its node owns
         and others hold, slots of what these send included, and of those that go away, with their slots.
@@ -154,10 +166,10 @@ def hierarchical_shares(
     """
     local, met, sent = tables
     if alone:
-        return (Share(moved=n_shared, barriers=1), Share(moved=2 * local + n_shared, barriers=1))
+        return (Share(moved=n_shared, barriers=1), Share(moved=2 * local + n_shared, barriers=1, runs=n_runs))
     return (
         Share(*there, moved=n_shared + sent, barriers=2),
-        Share(*home, moved=2 * local + 2 * met, barriers=2),
+        Share(*home, moved=2 * local + 2 * met, barriers=2, runs=n_runs),
         Share(moved=sent + n_shared, barriers=2),
     )
 
@@ -212,6 +224,7 @@ class HybridTables(NamedTuple):
 
 def hybrid_shares(
     n_shared: Count,
+    n_runs: Count,
     tables: HybridTables,
     volumes: tuple[Volume, Volume, Volume],
     n_dense: float,
@@ -222,8 +235,8 @@ def hybrid_shares(
 
     Parameters
     ----------
-    n_shared : float or array (size,)
-        Keys of this rank that any other holds.
+    n_shared, n_runs : float or array (size,)
+        Keys of this rank that any other holds, and the runs in which they lie.
     tables : HybridTables
     volumes : three of Volume
         What the rank carries to the nodes of owners, back from there, and to the other nodes of pairs.
@@ -237,7 +250,7 @@ def hybrid_shares(
     local, dense, by_pairs, met, sent = tables
     if not node_of.any():
         nothing = Volume(0.0, 0.0, 0.0)
-        return hierarchical_shares(n_shared, (local, 0.0, 0.0), nothing, nothing, True)
+        return hierarchical_shares(n_shared, n_runs, (local, 0.0, 0.0), nothing, nothing, True)
     filled = dense + by_pairs + sent
     return (
         Share(
@@ -248,7 +261,7 @@ def hybrid_shares(
             barriers=2,
         ),
         _lane_share(n_dense, node_of, rank),
-        Share(*home, moved=2 * local + 2 * met, barriers=2),
+        Share(*home, moved=2 * local + 2 * met, barriers=2, runs=n_runs),
         Share(moved=filled + n_shared, barriers=2),
     )
 

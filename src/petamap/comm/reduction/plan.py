@@ -210,7 +210,7 @@ class ReductionPlan:
             Whether the plan will be called to reduce and to broadcast, or with `owner_op`.
         """
         if self._chosen is None:
-            tuner = Tuner(self.comm, self.index_map.n_keys, self.graph, self._options, self._build)
+            tuner = Tuner(self.comm, self.index_map.keys, self.graph, self._options, self._build)
             self.choice, chosen = tuner.choose(k, np.dtype(dtype), in_halves)
             self._take(chosen)
         return str(self.chosen)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from petamap.base.cache import recall, remember
-from petamap.base.typing import AnyArray
+from petamap.base.typing import AnyArray, Int64Array
 from petamap.comm.mpi.communicator import Communicator
 from petamap.comm.network import Load, Share, busiest, predict
 from petamap.comm.network.fit import Timing
@@ -40,7 +40,7 @@ _SHORT_S = 100e-6
 _CALLS = 3
 _SLOW = 1.5
 # The cache outlives versions of the algorithms: a change in them that moves times counts this up.
-_VERSION = 2
+_VERSION = 3
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Tuner:
     Parameters
     ----------
     comm : Communicator
-    n_keys : int
+    keys : int64 (n_keys,)
     graph : SharingGraph
     options : Options
     build : callable
@@ -99,13 +99,13 @@ class Tuner:
     def __init__(
         self,
         comm: Communicator,
-        n_keys: int,
+        keys: Int64Array,
         graph: SharingGraph,
         options: Options,
         build: Callable[[str], Algorithm],
     ) -> None:
         self.comm = comm
-        self.n_keys = n_keys
+        self.keys = keys
         self.graph = graph
         self.options = options
         self.build = build
@@ -138,7 +138,7 @@ class Tuner:
     def _every_share(self) -> AnyArray:
         """Return the shares of all ranks in all algorithms that counts tell, (size, n_phases, n_counts)."""
         told = shares_by_counts(
-            Sharing.of(self.comm, self.n_keys, self.graph),
+            Sharing.of(self.comm, self.keys, self.graph),
             self.graph.n_global,
             self.options.buffer_keys,
             self.comm.node_of,
@@ -207,7 +207,7 @@ class Tuner:
 
         Rank 0's word is for all.
         """
-        values = algorithm.empty((self.n_keys, k), dtype)
+        values = algorithm.empty((len(self.keys), k), dtype)
         values[...] = 0
         self._call(algorithm, values)
         seconds: list[float] = []

@@ -43,6 +43,9 @@ class Machine:
     row_time : float
         Seconds that a core needs to find one row of a vector, whatever its length. By default the time of 8
         bytes of memory, its index and part of a line.
+    run_time : float
+        Seconds that a core needs to find a run of neighbouring rows in memory that ranks share. By default
+        `row_time`.
     synchronisation : float
         Seconds that ranks of a node wait for each other after a phase, a doubling of their number. By default
         `local_latency`.
@@ -67,6 +70,7 @@ class Machine:
     local_bandwidth: float = 0.0
     core_memory_bandwidth: float = 0.0
     row_time: float = 0.0
+    run_time: float = 0.0
     synchronisation: float = 0.0
     network: Mapping[str, Any] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
@@ -79,6 +83,7 @@ class Machine:
         self._default("core_memory_bandwidth", share, "two equal shares of memory_bandwidth")
         self._default("local_bandwidth", self.core_memory_bandwidth / 2, "half of core_memory_bandwidth")
         self._default("row_time", 8 / self.core_memory_bandwidth, "8 bytes at core_memory_bandwidth")
+        self._default("run_time", self.row_time, "row_time")
         self._default("synchronisation", self.local_latency, "local_latency")
 
     def _default(self, name: str, value: float, what: str) -> None:
@@ -130,6 +135,7 @@ _DIMENSIONS = {
     "latency": "time",
     "local_latency": "time",
     "row_time": "time",
+    "run_time": "time",
     "synchronisation": "time",
     "bandwidth": "bandwidth",
     "node_bandwidth": "bandwidth",

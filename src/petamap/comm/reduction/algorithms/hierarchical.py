@@ -64,7 +64,7 @@ class Hierarchical(Algorithm):
             runs, rows = self._with_others(union, self._crossing)
             self._crossing.arrived.clear()
         self._split(runs, rows)
-        self._n_shared = graph.n_shared
+        self._n_shared, self._n_runs = graph.n_shared, graph.n_runs(self.keys)
 
     def _kept(self) -> list[Kept]:
         crossing = [] if self._crossing is None else [self._crossing]
@@ -141,7 +141,7 @@ class Hierarchical(Algorithm):
             Volume.of(rows, self.comm.rank, node_of)
             for rows in ((crossing.sent, crossing.received) if crossing else (nothing, nothing))
         )
-        return hierarchical_shares(float(self._n_shared), tables, there, home, crossing is None)
+        return hierarchical_shares(float(self._n_shared), self._n_runs, tables, there, home, crossing is None)
 
     def empty(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> AnyArray:
         return self._rows.empty(shape, dtype)
