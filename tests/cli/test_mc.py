@@ -1,5 +1,7 @@
 """``petamap mc``."""
 
+import resource
+
 from montecarlo.mc import TINY
 
 from petamap.base.summary import Summary
@@ -46,3 +48,24 @@ def test_what_is_wrong_is_one_line(tmp_path, capsys):
         error = capsys.readouterr().err
         assert said in error and error.count("\n") == 1, error
     assert not (tmp_path / "out").exists()
+
+
+def test_a_full_disk_is_one_line_and_harms_nothing(tmp_path, capsys):
+    (tmp_path / "tiny.toml").write_text(TINY)
+    words = ["mc", str(tmp_path / "tiny.toml"), "--out", str(tmp_path / "out"), "--threads", "1"]
+    words += ["source.0.duration=3 h", "--realizations", "3"]
+    assert ended(words) == 0
+    before = (tmp_path / "out" / "tiny_mc.h5").read_bytes()
+    capsys.readouterr()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before), limits[1]))
+    try:
+        assert ended([*words[:-1], "30"]) == 5
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    errors = [line for line in capsys.readouterr().err.splitlines() if "error" in line]
+    assert len(errors) == 1 and "cannot be written" in errors[0] and "free space" in errors[0]
+    assert (tmp_path / "out" / "tiny_mc.h5").read_bytes() == before
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "report.html", "summary.json", "tiny_mc.h5",
+    ]  # fmt: skip

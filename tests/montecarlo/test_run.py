@@ -10,6 +10,7 @@ from montecarlo.mc import TINY, arrays, configured, made, same
 
 from petamap.base.errors import ConfigError, DataError
 from petamap.base.options import option
+from petamap.base.progress import Silent
 from petamap.base.summary import Summary
 from petamap.data.source import _KINDS
 from petamap.mapmaking.run import run
@@ -218,3 +219,26 @@ def test_what_cannot_work_is_told_before_any_work(tmp_path):
         with pytest.raises(kind, match=words):
             made(tmp_path / "out", *settings, text=text)
         assert not (tmp_path / "out" / "tiny_mc.h5").exists()
+
+
+def test_progress_is_told_as_it_goes(tmp_path):
+    said = []
+
+    class Listener(Silent):
+        def begin(self, phase, total=None, unit=""):
+            said.append([phase, total, 0.0, []])
+
+        def advance(self, amount, note=""):
+            said[-1][2] += amount
+            said[-1][3].append((said[-1][2], note))
+
+    for n, batch in ((3, 2), (5, 1)):
+        said.clear()
+        settings = (f"montecarlo.realizations={n}", f"montecarlo.batch={batch}", "source.0.duration=3 h")
+        made(tmp_path, *settings, progress=Listener())
+        phase, total, done, steps = said[-1]
+        # what was there before is no part of what is left
+        assert (phase, total, round(done, 9)) == ("realizations", 3.0 if n == 3 else 2.0, total)
+        within = [amount for amount, note in steps if note.startswith("iteration")]
+        assert any(0 < amount < batch and amount % 1 for amount in within)
+        assert all(0 <= amount <= total + 1e-9 for amount in within)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -54,10 +55,10 @@ class Mapper:
     system : System
     config : RunConfig
     tell : callable
-        Told how far the iterations are.
+        Told the part of a batch's solutions that is done, and the newest iteration in words.
     """
 
-    def __init__(self, system: System, config: RunConfig, tell: Callable[[str], None]) -> None:
+    def __init__(self, system: System, config: RunConfig, tell: Callable[[float, str], None]) -> None:
         self.system = system
         self.solver = config.solver
         self.tell = tell
@@ -94,14 +95,21 @@ class Mapper:
         if self.solver.binned_only:
             inverse, n_threads = self.system.statistics.binned_inverse, self.gradients.n_threads
             return [Mapped(self._cut(binned_map(inverse, one.binned, n_threads))) for one in rhs]
+        done = [0.0] * len(rhs)
+        # digits of the residual are won at a steadier pace than iterations are used up
+        digits = -math.log10(min(max(self.solver.tolerance, 1e-16), 0.1))
+
+        def tell(number: int, step: Step) -> None:
+            won = -math.log10(max(step.relative_residual, 1e-300))
+            done[number] = min(max(done[number], won / digits), 1.0)
+            note = f"iteration {step.iteration}, residual {step.relative_residual:.2e}"
+            self.tell(sum(done) / len(done), note)
+
         solutions = self.gradients.solve_many(
             [Unknowns(one.pixels, one.gaps) for one in rhs], self.solver.tolerance,
-            self.solver.max_iterations, self._told, self.space,
+            self.solver.max_iterations, tell, self.space,
         )  # fmt: skip
         return [self._mapped(solution) for solution in solutions]
-
-    def _told(self, number: int, step: Step) -> None:
-        self.tell(f"iteration {step.iteration}, residual {step.relative_residual:.2e}")
 
     def _mapped(self, solution: Solution) -> Mapped:
         if solution.error is not None:

@@ -155,7 +155,7 @@ class _MonteCarlo:
 
     def _prepare(self, system: System) -> None:
         """Make what all realizations have in common."""
-        self.mapper = Mapper(system, self.config, lambda note: self.progress.advance(0.0, note))
+        self.mapper = Mapper(system, self.config, self._solving)
         self.gathering = Gathering(system)
         self.weights = pixel_weights(system, self.gathering, self.draws, self.choices, self.mask)
         self.sight = Sight(
@@ -181,26 +181,34 @@ class _MonteCarlo:
 
     def _make(self) -> int:
         """Make all realizations that are to do, and return how many."""
-        total = float(len(self.numbers))
-        self.progress.begin("realizations", total, "realizations")
-        self.said = len(self.numbers) - len(self.to_do)
-        if self.said:
-            self.progress.advance(float(self.said), f"{self.said} were there")
+        self.progress.begin("realizations", float(len(self.to_do)), "realizations")
+        self.there = len(self.numbers) - len(self.to_do)
+        self.said, self.finished, self.n_batch = 0.0, 0, 0
         self.fixed_map = self._map_fixed()
         if len(self.to_do):
             self._learn()
         for batch in self.sharing.batches(self.to_do):
+            self.n_batch = len(batch)
             with self.stage.timers.phase("realizations"):
                 self._make_batch([Realization(self.draws, int(number)) for number in batch])
-            self._say()
+            self._say_finished()
         return len(self.to_do)
 
-    def _say(self) -> None:
+    def _solving(self, part: float, note: str) -> None:
+        """Tell how far a batch is, as if all groups were as far."""
+        if self.comm.rank == 0:
+            self._say(self.finished + part * self.n_batch * self.sharing.groups, note)
+
+    def _say_finished(self) -> None:
         """Tell how many are finished, by all groups."""
         if self.comm.rank == 0:
-            finished = int(np.count_nonzero(self.store.status))
-            self.progress.advance(float(finished - self.said))
-            self.said = finished
+            self.finished = int(np.count_nonzero(self.store.status)) - self.there
+            self._say(float(self.finished))
+
+    def _say(self, done: float, note: str = "") -> None:
+        done = min(done, float(len(self.to_do)))
+        self.progress.advance(done - self.said, note)
+        self.said = done
 
     def _learn(self) -> None:
         if self.options.vectors and not self.config.solver.binned_only:
