@@ -56,6 +56,19 @@ def test_a_fit_recovers_the_constants_of_a_machine():
         assert fitted.sources[name] == "made up"
 
 
+def test_runs_of_one_length_are_not_told_from_rows():
+    loads = [(Phase(moved=1e5 * n, barriers=3.0, runs=1e4 * n),) for n in range(1, 9)]
+    made = [Timing(load, 8, k, 8, predict(load, TRUTH, 8, k, 8)) for load in loads for k in (1, 3)]
+    fitted = fit_machine(made, TRUTH, "box", "made up")
+    assert fitted.run_time == TRUTH.run_time and fitted.sources.get("run_time") != "made up"
+    assert fitted.row_time == pytest.approx(TRUTH.row_time, rel=1e-6)
+    few = (Phase(moved=3e5, barriers=3.0, runs=3e5),)
+    made.append(Timing(few, 8, 3, 8, predict(few, TRUTH, 8, 3, 8)))
+    like = load_machine("one-node")
+    fitted = fit_machine(made, like, "box", "made up")
+    assert fitted.run_time == pytest.approx(TRUTH.run_time, rel=1e-6)
+
+
 def test_a_fit_of_noisy_timings_predicts_them(tmp_path):
     made = timings(noise=0.1)
     fitted = fit_machine(made, TRUTH, "box", "made up")

@@ -27,6 +27,20 @@ from petamap.comm.topology import Machine
 # A constant that the timings do not show: it then costs nothing, and is finite in a file.
 _FREE_TIME = 1e-15
 _FREE_BANDWIDTH = 1e18
+# Runs this many times longer than others tell what a run costs.
+_LENGTHS = 4.0
+
+# What a timing is made of; the bytes become bandwidths.
+_COSTS = (
+    "latency",
+    "byte",
+    "local_latency",
+    "local_byte",
+    "row_time",
+    "run_time",
+    "core_byte",
+    "synchronisation",
+)
 
 # Ranks, bytes, alpha, beta -> seconds.
 _COLLECTIVES: dict[str, Callable[[int, float, float, float], float]] = {
@@ -60,7 +74,8 @@ def fit_machine(timings: Sequence[Timing], like: Machine, name: str, source: str
     """Return a machine whose constants fit the timings of loads.
 
     Latencies, bandwidths, the times of a row, of a run, of a byte in memory and of a wait are fitted as far
-    as the timings show them; the others are those of `like`, and so are its nodes and cores.
+    as the timings show them, that of a run only where runs are much longer in some than in others. What they
+    do not show is that of `like`, and so are its nodes and cores.
 
     Parameters
     ----------
@@ -80,28 +95,26 @@ def fit_machine(timings: Sequence[Timing], like: Machine, name: str, source: str
         raise DataError("nothing to fit: timings must be positive and finite", where=source)
     rows = [_coefficients(timing, like) for timing in timings]
     names = [key for key in rows[0] if any(row[key] for row in rows)]
+    if not _tell_runs(rows):
+        names = [key for key in names if key != "run_time"]
+        runs = like.run_time * np.array([row["run_time"] for row in rows])
+        seconds = np.maximum(seconds - runs, seconds / 2)
     costs = _least_squares(np.array([[row[key] for key in names] for row in rows]), seconds)
     fitted = _constants(dict(zip(names, costs, strict=True)))
     sources = {**like.sources, **dict.fromkeys(fitted, source)}
     return dataclasses.replace(like, name=name, title=source, sources=sources, **fitted)
 
 
+def _tell_runs(rows: Sequence[dict[str, float]]) -> bool:
+    """Whether timings differ in the lengths of runs: else what runs cost cannot be told from what rows do."""
+    lengths = [row["row_time"] / row["run_time"] for row in rows if row["run_time"]]
+    return max(lengths, default=0.0) > _LENGTHS * min(lengths, default=0.0)
+
+
 def _coefficients(timing: Timing, machine: Machine) -> dict[str, float]:
     """How often each constant counts in a timing: the model of `alpha_beta`, taken apart."""
     row_bytes = timing.k * timing.itemsize
-    total = dict.fromkeys(
-        (
-            "latency",
-            "byte",
-            "local_latency",
-            "local_byte",
-            "row_time",
-            "run_time",
-            "core_byte",
-            "synchronisation",
-        ),
-        0.0,
-    )
+    total = dict.fromkeys(_COSTS, 0.0)
     for phase in timing.load:
         messages = turns(phase.messages, phase.node_messages, machine.cores)
         moved = turns(phase.moved, phase.node_moved, machine.cores)
