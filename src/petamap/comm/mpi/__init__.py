@@ -2,15 +2,18 @@
 
 from petamap.comm.mpi.communicator import Communicator, MpiCommunicator, SerialCommunicator, world
 from petamap.comm.mpi.errors import agree, collective_errors, together
+from petamap.comm.mpi.execute import Moved, execute
 from petamap.comm.mpi.nodes import SharedWindow
 
 __all__ = [
     "Communicator",
+    "Moved",
     "MpiCommunicator",
     "SerialCommunicator",
     "SharedWindow",
     "agree",
     "collective_errors",
+    "execute",
     "together",
     "world",
 ]

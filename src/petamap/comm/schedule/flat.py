@@ -69,42 +69,45 @@ def flat_messages(schedule: Schedule, itemsize: int) -> Messages:
     if itemsize < 1:
         raise ScheduleError(f"an element of {itemsize} bytes", mend="give 1 or more")
     flow = _Flow(schedule)
-    columns: list[tuple[npt.NDArray[np.generic], ...]] = []
-    after: list[tuple[Int64Array, Int64Array]] = []
+    tables = [_table(Round.of([], [], [], []), *_numbers(Round.of([], [], [], []), False), 0, itemsize)]
+    after = [np.empty((2, 0), np.int64)]
     n = 0
     for number, part in enumerate(schedule.rounds()):
         part = part.take(part.length > 0)
         message, first = _numbers(part, not schedule.pipelined)
-        row_of = np.flatnonzero(part.moves)
-        last = np.zeros(len(first), np.int64)
-        np.maximum.at(last, message[row_of], row_of)
-        length = np.zeros(len(first), np.int64)
-        lone = part.line < 0
-        np.add.at(length, message[row_of], part.length[row_of] * lone[row_of])
-        length += part.length[first] * ~lone[first]
-        copies = np.where(lone[first], 1, np.bincount(message[row_of], minlength=len(first)))
         after.append(flow.pass_round(number, part, message, n))
-        columns.append(
-            (
-                part.source[first],
-                part.destination[last],
-                length * itemsize,
-                np.full(len(first), number, np.int32),
-                part.heading[first],
-                ~lone[first],
-                copies.astype(np.int32),
-                part.reduce[first],
-            )
-        )
+        tables.append(_table(part, message, first, number, itemsize))
         n += len(first)
-    waiting, waited = (np.concatenate([np.empty(0, np.int64), *side]) for side in zip(*after, strict=True))
+    waiting, waited = np.concatenate(after, axis=1)
     order = np.lexsort((waited, waiting))
-    whole: dict[str, Any] = {
-        name: np.concatenate(column)
-        for name, column in zip(_COLUMNS, zip(*columns, strict=True), strict=True)
-    }
+    columns = zip(_COLUMNS, zip(*tables, strict=True), strict=True)
+    whole: dict[str, Any] = {name: np.concatenate(column) for name, column in columns}
     after_first, waited = np.searchsorted(waiting[order], np.arange(n + 1)), waited[order].astype(np.int32)
     return Messages(**whole, after_first=after_first, after=waited, pipelined=schedule.pipelined)
+
+
+def _table(
+    part: Round, message: Int64Array, first: Int64Array, number: int, itemsize: int
+) -> tuple[npt.NDArray[Any], ...]:
+    """Return the columns of the messages of a round, of the messages of its rows and their first rows."""
+    row_of = np.flatnonzero(part.moves)
+    lone = part.line < 0
+    last = np.zeros(len(first), np.int64)
+    np.maximum.at(last, message[row_of], row_of)
+    # Rows of one message add up, but those of a line are one and the same.
+    length = part.length[first] * ~lone[first]
+    np.add.at(length, message[row_of], part.length[row_of] * lone[row_of])
+    copies = np.where(lone[first], 1, np.bincount(message[row_of], minlength=len(first)))
+    return (
+        part.source[first],
+        part.destination[last],
+        length * itemsize,
+        np.full(len(first), number, np.int32),
+        part.heading[first],
+        ~lone[first],
+        copies.astype(np.int32),
+        part.reduce[first],
+    )
 
 
 _COLUMNS = ("source", "destination", "bytes", "round", "heading", "to_line", "copies", "combines")
@@ -141,17 +144,14 @@ class _Flow:
         self.before = np.empty(0, np.int64)
         self.arrived: list[tuple[Int32Array, Int64Array]] = []
 
-    def pass_round(
-        self, number: int, part: Round, message: Int64Array, first: int
-    ) -> tuple[Int64Array, Int64Array]:
+    def pass_round(self, number: int, part: Round, message: Int64Array, first: int) -> Int64Array:
         """Return pairs of messages of this round and those that they wait for; `first`: the round's first."""
         pairs = [np.empty((2, 0), np.int64)]
         if self.follows:
             pairs.append(self._data(part, message, first))
         if self.window is not None:
             pairs.append(self._window(number, part, message, first))
-        waiting, waited = np.unique(np.concatenate(pairs, axis=1), axis=1)
-        return waiting, waited
+        return np.unique(np.concatenate(pairs, axis=1), axis=1)
 
     def _window(self, number: int, part: Round, message: Int64Array, first: int) -> Int64Array:
         assert self.window is not None
