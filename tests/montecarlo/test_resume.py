@@ -1,19 +1,26 @@
 """A Monte Carlo that is killed at any moment, and goes on."""
 
 import multiprocessing
+import os
 import random
+import resource
 import time
+from pathlib import Path
+from unittest import mock
 
 import h5py
 import numpy as np
 import pytest
-from montecarlo.mc import TINY, arrays, same
+from montecarlo.mc import TINY, arrays, made, same
+from mpi import launch
 
 from petamap.cli.main import main
+from petamap.montecarlo.store import Store
 
 N_KILLS, N_REALIZATIONS = 20, 50
+SHORT = "source.0.duration=3 h"
 # long enough for 20 kills: what a run needs before its first realization is more than one takes
-SETTINGS = (f"montecarlo.realizations={N_REALIZATIONS}", "source.0.duration=3 h", "montecarlo.maps=true")
+SETTINGS = (f"montecarlo.realizations={N_REALIZATIONS}", SHORT, "montecarlo.maps=true")
 
 
 @pytest.fixture(scope="module")
@@ -65,3 +72,32 @@ def _let_go_on(path, process, at_least):
     while finished(path) < at_least:
         assert process.is_alive() and time.monotonic() < end, finished(path)
         time.sleep(0.002)
+
+
+def write_less_on_one_rank(comm):
+    """Let the disk be full for rank 1 once the file is laid out; ranks are groups of their own."""
+    out = Path(os.environ["OUT"])
+    made(out, "montecarlo.realizations=1", SHORT, comm=comm)
+    n_bytes = (out / "tiny_mc.h5").stat().st_size
+
+    def full(*arguments):
+        if comm.rank == 1:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+        return laid_out(*arguments)
+
+    laid_out = Store.__init__
+    with mock.patch.object(Store, "__init__", full):
+        made(out, "montecarlo.realizations=40", "montecarlo.groups=2", "montecarlo.batch=1", SHORT, comm=comm)
+
+
+def test_a_disk_that_is_full_for_one_group_ends_all_and_loses_nothing(tmp_path, monkeypatch):
+    monkeypatch.setenv("OUT", str(tmp_path / "full"))
+    ended = launch(write_less_on_one_rank, 2)
+    assert ended.code == 5, ended.err
+    assert ended.err.count("petamap: error:") == 1 and "what is finished stays" in ended.err
+    finished_then = finished(tmp_path / "full" / "tiny_mc.h5")
+    assert 1 <= finished_then < 40
+    made(tmp_path / "full", "montecarlo.realizations=40", SHORT)
+    made(tmp_path / "whole", "montecarlo.realizations=40", SHORT)
+    files = [(tmp_path / name / "tiny_mc.h5").read_bytes() for name in ("full", "whole")]
+    assert files[0] == files[1]
