@@ -34,7 +34,7 @@ from petamap.spectra.options import choices_of
 from petamap.spectra.sight import Sight
 
 # Realizations that no user can ask for: what speeds up all others is learnt on them.
-_RESERVED = 2**32
+_RESERVED = 2**33
 # Failed realizations that are told one by one.
 _TOLD = 5
 
