@@ -160,6 +160,10 @@ class Nodes:
         self.n = len(self.sizes)
         self._first = np.cumsum(self.sizes) - self.sizes
 
+    def first(self, node: int) -> int:
+        """Return the first rank of a node."""
+        return int(self._first[node])
+
     def carriers(self, a: Int32Array | Int64Array, b: Int32Array | Int64Array) -> Int64Array:
         """Return the rank of node a that carries to b, as `crossing.Pairs` has it."""
         ranks: Int64Array = self._first[a] + ((b - a) % self.n - 1) % self.sizes[a]

@@ -129,7 +129,15 @@ def shares(
 ) -> dict[str, tuple[Share, ...]]:
     """Return what each algorithm asks of each rank, by its name."""
     found = shares_by_counts(sharing(counts, messages), n_global, options.buffer_keys, node_of)
-    tables = counts.local_rows, counts.met_rows, counts.sent_rows
+    nested = {"butterfly": butterfly_shares([layer.hop() for layer in hops])}
+    between = shares_between_nodes(counts, messages, node_of)
+    return found | {"hierarchical": between["hierarchical"]} | nested | {"hybrid": between["hybrid"]}
+
+
+def shares_between_nodes(
+    counts: Counts, messages: Messages, node_of: Int32Array
+) -> dict[str, tuple[Share, ...]]:
+    """Return what the algorithms that sum on nodes first ask of each rank."""
     there, home, *hybrid = (
         Volume(sent, rows, rows)
         for sent, rows in [
@@ -140,18 +148,17 @@ def shares(
             (messages.hybrid_pairs, counts.hybrid_pairs),
         ]
     )
-    found["hierarchical"] = hierarchical_shares(
-        counts.n_shared, counts.n_runs, tables, there, home, node_of[-1] == 0
-    )
-    found["butterfly"] = butterfly_shares([layer.hop() for layer in hops])
+    volumes, n_dense = (hybrid[0], hybrid[1], hybrid[2]), float(counts.hybrid_dense.sum())
+    tables = counts.local_rows, counts.met_rows, counts.sent_rows
     of_hybrid = HybridTables(
         counts.local_rows, counts.dense_table, counts.pairs_table, counts.hybrid_met, counts.hybrid_sent
     )
-    n_dense = float(counts.hybrid_dense.sum())
-    found["hybrid"] = hybrid_shares(
-        counts.n_shared, counts.n_runs, of_hybrid, (hybrid[0], hybrid[1], hybrid[2]), n_dense, node_of
-    )
-    return found
+    return {
+        "hierarchical": hierarchical_shares(
+            counts.n_shared, counts.n_runs, tables, there, home, node_of[-1] == 0
+        ),
+        "hybrid": hybrid_shares(counts.n_shared, counts.n_runs, of_hybrid, volumes, n_dense, node_of),
+    }
 
 
 def sharing(counts: Counts, messages: Messages) -> Sharing:
@@ -257,19 +264,11 @@ def combine(
     n_keys_global = round(n_global.value)
     both = np.stack([counts.n_keys.sum(axis=1), counts.n_owned.sum(axis=1)], axis=1)
     asked = shares(every, messages, hops, n_keys_global, options, node_of)
-    busy = {name: busiest(phases, node_of) for name, phases in asked.items()}
+    busy = {name: level(name, phases, imbalance, node_of) for name, phases in asked.items()}
     n_keys = float(every.n_keys.max())
     if imbalance is not None:
         n_keys = float(every.n_keys.mean()) * imbalance.keys[0]
-        levelled = {name: _levelled(busy[name], asked[name], imbalance.of(name), node_of) for name in asked}
-        dense = dense_shares(n_keys, n_keys_global, options.buffer_keys, node_of)
-        levelled["dense"] = busiest(dense, node_of)
-        if node_of[-1] > 0:  # all lanes of a hybrid reduce alike
-            levelled["hybrid"] = tuple(
-                busy["hybrid"][i] if i == HYBRID_LANES else phase
-                for i, phase in enumerate(levelled["hybrid"])
-            )
-        busy = levelled
+        busy["dense"] = busiest(dense_shares(n_keys, n_keys_global, options.buffer_keys, node_of), node_of)
     return Forecast(
         size=size,
         ranks_per_node=ranks_per_node,
@@ -304,20 +303,46 @@ def _rows(
     }
 
 
-def _levelled(load: Load, shares: Sequence[Share], ratios: tuple[float, float], node_of: Int32Array) -> Load:
+def level(name: str, shares: Sequence[Share], imbalance: Imbalance | None, node_of: Int32Array) -> Load:
+    """Return what an algorithm asks of the busiest rank and node.
+
+    Parameters
+    ----------
+    name : str
+        Of the algorithm.
+    shares : sequence of Share
+        What it asks of each rank.
+    imbalance : Imbalance or None
+        How much more than the mean the busiest has, where the shares are those of a sample.
+    node_of : int32 (size,)
+    """
+    load = busiest(shares, node_of)
+    if imbalance is None:
+        return load
+    even = _levelled(name, load, shares, imbalance, node_of)
+    if name == "hybrid" and node_of.any():  # all its lanes reduce alike
+        return (*even[:HYBRID_LANES], load[HYBRID_LANES], *even[HYBRID_LANES + 1 :])
+    return even
+
+
+def _levelled(name: str, load: Load, shares: Sequence[Share], uneven: Imbalance, node_of: Int32Array) -> Load:
     """Return a load with means over ranks and nodes, times a ratio, instead of what the sample has most."""
     # the last node may have fewer ranks
     per_node = np.count_nonzero(node_of == 0)
-    rank, node = ratios[0], per_node * ratios[1]
+    rank, node = uneven.of(name)
+    node *= per_node
 
     def levelled(phase: Phase, share: Share) -> Phase:
         rows, off_node, moved, runs = (
             float(np.mean(x)) for x in (share.rows, share.off_node_rows, share.moved, share.runs)
         )
+        # ranks that are alone in their group leave the work of a layer to others
+        alone = np.mean(np.asarray(share.messages) == 0) if name == "butterfly" else 0.0
+        busy = rank / (1.0 - float(alone)) if alone < 1 else rank
         return dataclasses.replace(
             phase,
-            rows=rows * rank,
-            moved=moved * rank,
+            rows=rows * busy,
+            moved=moved * busy,
             off_node_rows=off_node * node,
             node_rows=rows * node,
             node_moved=moved * node,

@@ -25,6 +25,8 @@ from petamap.comm.reduction.algorithms import ALGORITHMS, Algorithm
 from petamap.comm.reduction.exchange import Options, finish
 from petamap.comm.reduction.graph import SharingGraph
 from petamap.comm.reduction.loads import Sharing, shares_by_counts
+from petamap.comm.reduction.sketch import sketch
+from petamap.comm.topology import Machine
 
 # Of the candidates that the model cannot tell apart, so many are timed.
 _TIMED = 2
@@ -40,7 +42,7 @@ _SHORT_S = 100e-6
 _CALLS = 3
 _SLOW = 1.5
 # The cache outlives versions of the algorithms: a change in them that moves times counts this up.
-_VERSION = 3
+_VERSION = 4
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class Candidate:
     Attributes
     ----------
     predicted : float or None
-        Seconds of an all-reduce; None where counts alone do not tell.
+        Seconds of an all-reduce; None where it was not predicted.
     measured : float or None
         Median seconds of the slowest rank; None where it was not timed.
     """
@@ -150,8 +152,14 @@ class Tuner:
 
     def _decide(self, every: AnyArray, k: int, dtype: np.dtype[Any], name: str) -> tuple[Choice, Algorithm]:
         loads = self._loads(every)
-        thought = self._think(loads, k, dtype) if self.comm.rank == 0 else None
-        machine, predicted, timed = self.comm.bcast(thought)
+        machine = this_machine(self._where) if self.comm.rank == 0 else None
+        predicted = self._predict(loads, machine, k, dtype)
+        if min(predicted.values()) >= _SHORT_S and self.comm.node_of.any():
+            # On one node, where sums in place send nothing, the others would not do better.
+            more = self._sketch()
+            loads |= more
+            predicted |= self._predict(more, machine, k, dtype)
+        timed, title = self.comm.bcast(_to_build(predicted, machine) if machine else None)
         best: tuple[float, str, Algorithm] | None = None
         measured: dict[str, float] = {}
         for candidate in timed:
@@ -159,8 +167,8 @@ class Tuner:
             if len(timed) > 1:
                 slow = math.inf if best is None else _SLOW * best[0]
                 measured[candidate] = self._time(algorithm, k, dtype, slow)
-            if candidate not in loads:
-                loads[candidate] = load_of(self.comm, algorithm)
+                if candidate not in self._phases:
+                    loads[candidate] = load_of(self.comm, algorithm)
             # Of two candidates, the slower one is let go before a third is built.
             if best is None or measured[candidate] < best[0]:
                 best = measured.get(candidate, 0.0), candidate, algorithm
@@ -169,7 +177,7 @@ class Tuner:
         candidates = {
             each: Candidate(predicted.get(each), measured.get(each)) for each in {**predicted, **measured}
         }
-        choice = Choice(best[1], reason, k, dtype.str, machine, candidates)
+        choice = Choice(best[1], reason, k, dtype.str, title, candidates)
         if self.comm.rank == 0:
             self._keep(name, choice, loads)
         return choice, best[2]
@@ -185,22 +193,22 @@ class Tuner:
             del loads["pairwise"]
         return loads
 
-    def _think(
-        self, loads: dict[str, Load], k: int, dtype: np.dtype[Any]
-    ) -> tuple[str, dict[str, float], list[str]]:
-        """Return the machine, the predictions on it, and the candidates to build, on rank 0."""
-        machine = this_machine(self._where)
-        trust = _TRUST_GUESS if machine.name == "one-node" else _TRUST_FITTED
-        predicted = {
+    def _sketch(self) -> dict[str, Load]:
+        """Return about what the algorithms ask for that counts do not tell, on rank 0."""
+        found = sketch(self.comm, self.keys, self.graph, self.options)
+        # Halves of a hybrid are those of "hierarchical", of nested groups those of "owner".
+        return {name: load for name, load in found.items() if not self._in_halves or name == "hierarchical"}
+
+    def _predict(
+        self, loads: dict[str, Load], machine: Machine | None, k: int, dtype: np.dtype[Any]
+    ) -> dict[str, float]:
+        """Return the seconds of an all-reduce by algorithm, as rank 0 predicts them."""
+        predicted = machine and {
             name: predict(load, machine, self._ranks_per_node, k, dtype.itemsize)
             for name, load in loads.items()
         }
-        return machine.title, predicted, candidates(predicted, self._unpredicted(), trust)
-
-    def _unpredicted(self) -> list[str]:
-        """What may be the best, and whose load only its set-up tells."""
-        told = "hierarchical" in self._phases
-        return [] if told or self._ranks_per_node == 1 else ["hierarchical"]
+        result: dict[str, float] = self.comm.bcast(predicted)
+        return result
 
     def _time(self, algorithm: Algorithm, k: int, dtype: np.dtype[Any], slow: float) -> float:
         """Return the median seconds of calls on values of our own, or of one that is slow.
@@ -238,15 +246,19 @@ class Tuner:
             add_timings(self._where, timings)
 
 
-def candidates(predicted: Mapping[str, float], unpredicted: list[str], trust: float) -> list[str]:
+def _to_build(predicted: Mapping[str, float], machine: Machine) -> tuple[list[str], str]:
+    """Return the candidates to build, and the title of the machine."""
+    trust = _TRUST_GUESS if machine.name == "one-node" else _TRUST_FITTED
+    return candidates(predicted, trust), machine.title
+
+
+def candidates(predicted: Mapping[str, float], trust: float) -> list[str]:
     """Return what is to be timed, or the one that needs no timing.
 
     Parameters
     ----------
     predicted : mapping of str to float
         Seconds by algorithm.
-    unpredicted : list of str
-        Those that may be best and have no prediction.
     trust : float
         Predictions are to each other as the truth is within this factor.
     """
@@ -255,7 +267,7 @@ def candidates(predicted: Mapping[str, float], unpredicted: list[str], trust: fl
     if best < _SHORT_S:
         return ranked[:1]
     near = [name for name in ranked[1:] if worth_timing(predicted[name], best, trust)]
-    return [*unpredicted, *[ranked[0], *near][:_TIMED]]
+    return [ranked[0], *near][:_TIMED]
 
 
 def worth_timing(predicted: float, best: float, trust: float) -> bool:
