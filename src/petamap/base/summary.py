@@ -25,7 +25,7 @@ from petamap.base.records import from_json, schema_of, to_json
 from petamap.base.typing import AnyArray
 
 FILE_NAME = "summary.json"
-PRODUCT_KINDS = ("map", "binned", "hits", "covariance", "rcond", "residual")
+PRODUCT_KINDS = ("map", "binned", "hits", "covariance", "rcond", "residual", "pixel_covariance")
 
 
 @dataclass(frozen=True, kw_only=True)

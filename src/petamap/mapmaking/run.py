@@ -15,15 +15,17 @@ from petamap.base.errors import ConfigError, ConvergenceError, PetamapError
 from petamap.base.progress import Progress, Silent
 from petamap.base.summary import Summary
 from petamap.base.typing import FloatArray
-from petamap.comm.mpi import Communicator, agree, world
+from petamap.comm.mpi import Communicator, agree, together, world
 from petamap.data.config import RunConfig
 from petamap.mapmaking.binning import RightHandSide, binned_map, right_hand_side
+from petamap.mapmaking.covariance import CovarianceColumns
 from petamap.mapmaking.normal import NormalOperator
 from petamap.mapmaking.pcg import ConjugateGradients, Solution, Step
 from petamap.mapmaking.products import MapWriter, covariance_columns, covariance_names
 from petamap.mapmaking.stage import Stage, unwritable
 from petamap.mapmaking.system import System
 from petamap.mapmaking.vectors import Unknowns
+from petamap.sky.covariancefile import PixelCovariance, write_pixel_covariance
 
 
 def run(
@@ -82,11 +84,13 @@ class _Job:
         self.unit = self.stage.unit
         self._check_folder()
         system = self.stage.set_up()
+        columns = CovarianceColumns(system) if self.config.products.pixel_covariance else None
         rhs = self._read(system)
         binned = binned_map(system.statistics.binned_inverse, rhs.binned, self.n_threads)
         solution = None if self.config.solver.binned_only else self._solve(system, rhs)
         with self.timers.phase("products"):
             comparisons = self._write_products(system, binned, solution)
+        failed = None if columns is None else self._write_pixel_covariance(columns, solution)
         result = replace(
             self.stage.told(system, self.command),
             solver=None if solution is None else _solver_record(solution, self.config.solver.tolerance),
@@ -95,7 +99,7 @@ class _Job:
         )
         if self.comm.rank == 0:
             result.write(self.out)
-        self._judge(solution)
+        self._judge(solution, failed)
         return result
 
     def _check_folder(self) -> None:
@@ -104,6 +108,11 @@ class _Job:
         if self.comm.rank == 0 and existing and not self.config.products.overwrite:
             error = ConfigError(
                 "is there already", where=str(existing[0]), mend="choose another --out, or add --force"
+            )
+        elif self.config.products.pixel_covariance and self.config.solver.binned_only:
+            error = ConfigError(
+                "products.pixel_covariance is that of the maximum-likelihood map",
+                mend="leave solver.binned_only away",
             )
         elif self.comm.rank == 0:
             error = unwritable(self.out)
@@ -114,7 +123,7 @@ class _Job:
         kinds = [kind for kind in ("hits", "covariance", "rcond", "binned") if getattr(chosen, kind)]
         if not self.config.solver.binned_only:
             kinds += ["map"] * chosen.maps + ["residual"] * chosen.residual
-        return kinds
+        return kinds + ["pixel_covariance"] * chosen.pixel_covariance
 
     def _file(self, kind: str) -> Path:
         return self.out / f"{self.config.run.name}_{kind}.fits"
@@ -156,8 +165,12 @@ class _Job:
             self.stage.warn(f"not converged: {solution.reason}")
         return solution
 
-    def _judge(self, solution: Solution | None) -> None:
-        if solution is None or solution.converged or self.config.solver.on_stall != "error":
+    def _judge(self, solution: Solution | None, failed: ConvergenceError | None) -> None:
+        if self.config.solver.on_stall != "error":
+            return
+        if failed is not None:
+            raise failed
+        if solution is None or solution.converged:
             return
         raise ConvergenceError(
             solution.reason,
@@ -169,7 +182,7 @@ class _Job:
     def _write_products(
         self, system: System, binned: FloatArray, solution: Solution | None
     ) -> list[summary.Comparison]:
-        kinds = self._kinds()
+        kinds = [kind for kind in self._kinds() if kind != "pixel_covariance"]
         self.progress.begin("products", float(len(kinds)), "files")
         writer = MapWriter(
             system, self.out, self.config.map.frame, self.stage.run_id(), self.config.map.ordering
@@ -184,6 +197,39 @@ class _Job:
                 self.products.append(product)
         self.progress.end(str(self.out))
         return self._compare(writer, best, binned)
+
+    def _write_pixel_covariance(
+        self, columns: CovarianceColumns, solution: Solution | None
+    ) -> ConvergenceError | None:
+        """Solve for the covariance and write it, or return why there is none; the maps are there anyway."""
+        solver, comm, path = self.config.solver, self.comm, self._file("pixel_covariance")
+        self.progress.begin("pixel covariance", float(columns.n), "columns")
+        if solution is not None:
+            minutes = columns.n * solution.history[-1].seconds / 60
+            self.progress.advance(0, f"{columns.bytes / 1e9:.2g} GB, about {minutes:.1f} min")
+        try:
+            with self.timers.phase("pixel covariance"):
+                values = columns.solve(solver.tolerance, solver.max_iterations, self.progress.advance)
+        except ConvergenceError as error:
+            self.progress.end(error.what)
+            self.stage.warn(f"no pixel covariance: {error.what}")
+            return error
+        with together(comm):
+            if values is not None:
+                unit, run_id = f"{self.unit}^2", self.stage.run_id()
+                found = PixelCovariance(
+                    values, columns.pixels, columns.n_side, self.config.map.stokes, unit, run_id
+                )
+                write_pixel_covariance(path, found)
+                digest = summary.pixels_sha256(values)
+                self.products.append(
+                    summary.Product(
+                        name="pixel covariance", file=path.name, kind="pixel_covariance", unit=unit,
+                        stokes="", sha256=digest,
+                    )
+                )  # fmt: skip
+        self.progress.end(path.name)
+        return None
 
     def _content(
         self, kind: str, system: System, binned: FloatArray, best: FloatArray

@@ -153,6 +153,9 @@ class ProductOptions:
     maps: bool = option(True, help="the maximum-likelihood map")
     hits: bool = option(True, help="samples a pixel")
     covariance: bool = option(True, help="covariance of the Stokes parameters of each pixel")
+    pixel_covariance: bool = option(
+        False, help="covariance of all pixels with all others, for maps of few pixels"
+    )
     rcond: bool = option(True, help="reciprocal condition of each pixel")
     residual: bool = option(True, help="residual of the solution")
     binned: bool = option(True, help="the binned map beside it")
