@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,9 @@ if TYPE_CHECKING:
     from petamap.base.typing import FloatArray
     from petamap.sky.power import Spectra
     from petamap.spectra.bandpowers import Bandpowers
+    from petamap.spectra.exact import Exact
     from petamap.spectra.measure import Choices, Measurement
+    from petamap.spectra.runs import RunMaps
 
 _DESCRIPTION = """\
 Measure the power spectra of the map of a finished run, or the cross-spectra of two, write them and print a
@@ -58,6 +61,11 @@ def add_commands(commands: Any) -> None:
     add("--cl", action="store_true", help="mean C_l of bins instead of D_l = l (l + 1) C_l / 2 pi")
     add("--noise", metavar="N", default="none", help="bias taken off: none, or white (covariance) [none]")
     add("--purify", metavar="C", default="", nargs="?", const="B", help="pure B, or EB: no E leaks [none; B]")
+    add(
+        "--likelihood", metavar="E", nargs="?", const="quadratic",
+        help="instead, the exact likelihood of large pixels: quadratic or maximum [quadratic]",
+    )  # fmt: skip
+    add("--n-side", metavar="N", type=int, help="of the likelihood [that of the map up to 16, else 8]")
     add("--keep-dipole", action="store_true", help="do not take monopole and dipole off I")
     add("--against", metavar="FILE", help="spectra to compare with: planck2018, CAMB's text or FITS")
     add("--threads", metavar="N", type=int, help="threads [all cores]")
@@ -76,11 +84,14 @@ def _spectra(arguments: argparse.Namespace) -> int:
     elif arguments.transfer:
         raise ConfigError("--transfer is that of a Monte Carlo", mend="--montecarlo MC")
     first = RunMaps(arguments.run)
+    found: Exact | Measurement
     if arguments.montecarlo is not None:
         from petamap.montecarlo.measuring import measure_with
 
         changes = _bins(arguments) | ({"of_d": False} if arguments.cl else {})
         found = measure_with(first, arguments.montecarlo, arguments.transfer, choices.n_threads, **changes)
+    elif arguments.likelihood is not None:
+        found = _likelihood(first, arguments, choices, theory)
     else:
         found = measure(first, choices, None if arguments.other is None else RunMaps(arguments.other))
     out = arguments.out or arguments.run / f"{first.summary.name}_spectra.fits"
@@ -133,6 +144,7 @@ def _bins(arguments: argparse.Namespace) -> dict[str, int]:
 _SIGHT = {
     "other": None, "weights": "auto", "mask": None, "threshold": 0.5, "apodize": "0 deg", "apodization": "C2",
     "fwhm": "0 deg", "no_pixel_window": False, "noise": "none", "purify": "", "keep_dipole": False,
+    "likelihood": None,
 }  # fmt: skip
 
 
@@ -146,6 +158,23 @@ def _refuse_own_sight(arguments: argparse.Namespace) -> None:
             )
 
 
+def _likelihood(
+    maps: RunMaps, arguments: argparse.Namespace, choices: Choices, theory: Spectra | None
+) -> Exact:
+    from petamap.spectra.exact import ESTIMATORS, exact
+
+    if arguments.likelihood not in ESTIMATORS:
+        mend = did_you_mean(arguments.likelihood, list(ESTIMATORS))
+        raise ConfigError(f"--likelihood '{arguments.likelihood}'", mend=mend)
+    for option, used in (("a second run", arguments.other), ("--purify", choices.pure)):
+        if used:
+            raise ConfigError(f"{option} is of no use with --likelihood", mend="leave it away")
+    if arguments.width is None:
+        choices = replace(choices, width=4)
+    fiducial = _theory("planck2018") if theory is None else theory
+    return exact(maps, choices, fiducial, arguments.n_side, arguments.likelihood, print)
+
+
 def _theory(file: str) -> Spectra:
     from petamap.simulation.spectra import read_spectra
     from petamap.sky.power import Spectra
@@ -153,7 +182,7 @@ def _theory(file: str) -> Spectra:
     return Spectra(read_spectra(file), ("TT", "EE", "BB", "TE"))
 
 
-def table(found: Measurement, theory: Spectra | None) -> list[str]:
+def table(found: Measurement | Exact, theory: Spectra | None) -> list[str]:
     """Return the lines that tell bandpowers with errors, and how far the theory lies from them."""
     bandpowers = found.bandpowers
     kelvin = bandpowers.unit == "K_CMB^2"

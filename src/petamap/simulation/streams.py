@@ -19,6 +19,7 @@ class Purpose(IntEnum):
     COEFFICIENTS = 3
     SKY = 4
     CUTS = 5
+    REGULAR = 6
 
 
 def streams(

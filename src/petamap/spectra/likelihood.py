@@ -12,13 +12,14 @@ is that of the spin-weighted Legendre functions of Zaldarriaga 1998. All traces 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from petamap.base.errors import ConfigError, ConvergenceError, DataError, ResourceError
 from petamap.base.machine import available_bytes
 from petamap.base.threads import one_blas_thread
-from petamap.base.typing import FloatArray, Int64Array
+from petamap.base.typing import BoolArray, FloatArray, Int64Array
 from petamap.sky.power import Spectra
 from petamap.spectra.bandpowers import Bandpowers
 from petamap.spectra.binning import Binning
@@ -48,7 +49,7 @@ class Modes:
 
 
 def modes_of(
-    n_side: int, seen: FloatArray, l_max: int, windows: dict[str, FloatArray], n_threads: int = 1
+    n_side: int, seen: BoolArray, l_max: int, windows: dict[str, FloatArray], n_threads: int = 1
 ) -> Modes:
     """Return the harmonics of the data of HEALPix maps.
 
@@ -136,10 +137,12 @@ class PixelLikelihood:
         self._unit = fiducial.unit
         flat = modes.values.reshape(n, -1)
         self._data, self._noise, self._y = data, noise, flat
+        self._basis: FloatArray | None = None
         if templates is None:
             return
         with one_blas_thread():
-            basis = np.linalg.qr(templates, mode="complete")[0][:, templates.shape[1] :]
+            basis = np.linalg.qr(templates, mode="complete")[0][:, templates.shape[1] :].astype(np.float64)
+            self._basis = basis
             self._data, self._noise, self._y = basis.T @ data, basis.T @ noise @ basis, basis.T @ flat
 
     def spectra(self, powers: FloatArray) -> FloatArray:
@@ -178,6 +181,24 @@ class PixelLikelihood:
         with one_blas_thread():
             step = np.linalg.solve(fisher, gradient).reshape(start.shape)
             return self._bandpowers(start + step, fisher, wide)
+
+    def estimates(self, data: FloatArray) -> FloatArray:
+        """Return the quadratic estimates of many maps with this noise, float64 (n, n_spectra, n_bins).
+
+        Errors and windows are those of `quadratic`; all that is costly is done once.
+
+        Parameters
+        ----------
+        data : float64 (n, n_data)
+        """
+        start = self.binning.binned(self._fiducial)
+        with one_blas_thread():
+            columns = data.T if self._basis is None else self._basis.T @ data.T
+            filtered, gram = self._filtered(self.spectra(start), columns)
+            fisher = self._fisher(gram)[0]
+            gradients = np.stack([self._gradient(one, gram) for one in filtered], axis=1)
+            steps = np.asarray(np.linalg.solve(fisher, gradients).T, np.float64)
+        return start + steps.reshape(-1, *start.shape)
 
     def maximum(self, tolerance: float = 1e-3, most: int = 30) -> Bandpowers:
         """Return the bandpowers of the highest likelihood, with Fisher errors there.
@@ -242,6 +263,11 @@ class PixelLikelihood:
         return float(-0.5 * np.sum(white**2) - np.sum(np.log(factor.diagonal())))
 
     def _slope(self, spectra: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        filtered, gram = self._filtered(spectra, self._data[:, None])
+        return (self._gradient(filtered[0], gram), *self._fisher(gram))
+
+    def _filtered(self, spectra: FloatArray, data: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return Y' C^-1 d of each column of the data, (n, n_components, n_modes), and Y' C^-1 Y."""
         from scipy.linalg import solve_triangular
 
         factor = self._factor(spectra)
@@ -249,29 +275,45 @@ class PixelLikelihood:
             raise DataError(
                 "the covariance of the pixels is not positive", mend="add noise, or change the spectra"
             )
-        white = solve_triangular(factor, np.column_stack((self._y, self._data)), lower=True)
-        n_c = len(self.modes.components)
-        filtered = (white[:, :-1].T @ white[:, -1]).reshape(n_c, -1)
-        gram = (white[:, :-1].T @ white[:, :-1]).reshape(n_c, -1, n_c, len(self.modes.l))
-        return self._sums(filtered, gram)
+        n_c, n_modes = len(self.modes.components), len(self.modes.l)
+        white = solve_triangular(factor, np.column_stack((self._y, data)), lower=True)
+        own = white[:, : n_c * n_modes]
+        filtered = np.stack([own.T @ column for column in white[:, n_c * n_modes :].T])
+        return filtered.reshape(-1, n_c, n_modes), (own.T @ own).reshape(n_c, n_modes, n_c, n_modes)
 
-    def _sums(self, y: FloatArray, gram: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        first = np.searchsorted(self.modes.l, np.arange(_FIRST, self.modes.l[-1] + 1))
-        pairs = [tuple(self.modes.components.index(letter) for letter in name) for name in self.names]
-        n, l_max = len(pairs), int(self.modes.l[-1])
-        gradient, fisher = np.zeros((n, l_max + 1)), np.zeros((n, l_max + 1, n, l_max + 1))
-        for i, (a, b) in enumerate(pairs):
+    @cached_property
+    def _pairs(self) -> list[tuple[int, ...]]:
+        return [tuple(self.modes.components.index(letter) for letter in name) for name in self.names]
+
+    @cached_property
+    def _bands(self) -> FloatArray:
+        return self.binning.unbinned(np.eye(self.binning.n), int(self.modes.l[-1]))
+
+    @cached_property
+    def _first(self) -> Int64Array:
+        return np.searchsorted(self.modes.l, np.arange(_FIRST, self.modes.l[-1] + 1))
+
+    def _gradient(self, y: FloatArray, gram: FloatArray) -> FloatArray:
+        gradient = np.zeros((len(self._pairs), int(self.modes.l[-1]) + 1))
+        for i, (a, b) in enumerate(self._pairs):
             terms = y[a] * y[b] - gram[a, :, b].diagonal()
-            gradient[i, _FIRST:] = np.add.reduceat(terms, first) * (0.5 if a == b else 1)
-            for j, (c, d) in enumerate(pairs):
+            gradient[i, _FIRST:] = np.add.reduceat(terms, self._first) * (0.5 if a == b else 1)
+        found: FloatArray = (gradient @ self._bands.T).ravel()
+        return found
+
+    def _fisher(self, gram: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the Fisher matrix of bins, and that of bins with multipoles."""
+        n, n_l, first = len(self._pairs), int(self.modes.l[-1]) + 1, self._first
+        fisher = np.zeros((n, n_l, n, n_l))
+        for i, (a, b) in enumerate(self._pairs):
+            for j, (c, d) in enumerate(self._pairs):
                 product = gram[a, :, c] * gram[b, :, d] + gram[a, :, d] * gram[b, :, c]
                 sums = np.add.reduceat(np.add.reduceat(product, first, axis=0), first, axis=1)
                 fisher[i, _FIRST:, j, _FIRST:] = sums * (0.5 if a == b else 1) * (0.5 if c == d else 1)
-        bands = self.binning.unbinned(np.eye(self.binning.n), l_max)
-        wide = np.einsum("bl,iljm->ibjm", bands, fisher)
+        wide = np.einsum("bl,iljm->ibjm", self._bands, fisher)
         size = n * self.binning.n
-        binned = np.einsum("ibjm,cm->ibjc", wide, bands).reshape(size, size)
-        return (gradient @ bands.T).ravel(), binned, wide.reshape(size, n, -1)
+        binned = np.einsum("ibjm,cm->ibjc", wide, self._bands).reshape(size, size)
+        return binned, wide.reshape(size, n, n_l)
 
     def _bandpowers(self, powers: FloatArray, fisher: FloatArray, wide: FloatArray) -> Bandpowers:
         shape, edges = powers.shape, self.binning.edges

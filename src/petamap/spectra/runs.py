@@ -48,6 +48,11 @@ class RunMaps:
     def _product(self, kind: str) -> Product | None:
         return next((product for product in self.summary.products if product.kind == kind), None)
 
+    def file(self, kind: str) -> Path | None:
+        """Return the file of a product; None where the run has not written it."""
+        product = self._product(kind)
+        return None if product is None else self.folder / product.file
+
     def _values(self, kind: str) -> SkyMap | None:
         product = self._product(kind)
         return None if product is None else read_map(self.folder / product.file)

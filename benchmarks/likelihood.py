@@ -1,0 +1,158 @@
+"""The exact likelihood of low multipoles: whether skies come back, beside pseudo-spectra, and what it takes.
+
+    python benchmarks/likelihood.py                            # 200 realizations at n_side 8
+    python benchmarks/likelihood.py --n-side 16 --realizations 1
+
+Skies of Planck's best fit of 2018 seen by a beam of three pixels' width behind a cut of 25 %, with noise that
+is correlated between pixels of like latitude. The exit status is 1 where a mean is not that of the input.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+
+import numpy as np
+from scipy.stats import f
+
+from petamap.base.machine import peak_bytes
+from petamap.base.threads import one_blas_thread
+from petamap.base.typing import FloatArray
+from petamap.simulation.spectra import gaussian_alm, read_spectra, smooth, synthesize
+from petamap.simulation.streams import Purpose, gaussians, stream
+from petamap.sky.healpix import Healpix
+from petamap.sky.power import Spectra
+from petamap.spectra.bandpowers import Bandpowers
+from petamap.spectra.beams import map_window, transfer_of
+from petamap.spectra.binning import Binning
+from petamap.spectra.coupling import mode_coupling
+from petamap.spectra.likelihood import PixelLikelihood, memory_of, modes_of
+from petamap.spectra.masks import apodized, without_monopole
+from petamap.spectra.master import Master
+from petamap.spectra.pseudo import pseudo_spectra, spectra_names
+from petamap.spectra.transforms import harmonics
+
+THEORY = Spectra(read_spectra("planck2018"), ("TT", "EE", "BB", "TE"))
+NAMES, SEED, LEAST = spectra_names("TEB"), 11, 0.001
+
+
+class Case:
+    """Pixels, beam, cut and noise at an n_side."""
+
+    def __init__(self, n_side: int) -> None:
+        self.n_side, self.l_max, self.sky = n_side, 3 * n_side - 1, Healpix(n_side)
+        self.fwhm = 3 * np.sqrt(self.sky.pixel_area)
+        self.directions = self.sky.directions_of(np.arange(self.sky.n_pix))
+        self.cut = np.abs(self.directions[:, 2]) > 0.25
+        self.windows = map_window(None, self.fwhm, self.l_max)
+        places = self.directions[self.cut]
+        self.n = len(places)
+        self.scale = np.repeat([1e-6, 5e-8, 5e-8], self.n)
+        apart = np.abs(places[:, None, 2] - places[None, :, 2])
+        self.shape = np.eye(self.n) + np.exp(-apart / 0.05)
+        with one_blas_thread():
+            self.factor = np.linalg.cholesky(self.shape)
+
+    def likelihood(self, binning: Binning, data: FloatArray) -> PixelLikelihood:
+        """Return the likelihood of data."""
+        modes = modes_of(self.n_side, np.tile(self.cut, (3, 1)), self.l_max, self.windows, 2)
+        templates = np.zeros((3 * self.n, 4))
+        templates[: self.n] = np.column_stack((np.ones(self.n), self.directions[self.cut]))
+        noise = np.zeros((3, self.n, 3, self.n))
+        for stokes in range(3):
+            noise[stokes, :, stokes] = self.shape
+        noise = noise.reshape(3 * self.n, -1)
+        noise *= self.scale
+        noise *= self.scale[:, None]
+        return PixelLikelihood(data, noise, modes, binning, THEORY, templates)
+
+    def draw(self, realization: int, sky: bool = True) -> FloatArray:
+        """Return I, Q, U with noise where the sky is not cut, or noise alone."""
+        words = np.stack([stream(Purpose.SKY, SEED, realization, detector=k) for k in range(3)])
+        alm = smooth(gaussian_alm(THEORY.values, words, self.l_max), self.l_max, self.fwhm)
+        values = synthesize(alm, self.l_max, self.n_side) * sky
+        normal = gaussians(stream(Purpose.NOISE, SEED, realization), 3 * self.n).reshape(3, -1)
+        values[:, self.cut] += (normal @ self.factor.T) * self.scale.reshape(3, -1)
+        return values
+
+
+def pseudo_of(case: Case, maps: list[FloatArray], binning: Binning) -> tuple[FloatArray, FloatArray]:
+    """Return bandpowers by pseudo-spectra, the noise left in, and what the sky has in them on average."""
+    weights = apodized(case.cut.astype(float), case.sky, np.radians(10))
+    wide = Binning.linear(2, case.l_max, int(binning.edges[1] - binning.edges[0]))
+    rows, master = [], None
+    for values in maps:
+        values = np.stack((without_monopole(values[0], weights, case.directions), *values[1:]))
+        seen = harmonics(values, case.sky, weights, l_max=case.l_max)
+        master = master or Master(mode_coupling(seen), wide, NAMES, transfer_of(NAMES, case.windows))
+        rows.append(master.bandpowers(pseudo_spectra(seen)).values[:, : binning.n])
+    assert master is not None, "there are maps"
+    return np.array(rows), master.expected(THEORY).values[:, : binning.n]
+
+
+def hotelling(rows: FloatArray, expected: FloatArray) -> float:
+    """Return the probability of a mean so far from what is expected (Hotelling's T^2)."""
+    n, p = rows.shape
+    apart = rows.mean(axis=0) - expected
+    t2 = n * apart @ np.linalg.solve(np.cov(rows.T), apart)
+    return float(f.sf(t2 * (n - p) / (p * (n - 1)), p, n - p))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--n-side", type=int, default=8)
+    parser.add_argument("--realizations", type=int, default=200)
+    arguments = parser.parse_args()
+    case = Case(arguments.n_side)
+    binning = Binning.linear(2, 2 * case.n_side, max(case.n_side // 2, 2))
+    maps = [case.draw(k) for k in range(arguments.realizations)]
+    data = np.array([one[:, case.cut].ravel() for one in maps])
+    begin = time.perf_counter()
+    likelihood = case.likelihood(binning, data[0])
+    made = time.perf_counter()
+    found = likelihood.quadratic()
+    step = time.perf_counter() - made
+    needed = memory_of(data.shape[1], 3 * ((case.l_max + 1) ** 2 - 4))
+    print(
+        f"n_side {case.n_side}: {data.shape[1]} data; set up in {made - begin:.1f} s, "
+        f"a step in {step:.1f} s; memory {needed / 1e9:.2f} GB foreseen, "
+        f"{peak_bytes() / 1e9:.2f} GB at the peak"
+    )
+    if len(data) < 100:
+        return 0
+    return told(case, likelihood.estimates(data), found, maps)
+
+
+def told(case: Case, values: FloatArray, found: Bandpowers, maps: list[FloatArray]) -> int:
+    """Print how far means are from the input, and from those of pseudo-spectra; 1 where they are too far."""
+    theory, n = THEORY.chosen(NAMES, case.l_max).values, len(values)
+    expected = np.einsum("ablm,lm->ab", found.windows, theory)
+    pseudo, of_sky = pseudo_of(case, maps, found.binning)
+    noise, _ = pseudo_of(case, [case.draw(n + k, sky=False) for k in range(n)], found.binning)
+    failed = False
+    for i, name in enumerate(NAMES):
+        deviation = values[:, i].std(axis=0, ddof=1)
+        both = pseudo[:, i] - noise[:, i] - of_sky[i]  # the noise of other realizations
+        columns = {
+            "likelihood, pulls of the mean": pulls(values[:, i] - expected[i]),
+            "its scatter over Fisher errors": deviation / found.errors[i],
+            "likelihood less pseudo-spectra, pulls": pulls(values[:, i] - expected[i] - both),
+            "scatter of pseudo-spectra over its": pseudo[:, i].std(axis=0, ddof=1) / deviation,
+        }
+        probability = hotelling(values[:, i], expected[i])
+        failed |= probability < LEAST
+        print(f"{name}: p {probability:.2g}")
+        for what, row in columns.items():
+            print(f"    {what:<40}" + "".join(f"{one:8.2f}" for one in row))
+    return int(failed)
+
+
+def pulls(apart: FloatArray) -> FloatArray:
+    """Return means over their standard errors."""
+    found: FloatArray = apart.mean(axis=0) / apart.std(axis=0, ddof=1) * np.sqrt(len(apart))
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())
