@@ -4,6 +4,7 @@ from petamap.comm.mpi.communicator import Communicator, MpiCommunicator, SerialC
 from petamap.comm.mpi.errors import agree, collective_errors, together
 from petamap.comm.mpi.execute import Moved, execute
 from petamap.comm.mpi.nodes import SharedWindow
+from petamap.comm.mpi.two_phase import exact_allreduce
 
 __all__ = [
     "Communicator",
@@ -13,6 +14,7 @@ __all__ = [
     "SharedWindow",
     "agree",
     "collective_errors",
+    "exact_allreduce",
     "execute",
     "together",
     "world",
