@@ -72,3 +72,9 @@ def test_signs_of_zeros_stay():
 def test_a_run_takes_five_bytes(n):
     lists = RowLists.of(np.arange(7, 7 + n, dtype=np.int32))
     assert lists.n_rows == n and lists.nbytes == 5 * -(-n // 255) + 16
+
+
+def test_rows_and_places_are_as_many():
+    rows, values = RowLists.of(np.arange(3, dtype=np.int32)), np.zeros((5, 1))
+    with pytest.raises(ValueError, match="3 rows to the places of 2"):
+        rows.move(values, values.copy(), RowLists.of(np.arange(2, dtype=np.int32)), 1)

@@ -71,6 +71,8 @@ class RowLists:
 
     def move(self, source: AnyArray, target: AnyArray, there: RowLists, n_threads: int) -> None:
         """Copy these rows of `source` to those that `there` names of `target`, in order."""
+        if self.n_rows != there.n_rows:
+            raise ValueError(f"{self.n_rows} rows to the places of {there.n_rows}")
         move_rows(
             source, self.starts, self.lengths, target, there.starts, there.lengths, self.n_rows, n_threads
         )

@@ -33,7 +33,6 @@ class Dense(Algorithm):
         numbers = numbers[order]
         owned = (numbers >= self._firsts[self.comm.rank]) & (numbers < self._firsts[self.comm.rank + 1])
         self._buffer, self._part = Buffer(), Buffer()
-        self._n_keys = len(numbers)
         begins = np.arange(0, self.graph.n_global, self.options.buffer_keys)
         self._bounds = np.append(begins, self.graph.n_global)
         rows = rows_at(self.positions, order)
@@ -63,7 +62,7 @@ class Dense(Algorithm):
 
     def shares(self, node_of: Int32Array) -> tuple[Share, ...]:
         return dense_shares(
-            self._n_keys, self.graph.n_global, self.options.buffer_keys, node_of, self.comm.rank
+            len(self.keys), self.graph.n_global, self.options.buffer_keys, node_of, self.comm.rank
         )
 
     def allreduce(self, values: AnyArray, op: Operation) -> Steps:

@@ -64,7 +64,6 @@ class Hierarchical(Algorithm):
             runs, rows = self._with_others(union, self._crossing)
             self._crossing.arrived.clear()
         self._split(runs, rows)
-        self._n_shared, self._n_runs = graph.n_shared, graph.n_runs(self.keys)
 
     def _kept(self) -> list[Kept]:
         crossing = [] if self._crossing is None else [self._crossing]
@@ -134,6 +133,7 @@ class Hierarchical(Algorithm):
 
     def shares(self, node_of: Int32Array) -> tuple[Share, ...]:
         """As the values of plain vectors are moved, which are copied in and out."""
+        n_runs = float(self.graph.n_runs(self.keys))
         tables = float(self._local.n_rows), float(self._met.n_rows), float(self._sent.n_rows)
         nothing = np.zeros(self.comm.size, np.int64)
         crossing = self._crossing
@@ -141,7 +141,7 @@ class Hierarchical(Algorithm):
             Volume.of(rows, self.comm.rank, node_of)
             for rows in ((crossing.sent, crossing.received) if crossing else (nothing, nothing))
         )
-        return hierarchical_shares(float(self._n_shared), self._n_runs, tables, there, home, crossing is None)
+        return hierarchical_shares(float(self.graph.n_shared), n_runs, tables, there, home, crossing is None)
 
     def empty(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> AnyArray:
         return self._rows.empty(shape, dtype)

@@ -46,7 +46,6 @@ class Hybrid(Algorithm):
         # Keys of a rank alone are nobody else's business.
         groups = np.where(graph.multiplicity > 1, comm.node_of[graph.owner], -1).astype(np.int32)
         union = NodeUnion(comm, self.keys, groups)
-        self._n_shared, self._n_runs = graph.n_shared, graph.n_runs(self.keys)
         self._rows = NodeRows.of(comm, union, graph, self.options.n_threads)
         self._dense: _Densely | None = None
         self._pairs: _ByPairs | None = None
@@ -100,7 +99,8 @@ class Hybrid(Algorithm):
 
     def shares(self, node_of: Int32Array) -> tuple[Share, ...]:
         """As the values of plain vectors are moved, which are copied in and out."""
-        rank, n_shared = self.comm.rank, float(self._n_shared)
+        rank, n_shared = self.comm.rank, float(self.graph.n_shared)
+        n_runs = float(self.graph.n_runs(self.keys))
         nothing = np.zeros(self.comm.size, np.int64)
         dense, pairs, owners = self._dense, self._pairs, self._by_owners
         tables = HybridTables(
@@ -116,7 +116,7 @@ class Hybrid(Algorithm):
         )
         by_pairs = Volume.of(pairs.crossing.sent if pairs else nothing, rank, node_of)
         n_dense = dense.lanes.n_slots if dense else 0
-        return hybrid_shares(n_shared, self._n_runs, tables, (there, home, by_pairs), n_dense, node_of, rank)
+        return hybrid_shares(n_shared, n_runs, tables, (there, home, by_pairs), n_dense, node_of, rank)
 
     def empty(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> AnyArray:
         return self._rows.empty(shape, dtype)

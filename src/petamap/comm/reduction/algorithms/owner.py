@@ -16,7 +16,6 @@ class Owner(Algorithm):
 
     def _prepare(self) -> None:
         _ = self._owners
-        self._n_lent = self.graph.n_lent(self.comm.rank)
 
     @property
     def partners(self) -> Int64Array:
@@ -28,4 +27,4 @@ class Owner(Algorithm):
     def shares(self, node_of: Int32Array) -> tuple[Share, ...]:
         ghosts = Volume.of(self._owners.ghost_counts, self.comm.rank, node_of)
         asked = Volume.of(self._owners.asked_counts, self.comm.rank, node_of)
-        return owner_shares(ghosts, asked, self._n_lent)
+        return owner_shares(ghosts, asked, self.graph.n_lent(self.comm.rank))

@@ -26,7 +26,6 @@ class Pairwise(Algorithm):
         assert shared is not None and overlaps is not None
         positions = rows_at(self.positions, shared)
         self._exchange = Exchange(self.comm, positions, overlaps, overlaps, self.options)
-        self._n_shared = self.graph.n_shared
 
     def _kept(self) -> list[Kept]:
         return [*super()._kept(), self._exchange]
@@ -40,7 +39,7 @@ class Pairwise(Algorithm):
 
     def shares(self, node_of: Int32Array) -> tuple[Share, ...]:
         pairs = Volume.of(self._exchange.send_counts, self.comm.rank, node_of)
-        return pairwise_shares(pairs, self._n_shared)
+        return pairwise_shares(pairs, self.graph.n_shared)
 
     def allreduce(self, values: AnyArray, op: Operation) -> Steps:
         received = yield from self._exchange.run(values)
