@@ -1,4 +1,4 @@
-"""What filters and map-making leave of the sky's spectra (Hivon et al. 2002, section 4.2)."""
+"""What filters and map-making leave of the spectra of the sky (Hivon et al. 2002)."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def transfer_function(
 ) -> TransferFunction:
     """Return F such that on average <C~_l> = sum over l' of M_ll' F_l' B_l'^2 C_l', in bins.
 
-    By iteration from F = 1 (Hivon et al. 2002, equation 18, with F flat in bins):
+    By iteration from F = 1 (Hivon et al. 2002, with F flat in bins):
     F <- F + (P<C~> - P M F B^2 <C>) / P M B^2 <C>, until no F changes by more than `tolerance`.
 
     Parameters
