@@ -32,6 +32,7 @@ format: $(STAMP)
 
 docs: $(STAMP)
 	$(BIN)/python docs/make_options.py
+	$(BIN)/python docs/make_collectives.py
 	$(BIN)/python docs/refresh.py
 
 test: $(STAMP) lint

@@ -56,6 +56,15 @@ def test_every_command_has_a_section():
         assert f"$ petamap {name} --help" in page
 
 
+def test_collectives_are_drawn_as_they_are():
+    made = _script("make_collectives")
+    text = made.PAGE.read_text(encoding="utf-8")
+    assert made.page(text) == text, "run python docs/make_collectives.py"
+    for path, picture in made.pictures().items():
+        assert path.read_text(encoding="utf-8") == picture, "run python docs/make_collectives.py"
+        assert f"images/{path.name}" in text
+
+
 def test_options_are_current():
     page = (ROOT / "docs" / "options.md").read_text(encoding="utf-8")
     assert page == _script("make_options").options_page(), "run python docs/make_options.py"

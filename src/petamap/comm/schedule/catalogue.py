@@ -139,6 +139,8 @@ class Algorithm:
     Attributes
     ----------
     collective, name : str
+    summary : str
+        What it does, in a few words.
     build : callable
         Makes the schedule of a call that meets all that is required.
     requires : tuple of Precondition
@@ -146,6 +148,7 @@ class Algorithm:
 
     collective: Collective
     name: str
+    summary: str
     build: Callable[[Call], Schedule]
     requires: tuple[Precondition, ...] = ()
 
@@ -162,69 +165,138 @@ _ALL = (
     Algorithm(
         "broadcast",
         "streams",
+        "spanning trees that share no link, straight runs with the deposit bit",
         lambda call: streams.broadcast(call.rectangle, call.n_elements, _node_of_root(call)),
         (RECTANGLE,),
     ),
     Algorithm(
-        "broadcast", "binomial", lambda call: binomial.broadcast(call.n_ranks, call.n_elements, call.root)
+        "broadcast",
+        "binomial",
+        "all that hold the vector send it on; short vectors",
+        lambda call: binomial.broadcast(call.n_ranks, call.n_elements, call.root),
     ),
     Algorithm(
         "broadcast",
         "scatter-allgather",
+        "a part to each rank, then round a ring; long vectors",
         lambda call: scatter_allgather.broadcast(call.n_ranks, call.n_elements, call.root),
     ),
     Algorithm(
-        "broadcast", "tree", lambda call: tree.broadcast(call.n_ranks, call.n_elements, call.root), (TREE,)
+        "broadcast",
+        "tree",
+        "up the tree network, and down to all",
+        lambda call: tree.broadcast(call.n_ranks, call.n_elements, call.root),
+        (TREE,),
     ),
     Algorithm(
         "reduce",
         "streams",
+        "the broadcast's trees in reverse",
         lambda call: streams.reduce(call.rectangle, call.n_elements, _node_of_root(call)),
         (RECTANGLE,),
     ),
     Algorithm(
         "reduce",
         "hamiltonian",
+        "along a path or both ways round a cycle: one neighbour each",
         lambda call: hamiltonian.reduce(call.rectangle, call.n_elements, _node_of_root(call)),
         (RECTANGLE,),
     ),
-    Algorithm("reduce", "binomial", lambda call: binomial.reduce(call.n_ranks, call.n_elements, call.root)),
     Algorithm(
-        "allreduce", "streams", lambda call: streams.allreduce(call.rectangle, call.n_elements), (RECTANGLE,)
+        "reduce",
+        "binomial",
+        "the binomial tree in reverse",
+        lambda call: binomial.reduce(call.n_ranks, call.n_elements, call.root),
+    ),
+    Algorithm(
+        "allreduce",
+        "streams",
+        "a reduce and a broadcast along the same trees",
+        lambda call: streams.allreduce(call.rectangle, call.n_elements),
+        (RECTANGLE,),
     ),
     Algorithm(
         "allreduce",
         "hamiltonian",
+        "along a path to its end, and back",
         lambda call: hamiltonian.allreduce(call.rectangle, call.n_elements),
         (RECTANGLE,),
     ),
     Algorithm(
         "allreduce",
         "lines",
+        "all tell their line, and add in the same order; short vectors",
         lambda call: lines.allreduce(call.rectangle, call.n_elements),
         (RECTANGLE, PACKETS),
     ),
     Algorithm(
-        "allreduce", "tree", lambda call: tree.allreduce(call.n_ranks, call.n_elements), (TREE, INTEGER)
+        "allreduce",
+        "tree",
+        "combine on the way up, broadcast on the way down",
+        lambda call: tree.allreduce(call.n_ranks, call.n_elements),
+        (TREE, INTEGER),
     ),
     Algorithm(
         "allreduce",
         "recursive-doubling",
+        "whole vectors with ranks 1, 2, 4, ... away; short vectors",
         lambda call: recursive_doubling.allreduce(call.n_ranks, call.n_elements),
     ),
     Algorithm(
-        "allreduce", "rabenseifner", lambda call: rabenseifner.allreduce(call.n_ranks, call.n_elements)
+        "allreduce",
+        "rabenseifner",
+        "reduce-scatter by halving, all-gather by doubling; long vectors",
+        lambda call: rabenseifner.allreduce(call.n_ranks, call.n_elements),
     ),
-    Algorithm("allreduce", "ring", lambda call: ring.allreduce(call.n_ranks, call.n_elements)),
-    Algorithm("alltoall", "random-order", lambda call: random_order.alltoall(call.blocks, _packet(call))),
-    Algorithm("alltoall", "bruck", lambda call: bruck.alltoall(call.blocks), (EQUAL,)),
-    Algorithm("alltoall", "all-post", lambda call: pairwise.all_post(call.blocks)),
-    Algorithm("alltoall", "pairwise", lambda call: pairwise.pairwise(call.blocks)),
-    Algorithm("barrier", "lines", lambda call: lines.barrier(call.rectangle), (RECTANGLE,)),
-    Algorithm("barrier", "tree", lambda call: tree.barrier(call.n_ranks), (TREE,)),
-    Algorithm("barrier", "interrupt", lambda call: interrupt.barrier(call.n_ranks), (INTERRUPTS,)),
-    Algorithm("barrier", "recursive-doubling", lambda call: recursive_doubling.barrier(call.n_ranks)),
-    Algorithm("barrier", "dissemination", lambda call: dissemination.barrier(call.n_ranks)),
+    Algorithm(
+        "allreduce",
+        "ring",
+        "parts twice round a ring; any number of ranks",
+        lambda call: ring.allreduce(call.n_ranks, call.n_elements),
+    ),
+    Algorithm(
+        "alltoall",
+        "random-order",
+        "a few packets to each rank in one random order, each from another place",
+        lambda call: random_order.alltoall(call.blocks, _packet(call)),
+    ),
+    Algorithm(
+        "alltoall",
+        "bruck",
+        "store and forward, a binary digit a round; short blocks",
+        lambda call: bruck.alltoall(call.blocks),
+        (EQUAL,),
+    ),
+    Algorithm("alltoall", "all-post", "all at once", lambda call: pairwise.all_post(call.blocks)),
+    Algorithm(
+        "alltoall",
+        "pairwise",
+        "one partner after the other; long blocks",
+        lambda call: pairwise.pairwise(call.blocks),
+    ),
+    Algorithm(
+        "barrier",
+        "lines",
+        "a token to the whole line, one dimension after the other",
+        lambda call: lines.barrier(call.rectangle),
+        (RECTANGLE,),
+    ),
+    Algorithm("barrier", "tree", "one packet up and down", lambda call: tree.barrier(call.n_ranks), (TREE,)),
+    Algorithm(
+        "barrier", "interrupt", "an OR of wires", lambda call: interrupt.barrier(call.n_ranks), (INTERRUPTS,)
+    ),
+    Algorithm(
+        "barrier",
+        "recursive-doubling",
+        "an all-reduce of one token",
+        lambda call: recursive_doubling.barrier(call.n_ranks),
+    ),
+    Algorithm(
+        "barrier",
+        "dissemination",
+        "tell the ranks 1, 2, 4, ... above",
+        lambda call: dissemination.barrier(call.n_ranks),
+    ),
 )
 
 ALGORITHMS: dict[tuple[Collective, str], Algorithm] = {(of.collective, of.name): of for of in _ALL}
