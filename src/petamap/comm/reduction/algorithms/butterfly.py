@@ -18,6 +18,7 @@ from petamap.comm.network import Share
 from petamap.comm.reduction.algorithms.base import Algorithm, Kept, register
 from petamap.comm.reduction.exchange import Buffer, Exchange, Options, Steps, rows_at
 from petamap.comm.reduction.groups import homes, hops
+from petamap.comm.reduction.index_map import find
 from petamap.comm.reduction.loads import Hop, Volume, butterfly_shares
 from petamap.comm.reduction.row_lists import RowLists
 
@@ -92,13 +93,11 @@ class _Layer:
         self._alone = not len(sent) and not len(arrived)
         self.next_keys = np.union1d(keys[kept], arrived)
         self.next_rows = rows if self._alone else np.arange(len(self.next_keys), dtype=np.int32)
-        places, stay = (
-            np.searchsorted(self.next_keys, some).astype(np.int32) for some in (arrived, keys[kept])
-        )
+        places, stay = find(self.next_keys, arrived), find(self.next_keys, keys[kept])
         self._own = np.zeros(len(self.next_keys), np.bool_)
         self._own[stay] = True
         self._kept, self._stay = RowLists.of(rows[kept]), RowLists.of(stay)
-        self._n_summed = len(np.unique(places))
+        self._n_summed = int(np.count_nonzero(np.bincount(places)))
         self._rank, self._n_threads = comm.rank, options.n_threads
         self.out = Exchange(comm, rows[sent], counts, arrived_counts, options)
         self.back = Exchange(comm, places, arrived_counts, counts, options)
