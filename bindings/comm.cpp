@@ -2,6 +2,7 @@
 #include "comm_node.h"
 #include "comm_rows.h"
 #include "comm_setup.h"
+#include "comm_torus.h"
 #include "petamap/comm/fixed.h"
 #include "petamap/comm/indexed.h"
 #include "petamap/comm/operations.h"
@@ -95,4 +96,5 @@ NB_MODULE(_comm, module) {
     bind_fixed<float>(module);
     bind_chunks(module);
     bind_sharing(module);
+    bind_torus(module);
 }

@@ -15,7 +15,7 @@ _FACTORS: dict[str, dict[str, float]] = {
     "angle": {"rad": 1.0, "deg": DEGREE, "arcmin": ARCMIN, "arcsec": ARCSEC},
     "speed": {"rad/s": 1.0, "deg/s": DEGREE, "arcmin/s": ARCMIN, "arcsec/s": ARCSEC},
     "acceleration": {"rad/s^2": 1.0, "deg/s^2": DEGREE, "arcmin/s^2": ARCMIN, "arcsec/s^2": ARCSEC},
-    "frequency": {"Hz": 1.0, "mHz": 1e-3, "kHz": 1e3, "uHz": 1e-6},
+    "frequency": {"Hz": 1.0, "mHz": 1e-3, "kHz": 1e3, "uHz": 1e-6, "MHz": 1e6, "GHz": 1e9},
     "time": {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "min": 60.0, "h": 3600.0, "day": 86400.0,
              "year": 31557600.0},
     "temperature": {"K": 1.0, "mK": 1e-3, "uK": 1e-6, "nK": 1e-9},

@@ -1,6 +1,26 @@
-"""What a communication asks of a machine, and how long that takes."""
+"""What a communication asks of a machine, and how long that takes: by messages, by links, by packets."""
 
 from petamap.comm.network.alpha_beta import predict
+from petamap.comm.network.hardware import Hardware, hardware_of
+from petamap.comm.network.link_load import Traffic, all_to_all_peak, dense, link_loads
 from petamap.comm.network.load import Load, Phase, Share, busiest
+from petamap.comm.network.packets import POLICIES, Messages, PacketSimulator, Policy, Run
 
-__all__ = ["Load", "Phase", "Share", "busiest", "predict"]
+__all__ = [
+    "POLICIES",
+    "Hardware",
+    "Load",
+    "Messages",
+    "PacketSimulator",
+    "Phase",
+    "Policy",
+    "Run",
+    "Share",
+    "Traffic",
+    "all_to_all_peak",
+    "busiest",
+    "dense",
+    "hardware_of",
+    "link_loads",
+    "predict",
+]
