@@ -5,8 +5,9 @@ import pytest
 from comm.schedules import every_schedule
 from mpi import run_ranks
 
-from petamap.comm.mpi import SerialCommunicator, collectives, execute
-from petamap.comm.schedule import ScheduleError, algorithms, drawing, flat_messages
+from petamap.comm.mpi import Prepared, SerialCommunicator, collectives, execute
+from petamap.comm.schedule import ScheduleError, algorithms, drawing, flat_messages, in_segments
+from petamap.comm.schedule.algorithms import ring, streams
 from petamap.comm.topology import Torus
 
 RANK_COUNTS = [1, 2, 3, 4, 6, 8, 12]
@@ -111,7 +112,20 @@ def counted(comm):
         assert moved.emulated_messages == (flat.copies - 1)[mine].sum()
 
 
+def prepared(comm):
+    """A schedule can be executed again, on other arrays."""
+    schedule = in_segments(streams.allreduce(Torus(SHAPES[comm.size]), 50), 8)
+    once = Prepared(comm, schedule)
+    for i in range(3):
+        work = values_of(comm, 50) + i
+        expected = library(comm, work, "allreduce", "sum", 0)
+        moved = once.run([work])
+        np.testing.assert_array_equal(work, expected)
+        assert moved == execute(comm, schedule, [work])
+
+
 def all_of_it(comm):
+    prepared(comm)
     vectors(comm)
     exchanges(comm)
     barriers(comm)
@@ -183,8 +197,6 @@ def test_wrong_calls_are_told_on_all_ranks():
 
 
 def test_schedules_fit_their_ranks_and_arrays():
-    from petamap.comm.schedule.algorithms import ring
-
     with pytest.raises(ScheduleError, match="2 ranks and 1 processes"):
         execute(SerialCommunicator(), ring.allreduce(2, 4), [np.zeros(4)])
     with pytest.raises(ScheduleError, match="3 elements, and a schedule of 4"):

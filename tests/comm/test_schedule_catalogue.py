@@ -5,8 +5,18 @@ from itertools import product
 import numpy as np
 import pytest
 
-from petamap.comm.schedule import ALGORITHMS, Call, ScheduleError, algorithms, check, choose, make, on_machine
-from petamap.comm.topology import Torus
+from petamap.comm.schedule import (
+    ALGORITHMS,
+    Call,
+    ScheduleError,
+    algorithms,
+    call_on,
+    check,
+    choose,
+    make,
+    on_machine,
+)
+from petamap.comm.topology import Mode, Partition, Torus
 
 WAYS = list(
     product(
@@ -44,7 +54,7 @@ LACKS = [
     ("allreduce", "streams", {}, "ranks fill a rectangle"),
     ("allreduce", "hamiltonian", {}, "ranks fill a rectangle"),
     ("allreduce", "lines", {}, "ranks fill a rectangle"),
-    ("allreduce", "lines", {"grid": Torus((3, 4)), "n_elements": 10**6}, "at most 32 packets"),
+    ("allreduce", "lines", {"grid": Torus((3, 4)), "n_elements": 10**6}, "at most 8 KB"),
     ("allreduce", "tree", {"tree": True}, "elements are integers"),
     ("alltoall", "bruck", {"counts": np.ones((12, 12), np.int64)}, "all blocks have one length"),
     ("barrier", "lines", {}, "ranks fill a rectangle"),
@@ -121,3 +131,12 @@ def test_calls_that_cannot_be(given, message):
 def test_unknown_names_find_the_nearest():
     with pytest.raises(ScheduleError, match=r"no broadcast 'stream' \(did you mean 'streams'"):
         make(Call("broadcast", 4, 4), "stream")
+
+
+def test_partitions_bring_their_wires():
+    call = call_on(Partition(Torus((8, 8, 8))), "barrier")
+    assert choose(call) == "interrupt"
+    assert choose(call_on(Partition(Torus((8, 4, 2), False)), "barrier")) == "tree"  # 64 nodes: no interrupts
+    both = call_on(Partition(Torus((4, 4, 2), False), Mode.VIRTUAL_NODE), "allreduce", 2, itemsize=4)
+    assert both.n_ranks == 64 and both.rectangle.shape == (4, 4, 2, 2) and choose(both) == "lines"
+    check(make(both))

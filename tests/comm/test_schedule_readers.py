@@ -1,15 +1,28 @@
 """What reads schedules: replays on numbers, flat messages for simulators, tables for pictures."""
 
+import tracemalloc
+from itertools import islice
+
 import numpy as np
 import pytest
 from comm.schedules import every_schedule
 
-from petamap.comm.schedule import Blocks, ScheduleError, drawing, flat_messages, in_segments, on_ranks, replay
+from petamap.comm.schedule import (
+    Blocks,
+    ScheduleError,
+    displacements,
+    drawing,
+    flat_messages,
+    in_segments,
+    on_ranks,
+    replay,
+)
 from petamap.comm.schedule.algorithms import (
     bruck,
     hamiltonian,
     lines,
     pairwise,
+    random_order,
     recursive_doubling,
     ring,
     streams,
@@ -152,3 +165,34 @@ def test_drawings_have_a_row_for_each_rank_that_is_reached():
     table = drawing(streams.broadcast(Torus((3, 3), False), 10), 8)
     assert len(table) == 2 * 8 and set(table["bytes"]) == {40}
     assert table["deposit"].sum() == 2 * (2 + 4) and table["round"].max() == 2
+
+
+def test_messages_go_the_way_that_their_port_says():
+    torus, mesh = Torus((8, 4)), Torus((8, 4), False)
+    for grid in (torus, mesh):
+        messages = flat_messages(streams.broadcast(grid, 80, 9), 8)
+        steps = displacements(messages, grid)
+        assert (np.abs(steps).sum(axis=1) == messages.copies).all()  # a line leaves a copy on each node
+        ends = grid.coordinates(messages.source) + steps
+        np.testing.assert_array_equal(ends % grid.shape, grid.coordinates(messages.destination))
+        way = np.take_along_axis(steps, messages.heading[:, None] // 2, 1)[:, 0]
+        np.testing.assert_array_equal(way < 0, messages.heading % 2 == 1)
+    free = flat_messages(ring.allreduce(32, 32), 8)
+    np.testing.assert_array_equal(
+        displacements(free, torus), torus.displacement(free.source, free.destination)
+    )
+
+
+def test_sixteen_thousand_ranks_do_not_lie_in_memory():
+    grid = Torus((32, 32, 16))
+    tracemalloc.start()
+    for schedule in (
+        streams.broadcast(grid, 10**6),
+        ring.allreduce(grid.n_nodes, 10**6),
+        random_order.alltoall(Blocks(grid.n_nodes, 128)),
+        pairwise.pairwise(Blocks(grid.n_nodes, 128)),
+    ):
+        tracemalloc.reset_peak()
+        assert any(part.moves.any() for part in islice(schedule.rounds(), 10))
+        assert tracemalloc.get_traced_memory()[1] < 20e6
+    tracemalloc.stop()

@@ -2,7 +2,7 @@
 
 from petamap.comm.mpi.communicator import Communicator, MpiCommunicator, SerialCommunicator, world
 from petamap.comm.mpi.errors import agree, collective_errors, together
-from petamap.comm.mpi.execute import Moved, execute
+from petamap.comm.mpi.execute import Moved, Prepared, execute
 from petamap.comm.mpi.nodes import SharedWindow
 from petamap.comm.mpi.two_phase import exact_allreduce
 
@@ -10,6 +10,7 @@ __all__ = [
     "Communicator",
     "Moved",
     "MpiCommunicator",
+    "Prepared",
     "SerialCommunicator",
     "SharedWindow",
     "agree",

@@ -1,9 +1,18 @@
 """Collectives as data: who sends what to whom, in rounds; then checked, executed, timed and drawn."""
 
-from petamap.comm.schedule.catalogue import ALGORITHMS, Algorithm, Call, algorithms, choose, make, on_machine
+from petamap.comm.schedule.catalogue import (
+    ALGORITHMS,
+    Algorithm,
+    Call,
+    algorithms,
+    call_on,
+    choose,
+    make,
+    on_machine,
+)
 from petamap.comm.schedule.check import check, link_uses
 from petamap.comm.schedule.drawing import drawing
-from petamap.comm.schedule.flat import Messages, flat_messages
+from petamap.comm.schedule.flat import Messages, displacements, flat_messages
 from petamap.comm.schedule.replay import combine, replay
 from petamap.comm.schedule.schedule import Blocks, Round, Schedule, ScheduleError, in_segments, on_ranks
 
@@ -17,9 +26,11 @@ __all__ = [
     "Schedule",
     "ScheduleError",
     "algorithms",
+    "call_on",
     "check",
     "choose",
     "combine",
+    "displacements",
     "drawing",
     "flat_messages",
     "in_segments",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +30,7 @@ from petamap.comm.schedule.algorithms import (
     tree,
 )
 from petamap.comm.schedule.schedule import Blocks, Collective, Schedule, ScheduleError, check_ranks, on_ranks
-from petamap.comm.topology import Torus, find_rectangle
+from petamap.comm.topology import Partition, Torus, find_rectangle
 
 PACKET = 240  # bytes that a packet of BlueGene/L carries (Almasi et al. 2005, 3.1)
 
@@ -129,7 +130,7 @@ TREE = Precondition("the tree network serves these ranks", lambda call: call.tre
 INTEGER = Precondition("elements are integers", lambda call: call.integer)
 INTERRUPTS = Precondition("interrupt wires serve these ranks", lambda call: call.interrupts)
 EQUAL = Precondition("all blocks have one length", lambda call: call.counts is None)
-PACKETS = Precondition(f"at most 32 packets of {PACKET} bytes", lambda call: call.n_bytes <= 32 * PACKET)
+SHORT = Precondition("vectors have at most 8 KB", lambda call: call.n_bytes <= 8192)
 
 
 @dataclass(frozen=True)
@@ -227,7 +228,7 @@ _ALL = (
         "lines",
         "all tell their line, and add in the same order; short vectors",
         lambda call: lines.allreduce(call.rectangle, call.n_elements),
-        (RECTANGLE, PACKETS),
+        (RECTANGLE, SHORT),
     ),
     Algorithm(
         "allreduce",
@@ -395,6 +396,28 @@ def _barrier(call: Call) -> str:
     if call.tree:
         return "tree"
     return "dissemination" if call.grid is None else "lines"
+
+
+def call_on(partition: Partition, collective: Collective, n_elements: int = 0, **given: Any) -> Call:
+    """Return a call of all ranks of a partition of BlueGene/L, with the wires that it has.
+
+    Parameters
+    ----------
+    partition : Partition
+    collective : str
+    n_elements : int
+    **given
+        `itemsize`, `integer`, `root` and `counts` of `Call`.
+    """
+    return Call(
+        collective,
+        partition.n_ranks,
+        n_elements,
+        grid=partition.rank_grid,
+        tree=partition.has_tree(partition.n_ranks),
+        interrupts=partition.has_interrupts,
+        **given,
+    )
 
 
 def on_machine(machine: Torus, nodes: npt.ArrayLike) -> tuple[Torus, npt.NDArray[np.int64] | None]:

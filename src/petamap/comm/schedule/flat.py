@@ -11,6 +11,7 @@ import numpy.typing as npt
 from petamap.base.typing import BoolArray, Int32Array, Int64Array
 from petamap.comm.schedule.atoms import Atoms, find_atoms, pairs_of
 from petamap.comm.schedule.schedule import Round, Schedule, ScheduleError
+from petamap.comm.topology.torus import Torus
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,23 @@ def flat_messages(schedule: Schedule, itemsize: int) -> Messages:
     whole: dict[str, Any] = {name: np.concatenate(column) for name, column in columns}
     after_first, waited = np.searchsorted(waiting[order], np.arange(n + 1)), waited[order].astype(np.int32)
     return Messages(**whole, after_first=after_first, after=waited, pipelined=schedule.pipelined)
+
+
+def displacements(messages: Messages, grid: Torus) -> Int64Array:
+    """Return the links that each message crosses in each dimension, signed: int64 (n, n_dimensions).
+
+    Those that leave by a port go straight on, the longer way round a ring where that is said; the others go
+    the shorter way.
+    """
+    steps = grid.displacement(messages.source, messages.destination)
+    straight = np.flatnonzero(messages.heading >= 0)
+    dimension, down = messages.heading[straight] // 2, messages.heading[straight] % 2
+    ring = np.array(grid.wrap)[dimension]
+    along = steps[straight, dimension]
+    size = np.array(grid.shape)[dimension]
+    along = np.where(ring & (down == 0), along % size, np.where(ring, -(-along % size), along))
+    steps[straight, dimension] = along
+    return steps
 
 
 def _table(

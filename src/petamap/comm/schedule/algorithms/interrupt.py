@@ -22,8 +22,3 @@ def barrier(n_ranks: int) -> Schedule:
         yield Round.of(0, others, 0, 1)
 
     return Schedule("barrier", "interrupt", n_ranks, 1, 2, rounds, network="interrupt")
-
-
-def fits(n_ranks: int) -> bool:
-    """Whether BlueGene/L's wires reach so many nodes: 32, 128, and multiples of 512."""
-    return n_ranks in (32, 128) or n_ranks % 512 == 0
