@@ -146,7 +146,7 @@ function transferOf(m) {
   return section("transfer", "Transfer function",
     el("div", { class: "uneven" }, el("div", {},
       el("p", {}, t.probability === null ? "Too few realizations to test it against 1." : [`That all ${t.bins} of its bins are 1 has p `, verdict(t.probability), `; the worst lies ${figure(t.worst, 3)} σ off.`]),
-      el("p", { class: "faint" }, `What is left of the sky's spectra beside beam and pixels, by Hivon's iteration (${t.iterations} of them to convergence). ${m.divided ? "It is divided out of the bandpowers." : "It is not divided out of the bandpowers shown here."}`)),
+      el("p", { class: "faint" }, `What is left of the sky's spectra beside beam and pixels, by Hivon's iteration (${t.iterations} of them to convergence). ${m.divided ? "It is divided out of the bandpowers." : t.probability !== null && t.probability < LEAST ? "It is not divided out of the bandpowers shown here: what it lacks, they lack. Taking monopole and dipole off behind a mask is one cause; petamap spectra --transfer divides it out." : "It is not divided out of the bandpowers shown here."}`)),
     el("figure", { class: "plot" }, svg, legend(t.spectra.map((s, i) => ({ name: s.name, colour: i }))))));
 }
 
