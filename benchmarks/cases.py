@@ -25,7 +25,7 @@ from petamap.mapmaking.kernels import declared_model
 from petamap.mapmaking.normal import NormalOperator
 from petamap.mapmaking.pcg import ConjugateGradients
 from petamap.mapmaking.system import Choices, System, set_up
-from petamap.mapmaking.vectors import words
+from petamap.mapmaking.vectors import Unknowns, words
 from petamap.pointing.compressed import CompressedPointing
 from petamap.sky.healpix import Healpix
 from petamap.sky.stokes import Stokes
@@ -121,7 +121,8 @@ class Solver:
         self.gradients = ConjugateGradients(self.operator, system.preconditioner)
         self.ones = system.shared.zeros(system.projection.stokes.n)
         self.ones.pixels[:] = 1
-        self._out = self.ones.zeros_like()
+        self._vector = Unknowns.beside([self.ones])
+        self._out = self._vector.zeros_like()
 
     @property
     def n_samp(self) -> int:
@@ -130,7 +131,7 @@ class Solver:
 
     def apply(self) -> None:
         """Multiply by P^T N^-1 P."""
-        self.operator.apply(self.ones, 3.0, self._out)
+        self.operator.apply(self._vector, np.array([3.0]), self._out)
 
     def iterate(self, n: int = 3) -> None:
         """Make n iterations."""
@@ -227,16 +228,17 @@ def binning(one: Solver) -> Callable[[], None]:
     import petamap.mapmaking._mapmaking as kernels
 
     projection = one.system.projection
-    sums = words(projection.n_local, projection.stokes.n, 4)
-    gap_sums = np.zeros((projection.gaps.n, 2), np.int64)
+    sums = words(projection.n_local, projection.stokes.n, 4, 1)
+    gap_sums = np.zeros((projection.gaps.n, 2, 1), np.int64)
+    largest = np.empty(1)
     signal = np.random.default_rng(0).standard_normal(int(projection.share.blocks[:, 3].max()))
 
     def work() -> None:
         for block in projection.share.blocks:
-            looks, values = projection.looks(block, inputs=False), signal[: int(block[3])]
+            looks, values = projection.looks(block, inputs=False), signal[None, : int(block[3])]
             kernels.add_signals(
                 looks.pixels, looks.angles, looks.gains, looks.efficiency, values, values, 2.0**30, 30, sums,
-                gap_sums,
+                gap_sums, largest,
             )  # fmt: skip
 
     return work

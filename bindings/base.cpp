@@ -57,11 +57,11 @@ void add_exactly(In<double> values, Out<std::int64_t> limbs) {
     using petamap::base::ExactSum;
     require(limbs.shape(0) == ExactSum::kLimbs, "as many limbs as an exact sum has");
     ExactSum sum;
-    double chunk[ExactSum::kChunk];
+    alignas(64) double chunk[ExactSum::kChunk];
     for (std::size_t done = 0; done < values.shape(0); done += ExactSum::kChunk) {
         const std::size_t n = std::min(ExactSum::kChunk, values.shape(0) - done);
         std::copy_n(values.data() + done, n, chunk);
-        sum.add(chunk, n);
+        petamap::base::add_exactly(chunk, n, 1, &sum);
     }
     require(sum.finite, "values must be finite");
     for (int i = 0; i < ExactSum::kLimbs; ++i) limbs.data()[i] += sum.limbs[i];
@@ -74,6 +74,7 @@ NB_MODULE(_base, module) {
     module.def("philox4x32", philox4x32, nb::arg("counters").noconvert(), nb::arg("key").noconvert(),
                nb::arg("out").noconvert());
     module.attr("N_LIMBS") = petamap::base::ExactSum::kLimbs;
+    module.attr("NOT_FINITE") = petamap::base::ExactSum::kNotFinite;
     module.attr("LIMB_BITS") = petamap::base::ExactSum::kBits;
     module.attr("LOWEST_BIT") = petamap::base::ExactSum::kLowest;
     module.def("add_exactly", add_exactly, nb::arg("values").noconvert(), nb::arg("limbs").noconvert());

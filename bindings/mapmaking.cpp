@@ -59,45 +59,51 @@ pm::Samples samples_of(const In<std::int32_t>& pixels, const MaybeIn<std::uint32
     return {pixels.data(), data_or_null(angles), data_or_null(gains), efficiency};
 }
 
-// What applying P^T N^-1 P takes besides the looks, checked.
-struct Application {
-    std::span<const pm::Block> blocks;
-    int n_stokes, n_threads;
-    pm::Sums sums;
+bool is_width(std::size_t n) { return n == 1 || n == 2 || n == 4 || n == 8; }
 
-    Application(const In<std::int64_t, 2>& table, const In<double, 2>& map, const In<double>& gaps,
-                Out<std::int64_t, 3>& pixel_sums, Out<std::int64_t, 2>& gap_sums)
-        : blocks(blocks_of(table)),
-          n_stokes(static_cast<int>(map.shape(1))),
-          n_threads(static_cast<int>(pixel_sums.shape(0))),
-          sums{pixel_sums.data(), gap_sums.data(), length(map.shape(0)), length(gaps.shape(0))} {
-        require(pixel_sums.shape(2) == map.shape(1), "a word a Stokes parameter");
-        require(pixel_sums.shape(1) == map.shape(0) && gap_sums.shape(1) == gaps.shape(0),
-                "a sum an unknown");
-        require(gap_sums.shape(0) == pixel_sums.shape(0), "sums of each thread");
-    }
-};
+// The vectors that P^T N^-1 P is applied to, and what is added up, checked.
+pm::Maps maps_of(const In<double, 3>& map, const In<double, 2>& gaps, const In<double>& scales,
+                 Out<std::int64_t, 4>& sums, Out<std::int64_t, 3>& gap_sums) {
+    const std::size_t width = map.shape(2);
+    require(is_width(width) && gaps.shape(1) == width && scales.shape(0) == width, "1, 2, 4 or 8 columns");
+    require(sums.shape(3) == width && gap_sums.shape(2) == width, "sums of each column");
+    require(sums.shape(1) == map.shape(0) && sums.shape(2) == map.shape(1), "a word a Stokes parameter");
+    require(gap_sums.shape(1) == gaps.shape(0), "a sum an unknown");
+    require(gap_sums.shape(0) == sums.shape(0), "sums of each thread");
+    return {map.data(),
+            gaps.data(),
+            sums.data(),
+            gap_sums.data(),
+            scales.data(),
+            length(map.shape(0)),
+            length(gaps.shape(0)),
+            static_cast<int>(map.shape(1)),
+            static_cast<int>(width),
+            static_cast<int>(sums.shape(0))};
+}
 
 void apply_kept(In<std::int64_t, 2> blocks, In<std::int32_t> pixels, MaybeIn<std::uint32_t> angles,
-                MaybeIn<float> gains, In<double> efficiencies, const Kernels& kernels, In<double, 2> map,
-                In<double> gaps, double scale, Out<std::int64_t, 3> sums, Out<std::int64_t, 2> gap_sums) {
-    const Application all(blocks, map, gaps, sums, gap_sums);
-    require(all.n_stokes == 1 || angles, "polarization needs angles");
+                MaybeIn<float> gains, In<double> efficiencies, const Kernels& kernels, In<double, 3> map,
+                In<double, 2> gaps, In<double> scales, Out<std::int64_t, 4> sums,
+                Out<std::int64_t, 3> gap_sums) {
+    const auto maps = maps_of(map, gaps, scales, sums, gap_sums);
+    const auto all = blocks_of(blocks);
+    require(maps.n_stokes == 1 || angles, "polarization needs angles");
     const pm::KeptLooks looks{pixels.data(), data_or_null(angles), data_or_null(gains), efficiencies.data()};
     nb::gil_scoped_release release;
-    pm::apply_normal(all.blocks, looks, kernels.view(), all.n_stokes, map.data(), gaps.data(), scale,
-                     all.sums, all.n_threads);
+    pm::apply_normal(all, looks, kernels.view(), maps);
 }
 
 void apply_expanded(In<std::int64_t, 2> blocks, nb::list pointings, In<double> grid,
                     const pm::PixelIndex& index, In<std::int64_t, 2> streams, In<double> efficiencies,
                     MaybeIn<std::uint8_t> gap_bits, In<std::int64_t> first_slots, std::int64_t gap_length,
-                    const Kernels& kernels, In<double, 2> map, In<double> gaps, double scale,
-                    Out<std::int64_t, 3> sums, Out<std::int64_t, 2> gap_sums) {
+                    const Kernels& kernels, In<double, 3> map, In<double, 2> gaps, In<double> scales,
+                    Out<std::int64_t, 4> sums, Out<std::int64_t, 3> gap_sums) {
     static_assert(sizeof(pm::ExpandedLooks::Stream) == 6 * sizeof(std::int64_t));
     require(streams.shape(1) == 6 && streams.shape(0) == efficiencies.shape(0), "6 numbers a stream");
     require(first_slots.shape(0) == blocks.shape(0), "a slot a block");
-    const Application all(blocks, map, gaps, sums, gap_sums);
+    const auto maps = maps_of(map, gaps, scales, sums, gap_sums);
+    const auto all = blocks_of(blocks);
     std::vector<petamap::pointing::CompressedPointing> views;
     for (nb::handle pointing : pointings) views.push_back(compressed_pointing(nb::cast<nb::tuple>(pointing)));
     const pm::ExpandedLooks looks{views,
@@ -108,18 +114,18 @@ void apply_expanded(In<std::int64_t, 2> blocks, nb::list pointings, In<double> g
                                   data_or_null(gap_bits),
                                   first_slots.data(),
                                   gap_length,
-                                  all.n_stokes > 1};
+                                  maps.n_stokes > 1};
     nb::gil_scoped_release release;
-    pm::apply_normal(all.blocks, looks, kernels.view(), all.n_stokes, map.data(), gaps.data(), scale,
-                     all.sums, all.n_threads);
+    pm::apply_normal(all, looks, kernels.view(), maps);
 }
 
-void filter_block(In<std::int64_t> block, const Kernels& kernels, In<double> input, Out<double> time) {
+void filter_block(In<std::int64_t> block, const Kernels& kernels, In<double, 2> input, Out<double, 2> time) {
     require(block.shape(0) == 6, "6 numbers a block");
     const auto& one = *reinterpret_cast<const pm::Block*>(block.data());
-    require(length(input.shape(0)) == one.n_in && length(time.shape(0)) == one.n_out, "the block's lengths");
+    require(length(input.shape(1)) == one.n_in && length(time.shape(1)) == one.n_out, "the block's lengths");
+    require(input.shape(0) == time.shape(0), "as many outputs as inputs");
     nb::gil_scoped_release release;
-    pm::filter_block(one, kernels.view(), input.data(), time.data());
+    pm::filter_block(one, kernels.view(), input.data(), static_cast<int>(input.shape(0)), time.data());
 }
 
 void add_hits(In<std::int32_t> pixels, bool shared, Out<std::int64_t> hits) {
@@ -136,23 +142,29 @@ void add_weights(In<std::int32_t> pixels, MaybeIn<std::uint32_t> angles, MaybeIn
     pm::add_weights(samples, 0, length(pixels.shape(0)), n_stokes, weight, scale, shared, weights.data());
 }
 
-double add_signals(In<std::int32_t> pixels, MaybeIn<std::uint32_t> angles, MaybeIn<float> gains,
-                   double efficiency, In<double> filtered, In<double> weighted, double scale, int low_bits,
-                   Out<std::int64_t, 3> sums, Out<std::int64_t, 2> gap_sums) {
+void add_signals(In<std::int32_t> pixels, MaybeIn<std::uint32_t> angles, MaybeIn<float> gains,
+                 double efficiency, In<double, 2> filtered, In<double, 2> weighted, double scale,
+                 int low_bits, Out<std::int64_t, 4> sums, Out<std::int64_t, 3> gap_sums,
+                 Out<double> largest) {
+    const std::size_t width = filtered.shape(0), n = filtered.shape(1);
+    require(is_width(width) && largest.shape(0) == width, "1, 2, 4 or 8 columns");
+    require(weighted.shape(0) == width && weighted.shape(1) == n, "two values a sample");
     require(sums.shape(2) == 4 && gap_sums.shape(1) == 2, "two words of two values a pixel, of one a gap");
-    require(filtered.shape(0) == weighted.shape(0), "two values a sample");
-    const auto samples = samples_of(pixels, angles, gains, efficiency, filtered.shape(0));
+    require(sums.shape(3) == width && gap_sums.shape(2) == width, "sums of each column");
+    const auto samples = samples_of(pixels, angles, gains, efficiency, n);
     nb::gil_scoped_release release;
-    return pm::add_signals(samples, length(filtered.shape(0)), static_cast<int>(sums.shape(1)),
-                           filtered.data(), weighted.data(), scale, low_bits, sums.data(), gap_sums.data());
+    pm::add_signals(samples, static_cast<int>(sums.shape(1)),
+                    {filtered.data(), weighted.data(), length(n), static_cast<int>(width)}, scale, low_bits,
+                    sums.data(), gap_sums.data(), largest.data());
 }
 
-void settle_words(In<std::int64_t, 3> words, double unit, int low_bits, Out<double, 2> first,
-                  Out<double, 2> second, int n_threads) {
-    const std::size_t n = words.shape(0) * words.shape(1);
+void settle_words(In<std::int64_t, 4> words, double unit, int low_bits, Out<double, 3> first,
+                  Out<double, 3> second, int n_threads) {
+    const std::size_t rows = words.shape(0) * words.shape(1), n = rows * words.shape(3);
     require(words.shape(2) == 4 && first.size() == n && second.size() == n, "two words of two values a row");
     nb::gil_scoped_release release;
-    pm::settle_words(words.data(), length(n), unit, low_bits, first.data(), second.data(), n_threads);
+    pm::settle_words(words.data(), length(rows), static_cast<int>(words.shape(3)), unit, low_bits,
+                     first.data(), second.data(), n_threads);
 }
 
 void scan(In<std::int32_t> pixels, MaybeIn<std::uint32_t> angles, MaybeIn<float> gains, double efficiency,
@@ -181,58 +193,81 @@ void renumber(In<std::int32_t> table, Out<std::int32_t> pixels) {
         if (pixels.data()[i] >= 0) pixels.data()[i] = table.data()[pixels.data()[i]];
 }
 
-void fold(Out<std::int64_t, 3> sums, Out<std::int64_t, 2> out, int n_threads) {
-    require(sums.shape(1) == out.shape(0) && sums.shape(2) == out.shape(1), "a row an unknown");
+void fold(Out<std::int64_t, 4> sums, Out<std::int64_t, 3> out, int n_threads) {
+    require(sums.shape(1) == out.shape(0) && sums.shape(2) == out.shape(1) && sums.shape(3) == out.shape(2),
+            "a row an unknown");
     nb::gil_scoped_release release;
     pm::fold(sums.data(), static_cast<int>(sums.shape(0)), length(out.size()), out.data(), n_threads);
 }
 
-pm::Rows rows_of(const In<double, 2>& vector) {
-    return {length(vector.shape(0)), static_cast<int>(vector.shape(1))};
-}
-
-void give(const petamap::base::ExactSum& sum, Out<std::int64_t>& limbs) {
-    require(sum.finite, "values must be finite");
-    require(limbs.shape(0) == sum.limbs.size(), "as many limbs as an exact sum has");
-    for (std::size_t i = 0; i < sum.limbs.size(); ++i) limbs.data()[i] += sum.limbs[i];
+pm::Rows rows_of(const In<double, 3>& vectors) {
+    require(is_width(vectors.shape(2)), "1, 2, 4 or 8 columns");
+    return {length(vectors.shape(0)), static_cast<int>(vectors.shape(1)), static_cast<int>(vectors.shape(2))};
 }
 
 void same_shape(std::initializer_list<std::pair<std::size_t, std::size_t>> lengths) {
     for (const auto& [first, second] : lengths) require(first == second, "vectors of one shape");
 }
 
-void settle(In<double, 2> p, Out<double, 2> q, double step, Out<std::int64_t> limbs, int n_threads) {
+// One exact sum a column, to be added to the caller's limbs.
+class ExactSums {
+  public:
+    explicit ExactSums(Out<std::int64_t, 2>& limbs, int width)
+        : limbs_(limbs), sums_(static_cast<std::size_t>(width)) {
+        require(limbs.shape(0) == sums_.size() && limbs.shape(1) == petamap::base::ExactSum::kLimbs,
+                "the limbs of an exact sum a column");
+    }
+    petamap::base::ExactSum* data() { return sums_.data(); }
+    // A sum that is not finite shows in the highest limb, whatever else is added: nothing else reaches it.
+    void give() {
+        constexpr int kLimbs = petamap::base::ExactSum::kLimbs;
+        for (std::size_t column = 0; column < sums_.size(); ++column) {
+            std::int64_t* to = limbs_.data() + column * kLimbs;
+            for (int i = 0; i < kLimbs; ++i) to[i] += sums_[column].limbs[i];
+            if (!sums_[column].finite) to[kLimbs - 1] += petamap::base::ExactSum::kNotFinite;
+        }
+    }
+
+  private:
+    Out<std::int64_t, 2>& limbs_;
+    std::vector<petamap::base::ExactSum> sums_;
+};
+
+void settle(In<double, 3> p, Out<double, 3> q, In<double> steps, Out<std::int64_t, 2> limbs, int n_threads) {
     const auto rows = rows_of(p);
-    same_shape({{p.size(), q.size()}});
-    petamap::base::ExactSum sum;
+    same_shape({{p.size(), q.size()}, {p.shape(2), steps.shape(0)}});
+    ExactSums sums(limbs, rows.width);
     {
         nb::gil_scoped_release release;
-        sum = pm::settle(rows, p.data(), q.data(), step, n_threads);
+        pm::settle(rows, p.data(), q.data(), steps.data(), sums.data(), n_threads);
     }
-    give(sum, limbs);
+    sums.give();
 }
 
-void advance(double alpha, In<double, 2> p, In<double, 2> q, In<double, 2> inverse, Out<double, 2> x,
-             Out<double, 2> r, Out<std::int64_t> limbs, int n_threads) {
+void advance(In<double> alphas, In<double, 3> p, In<double, 3> q, In<double, 2> inverse, Out<double, 3> x,
+             Out<double, 3> r, Out<std::int64_t, 2> limbs, int n_threads) {
     const auto rows = rows_of(p);
     same_shape({{p.size(), q.size()}, {p.size(), x.size()}, {p.size(), r.size()}});
-    same_shape({{inverse.shape(0), p.shape(0)}});
-    petamap::base::ExactSum sum;
+    same_shape({{inverse.shape(0), p.shape(0)}, {p.shape(2), alphas.shape(0)}});
+    ExactSums sums(limbs, rows.width);
     {
         nb::gil_scoped_release release;
-        sum = pm::advance(rows, alpha, p.data(), q.data(), inverse.data(), x.data(), r.data(), n_threads);
+        pm::advance(rows, alphas.data(), p.data(), q.data(), inverse.data(), x.data(), r.data(), sums.data(),
+                    n_threads);
     }
-    give(sum, limbs);
+    sums.give();
 }
 
-double turn(double beta, In<double, 2> inverse, In<double, 2> r, Out<double, 2> p, int n_threads) {
+void turn(In<double> betas, In<double, 2> inverse, In<double, 3> r, Out<double, 3> p, Out<double> largest,
+          int n_threads) {
     same_shape({{p.size(), r.size()}, {inverse.shape(0), r.shape(0)}});
+    same_shape({{r.shape(2), betas.shape(0)}, {r.shape(2), largest.shape(0)}});
     const auto rows = rows_of(r);
     nb::gil_scoped_release release;
-    return pm::turn(rows, beta, inverse.data(), r.data(), p.data(), n_threads);
+    pm::turn(rows, betas.data(), inverse.data(), r.data(), p.data(), largest.data(), n_threads);
 }
 
-void precondition(In<double, 2> inverse, In<double, 2> in, Out<double, 2> out, int n_threads) {
+void precondition(In<double, 2> inverse, In<double, 3> in, Out<double, 3> out, int n_threads) {
     same_shape({{in.size(), out.size()}, {inverse.shape(0), in.shape(0)}});
     const auto rows = rows_of(in);
     nb::gil_scoped_release release;
@@ -272,13 +307,13 @@ NB_MODULE(_mapmaking, module) {
     module.def("apply_kept", apply_kept, nb::arg("blocks").noconvert(), nb::arg("pixels").noconvert(),
                nb::arg("angles").noconvert().none(), nb::arg("gains").noconvert().none(),
                nb::arg("efficiencies").noconvert(), nb::arg("kernels"), nb::arg("map").noconvert(),
-               nb::arg("gaps").noconvert(), nb::arg("scale"), nb::arg("sums").noconvert(),
+               nb::arg("gaps").noconvert(), nb::arg("scales").noconvert(), nb::arg("sums").noconvert(),
                nb::arg("gap_sums").noconvert());
     module.def("apply_expanded", apply_expanded, nb::arg("blocks").noconvert(), nb::arg("pointings"),
                nb::arg("grid").noconvert(), nb::arg("index"), nb::arg("streams").noconvert(),
                nb::arg("efficiencies").noconvert(), nb::arg("gap_bits").noconvert().none(),
                nb::arg("first_slots").noconvert(), nb::arg("gap_length"), nb::arg("kernels"),
-               nb::arg("map").noconvert(), nb::arg("gaps").noconvert(), nb::arg("scale"),
+               nb::arg("map").noconvert(), nb::arg("gaps").noconvert(), nb::arg("scales").noconvert(),
                nb::arg("sums").noconvert(), nb::arg("gap_sums").noconvert());
     module.def("filter_block", filter_block, nb::arg("block").noconvert(), nb::arg("kernels"),
                nb::arg("input").noconvert(), nb::arg("time").noconvert());
@@ -292,7 +327,7 @@ NB_MODULE(_mapmaking, module) {
                nb::arg("angles").noconvert().none(), nb::arg("gains").noconvert().none(),
                nb::arg("efficiency"), nb::arg("filtered").noconvert(), nb::arg("weighted").noconvert(),
                nb::arg("scale"), nb::arg("low_bits"), nb::arg("sums").noconvert(),
-               nb::arg("gap_sums").noconvert());
+               nb::arg("gap_sums").noconvert(), nb::arg("largest").noconvert());
     module.def("settle_words", settle_words, nb::arg("words").noconvert(), nb::arg("unit"),
                nb::arg("low_bits"), nb::arg("first").noconvert(), nb::arg("second").noconvert(),
                nb::arg("n_threads"));
@@ -305,13 +340,14 @@ NB_MODULE(_mapmaking, module) {
                nb::arg("pixels").noconvert());
     module.def("renumber", renumber, nb::arg("table").noconvert(), nb::arg("pixels").noconvert());
     module.def("fold", fold, nb::arg("sums").noconvert(), nb::arg("out").noconvert(), nb::arg("n_threads"));
-    module.def("settle", settle, nb::arg("p").noconvert(), nb::arg("q").noconvert(), nb::arg("step"),
-               nb::arg("limbs").noconvert(), nb::arg("n_threads"));
-    module.def("advance", advance, nb::arg("alpha"), nb::arg("p").noconvert(), nb::arg("q").noconvert(),
-               nb::arg("inverse").noconvert(), nb::arg("x").noconvert(), nb::arg("r").noconvert(),
-               nb::arg("limbs").noconvert(), nb::arg("n_threads"));
-    module.def("turn", turn, nb::arg("beta"), nb::arg("inverse").noconvert(), nb::arg("r").noconvert(),
-               nb::arg("p").noconvert(), nb::arg("n_threads"));
+    module.def("settle", settle, nb::arg("p").noconvert(), nb::arg("q").noconvert(),
+               nb::arg("steps").noconvert(), nb::arg("limbs").noconvert(), nb::arg("n_threads"));
+    module.def("advance", advance, nb::arg("alphas").noconvert(), nb::arg("p").noconvert(),
+               nb::arg("q").noconvert(), nb::arg("inverse").noconvert(), nb::arg("x").noconvert(),
+               nb::arg("r").noconvert(), nb::arg("limbs").noconvert(), nb::arg("n_threads"));
+    module.def("turn", turn, nb::arg("betas").noconvert(), nb::arg("inverse").noconvert(),
+               nb::arg("r").noconvert(), nb::arg("p").noconvert(), nb::arg("largest").noconvert(),
+               nb::arg("n_threads"));
     module.def("precondition", precondition, nb::arg("inverse").noconvert(), nb::arg("input").noconvert(),
                nb::arg("out").noconvert(), nb::arg("n_threads"));
     module.def("invert", invert, nb::arg("n_stokes"), nb::arg("rcond_min"), nb::arg("matrices").noconvert(),

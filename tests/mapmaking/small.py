@@ -156,6 +156,14 @@ def operator_of(system):
     return NormalOperator(system.projection, system.noise, system.shared, system.statistics.hits_max)
 
 
+def times(operator, vector, largest):
+    """Return the operator times a vector of which no row is larger."""
+    one = Unknowns.beside([vector])
+    out = one.zeros_like()
+    (step,) = operator.apply(one, np.array([largest]), out)
+    return Unknowns(*(part.view(np.int64)[..., 0] * step for part in out))
+
+
 def read(system):
     return right_hand_side(
         system.projection, system.noise, system.shared, system.statistics.binned_weights,

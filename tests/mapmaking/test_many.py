@@ -233,7 +233,8 @@ def test_a_space_of_all_solves_at_once():
     for at in range(18):
         units.append(rhs[0].zeros_like())
         units[-1].pixels.flat[at] = 1
-    space = Deflation(units, [gradients.times(one) for one in units], system.comm)
+    images = [gradients.times(Unknowns.beside([one])).column(0) for one in units]
+    space = Deflation(units, images, system.comm)
     solution = gradients.solve(rhs[1], 1e-8, 5, space=space)
     assert solution.converged and solution.iterations == 0
     np.testing.assert_allclose(solution.map.pixels, gradients.solve(rhs[1], 1e-12, 99).map.pixels, rtol=1e-8)

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "petamap/mapmaking/project.h"
+#include "petamap/mapmaking/project_columns.h"
 #include "petamap/mapmaking/vectors.h"
 
 namespace petamap::mapmaking {
@@ -22,7 +23,7 @@ template <int kStokes, bool kShared>
 void add_weights_of(const Samples& samples, std::int64_t begin, std::int64_t n, double weight, double scale,
                     std::int64_t* weights) {
     constexpr int kRow = triangle(kStokes);
-    const Ahead<std::int64_t> ahead(samples.pixels + begin, n, weights, kRow);
+    const Ahead<std::int64_t, kRow> ahead(samples.pixels + begin, n, weights);
     for (std::int64_t done = 0; done < n; done += kChunk) {
         const std::int64_t count = std::min(kChunk, n - done);
         const std::int32_t* pixels = samples.pixels + begin + done;
@@ -73,12 +74,12 @@ struct SignalWords {
 };
 
 template <int kStokes>
-double add_signals_of(const Samples& samples, std::int64_t n, const double* filtered, const double* weighted,
-                      double scale, int low_bits, std::int64_t* sums, std::int64_t* gap_sums) {
+void add_signals_of(const Samples& samples, const Signals& signals, double scale, double low_scale,
+                    std::int64_t* sums, std::int64_t* gap_sums, double* most) {
     constexpr std::int64_t kRow = 4 * kStokes;
-    const double low_scale = std::ldexp(1.0, low_bits);
+    const auto& [filtered, weighted, n, width] = signals;
     double largest = 0;
-    const Ahead<std::int64_t> ahead(samples.pixels, n, sums, kRow);
+    const Ahead<std::int64_t, kRow> ahead(samples.pixels, n, sums);
     for (std::int64_t done = 0; done < n; done += kChunk) {
         const std::int64_t count = std::min(kChunk, n - done);
         const std::int32_t* pixels = samples.pixels + done;
@@ -99,7 +100,53 @@ double add_signals_of(const Samples& samples, std::int64_t n, const double* filt
             }
         }
     }
-    return largest;
+    *most = largest;
+}
+
+// The same for several columns.
+template <int kStokes, int kWidth>
+void add_columns_of(const Samples& samples, const Signals& signals, double scale, double low_scale,
+                    std::int64_t* sums, std::int64_t* gap_sums, double* most) {
+    using Real = RealColumns<kWidth>;
+    constexpr std::int64_t kRow = 4 * kStokes * kWidth;
+    const std::int64_t n = signals.n;
+    const Streams<const double> filtered{signals.filtered, n}, weighted{signals.weighted, n};
+    const Ahead<std::int64_t, kRow> ahead(samples.pixels, n, sums);
+    // two words of a value, as `two_words` makes them
+    const auto add = [low_scale](Real value, std::int64_t* words) {
+        const auto high = base::to_fixed<kWidth>(value);
+        const auto low = base::to_fixed<kWidth>((value - base::Columns<kWidth>::to_real(high)) * low_scale);
+        add_columns<kWidth>(words, high);
+        add_columns<kWidth>(words + kWidth, low);
+    };
+    Real largest{};
+    Chunk<kWidth> firsts, seconds;
+    for (std::int64_t done = 0; done < n; done += kChunk) {
+        const std::int64_t count = std::min(kChunk, n - done);
+        const std::int32_t* pixels = samples.pixels + done;
+        const Response<kStokes> response(samples, done, count);
+        firsts.read(count, filtered.from(done));
+        seconds.read(count, weighted.from(done));
+        for (std::int64_t i = 0; i < count; ++i) {
+            ahead.of(done + i);
+            const Real first = load_columns<Real>(firsts.values + i * kWidth) * scale;
+            const Real second = load_columns<Real>(seconds.values + i * kWidth) * scale;
+            largest = base::larger(largest, base::larger(base::size_of(first), base::size_of(second)));
+            const std::int64_t pixel = pixels[i];
+            if (pixel < 0) {
+                add(first, gap_sums + 2 * kWidth * ~pixel);
+                continue;
+            }
+            double each[kStokes];
+            response.of(i, samples.gains ? samples.gains[done + i] : 1.0, each);
+            std::int64_t* row = sums + pixel * kRow;
+            for (int k = 0; k < kStokes; ++k, row += 4 * kWidth) {
+                add(first * each[k], row);
+                add(second * each[k], row + 2 * kWidth);
+            }
+        }
+    }
+    store_columns(most, largest);
 }
 
 }  // namespace
@@ -129,8 +176,8 @@ void scan(const Samples& samples, std::int64_t n, int n_stokes, const double* ma
     scan(samples, 0, n, map, gaps, time);
 }
 
-void settle_words(const std::int64_t* words, std::int64_t n, double unit, int low_bits, double* first,
-                  double* second, int n_threads) {
+void settle_words(const std::int64_t* words, std::int64_t n, int width, double unit, int low_bits,
+                  double* first, double* second, int n_threads) {
     const double low_unit = std::ldexp(1.0, -low_bits);
     const auto value = [=](std::int64_t high, std::int64_t low) {
         const std::int64_t carry = low >> low_bits;  // first, so that the sum is rounded once
@@ -139,18 +186,25 @@ void settle_words(const std::int64_t* words, std::int64_t n, double unit, int lo
     };
 #pragma omp parallel for num_threads(n_threads) schedule(static)
     for (std::int64_t i = 0; i < n; ++i) {
-        first[i] = value(words[4 * i], words[4 * i + 1]);
-        second[i] = value(words[4 * i + 2], words[4 * i + 3]);
+        const std::int64_t* row = words + 4 * width * i;
+        for (int column = 0; column < width; ++column) {
+            first[i * width + column] = value(row[column], row[width + column]);
+            second[i * width + column] = value(row[2 * width + column], row[3 * width + column]);
+        }
     }
 }
 
-double add_signals(const Samples& samples, std::int64_t n, int n_stokes, const double* filtered,
-                   const double* weighted, double scale, int low_bits, std::int64_t* sums,
-                   std::int64_t* gap_sums) {
-    const auto add = n_stokes == 1   ? add_signals_of<1>
-                     : n_stokes == 2 ? add_signals_of<2>
-                                     : add_signals_of<3>;
-    return add(samples, n, filtered, weighted, scale, low_bits, sums, gap_sums);
+void add_signals(const Samples& samples, int n_stokes, const Signals& signals, double scale, int low_bits,
+                 std::int64_t* sums, std::int64_t* gap_sums, double* largest) {
+    base::for_width(signals.width, [&](auto width) {
+        const auto pick = [n_stokes](auto one, auto two, auto three) {
+            return n_stokes == 1 ? one : n_stokes == 2 ? two : three;
+        };
+        const auto add = width == 1 ? pick(add_signals_of<1>, add_signals_of<2>, add_signals_of<3>)
+                                    : pick(add_columns_of<1, width()>, add_columns_of<2, width()>,
+                                           add_columns_of<3, width()>);
+        add(samples, signals, scale, std::ldexp(1.0, low_bits), sums, gap_sums, largest);
+    });
 }
 
 }  // namespace petamap::mapmaking

@@ -14,16 +14,24 @@ void add_hits(const Samples& samples, std::int64_t begin, std::int64_t n, bool s
 void add_weights(const Samples& samples, std::int64_t begin, std::int64_t n, int n_stokes, double weight,
                  double scale, bool shared, std::int64_t* weights);
 
-// Add P^T filtered and P^T weighted, without knowing before how large they are: each as two words, multiples
-// of 1/scale and of 2^-low_bits/scale. sums: [pixel][n_stokes][filtered high, low, weighted high, low];
-// gap_sums: [slot][filtered high, low]. Returns the largest |value| * scale, which must stay below 2^51.
-double add_signals(const Samples& samples, std::int64_t n, int n_stokes, const double* filtered,
-                   const double* weighted, double scale, int low_bits, std::int64_t* sums,
-                   std::int64_t* gap_sums);
+// Time streams side by side, filtered and weighted: [width][n] each.
+struct Signals {
+    const double* filtered;
+    const double* weighted;
+    std::int64_t n;
+    int width;  // 1, 2, 4 or 8
+};
 
-// The values of n rows of two words of two values each, as `add_signals` adds them up.
-void settle_words(const std::int64_t* words, std::int64_t n, double unit, int low_bits, double* first,
-                  double* second, int n_threads);
+// Add P^T filtered and P^T weighted, without knowing before how large they are: each as two words, multiples
+// of 1/scale and of 2^-low_bits/scale. sums: [pixel][n_stokes][filtered high, low, weighted high,
+// low][width]; gap_sums: [slot][filtered high, low][width]. Writes the largest |value| * scale of each
+// column, which must stay below 2^51.
+void add_signals(const Samples& samples, int n_stokes, const Signals& signals, double scale, int low_bits,
+                 std::int64_t* sums, std::int64_t* gap_sums, double* largest);
+
+// The values of n rows of two words of two values each, as `add_signals` adds them up: [n][width] each.
+void settle_words(const std::int64_t* words, std::int64_t n, int width, double unit, int low_bits,
+                  double* first, double* second, int n_threads);
 
 // time[0..n) = P (map, gaps).
 void scan(const Samples& samples, std::int64_t n, int n_stokes, const double* map, const double* gaps,

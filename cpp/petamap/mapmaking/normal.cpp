@@ -6,51 +6,61 @@
 #include "petamap/base/aligned.h"
 #include "petamap/base/threads.h"
 #include "petamap/mapmaking/project.h"
+#include "petamap/mapmaking/project_columns.h"
 
 namespace petamap::mapmaking {
 namespace {
 
-// One thread's two halves of a block and the spectrum of its kernel.
+// One thread's two halves of a block for each column, and the spectrum of the block's kernel.
 class Workspace {
   public:
-    explicit Workspace(const InverseNoise& noise)
-        : noise_(noise), n_(noise.convolver ? noise.convolver->size() : 0), memory_(3 * n_ + 2 * kPadding) {}
+    Workspace(const InverseNoise& noise, int width)
+        : noise_(noise),
+          n_(noise.convolver ? static_cast<std::int64_t>(noise.convolver->size()) : 0),
+          stride_(noise.convolver ? 2 * n_ + 2 * kPadding : kPiece),
+          memory_(static_cast<std::size_t>(width * stride_ + n_)),
+          overlap_(static_cast<std::size_t>(2 * noise.n_lag * width)) {}
 
-    double* a() { return memory_.data(); }
+    static constexpr std::int64_t kPiece = 1024;  // samples at once without correlations
+
+    Streams<double> a() { return {memory_.data(), stride_}; }
     // An odd number of cache lines away, or the two halves would compete for the same cache sets.
-    double* b() { return a() + n_ + kPadding; }
+    Streams<double> b() { return a().from(n_ + kPadding); }
     const double* spectrum(std::int64_t kernel) {
+        double* values = memory_.data() + static_cast<std::int64_t>(memory_.size()) - n_;
         if (kernel != kernel_) {
             const double* lags = noise_.lags + kernel * (noise_.n_lag + 1);
-            noise_.convolver->spectrum({lags, static_cast<std::size_t>(noise_.n_lag + 1)},
-                                       b() + n_ + kPadding);
+            noise_.convolver->spectrum({lags, static_cast<std::size_t>(noise_.n_lag + 1)}, values);
             kernel_ = kernel;
         }
-        return b() + n_ + kPadding;
+        return values;
     }
 
     // The first inputs of a block are the last ones of the block before, where this thread has done that:
     // write them, and return how many.
-    std::int64_t recall(const Block& block, std::int64_t most, double* to) const {
+    std::int64_t recall(const Block& block, std::int64_t most, int n_columns,
+                        const Streams<double>& to) const {
         if (block.first != overlap_first_) return 0;
-        const std::int64_t n = std::min(most, static_cast<std::int64_t>(overlap_.size()));
-        std::copy_n(overlap_.begin(), n, to);
+        const std::int64_t n = std::min(most, 2 * noise_.n_lag);
+        for (int column = 0; column < n_columns; ++column)
+            std::copy_n(overlap_.data() + column * 2 * noise_.n_lag, n, to.of(column));
         return n;
     }
 
     // Keep the last inputs of a block, which end at `end`.
-    void remember(const Block& block, const double* end) {
-        const std::int64_t n = static_cast<std::int64_t>(overlap_.size());
-        std::copy(end - n, end, overlap_.begin());
+    void remember(const Block& block, int n_columns, const Streams<double>& end) {
+        const std::int64_t n = 2 * noise_.n_lag;
+        for (int column = 0; column < n_columns; ++column)
+            std::copy_n(end.of(column) - n, n, overlap_.data() + column * n);
         overlap_first_ = block.first + block.n_in - n;
     }
 
   private:
-    static constexpr std::size_t kPadding = 72;
+    static constexpr std::int64_t kPadding = 72;
     const InverseNoise& noise_;
-    std::size_t n_;
+    std::int64_t n_, stride_;
     base::AlignedVector<double> memory_;
-    std::vector<double> overlap_{std::vector<double>(static_cast<std::size_t>(2 * noise_.n_lag))};
+    std::vector<double> overlap_;
     std::int64_t overlap_first_ = -1;
     std::int64_t kernel_ = -1;
 };
@@ -78,109 +88,129 @@ void clear_outside(double* values, std::int64_t begin, std::int64_t end, std::in
 }
 
 // fill(begin, n, to) writes inputs [begin, begin + n) of the block; those in both halves, or in the block
-// before as well, are asked for once. Then a and b hold N^-1 of them.
-template <class Fill>
-Halves convolve_block(const Block& block, const InverseNoise& noise, Workspace& work, const Fill& fill) {
+// before as well, are asked for once. Then a and b hold N^-1 of them for the columns that are used.
+template <class Fill, class Used>
+Halves convolve_block(const Block& block, const InverseNoise& noise, Workspace& work, int width,
+                      const Fill& fill, const Used& used) {
     const Halves halves(block, noise);
     const std::int64_t n = static_cast<std::int64_t>(noise.convolver->size());
     const std::int64_t b_count = block.n_in - halves.b_skip;
     const std::int64_t shared = std::min(b_count, halves.a_count - halves.b_skip);
-    double *a = work.a(), *b = work.b();
-    const std::int64_t known = work.recall(block, halves.a_count, a + halves.a_begin);
-    fill(known, halves.a_count - known, a + halves.a_begin + known);
-    clear_outside(a, halves.a_begin, halves.a_begin + halves.a_count, n);
+    const Streams<double> a = work.a(), b = work.b();
+    const Streams<double> a_inputs = a.from(halves.a_begin), b_inputs = b.from(halves.b_begin);
+    const std::int64_t known = work.recall(block, halves.a_count, width, a_inputs);
+    fill(known, halves.a_count - known, a_inputs.from(known));
     if (b_count > 0) {
-        std::copy_n(a + halves.a_begin + halves.b_skip, shared, b + halves.b_begin);
-        fill(halves.b_skip + shared, b_count - shared, b + halves.b_begin + shared);
+        for (int column = 0; column < width; ++column)
+            std::copy_n(a_inputs.of(column) + halves.b_skip, shared, b_inputs.of(column));
+        fill(halves.b_skip + shared, b_count - shared, b_inputs.from(shared));
     }
-    if (b_count >= 2 * noise.n_lag) work.remember(block, b + halves.b_begin + b_count);
-    clear_outside(b, halves.b_begin, halves.b_begin + b_count, n);
-    noise.convolver->convolve(a, b, work.spectrum(block.kernel));
+    if (b_count >= 2 * noise.n_lag) work.remember(block, width, b_inputs.from(b_count));
+    const double* spectrum = work.spectrum(block.kernel);
+    for (int column = 0; column < width; ++column) {
+        if (!used(column)) continue;
+        clear_outside(a.of(column), halves.a_begin, halves.a_begin + halves.a_count, n);
+        clear_outside(b.of(column), halves.b_begin, halves.b_begin + b_count, n);
+        noise.convolver->convolve(a.of(column), b.of(column), spectrum);
+    }
     return halves;
 }
 
 // Without correlations a block is a multiplication, in pieces that stay in the nearest cache.
 template <class Fill, class Use>
-void multiply_block(const Block& block, const InverseNoise& noise, const Fill& fill, const Use& use) {
-    constexpr std::int64_t kPiece = 1024;
-    double time[kPiece];
+void multiply_block(const Block& block, const InverseNoise& noise, Workspace& work, int width,
+                    const Fill& fill, const Use& use) {
+    const Streams<double> time = work.a();
     const double weight = noise.lags[block.kernel * (noise.n_lag + 1)];
-    for (std::int64_t done = 0; done < block.n_out; done += kPiece) {
-        const std::int64_t count = std::min(kPiece, block.n_out - done);
+    for (std::int64_t done = 0; done < block.n_out; done += Workspace::kPiece) {
+        const std::int64_t count = std::min(Workspace::kPiece, block.n_out - done);
         fill(block.n_left + done, count, time);
-        for (std::int64_t i = 0; i < count; ++i) time[i] *= weight;
+        for (int column = 0; column < width; ++column)
+            for (std::int64_t i = 0; i < count; ++i) time.of(column)[i] *= weight;
         use(done, count, time);
     }
 }
 
-template <class Fill, class Use>
-void filter(const Block& block, const InverseNoise& noise, Workspace& work, const Fill& fill,
-            const Use& use) {
-    if (!noise.convolver) return multiply_block(block, noise, fill, use);
-    const Halves halves = convolve_block(block, noise, work, fill);
-    use(0, halves.n_first, work.a() + noise.n_lag);
-    if (halves.n_second > 0) use(halves.n_first, halves.n_second, work.b() + noise.n_lag);
+template <class Fill, class Used, class Use>
+void filter(const Block& block, const InverseNoise& noise, Workspace& work, int width, const Fill& fill,
+            const Used& used, const Use& use) {
+    if (!noise.convolver) return multiply_block(block, noise, work, width, fill, use);
+    const Halves halves = convolve_block(block, noise, work, width, fill, used);
+    use(0, halves.n_first, work.a().from(noise.n_lag));
+    if (halves.n_second > 0) use(halves.n_first, halves.n_second, work.b().from(noise.n_lag));
 }
 
-template <int kStokes, class Looks>
+template <int kStokes, int kWidth, class Looks>
 void apply_blocks(std::span<const Block> blocks, const Looks& looks, const InverseNoise& noise,
-                  const double* map, const double* gaps, double scale, const Sums& sums, int n_threads) {
-#pragma omp parallel num_threads(n_threads)
+                  const Maps& maps) {
+#pragma omp parallel num_threads(maps.n_threads)
     {
-        Workspace work(noise);
+        Workspace work(noise, kWidth);
         typename Looks::Scratch scratch;
         const int thread = base::thread_number();
-        std::int64_t* pixel_sums = sums.pixels + thread * sums.n_local * kStokes;
-        std::int64_t* gap_sums = sums.gaps + thread * sums.n_gaps;
+        std::int64_t* sums = maps.sums + thread * maps.n_local * kStokes * kWidth;
+        std::int64_t* gap_sums = maps.gap_sums + thread * maps.n_gaps * kWidth;
+        const auto used = [&](int column) { return maps.scales[column] != 0; };
         // neighbours in turn, so that they share the inputs that both need; still many turns for each thread
-        const int turn = std::clamp(static_cast<int>(blocks.size()) / (8 * n_threads), 1, 8);
+        const int turn = std::clamp(static_cast<int>(blocks.size()) / (8 * maps.n_threads), 1, 8);
 #pragma omp for schedule(dynamic, turn)
         for (std::size_t i = 0; i < blocks.size(); ++i) {
             const Block& block = blocks[i];
             const Samples samples = looks.of(block, i, scratch);
-            const auto fill = [&](std::int64_t begin, std::int64_t n, double* to) {
-                gather<kStokes>(samples, begin, n, map, gaps, to);
+            const auto fill = [&](std::int64_t begin, std::int64_t n, const Streams<double>& to) {
+                if constexpr (kWidth == 1)
+                    gather<kStokes>(samples, begin, n, maps.map, maps.gaps, to.first);
+                else
+                    gather<kStokes, kWidth>(samples, begin, n, maps.map, maps.gaps, to);
             };
-            const auto use = [&](std::int64_t begin, std::int64_t n, const double* time) {
-                scatter<kStokes>(samples, block.n_left + begin, n, time, scale, pixel_sums, gap_sums);
+            const auto use = [&](std::int64_t begin, std::int64_t n, const Streams<double>& time) {
+                const std::int64_t first = block.n_left + begin;
+                if constexpr (kWidth == 1)
+                    scatter<kStokes>(samples, first, n, time.first, maps.scales[0], sums, gap_sums);
+                else
+                    scatter<kStokes, kWidth>(samples, first, n, {time.first, time.stride}, maps.scales, sums,
+                                             gap_sums);
             };
-            filter(block, noise, work, fill, use);
+            filter(block, noise, work, kWidth, fill, used, use);
         }
     }
 }
 
 template <class Looks>
-void apply_any(std::span<const Block> blocks, const Looks& looks, const InverseNoise& noise, int n_stokes,
-               const double* map, const double* gaps, double scale, const Sums& sums, int n_threads) {
-    const auto apply = n_stokes == 1   ? apply_blocks<1, Looks>
-                       : n_stokes == 2 ? apply_blocks<2, Looks>
-                                       : apply_blocks<3, Looks>;
-    apply(blocks, looks, noise, map, gaps, scale, sums, n_threads);
+void apply_any(std::span<const Block> blocks, const Looks& looks, const InverseNoise& noise,
+               const Maps& maps) {
+    base::for_width(maps.width, [&](auto width) {
+        const auto apply = maps.n_stokes == 1   ? apply_blocks<1, width(), Looks>
+                           : maps.n_stokes == 2 ? apply_blocks<2, width(), Looks>
+                                                : apply_blocks<3, width(), Looks>;
+        apply(blocks, looks, noise, maps);
+    });
 }
 
 }  // namespace
 
 void apply_normal(std::span<const Block> blocks, const KeptLooks& looks, const InverseNoise& noise,
-                  int n_stokes, const double* map, const double* gaps, double scale, const Sums& sums,
-                  int n_threads) {
-    apply_any(blocks, looks, noise, n_stokes, map, gaps, scale, sums, n_threads);
+                  const Maps& maps) {
+    apply_any(blocks, looks, noise, maps);
 }
 
 void apply_normal(std::span<const Block> blocks, const ExpandedLooks& looks, const InverseNoise& noise,
-                  int n_stokes, const double* map, const double* gaps, double scale, const Sums& sums,
-                  int n_threads) {
-    apply_any(blocks, looks, noise, n_stokes, map, gaps, scale, sums, n_threads);
+                  const Maps& maps) {
+    apply_any(blocks, looks, noise, maps);
 }
 
-void filter_block(const Block& block, const InverseNoise& noise, const double* input, double* time) {
-    Workspace work(noise);
-    const auto fill = [input](std::int64_t begin, std::int64_t n, double* to) {
-        std::copy_n(input + begin, n, to);
+void filter_block(const Block& block, const InverseNoise& noise, const double* input, int n_columns,
+                  double* time) {
+    Workspace work(noise, n_columns);
+    const auto fill = [&](std::int64_t begin, std::int64_t n, const Streams<double>& to) {
+        for (int column = 0; column < n_columns; ++column)
+            std::copy_n(input + column * block.n_in + begin, n, to.of(column));
     };
-    const auto use = [time](std::int64_t begin, std::int64_t n, const double* from) {
-        std::copy_n(from, n, time + begin);
+    const auto use = [&](std::int64_t begin, std::int64_t n, const Streams<double>& from) {
+        for (int column = 0; column < n_columns; ++column)
+            std::copy_n(from.of(column), n, time + column * block.n_out + begin);
     };
-    filter(block, noise, work, fill, use);
+    filter(block, noise, work, n_columns, fill, [](int) { return true; }, use);
 }
 
 }  // namespace petamap::mapmaking

@@ -9,23 +9,27 @@
 
 namespace petamap::mapmaking {
 
-// Sums as the threads keep them: [n_threads][n_local][n_stokes] and [n_threads][n_gaps], integers in
-// 1/scale.
-struct Sums {
-    std::int64_t* pixels;
-    std::int64_t* gaps;
+// Vectors side by side, [n_local][n_stokes][width] and [n_gaps][width], and the sums on them as the threads
+// keep them, [n_threads] of the same, integers in 1/scale of each column. Columns of which the scale is 0 are
+// left out.
+struct Maps {
+    const double* map;
+    const double* gaps;
+    std::int64_t* sums;
+    std::int64_t* gap_sums;
+    const double* scales;  // such that no sum of a pixel can overflow
     std::int64_t n_local, n_gaps;
+    int n_stokes, width, n_threads;
 };
 
-// sums += P^T N^-1 P (map, gaps). map: [n_local][n_stokes]. scale: such that no sum of a pixel can overflow.
+// sums += P^T N^-1 P (map, gaps).
 void apply_normal(std::span<const Block> blocks, const KeptLooks& looks, const InverseNoise& noise,
-                  int n_stokes, const double* map, const double* gaps, double scale, const Sums& sums,
-                  int n_threads);
+                  const Maps& maps);
 void apply_normal(std::span<const Block> blocks, const ExpandedLooks& looks, const InverseNoise& noise,
-                  int n_stokes, const double* map, const double* gaps, double scale, const Sums& sums,
-                  int n_threads);
+                  const Maps& maps);
 
-// time[0..n_out) = N^-1 input for one block; input: its n_in samples.
-void filter_block(const Block& block, const InverseNoise& noise, const double* input, double* time);
+// time[column][0..n_out) = N^-1 input for one block; input[column]: its n_in samples.
+void filter_block(const Block& block, const InverseNoise& noise, const double* input, int n_columns,
+                  double* time);
 
 }  // namespace petamap::mapmaking

@@ -48,38 +48,38 @@ struct Response {
 };
 
 // Asks for the rows of pixels long before they are used: the loops' arithmetic then hides the time that
-// memory takes. Measured: 128 samples ahead are too few, 384 no better.
-template <class T>
+// memory takes. Measured for short rows: 128 samples ahead are too few, 384 no better; what is asked for must
+// not fill the nearest cache.
+template <class T, std::int64_t kRow>
 class Ahead {
   public:
-    [[gnu::always_inline]] Ahead(const std::int32_t* pixels, std::int64_t n, const T* rows, std::int64_t row)
-        : pixels_(pixels), n_(n), rows_(rows), row_(row) {
+    [[gnu::always_inline]] Ahead(const std::int32_t* pixels, std::int64_t n, const T* rows)
+        : pixels_(pixels), n_(n), rows_(rows) {
         for (std::int64_t i = -kDistance; i < std::min<std::int64_t>(0, n - kDistance); ++i) of(i);
     }
 
-    // Sample i is at hand: ask for the one kDistance later. Its row may lie in two cache lines. Gaps ask for
-    // the first pixel, which costs less than a branch. Inlined by order: a compiler sees no effect in a call
-    // to it.
+    // Sample i is at hand: ask for the one kDistance later. Its row may begin anywhere in a cache line. Gaps
+    // ask for the first pixel, which costs less than a branch. Inlined by order: a compiler sees no effect in
+    // a call to it.
     [[gnu::always_inline]] void of(std::int64_t i) const {
         if (i + kDistance >= n_) return;
-        const T* there = rows_ + std::max(pixels_[i + kDistance], 0) * row_;
-        __builtin_prefetch(there);
-        __builtin_prefetch(there + row_ - 1);
+        const T* there = rows_ + std::max(pixels_[i + kDistance], 0) * kRow;
+        for (std::int64_t at = 0; at < kRow; at += kLine) __builtin_prefetch(there + at);
+        __builtin_prefetch(there + kRow - 1);
     }
 
   private:
-    static constexpr std::int64_t kDistance = 256;
+    static constexpr std::int64_t kLine = 64 / sizeof(T), kDistance = kRow <= 2 * kLine ? 256 : 64;
     const std::int32_t* pixels_;
     std::int64_t n_;
     const T* rows_;
-    std::int64_t row_;
 };
 
 // time[0..n) = P map for samples [begin, begin + n).
 template <int kStokes>
 void gather(const Samples& samples, std::int64_t begin, std::int64_t n, const double* map, const double* gaps,
             double* time) {
-    const Ahead<double> ahead(samples.pixels + begin, n, map, kStokes);
+    const Ahead<double, kStokes> ahead(samples.pixels + begin, n, map);
     for (std::int64_t done = 0; done < n; done += kChunk) {
         const std::int64_t count = std::min(kChunk, n - done);
         const std::int32_t* pixels = samples.pixels + begin + done;
@@ -106,7 +106,7 @@ void gather(const Samples& samples, std::int64_t begin, std::int64_t n, const do
 template <int kStokes>
 void scatter(const Samples& samples, std::int64_t begin, std::int64_t n, const double* time, double scale,
              std::int64_t* sums, std::int64_t* gap_sums) {
-    const Ahead<std::int64_t> ahead(samples.pixels + begin, n, sums, kStokes);
+    const Ahead<std::int64_t, kStokes> ahead(samples.pixels + begin, n, sums);
     alignas(64) std::int64_t fixed[kStokes][kChunk];
     for (std::int64_t done = 0; done < n; done += kChunk) {
         const std::int64_t count = std::min(kChunk, n - done);

@@ -1,18 +1,22 @@
 #include "petamap/mapmaking/vectors.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
+
+#include "petamap/base/columns.h"
 
 namespace petamap::mapmaking {
 namespace {
 
-constexpr std::int64_t kRowsAtOnce = 256;
 constexpr std::int64_t kWordsAtOnce = 1024;
 
-// out = M in for one row; M is the upper triangle of a symmetric matrix.
-template <int kStokes>
-inline void multiply(const double* matrix, const double* in, double* out) {
+using base::load_columns, base::store_columns, base::RealColumns, base::WholeColumns;
+
+// out = M in for one row of several columns; M is the upper triangle of a symmetric matrix.
+template <int kStokes, class Real>
+inline void multiply(const double* matrix, const Real* in, Real* out) {
     if constexpr (kStokes == 1) {
         out[0] = matrix[0] * in[0];
     } else if constexpr (kStokes == 2) {
@@ -25,68 +29,136 @@ inline void multiply(const double* matrix, const double* in, double* out) {
     }
 }
 
-// Call step(begin, end, products) for pieces of the rows; add up the products.
-template <int kStokes, class Step>
-base::ExactSum sum_rows(const Rows& rows, int n_threads, const Step& step) {
-    static_assert(kRowsAtOnce * kStokes <= static_cast<std::int64_t>(base::ExactSum::kChunk));
-    base::ExactSum total;
+// One row: the values of all columns for each Stokes parameter.
+template <int kStokes, int kWidth>
+struct Row {
+    RealColumns<kWidth> values[kStokes];
+
+    explicit Row(const double* from) {
+        for (int k = 0; k < kStokes; ++k) values[k] = load_columns<RealColumns<kWidth>>(from + k * kWidth);
+    }
+    void store(double* to) const {
+        for (int k = 0; k < kStokes; ++k) store_columns(to + k * kWidth, values[k]);
+    }
+};
+
+// Rows whose products fit in the nearest cache, a multiple of what a register holds.
+template <int kStokes, int kWidth>
+constexpr std::int64_t rows_at_once() {
+    return kWidth == 1 ? 256 : 128;
+}
+
+// Call step(begin, end, products) for pieces of the rows; add up the products of each column.
+template <int kStokes, int kWidth, class Step>
+void sum_rows(std::int64_t n, base::ExactSum* sums, int n_threads, const Step& step) {
+    constexpr std::int64_t kRows = rows_at_once<kStokes, kWidth>();
+    static_assert(kRows * kStokes <= static_cast<std::int64_t>(base::ExactSum::kChunk));
 #pragma omp parallel num_threads(n_threads)
     {
-        base::ExactSum sum;
-        double products[kRowsAtOnce * kStokes];
+        std::array<base::ExactSum, kWidth> own;
+        alignas(64) double products[kRows * kStokes * kWidth];
 #pragma omp for schedule(static) nowait
-        for (std::int64_t begin = 0; begin < rows.n; begin += kRowsAtOnce) {
-            const std::int64_t end = std::min(rows.n, begin + kRowsAtOnce);
+        for (std::int64_t begin = 0; begin < n; begin += kRows) {
+            const std::int64_t end = std::min(n, begin + kRows);
             step(begin, end, products);
-            sum.add(products, static_cast<std::size_t>((end - begin) * kStokes));
+            base::add_exactly(products, static_cast<std::size_t>((end - begin) * kStokes), kWidth,
+                              own.data());
         }
 #pragma omp critical
-        total.add(sum);
+        for (int column = 0; column < kWidth; ++column) sums[column].add(own[column]);
     }
-    return total;
 }
 
-template <int kStokes>
-base::ExactSum settle_rows(const Rows& rows, const double* p, double* q, double step, int n_threads) {
-    return sum_rows<kStokes>(rows, n_threads, [=](std::int64_t begin, std::int64_t end, double* products) {
-        for (std::int64_t i = begin * kStokes; i < end * kStokes; ++i) {
-            q[i] = static_cast<double>(std::bit_cast<std::int64_t>(q[i])) * step;
-            products[i - begin * kStokes] = p[i] * q[i];
-        }
-    });
-}
-
-template <int kStokes>
-base::ExactSum advance_rows(const Rows& rows, double alpha, const double* p, const double* q,
-                            const double* inverse, double* x, double* r, int n_threads) {
-    return sum_rows<kStokes>(rows, n_threads, [=](std::int64_t begin, std::int64_t end, double* products) {
-        for (std::int64_t i = begin * kStokes; i < end * kStokes; ++i) {
-            x[i] += alpha * p[i];
-            r[i] -= alpha * q[i];
-        }
-        for (std::int64_t i = begin; i < end; ++i) {
-            double z[kStokes];
-            multiply<kStokes>(inverse + i * triangle(kStokes), r + i * kStokes, z);
-            for (int k = 0; k < kStokes; ++k) products[(i - begin) * kStokes + k] = z[k] * r[i * kStokes + k];
-        }
-    });
-}
-
-template <int kStokes>
-double turn_rows(const Rows& rows, double beta, const double* inverse, const double* r, double* p,
+template <int kStokes, int kWidth>
+void settle_rows(std::int64_t n, const double* p, double* q, const double* steps, base::ExactSum* sums,
                  int n_threads) {
-    double largest = 0;
-#pragma omp parallel for num_threads(n_threads) reduction(max : largest) schedule(static)
-    for (std::int64_t i = 0; i < rows.n; ++i) {
-        double z[kStokes], size = 0;
-        multiply<kStokes>(inverse + i * triangle(kStokes), r + i * kStokes, z);
-        for (int k = 0; k < kStokes; ++k) {
-            p[i * kStokes + k] = z[k] + beta * p[i * kStokes + k];
-            size += std::fabs(p[i * kStokes + k]);
+    using Real = RealColumns<kWidth>;
+    const Real step = load_columns<Real>(steps);
+    sum_rows<kStokes, kWidth>(
+        n, sums, n_threads, [=](std::int64_t begin, std::int64_t end, double* products) {
+            constexpr std::int64_t kRow = kStokes * kWidth;
+            for (std::int64_t i = begin * kRow; i < end * kRow; i += kWidth) {
+                const auto whole = load_columns<WholeColumns<kWidth>>(q + i);
+                const Real value = base::Columns<kWidth>::to_real(whole) * step;
+                store_columns(q + i, value);
+                store_columns<Real>(products + (i - begin * kRow), load_columns<Real>(p + i) * value);
+            }
+        });
+}
+
+template <int kStokes, int kWidth>
+void advance_rows(std::int64_t n, const double* alphas, const double* p, const double* q,
+                  const double* inverse, double* x, double* r, base::ExactSum* sums, int n_threads) {
+    using Real = RealColumns<kWidth>;
+    const Real alpha = load_columns<Real>(alphas);
+    sum_rows<kStokes, kWidth>(
+        n, sums, n_threads, [=](std::int64_t begin, std::int64_t end, double* products) {
+            constexpr std::int64_t kRow = kStokes * kWidth;
+            for (std::int64_t i = begin * kRow; i < end * kRow; i += kWidth) {
+                store_columns<Real>(x + i, load_columns<Real>(x + i) + alpha * load_columns<Real>(p + i));
+                store_columns<Real>(r + i, load_columns<Real>(r + i) - alpha * load_columns<Real>(q + i));
+            }
+            for (std::int64_t i = begin; i < end; ++i) {
+                const Row<kStokes, kWidth> row(r + i * kRow);
+                Real z[kStokes];
+                multiply<kStokes>(inverse + i * triangle(kStokes), row.values, z);
+                for (int k = 0; k < kStokes; ++k)
+                    store_columns<Real>(products + (i - begin) * kRow + k * kWidth, z[k] * row.values[k]);
+            }
+        });
+}
+
+template <int kStokes, int kWidth>
+void turn_rows(std::int64_t n, const double* betas, const double* inverse, const double* r, double* p,
+               double* largest, int n_threads) {
+    using Real = RealColumns<kWidth>;
+    constexpr std::int64_t kRow = kStokes * kWidth;
+    const Real beta = load_columns<Real>(betas);
+    std::fill_n(largest, kWidth, 0.0);
+#pragma omp parallel num_threads(n_threads)
+    {
+        Real most{};
+#pragma omp for schedule(static) nowait
+        for (std::int64_t i = 0; i < n; ++i) {
+            const Row<kStokes, kWidth> row(r + i * kRow);
+            Row<kStokes, kWidth> direction(p + i * kRow);
+            Real z[kStokes], size{};
+            multiply<kStokes>(inverse + i * triangle(kStokes), row.values, z);
+            for (int k = 0; k < kStokes; ++k) {
+                direction.values[k] = z[k] + beta * direction.values[k];
+                size += base::size_of(direction.values[k]);
+            }
+            direction.store(p + i * kRow);
+            most = base::larger(most, size);
         }
-        largest = largest < size ? size : largest;
+        double own[kWidth];
+        store_columns(own, most);
+#pragma omp critical
+        for (int column = 0; column < kWidth; ++column)
+            largest[column] = std::max(largest[column], own[column]);
     }
-    return largest;
+}
+
+template <int kStokes, int kWidth>
+void precondition_rows(std::int64_t n, const double* inverse, const double* in, double* out, int n_threads) {
+    constexpr std::int64_t kRow = kStokes * kWidth;
+#pragma omp parallel for num_threads(n_threads) schedule(static)
+    for (std::int64_t i = 0; i < n; ++i) {
+        const Row<kStokes, kWidth> row(in + i * kRow);
+        Row<kStokes, kWidth> product(in + i * kRow);
+        multiply<kStokes>(inverse + i * triangle(kStokes), row.values, product.values);
+        product.store(out + i * kRow);
+    }
+}
+
+// Call work(Stokes parameters, width) with both as constants.
+template <class Work>
+void for_rows(const Rows& rows, const Work& work) {
+    base::for_width(rows.width, [&](auto width) {
+        if (rows.n_stokes == 1) return work(std::integral_constant<int, 1>{}, width);
+        if (rows.n_stokes == 2) return work(std::integral_constant<int, 2>{}, width);
+        work(std::integral_constant<int, 3>{}, width);
+    });
 }
 
 // Eigenvalues of a symmetric matrix of up to 3 x 3 (the rest zero) by cyclic Jacobi rotations: three or four
@@ -144,12 +216,6 @@ void invert_one(int n, double* m) {
     }
 }
 
-// The instance of a function template for a number of Stokes parameters.
-template <class Function>
-Function pick(int n_stokes, Function one, Function two, Function three) {
-    return n_stokes == 1 ? one : n_stokes == 2 ? two : three;
-}
-
 }  // namespace
 
 void fold(std::int64_t* sums, int n_copies, std::int64_t n, std::int64_t* out, int n_threads) {
@@ -164,27 +230,31 @@ void fold(std::int64_t* sums, int n_copies, std::int64_t n, std::int64_t* out, i
     }
 }
 
-base::ExactSum settle(const Rows& rows, const double* p, double* q, double step, int n_threads) {
-    return pick(rows.n_stokes, settle_rows<1>, settle_rows<2>, settle_rows<3>)(rows, p, q, step, n_threads);
+void settle(const Rows& rows, const double* p, double* q, const double* step, base::ExactSum* sums,
+            int n_threads) {
+    for_rows(rows, [&](auto stokes, auto width) {
+        settle_rows<stokes(), width()>(rows.n, p, q, step, sums, n_threads);
+    });
 }
 
-base::ExactSum advance(const Rows& rows, double alpha, const double* p, const double* q,
-                       const double* inverse, double* x, double* r, int n_threads) {
-    return pick(rows.n_stokes, advance_rows<1>, advance_rows<2>, advance_rows<3>)(rows, alpha, p, q, inverse,
-                                                                                  x, r, n_threads);
+void advance(const Rows& rows, const double* alpha, const double* p, const double* q, const double* inverse,
+             double* x, double* r, base::ExactSum* sums, int n_threads) {
+    for_rows(rows, [&](auto stokes, auto width) {
+        advance_rows<stokes(), width()>(rows.n, alpha, p, q, inverse, x, r, sums, n_threads);
+    });
 }
 
-double turn(const Rows& rows, double beta, const double* inverse, const double* r, double* p, int n_threads) {
-    return pick(rows.n_stokes, turn_rows<1>, turn_rows<2>, turn_rows<3>)(rows, beta, inverse, r, p,
-                                                                         n_threads);
+void turn(const Rows& rows, const double* beta, const double* inverse, const double* r, double* p,
+          double* largest, int n_threads) {
+    for_rows(rows, [&](auto stokes, auto width) {
+        turn_rows<stokes(), width()>(rows.n, beta, inverse, r, p, largest, n_threads);
+    });
 }
 
 void precondition(const Rows& rows, const double* inverse, const double* in, double* out, int n_threads) {
-    const auto one = pick(rows.n_stokes, multiply<1>, multiply<2>, multiply<3>);
-    const int n_stokes = rows.n_stokes, n_matrix = triangle(n_stokes);
-#pragma omp parallel for num_threads(n_threads) schedule(static)
-    for (std::int64_t i = 0; i < rows.n; ++i)
-        one(inverse + i * n_matrix, in + i * n_stokes, out + i * n_stokes);
+    for_rows(rows, [&](auto stokes, auto width) {
+        precondition_rows<stokes(), width()>(rows.n, inverse, in, out, n_threads);
+    });
 }
 
 void invert(std::int64_t n, int n_stokes, double rcond_min, double* matrices, double* rcond, int n_threads) {

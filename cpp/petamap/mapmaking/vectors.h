@@ -7,10 +7,10 @@
 
 namespace petamap::mapmaking {
 
-// n rows of n_stokes values.
+// n rows of n_stokes values of `width` (1, 2, 4 or 8) vectors: [n][n_stokes][width].
 struct Rows {
     std::int64_t n;
-    int n_stokes;
+    int n_stokes, width;
 };
 
 // Values of a symmetric n_stokes x n_stokes matrix: the upper triangle, row by row.
@@ -19,15 +19,19 @@ constexpr int triangle(int n_stokes) { return n_stokes * (n_stokes + 1) / 2; }
 // out[i] = sum over threads of sums[thread][i], n words each; sums become zero.
 void fold(std::int64_t* sums, int n_copies, std::int64_t n, std::int64_t* out, int n_threads);
 
-// q = sums * step in place (q holds the bits of the integers); returns p . q.
-base::ExactSum settle(const Rows& rows, const double* p, double* q, double step, int n_threads);
+// In what follows there are a step, an alpha, a beta and a sum for each vector.
 
-// x += alpha p, r -= alpha q; returns r . M^-1 r.
-base::ExactSum advance(const Rows& rows, double alpha, const double* p, const double* q,
-                       const double* inverse, double* x, double* r, int n_threads);
+// q = sums * step in place (q holds the bits of the integers); adds p . q to the sums.
+void settle(const Rows& rows, const double* p, double* q, const double* step, base::ExactSum* sums,
+            int n_threads);
 
-// p = M^-1 r + beta p; returns the largest sum of sizes |p_I| + |p_Q| + |p_U| of a row.
-double turn(const Rows& rows, double beta, const double* inverse, const double* r, double* p, int n_threads);
+// x += alpha p, r -= alpha q; adds r . M^-1 r to the sums.
+void advance(const Rows& rows, const double* alpha, const double* p, const double* q, const double* inverse,
+             double* x, double* r, base::ExactSum* sums, int n_threads);
+
+// p = M^-1 r + beta p; writes the largest sum of sizes |p_I| + |p_Q| + |p_U| of a row.
+void turn(const Rows& rows, const double* beta, const double* inverse, const double* r, double* p,
+          double* largest, int n_threads);
 
 // out = M^-1 in.
 void precondition(const Rows& rows, const double* inverse, const double* in, double* out, int n_threads);

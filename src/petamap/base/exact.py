@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from petamap.base import _base
 from petamap.base.typing import FloatArray, Int64Array
 
 
-def no_limbs() -> Int64Array:
-    """Return the limbs of an empty sum; limbs of partial sums add as integers."""
-    return np.zeros(_base.N_LIMBS, np.int64)
+def no_limbs(*shape: int) -> Int64Array:
+    """Return the limbs of empty sums, (*shape, N_LIMBS); limbs of partial sums add as integers."""
+    return np.zeros((*shape, _base.N_LIMBS), np.int64)
 
 
 def add_exactly(values: FloatArray, limbs: Int64Array) -> None:
@@ -19,7 +21,9 @@ def add_exactly(values: FloatArray, limbs: Int64Array) -> None:
 
 
 def rounded(limbs: Int64Array) -> float:
-    """Return the double nearest to a sum."""
+    """Return the double nearest to a sum; infinity if a kernel met a term that is not finite."""
+    if limbs[-1] >= _base.NOT_FINITE // 2:
+        return math.inf
     total = sum(int(limb) << (_base.LIMB_BITS * place) for place, limb in enumerate(limbs))
     value: float = total / (1 << -_base.LOWEST_BIT)
     return value

@@ -17,7 +17,7 @@ from petamap.comm.reduction import OwnedRows
 from petamap.data.observation import Signal
 from petamap.mapmaking.kernels import InverseNoise
 from petamap.mapmaking.projection import Projection
-from petamap.mapmaking.vectors import Shared, words
+from petamap.mapmaking.vectors import WIDEST, Shared, width_for, words
 
 # A sum keeps 62 bits; its terms are rounded at 2^-50 of the largest, or coarser where hits need the room.
 _SUM_BITS, _TERM_BITS, _WEIGHT_BITS = 62, 50, 50
@@ -79,9 +79,9 @@ class RightHandSide:
 class _Sums:
     """What one thread adds up: two words each of P^T N^-1 d and P^T w d on pixels, of the first on gaps."""
 
-    def __init__(self, projection: Projection) -> None:
-        self.pixels = words(projection.n_local, projection.stokes.n, 4)
-        self.gaps = np.zeros((projection.gaps.n, 2), np.int64)
+    def __init__(self, projection: Projection, width: int) -> None:
+        self.pixels = words(projection.n_local, projection.stokes.n, 4, width)
+        self.gaps = words(projection.gaps.n, 2, width)
 
     def add(self, other: _Sums) -> None:
         self.pixels += other.pixels
@@ -102,8 +102,8 @@ class _Scale:
         return _Scale(math.ldexp(1.0, math.frexp(math.sqrt(weight))[1] + _SIGNAL_BITS - bits), bits, bits)
 
     def values(self, words: Int64Array, n_threads: int) -> tuple[FloatArray, FloatArray]:
-        """Return the two values of each row of four words, (n, n_stokes, 4)."""
-        first, second = np.empty((2, *words.shape[:2]))
+        """Return the two values of each row of four words, (n, n_stokes, 4, width)."""
+        first, second = np.empty((2, *words.shape[:2], words.shape[3]))
         _mapmaking.settle_words(words, self.unit, self.low_bits, first, second, n_threads)
         return first, second
 
@@ -152,70 +152,79 @@ def right_hand_sides(
         On all ranks, if a sample that is not flagged is not finite, or beyond 2^30 times the noise.
     """
     weight = shared.comm.max(max(noise.norm, float(binned_weights.max(initial=0.0))))
-    scale = _Scale.of(weight, hits_max)
-    return [
-        _right_hand_side(projection, noise, shared, binned_weights, scale, signals, advance)
-        for signals in datasets
-    ]
+    reading = _Reading(projection, noise, shared, binned_weights, _Scale.of(weight, hits_max), advance)
+    batches = [datasets[first : first + WIDEST] for first in range(0, len(datasets), WIDEST)]
+    return [one for batch in batches for one in reading.of(batch)]
 
 
-def _right_hand_side(
-    projection: Projection,
-    noise: InverseNoise,
-    shared: Shared,
-    binned_weights: FloatArray,
-    scale: _Scale,
-    signals: Sequence[Sequence[Signal]],
-    advance: Callable[[float], None],
-) -> RightHandSide:
-    def add(sums: _Sums, block: Int64Array) -> None:
-        _add_block(projection, noise, block, binned_weights, scale, signals, sums)
-        advance(float(block[3]))
+@dataclass(frozen=True)
+class _Reading:
+    """One pass over the samples for some data sets, side by side."""
 
-    with together(shared.comm):
-        states = in_workers(lambda: _Sums(projection), add, projection.share.blocks, projection.n_threads)
-    total = states[0]
-    for state in states[1:]:
-        total.add(state)
-    pixel_words, gap_words = shared.to_owners(total.pixels, total.gaps)
-    filtered, binned = scale.values(pixel_words, projection.n_threads)
-    gap_words = np.concatenate([gap_words, np.zeros_like(gap_words)], axis=1)
-    gaps, _ = scale.values(gap_words[:, None], projection.n_threads)
-    return RightHandSide(filtered, gaps, binned)
+    projection: Projection
+    noise: InverseNoise
+    shared: Shared
+    binned_weights: FloatArray
+    scale: _Scale
+    advance: Callable[[float], None]
 
+    def of(self, datasets: Sequence[Sequence[Sequence[Signal]]]) -> list[RightHandSide]:
+        """Return the right-hand sides of at most `WIDEST` data sets."""
+        projection, width = self.projection, width_for(len(datasets))
 
-def _add_block(
-    projection: Projection,
-    noise: InverseNoise,
-    block: Int64Array,
-    binned_weights: FloatArray,
-    scale: _Scale,
-    signals: Sequence[Sequence[Signal]],
-    sums: _Sums,
-) -> None:
-    n_left, n_out = int(block[2]), int(block[3])
-    looks = projection.looks(block, inputs=True)
-    data = projection.read(block, looks.pixels, signals)
-    filtered = np.empty(n_out)
-    _mapmaking.filter_block(block, noise.handle, data, filtered)
-    outputs = looks.slice(n_left, n_left + n_out)
-    with np.errstate(over="ignore"):  # found below
-        weighted = data[n_left : n_left + n_out] * binned_weights[block[5]]
-    largest = _mapmaking.add_signals(
-        outputs.pixels, outputs.angles, outputs.gains, outputs.efficiency, filtered, weighted,
-        1 / scale.unit, scale.low_bits, sums.pixels, sums.gaps,
-    )  # fmt: skip
-    fits = largest < math.ldexp(1.0, scale.high_bits)
-    if not (fits and np.isfinite(filtered).all()):
-        raise DataError(
-            "a sample is more than 10^9 times its noise",
-            where=projection.place(block, int(np.abs(data).argmax())),
-            mend="flag it, or correct the unit of the signal or of the noise",
-        )
+        def add(sums: _Sums, block: Int64Array) -> None:
+            self._add_block(block, datasets, sums)
+            self.advance(float(block[3]) * len(datasets))
+
+        with together(self.shared.comm):
+            states = in_workers(
+                lambda: _Sums(projection, width), add, projection.share.blocks, projection.n_threads
+            )
+        total = states.pop(0)
+        while states:
+            total.add(states.pop())
+        pixel_words, gap_words = self.shared.to_owners(total.pixels, total.gaps)
+        del total
+        filtered, binned = self.scale.values(pixel_words, projection.n_threads)
+        del pixel_words
+        gap_words = np.concatenate([gap_words, np.zeros_like(gap_words)], axis=1)
+        gaps, _ = self.scale.values(gap_words[:, None], projection.n_threads)
+        return [
+            RightHandSide(*(np.ascontiguousarray(part[..., number]) for part in (filtered, gaps, binned)))
+            for number in range(len(datasets))
+        ]
+
+    def _add_block(
+        self, block: Int64Array, datasets: Sequence[Sequence[Sequence[Signal]]], sums: _Sums
+    ) -> None:
+        projection, n, width = self.projection, len(datasets), sums.pixels.shape[3]
+        n_in, n_left, n_out = (int(value) for value in block[1:4])
+        looks = projection.looks(block, inputs=True)
+        data = np.empty((n, n_in))
+        for row, signals in zip(data, datasets, strict=True):
+            projection.read(block, looks.pixels, row, signals)
+        filtered, weighted = np.zeros((2, width, n_out))
+        _mapmaking.filter_block(block, self.noise.handle, data, filtered[:n])
+        outputs = looks.slice(n_left, n_left + n_out)
+        with np.errstate(over="ignore"):  # found below
+            weighted[:n] = data[:, n_left : n_left + n_out] * self.binned_weights[block[5]]
+        largest = np.empty(width)
+        _mapmaking.add_signals(
+            outputs.pixels, outputs.angles, outputs.gains, outputs.efficiency, filtered, weighted,
+            1 / self.scale.unit, self.scale.low_bits, sums.pixels, sums.gaps, largest,
+        )  # fmt: skip
+        for number in range(n):
+            fits = largest[number] < math.ldexp(1.0, self.scale.high_bits)
+            if not (fits and np.isfinite(filtered[number]).all()):
+                raise DataError(
+                    "a sample is more than 10^9 times its noise",
+                    where=projection.place(block, int(np.abs(data[number]).argmax())),
+                    mend="flag it, or correct the unit of the signal or of the noise",
+                )
 
 
 def binned_map(inverse_weights: FloatArray, binned: FloatArray, n_threads: int) -> FloatArray:
     """Return (P^T w P)^-1 P^T w d from the inverted weights, (n_owned, n_stokes)."""
     out = np.empty_like(binned)
-    _mapmaking.precondition(inverse_weights, binned, out, n_threads)
+    _mapmaking.precondition(inverse_weights, binned[..., None], out[..., None], n_threads)
     return out

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from petamap.base.machine import resident_bytes
 from petamap.mapmaking.slabs import slab_bytes
+from petamap.mapmaking.vectors import WIDEST, width_for
 
 if TYPE_CHECKING:
     from petamap.comm.reduction import OwnedRows
@@ -73,6 +74,10 @@ class Sizes:
     n_gaps : int
         Unknowns that stand for gaps.
     n_ranks, n_threads : int
+    n_rhs : int
+        Right-hand sides that are read and solved for side by side.
+    n_kept : int
+        Vectors that are kept beside those of the solver, of a space for recycling.
     """
 
     n_pix: int
@@ -82,32 +87,39 @@ class Sizes:
     n_gaps: int
     n_ranks: int
     n_threads: int
+    n_rhs: int = 1
+    n_kept: int = 0
 
 
 def map_bytes(sizes: Sizes) -> int:
     """Return the bytes that grow with the pixels and gaps of a rank, at their peak."""
     n_gaps, threads, n_stokes = sizes.n_gaps, sizes.n_threads, sizes.n_stokes
     n, triangle = sizes.n_owned, n_stokes * (n_stokes + 1) // 2
+    width = width_for(min(sizes.n_rhs, WIDEST))
     owned = 8 * (n * n_stokes + n_gaps)
-    held = 8 * (sizes.n_held * n_stokes + n_gaps)
+    held = 8 * (sizes.n_held * n_stokes + n_gaps) * width
     # alone, vectors are lent as they are, and the keys are there already
-    lent, keys, at_owners = (held, 8 * n, 4 * owned) if sizes.n_ranks > 1 else (0, 0, 0)
+    lent, keys, at_owners = (held, 8 * n, 4 * owned * width) if sizes.n_ranks > 1 else (0, 0, 0)
     # rows sent and received, kept between calls: four words a value to the owners, one from them
-    messages = 2 * (4 + 1) * 8 * n_stokes * (sizes.n_held - n)
-    # hits, rcond, covariance; what is dead
-    always = keys + messages + 8 * n * (2 + triangle) + 8 * n_gaps + n
-    # two right-hand sides of two words each for every thread, and at the owners; the sums made of them
-    reading = 4 * threads * held + at_owners + 3 * owned
-    # right-hand sides, binned map, x, r, p, q; what is lent; the sums of each thread
-    solving = 8 * owned + lent + threads * held
+    messages = 2 * (4 + 1) * 8 * n_stokes * (sizes.n_held - n) * width
+    # hits, rcond, covariance; what is dead; spaces
+    always = keys + messages + 8 * n * (2 + triangle) + 8 * n_gaps + n + sizes.n_kept * owned
+    # two right-hand sides of two words each for every thread, and at the owners; the sums made of them, and
+    # each by itself where there are several
+    several = 3 * width if width > 1 else 0
+    reading = 4 * threads * held + at_owners + (3 * width + several) * owned
+    # right-hand sides, binned maps, x, r, p, q, solutions; what is lent; the sums of each thread
+    solving = 8 * owned * width + lent + threads * held
     # right-hand sides, binned map, x; the widest product, and this rank's part in writing it
     slab = slab_bytes(sizes.n_pix, triangle, sizes.n_ranks, n)
-    writing = 4 * owned + lent + 8 * n * triangle + slab + _FITS_BYTES
+    writing = 4 * owned * width + lent + 8 * n * triangle + slab + _FITS_BYTES
     return always + max(reading, solving, writing)
 
 
-def plan_memory(projection: Projection, pixels: OwnedRows, keep: bool) -> MemoryPlan:
-    """Return what a run will need once it is known who owns its pixels."""
+def plan_memory(
+    projection: Projection, pixels: OwnedRows, keep: bool, n_rhs: int = 1, n_kept: int = 0
+) -> MemoryPlan:
+    """Return what a run will need once it is known who owns its pixels: `n_rhs`, `n_kept` as in `Sizes`."""
     sizes = Sizes(
         n_pix=projection.pixelization.n_pix,
         n_stokes=projection.stokes.n,
@@ -116,6 +128,8 @@ def plan_memory(projection: Projection, pixels: OwnedRows, keep: bool) -> Memory
         n_gaps=projection.gaps.count(),
         n_ranks=pixels.comm.size,
         n_threads=projection.n_threads,
+        n_rhs=n_rhs,
+        n_kept=n_kept,
     )
     samples = (projection.bytes_to_keep if keep else 0) + projection.share.n_held // 8
     # the bits of the gaps are there already

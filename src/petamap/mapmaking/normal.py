@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 import petamap.mapmaking._mapmaking as _mapmaking
-from petamap.base.typing import FloatArray
+from petamap.base.typing import FloatArray, Int64Array
 from petamap.mapmaking.kernels import InverseNoise
 from petamap.mapmaking.projection import Projection
 from petamap.mapmaking.vectors import Shared, Unknowns, words
@@ -39,26 +39,49 @@ class NormalOperator:
         self.shared = shared
         self._hits_bits = max(hits_max, 1).bit_length()
         self._norm = shared.comm.max(noise.norm)
-        n_stokes, n_threads = projection.stokes.n, projection.n_threads
-        self._sums = words(n_threads, projection.n_local, n_stokes)
-        self._gap_sums = np.zeros((n_threads, projection.gaps.n), np.int64)
+        self._memory = words(0)
 
-    def apply(self, vector: Unknowns, largest: float, out: Unknowns) -> float:
-        """Write A vector to `out`, as integers in its memory, and return the unit of the integers.
+    def apply(self, vectors: Unknowns, largest: FloatArray, out: Unknowns) -> FloatArray:
+        """Write A vectors to `out`, as integers in its memory, and return the unit of the integers.
 
-        `largest`: the largest over all ranks of |I| + |Q| + |U| of a pixel and of a gap.
+        Parameters
+        ----------
+        vectors : Unknowns
+            Side by side, at the owners.
+        largest : (width,) float64
+            The largest over all ranks of |I| + |Q| + |U| of a pixel and of a gap, of each vector. Where it is
+            0, the vector is left out.
+        out : Unknowns
+            Of the same shape.
+
+        Returns
+        -------
+        (width,) float64
+            The unit of each vector's integers.
         """
-        step = self._step(largest)
-        held = self.shared.to_holders(vector)
+        steps = np.array([self._step(one) for one in largest])
+        held = self.shared.to_holders(vectors)
+        sums, gap_sums = self._sums(vectors.width)
         self.projection.apply(
-            self.noise.handle, held.pixels, held.gaps[:, 0], 1 / step, self._sums, self._gap_sums
+            self.noise.handle, held.pixels, held.gaps[:, 0], (largest > 0) / steps, sums, gap_sums
         )
         # what was lent has been read, and its memory takes the sums
         pixels, gaps = self.shared.room(out).as_integers()
-        _mapmaking.fold(self._sums, pixels, self.projection.n_threads)
-        _mapmaking.fold(self._gap_sums[:, :, None], gaps, self.projection.n_threads)
+        _mapmaking.fold(sums, pixels, self.projection.n_threads)
+        _mapmaking.fold(gap_sums[:, :, None], gaps, self.projection.n_threads)
         self.shared.to_owners(pixels, gaps, out)
-        return step
+        return steps
+
+    def _sums(self, width: int) -> tuple[Int64Array, Int64Array]:
+        """Return the sums of all threads on pixels and gaps: zero, as `fold` leaves them."""
+        projection = self.projection
+        shape = (projection.n_threads, projection.n_local, projection.stokes.n, width)
+        gap_shape = (projection.n_threads, projection.gaps.n, width)
+        n, n_gaps = math.prod(shape), math.prod(gap_shape)
+        if n + n_gaps > len(self._memory):
+            self._memory = words(0)  # given back before more is asked for
+            self._memory = words(n + n_gaps)
+        return self._memory[:n].reshape(shape), self._memory[n : n + n_gaps].reshape(gap_shape)
 
     def _step(self, largest: float) -> float:
         bound = self._norm * largest
@@ -72,11 +95,11 @@ def as_matrix(operator: NormalOperator, n_local: int, n_stokes: int, n_gaps: int
     """Return A as a dense matrix over (pixels, gaps) of a single process: for tests and small problems."""
     columns = []
     for i in range(n_local * n_stokes + n_gaps):
-        vector, out = (Unknowns.zeros(n_local, n_stokes, n_gaps) for _ in range(2))
+        vector, out = (Unknowns.beside([Unknowns.zeros(n_local, n_stokes, n_gaps)]) for _ in range(2))
         flat = np.zeros(n_local * n_stokes + n_gaps)
         flat[i] = 1
-        vector.pixels[:] = flat[: n_local * n_stokes].reshape(n_local, n_stokes)
-        vector.gaps[:, 0] = flat[n_local * n_stokes :]
-        step = operator.apply(vector, 1.0, out)
+        vector.pixels[..., 0] = flat[: n_local * n_stokes].reshape(n_local, n_stokes)
+        vector.gaps[:, 0, 0] = flat[n_local * n_stokes :]
+        (step,) = operator.apply(vector, np.ones(1), out)
         columns.append(np.concatenate([part.view(np.int64).ravel() * step for part in out]))
     return np.array(columns).T

@@ -14,9 +14,9 @@ import numpy as np
 import petamap.mapmaking._mapmaking as _mapmaking
 from petamap.base.errors import ConvergenceError
 from petamap.base.exact import no_limbs, rounded
-from petamap.base.typing import Int64Array
+from petamap.base.typing import FloatArray, Int64Array
 from petamap.mapmaking.normal import NormalOperator
-from petamap.mapmaking.vectors import Unknowns
+from petamap.mapmaking.vectors import WIDEST, Unknowns, width_for
 
 if TYPE_CHECKING:
     from petamap.mapmaking.recycling import Deflation
@@ -142,119 +142,212 @@ class ConjugateGradients:
         space : Deflation, optional
             What is solved for at once, so that iterations are for the rest alone.
         """
-        solutions = []
-        for number, one in enumerate(rhs):
-            solution = Solution(one.zeros_like())
-            try:
-                self._solve(one, solution, tolerance, max_iterations, partial(tell, number), space, keep)
-            except ConvergenceError as error:
-                solution.error, solution.reason = error, str(error)
-            solutions.append(solution)
+        solutions: list[Solution] = []
+        for first in range(0, len(rhs), WIDEST):
+            batch = rhs[first : first + WIDEST]
+            runs = [
+                _Run(tolerance, max_iterations, partial(tell, first + number)) for number in range(len(batch))
+            ]
+            self._iterate(batch, list(runs), space, keep)
+            self._check([(run, one) for run, one in zip(runs, batch, strict=True) if not run.solution.error])
+            for run, one in zip(runs, batch, strict=True):
+                run.conclude(one)
+            solutions += [run.solution for run in runs]
         return solutions
 
-    def _solve(
+    def times(self, vectors: Unknowns) -> Unknowns:
+        """Return A times vectors side by side."""
+        out = vectors.zeros_like()
+        sizes = (np.abs(part).sum(axis=1) for part in vectors)
+        largest = np.max([size.max(axis=0, initial=0.0) for size in sizes], axis=0)
+        steps = self.operator.apply(vectors, self.comm.allreduce(largest, "max"), out)
+        unused = no_limbs(vectors.width)
+        for values, integers in zip(vectors, out, strict=True):
+            _mapmaking.settle(values, integers, steps, unused, self.n_threads)
+        return out
+
+    def _iterate(
         self,
-        rhs: Unknowns,
-        solution: Solution,
-        tolerance: float,
-        max_iterations: int,
-        tell: Callable[[Step], None],
+        rhs: Sequence[Unknowns],
+        runs: list[_Run | None],
         space: Deflation | None,
         keep: Keep | None,
     ) -> None:
-        begin = time.perf_counter()
-        if self.comm.max(float(not all(np.isfinite(part).all() for part in rhs))):
-            raise ConvergenceError("the right-hand side is not finite")
-        x, p, q = solution.map, rhs.zeros_like(), rhs.zeros_like()
-        r = rhs.copy()
-        norm = first = self._advance(0.0, p, q, x, r)
+        """Iterate on right-hand sides side by side until each has stopped; those that have make room."""
+        state = _State.of(rhs)
+        runs += [None] * (state.r.width - len(runs))
+        betas = np.zeros(state.r.width)
+        norms = self._advance(betas, state)
+        _each(runs, norms, _Run.begin)
         if space is not None:
-            space.start(x, r)
-            norm = self._advance(0.0, p, q, x, r)
-        best, best_at = math.inf, 0
-
-        def note(iteration: int) -> float:
-            relative = math.sqrt(norm / first) if first > 0 else 0.0
-            solution.history.append(Step(iteration, relative, time.perf_counter() - begin))
-            tell(solution.history[-1])
-            return relative
-
-        relative, beta = note(0), 0.0
-        for iteration in range(1, max_iterations + 1):
-            if relative <= tolerance:
-                break
-            largest = self._turn(beta, r, p)
+            space.start(state.x, state.r)
+            norms = self._advance(betas, state)
+        while True:
+            _each(runs, norms, _Run.note)
+            runs, columns = _leave(runs, state)
+            if not columns:
+                return
+            if columns != list(range(state.r.width)):
+                state, norms, betas = state.columns(columns), _pick(norms, columns), _pick(betas, columns)
+            largest = self._turn(betas, state)
             if space is not None:
-                largest = space.project(p)
-            curvature = self._apply(p, largest, q)
-            alpha = norm / curvature
+                largest = space.project(state.p)
+            going = np.array([run is not None for run in runs])
+            curvatures = self._apply(np.where(going, largest, 0.0), state)
+            _each(runs, curvatures, _Run.check)
+            alphas = np.divide(norms, curvatures, out=np.zeros_like(norms), where=going & (curvatures > 0))
             if keep is not None:
-                keep(r, norm, alpha, beta)
-            norm_before, norm = norm, self._advance(alpha, p, q, x, r)
-            beta = norm / norm_before
-            relative = note(iteration)
-            if relative < best:
-                best, best_at = relative, iteration
-            elif iteration - best_at >= _PATIENCE:
-                break
-        solution.true_residual = self._true_residual(x, rhs, p, q, first)
-        solution.converged = relative <= tolerance and solution.true_residual <= _SLACK * tolerance
-        solution.reason = _reason(solution, tolerance, max_iterations)
+                keep(state.r.column(0), norms[0], alphas[0], betas[0])
+            before, norms = norms, self._advance(alphas, state)
+            betas = np.divide(norms, before, out=np.zeros_like(norms), where=going & (before > 0))
 
-    def _turn(self, beta: float, r: Unknowns, p: Unknowns) -> float:
-        """p = M^-1 r + beta p; return the largest value of p over all ranks."""
-        parts = zip(self.inverse, r, p, strict=True)
-        largest = [_mapmaking.turn(beta, inverse, rs, ps, self.n_threads) for inverse, rs, ps in parts]
-        return self.comm.max(max(largest))
+    def _turn(self, betas: FloatArray, state: _State) -> FloatArray:
+        """p = M^-1 r + beta p; return the largest values of p over all ranks."""
+        largest = np.zeros((2, len(betas)))
+        for inverse, r, p, most in zip(self.inverse, state.r, state.p, largest, strict=True):
+            _mapmaking.turn(betas, inverse, r, p, most, self.n_threads)
+        return self.comm.allreduce(largest.max(axis=0), "max")
 
-    def _apply(self, p: Unknowns, largest: float, q: Unknowns) -> float:
+    def _apply(self, largest: FloatArray, state: _State) -> FloatArray:
         """q = A p; return p . q."""
-        step = self.operator.apply(p, largest, q)
-        limbs = no_limbs()
-        for ps, qs in zip(p, q, strict=True):
-            _mapmaking.settle(ps, qs, step, limbs, self.n_threads)
-        curvature = self._total(limbs)
-        if not curvature > 0:
-            raise ConvergenceError(
-                f"the noise model is not positive: p^T A p = {curvature:.3g}",
-                mend="check the inverse noise lags, or use fewer",
-            )
-        return curvature
+        steps = self.operator.apply(state.p, largest, state.q)
+        limbs = no_limbs(len(largest))
+        for p, q in zip(state.p, state.q, strict=True):
+            _mapmaking.settle(p, q, steps, limbs, self.n_threads)
+        return self._totals(limbs)
 
-    def _advance(self, alpha: float, p: Unknowns, q: Unknowns, x: Unknowns, r: Unknowns) -> float:
+    def _advance(self, alphas: FloatArray, state: _State) -> FloatArray:
         """x += alpha p, r -= alpha q; return r . M^-1 r."""
-        limbs = no_limbs()
-        for inverse, ps, qs, xs, rs in zip(self.inverse, p, q, x, r, strict=True):
-            _mapmaking.advance(alpha, ps, qs, inverse, xs, rs, limbs, self.n_threads)
-        norm = self._total(limbs)
-        if norm < 0:
-            raise ConvergenceError(f"the preconditioner is not positive: r^T M^-1 r = {norm:.3g}")
-        return norm
+        limbs = no_limbs(len(alphas))
+        for inverse, p, q, x, r in zip(self.inverse, state.p, state.q, state.x, state.r, strict=True):
+            _mapmaking.advance(alphas, p, q, inverse, x, r, limbs, self.n_threads)
+        return self._totals(limbs)
 
-    def times(self, x: Unknowns) -> Unknowns:
-        """Return A x."""
-        out = x.zeros_like()
-        self._times(x, out)
-        return out
+    def _check(self, runs: Sequence[tuple[_Run, Unknowns]]) -> None:
+        """Compute the residuals of solutions anew."""
+        if not runs:
+            return
+        x = Unknowns.beside([run.solution.map for run, _ in runs])
+        q = self.times(x)
+        r = q.zeros_like()
+        for number, (_, rhs) in enumerate(runs):
+            for right, product, to in zip(rhs, q, r, strict=True):
+                np.subtract(right, product[..., number], out=to[..., number])
+        norms = self._advance(np.zeros(x.width), _State(x, q, q, r))
+        for number, (run, _) in enumerate(runs):
+            run.solution.true_residual = run.relative(norms[number])
 
-    def _times(self, x: Unknowns, out: Unknowns) -> None:
-        largest = self.comm.max(
-            max(float(abs(x.pixels).sum(axis=1).max(initial=0)), float(abs(x.gaps).max(initial=0)))
-        )
-        step = self.operator.apply(x, largest, out)
-        unused = no_limbs()
-        for xs, outs in zip(x, out, strict=True):
-            _mapmaking.settle(xs, outs, step, unused, self.n_threads)
+    def _totals(self, limbs: Int64Array) -> FloatArray:
+        return np.array([rounded(sums) for sums in self.comm.allreduce(limbs)])
 
-    def _true_residual(self, x: Unknowns, rhs: Unknowns, p: Unknowns, q: Unknowns, first: float) -> float:
-        self._times(x, q)
-        for ps, qs, right in zip(p, q, rhs, strict=True):
-            np.subtract(right, qs, out=ps)
-        norm = self._advance(0.0, q, q, x, p)
-        return math.sqrt(norm / first) if first > 0 else 0.0
 
-    def _total(self, limbs: Int64Array) -> float:
-        return rounded(self.comm.allreduce(limbs))
+@dataclass
+class _State:
+    """The vectors of conjugate gradients, side by side."""
+
+    x: Unknowns
+    p: Unknowns
+    q: Unknowns
+    r: Unknowns
+
+    @staticmethod
+    def of(rhs: Sequence[Unknowns]) -> _State:
+        r = Unknowns.beside(rhs)
+        r = r.copy() if len(rhs) == 1 else r
+        return _State(r.zeros_like(), r.zeros_like(), r.zeros_like(), r)
+
+    def columns(self, numbers: Sequence[int]) -> _State:
+        """Return the vectors with these numbers; q holds nothing that is needed."""
+        x, p, r = (vectors.columns(numbers) for vectors in (self.x, self.p, self.r))
+        return _State(x, p, r.zeros_like(), r)
+
+
+class _Run:
+    """How far the iterations have brought one right-hand side."""
+
+    def __init__(self, tolerance: float, max_iterations: int, tell: Callable[[Step], None]) -> None:
+        self.solution = Solution(Unknowns.zeros(0, 0, 0))
+        self.stopped = False
+        self._tolerance = tolerance
+        self._max_iterations = max_iterations
+        self._tell = tell
+        self._first = 0.0
+        self._best, self._best_at = math.inf, 0
+        self._begin = time.perf_counter()
+
+    def begin(self, norm: float) -> None:
+        """Take the squared norm of the right-hand side."""
+        self._first = norm
+        if norm == math.inf:
+            self._fail("the right-hand side is not finite")
+
+    def relative(self, norm: float) -> float:
+        """Return the relative norm of a residual."""
+        return math.sqrt(norm / self._first) if self._first > 0 else 0.0
+
+    def note(self, norm: float) -> None:
+        """Take the squared norm of the residual, at the start and after each iteration."""
+        if not self.stopped and not 0 <= norm < math.inf:
+            self._fail(f"the preconditioner is not positive: r^T M^-1 r = {norm:.3g}")
+        if self.stopped:
+            return
+        iteration, relative = len(self.solution.history), self.relative(norm)
+        self.solution.history.append(Step(iteration, relative, time.perf_counter() - self._begin))
+        self._tell(self.solution.history[-1])
+        if relative < self._best:
+            self._best, self._best_at = relative, iteration
+        stalled = iteration - self._best_at >= _PATIENCE
+        self.stopped = relative <= self._tolerance or iteration >= self._max_iterations or stalled
+
+    def check(self, curvature: float) -> None:
+        """Take p^T A p of an iteration."""
+        if not curvature > 0:
+            self._fail(
+                f"the noise model is not positive: p^T A p = {curvature:.3g}",
+                "check the inverse noise lags, or use fewer",
+            )
+
+    def _fail(self, what: str, mend: str = "") -> None:
+        self.solution.error = ConvergenceError(what, mend=mend or None)
+        self.stopped = True
+
+    def conclude(self, rhs: Unknowns) -> None:
+        """Say how it went."""
+        solution = self.solution
+        if solution.error is not None:
+            solution.map, solution.reason = rhs.zeros_like(), str(solution.error)
+            return
+        reached = solution.history[-1].relative_residual <= self._tolerance
+        solution.converged = reached and solution.true_residual <= _SLACK * self._tolerance
+        solution.reason = _reason(solution, self._tolerance, self._max_iterations)
+
+
+def _each(runs: Sequence[_Run | None], values: FloatArray, work: Callable[[_Run, float], None]) -> None:
+    for run, value in zip(runs, values, strict=True):
+        if run is not None:
+            work(run, float(value))
+
+
+def _leave(runs: Sequence[_Run | None], state: _State) -> tuple[list[_Run | None], list[int]]:
+    """Take the solutions of runs that have stopped; return the runs and the columns to go on with.
+
+    A column that is done stays, and nothing is done to it, until the rest fits into half the width.
+    """
+    for column, run in enumerate(runs):
+        if run is not None and run.stopped and run.solution.error is None:
+            run.solution.map = state.x.column(column)
+    going = [None if run is None or run.stopped else run for run in runs]
+    columns = [column for column, run in enumerate(going) if run is not None]
+    if not columns or width_for(len(columns)) == state.r.width:
+        return going, list(range(state.r.width)) if columns else []
+    rest = [going[column] for column in columns]
+    return rest + [None] * (width_for(len(columns)) - len(columns)), columns
+
+
+def _pick(values: FloatArray, columns: Sequence[int]) -> FloatArray:
+    picked = np.zeros(width_for(len(columns)))
+    picked[: len(columns)] = values[columns]
+    return picked
 
 
 def _reason(solution: Solution, tolerance: float, max_iterations: int) -> str:

@@ -308,9 +308,13 @@ class Projection:
         return looks
 
     def read(
-        self, block: Int64Array, pixels: Int32Array, signals: Sequence[Sequence[Signal]] | None = None
-    ) -> FloatArray:
-        """Read the inputs of a block, in the unit of its stream; gaps (pixels < 0) are zero.
+        self,
+        block: Int64Array,
+        pixels: Int32Array,
+        out: FloatArray,
+        signals: Sequence[Sequence[Signal]] | None = None,
+    ) -> None:
+        """Write the inputs of a block to `out`, in the unit of its stream; gaps (pixels < 0) are zero.
 
         `signals` of each observation stand in the place of its own.
 
@@ -323,17 +327,16 @@ class Projection:
         segment = self.share.segments[number]
         stream = self.layout.streams[segment.stream]
         start = first + segment.start - segment.offset
-        data = np.zeros(n_in)
         observation = self.observations[stream.observation]
         begin, end = stream.taken(start, start + n_in)
+        out[:] = 0.0
         if begin < end:
             for signal in observation.signals if signals is None else signals[stream.observation]:
-                signal.add_signal(stream.detector, begin, end, data[begin - start : end - start])
+                signal.add_signal(stream.detector, begin, end, out[begin - start : end - start])
         gaps = (pixels < 0).astype(np.uint8)
-        check_signal(observation, stream.detector, start, data, gaps)
-        data[gaps != 0] = 0.0
-        data /= self.units[number]
-        return data
+        check_signal(observation, stream.detector, start, out, gaps)
+        out[gaps != 0] = 0.0
+        out /= self.units[number]
 
     def place(self, block: Int64Array, sample: int) -> str:
         """Return the observation, detector and number of an input of a block, for a message."""
@@ -347,12 +350,16 @@ class Projection:
         kernels: _mapmaking.Kernels,
         pixels: FloatArray,
         gaps: FloatArray,
-        scale: float,
+        scales: FloatArray,
         sums: Int64Array,
         gap_sums: Int64Array,
     ) -> None:
-        """Add P^T N^-1 P of (pixels, gaps) to the sums of the threads, in units of 1/scale."""
-        blocks, parts = self.share.blocks, (kernels, pixels, gaps, scale, sums, gap_sums)
+        """Add P^T N^-1 P of (pixels, gaps) to the sums of the threads, in units of 1/scale of each vector.
+
+        pixels: (n_local, n_stokes, width), gaps: (n_gaps, width). A vector of which the scale is 0 is left
+        out.
+        """
+        blocks, parts = self.share.blocks, (kernels, pixels, gaps, scales, sums, gap_sums)
         if self._pixels is not None:
             _mapmaking.apply_kept(blocks, self._pixels, self._angles, self._gains, self.efficiencies, *parts)
             return

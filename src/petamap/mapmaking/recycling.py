@@ -112,22 +112,31 @@ class Deflation:
             iterations = _Iterations()
             gradients.solve(one, tolerance, max_iterations, keep=iterations.keep)
             found += iterations.ritz_vectors(gradients.inverse, n_vectors, gradients.n_threads)
-        images = [gradients.times(vector) for vector in found]
+        images = [gradients.times(Unknowns.beside([vector])).column(0) for vector in found]
         return _slowest(gradients, found, images, n_vectors)
 
     def start(self, x: Unknowns, r: Unknowns) -> None:
-        """Add to x what W solves of the residual r, and take it from r."""
-        amounts = self._inverse @ _products(self.comm, [r], self.vectors)[0]
-        for amount, vector, image in zip(amounts, self.vectors, self.images, strict=True):
-            _add(x, amount, vector)
-            _add(r, -amount, image)
+        """Add to each x what W solves of the residual r, and take it from r."""
+        for column in range(r.width):
+            to, rest = _view(x, column), _view(r, column)
+            amounts = self._inverse @ _products(self.comm, [rest], self.vectors)[0]
+            for amount, vector, image in zip(amounts, self.vectors, self.images, strict=True):
+                _add(to, amount, vector)
+                _add(rest, -amount, image)
 
-    def project(self, p: Unknowns) -> float:
-        """Make p A-orthogonal to W; return the largest |I| + |Q| + |U| of p over all ranks."""
-        amounts = self._inverse @ _products(self.comm, [p], self.images)[0]
-        for amount, vector in zip(amounts, self.vectors, strict=True):
-            _add(p, -amount, vector)
-        return self.comm.max(max(float(np.abs(part).sum(axis=1).max(initial=0.0)) for part in p))
+    def project(self, p: Unknowns) -> FloatArray:
+        """Make each p A-orthogonal to W; return the largest |I| + |Q| + |U| of each over all ranks."""
+        for column in range(p.width):
+            one = _view(p, column)
+            amounts = self._inverse @ _products(self.comm, [one], self.images)[0]
+            for amount, vector in zip(amounts, self.vectors, strict=True):
+                _add(one, -amount, vector)
+        largest = np.max([np.abs(part).sum(axis=1).max(axis=0, initial=0.0) for part in p], axis=0)
+        return self.comm.allreduce(largest, "max")
+
+
+def _view(vectors: Unknowns, column: int) -> Unknowns:
+    return Unknowns(vectors.pixels[..., column], vectors.gaps[..., column])
 
 
 def _slowest(
@@ -189,5 +198,5 @@ def _add(out: Unknowns, amount: float, vector: Unknowns) -> None:
 def _times_inverse(inverse: Unknowns, vector: Unknowns, n_threads: int) -> Unknowns:
     out = vector.zeros_like()
     for matrix, part, to in zip(inverse, vector, out, strict=True):
-        _mapmaking.precondition(matrix, part, to, n_threads)
+        _mapmaking.precondition(matrix, part[..., None], to[..., None], n_threads)
     return out

@@ -47,6 +47,10 @@ class Choices:
     uniform_binning : bool
         Whether all samples weigh the same in the binned map.
     n_threads : int
+    n_rhs : int
+        Right-hand sides that will be read and solved for at once: memory is planned for them.
+    n_kept : int
+        Vectors of the solver's kind that will be kept beside, as recycling does (`Deflation.n_kept`).
     """
 
     stokes: Stokes = Stokes.IQU
@@ -62,6 +66,8 @@ class Choices:
     memory: int | None = None
     uniform_binning: bool = False
     n_threads: int = 1
+    n_rhs: int = 1
+    n_kept: int = 0
 
     @property
     def margin(self) -> int:
@@ -190,17 +196,19 @@ def _deal(layout: Layout, comm: Communicator, streams: bool) -> tuple[int, int]:
 def _keep_or_not(projection: Projection, pixels: OwnedRows, choices: Choices) -> MemoryPlan:
     comm = pixels.comm
     limit = choices.memory or available_bytes() // comm.node_size()
-    plan = plan_memory(projection, pixels, choices.pointing != "recompute")
+    batch = choices.n_rhs, choices.n_kept
+    plan = plan_memory(projection, pixels, choices.pointing != "recompute", *batch)
     everyone_can_expand = comm.max(float(not projection.can_expand)) == 0
     if choices.pointing == "recompute" and not everyone_can_expand:
         raise ConfigError(
             "recorded pixels cannot be recomputed", mend='set resources.pointing = "keep" or "auto"'
         )
     if choices.pointing == "auto" and comm.max(plan.total / limit) > 1 and everyone_can_expand:
-        plan = plan_memory(projection, pixels, False)
+        plan = plan_memory(projection, pixels, False, *batch)
+    fewer = "fewer maps at once, " if choices.n_rhs > 1 else ""
     too_much = ResourceError(
         f"this needs {plan.total / 1e9:.2f} GB a process, there are {limit / 1e9:.2f} GB",
-        mend="use more processes or fewer threads, a lower n_side, or raise resources.memory",
+        mend=f"use {fewer}more processes or fewer threads, a lower n_side, or raise resources.memory",
     )
     agree(comm, too_much if plan.total > limit else None)
     return plan

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +13,14 @@ from petamap.comm.mpi import Communicator
 from petamap.comm.reduction import OwnedRows
 
 _CACHE_LINE = 64
+
+# How many vectors the kernels take side by side: as many as a register has room for.
+WIDEST = 8
+
+
+def width_for(n: int) -> int:
+    """Return the width of the kernels, a power of two, that n vectors take."""
+    return 1 << max(n - 1, 0).bit_length()
 
 
 def words(*shape: int) -> Int64Array:
@@ -25,13 +33,15 @@ def words(*shape: int) -> Int64Array:
 
 @dataclass
 class Unknowns:
-    """A vector of the solver, at the owners of its rows or lent to their holders.
+    """A vector of the solver, or several side by side, at the owners of their rows or lent to their holders.
+
+    Side by side, the values of all vectors for a row lie in the same cache lines and in one register.
 
     Attributes
     ----------
-    pixels : (n, n_stokes) float64
+    pixels : (n, n_stokes) or (n, n_stokes, width) float64
         The map, on pixels that this rank's samples look at.
-    gaps : (n_gaps, 1) float64
+    gaps : (n_gaps, 1) or (n_gaps, 1, width) float64
         The values of samples that must not enter the map.
     """
 
@@ -42,6 +52,28 @@ class Unknowns:
     def zeros(n_pixels: int, n_stokes: int, n_gaps: int) -> Unknowns:
         """Return a vector of zeros."""
         return Unknowns(np.zeros((n_pixels, n_stokes)), np.zeros((n_gaps, 1)))
+
+    @staticmethod
+    def beside(vectors: Sequence[Unknowns]) -> Unknowns:
+        """Return vectors side by side, then zeros up to the kernels' width; one alone is not copied."""
+        if len(vectors) == 1:
+            return Unknowns(*(part[..., None] for part in vectors[0]))
+        width = width_for(len(vectors))
+        parts = zip(*vectors, strict=True)
+        return Unknowns(*(_beside(list(columns), width) for columns in parts))
+
+    @property
+    def width(self) -> int:
+        """How many vectors lie side by side."""
+        return int(self.pixels.shape[2])
+
+    def column(self, number: int) -> Unknowns:
+        """Return one of several vectors by itself."""
+        return Unknowns(*(np.ascontiguousarray(part[..., number]) for part in self))
+
+    def columns(self, numbers: Sequence[int]) -> Unknowns:
+        """Return some of several vectors, side by side in the width that they need."""
+        return Unknowns(*(_beside([part[..., n] for n in numbers], width_for(len(numbers))) for part in self))
 
     def zeros_like(self) -> Unknowns:
         """Return zeros of the same shapes."""
@@ -57,6 +89,13 @@ class Unknowns:
 
     def __iter__(self) -> Iterator[FloatArray]:
         return iter((self.pixels, self.gaps))
+
+
+def _beside(columns: Sequence[FloatArray], width: int) -> FloatArray:
+    out = words(*columns[0].shape, width).view(np.float64)
+    for number, column in enumerate(columns):
+        out[..., number] = column
+    return out
 
 
 @dataclass(frozen=True)

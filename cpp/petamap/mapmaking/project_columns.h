@@ -1,0 +1,134 @@
+// P and its transpose for several maps at once: a sample's pixel is looked up and its response made once, and
+// one register holds the values of all columns. Every column gets the operations that it gets alone.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "petamap/base/columns.h"
+#include "petamap/base/simd.h"
+#include "petamap/mapmaking/project.h"
+
+namespace petamap::mapmaking {
+
+using base::load_columns, base::store_columns, base::RealColumns, base::WholeColumns;
+
+// Time streams of one thread: sample i of column c is at first[c * stride + i].
+template <class T>
+struct Streams {
+    T* first;
+    std::int64_t stride;
+
+    T* of(int column) const { return first + column * stride; }
+    Streams from(std::int64_t sample) const { return {first + sample, stride}; }
+};
+
+// The samples of a chunk, side by side: [sample][column].
+template <int kWidth>
+struct Chunk {
+    alignas(64) double values[kChunk * kWidth];
+
+    void write(std::int64_t n, const Streams<double>& to) const {
+        std::int64_t done = 0;
+        if constexpr (kWidth == 8)
+            for (; done + 8 <= n; done += 8) {
+                base::Lanes rows[8];
+                for (int i = 0; i < 8; ++i) rows[i] = base::load(values + (done + i) * 8);
+                base::transpose(rows);
+                for (int column = 0; column < 8; ++column) base::store(to.of(column) + done, rows[column]);
+            }
+        for (int column = 0; column < kWidth; ++column)
+            for (std::int64_t i = done; i < n; ++i) to.of(column)[i] = values[i * kWidth + column];
+    }
+
+    void read(std::int64_t n, const Streams<const double>& from) {
+        std::int64_t done = 0;
+        if constexpr (kWidth == 8)
+            for (; done + 8 <= n; done += 8) {
+                base::Lanes rows[8];
+                for (int column = 0; column < 8; ++column) rows[column] = base::load(from.of(column) + done);
+                base::transpose(rows);
+                for (int i = 0; i < 8; ++i) base::store(values + (done + i) * 8, rows[i]);
+            }
+        for (int column = 0; column < kWidth; ++column)
+            for (std::int64_t i = done; i < n; ++i) values[i * kWidth + column] = from.of(column)[i];
+    }
+};
+
+// time[column][0..n) = P map for samples [begin, begin + n). map: [n_local][kStokes][kWidth].
+template <int kStokes, int kWidth>
+void gather(const Samples& samples, std::int64_t begin, std::int64_t n, const double* map, const double* gaps,
+            const Streams<double>& time) {
+    using Real = RealColumns<kWidth>;
+    constexpr std::int64_t kRow = kStokes * kWidth;
+    const Ahead<double, kRow> ahead(samples.pixels + begin, n, map);
+    Chunk<kWidth> chunk;
+    for (std::int64_t done = 0; done < n; done += kChunk) {
+        const std::int64_t count = std::min(kChunk, n - done);
+        const std::int32_t* pixels = samples.pixels + begin + done;
+        const float* gains = samples.gains ? samples.gains + begin + done : nullptr;
+        const Response<kStokes> response(samples, begin + done, count);
+        for (std::int64_t i = 0; i < count; ++i) {
+            ahead.of(done + i);
+            const std::int64_t pixel = pixels[i];
+            const double* row = map + pixel * kRow;
+            const auto of = [row](int k) { return load_columns<Real>(row + k * kWidth); };
+            Real value;
+            if (pixel < 0) {
+                value = load_columns<Real>(gaps + ~pixel * kWidth);
+            } else {
+                if constexpr (kStokes == 1) value = of(0);
+                if constexpr (kStokes == 2) value = response.cosine[i] * of(0) + response.sine[i] * of(1);
+                if constexpr (kStokes == 3)
+                    value = of(0) + (response.cosine[i] * of(1) + response.sine[i] * of(2));
+                if (gains) value = static_cast<double>(gains[i]) * value;
+            }
+            store_columns(chunk.values + i * kWidth, value);
+        }
+        chunk.write(count, time.from(done));
+    }
+}
+
+// Add integers to a row of sums.
+template <int kWidth>
+[[gnu::always_inline]] inline void add_columns(std::int64_t* sums, WholeColumns<kWidth> values) {
+    store_columns(sums, load_columns<WholeColumns<kWidth>>(sums) + values);
+}
+
+// sums += P^T time, gap_sums likewise, in units of 1/scale of each column.
+template <int kStokes, int kWidth>
+void scatter(const Samples& samples, std::int64_t begin, std::int64_t n, const Streams<const double>& time,
+             const double* scales, std::int64_t* sums, std::int64_t* gap_sums) {
+    using Real = RealColumns<kWidth>;
+    constexpr std::int64_t kRow = kStokes * kWidth;
+    const Ahead<std::int64_t, kRow> ahead(samples.pixels + begin, n, sums);
+    const Real scale = load_columns<Real>(scales);
+    Chunk<kWidth> chunk;
+    for (std::int64_t done = 0; done < n; done += kChunk) {
+        const std::int64_t count = std::min(kChunk, n - done);
+        const std::int32_t* pixels = samples.pixels + begin + done;
+        const float* gains = samples.gains ? samples.gains + begin + done : nullptr;
+        const Response<kStokes> response(samples, begin + done, count);
+        chunk.read(count, time.from(done));
+        for (std::int64_t i = 0; i < count; ++i) {
+            ahead.of(done + i);
+            const std::int64_t pixel = pixels[i];
+            const Real scaled = load_columns<Real>(chunk.values + i * kWidth) * scale;
+            if (pixel < 0) {
+                add_columns<kWidth>(gap_sums + ~pixel * kWidth, base::to_fixed<kWidth>(scaled));
+                continue;
+            }
+            const Real value = gains ? scaled * static_cast<double>(gains[i]) : scaled;
+            std::int64_t* row = sums + pixel * kRow;
+            if constexpr (kStokes != 2) add_columns<kWidth>(row, base::to_fixed<kWidth>(value));
+            if constexpr (kStokes > 1) {
+                add_columns<kWidth>(row + (kStokes - 2) * kWidth,
+                                    base::to_fixed<kWidth>(value * response.cosine[i]));
+                add_columns<kWidth>(row + (kStokes - 1) * kWidth,
+                                    base::to_fixed<kWidth>(value * response.sine[i]));
+            }
+        }
+    }
+}
+
+}  // namespace petamap::mapmaking
