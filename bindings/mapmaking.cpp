@@ -6,6 +6,7 @@
 #include "petamap/mapmaking/bin.h"
 #include "petamap/mapmaking/gaps.h"
 #include "petamap/mapmaking/normal.h"
+#include "petamap/mapmaking/space.h"
 #include "petamap/mapmaking/vectors.h"
 #include "pointing_views.h"
 
@@ -274,6 +275,33 @@ void precondition(In<double, 2> inverse, In<double, 3> in, Out<double, 3> out, i
     pm::precondition(rows, inverse.data(), in.data(), out.data(), n_threads);
 }
 
+pm::Space space_of(const In<double, 3>& vectors) {
+    require(vectors.shape(2) % 8 == 0, "a multiple of 8 vectors");
+    return {vectors.data(), length(vectors.shape(0)), static_cast<int>(vectors.shape(1)),
+            length(vectors.shape(2))};
+}
+
+void space_products(In<double, 3> vectors, In<double, 3> given, In<double> space_scales, In<double> scales,
+                    int low_bits, Out<std::int64_t, 3> sums, int n_threads) {
+    const auto space = space_of(vectors);
+    same_shape({{given.shape(0), vectors.shape(0)}, {given.shape(1), vectors.shape(1)}});
+    same_shape({{space_scales.shape(0), vectors.shape(2)}, {scales.shape(0), given.shape(2)}});
+    same_shape({{sums.shape(0), given.shape(2)}, {sums.shape(1), 2}, {sums.shape(2), vectors.shape(2)}});
+    nb::gil_scoped_release release;
+    pm::space_products(space, given.data(), static_cast<int>(given.shape(2)), space_scales.data(),
+                       scales.data(), low_bits, sums.data(), n_threads);
+}
+
+void space_add(In<double, 3> vectors, In<double, 2> amounts, Out<double, 3> to, Out<double> largest,
+               int n_threads) {
+    const auto space = space_of(vectors);
+    same_shape({{to.shape(0), vectors.shape(0)}, {to.shape(1), vectors.shape(1)}});
+    same_shape({{amounts.shape(0), to.shape(2)}, {amounts.shape(1), vectors.shape(2)}});
+    same_shape({{largest.shape(0), to.shape(2)}});
+    nb::gil_scoped_release release;
+    pm::space_add(space, amounts.data(), static_cast<int>(to.shape(2)), to.data(), largest.data(), n_threads);
+}
+
 void invert(int n_stokes, double rcond_min, Out<double, 2> matrices, Out<double> rcond, int n_threads) {
     require(length(matrices.shape(1)) == pm::triangle(n_stokes), "the upper triangle of a matrix a pixel");
     same_shape({{matrices.shape(0), rcond.shape(0)}});
@@ -350,6 +378,11 @@ NB_MODULE(_mapmaking, module) {
                nb::arg("n_threads"));
     module.def("precondition", precondition, nb::arg("inverse").noconvert(), nb::arg("input").noconvert(),
                nb::arg("out").noconvert(), nb::arg("n_threads"));
+    module.def("space_products", space_products, nb::arg("vectors").noconvert(), nb::arg("given").noconvert(),
+               nb::arg("space_scales").noconvert(), nb::arg("scales").noconvert(), nb::arg("low_bits"),
+               nb::arg("sums").noconvert(), nb::arg("n_threads"));
+    module.def("space_add", space_add, nb::arg("vectors").noconvert(), nb::arg("amounts").noconvert(),
+               nb::arg("to").noconvert(), nb::arg("largest").noconvert(), nb::arg("n_threads"));
     module.def("invert", invert, nb::arg("n_stokes"), nb::arg("rcond_min"), nb::arg("matrices").noconvert(),
                nb::arg("rcond").noconvert(), nb::arg("n_threads"));
 }

@@ -101,18 +101,17 @@ class ConjugateGradients:
         space: Deflation | None = None,
         keep: Keep | None = None,
     ) -> Solution:
-        """Return the solution for a right-hand side, which is left as it is: `solve_many` of one.
+        """Return the solution for a right-hand side, which is left as it is: what `solve_many` gives.
 
-        `keep` is told residual, squared norm, alpha and beta of each iteration.
+        `keep` is lent the residual of each iteration and told its squared norm, alpha and beta.
 
         Raises
         ------
         ConvergenceError
             If A or M turns out not to be positive definite, or the right-hand side is not finite.
         """
-        (solution,) = self.solve_many(
-            [rhs], tolerance, max_iterations, lambda _, step: tell(step), space, keep
-        )
+        run = _Run(tolerance, max_iterations, tell)
+        (solution,) = self._solve([rhs], [run], space, keep)
         if solution.error is not None:
             raise solution.error
         return solution
@@ -124,7 +123,6 @@ class ConjugateGradients:
         max_iterations: int,
         tell: Callable[[int, Step], None] = lambda number, step: None,
         space: Deflation | None = None,
-        keep: Keep | None = None,
     ) -> list[Solution]:
         """Return the solution for each right-hand side: the same to the bit whatever others there are.
 
@@ -148,19 +146,40 @@ class ConjugateGradients:
             runs = [
                 _Run(tolerance, max_iterations, partial(tell, first + number)) for number in range(len(batch))
             ]
-            self._iterate(batch, list(runs), space, keep)
-            self._check([(run, one) for run, one in zip(runs, batch, strict=True) if not run.solution.error])
-            for run, one in zip(runs, batch, strict=True):
-                run.conclude(one)
-            solutions += [run.solution for run in runs]
+            solutions += self._solve(batch, runs, space)
         return solutions
+
+    def _solve(
+        self,
+        rhs: Sequence[Unknowns],
+        runs: Sequence[_Run],
+        space: Deflation | None,
+        keep: Keep | None = None,
+    ) -> list[Solution]:
+        self._iterate(rhs, list(runs), space, keep)
+        self._check([(run, one) for run, one in zip(runs, rhs, strict=True) if not run.solution.error])
+        for run, one in zip(runs, rhs, strict=True):
+            run.conclude(one)
+        return [run.solution for run in runs]
+
+    def zeros(self, width: int) -> Unknowns:
+        """Return zeros side by side, at the owners."""
+        shared, n_stokes = self.operator.shared, self.operator.projection.stokes.n
+        return Unknowns(
+            np.zeros((shared.pixels.n_owned, n_stokes, width)), np.zeros((shared.gaps.n_owned, 1, width))
+        )
+
+    def precondition(self, vectors: Unknowns) -> Unknowns:
+        """Return M^-1 times vectors side by side."""
+        out = vectors.zeros_like()
+        for inverse, values, to in zip(self.inverse, vectors, out, strict=True):
+            _mapmaking.precondition(inverse, values, to, self.n_threads)
+        return out
 
     def times(self, vectors: Unknowns) -> Unknowns:
         """Return A times vectors side by side."""
         out = vectors.zeros_like()
-        sizes = (np.abs(part).sum(axis=1) for part in vectors)
-        largest = np.max([size.max(axis=0, initial=0.0) for size in sizes], axis=0)
-        steps = self.operator.apply(vectors, self.comm.allreduce(largest, "max"), out)
+        steps = self.operator.apply(vectors, vectors.largest(self.comm), out)
         unused = no_limbs(vectors.width)
         for values, integers in zip(vectors, out, strict=True):
             _mapmaking.settle(values, integers, steps, unused, self.n_threads)
@@ -191,13 +210,13 @@ class ConjugateGradients:
                 state, norms, betas = state.columns(columns), _pick(norms, columns), _pick(betas, columns)
             largest = self._turn(betas, state)
             if space is not None:
-                largest = space.project(state.p)
+                largest = space.project(state.p, largest)
             going = np.array([run is not None for run in runs])
             curvatures = self._apply(np.where(going, largest, 0.0), state)
             _each(runs, curvatures, _Run.check)
             alphas = np.divide(norms, curvatures, out=np.zeros_like(norms), where=going & (curvatures > 0))
             if keep is not None:
-                keep(state.r.column(0), norms[0], alphas[0], betas[0])
+                keep(state.r, *(float(values[0]) for values in (norms, alphas, betas)))
             before, norms = norms, self._advance(alphas, state)
             betas = np.divide(norms, before, out=np.zeros_like(norms), where=going & (before > 0))
 

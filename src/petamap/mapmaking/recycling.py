@@ -2,55 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 import petamap.mapmaking._mapmaking as _mapmaking
-from petamap.base.exact import add_exactly, no_limbs, rounded
 from petamap.base.threads import one_blas_thread
-from petamap.base.typing import FloatArray
+from petamap.base.typing import FloatArray, Int64Array
 from petamap.comm.mpi import Communicator
 from petamap.mapmaking.pcg import ConjugateGradients
-from petamap.mapmaking.vectors import Unknowns
+from petamap.mapmaking.vectors import WIDEST, Unknowns
 
 # Directions of which the others leave less than this are taken for the same.
 _SAME = 1e-10
-
-
-@dataclass
-class _Iterations:
-    """The residuals of a solve and the coefficients that tie them together."""
-
-    residuals: list[Unknowns] = field(default_factory=list)
-    norms: list[float] = field(default_factory=list)
-    alphas: list[float] = field(default_factory=list)
-    betas: list[float] = field(default_factory=list)
-
-    def keep(self, r: Unknowns, norm: float, alpha: float, beta: float) -> None:
-        self.residuals.append(r.copy())
-        self.norms.append(norm)
-        self.alphas.append(alpha)
-        self.betas.append(beta)
-
-    def ritz_values(self) -> tuple[FloatArray, FloatArray]:
-        """Return eigenvalues, increasing, and eigenvectors of the tridiagonal matrix (Saad 2003, 6.7.3)."""
-        alpha, beta = np.array(self.alphas), np.array(self.betas)
-        diagonal = 1 / alpha
-        diagonal[1:] += beta[1:] / alpha[:-1]
-        off = np.sqrt(beta[1:]) / alpha[:-1]
-        with one_blas_thread():
-            values, vectors = np.linalg.eigh(np.diag(diagonal) + np.diag(off, -1))
-        return values, vectors
-
-    def ritz_vectors(self, inverse: Unknowns, n_vectors: int, n_threads: int) -> list[Unknowns]:
-        """Return the vectors of the smallest Ritz values of M^-1 A, of unit norm in M."""
-        if not self.residuals:
-            return []
-        signs = (-1.0) ** np.arange(len(self.norms))
-        weights = self.ritz_values()[1][:, :n_vectors] * (signs / np.sqrt(self.norms))[:, None]
-        return [_times_inverse(inverse, _mixture(self.residuals, row), n_threads) for row in weights.T]
+# Iterations that are learnt from: their residuals are kept until the space is found.
+_LONGEST = 128
+# 64-bit sums keep a sign and a bit to spare; the higher word of a term has at most 50 bits.
+_SUM_BITS, _TERM_BITS = 62, 50
 
 
 class Deflation:
@@ -62,21 +32,25 @@ class Deflation:
 
     Parameters
     ----------
-    vectors, images : sequence of Unknowns
-        W and A W, at the owners of their rows.
+    vectors, images : Unknowns
+        W and A W side by side, at the owners of their rows: a multiple of 8, the last ones zero.
+    n_vectors : int
+        How many there are.
     comm : Communicator
+    n_threads : int
     """
 
-    def __init__(self, vectors: Sequence[Unknowns], images: Sequence[Unknowns], comm: Communicator) -> None:
-        self.vectors = list(vectors)
-        self.images = list(images)
+    def __init__(
+        self, vectors: Unknowns, images: Unknowns, n_vectors: int, comm: Communicator, n_threads: int
+    ) -> None:
+        self.n_vectors = n_vectors
         self.comm = comm
-        self._inverse = _symmetric_inverse(_products(comm, self.vectors, self.images))
-
-    @property
-    def n_vectors(self) -> int:
-        """Dimension of the space."""
-        return len(self.vectors)
+        self.vectors = _Space(vectors, comm, n_threads)
+        self.images = _Space(images, comm, n_threads)
+        matrix = self.images.products(vectors, self.vectors.largest)[:n_vectors, :n_vectors]
+        self._inverse = np.zeros((vectors.width, vectors.width))
+        with one_blas_thread():
+            self._inverse[:n_vectors, :n_vectors] = np.linalg.inv((matrix + matrix.T) / 2)
 
     @staticmethod
     def train(
@@ -98,7 +72,7 @@ class Deflation:
         rhs : sequence of Unknowns
             The space follows from these alone: choose the same ones, and it is the same to the bit.
         tolerance, max_iterations
-            Of their solutions.
+            Of their solutions; at most 128 iterations are made.
         n_vectors : int
             At most so many.
 
@@ -109,94 +83,184 @@ class Deflation:
         """
         found: list[Unknowns] = []
         for one in rhs:
-            iterations = _Iterations()
-            gradients.solve(one, tolerance, max_iterations, keep=iterations.keep)
-            found += iterations.ritz_vectors(gradients.inverse, n_vectors, gradients.n_threads)
-        images = [gradients.times(Unknowns.beside([vector])).column(0) for vector in found]
-        return _slowest(gradients, found, images, n_vectors)
+            iterations = _Iterations(gradients)
+            gradients.solve(one, tolerance, min(max_iterations, _LONGEST), keep=iterations.keep)
+            found += iterations.ritz_vectors(n_vectors)
+        if not found:
+            nothing = gradients.zeros(0)
+            return Deflation(nothing, nothing, 0, gradients.comm, gradients.n_threads)
+        vectors = Unknowns.beside(found, _padded(len(found)))
+        found.clear()
+        return _slowest(gradients, vectors, n_vectors)
+
+    @staticmethod
+    def n_kept(n_rhs: int, max_iterations: int, n_vectors: int) -> int:
+        """Return how many vectors `train` holds at most, for what memory is to be planned."""
+        found = _padded(n_rhs * n_vectors)
+        return max(n_rhs * n_vectors + min(max_iterations, _LONGEST) + WIDEST, 5 * found)
 
     def start(self, x: Unknowns, r: Unknowns) -> None:
         """Add to each x what W solves of the residual r, and take it from r."""
-        for column in range(r.width):
-            to, rest = _view(x, column), _view(r, column)
-            amounts = self._inverse @ _products(self.comm, [rest], self.vectors)[0]
-            for amount, vector, image in zip(amounts, self.vectors, self.images, strict=True):
-                _add(to, amount, vector)
-                _add(rest, -amount, image)
+        if self.n_vectors:
+            amounts = self._amounts(self.vectors.products(r, r.largest(self.comm)))
+            self.vectors.add(amounts, x)
+            self.images.add(-amounts, r)
 
-    def project(self, p: Unknowns) -> FloatArray:
-        """Make each p A-orthogonal to W; return the largest |I| + |Q| + |U| of each over all ranks."""
-        for column in range(p.width):
-            one = _view(p, column)
-            amounts = self._inverse @ _products(self.comm, [one], self.images)[0]
-            for amount, vector in zip(amounts, self.vectors, strict=True):
-                _add(one, -amount, vector)
-        largest = np.max([np.abs(part).sum(axis=1).max(axis=0, initial=0.0) for part in p], axis=0)
-        return self.comm.allreduce(largest, "max")
+    def project(self, p: Unknowns, largest: FloatArray) -> FloatArray:
+        """Make each p A-orthogonal to W; take and return the largest |I| + |Q| + |U| over all ranks."""
+        if not self.n_vectors:
+            return largest
+        found = self.vectors.add(-self._amounts(self.images.products(p, largest)), p)
+        return self.comm.allreduce(found, "max")
 
-
-def _view(vectors: Unknowns, column: int) -> Unknowns:
-    return Unknowns(vectors.pixels[..., column], vectors.gaps[..., column])
+    def _amounts(self, products: FloatArray) -> FloatArray:
+        """Return G^-1 products of each column, one term after the other: BLAS's order depends on columns."""
+        amounts = np.zeros_like(products)
+        for row, product in zip(self._inverse, products.T, strict=True):
+            amounts += row * product[:, None]
+        return amounts
 
 
-def _slowest(
-    gradients: ConjugateGradients, vectors: list[Unknowns], images: list[Unknowns], n_vectors: int
-) -> Deflation:
+@dataclass
+class _Space:
+    """Vectors side by side, and sums over their rows that do not depend on ranks, threads or columns."""
+
+    vectors: Unknowns
+    comm: Communicator
+    n_threads: int
+
+    def __post_init__(self) -> None:
+        self.largest = self.vectors.largest(self.comm)
+        n_terms = self.comm.sum(sum(math.prod(part.shape[:2]) for part in self.vectors))
+        self._bits = min(_TERM_BITS, _SUM_BITS - max(n_terms, 1).bit_length())
+
+    def products(self, given: Unknowns, largest: FloatArray) -> FloatArray:
+        """Return all dot products with columns that have no larger values, (width, n_vectors). Collective.
+
+        A term is two integers, multiples of 2^-bits of the largest that is possible and of 2^-bits of these:
+        integers add in any order.
+        """
+        scales, own = np.ldexp(_scales(largest), self._bits), _scales(self.largest)
+        sums = np.zeros((given.width, 2, len(own)), np.int64)
+        for vectors, part in zip(self.vectors, given, strict=True):
+            _mapmaking.space_products(vectors, part, own, scales, self._bits, sums, self.n_threads)
+        high, low = np.moveaxis(self.comm.allreduce(sums), 1, 0)
+        values: FloatArray = _rounded(high, low, self._bits) / own / scales[:, None]
+        return values
+
+    def add(self, amounts: FloatArray, to: Unknowns) -> FloatArray:
+        """Add the vectors times amounts, (width, n_vectors); return the largest |I| + |Q| + |U| there."""
+        largest = np.zeros((2, to.width))
+        for vectors, part, most in zip(self.vectors, to, largest, strict=True):
+            _mapmaking.space_add(vectors, amounts, part, most, self.n_threads)
+        return np.asarray(largest.max(axis=0), np.float64)
+
+    def mixed(self, amounts: FloatArray) -> Unknowns:
+        """Return mixtures of the vectors by amounts, (n_mixtures, n_vectors), side by side."""
+        padded = np.zeros((_padded(len(amounts)), self.vectors.width))
+        padded[: len(amounts), : amounts.shape[1]] = amounts
+        out = Unknowns(*(np.zeros((*part.shape[:2], len(padded))) for part in self.vectors))
+        self.add(padded, out)
+        return out
+
+
+@dataclass
+class _Iterations:
+    """What conjugate gradients on one right-hand side leave: M^-1 r, eight side by side, and coefficients."""
+
+    gradients: ConjugateGradients
+    directions: list[Unknowns] = field(default_factory=list)
+    norms: list[float] = field(default_factory=list)
+    alphas: list[float] = field(default_factory=list)
+    betas: list[float] = field(default_factory=list)
+
+    def keep(self, r: Unknowns, norm: float, alpha: float, beta: float) -> None:
+        """Take residual, squared norm, alpha and beta of an iteration."""
+        column = len(self.norms) % WIDEST
+        if column == 0:
+            self.directions.append(self.gradients.zeros(WIDEST))
+        for to, part in zip(self.directions[-1], self.gradients.precondition(r), strict=True):
+            to[..., column] = part[..., 0]
+        self.norms.append(norm)
+        self.alphas.append(alpha)
+        self.betas.append(beta)
+
+    def ritz(self) -> tuple[FloatArray, FloatArray]:
+        """Return eigenvalues, increasing, and eigenvectors of the tridiagonal matrix (Saad 2003, 6.7.3)."""
+        alpha, beta = np.array(self.alphas), np.array(self.betas)
+        diagonal = 1 / alpha
+        diagonal[1:] += beta[1:] / alpha[:-1]
+        off = np.sqrt(beta[1:]) / alpha[:-1]
+        with one_blas_thread():
+            values, vectors = np.linalg.eigh(np.diag(diagonal) + np.diag(off, -1))
+        return values, vectors
+
+    def ritz_vectors(self, n_vectors: int) -> list[Unknowns]:
+        """Return the vectors of the smallest Ritz values, of unit norm in M."""
+        if not self.norms:
+            return []
+        signs = (-1.0) ** np.arange(len(self.norms))
+        weights = self.ritz()[1][:, :n_vectors].T * (signs / np.sqrt(self.norms))
+        padded = np.zeros((len(weights), len(self.directions) * WIDEST))
+        padded[:, : weights.shape[1]] = weights
+        out = self.gradients.zeros(_padded(len(weights)))
+        for number, directions in enumerate(self.directions):
+            part = padded[:, number * WIDEST : (number + 1) * WIDEST]
+            amounts = np.zeros((out.width, WIDEST))
+            amounts[: len(part)] = part
+            _Space(directions, self.gradients.comm, self.gradients.n_threads).add(amounts, out)
+        return [out.column(number) for number in range(len(weights))]
+
+
+def _slowest(gradients: ConjugateGradients, found: Unknowns, n_vectors: int) -> Deflation:
     """Return the space of the smallest Rayleigh-Ritz values of M^-1 A in the span of some vectors."""
-    weighted = [_times_inverse(gradients.inverse, image, gradients.n_threads) for image in images]
-    comm = gradients.comm
+    comm, n_threads = gradients.comm, gradients.n_threads
+    vectors = _Space(found, comm, n_threads)
+    images = _Space(_by_eight(gradients.times, found), comm, n_threads)
     # A M^-1 A v = value A v: the same values as those of M^-1 A, and only what is there already enters
-    stiffness, squares = _products(comm, vectors, images), _products(comm, images, weighted)
-    mixtures = _generalized(squares, stiffness)[:, :n_vectors]
-    return Deflation(
-        [_mixture(vectors, row) for row in mixtures.T], [_mixture(images, row) for row in mixtures.T], comm
-    )
+    stiffness = images.products(found, vectors.largest)
+    weighted = _by_eight(gradients.precondition, images.vectors)
+    squares = images.products(weighted, weighted.largest(comm))
+    mixtures = _generalized(squares, stiffness)[:n_vectors]
+    return Deflation(vectors.mixed(mixtures), images.mixed(mixtures), len(mixtures), comm, n_threads)
 
 
 def _generalized(left: FloatArray, right: FloatArray) -> FloatArray:
-    """Return the vectors of  left v = value right v  by increasing value, where `right` is not singular."""
+    """Return the vectors, as rows, of  left v = value right v  by value, where `right` is not singular."""
+    there = np.diag(right) > 0
+    vectors = np.zeros((int(there.sum()), len(right)))
+    left, right = ((m[np.ix_(there, there)] + m[np.ix_(there, there)].T) / 2 for m in (left, right))
     with one_blas_thread():
         scale = 1 / np.sqrt(np.diag(right))
         sizes, axes = np.linalg.eigh(right * scale * scale[:, None])
         basis = scale[:, None] * axes[:, sizes > _SAME] / np.sqrt(sizes[sizes > _SAME])
         _, inner = np.linalg.eigh(basis.T @ left @ basis)
-        vectors: FloatArray = basis @ inner
+        vectors = vectors[: inner.shape[1]]
+        vectors[:, there] = (basis @ inner).T
     return vectors
 
 
-def _symmetric_inverse(matrix: FloatArray) -> FloatArray:
-    with one_blas_thread():
-        inverse: FloatArray = np.asarray(np.linalg.inv((matrix + matrix.T) / 2), np.float64)
-    return inverse
-
-
-def _products(comm: Communicator, left: Sequence[Unknowns], right: Sequence[Unknowns]) -> FloatArray:
-    """Return all dot products, (n_left, n_right), correctly rounded. Collective."""
-    limbs = [no_limbs() for _ in range(len(left) * len(right))]
-    for sums, (one, other) in zip(limbs, ((a, b) for a in left for b in right), strict=True):
-        for first, second in zip(one, other, strict=True):
-            add_exactly(first * second, sums)
-    total = comm.allreduce(np.array(limbs, np.int64).reshape(len(limbs), len(no_limbs())))
-    return np.array([rounded(sums) for sums in total]).reshape(len(left), len(right))
-
-
-def _mixture(vectors: Iterable[Unknowns], amounts: FloatArray) -> Unknowns:
-    """Return the sum of amounts times vectors, one after the other: no BLAS, whose order depends on rows."""
-    pairs = zip(vectors, amounts, strict=True)
-    vector, amount = next(pairs)
-    out = Unknowns(*(float(amount) * part for part in vector))
-    for vector, amount in pairs:
-        _add(out, float(amount), vector)
+def _by_eight(work: Callable[[Unknowns], Unknowns], vectors: Unknowns) -> Unknowns:
+    """Return what is made of vectors side by side, eight at a time."""
+    out = vectors.zeros_like()
+    for first in range(0, vectors.width, WIDEST):
+        eight = slice(first, first + WIDEST)
+        made = work(Unknowns(*(np.ascontiguousarray(part[..., eight]) for part in vectors)))
+        for to, part in zip(out, made, strict=True):
+            to[..., eight] = part
     return out
 
 
-def _add(out: Unknowns, amount: float, vector: Unknowns) -> None:
-    for to, part in zip(out, vector, strict=True):
-        to += amount * part
+def _padded(n: int) -> int:
+    return -(-n // WIDEST) * WIDEST
 
 
-def _times_inverse(inverse: Unknowns, vector: Unknowns, n_threads: int) -> Unknowns:
-    out = vector.zeros_like()
-    for matrix, part, to in zip(inverse, vector, out, strict=True):
-        _mapmaking.precondition(matrix, part[..., None], to[..., None], n_threads)
-    return out
+def _scales(largest: FloatArray) -> FloatArray:
+    """Return powers of two that bring values below 1."""
+    return np.ldexp(1.0, -np.frexp(largest)[1])
+
+
+def _rounded(high: Int64Array, low: Int64Array, low_bits: int) -> FloatArray:
+    carry = low >> low_bits  # first, so that the sum is rounded once
+    rest = np.ldexp((low - (carry << low_bits)).astype(np.float64), -low_bits)
+    return np.asarray((high + carry).astype(np.float64) + rest, np.float64)

@@ -54,11 +54,14 @@ class Unknowns:
         return Unknowns(np.zeros((n_pixels, n_stokes)), np.zeros((n_gaps, 1)))
 
     @staticmethod
-    def beside(vectors: Sequence[Unknowns]) -> Unknowns:
-        """Return vectors side by side, then zeros up to the kernels' width; one alone is not copied."""
-        if len(vectors) == 1:
+    def beside(vectors: Sequence[Unknowns], width: int = 0) -> Unknowns:
+        """Return vectors side by side, then zeros up to a width, by default that of the kernels.
+
+        One alone is not copied.
+        """
+        width = width or width_for(len(vectors))
+        if width == 1:
             return Unknowns(*(part[..., None] for part in vectors[0]))
-        width = width_for(len(vectors))
         parts = zip(*vectors, strict=True)
         return Unknowns(*(_beside(list(columns), width) for columns in parts))
 
@@ -68,12 +71,17 @@ class Unknowns:
         return int(self.pixels.shape[2])
 
     def column(self, number: int) -> Unknowns:
-        """Return one of several vectors by itself."""
-        return Unknowns(*(np.ascontiguousarray(part[..., number]) for part in self))
+        """Return a copy of one of several vectors."""
+        return Unknowns(*(part[..., number].copy() for part in self))
 
     def columns(self, numbers: Sequence[int]) -> Unknowns:
         """Return some of several vectors, side by side in the width that they need."""
         return Unknowns(*(_beside([part[..., n] for n in numbers], width_for(len(numbers))) for part in self))
+
+    def largest(self, comm: Communicator) -> FloatArray:
+        """Return the largest |I| + |Q| + |U| of each of several vectors over all ranks. Collective."""
+        sizes = [np.abs(part).sum(axis=1).max(axis=0, initial=0.0) for part in self]
+        return comm.allreduce(np.maximum(*sizes), "max")
 
     def zeros_like(self) -> Unknowns:
         """Return zeros of the same shapes."""
