@@ -11,7 +11,7 @@ from petamap.base.progress import Silent
 from petamap.base.timers import Timers
 from petamap.comm.mpi import SerialCommunicator
 from petamap.data.observation import Observation
-from petamap.mapmaking.binning import right_hand_side
+from petamap.mapmaking.binning import right_hand_side, right_hand_sides
 from petamap.mapmaking.kernels import declared_model
 from petamap.mapmaking.normal import NormalOperator
 from petamap.mapmaking.pcg import ConjugateGradients
@@ -171,11 +171,37 @@ def read(system):
     )  # fmt: skip
 
 
+def read_many(system, sets):
+    """Return the right-hand sides of data sets."""
+    statistics = system.statistics
+    return right_hand_sides(
+        system.projection, system.noise, system.shared, statistics.binned_weights, statistics.hits_max, sets
+    )
+
+
+def unknowns(rhs):
+    """Return what is to be solved for right-hand sides."""
+    return [Unknowns(one.pixels, one.gaps) for one in rhs]
+
+
+def gradients_of(system):
+    return ConjugateGradients(operator_of(system), system.preconditioner)
+
+
+def datasets(made, n, seed=5):
+    """Return n data sets of random signals, of quite different sizes."""
+    rng = np.random.default_rng(seed)
+    shapes = [(o.n_det, o.n_samp) for o in made]
+    return [
+        [(Samples(rng.standard_normal(s) * 10.0 ** (i % 4)), Samples(np.ones(s))) for s in shapes]
+        for i in range(n)
+    ]
+
+
 def solve(system, tolerance=1e-12, max_iterations=500):
     """Return the solution of a system's own data."""
     rhs = read(system)
-    gradients = ConjugateGradients(operator_of(system), system.preconditioner)
-    return gradients.solve(Unknowns(rhs.pixels, rhs.gaps), tolerance, max_iterations)
+    return gradients_of(system).solve(Unknowns(rhs.pixels, rhs.gaps), tolerance, max_iterations)
 
 
 @dataclass

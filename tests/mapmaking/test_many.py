@@ -1,4 +1,4 @@
-"""Many right-hand sides at once, and what is learnt on some for the others."""
+"""Many right-hand sides at once: each is solved for as it is alone, to the bit."""
 
 import tempfile
 from dataclasses import replace
@@ -6,51 +6,26 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from mapmaking.small import (
-    Samples,
     compressed,
+    datasets,
+    gradients_of,
     make_system,
     numbered,
     operator_of,
     read,
+    read_many,
     recorded,
-    solve,
+    unknowns,
 )
 from mpi import run_ranks
 
 from petamap.base.errors import ConvergenceError, DataError
 from petamap.comm.mpi import SerialCommunicator
-from petamap.mapmaking.binning import right_hand_sides
-from petamap.mapmaking.pcg import ConjugateGradients
+from petamap.mapmaking.normal import as_matrix
 from petamap.mapmaking.recycling import Deflation
-from petamap.mapmaking.vectors import Unknowns
 from petamap.sky.healpix import Healpix
 
 TOLERANCE = 1e-9
-
-
-def datasets(made, n, seed=5):
-    """Return n data sets of random signals, of quite different sizes."""
-    rng = np.random.default_rng(seed)
-    shapes = [(o.n_det, o.n_samp) for o in made]
-    return [
-        [(Samples(rng.standard_normal(s) * 10.0 ** (i % 4)), Samples(np.ones(s))) for s in shapes]
-        for i in range(n)
-    ]
-
-
-def read_many(system, sets):
-    statistics = system.statistics
-    return right_hand_sides(
-        system.projection, system.noise, system.shared, statistics.binned_weights, statistics.hits_max, sets
-    )
-
-
-def unknowns(rhs):
-    return [Unknowns(one.pixels, one.gaps) for one in rhs]
-
-
-def gradients_of(system):
-    return ConjugateGradients(operator_of(system), system.preconditioner)
 
 
 def with_gaps():
@@ -113,6 +88,20 @@ def test_solutions_are_those_of_each_alone(name, n_threads):
     for n in (1, 2, 3, 8, 11):
         found = gradients.solve_many(rhs[:n], TOLERANCE, 200)
         assert [bytes_of(one) for one in found] == alone[:n]
+
+
+@pytest.mark.parametrize("width", [1, 2, 4, 8])
+def test_columns_are_those_of_the_matrix(width):
+    observations, grid, choices = CASES["gains"]
+    system = make_system(observations(), grid, **choices)
+    projection, values = system.projection, np.random.default_rng(1)
+    matrix = as_matrix(operator_of(system), projection.n_local, 3, projection.gaps.n)
+    vectors = gradients_of(system).zeros(width)
+    for part in vectors:
+        part[:] = values.standard_normal(part.shape)
+    found = gradients_of(system).times(vectors)
+    given, products = (np.concatenate([part.reshape(-1, width) for part in v]) for v in (vectors, found))
+    np.testing.assert_allclose(products, matrix @ given, rtol=0, atol=1e-12 * np.abs(matrix @ given).max())
 
 
 def test_the_steps_of_each_are_told():
@@ -183,69 +172,3 @@ def test_ranks_do_not_change_a_bit(alone, n_ranks):
     path = next(line for line in ended.out.splitlines() if line.startswith("FOUND")).split()[1]
     with open(path) as file:
         assert file.read() == repr(alone)
-
-
-# --- recycling
-
-
-def slow():
-    """Return observations whose maps take many iterations."""
-    from mapmaking.runs import noisy_scans
-
-    return noisy_scans(6000, 3)
-
-
-@pytest.fixture(scope="module")
-def slow_system():
-    made = slow()
-    system = make_system(made, Healpix(8, nest=True), n_lag=512)
-    return system, unknowns(read_many(system, datasets(made, 4)))
-
-
-def test_a_space_makes_iterations_fewer_and_the_map_the_same(slow_system):
-    system, rhs = slow_system
-    gradients = gradients_of(system)
-    space = Deflation.train(gradients, rhs[:2], 1e-10, 200, 20)
-    assert space.n_vectors == 20
-    for one in rhs[2:]:
-        alone = gradients.solve(one, TOLERANCE, 300)
-        helped = gradients.solve(one, TOLERANCE, 300, space=space)
-        assert alone.converged and helped.converged and helped.true_residual <= 2 * TOLERANCE
-        assert helped.iterations <= 0.8 * alone.iterations
-        # the residual bounds the error, as M^-1 A has no eigenvalue below a hundredth
-        size = np.abs(alone.map.pixels).max()
-        np.testing.assert_allclose(helped.map.pixels, alone.map.pixels, rtol=0, atol=1e-5 * size)
-
-
-def test_a_space_does_not_depend_on_what_was_done_before(slow_system):
-    system, rhs = slow_system
-    first, second = (Deflation.train(gradients_of(system), rhs[:2], 1e-6, 60, 5) for _ in range(2))
-    np.testing.assert_array_equal(first.vectors.vectors.pixels, second.vectors.vectors.pixels)
-    np.testing.assert_array_equal(first.images.vectors.gaps, second.images.vectors.gaps)
-
-
-def test_a_space_of_all_solves_at_once():
-    made = [recorded(np.random.default_rng(3), 3, 900, 6, 12)]
-    system = make_system(made, numbered(6), n_lag=12, flags="cut")
-    rhs = unknowns(read_many(system, datasets(made, 2)))
-    gradients = gradients_of(system)
-    units = []
-    for at in range(18):
-        units.append(rhs[0].zeros_like())
-        units[-1].pixels.flat[at] = 1
-    vectors = Unknowns.beside(units, 24)
-    images = [gradients.times(Unknowns.beside([one])).column(0) for one in units]
-    space = Deflation(vectors, Unknowns.beside(images, 24), 18, system.comm, 1)
-    solution = gradients.solve(rhs[1], 1e-8, 5, space=space)
-    assert solution.converged and solution.iterations == 0
-    np.testing.assert_allclose(solution.map.pixels, gradients.solve(rhs[1], 1e-12, 99).map.pixels, rtol=1e-8)
-
-
-def test_nothing_to_learn_is_no_space(slow_system):
-    system, rhs = slow_system
-    gradients = gradients_of(system)
-    space = Deflation.train(gradients, [rhs[0].zeros_like()], 1e-6, 60, 5)
-    assert space.n_vectors == 0
-    found = gradients.solve(rhs[1], 1e-6, 100, space=space)
-    assert bytes_of(found) == bytes_of(gradients.solve(rhs[1], 1e-6, 100))
-    assert solve(system).converged

@@ -39,6 +39,18 @@ made = Observation(
     pointing=spinning(n_samp, 0.005, 4, 200), signals=(Wave(),), flags=(Rare(),) if flagged else (),
     noise=Models(((OneOverF(1.0, 0.05, 1e-4, -1.5),),)),
 )
+if len(sys.argv) > 7:
+    from mapmaking.small import gradients_of, make_system, read_many, unknowns
+    from petamap.base.machine import peak_bytes
+    from petamap.sky.healpix import Healpix
+
+    n_rhs, grid = int(sys.argv[7]), Healpix(int(sys.argv[6]), nest=True)
+    system = make_system([made], grid, n_lag=512, pointing=pointing, n_threads=threads, n_rhs=n_rhs)
+    rhs = read_many(system, [[made.signals]] * n_rhs)
+    gradients_of(system).solve_many(unknowns(rhs), 0.0, 1)
+    memory = system.memory
+    print(json.dumps([memory.total, peak_bytes(), memory.bytes_per_sample, len(system.keys)]))
+    sys.exit()
 summary = run_on(
     [made], tempfile.mkdtemp(), map={"n_side": int(sys.argv[6])}, noise={"n_lag": 512},
     solver={"max_iterations": 1},
@@ -72,6 +84,23 @@ def test_peak_is_as_predicted(pointing, threads, n_samp, flagged, n_side, most):
     assert n_pixels > n_side**2
     assert predicted == pytest.approx(peak, rel=0.15)
     assert 0 < bytes_per_sample <= most
+
+
+def test_peak_of_several_right_hand_sides_is_as_predicted():
+    predicted, peak, _, n_pixels = measured("recompute", 1, N_SAMP // 4, "flagged", 256, 8)
+    assert n_pixels > 256**2
+    assert predicted == pytest.approx(peak, rel=0.15)
+
+
+def test_a_batch_that_does_not_fit_is_refused(monkeypatch):
+    monkeypatch.setattr(memory, "resident_bytes", lambda: 100_000_000)
+    made, grid = [compressed(np.random.default_rng(0), 200_000, 4)], Healpix(128, nest=True)
+    one, eight = (make_system(made, grid, n_lag=8, n_rhs=n, memory=1 << 40).memory.maps for n in (1, 8))
+    assert eight > 2 * one
+    limit = 100_000_000 + (one + eight) // 2
+    assert make_system(made, grid, n_lag=8, memory=limit).memory.maps == one
+    with pytest.raises(ResourceError, match="fewer maps at once"):
+        make_system(made, grid, n_lag=8, n_rhs=8, memory=limit)
 
 
 def test_pointing_is_recomputed_where_memory_is_short_and_refused_where_it_is_too_short(monkeypatch):

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
@@ -82,7 +83,10 @@ template <class Real>
 
 template <class Real>
 [[gnu::always_inline]] inline Real size_of(Real value) {
-    return value < 0 ? -value : value;
+    if constexpr (std::is_same_v<Real, double>)
+        return std::fabs(value);
+    else
+        return value < 0 ? -value : value;
 }
 
 // Call work(std::integral_constant<int, w>) for the width w.

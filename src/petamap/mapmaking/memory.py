@@ -104,12 +104,10 @@ def map_bytes(sizes: Sizes) -> int:
     messages = 2 * (4 + 1) * 8 * n_stokes * (sizes.n_held - n) * width
     # hits, rcond, covariance; what is dead; spaces
     always = keys + messages + 8 * n * (2 + triangle) + 8 * n_gaps + n + sizes.n_kept * owned
-    # two right-hand sides of two words each for every thread, and at the owners; the sums made of them, and
-    # each by itself where there are several
-    several = 3 * width if width > 1 else 0
-    reading = 4 * threads * held + at_owners + (3 * width + several) * owned
-    # right-hand sides, binned maps, x, r, p, q, solutions; what is lent; the sums of each thread
-    solving = 8 * owned * width + lent + threads * held
+    # two right-hand sides of two words each for every thread, and at the owners; the sums made of them
+    reading = 4 * threads * held + at_owners + 3 * owned * width
+    # right-hand sides, binned map, x, r, p, q, solutions; what is lent; the sums of each thread
+    solving = (7 * width + 1) * owned + lent + threads * held
     # right-hand sides, binned map, x; the widest product, and this rank's part in writing it
     slab = slab_bytes(sizes.n_pix, triangle, sizes.n_ranks, n)
     writing = 4 * owned * width + lent + 8 * n * triangle + slab + _FITS_BYTES

@@ -103,12 +103,16 @@ class Stage:
             self.pixelization = target_pixelization(self.config.map, observations)
             self.unit = observations[0].unit
 
-    def set_up(self) -> System:
-        """Return the system of the observations, and warn of what it leaves out."""
+    def set_up(self, n_rhs: int = 1, n_kept: int = 0) -> System:
+        """Return the system of the observations, and warn of what it leaves out.
+
+        Memory is planned for `n_rhs` right-hand sides at once and `n_kept` vectors beside (`Choices`).
+        """
         choices, common = self.choices(), (self.comm, self.timers, self.progress)
         self.model_of = declared_model
         if self.config.noise.kernel == "estimate":
             self.model_of = estimated_models(self.observations, self.pixelization, choices, *common)
+        choices = replace(choices, n_rhs=n_rhs, n_kept=n_kept)
         system = set_up(self.observations, self.pixelization, choices, self.model_of, *common)
         self._warn_of_pixels(system)
         return system

@@ -90,11 +90,11 @@ class OwnedRows:
         self._moving = self.room(rows)
         if self._owned is not None:
             self._owned.put(_flat(rows), _flat(self._moving), self.n_threads)
-            self.plan.broadcast_begin(self._moving)
+            self.plan.broadcast_begin(self._moved())
 
     def to_holders_end(self) -> AnyArray:
         """Return what was lent."""
-        return self._moving if self._owned is None else self.plan.broadcast_end()
+        return self._moved() if self._owned is None else self.plan.broadcast_end()
 
     def to_owners(self, held: AnyArray, out: AnyArray | None = None) -> AnyArray:
         """Return the sums of all holders' rows at the owners, (n_owned, ...). Collective.
@@ -111,19 +111,25 @@ class OwnedRows:
 
     def to_owners_begin(self, held: AnyArray) -> None:
         """Start to add up; `held` must be left alone until the end."""
-        self._moving = held
-        if self._owned is not None:
+        if self._owned is None:
+            self._moving = held
+        else:
             self.plan.reduce_begin(held)
 
     def to_owners_end(self, out: AnyArray | None = None) -> AnyArray:
         """Return the sums, in `out` if it is given."""
         if self._owned is None:
-            return self._moving
+            return self._moved()
         held = self.plan.reduce_end()
         if out is None:
             return self.pick(held)
         self._owned.take(_flat(held), _flat(out), self.n_threads)
         return out
+
+    def _moved(self) -> AnyArray:
+        """Return what was moved, and keep no hold of it: it may be large."""
+        moved, self._moving = self._moving, np.empty(0)
+        return moved
 
 
 def _flat(rows: AnyArray) -> AnyArray:
