@@ -90,24 +90,13 @@ def batch_rows(n_samples: int, pointing: str, n: int, iterations: int, repeats: 
     best = cases.interleaved(works, repeats)
     bar, how = (0.7, "kept") if pointing == "keep" else (0.4, "recomputed")
 
-    def ns(kind: Callable[[str], float], count: int, name: str) -> float:
-        return 1e9 * kind(name) / one.n_samp / count
+    def row(name: str, bar: float | None, cpu: Callable[[str], float]) -> Row:
+        alone, among = (1e9 * cpu(which) / one.n_samp for which in ("alone", "among"))
+        return Row(f"{name}, pointing {how}", alone, among / n, "ns a sample", bar)
 
-    def iteration(name: str) -> float:
-        return (_cpu(best, f"{name} long") - _cpu(best, f"{name} short")) / 4
-
-    kinds: dict[str, Callable[[str], float]] = {
-        f"an iteration, pointing {how}": iteration,
-        f"a right-hand side, pointing {how}": lambda name: _cpu(best, f"{name} read"),
-        f"a realization, pointing {how}": lambda name: _cpu(best, f"{name} whole"),
-    }
-    for title, kind in kinds.items():
-        counted = None if "side" in title else bar
-        yield Row(title, ns(kind, 1, "alone"), ns(kind, n, "among"), "ns a sample", counted)
-
-
-def _cpu(best: dict[str, Best], name: str) -> float:
-    return best[name].cpu
+    yield row("an iteration", bar, lambda which: (best[f"{which} long"].cpu - best[f"{which} short"].cpu) / 4)
+    yield row("a right-hand side", None, lambda which: best[f"{which} read"].cpu)
+    yield row("a realization", bar, lambda which: best[f"{which} whole"].cpu)
 
 
 def iterations_to(solution: Solution, tolerance: float) -> int:
