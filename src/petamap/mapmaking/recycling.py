@@ -17,8 +17,9 @@ from petamap.mapmaking.vectors import WIDEST, Unknowns
 
 # Directions of which the others leave less than this are taken for the same.
 _SAME = 1e-10
-# Iterations that are learnt from: their residuals are kept until the space is found.
-_LONGEST = 128
+# Iterations that are learnt from, to a part of the tolerance: the slowest modes are found last. Their
+# residuals are kept until the space is found.
+_LONGEST, _FURTHER = 128, 1e-3
 # 64-bit sums keep a sign and a bit to spare; the higher word of a term has at most 50 bits.
 _SUM_BITS, _TERM_BITS = 62, 50
 
@@ -72,7 +73,7 @@ class Deflation:
         rhs : sequence of Unknowns
             The space follows from these alone: choose the same ones, and it is the same to the bit.
         tolerance, max_iterations
-            Of their solutions; at most 128 iterations are made.
+            Of the solutions to come; these are solved for further, in at most 128 iterations.
         n_vectors : int
             At most so many.
 
@@ -84,7 +85,8 @@ class Deflation:
         found: list[Unknowns] = []
         for one in rhs:
             iterations = _Iterations(gradients)
-            gradients.solve(one, tolerance, min(max_iterations, _LONGEST), keep=iterations.keep)
+            most = min(max_iterations, _LONGEST)
+            gradients.solve(one, tolerance * _FURTHER, most, keep=iterations.keep)
             found += iterations.ritz_vectors(n_vectors)
         if not found:
             nothing = gradients.zeros(0)
