@@ -6,7 +6,7 @@ from comm.schedules import every_schedule
 from mpi import run_ranks
 
 from petamap.comm.mpi import Prepared, SerialCommunicator, collectives, execute
-from petamap.comm.schedule import ScheduleError, algorithms, drawing, flat_messages, in_segments
+from petamap.comm.schedule import ScheduleError, algorithms, drawing, flat_messages, in_segments, on_machine
 from petamap.comm.schedule.algorithms import ring, streams
 from petamap.comm.topology import Torus
 
@@ -164,6 +164,30 @@ def kinds_of_arrays(comm):
         got = collectives.allreduce(comm, values, algorithm=name, grid=grid).values
         assert len({each.tobytes() for each in comm.allgather(got)}) == 1  # the same bits on all ranks
         np.testing.assert_allclose(got, comm.allreduce(values.copy()), rtol=1e-12, atol=1e-13)
+
+
+def sub_communicator(comm):
+    """Ranks on four nodes over the seam of a machine, in another order than theirs."""
+    machine = Torus((4, 4, 4))
+    grid, ranks = on_machine(machine, machine.rank_of([[x, y, 3] for y in (1, 2) for x in (3, 0)]))
+    assert ranks is not None
+    array = values_of(comm, 300, np.float64)
+    for name in ("streams", "hamiltonian", "lines"):
+        got = collectives.allreduce(comm, array, algorithm=name, grid=grid, ranks=ranks).values
+        np.testing.assert_array_equal(got, library(comm, array, "allreduce", "sum", 0))
+    for root in range(4):
+        got = collectives.broadcast(comm, array.copy(), root, algorithm="streams", grid=grid, ranks=ranks)
+        np.testing.assert_array_equal(got.values, library(comm, array, "broadcast", "sum", root))
+        got = collectives.reduce(comm, array, "sum", root, algorithm="hamiltonian", grid=grid, ranks=ranks)
+        if comm.rank == root:
+            np.testing.assert_array_equal(got.values, library(comm, array, "allreduce", "sum", root))
+        else:
+            library(comm, array, "allreduce", "sum", root)
+    collectives.barrier(comm, grid=grid, ranks=ranks)
+
+
+def test_ranks_in_another_order_than_their_nodes():
+    run_ranks(sub_communicator, 4)
 
 
 def test_arrays_of_all_kinds():

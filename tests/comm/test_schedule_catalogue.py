@@ -117,6 +117,7 @@ def test_sub_communicators_are_found_on_the_machine():
     [
         ({"n_ranks": 12, "grid": Torus((4, 4, 2))}, "a grid of 4x4x2 has 32 nodes, and there are 12 ranks"),
         ({"n_ranks": 2**31}, "cannot have 2147483648 ranks"),
+        ({"n_ranks": 4, "ranks": np.array([0, 1, 1, 2])}, "not each of 0 to 3 once"),
         ({"n_ranks": 4, "root": 4}, "no rank 4 among 4"),
         ({"n_ranks": 4, "itemsize": 0}, "elements of 0 bytes"),
         ({"n_ranks": 4, "n_elements": -1}, "-1 elements"),

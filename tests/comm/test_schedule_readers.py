@@ -145,6 +145,7 @@ def test_pairwise_steps_wait_for_each_other_and_posts_do_not():
     steps = flat_messages(pairwise.pairwise(Blocks(8, 5)), 8)
     assert np.diff(steps.after_first).tolist() == [0] * 8 + [1] * 48
     assert not len(flat_messages(pairwise.all_post(Blocks(8, 5)), 8).after)
+    assert not len(flat_messages(random_order.alltoall(Blocks(8, 500)), 8).after)
     stored = flat_messages(bruck.alltoall(Blocks(8, 5)), 8)
     assert len(stored) == 24 and set(stored.bytes) == {
         4 * 5 * 8

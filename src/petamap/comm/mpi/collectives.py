@@ -42,6 +42,14 @@ class Done:
     moved: Moved
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where ranks are: on which grid, and the rank at each of its nodes if these are not their numbers."""
+
+    grid: Torus | None
+    ranks: Int64Array | None
+
+
 def broadcast(
     comm: Communicator,
     array: AnyArray,
@@ -49,6 +57,7 @@ def broadcast(
     *,
     algorithm: str = "auto",
     grid: Torus | None = None,
+    ranks: Int64Array | None = None,
     segment: int = SEGMENT,
 ) -> Done:
     """Give all ranks the array of `root`, in place.
@@ -61,6 +70,8 @@ def broadcast(
     root : int
     algorithm : str
     grid : Torus, optional
+    ranks : int64 (size,), optional
+        The rank at each node of the grid, as `petamap.comm.schedule.on_machine` says. By default its number.
     segment : int
         Most bytes of a part that is passed on alone.
 
@@ -69,7 +80,7 @@ def broadcast(
     ScheduleError
         On all ranks, if their calls differ or the algorithm cannot be used.
     """
-    return _vector(comm, "broadcast", array, array, "sum", root, algorithm, grid, segment)
+    return _vector(comm, "broadcast", array, array, "sum", root, algorithm, Place(grid, ranks), segment)
 
 
 def reduce(
@@ -81,6 +92,7 @@ def reduce(
     out: AnyArray | None = None,
     algorithm: str = "auto",
     grid: Torus | None = None,
+    ranks: Int64Array | None = None,
     segment: int = SEGMENT,
 ) -> Done:
     """Reduce the arrays of all ranks on `root`: into `out`, which may be `array` itself, or a new array.
@@ -88,7 +100,7 @@ def reduce(
     Elsewhere nothing is written, and the values of the result are None.
     """
     target = array.copy() if out is None or comm.rank != root else out
-    done = _vector(comm, "reduce", array, target, op, root, algorithm, grid, segment)
+    done = _vector(comm, "reduce", array, target, op, root, algorithm, Place(grid, ranks), segment)
     return done if comm.rank == root else Done(None, done.schedule, done.moved)
 
 
@@ -100,6 +112,7 @@ def allreduce(
     out: AnyArray | None = None,
     algorithm: str = "auto",
     grid: Torus | None = None,
+    ranks: Int64Array | None = None,
     segment: int = SEGMENT,
 ) -> Done:
     """Reduce the arrays of all ranks on all: into `out`, which may be `array` itself, or a new array.
@@ -108,7 +121,7 @@ def allreduce(
     `petamap.comm.mpi.exact_allreduce` makes some that do not.
     """
     target = np.empty_like(array) if out is None else out
-    return _vector(comm, "allreduce", array, target, op, 0, algorithm, grid, segment)
+    return _vector(comm, "allreduce", array, target, op, 0, algorithm, Place(grid, ranks), segment)
 
 
 def alltoall(
@@ -132,7 +145,7 @@ def alltoall(
             f"an array of shape {array.shape} for {comm.size} ranks", mend="give each rank one of its rows"
         )
     agree(comm, error)
-    call = _call(comm, "alltoall", array, array.size // comm.size, 0, algorithm, grid)
+    call = _call(comm, "alltoall", array, array.size // comm.size, 0, algorithm, Place(grid, None))
     schedule = _agreed(comm, call, algorithm, 0)
     target = np.empty(array.shape, array.dtype) if out is None else out
     received = _flat(np.empty(array.shape, array.dtype))
@@ -163,17 +176,23 @@ def alltoallv(
         )
     agree(comm, error)
     every = np.array(comm.allgather(np.asarray(counts, np.int64)))
-    call = _call(comm, "alltoall", array, 0, 0, algorithm, grid, every)
+    call = _call(comm, "alltoall", array, 0, 0, algorithm, Place(grid, None), every)
     schedule = _agreed(comm, call, algorithm, 0)
     received = np.empty(int(every[:, comm.rank].sum()), array.dtype)
     moved = _exchange(comm, schedule, _flat(array), received)
     return Done(received, schedule, moved)
 
 
-def barrier(comm: Communicator, *, algorithm: str = "auto", grid: Torus | None = None) -> Done:
+def barrier(
+    comm: Communicator,
+    *,
+    algorithm: str = "auto",
+    grid: Torus | None = None,
+    ranks: Int64Array | None = None,
+) -> Done:
     """Wait until all ranks are here."""
     token = np.ones(1, np.uint8)
-    call = _call(comm, "barrier", token, 1, 0, algorithm, grid)
+    call = _call(comm, "barrier", token, 1, 0, algorithm, Place(grid, ranks))
     schedule = _agreed(comm, call, algorithm, 0)
     return Done(None, schedule, execute(comm, schedule, [token], "or"))
 
@@ -186,7 +205,7 @@ def _vector(
     op: Operation,
     root: int,
     algorithm: str,
-    grid: Torus | None,
+    place: Place,
     segment: int,
 ) -> Done:
     """Do a collective on a vector: what `target` gets is its own memory if it is contiguous."""
@@ -197,7 +216,7 @@ def _vector(
             mend="give `out` the shape and dtype of the array",
         )
     agree(comm, error)
-    call = _call(comm, collective, array, array.size, root, algorithm, grid)
+    call = _call(comm, collective, array, array.size, root, algorithm, place)
     schedule = _agreed(comm, call, algorithm, segment)
     work = _flat(target)
     if target is not array:
@@ -229,7 +248,7 @@ def _call(
     n_elements: int,
     root: int,
     algorithm: str,
-    grid: Torus | None,
+    place: Place,
     counts: Int64Array | None = None,
 ) -> Call:
     """Make the call; an error is that of all ranks."""
@@ -244,7 +263,8 @@ def _call(
             max(1, array.itemsize),
             array.dtype.kind in "iub",
             root,
-            grid,
+            place.grid,
+            place.ranks,
             counts=counts,
             tree=algorithm == "tree",
             interrupts=algorithm == "interrupt",
@@ -269,6 +289,7 @@ def _agreed(comm: Communicator, call: Call, algorithm: str, segment: int) -> Sch
         "root": call.root,
         "algorithm": algorithm,
         "grid": repr(call.grid),
+        "ranks": 0 if call.ranks is None else zlib.crc32(np.asarray(call.ranks, np.int64).tobytes()),
         "segment": segment,
     }
     numbers = np.array([_number(value) for value in asked.values()])

@@ -18,6 +18,9 @@ from petamap.comm.schedule import Round, Schedule, ScheduleError, combine
 
 _TAG = 21
 
+# Rounds that a rank has under way where none waits for another: their requests take memory.
+_MOST_UNDER_WAY = 64
+
 OPERATIONS: dict[Operation, Callable[..., Any]] = {
     "sum": np.add,
     "max": np.maximum,
@@ -83,7 +86,7 @@ class Prepared:
         # Only what is never sent on may arrive while later rounds are under way.
         blocks = schedule.blocks
         direct = blocks is not None and schedule.n_elements == blocks.send_size + blocks.receive_size
-        self.window = schedule.window or 1 if direct else 1
+        self.window = min(schedule.window or 1, _MOST_UNDER_WAY) if direct else 1
         self._steps = list(self._prepare()) if keep else None
 
     def run(self, spaces: Sequence[AnyArray], op: Operation = "sum") -> Moved:

@@ -26,6 +26,7 @@ def exact_allreduce(
     out: FloatArray | None = None,
     algorithm: str = "auto",
     grid: Torus | None = None,
+    ranks: Int64Array | None = None,
     segment: int = SEGMENT,
 ) -> Done:
     """Return the correctly rounded sums over all ranks: into `out`, or a new array. Collective on `comm`.
@@ -39,7 +40,7 @@ def exact_allreduce(
     comm : Communicator
     array : float64 array
         Finite, below 2^900; bits below 2^-992 are dropped. Of one shape on all ranks.
-    out, algorithm, grid, segment
+    out, algorithm, grid, ranks, segment
         As in `petamap.comm.mpi.collectives.allreduce`; "tree" can be used, since integers are summed.
 
     Returns
@@ -54,7 +55,7 @@ def exact_allreduce(
     """
     with together(comm):
         lowest, limbs = _sliced(array)
-    given = {"algorithm": algorithm, "grid": grid, "segment": segment}
+    given = {"algorithm": algorithm, "grid": grid, "ranks": ranks, "segment": segment}
     held = lowest >= 0
     # The largest, and minus the smallest: one maximum finds both. Zeros have neither.
     ends = np.where(held, [lowest, -lowest], np.iinfo(np.int16).min).astype(np.int16)

@@ -85,6 +85,11 @@ class Call:
                 f"a grid of {shape} has {self.grid.n_nodes} nodes, and there are {self.n_ranks} ranks",
                 mend="give a shape whose product is the number of ranks",
             )
+        if self.ranks is not None and not np.array_equal(np.sort(self.ranks), np.arange(self.n_ranks)):
+            raise ScheduleError(
+                f"the ranks at the nodes of the grid are not each of 0 to {self.n_ranks - 1} once",
+                mend="take them from `on_machine`",
+            )
         if self.itemsize < 1 or self.n_elements < 0:
             raise ScheduleError(f"{self.n_elements} elements of {self.itemsize} bytes", mend="count from 1")
         if not 0 <= self.root < self.n_ranks:
@@ -334,8 +339,9 @@ def make(call: Call, name: str = "auto") -> Schedule:
             mend=f"'{choose(call)}' can",
         )
     schedule = algorithm.build(call)
-    on_grid = RECTANGLE in algorithm.requires and call.ranks is not None
-    return on_ranks(schedule, call.ranks) if on_grid and call.ranks is not None else schedule
+    if call.ranks is None or RECTANGLE not in algorithm.requires:
+        return schedule
+    return on_ranks(schedule, call.ranks)
 
 
 # Bytes from which algorithms change: BlueGene/L's broadcast at 2 KB (Almasi et al. 2005, 5.1), MPICH2's
@@ -449,4 +455,4 @@ def on_machine(machine: Torus, nodes: npt.ArrayLike) -> tuple[Torus, npt.NDArray
 def _node_of_root(call: Call) -> int:
     if call.ranks is None:
         return call.root
-    return int(np.flatnonzero(np.asarray(call.ranks) == call.root)[0])
+    return int(np.flatnonzero(call.ranks == call.root)[0])

@@ -11,9 +11,6 @@ from petamap.base.typing import Int64Array
 from petamap.comm.schedule.algorithms.pairwise import direct, work_size
 from petamap.comm.schedule.schedule import Blocks, Round, Schedule, ScheduleError, check_ranks
 
-# Messages that a rank has under way where they are executed; they do not depend on each other.
-_WINDOW = 32
-
 
 def alltoall(blocks: Blocks, packet: int = 30, packets_per_visit: int = 2, seed: int = 0) -> Schedule:
     """Send `packets_per_visit` packets to each rank on a list, and begin anew until all is sent.
@@ -39,15 +36,16 @@ def alltoall(blocks: Blocks, packet: int = 30, packets_per_visit: int = 2, seed:
         )
     visit = packet * packets_per_visit
     order = np.random.Generator(np.random.Philox(seed)).permutation(blocks.n_ranks)
+    n_rounds = 1 + sum(_passes(blocks, visit))
     return Schedule(
         "alltoall",
         "random-order",
         blocks.n_ranks,
         work_size(blocks),
-        1 + sum(_passes(blocks, visit)),
+        n_rounds,
         lambda: _rounds(blocks, order, visit),
         blocks=blocks,
-        window=_WINDOW,
+        window=n_rounds,  # nobody waits for anything
     )
 
 
