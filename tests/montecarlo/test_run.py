@@ -15,6 +15,7 @@ from petamap.base.summary import Summary
 from petamap.data.source import _KINDS
 from petamap.mapmaking.run import run
 from petamap.montecarlo.reading import read_finished
+from petamap.montecarlo.run import simulate
 from petamap.sky.healpix import Healpix
 from petamap.sky.mapfile import write_map
 from petamap.spectra.pseudo import pseudo_spectra
@@ -242,3 +243,13 @@ def test_progress_is_told_as_it_goes(tmp_path):
         within = [amount for amount, note in steps if note.startswith("iteration")]
         assert any(0 < amount < batch and amount % 1 for amount in within)
         assert all(0 <= amount <= total + 1e-9 for amount in within)
+
+
+def test_batches_are_as_large_as_memory_allows(tmp_path):
+    wanted = ("montecarlo.realizations=4", "source.0.duration=3 h")
+    assert made(tmp_path / "free", *wanted).montecarlo.batch == 4
+    config = configured(*wanted)
+    with mock.patch("petamap.montecarlo.sharing._bytes_at_once", lambda *_: 1e15 * (_[-1] - 2)):
+        summary = simulate(config, out=tmp_path / "tight")
+    assert summary.montecarlo.batch == 2 and summary.montecarlo.why.endswith("2 at once, for memory")
+    assert same(arrays(tmp_path / "tight")["hash"], arrays(tmp_path / "free")["hash"])

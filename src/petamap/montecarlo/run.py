@@ -25,7 +25,7 @@ from petamap.mapmaking.system import System
 from petamap.montecarlo.draws import Draws, Realization
 from petamap.montecarlo.file import file_of, layout_of, run_id
 from petamap.montecarlo.mapper import Gathering, Mapped, Mapper
-from petamap.montecarlo.sharing import Sharing, share_out
+from petamap.montecarlo.sharing import Sharing, kept_vectors, share_out
 from petamap.montecarlo.store import DONE, FAILED, TO_DO, Store, existing, opened
 from petamap.montecarlo.weighting import mask_of, pixel_weights
 from petamap.sky.healpix import Healpix
@@ -92,7 +92,7 @@ class _MonteCarlo:
         self.sharing = share_out(self.config, self.stage)
         self.stage.comm = self.comm if self.sharing.groups == 1 else self.comm.group(self.sharing.group)
         with _whole_job_ends(self.comm, self.stage.comm):
-            system = self.stage.set_up()
+            system = self.stage.set_up(len(self.draws.solved), kept_vectors(self.config))
             self.draws.model_of = self.stage.model_of
             memory = self.stage.choices().memory
             self.sharing = self.sharing.fitted(self.config, system, memory, self.comm)

@@ -12,6 +12,8 @@ from petamap.comm.mpi import Communicator, together
 from petamap.comm.network.measured import place, this_machine
 from petamap.comm.topology import Machine
 from petamap.data.config import RunConfig
+from petamap.mapmaking.memory import plan_memory
+from petamap.mapmaking.recycling import Deflation
 from petamap.mapmaking.stage import Stage
 from petamap.mapmaking.system import System
 from petamap.montecarlo.draws import SOLVED
@@ -64,26 +66,35 @@ class Sharing:
             Bytes that a process may use.
         whole : Communicator
         """
-        n_solved = len(SOLVED[config.montecarlo.parts])
+        options = config.montecarlo
         limit = memory or available_bytes() // whole.node_size()
-        free = (limit - system.memory.total) / _bytes_of_one(config, system, n_solved)
-        room = int(-whole.max(-free))
-        each = -(-config.montecarlo.realizations // self.groups)
-        batch = config.montecarlo.batch or max(1, min(_PASS // n_solved, room, each))
-        held = "" if config.montecarlo.batch or batch == min(_PASS // n_solved, each) else ", for memory"
+        each = -(-options.realizations // self.groups)
+        most = max(1, min(_PASS // len(SOLVED[options.parts]), each))
+        batch = most
+        while batch > 1 and whole.max(_bytes_at_once(config, system, batch) / limit) > 1:
+            batch -= 1
+        held = ", for memory" if batch < most and not options.batch else ""
+        batch = options.batch or batch
         return replace(self, batch=batch, why=f"{self.why}; {batch} at once{held}")
 
 
-def _bytes_of_one(config: RunConfig, system: System, n_solved: int) -> float:
-    """Return the bytes that one more realization at once takes on this rank."""
-    pixels, n_stokes = system.shared.pixels, system.projection.stokes.n
-    owned = 8.0 * (pixels.n_owned * n_stokes + system.shared.gaps.n_owned)
-    held = 8.0 * (pixels.n_held * n_stokes + system.projection.gaps.n)
-    # right-hand side, x, r, p, q; what is lent, and two words of two sums for each thread
-    each = 5 * owned + (1 + 4 * system.projection.n_threads) * held
+def _bytes_at_once(config: RunConfig, system: System, batch: int) -> float:
+    """Return the bytes of this rank with so many realizations at once."""
+    memory, n_rhs = system.memory, batch * len(SOLVED[config.montecarlo.parts])
+    planned = plan_memory(system.projection, system.shared.pixels, memory.keep, n_rhs, kept_vectors(config))
     sides = [getattr(source.options, "n_side", None) for source in config.sources if "sky" in source.kind]
     skies = sum(2 * 3 * 8 * 12 * int(side) ** 2 for side in sides if side is not None)
-    return float(n_solved * each + skies + 1)
+    # what is resident already is that of before the maps
+    return float(memory.base + memory.samples + planned.maps + batch * skies)
+
+
+def kept_vectors(config: RunConfig) -> int:
+    """Return how many vectors are held at most beside those of the solver."""
+    options = config.montecarlo
+    if not options.vectors or config.solver.binned_only:
+        return 0
+    n_solved = len(SOLVED[options.parts])
+    return Deflation.n_kept(n_solved, config.solver.max_iterations, options.vectors)
 
 
 def share_out(config: RunConfig, stage: Stage) -> Sharing:
