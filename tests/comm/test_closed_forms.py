@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 
 from petamap.base.errors import ConfigError
 from petamap.comm.network import closed_forms as forms
+from petamap.comm.network.schedule_time import schedule_time
 from petamap.comm.schedule import Call, in_segments, make
-from petamap.comm.schedule.algorithms import lines, streams
+from petamap.comm.schedule.algorithms import hamiltonian, lines, streams
 from petamap.comm.topology import Torus
 
 US, MB = 1e-6, 1e6
@@ -137,3 +138,35 @@ def test_a_single_node_has_no_limit_and_unknown_forms_are_said():
         forms.cost("allreduce", "rings", 4, 8)
     with pytest.raises(ConfigError, match="of 0 ranks"):
         forms.cost("allreduce", "ring", 0, 8)
+
+
+@pytest.mark.parametrize(("collective", "algorithm"), list(forms._COSTS))
+@pytest.mark.parametrize("n_ranks", [1, 2, 4, 8, 32])
+def test_schedules_take_the_time_of_their_forms(collective, algorithm, n_ranks):
+    n_elements = 1 if collective == "barrier" else 48 * n_ranks
+    schedule = make(Call(collective, n_ranks, n_elements), algorithm)
+    said = forms.cost(collective, algorithm, n_ranks, 8 * n_elements).time(3.0, 0.25)
+    if algorithm == "scatter-allgather":  # the ring begins where the scatter has ended first
+        assert schedule_time(schedule, 8, 3.0, 0.25) <= said * (1 + 1e-12)
+    else:
+        assert schedule_time(schedule, 8, 3.0, 0.25) == pytest.approx(said)
+
+
+def test_segments_take_the_time_of_a_pipeline():
+    path = hamiltonian.reduce(Torus((10,), False), 1200, 9)
+    for n_segments in (1, 3, 12):
+        cut = in_segments(path, 1200 // n_segments)
+        said = forms.pipeline(path.n_rounds, 9600, n_segments, 2.0, 0.5)
+        assert schedule_time(cut, 8, 2.0, 0.5) == pytest.approx(said)
+
+
+def test_a_line_is_one_message_with_the_deposit_bit():
+    grid = Torus((8,), False)
+    told = lines.barrier(grid)
+    # Each receives seven tokens; those at the ends send seven, or one along the line.
+    assert schedule_time(told, 1, 1.0, 0.0) == 7.0
+    spread = streams.broadcast(grid, 1)
+    assert schedule_time(spread, 1, 1.0, 0.0) == 1.0
+    assert schedule_time(spread, 1, 1.0, 0.0, deposit=False) == 7.0
+    with pytest.raises(ConfigError, match="elements of 0 bytes"):
+        schedule_time(spread, 0, 1.0, 0.0)

@@ -137,6 +137,18 @@ def test_the_random_order_never_meets_at_a_rank():
     assert any(not np.array_equal(a.destination, b.destination) for a, b in pairs)
 
 
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 8), st.integers(1, 4), st.integers(1, 3), st.integers(0, 99), st.data())
+def test_any_counts_arrive_in_random_order(n_ranks, packet, packets_per_visit, seed, data):
+    counts = data.draw(st.lists(st.integers(0, 20), min_size=n_ranks**2, max_size=n_ranks**2))
+    blocks = Blocks(n_ranks, counts=np.array(counts).reshape(n_ranks, n_ranks))
+    schedule = random_order.alltoall(blocks, packet, packets_per_visit, seed)
+    check(schedule)
+    for number, part in enumerate(schedule.rounds()):
+        assert number == 0 or part.length.max(initial=0) <= packet * packets_per_visit
+        assert len(np.unique(part.source)) == len(part)  # one visit a round
+
+
 def test_exhausted_destinations_leave_the_list():
     counts = np.ones((6, 6), np.int64)
     counts[0, 1] = 10

@@ -281,21 +281,25 @@ def in_segments(schedule: Schedule, segment: int) -> Schedule:
             mend="use one whose streams are pipelined",
         )
     # A pipelined schedule is small: each rank has a message or two of each stream.
-    whole = list(schedule.rounds())
-    longest = max((int(part.length.max(initial=0)) for part in whole), default=0)
-    n_segments = max(1, -(-longest // segment))
+    each = list(schedule.rounds())
+    whole = joined(each)
+    first = np.cumsum([0, *map(len, each)])
+    round_of = np.repeat(np.arange(len(each)), np.diff(first))
+    n_segments = max(1, -(-int(whole.length.max(initial=0)) // segment))
+    n_rounds = len(each) + n_segments - 1
 
     def rounds() -> Iterator[Round]:
-        for time in range(len(whole) + n_segments - 1):
-            under_way = range(max(0, time - len(whole) + 1), min(n_segments, time + 1))
-            yield joined([_segment(whole[time - s], s * segment, segment) for s in under_way])
+        for time in range(n_rounds):
+            rows = slice(first[max(0, time - n_segments + 1)], first[min(time + 1, len(each))])
+            yield _segments(whole.take(rows), (time - round_of[rows]) * segment, segment)
 
-    return replace(schedule, rounds=rounds, n_rounds=len(whole) + n_segments - 1)
+    return replace(schedule, rounds=rounds, n_rounds=n_rounds)
 
 
-def _segment(part: Round, offset: int, segment: int) -> Round:
-    """Return the messages of a round cut to one segment, without those that are shorter."""
-    part = part.take(part.length > offset)
+def _segments(part: Round, offset: Int64Array, segment: int) -> Round:
+    """Return messages cut to one segment each, without those that have ended before."""
+    here = part.length > offset
+    part, offset = part.take(here), offset[here]
     return replace(
         part,
         begin=part.begin + offset,
