@@ -20,8 +20,8 @@ FREE = dataclasses.replace(
     write_cycles=0,
     packet_cycles=0,
     message_cycles=0,
-    all_to_all_packet_cycles=0,
-    all_to_all_message_cycles=0,
+    all_to_all_cycles=0,
+    all_to_all_miss_cycles=0,
 )
 TICK = 1 / BGL.clock
 
@@ -189,6 +189,13 @@ def test_long_messages_reach_the_published_part_of_the_peak(shape, printed):
 def test_a_packet_in_flight_takes_less_than_200_bytes():
     run = PacketSimulator(Torus((4, 4, 4)), BGL).all_to_all(2400)
     assert run.memory < 200 * run.most_in_flight
+
+
+def test_messages_that_leave_the_cache_cost_more():
+    slow = dataclasses.replace(FREE, all_to_all_miss_cycles=9000)
+    for n_bytes, misses in ((1024, 0), (1025, 1)):  # 16 nodes, both ways: 32 KB
+        times = [PacketSimulator(GRID, hardware).all_to_all(n_bytes).seconds for hardware in (FREE, slow)]
+        assert times[1] > 1.5 * times[0] if misses else times[1] == times[0]
 
 
 GRID = Torus((4, 4), False)

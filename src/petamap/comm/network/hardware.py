@@ -29,8 +29,9 @@ _NUMBERS: dict[str, str | None] = {
     "combine_cycles": "",
     "packet_cycles": "",
     "message_cycles": "",
-    "all_to_all_packet_cycles": "",
-    "all_to_all_message_cycles": "",
+    "all_to_all_cycles": "",
+    "all_to_all_miss_cycles": "",
+    "cache": "bytes",
 }
 
 
@@ -59,8 +60,11 @@ class Hardware:
         reading.
     packet_cycles, message_cycles : float
         Of the processor for every packet read or written on top, and for every message begun.
-    all_to_all_packet_cycles, all_to_all_message_cycles : float
-        What the all-to-all takes instead of these.
+    all_to_all_cycles, all_to_all_miss_cycles : float
+        Of the all-to-all for each message, instead of message_cycles; and on top where the messages that a
+        node sends and receives do not fit into `cache`.
+    cache : int
+        Bytes of a processor's first cache.
     sources : mapping of str to str
     """
 
@@ -81,8 +85,9 @@ class Hardware:
     combine_cycles: float
     packet_cycles: float
     message_cycles: float
-    all_to_all_packet_cycles: float
-    all_to_all_message_cycles: float
+    all_to_all_cycles: float
+    all_to_all_miss_cycles: float
+    cache: int
     sources: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

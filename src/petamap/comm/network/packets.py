@@ -229,11 +229,11 @@ class PacketSimulator:
             raise ConfigError(f"{packets_a_visit} packets a visit", mend="give 1 or more")
         order = np.random.default_rng(self.seed).permutation(n).astype(np.int32)
         first = 0 if matrix is not None else int(np.asarray(n_bytes))
-        hardware = replace(
-            self.hardware,
-            packet_cycles=self.hardware.all_to_all_packet_cycles,
-            message_cycles=self.hardware.all_to_all_message_cycles,
-        )
+        held = 2 * n * float(np.mean(np.asarray(n_bytes, np.float64)))
+        cycles = self.hardware.all_to_all_cycles
+        if held > self.hardware.cache:
+            cycles += self.hardware.all_to_all_miss_cycles
+        hardware = replace(self.hardware, message_cycles=cycles)
         return self._run(hardware, simulate_all_to_all, order, first, matrix, packets_a_visit)
 
     def messages(self, messages: Messages) -> Run:
@@ -263,13 +263,13 @@ class PacketSimulator:
             *per_link,
         )
         wall = time.perf_counter() - start
+        if counts["in_flight"]:
+            raise AssertionError(f"{counts['in_flight']} packets never came: the simulator has deadlocked")
         if counts.get("waiting"):
             raise ConfigError(
                 f"{counts['waiting']} messages wait for ever, message {counts['first_waiting']} first",
                 mend="let no message wait for one that its source does not receive, or that waits for it",
             )
-        if counts["in_flight"]:
-            raise AssertionError(f"{counts['in_flight']} packets never came: the simulator has deadlocked")
         tick = 1 / self.hardware.clock
         link_packets, link_bytes = (_by_link(self.grid, values) for values in per_link)
         kept = ("packets", "copies", "hops", "escapes", "events", "most_in_flight", "memory")
