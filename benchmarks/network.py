@@ -26,7 +26,7 @@ from petamap.comm.network import (
     Messages,
     PacketSimulator,
     Run,
-    all_to_all_peak,
+    alltoall_peak,
     hardware_of,
     link_loads,
 )
@@ -88,7 +88,7 @@ def reached(shape: str, n_bytes: int) -> tuple[float, float]:
     grid = partition(MACHINE, parse_shape(shape)).grid
     run = PacketSimulator(grid, HARDWARE).all_to_all(n_bytes)
     rate = grid.n_nodes * (grid.n_nodes - 1) * n_bytes / run.seconds
-    return rate / 1e6, 100 * rate / all_to_all_peak(grid, HARDWARE.link_bandwidth)
+    return rate / 1e6, 100 * rate / grid.n_nodes / alltoall_peak(grid, HARDWARE.link_bandwidth)
 
 
 def plateaus() -> None:

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from petamap.base.errors import ConfigError
+from petamap.comm.network.closed_forms import alltoall_peak
 from petamap.comm.network.link_load import (
     ROUTINGS,
     TIES,
     Traffic,
-    all_to_all_peak,
     dense,
     link_loads,
 )
@@ -108,7 +108,7 @@ def test_an_all_to_all_by_symmetry_is_that_of_its_matrix(grid, tie, routing):
 def test_peaks_of_the_formula_and_of_exact_loads_are_those_of_table_2(shape, routing):
     grid = partition(load_machine("bluegene-l"), parse_shape(shape)).grid
     n = grid.n_nodes
-    assert all_to_all_peak(grid, LINK) == TABLE_2[shape]
+    assert n * alltoall_peak(grid, LINK) == TABLE_2[shape]
     # Nodes send nothing to themselves over links: one part in n less than the formula counts.
     sent = n * (n - 1) / link_loads(grid, 1.0, routing).max() * LINK
     assert sent == pytest.approx(TABLE_2[shape] * (n - 1) / n, rel=1e-12)

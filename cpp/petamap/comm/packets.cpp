@@ -5,19 +5,6 @@
 
 namespace petamap::comm {
 
-namespace {
-
-constexpr int kind_bits = 3;
-
-std::uint64_t next_random(std::uint64_t& state) {  // splitmix64
-    std::uint64_t z = (state += 0x9e3779b97f4a7c15u);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
-
-}  // namespace
-
 std::int64_t TorusHardware::n_nodes() const {
     std::int64_t n = 1;
     for (int d = 0; d < n_dimensions; ++d) n *= shape[d];
@@ -48,21 +35,24 @@ TorusSimulator::TorusSimulator(const TorusHardware& hardware, std::uint64_t seed
         const bool injection = is_injection(static_cast<int>(i % n_queues_));
         queues_[i].room = static_cast<std::int16_t>(injection ? hardware.injection_fifo : hardware.channel);
     }
-    for (std::int64_t node = 0; node < n_nodes_; ++node) {
-        std::int64_t rest = node, stride = 1;
-        for (int d = hardware.n_dimensions - 1; d >= 0; --d) {
-            const int size = hardware.shape[d], place = static_cast<int>(rest % size);
-            rest /= size;
-            places_[node][d] = static_cast<std::int16_t>(place);
-            for (int sign = 0; sign < 2; ++sign) {
-                const int there = place + (sign ? -1 : 1);
-                if (size < 2 || (!hardware.wrap[d] && (there < 0 || there >= size))) continue;
-                const auto target = node + ((there + size) % size - place) * stride;
-                links_[node * n_outputs_ + 2 * d + sign].target = static_cast<std::int32_t>(target);
-                before_[target * n_outputs_ + 2 * d + sign] = static_cast<std::int32_t>(node);
-            }
-            stride *= size;
+    for (std::int32_t node = 0; node < n_nodes_; ++node) lay_links(node);
+}
+
+// Find the place of a node and what its links lead to.
+void TorusSimulator::lay_links(std::int32_t node) {
+    std::int64_t rest = node, stride = 1;
+    for (int d = hardware_.n_dimensions - 1; d >= 0; --d) {
+        const int size = hardware_.shape[d], place = static_cast<int>(rest % size);
+        rest /= size;
+        places_[node][d] = static_cast<std::int16_t>(place);
+        for (int sign = 0; sign < 2; ++sign) {
+            const int there = place + (sign ? -1 : 1);
+            if (size < 2 || (!hardware_.wrap[d] && (there < 0 || there >= size))) continue;
+            const auto target = node + ((there + size) % size - place) * stride;
+            link_at(node, 2 * d + sign).target = static_cast<std::int32_t>(target);
+            before_[target * n_outputs_ + 2 * d + sign] = node;
         }
+        stride *= size;
     }
 }
 
@@ -270,33 +260,41 @@ void TorusSimulator::arbitrate(std::int32_t node, int output) {
     if (link.busy || !link.wanted) return;
     int channel = 0;
     const int room = room_at(link, output, channel);
-    const int escape_room = queues_[link.target * n_queues_ + output * n_channels_ + hardware_.channels].room;
-    if (room <= 0 && escape_room < hardware_.packet) return;
-    std::uint64_t classes[2] = {link.wanted, 0};
-    if (hardware_.transit_first) classes[0] &= transit_, classes[1] = link.wanted & ~transit_;
-    for (const std::uint64_t queues : classes) {
-        int best = -1, best_channel = 0;
-        std::int64_t best_score = -1;
-        // Those after the last winner come first.
-        const std::uint64_t later = queues & (~std::uint64_t{0} << link.turn);
-        for (std::uint64_t part : {later, queues & ~later}) {
-            for (; part; part &= part - 1) {
-                const int queue = __builtin_ctzll(part);
-                const Queue& from = queue_at(node, queue);
-                const Packet& packet = packets_[from.head];
-                const std::int64_t points = score(from, packet);
-                if (points <= best_score) continue;
-                const int found = channel_for(packet, queue, output, link, room, channel);
-                if (found < 0) continue;
-                best = queue, best_score = points, best_channel = found;
-            }
-        }
-        if (best >= 0) {
-            link.turn = static_cast<std::uint8_t>((best + 1) & 63);
-            start(node, output, best, best_channel);
-            return;
+    const int escape = output * n_channels_ + hardware_.channels;
+    if (room <= 0 && queues_[link.target * n_queues_ + escape].room < hardware_.packet) return;
+    const std::uint64_t first = hardware_.transit_first ? link.wanted & transit_ : link.wanted;
+    for (const std::uint64_t queues : {first, link.wanted & ~first}) {
+        const int best = choose_queue(node, output, queues, room, channel);
+        if (best < 0) continue;
+        link.turn = static_cast<std::uint8_t>((best + 1) & 63);
+        start(node, output, best, channel);
+        return;
+    }
+}
+
+// The queue, of a set of them, whose head takes a free link, or -1; `channel`: the emptiest adaptive one
+// there, then the one that this head takes.
+int TorusSimulator::choose_queue(std::int32_t node, int output, std::uint64_t queues, int room,
+                                 int& channel) const {
+    const Link& link = links_[node * n_outputs_ + output];
+    const int emptiest = channel;
+    int best = -1;
+    std::int64_t best_score = -1;
+    // Those after the last winner come first.
+    const std::uint64_t later = queues & (~std::uint64_t{0} << link.turn);
+    for (std::uint64_t part : {later, queues & ~later}) {
+        for (; part; part &= part - 1) {
+            const int queue = __builtin_ctzll(part);
+            const Queue& from = queues_[node * n_queues_ + queue];
+            const Packet& packet = packets_[from.head];
+            const std::int64_t points = score(from, packet);
+            if (points <= best_score) continue;
+            const int found = channel_for(packet, queue, output, link, room, emptiest);
+            if (found < 0) continue;
+            best = queue, best_score = points, channel = found;
         }
     }
+    return best;
 }
 
 // The head of a queue goes out over a link.
@@ -330,184 +328,6 @@ void TorusSimulator::start(std::int32_t node, int output, int queue, int channel
     link_bytes_[at] += packet.granules * hardware_.granule;
     ++counts_.hops;
     counts_.escapes += channel == hardware_.channels;
-}
-
-// Bring the head, or a copy of it, to the processor; false if its FIFO is full.
-bool TorusSimulator::receive(std::int32_t node, int queue) {
-    Queue& from = queue_at(node, queue);
-    const int direction = queue / n_channels_;
-    Reception& reception = receptions_[node * n_outputs_ + direction];
-    const int granules = packets_[from.head].granules;
-    from.stuck = reception.room < granules;
-    if (from.stuck) return false;
-    reception.room -= granules;
-    const int delay = wire_ticks_[granules];
-    const auto& left = packets_[from.head].left;
-    if (std::any_of(left.begin(), left.end(), [](auto hops) { return hops != 0; })) {
-        const std::int32_t made = allocate();
-        packets_[from.head].flags |= copied;
-        packets_[made] = packets_[from.head];
-        ++counts_.copies;
-        const std::uint32_t at = static_cast<std::uint32_t>(node) * n_outputs_ + direction;
-        wheel_.after(delay, {at << kind_bits | copy, made});
-        return true;
-    }
-    const std::int32_t packet = from.head;
-    from.head = packets_[packet].next;
-    --from.length;
-    from.moving = static_cast<std::uint8_t>(granules);
-    const std::uint32_t at = static_cast<std::uint32_t>(node) * n_queues_ + queue;
-    wheel_.after(delay, {at << kind_bits | delivered, packet});
-    return true;
-}
-
-// A packet is whole in a reception FIFO.
-void TorusSimulator::hand_over(std::int32_t node, int direction, std::int32_t packet) {
-    Reception& reception = receptions_[node * n_outputs_ + direction];
-    packets_[packet].next = -1;
-    packets_[packet].channel = static_cast<std::uint8_t>(direction);
-    if (reception.head < 0) {
-        reception.head = packet;
-    } else {
-        packets_[reception.tail].next = packet;
-    }
-    reception.tail = packet;
-    processors_[node].full |= 1u << direction;
-    if (!processors_[node].busy) work(node);
-}
-
-// An idle processor looks for work: packets that have come, else a packet to send.
-void TorusSimulator::work(std::int32_t node) {
-    if (!begin_read(node)) begin_write(node);
-}
-
-bool TorusSimulator::begin_read(std::int32_t node) {
-    Processor& cpu = processors_[node];
-    if (!cpu.full) return false;
-    const std::uint32_t later = cpu.full & (~0u << cpu.turn);
-    const int direction = __builtin_ctz(later ? later : cpu.full);
-    cpu.turn = static_cast<std::uint8_t>(direction + 1);
-    Reception& reception = receptions_[node * n_outputs_ + direction];
-    const std::int32_t packet = reception.head;
-    reception.head = packets_[packet].next;
-    if (reception.head < 0) cpu.full &= ~(1u << direction);
-    const Packet& read = packets_[packet];
-    double ticks = hardware_.read_ticks;
-    if (read.flags & combined) ticks += hardware_.combine_ticks;
-    ticks = ticks * read.granules / hardware_.packet + hardware_.packet_ticks;
-    cpu.busy = cpu.reading = 1;
-    wheel_.after(std::max<std::int64_t>(1, std::lround(ticks)),
-                 {static_cast<std::uint32_t>(node) << kind_bits | processor, packet});
-    return true;
-}
-
-bool TorusSimulator::begin_write(std::int32_t node) {
-    Processor& cpu = processors_[node];
-    if (cpu.held < 0 && !make_packet(node)) return false;
-    const Packet& packet = packets_[cpu.held];
-    const int fifo = choose_fifo(node, packet);
-    Queue& into = queue_at(node, first_injection_ + fifo);
-    if (into.room < packet.granules) return false;
-    into.room -= packet.granules;
-    const double ticks = hardware_.write_ticks * packet.granules / hardware_.packet + hardware_.packet_ticks +
-                         (cpu.begins ? hardware_.message_ticks : 0);
-    cpu.fifo = static_cast<std::uint8_t>(fifo);
-    cpu.busy = 1;
-    cpu.reading = 0;
-    wheel_.after(std::max<std::int64_t>(1, std::lround(ticks)),
-                 {static_cast<std::uint32_t>(node) << kind_bits | processor, cpu.held});
-    return true;
-}
-
-bool TorusSimulator::make_packet(std::int32_t node) {
-    Outgoing out;
-    if (!program_->next(node, out)) return false;
-    const std::int32_t made = allocate();
-    Packet& packet = packets_[made];
-    packet.message = out.message;
-    packet.origin = node;
-    packet.granules = static_cast<std::uint8_t>(out.granules);
-    packet.flags = out.flags;
-    set_way(packet, node, out.destination);
-    processors_[node].held = made;
-    processors_[node].begins = out.begins;
-    ++counts_.packets;
-    return true;
-}
-
-void TorusSimulator::set_way(Packet& packet, std::int32_t from, std::int32_t to) {
-    packet.left.fill(0);
-    for (int d = 0; d < hardware_.n_dimensions; ++d) {
-        const int size = hardware_.shape[d];
-        int steps = places_[to][d] - places_[from][d];
-        if (hardware_.wrap[d]) {
-            if (steps < 0) steps += size;
-            bool back = 2 * steps > size;
-            if (2 * steps == size) {
-                back = hardware_.tie == Tie::parity   ? places_[from][d] % 2
-                       : hardware_.tie == Tie::random ? next_random(random_) >> 63
-                                                      : false;
-            }
-            if (back) steps -= size;
-        }
-        packet.left[d] = static_cast<std::int8_t>(steps);
-    }
-}
-
-int TorusSimulator::choose_fifo(std::int32_t node, const Packet& packet) const {
-    if (hardware_.fifo_by_direction) {
-        int most = 0;
-        for (int d = 1; d < hardware_.n_dimensions; ++d) {
-            if (std::abs(packet.left[d]) > std::abs(packet.left[most])) most = d;
-        }
-        return (2 * most + (packet.left[most] < 0)) % hardware_.injection_fifos;
-    }
-    const Queue* fifos = &queues_[node * n_queues_ + first_injection_];
-    int best = 0;
-    for (int i = 1; i < hardware_.injection_fifos; ++i) {
-        if (fifos[i].room > fifos[best].room) best = i;
-    }
-    return best;
-}
-
-// A processor has read or written a packet.
-void TorusSimulator::end_work(std::int32_t node, std::int32_t packet) {
-    Processor& cpu = processors_[node];
-    finish_[node] = wheel_.now();
-    if (cpu.reading) {
-        end_read(node, packet);
-    } else {
-        cpu.held = -1;
-        const int queue = first_injection_ + cpu.fifo;
-        Queue& into = queue_at(node, queue);
-        append(into, packet);
-        if (into.head == packet && !into.moving) {
-            show_head(node, queue);
-            try_head(node, queue);
-        }
-    }
-    cpu.busy = 0;
-    work(node);
-    for (const std::int32_t other : woken_) {
-        if (!processors_[other].busy) work(other);
-    }
-    woken_.clear();
-}
-
-void TorusSimulator::end_read(std::int32_t node, std::int32_t packet) {
-    const int direction = packets_[packet].channel;
-    receptions_[node * n_outputs_ + direction].room += packets_[packet].granules;
-    for (int queue = direction * n_channels_; queue < (direction + 1) * n_channels_; ++queue) {
-        Queue& waits = queue_at(node, queue);
-        if (!waits.stuck) continue;
-        waits.stuck = 0;
-        show_head(node, queue);
-        if (waits.wants) try_head(node, queue);
-    }
-    program_->received(node, packets_[packet], woken_);
-    packets_[packet].next = free_;
-    free_ = packet;
-    --n_in_flight_;
 }
 
 }  // namespace petamap::comm

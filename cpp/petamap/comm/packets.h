@@ -117,13 +117,16 @@ class TorusSimulator {
         std::int32_t room = 0;
     };
     enum Kind : std::uint32_t { header, tail, delivered, copy, processor, credit };
+    static constexpr int kind_bits = 3;  // of Event::what; the rest is the place
 
     void dispatch(const Event& event);
     void arrive(std::uint32_t link, std::int32_t packet);
     void leave(std::uint32_t link);
     void show_head(std::int32_t node, int queue);
     void try_head(std::int32_t node, int queue);
+    void lay_links(std::int32_t node);
     void arbitrate(std::int32_t node, int output);
+    int choose_queue(std::int32_t node, int output, std::uint64_t queues, int room, int& channel) const;
     int room_at(const Link& link, int output, int& channel) const;
     int channel_for(const Packet& packet, int queue, int output, const Link& link, int room, int best) const;
     void start(std::int32_t node, int output, int queue, int channel);

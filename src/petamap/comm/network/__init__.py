@@ -1,8 +1,9 @@
 """What a communication asks of a machine, and how long that takes: by messages, by links, by packets."""
 
 from petamap.comm.network.alpha_beta import predict
+from petamap.comm.network.closed_forms import alltoall_peak
 from petamap.comm.network.hardware import Hardware, hardware_of
-from petamap.comm.network.link_load import Traffic, all_to_all_peak, dense, link_loads
+from petamap.comm.network.link_load import Traffic, dense, link_loads
 from petamap.comm.network.load import Load, Phase, Share, busiest
 from petamap.comm.network.packets import POLICIES, Messages, PacketSimulator, Policy, Run
 
@@ -17,7 +18,7 @@ __all__ = [
     "Run",
     "Share",
     "Traffic",
-    "all_to_all_peak",
+    "alltoall_peak",
     "busiest",
     "dense",
     "hardware_of",

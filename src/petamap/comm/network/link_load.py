@@ -82,19 +82,6 @@ def link_loads(
     return _by_link(grid, table)
 
 
-def all_to_all_peak(grid: Torus, link_bandwidth: float) -> float:
-    """Return the bytes a second that all nodes of an all-to-all send at most, to themselves included.
-
-    N min_d (4 L / n_d, or 8 L / n_d where dimension d is a ring): Almasi et al. 2005, section 5.3.
-    """
-    limits = [
-        (8 if ring else 4) * link_bandwidth / size
-        for size, ring in zip(grid.shape, grid.wrap, strict=True)
-        if size > 1
-    ]
-    return grid.n_nodes * min(limits, default=math.inf)
-
-
 def _checked(grid: Torus, traffic: Traffic) -> tuple[Int64Array, Int64Array, FloatArray]:
     source = np.asarray(traffic.source, np.int64).ravel()
     destination = np.asarray(traffic.destination, np.int64).ravel()
