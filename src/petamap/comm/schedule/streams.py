@@ -11,7 +11,7 @@ they go upwards all the way round, and d more go downwards.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +38,8 @@ class Tree:
         Straight lines from the root: 0 at the root, else 1 or more.
     corner : int64 (n_nodes,)
         The node where the line that ends or passes here begins; -1 at the root.
+    along : int64 (n_nodes,)
+        Links from there; 0 at the root.
     """
 
     root: int
@@ -46,6 +48,21 @@ class Tree:
     depth: Int64Array
     turn: Int64Array
     corner: Int64Array
+    along: Int64Array
+
+    def with_lines_of(self, reach: Int64Array) -> Tree:
+        """Return the tree with lines of at most `reach` links in each dimension, which some nodes pass on."""
+        most = reach[np.maximum(self.heading, 0) // 2]
+        along = np.where(self.along > 0, (self.along - 1) % most + 1, 0)
+        corner = np.arange(len(self.parent))
+        for step in range(int(along.max(initial=0))):
+            corner = np.where(along > step, self.parent[corner], corner)
+        # Pieces of a line follow each other, before the next line begins.
+        pieces = (self.along - along) // most
+        turn = self.turn * (int(pieces.max(initial=0)) + 1) + pieces
+        _, order = np.unique(turn, return_inverse=True)
+        corner[self.root] = -1
+        return replace(self, corner=corner, along=along, turn=order)
 
 
 def most_streams(grid: Torus) -> int:
@@ -82,7 +99,8 @@ def trees(grid: Torus, root: int, n_streams: int) -> list[Tree]:
         )
     if grid.n_nodes == 1:
         nothing = np.full(1, -1)
-        return [Tree(0, nothing, nothing.astype(np.int8), np.zeros(1, int), np.zeros(1, int), nothing)]
+        zero = np.zeros(1, np.int64)
+        return [Tree(0, nothing, nothing.astype(np.int8), zero, zero, nothing, zero)]
     dimensions = _dimensions(grid)
     make = _torus_tree if _is_torus(grid) else _mesh_tree
     return [make(grid, root, i % len(dimensions), 1 - 2 * (i // len(dimensions))) for i in range(n_streams)]
@@ -156,6 +174,6 @@ def _tree(
         there[nodes, dimension] = (places[nodes, dimension] - direction * links) % sizes
         ends.append(grid.rank_of(there))
     heading = (2 * dimension + (direction < 0)).astype(np.int8)
-    for column, value in ((ends[0], -1), (ends[1], -1), (heading, -1), (depth, 0), (turn, 0)):
+    for column, value in ((ends[0], -1), (ends[1], -1), (heading, -1), (depth, 0), (turn, 0), (back, 0)):
         column[root] = value
-    return Tree(root, ends[0], heading, depth, turn, ends[1])
+    return Tree(root, ends[0], heading, depth, turn, ends[1], back)

@@ -83,14 +83,16 @@ def _reach(
     """Return how many nodes each node tells, upwards or downwards.
 
     In a group, all to its ends, or half way round if it is a whole ring. On the line, the upper end of each
-    group tells all above it, the lower end all below.
+    group tells all above it, the lower end all below; on a ring, half of the others each.
     """
     size = grid.shape[dimension]
     first = place // members * members
     last = np.minimum(first + members, size) - 1
     if among == "line":
-        end, rest = (last, size - 1 - last) if direction > 0 else (first, first)
-        return np.where(place == end, rest, 0)
+        others = size - (last - first + 1)
+        if direction > 0:
+            return np.where(place == last, (others + 1) // 2 if grid.wrap[dimension] else size - 1 - last, 0)
+        return np.where(place == first, others // 2 if grid.wrap[dimension] else first, 0)
     if members == size and grid.wrap[dimension]:
         return np.full_like(place, size // 2 if direction > 0 else (size - 1) // 2)
     return last - place if direction > 0 else place - first

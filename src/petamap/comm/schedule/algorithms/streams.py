@@ -15,7 +15,12 @@ from petamap.comm.topology.torus import Torus
 
 
 def broadcast(
-    grid: Torus, n_elements: int, root: int = 0, n_streams: int | None = None, deposit: bool = True
+    grid: Torus,
+    n_elements: int,
+    root: int = 0,
+    n_streams: int | None = None,
+    deposit: bool = True,
+    half_rings: bool = False,
 ) -> Schedule:
     """Broadcast along spanning trees.
 
@@ -28,8 +33,16 @@ def broadcast(
         By default as many as there are: the dimensions of a mesh, twice these of a torus.
     deposit : bool
         Whether straight runs are one message that leaves copies on its way; else each rank passes it on.
+    half_rings : bool
+        Whether no line goes the longer way round a ring, since routers would not: some ranks pass it on.
     """
     chosen = trees(grid, root, n_streams or max(1, most_streams(grid)))
+    if half_rings:
+        reach = [
+            max(1, (size - 1) // 2) if ring else size
+            for size, ring in zip(grid.shape, grid.wrap, strict=True)
+        ]
+        chosen = [tree.with_lines_of(np.array(reach)) for tree in chosen]
     down = [_lines(tree) if deposit else _links(tree) for tree in chosen]
     return _schedule("broadcast", grid, n_elements, root, [down])
 

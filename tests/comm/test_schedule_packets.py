@@ -1,0 +1,56 @@
+"""Every schedule ends on the packet simulator, with the packets that it says."""
+
+import numpy as np
+import pytest
+from comm.schedules import every_schedule
+
+from petamap.base.errors import ConfigError
+from petamap.comm.network import PacketSimulator, Policy, hardware_of
+from petamap.comm.network.replay import packet_messages
+from petamap.comm.schedule import check, flat_messages, link_uses
+from petamap.comm.schedule.algorithms import streams
+from petamap.comm.topology import Torus, load_machine
+
+HARDWARE = hardware_of(load_machine("bluegene-l"))
+
+
+def simulated(schedule, grid):
+    messages = packet_messages(schedule, 8, grid, segment=480)
+    run = PacketSimulator(grid, HARDWARE, Policy(tie="plus")).messages(messages)
+    flat = flat_messages(schedule, 8)
+    assert run.packets == np.maximum(1, -(-flat.bytes // HARDWARE.payload)).sum()
+    return run
+
+
+@pytest.mark.parametrize("grid", [Torus((4, 2, 3), False), Torus((3, 3)), Torus((4, 10))])
+def test_all_schedules_end(grid):
+    for schedule in every_schedule(grid.n_nodes, 90, grid, root=grid.n_nodes // 2):
+        if (
+            schedule.algorithm == "streams"
+            and schedule.collective in ("broadcast", "allreduce")
+            and grid.wrap[0]
+        ):
+            with pytest.raises(ConfigError, match="half_rings=True"):
+                packet_messages(schedule, 8, grid)
+        else:
+            assert simulated(schedule, grid).seconds > 0
+
+
+@pytest.mark.parametrize("shape", [(8, 8), (5, 4, 3), (7,), (4, 4, 4)])
+def test_lines_of_half_a_ring_use_the_same_links(shape):
+    grid = Torus(shape)
+    whole, halves = (streams.broadcast(grid, 600, 3, half_rings=half) for half in (False, True))
+    check(halves)
+    np.testing.assert_array_equal(link_uses(whole, grid), link_uses(halves, grid))
+    simulated(halves, grid)
+
+
+def test_two_streams_are_quicker_than_one_and_processors_are_the_limit():
+    grid = Torus((4, 4, 4), False)
+    one, two, three = (simulated(streams.broadcast(grid, 6000, 0, n), grid).seconds for n in (1, 2, 3))
+    assert one > 1.1 * two and three > 0.9 * two
+
+
+def test_a_node_a_rank():
+    with pytest.raises(ConfigError, match="16 ranks on 8 nodes"):
+        packet_messages(streams.broadcast(Torus((4, 4)), 8), 8, Torus((8,)))
