@@ -78,6 +78,8 @@ def test_monopole_and_dipole_are_taken_off_as_healpy_does():
     np.testing.assert_allclose(without_monopole(sky, mask, None)[used], expected[used], atol=1e-12)
     expected = healpy.remove_dipole(masked)
     np.testing.assert_allclose(without_monopole(sky, mask, DIRECTIONS)[used], expected[used], atol=1e-10)
+    uneven = mask * rng.uniform(0.1, 1, SKY.n_pix)
+    assert np.array_equal(without_monopole(sky, uneven, DIRECTIONS), without_monopole(sky, mask, DIRECTIONS))
     assert np.array_equal(without_monopole(sky, 0 * mask, None), sky)
 
 
