@@ -206,7 +206,7 @@ def short_barrier(grid):
     return Messages(source, destination, np.zeros(len(rows)), after_first, after, line=True, in_order=True)
 
 
-def test_the_published_barrier_of_512_nodes_comes_out_though_nothing_was_fitted_to_it():
+def test_the_published_barrier_of_512_nodes_comes_out_of_the_cost_of_packets():
     grid = partition(load_machine("bluegene-l"), (8, 8, 8)).grid
     run = PacketSimulator(grid, BGL, Policy(tie="plus")).messages(short_barrier(grid))
     assert run.packets == 512 * 3 * 2 and run.packets + run.copies == 512 * 3 * 7
