@@ -90,6 +90,11 @@ _COSTS: dict[tuple[str, str], Callable[[int, float], Cost]] = {
 }
 
 
+def has_cost(collective: str, algorithm: str) -> bool:
+    """Return whether `cost` knows an algorithm."""
+    return (collective, algorithm) in _COSTS
+
+
 def cost(collective: str, algorithm: str, n_ranks: int, n_bytes: float) -> Cost:
     """Return the alpha-beta cost of an algorithm that knows no network (Thakur, Rabenseifner and Gropp 2005).
 

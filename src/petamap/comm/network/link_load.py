@@ -82,6 +82,29 @@ def link_loads(
     return _by_link(grid, table)
 
 
+def loads_of_ways(
+    grid: Torus, source: npt.ArrayLike, steps: npt.ArrayLike, n_bytes: npt.ArrayLike
+) -> FloatArray:
+    """Return the bytes that cross each link, of ways that are said: dimension 0 first.
+
+    Parameters
+    ----------
+    grid : Torus
+    source : int (n,)
+    steps : int (n, n_dimensions)
+        Signed, at most once round a ring.
+    n_bytes : (n,)
+
+    Returns
+    -------
+    float64 (grid.n_links,)
+    """
+    table = np.zeros((grid.n_dimensions, 2, *grid.shape))
+    weights = np.asarray(n_bytes, np.float64)
+    _add_ordered(grid, np.asarray(source, np.int64), np.asarray(steps), weights, "dimension-ordered", table)
+    return _by_link(grid, table)
+
+
 def _checked(grid: Torus, traffic: Traffic) -> tuple[Int64Array, Int64Array, FloatArray]:
     source = np.asarray(traffic.source, np.int64).ravel()
     destination = np.asarray(traffic.destination, np.int64).ravel()

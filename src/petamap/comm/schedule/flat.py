@@ -87,7 +87,7 @@ def flat_messages(schedule: Schedule, itemsize: int) -> Messages:
     return Messages(**whole, after_first=after_first, after=waited, pipelined=schedule.pipelined)
 
 
-def displacements(messages: Messages, grid: Torus) -> Int64Array:
+def displacements(messages: Messages | Round, grid: Torus) -> Int64Array:
     """Return the links that each message crosses in each dimension, signed: int64 (n, n_dimensions).
 
     Those that leave by a port go straight on, the longer way round a ring where that is said; the others go

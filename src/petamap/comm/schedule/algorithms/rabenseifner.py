@@ -12,7 +12,10 @@ from petamap.comm.schedule.schedule import Round, Schedule, check_ranks, parts
 
 
 def allreduce(n_ranks: int, n_elements: int) -> Schedule:
-    """Give each rank the sum of one part, halving what is exchanged in each round; then gather all parts."""
+    """Give each rank the sum of one part, halving what is exchanged in each round; then gather all parts.
+
+    The largest halves go to the nearest ranks, as in MPICH.
+    """
     check_ranks(n_ranks)
     size = power_of_two(n_ranks)
     edges = np.append(parts(n_elements, size)[0], n_elements)
@@ -20,13 +23,19 @@ def allreduce(n_ranks: int, n_elements: int) -> Schedule:
 
     def exchanges() -> Iterator[Round]:
         ranks = np.arange(size, dtype=np.int64)
-        for step in (1 << np.arange(n_halvings))[::-1]:
-            partner = ranks ^ step
-            first = partner // step * step
-            yield Round.of(ranks, partner, edges[first], edges[first + step] - edges[first], reduce=True)
-        for step in 1 << np.arange(n_halvings):
-            first = ranks // step * step
-            yield Round.of(ranks, ranks ^ step, edges[first], edges[first + step] - edges[first])
+        first = np.zeros(size, np.int64)
+        for bit in range(n_halvings):
+            half = size >> (bit + 1)
+            upper = half * (ranks >> bit & 1)
+            sent = first + half - upper
+            yield Round.of(
+                ranks, ranks ^ 1 << bit, edges[sent], edges[sent + half] - edges[sent], reduce=True
+            )
+            first = first + upper
+        for bit in reversed(range(n_halvings)):
+            half = size >> (bit + 1)
+            yield Round.of(ranks, ranks ^ 1 << bit, edges[first], edges[first + half] - edges[first])
+            first = first - half * (ranks >> bit & 1)
 
     return Schedule(
         "allreduce",

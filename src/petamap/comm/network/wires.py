@@ -1,0 +1,60 @@
+"""The wires of BlueGene/L beside its torus: closed forms of the collective tree and the global interrupts."""
+
+from __future__ import annotations
+
+from petamap.base.errors import ConfigError
+from petamap.base.units import quantity
+from petamap.comm.network.closed_forms import tree_time
+from petamap.comm.network.hardware import Hardware
+from petamap.comm.topology import Machine
+
+
+def tree_seconds(machine: Machine, hardware: Hardware, n_bytes: int) -> float:
+    """Return the seconds of a broadcast, a barrier or an all-reduce of integers on the tree.
+
+    The processor writes the first packet, the tree takes `tree_time`, the processor reads the last packet.
+    For these two it takes the cycles of packets of the torus with as much content.
+
+    Raises
+    ------
+    ConfigError
+        If the machine's file lacks a number of the tree.
+    """
+    numbers = [
+        network_number(machine, key, dimension)
+        for key, dimension in (
+            ("tree_latency", "time"),
+            ("tree_bandwidth", "bandwidth"),
+            ("tree_packet", "bytes"),
+            ("tree_overhead", "bytes"),
+        )
+    ]
+    latency, bandwidth, payload, header = numbers
+    content = min(n_bytes, payload) / payload
+    cycles = (hardware.read_cycles + hardware.write_cycles) * content + 2 * hardware.packet_cycles
+    software = (cycles + hardware.message_cycles) / hardware.clock
+    return software + tree_time(n_bytes, latency, bandwidth, payload, header)
+
+
+def interrupt_seconds(machine: Machine) -> float:
+    """Return the seconds of a barrier on the interrupt wires: those of the full system, an upper bound."""
+    return network_number(machine, "interrupt_latency", "time")
+
+
+def network_number(machine: Machine, key: str, dimension: str) -> float:
+    """Return a number with a unit, or a plain one if `dimension` is empty, of the table `network`.
+
+    Raises
+    ------
+    ConfigError
+        If it is missing or has another unit.
+    """
+    value = machine.network.get(key)
+    if value is None:
+        raise ConfigError(f"machine '{machine.name}' has no 'network.{key}'", mend="add it to the file")
+    try:
+        number = quantity(value, dimension) if dimension else float(value)
+    except (ConfigError, TypeError, ValueError) as error:
+        what = error.what if isinstance(error, ConfigError) else f"{value!r} is no number"
+        raise ConfigError(f"'network.{key}' of machine '{machine.name}': {what}", mend=None) from None
+    return number
