@@ -15,6 +15,7 @@ from itertools import pairwise
 import numpy as np
 
 import petamap.planning._planning as kernels
+from petamap.base.distinct import distinct
 from petamap.base.errors import ConfigError
 from petamap.base.progress import Progress
 from petamap.base.threads import over_threads
@@ -64,7 +65,7 @@ class Looks:
             pieces = [self.pixels[b:e] for b, e in zip(begins[first:last], ends[first:last], strict=True)]
             codes = np.concatenate(pieces).astype(np.int64) << bits
             codes |= np.repeat(dealing.ranks[first:last], counts)
-            parts.append(_distinct(codes))
+            parts.append(distinct(codes))
         codes = np.concatenate(parts)
         codes.sort()
         numbers = codes >> bits
@@ -73,12 +74,6 @@ class Looks:
         return Occupancy(
             self.sample.pixels(numbers[starts]), np.append(starts, len(codes)), holders, dealing.size
         )
-
-
-def _distinct(codes: Int64Array) -> Int64Array:
-    codes.sort()
-    distinct: Int64Array = codes[np.diff(codes, prepend=-1) != 0]
-    return distinct
 
 
 def _rank_batches(ranks: Int64Array, counts: Int64Array) -> Iterator[tuple[int, int]]:
@@ -201,7 +196,7 @@ class _Looker:
         self._pointing.expand(self._sample.pixelization, detector, start, stop, pixels, None, gains)
         for source in self._flags:
             source.or_flags(detector, start, stop, flags)
-        seen = np.unique(pixels[(flags == 0) & (pixels >= 0)])
+        seen = distinct(pixels[(flags == 0) & (pixels >= 0)])
         region = self._sample.chosen[seen >> self._sample.shift]
         within = seen & ((1 << self._sample.shift) - 1)
         numbers: Int32Array = ((region << self._sample.shift) + within)[region >= 0]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from petamap.base.distinct import distinct
 from petamap.base.progress import Progress
 from petamap.base.typing import Int64Array
 from petamap.comm.reduction.occupancy import Occupancy
@@ -86,7 +87,7 @@ def overlaps_of_first(
     dealings = [dealt(layout, groups, size) for size in sizes]
     whole = whole_sky(grid)
     keys = keys_of_rank(observations, layout, grid, dealings[0], 0)
-    regions = np.unique(keys >> whole.shift)
+    regions = distinct(keys >> whole.shift)
     sample = SkySample(grid, regions, np.append(regions, whole.stretches[-1]))
     looks = look(observations, layout, sample, dealings, n_threads, progress)
     return [of_first(looks.occupancy(dealing)) for dealing in dealings]

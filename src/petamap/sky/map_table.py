@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from petamap.base.distinct import distinct
 from petamap.base.errors import ConfigError, DataError
 from petamap.base.typing import FloatArray, Int64Array
 from petamap.sky.healpix import Healpix
@@ -144,6 +145,6 @@ def _pixels(header: Any, explicit: Int64Array | None, n_given: int, n_pix: int, 
     if len(explicit) and not (explicit.min() >= 0 and explicit.max() < n_pix):
         row = int(np.flatnonzero((explicit < 0) | (explicit >= n_pix))[0])
         raise DataError(f"row {row} has pixel {explicit[row]}, outside 0 to {n_pix - 1}", where=where)
-    if len(np.unique(explicit)) != len(explicit):
+    if len(distinct(explicit.copy())) != len(explicit):
         raise DataError("a pixel occurs twice", where=where)
     return explicit

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from petamap.base.distinct import distinct
 from petamap.base.errors import ConfigError, DataError
 from petamap.base.typing import FloatArray, Int32Array, Int64Array
 
@@ -39,7 +40,7 @@ class ImageLayout:
         index = np.asarray(self.index, np.int64)
         if index.ndim != 1 or not index.size or index.min() < 0 or index.max() >= math.prod(self.shape):
             raise DataError(f"a pixel lies outside the image of {self.shape} rows and columns")
-        if np.unique(index).size != index.size:
+        if len(distinct(index.copy())) != index.size:
             raise DataError("two pixels have the same place in the image")
         object.__setattr__(self, "index", index)
 

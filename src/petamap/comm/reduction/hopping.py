@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from petamap.base.distinct import distinct
 from petamap.base.typing import FloatArray, Int32Array, Int64Array
 from petamap.comm.reduction.counting_nodes import flat_sums
 from petamap.comm.reduction.groups import homes, layers, most_messages
@@ -68,14 +69,14 @@ def count_hops(
     for parts in layers(size, radix):
         target = parts.target(rank, home[key])
         moves = target != rank
-        came = np.unique(key[moves] * size + target[moves])
+        came = distinct(key[moves] * size + target[moves])
 
         def sums(where: Int64Array, of: Int64Array) -> FloatArray:
             return flat_sums(part_of[of] * size + where, weights[of], shape)
 
         a, b, of = rank[moves], target[moves], key[moves]
         off = node_of[a] != node_of[b]
-        pairs = np.unique(a * size + b)
+        pairs = distinct(a * size + b)
         found.append(
             HopCounts(
                 sums(a, of),
@@ -88,7 +89,7 @@ def count_hops(
                 np.bincount(pairs % size, minlength=size).astype(np.float64),
             )
         )
-        key, rank = np.divmod(np.union1d(key[~moves] * size + rank[~moves], came), size)
+        key, rank = np.divmod(distinct(np.concatenate((key[~moves] * size + rank[~moves], came))), size)
     return found
 
 

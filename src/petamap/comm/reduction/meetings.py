@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from petamap.base.distinct import distinct
 from petamap.base.typing import BoolArray, FloatArray, Int64Array
 from petamap.comm.reduction.forecast import Estimate, Imbalance
 from petamap.comm.reduction.occupancy import Occupancy
@@ -80,9 +81,7 @@ def owner_chance(sample: Occupancy, first_key: Int64Array) -> FloatArray:
 
 def _distinct_runs(codes: Int64Array, radix: int, n: int) -> FloatArray:
     """Count the distinct codes of each run, which is code / radix."""
-    codes.sort()
-    distinct = codes[np.diff(codes, prepend=-1) != 0]
-    return np.bincount(distinct // radix, minlength=n).astype(np.float64)
+    return np.bincount(distinct(codes) // radix, minlength=n).astype(np.float64)
 
 
 def meet_some(company: Company, chance: FloatArray) -> tuple[float, float, tuple[Estimate, Estimate]]:
@@ -117,9 +116,7 @@ def meet_some(company: Company, chance: FloatArray) -> tuple[float, float, tuple
 def _touched(some: Occupancy, run: Int64Array, likelihood: FloatArray) -> FloatArray:
     """Add up the likelihood of the runs of which two ranks both hold keys, for all pairs (n, n)."""
     weight = np.sqrt(likelihood)
-    places = run[some.key_of] * some.size + some.holders
-    places.sort()
-    places = places[np.diff(places, prepend=-1) != 0]
+    places = distinct(run[some.key_of] * some.size + some.holders)
     bounds = np.searchsorted(places, np.arange(0, (len(weight) + _RUNS) * some.size, _RUNS * some.size))
     sums = np.zeros((some.size, some.size))
     for i, (begin, end) in enumerate(itertools.pairwise(bounds.tolist())):

@@ -12,6 +12,7 @@ from collections.abc import Generator
 
 import numpy as np
 
+from petamap.base.distinct import distinct
 from petamap.base.typing import AnyArray, Int32Array, Int64Array
 from petamap.comm.mpi.communicator import Communicator, Operation
 from petamap.comm.network import Share
@@ -91,7 +92,7 @@ class _Layer:
         arrived, arrived_counts = comm.alltoallv(keys[sent], counts)
         # A rank whose group is itself alone waits for the others.
         self._alone = not len(sent) and not len(arrived)
-        self.next_keys = np.union1d(keys[kept], arrived)
+        self.next_keys = distinct(np.concatenate((keys[kept], arrived)))
         self.next_rows = rows if self._alone else np.arange(len(self.next_keys), dtype=np.int32)
         places, stay = find(self.next_keys, arrived), find(self.next_keys, keys[kept])
         self._own = np.zeros(len(self.next_keys), np.bool_)
