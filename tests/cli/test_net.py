@@ -104,6 +104,8 @@ def test_drawings_show_rounds_and_links(collective, words, what, tmp_path, capsy
     [
         (["predit", "barrier", *MESH], "did you mean 'predict'?"),
         (["predict"], "no collective"),
+        (["paper", "--machine", "jaguar"], "its machine is that of the source"),
+        (["paper", "barrier"], "unknown argument 'barrier'"),
         (["predict", "barrier", "twice", *MESH], "unknown argument 'twice'"),
         (["predict", "barier", *MESH], "did you mean 'barrier'?"),
         (["predict", "barrier"], "--machine is missing"),

@@ -18,8 +18,9 @@ examples:
   petamap net predict allreduce --machine perlmutter --ranks 4096 --bytes 1000000
   petamap net simulate alltoall --machine bluegene-l --shape 4x4x2 --bytes 960
   petamap net draw barrier --machine bluegene-l --shape 4x4 --out barrier.svg
+  petamap net paper --out paper
 """
-_VERBS = ("predict", "simulate", "draw")
+_VERBS = ("predict", "simulate", "draw", "paper")
 
 
 def add_commands(commands: Any) -> None:
@@ -29,10 +30,12 @@ def add_commands(commands: Any) -> None:
         help="predict, simulate and draw collectives on a machine's network",
         description="Tell what a collective takes on a machine that need not be there: 'predict' by closed "
         "forms and exact loads of links, for all algorithms; 'simulate' packet by packet; 'draw' who sends "
-        "to whom and what links carry.",
+        "to whom and what links carry. 'paper' makes the tables of Almasi et al. 2005 again, on screen and "
+        "as a page.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        usage="petamap net predict|simulate|draw COLLECTIVE --machine NAME --shape AxBxC --bytes N [options]",
+        usage="petamap net predict|simulate|draw COLLECTIVE --machine NAME --shape AxBxC --bytes N [...]\n"
+        "       petamap net paper [--out DIR] [--ranks N]",
     )
     parser.add_argument(
         "words", metavar="VERB COLLECTIVE", nargs="*",
@@ -40,7 +43,9 @@ def add_commands(commands: Any) -> None:
     )  # fmt: skip
     parser.add_argument("--machine", metavar="NAME", help="a machine of the package, or a machine file")
     parser.add_argument("--shape", metavar="AxBxC", help="nodes of the partition in each dimension")
-    parser.add_argument("--ranks", metavar="N", type=int, help="ranks of a call without a shape")
+    parser.add_argument(
+        "--ranks", metavar="N", type=int, help="ranks of a call without a shape; of 'paper', the most nodes"
+    )
     parser.add_argument(
         "--bytes", metavar="N", help="of the vector; of an all-to-all, from each rank to each"
     )
@@ -53,7 +58,7 @@ def add_commands(commands: Any) -> None:
     )
     parser.add_argument("--policy", metavar="NAME", help="of the simulated routers [transit-first]")
     parser.add_argument("--seed", metavar="N", type=int, default=1, help="of what is random in them [1]")
-    parser.add_argument("--out", metavar="PATH", type=Path, help="the drawing")
+    parser.add_argument("--out", metavar="PATH", type=Path, help="the drawing; the folder of 'paper' [.]")
     parser.add_argument("--json", action="store_true", help="write JSON instead of a table")
     parser.set_defaults(handler=_net)
 
@@ -63,11 +68,11 @@ def _net(arguments: argparse.Namespace) -> int:
     if verb not in _VERBS:
         what = f"unknown word '{verb}'" if verb else "nothing to do"
         raise ConfigError(what, mend=did_you_mean(verb, list(_VERBS)))
-    if len(words) > 1:
+    if len(words) > (verb != "paper"):
         raise ConfigError(f"unknown argument '{words[-1]}'", mend="see petamap net --help")
-    if not words:
+    if verb != "paper" and not words:
         raise ConfigError("no collective", mend="known: allreduce, alltoall, barrier, broadcast, reduce")
-    {"predict": _predict, "simulate": _simulate, "draw": _draw}[verb](arguments)
+    {"predict": _predict, "simulate": _simulate, "draw": _draw, "paper": _paper}[verb](arguments)
     return 0
 
 
@@ -135,3 +140,17 @@ def _draw(arguments: argparse.Namespace) -> None:
     schedule = make(call, arguments.algorithm)
     path = arguments.out or Path(f"{schedule.collective}-{schedule.algorithm}.svg")
     print(write_drawing(schedule, call.grid, call.itemsize, path))
+
+
+def _paper(arguments: argparse.Namespace) -> None:
+    from petamap.cli.progress import listening
+    from petamap.comm.network.almasi import retell
+    from petamap.comm.network.almasi_table import as_json, table
+    from petamap.report.network import write_network
+
+    if arguments.machine not in (None, "bluegene-l"):
+        raise ConfigError("--machine with 'paper'", mend="its machine is that of the source, bluegene-l")
+    with listening(0) as progress:
+        found = retell(arguments.ranks or 4096, progress)
+    path = write_network(found, (arguments.out or Path()) / "network.html")
+    print(json.dumps(as_json(found)) if arguments.json else f"{table(found)}\n\npage: {path}")
