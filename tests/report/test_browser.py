@@ -14,8 +14,11 @@ import pytest
 
 import petamap.report.html as module
 from petamap.base import summary as s
+from petamap.comm.network.almasi import Cell, Retelling
+from petamap.comm.network.almasi_figures import Ordering
 from petamap.report.embedding import Layer, Sheet
 from petamap.report.html import page, write_report
+from petamap.report.network import write_network
 from petamap.sky.car import CarPatch
 from petamap.sky.flat import FlatPatch
 from petamap.sky.healpix import Healpix
@@ -200,3 +203,34 @@ def test_odd_numbers_are_drawn_without_complaint(make_summary, tmp_path):
     assert "NaN" not in re.sub(r"<script.*?</script>", "", dom, flags=re.S)
     assert "1 of 2 comparisons outside limits" in dom
     assert "The solver did not converge: " in dom
+
+
+def test_the_tables_of_a_network_are_drawn_without_complaint(tmp_path):
+    cells = [
+        Cell(2, "", "4x4x2", "peak", "MB/s", 4928, 4928.0, "compared", "equal", True, "formula"),
+        Cell(
+            2,
+            "Table 2",
+            "4x4x2",
+            "16 B",
+            "MB/s",
+            237,
+            90.0,
+            "compared",
+            "factor 1.6",
+            False,
+            "packets",
+            "x < y",
+        ),
+        Cell(3, "Table 3", "broadcast", "torus", "MB/s", 243.8, 236.0, "calibrated", "15 %", None, "packets"),
+        Cell(4, "Table 4", "barrier", "tree", "us", 4.04, None, "not covered", "20 %", None, ""),
+    ]
+    order = Ordering("10", "tree < torus", [("8x8x8", {"tree": 3.0, "torus": 8.0})], "us", True)
+    points = {"4x4x2": [(16.0, 237.0), (64.0, 619.0)]}
+    found = Retelling("a source", cells, [order], [("packet_cycles", "205", "Table 3")], points, points)
+    dom, console = run(write_network(found, tmp_path / "network.html"), tmp_path)
+    assert console == []
+    assert "1 of 2 cells inside the tolerances, 1 more used to calibrate, 1 not covered" in dom
+    badges = re.findall(r'<span class="badge \w+">([^<]*)</span>', dom)
+    assert badges == ["inside", "outside", "calibrated", "not covered", "holds"]
+    assert dom.count("<polyline") == 3 and "4x4x2, 16 B: x &lt; y." in dom

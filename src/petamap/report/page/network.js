@@ -25,7 +25,7 @@ function allToAll(data) {
       { name: "printed", points: data.printed[shape], colour: 0 },
       { name: "simulated", points: data.curves[shape], colour: 1, dash: 1 },
       { name: "peak", points: [[data.printed[shape][0][0], peak(cells, shape)], [data.printed[shape].at(-1)[0], peak(cells, shape)]], colour: 2, dash: 2 }],
-    ticks: [16, 256, 4096, 65536, 1048576].filter(x => x <= data.printed[shape].at(-1)[0]),
+    ticks: [16, 256, 4096, 65536].filter(x => x <= data.printed[shape].at(-1)[0]),
     xName: "bytes of a message", yName: "MB/s, all nodes", label: `Bandwidth of the all-to-all on ${shape}, growing with messages up to the peak.`,
   })));
   return section("table2", "Table 2: all-to-all",
