@@ -19,6 +19,8 @@ from petamap.comm.reduction.node_rows import NodeRows
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 from patterns import full_year, litebird_like, neighbours
 
+del sys.path[0]  # benchmarks and rooms of tests have the same names
+
 MOST_BYTES_A_KEY = 24
 PATTERNS = {
     "N": lambda rank, size: neighbours(rank, size, 512),
