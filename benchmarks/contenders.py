@@ -29,13 +29,13 @@ PLAIN = OURS + "plain arrays"
 
 def planned(algorithm: str, comm: MpiCommunicator, keys: Int64Array, k: int) -> Ready:
     """A plan of petamap."""
-    plan = ReductionPlan(IndexMap(comm, keys), algorithm=algorithm)
+    plan = ReductionPlan(IndexMap(comm, keys), algorithm=algorithm, checks="first")
     return Ready(plan.empty((len(keys), k), np.float64), plan.allreduce, lambda: plan.nbytes)
 
 
 def plain(comm: MpiCommunicator, keys: Int64Array, k: int) -> Ready:
     """A plan that chooses for arrays which it has not made."""
-    plan = ReductionPlan(IndexMap(comm, keys))
+    plan = ReductionPlan(IndexMap(comm, keys), checks="first")
     return Ready(np.empty((len(keys), k)), plan.allreduce, lambda: plan.nbytes)
 
 

@@ -30,7 +30,7 @@ def loads(comm):
     index_map = IndexMap(comm, keys_of(comm.rank))
     for name in ALGORITHMS:
         # no dense part in a hybrid: what MPI sends for it is its own affair
-        plan = ReductionPlan(index_map, algorithm=name, buffer_keys=5000, theta=2)
+        plan = ReductionPlan(index_map, algorithm=name, buffer_keys=5000, theta=2, checks="first")
         load = plan.load()
         assert comm.allgather(load) == [load] * comm.size, "the load differs between ranks"
         assert predict(load, load_machine("one-node"), comm.size, 3, 8) > 0
@@ -74,7 +74,9 @@ def test_a_hybrid_reduces_between_nodes_what_all_of_them_hold(monkeypatch):
 
 
 def dense_in_halves(comm):
-    plan = ReductionPlan(IndexMap(comm, keys_of(comm.rank)), algorithm="dense", buffer_keys=5000)
+    plan = ReductionPlan(
+        IndexMap(comm, keys_of(comm.rank)), algorithm="dense", buffer_keys=5000, checks="first"
+    )
     values = np.ones((plan.index_map.n_keys, 3))
 
     def handed_over():

@@ -84,10 +84,10 @@ class ReductionPlan:
         "dense", what at most mu nodes hold as by "pairwise", and the rest as by "hierarchical".
 
     checks : str
-        "first" compares what ranks ask for in the first call of each kind (verb, operation, dtype and row
-        shape): where ranks differ there, or values do not fit, all raise the same error before any value
-        moves. A fault in a later call is an error of its rank alone. "every" does so in every call, by one
-        small all-reduce.
+        "every" compares what ranks ask for in every call, by one small all-reduce: where they differ, or
+        values do not fit, all raise the same error before any value moves. "first" does so in the first call
+        of each kind (verb, operation, dtype and row shape) alone, for loops of one call: a fault in a later
+        one is an error of its rank alone, and a new kind of call on some ranks waits for the others.
     comm : Communicator, optional
         The communicator that the caller works on; an index map of another one is an error.
 
@@ -128,7 +128,7 @@ class ReductionPlan:
         radix: int = 4,
         theta: float = 0.9,
         mu: int = 2,
-        checks: Checks = "first",
+        checks: Checks = "every",
         comm: Communicator | None = None,
     ) -> None:
         self.index_map = index_map
