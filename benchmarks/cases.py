@@ -36,7 +36,7 @@ REQUEST = 1 << 16  # samples asked for at once, about what a block of the map-ma
 
 _CONFIG = f"""
 [map]
-n_side = {N_SIDE}
+n_side = {{n_side}}
 [resources]
 threads = {{threads}}
 pointing = "{{pointing}}"
@@ -61,10 +61,13 @@ kind = "noise"
 """
 
 
-def config(n_samples: int, pointing: str = "keep", n_threads: int = 1) -> RunConfig:
-    """Return a run of `n_samples` in all."""
-    text = _CONFIG.format(duration=n_samples / N_DET / RATE, pointing=pointing, threads=n_threads)
-    return loads(text, Path("benchmark.toml"))
+def config(
+    n_samples: int, pointing: str = "keep", n_threads: int = 1, n_side: int = N_SIDE, more: str = ""
+) -> RunConfig:
+    """Return a run of `n_samples` in all; `more`: sources beside scan and noise, as TOML."""
+    duration = n_samples / N_DET / RATE
+    text = _CONFIG.format(duration=duration, pointing=pointing, threads=n_threads, n_side=n_side)
+    return loads(text + more, Path("benchmark.toml"))
 
 
 def observation(n_samples: int) -> Observation:
@@ -143,11 +146,11 @@ class Solver:
             self.iteration.note(cpu, wall)
 
 
-def solver(scan: Observation, pointing: str, n_threads: int) -> Solver:
+def solver(scan: Observation, pointing: str, n_threads: int, n_side: int = N_SIDE) -> Solver:
     """Set the equation up; `pointing` is "keep" or "recompute"."""
     timers = Timers()
     choices = Choices(stokes=Stokes.IQU, n_lag=N_LAG, pointing=pointing, n_threads=n_threads)
-    system = set_up([scan], Healpix(N_SIDE, nest=True), choices, declared_model, world(), timers, Silent())
+    system = set_up([scan], Healpix(n_side, nest=True), choices, declared_model, world(), timers, Silent())
     return Solver(system, timers)
 
 
@@ -209,16 +212,16 @@ def inverse_lags(system: System) -> FloatArray:
     return lags
 
 
-def write_scan(path: Path, scan: Observation, lags: FloatArray) -> None:
+def write_scan(path: Path, scan: Observation, lags: FloatArray, n_side: int = N_SIDE) -> None:
     """Write the scan for peers: quaternions at every sample, pixels (nested) and polarization angles."""
-    pointing, sky = pointing_of(scan), Healpix(N_SIDE, nest=True)
+    pointing, sky = pointing_of(scan), Healpix(n_side, nest=True)
     pixels = np.empty((N_DET, scan.n_samp), np.int32)
     angles = np.empty((N_DET, scan.n_samp), np.uint32)
     for detector in range(N_DET):
         pointing.expand(sky, detector, 0, scan.n_samp, pixels[detector], angles[detector])
     np.savez(
         path, boresight=pointing.boresight.quaternions(0, scan.n_samp), detectors=pointing.detectors,
-        pixels=pixels, angles=angles * (math.pi / 2**32), lags=lags, n_side=N_SIDE, rate=RATE, net=NET,
+        pixels=pixels, angles=angles * (math.pi / 2**32), lags=lags, n_side=n_side, rate=RATE, net=NET,
         fknee=FKNEE, fmin=FMIN,
     )  # fmt: skip
 

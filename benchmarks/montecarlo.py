@@ -1,45 +1,62 @@
-"""What a realization costs among others: side by side in one pass, and with a space learnt on the first ones.
+"""What a realization costs among others: in one pass with them, with a space learnt before, and all together.
 
-    python benchmarks/montecarlo.py [--samples 8e6] [--batch 8] [--examples planck-lfi ground]
+    python benchmarks/montecarlo.py [--samples 8e6] [--n-side 128] [--batch 8] [--peers PYTHON]
 
-The scan is that of speed.py, with its noise made anew for each realization. Figures are processor time of one
-thread a sample and realization, the best of turns that lone maps and batches take. A whole realization is its
-right-hand side and `--iterations` iterations, with the residual computed anew at the end. Recycling is
-measured on examples as they come, with other noise for training than for what is counted.
+Three tables, each a comparison of works that take turns in this run, on one thread: `--tables` chooses.
+
+batch      realizations of a satellite's scan (that of speed.py, at another N_side) alone and among others,
+           nanoseconds of processor time a sample and realization. A whole realization is drawn, read, and
+           iterated on `--iterations` times. What a sample takes to be drawn is told apart: nothing of it
+           is shared.
+recycling  iterations of planck-lfi realizations without a space and with some learnt on others.
+whole      realizations of planck-lfi by `petamap mc`, batch and space, against `petamap run` for each; and
+           the scan of the first table simulated and mapped once, beside TOAST 3 where --peers has it.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 
 import cases
-from cases import Best, Solver
+import numpy as np
+import speed
+from cases import Best
 
 from petamap.base.machine import cpu_model
 from petamap.base.progress import Silent
+from petamap.base.summary import Summary
+from petamap.base.typing import FloatArray
 from petamap.comm.mpi import world
-from petamap.data.config import load, open_sources
-from petamap.data.observation import Signal
+from petamap.data.config import Parts, RunConfig, load, open_parts
+from petamap.data.observation import Observation
 from petamap.examples import find
 from petamap.mapmaking.binning import right_hand_sides
 from petamap.mapmaking.normal import NormalOperator
-from petamap.mapmaking.pcg import ConjugateGradients, Solution
+from petamap.mapmaking.pcg import ConjugateGradients
 from petamap.mapmaking.recycling import Deflation
+from petamap.mapmaking.run import run
 from petamap.mapmaking.stage import Stage
 from petamap.mapmaking.system import System
 from petamap.mapmaking.vectors import Unknowns
+from petamap.montecarlo.draws import Draws, Realization, Signals
+from petamap.montecarlo.run import simulate
 
-Dataset = Sequence[Sequence[Signal]]
+EXAMPLE = "planck-lfi"
+TRAINING = 2**33  # a realization that no user can ask for
+SKY = '\n[[source]]\nkind = "sky-spectra"\nn_side = {n_side}\nfwhm = "1 deg"\n'
 
 
 @dataclass
 class Row:
-    """A line of the table: what it costs alone and among others, and the promise for the ratio."""
+    """A line of a table: what it costs alone and otherwise, and the promise for the ratio."""
 
     name: str
     alone: float
@@ -51,108 +68,260 @@ class Row:
         """Return it as text."""
         ratio = self.among / self.alone
         bar = "" if self.bar is None else f"<= {self.bar:g} {'yes' if ratio <= self.bar else 'NO'}"
-        return f"{self.name:44s}{self.alone:9.2f}{self.among:9.2f} {self.unit:11s}{ratio:6.2f}  {bar}"
+        return f"{self.name:52s}{self.alone:9.2f}{self.among:9.2f} {self.unit:11s}{ratio:6.2f}  {bar}"
 
 
-def datasets_of(n_samples: int, n: int) -> list[Dataset]:
-    """Return the signals of n realizations of the scan."""
-    config = cases.config(n_samples)
-    numbered = (replace(config, run=replace(config.run, realization=number)) for number in range(n))
-    return [[found.signals for found in open_sources(one)] for one in numbered]
+@dataclass
+class Job:
+    """A system set up once, and what draws its realizations: the state of `petamap mc` before the first."""
+
+    system: System
+    draws: Draws
+    gradients: ConjugateGradients
+
+    @staticmethod
+    def of(config: RunConfig) -> Job:
+        """Set it up."""
+        stage = Stage(config, world(), Silent())
+        parts: list[Parts] = []
+
+        def opened(given: RunConfig) -> list[Observation]:
+            observations, found = open_parts(given)
+            parts.append(found)
+            return observations
+
+        stage.open(opened)
+        system = stage.set_up(8)
+        draws = Draws(config.montecarlo, parts[0], stage.observations, config.run.seed)
+        operator = NormalOperator(system.projection, system.noise, system.shared, system.statistics.hits_max)
+        return Job(system, draws, ConjugateGradients(operator, system.preconditioner))
+
+    @property
+    def n_samp(self) -> int:
+        """Samples of all detectors."""
+        return self.system.layout.n_samp
+
+    def read(self, datasets: Sequence[Signals]) -> list[Unknowns]:
+        """Return the right-hand sides of data sets."""
+        system = self.system
+        found = right_hand_sides(
+            system.projection, system.noise, system.shared, system.statistics.binned_weights,
+            system.statistics.hits_max, datasets,
+        )  # fmt: skip
+        return [Unknowns(one.pixels, one.gaps) for one in found]
+
+    def drawn(self, part: str, first: int, n: int = 1) -> list[Signals]:
+        """Return the signals of n realizations, skies not yet made."""
+        return [Realization(self.draws, number).signals(part) for number in range(first, first + n)]
+
+    def draw(self, part: str) -> None:
+        """Make all samples of the sky or the noise of a realization."""
+        (signals,) = self.drawn(part, 0)
+        out = np.zeros(cases.REQUEST)
+        for observation, ours in zip(self.draws.observations, signals, strict=True):
+            for detector in range(observation.n_det):
+                for start in range(0, observation.n_samp, cases.REQUEST):
+                    stop = min(start + cases.REQUEST, observation.n_samp)
+                    for one in ours:
+                        one.add_signal(detector, start, stop, out[: stop - start])
+
+    def map_all(self, n: int, iterations: int) -> None:
+        """Draw, read and map n realizations at once, with a given number of iterations."""
+        self.gradients.solve_many(self.read(self.drawn("both", 0, n)), 0.0, iterations)
 
 
-def read(system: System, datasets: Sequence[Dataset]) -> list[Unknowns]:
-    """Return the right-hand sides of data sets."""
-    statistics = system.statistics
-    found = right_hand_sides(
-        system.projection, system.noise, system.shared, statistics.binned_weights, statistics.hits_max,
-        datasets,
-    )  # fmt: skip
-    return [Unknowns(one.pixels, one.gaps) for one in found]
+@dataclass(frozen=True)
+class Stored:
+    """A time stream in memory (implements `Signal`): what reading costs when nothing is drawn."""
+
+    values: FloatArray
+
+    def add_signal(self, detector: int, start: int, stop: int, out: FloatArray) -> None:
+        """Add samples [start, stop) to `out`."""
+        out += self.values[start:stop]
 
 
-def map_all(one: Solver, datasets: Sequence[Dataset], iterations: int) -> None:
-    """Map data sets, with a given number of iterations."""
-    one.gradients.solve_many(read(one.system, datasets), 0.0, iterations)
+# --- many right-hand sides
 
 
-def batch_rows(n_samples: int, pointing: str, n: int, iterations: int, repeats: int) -> Iterator[Row]:
+def batch_rows(config: RunConfig, n: int, iterations: int, repeats: int) -> Iterator[Row]:
     """Time lone realizations and batches in turn."""
-    one = cases.solver(cases.observation(n_samples), pointing, 1)
-    datasets = datasets_of(n_samples, n)
-    rhs = read(one.system, datasets)
-    works: dict[str, Callable[[], object]] = {}
+    job = Job.of(config)
+    stored = Stored(1e-3 * np.random.default_rng(0).standard_normal(job.draws.observations[0].n_samp))
+    datasets: list[Signals] = [[(stored,)] for _ in range(n)]
+    rhs = job.read(datasets)
+    works: dict[str, Callable[[], object]] = {
+        "sky": partial(job.draw, "sky"), "noise": partial(job.draw, "noise")
+    }  # fmt: skip
     for name, count in (("alone", 1), ("among", n)):
-        works[f"{name} long"] = partial(one.gradients.solve_many, rhs[:count], 0.0, 5)
-        works[f"{name} short"] = partial(one.gradients.solve_many, rhs[:count], 0.0, 1)
-        works[f"{name} read"] = partial(read, one.system, datasets[:count])
-        works[f"{name} whole"] = partial(map_all, one, datasets[:count], iterations)
+        works[f"{name} long"] = partial(job.gradients.solve_many, rhs[:count], 0.0, 5)
+        works[f"{name} short"] = partial(job.gradients.solve_many, rhs[:count], 0.0, 1)
+        works[f"{name} read"] = partial(job.read, datasets[:count])
+        works[f"{name} whole"] = partial(job.map_all, count, iterations)
     best = cases.interleaved(works, repeats)
-    bar, how = (0.7, "kept") if pointing == "keep" else (0.4, "recomputed")
+    bar, how = (0.7, "kept") if config.resources.pointing == "keep" else (0.4, "recomputed")
 
     def row(name: str, bar: float | None, cpu: Callable[[str], float]) -> Row:
-        alone, among = (1e9 * cpu(which) / one.n_samp for which in ("alone", "among"))
+        alone, among = (1e9 * cpu(which) / job.n_samp for which in ("alone", "among"))
         return Row(f"{name}, pointing {how}", alone, among / n, "ns a sample", bar)
 
     yield row("an iteration", bar, lambda which: (best[f"{which} long"].cpu - best[f"{which} short"].cpu) / 4)
-    yield row("a right-hand side", None, lambda which: best[f"{which} read"].cpu)
-    yield row("a realization", bar, lambda which: best[f"{which} whole"].cpu)
+    yield row("a right-hand side of samples that are there", bar, lambda which: best[f"{which} read"].cpu)
+    for part in ("sky", "noise"):
+        each = 1e9 * best[part].cpu / job.n_samp
+        yield Row(f"its {part} drawn, pointing {how}", each, each, "ns a sample")
+    yield row("a whole realization", bar, lambda which: best[f"{which} whole"].cpu)
 
 
-def iterations_to(solution: Solution, tolerance: float) -> int:
-    """Return after how many iterations the residual is at most the tolerance."""
-    return next(step.iteration for step in solution.history if step.relative_residual <= tolerance)
+# --- recycling
 
 
-def recycling_rows(example: str, changes: Sequence[str], n_vectors: int, tolerance: float) -> Iterator[Row]:
-    """Count the iterations that realizations of an example take, without and with a space."""
-    stages = []
-    for number in range(4):
-        chosen = load(find(example), [*changes, f"run.realization={number}", "resources.threads=1"])
-        stages.append(Stage(chosen, world(), Silent()))
-        stages[-1].open()
-    system = stages[0].set_up()
-    rhs = read(system, [[one.signals for one in stage.observations] for stage in stages])
-    operator = NormalOperator(system.projection, system.noise, system.shared, system.statistics.hits_max)
-    gradients = ConjugateGradients(operator, system.preconditioner)
-    space = Deflation.train(gradients, rhs[:2], tolerance, 300, n_vectors)
-    alone, helped = Best(), Best()
-    found: list[list[Solution]] = [[], []]
-    alone.measure(lambda: found[0].extend(gradients.solve_many(rhs[2:], tolerance, 300)))
-    helped.measure(lambda: found[1].extend(gradients.solve_many(rhs[2:], tolerance, 300, space=space)))
-    assert all(one.converged for one in found[0] + found[1])
-    for at in (1e-3, 1e-4, 1e-5, 1e-6):
-        if at >= tolerance:
-            counts = [sum(iterations_to(one, at) for one in these) / len(these) for these in found]
-            yield Row(f"{example}, {space.n_vectors} vectors, to {at:g}", *counts, "iterations", 0.7)
-    yield Row(f"{example}, their time", alone.cpu / 2, helped.cpu / 2, "s", None)
+def recycling_rows(vectors: Sequence[int], trained: Sequence[int], n: int) -> Iterator[Row]:
+    """Count the iterations that realizations of the example take, without and with spaces."""
+    config = load(find(EXAMPLE), ["montecarlo.parts=together", "resources.threads=1"])
+    job, tolerance = Job.of(config), config.solver.tolerance
+    training = job.read(job.drawn("both", TRAINING, max(trained)))
+    rhs = job.read(job.drawn("both", 0, n))
+
+    def solve(space: Deflation | None = None) -> tuple[float, float]:
+        best = Best()
+        found = []
+        best.measure(lambda: found.extend(job.gradients.solve_many(rhs, tolerance, 300, space=space)))
+        assert all(one.converged for one in found)
+        return sum(one.iterations for one in found) / n, best.cpu / n
+
+    alone = solve()
+    for n_trained in trained:
+        for n_vectors in vectors:
+            learning = Best()
+            spaces: list[Deflation] = []
+            given = training[:n_trained]
+            learning.measure(
+                lambda: spaces.append(Deflation.train(job.gradients, given, tolerance, 300, n_vectors))  # noqa: B023
+            )
+            helped = solve(spaces[0])
+            name = f"{n_vectors} vectors learnt on {n_trained}"
+            yield Row(f"{name}, to {tolerance:g}", alone[0], helped[0], "iterations", 0.7)
+            saved = alone[1] - helped[1]
+            after = f"{math.ceil(learning.cpu / saved)} realizations" if saved > 0 else "never"
+            yield Row(f"  s a map; {learning.cpu:.1f} s to learn pay after {after}", alone[1], helped[1], "s")
+
+
+# --- all together
+
+
+def scratch(config: RunConfig, folder: Path) -> Best:
+    """Simulate and map realizations as `petamap run` does, two in turn; return the better's times."""
+    best = Best()
+    for number in range(2):
+        best.measure(partial(run, _alone(config, number), out=folder))
+    return best
+
+
+def _alone(config: RunConfig, number: int) -> RunConfig:
+    """Return the run of a realization that writes its map alone."""
+    return replace(
+        config,
+        run=replace(config.run, realization=number),
+        products=replace(
+            config.products, overwrite=True, covariance=False, rcond=False, binned=False, residual=False,
+            hits=False,
+        ),
+    )  # fmt: skip
+
+
+def seconds_of(summary: Summary, names: Sequence[str]) -> float:
+    """Return the seconds of phases."""
+    return sum(phase.seconds.mean for phase in summary.phases if phase.name in names)
+
+
+def whole_lines(n: int, n_vectors: int) -> Iterator[str]:
+    """Time realizations one by one from scratch, and together."""
+    # the fixed sky of the example takes no part, so that both draw and map the same
+    changes = ["montecarlo.parts=together", "resources.threads=1", "source.1.scale=0"]
+    config = load(find(EXAMPLE), changes)
+    one_by_one = scratch(config, Path("run")).wall
+    options = replace(config.montecarlo, realizations=n, vectors=n_vectors)
+    begin = time.perf_counter()
+    summary = simulate(replace(config, montecarlo=options), out="mc")
+    together = time.perf_counter() - begin
+    assert summary.montecarlo is not None and summary.montecarlo.done == n
+    phases = ("data", "iterations", "spectra")
+    each = seconds_of(summary, phases) / n
+    once = together - seconds_of(summary, phases)
+    yield Row(f"{n} realizations, set-up and all", n * one_by_one, together, "s", 0.5).line()
+    for many in (100, 1000):
+        yield Row(f"{many}, predicted from these", many * one_by_one, once + many * each, "s", 0.5).line()
+    yield Row("one more (aim: 0.25)", one_by_one, each, "s", 0.5).line()
+    job = Job.of(config)
+    drawing = {part: Best() for part in ("sky", "noise")}
+    for part, best in drawing.items():
+        best.measure(partial(job.draw, part))
+    shares = {f"{part} drawn": best.wall for part, best in drawing.items()}
+    shares["right-hand side"] = seconds_of(summary, ["data"]) / n - sum(shares.values())
+    shares |= {name: seconds_of(summary, [name]) / n for name in phases[1:]}
+    yield "of one more: " + ", ".join(f"{name} {100 * value / each:.0f} %" for name, value in shares.items())
+    learning = seconds_of(summary, ["vectors"])
+    yield f"once: {learning:.1f} s to learn {n_vectors} vectors, {once - learning:.1f} s of set-up and files"
+
+
+def peer_lines(n_samples: int, n_side: int, python: str) -> Iterator[str]:
+    """Simulate and map a scan once from scratch, beside peers."""
+    config = cases.config(n_samples, n_side=n_side, more=SKY.format(n_side=n_side))
+    config = replace(config, solver=replace(config.solver, max_iterations=200, tolerance=1e-5))
+    scan = cases.observation(n_samples)
+    n_samp = scan.n_samp * cases.N_DET
+    ours = scratch(config, Path("scan")).cpu
+    how = "a realization from scratch, to 1e-5"
+    row = speed.Row(f"{how}, {n_samp / 1e6:.1f} M samples", 1e9 * ours / n_samp, line="realization")
+    notes: list[str] = []
+    if python:
+        file = Path("scan.npz").absolute()
+        cases.write_scan(file, scan, np.zeros((cases.N_DET, 1)), n_side)
+        found, notes = speed.ask_peers(python, file, {"toast": "toast"}, "realization_")
+        row.peers = [(str(one["peer"]), float(str(one["value"]))) for one in found]
+    yield from row.lines()
+    yield from notes
+
+
+def show(lines: Iterator[str] | Iterator[Row]) -> None:
+    """Print lines as they come."""
+    for line in lines:
+        print(line.line() if isinstance(line, Row) else line, flush=True)
 
 
 def main() -> None:
-    """Print the table."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--tables", nargs="*", default=["batch", "recycling", "whole"])
     parser.add_argument("--samples", type=float, default=8e6, help="of all detectors together")
+    parser.add_argument("--n-side", type=int, default=128, help="of the scan")
     parser.add_argument("--batch", type=int, default=8, help="realizations at once")
     parser.add_argument("--iterations", type=int, default=30, help="of a whole realization")
     parser.add_argument("--repeats", type=int, default=2)
-    parser.add_argument("--vectors", type=int, default=32, help="of the space")
-    parser.add_argument("--tolerance", type=float, default=1e-6, help="of the recycling")
     parser.add_argument("--pointing", nargs="*", default=["keep", "recompute"])
-    parser.add_argument("--examples", nargs="*", default=["planck-lfi", "ground"])
-    parser.add_argument(
-        "--change", nargs="*", default=[], help="values of the examples, as on the command line"
-    )
+    parser.add_argument("--vectors", type=int, nargs="*", default=[16], help="of the spaces")
+    parser.add_argument("--trained", type=int, nargs="*", default=[1], help="realizations learnt from")
+    parser.add_argument("--realizations", type=int, default=16, help="that are made together")
+    parser.add_argument("--peer-samples", type=float, default=2e6, help="of the scan that peers are given")
+    parser.add_argument("--peers", default="", metavar="PYTHON", help="interpreter; '' for none")
     given = parser.parse_args()
     os.chdir(tempfile.mkdtemp())
-    print(f"{cpu_model()}, load {os.getloadavg()[0]:.2f}, {given.batch} at once", flush=True)
-    print(f"{'':44s}{'alone':>9s}{'among':>9s} {'':11s} ratio  bar", flush=True)
-    for pointing in given.pointing:
-        arguments = (int(given.samples), pointing, given.batch, given.iterations, given.repeats)
-        for row in batch_rows(*arguments):
-            print(row.line(), flush=True)
-    for example in given.examples:
-        for row in recycling_rows(example, given.change, given.vectors, given.tolerance):
-            print(row.line(), flush=True)
+    print(f"{cpu_model()}, load {os.getloadavg()[0]:.2f}", flush=True)
+    if "batch" in given.tables:
+        head = f"a scan: alone, and among {given.batch}"
+        print(f"{head:52s}    alone    among              ratio  bar")
+        more = SKY.format(n_side=given.n_side)
+        for pointing in given.pointing:
+            config = cases.config(int(given.samples), pointing, 1, given.n_side, more)
+            show(batch_rows(config, given.batch, given.iterations, given.repeats))
+    if "recycling" in given.tables:
+        print(f"{EXAMPLE + ': without a space, and with':52s}  without     with              ratio  bar")
+        show(recycling_rows(given.vectors, given.trained, given.batch))
+    if "whole" in given.tables:
+        print(f"{EXAMPLE + ': one by one, and together':52s}   scratch together              ratio  bar")
+        show(whole_lines(given.realizations, given.vectors[0]))
+        show(peer_lines(int(given.peer_samples), given.n_side, given.peers))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -132,16 +132,18 @@ def memory_rows(n_samples: int) -> list[Row]:
     return rows
 
 
-def ask_peers(python: str, scan_file: Path) -> tuple[list[dict[str, object]], list[str]]:
-    """Return what the peers measured, and a line for each that could not."""
+def ask_peers(
+    python: str, scan_file: Path, peers: Mapping[str, str], prefix: str = "peer_"
+) -> tuple[list[dict[str, object]], list[str]]:
+    """Return what the scripts of peers measured, and a line for each that could not."""
     found: list[dict[str, object]] = []
     missing = []
-    for module, package in PEERS.items():
+    for module, package in peers.items():
         there = subprocess.run([python, "-c", f"import {module}"], capture_output=True)
         if there.returncode != 0:
             missing.append(f"{module} is not there: {python} -m pip install {package}")
             continue
-        command = [python, str(HERE / "peers" / f"peer_{module}.py"), str(scan_file)]
+        command = [python, str(HERE / "peers" / f"{prefix}{module}.py"), str(scan_file)]
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         try:
             done = subprocess.run(
@@ -190,7 +192,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "scan.npz"
             cases.write_scan(file, cases.observation(min(int(given.peer_samples), n_samp)), lags)
-            found, notes = ask_peers(given.peers, file)
+            found, notes = ask_peers(given.peers, file, PEERS)
         for row in rows:
             row.peers = [(str(p["peer"]), float(str(p["value"]))) for p in found if p["line"] == row.line]
     show(f"{'':52s}{'bar':>8s}{'here':>9s} {'':8s}kept")

@@ -160,6 +160,10 @@ class MonteCarlo:
     not_converged: int = option(help="Maps whose solution did not reach the tolerance.", minimum=0)
     iterations: Spread | None = option(help="Iterations of a map; null where none is done.")
     vectors: int = option(help="Vectors that sped up all solutions.", minimum=0)
+    alone: float | None = option(None, help="Iterations of a map without vectors; null without vectors.")
+    vectors_pay: int | None = option(
+        None, help="After how many realizations vectors have paid for their finding; null where they do not."
+    )
     groups: int = option(help="Groups that the ranks were split into.", minimum=1)
     batch: int = option(help="Realizations that a group made at once.", minimum=1)
     why: str = option(help="Why so many groups and no larger batch.")

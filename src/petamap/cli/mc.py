@@ -114,6 +114,9 @@ def closing_lines(made: MonteCarlo, out: Path, report: Path | None) -> str:
     if made.iterations is not None:
         low, mean, high = made.iterations.min, made.iterations.mean, made.iterations.max
         rows.append(("iterations", f"{mean:.1f} a map ({low:.0f} to {high:.0f})"))
+    if made.alone is not None:
+        pays = f"pay after {made.vectors_pay} realizations" if made.vectors_pay else "do not pay"
+        rows.append(("vectors", f"{made.vectors}, {made.alone:.1f} iterations without; {pays}"))
     if made.made:
         each = duration(made.seconds / made.made)
         rows.append(("time", f"{duration(made.seconds)} after set-up, {each} a realization"))

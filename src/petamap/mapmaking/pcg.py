@@ -70,6 +70,11 @@ class Solution:
         """Number of iterations."""
         return self.history[-1].iteration
 
+    def iterations_to(self, tolerance: float) -> int:
+        """Return the number of iterations to a larger tolerance: all, where it was not reached."""
+        reached = (step.iteration for step in self.history if step.relative_residual <= tolerance)
+        return next(reached, self.iterations)
+
 
 class ConjugateGradients:
     """Solve A x = b with a block-diagonal preconditioner M (Shewchuk 1994, section B3). Collective.

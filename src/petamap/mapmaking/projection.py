@@ -333,9 +333,9 @@ class Projection:
         if begin < end:
             for signal in observation.signals if signals is None else signals[stream.observation]:
                 signal.add_signal(stream.detector, begin, end, out[begin - start : end - start])
-        gaps = (pixels < 0).astype(np.uint8)
-        check_signal(observation, stream.detector, start, out, gaps)
-        out[gaps != 0] = 0.0
+        np.copyto(out, 0.0, where=pixels < 0)
+        if not np.isfinite(out).all():
+            check_signal(observation, stream.detector, start, out)
         out /= self.units[number]
 
     def place(self, block: Int64Array, sample: int) -> str:

@@ -39,12 +39,18 @@ class Deflation:
         How many there are.
     comm : Communicator
     n_threads : int
+
+    Attributes
+    ----------
+    alone : float
+        Iterations that the right-hand sides which it was learnt on take without it; nan if it was not learnt.
     """
 
     def __init__(
         self, vectors: Unknowns, images: Unknowns, n_vectors: int, comm: Communicator, n_threads: int
     ) -> None:
         self.n_vectors = n_vectors
+        self.alone = math.nan
         self.comm = comm
         self.vectors = _Space(vectors, comm, n_threads)
         self.images = _Space(images, comm, n_threads)
@@ -83,17 +89,21 @@ class Deflation:
             If one of them cannot be solved for.
         """
         found: list[Unknowns] = []
+        alone: list[int] = []
         for one in rhs:
             iterations = _Iterations(gradients)
             most = min(max_iterations, _LONGEST)
-            gradients.solve(one, tolerance * _FURTHER, most, keep=iterations.keep)
+            solution = gradients.solve(one, tolerance * _FURTHER, most, keep=iterations.keep)
+            alone.append(solution.iterations_to(tolerance))
             found += iterations.ritz_vectors(n_vectors)
         if not found:
             nothing = gradients.zeros(0)
             return Deflation(nothing, nothing, 0, gradients.comm, gradients.n_threads)
         vectors = Unknowns.beside(found, _padded(len(found)))
         found.clear()
-        return _slowest(gradients, vectors, n_vectors)
+        space = _slowest(gradients, vectors, n_vectors)
+        space.alone = sum(alone) / len(alone)
+        return space
 
     @staticmethod
     def n_kept(n_rhs: int, max_iterations: int, n_vectors: int) -> int:

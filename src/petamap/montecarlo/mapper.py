@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from petamap.base.errors import DataError
+from petamap.base.timers import Timers
 from petamap.base.typing import FloatArray
 from petamap.data.config import RunConfig
 from petamap.data.observation import Signal
@@ -54,13 +55,18 @@ class Mapper:
     ----------
     system : System
     config : RunConfig
+    timers : Timers
+        Given the phases "data" and "iterations".
     tell : callable
         Told the part of a batch's solutions that is done, and the newest iteration in words.
     """
 
-    def __init__(self, system: System, config: RunConfig, tell: Callable[[float, str], None]) -> None:
+    def __init__(
+        self, system: System, config: RunConfig, timers: Timers, tell: Callable[[float, str], None]
+    ) -> None:
         self.system = system
         self.solver = config.solver
+        self.timers = timers
         self.tell = tell
         operator = NormalOperator(system.projection, system.noise, system.shared, system.statistics.hits_max)
         self.gradients = ConjugateGradients(operator, system.preconditioner)
@@ -72,7 +78,10 @@ class Mapper:
         One that fails says why, and does not stop the others.
         """
         try:
-            return self._maps(self._read(datasets))
+            with self.timers.phase("data"):
+                rhs = self._read(datasets)
+            with self.timers.phase("iterations"):
+                return self._maps(rhs)
         except DataError as error:
             if len(datasets) == 1:
                 return [self._failed(str(error))]

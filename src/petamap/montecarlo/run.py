@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -20,6 +21,7 @@ from petamap.base.typing import AnyArray, FloatArray, Int64Array
 from petamap.comm.mpi import Communicator, agree, together, world
 from petamap.data.config import Parts, RunConfig, open_parts
 from petamap.data.observation import Observation
+from petamap.mapmaking.recycling import Deflation
 from petamap.mapmaking.stage import Stage, unwritable
 from petamap.mapmaking.system import System
 from petamap.montecarlo.draws import Draws, Realization
@@ -155,7 +157,7 @@ class _MonteCarlo:
 
     def _prepare(self, system: System) -> None:
         """Make what all realizations have in common."""
-        self.mapper = Mapper(system, self.config, self._solving)
+        self.mapper = Mapper(system, self.config, self.stage.timers, self._solving)
         self.gathering = Gathering(system)
         self.weights = pixel_weights(system, self.gathering, self.draws, self.choices, self.mask)
         self.sight = Sight(
@@ -183,14 +185,14 @@ class _MonteCarlo:
         """Make all realizations that are to do, and return how many."""
         self.progress.begin("realizations", float(len(self.to_do)), "realizations")
         self.there = len(self.numbers) - len(self.to_do)
-        self.said, self.finished, self.n_batch = 0.0, 0, 0
+        self.said, self.finished, self.n_batch, self.n_made = 0.0, 0, 0, 0
         self.fixed_map = self._map_fixed()
         if len(self.to_do):
             self._learn()
         for batch in self.sharing.batches(self.to_do):
             self.n_batch = len(batch)
-            with self.stage.timers.phase("realizations"):
-                self._make_batch([Realization(self.draws, int(number)) for number in batch])
+            self._make_batch([Realization(self.draws, int(number)) for number in batch])
+            self.n_made += len(batch)
             self._say_finished()
         return len(self.to_do)
 
@@ -222,11 +224,10 @@ class _MonteCarlo:
             return None
         if self.comm.bcast(int(self.store.read("fixed/status")[0])) == DONE:
             return self.store.read("fixed/map")
-        with self.stage.timers.phase("fixed signals"):
-            (mapped,) = self.mapper.maps([self.draws.fixed])
-            if mapped.error:
-                raise ConfigError(f"the fixed signals have no map: {mapped.error}")
-            values = self.gathering.to_all(mapped.values, np.nan)
+        (mapped,) = self.mapper.maps([self.draws.fixed])
+        if mapped.error:
+            raise ConfigError(f"the fixed signals have no map: {mapped.error}")
+        values = self.gathering.to_all(mapped.values, np.nan)
         with together(self.stage.comm):
             if self.comm.rank == 0:
                 pseudo = self.sight.pseudo(values).values
@@ -238,13 +239,14 @@ class _MonteCarlo:
         solved, comm = self.draws.solved, self.stage.comm
         found = self.mapper.maps([one.signals(part) for one in batch for part in solved])
         mine: list[tuple[Realization, list[Mapped], list[FloatArray]]] = []
-        for place, one in enumerate(batch):
-            mapped = found[place * len(solved) : (place + 1) * len(solved)]
-            maps = [self.gathering.to(place % comm.size, each.values) for each in mapped]
-            if place % comm.size == comm.rank:
-                mine.append((one, mapped, [values for values in maps if values is not None]))
-        with together(comm):
-            over_threads(lambda item: self._write(*item), mine, self.stage.n_threads)
+        with self.stage.timers.phase("spectra"):
+            for place, one in enumerate(batch):
+                mapped = found[place * len(solved) : (place + 1) * len(solved)]
+                maps = [self.gathering.to(place % comm.size, each.values) for each in mapped]
+                if place % comm.size == comm.rank:
+                    mine.append((one, mapped, [values for values in maps if values is not None]))
+            with together(comm):
+                over_threads(lambda item: self._write(*item), mine, self.stage.n_threads)
 
     def _write(self, one: Realization, mapped: Sequence[Mapped], maps: Sequence[FloatArray]) -> None:
         errors = [each.error for each in mapped if each.error]
@@ -299,6 +301,8 @@ class _MonteCarlo:
             self.stage.warn(
                 f"{over} maps are not converged: more solver.max_iterations, or a larger tolerance"
             )
+        found = Spread.of(iterations.ravel()) if iterations.size else None
+        space = self.mapper.space
         return summary.MonteCarlo(
             file=self.path.name,
             parts=self.parts,
@@ -308,14 +312,25 @@ class _MonteCarlo:
             done=int(np.count_nonzero(done)),
             failed=int(np.count_nonzero(status == FAILED)),
             not_converged=over,
-            iterations=Spread.of(iterations.ravel()) if iterations.size else None,
-            vectors=0 if self.mapper.space is None else self.mapper.space.n_vectors,
+            iterations=found,
+            vectors=0 if space is None else space.n_vectors,
+            alone=space.alone if space is not None and space.n_vectors else None,
+            vectors_pay=self._vectors_pay(found, space),
             groups=sharing.groups,
             batch=sharing.batch,
             why=sharing.why,
             made=made,
             seconds=seconds,
         )
+
+    def _vectors_pay(self, iterations: Spread | None, space: Deflation | None) -> int | None:
+        """Return after how many realizations of this rank's group the vectors have paid for their finding."""
+        if space is None or not space.n_vectors or not self.n_made or not (iterations and iterations.mean):
+            return None
+        phases = self.stage.timers.phases
+        each = phases["iterations"].seconds / self.n_made
+        saved = each * (space.alone / iterations.mean - 1)
+        return math.ceil(self.sharing.groups * phases["vectors"].seconds / saved) if saved > 0 else None
 
 
 @contextmanager
