@@ -237,7 +237,7 @@ def seconds_of(summary: Summary, names: Sequence[str]) -> float:
 
 def whole_lines(n: int, n_vectors: int) -> Iterator[str]:
     """Time realizations one by one from scratch, and together."""
-    # the fixed sky of the example takes no part, so that both draw and map the same
+    # The fixed sky takes no part, but runs from scratch still scan it, as zeros, which makes them slower.
     changes = ["montecarlo.parts=together", "resources.threads=1", "source.1.scale=0"]
     config = load(find(EXAMPLE), changes)
     one_by_one = scratch(config, Path("run")).wall

@@ -324,7 +324,7 @@ class _MonteCarlo:
         )
 
     def _vectors_pay(self, iterations: Spread | None, space: Deflation | None) -> int | None:
-        """Return after how many realizations of this rank's group the vectors have paid for their finding."""
+        """Return after how many realizations of the whole job the vectors have paid for their finding."""
         if space is None or not space.n_vectors or not self.n_made or not (iterations and iterations.mean):
             return None
         phases = self.stage.timers.phases
