@@ -14,8 +14,9 @@ constexpr double kNothing = 0x1.8p1000;
 
 // The largest value of each column: lane j of eight is of column j % width.
 void of_columns(Lanes lanes, int width, double* largest) {
+    std::fill_n(largest, width, 0.0);
     for (int lane = 0; lane < static_cast<int>(kLanes); ++lane)
-        largest[lane % width] = std::max(lane < width ? 0.0 : largest[lane % width], lanes[lane]);
+        largest[lane % width] = std::max(largest[lane % width], lanes[lane]);
 }
 
 // Which limb takes the highest slice of values up to `largest`; -1 if it counts as zero.
@@ -42,7 +43,7 @@ void add_exactly(double* values, std::size_t n, int width, ExactSum* sums) {
     }
     for (int lane = 0; lane < static_cast<int>(kLanes); ++lane)
         sums[lane % width].finite &= in_range[lane] != 0;
-    double largest[kLanes];
+    double largest[kLanes] = {};
     of_columns(sizes, width, largest);
     for (;;) {
         int limbs[kLanes];

@@ -135,7 +135,6 @@ class Combiner {
                     for (std::int64_t i = 0; i < rows; ++i)
                         take(to + i * k_, value + i * k_, has_[row - begin_ + i]);
                 } else {
-#pragma GCC ivdep
                     for (std::int64_t c = 0; c < rows * k_; ++c) to[c] = reduce_(to[c], value[c]);
                 }
             });
