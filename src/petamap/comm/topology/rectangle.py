@@ -59,7 +59,7 @@ def find_rectangle(machine: Torus, nodes: npt.ArrayLike) -> Rectangle | None:
     chosen = _checked_nodes(machine, nodes)
     places = machine.coordinates(chosen)
     spans = [
-        _span(np.unique(places[:, dimension]), size, ring)
+        shortest_span(np.unique(places[:, dimension]), size, ring)
         for dimension, (size, ring) in enumerate(zip(machine.shape, machine.wrap, strict=True))
     ]
     extent = tuple(length for _, length in spans)
@@ -83,8 +83,8 @@ def _checked_nodes(machine: Torus, nodes: npt.ArrayLike) -> Int64Array:
     return chosen
 
 
-def _span(values: Int64Array, size: int, ring: bool) -> tuple[int, int]:
-    """Return the start and the length of the shortest interval, or arc of a ring, that holds the values."""
+def shortest_span(values: Int64Array, size: int, ring: bool) -> tuple[int, int]:
+    """Return the start and length of the shortest interval, or arc of a ring, that holds sorted values."""
     if not ring or len(values) == size:
         return int(values[0]), int(values[-1] - values[0] + 1)
     gaps = np.diff(values, append=values[0] + size)
