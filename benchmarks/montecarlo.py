@@ -144,6 +144,12 @@ class Stored:
 # --- many right-hand sides
 
 
+def example() -> RunConfig:
+    """Return the example without the sky that no realization draws, which runs from scratch would scan."""
+    config = load(find(EXAMPLE), ["montecarlo.parts=together", "resources.threads=1"])
+    return replace(config, sources=tuple(one for one in config.sources if one.kind != "sky-map"))
+
+
 def batch_rows(config: RunConfig, n: int, iterations: int, repeats: int) -> Iterator[Row]:
     """Time lone realizations and batches in turn."""
     job = Job.of(config)
@@ -178,7 +184,7 @@ def batch_rows(config: RunConfig, n: int, iterations: int, repeats: int) -> Iter
 
 def recycling_rows(vectors: Sequence[int], trained: Sequence[int], n: int) -> Iterator[Row]:
     """Count the iterations that realizations of the example take, without and with spaces."""
-    config = load(find(EXAMPLE), ["montecarlo.parts=together", "resources.threads=1"])
+    config = example()
     job, tolerance = Job.of(config), config.solver.tolerance
     training = job.read(job.drawn("both", TRAINING, max(trained)))
     rhs = job.read(job.drawn("both", 0, n))
@@ -237,9 +243,7 @@ def seconds_of(summary: Summary, names: Sequence[str]) -> float:
 
 def whole_lines(n: int, n_vectors: int) -> Iterator[str]:
     """Time realizations one by one from scratch, and together."""
-    # The fixed sky takes no part, but runs from scratch still scan it, as zeros, which makes them slower.
-    changes = ["montecarlo.parts=together", "resources.threads=1", "source.1.scale=0"]
-    config = load(find(EXAMPLE), changes)
+    config = example()
     one_by_one = scratch(config, Path("run")).wall
     options = replace(config.montecarlo, realizations=n, vectors=n_vectors)
     begin = time.perf_counter()

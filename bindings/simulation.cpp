@@ -1,4 +1,5 @@
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/vector.h>
 
 #include <optional>
 #include <vector>
@@ -45,18 +46,28 @@ const T* data_or_null(const std::optional<In<T>>& array) {
     return array ? array->data() : nullptr;
 }
 
-void add_sky(In<double, 2> values, In<std::int32_t, 2> pixels, std::optional<In<double, 2>> weights,
-             std::optional<In<std::uint32_t>> angles, std::optional<In<float>> gains, double efficiency,
-             Out<double> out, int n_threads) {
-    const std::size_t n = out.shape(0), n_neighbours = pixels.shape(1), n_stokes = values.shape(1);
-    require(n_stokes == 1 || n_stokes == 3, "one or three components");
+void add_skies(const std::vector<In<double, 2>>& values, In<std::int32_t, 2> pixels,
+               std::optional<In<double, 2>> weights, std::optional<In<std::uint32_t>> angles,
+               std::optional<In<float>> gains, double efficiency, const std::vector<Out<double>>& outs,
+               int n_threads) {
+    const std::size_t n = pixels.shape(0), n_neighbours = pixels.shape(1);
     require(n_neighbours == 1 || n_neighbours == 4, "one or four pixels a sample");
-    require(pixels.shape(0) == n && (!angles || angles->shape(0) == n) && (!gains || gains->shape(0) == n),
-            "as many pixels, angles and gains as samples");
+    require((!angles || angles->shape(0) == n) && (!gains || gains->shape(0) == n),
+            "as many angles and gains as pixels");
     require(!weights || (weights->shape(0) == n && weights->shape(1) == n_neighbours), "a weight a pixel");
-    require(angles || n_stokes == 1, "angles for polarization");
-    const simulation::SkyMap map{values.data(), static_cast<std::int64_t>(values.shape(0)),
-                                 static_cast<int>(n_stokes)};
+    require(values.size() == outs.size(), "a time stream a map");
+    std::vector<simulation::SkyMap> maps;
+    std::vector<double*> to;
+    for (std::size_t k = 0; k < values.size(); ++k) {
+        const std::size_t n_stokes = values[k].shape(1);
+        require((n_stokes == 1 || n_stokes == 3) && n_stokes == values[0].shape(1),
+                "one or three components, the same of all");
+        require(angles || n_stokes == 1, "angles for polarization");
+        require(outs[k].shape(0) == n, "as many samples as pixels");
+        maps.push_back(
+            {values[k].data(), static_cast<std::int64_t>(values[k].shape(0)), static_cast<int>(n_stokes)});
+        to.push_back(outs[k].data());
+    }
     const simulation::Samples samples{static_cast<std::int64_t>(n),
                                       static_cast<int>(n_neighbours),
                                       pixels.data(),
@@ -65,7 +76,7 @@ void add_sky(In<double, 2> values, In<std::int32_t, 2> pixels, std::optional<In<
                                       data_or_null(gains),
                                       efficiency};
     nb::gil_scoped_release release;
-    simulation::add_sky(map, samples, out.data(), n_threads);
+    simulation::add_skies(maps.data(), static_cast<int>(maps.size()), samples, to.data(), n_threads);
 }
 
 void add_point_sources(In<double, 2> sources, In<double> amplitudes, In<double> sigmas,
@@ -94,9 +105,9 @@ NB_MODULE(_simulation, module) {
     module.def("add_noise", &add_noise, nb::arg("filters").noconvert(), nb::arg("interpolation").noconvert(),
                nb::arg("words").noconvert(), nb::arg("start"), nb::arg("scale"), nb::arg("out").noconvert(),
                nb::arg("n_threads"));
-    module.def("add_sky", &add_sky, nb::arg("values").noconvert(), nb::arg("pixels").noconvert(),
+    module.def("add_skies", &add_skies, nb::arg("values").noconvert(), nb::arg("pixels").noconvert(),
                nb::arg("weights").noconvert().none(), nb::arg("angles").noconvert().none(),
-               nb::arg("gains").noconvert().none(), nb::arg("efficiency"), nb::arg("out").noconvert(),
+               nb::arg("gains").noconvert().none(), nb::arg("efficiency"), nb::arg("outs").noconvert(),
                nb::arg("n_threads"));
     module.def("add_point_sources", &add_point_sources, nb::arg("sources").noconvert(),
                nb::arg("amplitudes").noconvert(), nb::arg("sigmas").noconvert(),

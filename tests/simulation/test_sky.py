@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from petamap.base.errors import ConfigError, DataError
-from petamap.data.observation import Observation
+from petamap.data.observation import Observation, add_signals
 from petamap.data.source import Context
 from petamap.pointing.boresight import Boresight
 from petamap.pointing.compressed import CompressedPointing
@@ -110,6 +110,47 @@ def test_any_pieces_give_the_same_bits():
         signal = SkySignal(Sky(Healpix(8), lambda: values), LOOK, interpolate)
         parts = [read(signal, a, b) for a, b in ((0, 1), (1, 300), (300, 9999), (9999, N_SAMP))]
         assert np.array_equal(np.concatenate(parts), read(signal))
+
+
+def random_sky(n_side, n_stokes):
+    values = RNG.standard_normal((n_stokes, 12 * n_side**2))
+    return Sky(Healpix(n_side), lambda: values)
+
+
+class Ramp:
+    """A signal that shares nothing."""
+
+    def add_signal(self, detector, start, stop, out):
+        out += 1e-3 * np.arange(start, stop)
+
+
+def test_data_sets_read_together_get_the_bits_that_each_gets_alone():
+    skies = [
+        SkySignal(random_sky(n_side, n_stokes), look, four)
+        for n_side, n_stokes, look, four in (
+            (8, 3, LOOK, False), (8, 3, LOOK, False), (16, 3, LOOK, False), (8, 1, LOOK, False),
+            (8, 3, LOOK, True), (8, 3, pointing(), False), (8, 3, LOOK, True), (8, 3, LOOK, False),
+        )
+    ]  # fmt: skip
+    looks = []
+    datasets = [(Ramp(), one, Ramp()) for one in skies[:3]] + [(one, Ramp()) for one in skies[3:]] + [()]
+    shared = SkySignal.add_together
+
+    def watched(found, *others):
+        looks.append(len(found))
+        shared(found, *others)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SkySignal, "add_together", staticmethod(watched))
+        outs = np.zeros((len(datasets), 9500))
+        add_signals(datasets, 1, 300, 9800, list(outs))
+    # those at the same place in their data sets with all in common
+    assert sorted(looks) == [1, 1, 1, 1, 2, 2]
+    for signals, together in zip(datasets, outs, strict=True):
+        alone = np.zeros(9500)
+        for signal in signals:
+            signal.add_signal(1, 300, 9800, alone)
+        np.testing.assert_array_equal(together, alone)
 
 
 def test_a_pixel_without_value_is_refused_by_name():

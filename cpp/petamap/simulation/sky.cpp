@@ -29,40 +29,48 @@ void gather(const SkyMap& map, const Samples& samples, std::int64_t begin, std::
     }
 }
 
+// Angles are turned into their cosine and sine once for all maps.
 template <int kStokes, int kNeighbours>
-void add_chunk(const SkyMap& map, const Samples& samples, std::int64_t begin, std::int64_t count,
-               double* out) {
-    alignas(64) double values[kStokes][kChunk];
-    gather<kStokes, kNeighbours>(map, samples, begin, count, values);
+void add_chunk(const SkyMap* maps, int n_maps, const Samples& samples, std::int64_t begin, std::int64_t count,
+               double* const* outs) {
+    alignas(64) double values[kStokes][kChunk], cosine[kChunk], sine[kChunk];
     if constexpr (kStokes == 3) {
         const std::uint32_t* angles = samples.angles + begin;
 #pragma omp simd
-        for (std::int64_t i = 0; i < count; ++i) {
-            double cosine, sine;
-            base::cos_sin(angles[i], cosine, sine);
-            values[0][i] += samples.efficiency * (cosine * values[1][i] + sine * values[2][i]);
-        }
+        for (std::int64_t i = 0; i < count; ++i) base::cos_sin(angles[i], cosine[i], sine[i]);
     }
-    for (std::int64_t i = 0; i < count; ++i)
-        out[begin + i] += samples.gains ? samples.gains[begin + i] * values[0][i] : values[0][i];
+    for (int k = 0; k < n_maps; ++k) {
+        gather<kStokes, kNeighbours>(maps[k], samples, begin, count, values);
+        if constexpr (kStokes == 3) {
+#pragma omp simd
+            for (std::int64_t i = 0; i < count; ++i)
+                values[0][i] += samples.efficiency * (cosine[i] * values[1][i] + sine[i] * values[2][i]);
+        }
+        double* out = outs[k] + begin;
+        for (std::int64_t i = 0; i < count; ++i)
+            out[i] += samples.gains ? samples.gains[begin + i] * values[0][i] : values[0][i];
+    }
 }
 
 template <int kStokes, int kNeighbours>
-void add_all(const SkyMap& map, const Samples& samples, double* out, int n_threads) {
+void add_all(const SkyMap* maps, int n_maps, const Samples& samples, double* const* outs, int n_threads) {
 #pragma omp parallel for schedule(static) num_threads(n_threads) if (n_threads > 1 && samples.n > kChunk)
-    for (std::int64_t begin = 0; begin < samples.n; begin += kChunk)
-        add_chunk<kStokes, kNeighbours>(map, samples, begin, std::min(kChunk, samples.n - begin), out);
+    for (std::int64_t begin = 0; begin < samples.n; begin += kChunk) {
+        const std::int64_t count = std::min(kChunk, samples.n - begin);
+        add_chunk<kStokes, kNeighbours>(maps, n_maps, samples, begin, count, outs);
+    }
 }
 
 }  // namespace
 
-void add_sky(const SkyMap& map, const Samples& samples, double* out, int n_threads) {
-    if (map.n_stokes == 1)
-        samples.n_neighbours == 1 ? add_all<1, 1>(map, samples, out, n_threads)
-                                  : add_all<1, 4>(map, samples, out, n_threads);
+void add_skies(const SkyMap* maps, int n_maps, const Samples& samples, double* const* outs, int n_threads) {
+    if (n_maps == 0) return;
+    if (maps[0].n_stokes == 1)
+        samples.n_neighbours == 1 ? add_all<1, 1>(maps, n_maps, samples, outs, n_threads)
+                                  : add_all<1, 4>(maps, n_maps, samples, outs, n_threads);
     else
-        samples.n_neighbours == 1 ? add_all<3, 1>(map, samples, out, n_threads)
-                                  : add_all<3, 4>(map, samples, out, n_threads);
+        samples.n_neighbours == 1 ? add_all<3, 1>(maps, n_maps, samples, outs, n_threads)
+                                  : add_all<3, 4>(maps, n_maps, samples, outs, n_threads);
 }
 
 void add_point_sources(const PointSources& sources, const double* directions, const float* gains,

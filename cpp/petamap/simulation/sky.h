@@ -24,8 +24,8 @@ struct Samples {
     double efficiency = 1.0;
 };
 
-// out[i] += what sample i sees.
-void add_sky(const SkyMap& map, const Samples& samples, double* out, int n_threads);
+// outs[k][i] += what sample i sees of maps[k]; all n_maps have the same components.
+void add_skies(const SkyMap* maps, int n_maps, const Samples& samples, double* const* outs, int n_threads);
 
 // Round sources: amplitude exp(-(1 - cos d) / sigma^2) at distance d, a Gaussian of width sigma where that is
 // small.

@@ -201,8 +201,7 @@ class _Reading:
         n_in, n_left, n_out = (int(value) for value in block[1:4])
         looks = projection.looks(block, inputs=True)
         data = np.empty((n, n_in))
-        for row, signals in zip(data, datasets, strict=True):
-            projection.read(block, looks.pixels, row, signals)
+        projection.read(block, looks.pixels, data, datasets)
         filtered, weighted = np.zeros((2, width, n_out))
         _mapmaking.filter_block(block, self.noise.handle, data, filtered[:n])
         outputs = looks.slice(n_left, n_left + n_out)

@@ -90,6 +90,6 @@ def _noise_of(system: System, block: Int64Array, sky: FloatArray) -> tuple[Float
     """Return data minus the scanned map for the samples of a block, and which of them are good."""
     looks = system.projection.looks(block, inputs=False)
     data, scanned = np.empty((2, len(looks.pixels)))
-    system.projection.read(block, looks.pixels, data)
+    system.projection.read(block, looks.pixels, data[None])
     _mapmaking.scan(looks.pixels, looks.angles, looks.gains, looks.efficiency, sky, np.zeros(1), scanned)
     return (data - scanned) * system.projection.units[block[5]], looks.pixels >= 0

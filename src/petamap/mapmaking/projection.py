@@ -26,7 +26,7 @@ from petamap.base.typing import (
 )
 from petamap.comm.mpi import Communicator
 from petamap.data.checks import check_signal, place
-from petamap.data.observation import Observation, Signal
+from petamap.data.observation import Observation, Signal, add_signals
 from petamap.mapmaking.gaps import Gaps
 from petamap.mapmaking.layout import Layout, Segment, Share
 from petamap.pointing.compressed import CompressedPointing
@@ -312,11 +312,12 @@ class Projection:
         block: Int64Array,
         pixels: Int32Array,
         out: FloatArray,
-        signals: Sequence[Sequence[Signal]] | None = None,
+        datasets: Sequence[Sequence[Sequence[Signal]]] | None = None,
     ) -> None:
         """Write the inputs of a block to `out`, in the unit of its stream; gaps (pixels < 0) are zero.
 
-        `signals` of each observation stand in the place of its own.
+        out: (n, n_in), a row for each data set; without `datasets`, which hold the signals of each
+        observation, there is one row, of the observations' own.
 
         Raises
         ------
@@ -331,11 +332,15 @@ class Projection:
         begin, end = stream.taken(start, start + n_in)
         out[:] = 0.0
         if begin < end:
-            for signal in observation.signals if signals is None else signals[stream.observation]:
-                signal.add_signal(stream.detector, begin, end, out[begin - start : end - start])
-        np.copyto(out, 0.0, where=pixels < 0)
-        if not np.isfinite(out).all():
-            check_signal(observation, stream.detector, start, out)
+            signals = [observation.signals]
+            if datasets is not None:
+                signals = [tuple(dataset[stream.observation]) for dataset in datasets]
+            rows = [row[begin - start : end - start] for row in out]
+            add_signals(signals, stream.detector, begin, end, rows)
+        for row in out:
+            np.copyto(row, 0.0, where=pixels < 0)
+            if not np.isfinite(row).all():
+                check_signal(observation, stream.detector, start, row)
         out /= self.units[number]
 
     def place(self, block: Int64Array, sample: int) -> str:

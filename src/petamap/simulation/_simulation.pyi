@@ -1,3 +1,5 @@
+from collections.abc import Sequence
+
 from petamap.base.typing import Float32Array, FloatArray, Int32Array, UInt32Array
 
 GROUP: int
@@ -14,14 +16,14 @@ def add_noise(
     out: FloatArray,
     n_threads: int,
 ) -> None: ...
-def add_sky(
-    values: FloatArray,
+def add_skies(
+    values: Sequence[FloatArray],
     pixels: Int32Array,
     weights: FloatArray | None,
     angles: UInt32Array | None,
     gains: Float32Array | None,
     efficiency: float,
-    out: FloatArray,
+    outs: Sequence[FloatArray],
     n_threads: int,
 ) -> None: ...
 def add_point_sources(

@@ -82,6 +82,12 @@ class SkySignal:
     interpolate: bool = False
     where: str = ""
 
+    @property
+    def alike(self) -> tuple[object, ...]:
+        """What skies have in common that are seen together: where samples look, and how."""
+        n_stokes, grid = self.sky.values.shape[1], self.sky.pixelization.grid.tobytes()
+        return type(self), id(self.pointing), grid, n_stokes, self.interpolate
+
     def add_signal(self, detector: int, start: int, stop: int, out: FloatArray) -> None:
         """Add samples [start, stop) of a detector to `out`, float64 (stop - start,).
 
@@ -92,15 +98,26 @@ class SkySignal:
         DataError
             If a sample looks at a pixel without a value, or the pointing has no directions to interpolate at.
         """
+        self.add_together([self], detector, start, stop, [out])
+
+    @staticmethod
+    def add_together(
+        skies: Sequence[SkySignal], detector: int, start: int, stop: int, outs: Sequence[FloatArray]
+    ) -> None:
+        """Add several skies that are `alike`, each to its own out, with one look at the pointing."""
         for first in range(start, stop, _CHUNK):
             last = min(first + _CHUNK, stop)
-            self._add_chunk(detector, first, last, out[first - start : last - start])
+            parts = [out[first - start : last - start] for out in outs]
+            skies[0]._add_chunk(skies, detector, first, last, parts)
 
-    def _add_chunk(self, detector: int, start: int, stop: int, out: FloatArray) -> None:
+    def _add_chunk(
+        self, skies: Sequence[SkySignal], detector: int, start: int, stop: int, outs: Sequence[FloatArray]
+    ) -> None:
         pixels, weights, angles, gains = self._looks(detector, start, stop)
-        self._check(pixels, detector, start)
-        efficiency = self.pointing.efficiency(detector)
-        _simulation.add_sky(self.sky.values, pixels, weights, angles, gains, efficiency, out, 1)
+        for one in skies:
+            one._check(pixels, detector, start)
+        values, efficiency = [one.sky.values for one in skies], self.pointing.efficiency(detector)
+        _simulation.add_skies(values, pixels, weights, angles, gains, efficiency, outs, 1)
 
     def _looks(
         self, detector: int, start: int, stop: int
