@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from petamap.base.errors import ConfigError
 from petamap.base.typing import Int64Array
-from petamap.comm.topology import Network
+from petamap.comm.topology import Network, in_turn
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,13 +101,7 @@ class Placement:
             If a node has more ranks than slots, or is not one of the network.
         """
         chosen = np.asarray(nodes, np.int64)
-        order = np.argsort(chosen, kind="stable")
-        at = chosen[order]
-        begins = np.append(True, at[1:] != at[:-1])[: len(at)]
-        first = np.maximum.accumulate(np.where(begins, np.arange(len(at)), 0))
-        slots = np.empty(len(at), np.int64)
-        slots[order] = np.arange(len(at)) - first
-        return cls(chosen, slots, ranks_per_node, network.n_nodes)
+        return cls(chosen, in_turn(chosen), ranks_per_node, network.n_nodes)
 
     @classmethod
     def from_places(cls, places: npt.ArrayLike, network: Network, ranks_per_node: int = 1) -> Placement:

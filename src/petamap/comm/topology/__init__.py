@@ -2,7 +2,7 @@
 
 from petamap.comm.topology.bluegene import Mode, Partition, partition
 from petamap.comm.topology.machine import Machine, load_machine, machines
-from petamap.comm.topology.manager import TopologyManager
+from petamap.comm.topology.manager import TopologyManager, in_turn
 from petamap.comm.topology.networks import Network, network_of
 from petamap.comm.topology.rectangle import Rectangle, find_rectangle, whole
 from petamap.comm.topology.switched import CliqueHierarchy, FatTree, Level, dragonfly, percs
@@ -21,6 +21,7 @@ __all__ = [
     "Torus",
     "dragonfly",
     "find_rectangle",
+    "in_turn",
     "load_machine",
     "machines",
     "network_of",

@@ -76,7 +76,7 @@ class TopologyManager:
     ) -> None:
         self.network = network
         self.nodes = np.array(nodes, np.int64).ravel()
-        self.slots = _in_turn(self.nodes) if slots is None else np.array(slots, np.int64).ravel()
+        self.slots = in_turn(self.nodes) if slots is None else np.array(slots, np.int64).ravel()
         self.hosts = None if hosts is None else tuple(hosts)
         self.source = source
         self._check()
@@ -242,7 +242,7 @@ def _levels(network: Network) -> tuple[int, ...]:
     return (network.n_nodes,)
 
 
-def _in_turn(nodes: Int64Array) -> Int64Array:
+def in_turn(nodes: Int64Array) -> Int64Array:
     """Return the place of each rank among those of its node, in their order."""
     order = np.argsort(nodes, kind="stable")
     at = nodes[order]
