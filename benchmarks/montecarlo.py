@@ -8,9 +8,11 @@ batch      realizations of a satellite's scan (that of speed.py, at another N_si
            nanoseconds of processor time a sample and realization. A whole realization is drawn, read, and
            iterated on `--iterations` times. What a sample takes to be drawn is told apart: nothing of it
            is shared.
-recycling  iterations of planck-lfi realizations without a space and with some learnt on others.
-whole      realizations of planck-lfi by `petamap mc`, batch and space, against `petamap run` for each; and
-           the scan of the first table simulated and mapped once, beside TOAST 3 where --peers has it.
+recycling  iterations of realizations without a space and with some learnt on others: planck-lfi; the same
+           with all 22 radiometers, whose knees differ most; the telescope on the ground, noise alone.
+whole      realizations of planck-lfi by `petamap mc`, batch and space, against `petamap run` for each, in
+           seconds of processor time, spectra made together alone; and the scan of the first table simulated
+           and mapped once, beside TOAST 3 where --peers has it.
 """
 
 from __future__ import annotations
@@ -93,6 +95,7 @@ class Job:
         stage.open(opened)
         system = stage.set_up(8)
         draws = Draws(config.montecarlo, parts[0], stage.observations, config.run.seed)
+        draws.model_of = stage.model_of
         operator = NormalOperator(system.projection, system.noise, system.shared, system.statistics.hits_max)
         return Job(system, draws, ConjugateGradients(operator, system.preconditioner))
 
@@ -144,9 +147,9 @@ class Stored:
 # --- many right-hand sides
 
 
-def example() -> RunConfig:
+def example(*changes: str) -> RunConfig:
     """Return the example without the sky that no realization draws, which runs from scratch would scan."""
-    config = load(find(EXAMPLE), ["montecarlo.parts=together", "resources.threads=1"])
+    config = load(find(EXAMPLE), ["montecarlo.parts=together", "resources.threads=1", *changes])
     return replace(config, sources=tuple(one for one in config.sources if one.kind != "sky-map"))
 
 
@@ -182,12 +185,12 @@ def batch_rows(config: RunConfig, n: int, iterations: int, repeats: int) -> Iter
 # --- recycling
 
 
-def recycling_rows(vectors: Sequence[int], trained: Sequence[int], n: int) -> Iterator[Row]:
-    """Count the iterations that realizations of the example take, without and with spaces."""
-    config = example()
-    job, tolerance = Job.of(config), config.solver.tolerance
-    training = job.read(job.drawn("both", TRAINING, max(trained)))
-    rhs = job.read(job.drawn("both", 0, n))
+def recycling_rows(
+    job: Job, part: str, tolerance: float, vectors: Sequence[int], trained: Sequence[int], n: int
+) -> Iterator[Row]:
+    """Count the iterations that realizations of a job take, without and with spaces."""
+    training = job.read(job.drawn(part, TRAINING, max(trained)))
+    rhs = job.read(job.drawn(part, 0, n))
 
     def solve(space: Deflation | None = None) -> tuple[float, float]:
         best = Best()
@@ -211,6 +214,15 @@ def recycling_rows(vectors: Sequence[int], trained: Sequence[int], n: int) -> It
             saved = alone[1] - helped[1]
             after = f"{math.ceil(learning.cpu / saved)} realizations" if saved > 0 else "never"
             yield Row(f"  s a map; {learning.cpu:.1f} s to learn pay after {after}", alone[1], helped[1], "s")
+
+
+GROUND = ["montecarlo.parts=noise", "montecarlo.noise=model", "resources.threads=1"]
+# The jobs of the table: what is drawn, and their configuration.
+RECYCLED: dict[str, tuple[str, Callable[[], RunConfig]]] = {
+    EXAMPLE: ("both", example),
+    "22 radiometers": ("both", partial(example, "source.0.detectors=")),
+    "ground": ("noise", lambda: load(find("ground"), GROUND)),
+}
 
 
 # --- all together
@@ -241,18 +253,23 @@ def seconds_of(summary: Summary, names: Sequence[str]) -> float:
     return sum(phase.seconds.mean for phase in summary.phases if phase.name in names)
 
 
-def whole_lines(n: int, n_vectors: int) -> Iterator[str]:
+def whole_lines(n: int, n_vectors: int, trained: int) -> Iterator[str]:
     """Time realizations one by one from scratch, and together."""
     config = example()
-    one_by_one = scratch(config, Path("run")).wall
-    options = replace(config.montecarlo, realizations=n, vectors=n_vectors)
-    begin = time.perf_counter()
+    one_by_one = scratch(config, Path("run")).cpu
+    options = replace(config.montecarlo, realizations=n, vectors=n_vectors, vectors_from=trained)
+    begin, wall = time.process_time(), time.perf_counter()
     summary = simulate(replace(config, montecarlo=options), out="mc")
-    together = time.perf_counter() - begin
+    together, wall = time.process_time() - begin, time.perf_counter() - wall
     assert summary.montecarlo is not None and summary.montecarlo.done == n
+
+    def seconds(*names: str) -> float:
+        """Return processor time of phases, which are timed by the clock, beside whatever else runs."""
+        return seconds_of(summary, names) * together / wall
+
     phases = ("data", "iterations", "spectra")
-    each = seconds_of(summary, phases) / n
-    once = together - seconds_of(summary, phases)
+    each = seconds(*phases) / n
+    once = together - n * each
     yield Row(f"{n} realizations, set-up and all", n * one_by_one, together, "s", 0.5).line()
     for many in (100, 1000):
         yield Row(f"{many}, predicted from these", many * one_by_one, once + many * each, "s", 0.5).line()
@@ -261,11 +278,11 @@ def whole_lines(n: int, n_vectors: int) -> Iterator[str]:
     drawing = {part: Best() for part in ("sky", "noise")}
     for part, best in drawing.items():
         best.measure(partial(job.draw, part))
-    shares = {f"{part} drawn": best.wall for part, best in drawing.items()}
-    shares["right-hand side"] = seconds_of(summary, ["data"]) / n - sum(shares.values())
-    shares |= {name: seconds_of(summary, [name]) / n for name in phases[1:]}
+    shares = {name: seconds(name) / n for name in phases}
     yield "of one more: " + ", ".join(f"{name} {100 * value / each:.0f} %" for name, value in shares.items())
-    learning = seconds_of(summary, ["vectors"])
+    drawn = ", ".join(f"{part} {best.cpu:.2f} s" for part, best in drawing.items())
+    yield f"drawn alone, of {shares['data']:.2f} s of data: {drawn}"
+    learning = seconds("vectors")
     yield f"once: {learning:.1f} s to learn {n_vectors} vectors, {once - learning:.1f} s of set-up and files"
 
 
@@ -304,8 +321,9 @@ def main() -> None:
     parser.add_argument("--iterations", type=int, default=30, help="of a whole realization")
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--pointing", nargs="*", default=["keep", "recompute"])
+    parser.add_argument("--jobs", nargs="*", default=list(RECYCLED), help="of the table of recycling")
     parser.add_argument("--vectors", type=int, nargs="*", default=[16], help="of the spaces")
-    parser.add_argument("--trained", type=int, nargs="*", default=[1], help="realizations learnt from")
+    parser.add_argument("--trained", type=int, nargs="*", default=[2], help="realizations learnt from")
     parser.add_argument("--realizations", type=int, default=16, help="that are made together")
     parser.add_argument("--peer-samples", type=float, default=2e6, help="of the scan that peers are given")
     parser.add_argument("--peers", default="", metavar="PYTHON", help="interpreter; '' for none")
@@ -320,11 +338,16 @@ def main() -> None:
             config = cases.config(int(given.samples), pointing, 1, given.n_side, more)
             show(batch_rows(config, given.batch, given.iterations, given.repeats))
     if "recycling" in given.tables:
-        print(f"{EXAMPLE + ': without a space, and with':52s}  without     with              ratio  bar")
-        show(recycling_rows(given.vectors, given.trained, given.batch))
+        for name, (part, make) in RECYCLED.items():
+            if name not in given.jobs:
+                continue
+            print(f"{name + ': without a space, and with':52s}  without     with              ratio  bar")
+            config = make()
+            tolerance, job = config.solver.tolerance, Job.of(config)
+            show(recycling_rows(job, part, tolerance, given.vectors, given.trained, given.batch))
     if "whole" in given.tables:
         print(f"{EXAMPLE + ': one by one, and together':52s}   scratch together              ratio  bar")
-        show(whole_lines(given.realizations, given.vectors[0]))
+        show(whole_lines(given.realizations, given.vectors[0], given.trained[0]))
         show(peer_lines(int(given.peer_samples), given.n_side, given.peers))
 
 

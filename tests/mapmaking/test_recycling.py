@@ -53,6 +53,15 @@ def test_a_space_does_not_depend_on_what_was_done_before(slow_system):
     np.testing.assert_array_equal(first.images.vectors.gaps, second.images.vectors.gaps)
 
 
+def test_a_space_is_the_same_however_many_are_learnt_from_at_once(slow_system):
+    system, rhs = slow_system
+    gradients = gradients_of(system)
+    spaces = [Deflation.train(gradients, rhs[:3], 1e-6, 60, 5, at_once) for at_once in (1, 2, 8)]
+    for other in spaces[1:]:
+        np.testing.assert_array_equal(spaces[0].vectors.vectors.pixels, other.vectors.vectors.pixels)
+        assert spaces[0].alone == other.alone
+
+
 def test_a_space_of_all_solves_at_once():
     made = [recorded(np.random.default_rng(3), 3, 900, 6, 12)]
     system = make_system(made, numbered(6), n_lag=12, flags="cut")

@@ -13,6 +13,7 @@ from petamap.base.options import option
 from petamap.base.progress import Silent
 from petamap.base.summary import Summary
 from petamap.data.source import _KINDS
+from petamap.mapmaking.recycling import Deflation
 from petamap.mapmaking.run import run
 from petamap.montecarlo.reading import read_finished
 from petamap.montecarlo.run import simulate
@@ -252,7 +253,25 @@ def test_batches_are_as_large_as_memory_allows(tmp_path):
     wanted = ("montecarlo.realizations=4", "source.0.duration=3 h")
     assert made(tmp_path / "free", *wanted).montecarlo.batch == 4
     config = configured(*wanted)
-    with mock.patch("petamap.montecarlo.sharing._bytes_at_once", lambda *_: 1e15 * (_[-1] - 2)):
+    with mock.patch("petamap.montecarlo.sharing._bytes_at_once", lambda *_: 1e15 * (_[2] - 2)):
         summary = simulate(config, out=tmp_path / "tight")
     assert summary.montecarlo.batch == 2 and summary.montecarlo.why.endswith("2 at once, for memory")
+    assert same(arrays(tmp_path / "tight")["hash"], arrays(tmp_path / "free")["hash"])
+
+
+def test_vectors_are_found_on_as_many_at_once_as_memory_allows(tmp_path):
+    wanted = ("montecarlo.realizations=2", "montecarlo.vectors=4", "montecarlo.vectors_from=3")
+    asked = []
+
+    def train(gradients, rhs, tolerance, most, n_vectors, at_once):
+        asked.append((len(rhs), at_once))
+        return real(gradients, rhs, tolerance, most, n_vectors, at_once)
+
+    real = Deflation.train
+    with mock.patch.object(Deflation, "train", train):
+        made(tmp_path / "free", *wanted, "source.0.duration=3 h")
+        with mock.patch("petamap.montecarlo.sharing._bytes_at_once", lambda *_: 1e15 * (_[3] - 2)):
+            made(tmp_path / "tight", *wanted, "source.0.duration=3 h")
+    # sky and noise of each
+    assert asked == [(6, 6), (6, 4)]
     assert same(arrays(tmp_path / "tight")["hash"], arrays(tmp_path / "free")["hash"])

@@ -104,19 +104,15 @@ class ConjugateGradients:
         max_iterations: int,
         tell: Callable[[Step], None] = lambda step: None,
         space: Deflation | None = None,
-        keep: Keep | None = None,
     ) -> Solution:
         """Return the solution for a right-hand side, which is left as it is: what `solve_many` gives.
-
-        `keep` is lent the residual of each iteration and told its squared norm, alpha and beta.
 
         Raises
         ------
         ConvergenceError
             If A or M turns out not to be positive definite, or the right-hand side is not finite.
         """
-        run = _Run(tolerance, max_iterations, tell)
-        (solution,) = self._solve([rhs], [run], space, keep)
+        (solution,) = self._solve([rhs], [_Run(tolerance, max_iterations, tell)], space)
         if solution.error is not None:
             raise solution.error
         return solution
@@ -128,6 +124,7 @@ class ConjugateGradients:
         max_iterations: int,
         tell: Callable[[int, Step], None] = lambda number, step: None,
         space: Deflation | None = None,
+        keeps: Sequence[Keep] = (),
     ) -> list[Solution]:
         """Return the solution for each right-hand side: the same to the bit whatever others there are.
 
@@ -144,14 +141,18 @@ class ConjugateGradients:
             Told the number of the right-hand side and the step it has made.
         space : Deflation, optional
             What is solved for at once, so that iterations are for the rest alone.
+        keeps : sequence of callable
+            One a right-hand side, or none: given the residual of each iteration, its squared norm, alpha and
+            beta.
         """
         solutions: list[Solution] = []
         for first in range(0, len(rhs), WIDEST):
-            batch = rhs[first : first + WIDEST]
+            numbers = range(first, min(first + WIDEST, len(rhs)))
             runs = [
-                _Run(tolerance, max_iterations, partial(tell, first + number)) for number in range(len(batch))
+                _Run(tolerance, max_iterations, partial(tell, number), keeps[number] if keeps else None)
+                for number in numbers
             ]
-            solutions += self._solve(batch, runs, space)
+            solutions += self._solve([rhs[number] for number in numbers], runs, space)
         return solutions
 
     def _solve(
@@ -159,9 +160,8 @@ class ConjugateGradients:
         rhs: Sequence[Unknowns],
         runs: Sequence[_Run],
         space: Deflation | None,
-        keep: Keep | None = None,
     ) -> list[Solution]:
-        self._iterate(rhs, list(runs), space, keep)
+        self._iterate(rhs, list(runs), space)
         self._check([(run, one) for run, one in zip(runs, rhs, strict=True) if not run.solution.error])
         for run, one in zip(runs, rhs, strict=True):
             run.conclude(one)
@@ -195,7 +195,6 @@ class ConjugateGradients:
         rhs: Sequence[Unknowns],
         runs: list[_Run | None],
         space: Deflation | None,
-        keep: Keep | None,
     ) -> None:
         """Iterate on right-hand sides side by side until each has stopped; those that have make room."""
         state = _State.of(rhs)
@@ -220,8 +219,9 @@ class ConjugateGradients:
             curvatures = self._apply(np.where(going, largest, 0.0), state)
             _each(runs, curvatures, _Run.check)
             alphas = np.divide(norms, curvatures, out=np.zeros_like(norms), where=going & (curvatures > 0))
-            if keep is not None:
-                keep(state.r, *(float(values[0]) for values in (norms, alphas, betas)))
+            for column, run in enumerate(runs):
+                if run is not None and run.keep is not None and not run.stopped:
+                    run.keep(state.r.column(column), *(float(of[column]) for of in (norms, alphas, betas)))
             before, norms = norms, self._advance(alphas, state)
             betas = np.divide(norms, before, out=np.zeros_like(norms), where=going & (before > 0))
 
@@ -289,7 +289,14 @@ class _State:
 class _Run:
     """How far the iterations have brought one right-hand side."""
 
-    def __init__(self, tolerance: float, max_iterations: int, tell: Callable[[Step], None]) -> None:
+    def __init__(
+        self,
+        tolerance: float,
+        max_iterations: int,
+        tell: Callable[[Step], None],
+        keep: Keep | None = None,
+    ) -> None:
+        self.keep = keep
         self.solution = Solution(Unknowns.zeros(0, 0, 0))
         self.stopped = False
         self._tolerance = tolerance

@@ -19,7 +19,7 @@ from petamap.mapmaking.vectors import WIDEST, Unknowns
 _SAME = 1e-10
 # Iterations that are learnt from, to a part of the tolerance: the slowest modes are found last. Their
 # residuals are kept until the space is found.
-_LONGEST, _FURTHER = 128, 1e-3
+_LONGEST, _FURTHER = 128, 0.1
 # 64-bit sums keep a sign and a bit to spare; the higher word of a term has at most 50 bits.
 _SUM_BITS, _TERM_BITS = 62, 50
 
@@ -66,6 +66,7 @@ class Deflation:
         tolerance: float,
         max_iterations: int,
         n_vectors: int,
+        at_once: int = WIDEST,
     ) -> Deflation:
         """Return the space of the slowest modes that solving for some right-hand sides finds. Collective.
 
@@ -82,6 +83,8 @@ class Deflation:
             Of the solutions to come; these are solved for further, in at most 128 iterations.
         n_vectors : int
             At most so many.
+        at_once : int
+            Right-hand sides that are solved for side by side, for memory: the space is the same.
 
         Raises
         ------
@@ -90,12 +93,16 @@ class Deflation:
         """
         found: list[Unknowns] = []
         alone: list[int] = []
-        for one in rhs:
-            iterations = _Iterations(gradients)
-            most = min(max_iterations, _LONGEST)
-            solution = gradients.solve(one, tolerance * _FURTHER, most, keep=iterations.keep)
-            alone.append(solution.iterations_to(tolerance))
-            found += iterations.ritz_vectors(n_vectors)
+        for first in range(0, len(rhs), at_once):
+            some = rhs[first : first + at_once]
+            runs = [_Iterations(gradients) for _ in some]
+            keeps, most = [run.keep for run in runs], min(max_iterations, _LONGEST)
+            for solution in gradients.solve_many(some, tolerance * _FURTHER, most, keeps=keeps):
+                if solution.error is not None:
+                    raise solution.error
+                alone.append(solution.iterations_to(tolerance))
+            while runs:
+                found += runs.pop(0).ritz_vectors(n_vectors)
         if not found:
             nothing = gradients.zeros(0)
             return Deflation(nothing, nothing, 0, gradients.comm, gradients.n_threads)
@@ -106,10 +113,10 @@ class Deflation:
         return space
 
     @staticmethod
-    def n_kept(n_rhs: int, max_iterations: int, n_vectors: int) -> int:
+    def n_kept(n_rhs: int, max_iterations: int, n_vectors: int, at_once: int) -> int:
         """Return how many vectors `train` holds at most, for what memory is to be planned."""
         found = _padded(n_rhs * n_vectors)
-        return max(n_rhs * n_vectors + min(max_iterations, _LONGEST) + WIDEST, 5 * found)
+        return max(found + min(n_rhs, at_once) * (min(max_iterations, _LONGEST) + WIDEST), 5 * found)
 
     def start(self, x: Unknowns, r: Unknowns) -> None:
         """Add to each x what W solves of the residual r, and take it from r."""
@@ -191,7 +198,8 @@ class _Iterations:
         column = len(self.norms) % WIDEST
         if column == 0:
             self.directions.append(self.gradients.zeros(WIDEST))
-        for to, part in zip(self.directions[-1], self.gradients.precondition(r), strict=True):
+        preconditioned = self.gradients.precondition(Unknowns.beside([r]))
+        for to, part in zip(self.directions[-1], preconditioned, strict=True):
             to[..., column] = part[..., 0]
         self.norms.append(norm)
         self.alphas.append(alpha)

@@ -87,11 +87,13 @@ class Mapper:
                 return [self._failed(str(error))]
         return [mapped for dataset in datasets for mapped in self.maps([dataset])]
 
-    def learn(self, datasets: Sequence[Dataset], n_vectors: int) -> None:
+    def learn(self, datasets: Sequence[Dataset], n_vectors: int, at_once: int) -> None:
         """Find what slows down the solutions of some data sets, to speed up all that follow."""
         rhs = [Unknowns(one.pixels, one.gaps) for one in self._read(datasets)]
         solver = self.solver
-        self.space = Deflation.train(self.gradients, rhs, solver.tolerance, solver.max_iterations, n_vectors)
+        self.space = Deflation.train(
+            self.gradients, rhs, solver.tolerance, solver.max_iterations, n_vectors, at_once
+        )
 
     def _read(self, datasets: Sequence[Dataset]) -> list[RightHandSide]:
         system = self.system

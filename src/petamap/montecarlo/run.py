@@ -214,9 +214,14 @@ class _MonteCarlo:
 
     def _learn(self) -> None:
         if self.options.vectors and not self.config.solver.binned_only:
+            solved = self.draws.solved
+            numbers = range(_RESERVED, _RESERVED + self.options.vectors_from)
             with self.stage.timers.phase("vectors"):
-                one = Realization(self.draws, _RESERVED)
-                self.mapper.learn([one.signals(part) for part in self.draws.solved], self.options.vectors)
+                learnt = [Realization(self.draws, number) for number in numbers]
+                self.mapper.learn(
+                    [one.signals(part) for one in learnt for part in solved], self.options.vectors,
+                    self.sharing.learnt * len(solved),
+                )  # fmt: skip
 
     def _map_fixed(self) -> FloatArray | None:
         """Return the map of the fixed signals on all ranks, float64 (n_stokes, n_pix); made once a file."""

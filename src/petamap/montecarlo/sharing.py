@@ -42,12 +42,15 @@ class Sharing:
         Realizations that a group makes at once.
     why : str
         One line for the user.
+    learnt : int
+        Realizations that vectors are found on at once.
     """
 
     groups: int
     group: int
     batch: int
     why: str
+    learnt: int = 1
 
     def batches(self, numbers: Int64Array) -> Iterator[Int64Array]:
         """Yield the batches of this rank's group."""
@@ -70,31 +73,40 @@ class Sharing:
         limit = memory or available_bytes() // whole.node_size()
         each = -(-options.realizations // self.groups)
         most = max(1, min(_PASS // len(SOLVED[options.parts]), each))
-        batch = most
-        while batch > 1 and whole.max(_bytes_at_once(config, system, batch) / limit) > 1:
+
+        def room(batch: int, learnt: int = 1) -> bool:
+            return whole.max(_bytes_at_once(config, system, batch, learnt) / limit) <= 1
+
+        batch, learnt = most, options.vectors_from if options.vectors else 1
+        while batch > 1 and not room(batch):
             batch -= 1
+        while learnt > 1 and not room(learnt, learnt):
+            learnt -= 1
         held = ", for memory" if batch < most and not options.batch else ""
         batch = options.batch or batch
-        return replace(self, batch=batch, why=f"{self.why}; {batch} at once{held}")
+        return replace(self, batch=batch, learnt=learnt, why=f"{self.why}; {batch} at once{held}")
 
 
-def _bytes_at_once(config: RunConfig, system: System, batch: int) -> float:
-    """Return the bytes of this rank with so many realizations at once."""
+def _bytes_at_once(config: RunConfig, system: System, batch: int, learnt: int) -> float:
+    """Return the bytes of this rank with so many realizations at once, or vectors found on so many."""
     memory, n_rhs = system.memory, batch * len(SOLVED[config.montecarlo.parts])
-    planned = plan_memory(system.projection, system.shared.pixels, memory.keep, n_rhs, kept_vectors(config))
+    kept = kept_vectors(config, learnt)
+    planned = plan_memory(system.projection, system.shared.pixels, memory.keep, n_rhs, kept)
     sides = [getattr(source.options, "n_side", None) for source in config.sources if "sky" in source.kind]
     skies = sum(2 * 3 * 8 * 12 * int(side) ** 2 for side in sides if side is not None)
     # what is resident already is that of before the maps
     return float(memory.base + memory.samples + planned.maps + batch * skies)
 
 
-def kept_vectors(config: RunConfig) -> int:
-    """Return how many vectors are held at most beside those of the solver."""
+def kept_vectors(config: RunConfig, learnt: int = 1) -> int:
+    """Return how many vectors are held at most beside those of the solver, found on so many at once."""
     options = config.montecarlo
     if not options.vectors or config.solver.binned_only:
         return 0
     n_solved = len(SOLVED[options.parts])
-    return Deflation.n_kept(n_solved, config.solver.max_iterations, options.vectors)
+    return Deflation.n_kept(
+        options.vectors_from * n_solved, config.solver.max_iterations, options.vectors, learnt * n_solved
+    )
 
 
 def share_out(config: RunConfig, stage: Stage) -> Sharing:
@@ -210,5 +222,5 @@ def _seconds(config: RunConfig, groups: int, samples: float, kept: bool, sums: f
     solution = iterations * iteration + samples * _READ * 1e-9
     n_solved = len(SOLVED[options.parts])
     each = -(-options.realizations // groups) * n_solved
-    learnt = n_solved if options.vectors else 0
+    learnt = options.vectors_from * n_solved if options.vectors else 0
     return samples * _SET_UP * 1e-9 + (each + learnt) * solution

@@ -229,6 +229,9 @@ class MonteCarloOptions:
     )
     maps: bool = option(False, help="keep the maps, not their spectra alone")
     vectors: int = option(0, help="found once to speed up all solutions; 0: none", minimum=0, maximum=1000)
+    vectors_from: int = option(
+        2, help="realizations that vectors are found on, beside those asked for", minimum=1, maximum=8
+    )
     batch: int = option(0, help="realizations at once; 0: by memory", minimum=0, maximum=1000)
     groups: int = option(
         0, help="groups of processes, a batch each; 0: the fastest", minimum=0, maximum=10**6
