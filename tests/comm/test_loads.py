@@ -117,8 +117,8 @@ def test_sums_on_a_node_are_told_by_counts():
 
 def test_volumes_count_ranks_rows_and_those_that_leave_the_node():
     node_of = np.array([0, 0, 1, 1], np.int32)
-    assert Volume.of(np.array([0, 5, 7, 0]), 0, node_of) == (2, 12, 7)
-    assert Volume.of(np.array([0, 5, 7, 0]), 3, node_of) == (2, 12, 5)
+    assert Volume.of(np.array([0, 5, 7, 0]), 0, node_of) == (2, 12, 7, 0)
+    assert Volume.of(np.array([0, 5, 7, 0]), 3, node_of, 4.0) == (2, 12, 5, 4)
 
 
 def test_runs_end_at_gaps_other_multiplicities_and_multiples_of_64():

@@ -33,8 +33,7 @@ class Share(NamedTuple):
     barriers : float
         Times that it waits for others, beside the wait for the messages of the phase.
     runs : float
-        Runs of neighbouring rows among those moved, each of which is to be found anew; told where ranks
-        work in memory that they share.
+        Runs of neighbouring rows among those moved, each of which is to be found anew.
     """
 
     messages: Count = 0.0

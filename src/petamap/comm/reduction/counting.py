@@ -17,6 +17,7 @@ from petamap.comm.reduction.counting_nodes import (
 )
 from petamap.comm.reduction.exchange import DEFAULTS, Options
 from petamap.comm.reduction.occupancy import Occupancy
+from petamap.comm.reduction.runs import ListRuns, list_runs
 
 # Pairs of a key and its holder that are counted in one go.
 _PIECE = 1 << 22
@@ -31,10 +32,10 @@ class Counts(NamedTuple):
         Keys held; those that others hold as well; those owned; those both.
     n_runs
         Runs in which the shared ones lie, as `SharingGraph.n_runs` has them.
-    pair_rows, pair_rows_off
-        Rows for each other holder of each key, and those of them that go to other nodes.
-    ghost_rows, ghost_rows_off, asked_rows, asked_rows_off
-        Rows for owners, and back.
+    pair_rows, pair_rows_off, pair_runs
+        Rows for each other holder of each key, those of them that go to other nodes, and runs of rows.
+    ghost_rows, ghost_rows_off, ghost_runs, asked_rows, asked_rows_off, asked_runs
+        The same for owners, and back.
     there_rows, home_rows
         Rows that a rank carries between nodes, to those of owners and back.
     local_rows, met_rows, sent_rows
@@ -52,10 +53,13 @@ class Counts(NamedTuple):
     n_runs: FloatArray
     pair_rows: FloatArray
     pair_rows_off: FloatArray
+    pair_runs: FloatArray
     ghost_rows: FloatArray
     ghost_rows_off: FloatArray
+    ghost_runs: FloatArray
     asked_rows: FloatArray
     asked_rows_off: FloatArray
+    asked_runs: FloatArray
     there_rows: FloatArray
     home_rows: FloatArray
     local_rows: FloatArray
@@ -147,7 +151,7 @@ def _count(
     owner, weights_held = occupancy.owner, weights[key_of]
     held_in, owned_in = part_of[key_of] * shape[1] + holders, part_of * shape[1] + owner
 
-    def by_holder(rows: FloatArray | BoolArray) -> FloatArray:
+    def by_holder(rows: FloatArray | Int64Array | BoolArray) -> FloatArray:
         return flat_sums(held_in, rows * weights_held, shape)
 
     def by_owner(rows: FloatArray | BoolArray) -> FloatArray:
@@ -156,36 +160,42 @@ def _count(
     others = (multiplicity - 1).astype(np.float64)
     node = node_of[holders]
     ghost_off = node != node_of[owner][key_of]
+    n_runs, runs = _runs(occupancy)
     n_off = np.add.reduceat(ghost_off, occupancy.offsets[:-1], dtype=np.float64)
     counts = Counts(
         n_keys=by_holder(key_of >= 0),
         n_shared=by_holder(others[key_of] > 0),
         n_owned=by_owner(owner >= 0),
         n_lent=by_owner(others > 0),
-        n_runs=by_holder(_begin_runs(occupancy)),
+        n_runs=by_holder(n_runs),
         pair_rows=by_holder(others[key_of]),
         pair_rows_off=by_holder(multiplicity[key_of] - _on_node(key_of, node)),
+        pair_runs=by_holder(runs.pairs),
         ghost_rows=by_holder(holders != owner[key_of]),
         ghost_rows_off=by_holder(ghost_off),
+        ghost_runs=by_holder(runs.ghosts),
         asked_rows=by_owner(others),
         asked_rows_off=by_owner(n_off),
+        asked_runs=by_holder(runs.asked),
         **between_nodes(occupancy, node_of, part_of, weights, shape, options),
     )
     return np.array(counts)
 
 
-def _begin_runs(occupancy: Occupancy) -> BoolArray:
-    """Return whether a run of shared keys begins at each holder of each key, for this holder."""
-    keys, multiplicity, key_of = occupancy.keys, occupancy.multiplicity, occupancy.key_of
+def _runs(occupancy: Occupancy) -> tuple[BoolArray, ListRuns]:
+    """Return how many runs begin at each holder of each key: of its shared keys, and of its lists."""
+    keys, multiplicity = occupancy.keys, occupancy.multiplicity
     goes_on = np.zeros(len(keys), np.bool_)
     goes_on[1:] = (np.diff(keys) == 1) & (keys[1:] % 64 != 0) & (multiplicity[1:] == multiplicity[:-1])
     order = np.argsort(occupancy.holders, kind="stable")
-    place, holder = key_of[order], occupancy.holders[order]
+    place, holder = occupancy.key_of[order], occupancy.holders[order]
     before = np.zeros(len(order), np.bool_)
     before[1:] = (holder[1:] == holder[:-1]) & (place[1:] == place[:-1] + 1)
-    begins = np.empty(len(order), np.bool_)
-    begins[order] = (multiplicity[place] > 1) & ~(before & goes_on[place])
-    return begins
+    shared = (multiplicity[place] > 1) & ~(before & goes_on[place])
+    lists = list_runs(keys[place], occupancy.owner[place], multiplicity[place], holder)
+    back = np.empty_like(order)
+    back[order] = np.arange(len(order))
+    return shared[back], ListRuns(*(runs[back] for runs in lists))
 
 
 def _on_node(key_of: Int32Array, node: Int32Array) -> FloatArray:

@@ -168,9 +168,9 @@ def sharing(counts: Counts, messages: Messages) -> Sharing:
         counts.n_shared,
         counts.n_lent,
         counts.n_runs,
-        pairs=Volume(messages.pairs, counts.pair_rows, counts.pair_rows_off),
-        ghosts=Volume(messages.ghosts, counts.ghost_rows, counts.ghost_rows_off),
-        asked=Volume(messages.asked, counts.asked_rows, counts.asked_rows_off),
+        pairs=Volume(messages.pairs, counts.pair_rows, counts.pair_rows_off, counts.pair_runs),
+        ghosts=Volume(messages.ghosts, counts.ghost_rows, counts.ghost_rows_off, counts.ghost_runs),
+        asked=Volume(messages.asked, counts.asked_rows, counts.asked_rows_off, counts.asked_runs),
     )
 
 

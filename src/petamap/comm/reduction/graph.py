@@ -11,7 +11,7 @@ from petamap.base.typing import Int32Array, Int64Array
 from petamap.comm import _comm
 
 # Neighbouring keys are hashed together, so that messages come in runs.
-_RUN_BITS = 6
+RUN_BITS = 6
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class SharingGraph:
         """
         shared = self.multiplicity > 1
         keys, holders = keys[shared], self.multiplicity[shared]
-        begins = (np.diff(keys) != 1) | (keys[1:] % (1 << _RUN_BITS) == 0) | (holders[1:] != holders[:-1])
+        begins = (np.diff(keys) != 1) | (keys[1:] % (1 << RUN_BITS) == 0) | (holders[1:] != holders[:-1])
         return int(np.count_nonzero(begins)) + (len(keys) > 0)
 
     def n_lent(self, rank: int) -> int:
@@ -80,7 +80,7 @@ class SharingGraph:
 
 def hash_runs(keys: Int64Array) -> npt.NDArray[np.uint64]:
     """Hash the run of 64 neighbouring keys that each key belongs to."""
-    return hash_numbers(keys >> _RUN_BITS)
+    return hash_numbers(keys >> RUN_BITS)
 
 
 def hash_numbers(numbers: Int64Array) -> npt.NDArray[np.uint64]:

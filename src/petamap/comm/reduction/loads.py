@@ -16,6 +16,7 @@ from petamap.base.typing import FloatArray, Int32Array, Int64Array
 from petamap.comm.mpi.communicator import Communicator
 from petamap.comm.network.load import Count, Share
 from petamap.comm.reduction.graph import SharingGraph
+from petamap.comm.reduction.runs import graph_runs
 
 
 class Volume(NamedTuple):
@@ -25,17 +26,24 @@ class Volume(NamedTuple):
     ----------
     messages, rows, off_node_rows : float or array (size,)
         Ranks it sends to, rows for all of them, and those that go to other nodes.
+    runs : float or array (size,)
+        Runs of neighbouring rows in which these lie, where lists of rows say what is sent.
     """
 
     messages: Count
     rows: Count
     off_node_rows: Count
+    runs: Count = 0.0
 
     @staticmethod
-    def of(counts: Int64Array, rank: int, node_of: Int32Array) -> Volume:
+    def of(counts: Int64Array, rank: int, node_of: Int32Array, runs: float = 0.0) -> Volume:
         """Count what `rank` sends, where `counts[r]` rows go to each rank r."""
         off_node = counts[node_of != node_of[rank]]
-        return Volume(float(np.count_nonzero(counts)), float(counts.sum()), float(off_node.sum()))
+        return Volume(float(np.count_nonzero(counts)), float(counts.sum()), float(off_node.sum()), runs)
+
+    def share(self, moved: Count, barriers: Count = 0.0, runs: Count = 0.0) -> Share:
+        """Return what a phase asks of the rank in which it sends this, and moves rows that lie in runs."""
+        return Share(self.messages, self.rows, self.off_node_rows, moved, barriers, runs)
 
 
 class Sharing(NamedTuple):
@@ -69,13 +77,15 @@ class Sharing(NamedTuple):
         rank, node_of = comm.rank, comm.node_of
         ghost_counts = np.bincount(graph.owner[graph.owner != rank], minlength=comm.size)
         asked_counts, _ = comm.alltoallv(ghost_counts, np.ones(comm.size, np.int64))
-        ghosts, asked = Volume.of(ghost_counts, rank, node_of), Volume.of(asked_counts, rank, node_of)
+        pair_runs, ghost_runs, asked_runs = graph_runs(graph, keys, rank)
+        ghosts = Volume.of(ghost_counts, rank, node_of, ghost_runs)
+        asked = Volume.of(asked_counts, rank, node_of, asked_runs)
         if graph.overlaps is not None:
-            pairs = Volume.of(graph.overlaps, rank, node_of)
+            pairs = Volume.of(graph.overlaps, rank, node_of, pair_runs)
         else:
             rows = float(graph.multiplicity.sum(dtype=np.int64) - len(keys))
             off_node = np.count_nonzero(node_of != node_of[rank]) / max(1, comm.size - 1)
-            pairs = Volume(float(min(comm.size - 1, rows)), rows, rows * off_node)
+            pairs = Volume(float(min(comm.size - 1, rows)), rows, rows * off_node, pair_runs)
         n_lent, n_runs = graph.n_lent(rank), graph.n_runs(keys)
         return Sharing(float(len(keys)), graph.n_shared, n_lent, n_runs, pairs, ghosts, asked)
 
@@ -121,7 +131,7 @@ def pairwise_shares(pairs: Volume, n_shared: Count) -> tuple[Share, ...]:
     n_shared : float or array (size,)
         Keys of this rank that any other holds.
     """
-    return (Share(*pairs, moved=2 * pairs.rows + n_shared),)
+    return (pairs.share(moved=2 * pairs.rows + n_shared, runs=2 * pairs.runs),)
 
 
 def owner_shares(ghosts: Volume, asked: Volume, n_lent: Count) -> tuple[Share, ...]:
@@ -134,9 +144,8 @@ def owner_shares(ghosts: Volume, asked: Volume, n_lent: Count) -> tuple[Share, .
     n_lent : float or array (size,)
         Keys of this rank that others hold as ghosts.
     """
-    reduce = Share(*ghosts, moved=ghosts.rows + asked.rows + n_lent)
-    broadcast = Share(*asked, moved=asked.rows + ghosts.rows)
-    return reduce, broadcast
+    rows, runs = ghosts.rows + asked.rows, ghosts.runs + asked.runs
+    return ghosts.share(rows + n_lent, runs=runs), asked.share(rows, runs=runs)
 
 
 def hierarchical_shares(
@@ -168,8 +177,8 @@ def hierarchical_shares(
     if alone:
         return (Share(moved=n_shared, barriers=1), Share(moved=2 * local + n_shared, barriers=1, runs=n_runs))
     return (
-        Share(*there, moved=n_shared + sent, barriers=2),
-        Share(*home, moved=2 * local + 2 * met, barriers=2, runs=n_runs),
+        there.share(n_shared + sent, barriers=2),
+        home.share(2 * local + 2 * met, barriers=2, runs=n_runs),
         Share(moved=sent + n_shared, barriers=2),
     )
 
@@ -187,18 +196,24 @@ class Hop(NamedTuple):
         What goes to other parts of its group, and what goes back there.
     kept, summed : float or array (size,)
         Keys that it keeps and moves, and those that come from others, each once.
+    kept_runs : float or array (size,)
+        Runs of those kept.
     """
 
     out: Volume
     back: Volume
     kept: Count
     summed: Count
+    kept_runs: Count
 
 
 def butterfly_shares(hops: Sequence[Hop]) -> tuple[Share, ...]:
     """Return what sums on the way through nested groups, and the way back, ask of a rank."""
-    there = [Share(*hop.out, moved=hop.out.rows + hop.back.rows + hop.kept + hop.summed) for hop in hops]
-    home = [Share(*hop.back, moved=hop.back.rows + hop.out.rows + hop.kept) for hop in hops]
+    there, home = [], []
+    for out, back, kept, summed, kept_runs in hops:
+        rows, runs = out.rows + back.rows + kept, out.runs + back.runs + kept_runs
+        there.append(out.share(rows + summed, runs=runs))
+        home.append(back.share(rows, runs=runs))
     return (*there, *reversed(home))
 
 
@@ -261,7 +276,7 @@ def hybrid_shares(
             barriers=2,
         ),
         _lane_share(n_dense, node_of, rank),
-        Share(*home, moved=2 * local + 2 * met, barriers=2, runs=n_runs),
+        home.share(2 * local + 2 * met, barriers=2, runs=n_runs),
         Share(moved=filled + n_shared, barriers=2),
     )
 

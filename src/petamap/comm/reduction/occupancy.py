@@ -94,8 +94,9 @@ class Occupancy:
         part.__dict__["owner"] = self.owner[first:last]
         return part
 
-    def thinned(self, every: int) -> Occupancy:
-        """Return the occupancy of one key in `every`."""
-        chosen = np.arange(0, len(self.keys), every, dtype=np.int32)
-        offsets = offsets_of(self.multiplicity[chosen])
-        return Occupancy(self.keys[chosen], offsets, self.holders[expand(chosen, self.offsets)], self.size)
+    def chosen(self, positions: Int32Array) -> Occupancy:
+        """Return the occupancy of the keys at these positions alone."""
+        offsets = offsets_of(self.multiplicity[positions])
+        return Occupancy(
+            self.keys[positions], offsets, self.holders[expand(positions, self.offsets)], self.size
+        )

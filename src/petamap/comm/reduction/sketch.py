@@ -11,7 +11,7 @@ from petamap.comm.reduction.counting import Counts, Messages, count
 from petamap.comm.reduction.counting_nodes import Nodes
 from petamap.comm.reduction.exchange import Options
 from petamap.comm.reduction.forecast import Imbalance, level, shares_between_nodes
-from petamap.comm.reduction.graph import SharingGraph
+from petamap.comm.reduction.graph import RUN_BITS, SharingGraph
 from petamap.comm.reduction.hopping import count_some_hops
 from petamap.comm.reduction.loads import butterfly_shares
 from petamap.comm.reduction.occupancy import Occupancy
@@ -20,7 +20,8 @@ from petamap.comm.reduction.occupancy import Occupancy
 _MOST_PAIRS = 1 << 16
 # Of so many pairs a rank, the busiest rank shows itself.
 _MANY = 1000
-# Keys are drawn by their product with this, modulo 2^64: the golden section spreads them.
+# Neighbouring keys are drawn together, which tells how long runs are: by the product of their number with
+# this, modulo 2^64, for the golden section spreads them.
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -59,7 +60,7 @@ def _drawn(rank: int, keys: Int64Array, graph: SharingGraph, total: int) -> Int6
     """Return a sample of the shared keys, the same on all ranks: (n, 3) of key, rank and owner."""
     chosen = graph.multiplicity > 1
     if total > _MOST_PAIRS:
-        chosen &= keys.astype(np.uint64) * _GOLDEN < np.uint64(2**64 * (_MOST_PAIRS / total))
+        chosen &= (keys >> RUN_BITS).astype(np.uint64) * _GOLDEN < np.uint64(2**64 * (_MOST_PAIRS / total))
     which = np.flatnonzero(chosen)
     return np.stack([keys[which], np.full(len(which), rank), graph.owner[which].astype(np.int64)], axis=1)
 

@@ -22,6 +22,7 @@ from petamap.comm.reduction.groups import homes, hops
 from petamap.comm.reduction.index_map import find
 from petamap.comm.reduction.loads import Hop, Volume, butterfly_shares
 from petamap.comm.reduction.row_lists import RowLists
+from petamap.comm.reduction.runs import begins, moved_begins
 
 
 @register("butterfly")
@@ -99,6 +100,11 @@ class _Layer:
         self._own[stay] = True
         self._kept, self._stay = RowLists.of(rows[kept]), RowLists.of(stay)
         self._n_summed = int(np.count_nonzero(np.bincount(places)))
+        self._n_runs = (
+            int(np.count_nonzero(begins(target[sent], keys[sent], sent))),
+            int(np.count_nonzero(begins(np.repeat(np.arange(comm.size), arrived_counts), arrived, places))),
+            int(np.count_nonzero(moved_begins(np.zeros_like(kept), keys[kept], kept, stay))),
+        )
         self._rank, self._n_threads = comm.rank, options.n_threads
         self.out = Exchange(comm, rows[sent], counts, arrived_counts, options)
         self.back = Exchange(comm, places, arrived_counts, counts, options)
@@ -117,9 +123,12 @@ class _Layer:
 
     def hop(self, rank: int, node_of: Int32Array) -> Hop:
         """Return what the ways there and back are made of."""
-        out = Volume.of(self.out.send_counts, rank, node_of)
-        back = Volume.of(self.back.send_counts, rank, node_of)
-        return Hop(out, back, 0 if self._alone else self._kept.n_rows, self._n_summed)
+        out_runs, back_runs, kept_runs = self._n_runs
+        out = Volume.of(self.out.send_counts, rank, node_of, out_runs)
+        back = Volume.of(self.back.send_counts, rank, node_of, back_runs)
+        if self._alone:
+            return Hop(out, back, 0, self._n_summed, 0)
+        return Hop(out, back, self._kept.n_rows, self._n_summed, kept_runs)
 
     def reduce(self, values: AnyArray, op: Operation) -> Generator[None, None, AnyArray]:
         """Return the sums over what this rank kept and what arrived."""

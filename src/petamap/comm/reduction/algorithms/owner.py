@@ -8,6 +8,7 @@ from petamap.base.typing import Int32Array, Int64Array
 from petamap.comm.network import Share
 from petamap.comm.reduction.algorithms.base import Algorithm, register
 from petamap.comm.reduction.loads import Volume, owner_shares
+from petamap.comm.reduction.runs import graph_runs
 
 
 @register("owner")
@@ -25,6 +26,8 @@ class Owner(Algorithm):
         return int(self._owners.ghost_counts.sum() + self._owners.asked_counts.sum()) * k * itemsize
 
     def shares(self, node_of: Int32Array) -> tuple[Share, ...]:
-        ghosts = Volume.of(self._owners.ghost_counts, self.comm.rank, node_of)
-        asked = Volume.of(self._owners.asked_counts, self.comm.rank, node_of)
-        return owner_shares(ghosts, asked, self.graph.n_lent(self.comm.rank))
+        rank = self.comm.rank
+        _, ghost_runs, asked_runs = graph_runs(self.graph, self.keys, rank)
+        ghosts = Volume.of(self._owners.ghost_counts, rank, node_of, ghost_runs)
+        asked = Volume.of(self._owners.asked_counts, rank, node_of, asked_runs)
+        return owner_shares(ghosts, asked, self.graph.n_lent(rank))

@@ -13,6 +13,7 @@ from petamap.comm.network import Share
 from petamap.comm.reduction.algorithms.base import Algorithm, Kept, register
 from petamap.comm.reduction.exchange import Exchange, Steps, rows_at
 from petamap.comm.reduction.loads import Volume, pairwise_shares
+from petamap.comm.reduction.runs import graph_runs
 
 
 @register("pairwise")
@@ -38,7 +39,8 @@ class Pairwise(Algorithm):
         return self._exchange.rows.n_rows * k * itemsize
 
     def shares(self, node_of: Int32Array) -> tuple[Share, ...]:
-        pairs = Volume.of(self._exchange.send_counts, self.comm.rank, node_of)
+        runs, _, _ = graph_runs(self.graph, self.keys, self.comm.rank)
+        pairs = Volume.of(self._exchange.send_counts, self.comm.rank, node_of, runs)
         return pairwise_shares(pairs, self.graph.n_shared)
 
     def allreduce(self, values: AnyArray, op: Operation) -> Steps:
