@@ -1,4 +1,5 @@
 #include "arrays.h"
+#include "comm_mapping.h"
 #include "comm_node.h"
 #include "comm_rows.h"
 #include "comm_setup.h"
@@ -97,4 +98,6 @@ NB_MODULE(_comm, module) {
     bind_chunks(module);
     bind_sharing(module);
     bind_torus(module);
+    bind_ways(module);
+    bind_mapping(module);
 }

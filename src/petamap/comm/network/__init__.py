@@ -6,6 +6,7 @@ from petamap.comm.network.hardware import Hardware, hardware_of
 from petamap.comm.network.link_load import Traffic, dense, link_loads
 from petamap.comm.network.load import Load, Phase, Share, busiest
 from petamap.comm.network.packets import POLICIES, Messages, PacketSimulator, Policy, Run
+from petamap.comm.network.ways import hops_between, routed_loads
 
 __all__ = [
     "POLICIES",
@@ -22,6 +23,8 @@ __all__ = [
     "busiest",
     "dense",
     "hardware_of",
+    "hops_between",
     "link_loads",
     "predict",
+    "routed_loads",
 ]

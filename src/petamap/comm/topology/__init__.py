@@ -1,5 +1,6 @@
 """Machines: what their nodes and networks can do, from files; networks whose nodes and links have numbers."""
 
+from petamap.comm.topology.allocation import Allocation
 from petamap.comm.topology.bluegene import Mode, Partition, partition
 from petamap.comm.topology.machine import Machine, load_machine, machines
 from petamap.comm.topology.manager import TopologyManager, in_turn
@@ -9,6 +10,7 @@ from petamap.comm.topology.switched import CliqueHierarchy, FatTree, Level, drag
 from petamap.comm.topology.torus import Torus, parse_shape
 
 __all__ = [
+    "Allocation",
     "CliqueHierarchy",
     "FatTree",
     "Level",

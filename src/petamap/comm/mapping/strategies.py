@@ -1,0 +1,158 @@
+"""Ways to place the ranks of a communication graph on nodes, each behind a name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from petamap.base.errors import ConfigError, did_you_mean
+from petamap.base.typing import Int64Array
+from petamap.comm import _comm
+from petamap.comm.mapping.graph import CommunicationGraph
+from petamap.comm.mapping.orders import halved, line_order
+from petamap.comm.mapping.placement import Placement
+from petamap.comm.network.ways import ways_of
+from petamap.comm.topology import Network
+
+# Passes of improvement of each cut.
+_PASSES = 6
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where ranks can go.
+
+    Attributes
+    ----------
+    network : Network
+    ranks_per_node : int
+    """
+
+    network: Network
+    ranks_per_node: int = 1
+
+
+# Returns the node of each rank: int (n_ranks,), none with more ranks than it has room for.
+Strategy: TypeAlias = Callable[[CommunicationGraph, Site, int], Int64Array]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A strategy of the registry.
+
+    Attributes
+    ----------
+    place : callable
+        Of graph, site and seed.
+    summary : str
+        In a line.
+    missing : callable
+        Returns what it needs and this machine lacks, or an empty text.
+    """
+
+    place: Strategy
+    summary: str
+    missing: Callable[[], str] = lambda: ""
+
+
+STRATEGIES: dict[str, Entry] = {}
+
+
+def register(
+    name: str, summary: str, missing: Callable[[], str] = lambda: ""
+) -> Callable[[Strategy], Strategy]:
+    """Make a function known as the strategy `name`."""
+
+    def keep(place: Strategy) -> Strategy:
+        STRATEGIES[name] = Entry(place, summary, missing)
+        return place
+
+    return keep
+
+
+def strategy(name: str) -> Entry:
+    """Return a strategy by its name.
+
+    Raises
+    ------
+    ConfigError
+        If there is none of this name, or it needs what is not installed.
+    """
+    if name not in STRATEGIES:
+        raise ConfigError(f"unknown strategy '{name}'", mend=did_you_mean(name, list(STRATEGIES)))
+    lack = STRATEGIES[name].missing()
+    if lack:
+        raise ConfigError(f"strategy '{name}' cannot be used: {lack}", mend="install it, or choose another")
+    return STRATEGIES[name]
+
+
+def place(name: str, graph: CommunicationGraph, site: Site, seed: int = 0) -> Placement:
+    """Return the placement of a strategy, not refined.
+
+    Raises
+    ------
+    ConfigError
+        If there is no such strategy, it cannot be used here, or the ranks do not fit.
+    """
+    entry = strategy(name)
+    check_room(graph, site)
+    return Placement.from_nodes(entry.place(graph, site, seed), site.network, site.ranks_per_node)
+
+
+def check_room(graph: CommunicationGraph, site: Site) -> None:
+    """Raise unless all ranks have a place."""
+    room = site.network.n_nodes * site.ranks_per_node
+    if graph.n_ranks > room:
+        raise ConfigError(
+            f"{graph.n_ranks} ranks do not fit on {site.network.n_nodes} nodes with {site.ranks_per_node} "
+            "ranks a node",
+            mend="take more nodes, or more ranks a node",
+        )
+
+
+@register("identity", "nodes in their order, each filled before the next: what a launcher does unasked")
+def _identity(graph: CommunicationGraph, site: Site, seed: int) -> Int64Array:
+    return np.arange(graph.n_ranks) // site.ranks_per_node
+
+
+@register("random", "places drawn at random")
+def _random(graph: CommunicationGraph, site: Site, seed: int) -> Int64Array:
+    return Placement.random(site.network, site.ranks_per_node, graph.n_ranks, seed=seed).nodes
+
+
+@register("greedy", "the rank with most bytes to placed ones first, where they cross the fewest links")
+def _greedy(graph: CommunicationGraph, site: Site, seed: int) -> Int64Array:
+    return greedy_nodes(graph, site)
+
+
+def greedy_nodes(graph: CommunicationGraph, site: Site) -> Int64Array:
+    """Return the node of each rank, placed one after the other: int64 (n_ranks,)."""
+    nodes = np.empty(graph.n_ranks, np.int32)
+    order = halved(site.network).order
+    _comm.place_greedily(ways_of(site.network), *graph.exchange, order, site.ranks_per_node, nodes)
+    return nodes.astype(np.int64)
+
+
+@register("recursive", "ranks and nodes cut into halves together, and halves of halves")
+def _recursive(graph: CommunicationGraph, site: Site, seed: int) -> Int64Array:
+    nodes = np.empty(graph.n_ranks, np.int32)
+    order, cuts = halved(site.network)
+    ways = ways_of(site.network)
+    _comm.place_by_bisection(ways, *graph.exchange, cuts, order, site.ranks_per_node, _PASSES, nodes)
+    return nodes.astype(np.int64)
+
+
+@register("rcm", "reverse Cuthill-McKee order of the ranks along a line through the nodes")
+def _cuthill_mckee(graph: CommunicationGraph, site: Site, seed: int) -> Int64Array:
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import reverse_cuthill_mckee
+
+    offsets, partners, to, from_ = graph.exchange
+    pattern = csr_array((to + from_, partners, offsets), shape=(graph.n_ranks, graph.n_ranks))
+    order = reverse_cuthill_mckee(pattern, symmetric_mode=True)
+    nodes = np.empty(graph.n_ranks, np.int64)
+    nodes[order] = line_order(site.network)[np.arange(graph.n_ranks) // site.ranks_per_node]
+    return nodes
