@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from comm.mapping.graphs import as_dict
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpi import run_ranks
 from scipy.sparse import coo_array, random_array
@@ -29,6 +29,7 @@ from petamap.comm.schedule import Call, make
 EDGES = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6), st.integers(0, 9)), max_size=40)
 
 
+@settings(deadline=None)
 @given(EDGES)
 def test_messages_between_the_same_ranks_add_up(edges: list[tuple[int, int, int]]) -> None:
     graph = CommunicationGraph.from_edges(7, *np.array(edges, np.int64).reshape(-1, 3).T)
@@ -41,6 +42,7 @@ def test_messages_between_the_same_ranks_add_up(edges: list[tuple[int, int, int]
     assert as_dict(graph.reversed()) == {(b, a): size for (a, b), size in expected.items()}
 
 
+@settings(deadline=None)
 @given(EDGES, st.permutations(range(7)))
 def test_grouping_and_choosing_ranks(edges: list[tuple[int, int, int]], order: list[int]) -> None:
     columns = np.array(edges, np.int64).reshape(-1, 3).T
@@ -57,6 +59,7 @@ def test_grouping_and_choosing_ranks(edges: list[tuple[int, int, int]], order: l
     }
 
 
+@settings(deadline=None)
 @given(EDGES)
 def test_the_exchange_has_both_ways(edges: list[tuple[int, int, int]]) -> None:
     graph = CommunicationGraph.from_edges(7, *np.array(edges, np.int64).reshape(-1, 3).T)

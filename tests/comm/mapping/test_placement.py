@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from petamap.base.errors import ConfigError
@@ -23,6 +23,7 @@ def test_fewer_ranks_than_places_leave_the_last_nodes_empty() -> None:
     assert Placement.identity(GRID, 2, 3).nodes.tolist() == [0, 0, 1]
 
 
+@settings(deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 4), st.data())
 def test_random_places_are_distinct_and_seeded(seed: int, width: int, data: st.DataObject) -> None:
     n_ranks = data.draw(st.integers(0, 6 * width))
@@ -36,6 +37,7 @@ def test_random_differs_between_seeds() -> None:
     assert Placement.random(GRID, 4, seed=1) != Placement.random(GRID, 4, seed=2)
 
 
+@settings(deadline=None)
 @given(st.permutations([0, 0, 1, 1, 2, 2, 3, 5]))
 def test_ranks_of_a_node_take_its_slots_in_their_order(nodes: list[int]) -> None:
     placed = Placement.from_nodes(nodes, GRID, 2)

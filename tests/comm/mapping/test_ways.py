@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from petamap.base.errors import ConfigError
@@ -49,6 +49,7 @@ def test_loads_are_those_of_the_routes(network: Network) -> None:
     np.testing.assert_array_equal(routed_loads(network, Traffic(a, b, n_bytes)), expected)
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.integers(1, 5), st.booleans()), min_size=1, max_size=4),
     st.integers(0, 2**32),
