@@ -1,4 +1,4 @@
-"""The communicator: the collectives that petamap uses, over mpi4py or in a single process.
+"""The communicator: the collectives that petamap uses, and they over mpi4py.
 
 Code above this room is written once, for any number of ranks: `world` returns a `SerialCommunicator`
 unless a launcher has started several processes. Every method but `abort` is collective.
@@ -15,13 +15,13 @@ import numpy as np
 
 from petamap.base.typing import AnyArray, Int32Array, Int64Array
 from petamap.comm.mpi import messages, nodes
-from petamap.comm.mpi.channel import CHANNELS, Channel, SerialChannel, Transport
+from petamap.comm.mpi.channel import CHANNELS, Channel, Transport
 from petamap.comm.mpi.consensus import exchange_by_consensus
-from petamap.comm.mpi.launch import launched_size, load_mpi
+from petamap.comm.mpi.launch import load_mpi
 from petamap.comm.mpi.nodes import SharedWindow
 
 # Where telling everyone how much comes takes longer than what there is to send.
-_SPARSE_SIZE = 1000
+SPARSE_SIZE = 1000
 
 Operation: TypeAlias = Literal["sum", "max", "min", "or"]
 
@@ -199,104 +199,6 @@ class Communicator(Protocol):
         ...
 
 
-class SerialCommunicator:
-    """A single process: every collective is the identity, nothing is copied that need not be."""
-
-    def __init__(self) -> None:
-        self.rank = 0
-        self.size = 1
-        self.sparse_size = _SPARSE_SIZE
-        self.mpi_library: str | None = None
-        self.traffic: dict[str, Traffic] = {}
-
-    @property
-    def bytes_sent(self) -> int:
-        return 0
-
-    def allreduce(self, array: AnyArray, op: Operation = "sum") -> AnyArray:
-        return array
-
-    def reduce_scatter(self, array: AnyArray, counts: Int64Array, part: AnyArray, op: Operation) -> None:
-        part[...] = array
-
-    def gather_parts(self, part: AnyArray, counts: Int64Array, array: AnyArray) -> None:
-        array[...] = part
-
-    def sum(self, value: int) -> int:
-        return int(value)
-
-    def max(self, value: float) -> float:
-        return float(value)
-
-    def bcast(self, value: Any, root: int = 0) -> Any:
-        return value
-
-    def gather(self, value: Any, root: int = 0) -> list[Any] | None:
-        return [value]
-
-    def allgather(self, value: Any) -> list[Any]:
-        return [value]
-
-    def allgather_rows(self, rows: AnyArray) -> tuple[AnyArray, Int64Array]:
-        return rows, np.array([len(rows)], np.int64)
-
-    def alltoallv(self, rows: AnyArray, counts: Int64Array) -> tuple[AnyArray, Int64Array]:
-        return rows, counts
-
-    def sparse_alltoallv(self, rows: AnyArray, counts: Int64Array) -> tuple[AnyArray, Int64Array]:
-        return rows, counts
-
-    def exchange(
-        self,
-        send: AnyArray,
-        send_counts: Int64Array,
-        receive: AnyArray,
-        receive_counts: Int64Array,
-        largest: int,
-    ) -> None:
-        if largest:
-            receive[...] = send
-
-    def channel(
-        self,
-        kind: Transport,
-        send: AnyArray,
-        send_counts: Int64Array,
-        receive: AnyArray,
-        receive_counts: Int64Array,
-        largest: int,
-    ) -> Channel:
-        return SerialChannel(send, receive)
-
-    def gather_rows(self, rows: AnyArray, root: int = 0) -> AnyArray | None:
-        return rows
-
-    def barrier(self) -> None:
-        pass
-
-    def node_size(self) -> int:
-        return 1
-
-    def node(self) -> Communicator:
-        return self
-
-    def peers(self) -> Communicator:
-        return self
-
-    @property
-    def node_of(self) -> Int32Array:
-        return np.zeros(1, np.int32)
-
-    def group(self, number: int) -> Communicator:
-        return self
-
-    def shared(self, n_bytes: int) -> SharedWindow:
-        return nodes.own_window(n_bytes)
-
-    def abort(self, code: int) -> NoReturn:
-        raise SystemExit(code)
-
-
 class MpiCommunicator:
     """All ranks of an MPI communicator.
 
@@ -314,7 +216,7 @@ class MpiCommunicator:
         self.mpi_library: str | None = " ".join(self.mpi.Get_library_version().split("\n")[0].split()).strip(
             "\0"
         )
-        self.sparse_size = _SPARSE_SIZE
+        self.sparse_size = SPARSE_SIZE
         self.traffic: dict[str, Traffic] = {}
         self._node_size: int | None = None
         self._operations = {
@@ -518,15 +420,3 @@ def _width(rows: AnyArray) -> int:
 
 def _as_bytes(rows: AnyArray) -> AnyArray:
     return np.ascontiguousarray(rows).reshape(-1).view(np.uint8)
-
-
-@functools.cache
-def world() -> Communicator:
-    """Return the communicator of all processes of this run: serial unless a launcher started several.
-
-    Raises
-    ------
-    ResourceError
-        If a launcher started several processes and mpi4py is missing or belongs to another MPI.
-    """
-    return SerialCommunicator() if launched_size() == 1 else MpiCommunicator()

@@ -38,12 +38,6 @@ def finish(steps: Generator[None, None, _T]) -> _T:
             return result
 
 
-def rows_at(positions: Int32Array | None, keys: npt.NDArray[np.integer]) -> Int32Array:
-    """Return the rows of values that belong to keys, given by number; `positions` as in `Algorithm`."""
-    rows: Int32Array = keys.astype(np.int32, copy=False) if positions is None else positions[keys]
-    return rows
-
-
 class Buffer:
     """Memory that is kept between calls, and grows where a call needs more."""
 
@@ -213,8 +207,6 @@ class OwnerExchange:
     ----------
     comm : Communicator
     keys : int64 (n_keys,)
-    positions : int32 (n_keys,) or None
-        The row of the values that belongs to each key; None where they are in the order of the keys.
     owner : integer (n_keys,)
         The rank that owns each key.
     options : Options
@@ -224,7 +216,6 @@ class OwnerExchange:
         self,
         comm: Communicator,
         keys: Int64Array,
-        positions: Int32Array | None,
         owner: npt.NDArray[np.integer],
         options: Options,
     ) -> None:
@@ -233,9 +224,9 @@ class OwnerExchange:
         ghosts = ghosts[order]
         self.ghost_counts = np.diff(bounds)
         asked, self.asked_counts = comm.alltoallv(keys[ghosts], self.ghost_counts)
-        asked_rows = rows_at(positions, find(keys, asked))
+        asked_rows = find(keys, asked)
         self.rank, self.n_threads = comm.rank, options.n_threads
-        ghost_rows = rows_at(positions, ghosts)
+        ghost_rows = ghosts.astype(np.int32)
         self.to_owners = Exchange(comm, ghost_rows, self.ghost_counts, self.asked_counts, options)
         self.to_ghosts = Exchange(comm, asked_rows, self.asked_counts, self.ghost_counts, options)
 

@@ -127,7 +127,7 @@ def numbered(
     firsts = offsets_of(comm.allreduce(counts))
     numbers = np.zeros(len(keys), np.int64)
     numbers[owned] = np.arange(firsts[comm.rank], firsts[comm.rank + 1])
-    finish(OwnerExchange(comm, keys, None, owner, options).broadcast(numbers[:, None]))
+    finish(OwnerExchange(comm, keys, owner, options).broadcast(numbers[:, None]))
     return numbers, firsts
 
 

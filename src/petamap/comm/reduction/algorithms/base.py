@@ -58,8 +58,6 @@ class Algorithm(abc.ABC):
     graph : SharingGraph
         With overlaps if the class `needs_overlaps`.
     options : Options
-    positions : int32 (n_keys,), optional
-        The row of the values that belongs to each key; by default they are in the order of the keys.
     """
 
     needs_overlaps: ClassVar[bool] = False
@@ -70,13 +68,11 @@ class Algorithm(abc.ABC):
         keys: Int64Array,
         graph: SharingGraph,
         options: Options,
-        positions: Int32Array | None = None,
     ) -> None:
         self.comm = comm
         self.keys = keys
         self.graph = graph
         self.options = options
-        self.positions = positions
         self._prepare()
         self.graph = graph.kept(comm.size)
 
@@ -87,7 +83,7 @@ class Algorithm(abc.ABC):
     @functools.cached_property
     def _owners(self) -> OwnerExchange:
         # Built in the first call that needs it, which is collective as well.
-        return OwnerExchange(self.comm, self.keys, self.positions, self.graph.owner, self.options)
+        return OwnerExchange(self.comm, self.keys, self.graph.owner, self.options)
 
     @property
     @abc.abstractmethod

@@ -17,7 +17,7 @@ from petamap.base.typing import AnyArray, Int32Array, Int64Array
 from petamap.comm.mpi.communicator import Communicator, Operation
 from petamap.comm.network import Share
 from petamap.comm.reduction.algorithms.base import Algorithm, Kept, register
-from petamap.comm.reduction.exchange import Buffer, Exchange, Options, Steps, rows_at
+from petamap.comm.reduction.exchange import Buffer, Exchange, Options, Steps
 from petamap.comm.reduction.groups import homes, hops
 from petamap.comm.reduction.index_map import find
 from petamap.comm.reduction.loads import Hop, Volume, butterfly_shares
@@ -32,7 +32,7 @@ class Butterfly(Algorithm):
     def _prepare(self) -> None:
         # What one rank holds alone stays where it is.
         shared = np.flatnonzero(self.graph.multiplicity > 1)
-        keys, rows = self.keys[shared], rows_at(self.positions, shared)
+        keys, rows = self.keys[shared], shared.astype(np.int32)
         self._layers: list[_Layer] = []
         for targets in hops(self.comm.rank, self.comm.size, self.options.radix):
             layer = _Layer(self.comm, keys, rows, targets, self.options)

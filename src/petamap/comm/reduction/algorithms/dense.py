@@ -10,7 +10,7 @@ from petamap.base.typing import AnyArray, Int32Array, Int64Array
 from petamap.comm.mpi.communicator import Operation
 from petamap.comm.network import Share
 from petamap.comm.reduction.algorithms.base import Algorithm, register
-from petamap.comm.reduction.exchange import Buffer, Steps, rows_at
+from petamap.comm.reduction.exchange import Buffer, Steps
 from petamap.comm.reduction.lanes import identity, numbered
 from petamap.comm.reduction.loads import dense_shares
 from petamap.comm.reduction.row_lists import RowLists
@@ -35,7 +35,7 @@ class Dense(Algorithm):
         self._buffer, self._part = Buffer(), Buffer()
         begins = np.arange(0, self.graph.n_global, self.options.buffer_keys)
         self._bounds = np.append(begins, self.graph.n_global)
-        rows = rows_at(self.positions, order)
+        rows = order.astype(np.int32)
         self._rows = self._by_buffer(rows, numbers)
         self._slots = self._by_buffer((numbers % self.options.buffer_keys).astype(np.int32), numbers)
         self._owned = self._by_buffer(rows[owned], numbers[owned])

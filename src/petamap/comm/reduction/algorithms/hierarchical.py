@@ -43,11 +43,10 @@ class Hierarchical(Algorithm):
         keys: Int64Array,
         graph: SharingGraph,
         options: Options,
-        positions: Int32Array | None = None,
         node_rows: NodeRows | None = None,
     ) -> None:
         self._given_rows = node_rows
-        super().__init__(comm, keys, graph, options, positions)
+        super().__init__(comm, keys, graph, options)
 
     def _prepare(self) -> None:
         comm, graph = self.comm, self.graph

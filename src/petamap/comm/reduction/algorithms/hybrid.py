@@ -85,9 +85,7 @@ class Hybrid(Algorithm):
     @functools.cached_property
     def _halves(self) -> Hierarchical:
         # Built in the first call that needs it, which is collective as well.
-        return Hierarchical(
-            self.comm, self.keys, self.graph, self.options, self.positions, node_rows=self._rows
-        )
+        return Hierarchical(self.comm, self.keys, self.graph, self.options, node_rows=self._rows)
 
     @property
     def partners(self) -> Int64Array:

@@ -11,7 +11,7 @@ from petamap.base.typing import AnyArray, Int32Array, Int64Array
 from petamap.comm.mpi.communicator import Operation
 from petamap.comm.network import Share
 from petamap.comm.reduction.algorithms.base import Algorithm, Kept, register
-from petamap.comm.reduction.exchange import Exchange, Steps, rows_at
+from petamap.comm.reduction.exchange import Exchange, Steps
 from petamap.comm.reduction.loads import Volume, pairwise_shares
 from petamap.comm.reduction.runs import graph_runs
 
@@ -25,8 +25,7 @@ class Pairwise(Algorithm):
     def _prepare(self) -> None:
         shared, overlaps = self.graph.shared_positions, self.graph.overlaps
         assert shared is not None and overlaps is not None
-        positions = rows_at(self.positions, shared)
-        self._exchange = Exchange(self.comm, positions, overlaps, overlaps, self.options)
+        self._exchange = Exchange(self.comm, shared, overlaps, overlaps, self.options)
 
     def _kept(self) -> list[Kept]:
         return [*super()._kept(), self._exchange]
