@@ -113,14 +113,15 @@ inline void bind_torus(nanobind::module_& module) {
     module.def(
         "simulate_messages",
         [](const TorusHardware& hardware, In<std::int32_t> source, In<std::int32_t> destination,
-           In<std::int64_t> bytes, In<std::uint8_t> flags, In<std::int32_t> receivers,
-           In<std::int64_t> after_first, In<std::int32_t> after, std::int64_t segment, std::uint64_t seed,
-           Out<std::int64_t> finish, Out<std::int64_t> link_packets, Out<std::int64_t> link_bytes) {
+           In<std::int64_t> bytes, In<std::uint8_t> flags, In<std::int8_t> heading,
+           In<std::int32_t> receivers, In<std::int64_t> after_first, In<std::int32_t> after,
+           std::int64_t segment, std::uint64_t seed, Out<std::int64_t> finish, Out<std::int64_t> link_packets,
+           Out<std::int64_t> link_bytes) {
             const auto n = static_cast<std::int64_t>(source.shape(0));
             require_room(hardware, finish.shape(0), link_packets.shape(0), link_bytes.shape(0));
             require(destination.size() == source.size() && bytes.size() == source.size() &&
-                        flags.size() == source.size() && receivers.size() == source.size() &&
-                        after_first.size() == source.size() + 1,
+                        flags.size() == source.size() && heading.size() == source.size() &&
+                        receivers.size() == source.size() && after_first.size() == source.size() + 1,
                     "one of each for every message");
             require(after_first.data()[n] == static_cast<std::int64_t>(after.size()), "offsets of all");
             Messages messages{n,
@@ -128,6 +129,7 @@ inline void bind_torus(nanobind::module_& module) {
                               destination.data(),
                               bytes.data(),
                               flags.data(),
+                              heading.data(),
                               after_first.data(),
                               after.data(),
                               segment};
@@ -144,10 +146,10 @@ inline void bind_torus(nanobind::module_& module) {
             return out;
         },
         nb::arg("hardware"), nb::arg("source").noconvert(), nb::arg("destination").noconvert(),
-        nb::arg("bytes").noconvert(), nb::arg("flags").noconvert(), nb::arg("receivers").noconvert(),
-        nb::arg("after_first").noconvert(), nb::arg("after").noconvert(), nb::arg("segment"), nb::arg("seed"),
-        nb::arg("finish").noconvert(), nb::arg("link_packets").noconvert(),
-        nb::arg("link_bytes").noconvert());
+        nb::arg("bytes").noconvert(), nb::arg("flags").noconvert(), nb::arg("heading").noconvert(),
+        nb::arg("receivers").noconvert(), nb::arg("after_first").noconvert(), nb::arg("after").noconvert(),
+        nb::arg("segment"), nb::arg("seed"), nb::arg("finish").noconvert(),
+        nb::arg("link_packets").noconvert(), nb::arg("link_bytes").noconvert());
 }
 
 }  // namespace petamap::bindings

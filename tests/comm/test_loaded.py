@@ -35,3 +35,6 @@ def test_rounds_wait_for_their_busiest_link():
     assert round_time(ring, Torus((8,)), 8, 1.0, 64.0) == pytest.approx(14 * (1 + 1))
     # On a line the way from its end to its beginning is over all links: both directions, no link carries two.
     assert round_time(ring, Torus((8,), False), 8, 1.0, 64.0) == pytest.approx(14 * (1 + 1))
+    # Messages of more than so many bytes ask first: two latencies more, of all rounds here.
+    assert round_time(ring, Torus((8,)), 8, 1.0, 64.0, rendezvous=63) == pytest.approx(14 * (3 + 1))
+    assert round_time(ring, Torus((8,)), 8, 1.0, 64.0, rendezvous=64) == pytest.approx(14 * (1 + 1))

@@ -52,10 +52,10 @@ def test_one_packet_takes_its_parts():
         run = PacketSimulator(grid, BGL).messages(Messages([0], [destination], [n_bytes]))
         (size,) = granules(n_bytes)
         cycles = (
-            np.rint(75 * size / 8 + 205)
+            np.rint(75 * size / 8 + BGL.packet_cycles)
             + destination * np.rint(70e-9 / TICK)
             + np.rint(BGL.wire_time(n_bytes) / TICK)
-            + np.rint(204 * size / 8 + 205)
+            + np.rint(204 * size / 8 + BGL.packet_cycles)
         )
         assert run.seconds == pytest.approx(cycles * TICK, abs=2.5 * TICK)
         assert (run.packets, run.hops) == (1, destination)
@@ -166,23 +166,45 @@ def test_messages_wait_for_what_their_source_must_have_and_pipelines_for_segment
     assert run.node_seconds[0] < run.node_seconds[7]
 
 
-def test_combining_costs_the_receiver():
+def test_combining_costs_the_receiver_the_same_for_packets_of_all_sizes():
     grid = Torus((2,), False)
     slow = dataclasses.replace(FREE, combine_cycles=5000)
-    plain, combined = (
-        PacketSimulator(grid, slow).messages(Messages([0], [1], [2400], combine=flag))
-        for flag in (False, True)
+    for n_bytes, n_packets in ((2400, 10), (16, 1)):
+        plain, combined = (
+            PacketSimulator(grid, slow).messages(Messages([0], [1], [n_bytes], combine=flag))
+            for flag in (False, True)
+        )
+        overlap = (n_packets - 1) * BGL.wire_time(240)
+        assert combined.seconds - plain.seconds == pytest.approx(n_packets * 5000 * TICK - overlap, rel=0.02)
+
+
+def test_processors_read_and_write_in_turn():
+    # The middle node of a chain has more to read than it can pass on: it must not read all of it first.
+    grid = Torus((3,), False)
+    slow = dataclasses.replace(FREE, read_cycles=2000, write_cycles=1000)
+    chain = Messages(
+        [0, 1], [1, 2], [24000, 24000], [0, 0, 1], [0], combine=True, pipelined=True, segment=240
     )
-    assert combined.seconds - plain.seconds == pytest.approx(
-        10 * 5000 * TICK - 9 * BGL.wire_time(240), rel=0.02
-    )
+    run = PacketSimulator(grid, slow).messages(chain)
+    assert run.seconds == pytest.approx(100 * 3000 * TICK, rel=0.05)
+
+
+def test_a_message_goes_straight_on_by_its_port_the_longer_way_too():
+    ring = Torus((8, 3))
+    for heading, hops in ((0, 3), (1, 5)):
+        run = PacketSimulator(ring, BGL).messages(
+            Messages([0], [9], [2400], line=True, in_order=True, heading=heading)
+        )
+        assert (run.hops, run.copies) == (10 * hops, 10 * (hops - 1))
+        assert np.count_nonzero(run.link_packets) == hops
 
 
 @pytest.mark.parametrize(("shape", "printed"), [("4x4x2", 86), ("8x4x2", 94)])
 def test_long_messages_reach_the_published_part_of_the_peak(shape, printed):
     grid = partition(load_machine("bluegene-l"), parse_shape(shape)).grid
     n, n_bytes = grid.n_nodes, 15360
-    run = PacketSimulator(grid, BGL).all_to_all(n_bytes)
+    begun = dataclasses.replace(BGL, all_to_all_cycles=0, all_to_all_miss_cycles=0)  # a slice of longer ones
+    run = PacketSimulator(grid, begun).all_to_all(n_bytes)
     reached = (n - 1) * n_bytes / run.seconds / alltoall_peak(grid, BGL.link_bandwidth)
     assert 100 * reached == pytest.approx(printed, abs=3)
 
@@ -220,9 +242,10 @@ def test_a_packet_in_flight_takes_less_than_200_bytes():
 
 def test_messages_that_leave_the_cache_cost_more():
     slow = dataclasses.replace(FREE, all_to_all_miss_cycles=9000)
-    for n_bytes, misses in ((1024, 0), (1025, 1)):  # 16 nodes, both ways: 32 KB
+    for n_bytes, misses in ((1024, 0), (2048, 1)):  # 16 nodes, both ways: 32 KB and twice that
         times = [PacketSimulator(GRID, hardware).all_to_all(n_bytes).seconds for hardware in (FREE, slow)]
         assert times[1] > 1.5 * times[0] if misses else times[1] == times[0]
+    assert slow.visit_cycles(8 * slow.cache) == 3 * slow.visit_cycles(2 * slow.cache) == 27000
 
 
 GRID = Torus((4, 4), False)
@@ -236,6 +259,9 @@ GRID = Torus((4, 4), False)
         (lambda s: s.messages(Messages([0, 3], [1, 3], [1, 1])), "message 1: it goes from a node to itself"),
         (lambda s: s.messages(Messages([0], [1], [-1])), "its bytes are negative"),
         (lambda s: s.messages(Messages([0], [5], [1], line=True)), "a line that is not straight"),
+        (lambda s: s.messages(Messages([0], [5], [1], heading=0)), "it does not lie straight ahead"),
+        (lambda s: s.messages(Messages([4], [0], [1], heading=0)), "it does not lie straight ahead"),
+        (lambda s: s.messages(Messages([0], [1], [1], heading=4)), "by a port that is not there"),
         (lambda s: s.messages(Messages([0], [1, 2], [1])), "2 destinations, 1 sizes, 1 sources"),
         (lambda s: s.messages(Messages([0], [1], [1], [0, 2], [0])), "'after_first' do not fit"),
         (lambda s: s.messages(Messages([0], [1], [1], [0, 1], [1])), "after one that is not there"),

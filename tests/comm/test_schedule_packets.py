@@ -23,17 +23,12 @@ def simulated(schedule, grid):
 
 
 @pytest.mark.parametrize("grid", [Torus((4, 2, 3), False), Torus((3, 3)), Torus((4, 10))])
-def test_all_schedules_end(grid):
+def test_all_schedules_end_and_load_the_links_that_they_name(grid):
     for schedule in every_schedule(grid.n_nodes, 90, grid, root=grid.n_nodes // 2):
-        if (
-            schedule.algorithm == "streams"
-            and schedule.collective in ("broadcast", "allreduce")
-            and grid.wrap[0]
-        ):
-            with pytest.raises(ConfigError, match="half_rings=True"):
-                packet_messages(schedule, 8, grid)
-        else:
-            assert simulated(schedule, grid).seconds > 0
+        run = simulated(schedule, grid)
+        assert run.seconds > 0
+        if all((part.heading[part.moves] >= 0).all() for part in schedule.rounds()):
+            assert np.array_equal(run.link_packets > 0, link_uses(schedule, grid) > 0)
 
 
 @pytest.mark.parametrize("shape", [(8, 8), (5, 4, 3), (7,), (4, 4, 4)])
@@ -48,7 +43,8 @@ def test_lines_of_half_a_ring_use_the_same_links(shape):
 def test_two_streams_are_quicker_than_one_and_processors_are_the_limit():
     grid = Torus((4, 4, 4), False)
     one, two, three = (simulated(streams.broadcast(grid, 6000, 0, n), grid).seconds for n in (1, 2, 3))
-    assert one > 1.1 * two and three > 0.9 * two
+    assert one > 1.1 * two > 1.2 * three
+    assert 48000 / three < 2 * HARDWARE.link_bandwidth  # of three
 
 
 def test_a_node_a_rank():

@@ -28,10 +28,10 @@ struct TorusHardware {
     int channels = 2;                                // adaptive ones; the escape channel comes on top
     int channel = 32;                                // granules of each
     int injection_fifos = 6, injection_fifo = 32, reception_fifo = 32;
-    double read_ticks = 204, write_ticks = 75, combine_ticks = 0;  // of a full packet; less for smaller ones
-    double packet_ticks = 0;  // of the processor, for each packet written or read, whatever its size
-    int message_ticks = 0;    // of the processor, for each message begun
-    int injection_room = 0;   // granules that an injected packet must leave free
+    double read_ticks = 204, write_ticks = 75;   // of a full packet; less for smaller ones
+    double packet_ticks = 0, combine_ticks = 0;  // of each packet written or read, and combined, on top
+    int message_ticks = 0;                       // of the processor, for each message begun
+    int injection_room = 0;                      // granules that an injected packet must leave free
     bool transit_first = true;
     bool fifo_by_direction = true;  // a packet waits in that of its longest dimension, else in the emptiest
     bool early_release = true;      // a packet's room is free when it begins to leave, not when it has left
@@ -58,7 +58,8 @@ struct Outgoing {
     std::int32_t destination = 0, message = 0;
     int granules = 1;
     std::uint8_t flags = adaptive;
-    bool begins = false;  // a message: the processor pays for it
+    std::int8_t heading = -1;  // straight on by this output, even the longer way round; -1: a shortest way
+    bool begins = false;       // a message: the processor pays for it
 };
 
 // What the processors do: which packets they send, and what follows from those that they have read.
@@ -139,7 +140,8 @@ class TorusSimulator {
     void end_work(std::int32_t node, std::int32_t packet);
     void end_read(std::int32_t node, std::int32_t packet);
     bool make_packet(std::int32_t node);
-    void set_way(Packet& packet, std::int32_t from, std::int32_t to);
+    void set_way(Packet& packet, std::int32_t from, std::int32_t to, int heading);
+    bool goes_back(std::int32_t from, int dimension, int steps);
     int choose_fifo(std::int32_t node, const Packet& packet) const;
     std::int32_t allocate();
     void append(Queue& queue, std::int32_t packet);

@@ -61,9 +61,13 @@ void TorusSimulator::hand_over(std::int32_t node, int direction, std::int32_t pa
     if (!processors_[node].busy) work(node);
 }
 
-// An idle processor looks for work: packets that have come, else a packet to send.
+// An idle processor looks for work: reads and writes take turns where there is something of both, so that
+// neither those who send nor those who wait for what it passes on are held back.
 void TorusSimulator::work(std::int32_t node) {
-    if (!begin_read(node)) begin_write(node);
+    const bool write_first = processors_[node].reading;
+    if (write_first && begin_write(node)) return;
+    if (begin_read(node)) return;
+    if (!write_first) begin_write(node);
 }
 
 bool TorusSimulator::begin_read(std::int32_t node) {
@@ -77,9 +81,8 @@ bool TorusSimulator::begin_read(std::int32_t node) {
     reception.head = packets_[packet].next;
     if (reception.head < 0) cpu.full &= ~(1u << direction);
     const Packet& read = packets_[packet];
-    double ticks = hardware_.read_ticks;
+    double ticks = hardware_.read_ticks * read.granules / hardware_.packet + hardware_.packet_ticks;
     if (read.flags & combined) ticks += hardware_.combine_ticks;
-    ticks = ticks * read.granules / hardware_.packet + hardware_.packet_ticks;
     cpu.busy = cpu.reading = 1;
     wheel_.after(std::max<std::int64_t>(1, std::lround(ticks)),
                  {static_cast<std::uint32_t>(node) << kind_bits | processor, packet});
@@ -113,30 +116,33 @@ bool TorusSimulator::make_packet(std::int32_t node) {
     packet.origin = node;
     packet.granules = static_cast<std::uint8_t>(out.granules);
     packet.flags = out.flags;
-    set_way(packet, node, out.destination);
+    set_way(packet, node, out.destination, out.heading);
     processors_[node].held = made;
     processors_[node].begins = out.begins;
     ++counts_.packets;
     return true;
 }
 
-void TorusSimulator::set_way(Packet& packet, std::int32_t from, std::int32_t to) {
+void TorusSimulator::set_way(Packet& packet, std::int32_t from, std::int32_t to, int heading) {
     packet.left.fill(0);
     for (int d = 0; d < hardware_.n_dimensions; ++d) {
         const int size = hardware_.shape[d];
         int steps = places_[to][d] - places_[from][d];
         if (hardware_.wrap[d]) {
             if (steps < 0) steps += size;
-            bool back = 2 * steps > size;
-            if (2 * steps == size) {
-                back = hardware_.tie == Tie::parity   ? places_[from][d] % 2
-                       : hardware_.tie == Tie::random ? next_random(random_) >> 63
-                                                      : false;
-            }
-            if (back) steps -= size;
+            const bool back = heading < 0 ? goes_back(from, d, steps) : heading == 2 * d + 1;
+            if (back && steps) steps -= size;
         }
         packet.left[d] = static_cast<std::int8_t>(steps);
     }
+}
+
+// Whether a packet with so many steps to go upwards in a ring goes downwards instead.
+bool TorusSimulator::goes_back(std::int32_t from, int dimension, int steps) {
+    const int size = hardware_.shape[dimension];
+    if (2 * steps != size) return 2 * steps > size;
+    if (hardware_.tie == Tie::random) return next_random(random_) >> 63;
+    return hardware_.tie == Tie::parity && places_[from][dimension] % 2;
 }
 
 int TorusSimulator::choose_fifo(std::int32_t node, const Packet& packet) const {

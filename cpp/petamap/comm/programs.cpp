@@ -63,6 +63,7 @@ bool MessageProgram::next(std::int32_t node, Outgoing& out) {
     out.flags =
         static_cast<std::uint8_t>((flags & in_order ? 0 : adaptive) | (flags & to_line ? deposit : 0) |
                                   (flags & combines ? combined : 0));
+    out.heading = messages_.heading[message];
     out.begins = i == 0;
     // Ready messages take turns, a packet each.
     in_line_[message] = 0;

@@ -31,6 +31,7 @@ struct Messages {
     const std::int32_t *source = nullptr, *destination = nullptr;
     const std::int64_t* bytes = nullptr;
     const std::uint8_t* flags = nullptr;
+    const std::int8_t* heading = nullptr;  // the output of those that go straight on; -1 of the others
     const std::int64_t* after_first = nullptr;
     const std::int32_t* after = nullptr;
     std::int64_t segment = 0;  // bytes

@@ -5,25 +5,25 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from petamap.base.progress import Progress, Silent
 from petamap.base.threads import available_threads, over_threads
 from petamap.base.toml import parse
-from petamap.comm.network.almasi_bench import MIDDLE, Bench
+from petamap.comm.network.almasi_bench import MIDDLE, Bench, half_bytes
 from petamap.comm.network.almasi_figures import Ordering, orderings
 from petamap.comm.network.closed_forms import alltoall_peak
-from petamap.comm.schedule.schedule import Collective
 from petamap.comm.topology import Machine, parse_shape
 
 FILE = Path(__file__).with_name("almasi2005.toml")
 # Bytes of "bandwidth": the source does not say how many it took; eight times the longest half of Table 3.
 LONG = 1 << 23
 SHORT, SHORT_FACTOR = (16, 64, 256), 1.6
-# Links that packets of one all-to-all cross at most: those of 256 bytes and less are all simulated.
-_MOST_HOPS, _MOST_HOPS_SHORT = 60e6, 600e6
+# Links that packets of one all-to-all cross at most, of messages longer than those that are all simulated.
+_MOST_HOPS = 60e6
+PLATEAU = 0  # in place of bytes: what long messages reach
 COMPARED, CALIBRATED, NOT_COVERED = "compared", "calibrated", "not covered"
 
 
@@ -76,7 +76,7 @@ class Retelling:
     constants : list of (str, str, str)
         Calibrated: name, value and what they were taken from.
     curves : mapping of str to list of (float, float)
-        Of the all-to-all: bytes and MB/s, by shape, simulated.
+        Of the all-to-all: bytes and MB/s, by shape, simulated; last the plateau, at the longest published.
     printed : mapping of str to list of (float, float)
         The same as published.
     left_out : list of str
@@ -135,12 +135,11 @@ def retell(most_nodes: int = 4096, progress: Progress | None = None) -> Retellin
     listener = progress or Silent()
     bench, told = Bench(), published()
     rows = {shape: row for shape, row in told["table2"]["rows"].items() if _nodes(shape) <= most_nodes}
-    jobs = _jobs(rows, told["table2"]["bytes"])
-    reached = _all_to_alls(bench, jobs, listener)
+    reached = _all_to_alls(bench, _jobs(rows, told["table2"]["bytes"]), listener)
     listener.begin("tables and orders", 3, "tables")
     cells = _table2(bench, rows, reached)
     listener.advance(1)
-    cells += _table3(bench, told["table3"], reached.get((MIDDLE, 7680)))
+    cells += _table3(bench, told["table3"], told["half"], reached.get((MIDDLE, PLATEAU)))
     listener.advance(1)
     cells += _table4(bench, told["table4"])
     orders = orderings(bench, cells, rows, reached)
@@ -151,7 +150,7 @@ def retell(most_nodes: int = 4096, progress: Progress | None = None) -> Retellin
         [_explained(cell) for cell in cells],
         orders,
         _constants(bench.scene.machine),
-        {shape: sorted((b, mbs) for (s, b), mbs in reached.items() if s == shape) for shape in rows},
+        {shape: _curve(shape, row, sizes, reached) for shape, row in rows.items()},
         {shape: list(zip(map(float, sizes), row["values"], strict=False)) for shape, row in rows.items()},
         _left_out(told["table2"]["rows"], rows),
     )
@@ -170,27 +169,39 @@ def _hops(shape: str, n_bytes: int) -> float:
 
 
 def _jobs(rows: Mapping[str, Any], sizes: Sequence[int]) -> list[tuple[str, int]]:
-    """Return shapes and bytes to be simulated, the longest first."""
+    """Return shapes and bytes to be simulated, the longest first; plateaus by the name `PLATEAU`."""
     jobs = {
         (shape, n_bytes)
         for shape in rows
         for n_bytes in sizes
-        if _hops(shape, n_bytes) < (_MOST_HOPS_SHORT if n_bytes in SHORT else _MOST_HOPS)
+        if n_bytes in SHORT or _hops(shape, n_bytes) < _MOST_HOPS
     }
-    jobs |= {(shape, row["long"]) for shape, row in rows.items() if "long" in row}
-    return sorted(jobs, key=lambda job: -_hops(*job))
+    jobs |= {(shape, PLATEAU) for shape in rows}
+    return sorted(jobs, key=lambda job: -_hops(job[0], _simulated_bytes(*job)))
+
+
+def _simulated_bytes(shape: str, n_bytes: int) -> int:
+    return int(published()["table2"]["rows"][shape]["long"]) if n_bytes == PLATEAU else n_bytes
+
+
+def _curve(
+    shape: str, row: Mapping[str, Any], sizes: Sequence[int], reached: Mapping[tuple[str, int], float]
+) -> list[tuple[float, float]]:
+    longest = sizes[len(row["values"]) - 1]
+    return sorted((longest if b == PLATEAU else b, mbs) for (s, b), mbs in reached.items() if s == shape)
 
 
 def _all_to_alls(
     bench: Bench, jobs: Sequence[tuple[str, int]], listener: Progress
 ) -> dict[tuple[str, int], float]:
     """Return the aggregate MB/s of each, of messages that cross the network."""
-    listener.begin("all-to-alls, packet by packet", sum(_hops(*job) for job in jobs), "hops")
+    total = sum(_hops(shape, _simulated_bytes(shape, n)) for shape, n in jobs)
+    listener.begin("all-to-alls, packet by packet", total, "hops")
 
     def work(job: tuple[str, int]) -> float:
-        shape, n_bytes = job
-        run = bench.all_to_all(shape, n_bytes)
-        listener.advance(_hops(*job), f"{shape}, {n_bytes} B")
+        shape, n_bytes = job[0], _simulated_bytes(*job)
+        run = bench.all_to_all(shape, n_bytes, slice_of_long=job[1] == PLATEAU)
+        listener.advance(_hops(shape, n_bytes), f"{shape}, {n_bytes} B")
         return _nodes(shape) * (_nodes(shape) - 1) * n_bytes / run.seconds / 1e6
 
     found = over_threads(work, jobs, min(4, available_threads()))
@@ -218,7 +229,7 @@ def _table2(bench: Bench, rows: Mapping[str, Any], reached: Mapping[tuple[str, i
 
 
 def _short(shape: str, n_bytes: int, value: float, ours: float) -> Cell:
-    role = CALIBRATED if shape == MIDDLE else COMPARED
+    role = CALIBRATED if shape == MIDDLE and n_bytes != SHORT[0] else COMPARED
     inside = 1 / SHORT_FACTOR <= ours / value <= SHORT_FACTOR
     return Cell(
         2, f"Table 2, {SHORT[-1]} B and less", shape, f"{n_bytes} B", "MB/s", value, ours, role,
@@ -229,19 +240,11 @@ def _short(shape: str, n_bytes: int, value: float, ours: float) -> Cell:
 def _plateau(
     shape: str, row: Mapping[str, Any], peak: float, reached: Mapping[tuple[str, int], float]
 ) -> Cell:
-    longest = row.get("long") or max(n_bytes for of, n_bytes in reached if of == shape)
-    ours = 100 * reached[shape, longest] / peak
-    how = f"packets, messages of {longest} B"
-    points = row.get("points")
-    if points is None:
-        why = f"not long enough for a plateau: {longest} bytes are what packets could be simulated for"
-        return Cell(
-            2, "", shape, "best", "% of peak", row["best"], ours, NOT_COVERED, "", None, how, why
-        )  # fmt: skip
+    ours, points = 100 * reached[shape, PLATEAU] / peak, row["points"]
     inside = abs(ours - row["best"]) <= points
     return Cell(
         2, "Table 2, best", shape, "best", "% of peak", row["best"], ours, COMPARED,
-        f"{points} points", inside, how,
+        f"{points} points", inside, f"packets, a slice of {row['long']} B of long messages",
     )  # fmt: skip
 
 
@@ -258,70 +261,111 @@ def _relative(
 
 _ROUNDS = "links: rounds wait for their busiest link"
 _DECIDED = "MPICH2's all-reduce to decide"
+_STREAMS = "packets, six streams, lines of half rings"
 # By row and column: seconds, how they were found, and the role of the cell.
 _Ways = dict[tuple[str, str], tuple[Callable[[], float], str, str]]
 
 
-def _table3(bench: Bench, told: Mapping[str, Any], per_node: float | None) -> list[Cell]:
-    """Return Table 3: MB/s of 8 MiB, of the all-to-all of 1 MiB to each."""
+def _table3(
+    bench: Bench, told: Mapping[str, Any], half: Mapping[str, Any], all_nodes: float | None
+) -> list[Cell]:
+    """Return Table 3: MB/s of 8 MiB, of the all-to-all of 1 MiB to each; and bytes of half of that."""
+    curves = _bandwidths(bench)
+    best: _Ways = {
+        of: (lambda seconds=seconds: LONG / seconds(LONG) / 1e6, how, role)  # type: ignore[misc]
+        for of, (seconds, how, role) in curves.items()
+    }
+    best["alltoall, a node", "MPICH2"] = (
+        lambda: 511 * 2**20 / bench.mpich2("alltoall", 1 << 20) / 1e6, _ROUNDS, COMPARED,
+    )  # fmt: skip
+    if all_nodes is not None:
+        node = all_nodes / 512
+        best["alltoall, a node", "torus"] = (lambda: node, "packets, a slice of long messages", COMPARED)
+    cells = _cells(3, told, best)
+    reached = {(cell.row, cell.column): cell.ours for cell in cells}
+    return cells + _halves(bench, half, curves, reached)
 
-    def default() -> float:
-        return LONG / bench.mpich2("allreduce", LONG) / 1e6
 
-    def path(integer: bool) -> float:
-        return LONG / bench.closed("allreduce", "hamiltonian", LONG, integer) / 1e6
+def _bandwidths(bench: Bench) -> dict[tuple[str, str], tuple[Callable[[int], float], str, str]]:
+    """Return the seconds of so many bytes, how they are found, and the role of their best."""
+    integers, doubles, told = "allreduce of integers", "allreduce of doubles", "broadcast"
 
-    def tree(collective: Collective) -> float:
-        return LONG / bench.tree(collective, LONG) / 1e6
+    def default(n: int) -> float:
+        return bench.mpich2("allreduce", n)
 
-    def packets(collective: Collective, name: str) -> float:
-        return LONG / bench.simulated(collective, name, LONG) / 1e6
+    def path(n: int, integer: bool) -> float:
+        return bench.simulated("allreduce", "hamiltonian", n, integer)
 
-    doubles = f"packets, Hamiltonian path (closed form {path(False):.0f})"
-    ways: _Ways = {
-        ("allreduce of integers", "MPICH2"): (default, _ROUNDS, COMPARED),
-        ("allreduce of integers", "torus"): (lambda: path(True), "closed form: cycles a packet", CALIBRATED),
-        ("allreduce of integers", "tree"): (lambda: tree("allreduce"), "closed form", COMPARED),
-        ("allreduce of doubles", "MPICH2"): (default, _ROUNDS, COMPARED),
-        ("allreduce of doubles", "torus"): (lambda: packets("allreduce", "hamiltonian"), doubles, COMPARED),
-        ("alltoall, a node", "MPICH2"): (
-            lambda: 511 * 2**20 / bench.mpich2("alltoall", 1 << 20) / 1e6, _ROUNDS, COMPARED),
-        ("broadcast", "MPICH2"): (lambda: LONG / bench.mpich2("broadcast", LONG) / 1e6, _ROUNDS, COMPARED),
-        ("broadcast", "torus"): (lambda: packets("broadcast", "streams"), "packets, six streams", CALIBRATED),
-        ("broadcast", "tree"): (lambda: tree("broadcast"), "closed form", COMPARED),
-    }  # fmt: skip
-    if per_node is not None:
-        node = per_node / 512
-        ways["alltoall, a node", "torus"] = (lambda: node, "packets, messages of 7680 B", COMPARED)
-    return _cells(3, told, ways)
+    return {
+        (integers, "MPICH2"): (default, _ROUNDS, COMPARED),
+        (integers, "torus"): (partial(path, integer=True), "packets, Hamiltonian path", CALIBRATED),
+        (integers, "tree"): (partial(bench.tree, "allreduce"), "closed form", COMPARED),
+        (doubles, "MPICH2"): (default, _ROUNDS, COMPARED),
+        (doubles, "torus"): (partial(path, integer=False), "packets, Hamiltonian path", CALIBRATED),
+        (doubles, "tree"): (bench.tree_doubles, "an upper bound", NOT_COVERED),
+        (told, "MPICH2"): (bench.default_broadcast, _ROUNDS, COMPARED),
+        (told, "torus"): (bench.torus_broadcast, f"{_DECIDED}, then {_STREAMS}", COMPARED),
+        (told, "tree"): (
+            lambda n: bench.decision() + bench.tree("broadcast", n),
+            f"{_DECIDED}, closed form",
+            COMPARED,
+        ),
+    }
+
+
+def _halves(
+    bench: Bench,
+    told: Mapping[str, Any],
+    curves: Mapping[tuple[str, str], tuple[Callable[[int], float], str, str]],
+    reached: Mapping[tuple[str, str], float | None],
+) -> list[Cell]:
+    """Return the bytes that reach half of the bandwidth; printed are the powers of two that were tried."""
+
+    def alltoall(n: int) -> float:
+        return bench.all_to_all(MIDDLE, n).seconds / 511
+
+    ways = {of: (seconds, how) for of, (seconds, how, role) in curves.items() if role != NOT_COVERED}
+    ways["alltoall, a node", "torus"] = (alltoall, "packets")
+    cells = []
+    for row, columns in told.items():
+        for column, value in columns.items():
+            best, ours, how = reached.get((row, column)), None, ""
+            if best is not None and (row, column) in ways:
+                seconds, how = ways[row, column]
+                ours = half_bytes(seconds, 1e6 * best) / 1024
+            role = COMPARED if ours is not None else NOT_COVERED
+            inside = None if ours is None else 1 / 2 <= ours / value <= 2
+            cells.append(
+                Cell(3, "Table 3, half", row, f"{column}/2", "KB", value, ours, role, "factor 2", inside, how)
+            )
+    return cells
 
 
 def _table4(bench: Bench, told: Mapping[str, Any]) -> list[Cell]:
     """Return Table 4 in microseconds."""
+    levels = "the full system's, by levels of a tree"
     ways: _Ways = {
         ("barrier", "MPICH2"): (lambda: bench.mpich2("barrier", 0), _ROUNDS, CALIBRATED),
         ("barrier", "torus"): (lambda: bench.simulated("barrier", "lines", 0), "packets", COMPARED),
         ("barrier", "tree"): (lambda: bench.tree("barrier"), "closed form", COMPARED),
-        ("barrier", "GI"): (lambda: bench.closed("barrier", "interrupt"), "the full system's", COMPARED),
+        ("barrier", "GI"): (lambda: bench.closed("barrier", "interrupt"), levels, COMPARED),
     }
     return _cells(4, told, ways | _short_messages(bench, 16) | _short_messages(bench, 256), 1e6)
 
 
 def _short_messages(bench: Bench, n: int) -> _Ways:
     added, told = f"allreduce, {n} B", f"broadcast, {n} B"
-    decided = bench.decision
+    curves, overlap = _bandwidths(bench), "one after the other: what the root takes for each"
     return {
         (added, "MPICH2"): (lambda: bench.mpich2("allreduce", n), _ROUNDS, COMPARED),
-        (added, "torus"): (lambda: bench.simulated("allreduce", "lines", n), "packets", COMPARED),
+        (added, "torus"): (
+            lambda: bench.simulated("allreduce", "lines", n, True), "packets, of integers", COMPARED),
         (added, "tree"): (lambda: bench.tree("allreduce", n), "closed form", COMPARED),
-        (told, "MPICH2"): (lambda: bench.mpich2("broadcast", n), _ROUNDS, COMPARED),
-        (told, "torus"): (lambda: bench.torus_broadcast(n), f"{_DECIDED}, then packets", COMPARED),
-        (told, "tree"): (
-            lambda: decided() + bench.tree("broadcast", n),
-            f"{_DECIDED}, closed form",
-            COMPARED,
-        ),
-    }
+        (told, "MPICH2"): (lambda: bench.default_broadcast(n), overlap, COMPARED),
+    } | {
+        (told, column): (partial(curves["broadcast", column][0], n), curves["broadcast", column][1], COMPARED)
+        for column in ("torus", "tree")
+    }  # fmt: skip
 
 
 def _cells(table: int, told: Mapping[str, Any], ways: _Ways, scale: float = 1.0) -> list[Cell]:
@@ -341,7 +385,7 @@ def _explained(cell: Cell) -> Cell:
     if cell.why or (cell.inside is not False and cell.role != NOT_COVERED):
         return cell
     reasons = published()["why"]
-    keys = [f"{cell.row}, {cell.column}"]
+    keys = [f"{cell.row}, {cell.column}", f"half, {cell.column}"]
     if cell.table == 2:
         name = "plateau" if cell.column == "best" else "short"
         keys += [f"{name}, {_nodes(cell.row)}", name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -55,14 +56,14 @@ class Hardware:
         Adaptive virtual channels, and bytes of each; the escape channel has as many.
     injection_fifos, injection_fifo, reception_fifo : int
         FIFOs into which a processor writes, bytes of each, and of the FIFO of each link from which it reads.
-    read_cycles, write_cycles, combine_cycles : float
-        Of the processor for a full packet, less in proportion for a smaller one. Combining comes on top of
-        reading.
-    packet_cycles, message_cycles : float
-        Of the processor for every packet read or written on top, and for every message begun.
+    read_cycles, write_cycles : float
+        Of the processor for a full packet, less in proportion for a smaller one.
+    packet_cycles, combine_cycles, message_cycles : float
+        Of the processor for every packet read or written on top, for every packet that it combines, whatever
+        their size, and for every message begun.
     all_to_all_cycles, all_to_all_miss_cycles : float
-        Of the all-to-all for each message, instead of message_cycles; and on top where the messages that a
-        node sends and receives do not fit into `cache`.
+        Of the all-to-all for each message, instead of message_cycles; and on top for each doubling of what a
+        node sends and receives beyond what its `cache` holds.
     cache : int
         Bytes of a processor's first cache.
     sources : mapping of str to str
@@ -117,6 +118,11 @@ class Hardware:
     def overhead(self) -> float:
         """Bytes on the wire that come on top of each packet."""
         return self.payload * self.raw_bandwidth / self.link_bandwidth - self.packet
+
+    def visit_cycles(self, held: float) -> float:
+        """Return the cycles of each message of an all-to-all whose nodes send and receive `held` bytes."""
+        doublings = math.log2(max(1.0, held / self.cache)) if self.cache else 0.0
+        return self.all_to_all_cycles + self.all_to_all_miss_cycles * doublings
 
     def wire_time(self, payload: int) -> float:
         """Return the seconds that one packet of so many bytes of payload holds a link."""

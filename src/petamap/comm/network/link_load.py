@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import reduce
 from itertools import combinations, product
 
 import numpy as np
@@ -51,7 +52,7 @@ def link_loads(
     grid : Torus
     traffic : Traffic or float
         A number is an all-to-all of so many bytes from each node to each other one. Its loads come from one
-        line of each dimension and take no longer for many nodes; but of a mesh with adaptive routing.
+        line of each dimension and take no longer for many nodes.
     routing : str
         ``dimension-ordered``: dimension 0 first. ``all-orders``: spread evenly over all orders of the
         dimensions. ``adaptive``: spread evenly over all shortest ways.
@@ -250,19 +251,17 @@ def _uniform(grid: Torus, n_bytes: float, routing: str, tie: str) -> FloatArray:
     """Return the loads of an all-to-all.
 
     Along a line, all orders of the dimensions give what the line's own all-to-all gives, times the lines'
-    pairs: N / n_d. On a torus adaptive ways do too, for every place is like every other.
+    pairs: N / n_d.
     """
     if not (math.isfinite(n_bytes) and n_bytes >= 0):
         raise ConfigError(f"an all-to-all of {n_bytes} bytes", mend="give 0 or more")
-    if routing == "adaptive" and not _alike(grid, tie):
-        return _uniform_adaptive(grid, n_bytes, tie)
+    if routing == "adaptive":
+        return _by_link(grid, n_bytes * _uniform_adaptive(grid, tie))
     table = np.zeros((grid.n_dimensions, 2, *grid.shape))
     for dimension, (size, ring) in enumerate(zip(grid.shape, grid.wrap, strict=True)):
         line = Torus((size,), ring)
-        a, b = np.divmod(np.arange(size * size), size)
-        weight = n_bytes * grid.n_nodes / size
         of_line = np.zeros((1, 2, size))
-        for source, steps, weights in _one_way(line, a, b, np.full(len(a), weight), tie):
+        for source, steps, weights in _line_pairs(line, n_bytes * grid.n_nodes / size, tie):
             _add_ordered(line, source, steps, weights, "dimension-ordered", of_line)
         for column in range(2):
             target = np.moveaxis(table[dimension, column], dimension, -1)
@@ -270,46 +269,59 @@ def _uniform(grid: Torus, n_bytes: float, routing: str, tie: str) -> FloatArray:
     return _by_link(grid, table)
 
 
-def _alike(grid: Torus, tie: str) -> bool:
-    rings = all(ring or size == 1 for ring, size in zip(grid.wrap, grid.shape, strict=True))
-    return rings and (tie != "parity" or all(size % 2 for size in grid.shape))
+def _line_pairs(line: Torus, weight: float, tie: str) -> Iterator[tuple[Int64Array, Int64Array, FloatArray]]:
+    a, b = np.divmod(np.arange(line.n_nodes**2), line.n_nodes)
+    return _one_way(line, a, b, np.full(len(a), weight), tie)
 
 
-def _uniform_adaptive(grid: Torus, n_bytes: float, tie: str) -> FloatArray:
-    """Return the loads of an all-to-all over all shortest ways where places differ.
+def _uniform_adaptive(grid: Torus, tie: str) -> FloatArray:
+    """Return the loads of an all-to-all of one byte over all shortest ways, as a table.
 
-    A mesh looks the same in a mirror: half of the displacements of each dimension do, where all are lines.
+    Of the ways by p, q steps before and behind a link (p_i, q_i in dimension i, sums P and Q), a share of
+    P! Q! / (P + Q + 1)! times a product over dimensions lies on it. That ratio is the integral of
+    u^P (1 - u)^Q from 0 to 1, so for each u the sum over all pairs of nodes is a product of sums along lines,
+    and the integral, of a polynomial in u, is one of Gauss.
     """
+    reach = sum(size // 2 if ring else size - 1 for size, ring in zip(grid.shape, grid.wrap, strict=True))
+    points, weights = np.polynomial.legendre.leggauss(reach // 2 + 1)
+    along = [
+        _passages(Torus((size,), ring), tie, (1 + points) / 2)
+        for size, ring in zip(grid.shape, grid.wrap, strict=True)
+    ]
     table = np.zeros((grid.n_dimensions, 2, *grid.shape))
-    if any(grid.wrap):
-        nodes = np.arange(grid.n_nodes)
-        for shift in range(1, grid.n_nodes):
-            pairs = nodes, (nodes + shift) % grid.n_nodes, np.full(grid.n_nodes, n_bytes)
-            for source, steps, weights in _one_way(grid, *pairs, tie):
-                _add_adaptive(grid, source, steps, weights, table)
-        return _by_link(grid, table)
-    sums = _Spectra(grid)
-    for step in product(*(range(size) for size in grid.shape)):
-        there = np.zeros(grid.shape)
-        there[tuple(slice(0, size - n) for size, n in zip(grid.shape, step, strict=True))] = n_bytes
-        # A displacement without a part in some dimension is its own mirror image there.
-        images = 2.0 ** sum(n == 0 and size > 1 for n, size in zip(step, grid.shape, strict=True))
-        sums.add(np.fft.rfftn(there) / images, np.array(step))
-    sums.into(table)
-    return _by_link(grid, _mirrored(grid, table))
+    for k, weight in enumerate(weights / 2):
+        for dimension, column in product(range(grid.n_dimensions), range(2)):
+            factors = [passages[column if d == dimension else 2, :, k] for d, passages in enumerate(along)]
+            table[dimension, column] += weight * reduce(np.multiply.outer, factors)
+    return table
 
 
-def _mirrored(grid: Torus, table: FloatArray) -> FloatArray:
-    """Return the sum of all mirror images of the loads of positive directions, each dimension both ways."""
-    out = np.zeros_like(table)
-    lines = [d for d, size in enumerate(grid.shape) if size > 1]
-    for dimension in lines:
-        others = [d for d in lines if d != dimension]
-        positive = table[dimension, 0]
-        for d in others:
-            positive = positive + np.flip(positive, d)
-        out[dimension, 0] = positive
-        out[dimension, 1] = np.flip(positive, dimension)
+def _passages(line: Torus, tie: str, u: FloatArray) -> FloatArray:
+    """Return the sums along a line, by place, of pairs whose ways go up from there, go down, or pass.
+
+    Returns
+    -------
+    float64 (3, n_nodes, len(u))
+        Of a pair s steps apart, p of them before the place: s! / (p! q!) u^p (1 - u)^q, where p + q are s for
+        what passes, and s - 1 for what goes on by the line's own link.
+    """
+    size = line.n_nodes
+    out = np.zeros((3, size, len(u)))
+    for source, steps, weights in _line_pairs(line, 1.0, tie):
+        step = steps[:, 0]
+        for length in range(int(np.abs(step).max()) + 1):
+            rows = np.flatnonzero(np.abs(step) == length)
+            sign = np.where(step[rows] < 0, -1, 1)
+            for p in range(length + 1):
+                place = (source[rows] + sign * p) % size
+                passing = math.comb(length, p) * u**p * (1 - u) ** (length - p)
+                out[2] += np.bincount(place, weights[rows], size)[:, None] * passing
+                if p == length:
+                    continue
+                leaving = length * math.comb(length - 1, p) * u**p * (1 - u) ** (length - 1 - p)
+                for column, direction in enumerate((1, -1)):
+                    share = weights[rows] * (sign == direction)
+                    out[column] += np.bincount(place, share, size)[:, None] * leaving
     return out
 
 

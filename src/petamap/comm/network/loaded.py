@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -30,6 +31,12 @@ def round_loads(schedule: Schedule, grid: Torus, itemsize: int) -> Iterator[Floa
     ------
     float64 (grid.n_links,)
     """
+    for loads, _ in _rounds(schedule, grid, itemsize):
+        yield loads
+
+
+def _rounds(schedule: Schedule, grid: Torus, itemsize: int) -> Iterator[tuple[FloatArray, int]]:
+    """Iterate over the bytes on each link and those of the longest message, a round at a time."""
     known: tuple[bytes, ...] = ()
     loads = np.zeros(grid.n_links)
     for part in schedule.rounds():
@@ -39,7 +46,7 @@ def round_loads(schedule: Schedule, grid: Torus, itemsize: int) -> Iterator[Floa
         if key != known:  # rounds of a ring are all alike
             known = key
             loads = loads_of_ways(grid, part.source, displacements(part, grid), itemsize * part.length)
-        yield loads
+        yield loads, itemsize * int(part.length.max(initial=0))
 
 
 def busiest_link(schedule: Schedule, grid: Torus, itemsize: int) -> float:
@@ -50,7 +57,14 @@ def busiest_link(schedule: Schedule, grid: Torus, itemsize: int) -> float:
     return float(total.max(initial=0))
 
 
-def round_time(schedule: Schedule, grid: Torus, itemsize: int, latency: float, bandwidth: float) -> float:
+def round_time(
+    schedule: Schedule,
+    grid: Torus,
+    itemsize: int,
+    latency: float,
+    bandwidth: float,
+    rendezvous: float = math.inf,
+) -> float:
     """Return the seconds of rounds that wait for each other: of each a latency, and its busiest link's bytes.
 
     This is how MPICH2's all-to-all of 512 nodes of BlueGene/L comes to 58.2 of 58.3 measured MB/s a node.
@@ -64,10 +78,13 @@ def round_time(schedule: Schedule, grid: Torus, itemsize: int, latency: float, b
         Seconds of a message, from call to call.
     bandwidth : float
         Bytes a second of a link.
+    rendezvous : float
+        Bytes above which a message first asks whether it may come, and is answered: two latencies more.
     """
-    return sum(
-        latency + float(loads.max(initial=0)) / bandwidth for loads in round_loads(schedule, grid, itemsize)
-    )
+    total = 0.0
+    for loads, longest in _rounds(schedule, grid, itemsize):
+        total += latency * (3 if longest > rendezvous else 1) + float(loads.max(initial=0)) / bandwidth
+    return total
 
 
 def _messages(part: Round) -> Round:

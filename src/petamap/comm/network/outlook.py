@@ -6,6 +6,9 @@ import dataclasses
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
 
 from petamap.base.errors import ConfigError
 from petamap.base.progress import Progress, Silent
@@ -17,8 +20,7 @@ from petamap.comm.network.packets import PacketSimulator, Policy, Run
 from petamap.comm.network.replay import packet_messages
 from petamap.comm.network.wires import interrupt_seconds, network_number, tree_seconds
 from petamap.comm.schedule import Call, Schedule, algorithms, choose, make
-from petamap.comm.schedule.algorithms import lines, streams
-from petamap.comm.schedule.streams import most_streams
+from petamap.comm.schedule.algorithms import lines
 from petamap.comm.topology import Machine, Torus
 
 # Messages that are put on links, and packets that are simulated, in some minutes at most.
@@ -44,11 +46,18 @@ class Scene:
     hardware: Hardware | None
     link_bandwidth: float
 
+    def round_time(self, schedule: Schedule, grid: Torus, itemsize: int) -> float:
+        """Return the seconds of what MPI sends, round after round."""
+        machine, asks = self.machine, math.inf
+        if "rendezvous" in machine.network:
+            asks = network_number(machine, "rendezvous", "bytes")
+        return round_time(schedule, grid, itemsize, machine.latency, self.link_bandwidth, asks)
+
     def for_call(self, call: Call) -> Hardware:
         """Return the hardware as a call meets it: to add integers takes cycles of its own."""
         assert self.hardware is not None
         key = "integer_combine_cycles"
-        if call.integer and key in self.machine.network:
+        if call.integer and call.collective != "barrier" and key in self.machine.network:
             cycles = network_number(self.machine, key, "")
             return dataclasses.replace(self.hardware, combine_cycles=cycles)
         return self.hardware
@@ -126,7 +135,7 @@ def _priced(prospect: Prospect, call: Call, scene: Scene) -> Prospect:
     if name in _BY_PACKETS:
         loaded = busiest / scene.link_bandwidth
     else:
-        loaded = round_time(schedule, call.grid, call.itemsize, scene.machine.latency, scene.link_bandwidth)
+        loaded = scene.round_time(schedule, call.grid, call.itemsize)
     return dataclasses.replace(prospect, closed=closed, loaded=loaded, busiest=busiest)
 
 
@@ -137,7 +146,7 @@ def closed_form(call: Call, name: str, scene: Scene) -> float | None:
         cost = forms.cost(call.collective, name, call.n_ranks, n_bytes)
         return cost.time(scene.machine.latency, 1 / scene.machine.bandwidth)
     if name == "interrupt":
-        return interrupt_seconds(scene.machine)
+        return interrupt_seconds(scene.machine, call.n_ranks)
     if name == "tree" and scene.hardware is not None:
         return tree_seconds(scene.machine, scene.hardware, call.n_bytes)
     if call.grid is None or scene.hardware is None:
@@ -148,48 +157,54 @@ def closed_form(call: Call, name: str, scene: Scene) -> float | None:
 def packet_seconds(hardware: Hardware, n_bytes: float) -> tuple[float, float]:
     """Return the seconds in which a processor reads and writes a packet with so many bytes."""
     part = min(n_bytes, hardware.payload) / hardware.payload
-    read = (hardware.read_cycles + hardware.combine_cycles) * part + hardware.packet_cycles
-    return read / hardware.clock, (hardware.write_cycles * part + hardware.packet_cycles) / hardware.clock
+    read, write = (
+        cycles * part + hardware.packet_cycles for cycles in (hardware.read_cycles, hardware.write_cycles)
+    )
+    return read / hardware.clock, write / hardware.clock
 
 
 def _lines(call: Call, scene: Scene) -> float:
-    """Section 3.2 of Almasi et al.: S is a packet written and on its way, T one read."""
+    """Section 3.2 of Almasi et al.: S is a packet written and on its way, T one read and combined."""
     hardware = scene.for_call(call)
     n_bytes = 1 if call.collective == "barrier" else call.n_bytes
     n_packets = math.ceil(n_bytes / hardware.payload)
     read, write = packet_seconds(hardware, n_bytes)
+    read += hardware.combine_cycles / hardware.clock
     wire = hardware.wire_time(min(n_bytes, hardware.payload))
     overhead = hardware.message_cycles / hardware.clock + n_packets * write + wire + hardware.hop_latency
     group = None if call.collective == "barrier" else lines.GROUP
     return forms.short_latency(call.rectangle.shape, overhead, n_packets * wire, 1.0, n_packets * read, group)
 
 
-def _streamed(call: Call, scene: Scene) -> float:
-    """The slower of links and of a processor that reads and writes each packet; then the way to the last."""
+def _streamed(call: Call, scene: Scene, name: str) -> float:
+    """The slower of the busiest link and the busiest processor; before it, a packet's way through all rounds.
+
+    A processor reads each packet that comes to it, combines it if it is to be reduced, and writes those that
+    it sends: one for all of a line.
+    """
     hardware = scene.for_call(call)
-    schedule = make(call, "streams" if call.collective == "broadcast" else "hamiltonian")
-    both = 2 if call.collective == "allreduce" else 1
+    schedule = make(call, name)
     read, write = packet_seconds(hardware, call.n_bytes)
-    broadcast = packet_seconds(scene.for_call(dataclasses.replace(call, integer=False)), call.n_bytes)
-    step = read + write + (sum(broadcast) if both == 2 else 0.0)
-    n_packets = math.ceil(call.n_bytes / hardware.payload)
+    combine = hardware.combine_cycles / hardware.clock
+    busy = np.zeros(call.n_ranks)
+    for part in schedule.rounds():
+        packets = np.ceil(part.length * call.itemsize / hardware.payload)
+        first = np.append(True, (part.line[1:] != part.line[:-1]) | (part.line[1:] < 0))[: len(part)]
+        busy += np.bincount(part.destination, packets * (read + combine * part.reduce), call.n_ranks)
+        busy += np.bincount(part.source, packets * write * first, call.n_ranks)
+    links = busiest_link(schedule, call.rectangle, call.itemsize) / scene.link_bandwidth
     wire = hardware.wire_time(min(call.n_bytes, hardware.payload))
-    n_streams = most_streams(call.rectangle) if call.collective == "broadcast" else 1
-    return (n_packets - 1) * max(step, wire / n_streams) + schedule.n_rounds * (step / both + wire)
-
-
-def _streams(call: Call, scene: Scene) -> float | None:
-    return _streamed(call, scene) if call.collective == "broadcast" else None
+    return max(float(busy.max()), links) + (schedule.n_rounds - 1) * (read + write + wire)
 
 
 def _random_order(call: Call, scene: Scene) -> float:
     return call.n_ranks * call.n_bytes / forms.alltoall_peak(call.rectangle, scene.link_bandwidth)
 
 
-_FORMS: dict[str, Callable[[Call, Scene], float | None]] = {
+_FORMS: dict[str, Callable[[Call, Scene], float]] = {
     "lines": _lines,
-    "streams": _streams,
-    "hamiltonian": _streamed,
+    "streams": partial(_streamed, name="streams"),
+    "hamiltonian": partial(_streamed, name="hamiltonian"),
     "random-order": _random_order,
 }
 
@@ -205,7 +220,7 @@ class Simulated:
     run : Run or None
         None on wires other than the torus, which have a closed form alone.
     note : str
-        How the schedule was changed so that packets can follow it.
+        What the number is, where it is not of packets.
     """
 
     algorithm: str
@@ -237,37 +252,21 @@ def simulate(
         return Simulated(name, seconds, note="the closed form: these wires have no packets that wait")
     if call.grid is None or scene.hardware is None:
         raise ConfigError("packets need a torus or mesh", mend="give --shape, on a machine that is one")
-    schedule, note = _followed(call, name)
+    schedule = make(call, name)
     hops = _check_hops(call, schedule, scene.hardware)
     listener = progress or Silent()
     listener.begin("packets", None, f"of about {hops:,.0f} hops")
     run = _run(call, schedule, scene, policy or Policy(tie="plus"), seed)
     listener.end(f"{run.hops / max(run.wall_seconds, 1e-9) / 1e6:.3g} Mhops/s")
-    return Simulated(name, run.seconds, run, note)
+    return Simulated(name, run.seconds, run)
 
 
 def _run(call: Call, schedule: Schedule, scene: Scene, policy: Policy, seed: int) -> Run:
     assert scene.hardware is not None
-    simulator = PacketSimulator(call.rectangle, scene.hardware, policy, seed)
+    simulator = PacketSimulator(call.rectangle, scene.for_call(call), policy, seed)
     if schedule.algorithm == "random-order":
         return simulator.all_to_all(call.n_bytes)
     return simulator.messages(packet_messages(schedule, call.itemsize, call.rectangle))
-
-
-def _followed(call: Call, name: str) -> tuple[Schedule, str]:
-    """Return the schedule as routers can follow it: the shorter way round each ring."""
-    schedule = make(call, name)
-    grid = call.rectangle
-    if name != "streams" or not any(grid.wrap):
-        slower = call.integer and call.collective in ("reduce", "allreduce")
-        return schedule, "without the cycles of adding integers, which closed forms have" if slower else ""
-    if call.collective == "broadcast":
-        halves = streams.broadcast(grid, call.n_elements, call.root, half_rings=True)
-        return halves, "lines are made of half rings: routers go the shorter way"
-    if call.collective == "allreduce":
-        single = streams.allreduce(grid, call.n_elements, deposit=False)
-        return single, "without the deposit bit: lines would go the longer way round rings"
-    return schedule, ""
 
 
 def _check_hops(call: Call, schedule: Schedule, hardware: Hardware) -> float:

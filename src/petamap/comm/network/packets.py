@@ -27,6 +27,7 @@ from petamap.comm._comm import (
     simulate_messages,
 )
 from petamap.comm.network.hardware import Hardware
+from petamap.comm.schedule import Round, displacements
 from petamap.comm.topology import Torus
 
 _TO_LINE, _COMBINES, _IN_ORDER, _PIPELINED = 1, 2, 4, 8
@@ -37,7 +38,7 @@ _ARBITRATIONS = {
 }
 _TIES = {"plus": Tie.plus, "parity": Tie.parity, "random": Tie.random}
 # Hops are counted in eight bits.
-_LONGEST_LINE, _LONGEST_RING = 128, 254
+_LONGEST_LINE, _LONGEST_RING, _LONGEST_WAY = 128, 254, 127
 _LARGEST_MESSAGE = 2**40
 
 
@@ -110,6 +111,9 @@ class Messages:
         All nodes on the straight line from source to destination receive it (deposit bit); receivers
         combine it with what they have; it is routed dimension by dimension and arrives in order; its segment
         s waits for segment s of the messages it is after, not for the whole of them.
+    heading : int (n,) or int
+        The port by which it leaves to go straight on, the longer way round a ring where that is so:
+        2 x dimension, or one more for downwards. -1: a shortest way.
     segment : int
         Bytes of a segment, rounded up to full packets.
     """
@@ -123,6 +127,7 @@ class Messages:
     combine: npt.ArrayLike = False
     in_order: npt.ArrayLike = False
     pipelined: npt.ArrayLike = False
+    heading: npt.ArrayLike = -1
     segment: int = 240
 
 
@@ -230,10 +235,7 @@ class PacketSimulator:
         order = np.random.default_rng(self.seed).permutation(n).astype(np.int32)
         first = 0 if matrix is not None else int(np.asarray(n_bytes))
         held = 2 * n * float(np.mean(np.asarray(n_bytes, np.float64)))
-        cycles = self.hardware.all_to_all_cycles
-        if held > self.hardware.cache:
-            cycles += self.hardware.all_to_all_miss_cycles
-        hardware = replace(self.hardware, message_cycles=cycles)
+        hardware = replace(self.hardware, message_cycles=self.hardware.visit_cycles(held))
         return self._run(hardware, simulate_all_to_all, order, first, matrix, packets_a_visit)
 
     def messages(self, messages: Messages) -> Run:
@@ -243,7 +245,8 @@ class PacketSimulator:
         ------
         ConfigError
             If an array has another length, a node is not of the grid, a message goes to its own source, a
-            line is not straight, or messages wait for each other in a circle or for what never comes to them.
+            line or a heading is not straight, or messages wait for each other in a circle or for what never
+            comes to them.
         """
         arrays = _checked(self.grid, messages)
         if messages.segment < 1:
@@ -347,12 +350,22 @@ def _checked(grid: Torus, messages: Messages) -> Sequence[Any]:
         _refuse(outside, f"its {name} is not one of {grid.n_nodes} nodes")
     _refuse(source == destination, "it goes from a node to itself")
     _refuse((n_bytes < 0) | (n_bytes > _LARGEST_MESSAGE), "its bytes are negative or more than 1 TiB")
-    flags = _flags(messages, n)
-    steps = np.abs(grid.displacement(source, destination))
-    to_line = flags & _TO_LINE > 0
-    _refuse(to_line & ((steps > 0).sum(-1) != 1), "it goes to a line that is not straight")
-    receivers = np.where(to_line, steps.sum(-1), 1).astype(np.int32)
-    return source, destination, n_bytes, flags, receivers, *_checked_order(messages, n)
+    flags, heading = _flags(messages, n), _heading(grid, messages, n)
+    part = Round.of(source, destination, 0, 0, heading=heading) if n else Round.of([], [], [], [])
+    steps = displacements(part, grid)
+    to_line, straight = flags & _TO_LINE > 0, (steps != 0).sum(-1) == 1
+    _refuse(to_line & ~straight, "it goes to a line that is not straight")
+    ahead = np.sign(np.take_along_axis(steps, np.maximum(heading[:, None] // 2, 0), 1)[:, 0])
+    _refuse((heading >= 0) & (~straight | (ahead != 1 - 2 * (heading % 2))), "it does not lie straight ahead")
+    _refuse((np.abs(steps) > _LONGEST_WAY).any(-1), f"it goes more than {_LONGEST_WAY} links straight on")
+    receivers = np.where(to_line, np.abs(steps).sum(-1), 1).astype(np.int32)
+    return source, destination, n_bytes, flags, heading, receivers, *_checked_order(messages, n)
+
+
+def _heading(grid: Torus, messages: Messages, n: int) -> npt.NDArray[np.int8]:
+    heading = np.broadcast_to(np.asarray(messages.heading, np.int64), n)
+    _refuse((heading < -1) | (heading >= 2 * grid.n_dimensions), "it leaves by a port that is not there")
+    return np.ascontiguousarray(heading, np.int8)
 
 
 def _flags(messages: Messages, n: int) -> UInt8Array:
@@ -380,6 +393,6 @@ def _checked_order(messages: Messages, n: int) -> tuple[Int64Array, Int32Array]:
     return first, after
 
 
-def _refuse(wrong: BoolArray, what: str) -> None:
-    if wrong.any():
+def _refuse(wrong: BoolArray | np.bool_, what: str) -> None:
+    if np.any(wrong):
         raise ConfigError(f"message {int(np.argmax(wrong))}: {what}", mend=None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from petamap.base.errors import ConfigError
 from petamap.base.units import quantity
 from petamap.comm.network.closed_forms import tree_time
@@ -36,9 +38,28 @@ def tree_seconds(machine: Machine, hardware: Hardware, n_bytes: int) -> float:
     return software + tree_time(n_bytes, latency, bandwidth, payload, header)
 
 
-def interrupt_seconds(machine: Machine) -> float:
-    """Return the seconds of a barrier on the interrupt wires: those of the full system, an upper bound."""
-    return network_number(machine, "interrupt_latency", "time")
+def tree_doubles_seconds(machine: Machine, hardware: Hardware, n_bytes: int) -> float:
+    """Return the least seconds of an all-reduce of doubles on the tree, by the two-phase method.
+
+    Almasi et al. 2005, section 5.2: 2 bytes for the exponent of each double go through the tree, then 12 for
+    its aligned mantissa. The processor takes the doubles apart, puts them together again, and reads and
+    writes packets meanwhile.
+    """
+    n_doubles = n_bytes // 8
+    wire = sum(tree_seconds(machine, hardware, n * n_doubles) for n in (2, 12))
+    cycles = network_number(machine, "double_cycles", "")
+    cycles += (2 + 12) * (hardware.read_cycles + hardware.write_cycles) / hardware.payload
+    return max(wire, n_doubles * cycles / hardware.clock)
+
+
+def interrupt_seconds(machine: Machine, n_nodes: int) -> float:
+    """Return the seconds of a barrier on the interrupt wires.
+
+    That of the full system, in proportion to the levels of a binary tree of the nodes: an assumption, for the
+    wires are an OR of all nodes, and the source gives the full system's alone.
+    """
+    full = network_number(machine, "interrupt_latency", "time")
+    return full * min(1.0, max(1.0, math.log2(n_nodes)) / math.log2(max(2, machine.nodes)))
 
 
 def network_number(machine: Machine, key: str, dimension: str) -> float:
