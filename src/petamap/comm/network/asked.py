@@ -75,7 +75,7 @@ class Question:
         hardware = hardware_of(machine)
         if self.nodes is not None:
             # Ranks in the order of the rectangle, so that rank r is its node r.
-            grid, _ = on_machine(whole.grid, _nodes(self.nodes))
+            grid, _ = on_machine(whole.grid, read_nodes(self.nodes))
             call = Call(collective, grid.n_nodes, n_elements, grid=grid, **given)  # type: ignore[arg-type]
         else:
             call = call_on(whole, collective, n_elements, **given)
@@ -155,7 +155,7 @@ def _part(machine: Machine, shape: tuple[int, ...], mode: str) -> Partition:
     return Partition(grid)
 
 
-def _nodes(text: str) -> Int64Array:
+def read_nodes(text: str) -> Int64Array:
     """Read "0-15,32-47"."""
     chosen = []
     for part in text.split(","):
