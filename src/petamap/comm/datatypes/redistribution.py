@@ -1,0 +1,222 @@
+"""Redistribution: an array goes from one layout to another, again and again."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from petamap.base.errors import did_you_mean
+from petamap.base.typing import AnyArray
+from petamap.comm.datatypes.layout import DatatypeError, Layout
+from petamap.comm.datatypes.tuner import Choice, choose
+from petamap.comm.datatypes.ways import WAYS, Loan, Parts, Way
+from petamap.comm.mpi.communicator import Communicator
+from petamap.comm.mpi.errors import agree
+
+
+class Redistribution:
+    """An array between two layouts: every element goes to the rank that holds it after. Collective on `comm`.
+
+    Parameters
+    ----------
+    comm : Communicator
+    before, after : Layout
+        The same on all ranks, of the same shape.
+    dtype : dtype
+        Any of fixed size.
+    way : str
+        One of `WAYS`, or "auto": the clock chooses at the first call, and remembers.
+    checks : str
+        "every": ranks agree in each call that all arrays fit, so that no mistake waits for ever, for the time
+        of one small all-reduce. "first": only in the first call; all ranks must change arrays together.
+
+    Attributes
+    ----------
+    choice : Choice or None
+        What "auto" chose, once it has.
+
+    Raises
+    ------
+    DatatypeError
+        On all ranks, if layouts do not fit each other or the communicator, or ranks ask for different things.
+    """
+
+    def __init__(
+        self,
+        comm: Communicator,
+        before: Layout,
+        after: Layout,
+        dtype: npt.DTypeLike = np.float64,
+        way: str = "auto",
+        checks: Literal["every", "first"] = "every",
+    ) -> None:
+        self.comm, self.before, self.after = comm, before, after
+        self.dtype, self.way, self.checks = np.dtype(dtype), way, checks
+        agree(comm, self._fault())
+        same_on_all(comm, f"{before} to {after}, {self.dtype.str}, {way}, checks {checks}")
+        self.choice: Choice | None = None
+        self._parts = Parts(comm, before, after)
+        self._loan: Loan | None = None
+        self._ways: dict[str, Way] = {}
+        self._arrays: list[int] = []
+        self._flying: Way | None = None
+        self._checked = False
+
+    def _fault(self) -> DatatypeError | None:
+        for layout in (self.before, self.after):
+            if layout.n_ranks != self.comm.size:
+                return DatatypeError(
+                    f"a grid of {layout.n_ranks} ranks, and {self.comm.size} processes",
+                    where=f"layout {layout}",
+                    mend="their number must be the same",
+                )
+        if self.before.shape != self.after.shape:
+            return DatatypeError(f"layouts of two arrays: {self.before}, and {self.after}")
+        if self.dtype.hasobject or self.dtype.itemsize == 0:
+            return DatatypeError(f"elements of dtype {self.dtype}", mend="any of fixed size, without objects")
+        if self.way not in ("auto", *WAYS):
+            return DatatypeError(f"no way '{self.way}'", mend=did_you_mean(self.way, ["auto", *WAYS]))
+        return None
+
+    def empty_source(self) -> AnyArray:
+        """Return an uninitialised array of the layout before, from which "shared" need not copy. Collective.
+
+        It is the same memory at each call.
+        """
+        return self._shared().part(self.before, self.comm.rank, self.dtype)
+
+    def empty_target(self) -> AnyArray:
+        """Return an uninitialised array of the layout after."""
+        return self.after.empty(self.comm.rank, self.dtype)
+
+    def run(self, source: AnyArray, target: AnyArray | None = None) -> AnyArray:
+        """Fill `target` with this rank's part of the layout after, and return it. Collective.
+
+        Parameters
+        ----------
+        source : array of the local shape before
+            Contiguous in the order of its layout.
+        target : array of the local shape after, optional
+            Likewise. What MPI needs is kept for the last arrays: calls with the same ones are the quickest.
+
+        Raises
+        ------
+        DatatypeError
+            On all ranks, if an array of any rank does not fit; nothing has been sent then.
+        """
+        self.start(source, target)
+        return self.wait()
+
+    def start(self, source: AnyArray, target: AnyArray | None = None) -> None:
+        """Start to send `source`, which must be left alone until `wait`; as in `run`. Collective."""
+        target = self.empty_target() if target is None else target
+        arrays = [array.__array_interface__["data"][0] for array in (source, target)
+                  if isinstance(array, np.ndarray)]  # fmt: skip
+        new = arrays != self._arrays
+        if self.checks == "every" or not self._checked:
+            new = self._agree(self._fault_of_call(source, target), new)
+            self._checked = True
+        if new:
+            self.free()
+            self._arrays = arrays
+        if self.chosen is None:
+            self._choose(source, target)
+        self._flying = self._made(str(self.chosen), source, target)
+        self._flying.start()
+
+    def wait(self) -> AnyArray:
+        """Wait until the target is filled, and return it. Collective."""
+        way, self._flying = self._flying, None
+        if way is None:
+            raise DatatypeError("nothing is under way", mend="`start` before")
+        way.wait()
+        return way.target
+
+    @property
+    def chosen(self) -> str | None:
+        """The way that is taken; None while "auto" has not chosen."""
+        return self.choice.way if self.choice is not None else None if self.way == "auto" else self.way
+
+    def free(self) -> None:
+        """Give back what MPI keeps for it, as its end does. Not collective."""
+        for way in self._ways.values():
+            way.free()
+        self._ways, self._arrays = {}, []
+
+    def _agree(self, error: DatatypeError | None, new: bool) -> bool:
+        """Raise the error of any rank on all; return whether any has new arrays. One small all-reduce."""
+        size = self.comm.size
+        words = np.array([-(size if error is None else self.comm.rank), new], np.int64)
+        self.comm.allreduce(words, "max")
+        if words[0] != -size:
+            agree(self.comm, error)
+        return bool(words[1])
+
+    def _choose(self, source: AnyArray, target: AnyArray) -> None:
+        def call(name: str) -> Callable[[], None]:
+            def once() -> None:
+                way = self._made(name, source, target)
+                way.start()
+                way.wait()
+
+            return once
+
+        in_window = self._loan is not None and self._loan.holds(source)
+        what = (str(self.before), str(self.after), self.dtype.itemsize, in_window)
+        self.choice = choose(self.comm, what, {name: call(name) for name in WAYS})
+        for name in [name for name in self._ways if name != self.choice.way]:
+            self._ways.pop(name).free()
+
+    def _made(self, name: str, source: AnyArray, target: AnyArray) -> Way:
+        if name not in self._ways:
+            more = (self._shared(),) if name == "shared" else ()
+            self._ways[name] = WAYS[name](self._parts, source, target, *more)
+        return self._ways[name]
+
+    def _shared(self) -> Loan:
+        if self._loan is None:
+            n_bytes = self.dtype.itemsize * math.prod(self.before.local_shape(self.comm.rank))
+            self._loan = Loan(self.comm.shared(n_bytes))
+        return self._loan
+
+    def _fault_of_call(self, source: AnyArray, target: AnyArray) -> DatatypeError | None:
+        if self._flying is not None:
+            return DatatypeError("a call begins before the last one has ended", mend="`wait` before")
+        return self._misfit(source, target)
+
+    def _misfit(self, source: AnyArray, target: AnyArray) -> DatatypeError | None:
+        for name, array, layout in (("source", source, self.before), ("target", target, self.after)):
+            where, shape = f"{name} on rank {self.comm.rank}", layout.local_shape(self.comm.rank)
+            if not isinstance(array, np.ndarray) or array.dtype != self.dtype:
+                kind = getattr(array, "dtype", type(array).__name__)
+                return DatatypeError(f"{kind}, not {self.dtype}", where=where)
+            if array.shape != shape:
+                return DatatypeError(f"shape {array.shape}, not {shape}", where=where, mend=f"for {layout}")
+            if not layout.lying(array).flags.c_contiguous:
+                return DatatypeError(
+                    "not contiguous", where=where, mend=f"in the order {layout.order} of its axes"
+                )
+        if not target.flags.writeable or np.may_share_memory(source, target):
+            return DatatypeError("target is read-only, or lies in the source", where=f"rank {self.comm.rank}")
+        return None
+
+
+def same_on_all(comm: Communicator, what: str) -> None:
+    """Raise on all ranks unless all of them say the same. Collective."""
+    name = zlib.crc32(what.encode())
+    words = np.array([name, -name], np.int64)
+    comm.allreduce(words, "max")
+    if words[0] != -words[1]:
+        first = comm.bcast(what)
+        error = None
+        if what != first:
+            error = DatatypeError(
+                f"ranks differ: rank 0 asks for {first}, rank {comm.rank} for {what}",
+                mend="ask for the same on all",
+            )
+        agree(comm, error)
