@@ -62,7 +62,7 @@ def test_files_lie_beside_the_job(tmp_path: Path) -> None:
     [
         ("nlpkkt = 12", 8, None),
         ("alltoalls = [2, 4]\nalong = [[1]]\nbytes = 3", 8, 8 * 3),
-        ('collective = "alltoall"\nbytes = 16', 8, 8 * 7),
+        ('collective = "alltoall"\nalgorithm = "pairwise"\nbytes = 16', 8, 8 * 7),
         ('collective = "broadcast"\nalgorithm = "binomial"', 8, 7),
         ("grid = [2, 4]\nperiodic = false\ncorners = true", 8, 2 * (4 + 6 + 6)),
         ('matrix = "a.mtx"', 2, 2),
