@@ -4,9 +4,11 @@
     python benchmarks/unbiased.py --realizations 50 --cases cut --report DIR
 
 Cases: `cut`, WMAP's temperature mask (62 % of the sky) at N_side 64; `patch`, 3 % of the sky with edges of
-8 degrees at N_side 128, B purified; `leakage`, skies of E alone on that patch. Skies are Gaussian, from
-Planck's best fit of 2018, seen by a beam; noise is drawn for each pixel and varies over the sky. What holds,
-and by what margin, is printed; the exit status is 1 where something does not.
+8 degrees at N_side 128, B purified; `leakage`, skies of E alone on that patch; `pipeline`, from time streams
+with 1/f noise to maps at N_side 32 behind that mask, monopole and dipole fitted (`petamap mc`). Skies are
+Gaussian, from Planck's best fit of 2018, seen by a beam; noise that is not of time streams is drawn for each
+pixel and varies over the sky. What holds, and by what margin, is printed; the exit status is 1 where
+something does not.
 """
 
 from __future__ import annotations
@@ -20,14 +22,18 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from importlib.resources import files
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 import numpy as np
 
 from petamap.base.typing import ComplexArray, FloatArray, Int32Array
+from petamap.data.config import load
 from petamap.montecarlo.calibration import Calibration
 from petamap.montecarlo.checking import ALL, Check, halves
+from petamap.montecarlo.reading import read_finished
 from petamap.montecarlo.realizations import Realizations
+from petamap.montecarlo.run import simulate
 from petamap.simulation.spectra import gaussian_alm, read_spectra, smooth, synthesize
 from petamap.simulation.streams import Purpose, gaussians, stream
 from petamap.sky.healpix import Healpix
@@ -178,7 +184,56 @@ def realizations(case: Case, n: int, processes: int) -> Realizations:
     return Realizations(np.arange(n), NAMES, arrays, case.sky, case.weights, true, case.choices)
 
 
-def told(case: Case, found: Realizations) -> list[tuple[str, bool]]:
+PIPELINE = """
+[run]
+name = "pipeline"
+[map]
+n_side = 32
+[noise]
+n_lag = 1024
+[solver]
+tolerance = 1e-6
+[montecarlo]
+vectors = 16
+[spectra]
+mask = "{mask}"
+apodize = "4 deg"
+weights = "uniform"
+width = 10
+l_max = 61
+pixel_window = false
+[[source]]
+kind = "satellite"
+focalplane = "planck-lfi"
+detectors = ["LFI18", "LFI19", "LFI20", "LFI21", "LFI22", "LFI23"]
+duration = "6 h"
+year = "6 h"
+sample_rate = "5 Hz"
+spin_period = "1 min"
+opening = "85 deg"
+precession_angle = "7.5 deg"
+precession_period = "1 h"
+[[source]]
+kind = "sky-spectra"
+n_side = 32
+fwhm = "2.5 deg"
+[[source]]
+kind = "noise"
+"""
+
+
+def through_the_pipeline(n: int, processes: int) -> Realizations:
+    """Return realizations that were scanned and mapped."""
+    mask = Path(str(files("petamap.examples") / "planck_lfi" / "wmap_mask_n32.fits"))
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "pipeline.toml"
+        file.write_text(PIPELINE.format(mask=mask))
+        config = load(file, [f"montecarlo.realizations={n}", f"resources.threads={processes}"])
+        simulate(config, out=folder)
+        return read_finished(Path(folder)).realizations
+
+
+def told(case: str, found: Realizations) -> list[tuple[str, bool]]:
     """Return what holds, in words."""
     calibration = Calibration.of(found)
     check = Check.of(found, calibration)
@@ -188,7 +243,7 @@ def told(case: Case, found: Realizations) -> list[tuple[str, bool]]:
         p_uniform = float("nan") if uniform is None else uniform.probability
         good = not min(test.probability, p_uniform, test.chance(test.worst)) < LEAST
         lines.append((
-            f"{case.name:6} {name:4} {len(test.mean):4} bins  worst mean {test.worst:4.2f} sigma "
+            f"{case:8} {name:4} {len(test.mean):4} bins  worst mean {test.worst:4.2f} sigma "
             f"(beyond 3: {100 * test.chance():4.1f} % by chance)  chi2 {test.chi_squared:6.1f}  "
             f"p {test.probability:6.3f}  uniform p {p_uniform:6.3f}", good,
         ))  # fmt: skip
@@ -196,24 +251,22 @@ def told(case: Case, found: Realizations) -> list[tuple[str, bool]]:
     assert transfer is not None
     one = transfer.against_one
     lines.append((
-        f"{case.name:6} F    {transfer.values.size:4} bins  of TT, EE against 1: worst {one.worst:.2f} "
+        f"{case:8} F    {transfer.values.size:4} bins  of TT, EE against 1: worst {one.worst:.2f} "
         f"sigma, p {one.probability:.3f}; errors {transfer.errors.min():.1e} to {transfer.errors.max():.1e}; "
         f"{transfer.iterations} iterations", one.probability > LEAST,
     ))  # fmt: skip
     raw = replace(calibration, noise=None)
     bias = Check.of(replace(found, pseudo={"both": found.pseudo["both"]}), raw).deviations["BB"]
-    lines.append(
-        (f"{case.name:6} with its noise bias left in, BB would lie {bias.worst:.0f} sigma off", True)
-    )
+    lines.append((f"{case:8} with its noise bias left in, BB would lie {bias.worst:.0f} sigma off", True))
     one_half, other = halves(found)
     split = Check.of(other, Calibration.of(one_half, divide=True)).deviations
     lines.append((
-        f"{case.name:6} divided by F of the other half: TT p {split['TT'].probability:.3f}, EE p "
+        f"{case:8} divided by F of the other half: TT p {split['TT'].probability:.3f}, EE p "
         f"{split['EE'].probability:.3f}", not min(split[name].probability for name in ("TT", "EE")) < LEAST,
     ))  # fmt: skip
     c = check.convergence
     lines.append((
-        f"{case.name:6} covariance: a variance to {100 * c.error:.1f} %, halves differ by "
+        f"{case:8} covariance: a variance to {100 * c.error:.1f} %, halves differ by "
         f"{100 * c.halves:.1f} % ({100 * c.expected_halves:.1f} if Gaussian), Hartlap {c.hartlap:.3f}", True,
     ))  # fmt: skip
     return lines
@@ -240,7 +293,7 @@ def main() -> int:
     parser.add_argument("--realizations", type=int, default=500)
     parser.add_argument("--skies", type=int, default=20, help="of the leakage")
     parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--cases", default="cut,patch,leakage")
+    parser.add_argument("--cases", default="cut,patch,leakage,pipeline")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="where spectra are kept, as NumPy files")
     arguments = parser.parse_args()
     failed = 0
@@ -249,14 +302,15 @@ def main() -> int:
         if name == "leakage":
             lines = leakage(CASES["patch"], arguments.skies, arguments.processes)
         else:
-            case = CASES[name]
-            print(
-                f"{name}: mean weight {sky_fraction(case.weights[0]):.3f}, N_side {case.n_side}", flush=True
-            )
-            found = realizations(case, arguments.realizations, arguments.processes)
+            if name == "pipeline":
+                found = through_the_pipeline(arguments.realizations, arguments.processes)
+            else:
+                found = realizations(CASES[name], arguments.realizations, arguments.processes)
+            weight, n_side = sky_fraction(found.weights[0]), found.pixelization.n_side
+            print(f"{name}: mean weight {weight:.3f}, N_side {n_side}", flush=True)
             if arguments.keep:
                 np.savez(arguments.keep / f"{name}.npz", input=found.input, **found.pseudo)
-            lines = told(case, found)
+            lines = told(name, found)
         for text, good in lines:
             print(f"{'  ' if good else '! '}{text}")
         failed += sum(not good for _, good in lines)

@@ -121,7 +121,7 @@ def test_the_benchmark_tells_what_does_not_hold(benchmark, monkeypatch, capsys):
     smooth = benchmark.smooth
     monkeypatch.setattr(benchmark, "smooth", lambda alm, l_max, fwhm: smooth(alm, l_max, 0.9 * fwhm))
     assert benchmark.main() == 1
-    assert "! cut    TT" in capsys.readouterr().out
+    assert "! cut      TT" in capsys.readouterr().out
 
 
 def test_data_of_the_same_scan(tmp_path, capsys):

@@ -16,6 +16,7 @@ from petamap.spectra.bandpowers import Bandpowers
 from petamap.spectra.beams import map_window, transfer_of
 from petamap.spectra.binning import Binning
 from petamap.spectra.coupling import Coupling, mode_coupling
+from petamap.spectra.fitted import Fit, without_fit
 from petamap.spectra.master import Master
 from petamap.spectra.measure import bins_of
 from petamap.spectra.transforms import harmonics
@@ -154,7 +155,10 @@ def _coupling(realizations: Realizations, n_threads: int) -> Coupling:
         iterations,
         n_threads,
     )
-    return mode_coupling(replace(seen, pure=realizations.choices.pure), n_threads=n_threads)
+    coupling = mode_coupling(replace(seen, pure=realizations.choices.pure), n_threads=n_threads)
+    if realizations.choices.keep_dipole or "T" not in letters:
+        return coupling
+    return without_fit(coupling, Fit(weights[0], weights[1] if "E" in letters else None, sky))
 
 
 def _sky_alone(realizations: Realizations) -> FloatArray | None:

@@ -21,7 +21,7 @@ from petamap.sky.covariancefile import PixelCovariance
 from petamap.sky.healpix import Healpix
 from petamap.spectra.beams import map_window
 from petamap.spectra.runs import RunMaps
-from petamap.spectra.transforms import analyse, in_ring_order, multipoles, synthesise
+from petamap.spectra.transforms import analyse, in_ring_order, large_means, multipoles, synthesise
 
 # Deviation of the noise that is added to downgraded maps, in parts of that of the map's own values.
 _REGULAR = 1e-3
@@ -147,7 +147,7 @@ def downgraded(
     window = cosine_window(n_side)
     smooth = _Smoothing(high.n_side, n_side, window, n_threads)
     observed = smooth.map(in_ring_order(maps.seen, high))[0] > _OBSERVED
-    used = observed & (_means(in_ring_order(mask, high)[0], high.n_side, n_side) >= 0.5)
+    used = observed & (large_means(in_ring_order(mask, high)[0], high.n_side, n_side) >= 0.5)
     if not used.any():
         raise DataError("no pixel is left", mend="a smaller mask, or a larger n_side", where=str(maps.path))
     low = smooth.map(in_ring_order(np.nan_to_num(maps.sky.values), high))
@@ -160,16 +160,6 @@ def downgraded(
     both = map_window(high.n_side if pixel_window else None, fwhm, 3 * n_side - 1)
     windows = {kind: row * window for kind, row in both.items()}
     return LowMap(n_side, low, np.tile(used, (len(low), 1)), noise, windows)
-
-
-def _means(values: FloatArray, high: int, low: int) -> FloatArray:
-    """Return the means in large pixels of a map in rings, in rings."""
-    nested = values[Healpix(high, nest=True).reordered(np.arange(12 * high**2))]
-    found = np.empty(12 * low**2)
-    found[Healpix(low, nest=True).reordered(np.arange(len(found)))] = nested.reshape(len(found), -1).mean(
-        axis=1
-    )
-    return found
 
 
 def _variances(maps: RunMaps) -> FloatArray:

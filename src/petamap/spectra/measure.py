@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -18,8 +19,9 @@ from petamap.sky.skymap import SkyMap
 from petamap.spectra.bandpowers import Bandpowers
 from petamap.spectra.beams import map_window, transfer_of
 from petamap.spectra.binning import Binning
-from petamap.spectra.coupling import mode_coupling
+from petamap.spectra.coupling import Coupling, mode_coupling
 from petamap.spectra.errors import knox_errors
+from petamap.spectra.fitted import Fit, without_fit
 from petamap.spectra.masks import Apodization, apodized, effective_fraction, without_monopole
 from petamap.spectra.master import Master
 from petamap.spectra.pseudo import pseudo_spectra, spectra_names
@@ -206,6 +208,12 @@ class _Weighted:
             self.weights[1] = mask
         self.harmonics = coefficients(maps.sky, maps.pixelization, self.weights, choices)
 
+    @cached_property
+    def fit(self) -> Fit:
+        """The fit of monopole and dipole."""
+        polarized = self.weights[1] if "E" in self.harmonics.components else None
+        return Fit(self.weights[0], polarized, self.maps.pixelization)
+
     def white_noise(self, names: tuple[str, ...]) -> Spectra:
         """Return the pseudo-spectra of white noise: (area / 4 pi) times the sum of w^2 sigma^2 area."""
         n_pix = self.maps.pixelization.n_pix
@@ -242,8 +250,7 @@ def _decoupled(parts: list[_Weighted], binning: Binning, wanted: int, choices: C
     unit = f"{one.maps.sky.unit}^2"
     n_side, l_max = one.maps.pixelization.n_side, one.harmonics.l_max
     window = map_window(n_side if choices.pixel_window else None, choices.fwhm, l_max)
-    coupling = mode_coupling(one.harmonics, second, n_threads=choices.n_threads)
-    master = Master(coupling, binning, names, transfer_of(names, window))
+    master = Master(_coupling(parts, choices), binning, names, transfer_of(names, window))
     pseudo = pseudo_spectra(one.harmonics, second, unit)
     f_sky = {
         a + b: effective_fraction(one.weights[i], other.weights[j])
@@ -263,10 +270,17 @@ def _auto(
     part: _Weighted, binning: Binning, window: dict[str, FloatArray], unit: str, choices: Choices
 ) -> Bandpowers:
     names = spectra_names(part.harmonics.components)
-    coupling = mode_coupling(part.harmonics, n_threads=choices.n_threads)
-    return Master(coupling, binning, names, transfer_of(names, window)).bandpowers(
-        pseudo_spectra(part.harmonics, unit=unit)
-    )
+    master = Master(_coupling([part], choices), binning, names, transfer_of(names, window))
+    return master.bandpowers(pseudo_spectra(part.harmonics, unit=unit))
+
+
+def _coupling(parts: list[_Weighted], choices: Choices) -> Coupling:
+    """Return the coupling of a map, or of two, as the fit of monopole and dipole leaves it."""
+    one, other = parts[0].harmonics, parts[-1].harmonics
+    coupling = mode_coupling(one, None if len(parts) == 1 else other, n_threads=choices.n_threads)
+    if choices.keep_dipole or "T" not in one.components + other.components:
+        return coupling
+    return without_fit(coupling, *(part.fit for part in parts))
 
 
 def _notes(parts: list[_Weighted], choices: Choices) -> tuple[str, ...]:

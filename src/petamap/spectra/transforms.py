@@ -147,6 +147,16 @@ def in_ring_order(maps: FloatArray, pixelization: Healpix) -> FloatArray:
     return np.ascontiguousarray(rows, np.float64)
 
 
+def large_means(values: FloatArray, high: int, low: int) -> FloatArray:
+    """Return the means in large pixels of a map in rings, in rings."""
+    nested = values[Healpix(high, nest=True).reordered(np.arange(12 * high**2))]
+    found = np.empty(12 * low**2)
+    found[Healpix(low, nest=True).reordered(np.arange(len(found)))] = nested.reshape(len(found), -1).mean(
+        axis=1
+    )
+    return found
+
+
 def _rings(n_side: int) -> dict[str, Any]:
     import ducc0
 
