@@ -1,8 +1,9 @@
 """Arrays that go from rank to rank, by datatypes, packed or through shared memory, as is quickest."""
 
+from petamap.comm.datatypes.fft import ParallelFFT
 from petamap.comm.datatypes.layout import DatatypeError, Layout
 from petamap.comm.datatypes.redistribution import Redistribution
 from petamap.comm.datatypes.tuner import Choice
 from petamap.comm.datatypes.ways import WAYS
 
-__all__ = ["WAYS", "Choice", "DatatypeError", "Layout", "Redistribution"]
+__all__ = ["WAYS", "Choice", "DatatypeError", "Layout", "ParallelFFT", "Redistribution"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import zlib
 from collections.abc import Callable
 from typing import Literal
 
@@ -12,6 +11,7 @@ import numpy.typing as npt
 
 from petamap.base.errors import did_you_mean
 from petamap.base.typing import AnyArray
+from petamap.comm.datatypes.checks import agree_on_call, misfit, same_on_all
 from petamap.comm.datatypes.layout import DatatypeError, Layout
 from petamap.comm.datatypes.tuner import Choice, choose
 from petamap.comm.datatypes.ways import WAYS, Loan, Parts, Way
@@ -119,7 +119,7 @@ class Redistribution:
                   if isinstance(array, np.ndarray)]  # fmt: skip
         new = arrays != self._arrays
         if self.checks == "every" or not self._checked:
-            new = self._agree(self._fault_of_call(source, target), new)
+            new = agree_on_call(self.comm, self._fault_of_call(source, target), new)
             self._checked = True
         if new:
             self.free()
@@ -147,15 +147,6 @@ class Redistribution:
         for way in self._ways.values():
             way.free()
         self._ways, self._arrays = {}, []
-
-    def _agree(self, error: DatatypeError | None, new: bool) -> bool:
-        """Raise the error of any rank on all; return whether any has new arrays. One small all-reduce."""
-        size = self.comm.size
-        words = np.array([-(size if error is None else self.comm.rank), new], np.int64)
-        self.comm.allreduce(words, "max")
-        if words[0] != -size:
-            agree(self.comm, error)
-        return bool(words[1])
 
     def _choose(self, source: AnyArray, target: AnyArray) -> None:
         def call(name: str) -> Callable[[], None]:
@@ -187,36 +178,10 @@ class Redistribution:
     def _fault_of_call(self, source: AnyArray, target: AnyArray) -> DatatypeError | None:
         if self._flying is not None:
             return DatatypeError("a call begins before the last one has ended", mend="`wait` before")
-        return self._misfit(source, target)
-
-    def _misfit(self, source: AnyArray, target: AnyArray) -> DatatypeError | None:
         for name, array, layout in (("source", source, self.before), ("target", target, self.after)):
-            where, shape = f"{name} on rank {self.comm.rank}", layout.local_shape(self.comm.rank)
-            if not isinstance(array, np.ndarray) or array.dtype != self.dtype:
-                kind = getattr(array, "dtype", type(array).__name__)
-                return DatatypeError(f"{kind}, not {self.dtype}", where=where)
-            if array.shape != shape:
-                return DatatypeError(f"shape {array.shape}, not {shape}", where=where, mend=f"for {layout}")
-            if not layout.lying(array).flags.c_contiguous:
-                return DatatypeError(
-                    "not contiguous", where=where, mend=f"in the order {layout.order} of its axes"
-                )
+            error = misfit(name, array, layout, self.dtype, self.comm.rank)
+            if error is not None:
+                return error
         if not target.flags.writeable or np.may_share_memory(source, target):
             return DatatypeError("target is read-only, or lies in the source", where=f"rank {self.comm.rank}")
         return None
-
-
-def same_on_all(comm: Communicator, what: str) -> None:
-    """Raise on all ranks unless all of them say the same. Collective."""
-    name = zlib.crc32(what.encode())
-    words = np.array([name, -name], np.int64)
-    comm.allreduce(words, "max")
-    if words[0] != -words[1]:
-        first = comm.bcast(what)
-        error = None
-        if what != first:
-            error = DatatypeError(
-                f"ranks differ: rank 0 asks for {first}, rank {comm.rank} for {what}",
-                mend="ask for the same on all",
-            )
-        agree(comm, error)

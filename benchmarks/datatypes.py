@@ -1,0 +1,90 @@
+"""Where datatypes win and lose: transposes and transforms, beside mpi4py-fft, halos beside packing.
+
+    python benchmarks/datatypes.py [transposes] [curves] [halos] [pixels]
+
+starts itself under mpiexec. What it prints is milliseconds of the slowest rank, the least of several turns.
+"""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+from petamap.comm.datatypes import ParallelFFT, Redistribution
+from petamap.comm.datatypes.tuner import timed
+from petamap.comm.mpi import world
+
+MPIEXEC = Path(sys.executable).with_name("mpiexec")
+SHAPES = [(512, 512), (2048, 2048), (128, 128, 128)]
+TURNS = 9
+
+
+def peer(comm, shape):
+    """mpi4py-fft's transforms and first transposes of this shape, in slabs and in pencils, by name."""
+    try:
+        from mpi4py_fft import PFFT, newDistArray
+    except ImportError:
+        return {}, {}
+    transforms, transposes = {}, {}
+    for name, words in {"slab": {"slab": True}, "default": {}}.items():
+        fft = PFFT(comm.mpi_comm, shape, dtype=complex, **words)
+        array, out = newDistArray(fft, False), newDistArray(fft, True)
+        array[...] = comm.rank
+        transforms[f"mpi4py-fft, {name}"] = lambda fft=fft, a=array, o=out: fft.forward(a, o, normalize=False)
+        for transfer in fft.transfer if name == "slab" else ():
+            if transfer.comm.Get_size() > 1:
+                a, b = (np.ones(part, complex) for part in (transfer.subshapeA, transfer.subshapeB))
+                transposes["mpi4py-fft"] = lambda t=transfer, a=a, b=b: t.forward(a, b)
+    return transforms, transposes
+
+
+def show(comm, title, seconds):
+    if comm.rank == 0:
+        cells = "  ".join(
+            f"{name} {1e3 * taken:.3f}" for name, taken in sorted(seconds.items(), key=lambda i: i[1])
+        )
+        print(f"{title}: {cells}", flush=True)
+
+
+def transpose(comm, shape):
+    fft = ParallelFFT(comm, shape, checks="first")
+    plan = Redistribution(comm, fft.stages[0], fft.stages[1], complex, checks="first")
+    source, target = plan.empty_source(), plan.empty_target()
+    source[...] = 1
+    plan.run(source, target)
+    array, out = source.copy(), fft.after.empty(comm.rank, complex)
+    fft.forward(array, out)
+    theirs, their_transposes = peer(comm, shape)
+    name = f"P = {comm.size}, {'x'.join(map(str, shape))}"
+    ours = {f"petamap ({plan.chosen})": lambda: plan.run(source, target)}
+    show(comm, f"{name}, transpose", timed(comm, ours | their_transposes, TURNS))
+    ours = {f"petamap ({fft.chosen})": lambda: fft.forward(array, out)}
+    show(comm, f"{name}, transform", timed(comm, ours | theirs, TURNS))
+
+
+def transposes(comm):
+    for shape in SHAPES:
+        transpose(comm, shape)
+
+
+def main(names):
+    if os.environ.get("PETAMAP_BENCHMARK"):
+        comm = world()
+        for name in names:
+            PARTS[name][0](comm)
+        return
+    for name in names or PARTS:
+        for n_ranks in PARTS[name][1]:
+            command = [MPIEXEC, "-n", str(n_ranks), sys.executable, __file__, name]
+            environ = os.environ | {"PETAMAP_BENCHMARK": "1", "OMP_NUM_THREADS": "1"}
+            subprocess.run(list(map(str, command)), env=environ, check=True)
+            time.sleep(0.2)
+
+
+PARTS = {"transposes": (transposes, (2, 4))}
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
