@@ -1,4 +1,5 @@
 #include "arrays.h"
+#include "comm_lattice.h"
 #include "comm_mapping.h"
 #include "comm_node.h"
 #include "comm_rows.h"
@@ -100,4 +101,5 @@ NB_MODULE(_comm, module) {
     bind_torus(module);
     bind_ways(module);
     bind_mapping(module);
+    bind_lattice(module);
 }

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from petamap.base.typing import AnyArray, Int64Array
+from petamap.base.typing import AnyArray
 from petamap.comm.mpi import messages
 from petamap.comm.mpi.communicator import MpiCommunicator
 
@@ -76,13 +76,42 @@ class Datatypes:
         key = ("within", part.itemsize, part.shape, part.strides, offset)
         return self._known(key, lambda: place.datatype.Create_hindexed([place.n], [offset]))
 
-    def rows(self, starts: Int64Array, length: int, row_bytes: int) -> Any:
-        """Return the type of blocks of `length` rows each, which start at these rows: an indexed block."""
-        key = ("rows", starts.tobytes(), length, row_bytes)
-        return self._known(
-            key,
-            lambda: self._element(length * row_bytes).Create_hindexed_block(1, (starts * row_bytes).tolist()),
-        )
+    def rows(
+        self,
+        values: AnyArray,
+        first: int,
+        length: int,
+        starts: Sequence[int] = (0,),
+        loops: Sequence[tuple[int, int]] = (),
+    ) -> Place:
+        """Return blocks of rows of a C-contiguous array (any, k): contiguous, a vector, or an indexed block.
+
+        Parameters
+        ----------
+        values : array (any, k)
+        first : int
+            The first row of the first block.
+        length : int
+            Rows of a block.
+        starts : sequence of int
+            Where blocks start, in rows from the first one.
+        loops : sequence of (int, int)
+            Times and stride in rows of what repeats the blocks, outermost first.
+        """
+        row_bytes = values.strides[0]
+        datatype = self._element(length * row_bytes)
+        if len(starts) > 1:
+            offsets = [start * row_bytes for start in starts]
+            make = functools.partial(datatype.Create_hindexed_block, 1, offsets)
+            datatype = self._known(("indexed", length * row_bytes, tuple(offsets)), make)
+        for i in range(len(loops) - 1, -1, -1):
+            times, stride = loops[i]
+            make = functools.partial(datatype.Create_hvector, times, 1, stride * row_bytes)
+            inner = ("loops", row_bytes, length, tuple(starts), tuple(loops[i:]))
+            datatype = self._known(inner, make)
+        n_bytes = values.nbytes - first * row_bytes
+        memory = self._mpi.memory.fromaddress(_address(values) + first * row_bytes, n_bytes)
+        return Place(memory, 1, datatype)
 
     def _known(self, key: Hashable, make: Callable[[], Any]) -> Any:
         if key not in self._types:
@@ -192,6 +221,48 @@ class Alltoallw(_Requests):
             self._requests[:] = [self._comm.Ialltoallw(*call) for call in self._calls]
 
 
+class Neighbours(_Requests):
+    """A neighbourhood collective with a datatype for each edge, persistent where MPI has that. Collective.
+
+    Parameters
+    ----------
+    comm : MpiCommunicator
+    receives, sends : sequence of (int, Place)
+        As for `Messages`.
+    """
+
+    def __init__(
+        self, comm: MpiCommunicator, receives: Sequence[tuple[int, Place]], sends: Sequence[tuple[int, Place]]
+    ) -> None:
+        self._graph = comm.mpi_comm.Create_dist_graph_adjacent(
+            [other for other, _ in receives], [other for other, _ in sends], reorder=False
+        )
+
+        def side(places: Sequence[tuple[int, Place]]) -> list[Any]:
+            begins = [place.memory.address for _, place in places]
+            begin = min(begins, default=0)
+            end = max((place.memory.address + place.memory.nbytes for _, place in places), default=0)
+            whole = comm.mpi.memory.fromaddress(begin, end - begin)
+            counts, types = [place.n for _, place in places], [place.datatype for _, place in places]
+            return [whole, counts, [at - begin for at in begins], types]
+
+        self._call = side(sends), side(receives)
+        requests: list[Any] = []
+        with contextlib.suppress(NotImplementedError):
+            requests.append(self._graph.Neighbor_alltoallw_init(*self._call))
+        self._persistent = bool(requests)
+        super().__init__(comm, requests)
+        weakref.finalize(self, _free_graph, comm.mpi, self._graph)
+
+    def start(self, *arrays: AnyArray) -> None:
+        """Start it."""
+        if self._persistent:
+            super().start(*arrays)
+        else:
+            self._flying.extend(arrays)
+            self._requests[:] = [self._graph.Ineighbor_alltoallw(*self._call)]
+
+
 def pieces(view: AnyArray, axis: int = 0) -> Iterator[AnyArray]:
     """Cut a view along its first axes into parts that no MPI finds too long; the same on both sides."""
     if view.nbytes <= messages.MESSAGE_BYTES or axis == view.ndim:
@@ -253,3 +324,8 @@ def _free_requests(mpi: Any, requests: list[Any], flying: list[AnyArray]) -> Non
     for request in requests:
         if request != mpi.REQUEST_NULL:
             request.Free()
+
+
+def _free_graph(mpi: Any, graph: Any) -> None:
+    if not mpi.Is_finalized():
+        graph.Free()
