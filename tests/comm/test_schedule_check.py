@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from petamap.comm.schedule import (
+    ALGORITHMS,
     Blocks,
     Round,
     Schedule,
@@ -19,7 +20,18 @@ from petamap.comm.schedule import (
     on_ranks,
     replay,
 )
-from petamap.comm.schedule.algorithms import bruck, hamiltonian, lines, random_order, ring, streams, tree
+from petamap.comm.schedule.algorithms import (
+    bruck,
+    hamiltonian,
+    lines,
+    pairwise,
+    rabenseifner,
+    random_order,
+    ring,
+    streams,
+    tree,
+)
+from petamap.comm.schedule.sums import Sums
 from petamap.comm.topology import Torus
 
 
@@ -35,9 +47,26 @@ def test_all_algorithms_on_any_number_of_ranks(n_ranks):
                     check(in_segments(schedule, 2))
 
 
+# Of all rounds together: an all-to-all of 256 ranks, a ring of 512. Longer ones stand below, one by one.
+MOST_ROWS = 1 << 20
+
+
+@settings(max_examples=10, deadline=None)
+@given(grids(4096), st.data())
+def test_every_algorithm_on_any_shape(grid, data):
+    root = data.draw(st.integers(0, grid.n_nodes - 1))
+    n_elements = data.draw(st.integers(0, 100))
+    kept = set()
+    for schedule in every_schedule(grid.n_nodes, 1 if grid.n_nodes > 64 else n_elements, grid, root):
+        if schedule.n_rounds * grid.n_nodes * (8 if schedule.blocks else 1) <= MOST_ROWS:
+            check(schedule)
+            kept.add((schedule.collective, schedule.algorithm))
+    assert len(kept) >= len(ALGORITHMS) - 10 or grid.n_nodes > 1024
+
+
 @settings(max_examples=25, deadline=None)
 @given(grids(4096), st.data())
-def test_grid_algorithms_on_any_shape(grid, data):
+def test_streams_and_paths_use_each_link_once(grid, data):
     root = data.draw(st.integers(0, grid.n_nodes - 1))
     n_elements = data.draw(st.integers(0, 100))
     made = [
@@ -46,18 +75,14 @@ def test_grid_algorithms_on_any_shape(grid, data):
         streams.reduce(grid, n_elements, root),
         streams.allreduce(grid, n_elements, root),
     ]
-    if grid.n_nodes <= 1024:
+    if grid.n_nodes <= 512:
         made += [hamiltonian.reduce(grid, n_elements, root), hamiltonian.allreduce(grid, n_elements)]
     for schedule in made:
         check(schedule)
         assert link_uses(schedule, grid).max(initial=0) <= 1
-    for schedule in (
-        lines.allreduce(grid, n_elements),
-        lines.barrier(grid),
-        lines.allreduce(grid, 1, group=3),
-    ):
-        check(schedule)
+    for schedule in (lines.allreduce(grid, n_elements), lines.barrier(grid)):
         link_uses(schedule, grid)  # all lines are straight
+    check(lines.allreduce(grid, 1, group=3))
 
 
 @settings(max_examples=15, deadline=None)
@@ -80,8 +105,24 @@ def test_four_thousand_nodes_on_all_wires():
         lines.allreduce(grid, 2),
         hamiltonian.allreduce(Torus((16, 16, 16)), 10),
         tree.allreduce(4096, 10),
+        rabenseifner.allreduce(4096, 4096),
+        ring.allreduce(1024, 1024),
+        pairwise.pairwise(Blocks(1024, 1)),
     ):
         check(schedule)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 12), st.randoms(use_true_random=False))
+def test_numbers_of_sums_are_what_sets_are(n_ranks, random):
+    sums, sets = Sums(n_ranks), {rank: [rank] for rank in range(n_ranks)}
+    for _ in range(random.randrange(8)):
+        pairs = np.array([[random.randrange(len(sets)) for _ in range(6)] for _ in range(2)])
+        for a, b, made in zip(*pairs, sums.add(*pairs), strict=True):
+            assert sets.setdefault(int(made), sets[a] + sets[b]) in (sets[a] + sets[b], sets[b] + sets[a])
+    assert sums.number == len(sets)
+    for number, values in sets.items():
+        assert sums.complete(np.array([number])) == (sorted(values) == list(range(n_ranks)))
 
 
 @pytest.mark.parametrize("n_streams", range(1, 7))

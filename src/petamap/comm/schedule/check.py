@@ -1,10 +1,10 @@
 """Proof, without any numbers, that a schedule does what its collective promises.
 
-Elements are replaced by what they are made of: a set with a bit for each rank that has contributed, where
-values are reduced, and the rank and place where they came from, where they are only moved. Then the rounds
-are gone through. A schedule that ends as it should, and in which nobody sends what it does not hold, adds a
-contribution twice or writes where another writes, is right for all values. A row is a send and its receive at
-once, and depends on earlier rounds alone: sends without receives and deadlocks cannot be written down.
+Elements are replaced by what they are made of: the ranks that have contributed, where values are reduced, and
+the rank and place where they came from, where they are only moved. Then the rounds are gone through. A
+schedule that ends as it should, and in which nobody sends what it does not hold or writes where another
+writes, is right for all values. A row is a send and its receive at once, and depends on earlier rounds alone:
+sends without receives and deadlocks cannot be written down.
 
 Elements that always travel together are one *atom*; there are as many as a schedule has blocks, not as a
 vector has elements.
@@ -14,24 +14,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from petamap.base.typing import Int64Array
+from petamap.base.distinct import distinct
+from petamap.base.typing import BoolArray, Int64Array
 from petamap.comm.schedule.atoms import Atoms, Pairs, fault, find_atoms, pairs_of
 from petamap.comm.schedule.schedule import Round, Schedule, ScheduleError
+from petamap.comm.schedule.sums import Sums
 from petamap.comm.topology.torus import Torus
 
-# Sets of contributions are made for as many atoms at once as fit: 2^25 words of 32 bits.
-_WORDS = 1 << 25
+# As many atoms are looked at together as fit: numbers of sums, and 32-bit words of sets of ranks.
+_NUMBERS, _WORDS = 1 << 23, 1 << 25
 
 
 def check(schedule: Schedule) -> None:
     """Raise a ScheduleError unless every rank ends with the right contributions, each exactly once.
 
-    A barrier may count a rank more than once. The work is that of moving a bit for each rank and atom instead
-    of an element, once for every 2^30 / n_ranks^2 atoms of a reduction.
+    A barrier may count a rank more than once. The work is that of moving a number instead of an element;
+    where something is wrong, a bit for each rank, to say what.
 
     Raises
     ------
@@ -94,6 +97,8 @@ def _count_links(part: Round, heading: int, torus: Torus, uses: Int64Array, numb
 def _check_writes(schedule: Schedule, pairs: Pairs, n_atoms: int, number: int) -> Int64Array:
     """Raise a ScheduleError if two messages of a round write the same; return the atoms that are written."""
     written = pairs.destination * n_atoms + pairs.destination_atom
+    if not _meet(written):
+        return written
     order = np.argsort(written, kind="stable")
     again = order[1:][(written[order[1:]] == written[order[:-1]])]
     before = order[:-1][(written[order[1:]] == written[order[:-1]])]
@@ -103,6 +108,12 @@ def _check_writes(schedule: Schedule, pairs: Pairs, n_atoms: int, number: int) -
         there = int(pairs.destination[again[clash[0]]])
         raise fault(number, f"ranks {ranks[0]} and {ranks[1]} write the same elements of rank {there}")
     return written
+
+
+def _meet(written: Int64Array) -> bool:
+    """Whether two of these are the same."""
+    ahead = written[1:] > written[:-1]
+    return not ahead.all() and len(distinct(written.copy())) < len(written)
 
 
 class _Window:
@@ -163,39 +174,77 @@ def _moved(schedule: Schedule, atoms: Atoms) -> tuple[Iterator[tuple[Int64Array,
     return wanted(), initial
 
 
+class _Passage(NamedTuple):
+    """A round on some of the atoms: its number, what is read and written, and which of it is reduced."""
+
+    number: int
+    read: Int64Array
+    written: Int64Array
+    reduce: BoolArray
+
+
+def _passages(schedule: Schedule, atoms: Atoms, low: int, high: int) -> Iterator[_Passage]:
+    """Go through the rounds on the atoms from `low` to `high`; what they do to each other is checked."""
+    n_atoms = high - low
+    window = _Window(schedule, n_atoms)
+    for number, part in enumerate(schedule.rounds()):
+        pairs = pairs_of(part, atoms, low, high)
+        pairs = replace(pairs, atom=pairs.atom - low, destination_atom=pairs.destination_atom - low)
+        written = _check_writes(schedule, pairs, n_atoms, number)
+        read = pairs.source * n_atoms + pairs.atom
+        window.pass_round(number, read, written)
+        yield _Passage(number, read, written, pairs.reduce)
+
+
 def _check_sums(schedule: Schedule, atoms: Atoms) -> None:
     """Follow which ranks have contributed to each element, some atoms at a time."""
-    words = -(-schedule.n_ranks // 32)
-    step = max(1, _WORDS // (schedule.n_ranks * words))
-    if atoms.equal and step < atoms.number:
-        step = atoms.number  # what is moved elsewhere cannot be looked at by parts
-    for low in range(0, atoms.number, step):
-        high = min(low + step, atoms.number)
-        held = np.zeros((schedule.n_ranks, high - low, words), np.uint32)
-        ranks = np.arange(schedule.n_ranks)
-        held[ranks, :, ranks // 32] = (1 << (ranks % 32)).astype(np.uint32)[:, None]
-        complete = np.bitwise_or.reduce(held[:, 0], axis=0)
-        window = _Window(schedule, high - low)
-        flat = held.reshape(-1, words)
-        for number, part in enumerate(schedule.rounds()):
-            _sum_round(schedule, pairs_of(part, atoms, low, high), number, flat, low, window)
-        ends = held[[schedule.root]] if schedule.collective == "reduce" else held
-        wrong = np.flatnonzero(np.any(ends != complete, axis=(1, 2)))
-        if len(wrong):
-            raise _unfulfilled(schedule, schedule.root if len(ends) == 1 else int(wrong[0]))
+    for low, high in _parts(atoms, _NUMBERS // schedule.n_ranks):
+        # Numbers of sums say that all is well, bits of ranks where it is not; barriers may count twice.
+        if schedule.collective != "barrier" and _adds_up(schedule, atoms, low, high):
+            continue
+        words = -(-schedule.n_ranks // 32)
+        for begin, end in _parts(atoms, _WORDS // (schedule.n_ranks * words), low, high):
+            _check_bits(schedule, atoms, begin, end, words)
 
 
-def _sum_round(
-    schedule: Schedule, pairs: Pairs, number: int, held: npt.NDArray[np.uint32], low: int, window: _Window
-) -> None:
-    n_atoms = len(held) // schedule.n_ranks
-    shifted = replace(pairs, atom=pairs.atom - low, destination_atom=pairs.destination_atom - low)
-    written = _check_writes(schedule, shifted, n_atoms, number)
-    read = shifted.source * n_atoms + shifted.atom
-    window.pass_round(number, read, written)
-    values = held[read]
-    copied = ~pairs.reduce
-    reduced = np.flatnonzero(pairs.reduce)
+def _parts(atoms: Atoms, step: int, low: int = 0, high: int | None = None) -> Iterator[tuple[int, int]]:
+    """Cut atoms into parts; what is moved elsewhere cannot be looked at by parts."""
+    high = atoms.number if high is None else high
+    step = max(1, step) if not atoms.equal else max(1, atoms.number)
+    return ((begin, min(begin + step, high)) for begin in range(low, high, step))
+
+
+def _adds_up(schedule: Schedule, atoms: Atoms, low: int, high: int) -> bool:
+    """Whether all ranks that should have them end with sums that count every rank once."""
+    sums = Sums(schedule.n_ranks)
+    held = np.repeat(np.arange(schedule.n_ranks), high - low)
+    for passage in _passages(schedule, atoms, low, high):
+        values, reduced = held[passage.read], passage.reduce
+        where, added = sums.add_all(passage.written[reduced], values[reduced])
+        held[where] = sums.add(held[where], added)
+        held[passage.written[~reduced]] = values[~reduced]
+    ends = held.reshape(schedule.n_ranks, -1)
+    return sums.complete((ends[schedule.root] if schedule.collective == "reduce" else ends).reshape(-1))
+
+
+def _check_bits(schedule: Schedule, atoms: Atoms, low: int, high: int, words: int) -> None:
+    """Follow sets of ranks, a bit each, and name what is wrong."""
+    held = np.zeros((schedule.n_ranks, high - low, words), np.uint32)
+    ranks = np.arange(schedule.n_ranks)
+    held[ranks, :, ranks // 32] = (1 << (ranks % 32)).astype(np.uint32)[:, None]
+    complete = np.bitwise_or.reduce(held[:, 0], axis=0)
+    flat = held.reshape(-1, words)
+    for passage in _passages(schedule, atoms, low, high):
+        _join_bits(schedule, passage, flat)
+    ends = held[[schedule.root]] if schedule.collective == "reduce" else held
+    wrong = np.flatnonzero(np.any(ends != complete, axis=(1, 2)))
+    if len(wrong):
+        raise _unfulfilled(schedule, schedule.root if len(ends) == 1 else int(wrong[0]))
+
+
+def _join_bits(schedule: Schedule, passage: _Passage, held: npt.NDArray[np.uint32]) -> None:
+    values, written = held[passage.read], passage.written
+    reduced = np.flatnonzero(passage.reduce)
     if len(reduced):
         order = reduced[np.argsort(written[reduced], kind="stable")]
         where, begins = np.unique(written[order], return_index=True)
@@ -205,9 +254,10 @@ def _sum_round(
         union = arrived | held[where]
         twice = np.flatnonzero(np.any(added != union, axis=1))
         if len(twice) and schedule.collective != "barrier":
-            raise fault(number, f"rank {where[twice[0]] // n_atoms} counts a contribution twice")
+            n_atoms = len(held) // schedule.n_ranks
+            raise fault(passage.number, f"rank {where[twice[0]] // n_atoms} counts a contribution twice")
         held[where] = union
-    held[written[copied]] = values[copied]
+    held[written[~passage.reduce]] = values[~passage.reduce]
 
 
 def _check_held(holds: npt.NDArray[np.bool_], pairs: Pairs, number: int) -> None:
