@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from petamap.base.errors import ConfigError, did_you_mean
+from petamap.base.errors import ConfigError
 
 if TYPE_CHECKING:
     from petamap.base.progress import Progress
@@ -67,6 +67,10 @@ def _map(arguments: argparse.Namespace) -> int:
         what = f"unknown argument '{words[1]}'" if words else "no job"
         raise ConfigError(what, mend="give a job as TOML, or see petamap map --help")
     job = _job(arguments, words[0])
+    if arguments.boxfish is not None:
+        from petamap.comm.mapping.boxfish import drawable
+
+        drawable(job.site.network)
     _compare(arguments, job) if verb else _place(arguments, job)
     return 0
 
@@ -149,8 +153,31 @@ def _simulated(job: Job, rows: list[Found], progress: Progress) -> list[float]:
 
 def _pictures(arguments: argparse.Namespace, job: Job, rows: list[Found], progress: Progress) -> list[str]:
     """Write the page and the tables of Boxfish where they are asked for; return what was written."""
-    return []
+    notes = []
+    if arguments.report is not None:
+        from petamap.report.mapping import Scene, Shown, write_mapping
+
+        shown = [Shown(row.title, row.placement, row.metrics) for row in rows]
+        scene = Scene("Placement", f"{job.title}.", job.graph, job.site.network, shown)
+        notes.append(f"page: {write_mapping([scene], arguments.report, f'A map of {job.title}')}")
+    if arguments.boxfish is not None:
+        from petamap.comm.mapping.boxfish import write_boxfish
+        from petamap.comm.mapping.metrics import loads
+
+        network = job.site.network
+        for name, row in (("before", rows[0]), ("after", rows[-1])):
+            on_links = loads(job.graph, row.placement, network)
+            write_boxfish(arguments.boxfish / name, network, row.placement, on_links)
+        notes.append(f"Boxfish: {arguments.boxfish / 'before'}, {arguments.boxfish / 'after'}")
+    return notes
 
 
 def _gallery(arguments: argparse.Namespace, words: list[str]) -> None:
-    raise ConfigError("no gallery yet", mend=did_you_mean("gallery", list(_VERBS)))
+    from petamap.cli.progress import listening
+    from petamap.report.gallery import write_gallery
+
+    if words:
+        raise ConfigError(f"unknown argument '{words[0]}'", mend="see petamap map --help")
+    with listening(0) as progress:
+        path = write_gallery(arguments.out or Path("gallery.html"), progress)
+    print(f"page: {path}")

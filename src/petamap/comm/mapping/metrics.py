@@ -7,11 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from petamap.base.errors import ConfigError
 from petamap.base.typing import FloatArray
 from petamap.comm.mapping.graph import CommunicationGraph
 from petamap.comm.mapping.placement import Placement
+from petamap.comm.network import link_loads
 from petamap.comm.network.ways import hops_between, routed_loads
-from petamap.comm.topology import Network
+from petamap.comm.topology import Network, Torus
 
 
 @dataclass(frozen=True)
@@ -47,9 +49,30 @@ class Metrics:
     remote_bytes: float
 
 
-def loads(graph: CommunicationGraph, placement: Placement, network: Network) -> FloatArray:
-    """Return the bytes on each link: float64 (n_links,)."""
-    return routed_loads(network, graph.traffic(placement.nodes, network.n_nodes))
+def loads(
+    graph: CommunicationGraph, placement: Placement, network: Network, routing: str | None = None
+) -> FloatArray:
+    """Return the bytes on each link: float64 (n_links,).
+
+    Parameters
+    ----------
+    graph : CommunicationGraph
+    placement : Placement
+    network : Network
+    routing : str, optional
+        Of a torus or mesh, one of `link_load.ROUTINGS`; by default the network's own routes.
+
+    Raises
+    ------
+    ConfigError
+        If a routing is given for another network.
+    """
+    traffic = graph.traffic(placement.nodes, network.n_nodes)
+    if routing is None:
+        return routed_loads(network, traffic)
+    if not isinstance(network, Torus):
+        raise ConfigError(f"routing '{routing}' without a whole torus or mesh", mend="leave it out")
+    return link_loads(network, traffic, routing)
 
 
 def measure(
@@ -106,7 +129,12 @@ class Concurrency:
     in_turn: float
 
 
-def concurrency(graphs: Sequence[CommunicationGraph], placement: Placement, network: Network) -> Concurrency:
+def concurrency(
+    graphs: Sequence[CommunicationGraph],
+    placement: Placement,
+    network: Network,
+    routing: str | None = None,
+) -> Concurrency:
     """Return the largest link load of communications that run alone, together, or one after the other.
 
     Parameters
@@ -115,11 +143,13 @@ def concurrency(graphs: Sequence[CommunicationGraph], placement: Placement, netw
         E.g. phases of a step, or sub-communicators; all of the same ranks.
     placement : Placement
     network : Network
+    routing : str, optional
+        As in `loads`.
     """
     total = np.zeros(network.n_links)
     largest = []
     for graph in graphs:
-        part = loads(graph, placement, network)
+        part = loads(graph, placement, network, routing)
         total += part
         largest.append(float(part.max(initial=0.0)))
     return Concurrency(max(largest, default=0.0), float(total.max(initial=0.0)), sum(largest))

@@ -1,0 +1,141 @@
+"""The gallery of placements: pF3D before and after, nlpkkt240, the reductions of a satellite's run."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from petamap.base.progress import Progress, Silent
+from petamap.comm.mapping import Placement, Site, concurrency, measure, nlpkkt_graph
+from petamap.comm.mapping.compare import Task, map_ranks
+from petamap.comm.mapping.graph import CommunicationGraph
+from petamap.comm.mapping.partition import box
+from petamap.comm.mapping.sources import added, line_graph
+from petamap.comm.mapping.table import size
+from petamap.comm.topology import Network, Torus
+from petamap.report.mapping import Scene, Shown, write_mapping
+
+_MIB = 1 << 20
+
+
+def write_gallery(path: str | os.PathLike[str], progress: Progress | None = None) -> Path:
+    """Make the placements, and write their page.
+
+    Parameters
+    ----------
+    path : path
+    progress : Progress, optional
+    """
+    listener = progress or Silent()
+    makers: Sequence[Callable[[], Scene]] = (pf3d, nlpkkt240, satellite)
+    scenes = []
+    listener.begin("gallery", len(makers), "scenes")
+    for make in makers:
+        scenes.append(make())
+        listener.advance(1, scenes[-1].title)
+    listener.end()
+    return write_mapping(scenes, path, "Where ranks go")
+
+
+def pf3d() -> Scene:
+    """The poster's pF3D: planes of 8 x 16 ranks on tiles of a torus, then tilted."""
+    torus = Torus((8, 8, 32))
+    lines = [line_graph((16, 8, 16), [dimension], _MIB / 128) for dimension in (1, 2)]
+    graph = added(lines)
+    tiled, tilted = _pf3d_boxes(torus)
+    placements = {
+        "identity": Placement.identity(torus),
+        "planes on tiles": tiled,
+        "tiles, tilted twice": tilted,
+    }
+    shown = [Shown(name, placed, measure(graph, placed, torus)) for name, placed in placements.items()]
+    text = (
+        "pF3D on 16 x 8 x 16 ranks: all-to-alls along lines of 8 and of 16 ranks within each plane of 8 x"
+        " 16, 8 KiB from each rank to each. Planes go to tiles of 8 x 8 x 2 of the torus; tilting spreads"
+        " each line over more links. That helps a line that is alone, most where routers take dimensions "
+        "in any order. When all are at it, every link is some line's, and longer ways only add to what "
+        "links carry."
+    )
+    head = ["placement", "routes", "a line of 8 alone", "a line of 16 alone", "a plane alone", "all at once"]
+    rows = [
+        [name, routing, *_by_assumption(placed, lines, torus, routing)]
+        for name, placed in placements.items()
+        for routing in ("dimension-ordered", "all-orders")
+    ]
+    more = {"What runs at once: bytes of the busiest link": (head, rows)}
+    return Scene("pF3D", text, graph, torus, shown, more)
+
+
+def _pf3d_boxes(torus: Torus) -> tuple[Placement, Placement]:
+    planes = box([16, 8, 16])
+    planes.tile([1, 8, 16])
+    machine = box([8, 8, 32])
+    machine.tile([8, 8, 2])
+    machine.map(planes)
+    tiled = machine.placement(torus)
+    machine.tilt(2, 0, 1)
+    machine.tilt(2, 1, 1)
+    return tiled, machine.placement(torus)
+
+
+def _by_assumption(
+    placed: Placement, lines: Sequence[CommunicationGraph], network: Network, routing: str
+) -> list[str]:
+    """Return the largest link load of some lines and planes alone, and of all at once."""
+    ranks = np.arange(placed.n_ranks).reshape(16, 8, 16)
+    some = (0, 5, 10, 15)
+    graph = added(lines)
+    alone = (
+        (lines[0], [ranks[x, :, z] for x, z in zip(some, some, strict=True)]),
+        (lines[1], [ranks[x, x // 2] for x in some]),
+        (graph, [ranks[x].ravel() for x in some]),
+    )
+    found = []
+    for part, members in alone:
+        each = [part.among_only(group) for group in members]
+        found.append(concurrency(each, placed, network, routing).alone)
+    return [size(n_bytes) for n_bytes in (*found, concurrency([graph], placed, network, routing).alone)]
+
+
+def nlpkkt240() -> Scene:
+    """The source's matrix on a torus of 1024 nodes."""
+    network = Torus((8, 8, 16))
+    text = (
+        "Products of the matrix nlpkkt240 with a vector, 27,993,600 rows in equal runs, a rank a node. A "
+        "cube of points is cut into slices of planes; variables and equations of the same slice exchange "
+        "most."
+    )
+    return _mapped("nlpkkt240", text, Task(nlpkkt_graph(240, 1024), Site(network)))
+
+
+def satellite() -> Scene:
+    """The reductions of a map-maker on a satellite's scan."""
+    from petamap.data.config import load
+    from petamap.examples import find
+    from petamap.planning.sharing import sharing_graph
+
+    config = load(find("planck-year", ("plan.toml",)), ["map.n_side=256"])
+    source = config.sources[0]
+    options = dataclasses.replace(
+        source.options, n_det=4, sample_rate=25.0, duration=60 * 86400.0, n_observations=60
+    )
+    config = dataclasses.replace(config, sources=(dataclasses.replace(source, options=options),))
+    text = (
+        "One reduction of I, Q and U at N_side 256 of sixty days of four detectors of a satellite like "
+        "Planck, eight ranks a node: each rank sends the pixels that it shares to their owners and gets "
+        "the sums back. Neighbours in time share most, but owners are spread over all holders: nearly all"
+        " talk to all."
+    )
+    return _mapped(
+        "A satellite's reductions", text, Task(sharing_graph(config, 512), Site(Torus((4, 4, 4)), 8))
+    )
+
+
+def _mapped(title: str, text: str, task: Task) -> Scene:
+    found = map_ranks(task)
+    shown = [Shown(row.title, row.placement, row.metrics) for row in found.rows]
+    return Scene(title, text, task.graph, task.site.network, shown)
