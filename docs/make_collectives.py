@@ -23,7 +23,7 @@ def panels(collective: str) -> Iterator[tuple[str, Schedule, Torus | None]]:
     for of, name in ALGORITHMS:
         if of != collective:
             continue
-        if name in ("streams", "hamiltonian"):
+        if name in ("streams", "hamiltonian", "cycle"):
             for grid, kind in ((_MESH, "mesh"), (_TORUS, "torus")):
                 if kind == "mesh" or name == "streams":
                     yield f"{name}, {kind}", make(Call(collective, 16, 96, grid=grid), name), grid

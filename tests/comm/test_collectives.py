@@ -8,6 +8,7 @@ from mpi import run_ranks
 from petamap.comm.mpi import Prepared, SerialCommunicator, collectives, execute
 from petamap.comm.schedule import ScheduleError, algorithms, drawing, flat_messages, in_segments, on_machine
 from petamap.comm.schedule.algorithms import ring, streams
+from petamap.comm.schedule.algorithms.hamiltonian import cycle
 from petamap.comm.topology import Torus
 
 RANK_COUNTS = [1, 2, 3, 4, 6, 8, 12]
@@ -33,7 +34,8 @@ def library(comm, array, collective, op, root):
 
 
 def names(collective, comm, grid):
-    return [of.name for of in algorithms(collective)] if grid else ["auto"]
+    around = cycle(grid) is not None
+    return [of.name for of in algorithms(collective) if around or of.name != "cycle"]
 
 
 def vectors(comm):

@@ -53,6 +53,8 @@ LACKS = [
     ("reduce", "hamiltonian", {}, "ranks fill a rectangle"),
     ("allreduce", "streams", {}, "ranks fill a rectangle"),
     ("allreduce", "hamiltonian", {}, "ranks fill a rectangle"),
+    ("allreduce", "cycle", {}, "ranks fill a rectangle"),
+    ("allreduce", "cycle", {"grid": Torus((12,), False)}, "a way leads through all nodes and back"),
     ("allreduce", "lines", {}, "ranks fill a rectangle"),
     ("allreduce", "lines", {"grid": Torus((3, 4)), "n_elements": 10**6}, "at most 8 KB"),
     ("allreduce", "tree", {"tree": True}, "elements are integers"),

@@ -153,6 +153,16 @@ def test_a_hamiltonian_reduce_has_two_streams_where_a_dimension_is_even():
             assert len(here) == len(np.unique(here)) or n_streams == 2
 
 
+@pytest.mark.parametrize("grid", [Torus((4, 3), False), Torus((3, 5, 2)), Torus((7,)), Torus((2, 2, 2, 2))])
+def test_a_hamiltonian_allreduce_goes_both_ways_round_a_cycle(grid):
+    schedule = hamiltonian.allreduce_both_ways(grid, 100, grid.n_nodes // 2)
+    check(schedule)
+    check(in_segments(schedule, 7))
+    assert all((part.length == 50).all() for part in schedule.rounds())
+    # Each half goes there one way and back the other: a link carries as much as along a path.
+    assert link_uses(schedule, grid).max() == 2 and schedule.n_rounds == 2 * (grid.n_nodes - 1)
+
+
 def test_barriers_and_short_reductions_take_the_published_number_of_steps():
     grid = Torus((8, 8, 8))
     assert lines.barrier(grid).n_rounds == 3  # 3 (S + 7 T)
@@ -306,6 +316,7 @@ def test_a_line_is_straight():
         (lambda: streams.broadcast(Torus((4, 4)), 8, 16), "no rank 16"),
         (lambda: streams.broadcast(Torus((4, 4), False), 8, 0, 3), "3 streams .* do not fit"),
         (lambda: hamiltonian.reduce(Torus((4, 4)), 8, -1), "no rank -1"),
+        (lambda: hamiltonian.allreduce_both_ways(Torus((3, 3)), 8), "no way through all nodes"),
         (lambda: bruck.alltoall(Blocks(2, counts=np.ones((2, 2), int))), "blocks of one length"),
         (lambda: random_order.alltoall(Blocks(2, 1), packet=0), "sends nothing"),
         (lambda: lines.allreduce(Torus((4, 4)), 1, group=0), "a group of 0 ranks"),

@@ -26,7 +26,7 @@ from petamap.comm.topology import Machine, Torus
 # Messages that are put on links, and packets that are simulated, in some minutes at most.
 MOST_MESSAGES, MOST_HOPS = 8_000_000, 3_000_000_000
 # Collectives of BlueGene/L's message layer: they send packets, not messages of MPI.
-_BY_PACKETS = ("streams", "hamiltonian", "lines", "random-order")
+_BY_PACKETS = ("streams", "hamiltonian", "cycle", "lines", "random-order")
 
 
 @dataclass(frozen=True)
@@ -205,6 +205,7 @@ _FORMS: dict[str, Callable[[Call, Scene], float]] = {
     "lines": _lines,
     "streams": partial(_streamed, name="streams"),
     "hamiltonian": partial(_streamed, name="hamiltonian"),
+    "cycle": partial(_streamed, name="cycle"),
     "random-order": _random_order,
 }
 

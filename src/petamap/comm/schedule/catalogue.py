@@ -131,6 +131,10 @@ class Precondition:
 
 RECTANGLE = Precondition("ranks fill a rectangle of a torus or mesh", lambda call: call.grid is not None)
 
+CYCLE = Precondition(
+    "a way leads through all nodes and back",
+    lambda call: call.grid is None or hamiltonian.cycle(call.grid) is not None,
+)
 TREE = Precondition("the tree network serves these ranks", lambda call: call.tree)
 INTEGER = Precondition("elements are integers", lambda call: call.integer)
 INTERRUPTS = Precondition("interrupt wires serve these ranks", lambda call: call.interrupts)
@@ -227,6 +231,13 @@ _ALL = (
         "along a path to its end, and back",
         lambda call: hamiltonian.allreduce(call.rectangle, call.n_elements),
         (RECTANGLE,),
+    ),
+    Algorithm(
+        "allreduce",
+        "cycle",
+        "both ways round a cycle, half of the vector each, and back",
+        lambda call: hamiltonian.allreduce_both_ways(call.rectangle, call.n_elements),
+        (RECTANGLE, CYCLE),
     ),
     Algorithm(
         "allreduce",

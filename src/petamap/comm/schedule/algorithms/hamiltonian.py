@@ -59,9 +59,38 @@ def allreduce(grid: Torus, n_elements: int) -> Schedule:
         for k in range(n_hops):
             yield _reducing(hops, k, 0, n_elements)
         for k in reversed(range(n_hops)):
-            yield Round.of(hops.destination[k], hops.source[k], 0, n_elements, heading=hops.heading[k] ^ 1)
+            yield _returning(hops, k, 0, n_elements)
 
     return Schedule("allreduce", "hamiltonian", grid.n_nodes, n_elements, 2 * n_hops, rounds, pipelined=True)
+
+
+def allreduce_both_ways(grid: Torus, n_elements: int, root: int = 0) -> Schedule:
+    """Reduce both ways round a Hamiltonian cycle, half of the vector each, and broadcast the ways back.
+
+    Each half goes back where the other came from, so that links carry as much as along one path. Grids
+    that have no such cycle are refused.
+    """
+    _check_root(grid, root)
+    around = cycle(grid)
+    if around is None:
+        raise ScheduleError(
+            f"there is no way through all nodes of {grid} and back", mend="use 'hamiltonian', along a path"
+        )
+    there = np.roll(around, -1 - int(np.flatnonzero(around == root)[0]))
+    streams = [_hops(grid, path) for path in (there, np.append(there[:-1][::-1], root))]
+    begins, lengths = parts(n_elements, 2)
+    n_hops = len(streams[0])
+
+    def rounds() -> Iterator[Round]:
+        halves = list(zip(streams, begins, lengths, strict=True))
+        for k in range(n_hops):
+            yield joined([_reducing(hops, k, begin, length) for hops, begin, length in halves])
+        for k in reversed(range(n_hops)):
+            yield joined([_returning(hops, k, begin, length) for hops, begin, length in halves])
+
+    return Schedule(
+        "allreduce", "cycle", grid.n_nodes, n_elements, 2 * n_hops, rounds, root=root, pipelined=True
+    )
 
 
 def snake(grid: Torus) -> Int64Array:
@@ -112,6 +141,10 @@ def _hops(grid: Torus, path: Int64Array) -> Round:
 
 def _reducing(hops: Round, k: int, begin: int, length: int) -> Round:
     return Round.of(hops.source[k], hops.destination[k], begin, length, heading=hops.heading[k], reduce=True)
+
+
+def _returning(hops: Round, k: int, begin: int, length: int) -> Round:
+    return Round.of(hops.destination[k], hops.source[k], begin, length, heading=hops.heading[k] ^ 1)
 
 
 def _check_root(grid: Torus, root: int) -> None:
