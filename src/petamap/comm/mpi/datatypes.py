@@ -98,7 +98,7 @@ class Datatypes:
         loops : sequence of (int, int)
             Times and stride in rows of what repeats the blocks, outermost first.
         """
-        row_bytes = values.strides[0]
+        row_bytes = values.shape[1] * values.itemsize
         datatype = self._element(length * row_bytes)
         if len(starts) > 1:
             offsets = [start * row_bytes for start in starts]
@@ -112,6 +112,20 @@ class Datatypes:
         n_bytes = values.nbytes - first * row_bytes
         memory = self._mpi.memory.fromaddress(_address(values) + first * row_bytes, n_bytes)
         return Place(memory, 1, datatype)
+
+    def runs(self, values: AnyArray, starts: AnyArray, lengths: AnyArray) -> Place:
+        """Return runs of rows of a C-contiguous array (any, k), each of its own length: an indexed type."""
+        row_bytes = values.shape[1] * values.itemsize
+        shifts = ((starts - starts[0]) * row_bytes).tolist()
+        memory = self._mpi.memory.fromaddress(_address(values), values.nbytes)[int(starts[0]) * row_bytes :]
+        if len(set(lengths.tolist())) == 1:
+            make = functools.partial(
+                self._element(int(lengths[0]) * row_bytes).Create_hindexed_block, 1, shifts
+            )
+        else:
+            make = functools.partial(self._element(row_bytes).Create_hindexed, lengths.tolist(), shifts)
+        # Two ranks never get the same rows in one plan: nothing is gained by looking for equal ones.
+        return Place(memory, 1, self._known(("runs", len(self._types)), make))
 
     def _known(self, key: Hashable, make: Callable[[], Any]) -> Any:
         if key not in self._types:

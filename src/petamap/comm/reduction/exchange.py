@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Generator
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias, TypeVar
@@ -11,8 +12,10 @@ import numpy.typing as npt
 
 from petamap.base.errors import ConfigError, ResourceError, did_you_mean
 from petamap.base.typing import AnyArray, Int32Array, Int64Array
+from petamap.comm.datatypes.pixels import PACKINGS, IndexedRows
+from petamap.comm.datatypes.tuner import choose
 from petamap.comm.mpi.channel import CHANNELS, Channel, Transport
-from petamap.comm.mpi.communicator import Communicator, Operation
+from petamap.comm.mpi.communicator import Communicator, MpiCommunicator, Operation
 from petamap.comm.reduction.graph import counting_order
 from petamap.comm.reduction.index_map import find
 from petamap.comm.reduction.row_lists import RowLists
@@ -75,6 +78,8 @@ class Options:
         Share of the nodes that must hold a key to make it a dense one, where an algorithm tells them apart.
     mu : int
         Most nodes that may hold a key which pairs exchange, where an algorithm tells them apart.
+    packing : str
+        Whether rows of messages are packed, or sent from where they lie by indexed types: one of `PACKINGS`.
     """
 
     buffer_keys: int = 1 << 20
@@ -83,12 +88,17 @@ class Options:
     radix: int = 4
     theta: float = 0.9
     mu: int = 2
+    packing: str = "packed"
 
     def fault(self) -> ConfigError | None:
         """Return what is wrong, if anything."""
         if self.transport not in TRANSPORTS:
             return ConfigError(
                 f"no transport '{self.transport}'", mend=did_you_mean(self.transport, TRANSPORTS)
+            )
+        if self.packing not in PACKINGS:
+            return ConfigError(
+                f"no packing '{self.packing}'", mend=did_you_mean(self.packing, list(PACKINGS))
             )
         if not 1 <= self.buffer_keys < 2**31:
             return ConfigError(f"buffers of {self.buffer_keys} keys", mend="1 to 2147483647")
@@ -108,6 +118,7 @@ class _Lane(NamedTuple):
     send: AnyArray
     receive: AnyArray
     channel: Channel
+    typed: IndexedRows | None
 
 
 class Exchange:
@@ -171,11 +182,17 @@ class Exchange:
     def run(self, values: AnyArray) -> Generator[None, None, AnyArray]:
         """Exchange rows of `values` (n, k); the rows received are valid until the next call."""
         lane = self._lane(values)
-        self.rows.take(values, lane.send, self.options.n_threads)
-        lane.channel.start()
+        self._start(lane, values)
         yield
-        lane.channel.wait()
+        (lane.typed or lane.channel).wait()
         return lane.receive
+
+    def _start(self, lane: _Lane, values: AnyArray) -> None:
+        if lane.typed is not None:
+            lane.typed.start(values)
+        else:
+            self.rows.take(values, lane.send, self.options.n_threads)
+            lane.channel.start()
 
     def _lane(self, values: AnyArray) -> _Lane:
         """Return what moves rows like those of `values`; collective when they are the first of their kind."""
@@ -196,8 +213,31 @@ class Exchange:
                 self.receive_counts * k,
                 self.largest * k,
             )
-            self._lanes[kind] = _Lane(send, receive, channel)
+            self._lanes[kind] = self._tuned(_Lane(send, receive, channel, None), values)
         return self._lanes[kind]
+
+    def _tuned(self, packed: _Lane, values: AnyArray) -> _Lane:
+        """Return a lane that packs, or one that does not: as told, or as the clock says. Collective."""
+        if self.options.packing == "packed" or not isinstance(self.comm, MpiCommunicator):
+            return packed
+        rows = self.rows
+        typed = packed._replace(
+            typed=IndexedRows(
+                self.comm, rows.starts, rows.lengths, rows.bounds, packed.receive, self.receive_counts
+            )
+        )
+        if self.options.packing == "indexed":
+            return typed
+
+        def call(lane: _Lane) -> None:
+            self._start(lane, values)
+            (lane.typed or lane.channel).wait()
+
+        n_runs = self.comm.sum(len(rows.starts))
+        what = ("pixels", self.comm.sum(rows.n_rows), n_runs, self.largest, values.shape[1], values.dtype.str)
+        lanes = {"packed": packed, "indexed": typed}
+        ways = {name: functools.partial(call, lane) for name, lane in lanes.items()}
+        return lanes[choose(self.comm, (*what, self.options.transport), ways).way]
 
 
 class OwnerExchange:

@@ -82,7 +82,10 @@ class ReductionPlan:
     theta, mu : float, int
         "hybrid" sums on each node first. What at least a share theta of the nodes hold then crosses as by
         "dense", what at most mu nodes hold as by "pairwise", and the rest as by "hierarchical".
-
+    packing : str
+        What ranks send each other in "pairwise", "owner" and "butterfly" is "packed" into messages, or sent
+        from where it lies by "indexed" datatypes; "auto" times both in the first call of a kind of values,
+        and remembers which is quicker.
     checks : str
         "every" compares what ranks ask for in every call, by one small all-reduce: where they differ, or
         values do not fit, all raise the same error before any value moves. "first" does so in the first call
@@ -128,6 +131,7 @@ class ReductionPlan:
         radix: int = 4,
         theta: float = 0.9,
         mu: int = 2,
+        packing: str = "packed",
         checks: Checks = "every",
         comm: Communicator | None = None,
     ) -> None:
@@ -136,7 +140,7 @@ class ReductionPlan:
         self.algorithm = algorithm
         self.setup = setup
         self.checks = checks
-        self._options = options = Options(buffer_keys, n_threads, transport, radix, theta, mu)
+        self._options = options = Options(buffer_keys, n_threads, transport, radix, theta, mu, packing)
         agree(self.comm, self._fault())
         text = f"{algorithm}, {setup}, {replace(options, n_threads=1)}, checks of {checks} call"
         same_on_all(self.comm, text)
