@@ -27,7 +27,8 @@ def reductions(comm):
         for algorithm in ("owner", "pairwise", "butterfly"):
             for packing in ("indexed", "auto"):
                 plan = ReductionPlan(index_map, algorithm=algorithm, packing=packing)
-                check_calls(comm, plan, pattern, CALLS if number == 1 and comm.size < 4 else CALLS[:2], number)
+                calls = CALLS if number == 1 and comm.size < 4 else CALLS[:2]
+                check_calls(comm, plan, pattern, calls, number)
 
 
 def cut(comm):
