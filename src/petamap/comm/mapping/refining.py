@@ -17,7 +17,7 @@ from petamap.comm.network.ways import ways_of
 _STAGES = ((0, 0.1, 0.02), (1, 0.2, 0.02), (2, 0.3, 0.01), (3, 0.4, 0.005))
 # A move follows the edges of two ranks; so many are followed, whatever the graph, within bounds of moves.
 _EDGES = 20_000_000
-_MOVES = 20_000, 600_000
+_MOVES = 20_000, 400_000
 
 
 def refine(

@@ -42,7 +42,6 @@ def table(job: Job, rows: Sequence[Found], notes: Sequence[str] = ()) -> str:
         "mean link",
         "links a byte",
         "edges inside",
-        "found in",
     ]
     if timed:
         head.insert(2, "busy for")
@@ -57,7 +56,6 @@ def table(job: Job, rows: Sequence[Found], notes: Sequence[str] = ()) -> str:
             size(metrics.mean_load),
             f"{metrics.dilation:.2f}",
             f"{metrics.internal_edges:,}",
-            f"{row.seconds:.2f} s",
         ]
         if timed:
             line.insert(2, _duration(metrics.largest_time))

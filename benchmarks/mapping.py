@@ -1,0 +1,118 @@
+"""Placements of nlpkkt240 on tori and PERCS beside Scotch, and how long mapping takes.
+
+    python benchmarks/mapping.py                    # everything, some two minutes
+    python benchmarks/mapping.py --only quality     # or speed, command
+
+The graph is that of products with a vector, rows in equal runs. Loads are bytes of the busiest link; "random"
+is the best of ten. Scotch is used where libscotch is installed (Debian: apt install libscotch-dev).
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from petamap.base.machine import cpu_model
+from petamap.comm.mapping import STRATEGIES, CommunicationGraph, Site, nlpkkt_graph
+from petamap.comm.mapping.compare import Task
+from petamap.comm.topology import Network, Torus, percs
+
+TORI = {256: (8, 8, 4), 512: (8, 8, 8), 1024: (8, 8, 16)}
+NAMES = ("greedy", "recursive", "hierarchical", "scotch")
+
+
+def network(kind: str, n_nodes: int) -> Network:
+    """Return a torus, or a PERCS machine of as many nodes."""
+    return Torus(TORI[n_nodes]) if kind == "torus" else percs(n_nodes // 32)
+
+
+def quality() -> None:
+    """Print the busiest link of each strategy, as it is and refined."""
+    usable = [name for name in NAMES if not STRATEGIES[name].missing()]
+    print(f"{'busiest link, MB':24} {'identity':>9} {'random':>9}", end="")
+    print("".join(f"{name:>14} {'refined':>9}" for name in usable) + "   best against random")
+    for kind in ("torus", "PERCS"):
+        for n_nodes in TORI:
+            for width in (1, 16):
+                row(kind, n_nodes, width, usable)
+
+
+def row(kind: str, n_nodes: int, width: int, names: list[str]) -> None:
+    """Print one line of the table."""
+    task = Task(nlpkkt_graph(240, n_nodes * width), Site(network(kind, n_nodes), width))
+    identity, random = task.yardsticks()
+    print(f"{kind}, {n_nodes} nodes x {width:2}".ljust(24), end=" ")
+    print(f"{identity.load / 1e6:9.3f} {random.load / 1e6:9.3f}", end="")
+    best = random.load
+    for name in names:
+        plain = task.placed(name)
+        refined = task.refined(plain)
+        best = min(best, refined.load if name != "scotch" else best)
+        print(f"{plain.load / 1e6:14.3f} {refined.load / 1e6:9.3f}", end="")
+    print(f"   {100 * (best / random.load - 1):+.0f} %", flush=True)
+
+
+def speed() -> None:
+    """Print the seconds of placing and refining, graph ready."""
+    print(f"{'seconds':42} {'greedy':>9} {'+ refined':>9} {'recursive':>9} {'+ refined':>9}")
+    cases: list[tuple[str, Network, int]] = [
+        ("1,024 ranks on a torus of 8x8x16", Torus((8, 8, 16)), 1),
+        ("1,024 ranks on PERCS", percs(32), 1),
+        ("16,384 ranks on 8x8x16, 16 a node", Torus((8, 8, 16)), 16),
+        ("65,536 ranks on 16x16x16, 16 a node", Torus((16, 16, 16)), 16),
+        ("65,536 ranks on 32x32x64, 1 a node", Torus((32, 32, 64)), 1),
+    ]
+    for title, where, width in cases:
+        graph = nlpkkt_graph(240, where.n_nodes * width)
+        _ = graph.exchange
+        print(f"{title:42}", end="", flush=True)
+        for name in ("greedy", "recursive"):
+            seconds = timed(graph, Site(where, width), name)
+            print("".join(f" {value:9.3f}" for value in seconds), end="", flush=True)
+        print()
+
+
+def timed(graph: CommunicationGraph, site: Site, name: str) -> tuple[float, float]:
+    """Return the seconds of a strategy, the least of three turns, and with refinement."""
+    task = Task(graph, site)
+    placed = min((task.placed(name) for _ in range(3)), key=lambda found: found.seconds)
+    return placed.seconds, task.refined(placed).seconds
+
+
+def command() -> None:
+    """Print what `petamap map` takes for 16,384 ranks, from a file of edges to a launcher's file."""
+    graph = nlpkkt_graph(240, 16384)
+    with tempfile.TemporaryDirectory() as folder:
+        edges = zip(graph.sources.tolist(), graph.targets.tolist(), graph.n_bytes.tolist(), strict=True)
+        lines = [f"{a},{b},{size:.0f}" for a, b, size in edges]
+        Path(folder, "halo.csv").write_text("\n".join(lines) + "\n")
+        Path(folder, "job.toml").write_text(
+            'ranks = 16384\nranks_per_node = 16\n[graph]\nfile = "halo.csv"\n'
+            '[machine]\nname = "jaguar"\nshape = "8x8x16"\n[out]\nformat = "bluegene"\n'
+        )
+        begin = time.perf_counter()
+        words = ["map", "job.toml", "--out", "map.txt"]
+        subprocess.run([sys.executable, "-m", "petamap.cli.main", *words], cwd=folder, check=True)
+        seconds = time.perf_counter() - begin
+        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e3
+    print(f"\n16,384 ranks, file to file: {seconds:.1f} s, {peak:,.0f} MB at most")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", choices=["quality", "speed", "command"])
+    only = parser.parse_args().only
+    print(f"{cpu_model()}\n")
+    for part in (quality, speed, command):
+        if only in (None, part.__name__):
+            part()
+            print()
+
+
+if __name__ == "__main__":
+    main()
