@@ -23,6 +23,8 @@ from petamap.comm.mapping.placement import Placement
 from petamap.comm.topology import Network, TopologyManager, Torus
 from petamap.comm.topology.detect import detect
 
+__all__ = ["Partition", "autobox", "box", "div", "mod"]
+
 Slicer: TypeAlias = Callable[[int, int, int], slice]
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from petamap.comm.mapping.openatom.system import GST_BIG, WATER_32, WATER_256, System
 from petamap.comm.topology import TopologyManager, Torus
 
@@ -32,20 +30,17 @@ class PrintedRun:
     topology: float
 
     def allocation(self) -> TopologyManager:
-        """Return ranks on a partition of this size, in the machine's usual order.
+        """Return ranks on a partition of this size, all cores of a node filled before the next.
 
         Shapes are not printed, but one: 8x8x4 nodes of the XT3. Blue Gene's partitions are tori from 512
-        nodes up; its usual order of ranks has the core slowest (XYZT). On the XT3, of 11x12x16 nodes, only a
-        partition of all 16 is a ring; cores of a node are taken to be filled first.
+        nodes up. Of the XT3's 11x12x16 nodes only a partition of all 16 is a ring.
         """
         cores, shapes = _PARTITIONS[self.machine]
         shape = shapes[self.n_cores // cores]
-        if self.machine.startswith("XT3"):
-            grid = Torus(shape, [False, False, shape[2] == 16])
-            return TopologyManager.whole(grid, cores)
-        grid = Torus(shape, self.n_cores // cores >= 512)
-        core, node = np.divmod(np.arange(self.n_cores), grid.n_nodes)
-        return TopologyManager(grid, node, core)
+        rings = [False, False, shape[2] == 16]
+        if shapes is _BLUE_GENE:
+            rings = [self.n_cores // cores >= 512] * 3
+        return TopologyManager.whole(Torus(shape, rings), cores)
 
 
 _BLUE_GENE = {
