@@ -142,10 +142,21 @@ def test_errors_are_one_line_before_any_work(words, what, capsys):
     assert line.startswith("petamap: error: ") and what in line and not said.out
 
 
-def test_a_machine_that_lacks_a_number_is_refused(tmp_path, capsys):
-    text = write_machine(load_machine("bluegene-l"))
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        ("network.read_cycles", ["simulate", "barrier", "--algorithm", "lines"]),
+        ("network.hop_latency", ["simulate", "alltoall", "--bytes", "8"]),
+        ("network.tree_latency", ["predict", "barrier"]),
+        ("network.interrupt_latency", ["predict", "barrier"]),
+        ("latency", ["predict", "barrier"]),
+    ],
+)
+def test_a_machine_that_lacks_a_number_is_refused(number, words, tmp_path, capsys):
+    text, key = write_machine(load_machine("bluegene-l")), number.removeprefix("network.")
     path = tmp_path / "mine.toml"
-    path.write_text("\n".join(line for line in text.splitlines() if not line.startswith("read_cycles")))
-    words = ["simulate", "barrier", "--machine", str(path), "--shape", "4x4x2", "--algorithm", "lines"]
-    assert main(["net", *words]) == 2
-    assert "has no 'network.read_cycles'" in capsys.readouterr().err
+    path.write_text("\n".join(line for line in text.splitlines() if not line.startswith(f"{key} ")))
+    assert main(["net", *words, "--machine", str(path), "--shape", "4x4x2"]) == 2
+    said = capsys.readouterr()
+    (line,) = said.err.splitlines()
+    assert f"'{number}'" in line and "did you mean" not in line and not said.out

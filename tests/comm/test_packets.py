@@ -110,6 +110,18 @@ def test_full_rings_and_small_buffers_never_deadlock(policy, in_order):
     assert run.escapes > 0
 
 
+def test_lines_that_go_all_the_way_round_full_rings_never_deadlock():
+    # All nodes send along all but one link of every ring they lie on, both ways, through two packets' room.
+    grid = Torus((5, 4))
+    small = dataclasses.replace(FREE, dynamic_channels=1, channel=512, injection_fifo=512, reception_fifo=512)
+    nodes, heading = np.repeat(np.arange(grid.n_nodes), 4), np.tile(np.arange(4), grid.n_nodes)
+    there = [grid.neighbor(n, h // 2, 2 * (h % 2) - 1) for n, h in zip(nodes, heading, strict=True)]
+    messages = Messages(nodes, there, np.full(80, 4800), line=True, in_order=True, heading=heading)
+    run = PacketSimulator(grid, small).messages(messages)
+    assert run.packets == 80 * 20 and run.copies == 20 * 20 * (2 * 3 + 2 * 2)
+    assert set(run.link_packets.tolist()) == {20 * 4, 20 * 3}
+
+
 @settings(deadline=None, max_examples=30)
 @given(grids(), st.integers(1, 700), st.integers(1, 3))
 def test_an_all_to_all_sends_each_message_once(grid, n_bytes, packets_a_visit):

@@ -36,6 +36,19 @@ _NUMBERS: dict[str, str | None] = {
 }
 
 
+# Numbers of the same table that others read.
+_OF_OTHERS = (
+    "tree_latency",
+    "tree_bandwidth",
+    "tree_packet",
+    "tree_overhead",
+    "interrupt_latency",
+    "double_cycles",
+    "integer_combine_cycles",
+    "rendezvous",
+)
+
+
 @dataclass(frozen=True)
 class Hardware:
     """The nodes of a torus or mesh, in bytes, seconds, bytes a second, and cycles of their clock.
@@ -148,7 +161,8 @@ def _number(machine: Machine, key: str) -> float | int:
     dimension = _NUMBERS[key]
     value = machine.network.get(key)
     if value is None:
-        close = did_you_mean(key, [other for other in machine.network if other not in _NUMBERS])
+        unknown = [other for other in machine.network if other not in _NUMBERS and other not in _OF_OTHERS]
+        close = did_you_mean(key, unknown)
         hint = close if close and close.startswith("did") else f"write {key} = {_EXAMPLES.get(dimension, 2)}"
         raise ConfigError(f"machine '{machine.name}' has no 'network.{key}'", mend=hint)
     if dimension:

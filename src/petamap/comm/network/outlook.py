@@ -102,6 +102,9 @@ def outlook(call: Call, scene: Scene, progress: Progress | None = None) -> list[
     """
     listener = progress or Silent()
     every, chosen = algorithms(call.collective), choose(call)
+    for name in ("tree", "interrupt"):
+        if any(algorithm.name == name and not algorithm.unmet(call) for algorithm in every):
+            closed_form(call, name, scene)  # says what the machine's file lacks before any work
     listener.begin("loads of links", len(every), "algorithms")
     found = []
     for algorithm in every:
