@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from petamap.base.errors import ConfigError
 from petamap.comm.network import closed_forms as forms
 from petamap.comm.network.schedule_time import schedule_time
-from petamap.comm.schedule import Call, in_segments, make
+from petamap.comm.schedule import ALGORITHMS, Call, in_segments, make
 from petamap.comm.schedule.algorithms import hamiltonian, lines, streams
 from petamap.comm.topology import Torus
 
@@ -33,8 +33,11 @@ def counted(schedule):
 @pytest.mark.parametrize("n_ranks", [1, 2, 3, 4, 7, 8, 16, 24])
 def test_forms_count_what_schedules_send(collective, algorithm, n_ranks):
     n_elements = 1 if collective == "barrier" else 48 * n_ranks
-    said = forms.cost(collective, algorithm, n_ranks, n_elements)
-    made = counted(make(Call(collective, n_ranks, n_elements), algorithm))
+    said, call = forms.cost(collective, algorithm, n_ranks, n_elements), Call(collective, n_ranks, n_elements)
+    if ALGORITHMS[collective, algorithm].unmet(call):
+        assert algorithm == "scatter-doubling" and n_ranks in (3, 7, 24)
+        return
+    made = counted(make(call, algorithm))
     assert said.messages == made.messages
     assert said.bytes == pytest.approx(made.bytes)
 

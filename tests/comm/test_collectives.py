@@ -34,8 +34,9 @@ def library(comm, array, collective, op, root):
 
 
 def names(collective, comm, grid):
-    around = cycle(grid) is not None
-    return [of.name for of in algorithms(collective) if around or of.name != "cycle"]
+    left_out = {"cycle"} if cycle(grid) is None else set()
+    left_out |= {"scatter-doubling"} if comm.size & (comm.size - 1) else set()
+    return [of.name for of in algorithms(collective) if of.name not in left_out]
 
 
 def vectors(comm):

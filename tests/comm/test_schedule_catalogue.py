@@ -49,6 +49,7 @@ def test_some_algorithms_need_nothing(collective):
 LACKS = [
     ("broadcast", "streams", {}, "ranks fill a rectangle"),
     ("broadcast", "tree", {}, "the tree network serves these ranks"),
+    ("broadcast", "scatter-doubling", {}, "the number of ranks is a power of two"),
     ("reduce", "streams", {}, "ranks fill a rectangle"),
     ("reduce", "hamiltonian", {}, "ranks fill a rectangle"),
     ("allreduce", "streams", {}, "ranks fill a rectangle"),
@@ -89,6 +90,8 @@ def test_the_choice_follows_size_and_wires():
     assert choose(Call("broadcast", n_elements=256, **of)) == "streams"
     assert choose(Call("broadcast", n_elements=256, tree=True, **of)) == "tree"
     assert choose(Call("broadcast", 512, n_elements=10**5)) == "scatter-allgather"
+    assert choose(Call("broadcast", 512, n_elements=10**4)) == "scatter-doubling"
+    assert choose(Call("broadcast", 511, n_elements=10**4)) == "scatter-allgather"
     assert choose(Call("allreduce", n_elements=2, **of)) == "lines"
     assert choose(Call("allreduce", n_elements=10**5, **of)) == "hamiltonian"
     assert choose(Call("allreduce", n_elements=10**5, integer=True, tree=True, **of)) == "tree"

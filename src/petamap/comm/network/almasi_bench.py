@@ -15,12 +15,11 @@ from petamap.comm.network.replay import packet_messages
 from petamap.comm.network.wires import network_number, tree_doubles_seconds
 from petamap.comm.schedule import Call, call_on, make
 from petamap.comm.schedule.algorithms import streams
+from petamap.comm.schedule.catalogue import SHORT_ALLREDUCE, SHORT_BROADCAST, default_broadcast
 from petamap.comm.schedule.schedule import Collective
 from petamap.comm.topology import Partition, load_machine, parse_shape, partition
 
 MIDDLE = "8x8x8"  # the partition of Tables 3 and 4
-# MPICH2's broadcast and all-reduce change algorithms here (Thakur, Rabenseifner and Gropp 2005).
-_SHORT_BROADCAST, _SHORT_ALLREDUCE = 12288, 2048
 
 
 class Bench:
@@ -73,8 +72,8 @@ class Bench:
     def _mpich2(self, collective: Collective, n_bytes: int, shape: str = MIDDLE) -> float:
         """Return the seconds of MPICH2's algorithm, whose rounds wait for their busiest link."""
         name = {
-            "broadcast": "binomial" if n_bytes <= _SHORT_BROADCAST else "scatter-allgather",
-            "allreduce": "recursive-doubling" if n_bytes <= _SHORT_ALLREDUCE else "rabenseifner",
+            "broadcast": default_broadcast(self.call("broadcast", n_bytes, shape=shape)),
+            "allreduce": "recursive-doubling" if n_bytes <= SHORT_ALLREDUCE else "rabenseifner",
             "alltoall": "pairwise",
             "barrier": "dissemination",
         }[collective]
@@ -90,7 +89,7 @@ class Bench:
         that they ask first are waited for.
         """
         asks = network_number(self.scene.machine, "rendezvous", "bytes")
-        if n_bytes > min(asks, _SHORT_BROADCAST):
+        if n_bytes > min(asks, SHORT_BROADCAST):
             return self.mpich2("broadcast", n_bytes)
         call = self.call("broadcast", n_bytes)
         schedule = make(call, "binomial")

@@ -78,6 +78,7 @@ def _store_and_forward(n_ranks: int, n_bytes: float) -> Cost:
 _COSTS: dict[tuple[str, str], Callable[[int, float], Cost]] = {
     ("broadcast", "binomial"): _whole_vectors,
     ("broadcast", "scatter-allgather"): _scatter_allgather,
+    ("broadcast", "scatter-doubling"): _halving,
     ("reduce", "binomial"): _whole_vectors,
     ("allreduce", "recursive-doubling"): _folded(_whole_vectors),
     ("allreduce", "rabenseifner"): _folded(_halving),

@@ -139,6 +139,9 @@ TREE = Precondition("the tree network serves these ranks", lambda call: call.tre
 INTEGER = Precondition("elements are integers", lambda call: call.integer)
 INTERRUPTS = Precondition("interrupt wires serve these ranks", lambda call: call.interrupts)
 EQUAL = Precondition("all blocks have one length", lambda call: call.counts is None)
+POWER_OF_TWO = Precondition(
+    "the number of ranks is a power of two", lambda call: call.n_ranks & (call.n_ranks - 1) == 0
+)
 SHORT = Precondition("vectors have at most 8 KB", lambda call: call.n_bytes <= 8192)
 
 
@@ -190,6 +193,13 @@ _ALL = (
         "scatter-allgather",
         "a part to each rank, then round a ring; long vectors",
         lambda call: scatter_allgather.broadcast(call.n_ranks, call.n_elements, call.root),
+    ),
+    Algorithm(
+        "broadcast",
+        "scatter-doubling",
+        "a part to each rank, then ever more exchanged; medium vectors",
+        lambda call: scatter_allgather.broadcast_by_doubling(call.n_ranks, call.n_elements, call.root),
+        (POWER_OF_TWO,),
     ),
     Algorithm(
         "broadcast",
@@ -357,10 +367,10 @@ def make(call: Call, name: str = "auto") -> Schedule:
 
 # Bytes from which algorithms change: BlueGene/L's broadcast at 2 KB (Almasi et al. 2005, 5.1), MPICH2's
 # all-to-all at 256 bytes and 32 KB (5.3), MPICH's short all-reduce up to 2 KB and broadcast up to 12 KB
-# (Thakur, Rabenseifner and Gropp 2005).
+# and from 512 KB (Thakur, Rabenseifner and Gropp 2005).
 LONG_ON_GRID = 2048
 BRUCK, ALL_POST = 256, 32768
-SHORT_ALLREDUCE, SHORT_BROADCAST = 2048, 12288
+SHORT_ALLREDUCE, SHORT_BROADCAST, LONG_BROADCAST = 2048, 12288, 524288
 
 
 def choose(call: Call) -> str:
@@ -386,7 +396,15 @@ def _broadcast(call: Call) -> str:
         return "tree"
     if _long_on_grid(call):
         return "streams"
-    return "binomial" if call.n_bytes <= SHORT_BROADCAST else "scatter-allgather"
+    return default_broadcast(call)
+
+
+def default_broadcast(call: Call) -> str:
+    """Return the algorithm by which MPICH broadcasts, which needs neither a grid nor wires."""
+    if call.n_bytes <= SHORT_BROADCAST:
+        return "binomial"
+    medium = call.n_bytes < LONG_BROADCAST and POWER_OF_TWO.holds(call)
+    return "scatter-doubling" if medium else "scatter-allgather"
 
 
 def _allreduce(call: Call) -> str:

@@ -1,5 +1,5 @@
-"""Broadcast by a binomial scatter and a ring all-gather: what MPICH does with long vectors (Thakur,
-Rabenseifner and Gropp 2005, 3.2)."""
+"""Broadcast by a binomial scatter and an all-gather: what MPICH does with long vectors, round a ring, and
+with those of medium length, by doubling (Thakur, Rabenseifner and Gropp 2005, 3.2)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from petamap.base.typing import Int64Array
 from petamap.comm.schedule.algorithms.binomial import doublings, senders
-from petamap.comm.schedule.schedule import Round, Schedule, check_ranks, parts
+from petamap.comm.schedule.schedule import Round, Schedule, ScheduleError, check_ranks, parts
 
 
 def broadcast(n_ranks: int, n_elements: int, root: int = 0) -> Schedule:
@@ -18,13 +19,7 @@ def broadcast(n_ranks: int, n_elements: int, root: int = 0) -> Schedule:
     ranks = np.arange(n_ranks, dtype=np.int64)
 
     def rounds() -> Iterator[Round]:
-        for k in reversed(range(doublings(n_ranks))):
-            here = senders(n_ranks, 1 << k)
-            there = here + (1 << k)
-            end = edges[np.minimum(there + (1 << k), n_ranks)]
-            yield Round.of(
-                (here + root) % n_ranks, (there + root) % n_ranks, edges[there], end - edges[there]
-            )
+        yield from _scatter(n_ranks, edges, root)
         for k in range(n_ranks - 1):
             part = (ranks - k) % n_ranks
             length = edges[part + 1] - edges[part]
@@ -32,3 +27,36 @@ def broadcast(n_ranks: int, n_elements: int, root: int = 0) -> Schedule:
 
     n_rounds = doublings(n_ranks) + n_ranks - 1
     return Schedule("broadcast", "scatter-allgather", n_ranks, n_elements, n_rounds, rounds, root=root)
+
+
+def broadcast_by_doubling(n_ranks: int, n_elements: int, root: int = 0) -> Schedule:
+    """Scatter a part of the vector to each rank, then exchange all that it has with ranks 1, 2, 4, ... away.
+
+    Of a power of two of ranks alone.
+    """
+    check_ranks(n_ranks)
+    if n_ranks & (n_ranks - 1):
+        raise ScheduleError(f"{n_ranks} ranks are no power of two", mend="use 'scatter-allgather'")
+    edges = np.append(parts(n_elements, n_ranks)[0], n_elements)
+    ranks = np.arange(n_ranks, dtype=np.int64)
+
+    def rounds() -> Iterator[Round]:
+        yield from _scatter(n_ranks, edges, root)
+        for k in range(doublings(n_ranks)):
+            first = ranks >> k << k
+            length = edges[first + (1 << k)] - edges[first]
+            yield Round.of(
+                (ranks + root) % n_ranks, ((ranks ^ 1 << k) + root) % n_ranks, edges[first], length
+            )
+
+    n_rounds = 2 * doublings(n_ranks)
+    return Schedule("broadcast", "scatter-doubling", n_ranks, n_elements, n_rounds, rounds, root=root)
+
+
+def _scatter(n_ranks: int, edges: Int64Array, root: int) -> Iterator[Round]:
+    """Iterate over the rounds in which each rank gets its part, and for a while those of others."""
+    for k in reversed(range(doublings(n_ranks))):
+        here = senders(n_ranks, 1 << k)
+        there = here + (1 << k)
+        end = edges[np.minimum(there + (1 << k), n_ranks)]
+        yield Round.of((here + root) % n_ranks, (there + root) % n_ranks, edges[there], end - edges[there])
