@@ -14,7 +14,7 @@ from petamap.comm.mapping import Placement, measure
 from petamap.comm.mapping.metrics import loads
 from petamap.comm.mapping.sources import added, grid_graph, line_graph
 from petamap.comm.topology import Torus, percs
-from petamap.report.gallery import pf3d
+from petamap.report.gallery import openatom, pf3d
 from petamap.report.mapping import Scene, Shown, minimaps, write_mapping
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -93,6 +93,15 @@ def test_a_tilt_helps_who_is_alone_and_not_all_at_once() -> None:
     assert table["tiles, tilted twice", "all-orders"][1] < table["planes on tiles", "all-orders"][1]
     loads_of = [shown.metrics.largest_load for shown in found.shown]
     assert loads_of[1] < loads_of[0] / 5  # tiles against identity
+
+
+def test_prisms_of_openatom_unburden_the_busiest_link(tmp_path: Path) -> None:
+    found = openatom()
+    default, prisms = (shown.metrics for shown in found.shown)
+    assert prisms.hop_bytes < 0.7 * default.hop_bytes and prisms.largest_load < 0.5 * default.largest_load
+    placements = embedded(write_mapping([found], tmp_path / "page.html", "T"))["scenes"][0]["placements"]
+    # Objects are on other ranks: the matrix of each is its own.
+    assert placements[0]["matrix"]["squares"] != placements[1]["matrix"]["squares"]
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium here")

@@ -37,11 +37,14 @@ class Shown:
     title : str
     placement : Placement
     metrics : Metrics
+    graph : CommunicationGraph, optional
+        Who sends to whom, where that is not the same for all: objects of a program may be on other ranks.
     """
 
     title: str
     placement: Placement
     metrics: Metrics
+    graph: CommunicationGraph | None = None
 
 
 @dataclass(frozen=True)
@@ -90,14 +93,15 @@ def write_mapping(scenes: Sequence[Scene], path: str | os.PathLike[str], title: 
 def _scene(scene: Scene) -> dict[str, Any]:
     placements = []
     for shown in scene.shown:
-        on_links = loads(scene.graph, shown.placement, scene.network)
+        graph = shown.graph or scene.graph
+        on_links = loads(graph, shown.placement, scene.network)
         placements.append(
             {
                 "title": shown.title,
                 "metrics": asdict(shown.metrics),
                 "curve": _sorted_curve(on_links),
                 "maps": minimaps(scene.network, on_links),
-                "matrix": _matrix(scene.graph, shown.placement.places),
+                "matrix": _matrix(graph, shown.placement.places),
             }
         )
     return {

@@ -18,6 +18,7 @@ _STAGES = ((0, 0.1, 0.02), (1, 0.2, 0.02), (2, 0.3, 0.01), (3, 0.4, 0.005))
 # A move follows the edges of two ranks; so many are followed, whatever the graph, within bounds of moves.
 _EDGES = 20_000_000
 _MOVES = 20_000, 400_000
+_MOVES_A_RANK = 1000
 
 
 def refine(
@@ -61,7 +62,7 @@ def refine(
 
 def _default_moves(graph: CommunicationGraph) -> int:
     edges_a_move = max(1.0, 4 * len(graph.exchange.partners) / graph.n_ranks)
-    return int(np.clip(_EDGES / edges_a_move, *_MOVES))
+    return int(np.clip(min(_EDGES / edges_a_move, _MOVES_A_RANK * graph.n_ranks), *_MOVES))
 
 
 def _settled(nodes: Int64Array, before: Placement, site: Site) -> Placement:
