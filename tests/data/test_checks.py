@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from petamap.base.errors import DataError
-from petamap.data.checks import check_observations, check_signal, check_times, warn_of_flags
+from petamap.data.checks import check_observations, check_signal, check_times, warn_of_flags, warn_of_noise
+from petamap.data.source import Context
+from petamap.noise.model import OneOverF
+from petamap.simulation.noise import NoiseSource, NoiseSourceOptions, SameNoise
 
 from .made import observation
 
@@ -88,6 +92,17 @@ def test_flagged_detectors_are_told():
     (warning,) = warn_of_flags([one], [[1] + [0] * 7])
     assert "D1, D2, D3, D4, D5 and 2 more" in warning
     assert "every detector" in warn_of_flags([one], [[0] * 8])[0]
+
+
+def test_noise_drawn_by_another_model_is_told():
+    one = replace(observation(), signals=(), noise=SameNoise(OneOverF(2e-5, 0.0, 0.0, -1.0)))
+    (of_model,) = NoiseSource(NoiseSourceOptions(), Context(Path())).extend([one])
+    assert of_model.signals and warn_of_noise([one, of_model]) == []
+    (own,) = NoiseSource(NoiseSourceOptions(net=1e-5), Context(Path())).extend([one])
+    (warning,) = warn_of_noise([of_model, own])
+    assert "map-making weighs by another" in warning and warning.startswith("observation")
+    (alone,) = NoiseSource(NoiseSourceOptions(net=1e-5), Context(Path())).extend([replace(one, noise=None)])
+    assert warn_of_noise([alone]) == []
 
 
 def test_observations_that_lose_the_same_detector_share_a_warning():

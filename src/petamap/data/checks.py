@@ -116,6 +116,21 @@ def check_observations(observations: Sequence[Observation]) -> list[str]:
     return warnings
 
 
+def warn_of_noise(observations: Sequence[Observation]) -> list[str]:
+    """Return a warning of observations whose noise is drawn by another model than they declare."""
+    where = [
+        place(one)
+        for one in observations
+        if any(getattr(signal, "noise", one.noise) is not one.noise for signal in one.signals)
+    ]
+    if not where:
+        return []
+    return [
+        f"{_first_of(where)}: noise is drawn by a model of the source's own, and map-making weighs by "
+        "another, which the observation had before: its errors and covariances are of that"
+    ]
+
+
 def warn_of_flags(observations: Sequence[Observation], n_good: Sequence[Sequence[int]]) -> list[str]:
     """Return a warning for detectors all of whose samples are flagged; `n_good` counts good ones by detector.
 

@@ -21,7 +21,7 @@ from petamap.base.summary import Spread
 from petamap.base.threads import available_threads
 from petamap.base.timers import Timers
 from petamap.comm.mpi import Communicator
-from petamap.data.checks import check_observations, warn_of_flags
+from petamap.data.checks import check_observations, warn_of_flags, warn_of_noise
 from petamap.data.config import (
     CommOptions,
     MonteCarloOptions,
@@ -93,11 +93,12 @@ class Stage:
         """Open the sources and find the pixels of the map; `opened` gives the observations as they are."""
         with self.timers.phase("sources"):
             observations = (opened or open_sources)(self.config)
+            drawn_otherwise = [] if self.config.noise.kernel == "estimate" else warn_of_noise(observations)
             if self.config.map.pixelization != "numbered":
                 observations = in_frame(observations, self.config.map.frame)
             if self.config.noise.interval is not None:
                 observations = [split_intervals(o, self.config.noise.interval) for o in observations]
-            for text in check_observations(observations):
+            for text in (*check_observations(observations), *drawn_otherwise):
                 self.warn(text)
             self.observations = observations
             self.pixelization = target_pixelization(self.config.map, observations)

@@ -156,10 +156,9 @@ def _tell_cost(n_data: int, n_stokes: int, l_max: int, tell: Callable[[str], Non
     flops = n_data**3 / 3 + 3 * n_data**2 * n_modes + 2 * n_data * n_modes**2
     n_spectra = len(spectra_names({1: "T", 2: "EB", 3: "TEB"}[n_stokes]))
     flops += 8 * n_spectra**2 * (n_modes / n_stokes) ** 2
-    tell(
-        f"likelihood of {n_data} data and {n_modes} modes: {needed / 1e9:.2g} GB, "
-        f"about {flops / _speed():.0f} s a step"
-    )
+    seconds = flops / _speed()
+    time_of = f"about {seconds:.0f} s" if seconds >= 1 else "less than a second"
+    tell(f"likelihood of {n_data} data and {n_modes} modes: {needed / 1e9:.2g} GB, {time_of} a step")
 
 
 def _speed() -> float:

@@ -310,6 +310,6 @@ def _notes_of_purity(parts: list[_Weighted], choices: Choices) -> list[str]:
     last = max(amplified_to(part.weights[1], pixels, part.harmonics.l_max) for part in parts)
     notes.append(
         f"errors of pure components know nothing of the noise that is amplified in them up to l = {last}: "
-        "take them from simulations"
+        "take them from a Monte Carlo (petamap mc, then --montecarlo)"
     )
     return notes
