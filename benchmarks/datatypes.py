@@ -5,6 +5,7 @@
 starts itself under mpiexec. What it prints is milliseconds of the slowest rank, the least of several turns.
 """
 
+import functools
 import os
 import subprocess
 import sys
@@ -12,13 +13,17 @@ import time
 from pathlib import Path
 
 import numpy as np
+from patterns import full_year, litebird_like, neighbours
 
-from petamap.comm.datatypes import ParallelFFT, Redistribution
+from petamap.comm.datatypes import OBJECTS, Field, Lattice, ParallelFFT, Redistribution, Staggered
+from petamap.comm.datatypes.bench import spread
 from petamap.comm.datatypes.tuner import timed
 from petamap.comm.mpi import world
+from petamap.comm.reduction import IndexMap, ReductionPlan
 
 MPIEXEC = Path(sys.executable).with_name("mpiexec")
 SHAPES = [(512, 512), (2048, 2048), (128, 128, 128)]
+CURVES = [(512, 512), (2048, 2048)]
 TURNS = 9
 
 
@@ -70,6 +75,57 @@ def transposes(comm):
         transpose(comm, shape)
 
 
+def curves(comm):
+    """The four curves of a transform in two dimensions: no types, receive, send, both; and the choice."""
+    for shape in CURVES:
+        whole = np.random.default_rng(1).standard_normal(shape)
+        calls = {}
+        for way in ("packed", "receive-type", "send-type", "both-types", "auto"):
+            fft = ParallelFFT(comm, shape, way=way, checks="first")
+            array, out = whole[fft.before.box(comm.rank)].astype(complex), fft.after.empty(comm.rank, complex)
+            fft.forward(array, out)
+            calls[way] = functools.partial(fft.forward, array, out)
+        show(comm, f"P = {comm.size}, transform {'x'.join(map(str, shape))}", timed(comm, calls, TURNS))
+
+
+def halos(comm):
+    """Halos by all ways, and the solver on them."""
+    for block in ((4, 4, 4, 4), (8, 8, 8, 8), (16, 16, 16, 8)):
+        grid = spread(comm.size, 4)
+        shape = tuple(n * p for n, p in zip(block, grid, strict=True))
+        lattice = Lattice(shape, grid, comm.rank)
+        name = f"P = {comm.size}, {'x'.join(map(str, block))} a rank"
+        for kind in OBJECTS:
+            calls = {}
+            for way in ("packed", "datatypes", "neighbourhood", "shared", "auto"):
+                field = Field(comm, lattice, kind, way=way)
+                field.exchange(0)
+                calls[way if way != "auto" else f"auto ({field.chosen})"] = functools.partial(
+                    field.exchange, 0
+                )
+            show(comm, f"{name}, {kind}", timed(comm, calls, 3 * TURNS))
+        links = np.broadcast_to(np.eye(3, dtype=complex), (4, lattice.n_sites, 3, 3))
+        vector = np.ones((lattice.n_even, 3), complex)
+        out, calls = np.empty_like(vector), {}
+        for way in ("packed", "auto"):
+            operator = Staggered(comm, lattice, links, 0.1, way)
+            calls[way] = functools.partial(operator.apply, vector, out)
+        show(comm, f"{name}, operator", timed(comm, calls, TURNS))
+
+
+def pixels(comm):
+    """The exchange of a scan's pixels, packed and straight out of the map; three float64 a pixel."""
+    for name, pattern in (("N", neighbours), ("P", full_year), ("L", litebird_like)):
+        keys = pattern(comm.rank, comm.size, {"N": 512, "P": 256, "L": 128}[name])
+        calls = {}
+        for packing in ("packed", "indexed", "auto"):
+            plan = ReductionPlan(IndexMap(comm, keys), algorithm="owner", packing=packing, checks="first")
+            values = np.ones((len(keys), 3))
+            plan.allreduce(values)
+            calls[packing] = functools.partial(plan.allreduce, values)
+        show(comm, f"P = {comm.size}, pixels {name}", timed(comm, calls, TURNS))
+
+
 def main(names):
     if os.environ.get("PETAMAP_BENCHMARK"):
         comm = world()
@@ -84,7 +140,12 @@ def main(names):
             time.sleep(0.2)
 
 
-PARTS = {"transposes": (transposes, (2, 4))}
+PARTS = {
+    "transposes": (transposes, (2, 4)),
+    "curves": (curves, range(1, 9)),
+    "halos": (halos, (2, 4, 8)),
+    "pixels": (pixels, (2, 4, 8)),
+}
 
 if __name__ == "__main__":
     main(sys.argv[1:])

@@ -10,7 +10,7 @@ from typing import NoReturn
 
 from petamap import __version__
 from petamap.base.errors import ConfigError, PetamapError, did_you_mean
-from petamap.cli import configure, doctor, examples, mapping, mc, net, plan, report, run, spectra
+from petamap.cli import configure, datatypes, doctor, examples, mapping, mc, net, plan, report, run, spectra
 
 INTERRUPTED = 130
 
@@ -57,7 +57,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"petamap {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
-    for room in (run, mc, configure, plan, net, mapping, report, spectra, examples, doctor):
+    for room in (run, mc, configure, plan, net, mapping, datatypes, report, spectra, examples, doctor):
         room.add_commands(commands)
     return parser
 

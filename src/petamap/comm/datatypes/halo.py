@@ -15,6 +15,7 @@ from petamap.comm._comm import cut_lists, move_rows
 from petamap.comm.datatypes.checks import same_on_all
 from petamap.comm.datatypes.lattice import N_PARITIES, Direction, Lattice
 from petamap.comm.datatypes.layout import DatatypeError
+from petamap.comm.datatypes.model import Work
 from petamap.comm.datatypes.pattern import Pattern
 from petamap.comm.datatypes.tuner import Choice, choose
 from petamap.comm.mpi.communicator import Communicator, MpiCommunicator
@@ -101,6 +102,11 @@ class Field:
             raise DatatypeError("no halo is under way", mend="`start` before")
         flying.wait()
 
+    def work(self) -> Work:
+        """Return what this rank does for both parities, once these have been exchanged; not collective."""
+        made = (self._made[str(self.chosen), parity] for parity in _BOTH)
+        return sum((way.work() for way in made), Work())
+
     def _choose(self) -> None:
         def call(name: str) -> Callable[[], None]:
             def once() -> None:
@@ -147,13 +153,13 @@ class HaloWay(abc.ABC):
     def __init__(self, field: Field, parity: int, window: SharedWindow) -> None:
         self.comm, self.field, self.parity = field.comm, field, parity
         lattice = field.lattice
-        faces = [(way, lattice.face(way, parity)) for way in self._sent(lattice)]
+        faces = [(way, lattice.face(way, parity)) for way in self._downwards(lattice)]
         ghosts = [(way, lattice.ghosts[way.number, parity]) for way in lattice.crossing]
         self._faces = [(lattice.neighbour(way), rows) for way, rows in faces if len(rows)]
         self._ghosts = [(way, rows) for way, rows in ghosts if rows.stop > rows.start]
 
     @staticmethod
-    def _sent(lattice: Lattice) -> list[Direction]:
+    def _downwards(lattice: Lattice) -> list[Direction]:
         # What goes down comes from above: on two ranks along an axis, both are between the same, in order.
         return [Direction(way.axis, not way.up) for way in lattice.crossing]
 
@@ -168,6 +174,17 @@ class HaloWay(abc.ABC):
     @abc.abstractmethod
     def free(self) -> None:
         """Give back what MPI keeps for it. Not collective."""
+
+    @abc.abstractmethod
+    def work(self) -> Work:
+        """Return what this rank does in one call."""
+
+    def _sent(self, faces: list[tuple[int, Int64Array]]) -> Work:
+        row_bytes = self.field.values.shape[1] * self.field.dtype.itemsize
+        return Work(messages=len(faces), wire_bytes=row_bytes * sum(len(rows) for _, rows in faces))
+
+    def _blocks(self, faces: list[tuple[int, Int64Array]]) -> int:
+        return sum(1 + int(np.count_nonzero(np.diff(rows) != 1)) for _, rows in faces)
 
 
 class PackedHalo(HaloWay):
@@ -204,6 +221,10 @@ class PackedHalo(HaloWay):
     def free(self) -> None:
         if self._messages is not None:
             self._messages.free()
+
+    def work(self) -> Work:
+        work = self._sent(self._faces)
+        return work + Work(copied_blocks=self._blocks(self._faces), copied_bytes=work.wire_bytes)
 
 
 class TypedHalo(HaloWay):
@@ -246,6 +267,11 @@ class TypedHalo(HaloWay):
         if self._messages is not None:
             self._messages.free()
             self._types.free()
+
+    def work(self) -> Work:
+        apart = [(other, rows) for other, rows in self._faces if self._apart(other)]
+        work = self._sent(apart)
+        return work + Work(typed_blocks=self._blocks(apart), typed_bytes=work.wire_bytes)
 
 
 class NeighbourHalo(TypedHalo):
@@ -292,6 +318,12 @@ class SharedHalo(TypedHalo):
         # From now on owners may write to what was read.
         self._window.barrier()
         super().wait()
+
+    def work(self) -> Work:
+        near = [(other, rows) for other, rows in self._faces if not self._apart(other)]
+        bytes_read = sum(ghosts.nbytes for _, _, ghosts in self._reads)
+        read = Work(copied_blocks=self._blocks(near), copied_bytes=bytes_read, waits=2)
+        return super().work() + read
 
 
 HALO_WAYS: dict[str, type[HaloWay]] = {

@@ -13,6 +13,7 @@ from petamap.base.errors import did_you_mean
 from petamap.base.typing import AnyArray
 from petamap.comm.datatypes.checks import agree_on_call, misfit, same_on_all
 from petamap.comm.datatypes.layout import DatatypeError, Layout
+from petamap.comm.datatypes.model import Work
 from petamap.comm.datatypes.tuner import Choice, choose
 from petamap.comm.datatypes.ways import WAYS, Loan, Parts, Way
 from petamap.comm.mpi.communicator import Communicator
@@ -141,6 +142,18 @@ class Redistribution:
     def chosen(self) -> str | None:
         """The way that is taken; None while "auto" has not chosen."""
         return self.choice.way if self.choice is not None else None if self.way == "auto" else self.way
+
+    def work(self) -> Work:
+        """Return what this rank does in one call of the way that is taken; not collective.
+
+        Raises
+        ------
+        DatatypeError
+            If nothing has been redistributed yet.
+        """
+        if self.chosen not in self._ways:
+            raise DatatypeError("no way is made yet", mend="`run` before")
+        return self._ways[str(self.chosen)].work()
 
     def free(self) -> None:
         """Give back what MPI keeps for it, as its end does. Not collective."""

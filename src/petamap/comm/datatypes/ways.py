@@ -15,6 +15,7 @@ import numpy as np
 
 from petamap.base.typing import AnyArray
 from petamap.comm.datatypes.layout import Box, Layout, within
+from petamap.comm.datatypes.model import Work, copied, sent, typed
 from petamap.comm.mpi.communicator import Communicator, MpiCommunicator
 from petamap.comm.mpi.datatypes import Alltoallw, Datatypes, Messages, pieces
 from petamap.comm.mpi.nodes import SharedWindow
@@ -85,6 +86,10 @@ class Way(abc.ABC):
     def free(self) -> None:
         """Give back what MPI keeps for it. Not collective."""
 
+    @abc.abstractmethod
+    def work(self) -> Work:
+        """Return what this rank does in one call."""
+
     def _copy_own(self) -> None:
         for to, of in self._own:
             copy(to, of)
@@ -132,6 +137,15 @@ class _Messages(Way):
         if self._messages is not None:
             self._messages.free()
             self._types.free()
+
+    def work(self) -> Work:
+        out, arriving, own = (
+            _views(self._out),
+            _views(self._in),
+            [view for pair in self._own for view in pair],
+        )
+        sides = [(self.send_type, out), (self.receive_type, arriving)]
+        return sum((typed(v) if by_type else copied(v) for by_type, v in sides), sent(out) + copied(own))
 
 
 class Packed(_Messages):
@@ -200,6 +214,10 @@ class Collective(Way):
             self._call.free()
             self._types.free()
 
+    def work(self) -> Work:
+        out, own = _views(self._out), [view for pair in self._own for view in pair]
+        return sent(out) + typed(out) + typed(_views(self._in)) + copied(own)
+
 
 class Loan:
     """A window in which the ranks of a node lend each other what they send.
@@ -255,12 +273,14 @@ class Shared(Way):
                 its = loan.part(parts.before, other, source.dtype, here.index(other))
                 self._copies.append((view, parts.travelling(its[parts.held(other)])))
         self._far: Messages | None = None
-        self._ticket = 0
+        self._ticket, self._far_work = 0, Work()
         if isinstance(comm, MpiCommunicator) and len(here) < comm.size:
             self._types = Datatypes(comm)
             sides = ([(o, self._types.place(p)) for o, v in side if o not in here for p in pieces(v)]
                      for side in (self._in, self._out))  # fmt: skip
             self._far = Messages(comm, *sides)
+            out, arriving = ([v for o, v in side if o not in here] for side in (self._out, self._in))
+            self._far_work = sent(out) + typed(out) + typed(arriving)
 
     def start(self) -> None:
         if self._far is not None:
@@ -287,6 +307,11 @@ class Shared(Way):
             self._far.free()
             self._types.free()
 
+    def work(self) -> Work:
+        pairs = [view for pair in self._own + self._copies for view in pair]
+        lending = [] if self._in_place else [self.parts.before.lying(self.source)]
+        return self._far_work + copied(pairs) + copied(lending) + Work(waits=2)
+
 
 WAYS: dict[str, Callable[..., Way]] = {
     way.name: way for way in (Packed, SendType, ReceiveType, BothTypes, Collective, Shared)
@@ -296,6 +321,10 @@ WAYS: dict[str, Callable[..., Way]] = {
 def copy(to: AnyArray, of: AnyArray) -> None:
     """Copy between views of one shape, whatever their strides."""
     np.copyto(to, of)
+
+
+def _views(side: list[tuple[int, AnyArray]]) -> list[AnyArray]:
+    return [view for _, view in side]
 
 
 def _buffers(views: list[tuple[int, AnyArray]]) -> list[AnyArray]:

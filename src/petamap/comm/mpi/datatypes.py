@@ -145,7 +145,7 @@ class Datatypes:
 
     def _strided(self, itemsize: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
         """Return nested vectors, innermost axis first; axes that lie end to end are one."""
-        block, loops = _merged(itemsize, shape, strides)
+        block, loops = merged(itemsize, shape, strides)
         datatype = self._element(block)
         for i, (n, stride) in enumerate(loops):
             make = functools.partial(datatype.Create_hvector, n, 1, stride)
@@ -303,7 +303,7 @@ def _offset(whole: AnyArray, part: AnyArray) -> int:
     return _address(part) - _address(whole)
 
 
-def _merged(
+def merged(
     itemsize: int, shape: tuple[int, ...], strides: tuple[int, ...]
 ) -> tuple[int, list[tuple[int, int]]]:
     """Return the bytes of a block, and length and stride of the loops around it, innermost first."""
