@@ -1,7 +1,7 @@
 """Where ranks go: placements of ranks on the nodes of a network, how they are made and what they cost."""
 
 # Imported so that their strategies are registered.
-from petamap.comm.mapping import grouping, scotch
+from petamap.comm.mapping import folding, grouping, scotch
 from petamap.comm.mapping.graph import CommunicationGraph
 from petamap.comm.mapping.graph_files import read_graph
 from petamap.comm.mapping.metrics import Concurrency, Metrics, concurrency, measure
@@ -18,6 +18,7 @@ __all__ = [
     "Placement",
     "Site",
     "concurrency",
+    "folding",
     "grouping",
     "measure",
     "nlpkkt_graph",

@@ -17,7 +17,7 @@ from petamap.comm.mapping.strategies import STRATEGIES, Site, check_room, place,
 
 AUTO = "auto"
 # Of these "auto" refines the one with the smallest largest load: they need no other package.
-_CANDIDATES = ("identity", "greedy", "recursive")
+_CANDIDATES = ("identity", "greedy", "recursive", "folded")
 _RANDOM = 10
 IDENTITY, RANDOM = "identity", f"best of {_RANDOM} random"
 
@@ -135,7 +135,8 @@ def map_ranks(
     ----------
     task : Task
     name : str
-        A strategy; or "auto": of identity, greedy and recursive that with the smallest largest load.
+        A strategy; or "auto": of identity, greedy, recursive and, where it fits, folded that with the
+        smallest largest load.
     refined : bool
         Whether refinement follows.
     progress : Progress, optional
@@ -147,7 +148,7 @@ def map_ranks(
     """
     listener = progress or Silent()
     if name == AUTO:
-        candidates = list(_CANDIDATES)
+        candidates = [one for one in _CANDIDATES if not STRATEGIES[one].lacks(task.graph, task.site)]
     else:
         strategy(name)
         candidates = [name]
@@ -195,7 +196,8 @@ def compare(
         if name not in STRATEGIES:
             raise ConfigError(f"unknown strategy '{name}'", mend=did_you_mean(name, list(STRATEGIES)))
         strategy(name)
-    lacking = {name: STRATEGIES[name].missing() for name in chosen if STRATEGIES[name].missing()}
+    reasons = {name: STRATEGIES[name].lacks(task.graph, task.site) for name in chosen}
+    lacking = {name: reason for name, reason in reasons.items() if reason}
     usable = [name for name in chosen if name not in lacking]
     listener = progress or Silent()
     listener.begin("mapping", 1 + len(usable), "strategies")

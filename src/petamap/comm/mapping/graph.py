@@ -42,11 +42,14 @@ class CommunicationGraph:
         ``targets[offsets[r]:offsets[r + 1]]`` are the ranks that rank r sends to, increasing; never r itself.
     n_bytes : float64 (n_edges,)
         What each of them gets, more than 0.
+    grid : tuple of int, optional
+        The shape of the Cartesian grid that the ranks are, the last dimension running fastest.
     """
 
     offsets: Int64Array
     targets: Int32Array
     n_bytes: FloatArray
+    grid: tuple[int, ...] | None = None
 
     @classmethod
     def from_edges(

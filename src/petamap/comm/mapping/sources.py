@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -53,7 +54,8 @@ def grid_graph(
         target.append(grid.rank_of(there[inside]))
         weights.append(np.full(int(inside.sum()), sizes[along[0]]))
     ends = np.concatenate(source), np.concatenate(target)
-    return CommunicationGraph.from_edges(grid.n_nodes, *ends, np.concatenate(weights))
+    graph = CommunicationGraph.from_edges(grid.n_nodes, *ends, np.concatenate(weights))
+    return replace(graph, grid=grid.shape)
 
 
 def line_graph(shape: Sequence[int], dimensions: Sequence[int], n_bytes: float = 1.0) -> CommunicationGraph:

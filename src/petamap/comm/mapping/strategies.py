@@ -51,23 +51,33 @@ class Entry:
         In a line.
     missing : callable
         Returns what it needs and this machine lacks, or an empty text.
+    unfit : callable
+        Of graph and site: returns why it has no placement for them, or an empty text.
     """
 
     place: Strategy
     summary: str
     missing: Callable[[], str] = lambda: ""
+    unfit: Callable[[CommunicationGraph, Site], str] = lambda graph, site: ""
+
+    def lacks(self, graph: CommunicationGraph, site: Site) -> str:
+        """Return why it cannot be used for this graph here, or an empty text."""
+        return self.missing() or self.unfit(graph, site)
 
 
 STRATEGIES: dict[str, Entry] = {}
 
 
 def register(
-    name: str, summary: str, missing: Callable[[], str] = lambda: ""
+    name: str,
+    summary: str,
+    missing: Callable[[], str] = lambda: "",
+    unfit: Callable[[CommunicationGraph, Site], str] = lambda graph, site: "",
 ) -> Callable[[Strategy], Strategy]:
     """Make a function known as the strategy `name`."""
 
     def keep(place: Strategy) -> Strategy:
-        STRATEGIES[name] = Entry(place, summary, missing)
+        STRATEGIES[name] = Entry(place, summary, missing, unfit)
         return place
 
     return keep
@@ -99,6 +109,8 @@ def place(name: str, graph: CommunicationGraph, site: Site, seed: int = 0) -> Pl
     """
     entry = strategy(name)
     check_room(graph, site)
+    if lack := entry.unfit(graph, site):
+        raise ConfigError(f"strategy '{name}' cannot be used: {lack}", mend="choose another, or auto")
     return Placement.from_nodes(entry.place(graph, site, seed), site.network, site.ranks_per_node)
 
 
