@@ -2,7 +2,7 @@
 
     python benchmarks/montecarlo.py [--samples 8e6] [--n-side 128] [--batch 8] [--peers PYTHON]
 
-Three tables, each a comparison of works that take turns in this run, on one thread: `--tables` chooses.
+Four tables, each a comparison of works that take turns in this run, on one thread: `--tables` chooses.
 
 batch      realizations of a satellite's scan (that of speed.py, at another N_side) alone and among others,
            nanoseconds of processor time a sample and realization. A whole realization is drawn, read, and
@@ -13,6 +13,8 @@ recycling  iterations of realizations without a space and with some learnt on ot
 whole      realizations of planck-lfi by `petamap mc`, batch and space, against `petamap run` for each, in
            seconds of processor time, spectra made together alone; and the scan of the first table simulated
            and mapped once, beside TOAST 3 where --peers has it.
+groups     not by default: realizations by groups of ranks under mpiexec, predicted as `petamap mc` does that
+           chooses among them, and by the clock.
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ from __future__ import annotations
 import argparse
 import math
 import os
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -50,6 +54,7 @@ from petamap.mapmaking.system import System
 from petamap.mapmaking.vectors import Unknowns
 from petamap.montecarlo.draws import Draws, Realization, Signals
 from petamap.montecarlo.run import simulate
+from petamap.montecarlo.sharing import _candidate, _machine
 
 EXAMPLE = "planck-lfi"
 TRAINING = 2**33  # a realization that no user can ask for
@@ -305,6 +310,34 @@ def peer_lines(n_samples: int, n_side: int, python: str) -> Iterator[str]:
     yield from notes
 
 
+# --- groups of ranks
+
+
+def group_rows(n: int) -> Iterator[Row]:
+    """Make realizations by all numbers of groups of the ranks: predicted seconds, and those of the clock."""
+    comm, config = world(), example("source.0.duration=2 day", f"montecarlo.realizations={n}")
+    machine = _machine(comm)
+    numbers = [groups for groups in range(1, comm.size + 1) if comm.size % groups == 0]
+    for groups in numbers:
+        foreseen = _candidate(config, groups, comm.size // groups, 1, machine, math.inf).seconds
+        options, seconds = replace(config.montecarlo, groups=groups), []
+        for _ in range(2):
+            comm.barrier()
+            begin = time.perf_counter()
+            out = comm.bcast(tempfile.mkdtemp())
+            simulate(replace(config, montecarlo=options), out=out, comm=comm)
+            comm.barrier()
+            seconds.append(time.perf_counter() - begin)
+        yield Row(f"{n} realizations, {groups} of {numbers[-1]} groups", foreseen, min(seconds), "s")
+
+
+def on_ranks(ranks: int, n: int) -> None:
+    """Print the table of groups, from a job of so many ranks."""
+    mpiexec = str(Path(sys.executable).with_name("mpiexec"))
+    words = [sys.executable, __file__, "--tables", "groups", "--realizations", str(n), "--ranks", "0"]
+    subprocess.run([mpiexec, "-n", str(ranks), *words], check=True, cwd=Path(__file__).parent)
+
+
 def show(lines: Iterator[str] | Iterator[Row]) -> None:
     """Print lines as they come."""
     for line in lines:
@@ -327,9 +360,18 @@ def main() -> None:
     parser.add_argument("--realizations", type=int, default=16, help="that are made together")
     parser.add_argument("--peer-samples", type=float, default=2e6, help="of the scan that peers are given")
     parser.add_argument("--peers", default="", metavar="PYTHON", help="interpreter; '' for none")
+    parser.add_argument("--ranks", type=int, default=4, help="of the table of groups; 0: of this job")
     given = parser.parse_args()
+    if given.ranks == 0:
+        rows = list(group_rows(given.realizations))
+        if world().rank == 0:
+            print(f"{EXAMPLE + ', two days: groups of ranks':52s}predicted  clock              ratio")
+            show(iter(rows))
+        return
     os.chdir(tempfile.mkdtemp())
     print(f"{cpu_model()}, load {os.getloadavg()[0]:.2f}", flush=True)
+    if "groups" in given.tables:
+        on_ranks(given.ranks, given.realizations)
     if "batch" in given.tables:
         head = f"a scan: alone, and among {given.batch}"
         print(f"{head:52s}    alone    among              ratio  bar")

@@ -128,10 +128,12 @@ def test_fixed_signals_are_mapped_once(apart, tmp_path):
     source = '[[source]]\nkind = "sky-map"\nmap = "%s"\npolarization = "COSMO"\n' % (tmp_path / "sky.fits")
     text = TINY + source
     for fixed in ("add", "apart", "leave"):
-        made(
+        summary = made(
             tmp_path / fixed, "montecarlo.realizations=2", "montecarlo.maps=true",
             f"montecarlo.fixed={fixed}", text=text,
         )  # fmt: skip
+        calls = {phase.name: phase.calls for phase in summary.phases}
+        assert calls.get("fixed signals", 0) == (fixed != "leave") and calls["data"] == 1
     add, apart_, leave = (arrays(tmp_path / fixed) for fixed in ("add", "apart", "leave"))
     assert same(add["maps/both"], found["maps/both"][:2] + add["fixed/map"])
     less = read_finished(tmp_path / "add").realizations.pseudo["both"]

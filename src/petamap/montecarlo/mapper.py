@@ -72,20 +72,21 @@ class Mapper:
         self.gradients = ConjugateGradients(operator, system.preconditioner)
         self.space: Deflation | None = None
 
-    def maps(self, datasets: Sequence[Dataset]) -> list[Mapped]:
+    def maps(self, datasets: Sequence[Dataset], timers: Timers | None = None) -> list[Mapped]:
         """Return the map of each data set: the same to the bit whatever others there are.
 
-        One that fails says why, and does not stop the others.
+        One that fails says why, and does not stop the others. Phases are told to `timers`, if given.
         """
+        timers = timers or self.timers
         try:
-            with self.timers.phase("data"):
+            with timers.phase("data"):
                 rhs = self._read(datasets)
-            with self.timers.phase("iterations"):
+            with timers.phase("iterations"):
                 return self._maps(rhs)
         except DataError as error:
             if len(datasets) == 1:
                 return [self._failed(str(error))]
-        return [mapped for dataset in datasets for mapped in self.maps([dataset])]
+        return [mapped for dataset in datasets for mapped in self.maps([dataset], timers)]
 
     def learn(self, datasets: Sequence[Dataset], n_vectors: int, at_once: int) -> None:
         """Find what slows down the solutions of some data sets, to speed up all that follow."""

@@ -17,6 +17,7 @@ from petamap.base.errors import ConfigError, PetamapError
 from petamap.base.progress import Progress, Silent
 from petamap.base.summary import Spread, Summary, pixels_sha256
 from petamap.base.threads import over_threads
+from petamap.base.timers import Timers
 from petamap.base.typing import AnyArray, FloatArray, Int64Array
 from petamap.comm.mpi import Communicator, agree, together, world
 from petamap.data.config import Parts, RunConfig, open_parts
@@ -229,14 +230,15 @@ class _MonteCarlo:
             return None
         if self.comm.bcast(int(self.store.read("fixed/status")[0])) == DONE:
             return self.store.read("fixed/map")
-        (mapped,) = self.mapper.maps([self.draws.fixed])
-        if mapped.error:
-            raise ConfigError(f"the fixed signals have no map: {mapped.error}")
-        values = self.gathering.to_all(mapped.values, np.nan)
-        with together(self.stage.comm):
-            if self.comm.rank == 0:
-                pseudo = self.sight.pseudo(values).values
-                self.store.write_once({"fixed/map": values, "fixed/pseudo": pseudo})
+        with self.stage.timers.phase("fixed signals"):
+            (mapped,) = self.mapper.maps([self.draws.fixed], Timers())
+            if mapped.error:
+                raise ConfigError(f"the fixed signals have no map: {mapped.error}")
+            values = self.gathering.to_all(mapped.values, np.nan)
+            with together(self.stage.comm):
+                if self.comm.rank == 0:
+                    pseudo = self.sight.pseudo(values).values
+                    self.store.write_once({"fixed/map": values, "fixed/pseudo": pseudo})
         return values
 
     def _make_batch(self, batch: Sequence[Realization]) -> None:
