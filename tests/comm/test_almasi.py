@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from petamap.comm.network import almasi
+from petamap.comm.network import almasi, almasi_figures
 from petamap.comm.network.almasi import CALIBRATED, COMPARED, NOT_COVERED, PLATEAU, Retelling, published
 from petamap.comm.network.almasi_bench import Bench, half_bytes
 from petamap.comm.network.almasi_figures import _ordered
@@ -94,6 +94,20 @@ def test_broadcasts_one_after_the_other_take_less_than_one_by_itself_unless_they
 def test_no_more_than_five_constants_are_calibrated(bench):
     constants = almasi._constants(bench.scene.machine)
     assert len(constants) == 5 and all("Table" in source for _, _, source in constants)
+
+
+def test_orders_that_the_source_tells_hold(bench):
+    for order in (almasi_figures._crossover(bench), almasi_figures._barriers(bench, ["4x4x2", "8x8x8"])):
+        assert order.holds
+    told = {name for _, values in almasi_figures._barriers(bench, ["8x8x8"]).points for name in values}
+    assert told == {"GI", "tree", "torus", "MPICH2"}
+    n = 1 << 21  # closed forms; the tables simulate longer vectors
+    path = {integer: bench.closed("allreduce", "hamiltonian", n, integer) for integer in (True, False)}
+    assert bench.tree("allreduce", n) < path[True] < bench.mpich2("allreduce", n)
+    assert path[False] < bench.tree_doubles(n)
+    assert [bench.default_broadcast(n) < bench.torus_broadcast(n) for n in (256, 512, 4096, 8192)] == [
+        True, True, False, False,
+    ]  # fmt: skip
 
 
 def test_orders_fail_where_values_do():

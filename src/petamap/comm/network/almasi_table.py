@@ -10,7 +10,7 @@ from petamap.comm.network.almasi_figures import Ordering
 
 _NAMES = {
     2: "Table 2: aggregate bandwidth of the all-to-all",
-    3: "Table 3: bandwidth on 512 nodes",
+    3: "Table 3: bandwidth on 512 nodes; /2: the message that reaches half of it",
     4: "Table 4: latency on 512 nodes",
 }
 
