@@ -239,6 +239,8 @@ def _run(folder, agent, options):
         "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
         "PRTE_MCA_plm_ssh_agent": str(agent), "OMP_NUM_THREADS": "1",
     }  # fmt: skip
+    # Ranks of a job that may have more of them than cores are not bound.
+    environ.pop("PRTE_MCA_rmaps_default_mapping_policy", None)
     return subprocess.run(
         [folder / "mpirun", *options, folder / "python", "-c", _WHO],
         capture_output=True, text=True, timeout=60, env=environ, check=False,

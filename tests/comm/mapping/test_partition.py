@@ -1,5 +1,6 @@
 """Rubik's boxes: the poster's script, cuts that part and moves that permute, shapes of communicators."""
 
+import io
 import math
 
 import numpy as np
@@ -45,6 +46,9 @@ def test_the_posters_script_runs_and_equals_the_closed_form_for_all_ranks(tmp_pa
     path = tmp_path / "map"
     torus.write_map_file(path)
     assert path.read_text().splitlines()[17] == " ".join(map(str, expected[17]))
+    stream = io.StringIO()
+    torus.write_map_file(stream)
+    assert stream.getvalue() == path.read_text()
     # On 512 nodes of four cores each, neighbours along the last dimension share a node.
     placement = torus.placement(Torus((8, 8, 8)))
     assert placement.ranks_per_node == 4

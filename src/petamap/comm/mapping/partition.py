@@ -1,17 +1,18 @@
 """Structured mapping: boxes of tasks cut into groups, mapped onto boxes of a network, and bent there.
 
-After Rubik (Bhatele et al. 2012, LLNL-POST-563791), whose scripts run with another import. Its boxes take
-what is left over when a size does not divide; here that is an error. `tile`, `div`, `mod` and `cut` part a
-box; `map` fills the groups of one box with those of another; `tilt`, `shear`, `zigzag`, `zorder` and
+After Rubik (Bhatele et al. 2012, LLNL-POST-563791), whose mapping scripts run with another import. Its
+boxes take what is left over when a size does not divide; here that is an error. `tile`, `div`, `mod` and
+`cut` part a box; `map` fills the groups of one box with those of another; `tilt`, `shear`, `zigzag`, `zorder` and
 `transpose` move tasks within a box.
 """
 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import TextIO, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -284,11 +285,14 @@ class Partition:
         on_grid = (places // each)[:, : grid.n_dimensions]
         return Placement(grid.rank_of(on_grid), slots, int(np.prod(each)), grid.n_nodes)
 
-    def write_map_file(self, path: str | Path) -> None:
-        """Write the coordinates of each task, a line each, in the order of the tasks."""
-        lines = [" ".join(map(str, row)) for row in self.coordinates().tolist()]
-        with replacing(path) as temporary:
-            temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    def write_map_file(self, file: str | Path | TextIO | None = None) -> None:
+        """Write the coordinates of each task in order, a line each: to a path, an open file, or stdout."""
+        text = "".join(" ".join(map(str, row)) + "\n" for row in self.coordinates().tolist())
+        if not isinstance(file, str | Path):
+            (sys.stdout if file is None else file).write(text)
+            return
+        with replacing(file) as temporary:
+            temporary.write_text(text, encoding="utf-8")
 
     def _on(self, manager: TopologyManager) -> Placement:
         places = self.coordinates()
