@@ -2,8 +2,8 @@
 
 After Rubik (Bhatele et al. 2012, LLNL-POST-563791), whose mapping scripts run with another import. Its
 boxes take what is left over when a size does not divide; here that is an error. `tile`, `div`, `mod` and
-`cut` part a box; `map` fills the groups of one box with those of another; `tilt`, `shear`, `zigzag`, `zorder` and
-`transpose` move tasks within a box.
+`cut` part a box; `map` fills the groups of one box with those of another; `tilt`, `shear`, `zigzag`,
+`zorder` and `transpose` move tasks within a box.
 """
 
 from __future__ import annotations
