@@ -61,6 +61,19 @@ def test_compare_lists_strategies(job: Path, capsys) -> None:
     assert len(found["simulated"]) == len(names) and min(found["simulated"]) > 0
 
 
+def test_phases_have_a_table_of_their_own(job: Path, tmp_path: Path, capsys) -> None:
+    job.write_text(JOB.replace("grid", "alltoalls").replace("[machine]", "along = [[0], [1]]\n[machine]"))
+    page = tmp_path / "page.html"
+    assert (
+        main(["map", str(job), "--no-refine", "--report", str(page), "--boxfish", str(tmp_path / "fish")])
+        == 0
+    )
+    out = capsys.readouterr().out
+    assert "along 0  along 1  all at once  in turn, added" in out
+    assert "Busiest link of each phase" in page.read_text()
+    assert (tmp_path / "fish" / "after" / "links.yaml").exists()
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [

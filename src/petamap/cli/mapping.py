@@ -155,10 +155,15 @@ def _pictures(arguments: argparse.Namespace, job: Job, rows: list[Found], progre
     """Write the page and the tables of Boxfish where they are asked for; return what was written."""
     notes = []
     if arguments.report is not None:
+        from petamap.comm.mapping.table import phase_cells
         from petamap.report.mapping import Scene, Shown, write_mapping
 
         shown = [Shown(row.title, row.placement, row.metrics) for row in rows]
-        scene = Scene("Placement", f"{job.title}.", job.graph, job.site.network, shown)
+        more = {}
+        if len(job.phases) > 1:
+            head, *cells = phase_cells(job, rows)
+            more["Busiest link of each phase"] = (head, [list(row) for row in cells])
+        scene = Scene("Placement", f"{job.title}.", job.graph, job.site.network, shown, more)
         notes.append(f"page: {write_mapping([scene], arguments.report, f'A map of {job.title}')}")
     if arguments.boxfish is not None:
         from petamap.comm.mapping.boxfish import write_boxfish

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from petamap.comm.mapping import CommunicationGraph
 from petamap.comm.mapping.job import Table
-from petamap.comm.mapping.job_graphs import Source
+from petamap.comm.mapping.job_graphs import Communication, Source
 
 
-def _run(table: Table, n_ranks: int) -> tuple[CommunicationGraph, str]:
+def _run(table: Table, n_ranks: int) -> Communication:
     from petamap.data.config import load
     from petamap.planning.sharing import sharing_graph
 
     name = table.get("run", str)
     groups = table.get("groups", int)
-    return sharing_graph(load(table.near(name), []), n_ranks, groups=groups), f"reductions of {name}"
+    graph = sharing_graph(load(table.near(name), []), n_ranks, groups=groups)
+    return Communication.of(graph, f"reductions of {name}")
 
 
 RUN_GRAPHS = {"run": Source(_run, ("groups",))}

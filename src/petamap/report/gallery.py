@@ -152,8 +152,7 @@ def openatom() -> Scene:
         graph = added(list(phases.values()))
         shown.append(Shown(name, placed, measure(graph, placed, network), graph))
         found = concurrency(list(phases.values()), placed, network)
-        each = [measure(part, placed, network).largest_load for part in phases.values()]
-        rows.append([name, *map(size, (*each, found.together, found.in_turn))])
+        rows.append([name, *map(size, (*found.each, found.together, found.in_turn))])
     text = (
         "OpenAtom's step for 256 molecules of water on 1024 nodes: six arrays of objects that transpose, "
         "pair and add up. What moves here are objects, not ranks: by default they are dealt in blocks; "

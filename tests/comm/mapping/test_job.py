@@ -11,6 +11,7 @@ from petamap.comm.mapping.compare import IDENTITY, RANDOM, Task, compare, map_ra
 from petamap.comm.mapping.job import capacity_of, load_job
 from petamap.comm.mapping.simulated import simulated
 from petamap.comm.mapping.sources import grid_graph, line_graph
+from petamap.comm.mapping.table import phase_cells
 from petamap.comm.topology import Allocation, Torus, load_machine, percs
 
 GOOD = """\
@@ -77,6 +78,20 @@ def test_graphs_of_all_kinds(tmp_path: Path, graph: str, ranks: int, edges: int 
     assert job.graph.n_edges > 0 and job.title
 
 
+def test_phases_are_placed_together_and_told_apart(tmp_path: Path) -> None:
+    for name, line in (("a", "0,1,8"), ("b", "0,1,5\n1,2,7")):
+        (tmp_path / f"{name}.csv").write_text(f"{line}\n")
+    head, machine = "ranks = 3\n[graph]\n", '[machine]\nname = "bluegene-l"\nshape = [3]\n'
+    job = load_job(written(tmp_path, head + 'file = ["a.csv", "b.csv"]\n' + machine))
+    assert list(job.phases) == ["a.csv", "b.csv"]
+    assert job.graph.n_bytes.tolist() == [13.0, 7.0]
+    _, row = phase_cells(job, [Task(job.graph, job.site).placed("identity")])
+    assert row == ["identity", "8 B", "7 B", "13 B", "15 B"]
+    for wrong in ('["a.csv", "a.csv"]', "[]", "[1]"):
+        with pytest.raises(ConfigError, match=r":3: 'graph\.file' must be"):
+            load_job(written(tmp_path, head + f"file = {wrong}\n" + machine))
+
+
 WRONG = [
     ("ranks = 128", "ranks = 120", ":5: a grid of 4x4x8 has 128 ranks, not 120"),
     ("ranks = 128", "rank = 128", ":1: unknown key 'rank'"),
@@ -99,6 +114,8 @@ WRONG = [
     ("[4, 4, 4]", "[4, 4, 4]\nhosts = ['a']", "1 hosts for the 64 nodes"),
     ("[4, 4, 4]", "[4, 4, 4]\nnodes = '1,1'", ":11: node 1 is named twice"),
     ("[graph]", "[graph", "not TOML"),
+    ('grid = "4x4x8"', 'alltoalls = "4x4x8"\nalong = [[3]]', ":6: [3] are no dimensions of 4x4x8"),
+    ('grid = "4x4x8"', 'alltoalls = "4x4x8"\nalong = [[0], [0]]', ":6: [0] are given twice"),
 ]
 
 

@@ -15,7 +15,7 @@ from petamap.base.toml import Lines, parse
 from petamap.base.typing import FloatArray
 from petamap.comm.mapping.compare import AUTO, Task
 from petamap.comm.mapping.graph import CommunicationGraph
-from petamap.comm.mapping.job_graphs import GRAPHS, Source
+from petamap.comm.mapping.job_graphs import GRAPHS, Communication, Source
 from petamap.comm.mapping.launchers import Target, format_of
 from petamap.comm.mapping.strategies import Site, check_room, strategy
 from petamap.comm.network.wires import network_number
@@ -45,8 +45,11 @@ class Job:
     Attributes
     ----------
     graph : CommunicationGraph
+        All phases together.
     title : str
         What the graph is.
+    phases : mapping of str to CommunicationGraph
+        Its parts, one or more.
     machine : Machine
     site : Site
     capacity : float64 (n_links,) or None
@@ -61,6 +64,7 @@ class Job:
 
     graph: CommunicationGraph
     title: str
+    phases: Mapping[str, CommunicationGraph]
     machine: Machine
     site: Site
     capacity: FloatArray | None
@@ -184,13 +188,15 @@ class _Reader:
         chosen = self._map(given)
         machine, network, hosts = self._machine(given)
         out_format, target = self._out(given, network, ranks_per_node, hosts)
-        graph, title = self._graph(n_ranks)
+        communication = self._graph(n_ranks)
+        graph = communication.graph
         site = Site(network, ranks_per_node)
         if graph.n_ranks != n_ranks:
             raise self.top.error("ranks", f"{n_ranks} ranks, and the graph has {graph.n_ranks}")
         self._within("ranks", lambda: check_room(graph, site))
         capacity = capacity_of(machine, network)
-        return Job(graph, title, machine, site, capacity, *chosen, out_format, target)
+        title, phases = communication.title, communication.phases
+        return Job(graph, title, phases, machine, site, capacity, *chosen, out_format, target)
 
     def _within(self, key: str, action: Callable[[], Any], table: Table | None = None) -> Any:
         """Do something whose errors are those of a key."""
@@ -258,7 +264,7 @@ class _Reader:
 
         return name, self._within("cores_per_rank", target, table)
 
-    def _graph(self, n_ranks: int) -> tuple[CommunicationGraph, str]:
+    def _graph(self, n_ranks: int) -> Communication:
         table = self.table("graph")
         kinds = [key for key in table.tree if key in self.kinds]
         if not kinds:
@@ -270,9 +276,7 @@ class _Reader:
             )
         source = self.kinds[kinds[0]]
         table.check([kinds[0], *source.options])
-        found: tuple[CommunicationGraph, str] = self._within(
-            kinds[0], lambda: source.make(table, n_ranks), table
-        )
+        found: Communication = self._within(kinds[0], lambda: source.make(table, n_ranks), table)
         return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,33 @@ if TYPE_CHECKING:
     from petamap.comm.mapping.job import Table
 
 
+@dataclass(frozen=True, eq=False)
+class Communication:
+    """What ranks send each other.
+
+    Attributes
+    ----------
+    title : str
+        What it is, in words.
+    phases : mapping of str to CommunicationGraph
+        Its parts by their names, one or more.
+    """
+
+    title: str
+    phases: Mapping[str, CommunicationGraph]
+
+    @classmethod
+    def of(cls, graph: CommunicationGraph, title: str) -> Communication:
+        """Return a communication of one phase."""
+        return cls(title, {title: graph})
+
+    @property
+    def graph(self) -> CommunicationGraph:
+        """All phases added up."""
+        graphs = list(self.phases.values())
+        return graphs[0] if len(graphs) == 1 else added(graphs)
+
+
 @dataclass(frozen=True)
 class Source:
     """A kind of graph.
@@ -24,21 +51,27 @@ class Source:
     Attributes
     ----------
     make : callable
-        Of the table [graph] and the number of ranks: the graph and what it is, in words.
+        Of the table [graph] and the number of ranks: what ranks send each other.
     options : tuple of str
         Keys besides that of its name.
     """
 
-    make: Callable[[Table, int], tuple[CommunicationGraph, str]]
+    make: Callable[[Table, int], Communication]
     options: tuple[str, ...] = ()
 
 
-def _file(table: Table, n_ranks: int) -> tuple[CommunicationGraph, str]:
-    name = table.get("file", str)
-    return read_graph(table.near(name), n_ranks), str(name)
+def _file(table: Table, n_ranks: int) -> Communication:
+    given = table.get("file", (str, list))
+    names = [given] if isinstance(given, str) else given
+    if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+        raise table.error(
+            "file", "'graph.file' must be a file, or different files", 'write file = "halo.csv"'
+        )
+    phases = {name: read_graph(table.near(name), n_ranks) for name in names}
+    return Communication(" and ".join(names), phases)
 
 
-def _matrix(table: Table, n_ranks: int) -> tuple[CommunicationGraph, str]:
+def _matrix(table: Table, n_ranks: int) -> Communication:
     import scipy.io
 
     name = table.get("matrix", str)
@@ -49,29 +82,31 @@ def _matrix(table: Table, n_ranks: int) -> tuple[CommunicationGraph, str]:
         raise table.error(
             "matrix", f"{table.near(name)} cannot be read: {what}", "give Matrix Market"
         ) from None
-    return matrix_graph(matrix, n_ranks, _number(table, "bytes", 8.0)), f"products with {name}"
+    graph = matrix_graph(matrix, n_ranks, _number(table, "bytes", 8.0))
+    return Communication.of(graph, f"products with {name}")
 
 
-def _nlpkkt(table: Table, n_ranks: int) -> tuple[CommunicationGraph, str]:
+def _nlpkkt(table: Table, n_ranks: int) -> Communication:
     n_grid = table.count("nlpkkt")
-    return nlpkkt_graph(n_grid, n_ranks, _number(table, "bytes", 8.0)), f"products with nlpkkt{n_grid}"
+    graph = nlpkkt_graph(n_grid, n_ranks, _number(table, "bytes", 8.0))
+    return Communication.of(graph, f"products with nlpkkt{n_grid}")
 
 
-def _grid(table: Table, n_ranks: int) -> tuple[CommunicationGraph, str]:
+def _grid(table: Table, n_ranks: int) -> Communication:
     shape = table.shape("grid") or []
     _check_product(table, "grid", shape, n_ranks)
     corners, wrap = table.get("corners", bool, False), table.get("periodic", bool, True)
     sizes = table.get("bytes", (int, float, list), 1)
     if isinstance(sizes, list) and len(sizes) != len(shape):
         raise table.error("bytes", f"{len(sizes)} sizes for {len(shape)} dimensions", "give one for each")
-    return grid_graph(shape, wrap, sizes, corners), f"halos of a grid of {_x(shape)}"
+    return Communication.of(grid_graph(shape, wrap, sizes, corners), f"halos of a grid of {_x(shape)}")
 
 
-def _lines(table: Table, n_ranks: int) -> tuple[CommunicationGraph, str]:
+def _lines(table: Table, n_ranks: int) -> Communication:
     shape = table.shape("alltoalls") or []
     _check_product(table, "alltoalls", shape, n_ranks)
     along: Any = table.get("along", list, [[dimension] for dimension in range(len(shape))])
-    graphs = []
+    phases: dict[str, CommunicationGraph] = {}
     for dimensions in along:
         inside = isinstance(dimensions, list) and all(
             type(d) is int and 0 <= d < len(shape) for d in dimensions
@@ -80,12 +115,16 @@ def _lines(table: Table, n_ranks: int) -> tuple[CommunicationGraph, str]:
             raise table.error(
                 "along", f"{dimensions} are no dimensions of {_x(shape)}", "write [[0], [1, 2]]"
             )
-        graphs.append(line_graph(shape, dimensions, _number(table, "bytes", 1.0)))
-    shown = " and ".join(",".join(map(str, dimensions)) for dimensions in along)
-    return added(graphs), f"all-to-alls along dimension {shown} of {_x(shape)}"
+        name = "along " + ",".join(map(str, dimensions))
+        if name in phases:
+            raise table.error("along", f"{dimensions} are given twice", "give each once")
+        phases[name] = line_graph(shape, dimensions, _number(table, "bytes", 1.0))
+    if not phases:
+        raise table.error("along", "no dimensions", "write [[0], [1, 2]]")
+    return Communication(f"all-to-alls of {_x(shape)}, {' and '.join(phases)}", phases)
 
 
-def _collective(table: Table, n_ranks: int) -> tuple[CommunicationGraph, str]:
+def _collective(table: Table, n_ranks: int) -> Communication:
     from petamap.comm.network.asked import Question
     from petamap.comm.schedule import Call, make
 
@@ -94,7 +133,7 @@ def _collective(table: Table, n_ranks: int) -> tuple[CommunicationGraph, str]:
     question = Question(name, "one-node", ranks=n_ranks, n_bytes=n_bytes, algorithm=algorithm)
     call: Call = question.answerable()[0]
     schedule = make(call, algorithm)
-    return schedule_graph(schedule, call.itemsize), f"{name} by {schedule.algorithm}"
+    return Communication.of(schedule_graph(schedule, call.itemsize), f"{name} by {schedule.algorithm}")
 
 
 def _check_product(table: Table, key: str, shape: list[int], n_ranks: int) -> None:

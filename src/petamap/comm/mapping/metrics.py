@@ -116,17 +116,24 @@ class Concurrency:
 
     Attributes
     ----------
-    alone : float
-        Bytes of the busiest link when one runs at a time: of the worst of them.
+    each : tuple of float
+        Bytes of the busiest link of each of them.
     together : float
         When all run at once.
-    in_turn : float
-        The sum of the largest loads of each: bytes that wait one after the other.
     """
 
-    alone: float
+    each: tuple[float, ...]
     together: float
-    in_turn: float
+
+    @property
+    def alone(self) -> float:
+        """Bytes of the busiest link when one runs at a time: of the worst of them."""
+        return max(self.each, default=0.0)
+
+    @property
+    def in_turn(self) -> float:
+        """The sum of the largest loads of each: bytes that wait one after the other."""
+        return sum(self.each)
 
 
 def concurrency(
@@ -152,4 +159,4 @@ def concurrency(
         part = loads(graph, placement, network, routing)
         total += part
         largest.append(float(part.max(initial=0.0)))
-    return Concurrency(max(largest, default=0.0), float(total.max(initial=0.0)), sum(largest))
+    return Concurrency(tuple(largest), float(total.max(initial=0.0)))

@@ -8,6 +8,7 @@ from typing import Any
 
 from petamap.comm.mapping.compare import Found
 from petamap.comm.mapping.job import Job
+from petamap.comm.mapping.metrics import concurrency
 from petamap.comm.topology import Allocation, CliqueHierarchy, FatTree, Network, Torus
 
 
@@ -60,15 +61,30 @@ def table(job: Job, rows: Sequence[Found], notes: Sequence[str] = ()) -> str:
         if timed:
             line.insert(2, _duration(metrics.largest_time))
         cells.append(line)
-    widths = [max(len(line[i]) for line in cells) for i in range(len(head))]
-    text = [
+    text = [title(job), "", *_aligned(cells)]
+    if len(job.phases) > 1:
+        text += ["", "busiest link of each phase", "", *_aligned(phase_cells(job, rows))]
+    return "\n".join([*text, *([""] if notes else []), *notes])
+
+
+def phase_cells(job: Job, rows: Sequence[Found]) -> list[list[str]]:
+    """Return the busiest link of each phase, of all at once and of one after the other, with a head."""
+    cells = [["placement", *job.phases, "all at once", "in turn, added"]]
+    for row in rows:
+        found = concurrency(list(job.phases.values()), row.placement, job.site.network)
+        cells.append([row.title, *map(size, (*found.each, found.together, found.in_turn))])
+    return cells
+
+
+def _aligned(cells: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(len(line[i]) for line in cells) for i in range(len(cells[0]))]
+    return [
         "  ".join(
             cell.rjust(width) if i else cell.ljust(width)
             for i, (cell, width) in enumerate(zip(line, widths, strict=True))
         )
         for line in cells
     ]
-    return "\n".join([title(job), "", *text, *([""] if notes else []), *notes])
 
 
 def size(n_bytes: float) -> str:
@@ -88,8 +104,11 @@ def _duration(seconds: float) -> str:
 
 def as_json(job: Job, rows: Sequence[Found], more: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return placements as what JSON can hold; bytes, and seconds."""
+    phases = list(job.phases.values())
+    network = job.site.network
     return {
         "graph": job.title,
+        "phases": list(job.phases),
         "ranks": job.graph.n_ranks,
         "edges": job.graph.n_edges,
         "bytes": job.graph.total_bytes,
@@ -98,7 +117,9 @@ def as_json(job: Job, rows: Sequence[Found], more: Mapping[str, Any] | None = No
         "nodes": job.site.network.n_nodes,
         "ranks_per_node": job.site.ranks_per_node,
         "placements": [
-            {"strategy": row.name, "refined": row.refined, "seconds": row.seconds} | asdict(row.metrics)
+            {"strategy": row.name, "refined": row.refined, "seconds": row.seconds}
+            | asdict(row.metrics)
+            | {"phase_loads": list(concurrency(phases, row.placement, network).each)}
             for row in rows
         ],
     } | dict(more or {})
