@@ -161,6 +161,12 @@ def test_wrong_files_are_told_in_one_line(tmp_path, name, text, message):
     assert str(path) in str(told.value) and told.value.exit_code == 2
 
 
+def test_hosts_that_nobody_has_named_are_told():
+    for name, text in (("slurm", "node01\n"), ("openmpi", "rank 0=node01 slot=0\n")):
+        with pytest.raises(ConfigError, match="those of the job are not given"):
+            FORMATS[name].parse(text, Target(GRID), "file")
+
+
 @settings(deadline=None, max_examples=100)
 @given(st.sampled_from(sorted(FORMATS)), st.text("rank 012=,+nslot(x)#\n:-", max_size=40))
 def test_any_text_is_a_placement_or_an_error(name, text):

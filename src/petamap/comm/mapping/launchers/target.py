@@ -66,6 +66,8 @@ class Target:
 
     def node(self, host: str, where: str) -> int:
         """Return the node of a name, or say that there is none."""
+        if self.hosts is None:
+            raise ConfigError("names hosts, and those of the job are not given", where=where)
         if host not in self.numbers:
             raise ConfigError(f"host '{printable(host)}' is not one of the job", where=where)
         return self.numbers[host]

@@ -88,7 +88,7 @@ def read_hwloc(path: Path) -> NodeLayout:
 
 def _units(core: Any) -> tuple[int, ...]:
     units = [unit for unit in core.iter("object") if unit.get("type") == "PU"]
-    return tuple(int(unit.get("os_index", "-1")) for unit in units)
+    return tuple(int(text) for unit in units if (text := unit.get("os_index", "")).isdecimal())
 
 
 def _lowest(mask: str | None) -> int:
@@ -124,7 +124,10 @@ def system_layout(root: Path = Path("/")) -> NodeLayout:
 def _numa_of(folder: Path) -> dict[int, int]:
     found: dict[int, int] = {}
     for path in folder.glob("node/node[0-9]*/cpulist"):
-        text = path.read_text().strip()
+        try:
+            text = path.read_text().strip()
+        except OSError:
+            continue
         for item in text.split(",") if _LIST.fullmatch(text) else []:
             first, _, last = item.partition("-")
             found.update(dict.fromkeys(range(int(first), int(last or first) + 1), int(path.parent.name[4:])))
