@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 
 EXAMPLES := spire planck-lfi ground
 
-.PHONY: demo test test-openmpi lint format docs build benchmark benchmark-reduction clean
+.PHONY: demo test test-openmpi lint format docs build benchmark benchmark-datatypes benchmark-reduction clean
 
 $(STAMP): pyproject.toml CMakeLists.txt $(shell find cpp bindings -type f)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -33,6 +33,7 @@ format: $(STAMP)
 docs: $(STAMP)
 	$(BIN)/python docs/make_options.py
 	$(BIN)/python docs/make_collectives.py
+	$(BIN)/python docs/make_transpose.py
 	$(BIN)/python docs/refresh.py
 
 test: $(STAMP) lint
@@ -56,6 +57,19 @@ test-openmpi: $(OPENMPI)/.installed
 
 PEERS ?= $(BIN)/python
 
+# mpi4py-fft is built against FFTW: apt install libfftw3-dev
+FFT := .venv-fft
+
+$(FFT)/.installed: $(STAMP)
+	@test -x $(FFT)/bin/python || $(BIN)/python -m venv $(FFT)
+	PATH=$(CURDIR)/$(BIN):$$PATH $(FFT)/bin/python -m pip install --quiet --disable-pip-version-check mpi4py-fft mpich
+	@$(BIN)/python -c "import site; print('import site; site.addsitedir(%r)' % site.getsitepackages()[0])" \
+		>$$(echo $(FFT)/lib/python3*/site-packages)/petamap.pth
+	@touch $@
+
+benchmark-datatypes: $(FFT)/.installed
+	$(FFT)/bin/python benchmarks/datatypes.py
+
 benchmark: $(STAMP)
 	$(BIN)/python benchmarks/speed.py --peers $(PEERS)
 
@@ -76,4 +90,4 @@ benchmark-reduction: $(PETSC)/.installed
 	$(PETSC)/bin/python benchmarks/reduction.py
 
 clean:
-	rm -rf $(VENV) $(OPENMPI) $(PETSC) build
+	rm -rf $(VENV) $(OPENMPI) $(FFT) $(PETSC) build

@@ -65,6 +65,11 @@ def test_collectives_are_drawn_as_they_are():
         assert f"images/{path.name}" in text
 
 
+def test_the_transpose_is_drawn_as_it_is():
+    made = _script("make_transpose")
+    assert made.IMAGE.read_text(encoding="utf-8") == made.picture(), "run python docs/make_transpose.py"
+
+
 def test_options_are_current():
     page = (ROOT / "docs" / "options.md").read_text(encoding="utf-8")
     assert page == _script("make_options").options_page(), "run python docs/make_options.py"

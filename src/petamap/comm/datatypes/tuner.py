@@ -16,13 +16,16 @@ from petamap.base.cache import recall, remember
 from petamap.comm.mpi.communicator import Communicator
 from petamap.comm.network.measured import digest, place
 
-# Calls of each way that are timed, after one that is not; a way so many times slower than the best has one.
+# Calls of each way that are timed, after one that is not; short ones are timed again and again for so long. A
+# way that takes so many times longer than the best is timed once.
 _CALLS = 5
+_MOST_CALLS = 60
+_ENOUGH_S = 0.05
 _SLOW = 2.0
 # Below this gain on packing, the clock cannot tell.
-_CLEAR = 0.97
+_CLEAR = 0.95
 # The cache outlives versions of the ways: a change in them that moves times counts this up.
-_VERSION = 1
+_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,7 @@ def choose(comm: Communicator, what: object, ways: Mapping[str, Callable[[], obj
     known: Choice | None = comm.bcast(_recalled(name, names) if comm.rank == 0 else None)
     if known is not None:
         return known
-    seconds = timed(comm, ways)
+    seconds = timed(comm, ways, _CALLS, _ENOUGH_S)
     best = min(names, key=lambda way: (seconds[way], names.index(way)))
     if seconds[best] > _CLEAR * seconds[names[0]]:
         best = names[0]
@@ -71,16 +74,29 @@ def choose(comm: Communicator, what: object, ways: Mapping[str, Callable[[], obj
 
 
 def timed(
-    comm: Communicator, ways: Mapping[str, Callable[[], object]], calls: int = _CALLS
+    comm: Communicator, ways: Mapping[str, Callable[[], object]], calls: int, enough: float = 0.0
 ) -> dict[str, float]:
-    """Return the least seconds of each way, of its slowest rank, equal on all ranks. Collective."""
-    seconds = {name: _seconds(comm, call) for name, call in ways.items()}  # the first call makes what is kept
-    first = dict(seconds)
-    seconds = dict.fromkeys(ways, math.inf)
-    for turn in range(calls):
+    """Return the least seconds of each way, of its slowest rank, equal on all ranks. Collective.
+
+    Parameters
+    ----------
+    comm : Communicator
+    ways : mapping of str to callable
+        They take turns.
+    calls : int
+        Timed calls of each, but of slow ones.
+    enough : float
+        Seconds: where all together take less, there are more calls.
+    """
+    first = {name: _seconds(comm, call) for name, call in ways.items()}  # makes what is kept
+    seconds, spent = dict.fromkeys(ways, math.inf), 0.0
+    for turn in range(max(calls, _MOST_CALLS)):
+        if turn >= calls and spent >= enough:
+            break
         for name, call in ways.items():
             if turn == 0 or seconds[name] <= _SLOW * min(seconds.values()):
-                seconds[name] = min(seconds[name], _seconds(comm, call))
+                taken = _seconds(comm, call)
+                seconds[name], spent = min(seconds[name], taken), spent + taken
     return {name: min(taken, first[name]) for name, taken in seconds.items()}
 
 
