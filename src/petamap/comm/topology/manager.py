@@ -96,7 +96,9 @@ class TopologyManager:
         self._coordinates = np.column_stack([inside, self.slots]).astype(np.int64)
         # Where messages stay within the allocation, a dimension it does not fill is a mesh.
         self._grid = Torus(self.shape, self.wrap) if isinstance(network, Torus) else None
-        self._order = np.argsort(self._places(self._coordinates), kind="stable")
+        taken = self._places(self._coordinates)
+        self._order = np.argsort(taken, kind="stable")
+        self._taken = taken[self._order]
         self._check_distinct()
 
     @classmethod
@@ -134,9 +136,8 @@ class TopologyManager:
         at = np.where([*self.wrap, False], at % sizes, at)
         exists = np.all((at >= 0) & (at < sizes), axis=-1)
         wanted = self._places(np.where(exists[..., None], at, 0))
-        sorted_places = self._places(self._coordinates)[self._order]
-        index = np.minimum(np.searchsorted(sorted_places, wanted), self.n_ranks - 1)
-        return np.where(exists & (sorted_places[index] == wanted), self._order[index], -1)
+        index = np.minimum(np.searchsorted(self._taken, wanted), self.n_ranks - 1)
+        return np.where(exists & (self._taken[index] == wanted), self._order[index], -1)
 
     def hops_between_ranks(self, a: npt.ArrayLike, b: npt.ArrayLike) -> Int64Array:
         """Return the links between the nodes of ranks: 0 on one node."""
@@ -221,8 +222,7 @@ class TopologyManager:
             raise ConfigError("a slot below 0", mend="count from 0")
 
     def _check_distinct(self) -> None:
-        places = self._places(self._coordinates)[self._order]
-        again = np.flatnonzero(places[1:] == places[:-1])
+        again = np.flatnonzero(self._taken[1:] == self._taken[:-1])
         if len(again):
             first, second = self._order[again[0] : again[0] + 2].tolist()
             raise ConfigError(
