@@ -49,7 +49,7 @@ class BlueGeneMap:
     """A line ``x y z t`` (L, P) or ``a b c d e t`` (Q) for each rank of the whole partition."""
 
     title = "Blue Gene"
-    usage = "BG_MAPPING={file} (L, P) or runjob --mapping {file} (Q)"
+    usage = "BGLMPI_MAPPING={file} (L), BG_MAPPING={file} (P) or runjob --mapping {file} (Q)"
 
     def text(self, placement: Placement, target: Target) -> str:
         """Return a line a rank, for all places of the partition."""
