@@ -114,6 +114,11 @@ WRONG = [
     ("[4, 4, 4]", "[4, 4, 4]\nhosts = ['a']", "1 hosts for the 64 nodes"),
     ("[4, 4, 4]", "[4, 4, 4]\nnodes = '1,1'", ":11: node 1 is named twice"),
     ("[graph]", "[graph", "not TOML"),
+    ("bytes = 100", "bytes = -1", ":6: -1 bytes"),
+    ("bytes = 100", "bytes = [1, 2, nan]", ":6: nan bytes"),
+    ("bytes = 100", 'bytes = [1, 2, "3"]', ":6: '3' bytes"),
+    ("ranks = 128", "ranks = 2000000000", ":1: 2000000000 ranks do not fit on 64 nodes"),
+    ("[machine]", "[map]\nseed = -1\n[machine]", ":9: a seed of -1"),
     ('grid = "4x4x8"', 'alltoalls = "4x4x8"\nalong = [[3]]', ":6: [3] are no dimensions of 4x4x8"),
     ('grid = "4x4x8"', 'alltoalls = "4x4x8"\nalong = [[0], [0]]', ":6: [0] are given twice"),
 ]

@@ -96,6 +96,36 @@ def test_halves_are_cut_down_to_nodes(network: Network) -> None:
     assert sorted(line_order(network).tolist()) == list(range(network.n_nodes))
 
 
+def greedy_twin(graph: CommunicationGraph, site: Site) -> list[int]:
+    """What the kernel does, as its description says it."""
+    network, n = site.network, graph.n_ranks
+    both = np.zeros((n, n))
+    both[graph.sources, graph.targets] = graph.n_bytes
+    both += both.T
+    hops = network.hops(*np.indices((network.n_nodes, network.n_nodes)))
+    order, room = halved(network).order, np.full(network.n_nodes, site.ranks_per_node)
+    nodes = np.full(n, -1)
+    for _ in range(n):
+        open_ranks = np.flatnonzero(nodes < 0)
+        tied = both[open_ranks][:, nodes >= 0].sum(axis=1)
+        key = tied if tied.any() else both[open_ranks].sum(axis=1)
+        rank = open_ranks[np.argmax(key)]
+        cost = both[rank, nodes >= 0] @ hops[nodes[nodes >= 0]]
+        free = order[room[order] > 0]
+        nodes[rank] = free[np.argmin(cost[free])]
+        room[nodes[rank]] -= 1
+    return nodes.tolist()
+
+
+@pytest.mark.parametrize("network", NETWORKS, ids=lambda network: type(network).__name__)
+@pytest.mark.parametrize("width", [1, 2])
+def test_greedy_does_what_it_says(network: Network, width: int) -> None:
+    graph = some_graph(network.n_nodes * width - 1, seed=7)
+    assert place("greedy", graph, Site(network, width)).nodes.tolist() == greedy_twin(
+        graph, Site(network, width)
+    )
+
+
 def test_halves_of_percs_are_drawers_and_supernodes() -> None:
     cuts = halved(percs(4)).cuts
     assert cuts[:3, 0].tolist() == [0, 64, 128]

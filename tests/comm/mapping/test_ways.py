@@ -89,6 +89,11 @@ def test_traffic_must_fit() -> None:
         routed_loads(Torus((4,)), Traffic([0, 1], [2], 1))
 
 
+def test_a_network_without_end_is_refused() -> None:
+    with pytest.raises(ConfigError, match="a network of 400,000,000 links"):
+        routed_loads(Torus((10_000, 10_000)), Traffic([0], [1], 1))
+
+
 def test_an_unknown_kind_of_network_is_an_error() -> None:
     class Star:
         n_nodes = n_links = 3

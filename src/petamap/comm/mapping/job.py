@@ -188,12 +188,12 @@ class _Reader:
         chosen = self._map(given)
         machine, network, hosts = self._machine(given)
         out_format, target = self._out(given, network, ranks_per_node, hosts)
+        site = Site(network, ranks_per_node)
+        self._within("ranks", lambda: check_room(n_ranks, site))
         communication = self._graph(n_ranks)
         graph = communication.graph
-        site = Site(network, ranks_per_node)
         if graph.n_ranks != n_ranks:
             raise self.top.error("ranks", f"{n_ranks} ranks, and the graph has {graph.n_ranks}")
-        self._within("ranks", lambda: check_room(graph, site))
         capacity = capacity_of(machine, network)
         title, phases = communication.title, communication.phases
         return Job(graph, title, phases, machine, site, capacity, *chosen, out_format, target)
@@ -213,7 +213,10 @@ class _Reader:
         name = given.get("strategy", table.get("strategy", str, AUTO))
         if name != AUTO:
             self._within("strategy", lambda: strategy(name), table)
-        return name, given.get("refine", table.get("refine", bool, True)), table.get("seed", int, 0)
+        seed = table.get("seed", int, 0)
+        if not 0 <= seed < 2**32:
+            raise table.error("seed", f"a seed of {seed}", "give one from 0 to 4,294,967,295")
+        return name, given.get("refine", table.get("refine", bool, True)), seed
 
     def _machine(self, given: dict[str, Any]) -> tuple[Machine, Network, list[str] | None]:
         table = self.table("machine")

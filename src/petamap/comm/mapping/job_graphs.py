@@ -99,6 +99,9 @@ def _grid(table: Table, n_ranks: int) -> Communication:
     sizes = table.get("bytes", (int, float, list), 1)
     if isinstance(sizes, list) and len(sizes) != len(shape):
         raise table.error("bytes", f"{len(sizes)} sizes for {len(shape)} dimensions", "give one for each")
+    for size in sizes if isinstance(sizes, list) else [sizes]:
+        if type(size) not in (int, float) or not 0 < size < math.inf:
+            raise table.error("bytes", f"{size!r} bytes", "give more than 0")
     return Communication.of(grid_graph(shape, wrap, sizes, corners), f"halos of a grid of {_x(shape)}")
 
 

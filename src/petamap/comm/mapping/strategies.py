@@ -108,18 +108,18 @@ def place(name: str, graph: CommunicationGraph, site: Site, seed: int = 0) -> Pl
         If there is no such strategy, it cannot be used here, or the ranks do not fit.
     """
     entry = strategy(name)
-    check_room(graph, site)
+    check_room(graph.n_ranks, site)
     if lack := entry.unfit(graph, site):
         raise ConfigError(f"strategy '{name}' cannot be used: {lack}", mend="choose another, or auto")
     return Placement.from_nodes(entry.place(graph, site, seed), site.network, site.ranks_per_node)
 
 
-def check_room(graph: CommunicationGraph, site: Site) -> None:
-    """Raise unless all ranks have a place."""
+def check_room(n_ranks: int, site: Site) -> None:
+    """Raise unless so many ranks have a place."""
     room = site.network.n_nodes * site.ranks_per_node
-    if graph.n_ranks > room:
+    if n_ranks > room:
         raise ConfigError(
-            f"{graph.n_ranks} ranks do not fit on {site.network.n_nodes} nodes with {site.ranks_per_node} "
+            f"{n_ranks} ranks do not fit on {site.network.n_nodes} nodes with {site.ranks_per_node} "
             "ranks a node",
             mend="take more nodes, or more ranks a node",
         )

@@ -13,6 +13,9 @@ from petamap.comm import _comm
 from petamap.comm.network.link_load import Traffic
 from petamap.comm.topology import Allocation, CliqueHierarchy, FatTree, Network, Torus
 
+# Loads of all links are kept, and places of all nodes.
+_MOST_LINKS = 100_000_000
+
 
 def ways_of(network: Network) -> Any:
     """Return the network as kernels know it: they take the ways that its `route` takes.
@@ -22,8 +25,10 @@ def ways_of(network: Network) -> Any:
     Raises
     ------
     ConfigError
-        If it is a network of a kind that the kernels do not know.
+        If it is a network of a kind that the kernels do not know, or has more than 10^8 links.
     """
+    if network.n_links > _MOST_LINKS:
+        raise ConfigError(f"a network of {network.n_links:,} links", mend="take a part of it")
     at = np.arange(network.n_nodes)
     whole = network
     while isinstance(whole, Allocation):
