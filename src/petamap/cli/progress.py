@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from petamap.base.summary import Summary
 
 SECONDS_BETWEEN_LINES = 5.0
+_LITTLE = 1e-3  # of a phase, from which no rate follows
 _PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
@@ -91,6 +92,8 @@ class Lines(Silent):
         said = f"{scaled(self._done, self._unit)} ({scaled(rate, self._unit)}/s)"
         if not self._total:
             return said
+        if self._done < _LITTLE * self._total:
+            return "0%"  # too little to tell a rate from
         left = (self._total - self._done) / rate if rate > 0 else float("inf")
         return f"{100 * self._done / self._total:.0f}%, {said}, {duration(left)} left"
 

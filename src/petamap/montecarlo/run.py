@@ -184,12 +184,12 @@ class _MonteCarlo:
 
     def _make(self) -> int:
         """Make all realizations that are to do, and return how many."""
+        if len(self.to_do):
+            self._learn()
         self.progress.begin("realizations", float(len(self.to_do)), "realizations")
         self.there = len(self.numbers) - len(self.to_do)
         self.said, self.finished, self.n_batch, self.n_made = 0.0, 0, 0, 0
         self.fixed_map = self._map_fixed()
-        if len(self.to_do):
-            self._learn()
         for batch in self.sharing.batches(self.to_do):
             self.n_batch = len(batch)
             self._make_batch([Realization(self.draws, int(number)) for number in batch])
@@ -215,6 +215,7 @@ class _MonteCarlo:
 
     def _learn(self) -> None:
         if self.options.vectors and not self.config.solver.binned_only:
+            self.progress.begin("vectors")
             solved = self.draws.solved
             numbers = range(_RESERVED, _RESERVED + self.options.vectors_from)
             with self.stage.timers.phase("vectors"):
@@ -223,6 +224,9 @@ class _MonteCarlo:
                     [one.signals(part) for one in learnt for part in solved], self.options.vectors,
                     self.sharing.learnt * len(solved),
                 )  # fmt: skip
+            assert self.mapper.space is not None, "just learnt"
+            found = self.mapper.space
+            self.progress.end(f"{found.n_vectors} that {found.alone:.1f} iterations a map found")
 
     def _map_fixed(self) -> FloatArray | None:
         """Return the map of the fixed signals on all ranks, float64 (n_stokes, n_pix); made once a file."""
