@@ -117,6 +117,7 @@ WRONG = [
     ("bytes = 100", "bytes = -1", ":6: -1 bytes"),
     ("bytes = 100", "bytes = [1, 2, nan]", ":6: nan bytes"),
     ("bytes = 100", 'bytes = [1, 2, "3"]', ":6: '3' bytes"),
+    ("ranks_per_node = 2", "ranks_per_node = 99999999999999999999", ":2: 64 nodes with 99,999,999,999"),
     ("ranks = 128", "ranks = 2000000000", ":1: 2000000000 ranks do not fit on 64 nodes"),
     ("[machine]", "[map]\nseed = -1\n[machine]", ":9: a seed of -1"),
     ('grid = "4x4x8"', 'alltoalls = "4x4x8"\nalong = [[3]]', ":6: [3] are no dimensions of 4x4x8"),

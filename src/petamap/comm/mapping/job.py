@@ -188,7 +188,7 @@ class _Reader:
         chosen = self._map(given)
         machine, network, hosts = self._machine(given)
         out_format, target = self._out(given, network, ranks_per_node, hosts)
-        site = Site(network, ranks_per_node)
+        site: Site = self._within("ranks_per_node", lambda: Site(network, ranks_per_node))
         self._within("ranks", lambda: check_room(n_ranks, site))
         communication = self._graph(n_ranks)
         graph = communication.graph

@@ -17,6 +17,7 @@ from petamap.comm.mapping.placement import Placement
 from petamap.comm.network.ways import ways_of
 from petamap.comm.topology import Network
 
+_MOST_PLACES = 1 << 26
 # Passes of improvement of each cut.
 _PASSES = 6
 
@@ -29,10 +30,22 @@ class Site:
     ----------
     network : Network
     ranks_per_node : int
+
+    Raises
+    ------
+    ConfigError
+        If it has no places, or more than 2^26.
     """
 
     network: Network
     ranks_per_node: int = 1
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.ranks_per_node <= _MOST_PLACES // self.network.n_nodes:
+            raise ConfigError(
+                f"{self.network.n_nodes:,} nodes with {self.ranks_per_node:,} ranks a node",
+                mend=f"give 1 rank a node or more, and at most {_MOST_PLACES:,} in all",
+            )
 
 
 # Returns the node of each rank: int (n_ranks,), none with more ranks than it has room for.
