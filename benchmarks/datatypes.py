@@ -5,6 +5,7 @@
 starts itself under mpiexec. What it prints is milliseconds of the slowest rank, the least of several turns.
 """
 
+import argparse
 import functools
 import os
 import subprocess
@@ -126,7 +127,14 @@ def pixels(comm):
         show(comm, f"P = {comm.size}, pixels {name}", timed(comm, calls, TURNS))
 
 
-def main(names):
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("part", nargs="*", help="one or more of " + ", ".join(PARTS) + " [all]")
+    names = parser.parse_args().part
+    if unknown := [name for name in names if name not in PARTS]:
+        parser.error(f"no part '{unknown[0]}': {', '.join(PARTS)}")
     if os.environ.get("PETAMAP_BENCHMARK"):
         comm = world()
         for name in names:
@@ -148,4 +156,4 @@ PARTS = {
 }
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()
