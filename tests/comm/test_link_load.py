@@ -73,6 +73,12 @@ def test_loads_are_those_of_all_ways_walked(case, routing):
     )
 
 
+def test_where_ways_end_rounding_leaves_nothing_below_zero():
+    grid = Torus((3, 3), (False, True))
+    loads = link_loads(grid, Traffic(np.array([1, 8]), np.array([2, 0]), np.array([3, 1])), "all-orders")
+    assert loads.min() == 0
+
+
 @settings(deadline=None, max_examples=60)
 @given(cases(), st.sampled_from(ROUTINGS), st.sampled_from(TIES))
 def test_bytes_times_hops_are_conserved_and_no_load_is_negative(case, routing, tie):

@@ -184,7 +184,8 @@ def _add_lines(
         lines, row = np.unique(row, return_inverse=True)
         change = np.bincount(row * (2 * size + 1) + start, weights[here], len(lines) * (2 * size + 1))
         change -= np.bincount(row * (2 * size + 1) + start + length, weights[here], len(change))
-        loads = np.cumsum(change.reshape(len(lines), -1), axis=1)
+        # What rounding leaves below zero, beyond the end of all ways, is none.
+        loads = np.maximum(np.cumsum(change.reshape(len(lines), -1), axis=1), 0.0)
         folded = loads[:, :size] + loads[:, size : 2 * size]
         target = np.moveaxis(table[dimension, column], dimension, -1)
         index = np.unravel_index(lines, grid.shape)
