@@ -74,7 +74,7 @@ def test_loads_are_those_of_all_ways_walked(case, routing):
 
 
 def test_where_ways_end_rounding_leaves_nothing_below_zero():
-    grid = Torus((3, 3), (False, True))
+    grid = Torus((3, 3, 1, 1), (False, True, False, False))
     loads = link_loads(grid, Traffic(np.array([1, 8]), np.array([2, 0]), np.array([3, 1])), "all-orders")
     assert loads.min() == 0
 
