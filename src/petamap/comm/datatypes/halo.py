@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import abc
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -12,6 +11,7 @@ import numpy.typing as npt
 from petamap.base.errors import did_you_mean
 from petamap.base.typing import AnyArray, Int32Array, Int64Array, UInt8Array
 from petamap.comm._comm import cut_lists, move_rows
+from petamap.comm.datatypes.carrier import Carrier
 from petamap.comm.datatypes.checks import same_on_all
 from petamap.comm.datatypes.lattice import N_PARITIES, Direction, Lattice
 from petamap.comm.datatypes.layout import DatatypeError
@@ -145,10 +145,8 @@ class Field:
         return None
 
 
-class HaloWay(abc.ABC):
+class HaloWay(Carrier):
     """One way to fill the ghosts of a parity."""
-
-    name: ClassVar[str]
 
     def __init__(self, field: Field, parity: int, window: SharedWindow) -> None:
         self.comm, self.field, self.parity = field.comm, field, parity
@@ -162,22 +160,6 @@ class HaloWay(abc.ABC):
     def _downwards(lattice: Lattice) -> list[Direction]:
         # What goes down comes from above: on two ranks along an axis, both are between the same, in order.
         return [Direction(way.axis, not way.up) for way in lattice.crossing]
-
-    @abc.abstractmethod
-    def start(self) -> None:
-        """Start to send."""
-
-    @abc.abstractmethod
-    def wait(self) -> None:
-        """Wait until all has come."""
-
-    @abc.abstractmethod
-    def free(self) -> None:
-        """Give back what MPI keeps for it. Not collective."""
-
-    @abc.abstractmethod
-    def work(self) -> Work:
-        """Return what this rank does in one call."""
 
     def _sent(self, faces: list[tuple[int, Int64Array]]) -> Work:
         row_bytes = self.field.values.shape[1] * self.field.dtype.itemsize

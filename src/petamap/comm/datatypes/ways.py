@@ -5,7 +5,6 @@ All of them bring the same bits to the same places; only their times differ.
 
 from __future__ import annotations
 
-import abc
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from petamap.base.typing import AnyArray
+from petamap.comm.datatypes.carrier import Carrier
 from petamap.comm.datatypes.layout import Box, Layout, within
 from petamap.comm.datatypes.model import Work, copied, sent, typed
 from petamap.comm.mpi.communicator import Communicator, MpiCommunicator
@@ -60,10 +60,8 @@ class Parts:
         return within(tuple(common), its)
 
 
-class Way(abc.ABC):
+class Way(Carrier):
     """One way to go, between two arrays that stay where they are."""
-
-    name: ClassVar[str]
 
     def __init__(self, parts: Parts, source: AnyArray, target: AnyArray) -> None:
         self.parts, self.source, self.target = parts, source, target
@@ -73,22 +71,6 @@ class Way(abc.ABC):
         mine = [[view for other, view in side if other == rank]
                 for side in (parts.receives(target), parts.sends(source))]  # fmt: skip
         self._own = list(zip(*mine, strict=True))
-
-    @abc.abstractmethod
-    def start(self) -> None:
-        """Start to send what the source holds now; it must not change before `wait` returns."""
-
-    @abc.abstractmethod
-    def wait(self) -> None:
-        """Wait until the target is filled and the source is free again."""
-
-    @abc.abstractmethod
-    def free(self) -> None:
-        """Give back what MPI keeps for it. Not collective."""
-
-    @abc.abstractmethod
-    def work(self) -> Work:
-        """Return what this rank does in one call."""
 
     def _copy_own(self) -> None:
         for to, of in self._own:

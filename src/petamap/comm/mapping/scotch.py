@@ -50,7 +50,7 @@ class _Session:
     """Objects of the library, which all go at the end."""
 
     def __init__(self, library: ctypes.CDLL, seed: int) -> None:
-        self.library = library
+        self.scotch = library
         self.number: type[Any] = ctypes.c_int64 if library.SCOTCH_numSizeof() == 8 else ctypes.c_int32
         self._made: list[tuple[str, ctypes.c_void_p]] = []
         self._kept: list[AnyArray] = []
@@ -62,8 +62,8 @@ class _Session:
 
     def __exit__(self, *_: object) -> None:
         for kind, pointer in reversed(self._made):
-            getattr(self.library, f"SCOTCH_{kind}Exit")(pointer)
-            self.library.SCOTCH_memFree(pointer)
+            getattr(self.scotch, f"SCOTCH_{kind}Exit")(pointer)
+            self.scotch.SCOTCH_memFree(pointer)
 
     def map(self, graph: CommunicationGraph, site: Site) -> Int64Array:
         """Return the node of each rank, on some nodes more than they have room for."""
@@ -76,7 +76,7 @@ class _Session:
         return nodes.astype(np.int64)
 
     def _new(self, kind: str) -> ctypes.c_void_p:
-        allocate = getattr(self.library, f"SCOTCH_{kind}Alloc")
+        allocate = getattr(self.scotch, f"SCOTCH_{kind}Alloc")
         allocate.restype = ctypes.c_void_p
         pointer = ctypes.c_void_p(allocate())
         self._call(f"{kind}Init", pointer)
@@ -84,7 +84,7 @@ class _Session:
         return pointer
 
     def _call(self, name: str, *arguments: Any) -> None:
-        if getattr(self.library, f"SCOTCH_{name}")(*arguments) != 0:
+        if getattr(self.scotch, f"SCOTCH_{name}")(*arguments) != 0:
             raise ResourceError(f"Scotch's {name} failed", mend="choose another strategy")
 
     def _array(self, values: AnyArray) -> AnyArray:
