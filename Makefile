@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 
 EXAMPLES := spire planck-lfi ground
 
-.PHONY: demo test test-openmpi lint format docs build benchmark benchmark-datatypes benchmark-reduction clean
+.PHONY: demo test test-openmpi lint format stubs docs build benchmark benchmark-datatypes benchmark-reduction clean
 
 $(STAMP): pyproject.toml CMakeLists.txt $(shell find cpp bindings -type f)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -29,6 +29,9 @@ lint: $(STAMP)
 format: $(STAMP)
 	$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
 	$(BIN)/clang-format -i $$(git ls-files 'cpp/*.h' 'cpp/*.cpp' 'bindings/*.h' 'bindings/*.cpp')
+
+stubs: $(STAMP)
+	$(BIN)/python bindings/make_stubs.py
 
 docs: $(STAMP)
 	$(BIN)/python docs/make_options.py

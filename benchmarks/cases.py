@@ -14,16 +14,16 @@ from typing import cast
 
 import numpy as np
 
-from petamap.base.progress import Silent
-from petamap.base.timers import Timers
-from petamap.base.typing import FloatArray
-from petamap.comm.mpi import world
+from petacomm.base.progress import Silent
+from petacomm.base.timers import Timers
+from petacomm.base.typing import FloatArray
+from petacomm.mpi import world
 from petamap.data.config import RunConfig, loads, open_sources
 from petamap.data.observation import Observation
 from petamap.mapmaking.binning import right_hand_side
-from petamap.mapmaking.kernels import declared_model
-from petamap.mapmaking.normal import NormalOperator
-from petamap.mapmaking.pcg import ConjugateGradients
+from petamap.mapmaking.cg import ConjugateGradients
+from petamap.mapmaking.noise_kernels import declared_model
+from petamap.mapmaking.normal_operator import NormalOperator
 from petamap.mapmaking.system import Choices, System, set_up
 from petamap.mapmaking.vectors import Unknowns, words
 from petamap.pointing.compressed import CompressedPointing

@@ -8,9 +8,10 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from petamap.base.typing import FloatArray, Int64Array
-from petamap.comm.mpi import MpiCommunicator
-from petamap.comm.reduction import ALGORITHMS, IndexMap, ReductionPlan
+from petacomm.base.typing import FloatArray, Int64Array
+from petacomm.mpi import MpiCommunicator
+from petacomm.reduction import ALGORITHMS, ReductionPlan
+from petacomm.sharing import IndexMap
 
 
 class Ready(NamedTuple):

@@ -16,11 +16,12 @@ from pathlib import Path
 import numpy as np
 from patterns import full_year, litebird_like, neighbours
 
-from petamap.comm.datatypes import OBJECTS, Field, Lattice, ParallelFFT, Redistribution, Staggered
-from petamap.comm.datatypes.bench import spread
-from petamap.comm.datatypes.tuner import timed
-from petamap.comm.mpi import world
-from petamap.comm.reduction import IndexMap, ReductionPlan
+from petacomm.mpi import world
+from petacomm.mpi.autotuner import time_in_turns
+from petacomm.redistribution import OBJECTS, Field, Lattice, ParallelFFT, Redistribution, Staggered
+from petacomm.redistribution.bench import spread
+from petacomm.reduction import ReductionPlan
+from petacomm.sharing import IndexMap
 
 MPIEXEC = Path(sys.executable).with_name("mpiexec")
 SHAPES = [(512, 512), (2048, 2048), (128, 128, 128)]
@@ -66,9 +67,9 @@ def transpose(comm, shape):
     theirs, their_transposes = peer(comm, shape)
     name = f"P = {comm.size}, {'x'.join(map(str, shape))}"
     ours = {f"petamap ({plan.chosen})": lambda: plan.run(source, target)}
-    show(comm, f"{name}, transpose", timed(comm, ours | their_transposes, TURNS))
+    show(comm, f"{name}, transpose", time_in_turns(comm, ours | their_transposes, TURNS))
     ours = {f"petamap ({fft.chosen})": lambda: fft.forward(array, out)}
-    show(comm, f"{name}, transform", timed(comm, ours | theirs, TURNS))
+    show(comm, f"{name}, transform", time_in_turns(comm, ours | theirs, TURNS))
 
 
 def transposes(comm):
@@ -86,7 +87,9 @@ def curves(comm):
             array, out = whole[fft.before.box(comm.rank)].astype(complex), fft.after.empty(comm.rank, complex)
             fft.forward(array, out)
             calls[way] = functools.partial(fft.forward, array, out)
-        show(comm, f"P = {comm.size}, transform {'x'.join(map(str, shape))}", timed(comm, calls, TURNS))
+        show(
+            comm, f"P = {comm.size}, transform {'x'.join(map(str, shape))}", time_in_turns(comm, calls, TURNS)
+        )
 
 
 def halos(comm):
@@ -104,14 +107,14 @@ def halos(comm):
                 calls[way if way != "auto" else f"auto ({field.chosen})"] = functools.partial(
                     field.exchange, 0
                 )
-            show(comm, f"{name}, {kind}", timed(comm, calls, 3 * TURNS))
+            show(comm, f"{name}, {kind}", time_in_turns(comm, calls, 3 * TURNS))
         links = np.broadcast_to(np.eye(3, dtype=complex), (4, lattice.n_sites, 3, 3))
         vector = np.ones((lattice.n_even, 3), complex)
         out, calls = np.empty_like(vector), {}
         for way in ("packed", "auto"):
             operator = Staggered(comm, lattice, links, 0.1, way)
             calls[way] = functools.partial(operator.apply, vector, out)
-        show(comm, f"{name}, operator", timed(comm, calls, TURNS))
+        show(comm, f"{name}, operator", time_in_turns(comm, calls, TURNS))
 
 
 def pixels(comm):
@@ -124,7 +127,7 @@ def pixels(comm):
             values = np.ones((len(keys), 3))
             plan.allreduce(values)
             calls[packing] = functools.partial(plan.allreduce, values)
-        show(comm, f"P = {comm.size}, pixels {name}", timed(comm, calls, TURNS))
+        show(comm, f"P = {comm.size}, pixels {name}", time_in_turns(comm, calls, TURNS))
 
 
 def main():

@@ -16,22 +16,22 @@ import time
 import numpy as np
 from scipy.stats import f
 
-from petamap.base.machine import peak_bytes
-from petamap.base.threads import one_blas_thread
-from petamap.base.typing import FloatArray
-from petamap.simulation.spectra import gaussian_alm, read_spectra, smooth, synthesize
-from petamap.simulation.streams import Purpose, gaussians, stream
+from petacomm.base.host import peak_bytes
+from petacomm.base.threads import one_blas_thread
+from petacomm.base.typing import FloatArray
+from petamap.simulation.random_keys import Purpose, gaussians, stream
+from petamap.simulation.sky_spectra import gaussian_alm, read_spectra, smooth, synthesize
 from petamap.sky.healpix import Healpix
-from petamap.sky.power import Spectra
+from petamap.sky.power_spectra import Spectra
 from petamap.spectra.bandpowers import Bandpowers
 from petamap.spectra.beams import map_window, transfer_of
-from petamap.spectra.binning import Binning
 from petamap.spectra.coupling import mode_coupling
-from petamap.spectra.fitted import Fit, without_fit
+from petamap.spectra.cross_spectra import pseudo_spectra, spectra_names
+from petamap.spectra.dipole_fit import Fit, without_fit
 from petamap.spectra.likelihood import PixelLikelihood, memory_of, modes_of
 from petamap.spectra.masks import apodized, without_monopole
 from petamap.spectra.master import Master
-from petamap.spectra.pseudo import pseudo_spectra, spectra_names
+from petamap.spectra.multipole_bins import Binning
 from petamap.spectra.transforms import harmonics
 
 THEORY = Spectra(read_spectra("planck2018"), ("TT", "EE", "BB", "TE"))

@@ -17,10 +17,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from petamap.base.machine import cpu_model
-from petamap.comm.mapping import STRATEGIES, CommunicationGraph, Site, nlpkkt_graph
-from petamap.comm.mapping.compare import Task
-from petamap.comm.topology import Network, Torus, percs
+from petacomm.base.host import cpu_model
+from petacomm.mapping import STRATEGIES, CommunicationGraph, Site, nlpkkt_graph
+from petacomm.mapping.comparison import Task
+from petacomm.topology import Network, Torus, percs
 
 TORI = {256: (8, 8, 4), 512: (8, 8, 8), 1024: (8, 8, 16)}
 NAMES = ("greedy", "recursive", "hierarchical", "scotch")

@@ -20,12 +20,13 @@ from pathlib import Path
 import numpy as np
 from patterns import PATTERNS
 
-from petamap.base.typing import FloatArray
-from petamap.comm.mpi import Communicator, collective_errors, world
-from petamap.comm.network import predict
-from petamap.comm.network.fit import Timing, fit_machine
-from petamap.comm.reduction import ALGORITHMS, IndexMap, ReductionPlan
-from petamap.comm.topology import Machine, load_machine
+from petacomm.base.typing import FloatArray
+from petacomm.mpi import Communicator, collective_errors, world
+from petacomm.network import predict
+from petacomm.network.fit import Timing, fit_machine
+from petacomm.reduction import ALGORITHMS, ReductionPlan
+from petacomm.sharing import IndexMap
+from petacomm.topology import Machine, load_machine
 
 VALUES = (1, 3, 6)
 CALLS = 2  # a round

@@ -36,25 +36,25 @@ import numpy as np
 import speed
 from cases import Best
 
-from petamap.base.machine import cpu_model
-from petamap.base.progress import Silent
-from petamap.base.summary import Summary
-from petamap.base.typing import FloatArray
-from petamap.comm.mpi import world
+from petacomm.base.host import cpu_model
+from petacomm.base.progress import Silent
+from petacomm.base.typing import FloatArray
+from petacomm.mpi import world
 from petamap.data.config import Parts, RunConfig, load, open_parts
 from petamap.data.observation import Observation
+from petamap.data.run_summary import Summary
 from petamap.examples import find
 from petamap.mapmaking.binning import right_hand_sides
-from petamap.mapmaking.normal import NormalOperator
-from petamap.mapmaking.pcg import ConjugateGradients
+from petamap.mapmaking.cg import ConjugateGradients
+from petamap.mapmaking.normal_operator import NormalOperator
 from petamap.mapmaking.recycling import Deflation
 from petamap.mapmaking.run import run
-from petamap.mapmaking.stage import Stage
+from petamap.mapmaking.setup import Stage
 from petamap.mapmaking.system import System
 from petamap.mapmaking.vectors import Unknowns
 from petamap.montecarlo.draws import Draws, Realization, Signals
+from petamap.montecarlo.rank_groups import _candidate, _machine
 from petamap.montecarlo.run import simulate
-from petamap.montecarlo.sharing import _candidate, _machine
 
 EXAMPLE = "planck-lfi"
 TRAINING = 2**33  # a realization that no user can ask for

@@ -22,8 +22,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from petamap.base.machine import cpu_model
-from petamap.comm.network import (
+from petacomm.base.host import cpu_model
+from petacomm.network import (
     Hardware,
     Messages,
     PacketSimulator,
@@ -32,7 +32,7 @@ from petamap.comm.network import (
     hardware_of,
     link_loads,
 )
-from petamap.comm.topology import Torus, load_machine, parse_shape, partition
+from petacomm.topology import Torus, load_machine, parse_shape, partition
 
 HERE = Path(__file__).parent
 MACHINE = load_machine("bluegene-l")

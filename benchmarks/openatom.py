@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from petamap.comm.mapping.openatom import (
+from petacomm.mapping.openatom import (
     WATER_256,
     cut_prisms,
     default_maps,
@@ -21,8 +21,8 @@ from petamap.comm.mapping.openatom import (
     map_real_space,
     topology_maps,
 )
-from petamap.comm.mapping.openatom.maps import long_axis, map_g_space
-from petamap.comm.mapping.openatom.paper import PrintedRun, printed_runs
+from petacomm.mapping.openatom.maps import long_axis, map_g_space
+from petacomm.papers.bhatele2010.runs import PrintedRun, printed_runs
 
 MAPS = (default_maps, topology_maps)
 # Table 7.1: seconds on Blue Gene/P for RealSpace and RealParticlePlane.

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from petamap.base.typing import Int64Array
+from petacomm.base.typing import Int64Array
 from petamap.data.config import loads, open_sources
 from petamap.sky.healpix import Healpix
 

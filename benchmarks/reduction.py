@@ -28,9 +28,9 @@ import numpy as np
 from contenders import OURS, PLAIN, Ready, contenders
 from patterns import PATTERNS
 
-from petamap.base.machine import cpu_model
+from petacomm.base.host import cpu_model
+from petacomm.mpi import MpiCommunicator, collective_errors, world
 from petamap.cli.doctor import launcher_path
-from petamap.comm.mpi import MpiCommunicator, collective_errors, world
 
 STOKES = 3
 # The bar: `auto` is so many times faster than each of the others, and set up in so many times PETSc's time.

@@ -17,10 +17,10 @@ from petamap.noise.model import OneOverF
 from petamap.pointing import quaternion
 from petamap.pointing.boresight import Boresight
 from petamap.pointing.compressed import CompressedPointing
-from petamap.simulation.cascade import cascade
 from petamap.simulation.noise import SameNoise, SimulatedNoise
+from petamap.simulation.noise_filters import cascade
+from petamap.simulation.random_keys import Purpose, gaussians, stream
 from petamap.simulation.sky import PointSources, Sky, SkySignal
-from petamap.simulation.streams import Purpose, gaussians, stream
 from petamap.sky.healpix import Healpix
 
 RATE = 78.8

@@ -22,7 +22,7 @@ from pathlib import Path
 import cases
 from cases import Best, Solver
 
-from petamap.base.machine import cpu_model
+from petacomm.base.host import cpu_model
 from petamap.data.observation import Observation
 
 HERE = Path(__file__).parent

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from petamap.base.typing import FloatArray, Int64Array
+from petacomm.base.typing import FloatArray, Int64Array
 
 Reduction = Callable[[FloatArray], object]
 

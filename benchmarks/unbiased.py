@@ -27,21 +27,21 @@ from typing import TypeVar
 
 import numpy as np
 
-from petamap.base.typing import ComplexArray, FloatArray, Int32Array
+from petacomm.base.typing import ComplexArray, FloatArray, Int32Array
 from petamap.data.config import load
 from petamap.montecarlo.calibration import Calibration
-from petamap.montecarlo.checking import ALL, Check, halves
-from petamap.montecarlo.reading import read_finished
+from petamap.montecarlo.reader import read_finished
 from petamap.montecarlo.realizations import Realizations
 from petamap.montecarlo.run import simulate
-from petamap.simulation.spectra import gaussian_alm, read_spectra, smooth, synthesize
-from petamap.simulation.streams import Purpose, gaussians, stream
+from petamap.montecarlo.validation import ALL, Check, halves
+from petamap.simulation.random_keys import Purpose, gaussians, stream
+from petamap.simulation.sky_spectra import gaussian_alm, read_spectra, smooth, synthesize
 from petamap.sky.healpix import Healpix
-from petamap.sky.mapfile import read_map
+from petamap.sky.map_file import read_map
+from petamap.spectra.cross_spectra import pseudo_spectra, spectra_names
 from petamap.spectra.masks import Apodization, apodized, sky_fraction
 from petamap.spectra.measure import Choices
-from petamap.spectra.pseudo import pseudo_spectra, spectra_names
-from petamap.spectra.sight import Sight
+from petamap.spectra.pseudo_cl import Sight
 from petamap.spectra.transforms import Harmonics
 
 SEED, LEAST = 2018, 0.01

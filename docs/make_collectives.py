@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from petamap.comm.schedule import ALGORITHMS, Call, Schedule, make
-from petamap.comm.topology import Torus
-from petamap.report.schedule import PANEL, STYLE, TITLE, panel
+from petacomm.report.schedule_drawing import PANEL, STYLE, TITLE, panel
+from petacomm.schedule import ALGORITHMS, Call, Schedule, make
+from petacomm.topology import Torus
 
 FOLDER = Path(__file__).parent
 PAGE = FOLDER / "collectives.md"

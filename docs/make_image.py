@@ -14,8 +14,8 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from PIL import Image
 
-from petamap.sky.mapfile import read_map
-from petamap.sky.projection import project
+from petamap.sky.map_file import read_map
+from petamap.sky.picture_projection import project
 
 IMAGE = Path(__file__).parent / "images" / "map.png"
 # product, row, title, limit of the colours in µK

@@ -5,10 +5,10 @@ python docs/make_options.py
 
 from pathlib import Path
 
-from petamap.base.units import dimensions
+from petacomm.base.units import dimensions
 from petamap.data.config import SECTIONS
-from petamap.data.config.catalogue import catalogue
 from petamap.data.config.fields import Field, fields_of
+from petamap.data.config.source_kinds import catalogue
 from petamap.data.config.template import default_of
 from petamap.data.config.writer import toml_value
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from petamap.comm.datatypes import Layout
-from petamap.comm.datatypes.ways import Parts
-from petamap.comm.mpi import SerialCommunicator
-from petamap.comm.mpi.datatypes import merged
+from petacomm.mpi import SerialCommunicator
+from petacomm.mpi.datatypes import merged
+from petacomm.redistribution import Layout
+from petacomm.redistribution.exchanges import Parts
 
 IMAGE = Path(__file__).parent / "images" / "transpose.svg"
 N, RANKS = 4, 2

@@ -5,7 +5,7 @@ python examples/compressed_pointing.py
 
 import numpy as np
 
-from petamap.pointing import scan
+from petamap.pointing import scan_strategies as scan
 from petamap.pointing.boresight import follow
 from petamap.pointing.compressed import CompressedPointing
 from petamap.sky.healpix import Healpix

@@ -5,8 +5,9 @@ mpiexec -n 4 python examples/finite_elements.py
 
 import numpy as np
 
-from petamap.comm.mpi import Communicator, collective_errors, world
-from petamap.comm.reduction import IndexMap, ReductionPlan
+from petacomm.mpi import Communicator, collective_errors, world
+from petacomm.reduction import ReductionPlan
+from petacomm.sharing import IndexMap
 
 N = 64  # cells a side of the unit square, two triangles each
 # stiffness of a right triangle (right angle, along x, along y) with linear elements

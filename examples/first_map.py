@@ -13,7 +13,7 @@ import numpy as np
 
 from petamap.data.config import loads
 from petamap.mapmaking.run import run
-from petamap.sky.mapfile import read_map
+from petamap.sky.map_file import read_map
 
 CONFIGURATION = """
 [run]

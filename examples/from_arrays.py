@@ -17,7 +17,7 @@ from petamap.noise.model import OneOverF
 from petamap.pointing import quaternion
 from petamap.pointing.boresight import Boresight
 from petamap.pointing.compressed import CompressedPointing
-from petamap.sky.mapfile import read_map
+from petamap.sky.map_file import read_map
 
 N_SAMP, RATE = 20_000, 20.0
 

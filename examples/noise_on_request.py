@@ -6,9 +6,9 @@ python examples/noise_on_request.py
 import numpy as np
 
 from petamap.data.observation import Observation
-from petamap.noise.estimate import estimate_psd
 from petamap.noise.model import OneOverF
 from petamap.noise.psd import psd
+from petamap.noise.spectrum_estimate import estimate_psd
 from petamap.simulation.noise import SameNoise, SimulatedNoise
 
 MODEL = OneOverF(net=60e-6, fknee=0.1, fmin=1e-4, alpha=-1.7)

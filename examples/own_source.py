@@ -16,7 +16,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from petamap.base.options import option
+from petacomm.base.options import option
 from petamap.data.config import loads, open_sources
 from petamap.data.observation import Observation
 from petamap.data.source import Context

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from first_map import CONFIGURATION
 
-from petamap.comm.mpi import collective_errors, world
+from petacomm.mpi import collective_errors, world
 from petamap.data.config import loads
 from petamap.mapmaking.run import run
 

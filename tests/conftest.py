@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from petamap.base import summary as s
+from petamap.data import run_summary as s
 
 
 @pytest.fixture(autouse=True, scope="session")

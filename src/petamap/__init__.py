@@ -1,9 +1,5 @@
 """petamap: maximum-likelihood maps of the microwave sky from time streams, at any scale."""
 
-import os
+from petacomm import __version__
 
-__version__ = "0.1.0"
-
-# Waiting threads must sleep, not spin: with more threads than free cores (ranks beside each other, a shared
-# machine) spinning made iterations 20 times slower. OpenMP reads this when a kernel is first loaded.
-os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+__all__ = ["__version__"]

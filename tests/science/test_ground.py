@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from science.small import GROUND, configured, maps
+from science_runs import GROUND, configured, maps
 from scipy import stats
 
-from petamap.base.options import option
+from petacomm.base.options import option
 from petamap.data.config import load
 from petamap.data.config.model import SourceConfig
 from petamap.mapmaking.run import run

@@ -8,7 +8,7 @@ from pathlib import Path
 import healpy
 import numpy as np
 import pytest
-from science.small import PLANCK, configured, maps, planck_sky
+from science_runs import PLANCK, configured, maps, planck_sky
 from scipy import stats
 
 from petamap.pointing import focalplane

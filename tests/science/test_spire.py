@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from astropy.io import fits
-from science.small import configured, maps
+from science_runs import configured, maps
 
-from petamap.base.errors import ConfigError
-from petamap.base.progress import Silent
+from petacomm.base.errors import ConfigError
+from petacomm.base.progress import Silent
 from petamap.examples import find
 from petamap.mapmaking.run import run
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from montecarlo.mc import made
+from montecarlo_runs import made
 
 from petamap.cli.main import main
 from petamap.montecarlo.calibration import Calibration
-from petamap.montecarlo.checking import ALL, Check, halves
-from petamap.montecarlo.reading import read_finished
+from petamap.montecarlo.reader import read_finished
 from petamap.montecarlo.realizations import Realizations
-from petamap.report.montecarlo import read_montecarlo
+from petamap.montecarlo.validation import ALL, Check, halves
+from petamap.report.montecarlo_data import read_montecarlo
 
 PIPELINE = """
 [run]

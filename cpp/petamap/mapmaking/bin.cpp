@@ -114,8 +114,9 @@ void add_columns_of(const Samples& samples, const Signals& signals, double scale
     const Ahead<std::int64_t, kRow> ahead(samples.pixels, n, sums);
     // two words of a value, as `two_words` makes them
     const auto add = [low_scale](Real value, std::int64_t* words) {
-        const auto high = base::to_fixed<kWidth>(value);
-        const auto low = base::to_fixed<kWidth>((value - base::Columns<kWidth>::to_real(high)) * low_scale);
+        const auto high = petacomm::to_fixed<kWidth>(value);
+        const auto low =
+            petacomm::to_fixed<kWidth>((value - petacomm::Columns<kWidth>::to_real(high)) * low_scale);
         add_columns<kWidth>(words, high);
         add_columns<kWidth>(words + kWidth, low);
     };
@@ -131,7 +132,8 @@ void add_columns_of(const Samples& samples, const Signals& signals, double scale
             ahead.of(done + i);
             const Real first = load_columns<Real>(firsts.values + i * kWidth) * scale;
             const Real second = load_columns<Real>(seconds.values + i * kWidth) * scale;
-            largest = base::larger(largest, base::larger(base::size_of(first), base::size_of(second)));
+            largest = petacomm::larger(largest,
+                                       petacomm::larger(petacomm::size_of(first), petacomm::size_of(second)));
             const std::int64_t pixel = pixels[i];
             if (pixel < 0) {
                 add(first, gap_sums + 2 * kWidth * ~pixel);
@@ -196,7 +198,7 @@ void settle_words(const std::int64_t* words, std::int64_t n, int width, double u
 
 void add_signals(const Samples& samples, int n_stokes, const Signals& signals, double scale, int low_bits,
                  std::int64_t* sums, std::int64_t* gap_sums, double* largest) {
-    base::for_width(signals.width, [&](auto width) {
+    petacomm::for_width(signals.width, [&](auto width) {
         const auto pick = [n_stokes](auto one, auto two, auto three) {
             return n_stokes == 1 ? one : n_stokes == 2 ? two : three;
         };

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "petamap/base/convolver.h"
+#include "petamap/noise/convolver.h"
 
 namespace petamap::mapmaking {
 
@@ -29,8 +29,8 @@ struct Samples {
 
 // The inverse noise: a symmetric band Toeplitz matrix a kernel.
 struct InverseNoise {
-    const base::Convolver* convolver;  // null where all kernels are a number (n_lag = 0)
-    const double* lags;                // [n_kernel][n_lag + 1]
+    const noise::Convolver* convolver;  // null where all kernels are a number (n_lag = 0)
+    const double* lags;                 // [n_kernel][n_lag + 1]
     std::int64_t n_lag;
 
     // Outputs of each of a block's two halves.

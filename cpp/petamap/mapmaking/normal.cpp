@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "petamap/base/aligned.h"
-#include "petamap/base/threads.h"
+#include "petacomm/base/aligned.h"
+#include "petacomm/base/threads.h"
 #include "petamap/mapmaking/project.h"
 #include "petamap/mapmaking/project_columns.h"
 
@@ -59,7 +59,7 @@ class Workspace {
     static constexpr std::int64_t kPadding = 72;
     const InverseNoise& noise_;
     std::int64_t n_, stride_;
-    base::AlignedVector<double> memory_;
+    petacomm::AlignedVector<double> memory_;
     std::vector<double> overlap_;
     std::int64_t overlap_first_ = -1;
     std::int64_t kernel_ = -1;
@@ -147,7 +147,7 @@ void apply_blocks(std::span<const Block> blocks, const Looks& looks, const Inver
     {
         Workspace work(noise, kWidth);
         typename Looks::Scratch scratch;
-        const int thread = base::thread_number();
+        const int thread = petacomm::thread_number();
         std::int64_t* sums = maps.sums + thread * maps.n_local * kStokes * kWidth;
         std::int64_t* gap_sums = maps.gap_sums + thread * maps.n_gaps * kWidth;
         const auto used = [&](int column) { return maps.scales[column] != 0; };
@@ -179,7 +179,7 @@ void apply_blocks(std::span<const Block> blocks, const Looks& looks, const Inver
 template <class Looks>
 void apply_any(std::span<const Block> blocks, const Looks& looks, const InverseNoise& noise,
                const Maps& maps) {
-    base::for_width(maps.width, [&](auto width) {
+    petacomm::for_width(maps.width, [&](auto width) {
         const auto apply = maps.n_stokes == 1   ? apply_blocks<1, width(), Looks>
                            : maps.n_stokes == 2 ? apply_blocks<2, width(), Looks>
                                                 : apply_blocks<3, width(), Looks>;

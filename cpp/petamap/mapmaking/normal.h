@@ -5,7 +5,7 @@
 #include <span>
 
 #include "petamap/mapmaking/blocks.h"
-#include "petamap/mapmaking/looks.h"
+#include "petamap/mapmaking/sample_pixels.h"
 
 namespace petamap::mapmaking {
 

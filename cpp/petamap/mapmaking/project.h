@@ -5,8 +5,8 @@
 #include <bit>
 #include <cstdint>
 
-#include "petamap/base/trig.h"
 #include "petamap/mapmaking/blocks.h"
+#include "petamap/sky/trig.h"
 
 namespace petamap::mapmaking {
 
@@ -30,7 +30,7 @@ struct Response {
 #pragma omp simd
             for (std::int64_t i = 0; i < n; ++i) {
                 double c, s;
-                base::cos_sin(angles[i], c, s);
+                sky::cos_sin(angles[i], c, s);
                 cosine[i] = efficiency * c;
                 sine[i] = efficiency * s;
             }

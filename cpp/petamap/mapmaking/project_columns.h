@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "petamap/base/columns.h"
-#include "petamap/base/simd.h"
+#include "petacomm/base/columns.h"
+#include "petacomm/base/simd.h"
 #include "petamap/mapmaking/project.h"
 
 namespace petamap::mapmaking {
 
-using base::load_columns, base::store_columns, base::RealColumns, base::WholeColumns;
+using petacomm::load_columns, petacomm::store_columns, petacomm::RealColumns, petacomm::WholeColumns;
 
 // Time streams of one thread: sample i of column c is at first[c * stride + i].
 template <class T>
@@ -32,10 +32,11 @@ struct Chunk {
         std::int64_t done = 0;
         if constexpr (kWidth == 8)
             for (; done + 8 <= n; done += 8) {
-                base::Lanes rows[8];
-                for (int i = 0; i < 8; ++i) rows[i] = base::load(values + (done + i) * 8);
-                base::transpose(rows);
-                for (int column = 0; column < 8; ++column) base::store(to.of(column) + done, rows[column]);
+                petacomm::Lanes rows[8];
+                for (int i = 0; i < 8; ++i) rows[i] = petacomm::load(values + (done + i) * 8);
+                petacomm::transpose(rows);
+                for (int column = 0; column < 8; ++column)
+                    petacomm::store(to.of(column) + done, rows[column]);
             }
         for (int column = 0; column < kWidth; ++column)
             for (std::int64_t i = done; i < n; ++i) to.of(column)[i] = values[i * kWidth + column];
@@ -45,10 +46,11 @@ struct Chunk {
         std::int64_t done = 0;
         if constexpr (kWidth == 8)
             for (; done + 8 <= n; done += 8) {
-                base::Lanes rows[8];
-                for (int column = 0; column < 8; ++column) rows[column] = base::load(from.of(column) + done);
-                base::transpose(rows);
-                for (int i = 0; i < 8; ++i) base::store(values + (done + i) * 8, rows[i]);
+                petacomm::Lanes rows[8];
+                for (int column = 0; column < 8; ++column)
+                    rows[column] = petacomm::load(from.of(column) + done);
+                petacomm::transpose(rows);
+                for (int i = 0; i < 8; ++i) petacomm::store(values + (done + i) * 8, rows[i]);
             }
         for (int column = 0; column < kWidth; ++column)
             for (std::int64_t i = done; i < n; ++i) values[i * kWidth + column] = from.of(column)[i];
@@ -115,17 +117,17 @@ void scatter(const Samples& samples, std::int64_t begin, std::int64_t n, const S
             const std::int64_t pixel = pixels[i];
             const Real scaled = load_columns<Real>(chunk.values + i * kWidth) * scale;
             if (pixel < 0) {
-                add_columns<kWidth>(gap_sums + ~pixel * kWidth, base::to_fixed<kWidth>(scaled));
+                add_columns<kWidth>(gap_sums + ~pixel * kWidth, petacomm::to_fixed<kWidth>(scaled));
                 continue;
             }
             const Real value = gains ? scaled * static_cast<double>(gains[i]) : scaled;
             std::int64_t* row = sums + pixel * kRow;
-            if constexpr (kStokes != 2) add_columns<kWidth>(row, base::to_fixed<kWidth>(value));
+            if constexpr (kStokes != 2) add_columns<kWidth>(row, petacomm::to_fixed<kWidth>(value));
             if constexpr (kStokes > 1) {
                 add_columns<kWidth>(row + (kStokes - 2) * kWidth,
-                                    base::to_fixed<kWidth>(value * response.cosine[i]));
+                                    petacomm::to_fixed<kWidth>(value * response.cosine[i]));
                 add_columns<kWidth>(row + (kStokes - 1) * kWidth,
-                                    base::to_fixed<kWidth>(value * response.sine[i]));
+                                    petacomm::to_fixed<kWidth>(value * response.sine[i]));
             }
         }
     }

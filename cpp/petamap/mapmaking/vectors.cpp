@@ -5,14 +5,14 @@
 #include <bit>
 #include <cmath>
 
-#include "petamap/base/columns.h"
+#include "petacomm/base/columns.h"
 
 namespace petamap::mapmaking {
 namespace {
 
 constexpr std::int64_t kWordsAtOnce = 1024;
 
-using base::load_columns, base::store_columns, base::RealColumns, base::WholeColumns;
+using petacomm::load_columns, petacomm::store_columns, petacomm::RealColumns, petacomm::WholeColumns;
 
 // out = M in for one row of several columns; M is the upper triangle of a symmetric matrix.
 template <int kStokes, class Real>
@@ -50,19 +50,19 @@ constexpr std::int64_t rows_at_once() {
 
 // Call step(begin, end, products) for pieces of the rows; add up the products of each column.
 template <int kStokes, int kWidth, class Step>
-void sum_rows(std::int64_t n, base::ExactSum* sums, int n_threads, const Step& step) {
+void sum_rows(std::int64_t n, petacomm::ExactSum* sums, int n_threads, const Step& step) {
     constexpr std::int64_t kRows = rows_at_once<kStokes, kWidth>();
-    static_assert(kRows * kStokes <= static_cast<std::int64_t>(base::ExactSum::kChunk));
+    static_assert(kRows * kStokes <= static_cast<std::int64_t>(petacomm::ExactSum::kChunk));
 #pragma omp parallel num_threads(n_threads)
     {
-        std::array<base::ExactSum, kWidth> own;
+        std::array<petacomm::ExactSum, kWidth> own;
         alignas(64) double products[kRows * kStokes * kWidth];
 #pragma omp for schedule(static) nowait
         for (std::int64_t begin = 0; begin < n; begin += kRows) {
             const std::int64_t end = std::min(n, begin + kRows);
             step(begin, end, products);
-            base::add_exactly(products, static_cast<std::size_t>((end - begin) * kStokes), kWidth,
-                              own.data());
+            petacomm::add_exactly(products, static_cast<std::size_t>((end - begin) * kStokes), kWidth,
+                                  own.data());
         }
 #pragma omp critical
         for (int column = 0; column < kWidth; ++column) sums[column].add(own[column]);
@@ -70,7 +70,7 @@ void sum_rows(std::int64_t n, base::ExactSum* sums, int n_threads, const Step& s
 }
 
 template <int kStokes, int kWidth>
-void settle_rows(std::int64_t n, const double* p, double* q, const double* steps, base::ExactSum* sums,
+void settle_rows(std::int64_t n, const double* p, double* q, const double* steps, petacomm::ExactSum* sums,
                  int n_threads) {
     using Real = RealColumns<kWidth>;
     const Real step = load_columns<Real>(steps);
@@ -79,7 +79,7 @@ void settle_rows(std::int64_t n, const double* p, double* q, const double* steps
             constexpr std::int64_t kRow = kStokes * kWidth;
             for (std::int64_t i = begin * kRow; i < end * kRow; i += kWidth) {
                 const auto whole = load_columns<WholeColumns<kWidth>>(q + i);
-                const Real value = base::Columns<kWidth>::to_real(whole) * step;
+                const Real value = petacomm::Columns<kWidth>::to_real(whole) * step;
                 store_columns(q + i, value);
                 store_columns<Real>(products + (i - begin * kRow), load_columns<Real>(p + i) * value);
             }
@@ -88,7 +88,7 @@ void settle_rows(std::int64_t n, const double* p, double* q, const double* steps
 
 template <int kStokes, int kWidth>
 void advance_rows(std::int64_t n, const double* alphas, const double* p, const double* q,
-                  const double* inverse, double* x, double* r, base::ExactSum* sums, int n_threads) {
+                  const double* inverse, double* x, double* r, petacomm::ExactSum* sums, int n_threads) {
     using Real = RealColumns<kWidth>;
     const Real alpha = load_columns<Real>(alphas);
     sum_rows<kStokes, kWidth>(
@@ -126,10 +126,10 @@ void turn_rows(std::int64_t n, const double* betas, const double* inverse, const
             multiply<kStokes>(inverse + i * triangle(kStokes), row.values, z);
             for (int k = 0; k < kStokes; ++k) {
                 direction.values[k] = z[k] + beta * direction.values[k];
-                size += base::size_of(direction.values[k]);
+                size += petacomm::size_of(direction.values[k]);
             }
             direction.store(p + i * kRow);
-            most = base::larger(most, size);
+            most = petacomm::larger(most, size);
         }
         double own[kWidth];
         store_columns(own, most);
@@ -154,7 +154,7 @@ void precondition_rows(std::int64_t n, const double* inverse, const double* in, 
 // Call work(Stokes parameters, width) with both as constants.
 template <class Work>
 void for_rows(const Rows& rows, const Work& work) {
-    base::for_width(rows.width, [&](auto width) {
+    petacomm::for_width(rows.width, [&](auto width) {
         if (rows.n_stokes == 1) return work(std::integral_constant<int, 1>{}, width);
         if (rows.n_stokes == 2) return work(std::integral_constant<int, 2>{}, width);
         work(std::integral_constant<int, 3>{}, width);
@@ -230,7 +230,7 @@ void fold(std::int64_t* sums, int n_copies, std::int64_t n, std::int64_t* out, i
     }
 }
 
-void settle(const Rows& rows, const double* p, double* q, const double* step, base::ExactSum* sums,
+void settle(const Rows& rows, const double* p, double* q, const double* step, petacomm::ExactSum* sums,
             int n_threads) {
     for_rows(rows, [&](auto stokes, auto width) {
         settle_rows<stokes(), width()>(rows.n, p, q, step, sums, n_threads);
@@ -238,7 +238,7 @@ void settle(const Rows& rows, const double* p, double* q, const double* step, ba
 }
 
 void advance(const Rows& rows, const double* alpha, const double* p, const double* q, const double* inverse,
-             double* x, double* r, base::ExactSum* sums, int n_threads) {
+             double* x, double* r, petacomm::ExactSum* sums, int n_threads) {
     for_rows(rows, [&](auto stokes, auto width) {
         advance_rows<stokes(), width()>(rows.n, alpha, p, q, inverse, x, r, sums, n_threads);
     });

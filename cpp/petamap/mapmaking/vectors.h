@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "petamap/base/exact.h"
+#include "petacomm/base/exact.h"
 
 namespace petamap::mapmaking {
 
@@ -22,12 +22,12 @@ void fold(std::int64_t* sums, int n_copies, std::int64_t n, std::int64_t* out, i
 // In what follows there are a step, an alpha, a beta and a sum for each vector.
 
 // q = sums * step in place (q holds the bits of the integers); adds p . q to the sums.
-void settle(const Rows& rows, const double* p, double* q, const double* step, base::ExactSum* sums,
+void settle(const Rows& rows, const double* p, double* q, const double* step, petacomm::ExactSum* sums,
             int n_threads);
 
 // x += alpha p, r -= alpha q; adds r . M^-1 r to the sums.
 void advance(const Rows& rows, const double* alpha, const double* p, const double* q, const double* inverse,
-             double* x, double* r, base::ExactSum* sums, int n_threads);
+             double* x, double* r, petacomm::ExactSum* sums, int n_threads);
 
 // p = M^-1 r + beta p; writes the largest sum of sizes |p_I| + |p_Q| + |p_U| of a row.
 void turn(const Rows& rows, const double* beta, const double* inverse, const double* r, double* p,

@@ -3,16 +3,16 @@
 #include <algorithm>
 #include <vector>
 
-#include "petamap/base/simd.h"
+#include "petacomm/base/simd.h"
 
 namespace petamap::simulation {
 
 namespace {
 
-using base::kLanes;
-using base::Lanes;
-using base::load;
-using base::store;
+using petacomm::kLanes;
+using petacomm::Lanes;
+using petacomm::load;
+using petacomm::store;
 
 constexpr std::int64_t kTile = 64;  // samples of a filtered tile
 constexpr std::int64_t kRegisters = kTile / kLanes;

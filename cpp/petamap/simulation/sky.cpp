@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "petamap/base/trig.h"
+#include "petamap/sky/trig.h"
 
 namespace petamap::simulation {
 
@@ -37,7 +37,7 @@ void add_chunk(const SkyMap* maps, int n_maps, const Samples& samples, std::int6
     if constexpr (kStokes == 3) {
         const std::uint32_t* angles = samples.angles + begin;
 #pragma omp simd
-        for (std::int64_t i = 0; i < count; ++i) base::cos_sin(angles[i], cosine[i], sine[i]);
+        for (std::int64_t i = 0; i < count; ++i) sky::cos_sin(angles[i], cosine[i], sine[i]);
     }
     for (int k = 0; k < n_maps; ++k) {
         gather<kStokes, kNeighbours>(maps[k], samples, begin, count, values);

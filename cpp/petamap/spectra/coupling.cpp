@@ -4,15 +4,15 @@
 #include <cmath>
 #include <vector>
 
-#include "petamap/base/simd.h"
+#include "petacomm/base/simd.h"
 
 namespace petamap::spectra {
 
 namespace {
 
-using base::kLanes;
-using base::Lanes;
-using base::load;
+using petacomm::kLanes;
+using petacomm::Lanes;
+using petacomm::load;
 using std::int64_t;
 
 // Zeros before and after a table: lanes beyond either end of a sum add nothing.

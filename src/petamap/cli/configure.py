@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from petamap.base.errors import ConfigError
+from petacomm.base.errors import ConfigError
 
 if TYPE_CHECKING:
     from petamap.data.config import RunConfig
@@ -110,7 +110,7 @@ def _form(path: Path) -> str:
 
 
 def _write_new(path: Path, text: str) -> None:
-    from petamap.base.files import replacing
+    from petacomm.base.files import replacing
 
     if path.exists():
         raise ConfigError("exists already", where=str(path), mend="choose another name, or remove it")
@@ -184,7 +184,7 @@ def _count(number: int, noun: str) -> str:
 
 def list_kinds() -> str:
     """Return the kinds of source with their options, a line each."""
-    from petamap.data.config.catalogue import catalogue
+    from petamap.data.config.source_kinds import catalogue
 
     blocks = []
     for kind in catalogue():

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from petamap.base.machine import available_bytes, cpu_info, cpu_model
+from petacomm.base.host import available_bytes, cpu_info, cpu_model
 
 OK, WARN, FAIL = "ok", "warn", "fail"
 UNWELL = 5
@@ -130,7 +130,7 @@ def extensions() -> Check:
 def processor() -> Check:
     """Hold the instruction sets that the kernels were built for against the processor's."""
     built = _python(
-        "from petamap.base._base import instruction_sets; print(*instruction_sets)", [], timeout=60
+        "from petacomm.base._base import instruction_sets; print(*instruction_sets)", [], timeout=60
     )
     has = set(cpu_info("flags").split())
     name = cpu_model()
@@ -213,7 +213,7 @@ _SAME_MPI = (
     "mpiexec and mpi4py must belong to the same MPI library: pip install --force-reinstall mpich mpi4py"
 )
 _PING = """
-from petamap.comm.mpi import world
+from petacomm.mpi import world
 comm = world()
 if comm.size == 2:
     total = comm.sum(comm.rank + 1)

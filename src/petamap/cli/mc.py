@@ -7,13 +7,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from petamap.base.errors import ConvergenceError
+from petacomm.base.errors import ConvergenceError
 from petamap.cli.run import command_line, configuration_path, split_words
 
 if TYPE_CHECKING:
-    from petamap.base.summary import MonteCarlo, Summary
-    from petamap.comm.mpi import Communicator
+    from petacomm.mpi import Communicator
     from petamap.data.config import RunConfig
+    from petamap.data.run_summary import MonteCarlo, Summary
 
 _DESCRIPTION = """\
 Make realizations of a run: draw sky and noise, map them through one system set up once, and write the spectra
@@ -59,7 +59,7 @@ def add_commands(commands: Any) -> None:
 
 
 def _simulate(arguments: argparse.Namespace) -> int:
-    from petamap.comm.mpi import collective_errors, world
+    from petacomm.mpi import collective_errors, world
 
     comm = world()
     with collective_errors(comm):
@@ -69,7 +69,7 @@ def _simulate(arguments: argparse.Namespace) -> int:
 
 
 def _make(arguments: argparse.Namespace, comm: Communicator) -> Summary:
-    from petamap.cli.progress import listening
+    from petacomm.cli.progress import listening
 
     config = _configuration(arguments)
     out = arguments.out or Path(f"{config.run.name}_mc")
@@ -81,7 +81,7 @@ def _make(arguments: argparse.Namespace, comm: Communicator) -> Summary:
         assert summary.montecarlo is not None
         report = None
         if config.products.report:
-            from petamap.report.html import write_report
+            from petamap.report.run_page import write_report
 
             report = write_report(out)
         print(closing_lines(summary.montecarlo, out, report), file=sys.stderr)
@@ -108,7 +108,7 @@ def _configuration(arguments: argparse.Namespace) -> RunConfig:
 
 def closing_lines(made: MonteCarlo, out: Path, report: Path | None) -> str:
     """Return what a person reads when all realizations are made."""
-    from petamap.cli.progress import duration
+    from petacomm.cli.progress import duration
 
     rows = [("realizations", f"{made.done} of {made.realizations} done, {made.failed} failed")]
     if made.iterations is not None:

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from petamap.base.errors import ConfigError
+from petacomm.base.errors import ConfigError
 from petamap.cli.run import configuration_path, split_words
 
 _EPILOG = """\
@@ -52,22 +52,22 @@ def _plan(arguments: argparse.Namespace) -> int:
         _list_machines()
         return 0
     if arguments.words[:1] == ["paper"]:
-        from petamap.cli.paper import retell
+        from petamap.cli.plan_paper import retell
 
         return retell(arguments)
     for name in ("ranks", "machine"):
         if getattr(arguments, name) is None:
             raise ConfigError(f"--{name} is missing", mend="see petamap plan --help")
-    from petamap.comm.topology import load_machine
+    from petacomm.topology import load_machine
 
     machine = load_machine(arguments.machine)
     from petamap.data.config import load
 
     file, settings = split_words(arguments.words)
     config = load(configuration_path(file, arguments.example, ("plan.toml", "run.toml")), settings)
-    from petamap.cli.progress import listening
+    from petacomm.cli.progress import listening
     from petamap.planning.plan import plan
-    from petamap.planning.table import as_json, table
+    from petamap.planning.plan_table import as_json, table
 
     with listening(0) as progress:
         found = plan(config, arguments.ranks, machine, sample=arguments.sample, progress=progress)
@@ -81,7 +81,7 @@ def _plan(arguments: argparse.Namespace) -> int:
 
 
 def _list_machines() -> None:
-    from petamap.comm.topology import load_machine, machines
+    from petacomm.topology import load_machine, machines
 
     for name in machines():
         machine = load_machine(name)

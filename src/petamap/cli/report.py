@@ -19,7 +19,7 @@ def add_commands(commands: Any) -> None:
 
 
 def _report(arguments: argparse.Namespace) -> int:
-    from petamap.report.html import write_report
+    from petamap.report.run_page import write_report
 
     print(write_report(arguments.out))
     return 0

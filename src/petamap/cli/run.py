@@ -8,12 +8,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from petamap.base.errors import ConfigError, ConvergenceError
+from petacomm.base.errors import ConfigError, ConvergenceError
 
 if TYPE_CHECKING:
-    from petamap.base.summary import Summary
-    from petamap.comm.mpi import Communicator
+    from petacomm.mpi import Communicator
     from petamap.data.config import RunConfig
+    from petamap.data.run_summary import Summary
 
 _OVERRIDE = re.compile(r"[A-Za-z_][\w.\-\[\]]*=")
 
@@ -106,7 +106,7 @@ def command_line(size: int) -> list[str]:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from petamap.comm.mpi import collective_errors, world
+    from petacomm.mpi import collective_errors, world
 
     comm = world()
     with collective_errors(comm):
@@ -116,7 +116,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _make_maps(arguments: argparse.Namespace, comm: Communicator) -> Summary:
-    from petamap.cli.progress import closing_table, listening
+    from petacomm.cli.progress import listening
 
     config = _configuration(arguments)
     out = arguments.out or Path(config.run.name)
@@ -126,9 +126,11 @@ def _make_maps(arguments: argparse.Namespace, comm: Communicator) -> Summary:
     with listening(comm.rank) as progress:
         summary = run(config, out=out, progress=progress, comm=comm, command=command_line(comm.size))
     if comm.rank == 0:
+        from petamap.cli.closing_table import closing_table
+
         report = None
         if config.products.report:
-            from petamap.report.html import write_report
+            from petamap.report.run_page import write_report
 
             report = write_report(out)
         print(closing_table(summary, report), file=sys.stderr)

@@ -7,15 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from petamap.base.errors import ConfigError, did_you_mean
+from petacomm.base.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
-    from petamap.base.typing import FloatArray
-    from petamap.sky.power import Spectra
+    from petacomm.base.typing import FloatArray
+    from petamap.sky.power_spectra import Spectra
     from petamap.spectra.bandpowers import Bandpowers
-    from petamap.spectra.exact import Exact
+    from petamap.spectra.lowres_likelihood import Exact
     from petamap.spectra.measure import Choices, Measurement
-    from petamap.spectra.runs import RunMaps
+    from petamap.spectra.run_maps import RunMaps
 
 _DESCRIPTION = """\
 Measure the power spectra of the map of a finished run, or the cross-spectra of two, write them and print a
@@ -73,9 +73,9 @@ def add_commands(commands: Any) -> None:
 
 
 def _spectra(arguments: argparse.Namespace) -> int:
-    from petamap.spectra.files import write_bandpowers
+    from petamap.spectra.bandpower_files import write_bandpowers
     from petamap.spectra.measure import measure
-    from petamap.spectra.runs import RunMaps
+    from petamap.spectra.run_maps import RunMaps
 
     choices = _choices(arguments)
     theory = None if arguments.against is None else _theory(arguments.against)
@@ -86,7 +86,7 @@ def _spectra(arguments: argparse.Namespace) -> int:
     first = RunMaps(arguments.run)
     found: Exact | Measurement
     if arguments.montecarlo is not None:
-        from petamap.montecarlo.measuring import measure_with
+        from petamap.montecarlo.calibrated_bandpowers import measure_with
 
         changes = _bins(arguments) | ({"of_d": False} if arguments.cl else {})
         found = measure_with(first, arguments.montecarlo, arguments.transfer, choices.n_threads, **changes)
@@ -103,11 +103,11 @@ def _spectra(arguments: argparse.Namespace) -> int:
 
 
 def _choices(arguments: argparse.Namespace) -> Choices:
-    from petamap.base.threads import available_threads
-    from petamap.base.units import quantity
+    from petacomm.base.threads import available_threads
+    from petacomm.base.units import quantity
     from petamap.spectra.masks import APODIZATIONS
     from petamap.spectra.measure import Choices
-    from petamap.spectra.runs import WEIGHTINGS
+    from petamap.spectra.run_maps import WEIGHTINGS
 
     for option, value, known in (
         ("--weights", arguments.weights, WEIGHTINGS),
@@ -161,7 +161,7 @@ def _refuse_own_sight(arguments: argparse.Namespace) -> None:
 def _likelihood(
     maps: RunMaps, arguments: argparse.Namespace, choices: Choices, theory: Spectra | None
 ) -> Exact:
-    from petamap.spectra.exact import ESTIMATORS, exact
+    from petamap.spectra.lowres_likelihood import ESTIMATORS, exact
 
     if arguments.likelihood not in ESTIMATORS:
         mend = did_you_mean(arguments.likelihood, list(ESTIMATORS))
@@ -176,8 +176,8 @@ def _likelihood(
 
 
 def _theory(file: str) -> Spectra:
-    from petamap.simulation.spectra import read_spectra
-    from petamap.sky.power import Spectra
+    from petamap.simulation.sky_spectra import read_spectra
+    from petamap.sky.power_spectra import Spectra
 
     return Spectra(read_spectra(file), ("TT", "EE", "BB", "TE"))
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from petamap.base.errors import DataError
-from petamap.base.typing import FloatArray, UInt8Array
+from petacomm.base.errors import DataError
+from petacomm.base.typing import FloatArray, UInt8Array
 from petamap.data.observation import Observation
 
 _NAMED = 5  # detectors that a warning names

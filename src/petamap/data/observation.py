@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
 
-from petamap.base.typing import FloatArray, UInt8Array
+from petacomm.base.typing import FloatArray, UInt8Array
 from petamap.noise.model import NoiseModel
 from petamap.pointing.protocol import Pointing
 

@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
-from petamap.base.errors import ConfigError, did_you_mean
+from petacomm.base.errors import ConfigError, did_you_mean
 from petamap.data.observation import Observation
 
 
@@ -34,7 +34,7 @@ class Source(Protocol):
     of `Context.realization` may they depend. One of the sky may have ``coefficients``, as `SkySpectraSource`.
     """
 
-    options: ClassVar[type]  # a frozen dataclass of `petamap.base.options.option` fields
+    options: ClassVar[type]  # a frozen dataclass of `petacomm.base.options.option` fields
 
     def __init__(self, options: Any, context: Context) -> None: ...
 
@@ -48,10 +48,10 @@ _KINDS: dict[str, str] = {
     "madmap1": "petamap.data.formats.madmap1:Madmap1Source",
     "toast": "petamap.data.formats.toast:ToastSource",
     "volume": "petamap.data.formats.volume:VolumeSource",
-    "satellite": "petamap.simulation.scan:SatelliteSource",
-    "ground": "petamap.simulation.scan:GroundSource",
-    "raster": "petamap.simulation.scan:RasterSource",
-    "recorded": "petamap.simulation.scan:RecordedSource",
+    "satellite": "petamap.simulation.virtual_scans:SatelliteSource",
+    "ground": "petamap.simulation.virtual_scans:GroundSource",
+    "raster": "petamap.simulation.virtual_scans:RasterSource",
+    "recorded": "petamap.simulation.virtual_scans:RecordedSource",
     "sky-map": "petamap.simulation.sky:SkyMapSource",
     "sky-spectra": "petamap.simulation.sky:SkySpectraSource",
     "point-sources": "petamap.simulation.sky:PointSourcesSource",

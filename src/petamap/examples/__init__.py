@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from petamap.base.errors import ConfigError, did_you_mean
+from petacomm.base.errors import ConfigError, did_you_mean
 
 _FOLDER = Path(__file__).parent
 

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 
 import petamap.mapmaking._mapmaking as _mapmaking
-from petamap.base.errors import DataError
-from petamap.base.threads import in_workers, over_threads
-from petamap.base.typing import FloatArray, Int64Array
-from petamap.comm.mpi import together
-from petamap.comm.reduction import OwnedRows
+from petacomm.base.errors import DataError
+from petacomm.base.threads import in_workers, over_threads
+from petacomm.base.typing import FloatArray, Int64Array
+from petacomm.mpi import together
+from petacomm.reduction import OwnedRows
 from petamap.data.observation import Signal
-from petamap.mapmaking.kernels import InverseNoise
+from petamap.mapmaking.noise_kernels import InverseNoise
 from petamap.mapmaking.projection import Projection
 from petamap.mapmaking.vectors import WIDEST, Shared, width_for, words
 

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from petamap.base.errors import ConfigError, ConvergenceError, ResourceError
-from petamap.base.machine import available_bytes
-from petamap.base.typing import FloatArray, Int64Array
-from petamap.comm.mpi import agree
-from petamap.mapmaking.normal import NormalOperator
-from petamap.mapmaking.pcg import ConjugateGradients
+from petacomm.base.errors import ConfigError, ConvergenceError, ResourceError
+from petacomm.base.host import available_bytes
+from petacomm.base.typing import FloatArray, Int64Array
+from petacomm.mpi import agree
+from petamap.mapmaking.cg import ConjugateGradients
+from petamap.mapmaking.normal_operator import NormalOperator
 from petamap.mapmaking.system import System
 from petamap.mapmaking.vectors import Unknowns
 from petamap.sky.healpix import Healpix

@@ -7,8 +7,8 @@ from collections import Counter
 import numpy as np
 
 import petamap.mapmaking._mapmaking as _mapmaking
-from petamap.base.typing import BoolArray, Int32Array, Int64Array, UInt8Array
-from petamap.mapmaking.layout import ALIGNMENT, Layout, Segment, Share
+from petacomm.base.typing import BoolArray, Int32Array, Int64Array, UInt8Array
+from petamap.mapmaking.time_layout import ALIGNMENT, Layout, Segment, Share
 
 _LENGTHS = {"exact": 1, "levels": ALIGNMENT, "cut": 0}
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from petamap.base.machine import resident_bytes
+from petacomm.base.host import resident_bytes
 from petamap.mapmaking.slabs import slab_bytes
 from petamap.mapmaking.vectors import WIDEST, width_for
 
 if TYPE_CHECKING:
-    from petamap.comm.reduction import OwnedRows
+    from petacomm.reduction import OwnedRows
     from petamap.mapmaking.projection import Projection
 
 

@@ -10,17 +10,17 @@ from pathlib import Path
 
 import numpy as np
 
-from petamap.base.errors import ConfigError
-from petamap.base.exact import add_exactly, no_limbs, rounded
-from petamap.base.summary import Product
-from petamap.base.typing import FloatArray, Int64Array
-from petamap.comm.mpi import together
+from petacomm.base.errors import ConfigError
+from petacomm.base.exact import add_exactly, no_limbs, rounded
+from petacomm.base.typing import FloatArray, Int64Array
+from petacomm.mpi import together
+from petamap.data.run_summary import Product
 from petamap.mapmaking.binning import triangle
 from petamap.mapmaking.slabs import Slabs, write_slabs
 from petamap.mapmaking.system import System
 from petamap.sky.healpix import Healpix
-from petamap.sky.map_head import MapHead, map_head
-from petamap.sky.mapfile import read_map
+from petamap.sky.map_file import read_map
+from petamap.sky.map_header import MapHead, map_head
 from petamap.sky.numbered import ImageLayout, NumberedPixels
 from petamap.sky.pixelization import Pixelization
 from petamap.sky.stokes import Stokes
@@ -92,7 +92,7 @@ class MapWriter:
         return found
 
     def _sha256(self, slab: FloatArray) -> str:
-        """Return `petamap.base.summary.pixels_sha256` of the whole map, (n_columns, n_pix), on rank 0."""
+        """Return `petamap.data.run_summary.pixels_sha256` of the whole map, (n_columns, n_pix), on rank 0."""
         digest = hashlib.sha256()
         for _, _, piece in self._by_pixel.stream(slab):
             digest.update(piece.astype("<f8", copy=False).data)

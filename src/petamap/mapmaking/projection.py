@@ -13,9 +13,9 @@ from functools import cached_property
 import numpy as np
 
 import petamap.mapmaking._mapmaking as _mapmaking
-from petamap.base.errors import ConfigError
-from petamap.base.threads import over_threads
-from petamap.base.typing import (
+from petacomm.base.errors import ConfigError
+from petacomm.base.threads import over_threads
+from petacomm.base.typing import (
     BoolArray,
     Float32Array,
     FloatArray,
@@ -24,11 +24,11 @@ from petamap.base.typing import (
     UInt8Array,
     UInt32Array,
 )
-from petamap.comm.mpi import Communicator
+from petacomm.mpi import Communicator
 from petamap.data.checks import check_signal, place
 from petamap.data.observation import Observation, Signal, add_signals
 from petamap.mapmaking.gaps import Gaps
-from petamap.mapmaking.layout import Layout, Segment, Share
+from petamap.mapmaking.time_layout import Layout, Segment, Share
 from petamap.pointing.compressed import CompressedPointing
 from petamap.pointing.protocol import Pointing
 from petamap.sky.pixelization import Pixelization
@@ -375,7 +375,7 @@ class Projection:
         )  # fmt: skip
 
     @cached_property
-    def _pointings(self) -> list[object]:
+    def _pointings(self) -> list[tuple[object, ...]]:
         # of the observations in this share alone: others may not have read theirs yet
         used = {self.layout.streams[segment.stream].observation for segment in self.share.segments}
         pointings = [self.observations[number].pointing for number in sorted(used)]

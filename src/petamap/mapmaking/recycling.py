@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 import petamap.mapmaking._mapmaking as _mapmaking
-from petamap.base.threads import one_blas_thread
-from petamap.base.typing import FloatArray, Int64Array
-from petamap.comm.mpi import Communicator
-from petamap.mapmaking.pcg import ConjugateGradients
+from petacomm.base.threads import one_blas_thread
+from petacomm.base.typing import FloatArray, Int64Array
+from petacomm.mpi import Communicator
+from petamap.mapmaking.cg import ConjugateGradients
 from petamap.mapmaking.vectors import WIDEST, Unknowns
 
 # Directions of which the others leave less than this are taken for the same.

@@ -10,22 +10,22 @@ from pathlib import Path
 
 import numpy as np
 
-from petamap.base import summary
-from petamap.base.errors import ConfigError, ConvergenceError, PetamapError
-from petamap.base.progress import Progress, Silent
-from petamap.base.summary import Summary
-from petamap.base.typing import FloatArray
-from petamap.comm.mpi import Communicator, agree, together, world
+from petacomm.base.errors import ConfigError, ConvergenceError, UserError
+from petacomm.base.progress import Progress, Silent
+from petacomm.base.typing import FloatArray
+from petacomm.mpi import Communicator, agree, together, world
+from petamap.data import run_summary as summary
 from petamap.data.config import RunConfig
+from petamap.data.run_summary import Summary
 from petamap.mapmaking.binning import RightHandSide, binned_map, right_hand_side
+from petamap.mapmaking.cg import ConjugateGradients, Solution, Step
 from petamap.mapmaking.covariance import CovarianceColumns
-from petamap.mapmaking.normal import NormalOperator
-from petamap.mapmaking.pcg import ConjugateGradients, Solution, Step
+from petamap.mapmaking.normal_operator import NormalOperator
 from petamap.mapmaking.products import MapWriter, covariance_columns, covariance_names
-from petamap.mapmaking.stage import Stage, unwritable
+from petamap.mapmaking.setup import Stage, unwritable
 from petamap.mapmaking.system import System
 from petamap.mapmaking.vectors import Unknowns
-from petamap.sky.covariancefile import PixelCovariance, write_pixel_covariance
+from petamap.sky.covariance_file import PixelCovariance, write_pixel_covariance
 
 
 def run(
@@ -103,7 +103,7 @@ class _Job:
         return result
 
     def _check_folder(self) -> None:
-        error: PetamapError | None = None
+        error: UserError | None = None
         existing = [path for kind in self._kinds() if (path := self._file(kind)).exists()]
         if self.comm.rank == 0 and existing and not self.config.products.overwrite:
             error = ConfigError(

@@ -10,12 +10,12 @@ from typing import BinaryIO
 
 import numpy as np
 
-from petamap.base.files import replacing, writing
-from petamap.base.typing import AnyArray, FloatArray, Int64Array
-from petamap.comm.mpi import Communicator, together
+from petacomm.base.files import replacing, writing
+from petacomm.base.typing import AnyArray, FloatArray, Int64Array
+from petacomm.mpi import Communicator, together
 from petamap.sky.checksum import folded, word_sum
 from petamap.sky.map_data import PIECE_BYTES, MapData
-from petamap.sky.map_head import MapHead
+from petamap.sky.map_header import MapHead
 
 # Slabs begin at multiples of this many rows.
 ALIGNMENT = 64
@@ -159,7 +159,7 @@ def write_slabs(path: Path, head: MapHead | None, slabs: Slabs, slab: FloatArray
 
 @contextmanager
 def _replacing(comm: Communicator, path: Path) -> Iterator[Path]:
-    """`petamap.base.files.replacing` for all ranks: rank 0 makes the temporary file and renames it."""
+    """`petacomm.base.files.replacing` for all ranks: rank 0 makes the temporary file and renames it."""
     with ExitStack() as stack:
         temporary: Path | None = None
         with together(comm):

@@ -8,20 +8,21 @@ from dataclasses import dataclass
 import numpy as np
 
 import petamap.mapmaking._mapmaking as _mapmaking
-from petamap.base.errors import ConfigError, ResourceError
-from petamap.base.machine import available_bytes
-from petamap.base.progress import Progress
-from petamap.base.timers import Timers
-from petamap.base.typing import BoolArray, FloatArray, Int64Array
-from petamap.comm.deal import deal
-from petamap.comm.mpi import Communicator, SerialCommunicator, agree
-from petamap.comm.reduction import AUTO, IndexMap, OwnedRows, ReductionPlan
+from petacomm.base.errors import ConfigError, ResourceError
+from petacomm.base.host import available_bytes
+from petacomm.base.progress import Progress
+from petacomm.base.timers import Timers
+from petacomm.base.typing import BoolArray, FloatArray, Int64Array
+from petacomm.mpi import Communicator, SerialCommunicator, agree
+from petacomm.reduction import AUTO, OwnedRows, ReductionPlan
+from petacomm.sharing import IndexMap
 from petamap.data.observation import Observation
 from petamap.mapmaking import binning
-from petamap.mapmaking.kernels import InverseNoise, ModelOf, inverse_noise
-from petamap.mapmaking.layout import Layout
+from petamap.mapmaking.distribution import deal
 from petamap.mapmaking.memory import MemoryPlan, plan_memory
+from petamap.mapmaking.noise_kernels import InverseNoise, ModelOf, inverse_noise
 from petamap.mapmaking.projection import Projection
+from petamap.mapmaking.time_layout import Layout
 from petamap.mapmaking.vectors import Shared, Unknowns
 from petamap.sky.pixelization import Pixelization
 from petamap.sky.stokes import Stokes

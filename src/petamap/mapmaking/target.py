@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from petamap.base.errors import ConfigError, DataError
-from petamap.base.typing import FloatArray
-from petamap.base.units import DEGREE
+from petacomm.base.errors import ConfigError, DataError
+from petacomm.base.typing import FloatArray
+from petacomm.base.units import DEGREE
 from petamap.data.config import MapOptions
 from petamap.data.observation import Observation
 from petamap.pointing.compressed import CompressedPointing

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from petamap.base.typing import FloatArray, Int64Array
-from petamap.comm.mpi import Communicator
-from petamap.comm.reduction import OwnedRows
+from petacomm.base.typing import FloatArray, Int64Array
+from petacomm.mpi import Communicator
+from petacomm.reduction import OwnedRows
 
 _CACHE_LINE = 64
 

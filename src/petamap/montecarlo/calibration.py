@@ -6,19 +6,19 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from petamap.base.errors import DataError
-from petamap.base.typing import FloatArray
+from petacomm.base.errors import DataError
+from petacomm.base.typing import FloatArray
 from petamap.montecarlo.realizations import Realizations
 from petamap.montecarlo.statistics import covariance, standard_error
 from petamap.montecarlo.transfer import OWN, TransferFunction, transfer_function
-from petamap.sky.power import Spectra
+from petamap.sky.power_spectra import Spectra
 from petamap.spectra.bandpowers import Bandpowers
 from petamap.spectra.beams import map_window, transfer_of
-from petamap.spectra.binning import Binning
 from petamap.spectra.coupling import Coupling, mode_coupling
-from petamap.spectra.fitted import Fit, without_fit
+from petamap.spectra.dipole_fit import Fit, without_fit
 from petamap.spectra.master import Master
 from petamap.spectra.measure import bins_of
+from petamap.spectra.multipole_bins import Binning
 from petamap.spectra.transforms import harmonics
 
 

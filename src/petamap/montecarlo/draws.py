@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from petamap.base.errors import ConfigError
-from petamap.base.typing import FloatArray
+from petacomm.base.errors import ConfigError
+from petacomm.base.typing import FloatArray
 from petamap.data.config import Drawing, MonteCarloOptions, Parts
 from petamap.data.observation import Observation, Signal
 from petamap.noise.model import NoiseModel
 from petamap.simulation.noise import SimulatedNoise
-from petamap.sky.power import Spectra
+from petamap.sky.power_spectra import Spectra
 from petamap.spectra.beams import map_window
-from petamap.spectra.pseudo import cross_spectrum
+from petamap.spectra.cross_spectra import cross_spectrum
 
 ModelOf = Callable[[Observation, int, int], NoiseModel]
 Signals = list[tuple[Signal, ...]]

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from petamap.base.errors import DataError
-from petamap.base.timers import Timers
-from petamap.base.typing import FloatArray
+from petacomm.base.errors import DataError
+from petacomm.base.timers import Timers
+from petacomm.base.typing import FloatArray
 from petamap.data.config import RunConfig
 from petamap.data.observation import Signal
 from petamap.mapmaking.binning import RightHandSide, binned_map, right_hand_sides
-from petamap.mapmaking.normal import NormalOperator
-from petamap.mapmaking.pcg import ConjugateGradients, Solution, Step
+from petamap.mapmaking.cg import ConjugateGradients, Solution, Step
+from petamap.mapmaking.normal_operator import NormalOperator
 from petamap.mapmaking.recycling import Deflation
 from petamap.mapmaking.system import System
 from petamap.mapmaking.vectors import Unknowns

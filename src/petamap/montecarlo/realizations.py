@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from petamap.base.errors import DataError
-from petamap.base.typing import AnyArray, FloatArray, Int64Array
+from petacomm.base.errors import DataError
+from petacomm.base.typing import AnyArray, FloatArray, Int64Array
 from petamap.sky.healpix import Healpix
-from petamap.sky.power import Spectra
+from petamap.sky.power_spectra import Spectra
 from petamap.spectra.measure import Choices
 
 PARTS = ("sky", "noise", "both")

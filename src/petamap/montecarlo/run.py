@@ -12,29 +12,29 @@ from pathlib import Path
 
 import numpy as np
 
-from petamap.base import summary
-from petamap.base.errors import ConfigError, PetamapError
-from petamap.base.progress import Progress, Silent
-from petamap.base.summary import Spread, Summary, pixels_sha256
-from petamap.base.threads import over_threads
-from petamap.base.timers import Timers
-from petamap.base.typing import AnyArray, FloatArray, Int64Array
-from petamap.comm.mpi import Communicator, agree, together, world
+from petacomm.base.errors import ConfigError, UserError
+from petacomm.base.progress import Progress, Silent
+from petacomm.base.threads import over_threads
+from petacomm.base.timers import Timers
+from petacomm.base.typing import AnyArray, FloatArray, Int64Array
+from petacomm.mpi import Communicator, agree, together, world
+from petamap.data import run_summary as summary
 from petamap.data.config import Parts, RunConfig, open_parts
 from petamap.data.observation import Observation
+from petamap.data.run_summary import Spread, Summary, pixels_sha256
 from petamap.mapmaking.recycling import Deflation
-from petamap.mapmaking.stage import Stage, unwritable
+from petamap.mapmaking.setup import Stage, unwritable
 from petamap.mapmaking.system import System
 from petamap.montecarlo.draws import Draws, Realization
-from petamap.montecarlo.file import file_of, layout_of, run_id
+from petamap.montecarlo.file_layout import file_of, layout_of, run_id
 from petamap.montecarlo.mapper import Gathering, Mapped, Mapper
-from petamap.montecarlo.sharing import Sharing, kept_vectors, share_out
+from petamap.montecarlo.rank_groups import Sharing, kept_vectors, share_out
 from petamap.montecarlo.store import DONE, FAILED, TO_DO, Store, existing, opened
-from petamap.montecarlo.weighting import mask_of, pixel_weights
+from petamap.montecarlo.weights import mask_of, pixel_weights
 from petamap.sky.healpix import Healpix
 from petamap.spectra.measure import bins_of
 from petamap.spectra.options import choices_of
-from petamap.spectra.sight import Sight
+from petamap.spectra.pseudo_cl import Sight
 
 # Realizations that no user can ask for: what speeds up all others is learnt on them.
 _RESERVED = 2**33
@@ -133,7 +133,7 @@ class _MonteCarlo:
             raise ConfigError("an I map has no B that could be pure", mend='spectra.purify = "none"')
         with together(self.comm):
             self.mask = mask_of(self.choices, self.ring, chosen.frame)
-        error: PetamapError | None = None
+        error: UserError | None = None
         if self.comm.rank == 0:
             error = self._refusal()
         agree(self.comm, error)
@@ -146,13 +146,13 @@ class _MonteCarlo:
             )
         self.fixed = fixed if self.draws.has_fixed else "leave"
 
-    def _refusal(self) -> PetamapError | None:
+    def _refusal(self) -> UserError | None:
         try:
             force = self.config.products.overwrite
             old = existing(self.path, run_id(self.config), self.numbers, force)
             if old is not None:
                 old.close()
-        except PetamapError as error:
+        except UserError as error:
             return error
         return unwritable(self.path.parent)
 

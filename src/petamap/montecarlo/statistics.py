@@ -10,8 +10,8 @@ from functools import cached_property
 
 import numpy as np
 
-from petamap.base.errors import DataError
-from petamap.base.typing import FloatArray
+from petacomm.base.errors import DataError
+from petacomm.base.typing import FloatArray
 from petamap.spectra.master import solved
 
 

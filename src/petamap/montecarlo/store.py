@@ -15,9 +15,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from petamap.base.errors import ConfigError, DataError
-from petamap.base.files import replacing, writing
-from petamap.base.typing import AnyArray, Int64Array, UInt8Array
+from petacomm.base.errors import ConfigError, DataError
+from petacomm.base.files import replacing, writing
+from petacomm.base.typing import AnyArray, Int64Array, UInt8Array
 
 FORMAT, VERSION = "petamap-montecarlo", 1
 TO_DO, DONE, FAILED = 0, 1, 2

@@ -8,12 +8,12 @@ from functools import cached_property
 
 import numpy as np
 
-from petamap.base.errors import ConvergenceError, DataError
-from petamap.base.typing import FloatArray, Int64Array
+from petacomm.base.errors import ConvergenceError, DataError
+from petacomm.base.typing import FloatArray, Int64Array
 from petamap.montecarlo.statistics import MeanTest
-from petamap.spectra.binning import Binning
 from petamap.spectra.coupling import Coupling
 from petamap.spectra.master import solved
+from petamap.spectra.multipole_bins import Binning
 
 OWN = ("TT", "EE")  # spectra with a transfer function of their own
 _MOST_ITERATIONS = 10_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from petamap.base.typing import FloatArray
+from petacomm.base.typing import FloatArray
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from petamap.base.errors import DataError
-from petamap.base.typing import BoolArray, FloatArray
+from petacomm.base.errors import DataError
+from petacomm.base.typing import BoolArray, FloatArray
 from petamap.noise.model import InverseLags, NoiseModel, OneOverF, TabulatedPsd
 
 

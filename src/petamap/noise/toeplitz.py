@@ -24,8 +24,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from petamap.base.errors import DataError
-from petamap.base.typing import FloatArray
+from petacomm.base.errors import DataError
+from petacomm.base.typing import FloatArray
 from petamap.noise.model import InverseLags, NoiseModel, OneOverF, TabulatedPsd
 from petamap.noise.psd import check, is_white, psd
 

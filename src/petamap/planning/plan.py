@@ -8,28 +8,28 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from petamap.base.errors import ConfigError
-from petamap.base.progress import Progress, Silent
-from petamap.base.threads import available_threads
-from petamap.base.typing import FloatArray, Int64Array
-from petamap.comm.network import predict
-from petamap.comm.reduction.counting import Counts, count, node_numbers, told_messages
-from petamap.comm.reduction.exchange import Options
-from petamap.comm.reduction.forecast import Forecast, Parts, combine, forecast
-from petamap.comm.reduction.hopping import count_some_hops
-from petamap.comm.reduction.meetings import Company, imbalance, meet_some, owner_chance
-from petamap.comm.reduction.occupancy import Occupancy
-from petamap.comm.topology import Machine
+from petacomm.base.errors import ConfigError
+from petacomm.base.progress import Progress, Silent
+from petacomm.base.threads import available_threads
+from petacomm.base.typing import FloatArray, Int64Array
+from petacomm.costs.forecast import Forecast, Parts, combine, forecast
+from petacomm.costs.nested_group_counts import count_some_hops
+from petacomm.costs.occupancy import Occupancy
+from petacomm.costs.options import Options
+from petacomm.costs.partner_estimates import Company, imbalance, meet_some, owner_chance
+from petacomm.costs.rank_counts import Counts, count, node_numbers, told_messages
+from petacomm.network import predict
+from petacomm.topology import Machine
 from petamap.data.config import RunConfig, open_sources
 from petamap.data.observation import Observation
 from petamap.mapmaking.intervals import free_ends, split_intervals
-from petamap.mapmaking.layout import Layout
 from petamap.mapmaking.memory import Sizes, map_bytes
 from petamap.mapmaking.target import in_frame, target_pixelization
-from petamap.planning.company import keep_company
-from petamap.planning.dealing import Dealing, dealt
-from petamap.planning.looks import Looks, look
-from petamap.planning.regions import SkySample, crowds, draw, whole_sky
+from petamap.mapmaking.time_layout import Layout
+from petamap.planning.node_samples import keep_company
+from petamap.planning.pixel_coverage import Looks, look
+from petamap.planning.rank_samples import Dealing, dealt
+from petamap.planning.sky_regions import SkySample, crowds, draw, whole_sky
 from petamap.sky.stokes import Stokes
 
 # What is small enough is not sampled: samples expanded, and pairs of holders of a key.

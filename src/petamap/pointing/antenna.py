@@ -13,12 +13,12 @@ from typing import Literal
 
 import numpy as np
 
-from petamap.base.errors import DataError
-from petamap.base.typing import AnyArray, BoolArray, FloatArray
-from petamap.base.units import DEGREE
+from petacomm.base.errors import DataError
+from petacomm.base.typing import AnyArray, BoolArray, FloatArray
+from petacomm.base.units import DEGREE
 from petamap.pointing import frames, quaternion
 from petamap.pointing.boresight import Boresight, from_times
-from petamap.pointing.scan import tilted
+from petamap.pointing.scan_strategies import tilted
 
 # ASTE, Pampa la Bola, geodetic
 LATITUDE = -22.971657 * DEGREE

@@ -9,14 +9,16 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from petamap.base.errors import DataError
-from petamap.base.typing import FloatArray
-from petamap.base.units import ARCSEC
-from petamap.pointing import quaternion
+from petacomm.base.errors import DataError
+from petacomm.base.typing import FloatArray
+from petacomm.base.units import ARCSEC
+from petamap.pointing import _pointing, quaternion
 
 Order = Literal["slerp", "cubic"]
 
 _LARGEST_STEP = np.pi / 2
+# What the kernels are told of a half-wave plate where there is none.
+NO_PLATE = (0, 0, 0, np.zeros(0), 1.0, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,9 +93,18 @@ class Boresight:
 
     def quaternions(self, start: int, stop: int) -> FloatArray:
         """Return interpolated quaternions (stop - start, 4)."""
-        from petamap.pointing.compressed import CompressedPointing
+        if not 0 <= start <= stop <= self.n_samp:
+            raise DataError(f"samples [{start}, {stop}) lie outside [0, {self.n_samp})")
+        ahead, none, one = np.array([[0.0, 0.0, 0.0, 1.0]]), np.zeros(1), np.ones(1)
+        out = np.empty((stop - start, 4))
+        _pointing.quaternions(
+            (*self.kernel_arguments(), ahead, none, self.n_samp, *NO_PLATE, one), 0, start, out
+        )
+        return out
 
-        return CompressedPointing(self, [[0.0, 0.0, 0.0, 1.0]]).quaternions(0, start, stop)
+    def kernel_arguments(self) -> tuple[FloatArray, float, float, int]:
+        """Return knots, their spacing and offset in samples, and the degree of interpolation."""
+        return self.knots, float(self.spacing), float(self.offset), self.degree
 
 
 def unit_quaternions(quaternions: npt.ArrayLike, what: str = "knot") -> FloatArray:

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 import petamap.pointing._pointing as kernels
-from petamap.base.errors import DataError
-from petamap.base.typing import Float32Array, FloatArray, Int32Array, UInt32Array
-from petamap.pointing.boresight import Boresight, unit_quaternions
+from petacomm.base.errors import DataError
+from petacomm.base.typing import Float32Array, FloatArray, Int32Array, UInt32Array
+from petamap.pointing.boresight import NO_PLATE, Boresight, unit_quaternions
 from petamap.sky.pixelization import Pixelization
 
 _TURN = 2 * np.pi
@@ -116,8 +116,8 @@ class CompressedPointing:
     def _arguments(self) -> tuple[object, ...]:
         b = self.boresight
         return (
-            b.knots, float(b.spacing), float(b.offset), b.degree,
-            self.detectors, np.mod(self.gamma, _TURN), b.n_samp, *self._plate_arguments, self._efficiency,
+            *b.kernel_arguments(), self.detectors, np.mod(self.gamma, _TURN), b.n_samp,
+            *self._plate_arguments, self._efficiency,
         )  # fmt: skip
 
     @property
@@ -235,13 +235,12 @@ def _one_each(values: npt.ArrayLike | None, n_det: int, what: str) -> FloatArray
 
 
 def _plate_arguments(plate: HalfWavePlate | None, n_samp: int) -> tuple[object, ...]:
-    none = np.zeros(0)
     if plate is None:
-        return 0, 0, 0, none, 1.0, 0.0
+        return NO_PLATE
     if isinstance(plate, UniformPlate):
         if not np.isfinite([plate.phase, plate.rate]).all():
             raise DataError(f"half-wave plate at {plate.phase} + {plate.rate} rad a sample")
-        return 1, _fixed_turns(plate.phase), _fixed_turns(plate.rate), none, 1.0, 0.0
+        return 1, _fixed_turns(plate.phase), _fixed_turns(plate.rate), *NO_PLATE[3:]
     angles = np.array(plate.angles, dtype=np.float64, ndmin=1)
     bad = np.flatnonzero(~np.isfinite(angles))
     if len(bad):

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from petamap.base.errors import ConfigError, DataError, PetamapError, did_you_mean
-from petamap.base.files import replacing
-from petamap.base.typing import FloatArray
-from petamap.base.units import ARCMIN, DEGREE, quantity
+from petacomm.base.errors import ConfigError, DataError, UserError, did_you_mean
+from petacomm.base.files import replacing
+from petacomm.base.typing import FloatArray
+from petacomm.base.units import ARCMIN, DEGREE, quantity
 from petamap.pointing import quaternion
 
 if sys.version_info >= (3, 11):
@@ -251,7 +251,7 @@ def _value(key: str, value: object, where: str) -> float:
         raise ConfigError(f"{key}: {error.what}", where=where, mend=error.mend) from None
 
 
-def _checked(detector: Detector, where: str, kind: type[PetamapError] = ConfigError) -> Detector:
+def _checked(detector: Detector, where: str, kind: type[UserError] = ConfigError) -> Detector:
     for key in _KEYS:
         value = getattr(detector, key)
         positive = key not in ("theta", "phi", "psi", "alpha")

@@ -8,8 +8,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from petamap.base.errors import ConfigError, did_you_mean
-from petamap.base.typing import FloatArray
+from petacomm.base.errors import ConfigError, did_you_mean
+from petacomm.base.typing import FloatArray
 from petamap.pointing import quaternion
 
 Frame = Literal["equatorial", "galactic", "ecliptic"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from petamap.base.typing import Float32Array, FloatArray, Int32Array, UInt32Array
+from petacomm.base.typing import Float32Array, FloatArray, Int32Array, UInt32Array
 from petamap.sky.pixelization import Pixelization
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from petamap.base.typing import FloatArray
+from petacomm.base.typing import FloatArray
 
 
 def multiply(a: npt.ArrayLike, b: npt.ArrayLike) -> FloatArray:

@@ -7,8 +7,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from petamap.base.errors import DataError
-from petamap.base.typing import AnyArray, Float32Array, FloatArray, Int32Array, UInt32Array
+from petacomm.base.errors import DataError
+from petacomm.base.typing import AnyArray, Float32Array, FloatArray, Int32Array, UInt32Array
 from petamap.sky.pixelization import Pixelization
 
 Reader: TypeAlias = Callable[[int, int, int], AnyArray]

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from petamap.base.typing import AnyArray, FloatArray, Int64Array
+from petacomm.base.typing import AnyArray, FloatArray, Int64Array
 from petamap.sky.healpix import Healpix
 from petamap.sky.image import ImagePixels
 from petamap.sky.numbered import NumberedPixels

@@ -1,9 +1,9 @@
 """The summary of a run, under the name of the room that shows it.
 
-Map-making makes it and stands below the report, so it is defined in `petamap.base.summary`.
+Map-making makes it and stands below the report, so it is defined in `petamap.data.run_summary`.
 """
 
-from petamap.base.summary import (
+from petamap.data.run_summary import (
     Comparison,
     Environment,
     Memory,

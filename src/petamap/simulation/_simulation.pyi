@@ -1,37 +1,75 @@
 from collections.abc import Sequence
+from typing import Annotated
 
-from petamap.base.typing import Float32Array, FloatArray, Int32Array, UInt32Array
+import numpy
+from numpy.typing import NDArray
 
-GROUP: int
-FACTOR: int
-TAPS: int
+def philox4x32(
+    counters: Annotated[
+        NDArray[numpy.uint32], dict(shape=(None, None), order="C", device="cpu", writable=False)
+    ],
+    key: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    out: Annotated[NDArray[numpy.uint32], dict(shape=(None, None), order="C", device="cpu")],
+) -> None: ...
 
-def gaussians(words: UInt32Array, group: int, out: FloatArray) -> None: ...
+GROUP: int = 64
+
+FACTOR: int = 4
+
+TAPS: int = 8
+
+def gaussians(
+    words: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    group: int,
+    out: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu")],
+) -> None: ...
 def add_noise(
-    filters: FloatArray,
-    interpolation: FloatArray,
-    words: UInt32Array,
+    filters: Annotated[
+        NDArray[numpy.float64], dict(shape=(None, None), order="C", device="cpu", writable=False)
+    ],
+    interpolation: Annotated[
+        NDArray[numpy.float64], dict(shape=(None, None), order="C", device="cpu", writable=False)
+    ],
+    words: Annotated[
+        NDArray[numpy.uint32], dict(shape=(None, None), order="C", device="cpu", writable=False)
+    ],
     start: int,
     scale: float,
-    out: FloatArray,
+    out: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu")],
     n_threads: int,
 ) -> None: ...
 def add_skies(
-    values: Sequence[FloatArray],
-    pixels: Int32Array,
-    weights: FloatArray | None,
-    angles: UInt32Array | None,
-    gains: Float32Array | None,
+    values: Sequence[
+        Annotated[NDArray[numpy.float64], dict(shape=(None, None), order="C", device="cpu", writable=False)]
+    ],
+    pixels: Annotated[
+        NDArray[numpy.int32], dict(shape=(None, None), order="C", device="cpu", writable=False)
+    ],
+    weights: Annotated[
+        NDArray[numpy.float64], dict(shape=(None, None), order="C", device="cpu", writable=False)
+    ]
+    | None,
+    angles: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)]
+    | None,
+    gains: Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu", writable=False)]
+    | None,
     efficiency: float,
-    outs: Sequence[FloatArray],
+    outs: Sequence[Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu")]],
     n_threads: int,
 ) -> None: ...
 def add_point_sources(
-    sources: FloatArray,
-    amplitudes: FloatArray,
-    sigmas: FloatArray,
-    directions: FloatArray,
-    gains: Float32Array | None,
-    out: FloatArray,
+    sources: Annotated[
+        NDArray[numpy.float64], dict(shape=(None, None), order="C", device="cpu", writable=False)
+    ],
+    amplitudes: Annotated[
+        NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)
+    ],
+    sigmas: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    directions: Annotated[
+        NDArray[numpy.float64], dict(shape=(None, None), order="C", device="cpu", writable=False)
+    ],
+    gains: Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu", writable=False)]
+    | None,
+    out: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu")],
     n_threads: int,
 ) -> None: ...

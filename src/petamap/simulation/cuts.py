@@ -9,13 +9,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from petamap.base.errors import ConfigError, did_you_mean
-from petamap.base.options import option
-from petamap.base.typing import FloatArray, UInt8Array
+from petacomm.base.errors import ConfigError, did_you_mean
+from petacomm.base.options import option
+from petacomm.base.typing import FloatArray, UInt8Array
 from petamap.data.observation import Flags, Observation
 from petamap.data.source import Context
 from petamap.pointing.protocol import Pointing
-from petamap.simulation.streams import Purpose, stream, uniforms
+from petamap.simulation.random_keys import Purpose, stream, uniforms
 
 # a random gap begins at most once in a cell of this many seconds: 1/8 of the mean time between gaps
 _CELLS_PER_GAP = 8

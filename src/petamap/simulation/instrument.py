@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from petamap.base.errors import ConfigError
-from petamap.base.options import option
-from petamap.base.typing import BoolArray, Int64Array, UInt8Array
-from petamap.base.units import ARCMIN
+from petacomm.base.errors import ConfigError
+from petacomm.base.options import option
+from petacomm.base.typing import BoolArray, Int64Array, UInt8Array
+from petacomm.base.units import ARCMIN
 from petamap.data.observation import Observation
 from petamap.data.source import Context
 from petamap.noise.model import OneOverF

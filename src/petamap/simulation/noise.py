@@ -12,16 +12,16 @@ from typing import ClassVar, TypeAlias
 
 import numpy as np
 
-from petamap.base.errors import ConfigError, DataError
-from petamap.base.options import option
-from petamap.base.typing import FloatArray
+from petacomm.base.errors import ConfigError, DataError
+from petacomm.base.options import option
+from petacomm.base.typing import FloatArray
 from petamap.data.observation import Noise, Observation
 from petamap.data.source import Context
 from petamap.noise.model import InverseLags, NoiseModel, OneOverF, TabulatedPsd
 from petamap.noise.psd import check
 from petamap.simulation import _simulation
-from petamap.simulation.cascade import Cascade, cascade
-from petamap.simulation.streams import Purpose, gaussians, stream, streams
+from petamap.simulation.noise_filters import Cascade, cascade
+from petamap.simulation.random_keys import Purpose, gaussians, stream, streams
 
 _Content: TypeAlias = OneOverF | tuple[bytes, ...]
 

@@ -10,18 +10,25 @@ from typing import ClassVar
 
 import numpy as np
 
-from petamap.base.errors import ConfigError, DataError
-from petamap.base.options import option
-from petamap.base.typing import BoolArray, ComplexArray, Float32Array, FloatArray, Int32Array, UInt32Array
-from petamap.base.units import quantity
+from petacomm.base.errors import ConfigError, DataError
+from petacomm.base.options import option
+from petacomm.base.typing import (
+    BoolArray,
+    ComplexArray,
+    Float32Array,
+    FloatArray,
+    Int32Array,
+    UInt32Array,
+)
+from petacomm.base.units import quantity
 from petamap.data.observation import Observation, Signal
 from petamap.data.source import Context
 from petamap.pointing.protocol import Pointing
 from petamap.simulation import _simulation
-from petamap.simulation.spectra import PLANCK2018, gaussian_alm, read_spectra, smooth, synthesize
-from petamap.simulation.streams import Purpose, stream
+from petamap.simulation.random_keys import Purpose, stream
+from petamap.simulation.sky_spectra import PLANCK2018, gaussian_alm, read_spectra, smooth, synthesize
 from petamap.sky.healpix import Healpix
-from petamap.sky.mapfile import read_map
+from petamap.sky.map_file import read_map
 from petamap.sky.pixelization import Pixelization
 
 # samples looked at together: their directions and neighbours stay in the cache

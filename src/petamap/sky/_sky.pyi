@@ -1,13 +1,41 @@
-from petamap.base.typing import FloatArray, Int32Array, Int64Array
+from typing import Annotated
 
-def pixels_of(grid: FloatArray, directions: FloatArray, pixels: Int32Array, n_threads: int) -> None: ...
+import numpy
+from numpy.typing import NDArray
+
+def pixels_of(
+    grid: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    directions: Annotated[
+        NDArray[numpy.float64], dict(shape=(None, None), order="C", device="cpu", writable=False)
+    ],
+    pixels: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu")],
+    n_threads: int,
+) -> None: ...
 def pixels_of_components(
-    grid: FloatArray, x: FloatArray, y: FloatArray, z: FloatArray, pixels: Int32Array
+    grid: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    x: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    y: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    z: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    pixels: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu")],
 ) -> None: ...
 def healpix_directions(
-    grid: FloatArray, pixels: Int64Array, directions: FloatArray, n_threads: int
+    grid: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    pixels: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    directions: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order="C", device="cpu")],
+    n_threads: int,
 ) -> None: ...
-def healpix_reordered(grid: FloatArray, pixels: Int64Array, out: Int64Array, n_threads: int) -> None: ...
+def healpix_reordered(
+    grid: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    pixels: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    out: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu")],
+    n_threads: int,
+) -> None: ...
 def healpix_interpolation(
-    grid: FloatArray, directions: FloatArray, pixels: Int32Array, weights: FloatArray, n_threads: int
+    grid: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    directions: Annotated[
+        NDArray[numpy.float64], dict(shape=(None, None), order="C", device="cpu", writable=False)
+    ],
+    pixels: Annotated[NDArray[numpy.int32], dict(shape=(None, None), order="C", device="cpu")],
+    weights: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order="C", device="cpu")],
+    n_threads: int,
 ) -> None: ...

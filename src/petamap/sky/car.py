@@ -8,9 +8,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from petamap.base.errors import ConfigError
-from petamap.base.typing import FloatArray, Int64Array
-from petamap.base.units import DEGREE
+from petacomm.base.errors import ConfigError
+from petacomm.base.typing import FloatArray, Int64Array
+from petacomm.base.units import DEGREE
 from petamap.sky.image import ImagePixels, unit_vectors
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from petamap.base.errors import ConfigError
-from petamap.base.typing import FloatArray, Int32Array, Int64Array
+from petacomm.base.errors import ConfigError
+from petacomm.base.typing import FloatArray, Int32Array, Int64Array
 from petamap.sky import _sky
 
 LARGEST_RING_N_SIDE = 13377  # the largest with 12 n_side^2 < 2^31

@@ -9,8 +9,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from petamap.base.errors import ConfigError
-from petamap.base.typing import AnyArray, FloatArray, Int32Array, Int64Array
+from petacomm.base.errors import ConfigError
+from petacomm.base.typing import AnyArray, FloatArray, Int32Array, Int64Array
 from petamap.sky import _sky
 
 # FITS axis names of longitude and latitude, by coordinate frame

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from petamap.base.typing import AnyArray, FloatArray, Int64Array
-from petamap.sky.skymap import UNSEEN
+from petacomm.base.typing import AnyArray, FloatArray, Int64Array
+from petamap.sky.sky_map import UNSEEN
 
 BLOCK = 2880  # bytes: FITS files are made of whole blocks
 PIECE_BYTES = 1 << 20

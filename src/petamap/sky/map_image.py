@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from petamap.base.errors import ConfigError, DataError
-from petamap.base.typing import FloatArray
+from petacomm.base.errors import ConfigError, DataError
+from petacomm.base.typing import FloatArray
 from petamap.sky.car import CarPatch
 from petamap.sky.flat import FlatPatch
 from petamap.sky.image import AXES, ImagePixels
 from petamap.sky.numbered import NumberedPixels
 from petamap.sky.pixelization import Pixelization
-from petamap.sky.skymap import UNSEEN
+from petamap.sky.sky_map import UNSEEN
 
 _PATCHES: dict[str, type[CarPatch] | type[FlatPatch]] = {"CAR": CarPatch, "TAN": FlatPatch}
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from petamap.base.distinct import distinct
-from petamap.base.errors import ConfigError, DataError
-from petamap.base.typing import FloatArray, Int64Array
+from petacomm.base.distinct import distinct
+from petacomm.base.errors import ConfigError, DataError
+from petacomm.base.typing import FloatArray, Int64Array
 from petamap.sky.healpix import Healpix
 from petamap.sky.numbered import NumberedPixels
 from petamap.sky.pixelization import Pixelization
-from petamap.sky.skymap import UNSEEN
+from petamap.sky.sky_map import UNSEEN
 
 _INDEX_NAMES = ("PIXEL", "PIXELS", "PIX", "INDEX")
 

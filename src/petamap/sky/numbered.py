@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from petamap.base.distinct import distinct
-from petamap.base.errors import ConfigError, DataError
-from petamap.base.typing import FloatArray, Int32Array, Int64Array
+from petacomm.base.distinct import distinct
+from petacomm.base.errors import ConfigError, DataError
+from petacomm.base.typing import FloatArray, Int32Array, Int64Array
 
 
 @dataclass(frozen=True, eq=False)

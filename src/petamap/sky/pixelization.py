@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from petamap.base.typing import FloatArray, Int32Array, Int64Array
+from petacomm.base.typing import FloatArray, Int32Array, Int64Array
 
 
 class Pixelization(Protocol):

@@ -1,3 +1,13 @@
-from petamap.base.typing import FloatArray
+from typing import Annotated
 
-def coupling(windows: FloatArray, central: FloatArray, out: FloatArray, n_threads: int) -> None: ...
+import numpy
+from numpy.typing import NDArray
+
+def coupling(
+    windows: Annotated[
+        NDArray[numpy.float64], dict(shape=(None, None), order="C", device="cpu", writable=False)
+    ],
+    central: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    out: Annotated[NDArray[numpy.float64], dict(shape=(None, None, None), order="C", device="cpu")],
+    n_threads: int,
+) -> None: ...

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from petamap.base.errors import DataError
-from petamap.base.typing import FloatArray
-from petamap.spectra.binning import Binning
+from petacomm.base.errors import DataError
+from petacomm.base.typing import FloatArray
+from petamap.spectra.multipole_bins import Binning
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from petamap.base.typing import FloatArray
+from petacomm.base.typing import FloatArray
 from petamap.spectra.pixel_window import pixel_window
 
 

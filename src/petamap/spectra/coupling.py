@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from petamap.base.typing import FloatArray
-from petamap.sky.power import Spectra
+from petacomm.base.typing import FloatArray
+from petamap.sky.power_spectra import Spectra
 from petamap.spectra import _spectra
-from petamap.spectra.pseudo import window_spectra
+from petamap.spectra.cross_spectra import window_spectra
 from petamap.spectra.transforms import Harmonics
 
 WINDOWS = ("TT", "TP", "PT", "PP")

@@ -16,14 +16,14 @@ from functools import cached_property
 
 import numpy as np
 
-from petamap.base.errors import ConfigError, ConvergenceError, DataError, ResourceError
-from petamap.base.machine import available_bytes
-from petamap.base.threads import one_blas_thread
-from petamap.base.typing import BoolArray, FloatArray, Int64Array
-from petamap.sky.power import Spectra
+from petacomm.base.errors import ConfigError, ConvergenceError, DataError, ResourceError
+from petacomm.base.host import available_bytes
+from petacomm.base.threads import one_blas_thread
+from petacomm.base.typing import BoolArray, FloatArray, Int64Array
+from petamap.sky.power_spectra import Spectra
 from petamap.spectra.bandpowers import Bandpowers
-from petamap.spectra.binning import Binning
-from petamap.spectra.pseudo import spectra_names
+from petamap.spectra.cross_spectra import spectra_names
+from petamap.spectra.multipole_bins import Binning
 from petamap.spectra.transforms import synthesise
 
 _FIRST = 2  # monopole and dipole are templates

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from petamap.base.errors import ConfigError, DataError
-from petamap.base.typing import BoolArray, FloatArray
-from petamap.sky.covariancefile import PixelCovariance
+from petacomm.base.errors import ConfigError, DataError
+from petacomm.base.typing import BoolArray, FloatArray
+from petamap.sky.covariance_file import PixelCovariance
 from petamap.sky.healpix import Healpix
 from petamap.spectra.beams import map_window
-from petamap.spectra.runs import RunMaps
+from petamap.spectra.run_maps import RunMaps
 from petamap.spectra.transforms import analyse, in_ring_order, large_means, multipoles, synthesise
 
 # Deviation of the noise that is added to downgraded maps, in parts of that of the map's own values.

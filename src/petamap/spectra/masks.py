@@ -7,9 +7,10 @@ from typing import Literal
 
 import numpy as np
 
-from petamap.base.errors import ConfigError, DataError
-from petamap.base.typing import FloatArray
+from petacomm.base.errors import ConfigError
+from petacomm.base.typing import FloatArray
 from petamap.sky.healpix import Healpix
+from petamap.spectra.transforms import analyse, check_weights, in_ring_order, multipoles, synthesise
 
 Apodization = Literal["C1", "C2", "smooth"]
 APODIZATIONS: tuple[Apodization, ...] = ("C1", "C2", "smooth")
@@ -118,8 +119,6 @@ def _edge(distance: FloatArray, width: float, kind: Apodization) -> FloatArray:
 
 def _convolved(values: FloatArray, pixelization: Healpix, radius: float, n_threads: int) -> FloatArray:
     """Return weights convolved with the kernel of `apodized`, less what rings below 0."""
-    from petamap.spectra.transforms import analyse, in_ring_order, multipoles, synthesise
-
     n_side, l_max = pixelization.n_side, 3 * pixelization.n_side - 1
     alm = analyse(in_ring_order(values, pixelization), n_side, l_max, 0, n_threads=n_threads)
     alm *= _kernel(radius, l_max)[multipoles(l_max).astype(np.int64)]
@@ -142,24 +141,6 @@ def _kernel(radius: float, l_max: int) -> FloatArray:
         before, legendre = legendre, ((2 * l + 1) * cosine * legendre - l * before) / (l + 1)
     found /= found[0]
     return found
-
-
-def check_weights(weights: FloatArray, pixelization: Healpix, what: str = "the weights") -> None:
-    """Refuse what are no weights of pixels.
-
-    Raises
-    ------
-    DataError
-        If there are not as many as pixels, or one is negative or not finite.
-    """
-    if weights.shape != (pixelization.n_pix,):
-        raise DataError(
-            f"{what}: {weights.size} pixels, not the {pixelization.n_pix} of n_side {pixelization.n_side}",
-            mend="bring both to one n_side",
-        )
-    bad = ~(weights >= 0) | ~np.isfinite(weights)
-    if bad.any():
-        raise DataError(f"{what} are negative or not finite in pixel {int(np.flatnonzero(bad)[0])}")
 
 
 def sky_fraction(weights: FloatArray, power: int = 1) -> float:

@@ -12,12 +12,12 @@ from functools import cached_property
 
 import numpy as np
 
-from petamap.base.errors import ConfigError, DataError
-from petamap.base.typing import FloatArray
-from petamap.sky.power import Spectra
+from petacomm.base.errors import ConfigError, DataError
+from petacomm.base.typing import FloatArray
+from petamap.sky.power_spectra import Spectra
 from petamap.spectra.bandpowers import Bandpowers
-from petamap.spectra.binning import Binning
 from petamap.spectra.coupling import Coupling
+from petamap.spectra.multipole_bins import Binning
 
 # spectra that mix with one another, and are solved for together
 _GROUPS = (("TT",), ("EE", "BB"), ("EB", "BE"), ("TE",), ("TB",), ("ET",), ("BT",))

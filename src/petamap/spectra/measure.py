@@ -11,22 +11,22 @@ from typing import Literal
 
 import numpy as np
 
-from petamap.base.errors import ConfigError, DataError
-from petamap.base.typing import FloatArray
+from petacomm.base.errors import ConfigError, DataError
+from petacomm.base.typing import FloatArray
 from petamap.sky.healpix import Healpix
-from petamap.sky.power import Spectra
-from petamap.sky.skymap import SkyMap
+from petamap.sky.power_spectra import Spectra
+from petamap.sky.sky_map import SkyMap
 from petamap.spectra.bandpowers import Bandpowers
 from petamap.spectra.beams import map_window, transfer_of
-from petamap.spectra.binning import Binning
 from petamap.spectra.coupling import Coupling, mode_coupling
-from petamap.spectra.errors import knox_errors
-from petamap.spectra.fitted import Fit, without_fit
+from petamap.spectra.cross_spectra import pseudo_spectra, spectra_names
+from petamap.spectra.dipole_fit import Fit, without_fit
+from petamap.spectra.gaussian_errors import knox_errors
 from petamap.spectra.masks import Apodization, apodized, effective_fraction, without_monopole
 from petamap.spectra.master import Master
-from petamap.spectra.pseudo import pseudo_spectra, spectra_names
+from petamap.spectra.multipole_bins import Binning
 from petamap.spectra.purification import amplified_to, pure_noise, purified
-from petamap.spectra.runs import RunMaps, Weighting, read_mask
+from petamap.spectra.run_maps import RunMaps, Weighting, read_mask
 from petamap.spectra.transforms import ITERATIONS, Harmonics, harmonics
 
 # Edges as wide as so many pixels keep E out of pure B to 1e-4 (docs/spectra.md).

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from petamap.base.typing import FloatArray
+from petacomm.base.typing import FloatArray
 
 _N_ACROSS = 24  # nodes of each integral: the windows then hold to 1e-6 of what more of them give
 _N_ANGLES = 48

@@ -15,8 +15,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from petamap.base.errors import ConfigError
-from petamap.base.typing import ComplexArray, FloatArray
+from petacomm.base.errors import ConfigError
+from petacomm.base.typing import ComplexArray, FloatArray
 from petamap.sky.healpix import Healpix
 from petamap.spectra.coupling import spin_factor
 from petamap.spectra.transforms import (

@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from petamap.base.errors import ConfigError, DataError
-from petamap.base.typing import ComplexArray, FloatArray
+from petacomm.base.errors import ConfigError, DataError
+from petacomm.base.typing import ComplexArray, FloatArray
 from petamap.sky.healpix import Healpix
 from petamap.sky.stokes import Stokes
-from petamap.spectra.masks import check_weights
 
 ITERATIONS = 3  # as HEALPix and healpy
 
@@ -201,3 +200,21 @@ def _weighted(maps: FloatArray, weights: FloatArray, letters: str) -> FloatArray
         )
     weighted: FloatArray = np.where(weights > 0, maps, 0.0) * weights
     return weighted
+
+
+def check_weights(weights: FloatArray, pixelization: Healpix, what: str = "the weights") -> None:
+    """Refuse what are no weights of pixels.
+
+    Raises
+    ------
+    DataError
+        If there are not as many as pixels, or one is negative or not finite.
+    """
+    if weights.shape != (pixelization.n_pix,):
+        raise DataError(
+            f"{what}: {weights.size} pixels, not the {pixelization.n_pix} of n_side {pixelization.n_side}",
+            mend="bring both to one n_side",
+        )
+    bad = ~(weights >= 0) | ~np.isfinite(weights)
+    if bad.any():
+        raise DataError(f"{what} are negative or not finite in pixel {int(np.flatnonzero(bad)[0])}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from petamap.base.errors import ConfigError, PetamapError, printable
+from petacomm.base.errors import ConfigError, UserError, printable
 
 _SHOWN = 10
 _MOST = 100  # after so many the rest is not looked at: a file of nothing but errors is refused soon
@@ -71,7 +71,7 @@ class Problems:
         if len(self._found) == _MOST:
             self.raise_any()
 
-    def add_error(self, line: int, error: PetamapError) -> None:
+    def add_error(self, line: int, error: UserError) -> None:
         """Keep what an error says."""
         self.add(line, error.what, error.mend)
 

@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from petamap.base.units import dimensions
+from petacomm.base.units import dimensions
 
 # options of these names hold names of things, which become parts of file names and of report lines
 _NAMES = frozenset({"name", "names", "detector", "detectors", "observation", "observations"})
@@ -48,7 +48,7 @@ class Field:
     default : object
         `dataclasses.MISSING` where the option must be given.
     help, dimension, choices, minimum, maximum, path
-        As declared by `petamap.base.options.option`.
+        As declared by `petacomm.base.options.option`.
     """
 
     name: str

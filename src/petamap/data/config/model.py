@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from petamap.base.options import option
-from petamap.comm.reduction import ALGORITHMS, AUTO
+from petacomm.base.options import option
+from petacomm.reduction import ALGORITHMS, AUTO
 
 
 @dataclass(frozen=True)

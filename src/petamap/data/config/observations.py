@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from petamap.base.errors import ConfigError, DataError
+from petacomm.base.errors import ConfigError, DataError
 from petamap.data.config.model import RunConfig, SourceConfig
 from petamap.data.observation import Observation, Signal
 from petamap.data.source import Context, Source, source_class

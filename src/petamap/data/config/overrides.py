@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from petamap.base.errors import ConfigError, did_you_mean
+from petacomm.base.errors import ConfigError, did_you_mean
 from petamap.data.config.document import Document, Table, Value
 from petamap.data.config.fields import fields_of
 from petamap.data.config.model import SECTIONS, RunConfig

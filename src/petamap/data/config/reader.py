@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from petamap.base.errors import ConfigError
+from petacomm.base.errors import ConfigError
 from petamap.data.config.document import Document
 from petamap.data.config.model import RunConfig
 from petamap.data.config.overrides import override

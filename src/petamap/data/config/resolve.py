@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from petamap.base.errors import ConfigError, did_you_mean
+from petacomm.base.errors import ConfigError, did_you_mean
 from petamap.data.config.document import Document, Table
 from petamap.data.config.fields import fields_of
 from petamap.data.config.model import SECTIONS, RunConfig, SourceConfig, inconsistencies

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
-from petamap.base.errors import ConfigError, did_you_mean
-from petamap.data.config.catalogue import kind_of
+from petacomm.base.errors import ConfigError, did_you_mean
 from petamap.data.config.fields import Field, fields_of
 from petamap.data.config.model import SECTIONS
+from petamap.data.config.source_kinds import kind_of
 from petamap.data.config.writer import toml_value, written
 
 # what the words of `petamap init --kind` begin with; any kind of source is such a word too

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from petamap.base.toml import Lines, parse
+from petacomm.base.toml import Lines, parse
 from petamap.data.config.document import Document, Table, Value
 
 if sys.version_info >= (3, 11):

@@ -6,8 +6,8 @@ import math
 import re
 from pathlib import Path
 
-from petamap.base.errors import ConfigError, did_you_mean
-from petamap.base.units import quantity
+from petacomm.base.errors import ConfigError, did_you_mean
+from petacomm.base.units import quantity
 from petamap.data.config.document import Value
 from petamap.data.config.fields import Field
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from petamap.base.units import dimensions, quantity
+from petacomm.base.units import dimensions, quantity
 from petamap.data.config.document import Document, Table, Value
 from petamap.data.config.fields import Field, fields_of
 from petamap.data.config.model import SECTIONS, RunConfig
@@ -81,7 +81,7 @@ def _written_item(field: Field, content: Any) -> object:
 
 
 def with_unit(number: float, dimension: str) -> str:
-    """Write a number in an internal unit so that `petamap.base.units.quantity` reads exactly it back.
+    """Write a number in an internal unit so that `petacomm.base.units.quantity` reads exactly it back.
 
     The unit is the one that needs the fewest digits: 64 MiB, not 67108864 B.
     """

@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from petamap.base.errors import ConfigError, printable
+from petacomm.base.errors import ConfigError, printable
 from petamap.data.config.document import Document, Table, Value
 
 _DECLARATION = re.compile(r"<!(DOCTYPE|ENTITY|ELEMENT|ATTLIST|NOTATION)", re.IGNORECASE)

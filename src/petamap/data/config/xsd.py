@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from petamap.base.units import dimensions
-from petamap.data.config.catalogue import catalogue
+from petacomm.base.units import dimensions
 from petamap.data.config.fields import Field, fields_of
 from petamap.data.config.model import SECTIONS
+from petamap.data.config.source_kinds import catalogue
 
 _NUMBER = r"[+\-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+\-]?[0-9]+)?"
 _ZERO = r"[+\-]?(0+\.?0*|\.0+)([eE][+\-]?[0-9]+)?"

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from petamap.base.errors import DataError
-from petamap.base.typing import AnyArray
+from petacomm.base.errors import DataError
+from petacomm.base.typing import AnyArray
 
 # Deflate, the densest filter read here, packs zeros 1032 to 1.
 _DENSEST = 1100

@@ -20,11 +20,24 @@ from typing import BinaryIO, ClassVar
 
 import numpy as np
 
-from petamap.base.errors import DataError
-from petamap.base.files import replacing
-from petamap.base.options import option
-from petamap.base.typing import AnyArray, BoolArray, Float32Array, FloatArray, Int32Array, UInt32Array
-from petamap.data.formats.madmap1_filters import BYTE_ORDERS, Filter, order_of, read_filters, split_blocks
+from petacomm.base.errors import DataError
+from petacomm.base.files import replacing
+from petacomm.base.options import option
+from petacomm.base.typing import (
+    AnyArray,
+    BoolArray,
+    Float32Array,
+    FloatArray,
+    Int32Array,
+    UInt32Array,
+)
+from petamap.data.formats.madmap1_filters import (
+    BYTE_ORDERS,
+    Filter,
+    order_of,
+    read_filters,
+    split_blocks,
+)
 from petamap.data.observation import Observation
 from petamap.data.source import Context
 from petamap.noise.model import InverseLags

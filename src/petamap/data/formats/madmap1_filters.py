@@ -16,8 +16,8 @@ from typing import IO
 
 import numpy as np
 
-from petamap.base.errors import DataError
-from petamap.base.typing import FloatArray
+from petacomm.base.errors import DataError
+from petacomm.base.typing import FloatArray
 from petamap.noise.model import InverseLags
 
 BYTE_ORDERS = {"big": ">", "little": "<"}

@@ -17,13 +17,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from petamap.base.errors import DataError
-from petamap.base.options import option
-from petamap.base.typing import AnyArray, FloatArray, UInt8Array
+from petacomm.base.errors import DataError
+from petacomm.base.options import option
+from petacomm.base.typing import AnyArray, FloatArray, UInt8Array
 from petamap.data.checks import check_times
 from petamap.data.formats.hdf5 import Reader, located
 from petamap.data.formats.lazy import LazyPointing
-from petamap.data.formats.toast_instrument import Focalplane, ToastNoise, noise_of_focalplane, noise_of_model
+from petamap.data.formats.toast_instrument import (
+    Focalplane,
+    ToastNoise,
+    noise_of_focalplane,
+    noise_of_model,
+)
 from petamap.data.observation import Observation
 from petamap.data.source import Context
 from petamap.noise.psd import check

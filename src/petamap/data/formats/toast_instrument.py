@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from petamap.base.errors import DataError
-from petamap.base.typing import AnyArray, FloatArray
+from petacomm.base.errors import DataError
+from petacomm.base.typing import AnyArray, FloatArray
 from petamap.data.formats.hdf5 import Reader
 from petamap.noise.model import NoiseModel, OneOverF, TabulatedPsd
 

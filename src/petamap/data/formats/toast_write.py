@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from petamap.base.errors import DataError
-from petamap.base.files import replacing
-from petamap.base.typing import FloatArray
+from petacomm.base.errors import DataError
+from petacomm.base.files import replacing
+from petacomm.base.typing import FloatArray
 from petamap.data.formats.volume_write import noise_key
 from petamap.data.observation import Observation
 from petamap.noise.model import InverseLags, NoiseModel, OneOverF

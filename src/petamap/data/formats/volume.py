@@ -34,9 +34,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from petamap.base.errors import DataError
-from petamap.base.options import option
-from petamap.base.typing import AnyArray, FloatArray, UInt8Array
+from petacomm.base.errors import DataError
+from petacomm.base.options import option
+from petacomm.base.typing import AnyArray, FloatArray, UInt8Array
 from petamap.data.formats.hdf5 import Reader, located
 from petamap.data.formats.lazy import LazyPointing
 from petamap.data.formats.volume_header import FORMAT, VERSION, Header, crc_of

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from petamap.base.errors import DataError
-from petamap.base.typing import AnyArray
+from petacomm.base.errors import DataError
+from petacomm.base.typing import AnyArray
 
 FORMAT = "petamap volume"
 VERSION = 1

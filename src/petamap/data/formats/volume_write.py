@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from petamap.base.errors import DataError
-from petamap.base.files import replacing
-from petamap.base.typing import AnyArray
+from petacomm.base.errors import DataError
+from petacomm.base.files import replacing
+from petacomm.base.typing import AnyArray
 from petamap.data.formats.volume_header import FORMAT, VERSION, Header, crc_of
 from petamap.data.observation import Observation
 from petamap.noise.model import InverseLags, NoiseModel, OneOverF, TabulatedPsd

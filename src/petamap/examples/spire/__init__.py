@@ -8,8 +8,8 @@ import lzma
 import zlib
 from pathlib import Path
 
-from petamap.base.errors import DataError
-from petamap.base.files import replacing
+from petacomm.base.errors import DataError
+from petacomm.base.files import replacing
 
 TOD = "todSpirePSW_be"
 FILTERS = "invnttSpirePSW_be.tar.gz"

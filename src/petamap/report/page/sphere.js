@@ -2,7 +2,6 @@
 // and where on the sky; the viewer knows nothing else of it.
 
 const TAU = 2 * Math.PI;
-const DEG = Math.PI / 180;
 
 function ringPixel(n, z, phi) {
   const za = Math.abs(z);

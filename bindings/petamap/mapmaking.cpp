@@ -1,0 +1,389 @@
+#include <nanobind/stl/optional.h>
+
+#include <vector>
+
+#include "../arrays.h"
+#include "petamap/mapmaking/bin.h"
+#include "petamap/mapmaking/gaps.h"
+#include "petamap/mapmaking/normal.h"
+#include "petamap/mapmaking/space.h"
+#include "petamap/mapmaking/vectors.h"
+#include "pointing_views.h"
+
+namespace nb = nanobind;
+namespace pm = petamap::mapmaking;
+using namespace bindings;
+
+namespace {
+
+template <typename T, int n_dim = 1>
+using MaybeIn = std::optional<In<T, n_dim>>;
+template <typename T>
+using MaybeOut = std::optional<Out<T>>;
+
+template <typename T>
+const T* data_or_null(const MaybeIn<T>& array) {
+    return array ? array->data() : nullptr;
+}
+
+std::int64_t length(std::size_t n) { return static_cast<std::int64_t>(n); }
+
+// The lags of all kernels, [n_kernel][n_lag + 1], and the transform that applies them.
+class Kernels {
+  public:
+    Kernels(In<double, 2> lags, std::size_t transform)
+        : lags_(lags.data(), lags.data() + lags.size()), n_lag_(length(lags.shape(1)) - 1) {
+        require(n_lag_ >= 0, "at least lag 0");
+        if (n_lag_ > 0) convolver_.emplace(transform);
+        if (n_lag_ > 0) require(length(transform) > 2 * n_lag_, "a transform longer than the band");
+    }
+    pm::InverseNoise view() const { return {convolver_ ? &*convolver_ : nullptr, lags_.data(), n_lag_}; }
+    std::int64_t n() const { return length(lags_.size()) / (n_lag_ + 1); }
+
+  private:
+    std::vector<double> lags_;
+    std::int64_t n_lag_;
+    std::optional<petamap::noise::Convolver> convolver_;
+};
+
+std::span<const pm::Block> blocks_of(const In<std::int64_t, 2>& blocks) {
+    static_assert(sizeof(pm::Block) == 6 * sizeof(std::int64_t));
+    require(blocks.shape(1) == 6, "6 numbers a block");
+    return {reinterpret_cast<const pm::Block*>(blocks.data()), blocks.shape(0)};
+}
+
+pm::Samples samples_of(const In<std::int32_t>& pixels, const MaybeIn<std::uint32_t>& angles,
+                       const MaybeIn<float>& gains, double efficiency, std::size_t n) {
+    require(pixels.shape(0) == n, "a pixel a sample");
+    require(!angles || angles->shape(0) == n, "an angle a sample");
+    require(!gains || gains->shape(0) == n, "a gain a sample");
+    return {pixels.data(), data_or_null(angles), data_or_null(gains), efficiency};
+}
+
+bool is_width(std::size_t n) { return n == 1 || n == 2 || n == 4 || n == 8; }
+
+// The vectors that P^T N^-1 P is applied to, and what is added up, checked.
+pm::Maps maps_of(const In<double, 3>& map, const In<double, 2>& gaps, const In<double>& scales,
+                 Out<std::int64_t, 4>& sums, Out<std::int64_t, 3>& gap_sums) {
+    const std::size_t width = map.shape(2);
+    require(is_width(width) && gaps.shape(1) == width && scales.shape(0) == width, "1, 2, 4 or 8 columns");
+    require(sums.shape(3) == width && gap_sums.shape(2) == width, "sums of each column");
+    require(sums.shape(1) == map.shape(0) && sums.shape(2) == map.shape(1), "a word a Stokes parameter");
+    require(gap_sums.shape(1) == gaps.shape(0), "a sum an unknown");
+    require(gap_sums.shape(0) == sums.shape(0), "sums of each thread");
+    return {map.data(),
+            gaps.data(),
+            sums.data(),
+            gap_sums.data(),
+            scales.data(),
+            length(map.shape(0)),
+            length(gaps.shape(0)),
+            static_cast<int>(map.shape(1)),
+            static_cast<int>(width),
+            static_cast<int>(sums.shape(0))};
+}
+
+void apply_kept(In<std::int64_t, 2> blocks, In<std::int32_t> pixels, MaybeIn<std::uint32_t> angles,
+                MaybeIn<float> gains, In<double> efficiencies, const Kernels& kernels, In<double, 3> map,
+                In<double, 2> gaps, In<double> scales, Out<std::int64_t, 4> sums,
+                Out<std::int64_t, 3> gap_sums) {
+    const auto maps = maps_of(map, gaps, scales, sums, gap_sums);
+    const auto all = blocks_of(blocks);
+    require(maps.n_stokes == 1 || angles, "polarization needs angles");
+    const pm::KeptLooks looks{pixels.data(), data_or_null(angles), data_or_null(gains), efficiencies.data()};
+    nb::gil_scoped_release release;
+    pm::apply_normal(all, looks, kernels.view(), maps);
+}
+
+void apply_expanded(In<std::int64_t, 2> blocks, nb::typed<nb::list, PointingArguments> pointings,
+                    In<double> grid, const pm::PixelIndex& index, In<std::int64_t, 2> streams,
+                    In<double> efficiencies, MaybeIn<std::uint8_t> gap_bits, In<std::int64_t> first_slots,
+                    std::int64_t gap_length, const Kernels& kernels, In<double, 3> map, In<double, 2> gaps,
+                    In<double> scales, Out<std::int64_t, 4> sums, Out<std::int64_t, 3> gap_sums) {
+    static_assert(sizeof(pm::ExpandedLooks::Stream) == 6 * sizeof(std::int64_t));
+    require(streams.shape(1) == 6 && streams.shape(0) == efficiencies.shape(0), "6 numbers a stream");
+    require(first_slots.shape(0) == blocks.shape(0), "a slot a block");
+    const auto maps = maps_of(map, gaps, scales, sums, gap_sums);
+    const auto all = blocks_of(blocks);
+    std::vector<petamap::pointing::CompressedPointing> views;
+    for (nb::handle pointing : pointings)
+        views.push_back(compressed_pointing(nb::cast<PointingArguments>(pointing)));
+    const pm::ExpandedLooks looks{views,
+                                  petamap::sky::Grid::from(grid.data(), grid.shape(0)),
+                                  &index,
+                                  reinterpret_cast<const pm::ExpandedLooks::Stream*>(streams.data()),
+                                  efficiencies.data(),
+                                  data_or_null(gap_bits),
+                                  first_slots.data(),
+                                  gap_length,
+                                  maps.n_stokes > 1};
+    nb::gil_scoped_release release;
+    pm::apply_normal(all, looks, kernels.view(), maps);
+}
+
+void filter_block(In<std::int64_t> block, const Kernels& kernels, In<double, 2> input, Out<double, 2> time) {
+    require(block.shape(0) == 6, "6 numbers a block");
+    const auto& one = *reinterpret_cast<const pm::Block*>(block.data());
+    require(length(input.shape(1)) == one.n_in && length(time.shape(1)) == one.n_out, "the block's lengths");
+    require(input.shape(0) == time.shape(0), "as many outputs as inputs");
+    nb::gil_scoped_release release;
+    pm::filter_block(one, kernels.view(), input.data(), static_cast<int>(input.shape(0)), time.data());
+}
+
+void add_hits(In<std::int32_t> pixels, bool shared, Out<std::int64_t> hits) {
+    nb::gil_scoped_release release;
+    pm::add_hits({pixels.data(), nullptr, nullptr, 1}, 0, length(pixels.shape(0)), shared, hits.data());
+}
+
+void add_weights(In<std::int32_t> pixels, MaybeIn<std::uint32_t> angles, MaybeIn<float> gains,
+                 double efficiency, int n_stokes, double weight, double scale, bool shared,
+                 Out<std::int64_t, 2> weights) {
+    require(length(weights.shape(1)) == pm::triangle(n_stokes), "the upper triangle of a matrix a pixel");
+    const auto samples = samples_of(pixels, angles, gains, efficiency, pixels.shape(0));
+    nb::gil_scoped_release release;
+    pm::add_weights(samples, 0, length(pixels.shape(0)), n_stokes, weight, scale, shared, weights.data());
+}
+
+void add_signals(In<std::int32_t> pixels, MaybeIn<std::uint32_t> angles, MaybeIn<float> gains,
+                 double efficiency, In<double, 2> filtered, In<double, 2> weighted, double scale,
+                 int low_bits, Out<std::int64_t, 4> sums, Out<std::int64_t, 3> gap_sums,
+                 Out<double> largest) {
+    const std::size_t width = filtered.shape(0), n = filtered.shape(1);
+    require(is_width(width) && largest.shape(0) == width, "1, 2, 4 or 8 columns");
+    require(weighted.shape(0) == width && weighted.shape(1) == n, "two values a sample");
+    require(sums.shape(2) == 4 && gap_sums.shape(1) == 2, "two words of two values a pixel, of one a gap");
+    require(sums.shape(3) == width && gap_sums.shape(2) == width, "sums of each column");
+    const auto samples = samples_of(pixels, angles, gains, efficiency, n);
+    nb::gil_scoped_release release;
+    pm::add_signals(samples, static_cast<int>(sums.shape(1)),
+                    {filtered.data(), weighted.data(), length(n), static_cast<int>(width)}, scale, low_bits,
+                    sums.data(), gap_sums.data(), largest.data());
+}
+
+void settle_words(In<std::int64_t, 4> words, double unit, int low_bits, Out<double, 3> first,
+                  Out<double, 3> second, int n_threads) {
+    const std::size_t rows = words.shape(0) * words.shape(1), n = rows * words.shape(3);
+    require(words.shape(2) == 4 && first.size() == n && second.size() == n, "two words of two values a row");
+    nb::gil_scoped_release release;
+    pm::settle_words(words.data(), length(rows), static_cast<int>(words.shape(3)), unit, low_bits,
+                     first.data(), second.data(), n_threads);
+}
+
+void scan(In<std::int32_t> pixels, MaybeIn<std::uint32_t> angles, MaybeIn<float> gains, double efficiency,
+          In<double, 2> map, In<double> gaps, Out<double> time) {
+    const int n_stokes = static_cast<int>(map.shape(1));
+    const auto samples = samples_of(pixels, angles, gains, efficiency, time.shape(0));
+    nb::gil_scoped_release release;
+    pm::scan(samples, length(time.shape(0)), n_stokes, map.data(), gaps.data(), time.data());
+}
+
+void localize(const pm::PixelIndex& index, MaybeIn<std::uint8_t> flags, Out<std::int32_t> pixels) {
+    require(!flags || flags->shape(0) == pixels.shape(0), "a flag a sample");
+    nb::gil_scoped_release release;
+    pm::localize(index, data_or_null(flags), length(pixels.shape(0)), pixels.data());
+}
+
+void number_gaps(std::int64_t gap_length, std::int64_t position, std::int64_t base,
+                 Out<std::int32_t> pixels) {
+    nb::gil_scoped_release release;
+    pm::number_gaps(gap_length, position, base, length(pixels.shape(0)), pixels.data());
+}
+
+void renumber(In<std::int32_t> table, Out<std::int32_t> pixels) {
+    nb::gil_scoped_release release;
+    for (std::size_t i = 0; i < pixels.shape(0); ++i)
+        if (pixels.data()[i] >= 0) pixels.data()[i] = table.data()[pixels.data()[i]];
+}
+
+void fold(Out<std::int64_t, 4> sums, Out<std::int64_t, 3> out, int n_threads) {
+    require(sums.shape(1) == out.shape(0) && sums.shape(2) == out.shape(1) && sums.shape(3) == out.shape(2),
+            "a row an unknown");
+    nb::gil_scoped_release release;
+    pm::fold(sums.data(), static_cast<int>(sums.shape(0)), length(out.size()), out.data(), n_threads);
+}
+
+pm::Rows rows_of(const In<double, 3>& vectors) {
+    require(is_width(vectors.shape(2)), "1, 2, 4 or 8 columns");
+    return {length(vectors.shape(0)), static_cast<int>(vectors.shape(1)), static_cast<int>(vectors.shape(2))};
+}
+
+void same_shape(std::initializer_list<std::pair<std::size_t, std::size_t>> lengths) {
+    for (const auto& [first, second] : lengths) require(first == second, "vectors of one shape");
+}
+
+// One exact sum a column, to be added to the caller's limbs.
+class ExactSums {
+  public:
+    explicit ExactSums(Out<std::int64_t, 2>& limbs, int width)
+        : limbs_(limbs), sums_(static_cast<std::size_t>(width)) {
+        require(limbs.shape(0) == sums_.size() && limbs.shape(1) == petacomm::ExactSum::kLimbs,
+                "the limbs of an exact sum a column");
+    }
+    petacomm::ExactSum* data() { return sums_.data(); }
+    // A sum that is not finite shows in the highest limb, whatever else is added: nothing else reaches it.
+    void give() {
+        constexpr int kLimbs = petacomm::ExactSum::kLimbs;
+        for (std::size_t column = 0; column < sums_.size(); ++column) {
+            std::int64_t* to = limbs_.data() + column * kLimbs;
+            for (int i = 0; i < kLimbs; ++i) to[i] += sums_[column].limbs[i];
+            if (!sums_[column].finite) to[kLimbs - 1] += petacomm::ExactSum::kNotFinite;
+        }
+    }
+
+  private:
+    Out<std::int64_t, 2>& limbs_;
+    std::vector<petacomm::ExactSum> sums_;
+};
+
+void settle(In<double, 3> p, Out<double, 3> q, In<double> steps, Out<std::int64_t, 2> limbs, int n_threads) {
+    const auto rows = rows_of(p);
+    same_shape({{p.size(), q.size()}, {p.shape(2), steps.shape(0)}});
+    ExactSums sums(limbs, rows.width);
+    {
+        nb::gil_scoped_release release;
+        pm::settle(rows, p.data(), q.data(), steps.data(), sums.data(), n_threads);
+    }
+    sums.give();
+}
+
+void advance(In<double> alphas, In<double, 3> p, In<double, 3> q, In<double, 2> inverse, Out<double, 3> x,
+             Out<double, 3> r, Out<std::int64_t, 2> limbs, int n_threads) {
+    const auto rows = rows_of(p);
+    same_shape({{p.size(), q.size()}, {p.size(), x.size()}, {p.size(), r.size()}});
+    same_shape({{inverse.shape(0), p.shape(0)}, {p.shape(2), alphas.shape(0)}});
+    ExactSums sums(limbs, rows.width);
+    {
+        nb::gil_scoped_release release;
+        pm::advance(rows, alphas.data(), p.data(), q.data(), inverse.data(), x.data(), r.data(), sums.data(),
+                    n_threads);
+    }
+    sums.give();
+}
+
+void turn(In<double> betas, In<double, 2> inverse, In<double, 3> r, Out<double, 3> p, Out<double> largest,
+          int n_threads) {
+    same_shape({{p.size(), r.size()}, {inverse.shape(0), r.shape(0)}});
+    same_shape({{r.shape(2), betas.shape(0)}, {r.shape(2), largest.shape(0)}});
+    const auto rows = rows_of(r);
+    nb::gil_scoped_release release;
+    pm::turn(rows, betas.data(), inverse.data(), r.data(), p.data(), largest.data(), n_threads);
+}
+
+void precondition(In<double, 2> inverse, In<double, 3> in, Out<double, 3> out, int n_threads) {
+    same_shape({{in.size(), out.size()}, {inverse.shape(0), in.shape(0)}});
+    const auto rows = rows_of(in);
+    nb::gil_scoped_release release;
+    pm::precondition(rows, inverse.data(), in.data(), out.data(), n_threads);
+}
+
+pm::Space space_of(const In<double, 3>& vectors) {
+    require(vectors.shape(2) % 8 == 0, "a multiple of 8 vectors");
+    return {vectors.data(), length(vectors.shape(0)), static_cast<int>(vectors.shape(1)),
+            length(vectors.shape(2))};
+}
+
+void space_products(In<double, 3> vectors, In<double, 3> given, In<double> space_scales, In<double> scales,
+                    int low_bits, Out<std::int64_t, 3> sums, int n_threads) {
+    const auto space = space_of(vectors);
+    same_shape({{given.shape(0), vectors.shape(0)}, {given.shape(1), vectors.shape(1)}});
+    same_shape({{space_scales.shape(0), vectors.shape(2)}, {scales.shape(0), given.shape(2)}});
+    same_shape({{sums.shape(0), given.shape(2)}, {sums.shape(1), 2}, {sums.shape(2), vectors.shape(2)}});
+    nb::gil_scoped_release release;
+    pm::space_products(space, given.data(), static_cast<int>(given.shape(2)), space_scales.data(),
+                       scales.data(), low_bits, sums.data(), n_threads);
+}
+
+void space_add(In<double, 3> vectors, In<double, 2> amounts, Out<double, 3> to, Out<double> largest,
+               int n_threads) {
+    const auto space = space_of(vectors);
+    same_shape({{to.shape(0), vectors.shape(0)}, {to.shape(1), vectors.shape(1)}});
+    same_shape({{amounts.shape(0), to.shape(2)}, {amounts.shape(1), vectors.shape(2)}});
+    same_shape({{largest.shape(0), to.shape(2)}});
+    nb::gil_scoped_release release;
+    pm::space_add(space, amounts.data(), static_cast<int>(to.shape(2)), to.data(), largest.data(), n_threads);
+}
+
+void invert(int n_stokes, double rcond_min, Out<double, 2> matrices, Out<double> rcond, int n_threads) {
+    require(length(matrices.shape(1)) == pm::triangle(n_stokes), "the upper triangle of a matrix a pixel");
+    same_shape({{matrices.shape(0), rcond.shape(0)}});
+    nb::gil_scoped_release release;
+    pm::invert(length(matrices.shape(0)), n_stokes, rcond_min, matrices.data(), rcond.data(), n_threads);
+}
+
+void mark(pm::PixelIndex& index, In<std::int32_t> pixels) {
+    nb::gil_scoped_release release;
+    index.mark(pixels.data(), pixels.shape(0));
+}
+
+void write_keys(const pm::PixelIndex& index, Out<std::int64_t> keys) {
+    require(length(keys.shape(0)) == index.n_local(), "a key a pixel");
+    index.keys(keys.data());
+}
+
+}  // namespace
+
+NB_MODULE(_mapmaking, module) {
+    nb::class_<pm::PixelIndex>(module, "PixelIndex")
+        .def(nb::init<std::int64_t>(), nb::arg("n_pix"))
+        .def_prop_ro("n_local", &pm::PixelIndex::n_local)
+        .def("mark", mark, nb::arg("pixels").noconvert())
+        .def("remove", &pm::PixelIndex::remove, nb::arg("pixel"))
+        .def("number", &pm::PixelIndex::number)
+        .def("keys", write_keys, nb::arg("out").noconvert());
+    nb::class_<Kernels>(module, "Kernels")
+        .def(nb::init<In<double, 2>, std::size_t>(), nb::arg("lags").noconvert(), nb::arg("transform"))
+        .def_prop_ro("n", &Kernels::n);
+    module.def("apply_kept", apply_kept, nb::arg("blocks").noconvert(), nb::arg("pixels").noconvert(),
+               nb::arg("angles").noconvert().none(), nb::arg("gains").noconvert().none(),
+               nb::arg("efficiencies").noconvert(), nb::arg("kernels"), nb::arg("map").noconvert(),
+               nb::arg("gaps").noconvert(), nb::arg("scales").noconvert(), nb::arg("sums").noconvert(),
+               nb::arg("gap_sums").noconvert());
+    module.def("apply_expanded", apply_expanded, nb::arg("blocks").noconvert(), nb::arg("pointings"),
+               nb::arg("grid").noconvert(), nb::arg("index"), nb::arg("streams").noconvert(),
+               nb::arg("efficiencies").noconvert(), nb::arg("gap_bits").noconvert().none(),
+               nb::arg("first_slots").noconvert(), nb::arg("gap_length"), nb::arg("kernels"),
+               nb::arg("map").noconvert(), nb::arg("gaps").noconvert(), nb::arg("scales").noconvert(),
+               nb::arg("sums").noconvert(), nb::arg("gap_sums").noconvert());
+    module.def("filter_block", filter_block, nb::arg("block").noconvert(), nb::arg("kernels"),
+               nb::arg("input").noconvert(), nb::arg("time").noconvert());
+    module.def("add_hits", add_hits, nb::arg("pixels").noconvert(), nb::arg("shared"),
+               nb::arg("hits").noconvert());
+    module.def("add_weights", add_weights, nb::arg("pixels").noconvert(),
+               nb::arg("angles").noconvert().none(), nb::arg("gains").noconvert().none(),
+               nb::arg("efficiency"), nb::arg("n_stokes"), nb::arg("weight"), nb::arg("scale"),
+               nb::arg("shared"), nb::arg("weights").noconvert());
+    module.def("add_signals", add_signals, nb::arg("pixels").noconvert(),
+               nb::arg("angles").noconvert().none(), nb::arg("gains").noconvert().none(),
+               nb::arg("efficiency"), nb::arg("filtered").noconvert(), nb::arg("weighted").noconvert(),
+               nb::arg("scale"), nb::arg("low_bits"), nb::arg("sums").noconvert(),
+               nb::arg("gap_sums").noconvert(), nb::arg("largest").noconvert());
+    module.def("settle_words", settle_words, nb::arg("words").noconvert(), nb::arg("unit"),
+               nb::arg("low_bits"), nb::arg("first").noconvert(), nb::arg("second").noconvert(),
+               nb::arg("n_threads"));
+    module.def("scan", scan, nb::arg("pixels").noconvert(), nb::arg("angles").noconvert().none(),
+               nb::arg("gains").noconvert().none(), nb::arg("efficiency"), nb::arg("map").noconvert(),
+               nb::arg("gaps").noconvert(), nb::arg("time").noconvert());
+    module.def("localize", localize, nb::arg("index"), nb::arg("flags").noconvert().none(),
+               nb::arg("pixels").noconvert());
+    module.def("number_gaps", number_gaps, nb::arg("gap_length"), nb::arg("position"), nb::arg("base"),
+               nb::arg("pixels").noconvert());
+    module.def("renumber", renumber, nb::arg("table").noconvert(), nb::arg("pixels").noconvert());
+    module.def("fold", fold, nb::arg("sums").noconvert(), nb::arg("out").noconvert(), nb::arg("n_threads"));
+    module.def("settle", settle, nb::arg("p").noconvert(), nb::arg("q").noconvert(),
+               nb::arg("steps").noconvert(), nb::arg("limbs").noconvert(), nb::arg("n_threads"));
+    module.def("advance", advance, nb::arg("alphas").noconvert(), nb::arg("p").noconvert(),
+               nb::arg("q").noconvert(), nb::arg("inverse").noconvert(), nb::arg("x").noconvert(),
+               nb::arg("r").noconvert(), nb::arg("limbs").noconvert(), nb::arg("n_threads"));
+    module.def("turn", turn, nb::arg("betas").noconvert(), nb::arg("inverse").noconvert(),
+               nb::arg("r").noconvert(), nb::arg("p").noconvert(), nb::arg("largest").noconvert(),
+               nb::arg("n_threads"));
+    module.def("precondition", precondition, nb::arg("inverse").noconvert(), nb::arg("input").noconvert(),
+               nb::arg("out").noconvert(), nb::arg("n_threads"));
+    module.def("space_products", space_products, nb::arg("vectors").noconvert(), nb::arg("given").noconvert(),
+               nb::arg("space_scales").noconvert(), nb::arg("scales").noconvert(), nb::arg("low_bits"),
+               nb::arg("sums").noconvert(), nb::arg("n_threads"));
+    module.def("space_add", space_add, nb::arg("vectors").noconvert(), nb::arg("amounts").noconvert(),
+               nb::arg("to").noconvert(), nb::arg("largest").noconvert(), nb::arg("n_threads"));
+    module.def("invert", invert, nb::arg("n_stokes"), nb::arg("rcond_min"), nb::arg("matrices").noconvert(),
+               nb::arg("rcond").noconvert(), nb::arg("n_threads"));
+}

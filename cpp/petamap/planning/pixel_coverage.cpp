@@ -1,0 +1,71 @@
+#include "petamap/planning/pixel_coverage.h"
+
+#include <algorithm>
+
+namespace petamap::planning {
+namespace {
+
+constexpr std::int64_t kChunk = 2048;
+
+struct Looker {
+    const pointing::CompressedPointing& pointing;
+    const sky::Grid& grid;
+    const SkySample& sample;
+    std::int64_t detector;
+    std::vector<std::int32_t>& seen;
+
+    void look(std::int64_t start, std::int64_t stop) const {
+        std::int32_t pixels[kChunk];
+        std::int32_t last = -1;
+        const std::int32_t within = (1 << sample.shift) - 1;
+        for (std::int64_t begin = start; begin < stop; begin += kChunk) {
+            const std::int64_t end = std::min(begin + kChunk, stop);
+            pointing::expand(pointing, detector, grid, begin, end, pixels, nullptr);
+            for (std::int64_t k = 0; k < end - begin; ++k) {
+                const std::int32_t pixel = pixels[k];
+                if (pixel < 0 || pixel == last) continue;
+                last = pixel;
+                const std::int32_t region = sample.chosen[pixel >> sample.shift];
+                if (region >= 0) seen.push_back((region << sample.shift) + (pixel & within));
+            }
+        }
+    }
+};
+
+}  // namespace
+
+void glimpse(const pointing::CompressedPointing& pointing, const sky::Grid& grid, const SkySample& sample,
+             const Skim& skim, std::int64_t detector, std::int64_t start, std::int64_t stop,
+             std::vector<std::int32_t>& seen) {
+    seen.clear();
+    const Looker looker{pointing, grid, sample, detector, seen};
+    if (!skim.near) {
+        looker.look(start, stop);
+    } else {
+        std::int32_t places[kChunk];
+        // a skimmed sample stands for those up to half a stride away, and the last one before it
+        const std::int64_t half = skim.stride / 2;
+        const std::int64_t first = (start + half) / skim.stride, last = (stop - 1 + half) / skim.stride + 1;
+        std::int64_t from = start;  // what is in reach and not yet looked at: [from, to)
+        std::int64_t to = start;
+        for (std::int64_t begin = first; begin < last; begin += kChunk) {
+            const std::int64_t end = std::min(begin + kChunk, last);
+            pointing::expand(*skim.pointing, detector, skim.grid, begin, end, places, nullptr);
+            for (std::int64_t k = begin; k < end; ++k) {
+                const std::int32_t place = places[k - begin];
+                if (place >= 0 && !skim.near[place]) continue;
+                const std::int64_t reached = std::max(k * skim.stride - half, start);
+                if (reached > to) {
+                    looker.look(from, to);
+                    from = reached;
+                }
+                to = std::min((k + 1) * skim.stride - half, stop);
+            }
+        }
+        looker.look(from, to);
+    }
+    std::sort(seen.begin(), seen.end());
+    seen.erase(std::unique(seen.begin(), seen.end()), seen.end());
+}
+
+}  // namespace petamap::planning

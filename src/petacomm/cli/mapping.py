@@ -1,0 +1,187 @@
+"""``petacomm map``: where the ranks of a job go."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from petacomm.base.errors import ConfigError
+
+if TYPE_CHECKING:
+    from petacomm.base.progress import Progress
+    from petacomm.mapping.comparison import Found
+    from petacomm.mapping.job import Job
+
+_EPILOG = """\
+examples:
+  petacomm map job.toml --out ranks.txt                    place the ranks, write the launcher's file
+  petacomm map job.toml --machine fugaku --shape 8x8x16 --format fujitsu --out vcoord.txt
+  petacomm map compare job.toml                            all strategies beside identity and random
+  petacomm map job.toml --report job.html                  see what it does to the links
+
+docs/petacomm/mapping.md has the keys of job.toml.
+"""
+_VERBS = ("compare", "gallery")
+
+
+def add_commands(commands: Any) -> None:
+    """Add ``map`` to the subparsers."""
+    parser = commands.add_parser(
+        "map",
+        help="place the ranks of a job on the nodes of a machine",
+        description="Place the ranks of a job such that the busiest link carries little, tell what that "
+        "does to the links beside what a launcher does unasked and the best of ten random placements, and "
+        "write the file that the launcher reads.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        usage="petacomm map JOB.toml [--machine NAME] [--shape AxBxC] [--strategy NAME] [--out FILE] [...]\n"
+        "       petacomm map compare JOB.toml [--strategies A,B] [...]\n"
+        "       petacomm map gallery --out FILE",
+    )
+    parser.add_argument(
+        "words", metavar="JOB", nargs="*", help="a job as TOML; 'compare' or 'gallery' before"
+    )
+    parser.add_argument("--machine", metavar="NAME", help="a machine of the package, or a machine file")
+    parser.add_argument("--shape", metavar="AxBxC", help="nodes of the torus or mesh in each dimension")
+    parser.add_argument("--strategy", metavar="NAME", help="auto, greedy, recursive, ... [auto]")
+    parser.add_argument("--strategies", metavar="A,B", help="of 'compare' [all that can be used]")
+    parser.add_argument("--no-refine", action="store_true", help="take what the strategy finds as it is")
+    parser.add_argument("--format", metavar="NAME", help="of the file: openmpi, slurm, cray, fujitsu, ...")
+    parser.add_argument("--out", metavar="FILE", type=Path, help="the launcher's file; the page of 'gallery'")
+    parser.add_argument("--report", metavar="FILE", type=Path, help="a page with the loads of links")
+    parser.add_argument("--boxfish", metavar="DIR", type=Path, help="the same as Boxfish's tables")
+    parser.add_argument("--simulate", action="store_true", help="of 'compare', packets too, on a torus")
+    parser.add_argument("--json", action="store_true", help="write JSON instead of a table")
+    parser.set_defaults(handler=_map)
+
+
+def _map(arguments: argparse.Namespace) -> int:
+    words = list(arguments.words)
+    verb = words.pop(0) if words and words[0] in _VERBS else ""
+    if verb == "gallery":
+        _gallery(arguments, words)
+        return 0
+    if len(words) != 1:
+        what = f"unknown argument '{words[1]}'" if words else "no job"
+        raise ConfigError(what, mend="give a job as TOML, or see petacomm map --help")
+    job = _job(arguments, words[0])
+    if arguments.boxfish is not None:
+        from petacomm.mapping.boxfish import drawable
+
+        drawable(job.site.network)
+    _compare(arguments, job) if verb else _place(arguments, job)
+    return 0
+
+
+def _job(arguments: argparse.Namespace, path: str) -> Job:
+    from petacomm.mapping.job import load_job
+
+    names = ("machine", "shape", "strategy", "format")
+    given = {name: getattr(arguments, name) for name in names}
+    given["refine"] = False if arguments.no_refine else None
+    return load_job(path, given)
+
+
+def _place(arguments: argparse.Namespace, job: Job) -> None:
+    from petacomm.cli.progress import listening
+    from petacomm.mapping import mapping_table as table
+    from petacomm.mapping.comparison import map_ranks
+    from petacomm.mapping.launchers import format_of, write
+
+    for name in ("strategies", "simulate"):
+        if getattr(arguments, name):
+            raise ConfigError(f"--{name} without 'compare'", mend="write petacomm map compare JOB.toml")
+    if (arguments.out is None) != (job.format is None):
+        missing = "--out" if arguments.out is None else "--format"
+        raise ConfigError(f"{missing} is missing", mend="give both for a launcher's file, or neither")
+    with listening(0) as progress:
+        found = map_ranks(job.task, job.strategy, refined=job.refine, progress=progress)
+        notes = []
+        if not found.gains:
+            notes.append("no better than what costs nothing: take the best of these rows")
+        if job.format is not None:
+            for warning in write(job.format, found.chosen.placement, arguments.out, job.target):
+                progress.warn(warning)
+            notes.append(f"{arguments.out}: {format_of(job.format).usage.format(file=arguments.out)}")
+        notes += _pictures(arguments, job, found.rows, progress)
+    if arguments.json:
+        more = {"nodes_of_ranks": found.chosen.placement.nodes.tolist(), "gains": found.gains}
+        print(json.dumps(table.as_json(job, found.rows, more), indent=2))
+    else:
+        print(table.table(job, found.rows, notes))
+
+
+def _compare(arguments: argparse.Namespace, job: Job) -> None:
+    from petacomm.cli.progress import listening
+    from petacomm.mapping import mapping_table as table
+    from petacomm.mapping.comparison import compare
+
+    if arguments.out is not None:
+        raise ConfigError("--out with 'compare'", mend="choose a strategy, and give --out without 'compare'")
+    names = None if arguments.strategies is None else arguments.strategies.split(",")
+    with listening(0) as progress:
+        rows, lacking = compare(job.task, names, progress=progress)
+        notes = [f"{name} cannot be used: {what}" for name, what in lacking.items()]
+        seconds = _simulated(job, rows, progress) if arguments.simulate else None
+        if seconds:
+            notes += [
+                f"simulated, {row.title}: {1e3 * t:.4g} ms" for row, t in zip(rows, seconds, strict=True)
+            ]
+        best = min(rows, key=lambda row: row.load)
+        notes += _pictures(arguments, job, [rows[0], rows[1], best], progress)
+    if arguments.json:
+        print(json.dumps(table.as_json(job, rows, {"unusable": lacking, "simulated": seconds}), indent=2))
+    else:
+        print(table.table(job, rows, notes))
+
+
+def _simulated(job: Job, rows: list[Found], progress: Progress) -> list[float]:
+    from petacomm.mapping.packet_time import simulated
+
+    progress.begin("packets", len(rows), "placements")
+    found = []
+    for row in rows:
+        run = simulated(job.graph, row.placement, job.site.network, job.machine, job.seed + 1)
+        found.append(run.seconds)
+        progress.advance(1, row.title)
+    progress.end()
+    return found
+
+
+def _pictures(arguments: argparse.Namespace, job: Job, rows: list[Found], progress: Progress) -> list[str]:
+    """Write the page and the tables of Boxfish where they are asked for; return what was written."""
+    notes = []
+    if arguments.report is not None:
+        from petacomm.mapping.mapping_table import phase_cells
+        from petacomm.report.placement_page import Scene, Shown, write_mapping
+
+        shown = [Shown(row.title, row.placement, row.metrics) for row in rows]
+        more = {}
+        if len(job.phases) > 1:
+            head, *cells = phase_cells(job, rows)
+            more["Busiest link of each phase"] = (head, [list(row) for row in cells])
+        scene = Scene("Placement", f"{job.title}.", job.graph, job.site.network, shown, more)
+        notes.append(f"page: {write_mapping([scene], arguments.report, f'A map of {job.title}')}")
+    if arguments.boxfish is not None:
+        from petacomm.mapping.boxfish import write_boxfish
+        from petacomm.mapping.metrics import loads
+
+        network = job.site.network
+        for name, row in (("before", rows[0]), ("after", rows[-1])):
+            on_links = loads(job.graph, row.placement, network)
+            write_boxfish(arguments.boxfish / name, network, row.placement, on_links)
+        notes.append(f"Boxfish: {arguments.boxfish / 'before'}, {arguments.boxfish / 'after'}")
+    return notes
+
+
+def _gallery(arguments: argparse.Namespace, words: list[str]) -> None:
+    from petacomm.cli.progress import listening
+    from petacomm.report.gallery import write_gallery
+
+    if words:
+        raise ConfigError(f"unknown argument '{words[0]}'", mend="see petacomm map --help")
+    with listening(0) as progress:
+        path = write_gallery(arguments.out or Path("gallery.html"), progress)
+    print(f"page: {path}")

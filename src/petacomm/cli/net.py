@@ -1,0 +1,155 @@
+"""``petacomm net``: what a collective asks of a network, without it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from petacomm.base.errors import ConfigError, did_you_mean
+
+if TYPE_CHECKING:
+    from petacomm.network.query import Question
+
+_EPILOG = """\
+examples:
+  petacomm net predict broadcast --machine bluegene-l --shape 8x8x8 --bytes 65536
+  petacomm net predict allreduce --machine perlmutter --ranks 4096 --bytes 1000000
+  petacomm net simulate alltoall --machine bluegene-l --shape 4x4x2 --bytes 960
+  petacomm net draw barrier --machine bluegene-l --shape 4x4 --out barrier.svg
+  petacomm net paper --out paper
+"""
+_VERBS = ("predict", "simulate", "draw", "paper")
+
+
+def add_commands(commands: Any) -> None:
+    """Add ``net`` to the subparsers."""
+    parser = commands.add_parser(
+        "net",
+        help="predict, simulate and draw collectives on a machine's network",
+        description="Tell what a collective takes on a machine that need not be there: 'predict' by closed "
+        "forms and exact loads of links, for all algorithms; 'simulate' packet by packet; 'draw' who sends "
+        "to whom and what links carry. 'paper' makes the tables of Almasi et al. 2005 again, on screen and "
+        "as a page.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        usage="petacomm net predict|simulate|draw COLLECTIVE --machine NAME --shape AxBxC --bytes N [...]\n"
+        "       petacomm net paper [--out DIR] [--ranks N]",
+    )
+    parser.add_argument(
+        "words", metavar="VERB COLLECTIVE", nargs="*",
+        help="what to do; broadcast, reduce, allreduce, alltoall or barrier",
+    )  # fmt: skip
+    parser.add_argument("--machine", metavar="NAME", help="a machine of the package, or a machine file")
+    parser.add_argument("--shape", metavar="AxBxC", help="nodes of the partition in each dimension")
+    parser.add_argument(
+        "--ranks", metavar="N", type=int, help="ranks of a call without a shape; of 'paper', the most nodes"
+    )
+    parser.add_argument(
+        "--bytes", metavar="N", help="of the vector; of an all-to-all, from each rank to each"
+    )
+    parser.add_argument("--algorithm", metavar="NAME", default="auto", help="[the selector's choice]")
+    parser.add_argument("--type", metavar="TYPE", default="double", help="what is added: double or int")
+    parser.add_argument("--root", metavar="N", type=int, default=0, help="of a broadcast or a reduce [0]")
+    parser.add_argument("--nodes", metavar="LIST", help='a part of the shape, like "0-15,32-47"')
+    parser.add_argument(
+        "--mode", metavar="MODE", default="coprocessor", help="of BlueGene/L: coprocessor or virtual-node"
+    )
+    parser.add_argument("--policy", metavar="NAME", help="of the simulated routers [transit-first]")
+    parser.add_argument("--seed", metavar="N", type=int, default=1, help="of what is random in them [1]")
+    parser.add_argument("--out", metavar="PATH", type=Path, help="the drawing; the folder of 'paper' [.]")
+    parser.add_argument("--json", action="store_true", help="write JSON instead of a table")
+    parser.set_defaults(handler=_net)
+
+
+def _net(arguments: argparse.Namespace) -> int:
+    verb, *words = arguments.words or [""]
+    if verb not in _VERBS:
+        what = f"unknown word '{verb}'" if verb else "nothing to do"
+        raise ConfigError(what, mend=did_you_mean(verb, list(_VERBS)))
+    if len(words) > (verb != "paper"):
+        raise ConfigError(f"unknown argument '{words[-1]}'", mend="see petacomm net --help")
+    if verb != "paper" and not words:
+        raise ConfigError("no collective", mend="known: allreduce, alltoall, barrier, broadcast, reduce")
+    {"predict": _predict, "simulate": _simulate, "draw": _draw, "paper": _paper}[verb](arguments)
+    return 0
+
+
+def _question(arguments: argparse.Namespace) -> Question:
+    from petacomm.network.query import Question, read_bytes
+
+    if arguments.machine is None:
+        raise ConfigError("--machine is missing", mend="give --machine bluegene-l, or see petacomm topology")
+    return Question(
+        collective=arguments.words[1],
+        machine=arguments.machine,
+        shape=arguments.shape,
+        ranks=arguments.ranks,
+        n_bytes=None if arguments.bytes is None else read_bytes(arguments.bytes),
+        kind=arguments.type,
+        root=arguments.root,
+        nodes=arguments.nodes,
+        mode=arguments.mode,
+        algorithm=arguments.algorithm,
+    )
+
+
+def _predict(arguments: argparse.Namespace) -> None:
+    from petacomm.cli.progress import listening
+    from petacomm.network import prediction_table as outlook_table
+    from petacomm.network.predictions import outlook
+
+    if arguments.algorithm != "auto":
+        raise ConfigError("--algorithm with 'predict'", mend="it tells of all of them")
+    call, scene = _question(arguments).answerable()
+    with listening(0) as progress:
+        found = outlook(call, scene, progress)
+    if arguments.json:
+        print(json.dumps(outlook_table.outlook_json(call, scene.machine, found), indent=2))
+    else:
+        print(outlook_table.table(call, scene.machine, found))
+
+
+def _simulate(arguments: argparse.Namespace) -> None:
+    from petacomm.cli.progress import listening
+    from petacomm.network import POLICIES
+    from petacomm.network import prediction_table as outlook_table
+    from petacomm.network.predictions import simulate
+
+    if arguments.policy is not None and arguments.policy not in POLICIES:
+        raise ConfigError(
+            f"unknown policy '{arguments.policy}'", mend=did_you_mean(arguments.policy, list(POLICIES))
+        )
+    policy = None if arguments.policy is None else POLICIES[arguments.policy]
+    call, scene = _question(arguments).answerable()
+    with listening(0) as progress:
+        found = simulate(call, scene, arguments.algorithm, policy, arguments.seed, progress)
+    if arguments.json:
+        print(json.dumps(outlook_table.simulated_json(call, scene.machine, found), indent=2))
+    else:
+        print(outlook_table.simulated_table(call, scene.machine, found))
+
+
+def _draw(arguments: argparse.Namespace) -> None:
+    from petacomm.report.schedule_drawing import write_drawing
+    from petacomm.schedule import make
+
+    call, _ = _question(arguments).answerable()
+    schedule = make(call, arguments.algorithm)
+    path = arguments.out or Path(f"{schedule.collective}-{schedule.algorithm}.svg")
+    print(write_drawing(schedule, call.grid, call.itemsize, path))
+
+
+def _paper(arguments: argparse.Namespace) -> None:
+    from petacomm.cli.progress import listening
+    from petacomm.papers.almasi2005.tables import retell
+    from petacomm.papers.almasi2005.text import as_json, table
+    from petacomm.report.almasi2005_page import write_network
+
+    if arguments.machine not in (None, "bluegene-l"):
+        raise ConfigError("--machine with 'paper'", mend="its machine is that of the source, bluegene-l")
+    with listening(0) as progress:
+        found = retell(arguments.ranks or 4096, progress)
+    path = write_network(found, (arguments.out or Path()) / "network.html")
+    print(json.dumps(as_json(found)) if arguments.json else f"{table(found)}\n\npage: {path}")

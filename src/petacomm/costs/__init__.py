@@ -1,0 +1,1 @@
+"""What reductions send and take on any number of ranks, without running them."""

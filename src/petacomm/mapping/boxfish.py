@@ -1,0 +1,143 @@
+"""Loads of links and places of ranks as the tables that Boxfish reads (Isaacs et al. 2012, LLNL): YAML heads,
+rows of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from petacomm.base.errors import ConfigError
+from petacomm.base.files import replacing
+from petacomm.base.typing import FloatArray, Int64Array
+from petacomm.mapping.placement import Placement
+from petacomm.topology import Network, Torus
+
+# Names of dimensions: BlueGene/P has x, y, z; BlueGene/Q a to e.
+_NAMES = {1: "x", 2: "xy", 3: "xyz"}
+_LETTERS = "abcdef"
+
+
+def write_boxfish(
+    folder: str | Path, network: Network, placement: Placement, loads: FloatArray, key: str = "PETAMAP"
+) -> list[Path]:
+    """Write ``meta.yaml``, ``nodes.yaml``, ``links.yaml`` and ``map.yaml``.
+
+    Parameters
+    ----------
+    folder : path
+        Made where it is not there.
+    network : Torus
+    placement : Placement
+    loads : float64 (n_links,)
+        Bytes on each link.
+    key : str
+        The name of the run in Boxfish.
+
+    Raises
+    ------
+    ConfigError
+        If the network is no torus or mesh.
+    """
+    grid = drawable(network)
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    names = _NAMES.get(grid.n_dimensions, _LETTERS[: grid.n_dimensions])
+    nodes = np.arange(grid.n_nodes)
+    places = grid.coordinates(nodes)
+    ranks = np.bincount(placement.nodes, minlength=grid.n_nodes)
+    source, target = grid.link_ends()
+    links = np.arange(grid.n_links)
+    ends = [*grid.coordinates(source).T, *grid.coordinates(target).T]
+    n_bytes = np.rint(loads).astype(np.int64)
+    columns: list[tuple[str, Sequence[str], list[Int64Array]]] = [
+        ("nodes", ["nodeid", *names, "ranks"], [nodes, *places.T, ranks]),
+        (
+            "links",
+            [
+                "linkid",
+                *(f"s{name}" for name in names),
+                *(f"t{name}" for name in names),
+                "code_region",
+                "bytes",
+            ],
+            [links, *ends, np.zeros_like(links), n_bytes],
+        ),
+        ("map", ["mpirank", "nodeid"], [np.arange(placement.n_ranks), placement.nodes]),
+    ]
+    texts = {"meta": _meta(key, names, grid)}
+    texts |= {name: _table(key, fields, rows) for name, fields, rows in columns}
+    written = []
+    for name, text in texts.items():
+        written.append(folder / f"{name}.yaml")
+        with replacing(written[-1]) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+    return written
+
+
+def drawable(network: Network) -> Torus:
+    """Return the grid that Boxfish can draw, or raise a ConfigError."""
+    if not isinstance(network, Torus):
+        raise ConfigError("Boxfish draws whole tori and meshes", mend="leave its tables out")
+    return network
+
+
+def _table(key: str, fields: Sequence[str], columns: list[Int64Array]) -> str:
+    head = [f"- [{field}, {'int64' if field == 'bytes' else 'int32'}]" for field in fields]
+    rows = [" ".join(map(str, row)) for row in np.stack(columns, axis=1).tolist()]
+    return "\n".join(["---", f"key: {key}", "---", *head, "...", *rows, ""])
+
+
+def _meta(key: str, names: Sequence[str], network: Torus) -> str:
+    def named(prefix: str) -> str:
+        return ", ".join(f"{name}: {prefix}{name}" for name in names)
+
+    sizes = ", ".join(f"{name}: {size}" for name, size in zip(names, network.shape, strict=True))
+    node, link = "{ domain: HW, type: NODE, field: nodeid }", "{ domain: HW, type: LINK, field: linkid }"
+    return f"""\
+---
+key: {key}
+hardware: {{
+ network: {"torus" if any(network.wrap) else "mesh"},
+ nodes: {network.n_nodes},
+ coords: [{", ".join(names)}],
+ coords_table: nodes.yaml,
+ dim: {{{sizes}}},
+ source_coords: {{{named("s")}}},
+ destination_coords: {{{named("t")}}},
+ link_coords_table: links.yaml
+}}
+---
+filetype: table
+filename: nodes.yaml
+domain: HW
+type: NODE
+field: nodeid
+flags: 0
+---
+filetype: table
+filename: links.yaml
+domain: HW
+type: LINK
+field: linkid
+flags: 0
+---
+filetype: projection
+type: file
+filename: map.yaml
+subdomain:
+- {node}
+- {{ domain: COMM, type: RANK, field: mpirank }}
+flags: 0
+---
+filetype: projection
+type: node link
+node_policy: Source
+link_policy: Source
+subdomain:
+- {node}
+- {link}
+flags: 0
+...
+"""

@@ -1,0 +1,194 @@
+"""Who sends how much to whom: the communication of a job as a graph."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from petacomm.base.errors import ConfigError
+from petacomm.base.typing import FloatArray, Int32Array, Int64Array
+from petacomm.network import Traffic
+
+
+class Exchange(NamedTuple):
+    """What each rank sends to and receives from each of its partners, as kernels read it.
+
+    Attributes
+    ----------
+    offsets : int64 (n_ranks + 1,)
+    partners : int32 (offsets[-1],)
+    to, from_ : float64 (offsets[-1],)
+        Bytes.
+    """
+
+    offsets: Int64Array
+    partners: Int32Array
+    to: FloatArray
+    from_: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class CommunicationGraph:
+    """Bytes from ranks to ranks: a directed graph by rows.
+
+    Attributes
+    ----------
+    offsets : int64 (n_ranks + 1,)
+    targets : int32 (n_edges,)
+        ``targets[offsets[r]:offsets[r + 1]]`` are the ranks that rank r sends to, increasing; never r itself.
+    n_bytes : float64 (n_edges,)
+        What each of them gets, more than 0.
+    grid : tuple of int, optional
+        The shape of the Cartesian grid that the ranks are, the last dimension running fastest.
+    """
+
+    offsets: Int64Array
+    targets: Int32Array
+    n_bytes: FloatArray
+    grid: tuple[int, ...] | None = None
+
+    @classmethod
+    def from_edges(
+        cls, n_ranks: int, source: npt.ArrayLike, target: npt.ArrayLike, n_bytes: npt.ArrayLike = 1.0
+    ) -> CommunicationGraph:
+        """Return the graph of messages; those between the same ranks add up, a rank's to itself are dropped.
+
+        Parameters
+        ----------
+        n_ranks : int
+        source, target : int (n,)
+            Ranks.
+        n_bytes : (n,) or number
+
+        Raises
+        ------
+        ConfigError
+            If a rank is not one of them, or bytes are negative or not finite: it names the message.
+        """
+        ends = np.asarray(source).ravel(), np.asarray(target).ravel()
+        sizes = np.broadcast_to(np.asarray(n_bytes, np.float64).ravel(), ends[0].shape)
+        _check_edges(n_ranks, *ends, sizes)
+        from scipy.sparse import coo_array
+
+        kept = (ends[0] != ends[1]) & (sizes > 0)
+        rows, columns = ends[0][kept].astype(np.int32), ends[1][kept].astype(np.int32)
+        matrix = coo_array((sizes[kept], (rows, columns)), shape=(n_ranks, n_ranks)).tocsr()
+        matrix.sum_duplicates()
+        return cls(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data)
+
+    @property
+    def n_ranks(self) -> int:
+        """Ranks, those that are silent too."""
+        return len(self.offsets) - 1
+
+    @property
+    def n_edges(self) -> int:
+        """Ordered pairs of ranks of which the first sends to the second."""
+        return len(self.targets)
+
+    @cached_property
+    def sources(self) -> Int32Array:
+        """The rank that sends on each edge: int32 (n_edges,)."""
+        return np.repeat(np.arange(self.n_ranks, dtype=np.int32), np.diff(self.offsets))
+
+    @property
+    def total_bytes(self) -> float:
+        """What all ranks send."""
+        return float(self.n_bytes.sum())
+
+    def reversed(self) -> CommunicationGraph:
+        """Return the graph of the answers: every message the other way."""
+        return CommunicationGraph.from_edges(self.n_ranks, self.targets, self.sources, self.n_bytes)
+
+    def grouped(self, group_of: npt.ArrayLike, n_groups: int) -> CommunicationGraph:
+        """Return the graph between groups of ranks, e.g. those of a node; what stays in a group is dropped.
+
+        Parameters
+        ----------
+        group_of : int (n_ranks,)
+        n_groups : int
+        """
+        groups = np.asarray(group_of)
+        ends = groups[self.sources], groups[self.targets]
+        return CommunicationGraph.from_edges(n_groups, *ends, self.n_bytes)
+
+    def among(self, ranks: npt.ArrayLike) -> CommunicationGraph:
+        """Return the graph among some ranks (n,), which are numbered anew in this order."""
+        chosen = np.asarray(ranks, np.int64)
+        number = np.full(self.n_ranks, -1, np.int64)
+        number[chosen] = np.arange(len(chosen))
+        source, target = number[self.sources], number[self.targets]
+        inside = (source >= 0) & (target >= 0)
+        return CommunicationGraph.from_edges(
+            len(chosen), source[inside], target[inside], self.n_bytes[inside]
+        )
+
+    def among_only(self, ranks: npt.ArrayLike) -> CommunicationGraph:
+        """Return the graph of all ranks with the messages among some of them alone."""
+        inside = np.zeros(self.n_ranks, np.bool_)
+        inside[np.asarray(ranks, np.int64)] = True
+        kept = inside[self.sources] & inside[self.targets]
+        return CommunicationGraph.from_edges(
+            self.n_ranks, self.sources[kept], self.targets[kept], self.n_bytes[kept]
+        )
+
+    def traffic(self, nodes: npt.ArrayLike, n_nodes: int) -> Traffic:
+        """Return the bytes between nodes, a pair of nodes once, where rank r is on ``nodes[r]``."""
+        between = self.grouped(nodes, n_nodes)
+        return Traffic(between.sources, between.targets, between.n_bytes)
+
+    @cached_property
+    def exchange(self) -> Exchange:
+        """The graph with what comes back beside what goes: every partner of a rank in one list."""
+        from scipy.sparse import csr_array
+
+        shape = (self.n_ranks, self.n_ranks)
+        to = csr_array((self.n_bytes, self.targets, self.offsets), shape=shape)
+        back = to.T.tocsr()
+        both = (to + back).tocsr()  # all are positive: it has the places of both
+        both.sort_indices()
+        lists = [_spread(both, part) for part in (to, back)]
+        return Exchange(both.indptr.astype(np.int64), both.indices.astype(np.int32), *lists)
+
+
+def _spread(pattern: object, part: object) -> FloatArray:
+    """Return the values of `part` at the places of `pattern`, which has all of its places: 0 elsewhere."""
+    from scipy.sparse import csr_array
+
+    assert isinstance(pattern, csr_array) and isinstance(part, csr_array)
+    width = pattern.shape[1]
+    places, some = (
+        np.repeat(np.arange(width, dtype=np.int64), np.diff(matrix.indptr)) * width + matrix.indices
+        for matrix in (pattern, part)
+    )
+    values = np.zeros(len(places))
+    values[np.searchsorted(places, some)] = part.data
+    return values
+
+
+def _check_edges(
+    n_ranks: int, source: npt.NDArray[np.generic], target: npt.NDArray[np.generic], n_bytes: FloatArray
+) -> None:
+    if not 1 <= n_ranks < 2**31:
+        raise ConfigError(f"a graph of {n_ranks} ranks", mend="give 1 or more")
+    if len(source) != len(target):
+        raise ConfigError(f"{len(source)} sources and {len(target)} targets", mend="give pairs")
+    for ends in (source, target):
+        if ends.dtype.kind not in "iu" and len(ends):
+            raise ConfigError("ranks of a graph are not whole numbers", mend=None)
+        outside = np.flatnonzero((ends.astype(np.int64) < 0) | (ends.astype(np.int64) >= n_ranks))
+        if len(outside):
+            raise ConfigError(
+                f"there is no rank {ends[outside[0]]}",
+                where=f"message {outside[0]} of the graph",
+                mend=f"ranks are 0 to {n_ranks - 1}",
+            )
+    wrong = np.flatnonzero(~(np.isfinite(n_bytes) & (n_bytes >= 0)))
+    if len(wrong):
+        raise ConfigError(
+            f"{n_bytes[wrong[0]]} bytes", where=f"message {wrong[0]} of the graph", mend="give 0 or more"
+        )

@@ -1,0 +1,210 @@
+"""Communication graphs from files: METIS, Matrix Market, and lists of edges as CSV."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from petacomm.base.errors import ConfigError, printable
+from petacomm.base.typing import FloatArray, Int64Array
+from petacomm.mapping.graph import CommunicationGraph
+
+
+def read_graph(path: str | os.PathLike[str], n_ranks: int | None = None) -> CommunicationGraph:
+    """Read a graph; the ending of the file's name tells its format.
+
+    ``.graph`` and ``.metis``: METIS, undirected; an edge's weight is the bytes each way. ``.mtx``: Matrix
+    Market coordinates; the value in row i and column j is the bytes from rank i - 1 to rank j - 1.
+    ``.csv``: a line ``source,target,bytes`` for each message, ranks from 0, a line of names first if there
+    is one.
+
+    Parameters
+    ----------
+    path : path
+    n_ranks : int, optional
+        Of CSV, which does not say it: by default the highest rank and one.
+
+    Raises
+    ------
+    ConfigError
+        If there is no such file, or a line of it is malformed: it names the line.
+    """
+    path = Path(path)
+    if path.suffix not in _READERS:
+        known = ", ".join(_READERS)
+        raise ConfigError("no graph: the format is told by the ending", where=str(path), mend=f"use {known}")
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
+        raise ConfigError(f"cannot be read: {reason}", where=str(path), mend=None) from None
+    found = _READERS[path.suffix](_Text(str(path), lines), n_ranks)
+    if n_ranks not in (None, found.n_ranks):
+        raise ConfigError(f"a graph of {found.n_ranks} ranks, not {n_ranks}", where=str(path), mend=None)
+    return found
+
+
+class _Text:
+    """The lines of a file, and errors that name them."""
+
+    def __init__(self, file: str, lines: Sequence[str]) -> None:
+        self.file = file
+        self.lines = lines
+
+    def error(self, index: int, what: str, mend: str | None = None) -> ConfigError:
+        return ConfigError(printable(what), where=f"{self.file}:{index + 1}", mend=mend)
+
+    def content(self, comment: str) -> list[int]:
+        """Return the indices of the lines that are no comments."""
+        return [i for i, line in enumerate(self.lines) if not line.lstrip().startswith(comment)]
+
+    def numbers(self, rows: Sequence[int], separator: str | None = None) -> tuple[FloatArray, Int64Array]:
+        """Return the numbers of some lines, one after another, and how many each has."""
+        words = [self.lines[i].split(separator) for i in rows]
+        counts = np.array([len(line) for line in words], np.int64)
+        try:
+            return np.array(list(itertools.chain.from_iterable(words)), np.float64), counts
+        except ValueError:
+            for i, line in zip(rows, words, strict=True):
+                for word in line:
+                    if not _is_number(word):
+                        raise self.error(i, f"'{word.strip()}' is not a number") from None
+            raise
+
+    def whole(self, index: int, at_least: int) -> list[int]:
+        """Return the whole numbers of one line, which has at least so many."""
+        words = self.lines[index].split()
+        if len(words) < at_least or not all(word.isdecimal() and len(word) < 19 for word in words):
+            raise self.error(index, f"'{self.lines[index]}' are not {at_least} or more whole numbers")
+        return [int(word) for word in words]
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
+
+
+def _edges(
+    text: _Text, rows: Int64Array, n_ranks: int, source: FloatArray, target: FloatArray, n_bytes: FloatArray
+) -> CommunicationGraph:
+    """Return the graph of edges, each of which stands in a line of the file."""
+    for ends in (source, target):
+        wrong = np.flatnonzero(~((ends >= 0) & (ends < n_ranks) & (ends == np.floor(ends))))
+        if len(wrong):
+            shown = f"{ends[wrong[0]]:g}"
+            raise text.error(int(rows[wrong[0]]), f"there is no rank {shown} among {n_ranks}, counted from 0")
+    wrong = np.flatnonzero(~(np.isfinite(n_bytes) & (n_bytes >= 0)))
+    if len(wrong):
+        raise text.error(int(rows[wrong[0]]), f"{n_bytes[wrong[0]]:g} bytes", "give 0 or more")
+    return CommunicationGraph.from_edges(n_ranks, source.astype(np.int64), target.astype(np.int64), n_bytes)
+
+
+def _read_metis(text: _Text, n_ranks: int | None) -> CommunicationGraph:
+    content = text.content("%")
+    if not content:
+        raise text.error(0, "no METIS graph: it is empty")
+    first, *rest = content
+    n, n_edges, *more = text.whole(first, 2)
+    form = f"{more[0] if more else 0:03d}"
+    if len(form) > 3 or set(form) - set("01"):
+        raise text.error(first, f"unknown format '{form}' of a METIS graph", "use 0, 1, 10, 11, 100 to 111")
+    # The last lines may be empty where the last ranks are silent.
+    rows = np.array(rest[:n], np.int64)
+    if len(rows) < n or any(text.lines[i].strip() for i in rest[n:]):
+        raise text.error(first, f"{n} ranks are announced, and {len(rest)} lines follow")
+    values, counts = text.numbers(rows.tolist())
+    ahead = (form[0] == "1") + (form[1] == "1") * (more[1] if len(more) > 1 else 1)
+    width = 1 + (form[2] == "1")
+    odd = np.flatnonzero((counts < ahead) | ((counts - ahead) % width != 0))
+    if len(odd):
+        raise text.error(int(rows[odd[0]]), f"{counts[odd[0]]} numbers do not make whole edges")
+    line_of = np.repeat(np.arange(n), counts)
+    within = np.arange(len(values)) - np.repeat(np.cumsum(counts) - counts, counts)
+    is_target = (within >= ahead) & ((within - ahead) % width == 0)
+    places = np.flatnonzero(is_target)
+    if len(places) != 2 * n_edges:
+        raise text.error(
+            first, f"{n_edges} edges are announced, and each must stand in the lines of both ends"
+        )
+    n_bytes = values[places + 1] if width == 2 else np.ones(len(places))
+    source = line_of[places]
+    graph = _edges(text, rows[source], n, source.astype(np.float64), values[places] - 1, n_bytes)
+    _check_symmetric(text, graph, rows)
+    return graph
+
+
+def _check_symmetric(text: _Text, graph: CommunicationGraph, rows: Int64Array) -> None:
+    exchange = graph.exchange
+    apart = np.flatnonzero(exchange.to != exchange.from_)
+    if len(apart):
+        rank = int(np.searchsorted(exchange.offsets, apart[0], "right")) - 1
+        other = int(exchange.partners[apart[0]])
+        raise text.error(
+            int(rows[rank]), f"the edge to {other + 1} is not the same in the line of {other + 1}",
+            "METIS graphs are undirected",
+        )  # fmt: skip
+
+
+def _read_matrix_market(text: _Text, n_ranks: int | None) -> CommunicationGraph:
+    head = text.lines[0].lower().split() if text.lines else []
+    if head[:3] != ["%%matrixmarket", "matrix", "coordinate"] or len(head) != 5:
+        raise text.error(0, "not '%%MatrixMarket matrix coordinate ...'")
+    field, symmetry = head[3:]
+    if field not in ("real", "integer", "pattern") or symmetry not in ("general", "symmetric"):
+        raise text.error(0, f"a {field} {symmetry} matrix", "real, integer or pattern; general or symmetric")
+    content = [i for i in text.content("%") if text.lines[i].strip()]
+    if not content:
+        raise text.error(len(text.lines) - 1, "no line with the size of the matrix")
+    size = text.whole(content[0], 3)
+    if size[0] != size[1]:
+        raise text.error(content[0], f"{size[0]} rows and {size[1]} columns", "both are ranks")
+    table, rows = _table(text, content[1:], 2 if field == "pattern" else 3)
+    if len(table) != size[2]:
+        raise text.error(content[0], f"{size[2]} values are announced, and {len(table)} lines follow")
+    n_bytes = np.ones(len(table)) if field == "pattern" else table[:, 2]
+    source, target = table[:, 0] - 1, table[:, 1] - 1
+    if symmetry == "symmetric":
+        source, target = np.append(source, target), np.append(target, source)
+        n_bytes, rows = np.tile(n_bytes, 2), np.tile(rows, 2)
+    return _edges(text, rows, size[0], source, target, n_bytes)
+
+
+def _read_csv(text: _Text, n_ranks: int | None) -> CommunicationGraph:
+    content = [i for i in text.content("#") if text.lines[i].strip()]
+    if content and not _is_number(text.lines[content[0]].split(",")[0]):
+        content = content[1:]
+    table, rows = _table(text, content, 3, ",")
+    if not len(table):
+        raise text.error(max(0, len(text.lines) - 1), "no edges", "write lines like 0,1,4096")
+    n = (
+        int(min(2**31 - 1, max(0.0, float(np.nan_to_num(table[:, :2]).max())))) + 1
+        if n_ranks is None
+        else n_ranks
+    )
+    return _edges(text, rows, n, table[:, 0], table[:, 1], table[:, 2])
+
+
+def _table(
+    text: _Text, rows: Sequence[int], width: int, separator: str | None = None
+) -> tuple[FloatArray, Int64Array]:
+    """Return lines of equally many numbers, (n, width), and the index of each in the file."""
+    values, counts = text.numbers(rows, separator)
+    odd = np.flatnonzero(counts != width)
+    if len(odd):
+        raise text.error(rows[int(odd[0])], f"{counts[odd[0]]} numbers where {width} are due")
+    return values.reshape(-1, width), np.array(rows, np.int64)
+
+
+_READERS: dict[str, Callable[[_Text, int | None], CommunicationGraph]] = {
+    ".graph": _read_metis,
+    ".metis": _read_metis,
+    ".mtx": _read_matrix_market,
+    ".csv": _read_csv,
+}

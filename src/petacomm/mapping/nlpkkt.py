@@ -1,0 +1,181 @@
+"""The nlpkkt matrices (Schenk, Waechter and Weiser 2008) and what their products with vectors send.
+
+Each is the symmetric matrix of the optimality conditions of a problem on a cube of N^3 points, with a control
+on its six faces: n = 2 N^3 + 6 N^2 rows, 2 (3N - 2)^3 + N^3 + 6 N^2 + 12 (3N - 2)^2 non-zeros. The first
+N^3 + 6 N^2 rows are variables, points of an (N + 2)^3 grid in its order without edges and corners, each with
+its diagonal; then come N^3 equations, one a point of the inside, which take the point and its 26 neighbours.
+The sizes are exact; the order of the rows is recalled, not verified.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from petacomm.base.errors import ConfigError
+from petacomm.base.typing import Int64Array
+from petacomm.mapping.graph import CommunicationGraph
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+
+def nlpkkt_size(n_grid: int) -> tuple[int, int]:
+    """Return the rows and the non-zeros of the matrix of a cube with `n_grid` points a side."""
+    n, face = n_grid, 3 * n_grid - 2
+    return 2 * n**3 + 6 * n**2, 2 * face**3 + n**3 + 6 * n**2 + 12 * face**2
+
+
+def row_bounds(n_rows: int, n_ranks: int) -> Int64Array:
+    """Return the first row of each rank, and the end: int64 (n_ranks + 1,); equal parts but for one row."""
+    return np.arange(n_ranks + 1, dtype=np.int64) * n_rows // n_ranks
+
+
+def nlpkkt_graph(n_grid: int, n_ranks: int, value_bytes: float = 8.0) -> CommunicationGraph:
+    """Return what ranks send each other in a product with a vector, both dealt in equal runs of rows.
+
+    A rank gets each value that its rows need and it has not, once. The matrix is not made: rows and columns
+    are looked at in lines of the grid.
+
+    Parameters
+    ----------
+    n_grid : int
+        N, 2 or more.
+    n_ranks : int
+        At most as many as there are rows.
+    value_bytes : float
+        Bytes of an element of the vector.
+
+    Raises
+    ------
+    ConfigError
+        If the cube has fewer than 2 points a side, or there are more ranks than rows.
+    """
+    if n_grid < 2:
+        raise ConfigError(f"nlpkkt of {n_grid} points a side", mend="give 2 or more")
+    n_rows, _ = nlpkkt_size(n_grid)
+    if not 1 <= n_ranks <= n_rows:
+        raise ConfigError(f"{n_ranks} ranks for {n_rows} rows", mend="give between 1 and as many as rows")
+    bounds = row_bounds(n_rows, n_ranks)
+    variables, equations = _blocks(n_grid)
+    needed = np.concatenate(
+        [_needed(variables, equations, bounds), _needed(equations, variables, bounds)], axis=1
+    )
+    source, target, count = _owners(*_merged(*needed), bounds)
+    return CommunicationGraph.from_edges(n_ranks, source, target, value_bytes * count)
+
+
+def nlpkkt_matrix(n_grid: int) -> csr_array:
+    """Return the pattern of the matrix itself, all values 1: for small cubes."""
+    from scipy.sparse import block_array, coo_array, eye_array
+
+    variables, equations = _blocks(n_grid)
+    lines = [(a, b) for a in range(n_grid + 2) for b in range(n_grid + 2) if equations.has(a, b)]
+    rows, columns = [], []
+    for a, b in lines:
+        row = equations.first[a, b] + np.arange(n_grid)
+        for da, db, dk in np.ndindex(3, 3, 3):
+            line = a + da - 1, b + db - 1
+            place = np.arange(1, n_grid + 1) + dk - 1
+            there = (place >= variables.low[line]) & (place < variables.high[line])
+            rows.append(row[there] - equations.first[1, 1])
+            columns.append(variables.first[line] + place[there] - variables.low[line])
+    row, column = np.concatenate(rows), np.concatenate(columns)
+    n = n_grid**3 + 6 * n_grid**2
+    part = coo_array((np.ones(len(row)), (row, column)), shape=(n_grid**3, n)).tocsr()
+    return block_array([[eye_array(n), part.T], [part, None]], format="csr")
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Points of the (N + 2)^3 grid, as rows: lines along the last dimension, (N + 2, N + 2) of them.
+
+    Attributes
+    ----------
+    first : int64 (N + 2, N + 2)
+        The row of the first point of each line.
+    low, high : int64 (N + 2, N + 2)
+        Its points are those from `low` to `high` - 1; both 0 where it has none.
+    """
+
+    first: Int64Array
+    low: Int64Array
+    high: Int64Array
+
+    def has(self, a: int, b: int) -> bool:
+        return bool(self.high[a, b] > 0)
+
+
+def _blocks(n: int) -> tuple[_Block, _Block]:
+    """Return the variables and the equations."""
+    inside = np.zeros((n + 2, n + 2), np.bool_)
+    inside[1:-1, 1:-1] = True
+    # Lines on faces have no ends on edges; those inside end on two faces; edges and corners are left out.
+    edge = np.zeros((n + 2, n + 2), np.bool_)
+    edge[np.ix_([0, -1], [0, -1])] = True
+    low = np.where(inside | edge, 0, 1)
+    high = np.where(edge, 0, np.where(inside, n + 2, n + 1))
+    first = np.cumsum((high - low).ravel()).reshape(low.shape) - (high - low)
+    before: Int64Array = np.cumsum(inside.ravel()).reshape(low.shape) - inside
+    numbers = np.asarray(n**3 + 6 * n**2 + n * before, np.int64)
+    ones = inside.astype(np.int64)
+    return _Block(np.asarray(first, np.int64), low, high), _Block(numbers, ones, (n + 1) * ones)
+
+
+def _needed(rows: _Block, columns: _Block, bounds: Int64Array) -> Int64Array:
+    """Return the runs of columns of one block that rows of the other need: rank, first, end, (3, n)."""
+    line, rank, begin, end = _pieces(rows, bounds)
+    width = rows.first.shape[0]
+    a, b = np.divmod(line, width)
+    found = []
+    for da in (-1, 0, 1):
+        for db in (-1, 0, 1):
+            fits = (a + da >= 0) & (a + da < width) & (b + db >= 0) & (b + db < width)
+            there = a[fits] + da, b[fits] + db
+            low, high, first = columns.low[there], columns.high[there], columns.first[there]
+            start, stop = np.maximum(begin[fits] - 1, low), np.minimum(end[fits] + 1, high)
+            some = stop > start
+            shift = (first - low)[some]
+            found.append(np.stack([rank[fits][some], start[some] + shift, stop[some] + shift]))
+    return np.concatenate(found, axis=1)
+
+
+def _pieces(block: _Block, bounds: Int64Array) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
+    """Return the parts of lines that ranks hold: line, rank, first point and end of each."""
+    lines = np.flatnonzero(block.high.ravel() > block.low.ravel())
+    first = block.first.ravel()[lines]
+    length = (block.high - block.low).ravel()[lines]
+    end = first[-1] + length[-1]
+    cuts = np.unique(np.concatenate([first, bounds[(bounds > first[0]) & (bounds < end)]]))
+    which = np.searchsorted(first, cuts, "right") - 1
+    rank = np.searchsorted(bounds, cuts, "right") - 1
+    shift = block.low.ravel()[lines[which]] - first[which]
+    return lines[which], rank, cuts + shift, np.append(cuts[1:], end) + shift
+
+
+def _merged(
+    rank: Int64Array, begin: Int64Array, end: Int64Array
+) -> tuple[Int64Array, Int64Array, Int64Array]:
+    """Return the runs of each rank without overlaps."""
+    span = int(end.max(initial=0)) + 1
+    start, stop = rank * span + begin, rank * span + end
+    order = np.argsort(start, kind="stable")
+    start, stop = start[order], np.maximum.accumulate(stop[order])
+    opens = np.append(True, start[1:] > stop[:-1])
+    closes = np.append(opens[1:], True)
+    return start[opens] // span, start[opens] % span, stop[closes] - start[opens] // span * span
+
+
+def _owners(
+    rank: Int64Array, begin: Int64Array, end: Int64Array, bounds: Int64Array
+) -> tuple[Int64Array, Int64Array, Int64Array]:
+    """Return for runs of columns who owns how many of each: owner, rank that needs them, count."""
+    first = np.searchsorted(bounds, begin, "right") - 1
+    last = np.searchsorted(bounds, end - 1, "right") - 1
+    counts = last - first + 1
+    run = np.repeat(np.arange(len(rank)), counts)
+    owner = first[run] + np.arange(len(run)) - np.repeat(np.cumsum(counts) - counts, counts)
+    length = np.minimum(end[run], bounds[owner + 1]) - np.maximum(begin[run], bounds[owner])
+    return owner, rank[run], length

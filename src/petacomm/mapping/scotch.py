@@ -1,0 +1,144 @@
+"""Scotch (Pellegrini) as a strategy: its library through ctypes, where one is installed."""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import functools
+import math
+from typing import Any
+
+import numpy as np
+
+from petacomm.base.errors import ConfigError, ResourceError
+from petacomm.base.typing import AnyArray, Int64Array
+from petacomm.mapping.graph import CommunicationGraph
+from petacomm.mapping.grouping import within_room
+from petacomm.mapping.strategies import Site, register
+from petacomm.topology import Allocation, CliqueHierarchy, FatTree, Network, Torus
+
+_QUALITY, _BALANCE, _RECURSIVE = 1, 4, 256
+# Sums of weights must fit the library's integers, of 32 bits in most builds.
+_LARGEST_SUM = 1 << 29
+
+
+@functools.cache
+def _library() -> ctypes.CDLL | None:
+    for suffix in ("", "-7.0", "-6.1"):
+        errors, found = (ctypes.util.find_library(name + suffix) for name in ("scotcherr", "scotch"))
+        if errors and found:
+            # The library finds the function that prints errors among symbols that are there.
+            ctypes.CDLL(errors, ctypes.RTLD_GLOBAL)
+            return ctypes.CDLL(found)
+    return None
+
+
+def _missing() -> str:
+    return "" if _library() else "there is no libscotch (Debian: apt install libscotch-dev)"
+
+
+@register("scotch", "Scotch's mapping by dual recursive bipartitioning (Pellegrini)", _missing)
+def _place(graph: CommunicationGraph, site: Site, seed: int) -> Int64Array:
+    library = _library()
+    assert library is not None
+    with _Session(library, seed) as session:
+        nodes = session.map(graph, site)
+    return within_room(graph, site, nodes)
+
+
+class _Session:
+    """Objects of the library, which all go at the end."""
+
+    def __init__(self, library: ctypes.CDLL, seed: int) -> None:
+        self.scotch = library
+        self.number: type[Any] = ctypes.c_int64 if library.SCOTCH_numSizeof() == 8 else ctypes.c_int32
+        self._made: list[tuple[str, ctypes.c_void_p]] = []
+        self._kept: list[AnyArray] = []
+        library.SCOTCH_randomSeed(self.number(seed))
+        library.SCOTCH_randomReset()
+
+    def __enter__(self) -> _Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for kind, pointer in reversed(self._made):
+            getattr(self.scotch, f"SCOTCH_{kind}Exit")(pointer)
+            self.scotch.SCOTCH_memFree(pointer)
+
+    def map(self, graph: CommunicationGraph, site: Site) -> Int64Array:
+        """Return the node of each rank, on some nodes more than they have room for."""
+        target, source, strategy = self._network(site.network), self._graph(graph), self._new("strat")
+        flags = self.number(_QUALITY | _BALANCE | _RECURSIVE)
+        n_nodes = self.number(site.network.n_nodes)
+        self._call("stratGraphMapBuild", strategy, flags, n_nodes, ctypes.c_double(0.01))
+        nodes = self._array(np.zeros(graph.n_ranks))
+        self._call("graphMap", source, target, strategy, self._pointer(nodes))
+        return nodes.astype(np.int64)
+
+    def _new(self, kind: str) -> ctypes.c_void_p:
+        allocate = getattr(self.scotch, f"SCOTCH_{kind}Alloc")
+        allocate.restype = ctypes.c_void_p
+        pointer = ctypes.c_void_p(allocate())
+        self._call(f"{kind}Init", pointer)
+        self._made.append((kind, pointer))
+        return pointer
+
+    def _call(self, name: str, *arguments: Any) -> None:
+        if getattr(self.scotch, f"SCOTCH_{name}")(*arguments) != 0:
+            raise ResourceError(f"Scotch's {name} failed", mend="choose another strategy")
+
+    def _array(self, values: AnyArray) -> AnyArray:
+        array = np.ascontiguousarray(values, np.dtype(self.number))
+        self._kept.append(array)
+        return array
+
+    def _pointer(self, array: AnyArray) -> ctypes.c_void_p:
+        return ctypes.c_void_p(array.ctypes.data)
+
+    def _graph(self, graph: CommunicationGraph) -> ctypes.c_void_p:
+        offsets, partners, to, from_ = graph.exchange
+        both = to + from_
+        scale = min(1.0, _LARGEST_SUM / max(1.0, float(both.sum())))
+        weights = self._array(np.maximum(1, np.rint(both * scale)))
+        starts, ends = self._array(offsets), self._array(partners)
+        pointer = self._new("graph")
+        none, number = ctypes.c_void_p(None), self.number
+        self._call(
+            "graphBuild", pointer, number(0), number(graph.n_ranks), self._pointer(starts), none, none, none,
+            number(len(ends)), self._pointer(ends), self._pointer(weights),
+        )  # fmt: skip
+        return pointer
+
+    def _network(self, network: Network) -> ctypes.c_void_p:
+        pointer = self._new("arch")
+        if isinstance(network, Allocation):
+            nodes = self._array(network.nodes)
+            of_all = self._network(network.network)
+            self._call("archSub", pointer, of_all, self.number(len(nodes)), self._pointer(nodes))
+        elif isinstance(network, Torus):
+            # The first dimension runs fastest there.
+            shape = self._array(np.array(network.shape[::-1]))
+            kind = "archTorusX" if any(network.wrap) else "archMeshX"
+            self._call(kind, pointer, self.number(len(shape)), self._pointer(shape))
+        else:
+            sizes, costs = _tree(network)
+            arrays = self._array(np.array(sizes)), self._array(np.array(costs))
+            self._call("archTleaf", pointer, self.number(len(sizes)), *map(self._pointer, arrays))
+        return pointer
+
+
+def _tree(network: Network) -> tuple[list[int], list[int]]:
+    """Return the network as a tree of groups, from the root: members of each level, and cost of its links."""
+    if isinstance(network, FatTree):
+        return list(network.children[::-1]), [1] * len(network.children)
+    if isinstance(network, CliqueHierarchy):
+        sizes = [level.size for level in network.levels]
+        costs, longest = [], 0
+        for level in network.levels:
+            longest = max(1, longest) if level.every else 2 * longest + 1
+            costs.append(longest)
+        if network.nodes_per_vertex > 1:
+            sizes, costs = [network.nodes_per_vertex, *sizes], [1, *costs]
+        assert math.prod(sizes) == network.n_nodes
+        return sizes[::-1], costs[::-1]
+    raise ConfigError(f"Scotch knows no {type(network).__name__}", mend="choose another strategy")

@@ -1,0 +1,125 @@
+"""The communicator of a single process, and the choice between it and MPI."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NoReturn
+
+import numpy as np
+
+from petacomm.base.typing import AnyArray, Int32Array, Int64Array
+from petacomm.mpi import shared_memory as nodes
+from petacomm.mpi.communicator import SPARSE_SIZE, Communicator, MpiCommunicator, Operation, Traffic
+from petacomm.mpi.launch import launched_size
+from petacomm.mpi.persistent import Channel, SerialChannel, Transport
+from petacomm.mpi.shared_memory import SharedWindow
+
+
+class SerialCommunicator:
+    """A single process: every collective is the identity, nothing is copied that need not be."""
+
+    def __init__(self) -> None:
+        self.rank = 0
+        self.size = 1
+        self.sparse_size = SPARSE_SIZE
+        self.mpi_library: str | None = None
+        self.traffic: dict[str, Traffic] = {}
+
+    @property
+    def bytes_sent(self) -> int:
+        return 0
+
+    def allreduce(self, array: AnyArray, op: Operation = "sum") -> AnyArray:
+        return array
+
+    def reduce_scatter(self, array: AnyArray, counts: Int64Array, part: AnyArray, op: Operation) -> None:
+        part[...] = array
+
+    def gather_parts(self, part: AnyArray, counts: Int64Array, array: AnyArray) -> None:
+        array[...] = part
+
+    def sum(self, value: int) -> int:
+        return int(value)
+
+    def max(self, value: float) -> float:
+        return float(value)
+
+    def bcast(self, value: Any, root: int = 0) -> Any:
+        return value
+
+    def gather(self, value: Any, root: int = 0) -> list[Any] | None:
+        return [value]
+
+    def allgather(self, value: Any) -> list[Any]:
+        return [value]
+
+    def allgather_rows(self, rows: AnyArray) -> tuple[AnyArray, Int64Array]:
+        return rows, np.array([len(rows)], np.int64)
+
+    def alltoallv(self, rows: AnyArray, counts: Int64Array) -> tuple[AnyArray, Int64Array]:
+        return rows, counts
+
+    def sparse_alltoallv(self, rows: AnyArray, counts: Int64Array) -> tuple[AnyArray, Int64Array]:
+        return rows, counts
+
+    def exchange(
+        self,
+        send: AnyArray,
+        send_counts: Int64Array,
+        receive: AnyArray,
+        receive_counts: Int64Array,
+        largest: int,
+    ) -> None:
+        if largest:
+            receive[...] = send
+
+    def channel(
+        self,
+        kind: Transport,
+        send: AnyArray,
+        send_counts: Int64Array,
+        receive: AnyArray,
+        receive_counts: Int64Array,
+        largest: int,
+    ) -> Channel:
+        return SerialChannel(send, receive)
+
+    def gather_rows(self, rows: AnyArray, root: int = 0) -> AnyArray | None:
+        return rows
+
+    def barrier(self) -> None:
+        pass
+
+    def node_size(self) -> int:
+        return 1
+
+    def node(self) -> Communicator:
+        return self
+
+    def peers(self) -> Communicator:
+        return self
+
+    @property
+    def node_of(self) -> Int32Array:
+        return np.zeros(1, np.int32)
+
+    def group(self, number: int) -> Communicator:
+        return self
+
+    def shared(self, n_bytes: int) -> SharedWindow:
+        return nodes.own_window(n_bytes)
+
+    def abort(self, code: int) -> NoReturn:
+        raise SystemExit(code)
+
+
+@functools.cache
+def world() -> Communicator:
+    """Return the communicator of all processes of this run: serial unless a launcher started several.
+
+    Raises
+    ------
+    ResourceError
+        If a launcher started several processes and mpi4py is missing or belongs to another MPI.
+    """
+    return SerialCommunicator() if launched_size() == 1 else MpiCommunicator()

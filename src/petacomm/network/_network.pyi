@@ -1,0 +1,196 @@
+import enum
+from collections.abc import Sequence
+from typing import Annotated, overload
+
+import numpy
+from numpy.typing import NDArray
+
+class Arbitration(enum.Enum):
+    round_robin = 0
+
+    longest_queue = 1
+
+    farthest = 2
+
+class Tie(enum.Enum):
+    plus = 0
+
+    parity = 1
+
+    random = 2
+
+class TorusHardware:
+    def __init__(self, arg0: Sequence[int], arg1: Sequence[bool], /) -> None: ...
+    @property
+    def granule(self) -> int: ...
+    @granule.setter
+    def granule(self, arg: int, /) -> None: ...
+    @property
+    def header(self) -> int: ...
+    @header.setter
+    def header(self, arg: int, /) -> None: ...
+    @property
+    def payload(self) -> int: ...
+    @payload.setter
+    def payload(self, arg: int, /) -> None: ...
+    @property
+    def packet(self) -> int: ...
+    @packet.setter
+    def packet(self, arg: int, /) -> None: ...
+    @property
+    def granule_ticks(self) -> float: ...
+    @granule_ticks.setter
+    def granule_ticks(self, arg: float, /) -> None: ...
+    @property
+    def overhead_ticks(self) -> float: ...
+    @overhead_ticks.setter
+    def overhead_ticks(self, arg: float, /) -> None: ...
+    @property
+    def hop_ticks(self) -> int: ...
+    @hop_ticks.setter
+    def hop_ticks(self, arg: int, /) -> None: ...
+    @property
+    def channels(self) -> int: ...
+    @channels.setter
+    def channels(self, arg: int, /) -> None: ...
+    @property
+    def channel(self) -> int: ...
+    @channel.setter
+    def channel(self, arg: int, /) -> None: ...
+    @property
+    def injection_fifos(self) -> int: ...
+    @injection_fifos.setter
+    def injection_fifos(self, arg: int, /) -> None: ...
+    @property
+    def injection_fifo(self) -> int: ...
+    @injection_fifo.setter
+    def injection_fifo(self, arg: int, /) -> None: ...
+    @property
+    def reception_fifo(self) -> int: ...
+    @reception_fifo.setter
+    def reception_fifo(self, arg: int, /) -> None: ...
+    @property
+    def read_ticks(self) -> float: ...
+    @read_ticks.setter
+    def read_ticks(self, arg: float, /) -> None: ...
+    @property
+    def write_ticks(self) -> float: ...
+    @write_ticks.setter
+    def write_ticks(self, arg: float, /) -> None: ...
+    @property
+    def combine_ticks(self) -> float: ...
+    @combine_ticks.setter
+    def combine_ticks(self, arg: float, /) -> None: ...
+    @property
+    def packet_ticks(self) -> float: ...
+    @packet_ticks.setter
+    def packet_ticks(self, arg: float, /) -> None: ...
+    @property
+    def message_ticks(self) -> int: ...
+    @message_ticks.setter
+    def message_ticks(self, arg: int, /) -> None: ...
+    @property
+    def injection_room(self) -> int: ...
+    @injection_room.setter
+    def injection_room(self, arg: int, /) -> None: ...
+    @property
+    def transit_first(self) -> bool: ...
+    @transit_first.setter
+    def transit_first(self, arg: bool, /) -> None: ...
+    @property
+    def fifo_by_direction(self) -> bool: ...
+    @fifo_by_direction.setter
+    def fifo_by_direction(self, arg: bool, /) -> None: ...
+    @property
+    def early_release(self) -> bool: ...
+    @early_release.setter
+    def early_release(self, arg: bool, /) -> None: ...
+    @property
+    def arbitration(self) -> Arbitration: ...
+    @arbitration.setter
+    def arbitration(self, arg: Arbitration, /) -> None: ...
+    @property
+    def tie(self) -> Tie: ...
+    @tie.setter
+    def tie(self, arg: Tie, /) -> None: ...
+
+def simulate_all_to_all(
+    hardware: TorusHardware,
+    permutation: Annotated[
+        NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)
+    ],
+    bytes: int,
+    matrix: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order="C", device="cpu", writable=False)]
+    | None,
+    packets_a_visit: int,
+    seed: int,
+    finish: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu")],
+    link_packets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu")],
+    link_bytes: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu")],
+) -> dict[str, int]: ...
+def simulate_messages(
+    hardware: TorusHardware,
+    source: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    destination: Annotated[
+        NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)
+    ],
+    bytes: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    flags: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    heading: Annotated[NDArray[numpy.int8], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    receivers: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    after_first: Annotated[
+        NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)
+    ],
+    after: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    segment: int,
+    seed: int,
+    finish: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu")],
+    link_packets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu")],
+    link_bytes: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu")],
+) -> dict[str, int]: ...
+
+class Routes:
+    @overload
+    def __init__(
+        self,
+        shape: Sequence[int],
+        wrap: Sequence[bool],
+        vertex: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        n_links: int,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        every: Sequence[bool],
+        cliques: bool,
+        vertex: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        n_links: int,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        children: Sequence[int],
+        parents: Sequence[int],
+        vertex: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        n_links: int,
+    ) -> None: ...
+    def add_loads(
+        self,
+        source: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        destination: Annotated[
+            NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)
+        ],
+        bytes: Annotated[
+            NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)
+        ],
+        loads: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu")],
+    ) -> None: ...
+    def count_hops(
+        self,
+        source: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        destination: Annotated[
+            NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)
+        ],
+        hops: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu")],
+    ) -> None: ...

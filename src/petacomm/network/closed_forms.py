@@ -1,0 +1,233 @@
+"""Closed forms of collectives: alpha-beta by algorithm, and what lines, trees and cross-sections allow.
+
+Numbers of a machine are arguments; those of BlueGene/L are in the tests, with what they must come to.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from petacomm.base.errors import ConfigError, did_you_mean
+from petacomm.topology import Torus
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What the busiest rank sends, one message after the other.
+
+    Attributes
+    ----------
+    messages : int
+    bytes : float
+    """
+
+    messages: int
+    bytes: float
+
+    def time(self, alpha: float, beta: float) -> float:
+        """Return the seconds in the alpha-beta model: messages x alpha + bytes x beta."""
+        return self.messages * alpha + self.bytes * beta
+
+
+def _doublings(n_ranks: int) -> int:
+    return (n_ranks - 1).bit_length()
+
+
+def _folded(inner: Callable[[int, float], Cost]) -> Callable[[int, float], Cost]:
+    """Make the cost for a power of two one for any number of ranks: two more messages of the whole vector."""
+
+    def cost(n_ranks: int, n_bytes: float) -> Cost:
+        power = 1 << (n_ranks.bit_length() - 1)
+        core = inner(power, n_bytes)
+        extra = 2 * (n_ranks > power)
+        return Cost(core.messages + extra, core.bytes + extra * n_bytes)
+
+    return cost
+
+
+def _whole_vectors(n_ranks: int, n_bytes: float) -> Cost:
+    return Cost(_doublings(n_ranks), _doublings(n_ranks) * n_bytes)
+
+
+def _halving(n_ranks: int, n_bytes: float) -> Cost:
+    return Cost(2 * _doublings(n_ranks), 2 * n_bytes * (n_ranks - 1) / n_ranks)
+
+
+def _ring(n_ranks: int, n_bytes: float) -> Cost:
+    return Cost(2 * (n_ranks - 1), 2 * n_bytes * (n_ranks - 1) / n_ranks)
+
+
+def _scatter_allgather(n_ranks: int, n_bytes: float) -> Cost:
+    # The largest message of a round of the scatter, from the root down, then the ring's.
+    parts = sum(min(1 << k, n_ranks - (1 << k)) for k in range(_doublings(n_ranks)))
+    return Cost(_doublings(n_ranks) + n_ranks - 1, n_bytes * (parts + n_ranks - 1) / n_ranks)
+
+
+def _pairs(n_ranks: int, n_bytes: float) -> Cost:
+    return Cost(n_ranks - 1, (n_ranks - 1) * n_bytes)
+
+
+def _store_and_forward(n_ranks: int, n_bytes: float) -> Cost:
+    blocks = sum((distance >> k) & 1 for distance in range(n_ranks) for k in range(_doublings(n_ranks)))
+    return Cost(_doublings(n_ranks), blocks * n_bytes)
+
+
+# By collective and name as in petacomm.schedule; bytes are those of the vector, or of a block.
+_COSTS: dict[tuple[str, str], Callable[[int, float], Cost]] = {
+    ("broadcast", "binomial"): _whole_vectors,
+    ("broadcast", "scatter-allgather"): _scatter_allgather,
+    ("broadcast", "scatter-doubling"): _halving,
+    ("reduce", "binomial"): _whole_vectors,
+    ("allreduce", "recursive-doubling"): _folded(_whole_vectors),
+    ("allreduce", "rabenseifner"): _folded(_halving),
+    ("allreduce", "ring"): _ring,
+    ("alltoall", "pairwise"): _pairs,
+    ("alltoall", "all-post"): _pairs,
+    ("alltoall", "bruck"): _store_and_forward,
+    ("barrier", "dissemination"): _whole_vectors,
+    ("barrier", "recursive-doubling"): _folded(_whole_vectors),
+}
+
+
+def has_cost(collective: str, algorithm: str) -> bool:
+    """Return whether `cost` knows an algorithm."""
+    return (collective, algorithm) in _COSTS
+
+
+def cost(collective: str, algorithm: str, n_ranks: int, n_bytes: float) -> Cost:
+    """Return the alpha-beta cost of an algorithm that knows no network (Thakur, Rabenseifner and Gropp 2005).
+
+    Parameters
+    ----------
+    collective, algorithm : str
+    n_ranks : int
+    n_bytes : float
+        Of the vector; of an all-to-all, of each block; of a barrier, of a token.
+
+    Raises
+    ------
+    ConfigError
+        If there is no closed form of that name, or there are no ranks.
+    """
+    form = _COSTS.get((collective, algorithm))
+    if form is None:
+        known = [name for of, name in _COSTS if of == collective]
+        raise ConfigError(
+            f"no alpha-beta form of {collective} '{algorithm}'", mend=did_you_mean(algorithm, known)
+        )
+    if n_ranks < 1:
+        raise ConfigError(f"a {collective} of {n_ranks} ranks", mend="give 1 or more")
+    return form(n_ranks, n_bytes)
+
+
+def pipeline(
+    n_rounds: int, n_bytes: float, n_segments: int, alpha: float, beta: float, n_streams: int = 1
+) -> float:
+    """Return the seconds of streams that are cut into segments: (R + S - 1) (alpha + n / (k S) beta).
+
+    Parameters
+    ----------
+    n_rounds : int
+        R, of one segment: the depth of the tree or path.
+    n_bytes : float
+        n, of the vector.
+    n_segments : int
+        S, of each stream.
+    alpha, beta : float
+    n_streams : int
+        k, at once, each with its part of the vector.
+    """
+    return (n_rounds + n_segments - 1) * (alpha + n_bytes / (n_streams * n_segments) * beta)
+
+
+def best_segments(n_rounds: int, n_bytes: float, alpha: float, beta: float, n_streams: int = 1) -> int:
+    """Return the number of segments for which `pipeline` is shortest: sqrt((R - 1) n beta / (k alpha))."""
+    root = math.sqrt((n_rounds - 1) * n_bytes * beta / (n_streams * alpha))
+    near = (max(1, math.floor(root)), max(1, math.ceil(root)))
+    return min(near, key=lambda s: pipeline(n_rounds, n_bytes, s, alpha, beta, n_streams))
+
+
+def line_latency(
+    size: int, overhead: float, packet_bytes: float, bandwidth: float, packet_time: float
+) -> float:
+    """Return the seconds in which all nodes of a line hear of all: S + (n - 1) max(P / BW, T).
+
+    Almasi et al. 2005, section 3.2. Nodes at the ends receive n - 1 packets over one link.
+
+    Parameters
+    ----------
+    size : int
+        n, nodes of the line.
+    overhead : float
+        S, seconds in software and of the way.
+    packet_bytes, bandwidth : float
+        P and BW, of a link.
+    packet_time : float
+        T, seconds of the processor for a packet received.
+    """
+    return overhead + (size - 1) * max(packet_bytes / bandwidth, packet_time)
+
+
+def short_latency(
+    shape: Sequence[int],
+    overhead: float,
+    packet_bytes: float,
+    bandwidth: float,
+    packet_time: float,
+    group: int | None = None,
+) -> float:
+    """Return the seconds of a short all-reduce or barrier by lines, one dimension after the other.
+
+    In groups of m nodes, g groups on a line: 2 S + (m - 1 + g - 1) max(P / BW, T) for each dimension
+    (Almasi et al. 2005, section 3.2); without groups, `line_latency`.
+    """
+    total = 0.0
+    for size in shape:
+        members = size if group is None else min(group, size)
+        for among in (members, -(-size // members)):
+            if among > 1:
+                total += line_latency(among, overhead, packet_bytes, bandwidth, packet_time)
+    return total
+
+
+def tree_efficiency(payload: float, header: float) -> float:
+    """Return the part of a packet that is payload: 256 of 266 bytes on BlueGene/L's tree."""
+    return payload / (payload + header)
+
+
+def tree_time(n_bytes: float, latency: float, raw_bandwidth: float, payload: float, header: float) -> float:
+    """Return the seconds of a vector through the tree, packet after packet, the last one whole."""
+    n_packets = max(1, math.ceil(n_bytes / payload))
+    return latency + n_packets * (payload + header) / raw_bandwidth
+
+
+def processor_bandwidth(payload: float, cycles: float, clock: float) -> float:
+    """Return the bytes a second of a node that takes so many cycles for each packet."""
+    return payload * clock / cycles
+
+
+def alltoall_peak(grid: Torus, link_bandwidth: float) -> float:
+    """Return the bytes a second that each node can send in an all-to-all: what the fullest links allow.
+
+    4 L / n on a mesh and 8 L / n on a torus of longest dimension n, where it is even (Almasi et al. 2005,
+    section 5.3). Messages of nodes to themselves are counted, as there: without them it is (N - 1) / N of it.
+
+    Parameters
+    ----------
+    grid : Torus
+    link_bandwidth : float
+        L, bytes a second of a link, one way.
+    """
+    loads = [
+        size * size // 4 / size if not ring else (size * size // 4) / 2 / size
+        for size, ring in zip(grid.shape, grid.wrap, strict=True)
+        if size > 1
+    ]
+    return link_bandwidth / max(loads) if loads else math.inf
+
+
+def stream_peak(n_streams: int, link_bandwidth: float, cpu_bandwidth: float = math.inf) -> float:
+    """Return the bytes a second of streams that share no link, or of the processors that pass them on."""
+    return min(n_streams * link_bandwidth, cpu_bandwidth)

@@ -1,0 +1,1 @@
+"""Almasi et al. 2005: collectives of BlueGene/L."""

@@ -1,0 +1,185 @@
+"""The orders that the text of Almasi et al. 2005 tells of Figures 5 to 10, and whether the model has them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, TypeAlias
+
+from petacomm.papers.almasi2005.benchmarks import Bench
+
+_SHAPES = ("4x4x2", "8x4x2", "8x4x4", "8x8x4", "8x8x8", "8x16x8", "8x16x16", "8x32x16")
+# At each abscissa, the values by name.
+Points: TypeAlias = Sequence[tuple[str, Mapping[str, float]]]
+
+
+@dataclass(frozen=True)
+class Ordering:
+    """An order that the source tells of a figure.
+
+    Attributes
+    ----------
+    figure : str
+    what : str
+        The order in words.
+    points : sequence of (str, mapping of str to float)
+        Ours: at each abscissa the values, in the order that is told.
+    unit : str
+    holds : bool or None
+        None: the model does not cover it.
+    note : str
+    """
+
+    figure: str
+    what: str
+    points: Points
+    unit: str
+    holds: bool | None
+    note: str = ""
+
+
+def _ordered(
+    figure: str,
+    what: str,
+    points: Points,
+    unit: str,
+    note: str = "",
+) -> Ordering:
+    """Make an ordering that holds if values fall at each point, or times rise."""
+    up = unit == "us"
+    holds = all((a < b) if up else (a > b) for _, values in points for a, b in pairwise(values.values()))
+    return Ordering(figure, what, points, unit, holds, note)
+
+
+def orderings(
+    bench: Bench,
+    cells: Sequence[Any],
+    rows: Mapping[str, Any],
+    reached: Mapping[tuple[str, int], float],
+) -> list[Ordering]:
+    """Return all orders; those of bandwidths from the cells of Table 3."""
+    third = [cell for cell in cells if cell.table == 3 and cell.ours is not None]
+    ours = {(cell.row, cell.column): cell.ours for cell in third}
+    shapes = [shape for shape in _SHAPES if shape in rows]
+    return [
+        _of_table(
+            "5 (a)", "broadcast: tree > torus > MPICH2", ours, "broadcast", ("tree", "torus", "MPICH2")
+        ),
+        _crossover(bench),
+        _of_table(
+            "6 (a)", "all-reduce of integers: tree > Hamiltonian path > MPICH2", ours,
+            "allreduce of integers", ("tree", "torus", "MPICH2"),
+        ),
+        _latencies(bench),
+        _of_table(
+            "7", "all-reduce of doubles: Hamiltonian path > MPICH2", ours,
+            "allreduce of doubles", ("torus", "MPICH2"),
+        ),
+        _quirk(ours),
+        _doubles_on_tree(ours),
+        _all_to_all(bench, shapes, rows, reached),
+        _short_by_size(bench, shapes),
+        _short_by_bytes(bench),
+        _barriers(bench, shapes),
+    ]  # fmt: skip
+
+
+def _of_table(
+    figure: str, what: str, ours: Mapping[tuple[str, str], float], row: str, columns: Sequence[str]
+) -> Ordering:
+    return _ordered(figure, what, [("512 nodes", {name: ours[row, name] for name in columns})], "MB/s")
+
+
+def _crossover(bench: Bench) -> Ordering:
+    """The decision makes the optimized broadcast slower than the default up to about 2 KB (section 5.1)."""
+    points = []
+    for n in (16, 64, 256, 512, 1024, 2048, 4096, 8192):
+        times = {"default": bench.default_broadcast(n), "torus": bench.torus_broadcast(n)}
+        points.append((f"{n} B", {name: 1e6 * seconds for name, seconds in times.items()}))
+    crossed = next((int(at.split()[0]) for at, v in points if v["torus"] < v["default"]), None)
+    near = crossed is not None and 1024 <= crossed <= 4096
+    note = (
+        f"ours crosses {f'by {crossed} B' if crossed else 'nowhere'}; within a factor of two counts as near"
+    )
+    what = "the default broadcast is the quicker up to about 2 KB, for the decision takes time"
+    return Ordering("5 (b)", what, points, "us", near, note)
+
+
+def _latencies(bench: Bench) -> Ordering:
+    points = []
+    for n in (64, 1024):
+        times = {
+            "tree": bench.tree("allreduce", n),
+            "lines": bench.simulated("allreduce", "lines", n, True),
+            "Hamiltonian path": bench.simulated("allreduce", "hamiltonian", n, True),
+        }
+        points.append((f"{n} B", {name: 1e6 * seconds for name, seconds in times.items()}))
+    return _ordered(
+        "6 (b)", "short all-reduce: tree < lines < Hamiltonian path, whose latency is high", points, "us"
+    )
+
+
+def _quirk(ours: Mapping[tuple[str, str], float]) -> Ordering:
+    values = {
+        "doubles": ours["allreduce of doubles", "torus"],
+        "integers": ours["allreduce of integers", "torus"],
+    }
+    note = "the speed of integers is calibrated, so this is an order of constants"
+    return _ordered(
+        "7", "on the torus doubles are quicker than integers", [("512 nodes", values)], "MB/s", note
+    )
+
+
+def _doubles_on_tree(ours: Mapping[tuple[str, str], float]) -> Ordering:
+    row = "allreduce of doubles"
+    values = {"torus": ours[row, "torus"], "tree at most": ours[row, "tree"]}
+    note = "the tree's is an upper bound: what software takes at least; 25.5 MB/s were measured"
+    return _ordered("7", "all-reduce of doubles: torus > tree", [("512 nodes", values)], "MB/s", note)
+
+
+def _all_to_all(
+    bench: Bench, shapes: Sequence[str], rows: Mapping[str, Any], reached: Mapping[tuple[str, int], float]
+) -> Ordering:
+    points = []
+    for shape in shapes:
+        if shape not in ("4x4x2", "8x4x4", "8x8x8"):
+            continue
+        n, long = bench.partition(shape).n_ranks, rows[shape]["long"]
+        default = (n - 1) * long / bench.mpich2("alltoall", long, shape) / 1e6
+        points.append((shape, {"random order": reached[shape, 0] / n, "MPICH2": default}))
+    note = "the text does not name the three sizes of the figure"
+    return _ordered("8", "all-to-all of long messages: random order > MPICH2", points, "MB/s", note)
+
+
+def _short_by_size(bench: Bench, shapes: Sequence[str]) -> Ordering:
+    points = [(shape, _short(bench, 8, shape)) for shape in shapes]
+    return _ordered("9 (a)", "all-reduce of 8 bytes: tree < torus < MPICH2 on all sizes", points, "us")
+
+
+def _short_by_bytes(bench: Bench) -> Ordering:
+    points = [(f"{n} B", _short(bench, n, "8x8x8")) for n in (8, 64, 128, 232)]
+    return _ordered("9 (b)", "all-reduce of 8 to 232 bytes: tree < torus < MPICH2", points, "us")
+
+
+def _short(bench: Bench, n_bytes: int, shape: str) -> dict[str, float]:
+    return {
+        "tree": 1e6 * bench.tree("allreduce", n_bytes, shape),
+        "torus": 1e6 * bench.simulated("allreduce", "lines", n_bytes, True, shape),
+        "MPICH2": 1e6 * bench.mpich2("allreduce", n_bytes, shape),
+    }
+
+
+def _barriers(bench: Bench, shapes: Sequence[str]) -> Ordering:
+    points = []
+    for shape in shapes:
+        part = bench.partition(shape)
+        times = {"GI": bench.closed("barrier", "interrupt", shape=shape)} if part.has_interrupts else {}
+        times |= {
+            "tree": bench.tree("barrier", 0, shape),
+            "torus": bench.simulated("barrier", "lines", 0, False, shape),
+            "MPICH2": bench.mpich2("barrier", 0, shape),
+        }
+        points.append((shape, {name: 1e6 * seconds for name, seconds in times.items()}))
+    note = "interrupt wires serve 32, 128, 512 nodes and multiples of 512"
+    return _ordered("10", "barrier: GI < tree < torus < MPICH2 on all sizes", points, "us", note)

@@ -1,0 +1,410 @@
+"""Tables 2 to 4 of Almasi et al. 2005 made again, and the orders that its text tells of Figures 5 to 10."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+from petacomm.base.progress import Progress, Silent
+from petacomm.base.threads import available_threads, over_threads
+from petacomm.base.toml import parse
+from petacomm.network.closed_forms import alltoall_peak
+from petacomm.papers.almasi2005.benchmarks import MIDDLE, Bench, half_bytes
+from petacomm.papers.almasi2005.figures import Ordering, orderings
+from petacomm.topology import Machine, parse_shape
+
+FILE = Path(__file__).with_name("published.toml")
+# Bytes of "bandwidth": the source does not say how many it took; eight times the longest half of Table 3.
+LONG = 1 << 23
+SHORT, SHORT_FACTOR = (16, 64, 256), 1.6
+# Links that packets of one all-to-all cross at most, of messages longer than those that are all simulated.
+_MOST_HOPS = 60e6
+PLATEAU = 0  # in place of bytes: what long messages reach
+COMPARED, CALIBRATED, NOT_COVERED = "compared", "calibrated", "not covered"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A printed number and ours.
+
+    Attributes
+    ----------
+    table : int
+    group : str
+        Which tolerance it falls under.
+    row, column, unit : str
+    published : float
+    ours : float or None
+        None where the model does not cover it.
+    role : str
+        ``compared``; ``calibrated``: a constant was taken from it; or ``not covered``.
+    tolerance : str
+        In words.
+    inside : bool or None
+        None unless it is compared.
+    how, why : str
+        How ours was found, and why it is outside or not covered.
+    """
+
+    table: int
+    group: str
+    row: str
+    column: str
+    unit: str
+    published: float
+    ours: float | None
+    role: str
+    tolerance: str
+    inside: bool | None
+    how: str
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Retelling:
+    """All that was found.
+
+    Attributes
+    ----------
+    title : str
+    cells : list of Cell
+    orderings : list of Ordering
+    constants : list of (str, str, str)
+        Calibrated: name, value and what they were taken from.
+    curves : mapping of str to list of (float, float)
+        Of the all-to-all: bytes and MB/s, by shape, simulated; last the plateau, at the longest published.
+    printed : mapping of str to list of (float, float)
+        The same as published.
+    left_out : list of str
+        What was not computed.
+    """
+
+    title: str
+    cells: list[Cell]
+    orderings: list[Ordering]
+    constants: list[tuple[str, str, str]]
+    curves: Mapping[str, list[tuple[float, float]]]
+    printed: Mapping[str, list[tuple[float, float]]]
+    left_out: list[str] = field(default_factory=list)
+
+    @property
+    def groups(self) -> dict[str, tuple[int, int]]:
+        """By tolerance: cells inside, and cells that are compared."""
+        compared = [cell for cell in self.cells if cell.role == COMPARED]
+        return {
+            name: (
+                sum(bool(cell.inside) for cell in compared if cell.group == name),
+                sum(cell.group == name for cell in compared),
+            )
+            for name in dict.fromkeys(cell.group for cell in compared)
+        }
+
+    @property
+    def summary(self) -> str:
+        """How many cells are inside the tolerances, in a line."""
+        inside, compared = (sum(count[i] for count in self.groups.values()) for i in (0, 1))
+        known = [found for found in self.orderings if found.holds is not None]
+        roles = [cell.role for cell in self.cells]
+        return (
+            f"{inside} of {compared} cells inside the tolerances, {roles.count(CALIBRATED)} more used to "
+            f"calibrate, {roles.count(NOT_COVERED)} not covered; {sum(bool(o.holds) for o in known)} of "
+            f"{len(known)} orders hold; {len(self.constants)} calibrated constants"
+        )
+
+
+@cache
+def published() -> dict[str, Any]:
+    """Return the tables of the file."""
+    tree, _ = parse(FILE.read_text(encoding="utf-8"), str(FILE))
+    return tree
+
+
+def retell(most_nodes: int = 4096, progress: Progress | None = None) -> Retelling:
+    """Make the tables and orders again.
+
+    Parameters
+    ----------
+    most_nodes : int
+        All-to-alls on more nodes are left out.
+    progress : Progress, optional
+    """
+    listener = progress or Silent()
+    bench, told = Bench(), published()
+    rows = {shape: row for shape, row in told["table2"]["rows"].items() if _nodes(shape) <= most_nodes}
+    reached = _all_to_alls(bench, _jobs(rows, told["table2"]["bytes"]), listener)
+    listener.begin("tables and orders", 3, "tables")
+    cells = _table2(bench, rows, reached)
+    listener.advance(1)
+    cells += _table3(bench, told["table3"], told["half"], reached.get((MIDDLE, PLATEAU)))
+    listener.advance(1)
+    cells += _table4(bench, told["table4"])
+    orders = orderings(bench, cells, rows, reached)
+    listener.end()
+    sizes = told["table2"]["bytes"]
+    return Retelling(
+        told["title"],
+        [_explained(cell) for cell in cells],
+        orders,
+        _constants(bench.scene.machine),
+        {shape: _curve(shape, row, sizes, reached) for shape, row in rows.items()},
+        {shape: list(zip(map(float, sizes), row["values"], strict=False)) for shape, row in rows.items()},
+        _left_out(told["table2"]["rows"], rows),
+    )
+
+
+def _nodes(shape: str) -> int:
+    return math.prod(parse_shape(shape))
+
+
+def _hops(shape: str, n_bytes: int) -> float:
+    """Return about how many links the packets of an all-to-all cross."""
+    sizes = parse_shape(shape)
+    ring = _nodes(shape) >= 512
+    mean = sum(size / 4 if ring else (size - 1 / size) / 3 for size in sizes)
+    return _nodes(shape) ** 2 * mean * math.ceil(n_bytes / 240)
+
+
+def _jobs(rows: Mapping[str, Any], sizes: Sequence[int]) -> list[tuple[str, int]]:
+    """Return shapes and bytes to be simulated, the longest first; plateaus by the name `PLATEAU`."""
+    jobs = {
+        (shape, n_bytes)
+        for shape in rows
+        for n_bytes in sizes
+        if n_bytes in SHORT or _hops(shape, n_bytes) < _MOST_HOPS
+    }
+    jobs |= {(shape, PLATEAU) for shape in rows}
+    return sorted(jobs, key=lambda job: -_hops(job[0], _simulated_bytes(*job)))
+
+
+def _simulated_bytes(shape: str, n_bytes: int) -> int:
+    return int(published()["table2"]["rows"][shape]["long"]) if n_bytes == PLATEAU else n_bytes
+
+
+def _curve(
+    shape: str, row: Mapping[str, Any], sizes: Sequence[int], reached: Mapping[tuple[str, int], float]
+) -> list[tuple[float, float]]:
+    longest = sizes[len(row["values"]) - 1]
+    return sorted((longest if b == PLATEAU else b, mbs) for (s, b), mbs in reached.items() if s == shape)
+
+
+def _all_to_alls(
+    bench: Bench, jobs: Sequence[tuple[str, int]], listener: Progress
+) -> dict[tuple[str, int], float]:
+    """Return the aggregate MB/s of each, of messages that cross the network."""
+    total = sum(_hops(shape, _simulated_bytes(shape, n)) for shape, n in jobs)
+    listener.begin("all-to-alls, packet by packet", total, "hops")
+
+    def work(job: tuple[str, int]) -> float:
+        shape, n_bytes = job[0], _simulated_bytes(*job)
+        run = bench.all_to_all(shape, n_bytes, slice_of_long=job[1] == PLATEAU)
+        listener.advance(_hops(shape, n_bytes), f"{shape}, {n_bytes} B")
+        return _nodes(shape) * (_nodes(shape) - 1) * n_bytes / run.seconds / 1e6
+
+    found = over_threads(work, jobs, min(4, available_threads()))
+    listener.end()
+    return dict(zip(jobs, found, strict=True))
+
+
+def _table2(bench: Bench, rows: Mapping[str, Any], reached: Mapping[tuple[str, int], float]) -> list[Cell]:
+    cells = []
+    for shape, row in rows.items():
+        grid = bench.partition(shape).grid
+        peak = grid.n_nodes * alltoall_peak(grid, bench.link) / 1e6
+        how = "4 L / max(m, n, p) a node of a mesh, 8 L of a torus"
+        if "misprint" in row:
+            how += f"; printed as {row['misprint']}, a dropped digit"
+        same = math.isclose(peak, row["peak"])
+        cells.append(
+            Cell(2, "Table 2, peaks", shape, "peak", "MB/s", row["peak"], peak, COMPARED, "equal", same, how)
+        )
+        for n_bytes, value in zip(published()["table2"]["bytes"], row["values"], strict=False):
+            if n_bytes in SHORT:
+                cells.append(_short(shape, n_bytes, value, reached[shape, n_bytes]))
+        cells.append(_plateau(shape, row, peak, reached))
+    return cells
+
+
+def _short(shape: str, n_bytes: int, value: float, ours: float) -> Cell:
+    role = CALIBRATED if shape == MIDDLE and n_bytes != SHORT[0] else COMPARED
+    inside = 1 / SHORT_FACTOR <= ours / value <= SHORT_FACTOR
+    return Cell(
+        2, f"Table 2, {SHORT[-1]} B and less", shape, f"{n_bytes} B", "MB/s", value, ours, role,
+        f"factor {SHORT_FACTOR}", inside if role == COMPARED else None, "packets",
+    )  # fmt: skip
+
+
+def _plateau(
+    shape: str, row: Mapping[str, Any], peak: float, reached: Mapping[tuple[str, int], float]
+) -> Cell:
+    ours, points = 100 * reached[shape, PLATEAU] / peak, row["points"]
+    inside = abs(ours - row["best"]) <= points
+    return Cell(
+        2, "Table 2, best", shape, "best", "% of peak", row["best"], ours, COMPARED,
+        f"{points} points", inside, f"packets, a slice of {row['long']} B of long messages",
+    )  # fmt: skip
+
+
+def _relative(
+    table: int, row: str, column: str, value: float, ours: float | None, how: str, role: str = COMPARED
+) -> Cell:
+    part, unit = {3: (0.15, "MB/s"), 4: (0.2, "us")}[table]
+    inside = ours is not None and abs(ours - value) <= part * value
+    return Cell(
+        table, f"Table {table}", row, column, unit, value, ours, role if ours is not None else NOT_COVERED,
+        f"{100 * part:.0f} %", inside if role == COMPARED and ours is not None else None, how,
+    )  # fmt: skip
+
+
+_ROUNDS = "links: rounds wait for their busiest link"
+_DECIDED = "MPICH2's all-reduce to decide"
+_STREAMS = "packets, six streams, lines of half rings"
+# By row and column: seconds, how they were found, and the role of the cell.
+_Ways = dict[tuple[str, str], tuple[Callable[[], float], str, str]]
+
+
+def _table3(
+    bench: Bench, told: Mapping[str, Any], half: Mapping[str, Any], all_nodes: float | None
+) -> list[Cell]:
+    """Return Table 3: MB/s of 8 MiB, of the all-to-all of 1 MiB to each; and bytes of half of that."""
+    curves = _bandwidths(bench)
+    best: _Ways = {
+        of: (lambda seconds=seconds: LONG / seconds(LONG) / 1e6, how, role)  # type: ignore[misc]
+        for of, (seconds, how, role) in curves.items()
+    }
+    best["alltoall, a node", "MPICH2"] = (
+        lambda: 511 * 2**20 / bench.mpich2("alltoall", 1 << 20) / 1e6, _ROUNDS, COMPARED,
+    )  # fmt: skip
+    if all_nodes is not None:
+        node = all_nodes / 512
+        best["alltoall, a node", "torus"] = (lambda: node, "packets, a slice of long messages", COMPARED)
+    cells = _cells(3, told, best)
+    reached = {(cell.row, cell.column): cell.ours for cell in cells}
+    return cells + _halves(bench, half, curves, reached)
+
+
+def _bandwidths(bench: Bench) -> dict[tuple[str, str], tuple[Callable[[int], float], str, str]]:
+    """Return the seconds of so many bytes, how they are found, and the role of their best."""
+    integers, doubles, told = "allreduce of integers", "allreduce of doubles", "broadcast"
+
+    def default(n: int) -> float:
+        return bench.mpich2("allreduce", n)
+
+    def path(n: int, integer: bool) -> float:
+        return bench.simulated("allreduce", "hamiltonian", n, integer)
+
+    return {
+        (integers, "MPICH2"): (default, _ROUNDS, COMPARED),
+        (integers, "torus"): (partial(path, integer=True), "packets, Hamiltonian path", CALIBRATED),
+        (integers, "tree"): (partial(bench.tree, "allreduce"), "closed form", COMPARED),
+        (doubles, "MPICH2"): (default, _ROUNDS, COMPARED),
+        (doubles, "torus"): (partial(path, integer=False), "packets, Hamiltonian path", CALIBRATED),
+        (doubles, "tree"): (bench.tree_doubles, "an upper bound", NOT_COVERED),
+        (told, "MPICH2"): (bench.default_broadcast, _ROUNDS, COMPARED),
+        (told, "torus"): (bench.torus_broadcast, f"{_DECIDED}, then {_STREAMS}", COMPARED),
+        (told, "tree"): (
+            lambda n: bench.decision() + bench.tree("broadcast", n),
+            f"{_DECIDED}, closed form",
+            COMPARED,
+        ),
+    }
+
+
+def _halves(
+    bench: Bench,
+    told: Mapping[str, Any],
+    curves: Mapping[tuple[str, str], tuple[Callable[[int], float], str, str]],
+    reached: Mapping[tuple[str, str], float | None],
+) -> list[Cell]:
+    """Return the bytes that reach half of the bandwidth; printed are the powers of two that were tried."""
+
+    def alltoall(n: int) -> float:
+        return bench.all_to_all(MIDDLE, n).seconds / 511
+
+    ways = {of: (seconds, how) for of, (seconds, how, role) in curves.items() if role != NOT_COVERED}
+    ways["alltoall, a node", "torus"] = (alltoall, "packets")
+    cells = []
+    for row, columns in told.items():
+        for column, value in columns.items():
+            best, ours, how = reached.get((row, column)), None, ""
+            if best is not None and (row, column) in ways:
+                seconds, how = ways[row, column]
+                ours = half_bytes(seconds, 1e6 * best) / 1024
+            role = COMPARED if ours is not None else NOT_COVERED
+            inside = None if ours is None else 1 / 2 <= ours / value <= 2
+            cells.append(
+                Cell(3, "Table 3, half", row, f"{column}/2", "KB", value, ours, role, "factor 2", inside, how)
+            )
+    return cells
+
+
+def _table4(bench: Bench, told: Mapping[str, Any]) -> list[Cell]:
+    """Return Table 4 in microseconds."""
+    levels = "the full system's, by levels of a tree"
+    ways: _Ways = {
+        ("barrier", "MPICH2"): (lambda: bench.mpich2("barrier", 0), _ROUNDS, CALIBRATED),
+        ("barrier", "torus"): (lambda: bench.simulated("barrier", "lines", 0), "packets", COMPARED),
+        ("barrier", "tree"): (lambda: bench.tree("barrier"), "closed form", COMPARED),
+        ("barrier", "GI"): (lambda: bench.closed("barrier", "interrupt"), levels, COMPARED),
+    }
+    return _cells(4, told, ways | _short_messages(bench, 16) | _short_messages(bench, 256), 1e6)
+
+
+def _short_messages(bench: Bench, n: int) -> _Ways:
+    added, told = f"allreduce, {n} B", f"broadcast, {n} B"
+    curves, overlap = _bandwidths(bench), "one after the other: what the root takes for each"
+    return {
+        (added, "MPICH2"): (lambda: bench.mpich2("allreduce", n), _ROUNDS, COMPARED),
+        (added, "torus"): (
+            lambda: bench.simulated("allreduce", "lines", n, True), "packets, of integers", COMPARED),
+        (added, "tree"): (lambda: bench.tree("allreduce", n), "closed form", COMPARED),
+        (told, "MPICH2"): (lambda: bench.default_broadcast(n), overlap, COMPARED),
+    } | {
+        (told, column): (partial(curves["broadcast", column][0], n), curves["broadcast", column][1], COMPARED)
+        for column in ("torus", "tree")
+    }  # fmt: skip
+
+
+def _cells(table: int, told: Mapping[str, Any], ways: _Ways, scale: float = 1.0) -> list[Cell]:
+    cells = []
+    for row, columns in told.items():
+        for column, value in columns.items():
+            if (row, column) in ways:
+                ours, how, role = ways[row, column]
+                cells.append(_relative(table, row, column, value, scale * ours(), how, role))
+            else:
+                cells.append(_relative(table, row, column, value, None, ""))
+    return cells
+
+
+def _explained(cell: Cell) -> Cell:
+    """Return a cell with why it is outside or not covered."""
+    if cell.why or (cell.inside is not False and cell.role != NOT_COVERED):
+        return cell
+    reasons = published()["why"]
+    keys = [f"{cell.row}, {cell.column}", f"half, {cell.column}"]
+    if cell.table == 2:
+        name = "plateau" if cell.column == "best" else "short"
+        keys += [f"{name}, {_nodes(cell.row)}", name]
+    why = next((reasons[key] for key in keys if key in reasons), "no cause was found")
+    return Cell(**{**vars(cell), "why": why})
+
+
+def _constants(machine: Machine) -> list[tuple[str, str, str]]:
+    """Return the numbers of the machine's file that were calibrated."""
+    found = [
+        (key, str(machine.network[key]), source)
+        for key, source in machine.network_sources.items()
+        if source.startswith("calibrated")
+    ]
+    if machine.sources["latency"].startswith("calibrated"):
+        found.append(("latency", f"{1e6 * machine.latency:.3g} us", machine.sources["latency"]))
+    return [(key, value, source.removeprefix("calibrated: ")) for key, value, source in found]
+
+
+def _left_out(every: Mapping[str, Any], rows: Mapping[str, Any]) -> list[str]:
+    missing = [shape for shape in every if shape not in rows]
+    return [f"all-to-alls on {', '.join(missing)}: more nodes than asked for"] if missing else []

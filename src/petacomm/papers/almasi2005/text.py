@@ -1,0 +1,84 @@
+"""The tables made again, as people and programs read them."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from petacomm.papers.almasi2005.figures import Ordering
+from petacomm.papers.almasi2005.tables import COMPARED, Cell, Retelling
+
+_NAMES = {
+    2: "Table 2: aggregate bandwidth of the all-to-all",
+    3: "Table 3: bandwidth on 512 nodes; /2: the message that reaches half of it",
+    4: "Table 4: latency on 512 nodes",
+}
+
+
+def table(found: Retelling) -> str:
+    """Return everything as text, a block a table, and the summary last."""
+    blocks = [found.title]
+    for number, name in _NAMES.items():
+        cells = [cell for cell in found.cells if cell.table == number]
+        blocks.append("\n".join([name, *(_line(cell) for cell in cells), *_reasons(cells)]))
+    blocks.append("\n".join(["Orders in Figures 5 to 10", *(_order(order) for order in found.orderings)]))
+    constants = [f"  {key} = {value}: {source}" for key, value, source in found.constants]
+    blocks.append("\n".join([f"{len(found.constants)} calibrated constants", *constants]))
+    counts = [f"  {name}: {inside} of {n} inside" for name, (inside, n) in found.groups.items()]
+    blocks.append("\n".join([*found.left_out, *counts, found.summary]))
+    return "\n\n".join(blocks)
+
+
+def verdict(cell: Cell) -> str:
+    """Return whether a cell is inside, in a word or two."""
+    return ("inside" if cell.inside else "OUTSIDE") if cell.role == COMPARED else cell.role
+
+
+def number(value: float | None) -> str:
+    """Return a number with three or four digits; - for none."""
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def _line(cell: Cell) -> str:
+    ratio = "" if cell.ours is None else f"{cell.ours / cell.published:.2f}"
+    line = (
+        f"  {cell.row:<22}{cell.column:<8}{number(cell.published):>9}{number(cell.ours):>9} {cell.unit:<10}"
+        f"{ratio:>5}  {verdict(cell):<12}{cell.tolerance:<11}{cell.how}"
+    )
+    return line.rstrip()
+
+
+def _reasons(cells: list[Cell]) -> list[str]:
+    lines = []
+    for why in dict.fromkeys(cell.why for cell in cells if cell.why):
+        places = [f"{cell.row} {cell.column}" for cell in cells if cell.why == why]
+        lines.append(f"  {'; '.join(places)}: {why}")
+    return lines
+
+
+def _order(order: Ordering) -> str:
+    word = {True: "holds", False: "FAILS", None: "not covered"}[order.holds]
+    lines = [f"  {order.figure:<6} {order.what}: {word}"]
+    for at, values in order.points:
+        told = ", ".join(f"{name} {number(value)}" for name, value in values.items())
+        lines.append(f"           {at:<10} {told} {order.unit}")
+    if order.note:
+        lines.append(f"           {order.note}")
+    return "\n".join(lines)
+
+
+def as_json(found: Retelling) -> dict[str, Any]:
+    """Return everything as what JSON can hold; units are said."""
+    return {
+        "source": found.title,
+        "summary": found.summary,
+        "groups": {name: list(counts) for name, counts in found.groups.items()},
+        "cells": [dataclasses.asdict(cell) for cell in found.cells],
+        "orderings": [dataclasses.asdict(order) for order in found.orderings],
+        "constants": [list(row) for row in found.constants],
+        "curves": {shape: [list(point) for point in points] for shape, points in found.curves.items()},
+        "printed": {shape: [list(point) for point in points] for shape, points in found.printed.items()},
+        "left_out": found.left_out,
+    }

@@ -1,0 +1,1 @@
+"""Bhatele 2010: OpenAtom mapped onto tori."""

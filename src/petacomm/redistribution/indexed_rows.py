@@ -1,0 +1,105 @@
+"""Chosen rows of a vector sent straight out of it, by indexed types, where others pack them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from petacomm.base.typing import AnyArray, Int64Array
+from petacomm.mpi import message_size as messages
+from petacomm.mpi.communicator import MpiCommunicator
+from petacomm.mpi.datatypes import Datatypes, Messages, Place
+
+PACKINGS = ("packed", "indexed", "auto")
+
+
+class IndexedRows:
+    """Rows of a vector for other ranks, sent from where they lie; theirs are received side by side.
+
+    Parameters
+    ----------
+    comm : MpiCommunicator
+    starts, lengths : integer arrays (n_runs,)
+        Runs of rows to send, in the order of the ranks they go to.
+    bounds : int64 (size + 1,)
+        The runs for each rank.
+    receive : array (n_received, k)
+        Contiguous; it stays where it is.
+    counts : int64 (size,)
+        Rows from each rank, in rank order.
+    """
+
+    def __init__(
+        self,
+        comm: MpiCommunicator,
+        starts: AnyArray,
+        lengths: AnyArray,
+        bounds: Int64Array,
+        receive: AnyArray,
+        counts: Int64Array,
+    ) -> None:
+        self._comm, self._receive, self._counts = comm, receive, counts
+        self._runs = starts, lengths, bounds
+        self._n_bytes = 0
+        self._types: Datatypes | None = None
+        self._messages: Messages | None = None
+        self._address = -1
+
+    def start(self, values: AnyArray) -> None:
+        """Start to send rows of `values` (n, k), which must be left alone until `wait`.
+
+        What MPI needs is kept for the last array: calls with the same one are the quickest.
+        """
+        address = values.__array_interface__["data"][0]
+        if self._messages is None or address != self._address:
+            self.free()
+            self._address, self._messages = address, self._made(values)
+        self._comm.count("indexed", self._n_bytes)
+        self._messages.start(values, self._receive)
+
+    def wait(self) -> None:
+        """Wait until all has been sent and received."""
+        assert self._messages is not None
+        self._messages.wait()
+
+    def free(self) -> None:
+        """Give back what MPI keeps for it. Not collective."""
+        if self._messages is not None and self._types is not None:
+            self._messages.free()
+            self._types.free()
+
+    def _made(self, values: AnyArray) -> Messages:
+        self._types = types = Datatypes(self._comm)
+        self._n_bytes = 0
+        starts, lengths, bounds = self._runs
+        row_bytes = values.shape[1] * values.itemsize
+        most = max(1, messages.MESSAGE_BYTES // max(1, row_bytes))
+        sends: list[tuple[int, Place]] = []
+        for other in np.flatnonzero(np.diff(bounds)).tolist():
+            runs = slice(bounds[other], bounds[other + 1])
+            begins, n_rows = starts[runs].astype(np.int64), lengths[runs].astype(np.int64)
+            sends += [(other, types.runs(values, *few)) for few in _parts(begins, n_rows, most)]
+            self._n_bytes += int(n_rows.sum()) * row_bytes if other != self._comm.rank else 0
+        receives: list[tuple[int, Any]] = []
+        ends = np.cumsum(self._counts)
+        for other in np.flatnonzero(self._counts).tolist():
+            begin, end = int(ends[other] - self._counts[other]), int(ends[other])
+            parts = [self._receive[i : min(i + most, end)] for i in range(begin, end, most)]
+            receives += [(other, part.reshape(-1).view(np.uint8)) for part in parts]
+        return Messages(self._comm, receives, sends)
+
+
+def _parts(starts: Int64Array, lengths: Int64Array, most: int) -> list[tuple[Int64Array, Int64Array]]:
+    """Cut runs into lists of `most` rows each, but for the last."""
+    ends = np.cumsum(lengths)
+    cuts = np.arange(most, ends[-1], most)
+    if len(cuts):
+        begins = ends - lengths
+        at = np.union1d(begins, cuts)
+        run = np.searchsorted(begins, at, "right") - 1
+        starts = starts[run] + at - begins[run]
+        lengths = np.diff(np.append(at, ends[-1]))
+        split = np.searchsorted(at, cuts)
+        return list(zip(np.split(starts, split), np.split(lengths, split), strict=True))
+    return [(starts, lengths)]

@@ -1,0 +1,19 @@
+"""Sums of values on keys that several ranks share."""
+
+from petacomm.costs.options import TRANSPORTS
+from petacomm.reduction.algorithms import ALGORITHMS
+from petacomm.reduction.owned_rows import OwnedRows
+from petacomm.reduction.plan import AUTO, ReductionPlan
+from petacomm.sharing.index_map import IndexMap, ReductionError
+from petacomm.sharing.setup import SETUPS
+
+__all__ = [
+    "ALGORITHMS",
+    "AUTO",
+    "SETUPS",
+    "TRANSPORTS",
+    "IndexMap",
+    "OwnedRows",
+    "ReductionError",
+    "ReductionPlan",
+]

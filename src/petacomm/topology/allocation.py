@@ -1,0 +1,59 @@
+"""The nodes of a network that a job got, in the order in which its launcher fills them."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from petacomm.base.errors import ConfigError
+from petacomm.base.typing import Int64Array
+from petacomm.topology.networks import Network
+
+
+class Allocation:
+    """Some nodes of a network, numbered anew; links, and the ways through them, are those of the network.
+
+    Parameters
+    ----------
+    network : Network
+    nodes : int (n_nodes,)
+        The network's number of each node of the job, each once.
+
+    Attributes
+    ----------
+    n_nodes : int
+        Nodes of the job.
+    n_links : int
+        Links of the whole network.
+
+    Raises
+    ------
+    ConfigError
+        If there are no nodes, or one is not of the network or named twice.
+    """
+
+    def __init__(self, network: Network, nodes: npt.ArrayLike) -> None:
+        chosen = np.asarray(nodes, np.int64).ravel()
+        if not len(chosen):
+            raise ConfigError("a job without nodes", mend="name at least one")
+        outside = np.flatnonzero((chosen < 0) | (chosen >= network.n_nodes))
+        if len(outside):
+            raise ConfigError(
+                f"there is no node {chosen[outside[0]]}", mend=f"nodes are 0 to {network.n_nodes - 1}"
+            )
+        again = np.sort(chosen)
+        again = again[1:][again[1:] == again[:-1]]
+        if len(again):
+            raise ConfigError(f"node {again[0]} is named twice", mend="name each once")
+        self.network = network
+        self.nodes = chosen
+        self.n_nodes = len(chosen)
+        self.n_links = network.n_links
+
+    def hops(self, a: npt.ArrayLike, b: npt.ArrayLike) -> Int64Array:
+        """Return the number of links between nodes of the job."""
+        return self.network.hops(self.nodes[np.asarray(a)], self.nodes[np.asarray(b)])
+
+    def route(self, a: int, b: int) -> Int64Array:
+        """Return the links from one node of the job to another, in order."""
+        return self.network.route(int(self.nodes[a]), int(self.nodes[b]))

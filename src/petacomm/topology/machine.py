@@ -1,0 +1,283 @@
+"""Machines as data: a TOML file each, and every number in it with its unit and its source."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from petacomm.base.errors import ConfigError, did_you_mean
+from petacomm.base.toml import Lines, parse
+from petacomm.base.units import quantity
+
+_FOLDER = Path(__file__).parent / "machines"
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What the nodes and the network of a machine can do.
+
+    Attributes
+    ----------
+    name, title : str
+        The name of its file, and what it is.
+    nodes, sockets_per_node, cores_per_socket : int
+    latency : float
+        Seconds a message takes from one node to another, whatever its length.
+    bandwidth : float
+        Bytes a second of one message between nodes.
+    memory_bandwidth : float
+        Bytes a second that all cores of a node together read and write.
+    node_bandwidth : float
+        Bytes a second that leave a node. By default `bandwidth`: its ranks share what one message gets.
+    local_latency : float
+        Seconds a message takes within a node. By default 0.5 us.
+    local_bandwidth : float
+        Bytes a second of one message within a node. By default half of `core_memory_bandwidth`: a copy reads
+        and writes.
+    core_memory_bandwidth : float
+        Bytes a second that one core reads and writes. By default two equal shares of the node's, for cores
+        are seldom all at it.
+    row_time : float
+        Seconds that a core needs to find one row of a vector, whatever its length. By default the time of 8
+        bytes of memory, its index and part of a line.
+    run_time : float
+        Seconds that a core needs to find a run of neighbouring rows in memory that ranks share. By default
+        `row_time`.
+    synchronisation : float
+        Seconds that ranks of a node wait for each other after a phase, a doubling of their number. By default
+        `local_latency`.
+    network : mapping
+        The network as plain data (`kind`, `shape`, ...), for models that look closer.
+    sources : mapping of str to str
+        Where each number comes from, by its name.
+    network_sources : mapping of str to str
+        Where the numbers of `network` come from that say it.
+    """
+
+    name: str
+    title: str
+    nodes: int
+    sockets_per_node: int
+    cores_per_socket: int
+    latency: float
+    bandwidth: float
+    memory_bandwidth: float
+    node_bandwidth: float = 0.0
+    local_latency: float = 0.0
+    local_bandwidth: float = 0.0
+    core_memory_bandwidth: float = 0.0
+    row_time: float = 0.0
+    run_time: float = 0.0
+    synchronisation: float = 0.0
+    network: Mapping[str, Any] = field(default_factory=dict)
+    sources: Mapping[str, str] = field(default_factory=dict)
+    network_sources: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        share = min(self.memory_bandwidth, 2 * self.memory_bandwidth / self.cores)
+        self._default("node_bandwidth", self.bandwidth, "bandwidth")
+        self._default("local_latency", 0.5e-6, "0.5 us")
+        self._default("core_memory_bandwidth", share, "two equal shares of memory_bandwidth")
+        self._default("local_bandwidth", self.core_memory_bandwidth / 2, "half of core_memory_bandwidth")
+        self._default("row_time", 8 / self.core_memory_bandwidth, "8 bytes at core_memory_bandwidth")
+        self._default("run_time", self.row_time, "row_time")
+        self._default("synchronisation", self.local_latency, "local_latency")
+
+    def _default(self, name: str, value: float, what: str) -> None:
+        if not getattr(self, name):
+            object.__setattr__(self, name, value)
+            object.__setattr__(self, "sources", {**self.sources, name: f"by default: {what}"})
+
+    @property
+    def cores(self) -> int:
+        """Cores of a node."""
+        return self.sockets_per_node * self.cores_per_socket
+
+
+def machines() -> list[str]:
+    """Return the names of the machines that come with the package, sorted."""
+    return sorted(path.stem for path in _FOLDER.glob("*.toml"))
+
+
+def load_machine(name: str) -> Machine:
+    """Read a machine: by its name if it comes with the package, else from a file.
+
+    Parameters
+    ----------
+    name : str
+        One of `machines`, or the path of a TOML file (with a ``/`` or ending in ``.toml``).
+
+    Raises
+    ------
+    ConfigError
+        If there is no such machine, or its file lacks a number, names an unknown key, or is not TOML.
+    """
+    known = machines()
+    by_path = "/" in name or name.endswith(".toml")
+    if not by_path and name not in known:
+        raise ConfigError(
+            f"unknown machine '{name}'", mend=f"{did_you_mean(name, known)}; or give the path of a TOML file"
+        )
+    path = Path(name) if by_path else _FOLDER / f"{name}.toml"
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
+        raise ConfigError(f"cannot be read: {reason}", where=str(path), mend="see `machines()`") from None
+    return _Reader(str(path), *parse(text, str(path))).machine(path.stem)
+
+
+_WHOLE = ("nodes", "sockets_per_node", "cores_per_socket")
+_DIMENSIONS = {
+    "latency": "time",
+    "local_latency": "time",
+    "row_time": "time",
+    "run_time": "time",
+    "synchronisation": "time",
+    "bandwidth": "bandwidth",
+    "node_bandwidth": "bandwidth",
+    "local_bandwidth": "bandwidth",
+    "memory_bandwidth": "bandwidth",
+    "core_memory_bandwidth": "bandwidth",
+}
+_KEYS = ["title", *_WHOLE, *_DIMENSIONS, "network", "sources"]
+
+
+class _Reader:
+    """Makes a `Machine` of a TOML tree, or says which line is wrong."""
+
+    def __init__(self, file: str, tree: dict[str, Any], lines: Lines) -> None:
+        self.file = file
+        self.tree = tree
+        self.lines = lines
+
+    def machine(self, name: str) -> Machine:
+        for key in self.tree:
+            if key not in _KEYS:
+                raise self._error(key, f"unknown key '{key}'", did_you_mean(key, _KEYS))
+        named = self._table("sources")
+        numbers: dict[str, Any] = {}
+        sources: dict[str, str] = {}
+        for item in dataclasses.fields(Machine):
+            if item.name in (*_WHOLE, *_DIMENSIONS) and self._given(item):
+                numbers[item.name], source = self._number(item.name)
+                sources[item.name] = str(named.get(source, source))
+        network, network_sources = self._network(named)
+        return Machine(
+            name=name,
+            title=self._title(),
+            network=network,
+            sources=sources,
+            network_sources=network_sources,
+            **numbers,
+        )
+
+    def _network(self, named: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+        """Return the values of the table and the sources of those that give one."""
+        network: dict[str, Any] = {}
+        sources: dict[str, str] = {}
+        for key, entry in self._table("network").items():
+            sourced = isinstance(entry, dict) and "source" in entry
+            if sourced and ({"value", "source"} != set(entry) or not isinstance(entry["source"], str)):
+                line = self.lines.get(("network", key), 1)
+                mend = f'write {key} = {{ value = ..., source = "..." }}'
+                raise ConfigError(
+                    f"'network.{key}' must have a value and a source", where=f"{self.file}:{line}", mend=mend
+                )
+            network[key] = entry["value"] if sourced else entry
+            if sourced:
+                sources[key] = str(named.get(entry["source"], entry["source"]))
+        return network, sources
+
+    def _given(self, item: dataclasses.Field[Any]) -> bool:
+        if item.name not in self.tree and item.default is dataclasses.MISSING:
+            raise ConfigError(
+                f"'{item.name}' is missing",
+                where=self.file,
+                mend=f'write {item.name} = {{ value = {_example(item.name)}, source = "..." }}',
+            )
+        return item.name in self.tree
+
+    def _title(self) -> str:
+        title = self.tree.get("title")
+        if not isinstance(title, str) or not title:
+            raise self._error("title", "'title' must be text", 'write title = "..."')
+        return title
+
+    def _table(self, key: str) -> dict[str, Any]:
+        table = self.tree.get(key, {})
+        if not isinstance(table, dict):
+            raise self._error(key, f"'{key}' must be a table", f"write [{key}]")
+        return table
+
+    def _number(self, key: str) -> tuple[float | int, str]:
+        entry = self.tree[key]
+        form = f'write {key} = {{ value = {_example(key)}, source = "..." }}'
+        if not isinstance(entry, dict) or not {"value", "source"} == set(entry):
+            raise self._error(key, f"'{key}' must have a value and a source", form)
+        value, source = entry["value"], entry["source"]
+        if not isinstance(source, str) or not source.strip():
+            raise self._error(key, f"the source of '{key}' must be text", "say where the number comes from")
+        if key in _WHOLE:
+            if type(value) is not int or value < 1:
+                raise self._error(key, f"'{key}' must be a whole number, 1 or more", form)
+            return value, source
+        if not isinstance(value, str):
+            raise self._error(key, f"'{key}' must be a number with a unit, in quotes", form)
+        try:
+            number = quantity(value, _DIMENSIONS[key])
+        except ConfigError as error:
+            raise self._error(key, f"'{key}': {error.what}", error.mend) from None
+        if not 0 < number < float("inf"):
+            raise self._error(key, f"'{key}' must be positive and finite", form)
+        return number, source
+
+    def _error(self, key: str, what: str, mend: str | None) -> ConfigError:
+        return ConfigError(what, where=f"{self.file}:{self.lines.get((key,), 1)}", mend=mend)
+
+
+def _example(key: str) -> str:
+    if key in _WHOLE:
+        return "2"
+    return '"2 us"' if _DIMENSIONS[key] == "time" else '"25 GB/s"'
+
+
+def write_machine(machine: Machine) -> str:
+    """Return the text of a machine's file, which `load_machine` reads back to the same numbers."""
+    lines = [f"title = {_quoted(machine.title)}", ""]
+    for key in (*_WHOLE, *_DIMENSIONS):
+        value = getattr(machine, key)
+        unit = {"time": "s", "bandwidth": "B/s"}.get(_DIMENSIONS.get(key, ""))
+        shown = f'"{value!r} {unit}"' if unit else str(value)
+        source = _quoted(machine.sources.get(key, "unknown"))
+        lines.append(f"{key} = {{ value = {shown}, source = {source} }}")
+    if machine.network:
+        lines += ["", "[network]", *(_network_line(machine, key) for key in machine.network)]
+    return "\n".join(lines) + "\n"
+
+
+def _network_line(machine: Machine, key: str) -> str:
+    value: Any = machine.network[key]
+    if key in machine.network_sources:
+        value = {"value": value, "source": machine.network_sources[key]}
+    return f"{key} = {_plain(value)}"
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {_plain(item)}" for key, item in value.items()) + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_plain, value)) + "]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return _quoted(value) if isinstance(value, str) else repr(value)
+
+
+def _quoted(text: str) -> str:
+    import json
+
+    # What JSON escapes in a string, TOML escapes likewise.
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,253 @@
+"""One interface over the networks of all machines: where ranks are, and how far from each other.
+
+What Charm++'s TopoManager offers (Bhatele 2010, chapter 6), for any number of dimensions and for switched
+networks too. Its names stand beside ours: ``rankToCoordinates`` is `TopologyManager.rank_to_coordinates`,
+``coordinatesToRank`` is `coordinates_to_rank`, ``getHopsBetweenRanks`` is `hops_between_ranks`,
+``sortRanksByHops`` is `sort_ranks_by_hops`, ``pickClosestRank`` is `pick_closest_rank`, ``areNeighbors`` is
+`are_neighbors`, ``printAllocation`` is `print_allocation`; ``getDimNX``, ... are `shape`, ``getDimNT`` and
+``getProcsPerNode`` `ranks_per_node`, ``isTorus`` `wrap`, ``hasMultipleProcsPerNode`` `ranks_per_node` > 1.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TextIO
+
+import numpy as np
+import numpy.typing as npt
+
+from petacomm.base.errors import ConfigError
+from petacomm.base.typing import Int64Array
+from petacomm.topology.networks import Network
+from petacomm.topology.rectangle import shortest_span
+from petacomm.topology.switched import CliqueHierarchy, FatTree
+from petacomm.topology.torus import Torus
+
+
+class TopologyManager:
+    """Where the ranks of a job are, as coordinates.
+
+    The dimensions are the extents of the allocation, counted from its lowest corner: the shortest interval in
+    each dimension, or arc of a ring, that holds all its nodes. A dimension is a ring only where the machine's
+    is one and the allocation fills it, else a mesh: messages are taken to stay within the allocation.
+
+    Parameters
+    ----------
+    network : Network
+        The machine's.
+    nodes : int (n_ranks,)
+        The node of each rank in the numbers of the network.
+    slots : int (n_ranks,), optional
+        The core of each rank on its node, or its place among those of a node; by default the ranks of a node
+        in their order.
+    hosts : sequence of str, optional
+        The name of each rank's node.
+    source : str
+        Where this is known from.
+
+    Attributes
+    ----------
+    network : Network
+    nodes, slots : int64 (n_ranks,)
+    hosts : tuple of str or None
+    shape : tuple of int
+        Nodes in each dimension; of switched networks, the members of each level, from the top.
+    wrap : tuple of bool
+        Which dimensions are rings.
+    ranks_per_node : int
+        One more than the largest slot: the last dimension of coordinates.
+    source : str
+
+    Raises
+    ------
+    ConfigError
+        If there are no ranks, a node is not one of the network, or two ranks have one place.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        nodes: npt.ArrayLike,
+        slots: npt.ArrayLike | None = None,
+        *,
+        hosts: Sequence[str] | None = None,
+        source: str = "declared",
+    ) -> None:
+        self.network = network
+        self.nodes = np.array(nodes, np.int64).ravel()
+        self.slots = in_turn(self.nodes) if slots is None else np.array(slots, np.int64).ravel()
+        self.hosts = None if hosts is None else tuple(hosts)
+        self.source = source
+        self._check()
+        machine = _levels(network)
+        places = np.stack(np.unravel_index(self.nodes, machine), -1)
+        rings = network.wrap if isinstance(network, Torus) else (False,) * len(machine)
+        spans = [
+            shortest_span(np.unique(column), size, ring)
+            for column, size, ring in zip(places.T, machine, rings, strict=True)
+        ]
+        self.shape = tuple(length for _, length in spans)
+        self.wrap = tuple(
+            ring and length == size for ring, length, size in zip(rings, self.shape, machine, strict=True)
+        )
+        self.ranks_per_node = int(self.slots.max()) + 1
+        inside = (places - [first for first, _ in spans]) % machine
+        self._coordinates = np.column_stack([inside, self.slots]).astype(np.int64)
+        # Where messages stay within the allocation, a dimension it does not fill is a mesh.
+        self._grid = Torus(self.shape, self.wrap) if isinstance(network, Torus) else None
+        taken = self._places(self._coordinates)
+        self._order = np.argsort(taken, kind="stable")
+        self._taken = taken[self._order]
+        self._check_distinct()
+
+    @classmethod
+    def whole(cls, network: Network, ranks_per_node: int = 1, n_ranks: int | None = None) -> TopologyManager:
+        """Return a job on a declared network: nodes in their order, each filled before the next.
+
+        Parameters
+        ----------
+        network : Network
+            E.g. ``network_of(load_machine("fugaku"))``, or ``Torus((8, 8, 8))``.
+        ranks_per_node : int
+        n_ranks : int, optional
+            By default as many as fit.
+        """
+        count = network.n_nodes * ranks_per_node if n_ranks is None else n_ranks
+        nodes, slots = np.divmod(np.arange(count), ranks_per_node)
+        return cls(network, nodes, slots)
+
+    @property
+    def n_ranks(self) -> int:
+        """Ranks of the job."""
+        return len(self.nodes)
+
+    def rank_to_coordinates(self, rank: npt.ArrayLike) -> Int64Array:
+        """Return coordinates in the allocation, the core last: int64 (..., len(shape) + 1)."""
+        return self._coordinates[self._checked(rank)]
+
+    def coordinates_to_rank(self, coordinates: npt.ArrayLike) -> Int64Array:
+        """Return the ranks at coordinates (..., len(shape) + 1), the core last; -1 where there is none.
+
+        Coordinates of rings are taken modulo their size.
+        """
+        at = np.array(coordinates, np.int64)
+        sizes = np.array([*self.shape, self.ranks_per_node])
+        at = np.where([*self.wrap, False], at % sizes, at)
+        exists = np.all((at >= 0) & (at < sizes), axis=-1)
+        wanted = self._places(np.where(exists[..., None], at, 0))
+        index = np.minimum(np.searchsorted(self._taken, wanted), self.n_ranks - 1)
+        return np.where(exists & (self._taken[index] == wanted), self._order[index], -1)
+
+    def hops_between_ranks(self, a: npt.ArrayLike, b: npt.ArrayLike) -> Int64Array:
+        """Return the links between the nodes of ranks: 0 on one node."""
+        first, second = self._checked(a), self._checked(b)
+        if self._grid is None:
+            return self.network.hops(self.nodes[first], self.nodes[second])
+        sizes = np.array(self.shape)
+        apart = np.abs(self._coordinates[first, :-1] - self._coordinates[second, :-1])
+        return np.asarray(np.where(self.wrap, np.minimum(apart, sizes - apart), apart).sum(-1), np.int64)
+
+    def sort_ranks_by_hops(self, rank: int, ranks: npt.ArrayLike) -> Int64Array:
+        """Return `ranks` (n,) by their hops from `rank`, the nearest first; equals stay as they are given."""
+        given = np.asarray(ranks, np.int64).ravel()
+        return given[np.argsort(self.hops_between_ranks(rank, given), kind="stable")]
+
+    def pick_closest_rank(self, rank: int, ranks: npt.ArrayLike) -> int:
+        """Return the first of `ranks` with the fewest hops from `rank`; Charm++ returns its index."""
+        given = np.asarray(ranks, np.int64).ravel()
+        if not len(given):
+            raise ConfigError("the closest of no ranks", mend="give at least one")
+        return int(given[np.argmin(self.hops_between_ranks(rank, given))])
+
+    def are_neighbors(
+        self, a: npt.ArrayLike, b: npt.ArrayLike, c: npt.ArrayLike | None = None, distance: int = 1
+    ) -> npt.NDArray[np.bool_]:
+        """Return whether ranks `a` are at most `distance` hops from ranks `b`.
+
+        With `c`, as Charm++ asks: from the node halfway from `b` to `c`, on tori and meshes alone.
+        """
+        if c is None:
+            return np.asarray(self.hops_between_ranks(a, b) <= distance)
+        if self._grid is None:
+            raise ConfigError("there is no node halfway in a switched network", mend="ask for two ranks")
+        grid = self._grid
+        here, start, end = (grid.rank_of(self._coordinates[self._checked(rank), :-1]) for rank in (a, b, c))
+        halfway = grid.rank_of(grid.coordinates(start) + grid.displacement(start, end) // 2)
+        return np.asarray(grid.hops(here, halfway) <= distance)
+
+    def node_of(self, rank: npt.ArrayLike) -> Int64Array:
+        """Return the network's number of the nodes of ranks."""
+        return self.nodes[self._checked(rank)]
+
+    def core_of(self, rank: npt.ArrayLike) -> Int64Array:
+        """Return the cores of ranks on their nodes."""
+        return self.slots[self._checked(rank)]
+
+    def print_allocation(self, file: TextIO | None = None) -> None:
+        """Print the allocation: what it is, and a line a rank with its coordinates, core and host."""
+        out = sys.stdout if file is None else file
+        n_nodes = len(np.unique(self.nodes))
+        kinds = " x ".join(
+            f"{size}{' ring' if ring else ''}" for size, ring in zip(self.shape, self.wrap, strict=True)
+        )
+        print(f"{self.n_ranks} ranks on {n_nodes} nodes of {kinds} ({self.source})", file=out)
+        for rank, row in enumerate(self._coordinates.tolist()):
+            host = f" on {self.hosts[rank]}" if self.hosts else ""
+            print(f"rank {rank}: ({', '.join(map(str, row[:-1]))}) core {row[-1]}{host}", file=out)
+
+    def _places(self, coordinates: Int64Array) -> Int64Array:
+        sizes = (*self.shape, self.ranks_per_node)
+        return np.asarray(np.ravel_multi_index(tuple(np.moveaxis(coordinates, -1, 0)), sizes), np.int64)
+
+    def _checked(self, rank: npt.ArrayLike) -> Int64Array:
+        ranks = np.asarray(rank, np.int64)
+        if ranks.size and (ranks.min() < 0 or ranks.max() >= self.n_ranks):
+            raise ConfigError(f"a rank is not among the {self.n_ranks} of the job", mend="count from 0")
+        return ranks
+
+    def _check(self) -> None:
+        n = len(self.nodes)
+        if not n:
+            raise ConfigError("an allocation without ranks", mend="give the node of each rank")
+        if len(self.slots) != n or (self.hosts is not None and len(self.hosts) != n):
+            raise ConfigError(
+                f"{n} ranks have a node, others a slot or a host", mend="give them of each rank"
+            )
+        if self.nodes.min() < 0 or self.nodes.max() >= self.network.n_nodes:
+            raise ConfigError(
+                f"a node is not among the {self.network.n_nodes} of the network", mend="count from 0"
+            )
+        if self.slots.min() < 0:
+            raise ConfigError("a slot below 0", mend="count from 0")
+
+    def _check_distinct(self) -> None:
+        again = np.flatnonzero(self._taken[1:] == self._taken[:-1])
+        if len(again):
+            first, second = self._order[again[0] : again[0] + 2].tolist()
+            raise ConfigError(
+                f"ranks {first} and {second} have one place", mend="give each a core of its own"
+            )
+
+
+def _levels(network: Network) -> tuple[int, ...]:
+    """Return the dimensions of a network whose nodes are numbered with the last one running fastest."""
+    if isinstance(network, Torus):
+        return network.shape
+    if isinstance(network, FatTree):
+        return network.children[::-1]
+    if isinstance(network, CliqueHierarchy):
+        sizes = tuple(level.size for level in reversed(network.levels))
+        return (*sizes, network.nodes_per_vertex) if network.nodes_per_vertex > 1 else sizes
+    return (network.n_nodes,)
+
+
+def in_turn(nodes: Int64Array) -> Int64Array:
+    """Return the place of each rank among those of its node, in their order."""
+    order = np.argsort(nodes, kind="stable")
+    at = nodes[order]
+    begins = np.append(True, at[1:] != at[:-1])[: len(at)]
+    first = np.maximum.accumulate(np.where(begins, np.arange(len(at)), 0))
+    slots = np.empty(len(at), np.int64)
+    slots[order] = np.arange(len(at)) - first
+    return slots

@@ -1,0 +1,88 @@
+"""The network of a machine, made from what its file says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy.typing as npt
+
+from petacomm.base.errors import ConfigError, did_you_mean
+from petacomm.base.typing import Int64Array
+from petacomm.topology.machine import Machine
+from petacomm.topology.switched import CliqueHierarchy, FatTree, Level, dragonfly, percs
+from petacomm.topology.torus import Torus
+
+
+class Network(Protocol):
+    """What every network can say: nodes and directed links have numbers."""
+
+    n_nodes: int
+    n_links: int
+
+    def hops(self, a: npt.ArrayLike, b: npt.ArrayLike) -> Int64Array:
+        """Return the number of links between nodes."""
+        ...
+
+    def route(self, a: int, b: int) -> Int64Array:
+        """Return the links from one node to another, in order."""
+        ...
+
+
+_KINDS = {
+    "torus": ("shape",),
+    "mesh": ("shape",),
+    "fat tree": ("children", "parents"),
+    "dragonfly": ("groups", "routers", "nodes_per_router"),
+    "percs": ("supernodes",),
+    "cliques": ("sizes",),
+}
+
+
+def network_of(machine: Machine, **given: Any) -> Network:
+    """Return the network of a machine.
+
+    Parameters
+    ----------
+    machine : Machine
+        Its table `network` has a `kind`: torus or mesh with `shape`; fat tree with `children` and `parents`;
+        dragonfly with `groups`, `routers` and `nodes_per_router`; percs with `supernodes`; cliques with
+        `sizes`, from the smallest up.
+    **given
+        Numbers to take instead of those of the file, e.g. the shape of a part.
+
+    Raises
+    ------
+    ConfigError
+        If the kind is not among these, or a number is missing or wrong.
+    """
+    table = {**machine.network, **given}
+    kind = table.get("kind")
+    if kind not in _KINDS:
+        raise ConfigError(
+            f"machine '{machine.name}' has a network of kind '{kind}', which has no map of its links",
+            mend=did_you_mean(str(kind), list(_KINDS)),
+        )
+    numbers = [_number(machine, table, key) for key in _KINDS[kind]]
+    if kind in ("torus", "mesh"):
+        return Torus(numbers[0], table.get("wrap", kind == "torus"))
+    if kind == "fat tree":
+        return FatTree(*numbers)
+    if kind == "cliques":
+        return CliqueHierarchy([Level(size, True) for size in numbers[0]])
+    return dragonfly(*numbers) if kind == "dragonfly" else percs(*numbers)
+
+
+def _number(machine: Machine, table: dict[str, Any], key: str) -> Any:
+    value = table.get(key)
+    listed = key in ("shape", "children", "parents", "sizes")
+    whole: Sequence[Any] = value if isinstance(value, list | tuple) and listed else [value]
+    if isinstance(value, list | tuple) != listed or not all(type(item) is int and item > 0 for item in whole):
+        example = "[8, 8, 8]" if listed else "8"
+        raise ConfigError(
+            f"'network.{key}' of machine '{machine.name}' is missing"
+            if key not in table
+            else f"'network.{key}' of machine '{machine.name}' must be whole numbers, 1 or more",
+            mend=f"write {key} = {example}",
+        )
+    return value

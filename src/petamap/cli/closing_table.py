@@ -1,0 +1,30 @@
+"""The table that ends a run on the terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from petacomm.cli.progress import duration, scaled
+from petamap.data.run_summary import Summary
+
+
+def closing_table(summary: Summary, report: Path | None) -> str:
+    """Return what a person reads when a run has ended."""
+    totals, memory, solver = summary.totals, summary.memory, summary.solver
+    rows = [("run", summary.title or summary.name)]
+    if solver is not None:
+        state = "yes" if solver.converged else "NO"
+        residual = solver.history[-1].relative_residual if solver.history else float("nan")
+        rows.append(("converged", f"{state}, {solver.reason}"))
+        rows.append(("iterations", f"{solver.iterations}, relative residual {residual:.2e}"))
+    rows.append(("samples", f"{totals.samples_used:,} used of {totals.samples:,}"))
+    rows.append(("pixels", f"{totals.pixels_observed:,} observed, {totals.pixels_cut:,} cut"))
+    rows += [(phase.name, duration(phase.seconds.max)) for phase in summary.phases]
+    rows.append(
+        ("peak memory", f"{scaled(memory.peak_bytes, 'B')} a rank ({memory.bytes_per_sample:.1f} B a sample)")
+    )
+    if report is not None:
+        rows.append(("report", str(report)))
+    width = max(len(name) for name, _ in rows)
+    lines = [f"  {name:<{width}}  {text}" for name, text in rows]
+    return "\n".join([*lines, *(f"warning: {text}" for text in summary.warnings)])

@@ -1,0 +1,239 @@
+"""What a run did and found, as ``summary.json`` holds it.
+
+The JSON schema beside this file, ``run_summary.schema.json``, follows from these classes;
+``python -m petamap.data.run_summary`` prints it anew.
+"""
+
+# ruff: noqa: RUF009  (`option` declares a field, as `dataclasses.field` does)
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from petacomm.base.errors import DataError
+from petacomm.base.files import replacing
+from petacomm.base.options import option
+from petacomm.base.records import from_json, schema_of, to_json
+from petacomm.base.typing import AnyArray
+
+FILE_NAME = "summary.json"
+PRODUCT_KINDS = ("map", "binned", "hits", "covariance", "rcond", "residual", "pixel_covariance")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spread:
+    """How a quantity is spread over the ranks."""
+
+    min: float = option(help="The least over the ranks.")
+    mean: float = option(help="The mean over the ranks.")
+    max: float = option(help="The greatest over the ranks.")
+
+    @staticmethod
+    def of(values: Sequence[float]) -> Spread:
+        """Return the spread of one value a rank."""
+        return Spread(min=float(min(values)), mean=float(np.mean(values)), max=float(max(values)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Environment:
+    """Where the run took place."""
+
+    python: str = option(help="Version of Python.")
+    numpy: str = option(help="Version of NumPy.")
+    mpi: str | None = option(help="Name and version of the MPI library; null without MPI.")
+    cpu: str = option(help="Model of the processor of rank 0.")
+    ranks: int = option(help="Number of MPI processes.", minimum=1)
+    threads: int = option(help="Threads of each process.", minimum=1)
+    hosts: int = option(help="Number of hosts.", minimum=1)
+    reduction: str | None = option(help="How ranks summed the pixels that they share; null on one rank.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Totals:
+    """How much was worked on."""
+
+    observations: int = option(help="Number of observations.", minimum=0)
+    detectors: int = option(help="Number of different detectors.", minimum=0)
+    samples: int = option(help="Samples of all detectors.", minimum=0)
+    samples_used: int = option(help="Samples that contribute to the maps.", minimum=0)
+    samples_flagged: int = option(help="Samples left out because of flags.", minimum=0)
+    pixels_observed: int = option(help="Pixels with at least one sample used.", minimum=0)
+    pixels_cut: int = option(help="Observed pixels that have no value in the map.", minimum=0)
+    pixels_degenerate: int = option(help="Pixels whose Stokes matrix is too near to singular.", minimum=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoiseKernel:
+    """How the inverse noise is applied."""
+
+    n_lag: int = option(help="Lags of the banded Toeplitz inverse noise, the zeroth included.", minimum=1)
+    n_fft: int = option(help="Length of the FFTs of its overlap-save convolution.", minimum=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """The solver after one iteration."""
+
+    iteration: int = option(help="Number of the iteration; 0 is the start.", minimum=0)
+    relative_residual: float = option(help="Norm of the residual over that of the right-hand side.")
+    seconds: float = option(help="Wall seconds since the solver began.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Solver:
+    """How the maximum-likelihood map was solved for."""
+
+    converged: bool = option(help="Whether the tolerance was reached.")
+    reason: str = option(help="Why the solver stopped.")
+    iterations: int = option(help="Number of iterations.", minimum=0)
+    tolerance: float = option(help="Relative residual asked for.")
+    history: tuple[Step, ...] = option(help="Every iteration in order.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PhaseCost:
+    """What one phase of the run cost."""
+
+    name: str = option(help="Name of the phase.")
+    seconds: Spread = option(help="Wall seconds.")
+    calls: int = option(help="How often it was entered.", minimum=0)
+    bytes: Spread = option(help="Bytes that a rank sent to others.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Memory:
+    """What the run was told to need, and what it needed."""
+
+    predicted_bytes: int = option(help="Predicted before the run, for the rank that needs most.", minimum=0)
+    peak_bytes: int = option(help="Peak resident size, for the rank that needed most.", minimum=0)
+    bytes_per_sample: float = option(help="Resident bytes a sample of the rank that needed most.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Product:
+    """One map file of the run."""
+
+    name: str = option(help="Name of the product, for people.")
+    file: str = option(help="File, relative to the folder of the summary.")
+    kind: str = option(help="What the product is.", choices=PRODUCT_KINDS)
+    unit: str = option(help="Unit of the pixels.")
+    stokes: str = option(help="Components of the file in order, as I, QU or IQU; empty where it has none.")
+    sha256: str = option(help="SHA-256 of the pixels as little-endian float64.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """A map held against what it should be."""
+
+    name: str = option(help="What is compared.")
+    reference: str = option(help="What it is compared with.")
+    max_abs: float = option(help="Greatest absolute difference.")
+    rms: float = option(help="Root mean square of the difference.")
+    limit: float | None = option(help="Limit of max_abs; null where there is none.")
+    unit: str = option(help="Unit of the difference.")
+
+    @property
+    def passed(self) -> bool:
+        """Whether the limit holds; a difference that is not a number never does."""
+        return self.limit is None or self.max_abs <= self.limit
+
+
+@dataclass(frozen=True, kw_only=True)
+class MonteCarlo:
+    """The realizations of a run."""
+
+    file: str = option(help="HDF5 file with what they gave, relative to the folder of the summary.")
+    parts: tuple[str, ...] = option(help="Whose spectra the file has: of sky, noise, both.")
+    solved: tuple[str, ...] = option(help="What was mapped in each realization.")
+    first: int = option(help="Number of the first realization.", minimum=0)
+    realizations: int = option(help="How many were asked for.", minimum=1)
+    done: int = option(help="How many are done.", minimum=0)
+    failed: int = option(help="How many failed.", minimum=0)
+    not_converged: int = option(help="Maps whose solution did not reach the tolerance.", minimum=0)
+    iterations: Spread | None = option(help="Iterations of a map; null where none is done.")
+    vectors: int = option(help="Vectors that sped up all solutions.", minimum=0)
+    alone: float | None = option(None, help="Iterations of a map without vectors; null without vectors.")
+    vectors_pay: int | None = option(
+        None, help="After how many realizations vectors have paid for their finding; null where they do not."
+    )
+    groups: int = option(help="Groups that the ranks were split into.", minimum=1)
+    batch: int = option(help="Realizations that a group made at once.", minimum=1)
+    why: str = option(help="Why so many groups and no larger batch.")
+    made: int = option(help="How many were made in the last run of the command.", minimum=0)
+    seconds: float = option(help="Wall seconds of the last run after its set-up.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summary:
+    """What a run of petamap did and found."""
+
+    petamap: str = option(help="Version of petamap.")
+    name: str = option(help="Name of the run.")
+    title: str = option(help="Title of the run, for people.")
+    run_id: str = option(help="Identifier of the run; the map files carry it too.")
+    command: tuple[str, ...] = option(help="The command line, a word an item.")
+    configuration: str = option(help="The run configuration in full, as TOML.")
+    seed: int = option(help="Seed of the random numbers.", minimum=0)
+    environment: Environment = option(help="Where the run took place.")
+    totals: Totals = option(help="How much was worked on.")
+    noise: NoiseKernel | None = option(help="How the inverse noise is applied; null for binning alone.")
+    solver: Solver | None = option(help="How the map was solved for; null for binning alone.")
+    phases: tuple[PhaseCost, ...] = option(help="What each phase cost, in order.")
+    memory: Memory = option(help="What memory was predicted and needed.")
+    products: tuple[Product, ...] = option(help="The map files.")
+    comparisons: tuple[Comparison, ...] = option(help="Maps held against what they should be.")
+    warnings: tuple[str, ...] = option(help="What the user should know.")
+    montecarlo: MonteCarlo | None = option(None, help="Its realizations; null for a run of one.")
+
+    def write(self, folder: str | os.PathLike[str]) -> Path:
+        """Write ``summary.json`` into `folder`, whole or not at all, and return its path."""
+        path = Path(folder) / FILE_NAME
+        with replacing(path) as temporary:
+            temporary.write_text(
+                json.dumps(to_json(self), indent=1, allow_nan=False) + "\n", encoding="utf-8"
+            )
+        return path
+
+    @staticmethod
+    def read(folder: str | os.PathLike[str]) -> Summary:
+        """Read ``summary.json`` of `folder`.
+
+        Raises
+        ------
+        DataError
+            If there is none, or if it is not a summary.
+        """
+        path = Path(folder) / FILE_NAME
+        try:
+            value = json.loads(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise DataError(
+                f"cannot be read: {error.strerror}",
+                where=str(path),
+                mend="name the --out folder of a finished run",
+            ) from error
+        except ValueError as error:
+            raise DataError(f"is not JSON: {error}", where=str(path)) from error
+        return from_json(Summary, value, f"{path}:")
+
+
+def pixels_sha256(pixels: AnyArray) -> str:
+    """Return the SHA-256 of pixel values as little-endian float64 in C order, the same on every machine."""
+    return hashlib.sha256(np.ascontiguousarray(pixels, dtype="<f8").tobytes()).hexdigest()
+
+
+def schema() -> dict[str, Any]:
+    """Return the JSON schema of ``summary.json``."""
+    return schema_of(Summary, "Summary of a run of petamap")
+
+
+if __name__ == "__main__":
+    print(json.dumps(schema(), indent=1))

@@ -1,0 +1,95 @@
+"""Noise models estimated from the data themselves, after a binned map has taken the signal out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+import petamap.mapmaking._mapmaking as _mapmaking
+from petacomm.base.progress import Progress
+from petacomm.base.timers import Timers
+from petacomm.base.typing import BoolArray, FloatArray, Int64Array
+from petacomm.mpi import Communicator
+from petamap.data.observation import Observation
+from petamap.mapmaking.binning import binned_map, right_hand_side
+from petamap.mapmaking.noise_kernels import ModelOf
+from petamap.mapmaking.system import Choices, System, set_up
+from petamap.noise.model import InverseLags, NoiseModel, TabulatedPsd
+from petamap.noise.spectrum_estimate import estimate_psd
+from petamap.sky.pixelization import Pixelization
+
+_ANY = TabulatedPsd(np.ones(1), np.ones(1))
+
+
+def estimated_models(
+    observations: Sequence[Observation],
+    pixelization: Pixelization,
+    choices: Choices,
+    comm: Communicator,
+    timers: Timers,
+    progress: Progress,
+) -> ModelOf:
+    """Return the noise of each detector in each interval as the data show it. Collective.
+
+    The data are binned with equal weights, the binned map is scanned and subtracted, and the spectrum of what
+    is left is measured. Each stream is measured whole on one rank, so the number of ranks does not matter.
+
+    Raises
+    ------
+    DataError
+        If a stream has too few good samples.
+    """
+    white = replace(choices, n_lag=0, flags="cut", uniform_binning=True)
+    unit_noise: ModelOf = lambda observation, detector, interval: InverseLags(np.ones(1))  # noqa: E731
+    system = set_up(observations, pixelization, white, unit_noise, comm, timers, progress, deal_streams=True)
+    statistics = system.statistics
+    progress.begin("noise estimate", system.projection.share.n_out, "samples")
+    with timers.phase("noise estimate"):
+        rhs = right_hand_side(
+            system.projection, system.noise, system.shared, statistics.binned_weights, statistics.hits_max
+        )
+        sky = binned_map(statistics.binned_inverse, rhs.binned, choices.n_threads)
+        own = _measure(observations, system, system.shared.pixels.to_holders(sky), progress)
+        models = {key: model for part in comm.allgather(own) for key, model in part.items()}
+    progress.end()
+    numbers = {id(observation): number for number, observation in enumerate(observations)}
+
+    def model_of(observation: Observation, detector: int, interval: int) -> NoiseModel:
+        model: NoiseModel = models[numbers[id(observation)], detector, interval]
+        return model
+
+    return model_of
+
+
+def _measure(
+    observations: Sequence[Observation], system: System, sky: FloatArray, progress: Progress
+) -> dict[tuple[int, int, int], TabulatedPsd]:
+    found = {}
+    blocks = system.projection.share.blocks
+    for number, segment in enumerate(system.projection.share.segments):
+        stream = system.layout.streams[segment.stream]
+        observation = observations[stream.observation]
+        parts = [_noise_of(system, block, sky) for block in blocks[blocks[:, 5] == number]]
+        samples = np.concatenate([part[0] for part in parts])
+        good = np.concatenate([part[1] for part in parts])
+        where = (
+            f"observation {observation.name}, detector {observation.detectors[stream.detector]}, "
+            f"interval {stream.interval}"
+        )
+        key = (stream.observation, stream.detector, stream.interval)
+        # what has no good sample adds nothing to the map, whatever its noise
+        measured = estimate_psd(samples, good, observation.sample_rate, where=where) if good.any() else _ANY
+        found[key] = measured
+        progress.advance(float(len(samples)))
+    return found
+
+
+def _noise_of(system: System, block: Int64Array, sky: FloatArray) -> tuple[FloatArray, BoolArray]:
+    """Return data minus the scanned map for the samples of a block, and which of them are good."""
+    looks = system.projection.looks(block, inputs=False)
+    data, scanned = np.empty((2, len(looks.pixels)))
+    system.projection.read(block, looks.pixels, data[None])
+    _mapmaking.scan(looks.pixels, looks.angles, looks.gains, looks.efficiency, sky, np.zeros(1), scanned)
+    return (data - scanned) * system.projection.units[block[5]], looks.pixels >= 0

@@ -1,0 +1,113 @@
+"""The inverse noise of a rank's streams: one band of lags for each different noise model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+import petamap.mapmaking._mapmaking as _mapmaking
+from petacomm.base.errors import ConfigError, DataError
+from petacomm.base.typing import FloatArray, Int64Array
+from petamap.data.observation import Observation
+from petamap.mapmaking.time_layout import Layout, Share
+from petamap.noise.model import NoiseModel, OneOverF, TabulatedPsd
+from petamap.noise.toeplitz import inverse_lags, white_lags
+
+
+@dataclass(frozen=True)
+class InverseNoise:
+    """N^-1 of all streams of a share.
+
+    Attributes
+    ----------
+    lags : (n_kernel, n_lag + 1) float64
+        1/K^2.
+    kernel_of : (n_segment,) int64
+        The kernel of each segment's stream.
+    """
+
+    lags: FloatArray
+    kernel_of: Int64Array
+    handle: _mapmaking.Kernels
+
+    @property
+    def norm(self) -> float:
+        """The largest sum of sizes |N^-1(lag)| over all lags: a bound of |N^-1 t| / max|t|."""
+        if len(self.lags) == 0:
+            return 0.0
+        sizes = np.abs(self.lags)
+        return float((2 * sizes.sum(axis=1) - sizes[:, 0]).max())
+
+    @property
+    def weights(self) -> FloatArray:
+        """Lag 0 of each segment's kernel, (n_segment,): the weight of a sample taken alone, 1/K^2."""
+        weights: FloatArray = self.lags[self.kernel_of, 0]
+        return weights
+
+    def in_units(self, units: FloatArray, share: Share, transform: int) -> InverseNoise:
+        """Return N^-1 of streams whose samples are told in multiples of `units`, (n_segment,).
+
+        The kernel of each block in ``share.blocks`` is written anew.
+        """
+        if np.all(units == 1):
+            return self
+        pairs, kernel_of = np.unique(np.stack([self.kernel_of, units], axis=1), axis=0, return_inverse=True)
+        kernel_of = kernel_of.reshape(-1)
+        lags = self.lags[pairs[:, 0].astype(np.int64)] * pairs[:, 1:] ** 2
+        share.blocks[:, 4] = kernel_of[share.blocks[:, 5]]
+        return InverseNoise(lags, kernel_of, _mapmaking.Kernels(lags, transform))
+
+
+ModelOf = Callable[[Observation, int, int], NoiseModel]
+
+
+def declared_model(observation: Observation, detector: int, interval: int) -> NoiseModel:
+    """Return the model that the observation's sources declare."""
+    if observation.noise is None:
+        raise ConfigError(
+            "no source says what the noise is",
+            where=f"observation {observation.name}",
+            mend='add a noise source, or set noise.kernel = "estimate"',
+        )
+    return observation.noise.noise_model(detector, interval)
+
+
+def inverse_noise(
+    observations: Sequence[Observation], layout: Layout, share: Share, model_of: ModelOf, white: bool
+) -> InverseNoise:
+    """Return the inverse noise of a share; write the kernel of each block into ``share.blocks``.
+
+    Equal models make one kernel. With `white`, the correlations are left out.
+    """
+    known: dict[Hashable, int] = {}
+    rows: list[FloatArray] = []
+    kernel_of = np.zeros(len(share.segments), np.int64)
+    for number, segment in enumerate(share.segments):
+        stream = layout.streams[segment.stream]
+        observation = observations[stream.observation]
+        model = model_of(observation, stream.detector, stream.interval)
+        key = (_identity(model), observation.sample_rate)
+        if key not in known:
+            where = f"observation {observation.name}, detector {observation.detectors[stream.detector]}"
+            known[key] = len(rows)
+            rate = observation.sample_rate
+            lags = white_lags(model, rate, where) if white else inverse_lags(model, rate, layout.n_lag, where)
+            if not 1e-100 < lags[0] < 1e100:
+                raise DataError(
+                    f"the noise of a sample is {lags[0] ** -0.5:.3g}", where=where, mend="check its unit"
+                )
+            rows.append(lags)
+        kernel_of[number] = known[key]
+    share.blocks[:, 4] = kernel_of[share.blocks[:, 5]]
+    lags = np.array(rows) if rows else np.zeros((0, layout.n_lag + 1))
+    return InverseNoise(lags, kernel_of, _mapmaking.Kernels(lags, layout.transform))
+
+
+def _identity(model: NoiseModel) -> Hashable:
+    if isinstance(model, OneOverF):
+        return model
+    if isinstance(model, TabulatedPsd):
+        return model.frequencies.tobytes(), model.values.tobytes()
+    return model.lags.tobytes()

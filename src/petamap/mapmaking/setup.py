@@ -1,0 +1,256 @@
+"""What every job of map-making stands on: observations, their system, and what there is to tell of both."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from petacomm.base.errors import UserError
+from petacomm.base.files import replacing
+from petacomm.base.host import available_bytes, cpu_model, peak_bytes
+from petacomm.base.progress import Progress
+from petacomm.base.threads import available_threads
+from petacomm.base.timers import Timers
+from petacomm.mpi import Communicator
+from petamap import __version__
+from petamap.data import run_summary as summary
+from petamap.data.checks import check_observations, warn_of_flags, warn_of_noise
+from petamap.data.config import (
+    CommOptions,
+    MonteCarloOptions,
+    ResourceOptions,
+    RunConfig,
+    SpectraOptions,
+    open_sources,
+    to_toml,
+)
+from petamap.data.observation import Observation
+from petamap.data.run_summary import Spread
+from petamap.mapmaking.intervals import free_ends, split_intervals
+from petamap.mapmaking.noise_estimate import estimated_models
+from petamap.mapmaking.noise_kernels import ModelOf, declared_model
+from petamap.mapmaking.system import Choices, System, set_up
+from petamap.mapmaking.target import in_frame, target_pixelization
+from petamap.sky.pixelization import Pixelization
+from petamap.sky.stokes import Stokes
+
+
+class Stage:
+    """Observations of a run and the system set up for them, with warnings and costs on the way. Collective.
+
+    Parameters
+    ----------
+    config : RunConfig
+    comm : Communicator
+        All ranks.
+    progress : Progress
+
+    Attributes
+    ----------
+    comm : Communicator
+        The ranks that share the system: all, or a group of them that is set before `set_up`.
+    whole : Communicator
+        All ranks: they share nodes and memory.
+    observations, pixelization, unit
+        After `open`.
+    model_of : ModelOf
+        The noise, declared or estimated; after `set_up`.
+    n_seen, n_dead, n_flagged : int
+        Pixels with samples, those of them that are cut, samples that are not used; after `set_up`.
+    """
+
+    observations: list[Observation]
+    pixelization: Pixelization
+    unit: str
+    model_of: ModelOf
+    n_seen: int
+    n_dead: int
+    n_flagged: int
+
+    def __init__(self, config: RunConfig, comm: Communicator, progress: Progress) -> None:
+        self.config = config
+        self.comm = self.whole = comm
+        self.progress = progress
+        self.timers = Timers(lambda: self.comm.bytes_sent)
+        self.warnings: list[str] = []
+        self.n_threads = config.resources.threads or max(1, available_threads() // self.whole.node_size())
+
+    def warn(self, text: str) -> None:
+        """Keep a warning, and say it."""
+        self.warnings.append(text)
+        if self.whole.rank == 0:
+            self.progress.warn(text)
+
+    # --- observations and system
+
+    def open(self, opened: Callable[[RunConfig], list[Observation]] | None = None) -> None:
+        """Open the sources and find the pixels of the map; `opened` gives the observations as they are."""
+        with self.timers.phase("sources"):
+            observations = (opened or open_sources)(self.config)
+            drawn_otherwise = [] if self.config.noise.kernel == "estimate" else warn_of_noise(observations)
+            if self.config.map.pixelization != "numbered":
+                observations = in_frame(observations, self.config.map.frame)
+            if self.config.noise.interval is not None:
+                observations = [split_intervals(o, self.config.noise.interval) for o in observations]
+            for text in (*check_observations(observations), *drawn_otherwise):
+                self.warn(text)
+            self.observations = observations
+            self.pixelization = target_pixelization(self.config.map, observations)
+            self.unit = observations[0].unit
+
+    def set_up(self, n_rhs: int = 1, n_kept: int = 0) -> System:
+        """Return the system of the observations, and warn of what it leaves out.
+
+        Memory is planned for `n_rhs` right-hand sides at once and `n_kept` vectors beside (`Choices`).
+        """
+        choices, common = self.choices(), (self.comm, self.timers, self.progress)
+        self.model_of = declared_model
+        if self.config.noise.kernel == "estimate":
+            self.model_of = estimated_models(self.observations, self.pixelization, choices, *common)
+        choices = replace(choices, n_rhs=n_rhs, n_kept=n_kept)
+        system = set_up(self.observations, self.pixelization, choices, self.model_of, *common)
+        self._warn_of_pixels(system)
+        return system
+
+    def choices(self) -> Choices:
+        """Return the options that map-making itself needs."""
+        config = self.config
+        memory = config.resources.memory
+        if memory is None and self.whole is not self.comm:
+            memory = available_bytes() // self.whole.node_size()
+        return Choices(
+            stokes=Stokes(config.map.stokes),
+            n_lag=0 if config.noise.kernel == "white" else config.noise.n_lag,
+            free_ends=free_ends(config.noise.ends, self.observations, config.noise.n_lag),
+            flags=config.solver.flags,
+            preconditioner=config.solver.preconditioner,
+            rcond_min=config.solver.rcond_min,
+            reduction=config.comm.reduction,
+            setup=config.comm.setup,
+            buffer=int(config.comm.buffer),
+            pointing=config.resources.pointing,
+            memory=None if memory is None else int(memory),
+            uniform_binning=config.products.binned_weights == "uniform",
+            n_threads=self.n_threads,
+        )
+
+    def _warn_of_pixels(self, system: System) -> None:
+        statistics = system.statistics
+        self.n_seen = self.comm.sum(int(np.count_nonzero(statistics.hits)))
+        self.n_dead = self.comm.sum(int(np.count_nonzero(statistics.dead)))
+        self.n_flagged = self._flagged(system)
+        if self.n_seen == self.n_dead:
+            self.warn("no pixel can be solved for: the maps are empty")
+        elif self.n_dead:
+            self.warn(
+                f"{self.n_dead} of {self.n_seen} pixels are cut: their reciprocal condition is below "
+                f"{self.config.solver.rcond_min:g}; their samples are treated as flagged"
+            )
+        if self.n_flagged == system.layout.n_samp:
+            self.warn("all samples are flagged or outside the map")
+
+    def _flagged(self, system: System) -> int:
+        """Return the number of samples that are not used, and warn of detectors that give none."""
+        flagged = sum((Counter(part) for part in self.comm.allgather(system.gap_samples)), Counter())
+        n_good = [[0] * observation.n_det for observation in self.observations]
+        for number, stream in enumerate(system.layout.streams):
+            taken = stream.stop - stream.start - 2 * stream.margin
+            n_good[stream.observation][stream.detector] += taken - flagged[number]
+        for text in warn_of_flags(self.observations, n_good):
+            self.warn(text)
+        return sum(flagged.values())
+
+    # --- what is told of them
+
+    def run_id(self) -> str:
+        """Return a name for all that the maps depend on; ranks, threads and memory are not among it."""
+        what = replace(
+            self.config, comm=CommOptions(), resources=ResourceOptions(),
+            spectra=SpectraOptions(), montecarlo=MonteCarloOptions(),
+        )  # fmt: skip
+        return hashlib.sha256(f"{__version__}\n{to_toml(what)}".encode()).hexdigest()[:16]
+
+    def totals(self, system: System) -> summary.Totals:
+        """Return how much there is."""
+        return summary.Totals(
+            observations=len(self.observations),
+            detectors=len({name for o in self.observations for name in o.detectors}),
+            samples=sum(o.n_samp * o.n_det for o in self.observations),
+            samples_used=system.layout.n_samp - self.n_flagged,
+            samples_flagged=self.n_flagged,
+            pixels_observed=self.n_seen,
+            pixels_cut=self.n_dead,
+            pixels_degenerate=self.n_dead,
+        )
+
+    def told(self, system: System, command: Sequence[str]) -> summary.Summary:
+        """Return the summary of the run so far, without what it found. Collective on all ranks."""
+        layout = system.layout
+        return summary.Summary(
+            petamap=__version__,
+            name=self.config.run.name,
+            title=self.config.run.title,
+            run_id=self.run_id(),
+            command=tuple(command),
+            configuration=to_toml(self.config),
+            seed=self.config.run.seed,
+            environment=self._environment(system),
+            totals=self.totals(system),
+            noise=summary.NoiseKernel(n_lag=layout.n_lag + 1, n_fft=max(layout.transform, 1)),
+            solver=None,
+            phases=self._phases(),
+            memory=self._memory(system),
+            products=(),
+            comparisons=(),
+            warnings=tuple(self.warnings),
+        )
+
+    def _environment(self, system: System) -> summary.Environment:
+        return summary.Environment(
+            python=platform.python_version(),
+            numpy=np.__version__,
+            mpi=self.whole.mpi_library,
+            cpu=cpu_model(),
+            ranks=self.whole.size,
+            threads=self.n_threads,
+            hosts=len(set(self.whole.allgather(platform.node()))),
+            reduction=None if self.comm.size == 1 else system.shared.pixels.plan.chosen,
+        )
+
+    def _phases(self) -> tuple[summary.PhaseCost, ...]:
+        by_rank = self.whole.allgather(self.timers.phases)
+        return tuple(
+            summary.PhaseCost(
+                name=name,
+                seconds=Spread.of([phases[name].seconds for phases in by_rank if name in phases]),
+                calls=phase.calls,
+                bytes=Spread.of([float(phases[name].bytes) for phases in by_rank if name in phases]),
+            )
+            for name, phase in self.timers.phases.items()
+        )
+
+    def _memory(self, system: System) -> summary.Memory:
+        plan = system.memory
+        return summary.Memory(
+            predicted_bytes=int(self.whole.max(plan.total)),
+            peak_bytes=int(self.whole.max(peak_bytes())),
+            bytes_per_sample=self.whole.max(plan.bytes_per_sample),
+        )
+
+
+def unwritable(folder: Path) -> UserError | None:
+    """Return the error that writing into a folder meets: better now than after hours of work."""
+    probe = folder / ".writable"
+    try:
+        with replacing(probe):
+            pass
+        probe.unlink()
+    except UserError as error:
+        return error
+    return None

@@ -1,0 +1,222 @@
+"""The time domain cut into streams and blocks, and dealt to ranks.
+
+A *stream* is one detector in one stationary interval; a *block* is the output range of one overlap-save
+convolution in it. Both follow from the data alone, never from the number of ranks or threads, and so do the
+lengths of the transforms: that is what makes a map the same to the bit on any machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from petacomm.base.errors import ConfigError
+from petacomm.base.typing import FloatArray, Int64Array
+from petamap.data.observation import Observation
+
+# Without correlations a block is a mere unit of work.
+_WHITE_BLOCK = 1 << 16
+_SHORTEST_TRANSFORM = 1 << 10
+# Offsets of samples that a rank holds, and of what is done at once, are multiples of this: whole bytes of
+# flag bits, and of the longest gap that counts as one unknown.
+ALIGNMENT = 64
+
+
+def runs(streams: Int64Array, within: Int64Array) -> list[int]:
+    """Return where runs of consecutive blocks of one stream begin among blocks, and where the last ends."""
+    n = len(streams)
+    if n == 0:
+        return []
+    breaks = (streams[1:] != streams[:-1]) | (within[1:] != within[:-1] + 1)
+    return [0, *(np.flatnonzero(breaks) + 1).tolist(), n]
+
+
+def transform_length(n_lag: int) -> int:
+    """Return the length of the transforms for a band of `n_lag` lags.
+
+    Eight times the band: a quarter of each transform is halo, and at the usual 4096 lags its two real blocks
+    fill half a megabyte, which is what a core's second cache holds. Measured optimum at 4096 lags.
+    """
+    return max(_SHORTEST_TRANSFORM, 1 << max(8 * n_lag - 1, 1).bit_length())
+
+
+@dataclass(frozen=True)
+class Stream:
+    """One detector in one stationary interval of an observation, with unknown samples around it.
+
+    Attributes
+    ----------
+    observation, interval, detector : int
+    start, stop : int
+        Samples, margins included: `start` may be negative, and `stop` beyond the last sample.
+    margin : int
+        How many samples at each end were never taken.
+    """
+
+    observation: int
+    interval: int
+    detector: int
+    start: int
+    stop: int
+    margin: int = 0
+
+    def taken(self, start: int, stop: int) -> tuple[int, int]:
+        """Return the part of samples [start, stop) that was taken; stop <= start where none was."""
+        return max(start, self.start + self.margin), min(stop, self.stop - self.margin)
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A run of consecutive samples of a stream that a rank holds: its blocks and their halos.
+
+    Attributes
+    ----------
+    stream : int
+        Number of the stream in the run.
+    start, stop : int
+        Samples of the observation.
+    offset : int
+        Where they begin among all samples that the rank holds.
+    """
+
+    stream: int
+    start: int
+    stop: int
+    offset: int
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one rank works on.
+
+    Attributes
+    ----------
+    segments : tuple of Segment
+    blocks : (n_block, 6) int64
+        first input among the held samples, inputs, inputs before the first output, outputs, kernel, segment:
+        the kernels' ``Block``. The kernel is filled in later.
+    n_held : int
+        Samples held, padding included.
+    n_out : int
+        Samples that are outputs of this rank's blocks: every sample of the run is one on exactly one rank.
+    """
+
+    segments: tuple[Segment, ...]
+    blocks: Int64Array
+    n_held: int
+    n_out: int
+
+
+class Layout:
+    """All streams and blocks of a run.
+
+    Parameters
+    ----------
+    observations : sequence of Observation
+    n_lag : int
+        Band of the inverse noise.
+    margin : int
+        Unknown samples before and after each stationary interval.
+    """
+
+    def __init__(self, observations: Sequence[Observation], n_lag: int, margin: int = 0) -> None:
+        self.n_lag = n_lag
+        self.margin = margin
+        self.transform = transform_length(n_lag) if n_lag else 0
+        self.block = 2 * (self.transform - 2 * n_lag) if n_lag else _WHITE_BLOCK
+        self.streams = [
+            Stream(number, index, detector, start - margin, stop + margin, margin)
+            for number, observation in enumerate(observations)
+            for index, (start, stop) in enumerate(observation.intervals)
+            for detector in range(observation.n_det)
+            if stop > start
+        ]
+        lengths = np.array([s.stop - s.start for s in self.streams], np.int64)
+        if len(lengths) == 0:
+            raise ConfigError("there are no samples to map", mend="check the sources and their intervals")
+        self.n_samp = int(lengths.sum()) - 2 * margin * len(lengths)
+        self.sample_keys = np.concatenate([[0], np.cumsum(lengths)])
+        self.first_blocks = np.concatenate([[0], np.cumsum(-(-lengths // self.block))])
+
+    @property
+    def n_blocks(self) -> int:
+        """Number of blocks."""
+        return int(self.first_blocks[-1])
+
+    def costs(self) -> FloatArray:
+        """Return the cost of each block, in samples: its outputs and its halos."""
+        costs = np.full(self.n_blocks, float(self.block + 2 * self.n_lag))
+        lengths = np.diff(self.sample_keys)
+        costs[self.first_blocks[1:] - 1] += (lengths - 1) % self.block + 1 - self.block
+        return costs
+
+    def order(self, groups: int | None = None) -> Int64Array:
+        """Return the numbers of all blocks, (n_blocks,), in the order in which they are dealt to ranks.
+
+        Parameters
+        ----------
+        groups : int, optional
+            Groups of neighbouring detectors; a rank gets a stretch of time of the detectors of a group. With
+            1 group ranks have all detectors for a short time (time-major), with as many groups as detectors
+            one detector for a long time (detector-major). By default block by block of stream by stream.
+        """
+        if groups is None:
+            return np.arange(self.n_blocks)
+        streams, within = self.places(np.arange(self.n_blocks))
+        table = np.array([(s.observation, s.interval, s.detector) for s in self.streams], np.int64)
+        observation, interval, detector = table.T
+        n_det = 1 + np.zeros(observation.max() + 1, np.int64)
+        np.maximum.at(n_det, observation, detector + 1)
+        group = detector * np.minimum(groups, n_det[observation]) // n_det[observation]
+        ordered: Int64Array = np.lexsort(
+            (detector[streams], within, interval[streams], observation[streams], group[streams])
+        )
+        return ordered
+
+    def places(self, blocks: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """Return the stream of each block, and its number in it."""
+        streams: Int64Array = np.searchsorted(self.first_blocks, blocks, side="right") - 1
+        return streams, blocks - self.first_blocks[streams]
+
+    def share(self, blocks: Int64Array) -> Share:
+        """Return what a rank works on that has these blocks, (n,), in increasing order."""
+        segments: list[Segment] = []
+        tables: list[Int64Array] = [np.zeros((0, 6), np.int64)]
+        offset = 0
+        streams, within = self.places(blocks)
+        for begin, end in pairwise(runs(streams, within)):
+            own = within[begin:end]
+            segment = self._segment(int(streams[begin]), int(own[0]), int(own[-1]) + 1, offset)
+            tables.append(self._blocks(segment, own, len(segments)))
+            segments.append(segment)
+            offset += -(-(segment.stop - segment.start) // ALIGNMENT) * ALIGNMENT
+        table = np.concatenate(tables)
+        return Share(tuple(segments), table, offset, int(table[:, 3].sum()))
+
+    def held(self, streams: Int64Array, first: Int64Array, last: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """Return what is held of streams for blocks [first, last): samples [begin, end) from `start` on."""
+        begin = np.maximum(0, first * self.block - self.n_lag) // ALIGNMENT * ALIGNMENT
+        lengths = self.sample_keys[streams + 1] - self.sample_keys[streams]
+        return begin, np.minimum(lengths, last * self.block + self.n_lag)
+
+    def _segment(self, number: int, first: int, last: int, offset: int) -> Segment:
+        begin, end = self.held(*np.array([[number], [first], [last]]))
+        start = self.streams[number].start
+        return Segment(number, start + int(begin[0]), start + int(end[0]), offset)
+
+    def _blocks(self, segment: Segment, own: Int64Array, number: int) -> Int64Array:
+        stream = self.streams[segment.stream]
+        out = stream.start + own * self.block
+        out_end = np.minimum(out + self.block, stream.stop)
+        begin = np.maximum(out - self.n_lag, stream.start)
+        end = np.minimum(out_end + self.n_lag, stream.stop)
+        table = np.zeros((len(own), 6), np.int64)
+        table[:, 0] = segment.offset + begin - segment.start
+        table[:, 1] = end - begin
+        table[:, 2] = out - begin
+        table[:, 3] = out_end - out
+        table[:, 5] = number
+        return table

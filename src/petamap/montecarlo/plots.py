@@ -1,0 +1,138 @@
+"""What a page shows of a Monte Carlo, as numbers that JSON can hold."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from petacomm.base.typing import FloatArray
+from petamap.montecarlo.calibration import Calibration
+from petamap.montecarlo.realizations import Realizations
+from petamap.montecarlo.statistics import Convergence, MeanTest, Uniformity
+from petamap.montecarlo.transfer import TransferFunction
+from petamap.montecarlo.validation import ALL, Check
+from petamap.sky.power_spectra import Spectra
+from petamap.spectra.bandpower_plot import drawing
+from petamap.spectra.bandpowers import Bandpowers
+
+_BARS = 10  # of a histogram of probabilities
+
+
+def drawn(
+    realizations: Realizations, calibration: Calibration, check: Check | None, theory: Spectra | None = None
+) -> dict[str, Any]:
+    """Return what ``montecarlo.js`` draws.
+
+    Parameters
+    ----------
+    realizations : Realizations
+    calibration : Calibration
+    check : Check, optional
+        None where the input is not known.
+    theory : Spectra, optional
+        What skies were drawn from; their mean by default.
+
+    Returns
+    -------
+    dict
+        n, parts, divided; bandpowers: as of `spectra.drawing` with the means over realizations, the errors
+        the scatter of one, and for each spectrum ``pull``, the deviation of the mean from the mean input in
+        standard errors; tests, transfer, probabilities, iterations, convergence (None where there is none).
+    """
+    found = calibration.of_realizations(realizations) if check is None else check.bandpowers
+    scatter = found.std(axis=0, ddof=1) if len(found) > 1 else np.full(found.shape[1:], np.nan)
+    binning = calibration.shown
+    means = Bandpowers(found.mean(axis=0), realizations.names, binning, realizations.unit).with_errors(
+        scatter
+    )
+    expected = None
+    if check is not None:
+        expected = Bandpowers(check.expected, realizations.names, binning, realizations.unit)
+    bandpowers = drawing(means, theory or realizations.mean_input, expected)
+    for row in bandpowers["spectra"]:
+        row["error"] = _plain(row["error"])
+        row["pull"] = None if check is None else _plain(check.deviations[row["name"]].pulls.tolist())
+    return {
+        "n": realizations.n,
+        "first": int(realizations.numbers.min()),
+        "last": int(realizations.numbers.max()),
+        "parts": sorted(realizations.pseudo),
+        "divided": calibration.divided,
+        "noise": calibration.noise is not None,
+        "bandpowers": bandpowers,
+        "tests": [] if check is None else [_test(check, name) for name in (*check.names, ALL)],
+        "transfer": None if calibration.transfer is None else _transfer(calibration.transfer),
+        "probabilities": [] if check is None else [_bars(*item) for item in check.probabilities.items()],
+        "iterations": _counts(realizations),
+        "convergence": None if check is None else _convergence(check.convergence),
+    }
+
+
+def _plain(values: Any) -> Any:
+    """Numbers as they are, and None for those that are not finite."""
+    if isinstance(values, list):
+        return [_plain(value) for value in values]
+    return values if values is not None and math.isfinite(values) else None
+
+
+def _test(check: Check, name: str) -> dict[str, Any]:
+    test: MeanTest = check.deviations[name]
+    uniform = check.probabilities.get(name)
+    return {
+        "name": name,
+        "bins": len(test.mean),
+        "worst": _plain(test.worst),
+        "chance": _plain(test.chance()),
+        "chi_squared": _plain(test.chi_squared),
+        "probability": _plain(test.probability),
+        "uniform": None if uniform is None else _plain(uniform.probability),
+        "null": name in check.nulls,
+    }
+
+
+def _transfer(found: TransferFunction) -> dict[str, Any]:
+    return {
+        "middle": found.binning.middle.tolist(),
+        "spectra": [
+            {"name": name, "value": row.tolist(), "error": _plain(errors.tolist())}
+            for name, row, errors in zip(found.names, found.values, found.errors, strict=True)
+        ],
+        "iterations": found.iterations,
+        "probability": _plain(found.against_one.probability),
+        "worst": _plain(found.against_one.worst),
+        "bins": int(found.values.size),
+    }
+
+
+def _bars(name: str, uniform: Uniformity) -> dict[str, Any]:
+    counts, _ = np.histogram(uniform.probabilities, _BARS, (0.0, 1.0))
+    return {"name": name, "counts": counts.tolist(), "probability": _plain(uniform.probability)}
+
+
+def _counts(realizations: Realizations) -> dict[str, Any] | None:
+    """Return how many realizations took how many iterations, in at most 40 bars."""
+    if realizations.iterations is None:
+        return None
+    each = np.asarray(realizations.iterations).reshape(realizations.n, -1).max(axis=1)
+    low, high = int(each.min()), int(each.max())
+    width = -(-(high - low + 1) // 40)
+    counts = np.bincount((each - low) // width)
+    return {"first": low, "width": width, "counts": counts.tolist()}
+
+
+def _convergence(found: Convergence) -> dict[str, Any]:
+    def points(values: FloatArray) -> Any:
+        return [[step, value] for step, value in zip(found.steps, values.tolist(), strict=True)]
+
+    return {
+        "variances": points(found.variances),
+        "expected": points(found.expected),
+        "correlations": points(found.correlations),
+        "bins": found.p,
+        "error": found.error,
+        "hartlap": found.hartlap,
+        "halves": found.halves,
+        "expected_halves": found.expected_halves,
+    }

@@ -1,0 +1,22 @@
+from typing import Annotated
+
+import numpy
+from numpy.typing import NDArray
+
+class Convolver:
+    def __init__(self, n: int) -> None: ...
+    @property
+    def n(self) -> int: ...
+    def spectrum(
+        self,
+        lags: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        out: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu")],
+    ) -> None: ...
+    def convolve(
+        self,
+        a: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu")],
+        b: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu")],
+        spectrum: Annotated[
+            NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)
+        ],
+    ) -> None: ...

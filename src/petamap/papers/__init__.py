@@ -1,0 +1,1 @@
+"""Tables and figures of published papers, computed again by the other rooms."""

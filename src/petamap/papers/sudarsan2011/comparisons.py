@@ -1,0 +1,221 @@
+"""Published numbers beside ours, and what the published ones say of each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from petacomm.topology import load_machine
+from petamap.papers.sudarsan2011.costs import VALUES, Costs, closed_form_speed_up, modelled
+from petamap.papers.sudarsan2011.overlaps import Overlaps
+from petamap.papers.sudarsan2011.published import Published
+
+if TYPE_CHECKING:
+    from petamap.papers.sudarsan2011.figures import Spread
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A published number, and ours.
+
+    Attributes
+    ----------
+    figure : int
+    what, machine, section : str
+    published : tuple of float
+        One number, or the ends of a range.
+    ours : float
+    why : str
+        Where they differ; empty where they need not.
+    bound : str
+        "" for a value, "below" for a bound, "almost" for what is said to be nearly so.
+    error : float
+        The standard error of ours that the sample of the sky leaves.
+    """
+
+    figure: int
+    what: str
+    machine: str
+    section: str
+    published: tuple[float, ...]
+    ours: float
+    why: str = ""
+    bound: str = ""
+    error: float = 0.0
+
+
+def comparisons(
+    paper: Published, overlaps: Sequence[Overlaps], spreads: Sequence[Spread], costs: Costs
+) -> list[Comparison]:
+    """Return all comparisons, by figure."""
+    found = _of_overlaps(paper, overlaps, spreads) + _of_ratios(paper, costs)
+    found += _of_closed_forms(paper) + _of_sustained(paper) + _of_set_up(paper, costs)
+    found += _of_overall(paper, costs)
+    return sorted(found, key=lambda comparison: comparison.figure)
+
+
+_SCAN = (
+    "the scan, the places of the detectors and the ranks of the figure are not in the text; here the axis "
+    "moves steadily, and each pair of detectors, 45' apart, draws rings of its own"
+)
+_UNITS = f"{_SCAN}; if n_all counts pixels and N_p values, three of a pixel, ours are a third of this"
+
+
+def _of_overlaps(
+    paper: Published, overlaps: Sequence[Overlaps], spreads: Sequence[Spread]
+) -> list[Comparison]:
+    facts = paper.overlaps
+    section, last, few = facts["section"], facts["shared_with"], facts["few"]
+    rows = []
+    for found in overlaps:
+        where = f"{found.size:,} ranks"
+        rows += [
+            Comparison(
+                2, f"part of the keys of rank 0 that ranks 1 to {last} hold too", where, section,
+                (facts["shared_part"],), found.shared_part(last), _SCAN,
+            ),
+            Comparison(
+                2, f"part of the ranks that share fewer than {few} keys with it", where, section,
+                (1.0,), found.few_part(few // VALUES), _SCAN, "almost",
+            ),
+            Comparison(
+                2, "sum of overlaps of rank 0, over its keys", where, section,
+                (facts["sum_bound"],), found.sum_over_keys, _SCAN, "below",
+            ),
+        ]  # fmt: skip
+    for spread in spreads:
+        if spread.cores <= facts["all_up_to"] * 1.1:
+            estimate = spread.all_over_map
+            rows.append(
+                Comparison(
+                    2, "n_all over N_p, all detectors", f"{spread.cores:,} ranks", section,
+                    tuple(facts["all_over_map"]), estimate.value, _UNITS, error=estimate.error,
+                )
+            )  # fmt: skip
+    return rows
+
+
+_UNKNOWN = "the model knows no congestion, no jitter and no imbalance"
+_AMORTISED = "communication speed-up, set-up amortised"
+_WHY = {
+    "communication speed-up, set-up included": f"{_UNKNOWN}, nor the work of sifting",
+    "communication of unthreaded allreduce, in Franklin's": "the model has Table 2's bandwidth shared by "
+    "the ranks of a node; collectives sustained less, and not in proportion",
+    "less communication by threads alone": "in the model fewer ranks on a node send less off it and fill and "
+    "sum fewer buffers; what MPI made of it differed from machine to machine",
+    "communication of threaded allreduce, in Franklin's": "as for unthreaded",
+    "communication of threaded allgather, in Franklin's": "the text's own ratios give 0.61 with the set-up "
+    "and 0.32 without",
+    _AMORTISED: f"{_UNKNOWN}; and ranks of our scan share more keys than those of the source (Figure 2)",
+}
+
+
+def _of_ratios(paper: Published, costs: Costs) -> list[Comparison]:
+    rows = []
+    for ratio in paper.ratios:
+        ours = modelled(ratio, costs, paper.study["iterations"])
+        rows += [
+            Comparison(ratio.figure, ratio.name, name, ratio.section, (value,), ours[name], _WHY[ratio.name])
+            for name, value in ratio.values.items()
+        ]
+    return rows
+
+
+def _of_closed_forms(paper: Published) -> list[Comparison]:
+    """The same speed-up by the closed forms, with the source's own bounds of what ranks share."""
+    ratio = paper.ratio(6, "unthreaded allreduce", "threaded allgather", set_up=False)
+    n_all = sum(paper.overlaps["all_over_map"]) / 2
+    bounds = paper.study["map_values"], n_all, paper.overlaps["sum_bound"]
+    why = f"{_UNKNOWN}: with what the text says of overlaps and Table 2 of machines it promises far more"
+    return [
+        Comparison(
+            6, f"{_AMORTISED}: closed forms of 3.2 and 3.3 with n_all = {n_all:g} N_p", name, ratio.section,
+            (value,), closed_form_speed_up(load_machine(name), paper.hosts[name], *bounds), why,
+        )
+        for name, value in ratio.values.items()
+    ]  # fmt: skip
+
+
+def _of_sustained(paper: Published) -> list[Comparison]:
+    """Return what a process sustained on Franklin, and the most it can: a message, or its share of one."""
+    machine = load_machine("franklin")
+    rows = []
+    for version, value in paper.sustained.items():
+        shared = version == "unthreaded allreduce"
+        most = machine.bandwidth / (machine.cores if shared else 1)
+        why = "ours: Table 2's point-to-point bandwidth, the most there can be; the ranks of a node "
+        why += "share it, but in a ring one of them alone sends off the node"
+        what = f"sustained by a process, {version}, GB/s"
+        rows.append(Comparison(5, what, machine.name, "5.2", (value / 1e9,), most / 1e9, why))
+    return rows
+
+
+def _of_set_up(paper: Published, costs: Costs) -> list[Comparison]:
+    """The part of communication that is set-up, which the two published speed-ups imply."""
+    versions = "unthreaded allreduce", "threaded allgather"
+    with_it, without = paper.ratio(4, *versions), paper.ratio(6, *versions, set_up=False)
+    rows = []
+    for name, value in with_it.values.items():
+        cost = costs[name]["threaded allgather"][-1]
+        whole = cost.core_seconds(paper.study["iterations"])
+        ours = cost.cores * cost.set_up / whole
+        rows.append(
+            Comparison(
+                6, "part of the communication of threaded allgather that is set-up", name, "5.1, 5.3",
+                (1 - value / without.values[name],), ours,
+                "published: what the two speed-ups imply; the model leaves out the sifting, and its sum is "
+                "slower as ranks share more",
+            )
+        )  # fmt: skip
+    return rows
+
+
+def _of_overall(paper: Published, costs: Costs) -> list[Comparison]:
+    """The overall speed-up if communication were as quick as in the model, and all else as published.
+
+    A run that is S times quicker, of which a part f is communication, c times quicker, becomes
+    S / (1 - f + f c / c') times quicker where c' stands for c.
+    """
+    ratio = paper.ratio(6, "unthreaded allreduce", "threaded allgather", set_up=False)
+    part = sum(paper.overall["communication_part"]) / 2
+    ours = modelled(ratio, costs, paper.study["iterations"])
+    return [
+        Comparison(
+            6, "overall speed-up, set-up amortised", name, paper.overall["section"], (speed_up,),
+            speed_up / (1 - part + part * ratio.values[name] / ours[name]),
+            "ours: the published run with the model's communication for its own 3 %",
+        )
+        for name, speed_up in paper.overall["values"].items()
+    ]  # fmt: skip
+
+
+def inconsistencies(paper: Published) -> list[str]:
+    """Return what the published numbers say against each other."""
+    less = paper.ratio(4, "unthreaded allreduce", "threaded allreduce").values
+    first = paper.ratio(4, "unthreaded allreduce", None).values
+    second = paper.ratio(4, "threaded allreduce", None).values
+    third = paper.ratio(4, "threaded allgather", None).values["jaguar"]
+    with_it = paper.ratio(4, "unthreaded allreduce", "threaded allgather").values
+    without = paper.ratio(6, "unthreaded allreduce", "threaded allgather", set_up=False).values
+    recomputed = {name: first[name] / less[name] * less["franklin"] for name in second}
+    told = ", ".join(f"{name} {second[name]:g} and {recomputed[name]:.2f}" for name in second)
+    implied = [first["jaguar"] / s["jaguar"] * s["franklin"] for s in (with_it, without)]
+    sustained = paper.sustained
+    factors = [sustained[f"threaded {v}"] / sustained[f"unthreaded {v}"] for v in ("allreduce", "allgather")]
+    low, high = paper.overall["communication_part"]
+    share = [without["jaguar"] * part / paper.overall["values"]["jaguar"] for part in (low, high)]
+    hopper = load_machine("hopper").cores
+    return [
+        "Section 4.1 announces eight concurrencies; from 256 to 16384 there are seven powers of two.",
+        "Section 5.2 says that threads raise the sustained bandwidth by a factor of "
+        f"{paper.threading_factor:g} for both collectives; its own numbers give {factors[0]:.2f} for "
+        f"allreduce and {factors[1]:.2f} for allgather.",
+        f"Threaded allreduce in Franklin's, printed in 5.2 and recomputed from its other ratios: {told}.",
+        f"Threaded allgather is said to be {1 / third:.2f} times quicker on Jaguar than on Franklin; the "
+        f"other ratios give {1 / implied[0]:.2f} with the set-up and {1 / implied[1]:.2f} without.",
+        f"Hopper has {paper.hosts['hopper'].ranks_per_node} ranks a node in 5.2, and {hopper} cores a node "
+        "in Table 2 and section 4.2.",
+        f"If communication is {low:.0%} to {high:.0%} of the quicker run, it was {share[0]:.0%} to "
+        f"{share[1]:.0%} of the slower one on Jaguar: more than all of it.",
+    ]

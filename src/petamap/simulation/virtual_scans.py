@@ -1,0 +1,331 @@
+"""Virtual observations: scans that a satellite or a telescope would make, or that a telescope has made."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from functools import partial
+from typing import Any, ClassVar, Literal, cast
+
+import numpy as np
+
+from petacomm.base.errors import ConfigError
+from petacomm.base.options import option
+from petacomm.base.typing import Int64Array
+from petacomm.base.units import ARCMIN, ARCSEC, DEGREE
+from petamap.data.observation import Observation
+from petamap.data.source import Context
+from petamap.pointing import antenna, frames, quaternion
+from petamap.pointing import scan_strategies as scan
+from petamap.pointing.boresight import Boresight, follow, lay
+from petamap.simulation.instrument import Instrument, InstrumentOptions, ranges_of
+
+
+@dataclass(frozen=True)
+class ScanOptions(InstrumentOptions):
+    """A scan that is made up."""
+
+    duration: float = option(3600.0, dimension="time", minimum=0.0, help="of all observations together")
+    n_observations: int = option(1, minimum=1, maximum=1_000_000, help="into which the duration is cut")
+    start: str = option("2026-01-01T00:00:00", help="time of the first sample, UTC")
+    pointing_error: float = option(
+        0.1 * ARCSEC, dimension="angle", minimum=0.0, help="allowed by interpolation between knots"
+    )
+
+
+@dataclass(frozen=True)
+class SatelliteOptions(ScanOptions):
+    """A spinning, precessing satellite that follows the Sun; the defaults are like Planck's scan."""
+
+    spin_period: float = option(60.0, dimension="time", minimum=1e-3, help="of the spin")
+    opening: float = option(85 * DEGREE, dimension="angle", help="from the spin axis to the line of sight")
+    precession_period: float = option(
+        0.5 * scan.YEAR, dimension="time", minimum=0.0, help="about the anti-solar point; 0: none"
+    )
+    precession_angle: float = option(
+        7.5 * DEGREE, dimension="angle", help="from the anti-solar point to the spin axis"
+    )
+    year: float = option(
+        scan.YEAR, dimension="time", minimum=1.0, help="in which the Sun goes round; less hurries the mission"
+    )
+    frame: str = option("galactic", choices=frames.FRAMES, help="coordinates of the map")
+
+
+@dataclass(frozen=True)
+class SweepOptions(ScanOptions):
+    """A telescope that goes to and fro."""
+
+    speed: float = option(1 * DEGREE, dimension="speed", minimum=0.0, help="between turn-arounds")
+    acceleration: float = option(1 * DEGREE, dimension="acceleration", minimum=0.0, help="in turn-arounds")
+    turnarounds: str = option("cut", choices=("cut", "keep"), help="whether turn-arounds are flagged")
+    frame: str = option("equatorial", choices=frames.FRAMES, help="coordinates of the map")
+    pointing_error: float = option(
+        1.0 * ARCSEC, dimension="angle", minimum=0.0, help="allowed by interpolation between knots"
+    )
+
+
+@dataclass(frozen=True)
+class GroundOptions(SweepOptions):
+    """A telescope on the ground that sweeps in azimuth at constant elevation."""
+
+    site_latitude: float = option(-22.96 * DEGREE, dimension="angle", help="of the site, geodetic")
+    site_longitude: float = option(-67.79 * DEGREE, dimension="angle", help="of the site, east positive")
+    azimuth_min: float = option(140 * DEGREE, dimension="angle", help="lower end, from north to east")
+    azimuth_max: float = option(220 * DEGREE, dimension="angle", help="upper end")
+    elevation: float = option(50 * DEGREE, dimension="angle", help="of the line of sight")
+
+
+@dataclass(frozen=True)
+class RasterOptions(SweepOptions):
+    """A raster or daisy about a point of the sky."""
+
+    pattern: str = option("raster", choices=("raster", "daisy"), help="rows, or swings through the centre")
+    longitude: float = option(0.0, dimension="angle", help="of the centre: right ascension where equatorial")
+    latitude: float = option(0.0, dimension="angle", help="of the centre: declination where equatorial")
+    width: float = option(
+        1 * DEGREE, dimension="angle", minimum=0.0, help="of the rows; diameter of the daisy"
+    )
+    height: float = option(1 * DEGREE, dimension="angle", minimum=0.0, help="from first row to last")
+    row_spacing: float = option(2 * ARCMIN, dimension="angle", minimum=0.0, help="from row to row, at most")
+    position_angle: float = option(0.0, dimension="angle", help="by which rows are turned, east to north")
+    position_angle_step: float = option(
+        90 * DEGREE, dimension="angle", help="by which each further observation is turned"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordedOptions(InstrumentOptions):
+    """The recorded track of a real antenna (ASTE's .ant logs) with detectors of one's own."""
+
+    path: str = option(path=True, help="the log, plain or gzipped")
+    track: str = option(
+        "sky", choices=("sky", "offset"), help="sky: as it was; offset: about the source, which may move"
+    )
+    max_distance: float = option(
+        0.0, dimension="angle", minimum=0.0, help="samples farther from the source are flagged; 0: none"
+    )
+    turnarounds: str = option(
+        "cut", choices=("cut", "keep"), help="whether all but scanning is flagged; gaps always are"
+    )
+    frame: str = option("equatorial", choices=frames.FRAMES, help="coordinates of the map where track = sky")
+
+
+class MadeUpScan(ABC):
+    """What sources of made-up scans share: time is cut, knots are laid, an instrument is put on them."""
+
+    kind: ClassVar[str]
+
+    def __init__(self, options: Any, context: Context) -> None:
+        self._options = options
+        self._instrument = Instrument(options, context)
+        self._start = unix_seconds(options.start)
+        self._spacing: int | None = None
+        self._error = 0.0
+
+    @abstractmethod
+    def motion(self, index: int, start_time: float) -> scan.Motion:
+        """Return the motion of observation `index`, of seconds since its first sample, in the map's frame."""
+
+    def turnarounds(self, n_samp: int) -> Int64Array:
+        """Return the sample ranges (n, 2) of turn-arounds in an observation."""
+        return np.zeros((0, 2), np.int64)
+
+    def extend(self, observations: Sequence[Observation]) -> list[Observation]:
+        """Return the observations, and after them those of this scan.
+
+        Raises
+        ------
+        ConfigError
+            If the duration has fewer samples than observations.
+        """
+        rate, number = self._instrument.sample_rate, self._options.n_observations
+        n_samp = round(self._options.duration * rate)
+        if n_samp < number:
+            what = f"a duration of {self._options.duration:g} s makes {n_samp} samples"
+            raise ConfigError(f"{what} for {number} observations", where=self.kind, mend="make it longer")
+        cuts = [i * n_samp // number for i in range(number + 1)]
+        return [*observations, *(self._observation(i, cuts[i], cuts[i + 1]) for i in range(number))]
+
+    def _observation(self, index: int, first: int, stop: int) -> Observation:
+        start_time = self._start + first / self._instrument.sample_rate
+        name = self._options.name or self.kind
+        if self._options.n_observations > 1:
+            name = f"{name}-{index:04d}"
+        motion = self.motion(index, start_time)
+        boresight, spacing = self._laid(motion, stop - first)
+        return self._instrument.observation(
+            name,
+            start_time,
+            boresight,
+            stop - first,
+            bad=self.turnarounds(stop - first),
+            first_sample=first,
+            meta={
+                "coordinates": self._options.frame,
+                "knot_spacing": spacing,
+                "pointing_error_arcsec": self._error,
+            },
+        )
+
+    def _laid(self, motion: scan.Motion, n_samp: int) -> tuple[Boresight | Callable[[], Boresight], int]:
+        rate = self._instrument.sample_rate
+        if self._spacing is not None:  # what holds for one observation holds for its likes
+            return partial(lay, motion, n_samp, rate, self._spacing), self._spacing
+        tolerance = self._options.pointing_error / ARCSEC
+        boresight, error = follow(motion, n_samp, rate, tolerance_arcsec=tolerance)
+        self._spacing, self._error = int(boresight.spacing), error.max_arcsec
+        return boresight, self._spacing
+
+
+class SatelliteSource(MadeUpScan):
+    """Observations of a satellite."""
+
+    kind = "satellite"
+    options: ClassVar[type] = SatelliteOptions
+
+    def motion(self, index: int, start_time: float) -> scan.Motion:
+        """Return the motion: the satellite's own, in the frame of the map."""
+        ecliptic = scan.satellite(
+            spin_period=self._options.spin_period,
+            opening=self._options.opening,
+            precession_period=self._options.precession_period,
+            precession_angle=self._options.precession_angle,
+            year=self._options.year,
+        )
+        turned = frames.rotation("ecliptic", self._options.frame)
+        return lambda seconds: quaternion.multiply(turned, ecliptic(start_time + seconds))
+
+
+class GroundSource(MadeUpScan):
+    """Observations of a telescope on the ground at constant elevation."""
+
+    kind = "ground"
+    options: ClassVar[type] = GroundOptions
+
+    def __init__(self, options: GroundOptions, context: Context) -> None:
+        super().__init__(options, context)
+        if not options.azimuth_max > options.azimuth_min:
+            raise ConfigError("azimuth_max is not above azimuth_min", where=self.kind)
+        width = options.azimuth_max - options.azimuth_min
+        self._sweep = scan.Sweep(width, options.speed, options.acceleration)
+
+    def motion(self, index: int, start_time: float) -> scan.Motion:
+        """Return the motion; each observation begins with a sweep of its own."""
+        equatorial = scan.constant_elevation(
+            self._sweep,
+            azimuth=self._options.azimuth_min,
+            elevation=self._options.elevation,
+            latitude=self._options.site_latitude,
+            longitude=self._options.site_longitude,
+            start_time=start_time,
+        )
+        turned = frames.rotation("equatorial", self._options.frame)
+        return lambda seconds: quaternion.multiply(turned, equatorial(seconds))
+
+    def turnarounds(self, n_samp: int) -> Int64Array:
+        """Return the ranges of turn-arounds, none where they are kept."""
+        return _turnarounds(self._options, self._sweep, n_samp, self._instrument.sample_rate)
+
+
+class RasterSource(MadeUpScan):
+    """Observations of a patch of the sky by rows, or by swings."""
+
+    kind = "raster"
+    options: ClassVar[type] = RasterOptions
+
+    def __init__(self, options: RasterOptions, context: Context) -> None:
+        super().__init__(options, context)
+        self._sweep = scan.Sweep(options.width, options.speed, options.acceleration)
+        if not (options.height > 0 and options.row_spacing > 0):
+            raise ConfigError("height and row_spacing must be positive", where=self.kind)
+        self._rows = max(2, math.ceil(options.height / options.row_spacing - 1e-9) + 1)
+
+    def motion(self, index: int, start_time: float) -> scan.Motion:
+        """Return the motion; each observation is turned further."""
+        o = self._options
+        angle = o.position_angle + index * o.position_angle_step
+        if o.pattern == "daisy":
+            return scan.daisy(
+                longitude=o.longitude,
+                latitude=o.latitude,
+                radius=o.width / 2,
+                speed=o.speed,
+                position_angle=angle,
+            )
+        return scan.raster(
+            self._sweep,
+            longitude=o.longitude,
+            latitude=o.latitude,
+            rows=self._rows,
+            row_spacing=o.height / (self._rows - 1),
+            position_angle=angle,
+        )
+
+    def turnarounds(self, n_samp: int) -> Int64Array:
+        """Return the ranges of turn-arounds; a daisy has none."""
+        if self._options.pattern == "daisy":
+            return super().turnarounds(n_samp)
+        return _turnarounds(self._options, self._sweep, n_samp, self._instrument.sample_rate)
+
+
+class RecordedSource:
+    """One observation along a recorded track."""
+
+    options: ClassVar[type] = RecordedOptions
+
+    def __init__(self, options: RecordedOptions, context: Context) -> None:
+        self._options, self._context = options, context
+
+    def extend(self, observations: Sequence[Observation]) -> list[Observation]:
+        """Return the observations, and after them the one along the track.
+
+        Raises
+        ------
+        DataError
+            If the log cannot be read.
+        """
+        o = self._options
+        log = antenna.read_log(self._context.folder / o.path)
+        if o.turnarounds == "keep":
+            log = dataclasses.replace(log, scanning=np.ones_like(log.scanning))
+        if o.max_distance:
+            log = log.within(o.max_distance)
+        instrument = Instrument(o, self._context, record_rate=log.rate)
+        turned = frames.rotation("equatorial", o.frame) if o.track == "sky" else None
+        track = cast(Literal["sky", "offset"], o.track)
+        boresight, bad = antenna.boresight_of(log, instrument.sample_rate, track=track, rotation=turned)
+        place: dict[str, object] = {"coordinates": o.frame} if o.track == "sky" else {}
+        made = instrument.observation(
+            o.name or "recorded",
+            float(log.times[0]),
+            boresight,
+            boresight.n_samp,
+            bad=ranges_of(bad),
+            meta={**place, "log": o.path, "knot_spacing": boresight.spacing},
+        )
+        return [*observations, made]
+
+
+def unix_seconds(text: str) -> float:
+    """Return the Unix time of ``2026-01-01T00:00:00``, UTC where no zone is said.
+
+    Raises
+    ------
+    ConfigError
+        If it is no such time.
+    """
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ConfigError(f"'{text}' is no time", mend="write it like 2026-01-01T00:00:00") from None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).timestamp()
+
+
+def _turnarounds(options: SweepOptions, sweep: scan.Sweep, n_samp: int, rate: float) -> Int64Array:
+    if options.turnarounds == "keep":
+        return np.zeros((0, 2), np.int64)
+    return sweep.turnarounds(n_samp, rate)

@@ -1,0 +1,115 @@
+"""Covariances of all pixels with all others, of maps of few pixels, in FITS."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+
+from petacomm.base.errors import DataError
+from petacomm.base.files import replacing
+from petacomm.base.typing import FloatArray, Int64Array
+
+
+@dataclass(frozen=True)
+class PixelCovariance:
+    """The covariance of the noise of a HEALPix map.
+
+    Attributes
+    ----------
+    values : float64 (n_stokes * n_seen, n_stokes * n_seen)
+        All pixels of the first Stokes parameter come first; in the square of the map's unit.
+    pixels : int64 (n_seen,)
+        Ring numbers of the pixels, increasing.
+    n_side : int
+    stokes : str
+        ``I``, ``QU`` or ``IQU``.
+    unit : str
+        Of the values.
+    run_id : str
+        The run that made them.
+    """
+
+    values: FloatArray
+    pixels: Int64Array
+    n_side: int
+    stokes: str
+    unit: str
+    run_id: str = ""
+
+    def __post_init__(self) -> None:
+        n = len(self.stokes) * len(self.pixels)
+        if self.values.shape != (n, n):
+            raise DataError(f"{self.values.shape} numbers are no covariance of {n} unknowns")
+
+    def of(self, pixels: Int64Array) -> FloatArray:
+        """Return the covariance of some pixels, in ring numbers, float64 (n_stokes n, n_stokes n).
+
+        Raises
+        ------
+        DataError
+            If it does not hold one of them.
+        """
+        places = np.searchsorted(self.pixels, pixels)
+        known = places < len(self.pixels)
+        known[known] = self.pixels[places[known]] == pixels[known]
+        if not known.all():
+            raise DataError(f"the covariance does not hold pixel {int(pixels[~known][0])}")
+        rows = (places + len(self.pixels) * np.arange(len(self.stokes))[:, None]).ravel()
+        found: FloatArray = self.values[np.ix_(rows, rows)]
+        return found
+
+
+def write_pixel_covariance(path: str | os.PathLike[str], covariance: PixelCovariance) -> None:
+    """Write a covariance, whole or not at all: an image COVARIANCE, and a table PIXELS of ring numbers.
+
+    Raises
+    ------
+    ResourceError
+        If the file cannot be written.
+    """
+    from astropy.io import fits
+
+    image = fits.ImageHDU(covariance.values, name="COVARIANCE")
+    image.header["BUNIT"] = covariance.unit
+    image.header["STOKES"] = (covariance.stokes, "all pixels of the first come first")
+    image.header["NSIDE"] = covariance.n_side
+    image.header["POLCCONV"] = "COSMO"
+    image.header["RUNID"] = (covariance.run_id, "run that made this covariance")
+    image.header["CREATOR"] = "petamap"
+    table = fits.BinTableHDU.from_columns([fits.Column("PIXEL", "K", array=covariance.pixels)], name="PIXELS")
+    table.header["ORDERING"] = "RING"
+    with replacing(path) as temporary:
+        fits.HDUList([fits.PrimaryHDU(), image, table]).writeto(temporary, overwrite=True, checksum=True)
+
+
+def read_pixel_covariance(path: str | os.PathLike[str]) -> PixelCovariance:
+    """Read what `write_pixel_covariance` wrote.
+
+    Raises
+    ------
+    DataError
+        If the file is missing, damaged, or holds no such covariance.
+    """
+    from astropy.io import fits
+
+    where = os.fspath(path)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # a checksum that does not hold is only warned of
+            with fits.open(path, memmap=False, checksum=True) as hdus:
+                image = hdus["COVARIANCE"]
+                return PixelCovariance(
+                    np.array(image.data, np.float64),
+                    np.array(hdus["PIXELS"].data["PIXEL"], np.int64),
+                    int(image.header["NSIDE"]),
+                    str(image.header["STOKES"]),
+                    str(image.header["BUNIT"]),
+                    str(image.header["RUNID"]),
+                )
+    except FileNotFoundError as error:
+        raise DataError("no such file", where=where) from error
+    except (OSError, KeyError, IndexError, ValueError, TypeError, Warning) as error:
+        raise DataError(f"is no covariance of pixels: {error}", where=where) from error

@@ -1,0 +1,121 @@
+"""The headers of map files, made without the values: those come in slabs from whoever has them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from petacomm.base.errors import ConfigError, did_you_mean
+from petamap.sky.checksum import folded, in_ascii, word_sum
+from petamap.sky.healpix import Healpix
+from petamap.sky.image import ImagePixels
+from petamap.sky.map_data import MapData
+from petamap.sky.map_image import image_hdu, image_shape
+from petamap.sky.map_table import table_hdu
+from petamap.sky.numbered import NumberedPixels
+from petamap.sky.pixelization import Pixelization
+from petamap.sky.sky_map import FRAME_LETTERS
+
+
+@dataclass(frozen=True)
+class MapHead:
+    """All of a map file that comes before its values.
+
+    Attributes
+    ----------
+    headers : tuple of astropy.io.fits.Header
+        Of its HDUs but for the checksums; the values belong to the last.
+    data : MapData
+    """
+
+    headers: tuple[Any, ...]
+    data: MapData
+
+    def to_bytes(self, data_sum: int) -> bytes:
+        """Return the bytes of the headers, `data_sum` being the `word_sum` of all values."""
+        return _to_bytes(self.headers, data_sum)
+
+
+def map_head(
+    pixelization: Pixelization,
+    *,
+    names: Sequence[str],
+    unit: str | Sequence[str],
+    run_id: str,
+    frame: str | None = None,
+    n_observed: int | None = None,
+    cards: Mapping[str, object] | None = None,
+) -> MapHead:
+    """Return the head of a map file.
+
+    Parameters
+    ----------
+    pixelization, names, unit, run_id, frame, cards
+        As in `petamap.sky.map_file.write_map`.
+    n_observed : int, optional
+        Rows of a HEALPix map with observed pixels only.
+
+    Raises
+    ------
+    ConfigError
+        If there are no such map files.
+    """
+    units = (unit,) * len(names) if isinstance(unit, str) else tuple(unit)
+    if len(units) != len(names):
+        raise ConfigError(f"{len(units)} units for {len(names)} columns")
+    _check(pixelization, frame, n_observed)
+    shape = image_shape(pixelization)
+    if shape is not None:
+        hdu, n_rows = image_hdu(pixelization, tuple(names), units, frame), shape[0] * shape[1]
+    else:
+        hdu = table_hdu(pixelization, tuple(names), units, n_observed)
+        n_rows = pixelization.n_pix if n_observed is None else n_observed
+    headers = _headers(hdu, n_rows, frame, {"RUNID": (run_id, "run that made this map"), **(cards or {})})
+    begin = len(_to_bytes(headers, 0))
+    return MapHead(headers, MapData(begin, n_rows, len(names), shape is None, n_observed is not None))
+
+
+def _check(pixelization: Pixelization, frame: str | None, n_observed: int | None) -> None:
+    if not isinstance(pixelization, Healpix | ImagePixels | NumberedPixels):
+        raise ConfigError(f"no map files of pixelization {pixelization.describe().get('kind')}")
+    if frame not in FRAME_LETTERS and not (frame is None and isinstance(pixelization, NumberedPixels)):
+        raise ConfigError(f"unknown frame '{frame}'", mend=did_you_mean(str(frame), list(FRAME_LETTERS)))
+    if n_observed is not None and not isinstance(pixelization, Healpix):
+        raise ConfigError("only HEALPix maps can be partial")
+
+
+def _headers(hdu: Any, n_rows: int, frame: str | None, cards: Mapping[str, object]) -> tuple[Any, ...]:
+    from astropy.io import fits
+
+    if frame is not None:
+        hdu.header["COORDSYS"] = (FRAME_LETTERS[frame], frame)
+    hdu.header["POLCCONV"] = ("COSMO", "polarization convention")
+    for name, value in cards.items():
+        hdu.header[name] = value
+    hdus = fits.HDUList([hdu] if isinstance(hdu, fits.PrimaryHDU) else [fits.PrimaryHDU(), hdu])
+    hdus.update_extend()
+    headers = tuple(one.header.copy() for one in hdus)
+    for header in headers:
+        header["CREATOR"] = "petamap"
+    if len(headers) > 1:
+        headers[-1]["NAXIS2"] = n_rows
+    return headers
+
+
+def _to_bytes(headers: tuple[Any, ...], data_sum: int) -> bytes:
+    sums = [0] * (len(headers) - 1) + [data_sum]
+    return b"".join(_checked(header.copy(), total) for header, total in zip(headers, sums, strict=True))
+
+
+def _checked(header: Any, data_sum: int) -> bytes:
+    said = "by petamap"  # usually the time, and no two files were the same
+    header["CHECKSUM"] = ("0" * 16, said)
+    header["DATASUM"] = (str(data_sum), said)
+    header["CHECKSUM"] = in_ascii(folded(word_sum(_in_bytes(header)) + data_sum))
+    return _in_bytes(header)
+
+
+def _in_bytes(header: Any) -> bytes:
+    text: str = header.tostring()
+    return text.encode("ascii")

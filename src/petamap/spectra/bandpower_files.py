@@ -1,0 +1,149 @@
+"""Files of bandpowers: FITS, text, and sacc's."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from petacomm.base.errors import ConfigError, DataError
+from petacomm.base.files import replacing
+from petamap.sky.power_spectra import d_of_c
+from petamap.spectra.bandpowers import Bandpowers
+from petamap.spectra.multipole_bins import Binning
+
+_SACC_TYPES = {
+    "TT": "cl_00", "TE": "cl_0e", "TB": "cl_0b", "ET": "cl_e0", "EE": "cl_ee", "EB": "cl_eb", "BT": "cl_b0",
+    "BE": "cl_be", "BB": "cl_bb",
+}  # fmt: skip
+
+
+def write_bandpowers(path: str | os.PathLike[str], bandpowers: Bandpowers) -> None:
+    """Write bandpowers, whole or not at all: ``.fits`` with covariance and windows, ``.sacc``, else text.
+
+    FITS loses nothing. Text has values and errors alone, in uK^2 where they are in K_CMB^2. sacc (an optional
+    package) has C_l, one window a spectrum, and covariance.
+
+    Raises
+    ------
+    ConfigError
+        If sacc is asked for and not installed.
+    ResourceError
+        If the file cannot be written.
+    """
+    name = os.fspath(path)
+    write = _write_text
+    if name.endswith((".sacc", ".sacc.fits")):
+        write = _write_sacc
+    elif name.endswith((".fits", ".fits.gz")):
+        write = _write_fits
+    with replacing(path) as temporary:
+        write(temporary, bandpowers)
+
+
+def read_bandpowers(path: str | os.PathLike[str]) -> Bandpowers:
+    """Read what `write_bandpowers` wrote to ``.fits``.
+
+    Raises
+    ------
+    DataError
+        If the file is missing, damaged, or holds no bandpowers.
+    """
+    from astropy.io import fits
+
+    where = os.fspath(path)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # a checksum that does not hold is only warned of
+            with fits.open(path, memmap=False, checksum=True) as hdus:
+                table = hdus["BANDPOWERS"]
+                names = tuple(str(table.header["SPECTRA"]).split())
+                edges = np.append(table.data["L_FIRST"], table.data["L_LAST"][-1] + 1)
+                values = np.array([table.data[name] for name in names], np.float64)
+                parts = [
+                    np.array(hdus[part].data, np.float64) if part in hdus else None
+                    for part in ("COVARIANCE", "WINDOWS")
+                ]
+                binning = Binning(edges, str(table.header["POWER"]) == "D_l")
+                return Bandpowers(values, names, binning, str(table.header["UNIT"]), *parts)
+    except FileNotFoundError as error:
+        raise DataError("no such file", where=where) from error
+    except (OSError, KeyError, IndexError, ValueError, TypeError, ConfigError, Warning) as error:
+        raise DataError(f"is no file of bandpowers: {error}", where=where) from error
+
+
+def _write_fits(path: Path, bandpowers: Bandpowers) -> None:
+    from astropy.io import fits
+
+    ranges = np.array(bandpowers.binning.ranges)
+    columns: list[Any] = [
+        fits.Column("L_FIRST", "K", array=ranges[:, 0]),
+        fits.Column("L_LAST", "K", array=ranges[:, 1]),
+        *(fits.Column(name, "D", bandpowers.unit, array=bandpowers[name]) for name in bandpowers.names),
+    ]
+    table = fits.BinTableHDU.from_columns(columns, name="BANDPOWERS")
+    table.header["SPECTRA"] = " ".join(bandpowers.names)
+    table.header["POWER"] = ("D_l" if bandpowers.binning.of_d else "C_l", "what is averaged in a bin")
+    table.header["UNIT"] = bandpowers.unit
+    table.header["CREATOR"] = "petamap"
+    hdus = [fits.PrimaryHDU(), table]
+    for name, array in (("COVARIANCE", bandpowers.covariance), ("WINDOWS", bandpowers.windows)):
+        if array is not None:
+            hdus.append(fits.ImageHDU(array, name=name))
+    fits.HDUList(hdus).writeto(path, overwrite=True, checksum=True)
+
+
+def _write_text(path: Path, bandpowers: Bandpowers) -> None:
+    kelvin = bandpowers.unit == "K_CMB^2"
+    errors = bandpowers.errors
+    columns, words = [np.array(bandpowers.binning.ranges).T.astype(np.float64)], ["L_FIRST", "L_LAST"]
+    for i, name in enumerate(bandpowers.names):
+        columns.append(bandpowers.values[i : i + 1])
+        words.append(name)
+        if errors is not None:
+            columns.append(errors[i : i + 1])
+            words.append(f"{name}_ERROR")
+    table = np.concatenate(columns)
+    table[2:] *= 1e12 if kelvin else 1.0
+    power = "D_l" if bandpowers.binning.of_d else "C_l"
+    header = f"{power} in {'uK^2' if kelvin else bandpowers.unit or 'unknown units'}\n{' '.join(words)}"
+    np.savetxt(path, table.T, fmt=["%d", "%d"] + ["%.10e"] * (len(words) - 2), header=header)
+
+
+def _write_sacc(path: Path, bandpowers: Bandpowers) -> None:
+    sacc = _sacc(path)
+    out, binning, kelvin = sacc.Sacc(), bandpowers.binning, bandpowers.unit == "K_CMB^2"
+    l = np.arange(1 if bandpowers.windows is None else bandpowers.windows.shape[-1])  # noqa: E741
+    sides = ("first", "second") if {"ET", "BE"} & set(bandpowers.names) else ("map", "map")
+    for side in dict.fromkeys(sides):
+        for kind, spin in (("T", 0), ("P", 2)):
+            unit = "uK_CMB" if kelvin else bandpowers.unit
+            out.add_tracer("Map", f"{side}_{kind}", spin, l, np.ones(len(l)), map_unit=unit)
+    # sacc knows C_l alone
+    scale = 1 / d_of_c(binning.middle) if binning.of_d else np.ones(binning.n)
+    factor = 1e12 if kelvin else 1.0
+    for i, name in enumerate(bandpowers.names):
+        window = None
+        if bandpowers.windows is not None:
+            window = sacc.BandpowerWindow(l, (bandpowers.windows[i, :, i] * scale[:, None]).T)
+        tracers = [f"{side}_{'TP'[letter != 'T']}" for side, letter in zip(sides, name, strict=True)]
+        values = bandpowers[name] * scale * factor
+        out.add_ell_cl(_SACC_TYPES[name], *tracers, binning.middle, values, window=window)
+    if bandpowers.covariance is not None:
+        both = np.tile(scale * factor, len(bandpowers.names))
+        matrix = bandpowers.covariance.reshape(len(both), -1)
+        out.add_covariance(matrix * np.multiply.outer(both, both))
+    out.save_fits(str(path), overwrite=True)
+
+
+def _sacc(path: Path) -> Any:
+    try:
+        import sacc
+    except ImportError:
+        raise ConfigError(
+            "sacc is not installed", where=str(path), mend="pip install 'petamap[sacc]', or write .fits"
+        ) from None
+    return sacc

@@ -1,0 +1,171 @@
+"""From the map of a run to bandpowers of the highest likelihood of its pixels."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from petacomm.base.errors import ConfigError, DataError, ResourceError
+from petacomm.base.host import available_bytes
+from petacomm.base.threads import one_blas_thread
+from petacomm.base.typing import FloatArray
+from petamap.simulation.random_keys import Purpose, gaussians, stream
+from petamap.sky.covariance_file import PixelCovariance, read_pixel_covariance
+from petamap.sky.power_spectra import Spectra
+from petamap.spectra.bandpowers import Bandpowers
+from petamap.spectra.cross_spectra import spectra_names
+from petamap.spectra.likelihood import PixelLikelihood, memory_of, modes_of
+from petamap.spectra.lowres import LowMap, as_it_is, downgraded
+from petamap.spectra.measure import Choices
+from petamap.spectra.multipole_bins import Binning
+from petamap.spectra.run_maps import RunMaps, read_mask
+
+Estimator = Literal["quadratic", "maximum"]
+ESTIMATORS: tuple[Estimator, ...] = ("quadratic", "maximum")
+_N_SIDE = 8  # of maps that are downgraded
+_LARGEST = 16  # maps of at most this n_side are taken as they are
+
+
+@dataclass(frozen=True)
+class Exact:
+    """Bandpowers from the likelihood of pixels.
+
+    Attributes
+    ----------
+    bandpowers : Bandpowers
+        With Fisher errors.
+    f_sky : dict
+        Of the data, for ``TT`` and ``PP``.
+    notes : tuple of str
+        What the user should know.
+    n_realizations : None
+        Errors are of no Monte Carlo.
+    """
+
+    bandpowers: Bandpowers
+    f_sky: dict[str, float]
+    notes: tuple[str, ...]
+    n_realizations: None = None
+
+    def expected(self, theory: Spectra) -> Bandpowers:
+        """Return what the bandpowers of skies with these spectra are on average, by their windows.
+
+        Raises
+        ------
+        DataError
+            If the theory ends before the bins do.
+        """
+        found, windows = self.bandpowers, self.bandpowers.windows
+        assert windows is not None, "the likelihood gives windows"
+        last = found.binning.l_max
+        if theory.l_max < last:
+            raise DataError(f"the theory ends at l = {theory.l_max}, the bins at {last}")
+        sky = theory.chosen(found.names, last).values
+        values = np.einsum("ablm,lm->ab", windows[..., : last + 1], sky)
+        return Bandpowers(values, found.names, found.binning, found.unit)
+
+
+def exact(
+    maps: RunMaps,
+    choices: Choices,
+    fiducial: Spectra,
+    n_side: int | None = None,
+    estimator: Estimator = "quadratic",
+    tell: Callable[[str], None] = lambda line: None,
+) -> Exact:
+    """Return bandpowers of a run's map by the likelihood of its pixels (`PixelLikelihood`).
+
+    Parameters
+    ----------
+    maps : RunMaps
+    choices : Choices
+        Mask, beam, pixel window and bins; the others are for pseudo-spectra.
+    fiducial : Spectra
+        The powers of multipoles outside the bins, and where the estimate starts; K_CMB^2.
+    n_side : int, optional
+        Of the data; by default that of the map up to 16, of larger ones 8.
+    estimator : {"quadratic", "maximum"}
+    tell : callable
+        Told the cost, before it is incurred.
+
+    Raises
+    ------
+    ConfigError, DataError
+        If map, mask, covariance and choices do not fit together.
+    ResourceError
+        If the memory does not suffice; before anything is computed.
+    """
+    own = maps.pixelization.n_side
+    n_side = n_side or (own if own <= _LARGEST else _N_SIDE)
+    if n_side > own:
+        raise ConfigError(f"n_side {n_side}, of a map of {own}", mend="choose that of the map or less")
+    if maps.sky.unit != "K_CMB":
+        raise DataError(f"a map in {maps.sky.unit or 'no unit'} has no likelihood", where=str(maps.path))
+    last = 2 * n_side if choices.l_max is None else choices.l_max
+    if last > 3 * n_side - 1:
+        raise ConfigError(
+            f"l_max {last} is beyond the reach of n_side {n_side}", mend=f"at most {3 * n_side - 1}"
+        )
+    binning = Binning.linear(choices.l_min, last, choices.width, choices.of_d)
+    mask = maps.seen
+    if choices.mask is not None:
+        mask = mask * read_mask(choices.mask, maps.pixelization, maps.sky.frame, choices.threshold)
+    n_stokes, l_max = len(maps.sky.values), 3 * n_side - 1
+    _tell_cost(int(n_stokes * 12 * n_side**2 * np.mean(mask)), n_stokes, l_max, tell)
+    low, note = _low_map(maps, np.where(mask > 0, 1.0, 0.0), n_side, choices)
+    modes = modes_of(n_side, low.seen, l_max, low.windows, choices.n_threads)
+    likelihood = PixelLikelihood(low.data, low.noise, modes, binning, fiducial, low.templates)
+    found = likelihood.quadratic() if estimator == "quadratic" else likelihood.maximum()
+    f_sky = float(low.seen[0].mean())
+    return Exact(found, {"TT": f_sky, "PP": f_sky}, note)
+
+
+def _low_map(
+    maps: RunMaps, mask: FloatArray, n_side: int, choices: Choices
+) -> tuple[LowMap, tuple[str, ...]]:
+    if n_side < maps.pixelization.n_side:
+        size = len(maps.sky.values) * 12 * n_side**2
+        normal = gaussians(stream(Purpose.REGULAR, maps.summary.seed, 0), size)
+        low = downgraded(maps, mask, n_side, choices.fwhm, choices.pixel_window, normal, choices.n_threads)
+        return low, ("the noise is white, of the run's covariance: correlations of 1/f noise are not in it",)
+    covariance: PixelCovariance | None = None
+    path: Path | None = maps.file("pixel_covariance")
+    if path is not None:
+        covariance = read_pixel_covariance(path)
+    low = as_it_is(maps, mask, choices.fwhm, choices.pixel_window, covariance)
+    notes = ["multipoles beyond 3 n_side are not in the covariance: the sky should end there, by its beam"]
+    if covariance is None:
+        notes.append("the noise is white; products.pixel_covariance = true gives its correlations")
+    return low, tuple(notes)
+
+
+def _tell_cost(n_data: int, n_stokes: int, l_max: int, tell: Callable[[str], None]) -> None:
+    """Tell memory and time of a step of the likelihood, and refuse what the memory does not hold."""
+    n_modes = n_stokes * ((l_max + 1) ** 2 - 4)
+    needed = memory_of(n_data, n_modes)
+    if needed > available_bytes():
+        raise ResourceError(
+            f"the likelihood of {n_data} data needs {needed / 1e9:.1f} GB",
+            mend="mask more, or lower --n-side",
+        )
+    flops = n_data**3 / 3 + 3 * n_data**2 * n_modes + 2 * n_data * n_modes**2
+    n_spectra = len(spectra_names({1: "T", 2: "EB", 3: "TEB"}[n_stokes]))
+    flops += 8 * n_spectra**2 * (n_modes / n_stokes) ** 2
+    seconds = flops / _speed()
+    time_of = f"about {seconds:.0f} s" if seconds >= 1 else "less than a second"
+    tell(f"likelihood of {n_data} data and {n_modes} modes: {needed / 1e9:.2g} GB, {time_of} a step")
+
+
+def _speed() -> float:
+    """Return the floating-point operations a second of one thread of BLAS."""
+    matrix = np.ones((384, 384))
+    with one_blas_thread():
+        matrix @ matrix
+        begin = time.perf_counter()
+        matrix @ matrix
+        return 2 * 384**3 / (time.perf_counter() - begin)

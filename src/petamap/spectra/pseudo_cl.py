@@ -1,0 +1,90 @@
+"""How many maps are seen alike: by weights that do not depend on what is in the maps."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from petacomm.base.typing import ComplexArray, FloatArray
+from petamap.sky.healpix import Healpix
+from petamap.sky.power_spectra import Spectra
+from petamap.spectra.cross_spectra import pseudo_spectra, spectra_names
+from petamap.spectra.masks import without_monopole
+from petamap.spectra.purification import purified, spin_raised
+from petamap.spectra.transforms import ITERATIONS, Harmonics, check_weights, harmonics
+
+_COMPONENTS = {1: "T", 2: "EB", 3: "TEB"}
+
+
+class Sight:
+    """Pseudo-spectra of many maps with the same weights: what follows from those alone is made once.
+
+    Maps may be given from several threads; each is worked on in one.
+
+    Parameters
+    ----------
+    pixelization : Healpix
+        In ring order.
+    weights : float64 (2, n_pix)
+        Of I, and of Q and U.
+    n_stokes : int
+        1, 2 or 3: I, or Q and U, or I, Q and U.
+    keep_dipole : bool
+        Leave monopole and dipole of I where they are.
+    pure : {"", "B", "EB"}
+    iterations : int
+
+    Attributes
+    ----------
+    l_max : int
+        3 n_side - 1.
+    names : tuple of str
+        The spectra.
+    """
+
+    def __init__(
+        self,
+        pixelization: Healpix,
+        weights: FloatArray,
+        n_stokes: int,
+        keep_dipole: bool = False,
+        pure: str = "",
+        iterations: int = ITERATIONS,
+    ) -> None:
+        for one in weights:
+            check_weights(one, pixelization)
+        self.pixelization = pixelization
+        self.weights = weights
+        self.n_stokes = n_stokes
+        self.pure = pure
+        self.iterations = iterations
+        self.l_max = 3 * pixelization.n_side - 1
+        self.names = spectra_names(_COMPONENTS[n_stokes])
+        pixels = np.arange(pixelization.n_pix)
+        self._directions = None if keep_dipole else pixelization.directions_of(pixels)
+        empty = np.zeros((n_stokes, pixelization.n_pix))
+        self._window = harmonics(empty, pixelization, weights[0], weights[1], self.l_max, iterations)
+
+    def pseudo(self, values: FloatArray, unit: str = "K_CMB^2") -> Spectra:
+        """Return the pseudo-spectra of a map, float64 (n_stokes, n_pix), nan where there is no value."""
+        return pseudo_spectra(self.harmonics(values), unit=unit)
+
+    def harmonics(self, values: FloatArray) -> Harmonics:
+        """Return the coefficients of a map seen so."""
+        if self._directions is not None and self.n_stokes != 2:
+            intensity = without_monopole(values[0], self.weights[0], self._directions)
+            values = np.concatenate((intensity[None], values[1:]))
+        seen = harmonics(
+            values, self.pixelization, self.weights[0], self.weights[1], self.l_max, self.iterations,
+            like=self._window,
+        )  # fmt: skip
+        if not self.pure:
+            return seen
+        return purified(
+            seen, values, self.pixelization, self.weights[1], self.pure, self.iterations, raised=self._raised
+        )
+
+    @cached_property
+    def _raised(self) -> ComplexArray:
+        return spin_raised(self.weights[1], self.pixelization.n_side)

@@ -1,0 +1,89 @@
+"""Files are replaced whole or not at all, whatever fails."""
+
+import os
+import resource
+import signal
+import stat
+
+import pytest
+
+from petacomm.base.errors import ResourceError
+from petacomm.base.files import replacing
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def write(path, data=b"new"):
+    with replacing(path) as temporary:
+        temporary.write_bytes(data)
+
+
+def test_a_file_is_there_when_done_and_nothing_else(tmp_path):
+    write(tmp_path / "deep" / "er" / "a.txt")
+    assert contents(tmp_path / "deep" / "er") == {"a.txt": b"new"}
+
+
+def test_the_suffix_and_the_folder_stay(tmp_path):
+    with replacing(tmp_path / "a.fits.gz") as temporary:
+        assert temporary.suffix == ".gz" and temporary.parent == tmp_path
+        temporary.write_bytes(b"x")
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o077, 0o002])
+def test_permissions_are_those_of_a_new_file(tmp_path, umask):
+    before = os.umask(umask)
+    try:
+        write(tmp_path / "a")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o666 & ~umask
+
+
+def test_an_error_inside_leaves_what_was_there(tmp_path):
+    (tmp_path / "a").write_bytes(b"old")
+    with pytest.raises(KeyError), replacing(tmp_path / "a") as temporary:
+        temporary.write_bytes(b"half")
+        raise KeyError("a")
+    assert contents(tmp_path) == {"a": b"old"}
+
+
+def test_a_full_disk_leaves_what_was_there(tmp_path):
+    (tmp_path / "a").write_bytes(b"old")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+    try:
+        with pytest.raises(ResourceError) as caught:
+            write(tmp_path / "a", bytes(5000))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, handler)
+    assert caught.value.where == str(tmp_path / "a") and "cannot be written" in caught.value.what
+    assert caught.value.exit_code == 5
+    assert contents(tmp_path) == {"a": b"old"}
+
+
+@pytest.mark.parametrize("path", ["/dev/null/a", "/proc/petamap/a"])
+def test_a_folder_that_cannot_be_made_is_said(path):
+    with pytest.raises(ResourceError) as caught:
+        write(path)
+    assert caught.value.where == path
+
+
+def test_a_folder_in_place_of_the_file_is_said(tmp_path):
+    (tmp_path / "a").mkdir()
+    with pytest.raises(ResourceError):
+        write(tmp_path / "a")
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_no_permission_is_said(tmp_path):
+    tmp_path.chmod(0o500)
+    try:
+        with pytest.raises(ResourceError):
+            write(tmp_path / "a")
+    finally:
+        tmp_path.chmod(0o700)

@@ -1,0 +1,71 @@
+"""Work over threads: order, errors, states; and what phases cost."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from petacomm.base.threads import available_threads, in_workers, over_threads
+from petacomm.base.timers import Timers
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 5])
+def test_results_come_in_order(n_threads):
+    assert over_threads(lambda x: x * x, range(50), n_threads) == [x * x for x in range(50)]
+    assert over_threads(lambda x: x, [], n_threads) == []
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_the_first_error_is_raised_and_the_rest_left_undone(n_threads):
+    done = []
+
+    def work(x):
+        if x == 3:
+            raise KeyError(x)
+        done.append(x)
+
+    with pytest.raises(KeyError, match="3"):
+        over_threads(work, range(100_000), n_threads)
+    assert len(done) < 100_000
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 5])
+def test_each_item_is_worked_on_once_by_states_of_one_thread_each(n_threads):
+    owners = {}
+
+    def work(state, item):
+        assert owners.setdefault(id(state), threading.get_ident()) == threading.get_ident()
+        state.append(item)
+
+    states = in_workers(list, work, iter(range(1000)), n_threads)
+    assert len(states) == n_threads
+    assert sorted(np.concatenate(states).tolist()) == list(range(1000))
+
+
+@pytest.mark.parametrize("n_threads", [1, 4])
+def test_an_error_in_a_worker_is_raised(n_threads):
+    def work(state, item):
+        if item == 7:
+            raise ValueError("seven")
+
+    with pytest.raises(ValueError, match="seven"):
+        in_workers(list, work, range(1000), n_threads)
+
+
+def test_there_is_a_thread():
+    assert available_threads() >= 1
+
+
+def test_phases_add_up_and_keep_their_order():
+    sent = iter([0, 5, 5, 12, 20, 20])
+    timers = Timers(lambda: next(sent))
+    with timers.phase("b"):
+        pass
+    with timers.phase("a") as phase:
+        phase.calls += 1
+    with pytest.raises(KeyError), timers.phase("b"):
+        raise KeyError
+    assert list(timers.phases) == ["b", "a"]
+    b, a = timers.phases["b"], timers.phases["a"]
+    assert (b.calls, b.bytes, a.calls, a.bytes) == (2, 5, 2, 7)
+    assert b.seconds >= 0 and a.seconds >= 0

@@ -1,0 +1,103 @@
+"""``petamap map`` as it is typed."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from petacomm.mapping.launchers import Target, read
+from petacomm.topology import Torus
+from petamap.cli.main import main
+
+JOB = """\
+ranks = 64
+[graph]
+grid = [4, 4, 4]
+[machine]
+name = "bluegene-l"
+shape = [4, 4, 4]
+"""
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Path:
+    path = tmp_path / "job.toml"
+    path.write_text(JOB)
+    return path
+
+
+def test_a_file_is_written_that_can_be_read_back(job: Path, tmp_path: Path, capsys) -> None:
+    out = tmp_path / "map.txt"
+    assert main(["map", str(job), "--format", "bluegene", "--out", str(out), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    placed = read("bluegene", out, Target(Torus((4, 4, 4))))
+    assert placed.nodes.tolist() == found["nodes_of_ranks"]
+    assert [row["strategy"] for row in found["placements"]][:2] == ["identity", "best of 10 random"]
+
+
+def test_a_table_shows_the_yardsticks(job: Path, capsys) -> None:
+    assert main(["map", str(job), "--strategy", "greedy", "--no-refine"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split("  ")[0] for line in lines[2:6]] == [
+        "placement",
+        "identity",
+        "best of 10 random",
+        "greedy",
+    ]
+
+
+def test_what_gains_nothing_is_said(job: Path, capsys) -> None:
+    job.write_text(JOB.replace("grid", "alltoalls").replace("[machine]", "along = [[0, 1, 2]]\n[machine]"))
+    assert main(["map", str(job)]) == 0
+    assert "no better than what costs nothing" in capsys.readouterr().out
+
+
+def test_compare_lists_strategies(job: Path, capsys) -> None:
+    words = ["map", "compare", str(job), "--strategies", "greedy,rcm", "--simulate", "--json"]
+    assert main(words) == 0
+    found = json.loads(capsys.readouterr().out)
+    names = [(row["strategy"], row["refined"]) for row in found["placements"]]
+    assert names[2:] == [("greedy", False), ("greedy", True), ("rcm", False), ("rcm", True)]
+    assert len(found["simulated"]) == len(names) and min(found["simulated"]) > 0
+
+
+def test_phases_have_a_table_of_their_own(job: Path, tmp_path: Path, capsys) -> None:
+    job.write_text(JOB.replace("grid", "alltoalls").replace("[machine]", "along = [[0], [1]]\n[machine]"))
+    page = tmp_path / "page.html"
+    assert (
+        main(["map", str(job), "--no-refine", "--report", str(page), "--boxfish", str(tmp_path / "fish")])
+        == 0
+    )
+    out = capsys.readouterr().out
+    assert "along 0  along 1  all at once  in turn, added" in out
+    assert "Busiest link of each phase" in page.read_text()
+    assert (tmp_path / "fish" / "after" / "links.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ([], "no job"),
+        (["none.toml"], "none.toml: cannot be read"),
+        (["JOB", "more"], "unknown argument 'more'"),
+        (["JOB", "--out", "OUT"], "--format is missing"),
+        (["JOB", "--format", "openmpi"], "--out is missing"),
+        (["JOB", "--format", "opnmpi", "--out", "OUT"], "unknown format 'opnmpi'"),
+        (["JOB", "--format", "slurm", "--out", "OUT"], "names hosts"),
+        (["JOB", "--strategy", "best", "--format", "bluegene", "--out", "OUT"], "unknown strategy 'best'"),
+        (
+            ["JOB", "--shape", "4x4x2", "--format", "bluegene", "--out", "OUT"],
+            "64 ranks do not fit on 32 nodes",
+        ),
+        (["JOB", "--simulate"], "--simulate without 'compare'"),
+        (["compare", "JOB", "--out", "OUT"], "--out with 'compare'"),
+        (["compare", "JOB", "--strategies", "a,b"], "unknown strategy 'a'"),
+    ],
+)
+def test_bad_input_is_one_line_and_no_file(job: Path, tmp_path: Path, capsys, words: list, says: str) -> None:
+    out = tmp_path / "out.txt"
+    named = {"JOB": str(job), "OUT": str(out)}
+    assert main(["map", *(named.get(word, word) for word in words)]) == 2
+    error = [line for line in capsys.readouterr().err.splitlines() if "error" in line]
+    assert len(error) == 1 and says in error[0]
+    assert not out.exists()

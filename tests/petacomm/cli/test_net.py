@@ -1,0 +1,162 @@
+"""``petamap net`` from the command line: tables, JSON, drawings, and errors of one line."""
+
+import json
+import re
+
+import pytest
+
+from petacomm.topology import load_machine
+from petacomm.topology.machine import write_machine
+from petamap.cli.main import main
+
+MESH = ["--machine", "bluegene-l", "--shape", "4x4x2"]
+
+
+def told(words, capsys):
+    assert main(["net", *words]) == 0
+    return capsys.readouterr().out
+
+
+def test_predict_tells_of_all_algorithms_and_marks_the_chosen(capsys):
+    words = ["predict", "allreduce", *MESH, "--bytes", "8 KiB"]
+    text = told(words, capsys)
+    assert "allreduce of 8,192 bytes, 32 ranks on a mesh of 4x4x2" in text
+    assert "\nhamiltonian * " in text and "tree cannot be used: it needs that elements are integers" in text
+    data = json.loads(told([*words, "--json"], capsys))
+    chosen = [row["algorithm"] for row in data["algorithms"] if row["chosen"]]
+    assert chosen == ["hamiltonian"]
+    rows = {row["algorithm"]: row for row in data["algorithms"]}
+    assert rows["ring"]["loaded"] >= rows["ring"]["closed"] > 0
+    assert rows["tree"]["closed"] is None
+
+
+def test_long_messages_of_mpich_wait_for_the_busiest_link(capsys):
+    words = [
+        "predict",
+        "alltoall",
+        "--machine",
+        "bluegene-l",
+        "--shape",
+        "8x8x8",
+        "--bytes",
+        "1 MiB",
+        "--json",
+    ]
+    rows = {row["algorithm"]: row for row in json.loads(told(words, capsys))["algorithms"]}
+    a_node = 511 * 2**20 / rows["pairwise"]["loaded"] / 1e6
+    assert a_node == pytest.approx(58.3, rel=0.01)  # MB/s, measured (Almasi et al. 2005, Table 3)
+    assert rows["random-order"]["loaded"] == pytest.approx(rows["random-order"]["closed"], rel=0.01)
+
+
+def test_ranks_without_a_shape_have_closed_forms_alone(capsys):
+    words = ["predict", "barrier", "--machine", "perlmutter", "--ranks", "1024", "--json"]
+    rows = {row["algorithm"]: row for row in json.loads(told(words, capsys))["algorithms"]}
+    assert rows["dissemination"]["closed"] == pytest.approx(10 * load_machine("perlmutter").latency, rel=1e-3)
+    assert rows["dissemination"]["loaded"] is None and rows["lines"]["unmet"]
+
+
+def test_simulate_counts_packets(capsys):
+    words = ["simulate", "alltoall", *MESH, "--bytes", "480"]
+    assert re.search(r"packets +1,984, and 0 copies", told(words, capsys))
+    data = json.loads(told([*words, "--json"], capsys))
+    assert data["packets"] == 32 * 31 * 2 and data["seconds"] > 32 * 480 / 154e6
+    assert json.loads(told([*words, "--json", "--seed", "1"], capsys))["seconds"] == data["seconds"]
+
+
+def test_wires_are_not_simulated(capsys):
+    assert "the closed form" in told(["simulate", "barrier", *MESH], capsys)
+
+
+def test_a_part_of_the_shape_is_a_mesh(capsys):
+    words = [
+        "simulate",
+        "broadcast",
+        "--machine",
+        "bluegene-l",
+        "--shape",
+        "8x8x8",
+        "--bytes",
+        "960",
+        "--json",
+    ]
+    data = json.loads(told([*words, "--nodes", "0-3,8-11", "--algorithm", "streams"], capsys))
+    assert data["shape"] == [1, 2, 4] and data["wrap"] == [False] * 3
+
+
+@pytest.mark.parametrize(
+    ("collective", "words", "what"),
+    [
+        ("broadcast", ["--shape", "4x4x1", "--algorithm", "streams"], "</circle>|<circle"),
+        ("allreduce", ["--shape", "2x2x2", "--algorithm", "ring"], "round 13"),
+        ("alltoall", ["--shape", "8x8x8"], "most"),
+    ],
+)
+def test_drawings_show_rounds_and_links(collective, words, what, tmp_path, capsys):
+    path = tmp_path / "drawn.svg"
+    words = ["draw", collective, "--machine", "bluegene-l", *words, "--bytes", "960", "--out", str(path)]
+    assert told(words, capsys).strip() == str(path)
+    text = path.read_text()
+    assert text.startswith("<svg ") and re.search(what, text) and "busiest link" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (["predit", "barrier", *MESH], "did you mean 'predict'?"),
+        (["predict"], "no collective"),
+        (["paper", "--machine", "jaguar"], "its machine is that of the source"),
+        (["paper", "barrier"], "unknown argument 'barrier'"),
+        (["predict", "barrier", "twice", *MESH], "unknown argument 'twice'"),
+        (["predict", "barier", *MESH], "did you mean 'barrier'?"),
+        (["predict", "barrier"], "--machine is missing"),
+        (["predict", "barrier", "--machine", "bluegene-l"], "neither --shape nor --ranks"),
+        (["predict", "barrier", *MESH, "--bytes", "8"], "carries no bytes"),
+        (["predict", "allreduce", *MESH], "--bytes is missing"),
+        (["predict", "allreduce", *MESH, "--bytes", "0"], "allreduce of 0 bytes"),
+        (["predict", "allreduce", *MESH, "--bytes", "12"], "not whole elements of 8"),
+        (["predict", "allreduce", *MESH, "--bytes", "1 parsec"], "unknown bytes unit"),
+        (["predict", "allreduce", *MESH, "--bytes", "8", "--ranks", "33"], "whose product is the number of"),
+        (["predict", "allreduce", *MESH, "--bytes", "8", "--nodes", "0-2,9"], "do not fill a rectangle"),
+        (["predict", "allreduce", *MESH, "--bytes", "8", "--nodes", "0-2,x"], "not a range of nodes"),
+        (
+            ["predict", "barrier", "--machine", "perlmutter", "--ranks", "2147483648"],
+            "cannot have 2147483648",
+        ),
+        (["predict", "barrier", "--machine", "bluegene-l", "--shape", "2048x1024x1024"], "2^31"),
+        (["predict", "barrier", "--machine", "perlmutter", "--shape", "4x4"], "is a dragonfly"),
+        (
+            ["simulate", "broadcast", *MESH, "--bytes", "8", "--algorithm", "steams"],
+            "did you mean 'streams'?",
+        ),
+        (["simulate", "broadcast", *MESH, "--bytes", "8", "--policy", "fare"], "did you mean 'fair'?"),
+        (["simulate", "allreduce", *MESH, "--bytes", "8", "--algorithm", "tree"], "elements are integers"),
+        (["simulate", "alltoall", *MESH, "--bytes", "1 GB"], "fewer bytes"),
+        (["simulate", "barrier", "--machine", "jaguar", "--ranks", "8"], "packets need a torus"),
+        (["draw", "barrier", "--machine", "jaguar", "--ranks", "100000"], "too many to draw"),
+    ],
+)
+def test_errors_are_one_line_before_any_work(words, what, capsys):
+    assert main(["net", *words]) == 2
+    said = capsys.readouterr()
+    (line,) = said.err.splitlines()
+    assert line.startswith("petamap: error: ") and what in line and not said.out
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        ("network.read_cycles", ["simulate", "barrier", "--algorithm", "lines"]),
+        ("network.hop_latency", ["simulate", "alltoall", "--bytes", "8"]),
+        ("network.tree_latency", ["predict", "barrier"]),
+        ("network.interrupt_latency", ["predict", "barrier"]),
+        ("latency", ["predict", "barrier"]),
+    ],
+)
+def test_a_machine_that_lacks_a_number_is_refused(number, words, tmp_path, capsys):
+    text, key = write_machine(load_machine("bluegene-l")), number.removeprefix("network.")
+    path = tmp_path / "mine.toml"
+    path.write_text("\n".join(line for line in text.splitlines() if not line.startswith(f"{key} ")))
+    assert main(["net", *words, "--machine", str(path), "--shape", "4x4x2"]) == 2
+    said = capsys.readouterr()
+    (line,) = said.err.splitlines()
+    assert f"'{number}'" in line and "did you mean" not in line and not said.out

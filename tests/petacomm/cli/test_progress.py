@@ -1,0 +1,121 @@
+"""Progress: few plain lines where nobody watches, bars where somebody does, silence on other ranks."""
+
+import io
+import re
+
+import pytest
+
+from petacomm.base.progress import Silent
+from petacomm.cli.progress import Bars, Lines, duration, listening, scaled
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def lines(stream):
+    return [re.sub(r"^\d\d:\d\d:\d\d ", "", line) for line in stream.getvalue().splitlines()]
+
+
+def test_lines_are_few_and_say_rate_and_time_left():
+    stream, clock = io.StringIO(), Clock()
+    progress = Lines(stream, clock, interval=5.0)
+    progress.begin("read", total=200e6, unit="samples")
+    for _ in range(100):
+        clock.now += 0.2
+        progress.advance(2e6, "residual 1e-3")
+    progress.end("all good")
+    said = lines(stream)
+    assert said[0] == "read: begins, 200 Msamples"
+    assert said[-1] == "read: done in 20.0 s, all good"
+    assert len(said) == 6
+    assert said[2] == "read: 50%, 100 Msamples (10 Msamples/s), 10.0 s left, residual 1e-3"
+
+
+def test_lines_without_a_total():
+    stream, clock = io.StringIO(), Clock()
+    progress = Lines(stream, clock, interval=0.0)
+    progress.begin("plan")
+    clock.now += 2
+    progress.advance(3)
+    progress.end()
+    assert lines(stream) == ["plan: begins", "plan: 3 (1.5/s)", "plan: done in 2.0 s"]
+
+
+def test_lines_carry_the_time_of_day():
+    stream = io.StringIO()
+    Lines(stream).begin("read")
+    assert re.fullmatch(r"\d\d:\d\d:\d\d read: begins\n", stream.getvalue())
+
+
+@pytest.mark.parametrize("kind", [Lines, Bars])
+def test_warnings_are_said_and_kept(kind):
+    stream = Terminal()
+    progress = kind(stream)
+    progress.warn("[bold]3 pixels[/] are cut")
+    assert progress.warnings == ["[bold]3 pixels[/] are cut"]
+    assert "warning: [bold]3 pixels[/] are cut" in stream.getvalue()
+
+
+def test_bars_draw_phases_and_stop():
+    stream = Terminal()
+    with listening(0, stream) as progress:
+        assert isinstance(progress, Bars)
+        progress.advance(1)  # outside of any phase: nothing to draw
+        progress.end()
+        progress.begin("[red]solve[/]", total=10, unit="iterations")
+        progress.advance(4, "residual 3e-4")
+        progress.end("residual 1e-9")
+        progress.begin("write")
+    drawn = stream.getvalue()
+    assert "[red]solve[/]" in drawn
+    assert "100%" in drawn
+    assert "residual 1e-9" in drawn
+    assert drawn.count("\x1b[?25l") == drawn.count("\x1b[?25h")  # the cursor is shown again
+
+
+def test_other_ranks_are_silent(capsys):
+    with listening(1, Terminal()) as progress:
+        progress.begin("read", 3)
+        progress.advance(1)
+        progress.warn("here")
+        progress.end()
+    assert type(progress) is Silent
+    assert progress.warnings == ["here"]
+    assert capsys.readouterr() == ("", "")
+
+
+def test_not_a_terminal_means_lines():
+    with listening(0, io.StringIO()) as progress:
+        assert isinstance(progress, Lines)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(0.004, "0.00 s"), (0.42, "0.42 s"), (3.14, "3.1 s"), (125, "2 min 05 s"), (4320, "1 h 12 min"),
+     (59.99, "60.0 s"), (float("inf"), "unknown"), (float("nan"), "unknown")],
+)  # fmt: skip
+def test_duration(seconds, said):
+    assert duration(seconds) == said
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "said"),
+    [
+        (0, "B", "0 B"),
+        (999, "B", "999 B"),
+        (1234, "B", "1.23 kB"),
+        (3.5e9, "", "3.5 G"),
+        (2e13, "B", "20 TB"),
+    ],
+)
+def test_scaled(value, unit, said):
+    assert scaled(value, unit) == said

@@ -1,0 +1,215 @@
+"""Jobs: what a file says, and what is said of a wrong one; comparisons with their yardsticks."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from petacomm.base.errors import ConfigError
+from petacomm.mapping import STRATEGIES, Site, measure, nlpkkt_graph, place
+from petacomm.mapping.comparison import IDENTITY, RANDOM, Task, compare, map_ranks
+from petacomm.mapping.graph_sources import grid_graph, line_graph
+from petacomm.mapping.job import capacity_of, load_job
+from petacomm.mapping.mapping_table import phase_cells
+from petacomm.mapping.packet_time import simulated
+from petacomm.topology import Allocation, Torus, load_machine, percs
+
+GOOD = """\
+ranks = 128
+ranks_per_node = 2
+
+[graph]
+grid = "4x4x8"
+bytes = 100
+
+[machine]
+name = "bluegene-l"
+shape = [4, 4, 4]
+"""
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "job.toml"
+    path.write_text(text)
+    return path
+
+
+def test_a_job_is_read(tmp_path: Path) -> None:
+    job = load_job(written(tmp_path, GOOD))
+    assert (job.graph.n_ranks, job.site.network, job.site.ranks_per_node) == (128, Torus((4, 4, 4)), 2)
+    assert (job.strategy, job.refine, job.seed, job.format) == ("auto", True, 0, None)
+    assert job.capacity is not None and set(job.capacity) == {154e6}
+    assert set(job.graph.n_bytes) == {100.0}
+
+
+def test_the_command_line_comes_first(tmp_path: Path) -> None:
+    given = {"shape": "2x4x8", "strategy": "rcm", "refine": False, "format": "bluegene", "machine": None}
+    job = load_job(written(tmp_path, GOOD + '[map]\nstrategy = "greedy"\nseed = 5\n'), given)
+    assert job.site.network == Torus((2, 4, 8))
+    assert (job.strategy, job.refine, job.seed, job.format) == ("rcm", False, 5, "bluegene")
+
+
+def test_files_lie_beside_the_job(tmp_path: Path) -> None:
+    (tmp_path / "halo.csv").write_text("0,1,8\n")
+    (tmp_path / "hosts").write_text("a\nb\nc\n")
+    text = 'ranks = 3\n[graph]\nfile = "halo.csv"\n[machine]\nname = "bluegene-l"\nshape = [8]\n'
+    job = load_job(written(tmp_path, text + 'nodes = "2-3,7"\nhosts = "hosts"\n'))
+    assert isinstance(job.site.network, Allocation) and job.site.network.nodes.tolist() == [2, 3, 7]
+    assert job.target.hosts == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("graph", "ranks", "edges"),
+    [
+        ("nlpkkt = 12", 8, None),
+        ("alltoalls = [2, 4]\nalong = [[1]]\nbytes = 3", 8, 8 * 3),
+        ('collective = "alltoall"\nalgorithm = "pairwise"\nbytes = 16', 8, 8 * 7),
+        ('collective = "broadcast"\nalgorithm = "binomial"', 8, 7),
+        ("grid = [2, 4]\nperiodic = false\ncorners = true", 8, 2 * (4 + 6 + 6)),
+        ('matrix = "a.mtx"', 2, 2),
+    ],
+)
+def test_graphs_of_all_kinds(tmp_path: Path, graph: str, ranks: int, edges: int | None) -> None:
+    mtx = "%%MatrixMarket matrix coordinate real symmetric\n4 4 3\n2 1 1\n3 2 1\n4 3 1\n"
+    (tmp_path / "a.mtx").write_text(mtx)
+    text = f'ranks = {ranks}\n[graph]\n{graph}\n[machine]\nname = "bluegene-l"\nshape = [2, 2, 2]\n'
+    job = load_job(written(tmp_path, text))
+    assert job.graph.n_ranks == ranks and job.graph.n_edges == (job.graph.n_edges if edges is None else edges)
+    assert job.graph.n_edges > 0 and job.title
+
+
+def test_phases_are_placed_together_and_told_apart(tmp_path: Path) -> None:
+    for name, line in (("a", "0,1,8"), ("b", "0,1,5\n1,2,7")):
+        (tmp_path / f"{name}.csv").write_text(f"{line}\n")
+    head, machine = "ranks = 3\n[graph]\n", '[machine]\nname = "bluegene-l"\nshape = [3]\n'
+    job = load_job(written(tmp_path, head + 'file = ["a.csv", "b.csv"]\n' + machine))
+    assert list(job.phases) == ["a.csv", "b.csv"]
+    assert job.graph.n_bytes.tolist() == [13.0, 7.0]
+    _, row = phase_cells(job, [Task(job.graph, job.site).placed("identity")])
+    assert row == ["identity", "8 B", "7 B", "13 B", "15 B"]
+    for wrong in ('["a.csv", "a.csv"]', "[]", "[1]"):
+        with pytest.raises(ConfigError, match=r":3: 'graph\.file' must be"):
+            load_job(written(tmp_path, head + f"file = {wrong}\n" + machine))
+
+
+WRONG = [
+    ("ranks = 128", "ranks = 120", ":5: a grid of 4x4x8 has 128 ranks, not 120"),
+    ("ranks = 128", "rank = 128", ":1: unknown key 'rank'"),
+    ("ranks = 128", "ranks = 0", ":1: 'ranks' must be 1 or more"),
+    ("ranks = 128", "ranks = true", ":1: 'ranks' must be a whole number"),
+    ("ranks = 128", "", "'ranks' is missing"),
+    ("ranks_per_node = 2", "ranks_per_node = 1", ":1: 128 ranks do not fit on 64 nodes"),
+    ("grid", "gird", ":5: unknown key 'graph.gird' (did you mean 'grid'?)"),
+    ("bytes = 100", "nlpkkt = 5", "'nlpkkt' in [graph]"),
+    ("bytes = 100", "bytes = [1, 2]", ":6: 2 sizes for 3 dimensions"),
+    ("bytes = 100", 'bytes = "much"', ":6: 'graph.bytes' must be a whole number or a number or a list"),
+    ("bytes = 100", "corner = true", ":6: unknown key 'graph.corner'"),
+    ("bluegene-l", "bluegene-q", ":9: unknown machine"),
+    ("[4, 4, 4]", "[4, 4, 0]", ":10: 'machine.shape' must be whole numbers"),
+    ("[4, 4, 4]", '"4x4x"', "is not a shape"),
+    ("shape", "shapes", ":10: unknown key 'machine.shapes'"),
+    ("[machine]", "[map]\nstrategy = 'gredy'\n[machine]", ":9: unknown strategy 'gredy'"),
+    ("[machine]", "[out]\nformat = 'opnmpi'\n[machine]", ":9: unknown format 'opnmpi'"),
+    ("[4, 4, 4]", "[4, 4, 4]\nhosts = 'none'", "cannot be read"),
+    ("[4, 4, 4]", "[4, 4, 4]\nhosts = ['a']", "1 hosts for the 64 nodes"),
+    ("[4, 4, 4]", "[4, 4, 4]\nnodes = '1,1'", ":11: node 1 is named twice"),
+    ("[graph]", "[graph", "not TOML"),
+    ("bytes = 100", "bytes = -1", ":6: -1 bytes"),
+    ("bytes = 100", "bytes = [1, 2, nan]", ":6: nan bytes"),
+    ("bytes = 100", 'bytes = [1, 2, "3"]', ":6: '3' bytes"),
+    ("ranks_per_node = 2", "ranks_per_node = 99999999999999999999", ":2: 64 nodes with 99,999,999,999"),
+    ("ranks = 128", "ranks = 2000000000", ":1: 2000000000 ranks do not fit on 64 nodes"),
+    ("[machine]", "[map]\nseed = -1\n[machine]", ":9: a seed of -1"),
+    ('grid = "4x4x8"', 'alltoalls = "4x4x8"\nalong = [[3]]', ":6: [3] are no dimensions of 4x4x8"),
+    ('grid = "4x4x8"', 'alltoalls = "4x4x8"\nalong = [[0], [0]]', ":6: [0] are given twice"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "says"), WRONG)
+def test_a_wrong_job_is_one_error_with_its_line(tmp_path: Path, old: str, new: str, says: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_job(written(tmp_path, GOOD.replace(old, new, 1)))
+    assert says in str(caught.value) and "job.toml" in str(caught.value) and "\n" not in str(caught.value)
+    assert caught.value.exit_code == 2
+
+
+def test_a_missing_job_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load_job(tmp_path / "none.toml")
+
+
+def test_links_of_levels_have_their_bandwidths() -> None:
+    network = percs(2)
+    found = capacity_of(load_machine("percs"), network)
+    assert found is not None
+    assert [sorted(set(found[network.link_levels() == level])) for level in range(3)] == [
+        [24e9],
+        [5e9],
+        [10e9],
+    ]
+    assert capacity_of(load_machine("one-node"), network) is None
+
+
+TASK = Task(grid_graph((4, 4, 8), True, 100.0), Site(Torus((4, 4, 4)), 2))
+
+
+def test_identity_and_random_stand_beside_all() -> None:
+    rows, lacking = compare(TASK, ["greedy", "rcm"])
+    assert [row.title for row in rows] == [
+        IDENTITY, RANDOM, "greedy", "greedy, refined", "rcm", "rcm, refined",
+    ]  # fmt: skip
+    assert not lacking
+    worst = [
+        measure(TASK.graph, place("random", TASK.graph, TASK.site, s), TASK.site.network) for s in range(10)
+    ]
+    assert rows[1].load == min(metrics.largest_load for metrics in worst)
+    for plain, refined in ((rows[2], rows[3]), (rows[4], rows[5])):
+        assert refined.load <= plain.load
+
+
+def test_strategies_that_cannot_be_used_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("petacomm.mapping.scotch._library", lambda: None)
+    _, lacking = compare(TASK)
+    assert "no libscotch" in lacking["scotch"]
+    with pytest.raises(ConfigError, match="strategy 'scotch' cannot be used: there is no libscotch"):
+        compare(TASK, ["scotch"])
+    with pytest.raises(ConfigError, match="unknown strategy 'gredy'"):
+        compare(TASK, ["gredy"])
+
+
+def test_auto_takes_the_best_and_refines_it() -> None:
+    found = map_ranks(TASK)
+    assert found.chosen.refined and found.chosen.load <= min(found.identity.load, found.random.load)
+    plain = map_ranks(TASK, refined=False)
+    assert plain.chosen.load == min(TASK.placed(name).load for name in ("identity", "greedy", "recursive"))
+    assert [row.name for row in plain.rows] == [IDENTITY, RANDOM, plain.chosen.name]
+
+
+def test_who_does_not_gain_is_told() -> None:
+    # An all-to-all of everyone is the same wherever ranks are.
+    everyone = Task(line_graph((4, 4), [0, 1]), Site(Torus((4, 4))))
+    assert not map_ranks(everyone).gains
+    assert map_ranks(Task(nlpkkt_graph(12, 64), Site(Torus((4, 4, 4))))).gains
+
+
+def test_loads_in_seconds_decide_where_links_differ() -> None:
+    capacity = np.linspace(1, 2, TASK.site.network.n_links)
+    found = Task(TASK.graph, TASK.site, capacity).placed("greedy")
+    assert found.load == found.metrics.largest_time > 0
+
+
+def test_packets_take_longer_where_links_carry_more() -> None:
+    machine, grid = load_machine("bluegene-l"), Torus((4, 4, 4))
+    graph = grid_graph((4, 4, 4), True, 4800.0)
+    near, far = (place(name, graph, Site(grid), 1) for name in ("identity", "random"))
+    seconds = [simulated(graph, placed, grid, machine).seconds for placed in (near, far)]
+    assert seconds[0] < seconds[1]
+    with pytest.raises(ConfigError, match="packets need a whole torus"):
+        simulated(graph, near, Allocation(grid, range(64)), machine)
+    with pytest.raises(ConfigError, match="more than 2e"):
+        simulated(grid_graph((4, 4, 4), True, 1e9), far, grid, machine)
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_every_strategy_has_a_line_about_it(name: str) -> None:
+    assert STRATEGIES[name].summary and "\n" not in STRATEGIES[name].summary

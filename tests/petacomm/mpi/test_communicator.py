@@ -1,0 +1,111 @@
+"""Every collective against what NumPy says, in one process and on several ranks."""
+
+import numpy as np
+import pytest
+from mpi import run_ranks
+
+from petacomm.base.errors import ConfigError
+from petacomm.mpi import SerialCommunicator
+from petacomm.mpi import message_size as messages
+from petacomm.mpi.launch import launched_size
+
+RANK_COUNTS = [2, 5]
+
+
+def parts_of_a_reduction(comm):
+    """Ranks get parts of different lengths, rank 0 none unless it is alone."""
+    counts = 3 * np.arange(comm.size) if comm.size > 1 else np.array([3])
+    mine = slice(counts[: comm.rank].sum(), counts[: comm.rank + 1].sum())
+    for dtype in (np.int64, np.float64, np.float32, np.uint8):
+        whole = (100 * np.arange(2 * counts.sum()).reshape(-1, 2)).astype(dtype)
+        for op, expected in [("sum", whole * dtype(comm.size)), ("max", whole)]:
+            part = np.empty((counts[comm.rank], 2), dtype)
+            comm.reduce_scatter(whole.copy(), counts, part, op)
+            np.testing.assert_array_equal(part, expected[mine])
+        gathered = np.empty_like(whole)
+        comm.gather_parts(whole[mine].copy(), counts, gathered)
+        np.testing.assert_array_equal(gathered, whole)
+
+
+def collectives(comm):
+    ranks = np.arange(comm.size)
+    for dtype in (np.int64, np.float64, np.float32, np.uint8):
+        mine = np.arange(6, dtype=dtype).reshape(2, 3) + dtype(comm.rank)
+        every = np.arange(6).reshape(2, 3)[None] + ranks[:, None, None]
+        for op, ufunc in [("sum", np.add), ("max", np.maximum), ("min", np.minimum)]:
+            result = mine.copy()
+            assert comm.allreduce(result, op) is result
+            np.testing.assert_array_equal(result, ufunc.reduce(every, axis=0))
+    flags = comm.allreduce(ranks == comm.rank, "or")
+    assert flags.all() and flags.dtype == bool
+    assert comm.sum(comm.rank + 1) == (ranks + 1).sum()
+    parts_of_a_reduction(comm)
+    assert comm.max(comm.rank / 2) == (comm.size - 1) / 2
+    assert comm.bcast({"rank": comm.rank}, comm.size - 1) == {"rank": comm.size - 1}
+    assert comm.gather(comm.rank) == (ranks.tolist() if comm.rank == 0 else None)
+    assert comm.allgather(comm.rank) == ranks.tolist()
+    assert comm.node_size() == comm.size
+    comm.barrier()
+    rows_between_ranks(comm)
+
+
+def rows_between_ranks(comm):
+    # Rank r sends (r + s) % 3 rows to rank s, each holding r, s and a number.
+    counts = (comm.rank + np.arange(comm.size)) % 3
+    rows = [[comm.rank, to, i] for to in range(comm.size) for i in range(counts[to])]
+    received, received_counts = comm.alltoallv(np.array(rows, np.int64).reshape(-1, 3), counts)
+    np.testing.assert_array_equal(received_counts, counts)
+    expected = [[of, comm.rank, i] for of in range(comm.size) for i in range(counts[of])]
+    np.testing.assert_array_equal(received, np.array(expected).reshape(-1, 3))
+    mine = np.full((comm.rank, 2), comm.rank, np.float64)
+    every = np.repeat(np.arange(comm.size), np.arange(comm.size))[:, None] * np.ones(2)
+    gathered, gathered_counts = comm.allgather_rows(mine)
+    np.testing.assert_array_equal(gathered, every)
+    np.testing.assert_array_equal(gathered_counts, np.arange(comm.size))
+    at_root = comm.gather_rows(mine, comm.size - 1)
+    assert (at_root is None) == (comm.rank < comm.size - 1)
+    if at_root is not None:
+        np.testing.assert_array_equal(at_root, every)
+
+
+def small_messages(comm):
+    messages.MESSAGE_BYTES = 40
+    collectives(comm)
+    before = comm.traffic["allreduce"].calls
+    comm.allreduce(np.zeros(19))
+    assert comm.traffic["allreduce"].calls - before == 4
+
+
+def test_a_single_process():
+    collectives(SerialCommunicator())
+
+
+@pytest.mark.parametrize("n_ranks", RANK_COUNTS)
+def test_several_ranks(n_ranks):
+    run_ranks(collectives, n_ranks)
+
+
+def test_messages_above_the_limit_are_cut():
+    run_ranks(small_messages, 3)
+
+
+@pytest.mark.parametrize(
+    ("environ", "size"),
+    [
+        ({}, 1),
+        ({"PMI_RANK": "0", "PMI_SIZE": "4"}, 4),
+        ({"PMIX_RANK": "0"}, None),
+        ({"OMPI_COMM_WORLD_SIZE": "3", "PMIX_RANK": "1"}, 3),
+        ({"SLURM_JOB_ID": "1", "SLURM_NTASKS": "8"}, 1),
+        ({"SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "8"}, 8),
+        ({"PMI_RANK": "0", "PMI_SIZE": "4", "PETAMAP_MPI": "0"}, 1),
+        ({"PETAMAP_MPI": "1"}, None),
+    ],
+)
+def test_launchers_are_known_by_their_variables(environ, size):
+    assert launched_size(environ) == size
+
+
+def test_a_wish_for_mpi_is_zero_or_one():
+    with pytest.raises(ConfigError, match="PETAMAP_MPI is 'yes'"):
+        launched_size({"PETAMAP_MPI": "yes"})

@@ -1,0 +1,101 @@
+"""An error on any rank ends the job within seconds, with one message and its exit code."""
+
+import os
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from mpi import MPIEXEC, launch
+
+from petacomm.base.errors import ConfigError, DataError
+from petacomm.mpi import SerialCommunicator, agree, collective_errors, together
+
+SECONDS = 5.0
+
+
+def one_rank_in_compute_one_in_a_collective(comm):
+    if comm.rank == 1:
+        raise DataError("sample 7 is not finite", where="file.h5")
+    if comm.rank == 0:
+        time.sleep(60)
+    comm.barrier()
+
+
+def two_ranks_of_three(comm):
+    if comm.rank > 0:
+        raise DataError(f"fault of rank {comm.rank}")
+    comm.allreduce(np.zeros(10))
+
+
+def all_ranks(comm):
+    raise ConfigError("no such key", where="run.toml:3")
+
+
+def agreed(comm):
+    agree(comm, DataError("fault of rank 1") if comm.rank >= 1 else None)
+
+
+def worked_alone(comm):
+    with together(comm):
+        np.zeros(3)[comm.rank + 1]
+
+
+def unforeseen(comm):
+    if comm.rank == 1:
+        raise KeyError("unforeseen")
+    comm.barrier()
+
+
+def leaves_quietly(comm):
+    if comm.rank == 1:
+        sys.exit(4)
+    comm.barrier()
+
+
+def test_one_rank_that_exits_ends_all():
+    ended = launch(leaves_quietly, 3, timeout=30)
+    said = ended.err
+    if MPIEXEC.with_name("prterun").exists():
+        # Open MPI's launcher says in a frame of its own which rank has ended the job.
+        said = said.split("-" * 74)[0]
+    assert (ended.code, said) == (4, "")
+
+
+@pytest.mark.parametrize(
+    ("function", "message", "code"),
+    [
+        (one_rank_in_compute_one_in_a_collective, "petamap: error: file.h5: sample 7 is not finite", 3),
+        (two_ranks_of_three, "petamap: error: fault of rank 1", 3),
+        (all_ranks, "petamap: error: run.toml:3: no such key", 2),
+        (agreed, "petamap: error: fault of rank 1", 3),
+        (worked_alone, "IndexError: index 3 is out of bounds", 1),
+        (unforeseen, "KeyError: 'unforeseen'", 1),
+    ],
+)
+def test_one_message_and_the_exit_code(function, message, code):
+    ended = launch(function, 3, timeout=30)
+    assert ended.code == code, ended.err
+    assert ended.err.count(message) == 1 and ended.err.count("petamap: error") <= 1, ended.err
+    assert "Abort(" not in ended.err and "BAD TERMINATION" not in ended.err + ended.out
+    assert ended.seconds < SECONDS + 2, "beyond the start of Python"
+
+
+def test_a_single_process_exits_alike(capsys):
+    with pytest.raises(SystemExit) as exit_info, collective_errors(SerialCommunicator()):
+        raise DataError("bad", where="x.fits", mend="mend it")
+    assert exit_info.value.code == 3
+    assert capsys.readouterr().err == "petamap: error: x.fits: bad (mend it)\n"
+
+
+def test_a_launcher_without_mpi4py_says_what_to_install():
+    program = "import sys; sys.modules['mpi4py'] = None\nfrom petacomm.mpi import world\nworld()"
+    ended = subprocess.run(
+        [sys.executable, "-c", program],
+        env=os.environ | {"PMI_RANK": "0", "PMI_SIZE": "2"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 1 and "pip install mpi4py mpich" in ended.stderr

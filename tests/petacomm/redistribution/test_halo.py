@@ -1,0 +1,225 @@
+"""Halos against the whole lattice, their datatypes, and the solver against one process to the bit."""
+
+import itertools
+import resource
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mpi import run_ranks
+
+from petacomm.mpi import SerialCommunicator
+from petacomm.mpi.datatypes import Datatypes
+from petacomm.redistribution.array_layout import DatatypeError
+from petacomm.redistribution.block_pattern import Pattern
+from petacomm.redistribution.halo import HALO_WAYS, OBJECTS, Field
+from petacomm.redistribution.lattice import Lattice
+from petacomm.redistribution.staggered import Staggered, solve
+
+# Shape and grid by number of ranks: even and odd parts, parts of one site, one axis and five.
+CASES = {
+    1: [((4, 2, 4, 6), (1, 1, 1, 1))],
+    2: [((4, 4, 4, 4), (1, 1, 1, 2)), ((4, 6, 2), (1, 2, 1)), ((2,), (2,))],
+    3: [((4, 4, 4, 4), (3, 1, 1, 1)), ((6, 8), (1, 3)), ((2, 2, 4, 2, 2), (1, 1, 3, 1, 1))],
+    4: [((4, 4, 4, 6), (1, 2, 1, 2)), ((4, 6), (4, 1))],
+    6: [((6, 4, 2, 4), (3, 1, 1, 2))],
+    8: [((4, 4, 4, 2), (2, 2, 2, 1)), ((8, 2), (8, 1))],
+}
+
+
+def whole_field(shape, k, dtype="c16"):
+    rng = np.random.default_rng(k)
+    return (rng.standard_normal((*shape, k)) + 1j * rng.standard_normal((*shape, k))).astype(dtype)
+
+
+def check_field(comm, shape, grid, kind, dtype, way):
+    lattice = Lattice(shape, grid, comm.rank)
+    field = Field(comm, lattice, kind, dtype, way)
+    whole = whole_field(shape, OBJECTS[kind], dtype)
+    for turn in (1, 2):
+        field.values[...] = lattice.take(whole * turn)
+        for parity in (0, 1):
+            field.exchange(parity)
+            neighbours = lattice.neighbours[lattice.sites(1 - parity)]
+            for way_to in lattice.directions:
+                beside = np.roll(whole * turn, -1 if way_to.up else 1, way_to.axis)
+                expected = lattice.take(beside)[lattice.sites(1 - parity)]
+                got = field.values[neighbours[:, way_to.number]]
+                assert np.array_equal(got, expected), (shape, grid, kind, way, way_to)
+            comm.barrier()
+
+
+def halos(comm):
+    for shape, grid in CASES[comm.size]:
+        for (kind, dtype), way in itertools.product(
+            [("vector", "c16"), ("half", "c8"), ("matrix", "c16")], [*HALO_WAYS, "auto"]
+        ):
+            check_field(comm, shape, grid, kind, dtype, way)
+
+
+@pytest.mark.parametrize("n_ranks", [1, 2, 3, 4, 6, 8])
+def test_ghosts_are_what_neighbours_hold(n_ranks):
+    run_ranks(halos, n_ranks)
+
+
+def test_nodes_that_share_meet_nodes_that_do_not(monkeypatch):
+    monkeypatch.setenv("PETAMAP_RANKS_PER_NODE", "2")
+    run_ranks(halos, 3)
+
+
+def test_a_single_process_needs_no_mpi():
+    halos(SerialCommunicator())
+
+
+def forty_eight(comm):
+    """8 directions, 3 objects, 2 parities: each face is one datatype that says it exactly."""
+    lattice = Lattice((8, 8, 8, 8), (2, 2, 2, 2), 5)
+    types, found, kinds = Datatypes(comm), 0, set()
+    for way, parity in itertools.product(lattice.directions, (0, 1)):
+        rows = lattice.face(way, parity)
+        pattern = Pattern.of(rows)
+        kinds.add((way.axis, pattern.kind))
+        for k in OBJECTS.values():
+            values = np.zeros((lattice.n_rows, k), complex)
+            values[:, 0] = np.arange(len(values))
+            place = types.rows(values, int(rows[0]), pattern.length, pattern.starts, pattern.loops)
+            assert place.datatype.Get_size() == len(rows) * 16 * k
+            packed = np.zeros((len(rows), k), complex)
+            there = comm.mpi_comm.Irecv(packed, comm.rank)
+            comm.mpi_comm.Send(place, comm.rank)
+            there.Wait()
+            np.testing.assert_array_equal(packed[:, 0].real, rows)
+            found += 1
+    assert found == 48
+    assert kinds == {(0, "contiguous"), (1, "vector"), (2, "vector"), (3, "indexed")}
+    types.free()
+
+
+def test_the_faces_of_four_dimensions_are_forty_eight_datatypes():
+    run_ranks(forty_eight, 2)
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(st.lists(st.integers(0, 60), min_size=1, unique=True), st.integers(1, 3), st.integers(1, 3))
+def test_patterns_say_all_rows(some, times, inner):
+    rows = np.sort(np.array(some))
+    rows = (np.arange(inner)[:, None] * 70 + rows).reshape(-1)
+    rows = (np.arange(times)[:, None] * 300 + rows).reshape(-1)
+    pattern = Pattern.of(rows)
+    said = np.array(pattern.starts)
+    for n, stride in reversed(pattern.loops):
+        said = (np.arange(n)[:, None] * stride + said).reshape(-1)
+    said = (said[:, None] + np.arange(pattern.length)).reshape(-1) + rows[0]
+    np.testing.assert_array_equal(said, rows)
+
+
+def made_links(shape):
+    """Random unitary matrices of determinant 1 on each link of the whole lattice."""
+    rng = np.random.default_rng(11)
+    size = (len(shape), *shape, 3, 3)
+    links, _ = np.linalg.qr(rng.standard_normal(size) + 1j * rng.standard_normal(size))
+    return links / np.linalg.det(links)[..., None, None] ** (1 / 3)
+
+
+def dense_apply(links, mass, vector):
+    """The operator by NumPy on the whole lattice: zero on odd sites in, zero there out."""
+
+    def hop(v):
+        total, phase = np.zeros_like(v), np.ones(v.shape[:-1])
+        for axis in range(v.ndim - 1):
+            ahead, behind = np.roll(v, -1, axis), np.roll(v, 1, axis)
+            back = np.roll(links[axis], 1, axis).conj()
+            forth = np.einsum("...ij,...j->...i", links[axis], ahead)
+            total += 0.5 * phase[..., None] * (forth - np.einsum("...ji,...j->...i", back, behind))
+            along = np.arange(v.shape[axis]).reshape([-1 if i == axis else 1 for i in range(v.ndim - 1)])
+            phase = phase * (-1.0) ** along
+        return total
+
+    return mass**2 * vector - hop(hop(vector))
+
+
+def solved(comm, grid, way):
+    shape, mass = (4, 4, 6, 4), 0.3
+    lattice = Lattice(shape, grid, comm.rank)
+    links, right = made_links(shape), whole_field(shape, 3)
+    mine = np.stack([lattice.take(link)[: lattice.n_sites] for link in links])
+    operator = Staggered(comm, lattice, mine, mass, way)
+    found = solve(operator, lattice.take(right)[lattice.sites(0)].copy(), 1e-9)
+    rows = np.zeros((lattice.n_rows, 3), complex)
+    rows[lattice.sites(0)] = found.vector
+    return lattice, links, right, mass, rows, found.residuals
+
+
+def solver(comm):
+    alone = SerialCommunicator()
+    lattice, links, right, mass, rows, residuals = solved(alone, (1, 1, 1, 1), "auto")
+    whole = rows[lattice.index]
+    even = np.indices(lattice.shape).sum(axis=0) % 2 == 0
+    left = np.where(even[..., None], right, 0) - dense_apply(links, mass, whole)
+    assert np.linalg.norm(left) < 2e-9 * np.linalg.norm(right[even])
+    assert 5 < len(residuals) < 100
+    for way in [*HALO_WAYS, "auto"]:
+        mine, _, _, _, its, history = solved(comm, GRIDS[comm.size], way)
+        assert history == residuals, "residuals have other bits"
+        assert np.array_equal(its[mine.index], whole[mine.layout.box(comm.rank)])
+
+
+GRIDS = {2: (1, 1, 2, 1), 3: (1, 1, 3, 1), 4: (2, 1, 1, 2)}
+
+
+@pytest.mark.parametrize("n_ranks", [2, 3, 4])
+def test_conjugate_gradients_have_the_bits_of_one_process(n_ranks):
+    run_ranks(solver, n_ranks)
+
+
+def refusals(comm):
+    good = Lattice((4, 4), (comm.size, 1), comm.rank)
+    last = comm.rank == comm.size - 1
+    for arguments, message in [
+        ((Lattice((4, 4), (comm.size, 2), comm.rank),), "those of the communicator"),
+        ((Lattice((4, 4), (comm.size, 1), 0),), "those of the communicator"),
+        ((good, "spinor"), "no object"),
+        ((good, "vector", float), "complex128 or complex64"),
+        ((good, "vector", "c16", "quick"), "no way"),
+        ((good, "half" if last else "vector"), "ranks differ"),
+    ]:
+        with pytest.raises(DatatypeError, match=message) as caught:
+            Field(comm, *arguments)
+        assert len(set(comm.allgather(str(caught.value)))) == 1
+    with pytest.raises(DatatypeError, match="links of shape"):
+        Staggered(comm, good, np.zeros((2, good.n_sites - last, 3, 3), complex), 0.1)
+    field = Field(comm, good, way="packed")
+    with pytest.raises(DatatypeError, match="no halo is under way"):
+        field.wait()
+    field.start(0)
+    with pytest.raises(DatatypeError, match="before the last one has ended"):
+        field.start(1)
+    field.wait()
+
+
+def test_what_does_not_fit_is_refused_on_all_ranks():
+    run_ranks(refusals, 2)
+
+
+@pytest.mark.parametrize(
+    ("shape", "grid"), [((3, 4), (1, 1)), ((4, 0), (1, 1)), ((2, 4), (3, 1)), ((4,), (1, 1))]
+)
+def test_lattices_that_cannot_be(shape, grid):
+    with pytest.raises(DatatypeError):
+        Lattice(shape, grid, 0)
+
+
+def many_fields(comm):
+    lattice = Lattice((4, 4), (1, comm.size), comm.rank)
+    for n in (200, 2000):
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        for i in range(n):
+            Field(comm, lattice, way=list(HALO_WAYS)[i % 4]).exchange(0)
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert grown < 1000, f"{grown} kB more after 2000 fields"
+
+
+def test_dropped_fields_leave_nothing():
+    ended = run_ranks(many_fields, 2)
+    assert "freeing" not in ended.err

@@ -1,0 +1,249 @@
+"""Redistribution against the whole array: every way, layout and dtype, on every number of ranks."""
+
+import itertools
+import math
+import resource
+
+import numpy as np
+import pytest
+from mpi import launch, run_ranks
+from numpy.lib.stride_tricks import as_strided
+
+from petacomm.mpi import SerialCommunicator
+from petacomm.mpi import message_size as messages
+from petacomm.mpi.datatypes import Datatypes, pieces
+from petacomm.redistribution import WAYS, DatatypeError, Layout, Redistribution
+
+SHAPES = [(7,), (5, 6), (1, 9, 2), (3, 0, 4), (4, 3, 5), (2, 3, 2, 3)]
+DTYPES = ["f8", "u1", "c16", "V12", "f4"]
+# Ranks beyond the cores wait for each other most of the time.
+N_CASES = {1: 30, 2: 25, 3: 16, 4: 12, 6: 6, 8: 4}
+
+
+def grids(n_ranks, n_axes):
+    if n_axes == 1:
+        yield (n_ranks,)
+        return
+    for first in range(1, n_ranks + 1):
+        if n_ranks % first == 0:
+            for rest in grids(n_ranks // first, n_axes - 1):
+                yield (first, *rest)
+
+
+def made(rng, shape, dtype):
+    whole = np.frombuffer(rng.bytes(math.prod(shape) * np.dtype(dtype).itemsize), dtype)
+    return whole.reshape(shape)
+
+
+def case(rng, size):
+    """Two layouts of one array, and the array."""
+    shape = SHAPES[rng.integers(len(SHAPES))]
+    every = list(grids(size, len(shape)))
+    layouts = [
+        Layout(shape, every[rng.integers(len(every))], tuple(rng.permutation(len(shape)))) for _ in range(2)
+    ]
+    return *layouts, made(rng, shape, DTYPES[rng.integers(len(DTYPES))])
+
+
+def held(layout, whole, rank):
+    mine = layout.empty(rank, whole.dtype)
+    mine[...] = whole[layout.box(rank)]
+    return mine
+
+
+def same_bits(array, expected):
+    return np.ascontiguousarray(array).tobytes() == np.ascontiguousarray(expected).tobytes()
+
+
+def check(comm, before, after, whole, way):
+    plan = Redistribution(comm, before, after, whole.dtype, way)
+    source = held(before, whole, comm.rank)
+    expected = whole[after.box(comm.rank)]
+    target = plan.run(source)
+    assert same_bits(target, expected), (before, after, way)
+    # Again, into the same memory, then from memory that the node shares.
+    after.lying(target).reshape(-1).view(np.uint8)[...] = 255
+    assert same_bits(plan.run(source, target), expected)
+    lent = plan.empty_source()
+    lent[...] = source
+    assert same_bits(plan.run(lent, target), expected)
+    plan.free()
+
+
+def redistributions(comm):
+    rng = np.random.default_rng(comm.size)
+    for _ in range(N_CASES[comm.size]):
+        before, after, whole = case(rng, comm.size)
+        for way in WAYS:
+            check(comm, before, after, whole, way)
+
+
+def cut(comm):
+    messages.MESSAGE_BYTES = 40
+    N_CASES[comm.size] = 10
+    redistributions(comm)
+
+
+@pytest.mark.parametrize("n_ranks", [1, 2, 3, 4, 6, 8])
+def test_all_ways_bring_the_same_bits(n_ranks):
+    run_ranks(redistributions, n_ranks)
+
+
+def test_a_single_process_needs_no_mpi():
+    redistributions(SerialCommunicator())
+
+
+def test_large_messages_are_cut():
+    run_ranks(cut, 3)
+
+
+def test_nodes_that_share_meet_nodes_that_do_not(monkeypatch):
+    monkeypatch.setenv("PETAMAP_RANKS_PER_NODE", "2")
+    run_ranks(redistributions, 3)
+
+
+def huge(comm):
+    """Layouts of 64 GiB without their memory: what MPI is told is right where numbers pass 2^31."""
+    types = Datatypes(comm)
+    n = 1 << 16
+    whole = as_strided(np.zeros(1, complex), (n, n), (16 * n, 16))
+    before, after = Layout((n, n), (comm.size, 1)), Layout((n, n), (1, comm.size))
+    total = 0
+    for other, box in after.overlaps(before.box(comm.rank)):
+        parts = list(pieces(whole[box]))
+        assert max(part.nbytes for part in parts) <= messages.MESSAGE_BYTES
+        total += sum(part.nbytes for part in parts)
+        assert sum(part.nbytes for part in parts) == 16 * (n // comm.size) ** 2, other
+        for part in (*parts[:2], parts[-1].T):
+            place = types.place(part)
+            assert place.n * place.datatype.Get_size() == part.nbytes
+            assert place.datatype.Get_extent() == (0, part.strides[0])
+        offset = parts[-1].__array_interface__["data"][0] - whole.__array_interface__["data"][0]
+        assert offset > 1 << 31
+        assert types.within(whole, parts[-1]).Get_true_extent()[0] == offset
+    assert total == 16 * n * n // comm.size
+    types.free()
+
+
+def test_counts_beyond_two_gigabytes():
+    run_ranks(huge, 2)
+
+
+def refusals(comm):
+    last = comm.rank == comm.size - 1
+    before, after = Layout((6, 6), (comm.size, 1)), Layout((6, 6), (1, comm.size))
+    plan = Redistribution(comm, before, after)
+    good, target = np.ones(before.local_shape(comm.rank)), np.ones(after.local_shape(comm.rank))
+    bad = {
+        "float32, not float64": (good.astype("f4"), target),
+        "int, not float64": (3, target),
+        "shape (1, 1)": (good[:1, :1], target),
+        "not contiguous": (np.empty((2 * len(good), 6))[::2], target),
+        "lies in the source": (good, good.reshape(-1)[: target.size].reshape(target.shape)),
+    }
+    for message, (source, to) in bad.items():
+        arrays = (source, to) if last else (good, target)
+        said = None
+        try:
+            plan.run(*arrays)
+        except DatatypeError as error:
+            said = str(error)
+        assert said is not None and message in said and f"rank {comm.size - 1}" in said, (said, message)
+        assert comm.allgather(said) == [said] * comm.size
+    wrong = [
+        (before, Layout((6, 7), (1, comm.size)), "two arrays"),
+        (before, Layout((6, 6), (1, comm.size + 1)), "processes"),
+        (before, Layout((6, 6), (1, comm.size), (1, 0)) if last else after, "ranks differ"),
+    ]
+    for one, other, message in wrong:
+        with pytest.raises(DatatypeError, match=message) as caught:
+            Redistribution(comm, one, other)
+        assert len(set(comm.allgather(str(caught.value)))) == 1
+    for words in ({"way": "quick"}, {"dtype": object}):
+        with pytest.raises(DatatypeError):
+            Redistribution(comm, before, after, **words)
+    assert plan.run(np.ones(good.shape)).all(), "what was refused leaves the plan as it was"
+
+
+def test_what_does_not_fit_is_refused_on_all_ranks():
+    run_ranks(refusals, 3)
+
+
+@pytest.mark.parametrize(
+    ("shape", "grid", "order"),
+    [((), (), ()), ((3, -1), (1, 1), ()), ((3, 3), (2,), ()), ((3,), (0,), ()), ((3, 3), (1, 2), (0, 0))],
+)
+def test_layouts_that_cannot_be(shape, grid, order):
+    with pytest.raises(DatatypeError):
+        Layout(shape, grid, order)
+
+
+def test_boxes_cover_an_array_once():
+    for shape, size in itertools.product(SHAPES, (1, 4, 6)):
+        for grid in grids(size, len(shape)):
+            layout = Layout(shape, grid)
+            count = np.zeros(shape, int)
+            for rank in range(size):
+                count[layout.box(rank)] += 1
+            assert (count == 1).all()
+            found = dict(layout.overlaps(layout.box(size - 1)))
+            assert list(found) == ([size - 1] if 0 not in layout.local_shape(size - 1) else [])
+
+
+def halves(comm):
+    plan = Redistribution(comm, Layout((8, 4), (comm.size, 1)), Layout((8, 4), (1, comm.size)), "i8")
+    source = np.full(plan.before.local_shape(comm.rank), comm.rank)
+    plan.start(source)
+    with pytest.raises(DatatypeError, match="before the last one has ended"):
+        plan.start(source)
+    np.testing.assert_array_equal(plan.wait()[:, 0], np.repeat(np.arange(comm.size), 8 // comm.size))
+    with pytest.raises(DatatypeError, match="nothing is under way"):
+        plan.wait()
+
+
+def test_calls_in_two_halves():
+    run_ranks(halves, 2)
+
+
+def many_plans(comm):
+    before, after = Layout((9, 8), (comm.size, 1)), Layout((9, 8), (1, comm.size), (1, 0))
+    source, target = before.empty(comm.rank, "c16"), after.empty(comm.rank, "c16")
+    ways = [way for way in WAYS if way != "shared"]
+    for n in (500, 10_000):
+        before_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        for i in range(n):
+            Redistribution(comm, before, after, "c16", ways[i % len(ways)]).run(source, target)
+        for _ in range(n // 20):
+            Redistribution(comm, before, after, "c16", "shared").run(source, target)
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kb
+    assert grown < 2000, f"{grown} kB more after 10000 plans"
+
+
+def test_dropped_plans_leave_nothing():
+    run_ranks(many_plans, 2)
+
+
+def dropped_in_flight(comm):
+    for way in WAYS:
+        plan = Redistribution(comm, Layout((8, 4), (comm.size, 1)), Layout((8, 4), (1, comm.size)), "i8", way)
+        plan.start(np.zeros(plan.before.local_shape(comm.rank), np.int64))
+        del plan
+    comm.barrier()
+
+
+def test_plans_dropped_in_flight_do_not_hang():
+    assert "freeing" not in run_ranks(dropped_in_flight, 2).err
+
+
+def kept_to_the_end(comm):
+    global left
+    left = Redistribution(
+        comm, Layout((8, 4), (comm.size, 1)), Layout((8, 4), (1, comm.size)), "i8", "packed"
+    )
+    left.run(np.zeros(left.before.local_shape(comm.rank), np.int64))
+
+
+def test_plans_that_are_never_dropped_are_freed_too():
+    ended = launch(kept_to_the_end, 2)
+    assert (ended.code, ended.out) == (0, "")
+    assert "freeing" not in ended.err

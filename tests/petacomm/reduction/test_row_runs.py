@@ -1,0 +1,56 @@
+"""Reductions of rows in shared memory: the kernel beside NumPy."""
+
+import numpy as np
+import pytest
+
+from petacomm.redistribution._redistribution import Operation
+from petacomm.reduction._reduction import Flow, reduce_runs
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 4, 6, 300])
+@pytest.mark.parametrize("n_holders", [2, 3, 9])
+def test_runs_of_all_lengths(k, n_holders):
+    rng = np.random.default_rng(5)
+    lengths = rng.permutation(np.arange(1, 40)).astype(np.uint16)
+    n_keys = int(lengths.sum())
+    rows = rng.standard_normal((n_holders * n_keys, k))
+    starts = np.cumsum(lengths, dtype=np.int64) - lengths
+    entries = (starts[:, np.newaxis] + n_keys * np.arange(n_holders)).astype(np.uint32).reshape(-1)
+    expected = rows.reshape(n_holders, n_keys, k)[0].copy()
+    for other in rows.reshape(n_holders, n_keys, k)[1:]:
+        expected += other  # in the order of the holders: the same bits
+    counts = np.full(len(lengths), n_holders, np.uint16)
+    first = np.zeros(1, np.int64)
+    reduce_runs(
+        lengths, counts, entries, first, rows, None, None, None, Operation.sum, Flow.everywhere, 1
+    )  # fmt: skip
+    np.testing.assert_array_equal(
+        rows.reshape(n_holders, n_keys, k), np.broadcast_to(expected, (n_holders, n_keys, k))
+    )
+
+
+@pytest.mark.parametrize("op", ["sum", "max"])
+@pytest.mark.parametrize(("before", "n_holders", "after"), [(0, 3, 1), (2, 2, 0), (1, 1, 2), (1, 300, 1)])
+def test_nodes_in_order_with_rows_among_slots(before, n_holders, after, op):
+    rng = np.random.default_rng(7)
+    n_keys, k = 400, 3
+    rows = rng.standard_normal((n_holders * n_keys + 1, k))
+    slots = rng.standard_normal(((before + after) * n_keys, k))
+    parts = slots.reshape(-1, n_keys, k)
+    reduce = np.add if op == "sum" else np.maximum
+    here = rows[:n_keys].copy()
+    for other in rows[n_keys:-1].reshape(-1, n_keys, k):
+        here = reduce(here, other)
+    terms = [*parts[:before], here, *parts[before:]]
+    expected = terms[0].copy()
+    for term in terms[1:]:
+        expected = reduce(expected, term)
+    of_slots = len(rows) + n_keys * np.arange(before + after)
+    entries = np.insert(of_slots, before, n_keys * np.arange(n_holders)).astype(np.uint32)
+    reduce_runs(
+        np.array([n_keys], np.uint16), np.array([len(entries)], np.uint16), entries, np.zeros(1, np.int64),
+        rows, None, slots, None, getattr(Operation, op), Flow.in_node_order, 1,
+    )  # fmt: skip
+    np.testing.assert_array_equal(
+        rows[:-1].reshape(n_holders, n_keys, k), np.broadcast_to(expected, (n_holders, n_keys, k))
+    )

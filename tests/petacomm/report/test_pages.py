@@ -1,0 +1,109 @@
+"""The page of placements: what its data say, and that a browser draws it."""
+
+import base64
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pages import BROWSER, run
+
+from petacomm.mapping import Placement, measure
+from petacomm.mapping.graph_sources import added, grid_graph, line_graph
+from petacomm.mapping.metrics import loads
+from petacomm.report.gallery import openatom, pf3d
+from petacomm.report.placement_page import Scene, Shown, minimaps, write_mapping
+from petacomm.topology import Torus, percs
+
+GRID = Torus((4, 3, 2))
+
+
+def scene(network=GRID) -> Scene:
+    graph = grid_graph((network.n_nodes,), True, 64.0)
+    placed = {"before": Placement.identity(network), "after": Placement.random(network, seed=2)}
+    shown = [Shown(name, one, measure(graph, one, network)) for name, one in placed.items()]
+    return Scene(
+        "A <ring>", "Ranks in a ring.", graph, network, shown, {"More": (["a", "b"], [["x", "1 B"]])}
+    )
+
+
+def embedded(path: Path) -> dict:
+    found = re.search(
+        r'<script type="application/json" id="data">(.*?)</script>', path.read_text(), re.DOTALL
+    )
+    assert found
+    return json.loads(found.group(1))
+
+
+@pytest.mark.parametrize("wrap", [True, False])
+def test_minimaps_are_means_over_projected_links(wrap: bool) -> None:
+    grid = Torus((3, 4, 2), wrap)
+    graph = added([line_graph((3, 4, 2), [0, 1], 5.0), grid_graph((24,), True, 7.0)])
+    on_links = loads(graph, Placement.random(grid, seed=1), grid)
+    source, _ = grid.link_ends()
+    dimension, direction = grid.link_places()
+    for found in minimaps(grid, on_links):
+        a, b = found["dimensions"]
+        for key, along in (("down", a), ("across", b)):
+            values = np.array(found[key]).reshape(found["shape"])
+            # All links of the dimension, spread over the projection: the sum is that of their means.
+            depth = grid.n_nodes // values.size
+            whole = on_links[dimension == along].sum() / 2 / depth
+            assert values.sum() == pytest.approx(whole, abs=values.size * 0.05 + 1e-6)
+            place = (1, 2)[:2] if values.shape[0] > 1 and values.shape[1] > 2 else (0, 0)
+            here = [i for i in range(grid.n_links) if dimension[i] == along and direction[i] == 1
+                    and tuple(grid.coordinates(source[i])[[a, b]]) == place]  # fmt: skip
+            back = [int(grid.link(grid.neighbor(source[i], along, 1), along, -1)) for i in here]
+            expected = (on_links[here].sum() + on_links[back].sum()) / 2 / depth if here else 0.0
+            assert values[place] == pytest.approx(expected, abs=0.06)
+
+
+def test_other_networks_have_no_minimaps(tmp_path: Path) -> None:
+    network = percs(1)
+    assert minimaps(network, np.zeros(network.n_links)) == []
+    data = embedded(write_mapping([scene(network)], tmp_path / "p.html", "T"))
+    assert data["scenes"][0]["placements"][0]["maps"] == []
+
+
+def test_the_page_needs_no_network_and_keeps_text_text(tmp_path: Path) -> None:
+    path = write_mapping([scene()], tmp_path / "new" / "page.html", "Title & more")
+    text = path.read_text()
+    assert not re.findall(r"""(?:src|href)\s*=\s*["'](?!#|data:)[^"']+""", text) and "@import" not in text
+    assert "<title>Title &amp; more" in text and "A <ring>" not in text
+    data = embedded(path)
+    assert data["scenes"][0]["title"] == "A <ring>"
+    squares = base64.b64decode(data["scenes"][0]["matrix"]["squares"])
+    matrix = np.frombuffer(squares, np.uint8).reshape(24, 24)
+    assert np.count_nonzero(matrix) == 48 and matrix[0, 1] == matrix[0, 23] == 255
+
+
+def test_a_tilt_helps_who_is_alone_and_not_all_at_once() -> None:
+    found = pf3d()
+    (_, rows) = next(iter(found.more.values()))
+    table = {(row[0], row[1]): [float(cell.split()[0]) for cell in row[2:]] for row in rows}
+    for routing in ("dimension-ordered", "all-orders"):
+        tiles, tilted = table["planes on tiles", routing], table["tiles, tilted twice", routing]
+        assert tilted[0] < tiles[0]  # a line of 8 alone
+        assert tilted[3] > 2 * tiles[3]  # all at once
+    assert table["tiles, tilted twice", "all-orders"][1] < table["planes on tiles", "all-orders"][1]
+    loads_of = [shown.metrics.largest_load for shown in found.shown]
+    assert loads_of[1] < loads_of[0] / 5  # tiles against identity
+
+
+def test_prisms_of_openatom_unburden_the_busiest_link(tmp_path: Path) -> None:
+    found = openatom()
+    default, prisms = (shown.metrics for shown in found.shown)
+    assert prisms.hop_bytes < 0.7 * default.hop_bytes and prisms.largest_load < 0.5 * default.largest_load
+    placements = embedded(write_mapping([found], tmp_path / "page.html", "T"))["scenes"][0]["placements"]
+    # Objects are on other ranks: the matrix of each is its own.
+    assert placements[0]["matrix"]["squares"] != placements[1]["matrix"]["squares"]
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium here")
+def test_a_browser_draws_it_without_complaint(tmp_path: Path) -> None:
+    path = write_mapping([scene(), scene(percs(1))], tmp_path / "page.html", "Title")
+    dom, said = run(path, tmp_path)
+    assert not said, said
+    # Three pairs of dimensions for two placements, and two matrices for each scene.
+    assert dom.count('class="minimap"') == 6 and dom.count('class="matrix"') == 4

@@ -1,0 +1,150 @@
+"""Preconditions, and a choice that all ranks make alike."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from petacomm.schedule import (
+    ALGORITHMS,
+    Call,
+    ScheduleError,
+    algorithms,
+    call_on,
+    choose,
+    make,
+    on_machine,
+)
+from petacomm.schedule import (
+    checker as check,
+)
+from petacomm.topology import Mode, Partition, Torus
+
+WAYS = list(
+    product(
+        ("broadcast", "reduce", "allreduce", "alltoall", "barrier"),
+        (0, 1, 100, 1000, 100_000),
+        (True, False),
+        (None, Torus((3, 4))),
+        (True, False),
+        (True, False),
+    )
+)
+
+
+@pytest.mark.parametrize("collective", ["broadcast", "reduce", "allreduce", "alltoall", "barrier"])
+def test_what_is_chosen_can_always_be_used(collective):
+    for kind, n_elements, integer, grid, tree, interrupts in WAYS:
+        if kind == collective and not (collective == "alltoall" and n_elements > 1000):
+            call = Call(collective, 12, n_elements, 8, integer, 3, grid, tree=tree, interrupts=interrupts)
+            assert not ALGORITHMS[collective, choose(call)].unmet(call)
+            check(make(call))
+
+
+@pytest.mark.parametrize("collective", ["broadcast", "reduce", "allreduce", "alltoall", "barrier"])
+def test_some_algorithms_need_nothing(collective):
+    counts = np.arange(49).reshape(7, 7) if collective == "alltoall" else None
+    name = choose(Call(collective, 7, 10, counts=counts))
+    assert name in {of.name for of in algorithms(collective) if not of.requires}
+
+
+LACKS = [
+    ("broadcast", "streams", {}, "ranks fill a rectangle"),
+    ("broadcast", "tree", {}, "the tree network serves these ranks"),
+    ("broadcast", "scatter-doubling", {}, "the number of ranks is a power of two"),
+    ("reduce", "streams", {}, "ranks fill a rectangle"),
+    ("reduce", "hamiltonian", {}, "ranks fill a rectangle"),
+    ("allreduce", "streams", {}, "ranks fill a rectangle"),
+    ("allreduce", "hamiltonian", {}, "ranks fill a rectangle"),
+    ("allreduce", "cycle", {}, "ranks fill a rectangle"),
+    ("allreduce", "cycle", {"grid": Torus((12,), False)}, "a way leads through all nodes and back"),
+    ("allreduce", "lines", {}, "ranks fill a rectangle"),
+    ("allreduce", "lines", {"grid": Torus((3, 4)), "n_elements": 10**6}, "at most 8 KB"),
+    ("allreduce", "tree", {"tree": True}, "elements are integers"),
+    ("alltoall", "bruck", {"counts": np.ones((12, 12), np.int64)}, "all blocks have one length"),
+    ("barrier", "lines", {}, "ranks fill a rectangle"),
+    ("barrier", "tree", {}, "the tree network serves these ranks"),
+    ("barrier", "interrupt", {}, "interrupt wires serve these ranks"),
+]
+
+
+@pytest.mark.parametrize(("collective", "name", "given", "lacking"), LACKS)
+def test_preconditions_are_said(collective, name, given, lacking):
+    with pytest.raises(ScheduleError, match=f"'{name}' cannot be used: it needs that .*{lacking}"):
+        make(Call(collective, 12, **({"n_elements": 100} | given)), name)
+
+
+def test_every_precondition_is_tested():
+    needing = {(of.collective, of.name, needed.text) for of in ALGORITHMS.values() for needed in of.requires}
+    tested = {
+        (collective, name, text)
+        for collective, name, text in needing
+        if any((collective, name) == lack[:2] and lack[3] in text for lack in LACKS)
+    }
+    # A call without a tree lacks the tree first: integers are tested with one.
+    assert needing - tested == {("allreduce", "tree", "the tree network serves these ranks")}
+
+
+def test_the_choice_follows_size_and_wires():
+    grid = Torus((8, 8, 8))
+    of = {"n_ranks": 512, "grid": grid}
+    assert choose(Call("broadcast", n_elements=100, **of)) == "binomial"
+    assert choose(Call("broadcast", n_elements=256, **of)) == "streams"
+    assert choose(Call("broadcast", n_elements=256, tree=True, **of)) == "tree"
+    assert choose(Call("broadcast", 512, n_elements=10**5)) == "scatter-allgather"
+    assert choose(Call("broadcast", 512, n_elements=10**4)) == "scatter-doubling"
+    assert choose(Call("broadcast", 511, n_elements=10**4)) == "scatter-allgather"
+    assert choose(Call("allreduce", n_elements=2, **of)) == "lines"
+    assert choose(Call("allreduce", n_elements=10**5, **of)) == "hamiltonian"
+    assert choose(Call("allreduce", n_elements=10**5, integer=True, tree=True, **of)) == "tree"
+    assert choose(Call("alltoall", n_elements=1, **of)) == "random-order"
+    assert [choose(Call("alltoall", 512, n)) for n in (32, 33, 4096, 4097)] == [
+        "bruck", "all-post", "all-post", "pairwise",
+    ]  # fmt: skip
+    assert choose(Call("barrier", interrupts=True, **of)) == "interrupt"
+    assert choose(Call("barrier", **of)) == "lines"
+
+
+def test_sub_communicators_are_found_on_the_machine():
+    machine = Torus((4, 4, 4))
+    nodes = machine.rank_of([[x, y, 3] for y in (1, 2) for x in (3, 0)])  # over the seam, in another order
+    grid, ranks = on_machine(machine, nodes)
+    assert grid.shape == (2, 2, 1) and ranks.tolist() == [0, 2, 1, 3]
+    call = Call("broadcast", 4, 1000, root=2, grid=grid, ranks=ranks)
+    schedule = make(call, "streams")
+    assert schedule.root == 2
+    check(schedule)
+    assert on_machine(machine, np.arange(16))[1] is None
+    with pytest.raises(ScheduleError, match="5 nodes do not fill a rectangle"):
+        on_machine(machine, [0, 1, 2, 3, 5])
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"n_ranks": 12, "grid": Torus((4, 4, 2))}, "a grid of 4x4x2 has 32 nodes, and there are 12 ranks"),
+        ({"n_ranks": 2**31}, "cannot have 2147483648 ranks"),
+        ({"n_ranks": 4, "ranks": np.array([0, 1, 1, 2])}, "not each of 0 to 3 once"),
+        ({"n_ranks": 4, "root": 4}, "no rank 4 among 4"),
+        ({"n_ranks": 4, "itemsize": 0}, "elements of 0 bytes"),
+        ({"n_ranks": 4, "n_elements": -1}, "-1 elements"),
+        ({"n_ranks": 4, "counts": np.ones((3, 4), np.int64)}, "counts of an all-to-all do not fit"),
+    ],
+)
+def test_calls_that_cannot_be(given, message):
+    with pytest.raises(ScheduleError, match=message):
+        Call("alltoall", **given)
+
+
+def test_unknown_names_find_the_nearest():
+    with pytest.raises(ScheduleError, match=r"no broadcast 'stream' \(did you mean 'streams'"):
+        make(Call("broadcast", 4, 4), "stream")
+
+
+def test_partitions_bring_their_wires():
+    call = call_on(Partition(Torus((8, 8, 8))), "barrier")
+    assert choose(call) == "interrupt"
+    assert choose(call_on(Partition(Torus((8, 4, 2), False)), "barrier")) == "tree"  # 64 nodes: no interrupts
+    both = call_on(Partition(Torus((4, 4, 2), False), Mode.VIRTUAL_NODE), "allreduce", 2, itemsize=4)
+    assert both.n_ranks == 64 and both.rectangle.shape == (4, 4, 2, 2) and choose(both) == "lines"
+    check(make(both))

@@ -1,0 +1,22 @@
+"""The table that ends a run."""
+
+from petamap.cli.closing_table import closing_table
+
+
+def test_closing_table(make_summary, tmp_path):
+    summary = make_summary()
+    said = closing_table(summary, tmp_path / "report.html")
+    for words in (
+        "converged    yes, the residual is below the tolerance",
+        "iterations   45, relative residual 1.04e-10",
+        "samples      30,984,215 used of 31,104,000",
+        "pixels       12,288 observed, 3 cut",
+        "peak memory  436 MB a rank (14.0 B a sample)",
+        f"report       {tmp_path / 'report.html'}",
+        "warning: 3 pixels have a reciprocal condition",
+    ):
+        assert words in said
+    assert "solve" in said
+    alone = closing_table(make_summary(solver=None, warnings=()), None)
+    assert "converged" not in alone
+    assert "report" not in alone

@@ -1,0 +1,114 @@
+"""The doctor: healthy here, and a mend for each ailment."""
+
+import subprocess
+import sys
+
+import pytest
+
+from petamap.cli import doctor
+from petamap.cli.main import main
+
+
+def test_all_is_well_here(capsys):
+    assert main(["doctor"]) == 0
+    said = capsys.readouterr().out
+    for name in ("python", "numpy", "ducc0", "kernels", "processor", "threads", "memory", "disk", "mpi"):
+        assert f" {name}" in said
+    assert "fail" not in said
+
+
+def test_packages():
+    assert doctor.package("numpy", (1, 26), "arrays").status == "ok"
+    assert doctor.package("numpy", (99,), "arrays").status == "fail"
+    missing = doctor.package("no-such-package", (1,), "nothing")
+    assert (missing.status, missing.mend) == ("fail", "pip install 'no-such-package>=1'")
+    assert doctor.optional_package("no-such-package", "nothing").status == "ok"
+
+
+def answer(returncode=0, stdout="", stderr=""):
+    return lambda *arguments, **options: subprocess.CompletedProcess([], returncode, stdout, stderr)
+
+
+@pytest.mark.parametrize(
+    ("done", "status", "words"),
+    [
+        (
+            answer(-4, "petamap.sky._sky\n"),
+            "fail",
+            "petamap.sky._sky needs instructions that this processor lacks",
+        ),
+        (
+            answer(1, "petamap.sky._sky\n", "x\nImportError: gone\n"),
+            "fail",
+            "petamap.sky._sky: ImportError: gone",
+        ),
+        (answer(0, "petacomm.base._base\npetamap.sky._sky\n"), "ok", "2 compiled modules load"),
+    ],
+)
+def test_kernels(monkeypatch, done, status, words):
+    monkeypatch.setattr(doctor, "_python", done)
+    check = doctor.extensions()
+    assert (check.status, check.text.startswith(words)) == (status, True)
+    assert bool(check.mend) == (status != "ok")
+
+
+def test_kernels_really_load():
+    check = doctor.extensions()
+    assert check.status == "ok"
+    assert int(check.text.split()[0]) >= 2
+
+
+@pytest.mark.parametrize(
+    ("built", "has", "status"),
+    [("avx2 fma", "avx2 fma", "ok"), ("avx512f", "avx2", "fail"), ("", "avx2 fma", "warn"), ("", "", "ok")],
+)
+def test_instruction_sets(monkeypatch, built, has, status):
+    monkeypatch.setattr(doctor, "_python", answer(0, built))
+    monkeypatch.setattr(doctor, "cpu_info", lambda key: has if key == "flags" else "A processor")
+    assert doctor.processor().status == status
+
+
+def test_too_many_threads(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "10000")
+    check = doctor.threads()
+    assert check.status == "warn"
+    assert check.mend.startswith("export OMP_NUM_THREADS=")
+
+
+def hanging(*arguments, **options):
+    raise subprocess.TimeoutExpired("mpiexec", 60)
+
+
+@pytest.mark.parametrize(
+    ("done", "words"),
+    [
+        (answer(0, ""), "two runs of one process"),
+        (answer(1, "", "no slots\n"), "no slots"),
+        (hanging, "did not meet"),
+    ],
+)
+def test_launcher_of_another_mpi(monkeypatch, done, words):
+    monkeypatch.setattr(doctor, "launcher_path", lambda: "/bin/mpiexec")
+    monkeypatch.setattr(doctor, "_python", done)
+    check = doctor.mpi()
+    assert check.status == "fail"
+    assert words in check.text
+    assert "same MPI library" in check.mend
+
+
+def test_no_launcher(monkeypatch):
+    monkeypatch.setattr(doctor, "launcher_path", lambda: None)
+    assert doctor.mpi().status == "warn"
+    monkeypatch.setattr(doctor, "_version", lambda name: None)
+    assert doctor.mpi().status == "ok"
+
+
+def test_failure_sets_the_exit_code(monkeypatch, capsys):
+    monkeypatch.setattr(doctor, "checks", lambda: iter([doctor.Check("x", "fail", "broken", "mend it")]))
+    assert main(["doctor"]) == 5
+    assert "-> mend it" in capsys.readouterr().out
+
+
+def test_last_line_of_nothing():
+    assert doctor._last_line("") == "no message"
+    assert sys.executable in doctor.python_version().text

@@ -1,0 +1,65 @@
+"""``petamap plan`` from the command line: tables, JSON, machines, and errors of one line."""
+
+import json
+
+import pytest
+
+from petacomm.base.errors import ConfigError
+from petamap.cli.main import main
+from petamap.examples import find, names
+
+
+@pytest.fixture
+def config(tmp_path):
+    path = tmp_path / "run.toml"
+    source = '[[source]]\nkind = "satellite"\nsample_rate = "5 Hz"\nduration = "1 h"\nnet = "1 K s^0.5"\n'
+    path.write_text(f"[map]\nn_side = 16\n[noise]\nn_lag = 16\n{source}")
+    return str(path)
+
+
+def test_a_table_and_the_same_as_json(config, capsys):
+    words = ["plan", config, "--ranks", "8", "--machine", "pleiades-h"]
+    assert main(words) == 0
+    text = capsys.readouterr().out
+    assert "8 cores on 1 of 5888 nodes" in text and "\nbest: " in text
+    assert main([*words, "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["machine"] == "pleiades-h" and {o["threads"] for o in data["outlooks"]} == {1, 4, 8}
+    assert all(o["seconds"][o["best"]] == min(o["seconds"].values()) for o in data["outlooks"])
+
+
+def test_settings_change_the_plan(config, capsys):
+    main(["plan", config, "--ranks", "4", "--machine", "franklin", "--json", "map.n_side=8"])
+    assert json.loads(capsys.readouterr().out)["pixels"] == 768
+
+
+def test_machines_are_listed(capsys):
+    assert main(["plan", "--machines"]) == 0
+    assert "jaguar " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (["--ranks", "4"], "--machine is missing"),
+        (["--machine", "jaguar"], "--ranks is missing"),
+        (["--ranks", "0", "--machine", "jaguar"], "0 ranks on jaguar"),
+        (["--ranks", "9", "--machine", "one-node"], "9 ranks on one-node, which has 8 cores"),
+        (["--ranks", "4", "--machine", "jaguare"], "did you mean 'jaguar'?"),
+        (["--ranks", "4", "--machine", "jaguar", "map.n_sid=3"], "n_sid"),
+        (["--ranks", "4000", "--machine", "jaguar"], "blocks of data for 4000 ranks"),
+        (["--ranks", "many", "--machine", "jaguar"], "many"),
+    ],
+)
+def test_errors_are_one_line(config, words, what, capsys):
+    assert main(["plan", config, *words]) == 2
+    error = capsys.readouterr().err.rstrip("\n").splitlines()[-1]
+    assert error.startswith("petamap: error: ") and what in error
+
+
+def test_the_planck_year_can_be_planned_but_is_no_example_to_run():
+    assert find("planck-year", ("plan.toml", "run.toml")).name == "plan.toml"
+    assert find("spire", ("plan.toml", "run.toml")).name == "run.toml"
+    assert "planck-year" not in names()
+    with pytest.raises(ConfigError, match="unknown example 'planck-year'"):
+        find("planck-year")

@@ -1,0 +1,201 @@
+"""``petamap run``: what the command line asks of a run, and how it ends."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from types import ModuleType
+
+import jsonschema
+import pytest
+
+from petacomm.base.errors import ConfigError
+from petacomm.cli.parser import parse_arguments
+from petamap.cli.main import build_parser, main
+from petamap.cli.run import command_line, configuration_path, require_free, split_words
+from petamap.data.run_summary import Summary, pixels_sha256, schema
+from petamap.sky.map_file import read_map
+
+CONFIG = """\
+[run]
+name = "small"
+[map]
+n_side = 16
+[[source]]
+kind = "noise"
+net = "60 uK s^0.5"
+"""
+
+TINY = """\
+[run]
+name = "tiny"
+[map]
+n_side = 8
+[noise]
+n_lag = 32
+[[source]]
+kind = "satellite"
+sample_rate = "5 Hz"
+duration = "2 h"
+net = "100 uK s^0.5"
+fknee = "50 mHz"
+[[source]]
+kind = "noise"
+"""
+
+
+@pytest.fixture
+def config(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run.toml").write_text(CONFIG)
+    return tmp_path / "run.toml"
+
+
+@pytest.fixture
+def asked(monkeypatch, make_summary):
+    """Record what the map-maker is asked for; it answers with a made-up summary."""
+    calls = []
+    module = ModuleType("petamap.mapmaking.run")
+
+    def run(config, *, out, progress, comm, command):
+        calls.append((config, out, comm, command))
+        progress.begin("solve", 1)
+        progress.end()
+        make_summary(**answer).write(out)
+        return make_summary(**answer)
+
+    answer = {}
+    calls.append(answer)
+    module.run = run
+    monkeypatch.setitem(sys.modules, "petamap.mapmaking.run", module)
+    return calls
+
+
+def test_words_stand_before_and_after_options():
+    arguments = parse_arguments(
+        build_parser(), ["run", "a.toml", "solver.tolerance=1", "--out", "x", "map.n_side=8", "--force"]
+    )
+    assert split_words(arguments.words)[1] == ["solver.tolerance=1", "map.n_side=8"]
+    assert (str(arguments.out), arguments.force) == ("x", True)
+
+
+def test_one_configuration(tmp_path):
+    with pytest.raises(ConfigError, match=r"found a\.toml and b\.toml"):
+        split_words(["a.toml", "b.toml"])
+    with pytest.raises(ConfigError, match="no configuration given"):
+        configuration_path(None, None)
+    with pytest.raises(ConfigError, match="give one of them"):
+        configuration_path(tmp_path, "spire")
+    with pytest.raises(ConfigError, match="unknown example 'no-such'"):
+        configuration_path(None, "no-such")
+
+
+def test_an_earlier_run_is_kept(tmp_path):
+    require_free(tmp_path / "new", False)
+    require_free(tmp_path, False)
+    (tmp_path / "summary.json").write_text("{}")
+    with pytest.raises(ConfigError, match=r"holds an earlier run.*--force"):
+        require_free(tmp_path, False)
+    require_free(tmp_path, True)
+    with pytest.raises(ConfigError, match="is a file"):
+        require_free(tmp_path / "summary.json", True)
+
+
+def test_a_run_leaves_its_report_and_closing_table(config, asked, capsys):
+    assert main(["run", str(config), "--threads", "3", "solver.tolerance=1e-9"]) == 0
+    read, out, comm, _ = asked[1]
+    assert (read.resources.threads, read.solver.tolerance, read.map.n_side) == (3, 1e-9, 16)
+    assert (str(out), comm.size) == ("small", 1)
+    assert (config.parent / "small" / "report.html").exists()
+    said = capsys.readouterr()
+    assert "solve: begins" in said.err
+    assert f"report       {os.path.join('small', 'report.html')}" in said.err
+    assert said.out == ""
+
+
+def test_a_second_run_needs_force(config, asked, capsys):
+    words = ["run", str(config), "--out", "maps"]
+    assert main(words) == 0
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 2
+    assert "petamap: error: maps: holds an earlier run" in capsys.readouterr().err
+    assert main([*words, "--force"]) == 0
+
+
+def test_without_report(config, asked):
+    assert main(["run", str(config), "products.report=false"]) == 0
+    assert not (config.parent / "small" / "report.html").exists()
+
+
+def test_not_converged_is_4_and_leaves_a_report(config, asked, make_summary, capsys):
+    asked[0]["solver"] = replace(make_summary().solver, converged=False, reason="stagnation")
+    assert main(["run", str(config)]) == 4
+    assert "converged    NO, stagnation" in capsys.readouterr().err
+    assert (config.parent / "small" / "report.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["no.toml"], "no.toml"),
+        (["run.toml", "solver.tolerence=1"], "unknown key 'solver.tolerence' (did you mean"),
+        (["run.toml", "map.n_side=big"], "map.n_side"),
+        (["--example", "no-such"], "unknown example 'no-such'"),
+    ],
+)
+def test_wrong_configurations_are_told_before_any_work(config, asked, capsys, words, said):
+    with pytest.raises(SystemExit) as ended:
+        main(["run", *words])
+    assert ended.value.code == 2
+    error = capsys.readouterr().err
+    assert error.startswith("petamap: error: ")
+    assert said in error
+    assert len(asked) == 1
+
+
+def test_several_ranks_say_an_error_once(config):
+    launcher = os.path.join(os.path.dirname(sys.executable), "mpiexec")
+    if not os.path.exists(launcher):
+        pytest.skip("no mpiexec beside this Python")
+    command = [
+        launcher,
+        "-n",
+        "2",
+        sys.executable,
+        "-m",
+        "petamap.cli.main",
+        "run",
+        "run.toml",
+        "map.n_side=big",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=config.parent)
+    assert done.returncode == 2
+    assert done.stderr.count("petamap: error:") == 1
+
+
+def test_command_line_to_start_again(monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["/venv/bin/petamap", "run", "run.toml"])
+    assert command_line(1) == ["petamap", "run", "run.toml"]
+    assert command_line(3) == ["mpiexec", "-n", "3", "petamap", "run", "run.toml"]
+
+
+def test_a_real_run_from_end_to_end(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tiny.toml").write_text(TINY)
+    words = ["run", "tiny.toml", "--out", "maps", "--threads", "1", "solver.tolerance=1e-6"]
+    monkeypatch.setattr(sys, "argv", ["petamap", *words])
+    assert main(words) == 0
+    summary = Summary.read("maps")
+    document = json.loads((tmp_path / "maps" / "summary.json").read_text())
+    jsonschema.validate(document, schema())
+    assert summary.command == ("petamap", *words)
+    assert (summary.solver.converged, summary.solver.tolerance) == (True, 1e-6)
+    assert {product.kind for product in summary.products} >= {"map", "binned", "hits"}
+    for product in summary.products:
+        assert pixels_sha256(read_map(tmp_path / "maps" / product.file).values) == product.sha256
+    assert "data-theme" in (tmp_path / "maps" / "report.html").read_text()
+    said = capsys.readouterr().err
+    assert "iterations: begins" in said
+    assert "converged       yes" in said

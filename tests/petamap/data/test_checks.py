@@ -1,0 +1,126 @@
+"""Checks of samples and observations: what is named, what is only a warning."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from made_observations import observation
+
+from petacomm.base.errors import DataError
+from petamap.data.checks import (
+    check_observations,
+    check_signal,
+    check_times,
+    warn_of_flags,
+    warn_of_noise,
+)
+from petamap.data.source import Context
+from petamap.noise.model import OneOverF
+from petamap.simulation.noise import NoiseSource, NoiseSourceOptions, SameNoise
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_samples_that_are_not_finite_are_named(value):
+    one = replace(observation(), meta={"file": "dir/a.h5"})
+    signal = np.zeros(10)
+    assert check_signal(one, 1, 100, signal) == 10
+    signal[[3, 5]] = value
+    with pytest.raises(DataError, match=r"dir/a.h5, observation first, detector D1, sample 103: 2 samples"):
+        check_signal(one, 1, 100, signal)
+    flags = np.zeros(10, np.uint8)
+    flags[[3, 7]] = 2
+    with pytest.raises(DataError, match=r"detector D1, sample 105: a sample of 10"):
+        check_signal(one, 1, 100, signal, flags)
+    flags[5] = 255
+    assert check_signal(one, 1, 100, signal, flags) == 7
+
+
+def test_times_must_increase():
+    assert check_times([1, 2, 4], "f").tolist() == [1, 2, 4]
+    with pytest.raises(DataError, match=r"f, sample 2: times do not increase: 2.0 s is followed by 2.0 s"):
+        check_times([1, 2, 2], "f")
+    with pytest.raises(DataError, match="f, sample 1: 1 times are not finite"):
+        check_times([1, np.nan, 2], "f")
+
+
+def test_a_sound_run_has_no_warnings():
+    assert check_observations([observation("a"), observation("b", n_samp=200)]) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"n_samp": 0}, "has 0 samples"),
+        ({"detectors": ()}, "of 0 detectors"),
+        ({"detectors": ("x", "y", "x")}, "two detectors of observation first are called x"),
+        ({"intervals": ((0, 20), (10, 30))}, r"interval 1, \[10, 30\), overlaps"),
+        ({"intervals": ((0, 301),)}, r"interval 0, \[0, 301\), overlaps"),
+        ({"intervals": ((-1, 3),)}, "interval 0"),
+        ({"sample_rate": float("nan")}, "sample rate of nan"),
+        ({"n_samp": 299, "intervals": ()}, "299 samples of 3 detectors, its pointing 300 of 3"),
+    ],
+)
+def test_observations_that_contradict_themselves_are_named(change, message):
+    with pytest.raises(DataError, match=message):
+        check_observations([replace(observation(), **change)])
+
+
+def test_observations_must_differ():
+    with pytest.raises(DataError, match="two observations are called first"):
+        check_observations([observation(), observation(n_samp=200)])
+    with pytest.raises(DataError, match="two observations have the uid"):
+        check_observations([observation("a"), observation("b")])
+    with pytest.raises(DataError, match="no observations"):
+        check_observations([])
+
+
+def test_warnings():
+    one = replace(observation(n_samp=1, n_det=1, spacing=1.0), intervals=((0, 0), (0, 1)))
+    warnings = check_observations([one])
+    assert (
+        len(warnings) == 2
+        and "interval 0 at sample 0 is empty" in warnings[0]
+        and "one sample" in warnings[1]
+    )
+    (warning,) = check_observations([replace(observation(), intervals=())])
+    assert "none of its samples is used" in warning
+
+
+def test_flagged_detectors_are_told():
+    one = observation(n_det=8)
+    assert warn_of_flags([one], [[1] * 8]) == []
+    (warning,) = warn_of_flags([one], [[1, 0, 0, 1, 1, 1, 1, 1]])
+    assert "all samples of detector D1, D2 are flagged" in warning
+    (warning,) = warn_of_flags([one], [[1] + [0] * 7])
+    assert "D1, D2, D3, D4, D5 and 2 more" in warning
+    assert "every detector" in warn_of_flags([one], [[0] * 8])[0]
+
+
+def test_noise_drawn_by_another_model_is_told():
+    one = replace(observation(), signals=(), noise=SameNoise(OneOverF(2e-5, 0.0, 0.0, -1.0)))
+    (of_model,) = NoiseSource(NoiseSourceOptions(), Context(Path())).extend([one])
+    assert of_model.signals and warn_of_noise([one, of_model]) == []
+    (own,) = NoiseSource(NoiseSourceOptions(net=1e-5), Context(Path())).extend([one])
+    (warning,) = warn_of_noise([of_model, own])
+    assert "map-making weighs by another" in warning and warning.startswith("observation")
+    (alone,) = NoiseSource(NoiseSourceOptions(net=1e-5), Context(Path())).extend([replace(one, noise=None)])
+    assert warn_of_noise([alone]) == []
+
+
+def test_observations_that_lose_the_same_detector_share_a_warning():
+    some = [replace(observation(n_det=2), name=f"o{number}") for number in range(8)]
+    shared, other = warn_of_flags(some, [[1, 0]] * 6 + [[0, 1]] + [[1, 1]])
+    assert shared.startswith("observation o0, observation o1") and "o4 and 1 more: " in shared
+    assert other.startswith("observation o6: all samples of detector D0")
+
+
+def test_observations_in_different_units_are_refused():
+    some = [
+        replace(observation(), name=f"o{number}", uid=number, unit=unit)
+        for number, unit in enumerate(("K_CMB", "K_CMB", "Jy/beam"))
+    ]
+    with pytest.raises(DataError, match=r"observation o2: is in Jy/beam, but observation o0 is in K_CMB"):
+        check_observations(some)

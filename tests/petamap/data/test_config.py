@@ -1,0 +1,484 @@
+"""Run configurations: what is read, what is refused and in which words, and what is written back."""
+
+import contextlib
+import dataclasses
+import math
+import sys
+import types
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from petacomm.base.errors import ConfigError
+from petacomm.base.options import option
+from petacomm.base.units import dimensions, quantity
+from petamap.data.config import (
+    SECTIONS,
+    MapOptions,
+    RunConfig,
+    SourceConfig,
+    apply_overrides,
+    load,
+    loads,
+    to_toml,
+    to_xml,
+)
+from petamap.data.config.fields import fields_of
+from petamap.data.config.writer import with_unit
+
+MAP = "[map]\nn_side = 64\n"
+
+
+@dataclasses.dataclass(frozen=True)
+class FileOptions:
+    """A source that has an option of every sort."""
+
+    file: str = option(path=True, help="the time stream")
+    names: tuple[str, ...] = option((), help="of the detectors")
+    comment: str = option("", help="any text")
+    fwhm: float = option(0.1, dimension="angle", minimum=0.0, maximum=1.0, help="beam")
+    net: float | None = option(None, dimension="noise", help="white noise")
+    poles: tuple[float, float] = option((0.0, 1.0), help="two numbers")
+    sizes: tuple[int, ...] = option((), minimum=1, help="sizes")
+    memory: int | None = option(None, dimension="bytes", help="bytes")
+    out: Path | None = option(None, help="a path that need not exist")  # noqa: RUF009
+    fast: bool = option(False, help="faster")
+    mode: str = option("linear", choices=("linear", "nearest"), help="how")
+
+
+@dataclasses.dataclass(frozen=True)
+class StrictOptions:
+    """Options that must fit together."""
+
+    fast: bool = option(False, help="faster")
+
+    def __post_init__(self):
+        if self.fast:
+            raise ConfigError("fast needs more")
+
+
+@pytest.fixture(autouse=True)
+def sample_sources(monkeypatch):
+    """Register the kinds 'sample', 'strict', and 'absent', whose module cannot be imported."""
+    module = types.ModuleType("sample_sources")
+    module.Sample = type("Sample", (), {"options": FileOptions})
+    module.Strict = type("Strict", (), {"options": StrictOptions})
+    monkeypatch.setitem(sys.modules, "sample_sources", module)
+    monkeypatch.setattr(
+        "petamap.data.source._KINDS",
+        {
+            "sample": "sample_sources:Sample",
+            "strict": "sample_sources:Strict",
+            "absent": "module_that_nobody_has:Source",
+        },
+    )
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Write a configuration, beside the data file x.dat."""
+    (tmp_path / "x.dat").touch()
+
+    def written(text, name="run.toml"):
+        (tmp_path / name).write_text(text)
+        return tmp_path / name
+
+    return written
+
+
+def refused(path, overrides=()):
+    with pytest.raises(ConfigError) as caught:
+        load(path, overrides)
+    return str(caught.value).replace(f"{path.parent}/", "")
+
+
+SOURCE = '[[source]]\nkind = "sample"\nfile = "x.dat"\n'
+
+
+def test_values_come_in_internal_units_with_defaults(write):
+    path = write(
+        MAP + SOURCE + 'fwhm = "7.5 arcmin"\nnames = ["a", "b.1"]\nnet = "60 uK s^0.5"\npoles = [1, 2.5]\n'
+        'memory = "64 MiB"\nout = "../o"\n[noise]\ninterval = "1.5 h"'
+    )
+    config = load(path)
+    assert config.map == MapOptions(n_side=64)
+    assert config.noise.interval == 5400.0 and config.solver.tolerance == 1e-6
+    (source,) = config.sources
+    assert (source.kind, source.line) == ("sample", 3)
+    expected = FileOptions(
+        "x.dat",
+        ("a", "b.1"),
+        "",
+        math.radians(0.125),
+        quantity("60 uK s^0.5", "noise"),
+        (1.0, 2.5),
+        (),
+        64 * 2**20,
+        Path("../o"),
+    )
+    assert source.options == expected
+    assert (config.folder, config.file) == (path.parent, path)
+
+
+def test_every_default_is_allowed_by_its_own_declaration():
+    for cls in SECTIONS.values():
+        for field in fields_of(cls).values():
+            assert field.help and field.default is not dataclasses.MISSING
+            if field.choices:
+                assert field.default in field.choices
+            if isinstance(field.default, int | float) and field.minimum is not None:
+                assert field.minimum <= field.default <= (field.maximum or math.inf)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("[solver]\ntolerence = 1", "4: unknown key 'solver.tolerence' (did you mean 'tolerance'?)"),
+        ("[noise]\ntolerance = 1", "4: unknown key 'noise.tolerance' ('tolerance' belongs to [solver])"),
+        ("[slover]", "3: unknown section 'slover' (did you mean 'solver'?)"),
+        ('[run]\nseed = "1"', "4: run.seed must be an integer, >= 0, not '1'"),
+        ("[run]\nseed = true", "4: run.seed must be an integer, >= 0, not true"),
+        ("[run]\nseed = 1.0", "4: run.seed must be an integer, >= 0, not 1.0"),
+        ("[run]\nseed = -1", "4: run.seed is out of bounds: -1 (allowed: >= 0)"),
+        ("[run]\ntitle = 3", "4: run.title must be text, not 3"),
+        ('[run]\nname = "../x"', "4: run.name must be a name (letters, digits, _ - . +; no dot first)"),
+        ('[run]\nname = ".x"', "4: run.name must be a name"),
+        ('[run]\nname = ""', "4: run.name must be a name"),
+        ('[run]\ntitle = "a\\u001bb"', "4: run.title must be one line without control characters"),
+        ('[run]\ntitle = "!!python/object/apply:os.system"', "4: run.title looks like a tag"),
+        ("[solver]\ntolerance = nan", "4: solver.tolerance must be finite, not nan"),
+        ("[solver]\nbinned_only = 1", "4: solver.binned_only must be true or false, not 1"),
+        ('[solver]\nflags = "gaps"', "4: solver.flags must be one of exact, levels, cut, not 'gaps' (known"),
+        ("[noise]\ninterval = 3", "4: noise.interval must be a quantity with its unit, as \"1.5 h\", not 3"),
+        ('[noise]\ninterval = "3"', "4: noise.interval must be a quantity with its unit"),
+        ('[noise]\ninterval = "3 arcmin"', "4: noise.interval: unknown time unit 'arcmin' in '3 arcmin'"),
+        ('[noise]\ninterval = "inf s"', "4: noise.interval must be finite, not 'inf s'"),
+        ('[noise]\ninterval = "-1 s"', "4: noise.interval is out of bounds: '-1 s' (allowed: >= 1.0 s)"),
+        ('[comm]\nbuffer = "2000.5 B"', "4: comm.buffer must be a quantity with its unit"),
+        ('[products]\ncompare = "no.fits"', "4: products.compare: there is no file 'no.fits' (rel"),
+        ("[products]\ncompare = ''", "4: products.compare is an empty path"),
+        ("[run]\nseed = 1\nseed = 2", "5: 'run.seed' is given twice (first in line 4)"),
+        ("[map]", "3: [map] is given twice (first in line 1)"),
+        ("[run]\nname = spire", "4: not TOML: invalid value of 'run.name' (text, and numbers with units,"),
+        ("[run]\nname = 'a", "4: the text of 'run.name' has no closing quote"),
+        ("[run]\nseed = 1" + "0" * 5000, "4: the value of 'run.seed' is longer than"),
+        ("[run]\nname = [" + "[" * 9000, "4: nested deeper than 16"),
+        ("[run.a]", "3: unknown key 'run.a'"),
+        ("source = 3", "3: unknown key 'map.source'"),
+        ('[[source]]\nkind = "smaple"', "4: source.0.kind: unknown kind of source 'smaple' (did you"),
+        ('[[source]]\nkind = "absent"', "4: source.0.kind: kind of source 'absent' needs the mod"),
+        ("[[source]]", "3: source.0.kind is missing"),
+        ('[[source]]\nkind = "sample"', "3: source.0.file is missing: the path of a file that exists (th"),
+        (SOURCE + "fil = 3", "6: unknown key 'source.0.fil' (did you mean 'file'?)"),
+        (SOURCE + 'names = "a"', "6: source.0.names must be a list, not 'a'"),
+        (SOURCE + 'names = [\n"a",\n\n"/a"]', "9: source.0.names[1] must be a name (letters"),
+        (SOURCE + "poles = [1]", "6: source.0.poles must have 2 items, not 1"),
+        (SOURCE + "sizes = [1, 0]", "6: source.0.sizes[1] is out of bounds: 0 (allowed: >= 1)"),
+        (SOURCE + "fwhm = 0\nsizes = 1", "7: source.0.sizes must be a list, not 1"),
+        (SOURCE + "mode = {}", "6: source.0.mode must be one of linear, nearest, not a table"),
+    ],
+)  # fmt: skip
+def test_what_is_refused_is_named_with_line_key_and_mend(write, text, expected):
+    source = "" if "source" in text.lower() else "\n" + SOURCE
+    assert f"run.toml:{expected}" in refused(write(MAP + text + source))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", "1: map.n_side is missing; pixelization healpix needs it (write e.g. n_side = 256)"),
+        ("[map]\nn_side = 96", "2: map.n_side must be a power of two, not 96 (64 or 128)"),
+        ('[map]\npixelization = "car"', "1: map.resolution is missing; pixelization car needs it (write"),
+        ('[map]\npixelization = "flat"\nresolution = 0', "3: map.resolution must be above 0"),
+    ],
+)
+def test_a_map_that_cannot_be_made_is_refused(write, text, expected):
+    assert refused(write(text + "\n" + SOURCE)).startswith(f"run.toml:{expected}")
+
+
+def test_a_numbered_map_needs_nothing_else(write):
+    assert load(write('[map]\npixelization = "numbered"\n' + SOURCE)).map.n_side is None
+
+
+def test_all_problems_are_told_at_once_in_order_and_ten_at_most(write):
+    text = refused(write(MAP + "[run]\n" + "".join(f"k{n} = 1\n" for n in range(20))))
+    lines = text.splitlines()
+    assert lines[0] == "run.toml: 21 problems" and lines[-1] == "  and 11 more" and len(lines) == 12
+    assert lines[1].startswith("  run.toml:1: there is no source") and "run.k0" in lines[2]
+
+
+def test_messages_quote_no_control_characters_and_no_endless_words(write):
+    text = refused(
+        write('[run]\n"\\u001b[2J" = 1\n["\\u0007"]\n[[source]]\nkind = "\\u001b' + "x" * 9000 + '"')
+    )
+    assert "\x1b" not in text and "\x07" not in text and "unknown key 'run.\\x1b[2J'" in text
+    assert len(text) < 2000
+    assert len(refused(write("[run]\n" + "x" * 9000 + ' = "'))) < 1000
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.data())
+def test_damage_is_refused_or_read_and_never_breaks_the_reader(write, data):
+    form = data.draw(st.sampled_from([".toml", ".xml"]))
+    text = XML if form == ".xml" else MAP + SOURCE + 'names = [\n"a", "b.1"]\nfwhm = "7.5 arcmin"\n'
+    path = write(text, f"run{form}")
+    bytes_ = bytearray(text.encode())
+    for _ in range(data.draw(st.integers(1, 3))):
+        place = data.draw(st.integers(0, len(bytes_) - 1))
+        length = data.draw(st.integers(0, 6))
+        bytes_[place : place + length] = data.draw(st.binary(max_size=4) | st.sampled_from(_SHARDS))
+    path.write_bytes(bytes_)
+    with contextlib.suppress(ConfigError):
+        assert isinstance(load(path), RunConfig)
+
+
+_SHARDS = (
+    b"[",
+    b"]]",
+    b'"""',
+    b"'",
+    b"{",
+    b"=",
+    b"\n[map]",
+    b"<a>",
+    b"</",
+    b"<![CDATA[",
+    b"&#0;",
+    b"1979-05-27",
+    b"inf",
+)
+
+
+def test_a_file_of_nothing_but_errors_is_left_after_a_hundred(write):
+    text = refused(write(MAP + '[[source]]\nkind = "x"\n' * 5000))
+    assert text.startswith("run.toml: 100 problems or more\n") and text.endswith("\n  and 90 more")
+
+
+def test_files_that_are_no_configurations_are_refused(write, tmp_path):
+    assert "no such configuration" in refused(tmp_path / "none.toml")
+    assert ".toml or an .xml" in refused(write("a: !!python/object", "run.yaml"))
+    assert "more than 131072 bytes" in refused(write("#" * 300_000))
+    path = write("")
+    path.write_bytes(b"[run]\n\ntitle = '\xff'")
+    assert "run.toml:3: not UTF-8" in refused(path)
+    (tmp_path / "folder.toml").mkdir()
+    assert "cannot be read" in refused(tmp_path / "folder.toml")
+
+
+def test_an_error_of_the_options_class_itself_is_told_with_its_line(write):
+    text = MAP + '[[source]]\nkind = "strict"\nfast = '
+    assert load(write(text + "false")).sources[0].options == StrictOptions()
+    assert refused(write(text + "true")) == "run.toml:3: source.0: fast needs more"
+
+
+# the command line
+
+
+def test_overrides_read_words_numbers_units_and_lists(write, tmp_path, monkeypatch):
+    config = load(write(MAP + SOURCE))
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub/y.dat").touch()
+    monkeypatch.chdir(tmp_path / "sub")
+    changed = apply_overrides(
+        config,
+        [
+            "solver.tolerance=1e-8", "run.name=2024", "run.title=two words", "map.stokes=QU",
+            "noise.interval=2 h", "resources.memory='2 GiB'", "solver.binned_only=true",
+            'source.0.names=["a", "b"]', "source.0.fwhm=7.5 arcmin", "source.0.file=y.dat",
+        ],
+    )  # fmt: skip
+    assert changed.solver.tolerance == 1e-8 and changed.solver.binned_only is True
+    assert (changed.run.name, changed.run.title, changed.map.stokes) == ("2024", "two words", "QU")
+    assert changed.noise.interval == 7200.0 and changed.resources.memory == 2**31
+    source = changed.sources[0]
+    assert source.options.names == ("a", "b") and source.options.file == str(tmp_path / "sub/y.dat")
+    assert (source.line, changed.folder, changed.map.n_side) == (3, tmp_path, 64)
+    assert apply_overrides(config, []) is config
+    for written, names in (("a,b", ("a", "b")), ("a", ("a",)), ("", ())):
+        assert apply_overrides(config, [f"source.0.names={written}"]).sources[0].options.names == names
+
+
+def test_an_override_may_give_what_the_file_lacks(write, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = write('[[source]]\nkind = "sample"\n')
+    config = load(path, ["source.0.file=x.dat", "map.n_side=8"])
+    assert config.map.n_side == 8 and config.sources[0].options.file == str(tmp_path / "x.dat")
+
+
+@pytest.mark.parametrize(
+    ("override", "expected"),
+    [
+        ("solver.tolerence=1", "unknown key 'solver.tolerence' (did you mean 'tolerance'?)"),
+        ("tolerance=1", "'tolerance=1' is not key=value"),
+        ("solver.tolerance", "'solver.tolerance' is not key=value"),
+        ("sovler.tolerance=1", "unknown key 'sovler.tolerance' (did you mean 'solver.tolerance'?)"),
+        ("solver.tolerance=x", "solver.tolerance must be a number, 0.0 to 1.0, not 'x'"),
+        ("solver.tolerance='1'", "solver.tolerance must be a number, 0.0 to 1.0, not '1' (with"),
+        ("noise.interval=2", "noise.interval must be a quantity with its unit, as \"1.5 h\", not '2'"),
+        ("source.1.fwhm=1 deg", "there is no source 1 (there are 1, counted from 0)"),
+        ("source.x.fwhm=1 deg", "unknown key 'source.x.fwhm'"),
+        ("source.0.kind=sample", "the kind of a source cannot be overridden"),
+        ("source.0.names=[a", "the value of 'names' is not TOML: [a"),
+        ("source.0.names=[" + "[" * 5000, "the value of 'names' is not TOML: [["),
+    ],
+)  # fmt: skip
+def test_a_bad_override_is_named(write, override, expected):
+    text = refused(write(MAP + SOURCE), [override])
+    assert text.startswith(f"command line: {expected}")
+
+
+# XML
+
+XML = """<?xml version="1.0" encoding="UTF-8"?>
+<!-- a comment -->
+<petamap xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:noNamespaceSchemaLocation="petamap.xsd">
+  <map><n_side> 64 </n_side></map>
+  <source kind="sample">
+    <file>x.dat</file>
+    <names><item>a</item> <item>b.1</item></names>
+    <fwhm>7.5 arcmin</fwhm> <poles><item>1</item><item>2.5</item></poles>
+    <sizes/>
+    <fast>true</fast>
+  </source>
+</petamap>
+"""
+
+
+def test_xml_means_what_toml_means(write):
+    toml = SOURCE + 'names = ["a", "b.1"]\nfwhm = "7.5 arcmin"\npoles = [1, 2.5]\nfast = true'
+    xml = load(write(XML, "run.xml"))
+    assert xml == load(write(MAP + toml))
+    assert xml.sources[0].line == 5
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("<!-- a comment -->", '<!DOCTYPE a [<!ENTITY b "c">]>', "2: <!DOCTYPE is not allowed"),
+        ("<!-- a comment -->", '\n<!doctype a SYSTEM "file:///etc/passwd">', "3: <!doctype is not allowed"),
+        ("64", "&b;", "4: not XML: Entity 'b' not defined"),
+        (">x.dat<", "><a>" + "<a>" * 20_000 + "<", "6: not XML: Excessive depth"),
+        (">x.dat<", "><a><a/></a><", "6: <a> inside <file>"),
+        ("</map>", "", "12: not XML: Opening and ending tag mismatch"),
+        ("<map>", "<map/>\n<map>", "5: section 'map' is given twice (first in line 4)"),
+        ("<fast>", "<file>y</file><fast>", "10: 'source.file' is given twice (first in line 6"),
+        ("<fast>", "<kind>y</kind><fast>", "10: <kind> is an attribute"),
+        (' kind="sample"', "", "5: source.0.kind is missing"),
+        ("<fast>", "<fast x='1'>", "10: unknown attribute 'x' of <fast>"),
+        ("<fast>", "word <fast>", "5: text between the elements of <source>"),
+        ("<petamap", "<petamap a='1'", "3: unknown attribute 'a' of <petamap>"),
+        ("petamap", "pettamap", "3: the root is <pettamap> (it must be <petamap>)"),
+        ("true", "yes", "10: source.0.fast must be true or false, not 'yes'"),
+        ("true", "True", "10: source.0.fast must be true or false, not 'True' (write true)"),
+        ("7.5 arcmin", "7.5", "8: source.0.fwhm must be a quantity with its unit"),
+        ("b.1", "../b", "7: source.0.names[1] must be a name"),
+        ("2.5", "nan", "8: source.0.poles[1] must be a number, not 'nan'"),
+        ("2.5", "1e999", "8: source.0.poles[1] must be finite"),
+        ("<sizes/>", "<sizes>3</sizes>", "9: source.0.sizes must be a list, not '3'"),
+        ("64", "6_4", "4: map.n_side must be an integer"),
+    ],
+)
+def test_bad_xml_is_refused_with_its_line(write, old, new, expected):
+    assert f"run.xml:{expected}" in refused(write(XML.replace(old, new), "run.xml"))
+
+
+def test_an_encoding_that_hides_a_document_type_is_not_followed(write):
+    text = XML.replace("UTF-8", "UTF-7").replace("<!-- a comment -->", "+ADwAIQ-DOCTYPE a+AD4-")
+    assert "not XML" in refused(write(text, "run.xml"))
+
+
+def test_processing_instructions_and_tags_of_other_languages_do_nothing(write):
+    text = XML.replace("<fast>", "<?php echo 1 ?><comment>!!python/object/new:os.system</comment><fast>")
+    assert "run.xml:10: source.0.comment looks like a tag" in refused(write(text, "run.xml"))
+
+
+# writing
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12).filter(
+    lambda text: text.isprintable() and text == text.strip() and not text.startswith("!")
+)
+names = st.from_regex(r"[A-Za-z0-9_+-][A-Za-z0-9_.+-]{0,8}", fullmatch=True)
+finite = st.floats(allow_nan=False, allow_infinity=False)
+
+
+def of_field(field):
+    """Values that a field allows."""
+    if field.choices:
+        item = st.sampled_from(field.choices)
+    elif field.scalar is bool:
+        item = st.booleans()
+    elif field.scalar is int:
+        item = st.integers(int(field.minimum or 0), int(min(field.maximum or 2**50, 2**63 - 1)))
+    elif field.scalar is float:
+        item = st.floats(field.minimum, field.maximum, allow_nan=False, allow_infinity=False)
+    elif field.path:
+        item = st.sampled_from(["x.dat", "./x.dat"])
+    elif field.is_path:
+        item = texts.filter(bool).map(Path)
+    else:
+        item = names if field.is_name else texts
+    if field.length is None:
+        return item if field.required or field.default is not None else st.none() | item
+    return st.lists(item, min_size=field.length, max_size=field.length or 4).map(tuple)
+
+
+def of_options(cls):
+    return st.builds(cls, **{name: of_field(field) for name, field in fields_of(cls).items()})
+
+
+maps = of_options(MapOptions).map(
+    lambda made: dataclasses.replace(
+        made, n_side=64, resolution=made.resolution or 1e-3, width=made.width or None, height=None
+    )
+)
+configs = st.builds(
+    RunConfig,
+    **{name: of_options(cls) for name, cls in SECTIONS.items() if name != "map"},
+    map=maps,
+    sources=st.lists(
+        st.builds(SourceConfig, st.just("sample"), of_options(FileOptions)), min_size=1, max_size=2
+    ).map(tuple),
+)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(configs, st.booleans())
+def test_what_is_written_reads_back_the_same(tmp_path, config, complete):
+    (tmp_path / "x.dat").touch()
+    toml = loads(to_toml(config, complete=complete), tmp_path / "a.toml")
+    xml = loads(to_xml(config, complete=complete), tmp_path / "a.xml")
+    assert toml == config and xml == config
+    assert loads(to_xml(toml), tmp_path / "a.xml") == config
+    assert apply_overrides(toml, ["run.realization=7"]).sources == config.sources
+
+
+@settings(deadline=None)
+@given(st.sampled_from(sorted(dimensions())), finite)
+def test_quantities_are_written_without_loss(dimension, number):
+    assert quantity(with_unit(number, dimension), dimension) == number
+
+
+def test_quantities_are_written_in_the_unit_that_reads_best():
+    assert with_unit(quantity("7.5 arcmin", "angle"), "angle") == "7.5 arcmin"
+    assert with_unit(64 * 2**20, "bytes") == "64 MiB"
+    assert with_unit(quantity("50 mHz", "frequency"), "frequency") == "50 mHz"
+    assert with_unit(0.0, "time") == "0 s"
+
+
+def test_relative_paths_are_rewritten_for_another_folder(write, tmp_path):
+    config = load(write(MAP + SOURCE + 'out = "o"'))
+    (tmp_path / "sub").mkdir()
+    moved = loads(to_toml(config, tmp_path / "sub"), tmp_path / "sub/a.toml")
+    assert moved.sources[0].options.file == "../x.dat" and moved.sources[0].options.out == Path("../o")
+    assert load(write(MAP + SOURCE)).map == moved.map
+
+
+def test_a_type_that_no_configuration_holds_is_an_error_of_its_author():
+    @dataclasses.dataclass(frozen=True)
+    class Odd:
+        field: dict = option((), help="x")  # noqa: RUF009
+
+    with pytest.raises(TypeError, match="option 'field'"):
+        fields_of(Odd)

@@ -1,0 +1,294 @@
+"""TOAST volumes: a file that TOAST 3.0.6 wrote against what it makes of it, round trips, and damage.
+
+``toast_3.0.6`` holds a simulated observation of 14 detectors, 60 samples, a half-wave plate; and pixels
+(N_side 256, nested) and weights of the detectors that are not flagged, as its operators expand them.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from made_observations import White, flags_of, observation, signal_of
+
+from petacomm.base.errors import DataError, UserError
+from petamap.data.formats.toast import ToastOptions, ToastSource
+from petamap.data.formats.toast_write import write_toast
+from petamap.data.source import Context
+from petamap.noise.model import InverseLags, OneOverF
+from petamap.noise.psd import psd
+from petamap.pointing.compressed import UniformPlate
+from petamap.sky.healpix import Healpix
+
+GIVEN = Path(__file__).parent / "toast_3.0.6"
+NOISE = OneOverF(0.05, 0.005, 1e-5, -1.0)  # of every detector of the file
+TURN = 2 * np.pi / 2**32
+
+
+def read(path, **options):
+    return ToastSource(ToastOptions(path=path.name, **options), Context(path.parent)).extend([])
+
+
+def weights_of(one, detector) -> tuple[np.ndarray, np.ndarray]:
+    pixels, angles = np.empty(one.n_samp, np.int32), np.empty(one.n_samp, np.uint32)
+    one.pointing.expand(Healpix(256, True), detector, 0, one.n_samp, pixels, angles)
+    e = one.pointing.efficiency(detector)
+    phi = angles * TURN
+    return pixels, np.stack([np.ones(one.n_samp), e * np.cos(phi), e * np.sin(phi)], axis=1)
+
+
+@pytest.fixture
+def copy(tmp_path) -> Path:
+    return Path(shutil.copy(GIVEN / "observation.h5", tmp_path / "a.h5"))
+
+
+def test_a_file_of_toast_is_read_as_toast_reads_it():
+    expected = np.load(GIVEN / "expected.npz")
+    (one,) = read(GIVEN / "observation.h5")
+    assert list(one.detectors) == expected["detectors"].tolist()
+    assert (one.n_samp, one.sample_rate, one.unit, one.start_time) == (60, 10.0, "K_CMB", 1677110400.0)
+    with h5py.File(GIVEN / "observation.h5") as file:
+        names = json.loads(file.attrs["observation_detectors"])
+        assert one.uid == file.attrs["observation_uid"]
+        for detector, name in enumerate(one.detectors):
+            row = names.index(name)
+            assert np.array_equal(signal_of(one, detector), file["detdata/signal"][row])
+            bad = (file["detdata/flags"][row] | file["shared/flags"][()]) > 0
+            assert np.array_equal(flags_of(one, detector), bad)
+    for detector in range(one.n_det):
+        pixels, weights = weights_of(one, detector)
+        assert np.array_equal(pixels, expected["pixels"][detector])
+        np.testing.assert_allclose(weights, expected["weights"][detector], atol=5e-9)
+    assert one.noise.noise_model(2, 0) == NOISE
+
+
+def test_masks_choose_bits():
+    (one,) = read(GIVEN / "observation.h5", shared_mask=7, detector_mask=1)
+    assert not flags_of(one, 0).any()
+    (one,) = read(GIVEN / "observation.h5", shared_mask=8, detector_flags="")
+    assert np.flatnonzero(flags_of(one, 0)).tolist() == [20, 21, 22, 23]
+    (one,) = read(GIVEN / "observation.h5", detector_mask=0)
+    assert one.n_det == 14
+
+
+def test_intervals_are_those_of_toast():
+    (one,) = read(GIVEN / "observation.h5", intervals="scan")
+    assert one.intervals == ((3, 25), (30, 60))
+
+
+def test_thinned_boresight_keeps_its_accuracy():
+    full, thin = (read(GIVEN / "observation.h5", thin=thin)[0] for thin in (0.0, 1e-6))
+    assert len(thin.pointing.boresight.knots) < 30
+    exact, near = (one.pointing.directions(0, 0, 60)[0] for one in (full, thin))
+    assert np.abs(exact - near).max() < 1e-6
+
+
+def test_tabulated_noise_is_that_of_the_parameters(copy):
+    with h5py.File(copy, "r+") as file:
+        del file["metadata/noise_model/analytic"]
+    (one,) = read(copy)
+    model = one.noise.noise_model(0, 0)
+    np.testing.assert_allclose(model.values, psd(NOISE, model.frequencies), rtol=1e-5)
+
+
+def test_mixed_streams_add_up(copy):
+    with h5py.File(copy, "r+") as file:
+        group = file["metadata/noise_model"]
+        del group["analytic"]
+        mixing = group["mixing_matrix"][()].tolist()
+        first, other = mixing[0][0], mixing[2][0]
+        mixing[0] = (first, first, 3.0)
+        mixing.append((first, other, 2.0))
+        dtype = group["mixing_matrix"].dtype
+        del group["mixing_matrix"]
+        group["mixing_matrix"] = np.array(mixing, dtype)
+    model = read(copy)[0].noise.noise_model(0, 0)
+    expected = psd(NOISE, model.frequencies)
+    np.testing.assert_allclose(model.values, (9 + 4) * expected, rtol=1e-5)
+
+
+def test_without_a_noise_model_the_focal_plane_tells(copy):
+    with h5py.File(copy, "r+") as file:
+        del file["metadata/noise_model"]
+    assert read(copy)[0].noise.noise_model(1, 0) == NOISE
+
+
+def test_written_and_read_back(tmp_path):
+    plates = {"a": None, "b": "sampled", "c": UniformPlate(0.3, 0.02)}
+    written = [observation(name, noise=White(), plate=plate) for name, plate in plates.items()]
+    write_toast(tmp_path / "volume", written)
+    found = read(tmp_path / "volume", intervals="stationary")
+    assert len(found) == 3
+    for one, two in zip(written, found, strict=True):
+        for name in ("name", "uid", "n_samp", "sample_rate", "start_time", "detectors", "intervals"):
+            assert getattr(one, name) == getattr(two, name)
+        assert two.unit == "uK"
+        for detector in range(one.n_det):
+            assert np.array_equal(signal_of(one, detector), signal_of(two, detector))
+            assert np.array_equal(flags_of(one, detector), flags_of(two, detector))
+            model, back = (each.noise.noise_model(detector, 0) for each in (one, two))
+            np.testing.assert_allclose(
+                [back.net, back.fknee, back.fmin, back.alpha],
+                [model.net, model.fknee, model.fmin, model.alpha],
+                rtol=1e-14,
+            )
+            looks = [each.pointing.directions(detector, 0, one.n_samp) for each in (one, two)]
+            np.testing.assert_allclose(looks[0][0], looks[1][0], atol=1e-14)
+            assert np.abs((looks[0][1] - looks[1][1]).astype(np.int32)).max() < 8
+    with sqlite3.connect(tmp_path / "volume" / "index.sqlite") as index:
+        rows = index.execute(
+            "SELECT name, path, uid, samples, valid_dets, start FROM observations"
+        ).fetchall()
+    assert rows == [(one.name, f"{one.name}.h5", one.uid, 300, 3, one.start_time) for one in written]
+
+
+def test_measured_noise_is_written_as_a_table(tmp_path):
+    class Lags:
+        def noise_model(self, detector, interval):
+            return InverseLags(np.array([4.0, -1.0, 0.1]))
+
+    write_toast(tmp_path, [observation("a", noise=Lags())])
+    model = read(tmp_path)[0].noise.noise_model(0, 0)
+    angle = 2 * np.pi * model.frequencies / 10.0
+    # one-sided: 2 / (rate * N^-1(f)), N^-1(f) = lag 0 + 2 sum of lags * cosines
+    expected = 2 / (10.0 * (4 - 2 * np.cos(angle) + 0.2 * np.cos(2 * angle)))
+    np.testing.assert_allclose(model.values, expected, rtol=1e-4)
+
+
+def test_what_the_format_cannot_say_is_refused(tmp_path):
+    with pytest.raises(DataError, match="noise that differs between intervals"):
+        write_toast(tmp_path, [observation()])
+    with pytest.raises(DataError, match="is no name for a file"):
+        write_toast(tmp_path, [observation("../up", noise=White())])
+    with pytest.raises(DataError, match="cannot hold NoneType"):
+        write_toast(tmp_path, [replace(observation(noise=White()), pointing=None)])
+    assert list(tmp_path.iterdir()) == []
+
+
+def change(path, action):
+    with h5py.File(path, "r+") as file:
+        action(file)
+
+
+def replaced(name, values):
+    def action(file):
+        attrs = dict(file[name].attrs)
+        del file[name]
+        file[name] = values
+        file[name].attrs.update(attrs)
+
+    return action
+
+
+def all_of(observations):
+    for one in observations:
+        assert one.pointing.boresight.n_samp == one.n_samp
+        for detector in range(one.n_det):
+            signal_of(one, detector), flags_of(one, detector), one.noise.noise_model(detector, 0)
+
+
+@pytest.mark.parametrize(
+    ("action", "message"),
+    [
+        (lambda f: f.attrs.update(toast_format_version=1), "format version 2"),
+        (lambda f: f.attrs.update(observation_detectors="[1, 2"), "no JSON"),
+        (lambda f: f.attrs.update(observation_detectors="[1, 2]"), "not what it should be"),
+        (lambda f: f.attrs.update(observation_detectors='["X"]'), "instead of"),
+        (lambda f: f.attrs.update(observation_samples=61), r"instead of \(14, 61\)"),
+        (lambda f: f.attrs.update(observation_samples="60"), "is no int"),
+        (lambda f: f.attrs.__delitem__("observation_name"), "no attribute 'observation_name'"),
+        (lambda f: f.__delitem__("detdata/signal"), "detdata/signal: is missing"),
+        (lambda f: f.__delitem__("shared/times"), "shared/times: is missing"),
+        (lambda f: f.__delitem__("shared/boresight_radec"), "boresight_radec: is missing"),
+        (replaced("shared/times", np.arange(60.0)[::-1]), r"shared/times, sample 1: times do not increase"),
+        (replaced("shared/boresight_radec", np.zeros((60, 4))), r"boresight_radec, knot 0: .*no rotation"),
+        (replaced("instrument/focalplane", np.zeros(3)), "instrument/focalplane: is of type float64"),
+        (lambda f: f["detdata/signal"].attrs.update(units="parsec"), "cannot be turned into 'parsec"),
+        (lambda f: f["metadata/noise_model"].attrs.update(psd_units="no unit at all"), None),
+    ],
+)
+def test_damaged_structure_is_named(copy, action, message):
+    change(copy, action)
+    if message is None:  # the analytic model does not need it
+        all_of(read(copy))
+        return
+    with pytest.raises(DataError, match=message) as caught:
+        all_of(read(copy))
+    assert str(copy) in str(caught.value)
+
+
+def test_names_that_were_asked_for_must_be_there():
+    for options in ({"shared_flags": "flogs"}, {"detector_flags": "flogs"}):
+        with pytest.raises(DataError, match="flogs: is missing"):
+            all_of(read(GIVEN / "observation.h5", **options))
+    for options in ({"signal": "signel"}, {"intervals": "scon"}):
+        with pytest.raises(DataError, match=r"signel: is missing|scon: is missing"):
+            read(GIVEN / "observation.h5", **options)
+
+
+def test_detectors_all_flagged_leave_nothing(copy):
+    with h5py.File(copy, "r+") as file:
+        names = json.loads(file.attrs["observation_detectors"])
+        file.attrs["observation_detector_flags"] = json.dumps(dict.fromkeys(names, 1))
+    with pytest.raises(DataError, match="no observation with a detector"):
+        read(copy)
+
+
+def test_flac_needs_its_package(copy, monkeypatch):
+    monkeypatch.setitem(sys.modules, "flacarray", None)
+    monkeypatch.setitem(sys.modules, "flacarray.hdf5", None)
+    with h5py.File(copy, "r+") as file:
+        del file["detdata/signal"]
+        file["detdata/signal/compressed"] = np.zeros(10, np.uint8)
+        file["detdata/signal"].attrs["units"] = "K"
+    with pytest.raises(DataError, match=r"detdata/signal: is compressed with FLAC.*flacarray .pip install"):
+        read(copy)
+
+
+def test_more_declared_than_held_is_refused(copy):
+    def action(file):
+        file.attrs["observation_samples"] = 10**15
+        for name in ("shared/times", "detdata/signal"):
+            del file[name]
+        file["shared"].create_dataset("times", (10**15,), "f8", chunks=(1000,))
+        file["detdata"].create_dataset("signal", (14, 10**15), "f8", chunks=(1, 1000))
+
+    change(copy, action)
+    with pytest.raises(DataError, match="declares 14000000000000000 values, the file holds 0 bytes"):
+        read(copy)
+
+
+def test_names_of_classes_are_not_imported(copy):
+    def action(file):
+        file["instrument"].attrs["focalplane_class"] = "antigravity.Focalplane"
+        file["metadata/noise_model"].attrs["class"] = "antigravity.Noise"
+
+    change(copy, action)
+    all_of(read(copy))
+    assert "antigravity" not in sys.modules
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    places=st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(1, 255)), max_size=3),
+    keep=st.sampled_from([1.0, 1.0, 0.0, 0.5, 0.95, 0.999]),
+)
+def test_damage_gives_a_typed_error_or_an_observation(tmp_path_factory, places, keep):
+    path = tmp_path_factory.mktemp("fuzz") / "a.h5"
+    content = bytearray((GIVEN / "observation.h5").read_bytes())
+    for place, flip in places:
+        content[int(place * len(content))] ^= flip
+    path.write_bytes(content[: round(keep * len(content))])
+    try:
+        all_of(read(path))
+    except UserError as error:
+        assert str(path) in str(error)

@@ -1,0 +1,250 @@
+"""petamap's own volume: what is written comes back, and no damage passes unnoticed."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import astuple, replace
+
+import h5py
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from made_observations import flags_of, observation, signal_of
+
+from petacomm.base.errors import DataError, UserError
+from petamap.data.formats import volume_write
+from petamap.data.formats.volume import VolumeOptions, VolumeSource
+from petamap.data.formats.volume_write import write_volume
+from petamap.data.source import Context
+from petamap.pointing.compressed import UniformPlate
+
+
+def read(path, **options):
+    return VolumeSource(VolumeOptions(path=path.name, **options), Context(path.parent)).extend([])
+
+
+def same_noise(one, two) -> bool:
+    return type(one) is type(two) and all(map(np.array_equal, astuple(one), astuple(two)))
+
+
+def assert_same(one, two):
+    for name in ("name", "uid", "n_samp", "sample_rate", "start_time", "detectors", "intervals", "unit"):
+        assert getattr(one, name) == getattr(two, name)
+    for detector in range(one.n_det):
+        assert np.array_equal(signal_of(one, detector), signal_of(two, detector))
+        assert np.array_equal(flags_of(one, detector), flags_of(two, detector))
+        for interval in range(len(one.intervals)):
+            models = (each.noise.noise_model(detector, interval) for each in (one, two))
+            assert same_noise(*models)
+        vectors, angles = zip(
+            *(each.pointing.directions(detector, 0, one.n_samp) for each in (one, two)), strict=True
+        )
+        np.testing.assert_allclose(vectors[0], vectors[1], atol=4e-16)
+        assert np.abs((angles[0] - angles[1]).astype(np.int32)).max() <= 4
+        assert one.pointing.efficiency(detector) == two.pointing.efficiency(detector)
+
+
+@pytest.mark.parametrize("chunk", [1 << 16, 64])
+def test_written_and_read_back(tmp_path, monkeypatch, chunk):
+    monkeypatch.setattr(volume_write, "_CHUNK", chunk)
+    written = [observation("first"), observation("second one", n_samp=1, n_det=1, spacing=1.0)]
+    write_volume(tmp_path / "all.h5", written)
+    for one, two in zip(written, read(tmp_path / "all.h5"), strict=True):
+        assert_same(one, two)
+    part = read(tmp_path / "all.h5")[0]
+    whole = signal_of(written[0], 2)
+    for start, stop in [(0, 1), (63, 65), (130, 300), (299, 300), (5, 5)]:
+        assert np.array_equal(signal_of(part, 2, start, stop), whole[start:stop])
+
+
+def test_threads_read_the_same(tmp_path, monkeypatch):
+    monkeypatch.setattr(volume_write, "_CHUNK", 50)
+    one = observation(n_samp=1000, n_det=4)
+    write_volume(tmp_path / "a.h5", [one])
+    (back,) = read(tmp_path / "a.h5")
+    asked = [(d, s, min(s + 77, 1000)) for d in range(4) for s in range(0, 1000, 77)]
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda args: signal_of(back, *args), asked))
+    for (detector, start, stop), values in zip(asked, found, strict=True):
+        assert np.array_equal(values, signal_of(one, detector, start, stop))
+
+
+def test_uniform_plate_and_parts_left_out(tmp_path):
+    one = observation(plate=UniformPlate(0.3, 1e-3))
+    write_volume(tmp_path / "a.h5", [one])
+    (back,) = read(tmp_path / "a.h5", signal=False, flags=False, noise=False)
+    assert back.pointing.plate == UniformPlate(0.3, 1e-3)
+    assert (back.signals, back.flags, back.noise) == ((), (), None)
+    bare = replace(one, pointing=None, signals=(), flags=(), noise=None)
+    write_volume(tmp_path / "b.h5", [bare])
+    (back,) = read(tmp_path / "b.h5")
+    assert (back.pointing, back.signals, back.flags, back.noise) == (None, (), (), None)
+
+
+def test_single_precision_is_half_as_large(tmp_path):
+    one = observation(n_samp=3000)
+    write_volume(tmp_path / "a.h5", [one], "float32")
+    (back,) = read(tmp_path / "a.h5")
+    assert np.array_equal(signal_of(back, 1), signal_of(one, 1).astype(np.float32))
+
+
+def test_folder_of_volumes(tmp_path):
+    for name in ("b", "a"):
+        write_volume(tmp_path / "v" / f"{name}.h5", [observation(name)])
+    assert [one.name for one in read(tmp_path / "v")] == ["a", "b"]
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match=r"no \.h5 files"):
+        read(tmp_path / "empty")
+
+
+def all_of(path):
+    """Read everything, as a run would."""
+    observations = read(path)
+    for one in observations:
+        assert one.pointing.boresight.n_samp == one.n_samp
+        for detector in range(one.n_det):
+            signal_of(one, detector), flags_of(one, detector)
+            for interval in range(len(one.intervals)):
+                one.noise.noise_model(detector, interval)
+    return observations
+
+
+def test_a_flipped_sample_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(volume_write, "_CHUNK", 100)
+    write_volume(tmp_path / "a.h5", [observation()])
+    with h5py.File(tmp_path / "a.h5") as file:
+        offset = file["0000/signal"].id.get_chunk_info_by_coord((1, 200)).byte_offset
+    content = bytearray((tmp_path / "a.h5").read_bytes())
+    content[offset + 17] ^= 1
+    (tmp_path / "a.h5").write_bytes(content)
+    (one,) = read(tmp_path / "a.h5")
+    signal_of(one, 1, 0, 200)
+    with pytest.raises(DataError, match=r"a\.h5, 0000/signal, first, detector D1, samples 200\.\.299"):
+        signal_of(one, 1, 150, 250)
+
+
+def test_exchanged_chunks_are_noticed(tmp_path):
+    write_volume(tmp_path / "a.h5", [observation()])
+    with h5py.File(tmp_path / "a.h5", "r+") as file:
+        file["0000/signal"][0] = file["0000/signal"][1]
+    with pytest.raises(DataError, match=r"detector D0, samples 0\.\.299: is damaged: its CRC-32"):
+        signal_of(read(tmp_path / "a.h5")[0], 0)
+
+
+@pytest.fixture(scope="module")
+def content(tmp_path_factory):
+    path = tmp_path_factory.mktemp("whole") / "a.h5"
+    write_volume(path, [observation(n_samp=40, n_det=2)])
+    return path.read_bytes()
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    flips=st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(1, 255)), max_size=3),
+    keep=st.sampled_from([1.0, 1.0, 1.0, 0.0, 0.3, 0.9, 0.999]),
+)
+def test_any_damage_gives_a_typed_error_or_the_truth(tmp_path_factory, content, flips, keep):
+    path = tmp_path_factory.mktemp("fuzz") / "a.h5"
+    damaged = bytearray(content)
+    for place, flip in flips:
+        damaged[int(place * len(damaged))] ^= flip
+    path.write_bytes(damaged[: round(keep * len(damaged))])
+    try:
+        (back,) = all_of(path)
+    except UserError as error:
+        assert str(path) in str(error)
+    else:
+        assert_same(observation(n_samp=40, n_det=2), back)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda h: h.update(n_samp=2**50), r"a\.h5, 0000/knots: knots reach"),
+        (lambda h: h.update(chunk=100), "signal_crc: has shape .* instead of"),
+        (lambda h: h.update(uid=-1), "uid, n_samp, chunk cannot be so"),
+        (lambda h: h.update(sample_rate=0), "clock cannot be so"),
+        (lambda h: h.update(detectors=["a", "a", "b"]), "names of detectors cannot be so"),
+        (lambda h: h.update(intervals=[[0, 10], [5, 20]]), "intervals cannot be so"),
+        (lambda h: h.update(surprise=1), "surprise"),
+        (lambda h: h["noise"]["index"][0].__setitem__(0, 99), "noise index cannot be so"),
+        (lambda h: h["boresight"].update(order="magic"), "boresight cannot be so"),
+        (lambda h: h.pop("name"), "name"),
+    ],
+)
+def test_headers_that_contradict_are_refused(tmp_path, change, message):
+    path = tmp_path / "a.h5"
+    write_volume(path, [observation()])
+    with h5py.File(path, "r+") as file:
+        header = json.loads(file["0000/header"][()].tobytes())
+        change(header)
+        replace_header(file["0000"], json.dumps(header).encode())
+    with pytest.raises(DataError, match=message):
+        all_of(path)
+
+
+def replace_header(group, text: bytes) -> None:
+    from petamap.data.formats.volume_header import crc_of
+
+    del group["header"]
+    group["header"] = np.frombuffer(text, np.uint8)
+    group["header"].attrs["crc"] = crc_of(text)
+
+
+def test_deep_nesting_is_refused(tmp_path):
+    write_volume(tmp_path / "a.h5", [observation()])
+    with h5py.File(tmp_path / "a.h5", "r+") as file:
+        replace_header(file["0000"], b"[" * 200_000)
+    with pytest.raises(DataError, match="no header of version 1"):
+        read(tmp_path / "a.h5")
+
+
+def test_what_declares_more_than_it_holds_is_refused(tmp_path):
+    write_volume(tmp_path / "a.h5", [observation()])
+    with h5py.File(tmp_path / "a.h5", "r+") as file:
+        del file["0000/knots"]
+        file["0000"].create_dataset("knots", (10**15, 4), "f8", chunks=(1 << 16, 4))
+    with pytest.raises(DataError, match=r"knots: declares 4000000000000000 values, the file holds 0 bytes"):
+        all_of(tmp_path / "a.h5")
+
+
+@pytest.mark.parametrize("kind", ["external link", "soft link", "external storage"])
+def test_nothing_outside_the_file_is_read(tmp_path, kind):
+    path = tmp_path / "a.h5"
+    write_volume(path, [observation()])
+    (tmp_path / "secret").write_bytes(bytes(10_000))
+    with h5py.File(path, "r+") as file:
+        group = file["0000"]
+        shape = group["knots"].shape
+        group.move("knots", "other")
+        if kind == "external link":
+            group["knots"] = h5py.ExternalLink("b.h5", "/0000/knots")
+        elif kind == "soft link":
+            group["knots"] = h5py.SoftLink("/0000/other")
+        else:
+            group.create_dataset("knots", shape, "f8", external=[(tmp_path / "secret", 0, 10_000)])
+    with pytest.raises(DataError, match=r"knots: (is a link|keeps its values in other)"):
+        all_of(path)
+
+
+def test_another_file_is_refused(tmp_path):
+    (tmp_path / "a.h5").write_bytes(b"no HDF5 at all")
+    with pytest.raises(DataError, match=r"a\.h5.*cannot be read"):
+        read(tmp_path / "a.h5")
+    with h5py.File(tmp_path / "b.h5", "w"):
+        pass
+    with pytest.raises(DataError, match="no petamap volume"):
+        read(tmp_path / "b.h5")
+    write_volume(tmp_path / "c.h5", [observation()])
+    with h5py.File(tmp_path / "c.h5", "r+") as file:
+        file.attrs["version"] = 2
+    with pytest.raises(DataError, match=r"is of version 2, known is 1 .update petamap"):
+        read(tmp_path / "c.h5")
+
+
+def test_pointing_that_cannot_be_held_leaves_no_file(tmp_path):
+    with pytest.raises(DataError, match="cannot hold object"):
+        write_volume(tmp_path / "a.h5", [replace(observation(), pointing=object())])
+    assert list(tmp_path.iterdir()) == []

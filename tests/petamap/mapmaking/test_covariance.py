@@ -1,0 +1,130 @@
+"""The covariance of all pixels: against dense algebra, with gaps; the same on any ranks; what is refused."""
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from mpi import run_ranks
+from small_runs import noisy_scans, run_on
+from small_systems import compressed, dense, make_system, operator_of
+
+from petacomm.base.errors import ConfigError, ConvergenceError, DataError, ResourceError
+from petamap.mapmaking import covariance
+from petamap.mapmaking.covariance import CovarianceColumns
+from petamap.mapmaking.normal_operator import as_matrix
+from petamap.sky.covariance_file import read_pixel_covariance, write_pixel_covariance
+from petamap.sky.healpix import Healpix
+
+SKY = Healpix(2, nest=True)
+OFF = dict.fromkeys(("hits", "covariance", "rcond", "residual", "binned"), False)
+
+
+def scans(flagged=0.1):
+    return compressed(np.random.default_rng(3), 3000, flagged=flagged)
+
+
+def in_ring_order(matrix, system):
+    """A of (pixels, stokes) in the system's order as (stokes, pixels) in rings."""
+    order = np.argsort(SKY.reordered(system.keys))
+    rows = (3 * order + np.arange(3)[:, None]).ravel()
+    return matrix[np.ix_(rows, rows)]
+
+
+def test_it_is_the_inverse_with_gaps_marginalised():
+    system = make_system([scans()], SKY, n_lag=8)
+    n = system.projection.n_local
+    whole = as_matrix(operator_of(system), n, 3, system.shared.gaps.n_owned)
+    assert len(whole) > 3 * n + 100
+    expected = in_ring_order(np.linalg.inv(whole)[: 3 * n, : 3 * n], system)
+    columns = CovarianceColumns(system)
+    found = columns.solve(1e-10, 500)
+    assert columns.n == 3 * n >= 48 and np.all(np.diff(columns.pixels) > 0)
+    scale = np.sqrt(expected.diagonal())
+    np.testing.assert_allclose(found / np.outer(scale, scale), expected / np.outer(scale, scale), atol=1e-7)
+    assert np.array_equal(found, found.T)
+
+
+def test_it_is_the_covariance_of_good_samples():
+    """(P^T C_good^-1 P)^-1, by NumPy from the time domain."""
+    one = compressed(np.random.default_rng(3), 700, 2, flagged=0.05)
+    system = make_system([one], SKY, n_lag=8, rcond_min=1e-3)
+    dead = system.keys[system.statistics.dead]
+    alone = dense([one], SKY, n_lag=8, dead=dead)
+    noise = np.linalg.inv(alone.inverse)[np.ix_(alone.good, alone.good)]
+    good = alone.response[alone.good]
+    normal = good.T @ np.linalg.solve(noise, good)
+    columns = CovarianceColumns(system)
+    found = columns.solve(1e-10, 500)
+    nest = Healpix(2).reordered(columns.pixels)
+    rows = (3 * nest + np.arange(3)[:, None]).ravel()
+    expected = np.linalg.inv(normal[np.ix_(rows, rows)])
+    np.testing.assert_allclose(found, expected, atol=1e-6 * np.abs(expected).max())
+
+
+def _result(comm):
+    folder = Path(comm.bcast(tempfile.mkdtemp()))
+    changed = {"map": {"n_side": 2}, "solver": {"tolerance": 1e-4}}
+    done = run_on(noisy_scans(1500, 2), folder, comm, products=OFF | {"pixel_covariance": True}, **changed)
+    found = [product.sha256 for product in done.products if product.kind == "pixel_covariance"]
+    if comm.rank == 0:
+        print("\nsha256", *found)
+
+
+@pytest.mark.parametrize("n_ranks", [1, 2, 3, 5])
+def test_same_bits_on_any_ranks(n_ranks, once=[]):  # noqa: B006
+    ended = run_ranks(_result, n_ranks, timeout=120)
+    digest = next(line for line in ended.out.splitlines() if line.startswith("sha256"))
+    assert len(digest) > 60
+    once.append(digest)
+    assert set(once) == {digest}
+
+
+def test_a_run_writes_it(tmp_path):
+    on = {"map": {"n_side": 2}, "products": OFF | {"pixel_covariance": True}}
+    done = run_on([scans()], tmp_path, noise={"n_lag": 8}, **on)
+    (product,) = [product for product in done.products if product.kind == "pixel_covariance"]
+    found = read_pixel_covariance(tmp_path / product.file)
+    assert found.n_side == 2 and found.stokes == "IQU" and found.unit == product.unit == "K_CMB^2"
+    assert found.run_id == done.run_id and np.all(np.linalg.eigvalsh(found.values) > 0)
+    with pytest.raises(ConfigError, match="there already"):
+        run_on([scans()], tmp_path, noise={"n_lag": 8}, **on)
+    part, n = found.of(found.pixels[[3, 7]]), len(found.pixels)
+    assert part[1, 2] == found.values[7, n + 3] and part.shape == (6, 6)
+    with pytest.raises(DataError, match="does not hold pixel 48"):
+        found.of(np.array([found.pixels[3], 48]))
+
+
+def test_a_damaged_file_is_refused(tmp_path):
+    found = tmp_path / "c.fits"
+    run_on(
+        [scans()], tmp_path, noise={"n_lag": 8}, map={"n_side": 1, "stokes": "I"}, run={"name": "c"},
+        products=OFF | {"pixel_covariance": True},
+    )  # fmt: skip
+    path = tmp_path / "c_pixel_covariance.fits"
+    write_pixel_covariance(found, read_pixel_covariance(path))
+    raw = bytearray(path.read_bytes())
+    raw[2 * 2880 + 100] ^= 1
+    path.write_bytes(raw)
+    with pytest.raises(DataError, match="is no covariance"):
+        read_pixel_covariance(path)
+    with pytest.raises(DataError, match="no such file"):
+        read_pixel_covariance(tmp_path / "none.fits")
+
+
+def test_what_cannot_be_is_refused(tmp_path, monkeypatch):
+    on = {"noise": {"n_lag": 8}, "map": {"n_side": 2}, "products": {"pixel_covariance": True}}
+    with pytest.raises(ConfigError, match="maximum-likelihood map"):
+        run_on([scans()], tmp_path, **on, solver={"binned_only": True})
+    with pytest.raises(ConvergenceError, match="of the covariance: residual"):
+        run_on([scans()], tmp_path, **on, solver={"max_iterations": 2, "on_stall": "error"})
+    kinds = {path.stem for path in tmp_path.glob("*.fits")}
+    assert "small_map" in kinds and "small_pixel_covariance" not in kinds
+    monkeypatch.setattr(covariance, "MOST_UNKNOWNS", 10)
+    on["products"]["overwrite"] = True
+    with pytest.raises(ConfigError, match="are too many for"):
+        run_on([scans()], tmp_path, **on)
+    monkeypatch.undo()
+    monkeypatch.setattr(covariance, "available_bytes", lambda: 10**4)
+    with pytest.raises(ResourceError, match="GB"):
+        run_on([scans()], tmp_path, **on)

@@ -1,0 +1,128 @@
+"""Memory: told before the run, and measured in a process of its own."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from small_systems import compressed, make_system, numbered, recorded
+
+from petacomm.base.errors import ConfigError, ResourceError
+from petamap.mapmaking import memory
+from petamap.sky.healpix import Healpix
+
+N_SAMP = 1_250_000  # of each of 4 detectors
+
+PROGRAM = """
+import json, sys, tempfile
+import numpy as np
+sys.path.insert(0, sys.argv[1])
+from small_runs import run_on
+from small_systems import Models, spinning
+from petamap.data.observation import Observation
+from petamap.noise.model import OneOverF
+
+class Wave:
+    def add_signal(self, detector, start, stop, out):
+        out += np.cos(np.arange(start, stop) * (0.01 + detector))
+
+class Rare:
+    def or_flags(self, detector, start, stop, out):
+        first = -start % 500
+        out[first::500] = 1
+
+pointing, threads, n_samp, flagged = sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), sys.argv[5] == "flagged"
+made = Observation(
+    name="long", uid=1, n_samp=n_samp, sample_rate=50.0, detectors=tuple("abcd"), intervals=((0, n_samp),),
+    pointing=spinning(n_samp, 0.005, 4, 200), signals=(Wave(),), flags=(Rare(),) if flagged else (),
+    noise=Models(((OneOverF(1.0, 0.05, 1e-4, -1.5),),)),
+)
+if len(sys.argv) > 7:
+    from small_systems import gradients_of, make_system, read_many, unknowns
+    from petacomm.base.host import peak_bytes
+    from petamap.sky.healpix import Healpix
+
+    n_rhs, grid = int(sys.argv[7]), Healpix(int(sys.argv[6]), nest=True)
+    system = make_system([made], grid, n_lag=512, pointing=pointing, n_threads=threads, n_rhs=n_rhs)
+    rhs = read_many(system, [[made.signals]] * n_rhs)
+    gradients_of(system).solve_many(unknowns(rhs), 0.0, 1)
+    memory = system.memory
+    print(json.dumps([memory.total, peak_bytes(), memory.bytes_per_sample, len(system.keys)]))
+    sys.exit()
+summary = run_on(
+    [made], tempfile.mkdtemp(), map={"n_side": int(sys.argv[6])}, noise={"n_lag": 512},
+    solver={"max_iterations": 1},
+    resources={"pointing": pointing, "threads": threads},
+)
+memory = summary.memory
+pixels = summary.totals.pixels_observed
+print(json.dumps([memory.predicted_bytes, memory.peak_bytes, memory.bytes_per_sample, pixels]))
+"""
+
+
+def measured(*arguments):
+    """Return predicted bytes, peak bytes, bytes a sample and pixels of a run in a fresh process."""
+    words = [sys.executable, "-c", PROGRAM, str(Path(__file__).parents[1]), *map(str, arguments)]
+    ended = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
+    assert ended.returncode == 0, ended.stderr
+    return json.loads(ended.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize(
+    ("pointing", "threads", "n_samp", "flagged", "n_side", "most"),
+    [
+        ("keep", 1, N_SAMP, "flagged", 256, 16),
+        ("recompute", 1, N_SAMP, "flagged", 256, 1),
+        ("keep", 2, N_SAMP // 4, "clean", 256, 16),
+        ("recompute", 2, N_SAMP // 4, "clean", 16, 1),
+    ],
+)
+def test_peak_is_as_predicted(pointing, threads, n_samp, flagged, n_side, most):
+    predicted, peak, bytes_per_sample, n_pixels = measured(pointing, threads, n_samp, flagged, n_side)
+    assert n_pixels > n_side**2
+    assert predicted == pytest.approx(peak, rel=0.15)
+    assert 0 < bytes_per_sample <= most
+
+
+def test_peak_of_several_right_hand_sides_is_as_predicted():
+    predicted, peak, _, n_pixels = measured("recompute", 1, N_SAMP // 4, "flagged", 256, 8)
+    assert n_pixels > 256**2
+    assert predicted == pytest.approx(peak, rel=0.15)
+
+
+def test_a_batch_that_does_not_fit_is_refused(monkeypatch):
+    monkeypatch.setattr(memory, "resident_bytes", lambda: 100_000_000)
+    made, grid = [compressed(np.random.default_rng(0), 200_000, 4)], Healpix(128, nest=True)
+    one, eight = (make_system(made, grid, n_lag=8, n_rhs=n, memory=1 << 40).memory.maps for n in (1, 8))
+    assert eight > 2 * one
+    limit = 100_000_000 + (one + eight) // 2
+    assert make_system(made, grid, n_lag=8, memory=limit).memory.maps == one
+    with pytest.raises(ResourceError, match="fewer maps at once"):
+        make_system(made, grid, n_lag=8, n_rhs=8, memory=limit)
+
+
+def test_pointing_is_recomputed_where_memory_is_short_and_refused_where_it_is_too_short(monkeypatch):
+    monkeypatch.setattr(memory, "resident_bytes", lambda: 100_000_000)
+    made, grid = [compressed(np.random.default_rng(0), 400_000, 4)], Healpix(8, nest=True)
+    roomy = make_system(made, grid, n_lag=8, memory=1 << 40).memory
+    assert roomy.keep and roomy.bytes_per_sample == pytest.approx(8.125, abs=0.01)
+    limit = int(roomy.total - 0.4 * roomy.samples)
+    tight = make_system(made, grid, n_lag=8, memory=limit).memory
+    assert not tight.keep and tight.bytes_per_sample < 0.2
+    assert tight.total == roomy.total - 8 * roomy.n_samp
+    with pytest.raises(ResourceError, match="GB a process"):
+        make_system(made, grid, n_lag=8, memory=100_000_000)
+    with pytest.raises(ResourceError):
+        make_system(made, grid, n_lag=8, memory=limit, pointing="keep")
+
+
+def test_recorded_pointing_must_be_kept():
+    made = [recorded(np.random.default_rng(0), gains=1.0)]
+    system = make_system(made, numbered(), n_lag=5)
+    assert system.memory.keep and system.memory.bytes_per_sample == pytest.approx(12.125, abs=0.01)
+    with pytest.raises(ResourceError):
+        make_system(made, numbered(), n_lag=5, memory=1 << 20)
+    with pytest.raises(ConfigError):
+        make_system(made, numbered(), n_lag=5, pointing="recompute")

@@ -1,0 +1,180 @@
+"""P^T N^-1 P against the same made of dense matrices."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_systems import (
+    compressed,
+    dense,
+    make_system,
+    numbered,
+    operator_of,
+    recorded,
+    times,
+)
+
+from petamap.mapmaking import _mapmaking
+from petamap.mapmaking.normal_operator import as_matrix
+from petamap.mapmaking.vectors import Unknowns
+from petamap.sky.healpix import Healpix
+
+# pixels that cannot be solved for are a matter of their own: here every one is kept
+KEEP_ALL = 1e-300
+
+
+def matrix_of(system):
+    projection = system.projection
+    return as_matrix(operator_of(system), projection.n_local, projection.stokes.n, projection.gaps.n)
+
+
+def dense_with_gaps(made, pixelization, system, stokes, n_lag, flags):
+    """Return P^T N^-1 P over the system's pixels and gaps."""
+    parts = dense(made, pixelization, stokes, n_lag)
+    n_stokes = len(stokes)
+    columns = (system.keys[:, None] * n_stokes + np.arange(n_stokes)).ravel()
+    response = parts.response[:, columns]
+    bad = np.flatnonzero(~parts.good)
+    gaps = np.zeros((len(parts.good), system.projection.gaps.n))
+    if flags == "exact":
+        gaps[bad, np.arange(len(bad))] = 1
+    elif flags == "levels":
+        starts = system.layout.sample_keys
+        inside = bad - starts[np.searchsorted(starts, bad, side="right") - 1]
+        begins = np.append(True, (np.diff(bad) > 1) | (inside[1:] % 64 == 0))
+        gaps[bad, np.cumsum(begins) - 1] = 1
+    if flags != "cut":
+        # a gap is told in the unit of its stream
+        gaps *= system.projection.units[system.projection.gaps.segments()]
+    everything = np.hstack([response, gaps])
+    return everything.T @ parts.inverse @ everything
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(0, 2**32 - 1),
+    st.sampled_from(["I", "QU", "IQU"]),
+    st.sampled_from([0, 1, 3, 17]),
+    st.sampled_from([1, 2, 18, 63, 64, 65, 300, 700]),
+    st.sampled_from([None, 1.0, 30.0]),
+    st.sampled_from(["exact", "levels", "cut"]),
+    st.sampled_from([0.0, 0.2, 1.0]),
+)
+def test_equals_dense(seed, stokes, n_lag, n_samp, gains, flags, flagged):
+    rng = np.random.default_rng(seed)
+    cut = int(rng.integers(0, n_samp))
+    made = [
+        recorded(rng, 2, n_samp, 5, n_lag, ((0, cut), (cut, n_samp)), gains, flagged, 0.1, (1.0, 0.1)),
+        recorded(rng, 1, 50, 5, n_lag, None, gains, name="other", uid=2),
+    ]
+    pixels = numbered(5)
+    system = make_system(made, pixels, stokes=stokes, n_lag=n_lag, flags=flags, rcond_min=KEEP_ALL)
+    assert not system.statistics.dead.any()
+    found = matrix_of(system)
+    expected = dense_with_gaps(made, pixels, system, stokes, n_lag, flags)
+    if flags == "cut":
+        # the one unknown of cut samples is never set: what is added up there is not used
+        found, expected = (m[:-1, :-1] for m in (found, expected))
+    scale = np.abs(expected).max(initial=0)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=2e-13 * max(scale, 1e-300) * (gains or 1) ** 2)
+    np.testing.assert_allclose(found, found.T, rtol=0, atol=2e-13 * scale * (gains or 1) ** 2)
+
+
+@pytest.mark.parametrize(
+    "n_samp",
+    [895, 896, 897, 896 + 64, 1791, 1792, 1793, 1792 + 63, 1792 + 64, 2688, 2689, 5000],
+)
+def test_first_half_filled_and_last_blocks(n_samp):
+    # n_lag 64: transforms of 1024, blocks of two halves of 896 outputs
+    made = [recorded(np.random.default_rng(n_samp), 1, n_samp, 4, 64, flagged=0.002)]
+    system = make_system(made, numbered(4), n_lag=64)
+    assert system.layout.block == 1792
+    found, expected = matrix_of(system), dense_with_gaps(made, numbered(4), system, "IQU", 64, "exact")
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-13 * np.abs(expected).max())
+    assert np.linalg.eigvalsh((found + found.T) / 2).min() > 0
+
+
+@pytest.mark.parametrize("stokes", ["I", "QU", "IQU"])
+def test_kept_and_expanded_pointing_give_the_same_bits(stokes):
+    rng = np.random.default_rng(5)
+    made = [compressed(rng, 2000, 4, flagged=0.03), compressed(rng, 700, 1, name="b", uid=2)]
+    results = []
+    for pointing in ("keep", "recompute"):
+        for flags in ("exact", "levels", "cut"):
+            for threads in (1, 2):
+                system = make_system(
+                    made, Healpix(16, nest=True), stokes=stokes, n_lag=40, flags=flags, pointing=pointing,
+                    n_threads=threads, rcond_min=0.36 if stokes == "IQU" else 0.74,
+                )  # fmt: skip
+                assert system.memory.keep == (pointing == "keep")
+                projection = system.projection
+                vector = Unknowns.zeros(projection.n_local, projection.stokes.n, projection.gaps.n)
+                values = np.random.default_rng(1)
+                vector.pixels[:] = values.standard_normal(vector.pixels.shape)
+                vector.gaps[:] = values.standard_normal(vector.gaps.shape) * (flags != "cut")
+                out = times(operator_of(system), vector, 9.0)
+                gaps = out.gaps.tobytes() if flags != "cut" else b""
+                results.append((flags, out.pixels.tobytes(), gaps, system.n_gap_samples))
+                if stokes != "I":
+                    assert system.statistics.dead.any() and not system.statistics.dead.all()
+    for flags in ("exact", "levels", "cut"):
+        assert len({result for result in results if result[0] == flags}) == 1
+
+
+def test_scan_is_the_transpose_of_adding_up():
+    rng = np.random.default_rng(3)
+    n, n_pix, n_gaps, low_bits = 1000, 40, 7, 40
+    pixels = rng.integers(-n_gaps, n_pix, n).astype(np.int32)
+    angles = rng.integers(0, 2**32, n).astype(np.uint32)
+    gains = rng.uniform(0.5, 2, n).astype(np.float32)
+    for n_stokes in (1, 2, 3):
+        sky, gaps = rng.standard_normal((n_pix, n_stokes)), rng.standard_normal(n_gaps)
+        time, scanned = rng.standard_normal(n), np.empty(n)
+        looks = (pixels, angles, gains, 0.9)
+        _mapmaking.scan(*looks, sky, gaps, scanned)
+        other = rng.standard_normal(n)
+        words, gap_words = np.zeros((n_pix, n_stokes, 4, 1), np.int64), np.zeros((n_gaps, 2, 1), np.int64)
+        scale, largest = 2.0**40, np.empty(1)
+        both = time[None], other[None]
+        _mapmaking.add_signals(*looks, *both, scale, low_bits, words, gap_words, largest)
+        assert largest == scale * max(np.abs(time).max(), np.abs(other).max())
+        words, gap_words = words[..., 0], gap_words[..., 0]
+        sums, others = ((words[..., k] + words[..., k + 1] * 2.0**-low_bits) / scale for k in (0, 2))
+        gap_sums = (gap_words[:, 0] + gap_words[:, 1] * 2.0**-low_bits) / scale
+        assert scanned[pixels >= 0] @ other[pixels >= 0] == pytest.approx((others * sky).sum(), rel=1e-12)
+        assert scanned @ time == pytest.approx((sums * sky).sum() + gap_sums @ gaps, rel=1e-12)
+
+
+def test_cosines_of_all_octants():
+    exact = np.arange(0, 2**32, 2**29, dtype=np.int64)
+    near = (exact[:, None] + np.array([-1, 0, 1])).ravel() % 2**32
+    angles = np.concatenate([near, np.random.default_rng(1).integers(0, 2**32, 100_000)]).astype(np.uint32)
+    pixels = np.zeros(len(angles), np.int32)
+    for k, function in ((1, np.cos), (2, np.sin)):
+        sky, found = np.zeros((1, 3)), np.empty(len(angles))
+        sky[0, k] = 1
+        _mapmaking.scan(pixels, angles, None, 1.0, sky, np.zeros(1), found)
+        expected = function(angles.astype(np.longdouble) * (2 * np.longdouble(np.pi) / 2**32))
+        assert np.abs(found - expected).max() < 3e-14
+    # quarter turns are exact, so that no leakage between Q and U comes from them
+    quarters = (np.arange(4) << 30).astype(np.uint32)
+    found = np.empty(4)
+    _mapmaking.scan(np.zeros(4, np.int32), quarters, None, 1.0, np.array([[0.0, 1, 0]]), np.zeros(1), found)
+    np.testing.assert_array_equal(found, [1, 0, -1, 0])
+
+
+def test_statistics_do_not_depend_on_whether_pointing_is_kept():
+    # blocks begin inside gaps: in halves of a long one, and after an interval that ends in one
+    made = compressed(np.random.default_rng(6), 6000, 4, flagged=0.05)
+    made.flags[0].values[:, 1700:1900] = True
+    kept, expanded = (
+        make_system([made], Healpix(8, nest=True), n_lag=64, pointing=pointing, rcond_min=0.4)
+        for pointing in ("keep", "recompute")
+    )
+    assert 0 < kept.statistics.dead.sum() < len(kept.keys)
+    for one, other in zip(vars(kept.statistics).values(), vars(expanded.statistics).values(), strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert kept.n_gap_samples == expanded.n_gap_samples
+    assert kept.projection.gaps.n == expanded.projection.gaps.n == kept.n_gap_samples
+    good = 6000 * 4 - made.flags[0].values.sum()
+    assert kept.statistics.hits.sum() == good

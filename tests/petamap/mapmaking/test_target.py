@@ -1,0 +1,128 @@
+"""Where the map lies: coordinates, pixels as sources number them, and images as large as the data need."""
+
+from dataclasses import replace
+
+import healpy
+import numpy as np
+import pytest
+from small_runs import run_on
+from small_systems import compressed, numbered, recorded
+
+from petacomm.base.errors import ConfigError, DataError, UserError
+from petamap.data.config import MapOptions
+from petamap.mapmaking.target import in_frame, target_pixelization
+from petamap.sky.healpix import Healpix
+
+DEGREE = np.pi / 180
+
+
+def scan(coordinates="equatorial", **changes):
+    """Return a scan of the sky in given coordinates."""
+    made = compressed(np.random.default_rng(0), **changes)
+    return replace(made, meta={"coordinates": coordinates})
+
+
+def polarization(vectors, angles):
+    """Return the axis of each sample's polarization in space: a from the southward meridian to the east."""
+    a = angles.astype(np.float64) * (np.pi / 2**32)
+    theta, phi = healpy.vec2ang(vectors)
+    south = np.stack([np.cos(theta) * np.cos(phi), np.cos(theta) * np.sin(phi), -np.sin(theta)], axis=1)
+    east = np.stack([-np.sin(phi), np.cos(phi), np.zeros_like(phi)], axis=1)
+    return np.cos(a)[:, None] * south + np.sin(a)[:, None] * east
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted", "letters"), [("equatorial", "galactic", "CG"), ("ecliptic", "equatorial", "EC")]
+)
+def test_pointing_turns_into_the_frame_of_the_map(given, wanted, letters):
+    """Directions turn as healpy's, and the axis of polarization turns with the sky."""
+    before = scan(given)
+    (after,) = in_frame([before], wanted)
+    # healpy rounds its constants otherwise: 0.03 arcsec apart
+    turn = healpy.Rotator(coord=list(letters)).mat
+    old, old_angles = before.pointing.directions(1, 0, 500)
+    new, new_angles = after.pointing.directions(1, 0, 500)
+    assert np.abs(new - old @ turn.T).max() < 1e-6
+    aligned = np.sum(polarization(new, new_angles) * (polarization(old, old_angles) @ turn.T), axis=1)
+    assert np.abs(aligned).min() > 1 - 1e-9
+    assert np.abs(new - old).max() > 0.1
+
+
+def test_pointing_in_the_frame_of_the_map_is_left_alone():
+    one, unsaid = scan("galactic"), replace(scan(), meta={})
+    assert in_frame([one, unsaid], "galactic") == [one, unsaid]
+
+
+def test_recorded_pixels_cannot_be_turned():
+    made = replace(recorded(np.random.default_rng(0)), meta={"coordinates": "galactic"})
+    with pytest.raises(
+        ConfigError, match=r'observation made: its pixels are galactic.*map.frame = "galactic"'
+    ):
+        in_frame([made], "equatorial")
+
+
+def test_healpix_is_solved_in_nested_order():
+    assert target_pixelization(MapOptions(n_side=16, ordering="ring"), [scan()]) == Healpix(16, nest=True)
+
+
+def test_sources_that_number_different_pixels_or_none_are_refused():
+    made = recorded(np.random.default_rng(0))
+    twelve, thirteen = (replace(made, meta={"pixelization": numbered(n)}) for n in (12, 13))
+    options = MapOptions(pixelization="numbered")
+    assert target_pixelization(options, [twelve, twelve]).n_pix == 12
+    with pytest.raises(ConfigError, match="different pixels"):
+        target_pixelization(options, [twelve, thirteen])
+    with pytest.raises(ConfigError, match="not all sources number"):
+        target_pixelization(options, [twelve, scan()])
+
+
+def short(**changes):
+    """Return a scan of a small part of the sky."""
+    return scan(n_samp=400, speed=5e-4, **changes)
+
+
+@pytest.mark.parametrize("kind", ["car", "flat"])
+def test_an_image_without_size_holds_all_samples(kind):
+    one = short()
+    target = target_pixelization(MapOptions(pixelization=kind, resolution=0.2 * DEGREE), [one])
+    pixels = np.empty(one.n_samp, np.int32)
+    for detector in range(one.n_det):
+        one.pointing.expand(target, detector, 0, one.n_samp, pixels, None)
+        assert pixels.min() >= 0
+    assert target.n_pix < 10_000
+
+
+def test_flagged_samples_do_not_widen_an_image():
+    class AllButTheFirst:
+        def or_flags(self, detector, start, stop, out):
+            out[max(0, 10 - start) :] = 1
+
+    options = MapOptions(pixelization="flat", resolution=0.05 * DEGREE)
+    few = replace(short(), flags=(AllButTheFirst(),))
+    assert target_pixelization(options, [few]).n_pix < target_pixelization(options, [short()]).n_pix / 4
+
+    class All:
+        def or_flags(self, detector, start, stop, out):
+            out[:] = 1
+
+    with pytest.raises(DataError, match="no good sample"):
+        target_pixelization(options, [replace(short(), flags=(All(),))])
+
+
+def test_an_image_of_too_many_pixels_is_refused_before_memory_is_taken():
+    options = MapOptions(pixelization="car", resolution=1e-4 * DEGREE)
+    with pytest.raises(ConfigError, match=r"pixels .*map.width and map.height"):
+        target_pixelization(options, [short()])
+
+
+def test_a_folder_that_cannot_be_written_is_found_before_the_data_are_read(tmp_path):
+    class Untouched:
+        def add_signal(self, detector, start, stop, out):
+            raise AssertionError("the data were read")
+
+    blocked = tmp_path / "file"
+    blocked.write_text("in the way")
+    one = replace(short(), signals=(Untouched(),))
+    with pytest.raises(UserError, match="file"):
+        run_on([one], blocked / "out")
+    assert blocked.read_text() == "in the way"

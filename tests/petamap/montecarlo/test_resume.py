@@ -1,0 +1,103 @@
+"""A Monte Carlo that is killed at any moment, and goes on."""
+
+import multiprocessing
+import os
+import random
+import resource
+import time
+from pathlib import Path
+from unittest import mock
+
+import h5py
+import numpy as np
+import pytest
+from montecarlo_runs import TINY, arrays, made, same
+from mpi import launch
+
+from petamap.cli.main import main
+from petamap.montecarlo.store import Store
+
+N_KILLS, N_REALIZATIONS = 20, 50
+SHORT = "source.0.duration=3 h"
+# long enough for 20 kills: what a run needs before its first realization is more than one takes
+SETTINGS = (f"montecarlo.realizations={N_REALIZATIONS}", SHORT, "montecarlo.maps=true")
+
+
+@pytest.fixture(scope="module")
+def forks():
+    """Processes that have imported everything and started no thread."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(
+        ["petamap.montecarlo.run", "petacomm.cli.progress", "ducc0", "h5py", "scipy.spatial"]
+    )
+    return context
+
+
+def finished(path):
+    """Return how many realizations a file has; 0 where there is none."""
+    if not path.exists():
+        return 0
+    with h5py.File(path) as file:
+        return int(np.count_nonzero(file["status"][...]))
+
+
+def test_killed_twenty_times_it_ends_with_the_same_bytes(tmp_path, forks):
+    (tmp_path / "tiny.toml").write_text(TINY)
+    words = ["mc", str(tmp_path / "tiny.toml"), *SETTINGS]
+    assert main([*words, "--out", str(tmp_path / "whole")]) == 0
+    whole = arrays(tmp_path / "whole")
+    path, chance, counts = tmp_path / "killed" / "tiny_mc.h5", random.Random(5), []
+    for kill in range(N_KILLS):
+        process = forks.Process(target=main, args=([*words, "--batch", "1", "--out", str(path.parent)],))
+        process.start()
+        _let_go_on(path, process, at_least=kill * (N_REALIZATIONS - 5) // N_KILLS)
+        time.sleep(chance.uniform(0, 0.06))
+        process.kill()
+        process.join()
+        assert process.exitcode == -9
+        counts.append(finished(path))
+        part = arrays(path.parent) if path.exists() else {"status": np.zeros(0)}
+        done = np.flatnonzero(part["status"] == 1)
+        for name in whole:
+            if name not in ("status", "numbers", "weights", "theory") and len(done):
+                assert same(part[name][done], whole[name][done]), name
+    assert counts == sorted(counts) and 0 < counts[N_KILLS // 2] < counts[-1] < N_REALIZATIONS
+    assert main([*words, "--out", str(path.parent)]) == 0
+    assert path.read_bytes() == (tmp_path / "whole" / "tiny_mc.h5").read_bytes()
+
+
+def _let_go_on(path, process, at_least):
+    """Wait until a file has so many realizations."""
+    end = time.monotonic() + 30
+    while finished(path) < at_least:
+        assert process.is_alive() and time.monotonic() < end, finished(path)
+        time.sleep(0.002)
+
+
+def write_less_on_one_rank(comm):
+    """Let the disk be full for rank 1 once the file is laid out; ranks are groups of their own."""
+    out = Path(os.environ["OUT"])
+    made(out, "montecarlo.realizations=1", SHORT, comm=comm)
+    n_bytes = (out / "tiny_mc.h5").stat().st_size
+
+    def full(*arguments):
+        if comm.rank == 1:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+        return laid_out(*arguments)
+
+    laid_out = Store.__init__
+    with mock.patch.object(Store, "__init__", full):
+        made(out, "montecarlo.realizations=40", "montecarlo.groups=2", "montecarlo.batch=1", SHORT, comm=comm)
+
+
+def test_a_disk_that_is_full_for_one_group_ends_all_and_loses_nothing(tmp_path, monkeypatch):
+    monkeypatch.setenv("OUT", str(tmp_path / "full"))
+    ended = launch(write_less_on_one_rank, 2)
+    assert ended.code == 5, ended.err
+    assert ended.err.count("petamap: error:") == 1 and "what is finished stays" in ended.err
+    finished_then = finished(tmp_path / "full" / "tiny_mc.h5")
+    assert 1 <= finished_then < 40
+    made(tmp_path / "full", "montecarlo.realizations=40", SHORT)
+    made(tmp_path / "whole", "montecarlo.realizations=40", SHORT)
+    files = [(tmp_path / name / "tiny_mc.h5").read_bytes() for name in ("full", "whole")]
+    assert files[0] == files[1]

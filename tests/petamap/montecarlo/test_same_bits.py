@@ -1,0 +1,54 @@
+"""One file, to the byte, for any number of ranks, groups, batches and threads."""
+
+import hashlib
+import tempfile
+from pathlib import Path
+
+import pytest
+from montecarlo_runs import made
+from mpi import run_ranks
+
+from petacomm.mpi import SerialCommunicator
+
+RANKS = [2, 3, 5]
+ALWAYS = ("montecarlo.realizations=20", "montecarlo.vectors=6", "source.0.duration=3 h")
+# batch, groups, threads, pointing
+WAYS = {
+    1: [(0, 0, 1, "keep"), (3, 0, 2, "recompute"), (1, 0, 1, "keep")],
+    2: [(0, 1, 1, "keep"), (3, 2, 1, "keep")],
+    3: [(7, 1, 1, "keep"), (2, 2, 1, "recompute")],
+    5: [(4, 2, 1, "keep"), (3, 5, 1, "keep")],
+}
+
+
+def _digests(comm):
+    """Return the digest of the file by each way of this number of ranks, on rank 0."""
+    found = []
+    for batch, groups, threads, pointing in WAYS[comm.size]:
+        out = Path(comm.bcast(tempfile.mkdtemp()))
+        made(
+            out, *ALWAYS, f"montecarlo.batch={batch}", f"montecarlo.groups={groups}",
+            f"resources.threads={threads}", f"resources.pointing={pointing}", comm=comm,
+        )  # fmt: skip
+        found.append(hashlib.sha256((out / "tiny_mc.h5").read_bytes()).hexdigest())
+    return found
+
+
+def print_digests(comm):
+    found = _digests(comm)
+    if comm.rank == 0:
+        print("FOUND", *found)
+
+
+@pytest.fixture(scope="module")
+def alone():
+    found = _digests(SerialCommunicator())
+    assert len(set(found)) == 1
+    return found[0]
+
+
+@pytest.mark.parametrize("n_ranks", RANKS)
+def test_ranks_groups_and_batches_do_not_change_a_byte(alone, n_ranks):
+    ended = run_ranks(print_digests, n_ranks, timeout=120)
+    line = next(line for line in ended.out.splitlines() if line.startswith("FOUND"))
+    assert set(line.split()[1:]) == {alone}

@@ -1,0 +1,112 @@
+"""Plans without ranks: equal to real ones where nothing is sampled, within their errors where the sky is."""
+
+import dataclasses
+import os
+
+import numpy as np
+import pytest
+from made_scans import satellite
+from mpi import run_ranks
+
+from petacomm.base.errors import ConfigError
+from petacomm.base.progress import Silent
+from petacomm.reduction import ALGORITHMS, ReductionPlan
+from petacomm.sharing import IndexMap
+from petacomm.topology import load_machine
+from petamap.mapmaking.distribution import deal
+from petamap.mapmaking.projection import Projection
+from petamap.mapmaking.target import target_pixelization
+from petamap.planning.plan import distributions, lay_out, plan
+from petamap.planning.plan_table import as_json, table
+from petamap.sky.stokes import Stokes
+
+MACHINE = dataclasses.replace(load_machine("jaguar"), sockets_per_node=1, cores_per_socket=3)
+
+
+def without_work(load):
+    return [dataclasses.replace(phase, moved=0, node_moved=0) for phase in load]
+
+
+def real_plans(comm):
+    config = satellite()
+    observations, layout = lay_out(config)
+    grid = target_pixelization(config.map, observations)
+    per_node = int(os.environ.get("PETAMAP_RANKS_PER_NODE", comm.size))
+    machine = dataclasses.replace(MACHINE, cores_per_socket=per_node)
+    planned = plan(config, comm.size, machine, n_threads=1)
+    assert planned.fraction == 1
+    for way in distributions(4):
+        order = layout.order(way.groups)
+        bounds = deal(layout.costs()[order], comm.size)
+        share = layout.share(np.sort(order[bounds[comm.rank] : bounds[comm.rank + 1]]))
+        keys = Projection(observations, layout, share, grid, Stokes.I).keys()
+        (outlook,) = (o for o in planned.outlooks if o.distribution == way and o.threads == 1)
+        assert set(outlook.forecast.loads) == set(ALGORITHMS)
+        for name, load in outlook.forecast.loads.items():
+            buffer_keys = int(config.comm.buffer) // 24
+            made = ReductionPlan(IndexMap(comm, keys), algorithm=name, buffer_keys=buffer_keys)
+            real = made.load()
+            if name in ("hierarchical", "hybrid"):  # how evenly a node's ranks share its work is not foreseen
+                assert [phase.node_moved for phase in real] == pytest.approx([p.node_moved for p in load])
+                real, load = without_work(real), without_work(load)
+            assert real == load, (way.name, name)
+        assert outlook.forecast.n_keys == comm.max(len(keys))
+        assert outlook.forecast.n_global.value == made.n_global
+
+
+def test_loads_are_those_of_real_plans(monkeypatch):
+    run_ranks(real_plans, 8)
+    monkeypatch.setenv("PETAMAP_RANKS_PER_NODE", "3")
+    run_ranks(real_plans, 8)
+
+
+@pytest.fixture(scope="module")
+def both():
+    config = satellite(n_side=128, rate=20, hours=24)
+    return [plan(config, 96, MACHINE, sample=part, n_threads=2) for part in (1.0, 0.2)]
+
+
+def test_a_sample_of_the_sky_tells_within_its_error(both):
+    whole, sampled = both
+    assert whole.fraction == 1 and sampled.fraction < 0.21
+    pulls = []
+    for one, other in zip(whole.outlooks, sampled.outlooks, strict=True):
+        true, told = one.forecast, other.forecast
+        assert told.n_keys == pytest.approx(true.n_keys, rel=0.03)
+        assert told.partners.value == pytest.approx(true.partners.value, rel=0.03)
+        for name in ("pairwise", "owner", "hierarchical", "butterfly", "hybrid"):
+            assert told.rows[name].relative < 0.08, name
+            pulls.append((told.rows[name].value - true.rows[name].value) / told.rows[name].error)
+            # how much its busiest rank has above the mean is not told layer by layer
+            within = 0.2 if name == "butterfly" else 0.15
+            assert other.seconds[name] == pytest.approx(one.seconds[name], rel=within), name
+        assert true.rows["owner"].error == 0
+    assert np.sqrt(np.mean(np.square(pulls))) < 2.5
+
+
+def test_the_table_and_json_say_the_same(both):
+    for planned in both:
+        text, data = table(planned), as_json(planned)
+        assert len(data["outlooks"]) == len(planned.outlooks) == 8
+        for outlook in data["outlooks"]:
+            assert f"{outlook['ranks']} x {outlook['threads']}" in text
+            assert f"{outlook['largest_pixels']:,.0f}" in text
+        assert ("sampled" in text) == (planned.fraction < 1)
+        assert planned.best.best in text.splitlines()[-1]
+
+
+def test_ranks_that_share_pixels_need_more_memory_for_kept_pointing(both):
+    for outlook in both[0].outlooks:
+        assert outlook.memory_kept > outlook.memory > 90e6
+
+
+def test_wrong_plans_are_refused():
+    config = satellite()
+    with pytest.raises(ConfigError, match=r"56064 cores.*take 1 to 56064"):
+        plan(config, 60_000, MACHINE, progress=Silent())
+    with pytest.raises(ConfigError, match="0 ranks"):
+        plan(config, 0, MACHINE)
+    with pytest.raises(ConfigError, match="blocks of data for 5000 ranks"):
+        plan(config, 5000, MACHINE)
+    with pytest.raises(ConfigError, match=r"a sample of 1\.5"):
+        plan(config, 4, MACHINE, sample=1.5)

@@ -1,0 +1,257 @@
+"""Compressed pointing against NumPy, against SciPy, and against a Mueller-matrix computation."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.spatial.transform import Rotation, Slerp
+
+from petacomm.base.errors import DataError
+from petamap.pointing import quaternion as quat
+from petamap.pointing.boresight import Boresight, compress, from_times, pointing_error
+from petamap.pointing.compressed import CompressedPointing, SampledPlate, UniformPlate
+
+TURN = 2 * np.pi
+RNG = np.random.default_rng(5)
+IDENTITY = [[0.0, 0.0, 0.0, 1.0]]
+
+
+def spinning(n, rate=0.01):
+    """A spin about an axis that precesses and nods: no constant rotation."""
+    t = np.arange(n)
+    axis = quat.from_angles(1.1 + 0.2 * np.sin(1e-3 * t), 2e-3 * t, 0.0)
+    return quat.multiply(quat.multiply(axis, quat.about_z(rate * t)), quat.about_y(0.9))
+
+
+def some_detectors(n):
+    return quat.from_angles(RNG.uniform(0, 0.1, n), RNG.uniform(0, TURN, n), RNG.uniform(0, TURN, n))
+
+
+def turns(angle):
+    """Radians as wrapped turns / 2^32, rounded; float64 carries enough bits."""
+    return np.round(np.mod(np.asarray(angle) / TURN, 1.0) * 2.0**32).astype(np.int64)
+
+
+def assert_same_angle(given, radians, within):
+    difference = (given.astype(np.int64) - turns(radians) + 2**31) % 2**32 - 2**31
+    assert np.abs(difference).max() <= within
+
+
+def cosmo_angle(q):
+    """The polarization angle from vectors, with no quaternion identity: atan2(X . east, X . south)."""
+    z, x = quat.rotate(q, [0, 0, 1.0]), quat.rotate(q, [1.0, 0, 0])
+    east = np.stack([-z[:, 1], z[:, 0], 0 * z[:, 0]], axis=1)
+    south = np.cross(east, z)
+    return np.arctan2(np.sum(x * east, 1), np.sum(x * south, 1))
+
+
+@pytest.mark.parametrize(("spacing", "offset"), [(7.0, 0.0), (33.25, -12.5), (1.0, 0.0), (1.0, -0.5)])
+def test_slerp_is_scipys(spacing, offset):
+    n = 3000
+    n_knots = int(np.ceil((n - 1 - offset) / spacing)) + 1
+    knots = spinning(n_knots, rate=0.01 * spacing)
+    boresight = Boresight(knots, n, spacing, offset, order="slerp")
+    at = offset + spacing * np.arange(n_knots)
+    samples = np.minimum(np.arange(n), at[-1])
+    expected = Slerp(at, Rotation.from_quat(knots))(samples)
+    off = (expected.inv() * Rotation.from_quat(boresight.quaternions(0, n))).magnitude()
+    assert off.max() < 1e-12
+
+
+def test_directions_and_angles_of_detectors_off_the_boresight():
+    n, detectors = 2000, some_detectors(5)
+    full = spinning(n)
+    pointing = CompressedPointing(Boresight(full, n), detectors)
+    for detector in range(5):
+        q = quat.multiply(full, detectors[detector])
+        vectors, angles = pointing.directions(detector, 0, n)
+        np.testing.assert_allclose(vectors, quat.rotate(q, [0, 0, 1.0]), atol=2e-15)
+        assert_same_angle(angles, 2 * cosmo_angle(q), 1)
+        np.testing.assert_allclose(
+            pointing.quaternions(detector, 0, n),
+            quat.multiply(quat.normalized(full), detectors[detector]),
+            atol=2e-15,
+        )
+
+
+def test_cubic_is_exact_for_a_constant_rotation_and_of_fourth_order_otherwise():
+    n = 4097
+    steady = quat.multiply(quat.about_z(0.02 * np.arange(n)), quat.about_y(1.4))
+    _, error = compress(steady, spacing=64)
+    assert error.max_arcsec < 1e-6 and error.max_roll_arcsec < 1e-6
+    inner = [compress(spinning(n), spacing=h)[0] for h in (16, 32)]
+    fine, coarse = (pointing_error(b, spinning(n)[200:3800], 200).max_arcsec for b in inner)
+    assert 12 < coarse / fine < 20
+
+
+def rotation_matrix_of_stokes(angle):
+    """Mueller matrix that refers (I, Q, U) to axes turned by `angle`."""
+    c, s = np.cos(2 * angle), np.sin(2 * angle)
+    return np.array([[1, 0, 0], [0, c, s], [0, -s, c]])
+
+
+@pytest.mark.parametrize("plate", ["uniform", "sampled"])
+def test_half_wave_plate_against_mueller_matrices(plate):
+    """Sky -> telescope axes -> plate axes -> ideal plate -> detector axes -> partial polarizer."""
+    n, rate, phase, epsilon = 400, 0.37, 0.8, 0.07
+    boresight = spinning(n)
+    p, t, gamma = 0.7, 0.03, 1.1
+    detector = quat.multiply(quat.multiply(quat.about_z(p), quat.about_y(t)), quat.about_z(gamma - p))
+    chi = phase + rate * np.arange(n)
+    hwp = UniformPlate(phase, rate) if plate == "uniform" else SampledPlate(np.mod(chi, TURN))
+    pointing = CompressedPointing(Boresight(boresight, n), detector, epsilon=[epsilon], plate=hwp)
+    _, angles = pointing.directions(0, 0, n)
+    # the focal plane's X, carried to the detector's place, is the detector's X turned back by gamma
+    focal_x = cosmo_angle(quat.multiply(boresight, quat.multiply(detector, quat.about_z(-gamma))))
+    ideal_plate = np.diag([1.0, 1.0, -1.0])
+    polarizer = np.array([1.0, (1 - epsilon) / (1 + epsilon), 0.0])
+    for sample in range(0, n, 7):
+        chain = rotation_matrix_of_stokes(chi[sample]) @ rotation_matrix_of_stokes(focal_x[sample])
+        chain = ideal_plate @ chain
+        row = polarizer @ rotation_matrix_of_stokes(gamma - chi[sample]) @ chain
+        phi, e = angles[sample] * TURN / 2**32, pointing.efficiency(0)
+        np.testing.assert_allclose([1, e * np.cos(phi), e * np.sin(phi)], row, atol=1e-8)
+
+
+def test_the_stated_formula_of_the_plate():
+    n, chi = 100, 0.3 + 0.05 * np.arange(100)
+    q = spinning(n)
+    pointing = CompressedPointing(Boresight(q, n), IDENTITY, gamma=[0.4], plate=UniformPlate(0.3, 0.05))
+    theta = 2 * (0.4 - chi) - cosmo_angle(q)
+    assert_same_angle(pointing.directions(0, 0, n)[1], -2 * theta, 3)
+
+
+def test_a_long_uniform_rotation_keeps_its_phase():
+    n, rate = 2_000_000_000, 2 * np.pi * 2.0 / 200
+    pointing = CompressedPointing(Boresight(IDENTITY, n, n), IDENTITY, plate=UniformPlate(0.0, rate))
+    angles = pointing.directions(0, n - 4, n)[1]
+    # rate is 1/100 turn to one part in 2^53, so that 2e7 turns are known to a few 1e-9
+    assert_same_angle(angles, 4 * TURN * np.mod(np.arange(n - 4, n), 100) / 100, 64)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_pieces_give_the_same_bits(data):
+    n = 5000
+    order = data.draw(st.sampled_from(["slerp", "cubic"]))
+    spacing = data.draw(st.sampled_from([1.0, 3.0, 41.7, 160.0]))
+    n_knots = int(np.ceil((n - 1) / spacing)) + 1
+    plate = data.draw(
+        st.sampled_from([None, UniformPlate(0.1, 0.7), SampledPlate(np.arange(600) * 0.4, 9.0)])
+    )
+    boresight = Boresight(spinning(n_knots, 0.004 * spacing), n, spacing, order=order)
+    pointing = CompressedPointing(boresight, quat.from_angles(0.05, 1.0, 0.3), plate=plate)
+    whole, whole_angles = pointing.directions(0, 0, n)
+    cuts = sorted({0, n, *data.draw(st.lists(st.integers(1, n - 1), max_size=12))})
+    for start, stop in itertools.pairwise(cuts):
+        part, angles = pointing.directions(0, start, stop)
+        assert part.tobytes() == whole[start:stop].tobytes()
+        assert angles.tobytes() == whole_angles[start:stop].tobytes()
+
+
+def test_compress_keeps_its_promise():
+    full = spinning(10_000)
+    boresight, error = compress(full, tolerance_arcsec=0.05)
+    assert error.max_arcsec <= 0.05 and boresight.spacing > 7
+    exact = quat.rotate(full, [0, 0, 1.0])
+    given = CompressedPointing(boresight, IDENTITY).directions(0, 0, len(full))[0]
+    arcsec = np.degrees(quat.angle_between(exact, given)) * 3600
+    assert arcsec.max() == pytest.approx(error.max_arcsec, rel=1e-3)
+    assert np.sqrt(np.mean(arcsec**2)) == pytest.approx(error.rms_arcsec, rel=1e-3)
+
+
+def test_signs_of_quaternions_do_not_matter():
+    full = spinning(600)
+    flipped = full * RNG.choice([-1.0, 1.0], size=(600, 1))
+    for spacing in (1, 20):
+        a, b = (compress(q, spacing=spacing)[0].quaternions(0, 600) for q in (full, flipped))
+        np.testing.assert_allclose(np.abs(np.sum(a * b, axis=1)), 1.0, atol=1e-14)
+
+
+def test_irregular_times():
+    n, rate = 1000, 20.0
+    times = np.sort(RNG.uniform(99.0, 151.0, 3000))
+    turn = quat.multiply(quat.about_z(0.1 * times), quat.about_y(1.0))
+    boresight = from_times(times, turn, start_time=100.0, sample_rate=rate, n_samp=n)
+    clock = 100.0 + np.arange(n) / rate
+    expected = quat.multiply(quat.about_z(0.1 * clock), quat.about_y(1.0))
+    assert pointing_error(boresight, expected).max_arcsec < 1e-6
+
+
+@pytest.mark.parametrize("bad", [[0, 0, 0, 0], [np.nan, 0, 0, 1], [np.inf, 0, 0, 1]])
+def test_a_bad_knot_is_named(bad):
+    knots = spinning(10)
+    knots[6] = bad
+    with pytest.raises(DataError, match="knot 6"):
+        Boresight(knots, 10)
+
+
+def test_what_is_refused():
+    knots = spinning(10)
+    with pytest.raises(DataError, match=r"to sample|reach"):
+        Boresight(knots, 11)
+    with pytest.raises(DataError, match="knot 4"):
+        Boresight(np.concatenate([knots[:5], quat.multiply(knots[5:], quat.about_x(2.0))]), 10)
+    with pytest.raises(DataError, match="sample 3"):
+        from_times([0, 1, 2, 2, 4.0], knots[:5], start_time=0, sample_rate=1, n_samp=4)
+    with pytest.raises(DataError, match="samples from"):
+        from_times([0, 1, 2, 3, 4.0], knots[:5], start_time=0, sample_rate=1, n_samp=40)
+    pointing = CompressedPointing(Boresight(knots, 10), IDENTITY)
+    for detector, start, stop in [(1, 0, 1), (-1, 0, 1), (0, -1, 1), (0, 0, 11), (0, 5, 4)]:
+        with pytest.raises(DataError):
+            pointing.directions(detector, start, stop)
+    with pytest.raises(DataError, match="epsilon"):
+        CompressedPointing(Boresight(knots, 10), IDENTITY, epsilon=[1.5])
+    with pytest.raises(DataError, match="half-wave plate known"):
+        CompressedPointing(Boresight(knots, 10), IDENTITY, plate=SampledPlate(np.zeros(3)))
+    with pytest.raises(DataError, match="detector 0"):
+        CompressedPointing(Boresight(knots, 10), [[0.0, 0, 0, 0]])
+
+
+def test_the_poles_have_a_defined_angle():
+    pointing = CompressedPointing(Boresight(IDENTITY, 3, 3), IDENTITY)
+    vectors, angles = pointing.directions(0, 0, 3)
+    np.testing.assert_array_equal(vectors, [[0, 0, 1]] * 3)
+    np.testing.assert_array_equal(angles, 0)
+
+
+class Nested:
+    """What `expand` needs of a pixelization: HEALPix, nested."""
+
+    def __init__(self, n_side):
+        self.grid = np.array([1.0, n_side])
+
+
+@pytest.mark.parametrize("n_side", [1, 64, 512, 8192])
+def test_pixels_are_healpys(n_side):
+    healpy = pytest.importorskip("healpy")
+    n = 20_000
+    full = spinning(n)
+    pointing = CompressedPointing(Boresight(full[::20], n, 20.03, -5.0), some_detectors(2))
+    pixels, angles = np.empty(n - 7, np.int32), np.empty(n - 7, np.uint32)
+    pointing.expand(Nested(n_side), 1, 3, n - 4, pixels, angles)
+    vectors, expected_angles = pointing.directions(1, 3, n - 4)
+    np.testing.assert_array_equal(pixels, healpy.vec2pix(n_side, *vectors.T, nest=True))
+    np.testing.assert_array_equal(angles, expected_angles)
+    gains = np.zeros(n - 7, np.float32)
+    pointing.expand(Nested(n_side), 1, 3, n - 4, pixels, None, gains)
+    assert np.all(gains == 1)
+
+
+def test_knots_are_laid_at_first_use():
+    asked = []
+
+    def boresight():
+        asked.append(1)
+        return Boresight(spinning(50), 50)
+
+    pointing = CompressedPointing(boresight, IDENTITY, n_samp=50)
+    assert pointing.n_samp == 50 and pointing.n_det == 1 and not asked
+    expected = CompressedPointing(boresight(), IDENTITY).directions(0, 0, 50)[0]
+    np.testing.assert_array_equal(pointing.directions(0, 0, 50)[0], expected)
+    pointing.directions(0, 3, 4)
+    assert len(asked) == 2
+    with pytest.raises(DataError, match="50 samples for 49"):
+        CompressedPointing(boresight, IDENTITY, n_samp=49).directions(0, 0, 1)

@@ -1,0 +1,99 @@
+"""Focal planes: files read as written, Planck's published values, the convention of their angles."""
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from petacomm.base.errors import ConfigError, DataError
+from petamap.pointing import focalplane, quaternion
+
+RIMO = Path(__file__).parents[3] / "../shared/data/planck_lfi_wmap/LFI_RIMO_R4.00.fits"
+
+
+def test_the_built_in_instrument_has_the_published_values():
+    if not RIMO.is_file():
+        pytest.skip("the RIMO file is not here")
+    published, own = focalplane.read_rimo(RIMO), focalplane.load("planck-lfi")
+    assert own.names == published.names and len(own.names) == 22
+    for given, expected in zip(own.detectors, published.detectors, strict=True):
+        assert dataclasses.astuple(given)[1:] == pytest.approx(dataclasses.astuple(expected)[1:], rel=1e-13)
+
+
+def test_what_is_known_of_the_built_in_instrument():
+    lfi = focalplane.load("planck-lfi")
+    assert lfi.select(("LFI27", "LFI28")).names == ("LFI27S", "LFI27M", "LFI28S", "LFI28M")
+    assert lfi.select(("LFI24M", "LFI18S")).names == ("LFI18S", "LFI24M")
+    mean_30 = lfi.select(("LFI27", "LFI28")).values("fknee").mean()
+    assert mean_30 == pytest.approx(0.1141, abs=5e-5)  # the published mean of the 30 GHz radiometers
+    # the arms of a horn look at one place and are orthogonal to half a degree
+    for side, main in zip(lfi.detectors[::2], lfi.detectors[1::2], strict=True):
+        np.testing.assert_allclose(*(quaternion.rotate(d.quaternion, [0, 0, 1]) for d in (side, main)))
+        assert np.degrees(main.psi - side.psi) == pytest.approx(90, abs=0.51)
+
+
+def test_the_polarization_angle_is_carried_from_the_boresight():
+    detector = focalplane.Detector("a", theta=0.2, phi=2.0, psi=0.7)
+    sight = quaternion.rotate(detector.quaternion, [0, 0, 1])
+    expected = [np.sin(0.2) * np.cos(2.0), np.sin(0.2) * np.sin(2.0), np.cos(0.2)]
+    np.testing.assert_allclose(sight, expected, atol=1e-15)
+    # carry X turned by psi along the great circle: rotate about the axis normal to it
+    carry = quaternion.exponential(0.5 * 0.2 * np.array([-np.sin(2.0), np.cos(2.0), 0]))
+    axis = quaternion.rotate(carry, [np.cos(0.7), np.sin(0.7), 0])
+    np.testing.assert_allclose(quaternion.rotate(detector.quaternion, [1, 0, 0]), axis, atol=1e-15)
+    z, w = detector.quaternion[2:]
+    assert 2 * np.arctan2(z, w) == pytest.approx(0.7)
+
+
+def test_toml_round_trip(tmp_path):
+    plane = focalplane.hexagonal(38, 0.01, fwhm=0.003, net=3e-4, fknee=0.05, fmin=1e-5, alpha=-1.2)
+    focalplane.write_toml(plane, tmp_path / "plane.toml")
+    again = focalplane.load("plane.toml", tmp_path)
+    assert again.names == plane.names
+    for given, expected in zip(again.detectors, plane.detectors, strict=True):
+        assert dataclasses.astuple(given)[1:] == pytest.approx(dataclasses.astuple(expected)[1:], rel=1e-14)
+
+
+@pytest.mark.parametrize("n_det", [1, 2, 3, 14, 38, 1000])
+def test_hexagons(n_det):
+    plane = focalplane.hexagonal(n_det, 0.01)
+    sights = quaternion.rotate(plane.quaternions, [0, 0, 1.0])[::2]
+    distances = quaternion.angle_between(sights[:, None], sights[None]) + 10 * np.eye(len(sights))
+    if len(sights) > 1:
+        # each pair's nearest neighbour is one spacing away, up to the curvature of the sky
+        np.testing.assert_allclose(distances.min(axis=1), 0.01, rtol=0.05)
+    assert len(plane.names) == n_det
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('[[detector]]\nname = "a"\nfwmh = "1 deg"', "fwhm"),
+        ('[[detector]]\nname = "a"\nfwhm = "1 dog"', "unknown angle unit"),
+        ('[[detector]]\nname = "a"\nfwhm = 3', "no unit"),
+        ('[[detector]]\nname = "a"\nepsilon = 2', "above 1"),
+        ('[[detector]]\nname = "a"\nnet = "nan K s^0.5"', "makes no sense"),
+        ('[[detector]]\nname = "a"\n[[detector]]\nname = "a"', "two detectors"),
+        ("[[detector]]\nepsilon = 0.1", "no name"),
+        ('name = "x"', "no detectors"),
+        ("[[detector", "cannot be read"),
+    ],
+)
+def test_bad_files_are_refused(tmp_path, text, message):
+    (tmp_path / "bad.toml").write_text(text)
+    with pytest.raises(ConfigError, match=message):
+        focalplane.read_toml(tmp_path / "bad.toml")
+
+
+def test_what_is_not_there():
+    with pytest.raises(ConfigError, match="no focal plane"):
+        focalplane.load("planck-hfj")
+    with pytest.raises(ConfigError, match="did you mean 'LFI18S'"):
+        focalplane.load("planck-lfi").select(("LFI18X",))
+
+
+def test_a_file_that_is_no_rimo(tmp_path):
+    (tmp_path / "x.fits").write_bytes(b"nothing")
+    with pytest.raises(DataError, match="no reduced instrument model"):
+        focalplane.load("x.fits", tmp_path)

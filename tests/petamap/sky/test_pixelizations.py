@@ -1,0 +1,178 @@
+"""CAR and flat patches against astropy.wcs; validated arguments; descriptions and their inverse."""
+
+import math
+
+import numpy as np
+import pytest
+from astropy.io import fits
+from astropy.wcs import WCS
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from petacomm.base.errors import ConfigError, DataError
+from petamap.sky.car import CarPatch
+from petamap.sky.flat import FlatPatch
+from petamap.sky.healpix import Healpix
+from petamap.sky.image import unit_vectors
+from petamap.sky.numbered import ImageLayout, NumberedPixels
+from petamap.sky.pixelization_kinds import pixelization_of
+
+PATCHES = [
+    CarPatch.full_sky(0.5),
+    CarPatch((0.0, 0.0), (361.0, 181.0), (-0.5, 0.5), (361, 720)),  # poles on pixel centres, as pixell has it
+    CarPatch((120.0, 0.0), (1.0, 1.0), (0.25, -0.25), (300, 1440)),
+    CarPatch.box((30.0, -40.0), (20.0, 10.0), 0.1),
+    FlatPatch.box((266.4, -29.0), (40.0, 30.0), 0.1),
+    FlatPatch.box((0.0, 90.0), (60.0, 60.0), 0.25),
+    FlatPatch((10.0, 45.0), (-20.0, 300.5), (0.1, 0.2), (200, 300)),
+]
+ANY = [*PATCHES, Healpix(64), Healpix(64, nest=True), Healpix(100)]
+
+
+def random_directions(n=100_000, seed=5):
+    directions = np.random.default_rng(seed).standard_normal((n, 3))
+    return directions / np.linalg.norm(directions, axis=1)[:, None]
+
+
+def pixels_of(pixelization, directions, n_threads=1):
+    pixels = np.empty(len(directions), np.int32)
+    pixelization.pixels_of(directions, pixels, n_threads)
+    return pixels
+
+
+def astropy_pixels(patch, directions):
+    wcs = WCS(fits.Header(patch.wcs_cards()))
+    x, y, z = directions.T
+    lon, lat = np.degrees(np.arctan2(y, x)), np.degrees(np.arctan2(z, np.hypot(x, y)))
+    column, row = wcs.all_world2pix(lon, lat, 0)
+    column, row = np.floor(column + 0.5), np.floor(row + 0.5)
+    if patch.kind == "car":  # longitudes repeat; astropy knows one turn of them
+        turn = round(360 / abs(patch.cdelt[0]))
+        column = column % turn
+    rows, columns = patch.shape
+    inside = (column >= 0) & (column < columns) & (row >= 0) & (row < rows)
+    return np.where(inside, row * columns + column, -1)
+
+
+@pytest.mark.parametrize("patch", PATCHES, ids=repr)
+def test_pixels_equal_astropy(patch):
+    directions = random_directions()
+    pixels = pixels_of(patch, directions)
+    np.testing.assert_array_equal(pixels, astropy_pixels(patch, directions))
+    assert np.count_nonzero(pixels >= 0) > 100
+
+
+@pytest.mark.parametrize("pixelization", ANY, ids=repr)
+def test_centres_lie_in_their_pixels(pixelization):
+    pixels = np.random.default_rng(6).integers(0, pixelization.n_pix, 20_000)
+    directions = pixelization.directions_of(pixels)
+    np.testing.assert_allclose(np.linalg.norm(directions, axis=1), 1, rtol=1e-15 * 4)
+    at_pole = np.abs(directions[:, 2]) > 1 - 1e-12
+    np.testing.assert_array_equal(pixels_of(pixelization, directions, 2)[~at_pole], pixels[~at_pole])
+    with pytest.raises(ValueError):
+        pixelization.directions_of(np.array([pixelization.n_pix]))
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    centre=st.tuples(st.floats(-400, 400), st.floats(-90, 90)),
+    size=st.floats(0.1, 5),
+    columns=st.integers(1, 50),
+    rows=st.integers(1, 50),
+)
+def test_any_flat_patch_finds_its_centres(centre, size, columns, rows):
+    patch = FlatPatch(centre, (columns / 2, rows / 2), (-size / columns, size / rows), (rows, columns))
+    pixels = np.arange(patch.n_pix)
+    np.testing.assert_array_equal(pixels_of(patch, patch.directions_of(pixels)), pixels)
+
+
+@pytest.mark.parametrize("pixelization", ANY, ids=repr)
+def test_directions_that_are_none(pixelization):
+    bad = np.array([[0, 0, 0], [np.nan, 0, 1], [0, np.nan, 0], [np.inf, 0, 0], [0, 0, -np.inf]])
+    assert pixels_of(pixelization, bad).tolist() == [-1] * len(bad)
+
+
+def test_full_sky_has_no_hole():
+    sky = CarPatch.full_sky(1.0)
+    longitudes = np.arange(-720, 721) * math.pi / 360
+    for latitude in (-90, -45.5, 0, 90):
+        lat = np.full(len(longitudes), math.radians(latitude))
+        assert pixels_of(sky, unit_vectors(longitudes, lat)).min() >= 0
+    assert sky.pixel_area * sky.n_pix == pytest.approx(4 * math.pi)
+
+
+def test_longitudes_are_found_in_any_turn():
+    patch = CarPatch.box((175.0, 0.0), (20.0, 2.0), 1.0)
+    around = CarPatch.box((175.0 - 360, 0.0), (20.0, 2.0), 1.0)
+    centres = patch.directions_of(np.arange(patch.n_pix))
+    np.testing.assert_array_equal(pixels_of(patch, centres), np.arange(patch.n_pix))
+    np.testing.assert_array_equal(pixels_of(around, centres), np.arange(patch.n_pix))
+
+
+@pytest.mark.parametrize("patch", [PATCHES[3], PATCHES[4], PATCHES[6]], ids=repr)
+def test_pixel_area_is_the_share_of_random_directions(patch):
+    n = 1_000_000
+    inside = np.count_nonzero(pixels_of(patch, random_directions(n, 8)) >= 0)
+    expected = patch.pixel_area * patch.n_pix / (4 * math.pi) * n
+    assert abs(inside - expected) < 4 * math.sqrt(expected)
+
+
+@pytest.mark.parametrize("pixelization", [*ANY, NumberedPixels(17)], ids=repr)
+def test_descriptions_have_an_inverse(pixelization):
+    again = pixelization_of(pixelization.describe())
+    assert type(again) is type(pixelization)
+    assert again.describe() == pixelization.describe()
+    np.testing.assert_array_equal(again.grid, pixelization.grid)
+
+
+@pytest.mark.parametrize(
+    ("description", "words"),
+    [
+        ({"kind": "healpicks", "n_side": 4}, "did you mean 'healpix'"),
+        ({"kind": "healpix"}, "needs n_side"),
+        ({"kind": "healpix", "n_side": 4, "odering": "ring"}, "did you mean 'ordering'"),
+        ({"kind": "healpix", "n_side": 4, "ordering": "nest"}, "did you mean 'nested'"),
+        ({"kind": "healpix", "n_side": "4"}, "whole number"),
+        ({"kind": "healpix", "n_side": 0}, "between 1 and"),
+        ({"kind": "healpix", "n_side": 48, "ordering": "nested"}, "take 32 or 64"),
+        ({"kind": "healpix", "n_side": 16384}, "13377"),
+        ({"kind": "numbered", "n_pix": 0}, "n_pix"),
+        ({"kind": "flat", "crval_deg": 3, "crpix": [1, 1], "cdelt_deg": [1, 1], "shape": [2, 2]}, "flat"),
+    ],
+)
+def test_wrong_descriptions(description, words):
+    with pytest.raises(ConfigError, match=words):
+        pixelization_of(description)
+
+
+@pytest.mark.parametrize(
+    ("cls", "arguments"),
+    [
+        (CarPatch, ((0, 10), (1, 1), (1, 1), (2, 2))),
+        (CarPatch, ((0, 0), (1, 1), (1, 1), (2, 361))),
+        (CarPatch, ((0, 0), (1, 1), (1, 1), (93, 2))),
+        (FlatPatch, ((0, 91), (1, 1), (1, 1), (2, 2))),
+        (FlatPatch, ((0, math.nan), (1, 1), (1, 1), (2, 2))),
+        (FlatPatch, ((0, 0), (1, 1), (0, 1), (2, 2))),
+        (FlatPatch, ((0, 0), (1, 1), (1, 1), (0, 2))),
+        (FlatPatch, ((0, 0), (1, 1), (1, 1), (2**16, 2**15))),
+    ],
+)
+def test_wrong_patches(cls, arguments):
+    with pytest.raises(ConfigError):
+        cls(*arguments)
+
+
+def test_numbered_pixels_have_no_directions():
+    with pytest.raises(ConfigError, match="no directions"):
+        pixels_of(NumberedPixels(3), np.zeros((1, 3)))
+    assert np.isnan(NumberedPixels(3).directions_of(np.arange(3))).all()
+
+
+def test_layouts_are_checked():
+    with pytest.raises(DataError, match="outside"):
+        ImageLayout((2, 2), np.array([4]))
+    with pytest.raises(DataError, match="same place"):
+        ImageLayout((2, 2), np.array([1, 1]))
+    with pytest.raises(ConfigError, match="cannot place"):
+        NumberedPixels(3, ImageLayout((2, 2), np.array([0, 3])))

@@ -1,0 +1,64 @@
+"""Run a function of a test file on several ranks, as one test."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+MPIEXEC = Path(sys.executable).with_name("mpiexec")
+
+_PROGRAM = """
+import importlib.util, sys
+from petacomm.mpi import collective_errors, world
+spec = importlib.util.spec_from_file_location("ranks", sys.argv[1])
+module = importlib.util.module_from_spec(spec)
+sys.path.insert(0, sys.argv[3])
+spec.loader.exec_module(module)
+comm = world()
+with collective_errors(comm):
+    getattr(module, sys.argv[2])(comm)
+"""
+
+
+@dataclass
+class Ended:
+    """How a job ended: exit code, output and seconds."""
+
+    code: int
+    out: str
+    err: str
+    seconds: float
+
+
+def launch(function: Callable[..., None], n_ranks: int, timeout: float = 60.0) -> Ended:
+    """Run ``function(comm)`` of a test module under mpiexec on `n_ranks` ranks."""
+    if not MPIEXEC.exists():
+        pytest.skip("no mpiexec beside this Python: pip install mpich")
+    path = Path(function.__code__.co_filename)
+    begin = time.monotonic()
+    program = [sys.executable, "-c", _PROGRAM, str(path), function.__name__, str(Path(__file__).parent)]
+    # One thread a rank: the tests share few cores.
+    environ = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "error::RuntimeWarning"}
+    ended = subprocess.run(
+        [str(MPIEXEC), "-n", str(n_ranks), *program],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        env=environ,
+        check=False,
+    )
+    return Ended(ended.returncode, ended.stdout, ended.stderr, time.monotonic() - begin)
+
+
+def run_ranks(function: Callable[..., None], n_ranks: int, timeout: float = 60.0) -> Ended:
+    """Launch, and fail the test unless all ranks end well."""
+    ended = launch(function, n_ranks, timeout)
+    assert ended.code == 0, f"{n_ranks} ranks ended with {ended.code}:\n{ended.out}\n{ended.err}"
+    return ended

@@ -1,0 +1,32 @@
+"""Schedules of every algorithm, for tests of what reads them."""
+
+import numpy as np
+from hypothesis import strategies as st
+
+from petacomm.schedule import Call, algorithms
+from petacomm.topology import Torus
+
+COLLECTIVES = ("broadcast", "reduce", "allreduce", "alltoall", "barrier")
+
+
+def grids(largest):
+    """Tori, meshes and what is between, of 1 to 4 dimensions and at most so many nodes."""
+
+    def of(shape):
+        wraps = st.one_of(st.booleans(), st.tuples(*[st.booleans()] * len(shape)))
+        return wraps.map(lambda wrap: Torus(shape, wrap))
+
+    sizes = st.lists(st.sampled_from([1, 2, 3, 4, 5, 6, 7, 8, 16, 31, 64]), min_size=1, max_size=4)
+    return sizes.filter(lambda shape: np.prod(shape) <= largest).map(tuple).flatmap(of)
+
+
+def every_schedule(n_ranks, n_elements, grid=None, root=0, counts=None):
+    """Iterate over the schedules of all algorithms that can serve so many ranks."""
+    for collective in COLLECTIVES:
+        call = Call(
+            collective, n_ranks, n_elements, integer=True, root=root, grid=grid, tree=True, interrupts=True,
+            counts=counts if collective == "alltoall" else None,
+        )  # fmt: skip
+        for algorithm in algorithms(collective):
+            if not algorithm.unmet(call):
+                yield algorithm.build(call)
