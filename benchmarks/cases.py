@@ -14,18 +14,18 @@ from typing import cast
 
 import numpy as np
 
-from petacomm.base.progress import Silent
+from petacomm.base.progress import SilentProgress
 from petacomm.base.timers import Timers
 from petacomm.base.typing import FloatArray
 from petacomm.mpi import world
-from petamap.data.config import RunConfig, loads, open_sources
+from petamap.data.config import RunConfig, parse_config, open_sources
 from petamap.data.observation import Observation
 from petamap.mapmaking.binning import right_hand_side
 from petamap.mapmaking.cg import ConjugateGradients
 from petamap.mapmaking.noise_kernels import declared_model
 from petamap.mapmaking.normal_operator import NormalOperator
-from petamap.mapmaking.system import Choices, System, set_up
-from petamap.mapmaking.vectors import Unknowns, words
+from petamap.mapmaking.system import MapmakingSystem, SystemOptions, set_up
+from petamap.mapmaking.vectors import aligned_zeros, stack
 from petamap.pointing.compressed import CompressedPointing
 from petamap.sky.healpix import Healpix
 from petamap.sky.stokes import Stokes
@@ -67,7 +67,7 @@ def config(
     """Return a run of `n_samples` in all; `more`: sources beside scan and noise, as TOML."""
     duration = n_samples / N_DET / RATE
     text = _CONFIG.format(duration=duration, pointing=pointing, threads=n_threads, n_side=n_side)
-    return loads(text + more, Path("benchmark.toml"))
+    return parse_config(text + more, Path("benchmark.toml"))
 
 
 def observation(n_samples: int) -> Observation:
@@ -112,7 +112,7 @@ def interleaved(works: Mapping[str, Callable[[], object]], repeats: int) -> dict
 class Solver:
     """The equation of a scan, set up, with a right-hand side of ones; its iterations are timed one by one."""
 
-    system: System
+    system: MapmakingSystem
     timers: Timers
     iteration: Best = field(default_factory=Best)
 
@@ -124,7 +124,7 @@ class Solver:
         self.gradients = ConjugateGradients(self.operator, system.preconditioner)
         self.ones = system.shared.zeros(system.projection.stokes.n)
         self.ones.pixels[:] = 1
-        self._vector = Unknowns.beside([self.ones])
+        self._vector = stack([self.ones])
         self._out = self._vector.zeros_like()
 
     @property
@@ -134,7 +134,7 @@ class Solver:
 
     def apply(self) -> None:
         """Multiply by P^T N^-1 P."""
-        self.operator.apply(self._vector, np.array([3.0]), self._out)
+        self.operator.apply_integers(self._vector, np.array([3.0]), self._out)
 
     def iterate(self, n: int = 3) -> None:
         """Make n iterations."""
@@ -149,18 +149,18 @@ class Solver:
 def solver(scan: Observation, pointing: str, n_threads: int, n_side: int = N_SIDE) -> Solver:
     """Set the equation up; `pointing` is "keep" or "recompute"."""
     timers = Timers()
-    choices = Choices(stokes=Stokes.IQU, n_lag=N_LAG, pointing=pointing, n_threads=n_threads)
-    system = set_up([scan], Healpix(n_side, nest=True), choices, declared_model, world(), timers, Silent())
+    choices = SystemOptions(stokes=Stokes.IQU, n_lag=N_LAG, pointing=pointing, n_threads=n_threads)
+    system = set_up([scan], Healpix(n_side, nest=True), choices, declared_model, world(), timers, SilentProgress())
     return Solver(system, timers)
 
 
-def bare_transforms(system: System) -> Callable[[], None]:
+def bare_transforms(system: MapmakingSystem) -> Callable[[], None]:
     """Return what makes the real transforms, forward and back, of all blocks, by ducc0 on one thread."""
     import ducc0
 
     layout = system.layout
     half = layout.block // 2
-    n_transforms = int(np.ceil(system.projection.share.blocks[:, 3] / half).sum())
+    n_transforms = int(np.ceil(system.projection.local.blocks[:, 3] / half).sum())
     time_domain = np.random.default_rng(0).standard_normal(layout.transform)
     spectrum = np.empty(layout.transform // 2 + 1, complex)
 
@@ -205,7 +205,7 @@ def noise(scan: Observation) -> Callable[[], None]:
     return work
 
 
-def inverse_lags(system: System) -> FloatArray:
+def inverse_lags(system: MapmakingSystem) -> FloatArray:
     """Return lags of N^-1 of every detector, (n_det, n_lag + 1)."""
     noise = system.noise
     lags: FloatArray = noise.lags[noise.kernel_of]
@@ -231,14 +231,14 @@ def binning(one: Solver) -> Callable[[], None]:
     import petamap.mapmaking._mapmaking as kernels
 
     projection = one.system.projection
-    sums = words(projection.n_local, projection.stokes.n, 4, 1)
+    sums = aligned_zeros(projection.n_local, projection.stokes.n, 4, 1)
     gap_sums = np.zeros((projection.gaps.n, 2, 1), np.int64)
     largest = np.empty(1)
-    signal = np.random.default_rng(0).standard_normal(int(projection.share.blocks[:, 3].max()))
+    signal = np.random.default_rng(0).standard_normal(int(projection.local.blocks[:, 3].max()))
 
     def work() -> None:
-        for block in projection.share.blocks:
-            looks, values = projection.looks(block, inputs=False), signal[None, : int(block[3])]
+        for block in projection.local.blocks:
+            looks, values = projection.sample_pointing(block, inputs=False), signal[None, : int(block[3])]
             kernels.add_signals(
                 looks.pixels, looks.angles, looks.gains, looks.efficiency, values, values, 2.0**30, 30, sums,
                 gap_sums, largest,

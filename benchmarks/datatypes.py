@@ -17,9 +17,16 @@ import numpy as np
 from patterns import full_year, litebird_like, neighbours
 
 from petacomm.mpi import world
-from petacomm.mpi.autotuner import time_in_turns
-from petacomm.redistribution import OBJECTS, Field, Lattice, ParallelFFT, Redistribution, Staggered
-from petacomm.redistribution.bench import spread
+from petacomm.mpi.autotuner import time_interleaved
+from petacomm.redistribution import (
+    OBJECTS,
+    Lattice,
+    LatticeField,
+    ParallelFFT,
+    Redistribution,
+    StaggeredOperator,
+)
+from petacomm.redistribution.bench import even_grid
 from petacomm.reduction import ReductionPlan
 from petacomm.sharing import IndexMap
 
@@ -67,9 +74,9 @@ def transpose(comm, shape):
     theirs, their_transposes = peer(comm, shape)
     name = f"P = {comm.size}, {'x'.join(map(str, shape))}"
     ours = {f"petamap ({plan.chosen})": lambda: plan.run(source, target)}
-    show(comm, f"{name}, transpose", time_in_turns(comm, ours | their_transposes, TURNS))
+    show(comm, f"{name}, transpose", time_interleaved(comm, ours | their_transposes, TURNS))
     ours = {f"petamap ({fft.chosen})": lambda: fft.forward(array, out)}
-    show(comm, f"{name}, transform", time_in_turns(comm, ours | theirs, TURNS))
+    show(comm, f"{name}, transform", time_interleaved(comm, ours | theirs, TURNS))
 
 
 def transposes(comm):
@@ -82,39 +89,38 @@ def curves(comm):
     for shape in CURVES:
         whole = np.random.default_rng(1).standard_normal(shape)
         calls = {}
-        for way in ("packed", "receive-type", "send-type", "both-types", "auto"):
-            fft = ParallelFFT(comm, shape, way=way, checks="first")
+        for method in ("packed", "receive-type", "send-type", "both-types", "auto"):
+            fft = ParallelFFT(comm, shape, method=method, checks="first")
             array, out = whole[fft.before.box(comm.rank)].astype(complex), fft.after.empty(comm.rank, complex)
             fft.forward(array, out)
-            calls[way] = functools.partial(fft.forward, array, out)
-        show(
-            comm, f"P = {comm.size}, transform {'x'.join(map(str, shape))}", time_in_turns(comm, calls, TURNS)
-        )
+            calls[method] = functools.partial(fft.forward, array, out)
+        seconds = time_interleaved(comm, calls, TURNS)
+        show(comm, f"P = {comm.size}, transform {'x'.join(map(str, shape))}", seconds)
 
 
 def halos(comm):
-    """Halos by all ways, and the solver on them."""
+    """Halos by all methods, and the solver on them."""
     for block in ((4, 4, 4, 4), (8, 8, 8, 8), (16, 16, 16, 8)):
-        grid = spread(comm.size, 4)
+        grid = even_grid(comm.size, 4)
         shape = tuple(n * p for n, p in zip(block, grid, strict=True))
         lattice = Lattice(shape, grid, comm.rank)
         name = f"P = {comm.size}, {'x'.join(map(str, block))} a rank"
         for kind in OBJECTS:
             calls = {}
-            for way in ("packed", "datatypes", "neighbourhood", "shared", "auto"):
-                field = Field(comm, lattice, kind, way=way)
+            for method in ("packed", "datatypes", "neighbourhood", "shared", "auto"):
+                field = LatticeField(comm, lattice, kind, method=method)
                 field.exchange(0)
-                calls[way if way != "auto" else f"auto ({field.chosen})"] = functools.partial(
+                calls[method if method != "auto" else f"auto ({field.chosen})"] = functools.partial(
                     field.exchange, 0
                 )
-            show(comm, f"{name}, {kind}", time_in_turns(comm, calls, 3 * TURNS))
+            show(comm, f"{name}, {kind}", time_interleaved(comm, calls, 3 * TURNS))
         links = np.broadcast_to(np.eye(3, dtype=complex), (4, lattice.n_sites, 3, 3))
         vector = np.ones((lattice.n_even, 3), complex)
         out, calls = np.empty_like(vector), {}
-        for way in ("packed", "auto"):
-            operator = Staggered(comm, lattice, links, 0.1, way)
-            calls[way] = functools.partial(operator.apply, vector, out)
-        show(comm, f"{name}, operator", time_in_turns(comm, calls, TURNS))
+        for method in ("packed", "auto"):
+            operator = StaggeredOperator(comm, lattice, links, 0.1, method)
+            calls[method] = functools.partial(operator.apply, vector, out)
+        show(comm, f"{name}, operator", time_interleaved(comm, calls, TURNS))
 
 
 def pixels(comm):
@@ -127,7 +133,7 @@ def pixels(comm):
             values = np.ones((len(keys), 3))
             plan.allreduce(values)
             calls[packing] = functools.partial(plan.allreduce, values)
-        show(comm, f"P = {comm.size}, pixels {name}", time_in_turns(comm, calls, TURNS))
+        show(comm, f"P = {comm.size}, pixels {name}", time_interleaved(comm, calls, TURNS))
 
 
 def main():

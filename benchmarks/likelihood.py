@@ -17,22 +17,22 @@ import numpy as np
 from scipy.stats import f
 
 from petacomm.base.host import peak_bytes
-from petacomm.base.threads import one_blas_thread
+from petacomm.base.threads import single_blas_thread
 from petacomm.base.typing import FloatArray
-from petamap.simulation.random_keys import Purpose, gaussians, stream
-from petamap.simulation.sky_spectra import gaussian_alm, read_spectra, smooth, synthesize
+from petamap.simulation.random_keys import Purpose, gaussians, random_stream
+from petamap.simulation.sky_spectra import gaussian_alm, read_spectra, smooth_alm, synthesize
 from petamap.sky.healpix import Healpix
 from petamap.sky.power_spectra import Spectra
 from petamap.spectra.bandpowers import Bandpowers
-from petamap.spectra.beams import map_window, transfer_of
+from petamap.spectra.beams import map_window, window_products
 from petamap.spectra.coupling import mode_coupling
 from petamap.spectra.cross_spectra import pseudo_spectra, spectra_names
-from petamap.spectra.dipole_fit import Fit, without_fit
-from petamap.spectra.likelihood import PixelLikelihood, memory_of, modes_of
-from petamap.spectra.masks import apodized, without_monopole
-from petamap.spectra.master import Master
+from petamap.spectra.dipole_fit import DipoleFit, subtract_dipole_fit
+from petamap.spectra.likelihood import PixelLikelihood, likelihood_bytes, harmonic_modes
+from petamap.spectra.masks import apodize, subtract_monopole
+from petamap.spectra.master import MasterEstimator
 from petamap.spectra.multipole_bins import Binning
-from petamap.spectra.transforms import harmonics
+from petamap.spectra.transforms import weighted_harmonics
 
 THEORY = Spectra(read_spectra("planck2018"), ("TT", "EE", "BB", "TE"))
 FITS = ("known", "ignored", "none")
@@ -53,12 +53,12 @@ class Case:
         self.scale = np.repeat([1e-6, 5e-8, 5e-8], self.n)
         apart = np.abs(places[:, None, 2] - places[None, :, 2])
         self.shape = np.eye(self.n) + np.exp(-apart / 0.05)
-        with one_blas_thread():
+        with single_blas_thread():
             self.factor = np.linalg.cholesky(self.shape)
 
     def likelihood(self, binning: Binning, data: FloatArray) -> PixelLikelihood:
         """Return the likelihood of data."""
-        modes = modes_of(self.n_side, np.tile(self.cut, (3, 1)), self.l_max, self.windows, 2)
+        modes = harmonic_modes(self.n_side, np.tile(self.cut, (3, 1)), self.l_max, self.windows, 2)
         templates = np.zeros((3 * self.n, 4))
         templates[: self.n] = np.column_stack((np.ones(self.n), self.directions[self.cut]))
         noise = np.zeros((3, self.n, 3, self.n))
@@ -71,10 +71,10 @@ class Case:
 
     def draw(self, realization: int, sky: bool = True) -> FloatArray:
         """Return I, Q, U with noise where the sky is not cut, or noise alone."""
-        words = np.stack([stream(Purpose.SKY, SEED, realization, detector=k) for k in range(3)])
-        alm = smooth(gaussian_alm(THEORY.values, words, self.l_max), self.l_max, self.fwhm)
+        words = np.stack([random_stream(Purpose.SKY, SEED, realization, detector=k) for k in range(3)])
+        alm = smooth_alm(gaussian_alm(THEORY.values, words, self.l_max), self.l_max, self.fwhm)
         values = synthesize(alm, self.l_max, self.n_side) * sky
-        normal = gaussians(stream(Purpose.NOISE, SEED, realization), 3 * self.n).reshape(3, -1)
+        normal = gaussians(random_stream(Purpose.NOISE, SEED, realization), 3 * self.n).reshape(3, -1)
         values[:, self.cut] += (normal @ self.factor.T) * self.scale.reshape(3, -1)
         return values
 
@@ -86,18 +86,18 @@ def pseudo_of(
 
     `fit` of monopole and dipole: ``known``, as `petamap spectra` has it, ``ignored``, or ``none``.
     """
-    weights = apodized(case.cut.astype(float), case.sky, np.radians(10))
+    weights = apodize(case.cut.astype(float), case.sky, np.radians(10))
     wide = Binning.linear(2, case.l_max, int(binning.edges[1] - binning.edges[0]))
     rows, master = [], None
     for values in maps:
         if fit != "none":
-            values = np.stack((without_monopole(values[0], weights, case.directions), *values[1:]))
-        seen = harmonics(values, case.sky, weights, l_max=case.l_max)
+            values = np.stack((subtract_monopole(values[0], weights, case.directions), *values[1:]))
+        seen = weighted_harmonics(values, case.sky, weights, l_max=case.l_max)
         if master is None:
             coupling = mode_coupling(seen)
             if fit == "known":
-                coupling = without_fit(coupling, Fit(weights, weights, case.sky))
-            master = Master(coupling, wide, NAMES, transfer_of(NAMES, case.windows))
+                coupling = subtract_dipole_fit(coupling, DipoleFit(weights, weights, case.sky))
+            master = MasterEstimator(coupling, wide, NAMES, window_products(NAMES, case.windows))
         rows.append(master.bandpowers(pseudo_spectra(seen)).values[:, : binning.n])
     assert master is not None, "there are maps"
     return np.array(rows), master.expected(THEORY).values[:, : binning.n]
@@ -125,7 +125,7 @@ def main() -> int:
     made = time.perf_counter()
     found = likelihood.quadratic()
     step = time.perf_counter() - made
-    needed = memory_of(data.shape[1], 3 * ((case.l_max + 1) ** 2 - 4))
+    needed = likelihood_bytes(data.shape[1], 3 * ((case.l_max + 1) ** 2 - 4))
     print(
         f"n_side {case.n_side}: {data.shape[1]} data; set up in {made - begin:.1f} s, "
         f"a step in {step:.1f} s; memory {needed / 1e9:.2f} GB foreseen, "
@@ -138,7 +138,7 @@ def main() -> int:
 
 def told(case: Case, values: FloatArray, found: Bandpowers, maps: list[FloatArray]) -> int:
     """Print how far means are from the input, and from those of pseudo-spectra; 1 where they are too far."""
-    theory, n = THEORY.chosen(NAMES, case.l_max).values, len(values)
+    theory, n = THEORY.select(NAMES, case.l_max).values, len(values)
     expected = np.einsum("ablm,lm->ab", found.windows, theory)
     noises = [case.draw(n + k, sky=False) for k in range(n)]
     both, scatter = {}, {}

@@ -18,8 +18,8 @@ import time
 from pathlib import Path
 
 from petacomm.base.host import cpu_model
-from petacomm.mapping import STRATEGIES, CommunicationGraph, Site, nlpkkt_graph
-from petacomm.mapping.comparison import Task
+from petacomm.mapping import STRATEGIES, CommunicationGraph, Resources, nlpkkt_graph
+from petacomm.mapping.comparison import MappingTask
 from petacomm.topology import Network, Torus, percs
 
 TORI = {256: (8, 8, 4), 512: (8, 8, 8), 1024: (8, 8, 16)}
@@ -44,14 +44,14 @@ def quality() -> None:
 
 def row(kind: str, n_nodes: int, width: int, names: list[str]) -> None:
     """Print one line of the table."""
-    task = Task(nlpkkt_graph(240, n_nodes * width), Site(network(kind, n_nodes), width))
-    identity, random = task.yardsticks()
+    task = MappingTask(nlpkkt_graph(240, n_nodes * width), Resources(network(kind, n_nodes), width))
+    identity, random = task.baselines()
     print(f"{kind}, {n_nodes} nodes x {width:2}".ljust(24), end=" ")
     print(f"{identity.load / 1e6:9.3f} {random.load / 1e6:9.3f}", end="")
     best = random.load
     for name in names:
-        plain = task.placed(name)
-        refined = task.refined(plain)
+        plain = task.place(name)
+        refined = task.refine(plain)
         best = min(best, refined.load if name != "scotch" else best)
         print(f"{plain.load / 1e6:14.3f} {refined.load / 1e6:9.3f}", end="")
     print(f"   {100 * (best / random.load - 1):+.0f} %", flush=True)
@@ -69,23 +69,23 @@ def speed() -> None:
     ]
     for title, where, width in cases:
         graph = nlpkkt_graph(240, where.n_nodes * width)
-        _ = graph.exchange
+        _ = graph.partner_lists
         print(f"{title:42}", end="", flush=True)
         for name in ("greedy", "recursive"):
-            seconds = timed(graph, Site(where, width), name)
+            seconds = timed(graph, Resources(where, width), name)
             print("".join(f" {value:9.3f}" for value in seconds), end="", flush=True)
         print()
 
 
-def timed(graph: CommunicationGraph, site: Site, name: str) -> tuple[float, float]:
+def timed(graph: CommunicationGraph, resources: Resources, name: str) -> tuple[float, float]:
     """Return the seconds of a strategy, the least of three turns, and with refinement."""
-    task = Task(graph, site)
-    placed = min((task.placed(name) for _ in range(3)), key=lambda found: found.seconds)
-    return placed.seconds, task.refined(placed).seconds
+    task = MappingTask(graph, resources)
+    placed = min((task.place(name) for _ in range(3)), key=lambda found: found.seconds)
+    return placed.seconds, task.refine(placed).seconds
 
 
 def command() -> None:
-    """Print what `petamap map` takes for 16,384 ranks, from a file of edges to a launcher's file."""
+    """Print what `petacomm map` takes for 16,384 ranks, from a file of edges to a launcher's file."""
     graph = nlpkkt_graph(240, 16384)
     with tempfile.TemporaryDirectory() as folder:
         edges = zip(graph.sources.tolist(), graph.targets.tolist(), graph.n_bytes.tolist(), strict=True)

@@ -22,7 +22,7 @@ from patterns import PATTERNS
 
 from petacomm.base.typing import FloatArray
 from petacomm.mpi import Communicator, collective_errors, world
-from petacomm.network import predict
+from petacomm.network import predict_seconds
 from petacomm.network.fit import Timing, fit_machine
 from petacomm.reduction import ALGORITHMS, ReductionPlan
 from petacomm.sharing import IndexMap
@@ -69,7 +69,7 @@ def show(timings: dict[tuple[str, str, int], Timing], machine: Machine, fitted_o
     print(f"{'':4}{'':14}{'k':>2}{'measured':>10}{'predicted':>11}{'ratio':>7}   ms")
     off: dict[str, list[float]] = {}
     for (pattern, algorithm, k), timing in timings.items():
-        predicted = predict(timing.load, machine, timing.ranks_per_node, k, timing.itemsize)
+        predicted = predict_seconds(timing.load, machine, timing.ranks_per_node, k, timing.itemsize)
         ratio = predicted / timing.seconds
         if pattern not in fitted_on:
             off.setdefault(algorithm, []).append(ratio)

@@ -37,24 +37,23 @@ import speed
 from cases import Best
 
 from petacomm.base.host import cpu_model
-from petacomm.base.progress import Silent
+from petacomm.base.progress import SilentProgress
 from petacomm.base.typing import FloatArray
 from petacomm.mpi import world
-from petamap.data.config import Parts, RunConfig, load, open_parts
+from petamap.data.config import SignalParts, RunConfig, load_config, open_signal_parts
 from petamap.data.observation import Observation
 from petamap.data.run_summary import Summary
-from petamap.examples import find
+from petamap.examples import find_example
 from petamap.mapmaking.binning import right_hand_sides
 from petamap.mapmaking.cg import ConjugateGradients
-from petamap.mapmaking.normal_operator import NormalOperator
 from petamap.mapmaking.recycling import Deflation
 from petamap.mapmaking.run import run
-from petamap.mapmaking.setup import Stage
-from petamap.mapmaking.system import System
+from petamap.mapmaking.setup import RunSetup
+from petamap.mapmaking.system import MapmakingSystem
 from petamap.mapmaking.vectors import Unknowns
 from petamap.montecarlo.draws import Draws, Realization, Signals
 from petamap.montecarlo.rank_groups import _candidate, _machine
-from petamap.montecarlo.run import simulate
+from petamap.montecarlo.run import run_montecarlo
 
 EXAMPLE = "planck-lfi"
 TRAINING = 2**33  # a realization that no user can ask for
@@ -82,18 +81,18 @@ class Row:
 class Job:
     """A system set up once, and what draws its realizations: the state of `petamap mc` before the first."""
 
-    system: System
+    system: MapmakingSystem
     draws: Draws
     gradients: ConjugateGradients
 
     @staticmethod
     def of(config: RunConfig) -> Job:
         """Set it up."""
-        stage = Stage(config, world(), Silent())
-        parts: list[Parts] = []
+        stage = RunSetup(config, world(), SilentProgress())
+        parts: list[SignalParts] = []
 
         def opened(given: RunConfig) -> list[Observation]:
-            observations, found = open_parts(given)
+            observations, found = open_signal_parts(given)
             parts.append(found)
             return observations
 
@@ -101,7 +100,7 @@ class Job:
         system = stage.set_up(8)
         draws = Draws(config.montecarlo, parts[0], stage.observations, config.run.seed)
         draws.model_of = stage.model_of
-        operator = NormalOperator(system.projection, system.noise, system.shared, system.statistics.hits_max)
+        operator = system.operator()
         return Job(system, draws, ConjugateGradients(operator, system.preconditioner))
 
     @property
@@ -154,7 +153,7 @@ class Stored:
 
 def example(*changes: str) -> RunConfig:
     """Return the example without the sky that no realization draws, which runs from scratch would scan."""
-    config = load(find(EXAMPLE), ["montecarlo.parts=together", "resources.threads=1", *changes])
+    config = load_config(find_example(EXAMPLE), ["montecarlo.parts=together", "resources.threads=1", *changes])
     return replace(config, sources=tuple(one for one in config.sources if one.kind != "sky-map"))
 
 
@@ -200,7 +199,7 @@ def recycling_rows(
     def solve(space: Deflation | None = None) -> tuple[float, float]:
         best = Best()
         found = []
-        best.measure(lambda: found.extend(job.gradients.solve_many(rhs, tolerance, 300, space=space)))
+        best.measure(lambda: found.extend(job.gradients.solve_many(rhs, tolerance, 300, deflation=space)))
         assert all(one.converged for one in found)
         return sum(one.iterations for one in found) / n, best.cpu / n
 
@@ -226,7 +225,7 @@ GROUND = ["montecarlo.parts=noise", "montecarlo.noise=model", "resources.threads
 RECYCLED: dict[str, tuple[str, Callable[[], RunConfig]]] = {
     EXAMPLE: ("both", example),
     "22 radiometers": ("both", partial(example, "source.0.detectors=")),
-    "ground": ("noise", lambda: load(find("ground"), GROUND)),
+    "ground": ("noise", lambda: load_config(find_example("ground"), GROUND)),
 }
 
 
@@ -264,7 +263,7 @@ def whole_lines(n: int, n_vectors: int, trained: int) -> Iterator[str]:
     one_by_one = scratch(config, Path("run")).cpu
     options = replace(config.montecarlo, realizations=n, vectors=n_vectors, vectors_from=trained)
     begin, wall = time.process_time(), time.perf_counter()
-    summary = simulate(replace(config, montecarlo=options), out="mc")
+    summary = run_montecarlo(replace(config, montecarlo=options), out="mc")
     together, wall = time.process_time() - begin, time.perf_counter() - wall
     assert summary.montecarlo is not None and summary.montecarlo.done == n
 
@@ -325,7 +324,7 @@ def group_rows(n: int) -> Iterator[Row]:
             comm.barrier()
             begin = time.perf_counter()
             out = comm.bcast(tempfile.mkdtemp())
-            simulate(replace(config, montecarlo=options), out=out, comm=comm)
+            run_montecarlo(replace(config, montecarlo=options), out=out, comm=comm)
             comm.barrier()
             seconds.append(time.perf_counter() - begin)
         yield Row(f"{n} realizations, {groups} of {numbers[-1]} groups", foreseen, min(seconds), "s")

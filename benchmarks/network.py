@@ -25,18 +25,18 @@ import numpy as np
 from petacomm.base.host import cpu_model
 from petacomm.network import (
     Hardware,
-    Messages,
+    PacketMessages,
     PacketSimulator,
-    Run,
-    alltoall_peak,
-    hardware_of,
+    SimulationResult,
+    alltoall_peak_bandwidth,
+    make_hardware,
     link_loads,
 )
-from petacomm.topology import Torus, load_machine, parse_shape, partition
+from petacomm.topology import Torus, bluegene_partition, load_machine, parse_shape
 
 HERE = Path(__file__).parent
 MACHINE = load_machine("bluegene-l")
-HARDWARE = hardware_of(MACHINE)
+HARDWARE = make_hardware(MACHINE)
 
 
 class Row(NamedTuple):
@@ -57,7 +57,7 @@ TABLE_2 = {
 }
 
 
-def timed(work: Callable[[], Run]) -> tuple[Run, float]:
+def timed(work: Callable[[], SimulationResult]) -> tuple[SimulationResult, float]:
     """Return what a simulation counted and the seconds of processor time that it took."""
     begin = time.process_time()
     run = work()
@@ -68,16 +68,16 @@ def speed() -> None:
     """Print packet-hops a second of 512 and of 4096 nodes, messages of 1 KB, and bytes a packet in flight."""
     print("speed                              packets       hops  Mhops/s  Mevents/s      s  bytes/packet")
     cube = PacketSimulator(Torus((8, 8, 8)), HARDWARE)
-    _speed_row("512 nodes, all-to-all  (bar 3)", lambda: cube.all_to_all(1024))
+    _speed_row("512 nodes, all-to-all  (bar 3)", lambda: cube.simulate_all_to_all(1024))
     big = Torus((16, 16, 16))
     pairs = np.random.default_rng(1).integers(big.n_nodes, size=(2, 40 * big.n_nodes))
     pairs = pairs[:, pairs[0] != pairs[1]]
-    messages = Messages(pairs[0], pairs[1], np.full(pairs.shape[1], 1024))
+    messages = PacketMessages(pairs[0], pairs[1], np.full(pairs.shape[1], 1024))
     simulator = PacketSimulator(big, HARDWARE)
-    _speed_row("4096 nodes, 40 each  (bar 1.5)", lambda: simulator.messages(messages))
+    _speed_row("4096 nodes, 40 each  (bar 1.5)", lambda: simulator.simulate(messages))
 
 
-def _speed_row(name: str, work: Callable[[], Run]) -> None:
+def _speed_row(name: str, work: Callable[[], SimulationResult]) -> None:
     run, took = min((timed(work) for _ in range(2)), key=lambda pair: pair[1])
     print(
         f"{name:30s} {run.packets:11,d} {run.hops:10,d} {run.hops / took / 1e6:8.2f} "
@@ -87,10 +87,10 @@ def _speed_row(name: str, work: Callable[[], Run]) -> None:
 
 def reached(shape: str, n_bytes: int, hardware: Hardware = HARDWARE) -> tuple[float, float]:
     """Return the aggregate MB/s of an all-to-all, and its part of the peak in percent."""
-    grid = partition(MACHINE, parse_shape(shape)).grid
-    run = PacketSimulator(grid, hardware).all_to_all(n_bytes)
+    grid = bluegene_partition(MACHINE, parse_shape(shape)).grid
+    run = PacketSimulator(grid, hardware).simulate_all_to_all(n_bytes)
     rate = grid.n_nodes * (grid.n_nodes - 1) * n_bytes / run.seconds
-    return rate / 1e6, 100 * rate / grid.n_nodes / alltoall_peak(grid, HARDWARE.link_bandwidth)
+    return rate / 1e6, 100 * rate / grid.n_nodes / alltoall_peak_bandwidth(grid, HARDWARE.link_bandwidth)
 
 
 def plateaus() -> None:
@@ -99,7 +99,7 @@ def plateaus() -> None:
     print("plateaus      bytes  % of peak  printed  off  bar")
     for shape, row in TABLE_2.items():
         percent = reached(shape, row.long, begun)[1]
-        bar = 10 if partition(MACHINE, parse_shape(shape)).grid.wrap[0] else 3
+        bar = 10 if bluegene_partition(MACHINE, parse_shape(shape)).grid.wrap[0] else 3
         off = percent - row.best
         kept = "ok" if abs(off) <= bar else "NOT KEPT"
         print(f"{shape:8s} {row.long:10,d} {percent:10.1f} {row.best:8d} {off:+5.1f} {bar:4d} {kept}")

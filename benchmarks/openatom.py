@@ -2,7 +2,7 @@
 
     python benchmarks/openatom.py
 
-prints the tables of docs/placement.md; half a minute on one core. Printed times are the source's.
+prints the tables of docs/petacomm/partitions.md; half a minute on one core. Printed times are the source's.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from petacomm.mapping.openatom import (
     WATER_256,
     cut_prisms,
     default_maps,
-    hop_bytes,
+    step_hop_bytes,
     map_pair_calculators,
     map_real_particle,
     map_real_space,
     topology_maps,
 )
 from petacomm.mapping.openatom.maps import long_axis, map_g_space
-from petacomm.papers.bhatele2010.runs import PrintedRun, printed_runs
+from petacomm.papers.bhatele2010.runs import PublishedRun, published_runs
 
 MAPS = (default_maps, topology_maps)
 # Table 7.1: seconds on Blue Gene/P for RealSpace and RealParticlePlane.
@@ -39,7 +39,7 @@ def least(function: Callable[..., Any], *given: Any) -> tuple[float, Any]:
     return min(times), made
 
 
-def mapping_times(run: PrintedRun) -> list[float]:
+def mapping_times(run: PublishedRun) -> list[float]:
     """Return the seconds for RealSpace, RealParticlePlane and PairCalculators."""
     manager, system = run.allocation(), run.system
     prisms = cut_prisms(manager, system.n_g, long_axis(manager, system))
@@ -50,10 +50,10 @@ def mapping_times(run: PrintedRun) -> list[float]:
     return [real, particle, pairs]
 
 
-def saved(run: PrintedRun) -> float:
+def saved(run: PublishedRun) -> float:
     """Return by how much hop-bytes are below those of the default maps."""
     manager, system = run.allocation(), run.system
-    totals = [sum(hop_bytes(manager, make(manager, system), system).values()) for make in MAPS]
+    totals = [sum(step_hop_bytes(manager, make(manager, system), system).values()) for make in MAPS]
     return 1 - totals[1] / totals[0]
 
 
@@ -66,7 +66,7 @@ def main() -> None:
     """Print both tables."""
     row("cores", "RealSpace", "printed", "RealParticlePlane", "printed", "PairCalculators")
     row(*["---"] * 6)
-    for run in printed_runs():
+    for run in published_runs():
         wanted = run.machine == ("Blue Gene/L, CO" if run.n_cores == 16384 else "Blue Gene/P, VN")
         if run.system.name == WATER_256.name and wanted:
             real, particle, pairs = mapping_times(run)
@@ -75,7 +75,7 @@ def main() -> None:
     print()
     row("machine", "system", "cores", "nodes", "hop-bytes saved", "printed time saved")
     row(*["---"] * 6)
-    for run in printed_runs():
+    for run in published_runs():
         nodes = "x".join(map(str, run.allocation().shape))
         printed_saved = 1 - run.topology / run.default
         row(run.machine, run.system.name, run.n_cores, nodes, f"{saved(run):.0%}", f"{printed_saved:.0%}")

@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 
 from petacomm.base.typing import Int64Array
-from petamap.data.config import loads, open_sources
+from petamap.data.config import parse_config, open_sources
 from petamap.sky.healpix import Healpix
 
 # Keys of a rank among so many.
@@ -96,7 +96,7 @@ pointing_error = "1 arcmin"
 
 def _hit(n_side: int, scan: str, part: int, n_parts: int, observation: int = 0) -> Int64Array:
     """Return the pixels hit by one of `n_parts` equal parts of an observation, in time order."""
-    config = loads(f"[map]\nn_side = {n_side}\n[[source]]\n{scan}", Path("pattern.toml"))
+    config = parse_config(f"[map]\nn_side = {n_side}\n[[source]]\n{scan}", Path("pattern.toml"))
     seen = open_sources(config)[observation]
     pointing, sky = seen.pointing, Healpix(n_side, nest=True)
     assert pointing is not None

@@ -17,9 +17,9 @@ from petamap.noise.model import OneOverF
 from petamap.pointing import quaternion
 from petamap.pointing.boresight import Boresight
 from petamap.pointing.compressed import CompressedPointing
-from petamap.simulation.noise import SameNoise, SimulatedNoise
-from petamap.simulation.noise_filters import cascade
-from petamap.simulation.random_keys import Purpose, gaussians, stream
+from petamap.simulation.noise import UniformNoise, SimulatedNoise
+from petamap.simulation.noise_filters import design_cascade
+from petamap.simulation.random_keys import Purpose, gaussians, random_stream
 from petamap.simulation.sky import PointSources, Sky, SkySignal
 from petamap.sky.healpix import Healpix
 
@@ -73,15 +73,15 @@ def show(label: str, value: float, unit: str = "ns") -> None:
 def main(n: int) -> None:
     """Print the table."""
     n = max(n >> 17, 1) << 17
-    words = stream(Purpose.NOISE, 1, 0)
+    words = random_stream(Purpose.NOISE, 1, 0)
     show("normal numbers", nanoseconds(lambda: gaussians(words, n), n))
     for name, model in MODELS.items():
         there = Observation("scan", 1, n, RATE, ("a",))
-        noise = SimulatedNoise(there, SameNoise(model), 1, 0)
+        noise = SimulatedNoise(there, UniformNoise(model), 1, 0)
         for step in (1 << 17, 1 << 12):
             show(f"{name}, requests of {step}", nanoseconds(reading(noise, n, step), n))
         show(
-            "    its filters, made once", nanoseconds(partial(cascade, model, RATE, n / RATE), 1) / 1e6, "ms"
+            "    its filters, made once", nanoseconds(partial(design_cascade, model, RATE, n / RATE), 1) / 1e6, "ms"
         )
     pointing = scan(n)
     values = np.random.default_rng(0).standard_normal((3, 12 * 512**2))

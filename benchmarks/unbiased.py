@@ -28,20 +28,20 @@ from typing import TypeVar
 import numpy as np
 
 from petacomm.base.typing import ComplexArray, FloatArray, Int32Array
-from petamap.data.config import load
+from petamap.data.config import load_config
 from petamap.montecarlo.calibration import Calibration
-from petamap.montecarlo.reader import read_finished
+from petamap.montecarlo.reader import read_results
 from petamap.montecarlo.realizations import Realizations
-from petamap.montecarlo.run import simulate
-from petamap.montecarlo.validation import ALL, Check, halves
-from petamap.simulation.random_keys import Purpose, gaussians, stream
-from petamap.simulation.sky_spectra import gaussian_alm, read_spectra, smooth, synthesize
+from petamap.montecarlo.run import run_montecarlo
+from petamap.montecarlo.validation import ALL_SPECTRA, ConsistencyCheck, split_halves
+from petamap.simulation.random_keys import Purpose, gaussians, random_stream
+from petamap.simulation.sky_spectra import gaussian_alm, read_spectra, smooth_alm, synthesize
 from petamap.sky.healpix import Healpix
 from petamap.sky.map_file import read_map
 from petamap.spectra.cross_spectra import pseudo_spectra, spectra_names
-from petamap.spectra.masks import Apodization, apodized, sky_fraction
-from petamap.spectra.measure import Choices
-from petamap.spectra.pseudo_cl import Sight
+from petamap.spectra.masks import Apodization, apodize, sky_fraction
+from petamap.spectra.measure import SpectraChoices
+from petamap.spectra.pseudo_cl import PseudoClEstimator
 from petamap.spectra.transforms import Harmonics
 
 SEED, LEAST = 2018, 0.01
@@ -57,7 +57,7 @@ class Case:
     ----------
     name : str
     n_side : int
-    choices : Choices
+    choices : SpectraChoices
         Skies end at its last multipole.
     mask : function
         Of the directions of the pixels, float64 (n_pix, 3).
@@ -69,7 +69,7 @@ class Case:
 
     name: str
     n_side: int
-    choices: Choices
+    choices: SpectraChoices
     mask: Callable[[FloatArray], FloatArray]
     width: float
     level: float
@@ -100,14 +100,14 @@ class Case:
     def weights(self) -> FloatArray:
         """Of I: the mask; of Q and U, with noise above the sky, by hits; where B is pure, the mask."""
         hard, pure = self.mask(self.directions), bool(self.choices.pure)
-        soft = apodized(hard, self.sky, np.radians(self.width), self.choices.kind, band_limited=pure)
+        soft = apodize(hard, self.sky, np.radians(self.width), self.choices.kind, band_limited=pure)
         by_hits = (self.sigma[1].min() / self.sigma[1]) ** 2
         return np.stack((soft, soft if self.choices.pure else soft * by_hits))
 
     @cached_property
-    def sight(self) -> Sight:
+    def sight(self) -> PseudoClEstimator:
         """How maps are seen."""
-        return Sight(self.sky, self.weights, 3, keep_dipole=True, pure=self.choices.pure)
+        return PseudoClEstimator(self.sky, self.weights, 3, keep_dipole=True, pure=self.choices.pure)
 
 
 def galaxy(directions: FloatArray) -> FloatArray:
@@ -125,8 +125,8 @@ def cap(directions: FloatArray) -> FloatArray:
     return np.asarray(directions @ middle > 1 - 2 * 0.03, np.float64)
 
 
-def _choices(width: int, fwhm: float, kind: Apodization, pure: str = "") -> Choices:
-    return Choices(
+def _choices(width: int, fwhm: float, kind: Apodization, pure: str = "") -> SpectraChoices:
+    return SpectraChoices(
         width=width, fwhm=np.radians(fwhm), kind=kind, pixel_window=False, keep_dipole=True, pure=pure
     )
 
@@ -139,7 +139,7 @@ CASES = {
 
 def draw(number: int, l_max: int, components: str = "TEB") -> ComplexArray:
     """Return the coefficients of a sky, complex128 (3, n_alm); others than `components` are 0."""
-    words = np.stack([stream(Purpose.SKY, SEED, number, detector=k) for k in range(3)])
+    words = np.stack([random_stream(Purpose.SKY, SEED, number, detector=k) for k in range(3)])
     alm = gaussian_alm(read_spectra("planck2018"), words, l_max)
     alm[["TEB".index(letter) for letter in "TEB" if letter not in components]] = 0
     return alm
@@ -148,7 +148,7 @@ def draw(number: int, l_max: int, components: str = "TEB") -> ComplexArray:
 def seen(case: Case, alm: ComplexArray) -> Harmonics:
     """Return the coefficients of the map of a sky behind beam and weights."""
     return case.sight.harmonics(
-        synthesize(smooth(alm, case.l_max, case.choices.fwhm), case.l_max, case.n_side)
+        synthesize(smooth_alm(alm, case.l_max, case.choices.fwhm), case.l_max, case.n_side)
     )
 
 
@@ -156,7 +156,7 @@ def realization(name: str, number: int) -> dict[str, FloatArray]:
     """Return the pseudo-spectra of a realization, and what its sky was drawn with."""
     case = CASES[name]
     alm, l_max = draw(number, case.l_max), case.l_max
-    white = [gaussians(stream(Purpose.NOISE, SEED, number, detector=k), case.sky.n_pix) for k in range(3)]
+    white = [gaussians(random_stream(Purpose.NOISE, SEED, number, detector=k), case.sky.n_pix) for k in range(3)]
     sky, noise = seen(case, alm), case.sight.harmonics(case.sigma * np.stack(white))
     both = replace(sky, alm=sky.alm + noise.alm)  # coefficients of a sum, at two thirds of the time
     found = {part: pseudo_spectra(h).values for part, h in (("sky", sky), ("noise", noise), ("both", both))}
@@ -228,17 +228,17 @@ def through_the_pipeline(n: int, processes: int) -> Realizations:
     with TemporaryDirectory() as folder:
         file = Path(folder) / "pipeline.toml"
         file.write_text(PIPELINE.format(mask=mask))
-        config = load(file, [f"montecarlo.realizations={n}", f"resources.threads={processes}"])
-        simulate(config, out=folder)
-        return read_finished(Path(folder)).realizations
+        config = load_config(file, [f"montecarlo.realizations={n}", f"resources.threads={processes}"])
+        run_montecarlo(config, out=folder)
+        return read_results(Path(folder)).realizations
 
 
 def told(case: str, found: Realizations) -> list[tuple[str, bool]]:
     """Return what holds, in words."""
-    calibration = Calibration.of(found)
-    check = Check.of(found, calibration)
+    calibration = Calibration.from_realizations(found)
+    check = ConsistencyCheck.from_realizations(found, calibration)
     lines = []
-    for name in (ALL, *check.names):
+    for name in (ALL_SPECTRA, *check.names):
         test, uniform = check.deviations[name], check.probabilities.get(name)
         p_uniform = float("nan") if uniform is None else uniform.probability
         good = not min(test.probability, p_uniform, test.chance(test.worst)) < LEAST
@@ -256,10 +256,10 @@ def told(case: str, found: Realizations) -> list[tuple[str, bool]]:
         f"{transfer.iterations} iterations", one.probability > LEAST,
     ))  # fmt: skip
     raw = replace(calibration, noise=None)
-    bias = Check.of(replace(found, pseudo={"both": found.pseudo["both"]}), raw).deviations["BB"]
+    bias = ConsistencyCheck.from_realizations(replace(found, pseudo={"both": found.pseudo["both"]}), raw).deviations["BB"]
     lines.append((f"{case:8} with its noise bias left in, BB would lie {bias.worst:.0f} sigma off", True))
-    one_half, other = halves(found)
-    split = Check.of(other, Calibration.of(one_half, divide=True)).deviations
+    one_half, other = split_halves(found)
+    split = ConsistencyCheck.from_realizations(other, Calibration.from_realizations(one_half, divide=True)).deviations
     lines.append((
         f"{case:8} divided by F of the other half: TT p {split['TT'].probability:.3f}, EE p "
         f"{split['EE'].probability:.3f}", not min(split[name].probability for name in ("TT", "EE")) < LEAST,
@@ -276,7 +276,7 @@ def leakage(case: Case, n: int, processes: int) -> list[tuple[str, bool]]:
     """Return how much of E is in B, bin by bin, on average over skies."""
     rows = np.stack(each(leaked, case, n, processes))
     nothing = Realizations(np.arange(n), NAMES, {"sky": rows}, case.sky, case.weights, choices=case.choices)
-    found = Calibration.of(nothing).values(rows, noisy=False)
+    found = Calibration.from_realizations(nothing).values(rows, noisy=False)
     ratio = np.abs(found[:, NAMES.index("BB")]).mean(axis=0) / found[:, NAMES.index("EE")].mean(axis=0)
     first = case.choices.l_min + case.choices.width - 1
     return [(

@@ -1,4 +1,4 @@
-"""Write the drawings of ``docs/collectives.md`` and its table of algorithms from the schedules themselves.
+"""Write the drawings of ``docs/petacomm/collectives.md`` and its table of algorithms from the schedules themselves.
 
 python docs/make_collectives.py
 """
@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from petacomm.report.schedule_drawing import PANEL, STYLE, TITLE, panel
-from petacomm.schedule import ALGORITHMS, Call, Schedule, make
+from petacomm.schedule import ALGORITHMS, CollectiveCall, Schedule, make_schedule
 from petacomm.topology import Torus
 
 FOLDER = Path(__file__).parent
-PAGE = FOLDER / "collectives.md"
+PAGE = FOLDER / "petacomm" / "collectives.md"
 COLLECTIVES = ("broadcast", "reduce", "allreduce", "alltoall", "barrier")
 _MESH, _TORUS = Torus((4, 4), False), Torus((4, 4))
 _TABLE = re.compile(r"(<!-- algorithms -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -26,11 +26,11 @@ def panels(collective: str) -> Iterator[tuple[str, Schedule, Torus | None]]:
         if name in ("streams", "hamiltonian", "cycle"):
             for grid, kind in ((_MESH, "mesh"), (_TORUS, "torus")):
                 if kind == "mesh" or name == "streams":
-                    yield f"{name}, {kind}", make(Call(collective, 16, 96, grid=grid), name), grid
+                    yield f"{name}, {kind}", make_schedule(CollectiveCall(collective, 16, 96, grid=grid), name), grid
         else:
             line = Torus((8,), False) if name == "lines" else None
-            call = Call(collective, 8, 8, integer=True, grid=line, tree=True, interrupts=True)
-            yield name, make(call, name), None
+            call = CollectiveCall(collective, 8, 8, integer=True, grid=line, has_tree=True, has_interrupts=True)
+            yield name, make_schedule(call, name), None
 
 
 def drawing_of(collective: str) -> str:

@@ -15,7 +15,7 @@ import matplotlib.pyplot as plt
 from PIL import Image
 
 from petamap.sky.map_file import read_map
-from petamap.sky.picture_projection import project
+from petamap.sky.map_projection import project
 
 IMAGE = Path(__file__).parent / "images" / "map.png"
 # product, row, title, limit of the colours in µK

@@ -1,18 +1,18 @@
-"""Write ``docs/options.md``: every option of a run configuration, from the dataclasses that define them.
+"""Write ``docs/petamap/options.md``: every option of a run configuration, from the dataclasses that define them.
 
 python docs/make_options.py
 """
 
 from pathlib import Path
 
-from petacomm.base.units import dimensions
+from petacomm.base.units import units_by_dimension
 from petamap.data.config import SECTIONS
-from petamap.data.config.fields import Field, fields_of
-from petamap.data.config.source_kinds import catalogue
-from petamap.data.config.template import default_of
+from petamap.data.config.fields import OptionField, option_fields
+from petamap.data.config.source_kinds import all_source_kinds
+from petamap.data.config.template import written_default
 from petamap.data.config.writer import toml_value
 
-PAGE = Path(__file__).parent / "options.md"
+PAGE = Path(__file__).parent / "petamap" / "options.md"
 
 HEAD = """\
 # Options
@@ -25,15 +25,15 @@ that are installed, plug-ins included. A quantity is a number and a unit in one 
 def options_page() -> str:
     """Return the page."""
     parts = [HEAD, _units(), "## Sections"]
-    parts += [_table(f"`[{name}]`", _first_line(kind), fields_of(kind)) for name, kind in SECTIONS.items()]
+    parts += [_table(f"`[{name}]`", _first_line(kind), option_fields(kind)) for name, kind in SECTIONS.items()]
     parts += ["## Sources\n\nEach `[[source]]` says its `kind`; what follows are the options of that kind."]
-    parts += [_table(f'`kind = "{kind.name}"`', kind.summary, kind.fields) for kind in catalogue()]
+    parts += [_table(f'`kind = "{kind.name}"`', kind.summary, kind.fields) for kind in all_source_kinds()]
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
 def _units() -> str:
     rows = [
-        f"| {name} | {', '.join(f'`{unit}`' for unit in units)} |" for name, units in dimensions().items()
+        f"| {name} | {', '.join(f'`{unit}`' for unit in units)} |" for name, units in units_by_dimension().items()
     ]
     return "\n".join(["## Units", "", "| dimension | units |", "|---|---|", *rows])
 
@@ -42,15 +42,15 @@ def _first_line(kind: type) -> str:
     return (kind.__doc__ or "").strip().splitlines()[0]
 
 
-def _table(title: str, summary: str, fields: dict[str, Field]) -> str:
+def _table(title: str, summary: str, fields: dict[str, OptionField]) -> str:
     rows = [_row(field) for field in fields.values()]
     head = ["| option | meaning | value | default |", "|---|---|---|---|"]
     return "\n".join([f"### {title}", "", summary, "", *head, *rows])
 
 
-def _row(field: Field) -> str:
+def _row(field: OptionField) -> str:
     many = "" if field.length is None else "list of: "
-    default = default_of(field)
+    default = written_default(field)
     given = "" if default in (None, "", []) else f"`{toml_value(default)}`"
     cells = (f"`{field.name}`", field.help, many + field.allowed(), "required" if field.required else given)
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from petacomm.mpi import SerialCommunicator
-from petacomm.mpi.datatypes import merged
-from petacomm.redistribution import Layout
-from petacomm.redistribution.exchanges import Parts
+from petacomm.mpi.datatypes import merged_loops
+from petacomm.redistribution import ArrayLayout
+from petacomm.redistribution.exchanges import LayoutOverlaps
 
 IMAGE = Path(__file__).parent / "images" / "transpose.svg"
 N, RANKS = 4, 2
@@ -50,7 +50,7 @@ def words(x, y, text, kind=""):
 
 def type_of(view):
     """What a datatype of a view says, in elements: its slices, and their extent."""
-    _, loops = merged(view.itemsize, view.shape[1:], view.strides[1:])
+    _, loops = merged_loops(view.itemsize, view.shape[1:], view.strides[1:])
     block = view.itemsize if loops else view[0].nbytes
     n, extent = block // view.itemsize, view.strides[0] // view.itemsize
     inner = "".join(f"{times} blocks, stride {stride // view.itemsize}, of " for times, stride in loops)
@@ -59,9 +59,9 @@ def type_of(view):
 
 def picture():
     """The picture as SVG."""
-    before, after = Layout((N, N), (RANKS, 1)), Layout((N, N), (1, RANKS), (1, 0))
+    before, after = ArrayLayout((N, N), (RANKS, 1)), ArrayLayout((N, N), (1, RANKS), (1, 0))
     whole = np.arange(N * N).reshape(N, N)
-    parts = [Parts(OneOf(rank), before, after) for rank in range(RANKS)]
+    parts = [LayoutOverlaps(OneOf(rank), before, after) for rank in range(RANKS)]
     sources = [whole[before.box(rank)].copy() for rank in range(RANKS)]
     targets = [after.empty(rank, whole.dtype) for rank in range(RANKS)]
     for rank in range(RANKS):
@@ -75,7 +75,7 @@ def picture():
         y = MARGIN + 14 + rank * (height + 2 * GAP)
         drawn.append(words(MARGIN, y + 12, f"rank {rank}", "n") + cells(MARGIN, y + 20, sources[rank]))
         drawn.append(words(right, y + 12, f"rank {rank}", "n"))
-        drawn.append(cells(right, y + 20, after.lying(targets[rank])))
+        drawn.append(cells(right, y + 20, after.in_memory_order(targets[rank])))
         for line, (other, view) in enumerate(parts[rank].sends(sources[rank])):
             top = y + 20 + line * CELL
             drawn.append(words(middle - 2 * GAP, top + 21, f"to {other}", "n"))

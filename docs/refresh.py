@@ -37,8 +37,8 @@ class Block:
 
 
 def pages() -> list[Path]:
-    """Return all pages that may show what can be run."""
-    return sorted([*FOLDER.glob("*.md"), *FOLDER.parent.glob("*.md")])
+    """Return all pages."""
+    return sorted([*FOLDER.rglob("*.md"), *FOLDER.parent.glob("*.md")])
 
 
 def blocks(text: str) -> Iterator[Block]:

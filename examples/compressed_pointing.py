@@ -6,7 +6,7 @@ python examples/compressed_pointing.py
 import numpy as np
 
 from petamap.pointing import scan_strategies as scan
-from petamap.pointing.boresight import follow
+from petamap.pointing.boresight import sample_motion
 from petamap.pointing.compressed import CompressedPointing
 from petamap.sky.healpix import Healpix
 
@@ -17,7 +17,7 @@ def main() -> None:
     """Lay knots for three tolerances, then expand pixels of one detector."""
     motion = scan.satellite(spin_period=60.0)
     for tolerance in (0.1, 1e-3, 1e-5):
-        boresight, error = follow(motion, N_SAMP, RATE, tolerance_arcsec=tolerance)
+        boresight, error = sample_motion(motion, N_SAMP, RATE, tolerance_arcsec=tolerance)
         size = boresight.knots.nbytes / N_SAMP
         print(f"{tolerance:6g} arcsec allowed: a knot every {boresight.spacing:4.0f} samples, "
               f"error {error.max_arcsec:.1e} arcsec, {size:.3f} bytes a sample")  # fmt: skip

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from petamap.data.config import loads
+from petamap.data.config import parse_config
 from petamap.mapmaking.run import run
 from petamap.sky.map_file import read_map
 
@@ -54,12 +54,12 @@ kind = "noise"
 
 def main(folder: Path) -> None:
     """Make the map with and without noise, and compare."""
-    config = loads(CONFIGURATION, Path("first.toml"))
+    config = parse_config(CONFIGURATION, Path("first.toml"))
     summary = run(config, out=folder / "noisy")
     print(f"{summary.solver.iterations} iterations, {summary.solver.reason}")
 
     without = CONFIGURATION.rpartition("[[source]]")[0]
-    run(loads(without, Path("first.toml")), out=folder / "noiseless")
+    run(parse_config(without, Path("first.toml")), out=folder / "noiseless")
 
     truth = read_map(folder / "noiseless" / "first_map.fits").values
     for kind in ("map", "binned"):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from petamap.data.config import loads
+from petamap.data.config import parse_config
 from petamap.data.formats.volume_write import write_volume
 from petamap.data.observation import Observation
 from petamap.mapmaking.run import run
@@ -93,7 +93,7 @@ def main(folder: Path) -> None:
     """Write the volume, make the map, say what came out."""
     write_volume(folder / "mine.h5", [observation()])
     (folder / "mine.toml").write_text(CONFIGURATION)
-    config = loads(CONFIGURATION, folder / "mine.toml")
+    config = parse_config(CONFIGURATION, folder / "mine.toml")
     summary = run(config, out=folder / "maps")
     hits = read_map(folder / "maps" / "mine_hits.fits").values[0]
     print(f"{summary.totals.samples_used:,} samples in {int((hits > 0).sum()):,} pixels")

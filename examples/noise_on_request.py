@@ -7,9 +7,9 @@ import numpy as np
 
 from petamap.data.observation import Observation
 from petamap.noise.model import OneOverF
-from petamap.noise.psd import psd
+from petamap.noise.psd import noise_psd
 from petamap.noise.spectrum_estimate import estimate_psd
-from petamap.simulation.noise import SameNoise, SimulatedNoise
+from petamap.simulation.noise import UniformNoise, SimulatedNoise
 
 MODEL = OneOverF(net=60e-6, fknee=0.1, fmin=1e-4, alpha=-1.7)
 RATE, N_SAMP = 20.0, 1 << 18
@@ -18,7 +18,7 @@ RATE, N_SAMP = 20.0, 1 << 18
 def main() -> None:
     """Ask for noise whole and in pieces, and measure its spectrum."""
     observation = Observation(name="run", uid=7, n_samp=N_SAMP, sample_rate=RATE, detectors=("a", "b"))
-    noise = SimulatedNoise(observation, SameNoise(MODEL), seed=1, realization=0)
+    noise = SimulatedNoise(observation, UniformNoise(MODEL), seed=1, realization=0)
 
     whole = np.zeros(N_SAMP)
     noise.add_signal(0, 0, N_SAMP, whole)
@@ -32,7 +32,7 @@ def main() -> None:
     measured = estimate_psd(whole, np.ones(N_SAMP, bool), RATE)
     for frequency in (0.01, 0.1, 1.0, 5.0):
         found = np.interp(frequency, measured.frequencies, measured.values)
-        asked = psd(MODEL, np.array([frequency]))[0]
+        asked = noise_psd(MODEL, np.array([frequency]))[0]
         print(f"{frequency:5.2f} Hz: asked {asked:.2e}, measured {found:.2e} K^2/Hz")
 
 

@@ -17,9 +17,9 @@ from typing import ClassVar
 import numpy as np
 
 from petacomm.base.options import option
-from petamap.data.config import loads, open_sources
+from petamap.data.config import parse_config, open_sources
 from petamap.data.observation import Observation
-from petamap.data.source import Context
+from petamap.data.source import SourceContext
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class HeaterSource:
 
     options: ClassVar[type] = HeaterOptions
 
-    def __init__(self, options: HeaterOptions, context: Context) -> None:
+    def __init__(self, options: HeaterOptions, context: SourceContext) -> None:
         self._options = options
 
     def extend(self, observations: Sequence[Observation]) -> list[Observation]:
@@ -71,8 +71,8 @@ duration = "10 min"
 """
 
 if __name__ == "__main__":
-    scan = open_sources(loads(SCAN, Path("scan.toml")))
-    source = HeaterSource(HeaterOptions(amplitude=1e-3), Context(folder=Path()))
+    scan = open_sources(parse_config(SCAN, Path("scan.toml")))
+    source = HeaterSource(HeaterOptions(amplitude=1e-3), SourceContext(folder=Path()))
     (heated,) = source.extend(scan)
     whole, parts = np.zeros(1000), np.zeros(1000)
     heated.signals[0].add_signal(0, 0, 1000, whole)

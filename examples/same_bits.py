@@ -12,7 +12,7 @@ from pathlib import Path
 from first_map import CONFIGURATION
 
 from petacomm.mpi import collective_errors, world
-from petamap.data.config import loads
+from petamap.data.config import parse_config
 from petamap.mapmaking.run import run
 
 VARIANTS = (
@@ -31,7 +31,7 @@ def main(folder: Path) -> None:
         shared = Path(comm.bcast(str(folder)))
         for number, changes in enumerate(VARIANTS):
             settings = [*changes, "map.n_side=8", "source.0.duration=4 h", "noise.n_lag=64"]
-            config = loads(CONFIGURATION, Path("first.toml"), settings)
+            config = parse_config(CONFIGURATION, Path("first.toml"), settings)
             summary = run(config, out=shared / str(number), comm=comm)
             found = [product.sha256 for product in summary.products if product.kind == "map"]
             hashes.add(*comm.bcast(found))  # rank 0 writes the files

@@ -14,11 +14,11 @@ void bind_barrier(nb::module_& module) {
         nb::arg("words").noconvert(), nb::arg("n"));
     module.def(
         "barrier_wait",
-        [](Out<std::int32_t> words, std::int32_t ticket, std::int64_t n_looks, double seconds) {
+        [](Out<std::int32_t> words, std::int32_t ticket, std::int64_t n_polls, double seconds) {
             nb::gil_scoped_release release;
-            return petacomm::barrier_wait(words.data(), ticket, n_looks, seconds);
+            return petacomm::barrier_wait(words.data(), ticket, n_polls, seconds);
         },
-        nb::arg("words").noconvert(), nb::arg("ticket"), nb::arg("n_looks"), nb::arg("seconds"));
+        nb::arg("words").noconvert(), nb::arg("ticket"), nb::arg("n_polls"), nb::arg("seconds"));
 }
 
 }  // namespace

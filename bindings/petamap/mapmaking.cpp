@@ -90,9 +90,10 @@ void apply_kept(In<std::int64_t, 2> blocks, In<std::int32_t> pixels, MaybeIn<std
     const auto maps = maps_of(map, gaps, scales, sums, gap_sums);
     const auto all = blocks_of(blocks);
     require(maps.n_stokes == 1 || angles, "polarization needs angles");
-    const pm::KeptLooks looks{pixels.data(), data_or_null(angles), data_or_null(gains), efficiencies.data()};
+    const pm::KeptSamples source{pixels.data(), data_or_null(angles), data_or_null(gains),
+                                 efficiencies.data()};
     nb::gil_scoped_release release;
-    pm::apply_normal(all, looks, kernels.view(), maps);
+    pm::apply_normal(all, source, kernels.view(), maps);
 }
 
 void apply_expanded(In<std::int64_t, 2> blocks, nb::typed<nb::list, PointingArguments> pointings,
@@ -100,7 +101,7 @@ void apply_expanded(In<std::int64_t, 2> blocks, nb::typed<nb::list, PointingArgu
                     In<double> efficiencies, MaybeIn<std::uint8_t> gap_bits, In<std::int64_t> first_slots,
                     std::int64_t gap_length, const Kernels& kernels, In<double, 3> map, In<double, 2> gaps,
                     In<double> scales, Out<std::int64_t, 4> sums, Out<std::int64_t, 3> gap_sums) {
-    static_assert(sizeof(pm::ExpandedLooks::Stream) == 6 * sizeof(std::int64_t));
+    static_assert(sizeof(pm::ExpandedSamples::Stream) == 6 * sizeof(std::int64_t));
     require(streams.shape(1) == 6 && streams.shape(0) == efficiencies.shape(0), "6 numbers a stream");
     require(first_slots.shape(0) == blocks.shape(0), "a slot a block");
     const auto maps = maps_of(map, gaps, scales, sums, gap_sums);
@@ -108,17 +109,17 @@ void apply_expanded(In<std::int64_t, 2> blocks, nb::typed<nb::list, PointingArgu
     std::vector<petamap::pointing::CompressedPointing> views;
     for (nb::handle pointing : pointings)
         views.push_back(compressed_pointing(nb::cast<PointingArguments>(pointing)));
-    const pm::ExpandedLooks looks{views,
-                                  petamap::sky::Grid::from(grid.data(), grid.shape(0)),
-                                  &index,
-                                  reinterpret_cast<const pm::ExpandedLooks::Stream*>(streams.data()),
-                                  efficiencies.data(),
-                                  data_or_null(gap_bits),
-                                  first_slots.data(),
-                                  gap_length,
-                                  maps.n_stokes > 1};
+    const pm::ExpandedSamples source{views,
+                                     petamap::sky::Grid::from(grid.data(), grid.shape(0)),
+                                     &index,
+                                     reinterpret_cast<const pm::ExpandedSamples::Stream*>(streams.data()),
+                                     efficiencies.data(),
+                                     data_or_null(gap_bits),
+                                     first_slots.data(),
+                                     gap_length,
+                                     maps.n_stokes > 1};
     nb::gil_scoped_release release;
-    pm::apply_normal(all, looks, kernels.view(), maps);
+    pm::apply_normal(all, source, kernels.view(), maps);
 }
 
 void filter_block(In<std::int64_t> block, const Kernels& kernels, In<double, 2> input, Out<double, 2> time) {

@@ -9,38 +9,38 @@ namespace planning = petamap::planning;
 
 namespace {
 
-// Rows of `stretches`: detector, start, stop. Returns nothing: counts[i] pixels of stretch i stand in `seen`,
-// one stretch after the other.
+// Rows of `ranges`: detector, start, stop. Returns nothing: counts[i] pixels of range i stand in `seen`,
+// one range after the other.
 void glimpse(const PointingArguments& arguments, In<double> grid_numbers, int shift, In<std::int32_t> chosen,
-             const PointingArguments& skimmed, In<double> skim_grid, std::optional<In<std::uint8_t>> near,
-             std::int64_t stride, In<std::int64_t, 2> stretches, Out<std::int32_t> seen,
-             Out<std::int64_t> counts) {
+             const PointingArguments& sparse_arguments, In<double> scan_grid,
+             std::optional<In<std::uint8_t>> near, std::int64_t stride, In<std::int64_t, 2> ranges,
+             Out<std::int32_t> seen, Out<std::int64_t> counts) {
     const auto pointing = compressed_pointing(arguments);
-    const auto sparse = compressed_pointing(skimmed);
+    const auto sparse = compressed_pointing(sparse_arguments);
     const auto grid = petamap::sky::Grid::from(grid_numbers.data(), grid_numbers.shape(0));
-    planning::Skim skim{&sparse, petamap::sky::Grid::from(skim_grid.data(), skim_grid.shape(0)),
-                        near ? near->data() : nullptr, stride};
+    planning::SparseScan scan{&sparse, petamap::sky::Grid::from(scan_grid.data(), scan_grid.shape(0)),
+                              near ? near->data() : nullptr, stride};
     const planning::SkySample sample{shift, chosen.data()};
-    require(stretches.shape(1) == 3 && counts.shape(0) == stretches.shape(0), "stretches of shape (n, 3)");
+    require(ranges.shape(1) == 3 && counts.shape(0) == ranges.shape(0), "ranges of shape (n, 3)");
     require(stride >= 1 && shift >= 0 && shift < 31, "a stride and a shift");
     require(static_cast<std::int64_t>(chosen.shape(0)) == ((grid.n_pix - 1) >> shift) + 1, "all regions");
-    require(!near || static_cast<std::int64_t>(near->shape(0)) == skim.grid.n_pix, "one flag a coarse pixel");
-    const std::int64_t* rows = stretches.data();
+    require(!near || static_cast<std::int64_t>(near->shape(0)) == scan.grid.n_pix, "one flag a coarse pixel");
+    const std::int64_t* rows = ranges.data();
     std::int64_t most = 0;
-    for (std::size_t i = 0; i < stretches.shape(0); ++i) {
+    for (std::size_t i = 0; i < ranges.shape(0); ++i) {
         const std::int64_t *row = rows + 3 * i, n = row[2] - row[1];
         require(row[0] >= 0 && row[0] < pointing.n_det && row[1] >= 0 && n >= 0 && row[2] <= pointing.n_samp,
-                "stretches outside");
+                "ranges outside");
         most += n;
     }
     require(static_cast<std::int64_t>(seen.shape(0)) >= most, "room for every sample");
     std::int32_t* out = seen.data();
     std::int64_t* count = counts.data();
-    const std::size_t n = stretches.shape(0);
+    const std::size_t n = ranges.shape(0);
     nb::gil_scoped_release release;
     std::vector<std::int32_t> pixels;
     for (std::size_t i = 0; i < n; ++i) {
-        planning::glimpse(pointing, grid, sample, skim, rows[3 * i], rows[3 * i + 1], rows[3 * i + 2],
+        planning::glimpse(pointing, grid, sample, scan, rows[3 * i], rows[3 * i + 1], rows[3 * i + 2],
                           pixels);
         out = std::copy(pixels.begin(), pixels.end(), out);
         count[i] = static_cast<std::int64_t>(pixels.size());
@@ -51,7 +51,7 @@ void glimpse(const PointingArguments& arguments, In<double> grid_numbers, int sh
 
 NB_MODULE(_planning, module) {
     module.def("glimpse", &glimpse, nb::arg("arguments"), nb::arg("grid").noconvert(), nb::arg("shift"),
-               nb::arg("chosen").noconvert(), nb::arg("skimmed"), nb::arg("skim_grid").noconvert(),
-               nb::arg("near").noconvert().none(), nb::arg("stride"), nb::arg("stretches").noconvert(),
+               nb::arg("chosen").noconvert(), nb::arg("sparse_arguments"), nb::arg("scan_grid").noconvert(),
+               nb::arg("near").noconvert().none(), nb::arg("stride"), nb::arg("ranges").noconvert(),
                nb::arg("seen").noconvert(), nb::arg("counts").noconvert());
 }

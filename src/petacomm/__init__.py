@@ -1,9 +1,17 @@
-"""petacomm: reductions, collectives, redistribution, mapping and network models for jobs that must scale."""
+"""petacomm: reductions, collectives, redistribution, mapping and network models for jobs that must scale.
+
+All names of ``dir(petacomm)`` are imported at first use.
+"""
 
 import os
+from pathlib import Path
+
+from petacomm.base.lazy import lazy_exports
 
 __version__ = "0.1.0"
 
 # Waiting threads must sleep, not spin: with more threads than free cores (ranks beside each other, a shared
 # machine) spinning made iterations 20 times slower. OpenMP reads this when a kernel is first loaded.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+__getattr__, __dir__, __all__ = lazy_exports(__name__, Path(__file__).with_suffix(".pyi"))

@@ -20,7 +20,7 @@ def _script(name):
 
 
 refresh = _script("refresh")
-PAGES = [pytest.param(page, id=page.name) for page in refresh.pages()]
+PAGES = [pytest.param(page, id=str(page.relative_to(ROOT))) for page in refresh.pages()]
 
 
 def _words(text):
@@ -45,15 +45,15 @@ def test_a_failing_snippet_fails(tmp_path):
         refresh.run_page("```python\nassert 1 == 2\n```\n", tmp_path)
 
 
-def test_every_command_has_a_section():
-    from petamap.cli.main import build_parser
-
-    page = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize("package", ["petamap", "petacomm"])
+def test_every_command_has_a_section(package):
+    build_parser = importlib.import_module(f"{package}.cli.main").build_parser
+    page = (ROOT / "docs" / package / "command-line.md").read_text(encoding="utf-8")
     (commands,) = (action.choices for action in build_parser()._actions if action.dest == "command")
-    shown = set(re.findall(r"^## petamap (\w+)$", page, re.MULTILINE))
+    shown = set(re.findall(rf"^## {package} (\w+)$", page, re.MULTILINE))
     assert shown == set(commands)
     for name in commands:
-        assert f"$ petamap {name} --help" in page
+        assert f"$ {package} {name} --help" in page
 
 
 def test_collectives_are_drawn_as_they_are():
@@ -71,7 +71,7 @@ def test_the_transpose_is_drawn_as_it_is():
 
 
 def test_options_are_current():
-    page = (ROOT / "docs" / "options.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "petamap" / "options.md").read_text(encoding="utf-8")
     assert page == _script("make_options").options_page(), "run python docs/make_options.py"
 
 
@@ -95,8 +95,9 @@ def test_links_lead_somewhere(page):
 
 def test_every_page_is_reached_from_the_guide():
     index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
-    for page in (ROOT / "docs").glob("*.md"):
-        assert page.name == "index.md" or f"({page.name})" in index
+    for page in (ROOT / "docs").rglob("*.md"):
+        name = page.relative_to(ROOT / "docs")
+        assert str(name) == "index.md" or f"({name})" in index
 
 
 @pytest.mark.parametrize("script", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.stem)

@@ -14,7 +14,7 @@ from science_runs import GROUND, configured, maps
 from scipy import stats
 
 from petacomm.base.options import option
-from petamap.data.config import load
+from petamap.data.config import load_config
 from petamap.data.config.model import SourceConfig
 from petamap.mapmaking.run import run
 from petamap.simulation.sky import PointSourcesSource
@@ -150,7 +150,7 @@ sources = ["10 arcsec, -20 arcsec, 2 mK, 30 arcsec"]
 kind = "noise"
 """
     (tmp_path / "aste.toml").write_text(text)
-    config = load(tmp_path / "aste.toml")
+    config = load_config(tmp_path / "aste.toml")
     products = maps(config, tmp_path / "out")
     found, white = amplitudes(products, sources_of(config), 8 / 60 * ARCMIN, 1.2 * ARCMIN)
     assert abs(found[0] - 2e-3) < 4 * white[0] and white[0] < 0.1e-3

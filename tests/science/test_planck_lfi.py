@@ -18,10 +18,10 @@ RIMO = Path(__file__).parents[2] / "../shared/data/planck_lfi_wmap/LFI_RIMO_R4.0
 
 def white_lfi(folder):
     """Write the focal plane of LFI with white noise alone, and return where."""
-    plane = focalplane.load("planck-lfi")
+    plane = focalplane.load_focalplane("planck-lfi")
     white = tuple(dataclasses.replace(detector, fknee=0.0, fmin=0.0) for detector in plane.detectors)
     path = folder / "white.toml"
-    focalplane.write_toml(dataclasses.replace(plane, detectors=white), path)
+    focalplane.write_focalplane_toml(dataclasses.replace(plane, detectors=white), path)
     return f"source.0.focalplane={path}"
 
 

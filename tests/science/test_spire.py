@@ -8,8 +8,8 @@ from astropy.io import fits
 from science_runs import configured, maps
 
 from petacomm.base.errors import ConfigError
-from petacomm.base.progress import Silent
-from petamap.examples import find
+from petacomm.base.progress import SilentProgress
+from petamap.examples import find_example
 from petamap.mapmaking.run import run
 
 
@@ -20,8 +20,8 @@ def image(path):
 
 def test_the_map_is_that_of_madmap(tmp_path):
     found = maps(configured("spire"), tmp_path)
-    madmap = image(find("spire").parent / "madmapSpirePSW.fits.gz")
-    naive = image(find("spire").parent / "naivemapSpirePSW.fits.gz")
+    madmap = image(find_example("spire").parent / "madmapSpirePSW.fits.gz")
+    naive = image(find_example("spire").parent / "naivemapSpirePSW.fits.gz")
     index = np.flatnonzero(np.isfinite(naive))
     best, binned = (whole_image(found[kind], index) for kind in ("map", "binned"))
 
@@ -50,13 +50,13 @@ def test_what_the_summary_says_of_it(tmp_path):
 
 
 def test_a_map_of_other_pixels_cannot_be_compared_with(tmp_path):
-    wmap = find("planck-lfi").parent / "wmap_v_n32.fits"
+    wmap = find_example("planck-lfi").parent / "wmap_v_n32.fits"
     config = configured("spire", f"products.compare_binned={wmap}", "solver.binned_only=true")
     with pytest.raises(ConfigError, match=r"wmap_v_n32\.fits"):
         run(config, out=tmp_path)
 
 
-class Listener(Silent):
+class Listener(SilentProgress):
     """Remembers what the solver told."""
 
     def __init__(self):

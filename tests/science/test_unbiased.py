@@ -11,10 +11,10 @@ from montecarlo_runs import made
 
 from petamap.cli.main import main
 from petamap.montecarlo.calibration import Calibration
-from petamap.montecarlo.reader import read_finished
+from petamap.montecarlo.reader import read_results
 from petamap.montecarlo.realizations import Realizations
-from petamap.montecarlo.validation import ALL, Check, halves
-from petamap.report.montecarlo_data import read_montecarlo
+from petamap.montecarlo.validation import ALL_SPECTRA, ConsistencyCheck, split_halves
+from petamap.report.montecarlo_data import read_montecarlo_data
 
 PIPELINE = """
 [run]
@@ -68,19 +68,19 @@ def benchmark():
 def test_from_time_streams_to_spectra(tmp_path):
     """Scan, 1/f noise, map-making, spectra: means, probabilities, noise and transfer function."""
     made(tmp_path, "montecarlo.realizations=80", text=PIPELINE)
-    found = read_finished(tmp_path)
+    found = read_results(tmp_path)
     realizations = found.realizations
     assert realizations.n == 80 and found.theory["TT"][2] > 0 and not found.failed
-    calibration = Calibration.of(realizations)
-    check = Check.of(realizations, calibration)
-    assert check.failed(0.002) == [] and check.deviations[ALL].worst < 3.9
+    calibration = Calibration.from_realizations(realizations)
+    check = ConsistencyCheck.from_realizations(realizations, calibration)
+    assert check.failed(0.002) == [] and check.deviations[ALL_SPECTRA].worst < 3.9
     assert calibration.transfer.against_one.probability > 0.002
-    one, other = halves(realizations)
-    assert Check.of(other, Calibration.of(one, divide=True)).failed(0.002) == []
+    one, other = split_halves(realizations)
+    assert ConsistencyCheck.from_realizations(other, Calibration.from_realizations(one, divide=True)).failed(0.002) == []
     # noise that is left in lies far off
     raw = replace(realizations, pseudo={"both": realizations.pseudo["both"]})
-    assert Check.of(raw, replace(calibration, noise=None)).deviations["BB"].probability < 1e-12
-    told = read_montecarlo(tmp_path)
+    assert ConsistencyCheck.from_realizations(raw, replace(calibration, noise=None)).deviations["BB"].probability < 1e-12
+    told = read_montecarlo_data(tmp_path)
     assert told["n"] == 80 and sum(told["iterations"]["counts"]) == 80
 
 
@@ -89,8 +89,8 @@ def test_fixed_signals_do_not_bias(tmp_path):
     foreground = '[[source]]\nkind = "sky-spectra"\nfixed = true\nrealization = 77\nn_side = 8\n'
     text = PIPELINE + foreground
     made(tmp_path, "montecarlo.realizations=60", "montecarlo.fixed=add", text=text)
-    realizations = read_finished(tmp_path).realizations
-    deviations = Check.of(realizations, Calibration.of(realizations)).deviations
+    realizations = read_results(tmp_path).realizations
+    deviations = ConsistencyCheck.from_realizations(realizations, Calibration.from_realizations(realizations)).deviations
     assert min(deviations[name].probability for name in realizations.names) > 0.001
 
 
@@ -103,8 +103,8 @@ def test_pure_b_behind_a_patch(benchmark, monkeypatch):
     arrays = {part: np.stack([row[part] for row in rows]) for part in rows[0]}
     true = arrays.pop("input")
     found = Realizations(np.arange(40), benchmark.NAMES, arrays, case.sky, case.weights, true, case.choices)
-    check = Check.of(found, Calibration.of(found))
-    assert check.failed(0.002) == [] and check.deviations[ALL].worst < 3.9
+    check = ConsistencyCheck.from_realizations(found, Calibration.from_realizations(found))
+    assert check.failed(0.002) == [] and check.deviations[ALL_SPECTRA].worst < 3.9
     ((text, good),) = benchmark.leakage(case, 3, 1)
     assert good, text
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 
 from petamap.data.run_summary import Product
-from petamap.simulation.random_keys import Purpose, stream
-from petamap.simulation.sky_spectra import gaussian_alm, read_spectra, smooth, synthesize
+from petamap.simulation.random_keys import Purpose, random_stream
+from petamap.simulation.sky_spectra import gaussian_alm, read_spectra, smooth_alm, synthesize
 from petamap.sky.healpix import Healpix
 from petamap.sky.map_file import write_map
 
@@ -16,8 +16,8 @@ UP = SKY.directions_of(np.arange(SKY.n_pix))[:, 2]
 
 def sky(seed=0):
     """I, Q, U of a CMB seen by a beam of FWHM, no pixel window, float64 (3, n_pix)."""
-    words = np.stack([stream(Purpose.SKY, seed, 0, detector=k) for k in range(3)])
-    return synthesize(smooth(gaussian_alm(read_spectra("planck2018"), words, 95), 95, FWHM), 95, N_SIDE)
+    words = np.stack([random_stream(Purpose.SKY, seed, 0, detector=k) for k in range(3)])
+    return synthesize(smooth_alm(gaussian_alm(read_spectra("planck2018"), words, 95), 95, FWHM), 95, N_SIDE)
 
 
 def write_run(folder, summary, values, variances=None, hits=None, names="IQU", sky_pixels=SKY):

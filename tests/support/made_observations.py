@@ -1,4 +1,4 @@
-"""Small observations with all parts, made by formula."""
+"""Small synthetic observations with all parts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from petamap.pointing.compressed import CompressedPointing, SampledPlate
 
 @dataclass(frozen=True)
 class Samples:
-    """Signal and flags held in arrays (n_det, n_samp)."""
+    """Signal or flags given by an array (n_det, n_samp)."""
 
     values: np.ndarray
 
@@ -26,7 +26,7 @@ class Samples:
 
 
 class Models:
-    """A model of every kind, by detector and interval."""
+    """Noise models of all kinds, by detector and interval."""
 
     def noise_model(self, detector, interval):
         if interval:
@@ -35,7 +35,7 @@ class Models:
 
 
 class White:
-    """White noise with a knee, another level for each detector."""
+    """1/f noise with another white level for each detector."""
 
     def noise_model(self, detector, interval):
         return OneOverF(0.05 + 0.01 * detector, 0.01, 1e-5, -1.0)
@@ -75,15 +75,15 @@ def observation(name="first", n_samp=300, n_det=3, spacing=10.0, noise=None, pla
     )
 
 
-def signal_of(one: Observation, detector: int, start: int = 0, stop: int | None = None) -> np.ndarray:
-    out = np.zeros((stop or one.n_samp) - start)
-    for part in one.signals:
+def signal_of(obs: Observation, detector: int, start: int = 0, stop: int | None = None) -> np.ndarray:
+    out = np.zeros((stop or obs.n_samp) - start)
+    for part in obs.signals:
         part.add_signal(detector, start, start + out.size, out)
     return out
 
 
-def flags_of(one: Observation, detector: int) -> np.ndarray:
-    out = np.zeros(one.n_samp, np.uint8)
-    for part in one.flags:
-        part.or_flags(detector, 0, one.n_samp, out)
+def flags_of(obs: Observation, detector: int) -> np.ndarray:
+    out = np.zeros(obs.n_samp, np.uint8)
+    for part in obs.flags:
+        part.or_flags(detector, 0, obs.n_samp, out)
     return out

@@ -1,4 +1,4 @@
-"""A Monte Carlo of maps: skies behind a beam, white noise, weights; no time streams."""
+"""Synthetic Monte Carlo of maps: skies with a beam, white noise, weights; no time streams."""
 
 from dataclasses import fields, replace
 from functools import cache
@@ -7,23 +7,23 @@ import h5py
 import numpy as np
 
 from petamap.montecarlo.realizations import Realizations
-from petamap.simulation.random_keys import Purpose, stream
-from petamap.simulation.sky_spectra import gaussian_alm, read_spectra, smooth, synthesize
+from petamap.simulation.random_keys import Purpose, random_stream
+from petamap.simulation.sky_spectra import gaussian_alm, read_spectra, smooth_alm, synthesize
 from petamap.sky.healpix import Healpix
 from petamap.sky.sky_map import SkyMap
 from petamap.spectra.cross_spectra import pseudo_spectra, spectra_names
-from petamap.spectra.masks import apodized
-from petamap.spectra.measure import Choices, coefficients
+from petamap.spectra.masks import apodize
+from petamap.spectra.measure import SpectraChoices, coefficients
 from petamap.spectra.transforms import Harmonics
 
 N_SIDE, L_MAX, FWHM = 16, 32, np.radians(4)
 SKY, NAMES = Healpix(N_SIDE), spectra_names("TEB")
 SIGMA = np.array([[4e-6], [1.5e-6], [1.5e-6]])
-CHOICES = Choices(width=6, l_max=31, fwhm=FWHM, pixel_window=False, keep_dipole=True)
+CHOICES = SpectraChoices(width=6, l_max=31, fwhm=FWHM, pixel_window=False, keep_dipole=True)
 
 
 def spectra():
-    """Planck's best fit with more B, float64 (4, L_MAX + 1)."""
+    """Return Planck's best fit with more B, float64 (4, L_MAX + 1)."""
     found = read_spectra("planck2018")[:, : L_MAX + 1]
     found[2] = 0.3 * found[1]
     return found
@@ -31,13 +31,13 @@ def spectra():
 
 def weights():
     z = SKY.directions_of(np.arange(SKY.n_pix))[:, 2]
-    mask = apodized((np.abs(z) > 0.25).astype(float), SKY, np.radians(12))
+    mask = apodize((np.abs(z) > 0.25).astype(float), SKY, np.radians(12))
     return np.stack((mask, mask))
 
 
 def draw(realization):
     """Return the coefficients of a sky, complex128 (3, n_alm)."""
-    words = np.stack([stream(Purpose.SKY, 5, realization, detector=k) for k in range(3)])
+    words = np.stack([random_stream(Purpose.SKY, 5, realization, detector=k) for k in range(3)])
     return gaussian_alm(spectra(), words, L_MAX)
 
 
@@ -61,7 +61,7 @@ def realizations(n=100, filtered=0.0):
     m_l = np.concatenate([np.arange(m, L_MAX + 1) for m in range(L_MAX + 1)])
     for number in range(n):
         alm = draw(number)
-        left = smooth(alm, L_MAX, FWHM) * np.where(m_l < 12, 1 - filtered, 1.0)
+        left = smooth_alm(alm, L_MAX, FWHM) * np.where(m_l < 12, 1 - filtered, 1.0)
         sky, only = seen(synthesize(left, L_MAX, N_SIDE)), seen(noise(number))
         both = replace(sky, alm=sky.alm + only.alm)
         for part, coefficients_of in (("sky", sky), ("noise", only), ("both", both)):
@@ -73,7 +73,7 @@ def realizations(n=100, filtered=0.0):
 
 
 def write(path, made, failed=(), left=0, theory=True, **attributes):
-    """Write the file of a Monte Carlo; realizations that failed or are left come after those made."""
+    """Write the file of a Monte Carlo; failed and remaining realizations follow the finished ones."""
     more = len(failed) + left
     with h5py.File(path, "w") as file:
         texts = {"format": "petamap-montecarlo", "unit": made.unit, "ordering": "ring", "name": "made"}

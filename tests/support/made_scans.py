@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from petamap.data.config.reader import loads
+from petamap.data.config.reader import parse_config
 
 SATELLITE = """
 [map]
@@ -33,4 +33,4 @@ gap_length = "5 s"
 def satellite(n_side=32, rate=8, hours=6, ends="zero", more=""):
     """Return a satellite that sees the sky within hours."""
     text = SATELLITE.format(n_side=n_side, rate=rate, hours=hours, half=hours / 2, ends=ends)
-    return loads(text + more, Path("satellite.toml"))
+    return parse_config(text + more, Path("satellite.toml"))

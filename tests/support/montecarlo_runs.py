@@ -1,12 +1,12 @@
-"""Small Monte Carlos: configurations, and what is in their files."""
+"""Small Monte Carlos: configurations, and the content of their files."""
 
 from pathlib import Path
 
 import h5py
 import numpy as np
 
-from petamap.data.config import loads
-from petamap.montecarlo.run import simulate
+from petamap.data.config import parse_config
+from petamap.montecarlo.run import run_montecarlo
 
 TINY = """
 [run]
@@ -43,17 +43,17 @@ fknee = "50 mHz"
 
 
 def configured(*settings, text=TINY):
-    """Return the configuration with settings of the command line."""
-    return loads(text, Path("made.toml"), settings)
+    """Return the configuration with settings ``key=value``."""
+    return parse_config(text, Path("made.toml"), settings)
 
 
 def made(out, *settings, comm=None, text=TINY, **more):
     """Make realizations and return the summary."""
-    return simulate(configured(*settings, text=text), out=out, comm=comm, **more)
+    return run_montecarlo(configured(*settings, text=text), out=out, comm=comm, **more)
 
 
 def arrays(out, name="tiny"):
-    """Return everything in a file."""
+    """Return all arrays of a file by name."""
     found = {}
     with h5py.File(out / f"{name}_mc.h5") as file:
         file.visititems(
@@ -63,5 +63,5 @@ def arrays(out, name="tiny"):
 
 
 def same(one, other):
-    """Whether two arrays are the same to the bit."""
+    """Return whether two arrays are bitwise equal."""
     return np.array_equal(one, other, equal_nan=one.dtype.kind == "f")

@@ -20,9 +20,9 @@ from petacomm.mpi import collective_errors, world
 spec = importlib.util.spec_from_file_location("ranks", sys.argv[1])
 module = importlib.util.module_from_spec(spec)
 sys.path.insert(0, sys.argv[3])
-spec.loader.exec_module(module)
 comm = world()
 with collective_errors(comm):
+    spec.loader.exec_module(module)
     getattr(module, sys.argv[2])(comm)
 """
 

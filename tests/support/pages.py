@@ -1,4 +1,4 @@
-"""HTML pages in tests: their parts, and what a browser makes of them."""
+"""HTML pages in tests: their elements, and their DOM in a browser."""
 
 import json
 import shutil
@@ -9,7 +9,7 @@ BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil
 
 
 class Elements(HTMLParser):
-    """Tags with their attributes, and the text inside scripts."""
+    """Parser that collects tags with their attributes, and the text of scripts."""
 
     def __init__(self, text):
         super().__init__()
@@ -32,7 +32,7 @@ def data_of(text):
 
 
 def run(path, tmp_path, width=700):
-    """Return the DOM after the scripts have run, and what the console said."""
+    """Return the DOM after the scripts have run, and the lines of the console."""
     command = [
         BROWSER,
         "--headless",

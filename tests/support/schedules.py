@@ -3,7 +3,7 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from petacomm.schedule import Call, algorithms
+from petacomm.schedule import CollectiveCall, list_algorithms
 from petacomm.topology import Torus
 
 COLLECTIVES = ("broadcast", "reduce", "allreduce", "alltoall", "barrier")
@@ -23,10 +23,10 @@ def grids(largest):
 def every_schedule(n_ranks, n_elements, grid=None, root=0, counts=None):
     """Iterate over the schedules of all algorithms that can serve so many ranks."""
     for collective in COLLECTIVES:
-        call = Call(
-            collective, n_ranks, n_elements, integer=True, root=root, grid=grid, tree=True, interrupts=True,
+        call = CollectiveCall(
+            collective, n_ranks, n_elements, integer=True, root=root, grid=grid, has_tree=True, has_interrupts=True,
             counts=counts if collective == "alltoall" else None,
         )  # fmt: skip
-        for algorithm in algorithms(collective):
-            if not algorithm.unmet(call):
+        for algorithm in list_algorithms(collective):
+            if not algorithm.unmet_preconditions(call):
                 yield algorithm.build(call)

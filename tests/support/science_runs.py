@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from petamap.data.config import RunConfig, load
-from petamap.data.source import Context
-from petamap.examples import find
+from petamap.data.config import RunConfig, load_config
+from petamap.data.source import SourceContext
+from petamap.examples import find_example
 from petamap.mapmaking.run import run
 from petamap.simulation.sky import SkySpectraSource
 from petamap.sky.healpix import Healpix
@@ -30,7 +30,7 @@ GROUND = (
 
 def configured(example: str, *changes: str, without: tuple[str, ...] = ()) -> RunConfig:
     """Return an example with values changed, and without the sources of some kinds."""
-    config = load(find(example), changes)
+    config = load_config(find_example(example), changes)
     kept = tuple(source for source in config.sources if source.kind not in without)
     return dataclasses.replace(config, sources=kept)
 
@@ -49,7 +49,7 @@ def planck_sky(config: RunConfig, n_side: int) -> np.ndarray:
         for kind in ("sky-map", "sky-spectra")
     )
     wmap = read_map(config.folder / sky_map.map, unit="mK_CMB", polarization="COSMO", frame="galactic")
-    cmb = SkySpectraSource(spectra, Context(config.folder, config.run.seed, config.run.realization)).make()
+    cmb = SkySpectraSource(spectra, SourceContext(config.folder, config.run.seed, config.run.realization)).make()
     ring = wmap.values + cmb
     nested = ring[:, Healpix(32, nest=True).reordered(np.arange(ring.shape[1]))]
     return np.repeat(nested, (n_side // 32) ** 2, axis=1)

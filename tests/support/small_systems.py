@@ -7,16 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import toeplitz
 
-from petacomm.base.progress import Silent
+from petacomm.base.progress import SilentProgress
 from petacomm.base.timers import Timers
 from petacomm.mpi import SerialCommunicator
 from petamap.data.observation import Observation
 from petamap.mapmaking.binning import right_hand_side, right_hand_sides
-from petamap.mapmaking.cg import ConjugateGradients
 from petamap.mapmaking.noise_kernels import declared_model
-from petamap.mapmaking.normal_operator import NormalOperator
-from petamap.mapmaking.system import Choices, set_up
-from petamap.mapmaking.vectors import Unknowns
+from petamap.mapmaking.system import SystemOptions, set_up
+from petamap.mapmaking.vectors import Unknowns, stack
 from petamap.noise.model import InverseLags
 from petamap.noise.toeplitz import inverse_lags
 from petamap.pointing.boresight import Boresight
@@ -146,21 +144,21 @@ def numbered(n_pix=12):
 def make_system(observations, pixelization, comm=None, model_of=declared_model, **choices):
     """Return the system of observations."""
     choices["stokes"] = Stokes(choices.get("stokes", "IQU"))
+    options = SystemOptions(**choices)
     return set_up(
-        observations, pixelization, Choices(**choices), model_of, comm or SerialCommunicator(), Timers(),
-        Silent(),
-    )  # fmt: skip
+        observations, pixelization, options, model_of, comm or SerialCommunicator(), Timers(), SilentProgress()
+    )
 
 
 def operator_of(system):
-    return NormalOperator(system.projection, system.noise, system.shared, system.statistics.hits_max)
+    return system.operator()
 
 
 def times(operator, vector, largest):
     """Return the operator times a vector of which no row is larger."""
-    one = Unknowns.beside([vector])
+    one = stack([vector])
     out = one.zeros_like()
-    (step,) = operator.apply(one, np.array([largest]), out)
+    (step,) = operator.apply_integers(one, np.array([largest]), out)
     return Unknowns(*(part.view(np.int64)[..., 0] * step for part in out))
 
 
@@ -185,7 +183,7 @@ def unknowns(rhs):
 
 
 def gradients_of(system):
-    return ConjugateGradients(operator_of(system), system.preconditioner)
+    return system.solver()
 
 
 def datasets(made, n, seed=5):

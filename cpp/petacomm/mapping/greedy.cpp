@@ -8,7 +8,7 @@ namespace petacomm {
 namespace {
 
 constexpr std::int32_t most_tabled = 4096;  // nodes whose hops to each other are kept as a table
-constexpr int looked_at = 64;  // free nodes that a vertex chooses among, where there are more nodes
+constexpr int candidates = 64;  // free nodes that a vertex chooses among, where there are more nodes
 
 using Hops = std::vector<std::uint16_t>;
 
@@ -140,7 +140,7 @@ class Greedy {
         }
         double best = std::numeric_limits<double>::infinity();
         std::int32_t found = -1, up = near - 1, down = near;
-        for (int i = 0; i < looked_at; ++i) {
+        for (int i = 0; i < candidates; ++i) {
             const bool upwards = i % 2 == 0;
             if (upwards && up < routes_.n_nodes()) up = free_.above(up + 1);
             if (!upwards && down >= 0) down = free_.below(down - 1);

@@ -68,12 +68,12 @@ class Refinement {
     void run(const Stage& stage) {
         squarings_ = stage.squarings;
         const double scale = stage.threshold * typical_change();
-        const std::int64_t look =
+        const std::int64_t period =
             std::max<std::int64_t>(1, std::max<std::int64_t>(graph_.n, stage.moves / 64));
         for (std::int64_t move = 0; move < stage.moves; ++move) {
             const double left = 1.0 - static_cast<double>(move) / static_cast<double>(stage.moves);
             try_move(scale * left);
-            if (move % look == look - 1) keep_best();
+            if (move % period == period - 1) keep_best();
         }
         keep_best();
     }

@@ -20,7 +20,7 @@ struct Exchange {
 };
 
 // Cuts of the nodes into halves, and halves of halves: nodes order[low] to order[high - 1] are cut at middle.
-// A part is told after the part that it comes from; parts of one node are not told.
+// A part follows the part that it comes from; parts of one node are left out.
 struct Cuts {
     std::int64_t n;
     const std::int32_t* low;

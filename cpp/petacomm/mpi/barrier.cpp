@@ -49,9 +49,9 @@ std::int32_t barrier_arrive(std::int32_t* words, std::int32_t n) {
     return ticket;
 }
 
-bool barrier_wait(std::int32_t* words, std::int32_t ticket, std::int64_t n_looks, double seconds) {
+bool barrier_wait(std::int32_t* words, std::int32_t ticket, std::int64_t n_polls, double seconds) {
     Word opened(words[1]);
-    for (std::int64_t i = 0; i < n_looks; ++i)
+    for (std::int64_t i = 0; i < n_polls; ++i)
         if (opened.load(std::memory_order_acquire) != ticket) return true;
     const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
     while (opened.load(std::memory_order_acquire) == ticket) {

@@ -61,8 +61,8 @@ void TorusSimulator::hand_over(std::int32_t node, int direction, std::int32_t pa
     if (!processors_[node].busy) work(node);
 }
 
-// An idle processor looks for work: reads and writes take turns where there is something of both, so that
-// neither those who send nor those who wait for what it passes on are held back.
+// An idle processor takes the next work: reads and writes take turns where there is something of both, so
+// that neither those who send nor those who wait for what it passes on are held back.
 void TorusSimulator::work(std::int32_t node) {
     const bool write_first = processors_[node].reading;
     if (write_first && begin_write(node)) return;

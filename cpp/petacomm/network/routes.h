@@ -1,4 +1,4 @@
-// The routes of messages through networks, link by link, as the networks of petamap.comm.topology take them.
+// The routes of messages through networks, link by link, as the networks of petacomm.topology take them.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace petacomm {
 
-// A torus or mesh: one dimension after the other; half a ring is gone both routes with half of the bytes
+// A torus or mesh: one dimension after the other; half a ring is gone both ways with half of the bytes
 // each.
 class TorusRoutes {
   public:

@@ -18,8 +18,8 @@ struct Block {
     std::int64_t stream;  // which detector in which stationary interval, of those that the rank holds
 };
 
-// Where samples look: a local pixel number, or ~slot where the sample is an unknown of its own (a gap); the
-// response is gain * (1, efficiency cos(angle), efficiency sin(angle)).
+// Pixels and responses of samples: a local pixel number, or ~slot where the sample is an unknown of its own
+// (a gap); the response is gain * (1, efficiency cos(angle), efficiency sin(angle)).
 struct Samples {
     const std::int32_t* pixels;
     const std::uint32_t* angles;  // null where only intensity is mapped

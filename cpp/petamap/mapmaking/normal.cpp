@@ -140,13 +140,13 @@ void filter(const Block& block, const InverseNoise& noise, Workspace& work, int 
     if (halves.n_second > 0) use(halves.n_first, halves.n_second, work.b().from(noise.n_lag));
 }
 
-template <int kStokes, int kWidth, class Looks>
-void apply_blocks(std::span<const Block> blocks, const Looks& looks, const InverseNoise& noise,
+template <int kStokes, int kWidth, class SampleSource>
+void apply_blocks(std::span<const Block> blocks, const SampleSource& source, const InverseNoise& noise,
                   const Maps& maps) {
 #pragma omp parallel num_threads(maps.n_threads)
     {
         Workspace work(noise, kWidth);
-        typename Looks::Scratch scratch;
+        typename SampleSource::Scratch scratch;
         const int thread = petacomm::thread_number();
         std::int64_t* sums = maps.sums + thread * maps.n_local * kStokes * kWidth;
         std::int64_t* gap_sums = maps.gap_sums + thread * maps.n_gaps * kWidth;
@@ -156,7 +156,7 @@ void apply_blocks(std::span<const Block> blocks, const Looks& looks, const Inver
 #pragma omp for schedule(dynamic, turn)
         for (std::size_t i = 0; i < blocks.size(); ++i) {
             const Block& block = blocks[i];
-            const Samples samples = looks.of(block, i, scratch);
+            const Samples samples = source.of(block, i, scratch);
             const auto fill = [&](std::int64_t begin, std::int64_t n, const Streams<double>& to) {
                 if constexpr (kWidth == 1)
                     gather<kStokes>(samples, begin, n, maps.map, maps.gaps, to.first);
@@ -176,27 +176,27 @@ void apply_blocks(std::span<const Block> blocks, const Looks& looks, const Inver
     }
 }
 
-template <class Looks>
-void apply_any(std::span<const Block> blocks, const Looks& looks, const InverseNoise& noise,
+template <class SampleSource>
+void apply_any(std::span<const Block> blocks, const SampleSource& source, const InverseNoise& noise,
                const Maps& maps) {
     petacomm::for_width(maps.width, [&](auto width) {
-        const auto apply = maps.n_stokes == 1   ? apply_blocks<1, width(), Looks>
-                           : maps.n_stokes == 2 ? apply_blocks<2, width(), Looks>
-                                                : apply_blocks<3, width(), Looks>;
-        apply(blocks, looks, noise, maps);
+        const auto apply = maps.n_stokes == 1   ? apply_blocks<1, width(), SampleSource>
+                           : maps.n_stokes == 2 ? apply_blocks<2, width(), SampleSource>
+                                                : apply_blocks<3, width(), SampleSource>;
+        apply(blocks, source, noise, maps);
     });
 }
 
 }  // namespace
 
-void apply_normal(std::span<const Block> blocks, const KeptLooks& looks, const InverseNoise& noise,
+void apply_normal(std::span<const Block> blocks, const KeptSamples& source, const InverseNoise& noise,
                   const Maps& maps) {
-    apply_any(blocks, looks, noise, maps);
+    apply_any(blocks, source, noise, maps);
 }
 
-void apply_normal(std::span<const Block> blocks, const ExpandedLooks& looks, const InverseNoise& noise,
+void apply_normal(std::span<const Block> blocks, const ExpandedSamples& source, const InverseNoise& noise,
                   const Maps& maps) {
-    apply_any(blocks, looks, noise, maps);
+    apply_any(blocks, source, noise, maps);
 }
 
 void filter_block(const Block& block, const InverseNoise& noise, const double* input, int n_columns,

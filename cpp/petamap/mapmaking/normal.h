@@ -23,9 +23,9 @@ struct Maps {
 };
 
 // sums += P^T N^-1 P (map, gaps).
-void apply_normal(std::span<const Block> blocks, const KeptLooks& looks, const InverseNoise& noise,
+void apply_normal(std::span<const Block> blocks, const KeptSamples& source, const InverseNoise& noise,
                   const Maps& maps);
-void apply_normal(std::span<const Block> blocks, const ExpandedLooks& looks, const InverseNoise& noise,
+void apply_normal(std::span<const Block> blocks, const ExpandedSamples& source, const InverseNoise& noise,
                   const Maps& maps);
 
 // time[column][0..n_out) = N^-1 input for one block; input[column]: its n_in samples.

@@ -1,5 +1,5 @@
-// P and its transpose for several maps at once: a sample's pixel is looked up and its response made once, and
-// one register holds the values of all columns. Every column gets the operations that it gets alone.
+// P and its transpose for several maps at once: a sample's pixel is looked up and its response computed once,
+// and one register holds the values of all columns. Every column gets the operations that it gets alone.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// Where the inputs of a block look: read from memory, or expanded from compressed pointing in every pass.
+// Pixels and responses of the inputs of a block: read from memory, or expanded from compressed pointing in
+// every pass.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +15,7 @@
 namespace petamap::mapmaking {
 
 // Kept: arrays over all samples that the rank holds.
-struct KeptLooks {
+struct KeptSamples {
     const std::int32_t* pixels;
     const std::uint32_t* angles;  // may be null
     const float* gains;           // may be null
@@ -29,12 +30,12 @@ struct KeptLooks {
 };
 
 // Expanded: nothing a sample is kept but a bit that says whether it is a gap.
-struct ExpandedLooks {
+struct ExpandedSamples {
     struct Stream {
         std::int64_t pointing, detector;
         std::int64_t shift;  // sample of the observation minus position among the held samples
         std::int64_t start;  // first sample of the stream, unknown samples before its interval included
-        std::int64_t taken_start, taken_stop;  // the samples that were taken
+        std::int64_t recorded_start, recorded_stop;  // the samples that were recorded
     };
 
     std::span<const pointing::CompressedPointing> pointings;
@@ -59,8 +60,8 @@ struct ExpandedLooks {
         if (polarized) scratch.angles.resize(static_cast<std::size_t>(block.n_in));
         std::int32_t* pixels = scratch.pixels.data();
         std::uint32_t* angles = polarized ? scratch.angles.data() : nullptr;
-        const std::int64_t begin = std::clamp(stream.taken_start - start, std::int64_t{0}, block.n_in);
-        const std::int64_t end = std::clamp(stream.taken_stop - start, begin, block.n_in);
+        const std::int64_t begin = std::clamp(stream.recorded_start - start, std::int64_t{0}, block.n_in);
+        const std::int64_t end = std::clamp(stream.recorded_stop - start, begin, block.n_in);
         pointing::expand(pointings[stream.pointing], stream.detector, grid, start + begin, start + end,
                          pixels + begin, angles ? angles + begin : nullptr);
         for (std::int64_t i = begin; i < end; ++i) pixels[i] = index->local(pixels[i]);

@@ -7,14 +7,14 @@ namespace {
 
 constexpr std::int64_t kChunk = 2048;
 
-struct Looker {
+struct Coverage {
     const pointing::CompressedPointing& pointing;
     const sky::Grid& grid;
     const SkySample& sample;
     std::int64_t detector;
     std::vector<std::int32_t>& seen;
 
-    void look(std::int64_t start, std::int64_t stop) const {
+    void add(std::int64_t start, std::int64_t stop) const {
         std::int32_t pixels[kChunk];
         std::int32_t last = -1;
         const std::int32_t within = (1 << sample.shift) - 1;
@@ -35,34 +35,34 @@ struct Looker {
 }  // namespace
 
 void glimpse(const pointing::CompressedPointing& pointing, const sky::Grid& grid, const SkySample& sample,
-             const Skim& skim, std::int64_t detector, std::int64_t start, std::int64_t stop,
+             const SparseScan& scan, std::int64_t detector, std::int64_t start, std::int64_t stop,
              std::vector<std::int32_t>& seen) {
     seen.clear();
-    const Looker looker{pointing, grid, sample, detector, seen};
-    if (!skim.near) {
-        looker.look(start, stop);
+    const Coverage coverage{pointing, grid, sample, detector, seen};
+    if (!scan.near) {
+        coverage.add(start, stop);
     } else {
         std::int32_t places[kChunk];
-        // a skimmed sample stands for those up to half a stride away, and the last one before it
-        const std::int64_t half = skim.stride / 2;
-        const std::int64_t first = (start + half) / skim.stride, last = (stop - 1 + half) / skim.stride + 1;
-        std::int64_t from = start;  // what is in reach and not yet looked at: [from, to)
+        // a sparse sample stands for those up to half a stride away, and the last one before it
+        const std::int64_t half = scan.stride / 2;
+        const std::int64_t first = (start + half) / scan.stride, last = (stop - 1 + half) / scan.stride + 1;
+        std::int64_t from = start;  // what is in reach and not yet covered: [from, to)
         std::int64_t to = start;
         for (std::int64_t begin = first; begin < last; begin += kChunk) {
             const std::int64_t end = std::min(begin + kChunk, last);
-            pointing::expand(*skim.pointing, detector, skim.grid, begin, end, places, nullptr);
+            pointing::expand(*scan.pointing, detector, scan.grid, begin, end, places, nullptr);
             for (std::int64_t k = begin; k < end; ++k) {
                 const std::int32_t place = places[k - begin];
-                if (place >= 0 && !skim.near[place]) continue;
-                const std::int64_t reached = std::max(k * skim.stride - half, start);
+                if (place >= 0 && !scan.near[place]) continue;
+                const std::int64_t reached = std::max(k * scan.stride - half, start);
                 if (reached > to) {
-                    looker.look(from, to);
+                    coverage.add(from, to);
                     from = reached;
                 }
-                to = std::min((k + 1) * skim.stride - half, stop);
+                to = std::min((k + 1) * scan.stride - half, stop);
             }
         }
-        looker.look(from, to);
+        coverage.add(from, to);
     }
     std::sort(seen.begin(), seen.end());
     seen.erase(std::unique(seen.begin(), seen.end()), seen.end());

@@ -1,4 +1,4 @@
-// Which pixels of a sample of the sky stretches of time see, without expanding what lies far from the sample.
+// Which pixels of a sample of the sky ranges of time see, without expanding what lies far from the sample.
 #pragma once
 
 #include <cstdint>
@@ -17,17 +17,17 @@ struct SkySample {
 
 // Pointing at every `stride`-th sample alone, and where on a coarser grid a chosen region may be in reach of
 // the samples around one. Without `near` all samples are expanded.
-struct Skim {
+struct SparseScan {
     const pointing::CompressedPointing* pointing = nullptr;
     sky::Grid grid;
     const std::uint8_t* near = nullptr;
     std::int64_t stride = 1;
 };
 
-// Write to `seen` the pixels of the sample that samples [start, stop) of a detector look at, increasing and
+// Write to `seen` the pixels of the sample that samples [start, stop) of a detector fall into, increasing and
 // distinct, numbered (number of the region) * 2^shift + (place in it).
 void glimpse(const pointing::CompressedPointing& pointing, const sky::Grid& grid, const SkySample& sample,
-             const Skim& skim, std::int64_t detector, std::int64_t start, std::int64_t stop,
+             const SparseScan& scan, std::int64_t detector, std::int64_t start, std::int64_t stop,
              std::vector<std::int32_t>& seen);
 
 }  // namespace petamap::planning

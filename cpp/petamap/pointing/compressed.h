@@ -18,8 +18,8 @@ struct Knots {
 enum class WavePlate : int { none = 0, uniform = 1, sampled = 2 };
 
 // Views of the caller's arrays. Quaternions are (x, y, z, w), unit, neighbouring knots less than a right
-// angle apart and of like sign. A detector's quaternion is boresight * detector: Z looks at the sky, X is the
-// polarization axis.
+// angle apart and of like sign. A detector's quaternion is boresight * detector: Z points at the sky, X is
+// the polarization axis.
 struct CompressedPointing {
     const double* boresight = nullptr;  // (knots.n, 4)
     Knots knots;

@@ -12,7 +12,7 @@ struct SkyMap {
     int n_stokes = 1;
 };
 
-// How samples look at it. The value of a sample is the sum of n_neighbours pixels times their weights; the
+// How samples see it. The value of a sample is the sum of n_neighbours pixels times their weights; the
 // response to it is gain (1, efficiency cos phi, efficiency sin phi).
 struct Samples {
     std::int64_t n = 0;

@@ -1,1 +1,4 @@
-"""What every room stands on: errors, units, typing, timers, random numbers, exact sums, whole files."""
+"""Errors, options, records, units, timers, exact sums, threads, and file and cache access.
+
+Must not import: any other room of petacomm.
+"""

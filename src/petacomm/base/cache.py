@@ -1,4 +1,4 @@
-"""What is remembered between runs: small JSON files in the user's cache folder, which may go any time."""
+"""The user's cache: small JSON files that may be deleted at any time."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from petacomm.base.errors import UserError
-from petacomm.base.files import replacing
+from petacomm.base.files import atomic_write
 
 
 def cache_folder() -> Path:
-    """Return the folder of the user's cache: where the system has it, or ``$XDG_CACHE_HOME/petamap``."""
-    chosen = os.environ.get("XDG_CACHE_HOME")
-    if chosen:
-        return Path(chosen) / "petamap"
+    """Return the cache folder: ``$XDG_CACHE_HOME/petamap`` if set, else the system's default."""
+    xdg = os.environ.get("XDG_CACHE_HOME")
+    if xdg:
+        return Path(xdg) / "petamap"
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Caches" / "petamap"
     if sys.platform == "win32":
@@ -25,13 +25,13 @@ def cache_folder() -> Path:
     return Path.home() / ".cache" / "petamap"
 
 
-def recall(name: str) -> Any:
-    """Return what was remembered under a name; None for nothing, and with a warning if it cannot be read.
+def load_cached(name: str) -> Any:
+    """Return the cached value of a name; None if there is none, or with a warning if it cannot be read.
 
     Parameters
     ----------
     name : str
-        A path in the cache folder, such as ``"reductions/6f1c.json"``.
+        Path in the cache folder, such as ``"reductions/6f1c.json"``.
     """
     path = cache_folder() / name
     try:
@@ -43,11 +43,11 @@ def recall(name: str) -> Any:
         return None
 
 
-def remember(name: str, value: Any) -> None:
-    """Keep a value that JSON can hold; where it cannot be written, warn and go on."""
+def save_cached(name: str, value: Any) -> None:
+    """Write a value that JSON can represent to the cache; warn if it cannot be written."""
     path = cache_folder() / name
     try:
-        with replacing(path) as temporary:
+        with atomic_write(path) as temporary:
             temporary.write_text(json.dumps(value), encoding="utf-8")
     except (UserError, OSError) as error:
         warnings.warn(f"nothing is remembered: {error}", stacklevel=2)

@@ -1,4 +1,4 @@
-"""The distinct values of long arrays of integers."""
+"""Distinct values of long arrays of integers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Integer = TypeVar("Integer", bound=np.integer)
 def distinct(values: npt.NDArray[Integer]) -> npt.NDArray[Integer]:
     """Return the distinct values in increasing order; `values` (n,) is sorted in place.
 
-    `numpy.unique` finds them by hashing, which takes a hundred times as long (2e6 int64, NumPy 2.4).
+    `numpy.unique` uses hashing, which takes a hundred times as long (2e6 int64, NumPy 2.4).
     """
     values.sort()
     first = np.ones(len(values), np.bool_)

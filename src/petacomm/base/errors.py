@@ -1,4 +1,4 @@
-"""The errors a user meets: each says where, what, and the mend, and knows its exit code."""
+"""Errors for users: each has a message, a place, a remedy, and an exit code of the command."""
 
 from __future__ import annotations
 
@@ -15,9 +15,22 @@ class UserError(Exception):
     what : str
         What is wrong, in one sentence.
     where : str, optional
-        The place: ``file:line``, or file, observation, detector and sample.
+        Place of the error: ``file:line``, or file, observation, detector and sample.
     mend : str, optional
-        What to do about it.
+        Remedy: what the user can do about it.
+
+    Attributes
+    ----------
+    what, where, mend : str
+        The parameters.
+    exit_code : int
+        Exit code of a command that ends with the error.
+
+    Examples
+    --------
+    >>> from petacomm import UserError
+    >>> print(UserError("no such detector", where="focalplane.toml:7"))
+    focalplane.toml:7: no such detector
     """
 
     exit_code: ClassVar[int] = 1
@@ -33,40 +46,104 @@ class UserError(Exception):
         return f"{text} ({self.mend})" if self.mend else text
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Errors travel between ranks by pickle; keyword-only arguments need this.
+        # Errors are pickled between ranks, which does not support keyword-only arguments by itself.
         return _rebuild, (type(self), self.what, self.where, self.mend)
 
 
-def _rebuild(kind: type[UserError], what: str, where: str | None, mend: str | None) -> UserError:
-    return kind(what, where=where, mend=mend)
+def _rebuild(error_type: type[UserError], what: str, where: str | None, mend: str | None) -> UserError:
+    return error_type(what, where=where, mend=mend)
 
 
 class ConfigError(UserError):
-    """The run configuration or the command line is wrong."""
+    """Error in the run configuration or the command line.
+
+    Parameters
+    ----------
+    what : str
+        What is wrong, in one sentence.
+    where : str, optional
+        Place of the error.
+    mend : str, optional
+        Remedy.
+
+    Examples
+    --------
+    >>> from petacomm import ConfigError
+    >>> print(ConfigError("no algorithm 'rign'", where="run.toml:3", mend="did you mean 'ring'?"))
+    run.toml:3: no algorithm 'rign' (did you mean 'ring'?)
+    """
 
     exit_code = 2
 
 
 class DataError(UserError):
-    """An input file or its content is wrong."""
+    """Error in an input file or its content.
+
+    Parameters
+    ----------
+    what : str
+        What is wrong, in one sentence.
+    where : str, optional
+        Place of the error.
+    mend : str, optional
+        Remedy.
+
+    Examples
+    --------
+    >>> from petacomm import DataError
+    >>> print(DataError("not a map", where="map.fits"))
+    map.fits: not a map
+    """
 
     exit_code = 3
 
 
 class ConvergenceError(UserError):
-    """The solver did not reach its tolerance."""
+    """Failure of a solver to reach its tolerance.
+
+    Parameters
+    ----------
+    what : str
+        What is wrong, in one sentence.
+    where : str, optional
+        Place of the error.
+    mend : str, optional
+        Remedy.
+
+    Examples
+    --------
+    >>> from petacomm import ConvergenceError
+    >>> ConvergenceError("a residual of 0.1 after 100 iterations").exit_code
+    4
+    """
 
     exit_code = 4
 
 
 class ResourceError(UserError):
-    """Memory, disk or time do not suffice."""
+    """Lack of memory, disk space or time, or of a library.
+
+    Parameters
+    ----------
+    what : str
+        What is wrong, in one sentence.
+    where : str, optional
+        Place of the error.
+    mend : str, optional
+        Remedy.
+
+    Examples
+    --------
+    >>> from petacomm import ResourceError
+    >>> print(ResourceError("no space", mend="free space"))
+    no space (free space)
+    """
 
     exit_code = 5
 
 
 def did_you_mean(word: str, known: list[str]) -> str | None:
-    """Return a mend naming the closest of `known`, or all of them where none is close."""
+    """Return a remedy that names the most similar of the known words, or all if none is similar."""
     import difflib
 
     close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
@@ -76,6 +153,6 @@ def did_you_mean(word: str, known: list[str]) -> str | None:
 
 
 def printable(text: str) -> str:
-    """Return what a message may quote from a file: no control characters, no endless words."""
-    shown = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text[:_LONGEST])
-    return shown if len(text) <= _LONGEST else shown + "..."
+    """Return text from a file for use in a message, escaped and cut to 400 characters."""
+    escaped = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text[:_LONGEST])
+    return escaped if len(text) <= _LONGEST else escaped + "..."

@@ -1,4 +1,4 @@
-"""Sums without rounding: their bits do not depend on the order of the terms, on threads or on ranks."""
+"""Exact sums: their bits do not depend on the order of the terms, on threads or on ranks."""
 
 from __future__ import annotations
 
@@ -10,50 +10,50 @@ from petacomm.base import _base
 from petacomm.base.typing import FloatArray, Int64Array
 
 
-def no_limbs(*shape: int) -> Int64Array:
-    """Return the limbs of empty sums, (*shape, N_LIMBS); limbs of partial sums add as integers."""
+def zero_limbs(*shape: int) -> Int64Array:
+    """Return the limbs of empty sums, int64 (*shape, N_LIMBS); limbs of partial sums add as integers."""
     return np.zeros((*shape, _base.N_LIMBS), np.int64)
 
 
 def add_exactly(values: FloatArray, limbs: Int64Array) -> None:
-    """Add finite values to a sum."""
+    """Add finite values to the limbs (N_LIMBS,) of a sum."""
     _base.add_exactly(np.ascontiguousarray(values.reshape(-1)), limbs)
 
 
-def rounded(limbs: Int64Array) -> float:
-    """Return the double nearest to a sum; infinity if a kernel met a term that is not finite."""
+def round_limbs(limbs: Int64Array) -> float:
+    """Return the double nearest to a sum; infinity if a term was not finite."""
     if limbs[-1] >= _base.NOT_FINITE // 2:
         return math.inf
-    total = sum(int(limb) << (_base.LIMB_BITS * place) for place, limb in enumerate(limbs))
+    total = sum(int(limb) << (_base.LIMB_BITS * i) for i, limb in enumerate(limbs))
     value: float = total / (1 << -_base.LOWEST_BIT)
     return value
 
 
 def exact_sum(values: FloatArray) -> float:
     """Return the correctly rounded sum of values."""
-    limbs = no_limbs()
+    limbs = zero_limbs()
     add_exactly(values, limbs)
-    return rounded(limbs)
+    return round_limbs(limbs)
 
 
-# A double has 53 bits: it lies in three limbs, whatever its exponent.
-N_PLACES = 3
+# The 53 bits of a double span at most three limbs, whatever its exponent.
+LIMBS_PER_VALUE = 3
 
 
-def sliced(values: FloatArray) -> tuple[Int64Array, Int64Array]:
-    """Cut each value into the limbs in which it lies.
+def split_limbs(values: FloatArray) -> tuple[Int64Array, Int64Array]:
+    """Split each value into the limbs that it spans.
 
     Parameters
     ----------
     values : float64 (n,)
-        Finite, and below 2^900. Bits below 2^-992 are dropped.
+        Finite, of magnitude below 2^900. Bits below 2^-992 are dropped.
 
     Returns
     -------
     lowest : int64 (n,)
-        The number of the lowest of three limbs, -1 of zeros.
+        Number of the lowest of the three limbs, -1 for zeros.
     limbs : int64 (n, 3)
-        They add up to the value: limb i counts multiples of 2^(32 i - 992).
+        The three limbs; limb number i counts multiples of 2^(32 i - 992).
 
     Raises
     ------
@@ -74,17 +74,21 @@ def sliced(values: FloatArray) -> tuple[Int64Array, Int64Array]:
     return lowest, limbs * np.sign(mantissa)[:, None]
 
 
-def rounded_sums(limbs: Int64Array, lowest: Int64Array) -> FloatArray:
-    """Return the doubles nearest to many sums, half to even.
+def round_sums(limbs: Int64Array, lowest: Int64Array) -> FloatArray:
+    """Return the doubles nearest to sums, rounded half to even.
 
     Parameters
     ----------
     limbs : int64 (n, n_limbs)
-        Below 2^62 in size, so sums of less than 2^30 terms.
+        Magnitudes below 2^62, so sums of less than 2^30 terms.
     lowest : int64 (n,)
-        The number of the lowest limb of each.
+        Number of the lowest limb of each sum.
+
+    Returns
+    -------
+    float64 (n,)
     """
-    # Three digits below, so that there always are three from the first that is not 0.
+    # Three more digits below, so that there are always three from the first non-zero digit on.
     digits = np.concatenate(
         [np.zeros((len(limbs), 3), np.int64), limbs, np.zeros((len(limbs), 2), np.int64)], 1
     )
@@ -96,7 +100,7 @@ def rounded_sums(limbs: Int64Array, lowest: Int64Array) -> FloatArray:
     first = np.maximum(n_digits - 1 - np.argmax(digits[:, ::-1] != 0, axis=1), 2)
     top, middle, bottom = (digits[np.arange(len(digits)), first - i].astype(np.uint64) for i in range(3))
     below = np.cumsum(digits != 0, axis=1)[np.arange(len(digits)), np.maximum(first - 3, 0)] * (first > 2)
-    # 64 bits from the first that is set, and one more for all others: this rounds as the whole would.
+    # 64 bits from the first set bit on, the last one set if any bit below is: this rounds like the full sum.
     shift = (32 - np.frexp(top.astype(np.float64))[1]).astype(np.uint64)
     bits = (((top << np.uint64(32)) | middle) << shift) | (bottom >> (np.uint64(32) - shift))
     rest = (bottom << shift) & np.uint64(_MASK)
@@ -111,7 +115,7 @@ _MASK = 2**32 - 1
 
 
 def _carry(digits: Int64Array) -> None:
-    """Make all digits but the last 0 to 2^32 - 1."""
+    """Carry, so that all digits but the last are from 0 to 2^32 - 1."""
     for i in range(digits.shape[1] - 1):
         digits[:, i + 1] += digits[:, i] >> _base.LIMB_BITS
         digits[:, i] &= _MASK

@@ -1,4 +1,4 @@
-"""Whole files or none: written under a temporary name, synced, renamed."""
+"""Atomic writing of files: under a temporary name, synced, then renamed."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from petacomm.base.errors import ResourceError
 
 
 @contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; on success it becomes `path`, else nothing changes.
+def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield a temporary path beside `path`, which is renamed to `path` if the block succeeds, else deleted.
 
     Raises
     ------
     ResourceError
-        If the file cannot be written (disk full, no permission). What stood at `path` is untouched.
+        If the file cannot be written (disk full, no permission). An existing file at `path` is untouched.
     """
     target = Path(path)
-    with writing(target):
+    with write_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=target.suffix, dir=target.parent)
         os.close(handle)
@@ -40,8 +40,8 @@ _MEND = "free space or choose another --out; what stood there before is untouche
 
 
 @contextmanager
-def writing(path: str | os.PathLike[str], mend: str = _MEND) -> Iterator[None]:
-    """Turn what the system says against writing `path` into a ResourceError."""
+def write_errors(path: str | os.PathLike[str], mend: str = _MEND) -> Iterator[None]:
+    """Turn an OSError of writing `path` into a ResourceError with the remedy `mend`."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""What machine this is, and what of it this process uses."""
+"""Processor and memory of this machine, and memory use of this process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def cpu_info(key: str) -> str:
-    """Return what the system says of the processor under a key, such as "flags"; empty for nothing."""
+    """Return the value of a key of /proc/cpuinfo, such as "flags"; empty if there is none."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -18,12 +18,12 @@ def cpu_info(key: str) -> str:
 
 
 def cpu_model() -> str:
-    """Return the model of the processor."""
+    """Return the model name of the processor."""
     return cpu_info("model name") or platform.processor() or platform.machine()
 
 
 def resident_bytes() -> int:
-    """Return the bytes of this process that are in memory now."""
+    """Return the resident memory of this process, in bytes."""
     try:
         with open("/proc/self/statm", encoding="ascii") as file:
             return int(file.read().split()[1]) * resource.getpagesize()
@@ -32,8 +32,8 @@ def resident_bytes() -> int:
 
 
 def peak_bytes() -> int:
-    """Return the most bytes of this process that were in memory at any time."""
-    # what getrusage says includes the launcher's memory, from before this program took its place
+    """Return the peak resident memory of this process, in bytes."""
+    # getrusage also counts the launcher's memory, from before exec replaced it by this program.
     high_water = _kilobytes("/proc/self/status", "VmHWM:")
     if high_water is not None:
         return high_water * 1024
@@ -42,7 +42,7 @@ def peak_bytes() -> int:
 
 
 def available_bytes() -> int:
-    """Return the bytes of memory that this host has free for processes."""
+    """Return the memory available to processes on this host, in bytes."""
     free = _kilobytes("/proc/meminfo", "MemAvailable:")
     return sys.maxsize if free is None else free * 1024
 

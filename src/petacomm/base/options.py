@@ -1,6 +1,6 @@
-"""Options of sources and sections: frozen dataclasses whose fields carry a dimension and a help line.
+"""Options of configurations: fields of frozen dataclasses with a help line, a dimension and bounds.
 
-One definition serves the TOML reader, the XML reader, the XSD, ``petamap init`` and the documentation.
+The same definition serves the TOML reader, the XML reader, the XSD, ``petamap init`` and the documentation.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ def option(
     maximum: float | None = None,
     path: bool = False,
 ) -> Any:
-    """Declare one option.
+    """Return the dataclass field of an option.
 
     Parameters
     ----------
     default : object, optional
-        Without it the option must be given.
+        Without a default the option is required.
     help : str
-        One line for the documentation, ``petamap init`` and error messages.
+        Line for the documentation, ``petamap init`` and error messages.
     dimension : str, optional
-        A dimension of `petacomm.base.units`; the file then says ``"7.5 arcmin"`` and the field holds
-        the number in the internal unit.
+        Dimension of `petacomm.base.units`: the file has text such as ``"7.5 arcmin"``, the field the number
+        in the internal unit.
     choices : tuple of str, optional
-        The words allowed.
+        Allowed words.
     minimum, maximum : float, optional
         Inclusive bounds.
     path : bool
-        A file that must exist, relative to the configuration file.
+        Whether it is the path of an existing file, relative to the configuration file.
     """
     metadata = {
         "help": help,

@@ -1,4 +1,4 @@
-"""How long-running work tells a person where it stands; the command line draws it, libraries stay silent."""
+"""Progress reports of long-running work: the command line shows them, libraries discard them by default."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import Protocol
 
 
 class Progress(Protocol):
-    """A listener to the phases of a run. Only rank 0 has one that speaks."""
+    """Receiver of progress reports; only that of rank 0 shows anything."""
 
     def begin(self, phase: str, total: float | None = None, unit: str = "") -> None:
-        """Begin a phase of `total` units of work (None where it is not known)."""
+        """Begin a phase of `total` units of work; None if the total is unknown."""
         ...
 
     def advance(self, amount: float, note: str = "") -> None:
-        """Say that `amount` more units are done; `note` is the newest figure worth seeing."""
+        """Report that `amount` more units are done; `note` is shown beside them."""
         ...
 
     def end(self, note: str = "") -> None:
@@ -21,24 +21,24 @@ class Progress(Protocol):
         ...
 
     def warn(self, text: str) -> None:
-        """Say something that the user should know; it stands in the report as well."""
+        """Warn the user; the text is also part of the report of the run."""
         ...
 
 
-class Silent:
-    """A listener that says nothing and keeps the warnings."""
+class SilentProgress:
+    """Receiver that shows nothing and keeps the warnings."""
 
     def __init__(self) -> None:
         self.warnings: list[str] = []
 
     def begin(self, phase: str, total: float | None = None, unit: str = "") -> None:
-        """Say nothing."""
+        """Do nothing."""
 
     def advance(self, amount: float, note: str = "") -> None:
-        """Say nothing."""
+        """Do nothing."""
 
     def end(self, note: str = "") -> None:
-        """Say nothing."""
+        """Do nothing."""
 
     def warn(self, text: str) -> None:
         """Keep the warning."""

@@ -1,7 +1,7 @@
-"""Frozen dataclasses as JSON, there and back, and the JSON schema that follows from them.
+"""Conversion of frozen dataclasses to and from JSON, and their JSON schemas.
 
-A record's fields are scalars, other records, tuples of one type, or any of these or None. Numbers that are
-not finite have no JSON; they are written as the strings ``"nan"``, ``"inf"`` and ``"-inf"``.
+The fields of a record are scalars, other records, tuples of one type, or optional ones of these. JSON has no
+numbers that are not finite; they are written as the strings ``"nan"``, ``"inf"`` and ``"-inf"``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SCALARS: dict[type, str] = {bool: "boolean", int: "integer", str: "string"}
 
 
 def to_json(value: Any) -> Any:
-    """Return a record, or a part of one, as what `json.dump` takes."""
+    """Return a record, or a part of one, as objects for `json.dump`."""
     if dataclasses.is_dataclass(value):
         return {field.name: to_json(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, tuple):
@@ -30,22 +30,22 @@ def to_json(value: Any) -> Any:
     return value
 
 
-def from_json(kind: type[Record], value: Any, where: str = "") -> Record:
-    """Return the record of type `kind` that `to_json` wrote.
+def from_json(record_type: type[Record], value: Any, where: str = "") -> Record:
+    """Return the record of type `record_type` that `to_json` wrote.
 
     Raises
     ------
     DataError
-        If a key is missing, unknown or of another type; it names the place as ``file: a.b[3]``.
+        If a key is missing, unknown or of another type, with the place as ``file: a.b[3]``.
     """
-    read: Record = _read(kind, value, where)
+    read: Record = _read(record_type, value, where)
     return read
 
 
-def schema_of(kind: type, title: str) -> dict[str, Any]:
-    """Return the JSON schema (2020-12) of a record; the fields' help lines are its descriptions."""
+def json_schema(record_type: type, title: str) -> dict[str, Any]:
+    """Return the JSON schema (2020-12) of a record type, described by the help lines of its fields."""
     definitions: dict[str, Any] = {}
-    top = _schema(kind, definitions)
+    top = _schema(record_type, definitions)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": title,
@@ -87,7 +87,7 @@ def _read_record(kind: Any, value: Any, where: str) -> Any:
     for key in value:
         if key not in hints:
             raise DataError(f"unknown key '{key}'", where=where, mend=did_you_mean(key, list(hints)))
-    defaults = {one.name for one in dataclasses.fields(kind) if one.default is not dataclasses.MISSING}
+    defaults = {field.name for field in dataclasses.fields(kind) if field.default is not dataclasses.MISSING}
     missing = [name for name in hints if name not in value and name not in defaults]
     if missing:
         raise DataError(f"'{missing[0]}' is missing", where=where, mend="run again to write it anew")
@@ -97,8 +97,8 @@ def _read_record(kind: Any, value: Any, where: str) -> Any:
     return kind(**known)
 
 
-def _expect(good: bool, wanted: str, value: Any, where: str) -> None:
-    if not good:
+def _expect(valid: bool, wanted: str, value: Any, where: str) -> None:
+    if not valid:
         raise DataError(f"expected {wanted}, found {value!r:.60}", where=where)
 
 
@@ -131,6 +131,8 @@ def _schema_of_record(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
         "type": "object",
         "description": (kind.__doc__ or "").splitlines()[0],
         "properties": properties,
-        "required": [one.name for one in dataclasses.fields(kind) if one.default is dataclasses.MISSING],
+        "required": [
+            field.name for field in dataclasses.fields(kind) if field.default is dataclasses.MISSING
+        ],
         "additionalProperties": False,
     }

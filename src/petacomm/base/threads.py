@@ -1,4 +1,4 @@
-"""Independent pieces of work over threads; kernels release the GIL."""
+"""Independent work over threads; the compiled kernels release the GIL."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _NO_MORE = object()
 
 
 def available_threads() -> int:
-    """Return the processors this process may use."""
+    """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def over_threads(work: Callable[[Item], Result], items: Iterable[Item], n_threads: int) -> list[Result]:
-    """Return ``[work(item) for item in items]``, `n_threads` at a time; the first error is raised."""
+def map_threads(work: Callable[[Item], Result], items: Iterable[Item], n_threads: int) -> list[Result]:
+    """Return ``[work(item) for item in items]``, computed by `n_threads` threads; raise the first error."""
     if n_threads == 1:
         return [work(item) for item in items]
     with ThreadPoolExecutor(n_threads) as pool:
@@ -32,15 +32,15 @@ def over_threads(work: Callable[[Item], Result], items: Iterable[Item], n_thread
             raise
 
 
-def in_workers(
+def map_with_states(
     new_state: Callable[[], Result],
     work: Callable[[Result, Item], None],
     items: Iterable[Item],
     n_threads: int,
 ) -> list[Result]:
-    """Call ``work(state, item)`` for all items, each thread with a state of its own; return the states.
+    """Call ``work(state, item)`` for all items, with one state per thread; return the states.
 
-    Which thread takes which item is left to chance: combine the states in a way that does not depend on it.
+    The assignment of items to threads is not deterministic: results must not depend on it.
     """
     lock, iterator = threading.Lock(), iter(items)
 
@@ -53,11 +53,11 @@ def in_workers(
                 return state
             work(state, item)  # type: ignore[arg-type]
 
-    return over_threads(worker, range(n_threads), n_threads)
+    return map_threads(worker, range(n_threads), n_threads)
 
 
-def one_blas_thread() -> Any:
-    """Return a context in which BLAS has one thread: its sums depend on how many there are."""
+def single_blas_thread() -> Any:
+    """Return a context in which BLAS uses one thread, since its sums depend on the number of threads."""
     from threadpoolctl import threadpool_limits
 
     return threadpool_limits(1, "blas")

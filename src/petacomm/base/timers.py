@@ -1,4 +1,4 @@
-"""Seconds and bytes by phase."""
+"""Timers of the phases of a run."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 
 @dataclass
-class Phase:
-    """What one phase of a run cost on this rank: wall seconds, calls, bytes moved between ranks."""
+class PhaseTimer:
+    """Wall seconds, calls and bytes sent of one phase of a run on this rank."""
 
     seconds: float = 0.0
     calls: int = 0
@@ -19,21 +19,22 @@ class Phase:
 
 @dataclass
 class Timers:
-    """Phases of a run by name, in the order in which they first began.
+    """Timers of the phases of a run by name, in the order of their first begin.
 
     Attributes
     ----------
     bytes_sent : callable
-        Returns the bytes sent so far; phases count what is sent while they last.
+        Returns the bytes sent so far; each phase counts those sent during it.
+    phases : dict of str to PhaseTimer
     """
 
     bytes_sent: Callable[[], int] = lambda: 0
-    phases: dict[str, Phase] = field(default_factory=dict)
+    phases: dict[str, PhaseTimer] = field(default_factory=dict)
 
     @contextmanager
-    def phase(self, name: str) -> Iterator[Phase]:
-        """Add the time spent inside to phase `name`."""
-        phase = self.phases.setdefault(name, Phase())
+    def phase(self, name: str) -> Iterator[PhaseTimer]:
+        """Add the time and the bytes sent inside the block to phase `name`."""
+        phase = self.phases.setdefault(name, PhaseTimer())
         begin, sent = time.perf_counter(), self.bytes_sent()
         try:
             yield phase

@@ -1,9 +1,9 @@
-"""TOML with the line of every key: the standard library's reader does not tell where things stand.
+"""Reading TOML with the line number of every key, which the standard library's reader does not return.
 
-The scan is linear in the text, follows headers, dotted and quoted keys, strings of all four kinds, arrays
-and inline tables, and judges no values: where the text is not TOML it stops and leaves the error to the
-reader. It runs first, so that keys given twice are named, and bombs (deep nesting, endless keys) meet a limit
-before the reader meets them.
+The scanner is linear in the text and follows headers, dotted and quoted keys, strings of all four kinds,
+arrays and inline tables. It does not check values: where the text is not TOML it stops and leaves the error
+to the reader. It runs first, so that errors name duplicate keys, and deep nesting or long keys are rejected
+before the reader sees them.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ else:
     import tomli as tomllib
 
 Key: TypeAlias = tuple[str | int, ...]
-Lines: TypeAlias = dict[Key, int]
+KeyLines: TypeAlias = dict[Key, int]
 
 MAX_DEPTH = 16  # of nested arrays and tables, and of the parts of a key
 
-MAX_SCALAR = 500  # characters of a number; the reader's time grows with their square
+MAX_SCALAR = 500  # characters of a number; the reader's time grows quadratically with them
 
 _PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 _BLANK = re.compile(r"[ \t]*")
@@ -40,22 +40,22 @@ _STRINGS = {
 }
 
 
-def parse(text: str, file: str) -> tuple[dict[str, Any], Lines]:
-    """Return the tree of a TOML text and the line of each of its keys.
+def parse_toml(text: str, file: str) -> tuple[dict[str, Any], KeyLines]:
+    """Return the tree of a TOML text and the line of each key.
 
     Raises
     ------
     ConfigError
-        If it is not TOML, names a key twice, or nests deeper than `MAX_DEPTH`.
+        If the text is not TOML, has a duplicate key, or nests deeper than `MAX_DEPTH`.
     """
-    lines = locate(text, file)
+    lines = locate_keys(text, file)
     try:
         return tomllib.loads(text), lines
     except tomllib.TOMLDecodeError as error:
         raise _syntax_error(str(error), text, file, lines) from None
 
 
-def _syntax_error(message: str, text: str, file: str, lines: Lines) -> ConfigError:
+def _syntax_error(message: str, text: str, file: str, lines: KeyLines) -> ConfigError:
     place = _PLACE.search(message)
     line = int(place.group(1)) if place and place.group(1) else text.count("\n") + 1
     what = _PLACE.sub("", message)
@@ -67,32 +67,32 @@ def _syntax_error(message: str, text: str, file: str, lines: Lines) -> ConfigErr
     return ConfigError(printable(what), where=f"{file}:{line}", mend=mend)
 
 
-def locate(text: str, file: str) -> Lines:
-    """Return the line of every key, table, and item of a list, by its path; lines count from 1.
+def locate_keys(text: str, file: str) -> KeyLines:
+    """Return the line of each key, table and list item by its path; lines count from 1.
 
     Raises
     ------
     ConfigError
-        If a key is given twice or something nests deeper than `MAX_DEPTH`.
+        If a key is duplicate or the nesting is deeper than `MAX_DEPTH`.
     """
-    return _Scan(text, file).run()
+    return _Scanner(text, file).run()
 
 
-class _Lost(Exception):
-    """The text is not TOML here."""
+class _NotToml(Exception):
+    """The text at the present position is not TOML."""
 
 
-class _Scan:
+class _Scanner:
     def __init__(self, text: str, file: str) -> None:
         self.text = text
         self.file = file
         self.at = 0
-        self.lines: Lines = {}
+        self.lines: KeyLines = {}
         self._sizes: dict[Key, int] = {}  # of arrays of tables
         self._declared: set[Key] = set()  # by a header
         self._line, self._counted = 1, 0
 
-    def run(self) -> Lines:
+    def run(self) -> KeyLines:
         try:
             base: Key = ()
             while self._gap() < len(self.text):
@@ -101,35 +101,35 @@ class _Scan:
                 else:
                     self._pair(base, 0)
                 self._match(_REST)
-        except _Lost:
+        except _NotToml:
             pass
         return self.lines
 
     def line(self) -> int:
-        """Return the line of the present place."""
+        """Return the line of the present position."""
         self._line += self.text.count("\n", self._counted, self.at)
         self._counted = self.at
         return self._line
 
     def _match(self, pattern: re.Pattern[str]) -> str:
-        found = pattern.match(self.text, self.at)
-        if not found:
-            raise _Lost
-        self.at = found.end()
-        return found.group()
+        match = pattern.match(self.text, self.at)
+        if not match:
+            raise _NotToml
+        self.at = match.end()
+        return match.group()
 
     def _gap(self) -> int:
         self._match(_GAP)
         return self.at
 
     def _skip(self, word: str) -> bool:
-        found = self.text.startswith(word, self.at)
-        self.at += len(word) * found
-        return found
+        present = self.text.startswith(word, self.at)
+        self.at += len(word) * present
+        return present
 
     def _expect(self, word: str) -> None:
         if not self._skip(word):
-            raise _Lost
+            raise _NotToml
 
     def _header(self) -> Key:
         line = self.line()
@@ -151,7 +151,7 @@ class _Scan:
         return path
 
     def _resolved(self, parts: Key) -> Key:
-        """Return a header's path, with the newest item of each array of tables on the way."""
+        """Return the path of a header, with the newest item of each array of tables in it."""
         path: Key = ()
         for count, part in enumerate(parts, 1):
             path = (*path, part)
@@ -207,7 +207,7 @@ class _Scan:
         triple = self.text[self.at : self.at + 3]
         try:
             self._match(_STRINGS[triple if triple in _STRINGS else head])
-        except _Lost:
+        except _NotToml:
             raise self._error(f"the text of '{_dotted(path)}' has no closing quote") from None
 
     def _array(self, path: Key, depth: int) -> None:
@@ -219,7 +219,7 @@ class _Scan:
             self._value(item, depth + 1)
             self._gap()
             if not self._skip(",") and not self.text.startswith("]", self.at):
-                raise _Lost
+                raise _NotToml
             index += 1
 
     def _inline_table(self, path: Key, depth: int) -> None:
@@ -228,7 +228,7 @@ class _Scan:
             self._pair(path, depth + 1)
             self._gap()
             if not self._skip(",") and not self.text.startswith("}", self.at):
-                raise _Lost
+                raise _NotToml
 
     def _error(self, what: str, line: int | None = None, mend: str | None = None) -> ConfigError:
         return ConfigError(printable(what), where=f"{self.file}:{line or self.line()}", mend=mend)
@@ -243,10 +243,10 @@ _SHORT = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r"}
 
 
 def _unescaped(text: str) -> str:
-    def meant(found: re.Match[str]) -> str:
-        code = found.group(1) or found.group(2)
+    def character(match: re.Match[str]) -> str:
+        code = match.group(1) or match.group(2)
         if code is None:
-            return _SHORT.get(found.group(3), found.group(3))
+            return _SHORT.get(match.group(3), match.group(3))
         return chr(int(code, 16)) if int(code, 16) < 0x110000 else ""
 
-    return _ESCAPE.sub(meant, text)
+    return _ESCAPE.sub(character, text)

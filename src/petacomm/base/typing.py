@@ -1,4 +1,4 @@
-"""Names for the arrays that rooms hand to each other."""
+"""Type aliases of arrays."""
 
 from __future__ import annotations
 

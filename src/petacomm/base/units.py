@@ -1,4 +1,4 @@
-"""Units at the edges; inside are SI, radians, hertz, seconds and K_CMB."""
+"""Parsing of quantities with units; internal units are SI, radians and K_CMB."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _FACTORS: dict[str, dict[str, float]] = {
 }  # fmt: skip
 
 
-def quantity(text: str, dimension: str) -> float:
-    """Read ``"7.5 arcmin"`` as a number in the internal unit of `dimension`.
+def parse_quantity(text: str, dimension: str) -> float:
+    """Return a quantity such as ``"7.5 arcmin"`` as a number in the internal unit of `dimension`.
 
     Raises
     ------
@@ -49,6 +49,6 @@ def quantity(text: str, dimension: str) -> float:
         ) from None
 
 
-def dimensions() -> dict[str, tuple[str, ...]]:
-    """Return the units known for each dimension."""
+def units_by_dimension() -> dict[str, tuple[str, ...]]:
+    """Return the known units of each dimension."""
     return {name: tuple(factors) for name, factors in _FACTORS.items()}

@@ -1,4 +1,4 @@
-"""``petacomm datatypes``: where MPI's datatypes win and lose on this machine."""
+"""``petacomm datatypes``: benchmark packing, MPI's derived datatypes and shared memory."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def add_commands(commands: Any) -> None:
     parser = commands.add_parser(
         "datatypes",
         help="time packing, MPI's datatypes and shared memory beside each other",
-        description="'bench' times all ways in which an array goes from slabs to slabs ('transpose'), or "
-        "faces of a periodic lattice to their neighbours ('halo'): packed, by derived datatypes, through "
-        "memory that a node shares. Beside each time stand that of a memory copy of the same bytes, whether "
-        "all bits came where they belong, and a model fitted to all times, with the share of packing in it.",
+        description="'bench' times all methods of redistributing an array from slabs to slabs ('transpose'), "
+        "or of exchanging the faces of a periodic lattice ('halo'): packed, by derived datatypes, through "
+        "memory shared by a node. Each time is shown with that of a memory copy of the same bytes, whether "
+        "the result is correct, and a model fitted to all times, with the fraction of packing in it.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         usage="petacomm datatypes bench [transpose|halo] [--shape AxB] [--dtype NAME] [--json]",
@@ -32,7 +32,7 @@ def add_commands(commands: Any) -> None:
         "--shape", metavar="AxB", help="of the array [512x512], or of a rank's block of the lattice [8x8x8x8]"
     )
     parser.add_argument("--dtype", metavar="NAME", default="complex128", help="of the array [complex128]")
-    parser.add_argument("--turns", metavar="N", type=int, default=7, help="calls of each way [7]")
+    parser.add_argument("--turns", metavar="N", type=int, default=7, help="calls of each method [7]")
     parser.add_argument("--json", action="store_true", help="write JSON instead of a table")
     parser.set_defaults(handler=_datatypes)
 
@@ -51,14 +51,14 @@ def _datatypes(arguments: argparse.Namespace) -> int:
     shape = _shape(arguments.shape)
     comm = world()
     with collective_errors(comm):
-        from petacomm.mpi.autotuner import place
-        from petacomm.redistribution.bench import as_json, bench, table
+        from petacomm.mpi.autotuner import tuning_environment
+        from petacomm.redistribution.bench import bench, benchmark_json, benchmark_table
 
         subject = words[0] if words else "transpose"
         found = bench(comm, subject, shape, arguments.dtype, arguments.turns)
-        where = place(comm)
+        where = tuning_environment(comm)
         if comm.rank == 0:
-            print(as_json(found, where) if arguments.json else table(found, where))
+            print(benchmark_json(found, where) if arguments.json else benchmark_table(found, where))
     return 0
 
 

@@ -1,4 +1,4 @@
-"""``petacomm``: its commands."""
+"""Entry point of the command ``petacomm``."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def build_parser() -> Parser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code; an error is one line, without a traceback."""
+    """Run one command and return its exit code; errors are printed on one line, without a traceback."""
     return run_command(build_parser, argv)
 
 

@@ -1,4 +1,4 @@
-"""``petacomm map``: where the ranks of a job go."""
+"""``petacomm map``: place the ranks of a job on the nodes of a machine."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from petacomm.base.errors import ConfigError
 
 if TYPE_CHECKING:
     from petacomm.base.progress import Progress
-    from petacomm.mapping.comparison import Found
-    from petacomm.mapping.job import Job
+    from petacomm.mapping.comparison import MeasuredPlacement
+    from petacomm.mapping.job import MappingJob
 
 _EPILOG = """\
 examples:
@@ -31,9 +31,9 @@ def add_commands(commands: Any) -> None:
     parser = commands.add_parser(
         "map",
         help="place the ranks of a job on the nodes of a machine",
-        description="Place the ranks of a job such that the busiest link carries little, tell what that "
-        "does to the links beside what a launcher does unasked and the best of ten random placements, and "
-        "write the file that the launcher reads.",
+        description="Place the ranks of a job such that the busiest link carries little, compare the link "
+        "loads with the launcher's default and the best of ten random placements, and write the file that "
+        "the launcher reads.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         usage="petacomm map JOB.toml [--machine NAME] [--shape AxBxC] [--strategy NAME] [--out FILE] [...]\n"
@@ -68,27 +68,27 @@ def _map(arguments: argparse.Namespace) -> int:
         raise ConfigError(what, mend="give a job as TOML, or see petacomm map --help")
     job = _job(arguments, words[0])
     if arguments.boxfish is not None:
-        from petacomm.mapping.boxfish import drawable
+        from petacomm.mapping.boxfish import require_grid
 
-        drawable(job.site.network)
+        require_grid(job.resources.network)
     _compare(arguments, job) if verb else _place(arguments, job)
     return 0
 
 
-def _job(arguments: argparse.Namespace, path: str) -> Job:
-    from petacomm.mapping.job import load_job
+def _job(arguments: argparse.Namespace, path: str) -> MappingJob:
+    from petacomm.mapping.job import load_mapping_job
 
     names = ("machine", "shape", "strategy", "format")
     given = {name: getattr(arguments, name) for name in names}
     given["refine"] = False if arguments.no_refine else None
-    return load_job(path, given)
+    return load_mapping_job(path, given)
 
 
-def _place(arguments: argparse.Namespace, job: Job) -> None:
-    from petacomm.cli.progress import listening
-    from petacomm.mapping import mapping_table as table
+def _place(arguments: argparse.Namespace, job: MappingJob) -> None:
+    from petacomm.cli.progress import progress_listener
     from petacomm.mapping.comparison import map_ranks
-    from petacomm.mapping.launchers import format_of, write
+    from petacomm.mapping.launchers import get_format, write_launcher_file
+    from petacomm.mapping.mapping_table import mapping_json, mapping_table
 
     for name in ("strategies", "simulate"):
         if getattr(arguments, name):
@@ -96,92 +96,100 @@ def _place(arguments: argparse.Namespace, job: Job) -> None:
     if (arguments.out is None) != (job.format is None):
         missing = "--out" if arguments.out is None else "--format"
         raise ConfigError(f"{missing} is missing", mend="give both for a launcher's file, or neither")
-    with listening(0) as progress:
-        found = map_ranks(job.task, job.strategy, refined=job.refine, progress=progress)
+    with progress_listener(0) as progress:
+        result = map_ranks(job.task, job.strategy, refined=job.refine, progress=progress)
         notes = []
-        if not found.gains:
-            notes.append("no better than what costs nothing: take the best of these rows")
+        if not result.improves:
+            notes.append("no better than a default or random placement: take the best of these rows")
         if job.format is not None:
-            for warning in write(job.format, found.chosen.placement, arguments.out, job.target):
+            for warning in write_launcher_file(
+                job.format, result.chosen.placement, arguments.out, job.target
+            ):
                 progress.warn(warning)
-            notes.append(f"{arguments.out}: {format_of(job.format).usage.format(file=arguments.out)}")
-        notes += _pictures(arguments, job, found.rows, progress)
+            notes.append(f"{arguments.out}: {get_format(job.format).usage.format(file=arguments.out)}")
+        notes += _write_pictures(arguments, job, result.rows, progress)
     if arguments.json:
-        more = {"nodes_of_ranks": found.chosen.placement.nodes.tolist(), "gains": found.gains}
-        print(json.dumps(table.as_json(job, found.rows, more), indent=2))
+        more = {"nodes_of_ranks": result.chosen.placement.nodes.tolist(), "gains": result.improves}
+        print(json.dumps(mapping_json(job, result.rows, more), indent=2))
     else:
-        print(table.table(job, found.rows, notes))
+        print(mapping_table(job, result.rows, notes))
 
 
-def _compare(arguments: argparse.Namespace, job: Job) -> None:
-    from petacomm.cli.progress import listening
-    from petacomm.mapping import mapping_table as table
-    from petacomm.mapping.comparison import compare
+def _compare(arguments: argparse.Namespace, job: MappingJob) -> None:
+    from petacomm.cli.progress import progress_listener
+    from petacomm.mapping.comparison import compare_strategies
+    from petacomm.mapping.mapping_table import mapping_json, mapping_table
 
     if arguments.out is not None:
         raise ConfigError("--out with 'compare'", mend="choose a strategy, and give --out without 'compare'")
     names = None if arguments.strategies is None else arguments.strategies.split(",")
-    with listening(0) as progress:
-        rows, lacking = compare(job.task, names, progress=progress)
-        notes = [f"{name} cannot be used: {what}" for name, what in lacking.items()]
-        seconds = _simulated(job, rows, progress) if arguments.simulate else None
+    with progress_listener(0) as progress:
+        rows, unusable = compare_strategies(job.task, names, progress=progress)
+        notes = [f"{name} cannot be used: {what}" for name, what in unusable.items()]
+        seconds = _simulate(job, rows, progress) if arguments.simulate else None
         if seconds:
             notes += [
-                f"simulated, {row.title}: {1e3 * t:.4g} ms" for row, t in zip(rows, seconds, strict=True)
+                f"simulated, {row.label}: {1e3 * t:.4g} ms" for row, t in zip(rows, seconds, strict=True)
             ]
         best = min(rows, key=lambda row: row.load)
-        notes += _pictures(arguments, job, [rows[0], rows[1], best], progress)
+        notes += _write_pictures(arguments, job, [rows[0], rows[1], best], progress)
     if arguments.json:
-        print(json.dumps(table.as_json(job, rows, {"unusable": lacking, "simulated": seconds}), indent=2))
+        print(json.dumps(mapping_json(job, rows, {"unusable": unusable, "simulated": seconds}), indent=2))
     else:
-        print(table.table(job, rows, notes))
+        print(mapping_table(job, rows, notes))
 
 
-def _simulated(job: Job, rows: list[Found], progress: Progress) -> list[float]:
-    from petacomm.mapping.packet_time import simulated
+def _simulate(job: MappingJob, rows: list[MeasuredPlacement], progress: Progress) -> list[float]:
+    from petacomm.mapping.packet_time import simulate_placement
 
+    """Return the simulated seconds of each placement."""
     progress.begin("packets", len(rows), "placements")
-    found = []
+    seconds = []
     for row in rows:
-        run = simulated(job.graph, row.placement, job.site.network, job.machine, job.seed + 1)
-        found.append(run.seconds)
-        progress.advance(1, row.title)
+        run = simulate_placement(job.graph, row.placement, job.resources.network, job.machine, job.seed + 1)
+        seconds.append(run.seconds)
+        progress.advance(1, row.label)
     progress.end()
-    return found
+    return seconds
 
 
-def _pictures(arguments: argparse.Namespace, job: Job, rows: list[Found], progress: Progress) -> list[str]:
-    """Write the page and the tables of Boxfish where they are asked for; return what was written."""
+def _write_pictures(
+    arguments: argparse.Namespace, job: MappingJob, rows: list[MeasuredPlacement], progress: Progress
+) -> list[str]:
+    """Write the report page and the Boxfish tables, if requested; return notes with their paths."""
     notes = []
     if arguments.report is not None:
-        from petacomm.mapping.mapping_table import phase_cells
-        from petacomm.report.placement_page import Scene, Shown, write_mapping
+        from petacomm.mapping.mapping_table import phase_rows
+        from petacomm.report.placement_page import LabeledPlacement, PlacementComparison, write_placement_page
 
-        shown = [Shown(row.title, row.placement, row.metrics) for row in rows]
-        more = {}
+        placements = [LabeledPlacement(row.label, row.placement, row.metrics) for row in rows]
+        tables = {}
         if len(job.phases) > 1:
-            head, *cells = phase_cells(job, rows)
-            more["Busiest link of each phase"] = (head, [list(row) for row in cells])
-        scene = Scene("Placement", f"{job.title}.", job.graph, job.site.network, shown, more)
-        notes.append(f"page: {write_mapping([scene], arguments.report, f'A map of {job.title}')}")
+            head, *cells = phase_rows(job, rows)
+            tables["Busiest link of each phase"] = (head, [list(row) for row in cells])
+        comparison = PlacementComparison(
+            "Placement", f"{job.title}.", job.graph, job.resources.network, placements, tables
+        )
+        page = write_placement_page([comparison], arguments.report, f"A map of {job.title}")
+        notes.append(f"page: {page}")
     if arguments.boxfish is not None:
         from petacomm.mapping.boxfish import write_boxfish
-        from petacomm.mapping.metrics import loads
+        from petacomm.mapping.metrics import placement_link_loads
 
-        network = job.site.network
+        network = job.resources.network
         for name, row in (("before", rows[0]), ("after", rows[-1])):
-            on_links = loads(job.graph, row.placement, network)
-            write_boxfish(arguments.boxfish / name, network, row.placement, on_links)
+            loads = placement_link_loads(job.graph, row.placement, network)
+            write_boxfish(arguments.boxfish / name, network, row.placement, loads)
         notes.append(f"Boxfish: {arguments.boxfish / 'before'}, {arguments.boxfish / 'after'}")
     return notes
 
 
 def _gallery(arguments: argparse.Namespace, words: list[str]) -> None:
-    from petacomm.cli.progress import listening
+    from petacomm.cli.progress import progress_listener
     from petacomm.report.gallery import write_gallery
 
     if words:
         raise ConfigError(f"unknown argument '{words[0]}'", mend="see petacomm map --help")
-    with listening(0) as progress:
+    with progress_listener(0) as progress:
         path = write_gallery(arguments.out or Path("gallery.html"), progress)
     print(f"page: {path}")

@@ -1,4 +1,4 @@
-"""``petacomm net``: what a collective asks of a network, without it."""
+"""``petacomm net``: predict, simulate and draw collectives on a machine's network."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from petacomm.base.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
-    from petacomm.network.query import Question
+    from petacomm.network.query import CollectiveQuery
 
 _EPILOG = """\
 examples:
@@ -28,10 +28,9 @@ def add_commands(commands: Any) -> None:
     parser = commands.add_parser(
         "net",
         help="predict, simulate and draw collectives on a machine's network",
-        description="Tell what a collective takes on a machine that need not be there: 'predict' by closed "
-        "forms and exact loads of links, for all algorithms; 'simulate' packet by packet; 'draw' who sends "
-        "to whom and what links carry. 'paper' makes the tables of Almasi et al. 2005 again, on screen and "
-        "as a page.",
+        description="Model a collective on a machine without running on it: 'predict' the times of all "
+        "algorithms by closed forms and exact link loads; 'simulate' it packet by packet; 'draw' its "
+        "messages and link loads. 'paper' reproduces the tables of Almasi et al. 2005, on screen and as a page.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         usage="petacomm net predict|simulate|draw COLLECTIVE --machine NAME --shape AxBxC --bytes N [...]\n"
@@ -76,18 +75,18 @@ def _net(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _question(arguments: argparse.Namespace) -> Question:
-    from petacomm.network.query import Question, read_bytes
+def _query(arguments: argparse.Namespace) -> CollectiveQuery:
+    from petacomm.network.query import CollectiveQuery, parse_bytes
 
     if arguments.machine is None:
         raise ConfigError("--machine is missing", mend="give --machine bluegene-l, or see petacomm topology")
-    return Question(
+    return CollectiveQuery(
         collective=arguments.words[1],
         machine=arguments.machine,
         shape=arguments.shape,
         ranks=arguments.ranks,
-        n_bytes=None if arguments.bytes is None else read_bytes(arguments.bytes),
-        kind=arguments.type,
+        n_bytes=None if arguments.bytes is None else parse_bytes(arguments.bytes),
+        element_type=arguments.type,
         root=arguments.root,
         nodes=arguments.nodes,
         mode=arguments.mode,
@@ -96,60 +95,59 @@ def _question(arguments: argparse.Namespace) -> Question:
 
 
 def _predict(arguments: argparse.Namespace) -> None:
-    from petacomm.cli.progress import listening
-    from petacomm.network import prediction_table as outlook_table
-    from petacomm.network.predictions import outlook
+    from petacomm.cli.progress import progress_listener
+    from petacomm.network import prediction_table
+    from petacomm.network.predictions import predict_algorithms
 
     if arguments.algorithm != "auto":
-        raise ConfigError("--algorithm with 'predict'", mend="it tells of all of them")
-    call, scene = _question(arguments).answerable()
-    with listening(0) as progress:
-        found = outlook(call, scene, progress)
+        raise ConfigError("--algorithm with 'predict'", mend="it predicts all algorithms")
+    call, model = _query(arguments).resolve()
+    with progress_listener(0) as progress:
+        predictions = predict_algorithms(call, model, progress)
     if arguments.json:
-        print(json.dumps(outlook_table.outlook_json(call, scene.machine, found), indent=2))
+        print(json.dumps(prediction_table.predictions_json(call, model.machine, predictions), indent=2))
     else:
-        print(outlook_table.table(call, scene.machine, found))
+        print(prediction_table.prediction_table(call, model.machine, predictions))
 
 
 def _simulate(arguments: argparse.Namespace) -> None:
-    from petacomm.cli.progress import listening
-    from petacomm.network import POLICIES
-    from petacomm.network import prediction_table as outlook_table
-    from petacomm.network.predictions import simulate
+    from petacomm.cli.progress import progress_listener
+    from petacomm.network import POLICIES, prediction_table
+    from petacomm.network.predictions import simulate_collective
 
     if arguments.policy is not None and arguments.policy not in POLICIES:
         raise ConfigError(
             f"unknown policy '{arguments.policy}'", mend=did_you_mean(arguments.policy, list(POLICIES))
         )
     policy = None if arguments.policy is None else POLICIES[arguments.policy]
-    call, scene = _question(arguments).answerable()
-    with listening(0) as progress:
-        found = simulate(call, scene, arguments.algorithm, policy, arguments.seed, progress)
+    call, model = _query(arguments).resolve()
+    with progress_listener(0) as progress:
+        simulated = simulate_collective(call, model, arguments.algorithm, policy, arguments.seed, progress)
     if arguments.json:
-        print(json.dumps(outlook_table.simulated_json(call, scene.machine, found), indent=2))
+        print(json.dumps(prediction_table.simulation_json(call, model.machine, simulated), indent=2))
     else:
-        print(outlook_table.simulated_table(call, scene.machine, found))
+        print(prediction_table.simulation_table(call, model.machine, simulated))
 
 
 def _draw(arguments: argparse.Namespace) -> None:
     from petacomm.report.schedule_drawing import write_drawing
-    from petacomm.schedule import make
+    from petacomm.schedule import make_schedule
 
-    call, _ = _question(arguments).answerable()
-    schedule = make(call, arguments.algorithm)
+    call, _ = _query(arguments).resolve()
+    schedule = make_schedule(call, arguments.algorithm)
     path = arguments.out or Path(f"{schedule.collective}-{schedule.algorithm}.svg")
     print(write_drawing(schedule, call.grid, call.itemsize, path))
 
 
 def _paper(arguments: argparse.Namespace) -> None:
-    from petacomm.cli.progress import listening
-    from petacomm.papers.almasi2005.tables import retell
-    from petacomm.papers.almasi2005.text import as_json, table
-    from petacomm.report.almasi2005_page import write_network
+    from petacomm.cli.progress import progress_listener
+    from petacomm.papers.almasi2005.tables import reproduce_almasi2005
+    from petacomm.papers.almasi2005.text import almasi2005_json, almasi2005_table
+    from petacomm.report.almasi2005_page import write_almasi2005_page
 
     if arguments.machine not in (None, "bluegene-l"):
         raise ConfigError("--machine with 'paper'", mend="its machine is that of the source, bluegene-l")
-    with listening(0) as progress:
-        found = retell(arguments.ranks or 4096, progress)
-    path = write_network(found, (arguments.out or Path()) / "network.html")
-    print(json.dumps(as_json(found)) if arguments.json else f"{table(found)}\n\npage: {path}")
+    with progress_listener(0) as progress:
+        found = reproduce_almasi2005(arguments.ranks or 4096, progress)
+    path = write_almasi2005_page(found, (arguments.out or Path()) / "network.html")
+    print(json.dumps(almasi2005_json(found)) if arguments.json else f"{almasi2005_table(found)}\n\npage: {path}")

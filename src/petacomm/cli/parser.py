@@ -1,4 +1,4 @@
-"""The parser that commands share, and how every command ends."""
+"""Argument parser and error handling shared by all commands."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ INTERRUPTED = 130
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose complaints are one line, like every other error."""
+    """An argument parser that reports errors as a ConfigError, on one line."""
 
     def error(self, message: str) -> NoReturn:
-        """Raise `message` as an error with its mend."""
-        raise ConfigError(_reworded(message), mend=f"see {self.prog} --help")
+        """Raise a ConfigError with `message`."""
+        raise ConfigError(_shorten(message), mend=f"see {self.prog} --help")
 
 
-def _reworded(message: str) -> str:
-    """Say 'did you mean' where a command is misspelt, instead of listing every choice."""
-    word, found, choices = message.partition(": invalid choice: ")
-    if not found:
+def _shorten(message: str) -> str:
+    """Return argparse's message, with 'did you mean' instead of the list of all choices."""
+    word, separator, choices = message.partition(": invalid choice: ")
+    if not separator:
         return message
     word, _, choices = choices.partition(" (choose from ")
     known = [choice.strip(" '\")") for choice in choices.split(",")]
@@ -33,7 +33,7 @@ def _reworded(message: str) -> str:
 
 
 def parse_arguments(parser: Parser, argv: Sequence[str] | None) -> argparse.Namespace:
-    """Return the arguments; words may stand before and after options."""
+    """Return the parsed arguments; positional words may come before and after options."""
     arguments, rest = parser.parse_known_args(argv)
     if rest and (rest[0].startswith("-") or not hasattr(arguments, "words")):
         parser.error(f"unknown argument '{rest[0]}'")
@@ -46,26 +46,26 @@ def parse_arguments(parser: Parser, argv: Sequence[str] | None) -> argparse.Name
 
 
 def run_command(build_parser: Callable[[], Parser], argv: Sequence[str] | None) -> int:
-    """Run one command and return its exit code; an error is one line, without a traceback."""
+    """Run one command and return its exit code; errors are printed on one line, without a traceback."""
     parser = build_parser()
     try:
         arguments = parse_arguments(parser, argv)
         code: int = arguments.handler(arguments)
     except UserError as error:
-        _say(f"{parser.prog}: error: {error}")
+        _print_error(f"{parser.prog}: error: {error}")
         return error.exit_code
     except KeyboardInterrupt:
-        _say(f"{parser.prog}: interrupted; files already written are whole")
+        _print_error(f"{parser.prog}: interrupted; files already written are whole")
         return INTERRUPTED
     except BrokenPipeError:
-        # `petamap examples | head`: the reader has left, and flushing at exit would complain once more.
+        # E.g. `petamap examples | head`: flushing a closed pipe at exit would raise a second error.
         sys.stdout = None
         return 0
     return code
 
 
-def _say(line: str) -> None:
-    """Speak on the first rank alone: every rank meets the same errors of the command line."""
+def _print_error(line: str) -> None:
+    """Print an error on the first rank only: errors of the command line are the same on all ranks."""
     ranks = (os.environ.get(name, "0") for name in ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK"))
     if all(rank == "0" for rank in ranks):
         print(line, file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Progress of long-running work: bars on a terminal, plain lines elsewhere."""
+"""Progress listeners for the command line: bars on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -8,39 +8,39 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
-from petacomm.base.progress import Silent
+from petacomm.base.progress import SilentProgress
 
 SECONDS_BETWEEN_LINES = 5.0
-_LITTLE = 1e-3  # of a phase, from which no rate follows
+_MIN_FRACTION = 1e-3  # of a phase, for a meaningful rate
 _PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 @contextmanager
-def listening(rank: int, stream: TextIO | None = None) -> Iterator[Silent]:
-    """Yield the listener of a rank: bars or lines for rank 0, silence for the others."""
+def progress_listener(rank: int, stream: TextIO | None = None) -> Iterator[SilentProgress]:
+    """Yield the progress listener of a rank: bars or lines on rank 0, none on the others."""
     stream = stream or sys.stderr
     if rank != 0:
-        yield Silent()
+        yield SilentProgress()
     elif stream.isatty():
-        bars = Bars(stream)
+        bars = BarProgress(stream)
         try:
             yield bars
         finally:
-            bars.close()  # an error message must stand on a line of its own
+            bars.close()  # an error message needs its own line
     else:
-        yield Lines(stream)
+        yield LineProgress(stream)
 
 
-class Lines(Silent):
-    """A line when a phase begins and ends, and one every few seconds between, each with the time of day.
+class LineProgress(SilentProgress):
+    """Progress as lines with the time of day: when a phase begins and ends, and at intervals.
 
     Parameters
     ----------
     stream : text file
     clock : function
-        Seconds, increasing.
+        Returns increasing seconds.
     interval : float
-        Least seconds between two lines inside a phase.
+        Minimum seconds between two lines within a phase.
     """
 
     def __init__(
@@ -57,48 +57,48 @@ class Lines(Silent):
         self._unit = ""
         self._total: float | None = None
         self._done = 0.0
-        self._begun = self._spoken = clock()
+        self._begun = self._last_line = clock()
 
     def begin(self, phase: str, total: float | None = None, unit: str = "") -> None:
-        """Say that a phase begins."""
+        """Print that a phase begins."""
         self._phase, self._unit, self._total, self._done = phase, unit, total, 0.0
-        self._begun = self._spoken = self._clock()
-        self._say(f"{phase}: begins" + (f", {scaled(total, unit)}" if total else ""))
+        self._begun = self._last_line = self._clock()
+        self._print(f"{phase}: begins" + (f", {format_scaled(total, unit)}" if total else ""))
 
     def advance(self, amount: float, note: str = "") -> None:
-        """Say how far the phase is, unless that was said a moment ago."""
+        """Print the progress of the phase, if the last line is old enough."""
         self._done += amount
         now = self._clock()
-        if now - self._spoken >= self._interval:
-            self._spoken = now
-            self._say(", ".join(filter(None, (f"{self._phase}: {self._how_far(now)}", note))))
+        if now - self._last_line >= self._interval:
+            self._last_line = now
+            self._print(", ".join(filter(None, (f"{self._phase}: {self._status(now)}", note))))
 
     def end(self, note: str = "") -> None:
-        """Say that the phase is done."""
+        """Print that the phase is done."""
         seconds = self._clock() - self._begun
-        self._say(", ".join(filter(None, (f"{self._phase}: done in {duration(seconds)}", note))))
+        self._print(", ".join(filter(None, (f"{self._phase}: done in {format_duration(seconds)}", note))))
 
     def warn(self, text: str) -> None:
-        """Say and keep a warning."""
+        """Print and keep a warning."""
         super().warn(text)
-        self._say(f"warning: {text}")
+        self._print(f"warning: {text}")
 
-    def _how_far(self, now: float) -> str:
+    def _status(self, now: float) -> str:
         rate = self._done / max(now - self._begun, 1e-9)
-        said = f"{scaled(self._done, self._unit)} ({scaled(rate, self._unit)}/s)"
+        amount = f"{format_scaled(self._done, self._unit)} ({format_scaled(rate, self._unit)}/s)"
         if not self._total:
-            return said
-        if self._done < _LITTLE * self._total:
-            return "0%"  # too little to tell a rate from
+            return amount
+        if self._done < _MIN_FRACTION * self._total:
+            return "0%"
         left = (self._total - self._done) / rate if rate > 0 else float("inf")
-        return f"{100 * self._done / self._total:.0f}%, {said}, {duration(left)} left"
+        return f"{100 * self._done / self._total:.0f}%, {amount}, {format_duration(left)} left"
 
-    def _say(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         print(time.strftime("%H:%M:%S"), text, file=self._stream, flush=True)
 
 
-class Bars(Silent):
-    """One bar a phase, with rate and time left; the bars of finished phases stay."""
+class BarProgress(SilentProgress):
+    """Progress as one bar per phase, with rate and remaining time; the bars of finished phases stay."""
 
     def __init__(self, stream: TextIO) -> None:
         from rich.console import Console
@@ -135,16 +135,16 @@ class Bars(Silent):
         self._progress.start()
 
     def advance(self, amount: float, note: str = "") -> None:
-        """Move the bar on."""
+        """Advance the bar."""
         if self._progress is None:
             return
         task = self._progress.tasks[0]
         seconds = max(time.monotonic() - self._begun, 1e-9)
-        rate = f"{scaled((task.completed + amount) / seconds, self._unit)}/s"
+        rate = f"{format_scaled((task.completed + amount) / seconds, self._unit)}/s"
         self._progress.update(task.id, advance=amount, rate=rate, note=note)
 
     def end(self, note: str = "") -> None:
-        """Leave the bar as it stands at the end of the phase."""
+        """Complete the bar of the phase."""
         if self._progress is None:
             return
         task = self._progress.tasks[0]
@@ -154,7 +154,7 @@ class Bars(Silent):
         self._progress = None
 
     def warn(self, text: str) -> None:
-        """Show and keep a warning; it appears above the bar."""
+        """Print a warning above the bar, and keep it."""
         super().warn(text)
         from rich.text import Text
 
@@ -167,7 +167,7 @@ class Bars(Silent):
             self._progress = None
 
 
-def scaled(value: float, unit: str = "") -> str:
+def format_scaled(value: float, unit: str = "") -> str:
     """Return a number with three digits and a decimal prefix: ``12.3 Msamples``."""
     for factor, prefix in _PREFIXES:
         if abs(value) >= factor:
@@ -175,8 +175,8 @@ def scaled(value: float, unit: str = "") -> str:
     return f"{value:.3g} {unit}".strip()
 
 
-def duration(seconds: float) -> str:
-    """Return seconds as people say them: ``0.42 s``, ``3.1 s``, ``2 min 05 s``, ``1 h 12 min``."""
+def format_duration(seconds: float) -> str:
+    """Return a duration with suitable units: ``0.42 s``, ``3.1 s``, ``2 min 05 s``, ``1 h 12 min``."""
     if not seconds < float("inf"):
         return "unknown"
     if seconds < 60:

@@ -1,4 +1,4 @@
-"""``petacomm topology``: machines that are known, and where the ranks of a job run."""
+"""``petacomm topology``: list machines, and show where the ranks of a job run."""
 
 from __future__ import annotations
 
@@ -49,19 +49,19 @@ def _topology(arguments: argparse.Namespace) -> int:
 
 
 def _list_machines(as_json: bool) -> None:
-    from petacomm.topology import load_machine, machines
+    from petacomm.topology import load_machine, machine_names
 
-    found = [load_machine(name) for name in machines()]
+    machines = [load_machine(name) for name in machine_names()]
     if as_json:
         keys = ("name", "title", "nodes", "cores")
-        print(json.dumps([{key: getattr(machine, key) for key in keys} for machine in found], indent=2))
+        print(json.dumps([{key: getattr(machine, key) for key in keys} for machine in machines], indent=2))
         return
-    for machine in found:
-        print(machine_line(machine))
+    for machine in machines:
+        print(machine_summary(machine))
 
 
-def machine_line(machine: Machine) -> str:
-    """Return a machine in a line: name, nodes, cores of a node, title."""
+def machine_summary(machine: Machine) -> str:
+    """Return a one-line summary of a machine: name, nodes, cores of a node, title."""
     return f"{machine.name:<12} {machine.nodes:>7,} nodes of {machine.cores:>3} cores  {machine.title}"
 
 
@@ -72,7 +72,7 @@ def _show_machine(name: str, as_json: bool) -> None:
     if as_json:
         print(json.dumps(dataclasses.asdict(machine), indent=2))
         return
-    print(machine_line(machine))
+    print(machine_summary(machine))
     for key, source in machine.sources.items():
         value = getattr(machine, key)
         print(f"  {key:<24} {value if isinstance(value, int) else format(value, '.6g'):<12} {source}")
@@ -91,7 +91,7 @@ def _detect(as_json: bool) -> None:
         if comm.rank != 0:
             return
         if as_json:
-            found = {"source": manager.source, "hosts": manager.hosts, "nodes": manager.nodes.tolist()}
-            print(json.dumps(found, indent=2))
+            data = {"source": manager.source, "hosts": manager.hosts, "nodes": manager.nodes.tolist()}
+            print(json.dumps(data, indent=2))
         else:
             manager.print_allocation()

@@ -1,18 +1,21 @@
-"""Collectives executed over MPI, by schedules that were checked."""
+"""Collectives executed over MPI by checked schedules, and exact floating-point sums.
+
+Must not import: network, sharing or higher rooms.
+"""
 
 from petacomm.collectives.calls import allreduce, alltoall, alltoallv, barrier, broadcast, reduce
-from petacomm.collectives.executor import Moved, Prepared, execute
+from petacomm.collectives.executor import ExecutionTraffic, PreparedSchedule, execute_schedule
 from petacomm.collectives.integer_sums import exact_allreduce
 
 __all__ = [
-    "Moved",
-    "Prepared",
+    "ExecutionTraffic",
+    "PreparedSchedule",
     "allreduce",
     "alltoall",
     "alltoallv",
     "barrier",
     "broadcast",
     "exact_allreduce",
-    "execute",
+    "execute_schedule",
     "reduce",
 ]

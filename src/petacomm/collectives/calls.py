@@ -1,8 +1,8 @@
-"""Collectives by schedules: the algorithm is chosen by all ranks together, checked, and then executed.
+"""Collectives by schedules of a chosen algorithm.
 
 All functions are collective on their communicator. `algorithm` is "auto" or a name of
-`petacomm.schedule.algorithms`; `grid` says where the ranks are, if they fill a rectangle. The tree and
-the interrupt wires are there in name only: their messages are sent like all others.
+`petacomm.schedule.algorithms`; `grid` is the torus or mesh whose nodes the ranks fill. The algorithms "tree"
+and "interrupt" are emulated: their messages are sent over MPI like all others.
 """
 
 from __future__ import annotations
@@ -14,37 +14,39 @@ from typing import Any
 import numpy as np
 
 from petacomm.base.typing import AnyArray, Int64Array
-from petacomm.collectives.executor import Moved, execute
+from petacomm.collectives.executor import ExecutionTraffic, execute_schedule
 from petacomm.mpi.agreement import agree
 from petacomm.mpi.communicator import Communicator, Operation
-from petacomm.schedule import Call, Schedule, ScheduleError, in_segments, make
+from petacomm.schedule import CollectiveCall, Schedule, ScheduleError, make_schedule, segmented
 from petacomm.schedule.schedule import Collective
 from petacomm.topology import Torus
 
-# Bytes of the parts that follow each other through a tree or a path.
+# Bytes of the segments of pipelined algorithms.
 SEGMENT = 1 << 17
 
 
 @dataclass(frozen=True)
-class Done:
-    """A collective that has been done.
+class CollectiveResult:
+    """Result of a collective.
 
     Attributes
     ----------
     values : array
-        The result; None where a rank gets none.
+        Result; None on ranks that receive none.
     schedule : Schedule
-    moved : Moved
+        Schedule that was executed.
+    traffic : ExecutionTraffic
+        Messages and bytes that this rank sent.
     """
 
     values: Any
     schedule: Schedule
-    moved: Moved
+    traffic: ExecutionTraffic
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where ranks are: on which grid, and the rank at each of its nodes if these are not their numbers."""
+class _RankPlacement:
+    """Grid that the ranks fill, and the rank at each of its nodes; by default in rank order."""
 
     grid: Torus | None
     ranks: Int64Array | None
@@ -59,28 +61,47 @@ def broadcast(
     grid: Torus | None = None,
     ranks: Int64Array | None = None,
     segment: int = SEGMENT,
-) -> Done:
-    """Give all ranks the array of `root`, in place.
+) -> CollectiveResult:
+    """Broadcast the array of `root` to all ranks, in place.
 
     Parameters
     ----------
     comm : Communicator
     array : array
-        Of any dtype without Python objects and any strides; of one shape and dtype on all ranks.
+        Any dtype without Python objects and any strides; the same shape and dtype on all ranks.
     root : int
+        Rank whose array is sent.
     algorithm : str
+        Name of the algorithm, or "auto".
     grid : Torus, optional
+        Torus or mesh whose nodes the ranks fill.
     ranks : int64 (size,), optional
-        The rank at each node of the grid, as `petacomm.schedule.on_machine` says. By default its number.
+        Rank at each node of the grid, as returned by `petacomm.schedule.communicator_grid`; by default in
+        rank order.
     segment : int
-        Most bytes of a part that is passed on alone.
+        Bytes of the segments of a pipelined algorithm; 0 for no segments.
+
+    Returns
+    -------
+    CollectiveResult
+        With `array` as values.
 
     Raises
     ------
     ScheduleError
-        On all ranks, if their calls differ or the algorithm cannot be used.
+        On all ranks, if arguments differ between ranks or the algorithm cannot be used.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import petacomm
+    >>> result = petacomm.broadcast(petacomm.world(), np.arange(3))
+    >>> result.values, result.traffic.messages
+    (array([0, 1, 2]), 0)
     """
-    return _vector(comm, "broadcast", array, array, "sum", root, algorithm, Place(grid, ranks), segment)
+    return _vector_collective(
+        comm, "broadcast", array, array, "sum", root, algorithm, _RankPlacement(grid, ranks), segment
+    )
 
 
 def reduce(
@@ -94,14 +115,52 @@ def reduce(
     grid: Torus | None = None,
     ranks: Int64Array | None = None,
     segment: int = SEGMENT,
-) -> Done:
-    """Reduce the arrays of all ranks on `root`: into `out`, which may be `array` itself, or a new array.
+) -> CollectiveResult:
+    """Reduce the arrays of all ranks on `root`.
 
-    Elsewhere nothing is written, and the values of the result are None.
+    Parameters
+    ----------
+    comm : Communicator
+    array : array
+        Any dtype without Python objects and any strides; the same shape and dtype on all ranks.
+    op : str
+        "sum", "max", "min" or, of integers, "or".
+    root : int
+        Rank that gets the result.
+    out : array, optional
+        Memory of the result, which may be `array` itself; by default a new array.
+    algorithm : str
+        Name of the algorithm, or "auto".
+    grid : Torus, optional
+        Torus or mesh whose nodes the ranks fill.
+    ranks : int64 (size,), optional
+        Rank at each node of the grid, as returned by `petacomm.schedule.communicator_grid`; by default in
+        rank order.
+    segment : int
+        Bytes of the segments of a pipelined algorithm; 0 for no segments.
+
+    Returns
+    -------
+    CollectiveResult
+        Its values are `out` on `root`, and None on other ranks, whose `out` is not written.
+
+    Raises
+    ------
+    ScheduleError
+        On all ranks, if arguments differ between ranks or the algorithm cannot be used.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import petacomm
+    >>> petacomm.reduce(petacomm.world(), np.array([2, 5]), "max").values
+    array([2, 5])
     """
     target = array.copy() if out is None or comm.rank != root else out
-    done = _vector(comm, "reduce", array, target, op, root, algorithm, Place(grid, ranks), segment)
-    return done if comm.rank == root else Done(None, done.schedule, done.moved)
+    result = _vector_collective(
+        comm, "reduce", array, target, op, root, algorithm, _RankPlacement(grid, ranks), segment
+    )
+    return result if comm.rank == root else CollectiveResult(None, result.schedule, result.traffic)
 
 
 def allreduce(
@@ -114,14 +173,51 @@ def allreduce(
     grid: Torus | None = None,
     ranks: Int64Array | None = None,
     segment: int = SEGMENT,
-) -> Done:
-    """Reduce the arrays of all ranks on all: into `out`, which may be `array` itself, or a new array.
+) -> CollectiveResult:
+    """Reduce the arrays of all ranks on all ranks, which get the same bits.
 
-    All ranks get the same bits. Floating-point sums depend on the algorithm and the number of ranks;
-    `petacomm.collectives.exact_allreduce` makes some that do not.
+    Floating-point sums depend on the algorithm and the number of ranks; those of `exact_allreduce` do not.
+
+    Parameters
+    ----------
+    comm : Communicator
+    array : array
+        Any dtype without Python objects and any strides; the same shape and dtype on all ranks.
+    op : str
+        "sum", "max", "min" or, of integers, "or".
+    out : array, optional
+        Memory of the result, which may be `array` itself; by default a new array.
+    algorithm : str
+        Name of the algorithm, or "auto".
+    grid : Torus, optional
+        Torus or mesh whose nodes the ranks fill.
+    ranks : int64 (size,), optional
+        Rank at each node of the grid, as returned by `petacomm.schedule.communicator_grid`; by default in
+        rank order.
+    segment : int
+        Bytes of the segments of a pipelined algorithm; 0 for no segments.
+
+    Returns
+    -------
+    CollectiveResult
+        With `out` as values.
+
+    Raises
+    ------
+    ScheduleError
+        On all ranks, if arguments differ between ranks or the algorithm cannot be used.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import petacomm
+    >>> petacomm.allreduce(petacomm.world(), np.array([2, 5])).values
+    array([2, 5])
     """
     target = np.empty_like(array) if out is None else out
-    return _vector(comm, "allreduce", array, target, op, 0, algorithm, Place(grid, ranks), segment)
+    return _vector_collective(
+        comm, "allreduce", array, target, op, 0, algorithm, _RankPlacement(grid, ranks), segment
+    )
 
 
 def alltoall(
@@ -131,13 +227,37 @@ def alltoall(
     out: AnyArray | None = None,
     algorithm: str = "auto",
     grid: Torus | None = None,
-) -> Done:
-    """Send ``array[r]`` to each rank r, and return what came from each: into `out`, or a new array.
+) -> CollectiveResult:
+    """Send ``array[r]`` to each rank r, and receive row r from rank r.
 
     Parameters
     ----------
+    comm : Communicator
     array : array (size, ...)
-        Of one shape and dtype on all ranks. `out` may be `array` itself.
+        The same shape and dtype on all ranks.
+    out : array, optional
+        Memory of the result, which may be `array` itself; by default a new array.
+    algorithm : str
+        Name of the algorithm, or "auto".
+    grid : Torus, optional
+        Torus or mesh whose nodes the ranks fill.
+
+    Returns
+    -------
+    CollectiveResult
+        With `out` as values.
+
+    Raises
+    ------
+    ScheduleError
+        On all ranks, if arguments differ between ranks or the algorithm cannot be used.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import petacomm
+    >>> petacomm.alltoall(petacomm.world(), np.array([[2, 5]])).values  # a row for each rank
+    array([[2, 5]])
     """
     error = None
     if not array.ndim or array.shape[0] != comm.size:
@@ -145,13 +265,13 @@ def alltoall(
             f"an array of shape {array.shape} for {comm.size} ranks", mend="give each rank one of its rows"
         )
     agree(comm, error)
-    call = _call(comm, "alltoall", array, array.size // comm.size, 0, algorithm, Place(grid, None))
-    schedule = _agreed(comm, call, algorithm, 0)
+    call = _call(comm, "alltoall", array, array.size // comm.size, 0, algorithm, _RankPlacement(grid, None))
+    schedule = _checked_schedule(comm, call, algorithm, 0)
     target = np.empty(array.shape, array.dtype) if out is None else out
     received = _flat(np.empty(array.shape, array.dtype))
-    moved = _exchange(comm, schedule, _flat(array), received)
+    traffic = _execute_alltoall(comm, schedule, _flat(array), received)
     target[...] = received.reshape(array.shape)
-    return Done(target, schedule, moved)
+    return CollectiveResult(target, schedule, traffic)
 
 
 def alltoallv(
@@ -161,8 +281,38 @@ def alltoallv(
     *,
     algorithm: str = "auto",
     grid: Torus | None = None,
-) -> Done:
-    """Send the next ``counts[r]`` elements of a flat array to rank r; return what came, in rank order."""
+) -> CollectiveResult:
+    """Send the next ``counts[r]`` elements of a flat array to each rank r, in rank order.
+
+    Parameters
+    ----------
+    comm : Communicator
+    array : array (sum of counts,)
+        The same dtype on all ranks.
+    counts : int64 (size,)
+        Elements for each rank.
+    algorithm : str
+        Name of the algorithm, or "auto".
+    grid : Torus, optional
+        Torus or mesh whose nodes the ranks fill.
+
+    Returns
+    -------
+    CollectiveResult
+        Its values are the elements received, in the order of the ranks that sent them.
+
+    Raises
+    ------
+    ScheduleError
+        On all ranks, if arguments differ between ranks or the algorithm cannot be used.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import petacomm
+    >>> petacomm.alltoallv(petacomm.world(), np.array([2, 5]), np.array([2])).values
+    array([2, 5])
+    """
     error = None
     if (
         array.ndim != 1
@@ -175,12 +325,12 @@ def alltoallv(
             mend="give a flat array and a count for each rank, 0 or more, that add up to its size",
         )
     agree(comm, error)
-    every = np.array(comm.allgather(np.asarray(counts, np.int64)))
-    call = _call(comm, "alltoall", array, 0, 0, algorithm, Place(grid, None), every)
-    schedule = _agreed(comm, call, algorithm, 0)
-    received = np.empty(int(every[:, comm.rank].sum()), array.dtype)
-    moved = _exchange(comm, schedule, _flat(array), received)
-    return Done(received, schedule, moved)
+    all_counts = np.array(comm.allgather(np.asarray(counts, np.int64)))
+    call = _call(comm, "alltoall", array, 0, 0, algorithm, _RankPlacement(grid, None), all_counts)
+    schedule = _checked_schedule(comm, call, algorithm, 0)
+    received = np.empty(int(all_counts[:, comm.rank].sum()), array.dtype)
+    traffic = _execute_alltoall(comm, schedule, _flat(array), received)
+    return CollectiveResult(received, schedule, traffic)
 
 
 def barrier(
@@ -189,15 +339,43 @@ def barrier(
     algorithm: str = "auto",
     grid: Torus | None = None,
     ranks: Int64Array | None = None,
-) -> Done:
-    """Wait until all ranks are here."""
+) -> CollectiveResult:
+    """Wait until all ranks have called this.
+
+    Parameters
+    ----------
+    comm : Communicator
+    algorithm : str
+        Name of the algorithm, or "auto".
+    grid : Torus, optional
+        Torus or mesh whose nodes the ranks fill.
+    ranks : int64 (size,), optional
+        Rank at each node of the grid, as returned by `petacomm.schedule.communicator_grid`; by default in
+        rank order.
+
+    Returns
+    -------
+    CollectiveResult
+        Without values.
+
+    Raises
+    ------
+    ScheduleError
+        On all ranks, if arguments differ between ranks or the algorithm cannot be used.
+
+    Examples
+    --------
+    >>> import petacomm
+    >>> petacomm.barrier(petacomm.world()).traffic.messages
+    0
+    """
     token = np.ones(1, np.uint8)
-    call = _call(comm, "barrier", token, 1, 0, algorithm, Place(grid, ranks))
-    schedule = _agreed(comm, call, algorithm, 0)
-    return Done(None, schedule, execute(comm, schedule, [token], "or"))
+    call = _call(comm, "barrier", token, 1, 0, algorithm, _RankPlacement(grid, ranks))
+    schedule = _checked_schedule(comm, call, algorithm, 0)
+    return CollectiveResult(None, schedule, execute_schedule(comm, schedule, [token], "or"))
 
 
-def _vector(
+def _vector_collective(
     comm: Communicator,
     collective: Collective,
     array: AnyArray,
@@ -205,10 +383,10 @@ def _vector(
     op: Operation,
     root: int,
     algorithm: str,
-    place: Place,
+    place: _RankPlacement,
     segment: int,
-) -> Done:
-    """Do a collective on a vector: what `target` gets is its own memory if it is contiguous."""
+) -> CollectiveResult:
+    """Do a collective on a vector, in the memory of `target` if that is contiguous."""
     error = None
     if target.shape != array.shape or target.dtype != array.dtype:
         error = ScheduleError(
@@ -217,24 +395,26 @@ def _vector(
         )
     agree(comm, error)
     call = _call(comm, collective, array, array.size, root, algorithm, place)
-    schedule = _agreed(comm, call, algorithm, segment)
+    schedule = _checked_schedule(comm, call, algorithm, segment)
     work = _flat(target)
     if target is not array:
         work[...] = _flat(array)
-    moved = execute(comm, schedule, [work], op)
+    traffic = execute_schedule(comm, schedule, [work], op)
     if not np.shares_memory(work, target):
         target[...] = work.reshape(target.shape)
-    return Done(target, schedule, moved)
+    return CollectiveResult(target, schedule, traffic)
 
 
-def _exchange(comm: Communicator, schedule: Schedule, sent: AnyArray, received: AnyArray) -> Moved:
+def _execute_alltoall(
+    comm: Communicator, schedule: Schedule, sent: AnyArray, received: AnyArray
+) -> ExecutionTraffic:
     blocks = schedule.blocks
     assert blocks is not None
-    # Ranks with less than most have gaps in their work space.
+    # The work space of ranks that send or receive less than the most has gaps.
     gaps = [blocks.send_size - sent.size, blocks.receive_size - received.size]
     scratch = schedule.n_elements - blocks.send_size - blocks.receive_size
     empty = [np.empty(size, sent.dtype) for size in (*gaps, scratch)]
-    return execute(comm, schedule, [sent, empty[0], received, empty[1], empty[2]])
+    return execute_schedule(comm, schedule, [sent, empty[0], received, empty[1], empty[2]])
 
 
 def _flat(array: AnyArray) -> AnyArray:
@@ -248,15 +428,15 @@ def _call(
     n_elements: int,
     root: int,
     algorithm: str,
-    place: Place,
+    place: _RankPlacement,
     counts: Int64Array | None = None,
-) -> Call:
-    """Make the call; an error is that of all ranks."""
+) -> CollectiveCall:
+    """Return the call; an error on any rank is raised on all."""
     call, error = None, None
     try:
         if array.dtype.hasobject:
             raise ScheduleError("an array of Python objects", mend="give numbers")
-        call = Call(
+        call = CollectiveCall(
             collective,
             comm.size,
             n_elements,
@@ -266,8 +446,8 @@ def _call(
             place.grid,
             place.ranks,
             counts=counts,
-            tree=algorithm == "tree",
-            interrupts=algorithm == "interrupt",
+            has_tree=algorithm == "tree",
+            has_interrupts=algorithm == "interrupt",
         )
     except ScheduleError as caught:
         error = caught
@@ -276,12 +456,12 @@ def _call(
     return call
 
 
-def _agreed(comm: Communicator, call: Call, algorithm: str, segment: int) -> Schedule:
-    """Return the schedule of a call that is the same on all ranks: they decide together.
+def _checked_schedule(comm: Communicator, call: CollectiveCall, algorithm: str, segment: int) -> Schedule:
+    """Return the schedule of a call after checking that all ranks make the same call.
 
-    One short all-reduce finds out whether any two ranks would do different things, which would be a deadlock.
+    Different calls would be a deadlock; one short all-reduce detects them.
     """
-    asked = {
+    arguments = {
         "collective": call.collective,
         "n_elements": call.n_elements,
         "itemsize": call.itemsize,
@@ -292,19 +472,19 @@ def _agreed(comm: Communicator, call: Call, algorithm: str, segment: int) -> Sch
         "ranks": 0 if call.ranks is None else zlib.crc32(np.asarray(call.ranks, np.int64).tobytes()),
         "segment": segment,
     }
-    numbers = np.array([_number(value) for value in asked.values()])
+    numbers = np.array([_checksum(value) for value in arguments.values()])
     both = comm.allreduce(np.concatenate([numbers, -numbers]), "max")
     differ = np.flatnonzero(both[: len(numbers)] != -both[len(numbers) :])
     if len(differ):
-        name = list(asked)[differ[0]]
+        name = list(arguments)[differ[0]]
         raise ScheduleError(
-            f"ranks call a {call.collective} with different '{name}': here {asked[name]}",
+            f"ranks call a {call.collective} with different '{name}': here {arguments[name]}",
             mend="call collectives with the same arguments on all ranks",
         )
-    schedule = make(call, algorithm)
+    schedule = make_schedule(call, algorithm)
     elements = max(1, segment // call.itemsize)
-    return in_segments(schedule, elements) if schedule.pipelined and segment else schedule
+    return segmented(schedule, elements) if schedule.pipelined and segment else schedule
 
 
-def _number(value: object) -> int:
+def _checksum(value: object) -> int:
     return zlib.crc32(value.encode()) if isinstance(value, str) else int(value)  # type: ignore[call-overload]

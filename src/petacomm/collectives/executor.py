@@ -1,4 +1,4 @@
-"""Schedules on real buffers, over MPI: what is checked and timed is what is done."""
+"""Execution of schedules over MPI."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ import numpy as np
 from petacomm.base.typing import AnyArray
 from petacomm.mpi import message_size as messages
 from petacomm.mpi.communicator import Communicator, MpiCommunicator, Operation
-from petacomm.schedule import Round, Schedule, ScheduleError, combine
+from petacomm.schedule import Round, Schedule, ScheduleError, combine_in_rank_order
 
 _TAG = 21
 
-# Rounds that a rank has under way where none waits for another: their requests take memory.
-_MOST_UNDER_WAY = 64
+# Most pending rounds of a rank, where rounds do not depend on each other: their requests take memory.
+_MOST_PENDING = 64
 
 OPERATIONS: dict[Operation, Callable[..., Any]] = {
     "sum": np.add,
@@ -30,17 +30,18 @@ OPERATIONS: dict[Operation, Callable[..., Any]] = {
 
 
 @dataclass
-class Moved:
-    """What a rank sent to other ranks.
+class ExecutionTraffic:
+    """Messages of a rank to and from other ranks.
 
     Attributes
     ----------
     messages, bytes : int
-        Sent. Rows of a round to the same rank are one message.
+        Messages and bytes sent. Rows of a round to the same rank are one message.
     received : int
-        Bytes that came, as MPI says.
+        Bytes received, as reported by MPI.
     emulated_messages, emulated_bytes : int
-        Copies among what was sent that a deposit bit would have left on the way.
+        Messages and bytes sent that the deposit bit of the torus network would make unnecessary, since it
+        leaves copies at the nodes that a packet passes.
     """
 
     messages: int = 0
@@ -50,29 +51,29 @@ class Moved:
     emulated_bytes: int = 0
 
 
-def execute(
+def execute_schedule(
     comm: Communicator, schedule: Schedule, spaces: Sequence[AnyArray], op: Operation = "sum"
-) -> Moved:
-    """Execute a schedule once, as `Prepared` does. Collective on `comm`."""
-    return Prepared(comm, schedule, keep=False).run(spaces, op)
+) -> ExecutionTraffic:
+    """Execute a schedule once; parameters as in `PreparedSchedule`. Collective on `comm`."""
+    return PreparedSchedule(comm, schedule, keep=False).run(spaces, op)
 
 
-class Prepared:
-    """A schedule ready to be executed again and again. Collective on `comm`.
+class PreparedSchedule:
+    """Schedule that is executed any number of times. Collective on `comm`.
 
     Parameters
     ----------
     comm : Communicator
-        With as many ranks as the schedule.
+        Communicator with as many ranks as the schedule.
     schedule : Schedule
-        The same on all ranks.
+        Schedule, the same on all ranks.
     keep : bool
-        Whether to keep this rank's part of the schedule, some hundred bytes a message.
+        Whether to keep this rank's steps of the schedule, some hundred bytes per message.
 
     Raises
     ------
     ScheduleError
-        If there are more or fewer ranks than in the schedule.
+        If the communicator has another number of ranks than the schedule.
     """
 
     def __init__(self, comm: Communicator, schedule: Schedule, keep: bool = True) -> None:
@@ -83,26 +84,27 @@ class Prepared:
             )
         self.comm = comm
         self.schedule = schedule
-        # Only what is never sent on may arrive while later rounds are under way.
+        # Rounds may overlap only if no received element is sent again.
         blocks = schedule.blocks
         direct = blocks is not None and schedule.n_elements == blocks.send_size + blocks.receive_size
-        self.window = min(schedule.window or 1, _MOST_UNDER_WAY) if direct else 1
-        self._steps = list(self._prepare()) if keep else None
+        self.window = min(schedule.window or 1, _MOST_PENDING) if direct else 1
+        self._steps = list(self._make_steps()) if keep else None
 
-    def run(self, spaces: Sequence[AnyArray], op: Operation = "sum") -> Moved:
-        """Execute it. Collective on `comm`.
+    def run(self, spaces: Sequence[AnyArray], op: Operation = "sum") -> ExecutionTraffic:
+        """Execute the schedule. Collective on `comm`.
 
         Parameters
         ----------
         spaces : sequence of array
-            This rank's work space: flat contiguous arrays of one dtype, one after the other. No message may
-            lie in two of them.
+            Work space of this rank: consecutive flat contiguous arrays of one dtype. No message may span two
+            of them.
         op : str
-            What combines values where they are reduced.
+            Operation of reductions.
 
         Returns
         -------
-        Moved
+        ExecutionTraffic
+            Messages and bytes that this rank sent.
 
         Raises
         ------
@@ -115,71 +117,75 @@ class Prepared:
                 f"{n_elements} elements, and a schedule of {self.schedule.n_elements}",
                 mend="make it for as many",
             )
-        execution = _Execution(self.comm, spaces, OPERATIONS[op], self.schedule.place(self.comm.rank))
-        for step in self._prepare() if self._steps is None else self._steps:
+        execution = _Execution(
+            self.comm, spaces, OPERATIONS[op], self.schedule.combine_position(self.comm.rank)
+        )
+        for step in self._make_steps() if self._steps is None else self._steps:
             execution.begin(step)
-            while len(execution.under_way) >= self.window:
+            while len(execution.pending) >= self.window:
                 execution.finish()
-        while execution.under_way:
+        while execution.pending:
             execution.finish()
-        return execution.moved
+        return execution.traffic
 
-    def _prepare(self) -> Iterator[Step]:
-        for _, part in self.schedule.of_rank(self.comm.rank):
+    def _make_steps(self) -> Iterator[_RankStep]:
+        for _, part in self.schedule.rounds_of_rank(self.comm.rank):
             yield _step(self.schedule, part, self.comm.rank)
 
 
 @dataclass(frozen=True)
-class Part:
-    """Elements that come from one rank: where they go, and the place of the rank if they are reduced."""
+class _Arrival:
+    """Range of elements received from a rank, and the rank's position in the order of a reduction."""
 
     begin: int
     length: int
-    place: int | None
+    position: int | None
 
 
 @dataclass(frozen=True)
-class Step:
-    """What a rank does in one round, in plain numbers.
+class _RankStep:
+    """Messages and copies of a rank in one round.
 
     Attributes
     ----------
-    receives : list of (int, list of Part, bool)
-        The rank that sends, its parts, and whether they are received where they belong.
+    receives : list of (int, list of _Arrival, bool)
+        Source rank, elements, and whether these are received directly into the work space.
     sends : list of (int, list of (int, int))
-        The rank that receives, and the begin and length of its parts.
-    copies : list of (int, int, Part)
-        In this rank's memory: begin, length, and where to.
+        Destination rank, and begin and length of each of its parts.
+    copies : list of (int, int, _Arrival)
+        Begin and length of elements that are copied within the work space, and their destination.
     n_emulated, emulated : int
-        Rows that a deposit bit would spare, and their elements.
+        Rows that a deposit bit would make unnecessary, and their elements.
     """
 
-    receives: list[tuple[int, list[Part], bool]]
+    receives: list[tuple[int, list[_Arrival], bool]]
     sends: list[tuple[int, list[tuple[int, int]]]]
-    copies: list[tuple[int, int, Part]]
+    copies: list[tuple[int, int, _Arrival]]
     n_emulated: int
     emulated: int
 
 
-def _step(schedule: Schedule, part: Round, rank: int) -> Step:
+def _step(schedule: Schedule, part: Round, rank: int) -> _RankStep:
     part = part.take(part.length > 0)
-    receives: dict[int, list[Part]] = {}
+    receives: dict[int, list[_Arrival]] = {}
     sends: dict[int, list[tuple[int, int]]] = {}
     copies = []
     columns = (part.source, part.destination, part.begin, part.destination_begin, part.length, part.reduce)
-    for source, to, begin, there, length, reduce in zip(*(c.tolist() for c in columns), strict=True):
-        arriving = Part(there, length, schedule.place(source) if reduce else None)
-        if source == to:
+    for source, destination, begin, target, length, reduce in zip(
+        *(c.tolist() for c in columns), strict=True
+    ):
+        arriving = _Arrival(target, length, schedule.combine_position(source) if reduce else None)
+        if source == destination:
             copies.append((begin, length, arriving))
-        elif to == rank:
+        elif destination == rank:
             receives.setdefault(source, []).append(arriving)
         else:
-            sends.setdefault(to, []).append((begin, length))
+            sends.setdefault(destination, []).append((begin, length))
     read = [span for spans in sends.values() for span in spans] + [(begin, n) for begin, n, _ in copies]
     passed = np.flatnonzero(
         (part.line[:-1] == part.line[1:]) & (part.line[1:] >= 0) & (part.source[1:] == rank)
     )
-    return Step(
+    return _RankStep(
         [(peer, rows, _in_place(rows, read)) for peer, rows in sorted(receives.items())],
         sorted(sends.items()),
         copies,
@@ -188,20 +194,23 @@ def _step(schedule: Schedule, part: Round, rank: int) -> Step:
     )
 
 
-def _in_place(rows: list[Part], read: list[tuple[int, int]]) -> bool:
-    """Whether what comes may be received where it belongs: alone, not reduced, over nothing to be read."""
+def _in_place(rows: list[_Arrival], read: list[tuple[int, int]]) -> bool:
+    """Return whether a message may be received directly into the work space.
+
+    It must be one range that is not reduced, and must not overwrite elements that the round reads.
+    """
     (first, *more) = rows
-    if more or first.place is not None:
+    if more or first.position is not None:
         return False
     end = first.begin + first.length
     return not any(begin < end and begin + length > first.begin for begin, length in read)
 
 
 class _Execution:
-    """The rounds of one rank that are under way, on its work space."""
+    """Pending rounds of one rank on its work space."""
 
     def __init__(
-        self, comm: Communicator, spaces: Sequence[AnyArray], operation: Callable[..., Any], place: int
+        self, comm: Communicator, spaces: Sequence[AnyArray], operation: Callable[..., Any], position: int
     ) -> None:
         self.mpi_comm: Any = comm.mpi_comm if isinstance(comm, MpiCommunicator) else None
         self.mpi: Any = comm.mpi if isinstance(comm, MpiCommunicator) else None
@@ -209,12 +218,12 @@ class _Execution:
         self.dtype = spaces[0].dtype
         self.ends = list(itertools.accumulate(space.size for space in spaces))
         self.operation = operation
-        self.place = place
-        self.moved = Moved()
-        self.under_way: deque[tuple[list[Any], list[Any], list[tuple[list[Part], AnyArray]]]] = deque()
+        self.position = position
+        self.traffic = ExecutionTraffic()
+        self.pending: deque[tuple[list[Any], list[Any], list[tuple[list[_Arrival], AnyArray]]]] = deque()
 
-    def begin(self, step: Step) -> None:
-        """Post the receives and sends of a round, and read what it copies."""
+    def begin(self, step: _RankStep) -> None:
+        """Post the receives and sends of a round, and copy the elements that it moves locally."""
         receives: list[Any] = []
         sends: list[Any] = []
         arrivals = []
@@ -229,49 +238,52 @@ class _Execution:
             views = [self._view(begin, length) for begin, length in spans]
             pieces = _pieces(views[0] if len(views) == 1 else np.concatenate(views))
             sends += [self.mpi_comm.Isend(piece, peer, _TAG) for piece in pieces]
-            self.moved.bytes += sum(piece.nbytes for piece in pieces)
+            self.traffic.bytes += sum(piece.nbytes for piece in pieces)
         arrivals += [([to], self._view(begin, length).copy()) for begin, length, to in step.copies]
-        self.moved.messages += len(step.sends)
-        self.moved.emulated_messages += step.n_emulated
-        self.moved.emulated_bytes += step.emulated * self.dtype.itemsize
-        self.under_way.append((receives, sends, arrivals))
+        self.traffic.messages += len(step.sends)
+        self.traffic.emulated_messages += step.n_emulated
+        self.traffic.emulated_bytes += step.emulated * self.dtype.itemsize
+        self.pending.append((receives, sends, arrivals))
 
     def finish(self) -> None:
-        """Wait for the oldest round, and write what came."""
-        receives, sends, arrivals = self.under_way.popleft()
+        """Wait for the oldest round, and write the received elements."""
+        receives, sends, arrivals = self.pending.popleft()
         if receives:
             statuses = [self.mpi.Status() for _ in receives]
             self.mpi.Request.Waitall(receives, statuses)
-            self.moved.received += sum(status.Get_count(self.mpi.BYTE) for status in statuses)
+            self.traffic.received += sum(status.Get_count(self.mpi.BYTE) for status in statuses)
         if sends:
             self.mpi.Request.Waitall(sends)
         reduced: dict[tuple[int, int], list[tuple[int, AnyArray]]] = {}
         for rows, buffer in arrivals:
             self._put(rows, buffer, reduced)
         for (begin, length), values in reduced.items():
-            combine(self._view(begin, length), self.place, values, self.operation)
+            combine_in_rank_order(self._view(begin, length), self.position, values, self.operation)
 
     def _view(self, begin: int, length: int) -> AnyArray:
-        """Return elements of the work space."""
+        """Return a range of elements of the work space."""
         space = bisect.bisect_right(self.ends, begin)
         offset = begin - self.ends[space] + self.spaces[space].size
         return self.spaces[space][offset : offset + length]
 
     def _put(
-        self, rows: list[Part], buffer: AnyArray, reduced: dict[tuple[int, int], list[tuple[int, AnyArray]]]
+        self,
+        rows: list[_Arrival],
+        buffer: AnyArray,
+        reduced: dict[tuple[int, int], list[tuple[int, AnyArray]]],
     ) -> None:
-        """Write what is not reduced, and note what is, by its place."""
+        """Write elements that are not reduced, and collect those that are in `reduced`."""
         offset = 0
         for row in rows:
             values = buffer[offset : offset + row.length]
             offset += row.length
-            if row.place is None:
+            if row.position is None:
                 self._view(row.begin, row.length)[...] = values
             else:
-                reduced.setdefault((row.begin, row.length), []).append((row.place, values))
+                reduced.setdefault((row.begin, row.length), []).append((row.position, values))
 
 
 def _pieces(buffer: AnyArray) -> list[AnyArray]:
-    """Cut a buffer into messages that no MPI finds too long, as bytes."""
+    """Return a buffer as byte messages of at most `MESSAGE_BYTES`."""
     flat, most = buffer.view(np.uint8), messages.MESSAGE_BYTES
     return [flat[begin : begin + most] for begin in range(0, flat.size, most)]

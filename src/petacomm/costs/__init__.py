@@ -1,1 +1,4 @@
-"""What reductions send and take on any number of ranks, without running them."""
+"""Communication loads of reductions on any number of ranks, computed without running them.
+
+Must not import: reduction, mapping or higher rooms.
+"""

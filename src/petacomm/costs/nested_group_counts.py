@@ -1,4 +1,4 @@
-"""What each of many ranks would send through nested groups, layer by layer, from the occupancy of keys."""
+"""Counts of rows and messages in each layer of nested groups, from the occupancy of keys."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ import numpy as np
 
 from petacomm.base.distinct import distinct
 from petacomm.base.typing import BoolArray, FloatArray, Int32Array, Int64Array
-from petacomm.costs.algorithm_loads import Hop, Volume
-from petacomm.costs.node_counts import flat_sums
+from petacomm.costs.algorithm_loads import LayerVolume, SendVolume
+from petacomm.costs.node_counts import sum_at_index
 from petacomm.costs.occupancy import Occupancy
-from petacomm.costs.run_counts import begins
-from petacomm.sharing.nested_groups import homes, layers, most_messages
-from petacomm.sharing.sharing_graph import RUN_BITS, offsets_of
+from petacomm.costs.run_counts import run_begins
+from petacomm.sharing.nested_groups import final_ranks, group_layers, message_bounds
+from petacomm.sharing.sharing_graph import RUN_BITS, offsets_from_counts
 
-# Pairs of a key and its holder that are followed on their way; of more, some.
-_FEW_HOLDERS = 2e6
-# Of so many times fewer pairs, runs are counted.
-_PIECES = 8
+# Most pairs of a key and a holder that are counted exactly; of more, a sample.
+_MOST_HOLDERS = 2e6
+# Runs are counted in a sample smaller by this factor.
+_RUN_SAMPLING = 8
 
 
-class HopCounts(NamedTuple):
-    """One layer: rows are float64 (n_parts, size), over parts of the keys; messages (size,).
+class LayerCounts(NamedTuple):
+    """Counts of one layer: of rows float64 (n_parts, size), over parts of the keys; of messages (size,).
 
     Attributes
     ----------
     sent, sent_off, sent_runs, arrived, arrived_off, arrived_runs
-        Rows that each rank sends on the way there, those of them that leave its node, and the runs in which
-        they lie; and of what comes.
+        Rows that each rank sends in the reduction, those of them to other nodes, and their runs; the same of
+        rows that it receives.
     kept, kept_runs, summed
-        Keys that a rank keeps, unless it is alone in its group, and their runs; distinct keys that come.
+        Keys that stay on a rank and their runs; distinct keys received.
     out, back
-        Ranks that it sends to on the way there, and on the way back.
+        Messages of a rank in the reduction, and in the broadcast back.
     """
 
     sent: FloatArray
@@ -48,141 +48,141 @@ class HopCounts(NamedTuple):
     out: FloatArray
     back: FloatArray
 
-    def hop(self) -> Hop:
-        """Return what the layer asks of each rank, of all keys."""
+    def volume(self) -> LayerVolume:
+        """Return the volumes of the layer for all ranks, summed over the parts."""
         sent, sent_off, out_runs, arrived, arrived_off, back_runs, kept, kept_runs, summed = (
             rows.sum(axis=0) for rows in self[:-2]
         )
-        alone = sent + arrived == 0
-        return Hop(
-            Volume(self.out, sent, sent_off, out_runs),
-            Volume(self.back, arrived, arrived_off, back_runs),
-            np.where(alone, 0.0, kept),
+        idle = sent + arrived == 0
+        return LayerVolume(
+            SendVolume(self.out, sent, sent_off, out_runs),
+            SendVolume(self.back, arrived, arrived_off, back_runs),
+            np.where(idle, 0.0, kept),
             summed,
-            np.where(alone, 0.0, kept_runs),
+            np.where(idle, 0.0, kept_runs),
         )
 
 
-def count_hops(
+def count_layers(
     occupancy: Occupancy,
     node_of: Int32Array,
     radix: int,
     part_of: Int64Array | None = None,
     weights: FloatArray | None = None,
-) -> list[HopCounts]:
-    """Return the counts of all layers. Parameters as in `counting.count`."""
+) -> list[LayerCounts]:
+    """Return the counts of all layers. Parameters as in `rank_counts.count_ranks`."""
     size = occupancy.size
     if part_of is None:
         part_of = np.zeros(len(occupancy.keys), np.int64)
     if weights is None:
         weights = np.ones(len(occupancy.keys))
     shape = (int(part_of.max(initial=0)) + 1, size)
-    home = homes(occupancy.keys, size)
+    final_rank = final_ranks(occupancy.keys, size)
     shared = (occupancy.multiplicity > 1)[occupancy.key_of]
-    # A key and a rank that has a sum of it.
+    # Pairs of a key and a rank that has a partial sum of it.
     key, rank = occupancy.key_of[shared].astype(np.int64), occupancy.holders[shared].astype(np.int64)
-    found = []
-    for parts in layers(size, radix):
-        target = parts.target(rank, home[key])
+    layers = []
+    for parts in group_layers(size, radix):
+        target = parts.target(rank, final_rank[key])
         moves = target != rank
-        came = distinct(key[moves] * size + target[moves])
-        then = distinct(np.concatenate((key[~moves] * size + rank[~moves], came)))
+        received = distinct(key[moves] * size + target[moves])
+        following = distinct(np.concatenate((key[~moves] * size + rank[~moves], received)))
 
-        def sums(where: Int64Array, of: Int64Array) -> FloatArray:
-            return flat_sums(part_of[of] * size + where, weights[of], shape)
+        def sums(ranks: Int64Array, keys: Int64Array) -> FloatArray:
+            return sum_at_index(part_of[keys] * size + ranks, weights[keys], shape)
 
-        place, there = (
-            _places(rank, size),
-            _places(then % size, size)[np.searchsorted(then, key * size + target)],
+        row, target_row = (
+            _rows_of_entries(rank, size),
+            _rows_of_entries(following % size, size)[np.searchsorted(following, key * size + target)],
         )
-        a, b, of = rank[moves], target[moves], key[moves]
-        off = node_of[a] != node_of[b]
-        pairs = distinct(a * size + b)
-        goes, stays = _begins(occupancy.keys[key], rank * size + target, place, there)
-        found.append(
-            HopCounts(
-                sums(a, of),
-                sums(a[off], of[off]),
-                sums(rank[goes & moves], key[goes & moves]),
-                sums(b, of),
-                sums(b[off], of[off]),
-                sums(target[stays & moves], key[stays & moves]),
+        source, destination, moved = rank[moves], target[moves], key[moves]
+        off = node_of[source] != node_of[destination]
+        pairs = distinct(source * size + destination)
+        begins, target_begins = _begins(occupancy.keys[key], rank * size + target, row, target_row)
+        layers.append(
+            LayerCounts(
+                sums(source, moved),
+                sums(source[off], moved[off]),
+                sums(rank[begins & moves], key[begins & moves]),
+                sums(destination, moved),
+                sums(destination[off], moved[off]),
+                sums(target[target_begins & moves], key[target_begins & moves]),
                 sums(rank[~moves], key[~moves]),
-                sums(rank[(goes | stays) & ~moves], key[(goes | stays) & ~moves]),
-                sums(came % size, came // size),
+                sums(rank[(begins | target_begins) & ~moves], key[(begins | target_begins) & ~moves]),
+                sums(received % size, received // size),
                 np.bincount(pairs // size, minlength=size).astype(np.float64),
                 np.bincount(pairs % size, minlength=size).astype(np.float64),
             )
         )
-        key, rank = np.divmod(then, size)
-    return found
+        key, rank = np.divmod(following, size)
+    return layers
 
 
-def _places(rank: Int64Array, size: int) -> Int64Array:
+def _rows_of_entries(rank: Int64Array, size: int) -> Int64Array:
     """Return the row of each entry among those of its rank."""
     order = np.argsort(rank, kind="stable")
-    places = np.empty_like(order)
-    places[order] = np.arange(len(order)) - offsets_of(np.bincount(rank, minlength=size))[rank[order]]
-    return places
+    rows = np.empty_like(order)
+    rows[order] = np.arange(len(order)) - offsets_from_counts(np.bincount(rank, minlength=size))[rank[order]]
+    return rows
 
 
 def _begins(
-    keys: Int64Array, lists: Int64Array, place: Int64Array, there: Int64Array
+    keys: Int64Array, lists: Int64Array, row: Int64Array, target_row: Int64Array
 ) -> tuple[BoolArray, BoolArray]:
-    """Return whether a run begins at each entry of its list, by where it is and by where it goes."""
+    """Return whether a run begins at each entry of its list, by its row and by its target row."""
     order = np.argsort(lists, kind="stable")
-    found = np.empty((2, len(order)), np.bool_)
-    found[0, order] = begins(lists[order], keys[order], place[order])
-    found[1, order] = begins(lists[order], keys[order], there[order])
-    return found[0], found[1]
+    begins = np.empty((2, len(order)), np.bool_)
+    begins[0, order] = run_begins(lists[order], keys[order], row[order])
+    begins[1, order] = run_begins(lists[order], keys[order], target_row[order])
+    return begins[0], begins[1]
 
 
-def count_some_hops(
+def count_sampled_layers(
     occupancy: Occupancy, node_of: Int32Array, radix: int, part_of: Int64Array, weights: FloatArray
-) -> list[HopCounts]:
-    """Return the counts of all layers, of some keys if they are many; messages are the most there are.
+) -> list[LayerCounts]:
+    """Return the counts of all layers, from a sample of the keys if they are many; messages are upper bounds.
 
-    What is left out of each part of the sample, the rest of it stands for. Parameters as in `counting.count`.
+    The sample is scaled to the keys of each part. Parameters as in `rank_counts.count_ranks`.
     """
-    every = math.ceil(len(occupancy.holders) / _FEW_HOLDERS)
-    if every == 1:
-        counts = count_hops(occupancy, node_of, radix, part_of, weights)
+    step = math.ceil(len(occupancy.holders) / _MOST_HOLDERS)
+    if step == 1:
+        counts = count_layers(occupancy, node_of, radix, part_of, weights)
     else:
-        thinned = np.arange(0, len(occupancy.keys), every)
-        counts = _count_chosen(thinned, occupancy, node_of, radix, part_of, weights)
-        # How long runs are, only neighbours tell; pieces of them are as good as each other for that.
-        piece = np.cumsum(np.diff(occupancy.keys >> RUN_BITS, prepend=-1) != 0)
-        pieces = np.flatnonzero(piece % (_PIECES * every) == 0)
-        told = _count_chosen(pieces, occupancy, node_of, radix, part_of, weights)
-        counts = [_with_runs(layer, like) for layer, like in zip(counts, told, strict=True)]
-    most = most_messages(occupancy.size, radix)
+        sample = np.arange(0, len(occupancy.keys), step)
+        counts = _count_sample(sample, occupancy, node_of, radix, part_of, weights)
+        # Lengths of runs are determined from consecutive keys: from a sample of blocks.
+        block = np.cumsum(np.diff(occupancy.keys >> RUN_BITS, prepend=-1) != 0)
+        sample = np.flatnonzero(block % (_RUN_SAMPLING * step) == 0)
+        with_runs = _count_sample(sample, occupancy, node_of, radix, part_of, weights)
+        counts = [_with_runs(layer, sampled) for layer, sampled in zip(counts, with_runs, strict=True)]
+    most = message_bounds(occupancy.size, radix)
     return [layer._replace(out=out, back=back) for layer, (out, back) in zip(counts, most, strict=True)]
 
 
-def _count_chosen(
-    chosen: Int64Array,
+def _count_sample(
+    sample: Int64Array,
     occupancy: Occupancy,
     node_of: Int32Array,
     radix: int,
     part_of: Int64Array,
     weights: FloatArray,
-) -> list[HopCounts]:
-    """Return the counts of chosen keys, which stand for all of their parts."""
+) -> list[LayerCounts]:
+    """Return the counts of a sample of keys, scaled to all keys of their parts."""
     n = int(part_of.max(initial=0)) + 1
-    whole, kept = (np.bincount(part_of[i], weights[i], n) for i in (slice(None), chosen))
-    scale = (whole / np.maximum(kept, 1e-300))[part_of[chosen]]
-    some = occupancy.chosen(chosen.astype(np.int32))
-    return count_hops(some, node_of, radix, part_of[chosen], weights[chosen] * scale)
+    total, sampled = (np.bincount(part_of[i], weights[i], n) for i in (slice(None), sample))
+    scale = (total / np.maximum(sampled, 1e-300))[part_of[sample]]
+    selected = occupancy.select(sample.astype(np.int32))
+    return count_layers(selected, node_of, radix, part_of[sample], weights[sample] * scale)
 
 
-def _with_runs(layer: HopCounts, like: HopCounts) -> HopCounts:
-    """Return a layer whose runs are, in the mean over ranks and parts, as long as those of another."""
+def _with_runs(layer: LayerCounts, sample: LayerCounts) -> LayerCounts:
+    """Return a layer with runs of the same mean length as those of a sample."""
 
-    def runs(rows: FloatArray, runs_there: FloatArray, rows_there: FloatArray) -> FloatArray:
-        return np.asarray(rows * (runs_there.sum() / max(1.0, float(rows_there.sum()))))
+    def runs(rows: FloatArray, sample_runs: FloatArray, sample_rows: FloatArray) -> FloatArray:
+        return np.asarray(rows * (sample_runs.sum() / max(1.0, float(sample_rows.sum()))))
 
     return layer._replace(
-        sent_runs=runs(layer.sent, like.sent_runs, like.sent),
-        arrived_runs=runs(layer.arrived, like.arrived_runs, like.arrived),
-        kept_runs=runs(layer.kept, like.kept_runs, like.kept),
+        sent_runs=runs(layer.sent, sample.sent_runs, sample.sent),
+        arrived_runs=runs(layer.arrived, sample.arrived_runs, sample.arrived),
+        kept_runs=runs(layer.kept, sample.kept_runs, sample.kept),
     )

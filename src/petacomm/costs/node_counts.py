@@ -1,4 +1,4 @@
-"""What each of many ranks would carry between nodes, counted from the occupancy of keys."""
+"""Counts of rows and messages between nodes for all ranks, from the occupancy of keys."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ import numpy as np
 
 from petacomm.base.typing import BoolArray, FloatArray, Int32Array, Int64Array
 from petacomm.costs.occupancy import Occupancy
-from petacomm.costs.options import Options
-from petacomm.sharing.node_classes import Classes, classify
+from petacomm.costs.options import ReductionOptions
+from petacomm.sharing.node_classes import KeyClasses, classify_keys
 
 
 @dataclass(frozen=True)
 class NodeEntries:
-    """The nodes that hold keys: an entry for each node of each key, those of a key together; all (n,).
+    """Pairs of a key and a node that holds it, in the order of keys; all (n,).
 
     Attributes
     ----------
     key, node : int
         Position of the key, and the node.
     n_ranks, n_nodes : int64
-        Ranks of the node that hold the key, and nodes that do.
+        Ranks of the node that hold the key, and nodes that hold it.
     owner : int32
-        The node of the key's owner.
+        Node of the key's owner.
     shared : bool
         Whether several ranks hold the key.
-    classes : Classes
-        How it goes between nodes in a hybrid.
+    classes : KeyClasses
+        Class of the key in a hybrid reduction.
     """
 
     key: Int32Array
@@ -37,26 +37,28 @@ class NodeEntries:
     n_nodes: Int64Array
     owner: Int32Array
     shared: BoolArray
-    classes: Classes
+    classes: KeyClasses
 
     @classmethod
-    def of(cls, occupancy: Occupancy, node_of: Int32Array, options: Options) -> NodeEntries:
-        """Find the nodes of ranks."""
+    def from_occupancy(
+        cls, occupancy: Occupancy, node_of: Int32Array, options: ReductionOptions
+    ) -> NodeEntries:
+        """Return the entries of all keys."""
         starts, n_ranks = node_runs(occupancy.key_of, node_of[occupancy.holders])
         key, node = occupancy.key_of[starts], node_of[occupancy.holders[starts]]
         n_nodes = np.bincount(key, minlength=len(occupancy.keys))[key]
-        classes = classify(n_nodes, int(node_of[-1]) + 1, options.theta, options.mu)
+        classes = classify_keys(n_nodes, int(node_of[-1]) + 1, options.theta, options.mu)
         owner = node_of[occupancy.owner[key]]
         return cls(key, node, n_ranks, n_nodes, owner, occupancy.multiplicity[key] > 1, classes)
 
     @property
-    def away(self) -> BoolArray:
+    def is_ghost(self) -> BoolArray:
         """Whether another node owns the key."""
-        away: BoolArray = self.node != self.owner
-        return away
+        is_ghost: BoolArray = self.node != self.owner
+        return is_ghost
 
     def pairs(self) -> tuple[Int64Array, Int64Array]:
-        """Return the two entries of each pair of nodes that exchange a key in a hybrid, both ways."""
+        """Return the two entries of each ordered pair of nodes that exchange a key in a hybrid reduction."""
         chosen = np.flatnonzero(self.classes.pairs)
         n = self.n_nodes[chosen]
         first = np.searchsorted(self.key, self.key[chosen])
@@ -67,92 +69,102 @@ class NodeEntries:
         return one[differ], other[differ]
 
 
-def between_nodes(
+def count_rows_between_nodes(
     occupancy: Occupancy,
     node_of: Int32Array,
     part_of: Int64Array,
     weights: FloatArray,
     shape: tuple[int, int],
-    options: Options,
+    options: ReductionOptions,
 ) -> dict[str, FloatArray]:
-    """Return those of `counting.Counts` that are about nodes; parameters as in `counting.count`.
+    """Return the counts of `rank_counts.RankCounts` of rows between nodes, each of shape (n_parts, size).
 
-    The counts have `shape`: (n_parts, size).
+    Parameters as in `rank_counts.count_ranks`.
     """
-    nodes, held = Nodes(node_of), NodeEntries.of(occupancy, node_of, options)
-    part, weight = part_of[held.key], weights[held.key]
+    nodes, entries = ConsecutiveNodes(node_of), NodeEntries.from_occupancy(occupancy, node_of, options)
+    part, weight = part_of[entries.key], weights[entries.key]
 
-    def carried(entries: Int64Array, a: Int32Array, b: Int32Array) -> FloatArray:
-        where = part[entries] * shape[1] + nodes.carriers(a, b)
-        return flat_sums(where, weight[entries], shape)
+    def sent_rows(selected: Int64Array, sources: Int32Array, destinations: Int32Array) -> FloatArray:
+        index = part[selected] * shape[1] + nodes.senders(sources, destinations)
+        return sum_at_index(index, weight[selected], shape)
 
-    def table(chosen: BoolArray, rows: FloatArray | Int64Array) -> FloatArray:
-        where = part[chosen] * nodes.n + held.node[chosen]
-        sums = flat_sums(where, (rows * weight)[chosen], (shape[0], nodes.n))
+    def table_rows(selected: BoolArray, rows: FloatArray | Int64Array) -> FloatArray:
+        index = part[selected] * nodes.n + entries.node[selected]
+        sums = sum_at_index(index, (rows * weight)[selected], (shape[0], nodes.n))
         equal: FloatArray = (sums / nodes.sizes)[:, node_of]
         return equal
 
-    away, alone, classes = held.away, held.n_nodes == 1, held.classes
-    sent, by_owners = np.flatnonzero(away), np.flatnonzero(away & classes.owners)
-    one, other = held.pairs()
-    with_others, with_slot = held.n_ranks + held.n_nodes - 1, held.n_ranks + 1
-    dense = np.flatnonzero(classes.dense & (np.diff(held.key, prepend=-1) != 0))
-    owners = occupancy.owner[held.key[dense]]
+    is_ghost, single, classes = entries.is_ghost, entries.n_nodes == 1, entries.classes
+    sent, by_owners = np.flatnonzero(is_ghost), np.flatnonzero(is_ghost & classes.owners)
+    one, other = entries.pairs()
+    with_others, with_slot = entries.n_ranks + entries.n_nodes - 1, entries.n_ranks + 1
+    dense = np.flatnonzero(classes.dense & (np.diff(entries.key, prepend=-1) != 0))
+    owners = occupancy.owner[entries.key[dense]]
     return {
-        "there_rows": carried(sent, held.node[sent], held.owner[sent]),
-        "home_rows": carried(sent, held.owner[sent], held.node[sent]),
-        "local_rows": table(alone & held.shared, held.n_ranks),
-        "met_rows": table(~alone & ~away, with_others),
-        "sent_rows": table(away, with_slot),
-        "hybrid_there": carried(by_owners, held.node[by_owners], held.owner[by_owners]),
-        "hybrid_home": carried(by_owners, held.owner[by_owners], held.node[by_owners]),
-        "hybrid_pairs": carried(one, held.node[one], held.node[other]),
-        "hybrid_dense": flat_sums(part[dense] * shape[1] + owners, weight[dense], shape),
-        "dense_table": table(classes.dense, with_slot),
-        "pairs_table": table(classes.pairs, with_others),
-        "hybrid_met": table(classes.owners & ~away, with_others),
-        "hybrid_sent": table(classes.owners & away, with_slot),
+        "to_owner_node_rows": sent_rows(sent, entries.node[sent], entries.owner[sent]),
+        "from_owner_node_rows": sent_rows(sent, entries.owner[sent], entries.node[sent]),
+        "local_table_rows": table_rows(single & entries.shared, entries.n_ranks),
+        "owned_table_rows": table_rows(~single & ~is_ghost, with_others),
+        "sent_table_rows": table_rows(is_ghost, with_slot),
+        "hybrid_to_owner_nodes": sent_rows(by_owners, entries.node[by_owners], entries.owner[by_owners]),
+        "hybrid_from_owner_nodes": sent_rows(by_owners, entries.owner[by_owners], entries.node[by_owners]),
+        "hybrid_pairs": sent_rows(one, entries.node[one], entries.node[other]),
+        "hybrid_dense": sum_at_index(part[dense] * shape[1] + owners, weight[dense], shape),
+        "dense_table": table_rows(classes.dense, with_slot),
+        "pairs_table": table_rows(classes.pairs, with_others),
+        "hybrid_owned_table": table_rows(classes.owners & ~is_ghost, with_others),
+        "hybrid_sent_table": table_rows(classes.owners & is_ghost, with_slot),
     }
 
 
-class NodeMessages(NamedTuple):
-    """Ranks that each rank sends something to for its node, float64 (size,): as in `counting.Messages`."""
+class NodePartnerCounts(NamedTuple):
+    """Number of messages of each rank for its node, float64 (size,): see `rank_counts.PartnerCounts`."""
 
-    there: FloatArray
-    home: FloatArray
-    hybrid_there: FloatArray
-    hybrid_home: FloatArray
+    to_owner_nodes: FloatArray
+    from_owner_nodes: FloatArray
+    hybrid_to_owner_nodes: FloatArray
+    hybrid_from_owner_nodes: FloatArray
     hybrid_pairs: FloatArray
 
 
-def messages_between_nodes(occupancy: Occupancy, node_of: Int32Array, options: Options) -> NodeMessages:
-    """Return the partners of all ranks on other nodes."""
-    nodes, held = Nodes(node_of), NodeEntries.of(occupancy, node_of, options)
+def count_messages_between_nodes(
+    occupancy: Occupancy, node_of: Int32Array, options: ReductionOptions
+) -> NodePartnerCounts:
+    """Return the numbers of partners of all ranks on other nodes."""
+    nodes, entries = ConsecutiveNodes(node_of), NodeEntries.from_occupancy(occupancy, node_of, options)
 
-    def sent(a: Int32Array, b: Int32Array) -> FloatArray:
-        crossed = np.zeros((nodes.n, nodes.n), np.bool_)
-        crossed[a, b] = True
-        np.fill_diagonal(crossed, False)
-        carriers = nodes.carriers(*np.nonzero(crossed))
-        return np.bincount(carriers, minlength=len(node_of)).astype(np.float64)
+    def n_messages(sources: Int32Array, destinations: Int32Array) -> FloatArray:
+        has_message = np.zeros((nodes.n, nodes.n), np.bool_)
+        has_message[sources, destinations] = True
+        np.fill_diagonal(has_message, False)
+        senders = nodes.senders(*np.nonzero(has_message))
+        return np.bincount(senders, minlength=len(node_of)).astype(np.float64)
 
-    by_owners = held.classes.owners
-    one, other = held.pairs()
-    return NodeMessages(
-        sent(held.node, held.owner),
-        sent(held.owner, held.node),
-        sent(held.node[by_owners], held.owner[by_owners]),
-        sent(held.owner[by_owners], held.node[by_owners]),
-        sent(held.node[one], held.node[other]),
+    by_owners = entries.classes.owners
+    one, other = entries.pairs()
+    return NodePartnerCounts(
+        n_messages(entries.node, entries.owner),
+        n_messages(entries.owner, entries.node),
+        n_messages(entries.node[by_owners], entries.owner[by_owners]),
+        n_messages(entries.owner[by_owners], entries.node[by_owners]),
+        n_messages(entries.node[one], entries.node[other]),
     )
 
 
-class Nodes:
+class ConsecutiveNodes:
     """Nodes of consecutive ranks.
 
     Parameters
     ----------
     node_of : int32 (size,)
+        Node of each rank, increasing.
+
+    Attributes
+    ----------
+    sizes : int64 (n,)
+        Number of ranks of each node.
+    n : int
+        Number of nodes.
     """
 
     def __init__(self, node_of: Int32Array) -> None:
@@ -164,21 +176,22 @@ class Nodes:
         """Return the first rank of a node."""
         return int(self._first[node])
 
-    def carriers(self, a: Int32Array | Int64Array, b: Int32Array | Int64Array) -> Int64Array:
-        """Return the rank of node a that carries to b, as `crossing.Pairs` has it."""
-        ranks: Int64Array = self._first[a] + ((b - a) % self.n - 1) % self.sizes[a]
+    def senders(self, source: Int32Array | Int64Array, destination: Int32Array | Int64Array) -> Int64Array:
+        """Return the rank of the source node that sends its messages to another node: see `NodePairs`."""
+        number = (destination - source) % self.n - 1
+        ranks: Int64Array = self._first[source] + number % self.sizes[source]
         return ranks
 
 
 def node_runs(key_of: Int32Array, node: Int32Array) -> tuple[Int64Array, Int64Array]:
-    """Return where the holders of a key on one node begin, and how many they are."""
+    """Return the begin of each run of holders of one key on one node, and their number."""
     first = np.ones(len(node), np.bool_)
     first[1:] = (key_of[1:] != key_of[:-1]) | (node[1:] != node[:-1])
     starts = np.flatnonzero(first)
     return starts, np.diff(np.append(starts, len(node)))
 
 
-def flat_sums(places: Int64Array, rows: FloatArray, shape: tuple[int, int]) -> FloatArray:
-    """Add up rows at flat places of an array."""
-    sums = np.bincount(places, rows, shape[0] * shape[1]).astype(np.float64, copy=False)
+def sum_at_index(index: Int64Array, rows: FloatArray, shape: tuple[int, int]) -> FloatArray:
+    """Return the sums of rows at flat indices of an array of this shape."""
+    sums = np.bincount(index, rows, shape[0] * shape[1]).astype(np.float64, copy=False)
     return sums.reshape(shape)

@@ -1,36 +1,36 @@
-"""Options of reductions: what both their costs and the algorithms depend on."""
+"""Options of reduction algorithms, on which their costs depend, too."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from petacomm.base.errors import ConfigError, did_you_mean
-from petacomm.mpi.persistent import CHANNELS, Transport
+from petacomm.mpi.persistent import TRANSPORT_EXCHANGES, Transport
 from petacomm.redistribution.indexed_rows import PACKINGS
 
-TRANSPORTS = list(CHANNELS)
+TRANSPORTS = list(TRANSPORT_EXCHANGES)
 
 
 @dataclass(frozen=True)
-class Options:
-    """What an algorithm may be told.
+class ReductionOptions:
+    """Options of reduction algorithms.
 
     Attributes
     ----------
     buffer_keys : int
-        Keys reduced at once, where an algorithm works buffer by buffer.
+        Keys of a buffer of "dense" and of "gather-sift".
     n_threads : int
-        Threads that pack, unpack and reduce.
+        Threads of packing, unpacking and reducing.
     transport : str
-        What carries messages: one of `TRANSPORTS`.
+        Transport of messages: one of `TRANSPORTS`.
     radix : int
-        Parts that a group of ranks is cut into, where an algorithm goes by nested groups.
+        Parts into which "butterfly" splits a group of ranks.
     theta : float
-        Share of the nodes that must hold a key to make it a dense one, where an algorithm tells them apart.
+        Fraction of the nodes that must hold a dense key of "hybrid".
     mu : int
-        Most nodes that may hold a key which pairs exchange, where an algorithm tells them apart.
+        Largest number of nodes that may hold a key that pairs of nodes exchange in "hybrid".
     packing : str
-        Whether rows of messages are packed, or sent from where they lie by indexed types: one of `PACKINGS`.
+        Whether rows are packed into messages, or sent by indexed datatypes: one of `PACKINGS`.
     """
 
     buffer_keys: int = 1 << 20
@@ -41,8 +41,8 @@ class Options:
     mu: int = 2
     packing: str = "packed"
 
-    def fault(self) -> ConfigError | None:
-        """Return what is wrong, if anything."""
+    def error(self) -> ConfigError | None:
+        """Return the error of options that are out of range; None if all are valid."""
         if self.transport not in TRANSPORTS:
             return ConfigError(
                 f"no transport '{self.transport}'", mend=did_you_mean(self.transport, TRANSPORTS)
@@ -60,4 +60,4 @@ class Options:
         return None
 
 
-DEFAULTS = Options()
+DEFAULT_OPTIONS = ReductionOptions()

@@ -1,7 +1,7 @@
-"""In how many runs of neighbouring rows the lists of messages lie: each run is found anew.
+"""Numbers of runs of consecutive rows in the lists of messages, each of which must be located.
 
-The same counts serve ranks that exist and those that do not: a run ends at a multiple of 64 keys, so that
-a sample of such pieces tells it too.
+The same counts serve plans and forecasts: runs end at multiples of 64 keys, so that they can be counted in a
+sample of blocks of 64 keys.
 """
 
 from __future__ import annotations
@@ -17,75 +17,76 @@ from petacomm.sharing.sharing_graph import RUN_BITS, SharingGraph
 Integers = npt.NDArray[np.integer]
 
 
-def begins(lists: Integers, keys: Int64Array, places: Integers) -> BoolArray:
+def run_begins(lists: Integers, keys: Int64Array, rows: Integers) -> BoolArray:
     """Return whether a run begins at each entry of lists.
 
     Parameters
     ----------
     lists : integer (n,)
-        The list of each entry; those of a list stand together.
+        List of each entry; entries of a list are consecutive.
     keys : int64 (n,)
-    places : integer (n,)
-        The row of each entry.
+        Key of each entry.
+    rows : integer (n,)
+        Row of each entry.
     """
-    found = np.ones(len(keys), np.bool_)
+    begins = np.ones(len(keys), np.bool_)
     block = keys >> RUN_BITS
-    found[1:] = (lists[1:] != lists[:-1]) | (places[1:] != places[:-1] + 1) | (block[1:] != block[:-1])
-    return found
+    begins[1:] = (lists[1:] != lists[:-1]) | (rows[1:] != rows[:-1] + 1) | (block[1:] != block[:-1])
+    return begins
 
 
-def moved_begins(lists: Integers, keys: Int64Array, places: Integers, there: Integers) -> BoolArray:
-    """Return whether a run begins at each entry that goes from one place to another: a run in both."""
-    return begins(lists, keys, places) | begins(lists, keys, there)
+def moved_run_begins(lists: Integers, keys: Int64Array, rows: Integers, target_rows: Integers) -> BoolArray:
+    """Return whether a run begins at each entry that is moved between rows; runs are consecutive in both."""
+    return run_begins(lists, keys, rows) | run_begins(lists, keys, target_rows)
 
 
 class ListRuns(NamedTuple):
-    """How many runs begin at each key of a rank: int64 (n,) each.
+    """Number of runs that begin at each key of a rank: int64 (n,) each.
 
     Attributes
     ----------
-    pairs, ghosts, asked
-        In the lists of what goes to every other holder, to owners, and from owners back.
+    pairs, to_owners, to_ghosts
+        In the lists of rows for all other holders, for owners, and for ghosts.
     """
 
     pairs: Int64Array
-    ghosts: Int64Array
-    asked: Int64Array
+    to_owners: Int64Array
+    to_ghosts: Int64Array
 
 
 def list_runs(keys: Int64Array, owner: Integers, multiplicity: Integers, holder: Integers | int) -> ListRuns:
-    """Return the runs in which a rank's lists lie, as far as owners and numbers of holders tell it.
+    """Return the runs of a rank's lists, estimated from owners and multiplicities.
 
-    Of two neighbouring rows on m1 and m2 ranks, as many ranks as can be are taken to hold both.
+    As many ranks as possible are assumed to hold both of two consecutive rows.
 
     Parameters
     ----------
     keys : int64 (n,)
-        Those of a rank, increasing; or of several, one rank after the other.
+        Keys of a rank, increasing; or of several ranks, one rank after the other.
     owner, multiplicity : integer (n,)
-        Of each key.
+        Owner and multiplicity of each key.
     holder : int, or integer (n,)
-        The rank whose key it is.
+        Rank that holds the key.
     """
     ranks = np.broadcast_to(np.asarray(holder), keys.shape)
-    # all keys of a rank are neighbours in its rows
+    # Consecutive keys of a rank are in consecutive rows.
     block = keys >> RUN_BITS
-    goes_on = np.zeros(len(keys), np.bool_)
-    goes_on[1:] = (ranks[1:] == ranks[:-1]) & (block[1:] == block[:-1])
+    continues = np.zeros(len(keys), np.bool_)
+    continues[1:] = (ranks[1:] == ranks[:-1]) & (block[1:] == block[:-1])
     others = multiplicity.astype(np.int64) - 1
     before = np.zeros_like(others)
-    before[1:] = np.where(goes_on[1:], others[:-1], 0)
-    fresh = others - np.minimum(others, before)
-    mine = owner == ranks
-    same, was_mine = np.zeros_like(mine), np.zeros_like(mine)
-    same[1:] = goes_on[1:] & (owner[1:] == owner[:-1])
-    was_mine[1:] = mine[:-1]
-    ghosts = (~mine & ~same).astype(np.int64)
-    asked = np.where(mine, np.where(was_mine, fresh, others), 0)
-    return ListRuns(fresh, ghosts, asked)
+    before[1:] = np.where(continues[1:], others[:-1], 0)
+    new_holders = others - np.minimum(others, before)
+    owned = owner == ranks
+    same, was_owned = np.zeros_like(owned), np.zeros_like(owned)
+    same[1:] = continues[1:] & (owner[1:] == owner[:-1])
+    was_owned[1:] = owned[:-1]
+    to_owners = (~owned & ~same).astype(np.int64)
+    to_ghosts = np.where(owned, np.where(was_owned, new_holders, others), 0)
+    return ListRuns(new_holders, to_owners, to_ghosts)
 
 
 def graph_runs(graph: SharingGraph, keys: Int64Array, rank: int) -> tuple[float, float, float]:
-    """Return the runs in which the lists of `rank` lie, whose keys and graph these are: as in `ListRuns`."""
-    pairs, ghosts, asked = list_runs(keys, graph.owner, graph.multiplicity, rank)
-    return float(pairs.sum()), float(ghosts.sum()), float(asked.sum())
+    """Return the total runs of the lists of `rank`, which has this graph and these keys: see `ListRuns`."""
+    pairs, to_owners, to_ghosts = list_runs(keys, graph.owner, graph.multiplicity, rank)
+    return float(pairs.sum()), float(to_owners.sum()), float(to_ghosts.sum())

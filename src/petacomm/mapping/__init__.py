@@ -1,30 +1,32 @@
-"""Where ranks go: placements of ranks on the nodes of a network, how they are made and what they cost."""
+"""Placement of the ranks of a job on the nodes of a network: communication graphs, strategies and metrics.
 
-# Imported so that their strategies are registered.
-from petacomm.mapping import grouping, scotch
-from petacomm.mapping import torus_folding as folding
+Must not import: `petacomm.papers` and the rooms above it.
+"""
+
+# These modules register their strategies on import.
+from petacomm.mapping import grouping, scotch, torus_folding
 from petacomm.mapping.graph import CommunicationGraph
 from petacomm.mapping.graph_files import read_graph
-from petacomm.mapping.metrics import Concurrency, Metrics, concurrency, measure
+from petacomm.mapping.metrics import ConcurrentLoads, MappingMetrics, concurrent_loads, mapping_metrics
 from petacomm.mapping.nlpkkt import nlpkkt_graph
 from petacomm.mapping.placement import Placement
-from petacomm.mapping.refinement import refine
-from petacomm.mapping.strategies import STRATEGIES, Site, place
+from petacomm.mapping.refinement import refine_placement
+from petacomm.mapping.strategies import STRATEGIES, Resources, place_ranks
 
 __all__ = [
     "STRATEGIES",
     "CommunicationGraph",
-    "Concurrency",
-    "Metrics",
+    "ConcurrentLoads",
+    "MappingMetrics",
     "Placement",
-    "Site",
-    "concurrency",
-    "folding",
+    "Resources",
+    "concurrent_loads",
     "grouping",
-    "measure",
+    "mapping_metrics",
     "nlpkkt_graph",
-    "place",
+    "place_ranks",
     "read_graph",
-    "refine",
+    "refine_placement",
     "scotch",
+    "torus_folding",
 ]

@@ -1,5 +1,4 @@
-"""Loads of links and places of ranks as the tables that Boxfish reads (Isaacs et al. 2012, LLNL): YAML heads,
-rows of numbers."""
+"""Link loads and placements as tables for Boxfish (Isaacs et al. 2012, LLNL)."""
 
 from __future__ import annotations
 
@@ -9,12 +8,12 @@ from pathlib import Path
 import numpy as np
 
 from petacomm.base.errors import ConfigError
-from petacomm.base.files import replacing
+from petacomm.base.files import atomic_write
 from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.mapping.placement import Placement
 from petacomm.topology import Network, Torus
 
-# Names of dimensions: BlueGene/P has x, y, z; BlueGene/Q a to e.
+# Names of dimensions: x, y, z as on BlueGene/P, or a to e as on BlueGene/Q.
 _NAMES = {1: "x", 2: "xy", 3: "xyz"}
 _LETTERS = "abcdef"
 
@@ -27,32 +26,32 @@ def write_boxfish(
     Parameters
     ----------
     folder : path
-        Made where it is not there.
+        Created if it does not exist.
     network : Torus
     placement : Placement
     loads : float64 (n_links,)
         Bytes on each link.
     key : str
-        The name of the run in Boxfish.
+        Name of the run in Boxfish.
 
     Raises
     ------
     ConfigError
         If the network is no torus or mesh.
     """
-    grid = drawable(network)
+    grid = require_grid(network)
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     names = _NAMES.get(grid.n_dimensions, _LETTERS[: grid.n_dimensions])
     nodes = np.arange(grid.n_nodes)
-    places = grid.coordinates(nodes)
+    coordinates = grid.coordinates(nodes)
     ranks = np.bincount(placement.nodes, minlength=grid.n_nodes)
     source, target = grid.link_ends()
     links = np.arange(grid.n_links)
     ends = [*grid.coordinates(source).T, *grid.coordinates(target).T]
     n_bytes = np.rint(loads).astype(np.int64)
     columns: list[tuple[str, Sequence[str], list[Int64Array]]] = [
-        ("nodes", ["nodeid", *names, "ranks"], [nodes, *places.T, ranks]),
+        ("nodes", ["nodeid", *names, "ranks"], [nodes, *coordinates.T, ranks]),
         (
             "links",
             [
@@ -71,13 +70,13 @@ def write_boxfish(
     written = []
     for name, text in texts.items():
         written.append(folder / f"{name}.yaml")
-        with replacing(written[-1]) as temporary:
+        with atomic_write(written[-1]) as temporary:
             temporary.write_text(text, encoding="utf-8")
     return written
 
 
-def drawable(network: Network) -> Torus:
-    """Return the grid that Boxfish can draw, or raise a ConfigError."""
+def require_grid(network: Network) -> Torus:
+    """Return the network as a torus or mesh; raise a ConfigError if it is none, which Boxfish cannot draw."""
     if not isinstance(network, Torus):
         raise ConfigError("Boxfish draws whole tori and meshes", mend="leave its tables out")
     return network

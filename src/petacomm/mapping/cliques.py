@@ -1,8 +1,8 @@
-"""Grids of processes on cliques: nodes, drawers of nodes, and so on, inside which links are many or fast.
+"""Placement of grids of processes on hierarchies of cliques: nodes, drawers of nodes, and so on.
 
-After Hoefler's Blue Waters talk (chapter 3): the block of a grid with the most internal edges is as nearly a
-cube as can be, and all-to-alls of a distributed FFT belong inside cliques, whatever shape of its grid that
-asks for.
+After Hoefler's Blue Waters talk (chapter 3): the block of a grid with the most internal edges is as close to
+a cube as possible, and the all-to-alls of a distributed FFT should stay within cliques, whatever the shape of
+its grid.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from petacomm.mapping.placement import Placement
 from petacomm.topology import Torus
 
 
-def edges_by_node(grid: Torus, placement: Placement) -> tuple[Int64Array, Int64Array]:
-    """Return the edges of the processes of each node that stay on it, and that leave it.
+def count_node_edges(grid: Torus, placement: Placement) -> tuple[Int64Array, Int64Array]:
+    """Return the numbers of edges within each node, and from each node to others.
 
     Parameters
     ----------
     grid : Torus
-        The processes, each with an edge to each of its neighbours: its halo exchange. A ring of two
-        neighbours has two edges either way.
+        Grid of the processes, each with an edge to each of its neighbours (halo exchange). A ring of two has
+        two edges in each direction.
     placement : Placement
-        Of the processes, numbered as the grid numbers them.
+        Placement of the processes, in the numbering of the grid.
 
     Returns
     -------
     internal, remote : int64 (placement.n_nodes,)
-        Directed edges, counted where they begin.
+        Number of directed edges, counted at their sources.
     """
     _check_ranks(grid, placement.n_ranks)
     start, end = (placement.nodes[ends] for ends in grid.link_ends())
@@ -42,9 +42,9 @@ def edges_by_node(grid: Torus, placement: Placement) -> tuple[Int64Array, Int64A
 
 
 def best_block(grid: Torus, size: int) -> tuple[int, ...]:
-    """Return the shape of `size` neighbouring processes that parts the grid and has the most internal edges.
+    """Return the shape of a block of `size` processes that divides the grid and has the most internal edges.
 
-    Of those that have as many, the first one whose sizes lie nearest to each other.
+    Among equal ones it is the first whose sizes differ least.
 
     Raises
     ------
@@ -53,28 +53,28 @@ def best_block(grid: Torus, size: int) -> tuple[int, ...]:
     """
     blocks = list(_blocks(grid.shape, size))
     if not blocks:
-        shown = "x".join(map(str, grid.shape))
+        shape = "x".join(map(str, grid.shape))
         raise ConfigError(
-            f"no block of {size} processes divides a grid of {shown}",
+            f"no block of {size} processes divides a grid of {shape}",
             mend="take another number of processes a node, or another grid",
         )
-    return min(blocks, key=lambda block: (-_internal(grid, block), max(block) - min(block)))
+    return min(blocks, key=lambda block: (-_internal_edges(grid, block), max(block) - min(block)))
 
 
 def place_blocks(
     grid: Torus, sizes: Sequence[int], blocks: Sequence[Sequence[int]] | None = None
 ) -> Placement:
-    """Return a grid of processes in blocks on nodes, blocks of nodes on the next cliques, and so on.
+    """Return the placement of a grid in blocks of processes on nodes, blocks of nodes on cliques, and so on.
 
     Parameters
     ----------
     grid : Torus
-        The processes.
+        Grid of the processes.
     sizes : sequence of int
-        Processes of a node, nodes of a drawer, drawers of a supernode, ...; nodes of one clique have
-        consecutive numbers, as those of `CliqueHierarchy`. All cliques of the last size are filled.
+        Processes of a node, nodes of a drawer, drawers of a supernode, ...; the nodes of a clique have
+        consecutive numbers, as in `CliqueHierarchy`. All cliques of the last size are filled.
     blocks : sequence of shapes, optional
-        For each size; by default `best_block` of what is left of the grid.
+        Shape of the blocks for each size; by default the `best_block` of the remaining grid.
 
     Raises
     ------
@@ -83,28 +83,28 @@ def place_blocks(
     """
     if blocks is not None and len(blocks) != len(sizes):
         raise ConfigError(f"{len(blocks)} blocks for {len(sizes)} sizes", mend="give one for each")
-    places = grid.coordinates(np.arange(grid.n_nodes))
+    coordinates = grid.coordinates(np.arange(grid.n_nodes))
     rest, inner, number = grid, 1, np.zeros(grid.n_nodes, np.int64)
     for level, size in enumerate(sizes):
         block = best_block(rest, size) if blocks is None else tuple(blocks[level])
         if block not in _blocks(rest.shape, size):
-            shown = ["x".join(map(str, shape)) for shape in (block, rest.shape)]
+            texts = ["x".join(map(str, shape)) for shape in (block, rest.shape)]
             raise ConfigError(
-                f"a block of {shown[0]} is not {size} of a grid of {shown[1]}",
+                f"a block of {texts[0]} is not {size} of a grid of {texts[1]}",
                 mend="give divisors of the grid",
             )
-        number += inner * np.ravel_multi_index(tuple((places % block).T), block)
+        number += inner * np.ravel_multi_index(tuple((coordinates % block).T), block)
         inner *= size
-        places = places // block
+        coordinates = coordinates // block
         rest = Torus([n // b for n, b in zip(rest.shape, block, strict=True)], rest.wrap)
-    number += inner * rest.rank_of(places)
+    number += inner * rest.node_at(coordinates)
     per_node = sizes[0] if sizes else 1
     return Placement(number // per_node, number % per_node, per_node, grid.n_nodes // per_node)
 
 
 @dataclass(frozen=True, eq=False)
-class Pencils:
-    """A grid of processes for a distributed FFT in three dimensions, and where they go.
+class PencilDecomposition:
+    """A pencil decomposition of a distributed three-dimensional FFT, and the placement of its processes.
 
     Attributes
     ----------
@@ -115,7 +115,7 @@ class Pencils:
         Rows and columns of the ranks of one node.
     placement : Placement
     remote : float
-        Bytes that leave nodes in both transpositions, in units of the data.
+        Data sent between nodes in both transpositions, as a multiple of all data.
     """
 
     rows: int
@@ -125,27 +125,30 @@ class Pencils:
     remote: float
 
 
-def fft_pencils(n_ranks: int, ranks_per_node: int, points: tuple[int, int, int]) -> list[Pencils]:
-    """Return the ways to cut an FFT into pencils, those that send least between nodes first.
+def pencil_decompositions(
+    n_ranks: int, ranks_per_node: int, points: tuple[int, int, int]
+) -> list[PencilDecomposition]:
+    """Return the pencil decompositions of an FFT, sorted by the data that they send between nodes.
 
-    In an all-to-all of n ranks each sends 1/n of its data to each; b of them on its node keep b/n there. So a
-    communicator that fits on a node costs nothing, and a square grid is seldom best.
+    In an all-to-all of n ranks each rank sends 1/n of its data to each other; with b ranks on its node, b/n
+    stays there. A communicator that fits on a node sends nothing between nodes, so that a square grid is
+    seldom best.
 
     Parameters
     ----------
     n_ranks, ranks_per_node : int
     points : (int, int, int)
-        Of the transform. No rank is left without points: rows are at most the first and second number of
-        points, columns at most the second and third.
+        Size of the transform. Every rank has points: rows are at most the first and second size, columns at
+        most the second and third.
 
     Raises
     ------
     ConfigError
-        If ranks do not fill nodes, or are more than pencils.
+        If the ranks do not fill nodes, or are more than the pencils.
     """
     if n_ranks < 1 or ranks_per_node < 1 or n_ranks % ranks_per_node:
         raise ConfigError(f"{n_ranks} ranks do not fill nodes of {ranks_per_node}", mend="fill all nodes")
-    found = []
+    decompositions = []
     for rows, columns in _blocks((n_ranks, n_ranks), n_ranks):
         if rows > min(points[:2]) or columns > min(points[1:]):
             continue
@@ -153,15 +156,15 @@ def fft_pencils(n_ranks: int, ranks_per_node: int, points: tuple[int, int, int])
         for across, along in _blocks(grid.shape, ranks_per_node):
             remote = 2.0 - across / rows - along / columns
             placement = place_blocks(grid, [ranks_per_node], [(across, along)])
-            found.append(Pencils(rows, columns, (across, along), placement, remote))
-    if not found:
-        shown = "x".join(map(str, points))
-        raise ConfigError(f"{n_ranks} ranks cannot share pencils of {shown}", mend="take fewer ranks")
-    return sorted(found, key=lambda way: (way.remote, abs(way.rows - way.columns)))
+            decompositions.append(PencilDecomposition(rows, columns, (across, along), placement, remote))
+    if not decompositions:
+        size = "x".join(map(str, points))
+        raise ConfigError(f"{n_ranks} ranks cannot share pencils of {size}", mend="take fewer ranks")
+    return sorted(decompositions, key=lambda pencils: (pencils.remote, abs(pencils.rows - pencils.columns)))
 
 
 def _blocks(shape: Sequence[int], size: int) -> Iterator[tuple[int, ...]]:
-    """Iterate over the shapes of `size` whose numbers divide those of a grid."""
+    """Iterate over the shapes of `size` elements that divide the shape of a grid."""
     if not shape:
         if size == 1:
             yield ()
@@ -172,8 +175,8 @@ def _blocks(shape: Sequence[int], size: int) -> Iterator[tuple[int, ...]]:
                 yield (part, *others)
 
 
-def _internal(grid: Torus, block: tuple[int, ...]) -> int:
-    """Return the directed edges inside a block; a dimension it fills is closed where the grid's is."""
+def _internal_edges(grid: Torus, block: tuple[int, ...]) -> int:
+    """Return the number of directed edges inside a block, which wraps where it fills a ring of the grid."""
     size = math.prod(block)
     dimensions = zip(grid.shape, grid.wrap, block, strict=True)
     return sum(2 * (size if ring and b == n else size - size // b) for n, ring, b in dimensions)

@@ -1,4 +1,4 @@
-"""What shape a communicator should have: bounds of its all-to-all by the busiest link."""
+"""Bounds of all-to-alls by their busiest link, to compare shapes of communicators."""
 
 from __future__ import annotations
 
@@ -12,26 +12,27 @@ from petacomm.network import Traffic, link_loads
 from petacomm.topology import Torus
 
 
-def links_per_node(
+def alltoall_links_per_node(
     grid: Torus, groups: Sequence[npt.ArrayLike], routing: str = "dimension-ordered", tie: str = "split"
 ) -> float:
-    """Return how many links' worth of an all-to-all each node can send at most.
+    """Return the largest injection rate of a node in concurrent all-to-alls, in units of the link bandwidth.
 
-    All groups have one at once, each node sending one byte to each other one of its group; the busiest link
-    carries m of them. A node then sends (n - 1) / m bytes in the time that a link takes for one.
+    All groups perform an all-to-all at the same time, in which each node sends one byte to each other node of
+    its group. If the busiest link carries m bytes, a node sends (n - 1) / m bytes in the time in which a link
+    transfers one.
 
     Parameters
     ----------
     grid : Torus
     groups : sequence of int (n,)
-        The nodes of communicators of one size; several are active at once.
+        The nodes of each communicator, all of one size.
     routing, tie : str
-        As `link_loads` has them.
+        As in `link_loads`.
 
     Raises
     ------
     ConfigError
-        If there is no group of two nodes, or they differ in size.
+        If groups have fewer than two nodes, or differ in size.
     """
     nodes = [np.asarray(group, np.int64).ravel() for group in groups]
     sizes = {len(group) for group in nodes}

@@ -1,4 +1,4 @@
-"""Strategies side by side, always with what a launcher does unasked and the best of ten random placements."""
+"""Mapping by strategies, and their comparison with the identity and the best of ten random placements."""
 
 from __future__ import annotations
 
@@ -7,138 +7,147 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from petacomm.base.errors import ConfigError, did_you_mean
-from petacomm.base.progress import Progress, Silent
+from petacomm.base.progress import Progress, SilentProgress
 from petacomm.base.typing import FloatArray
 from petacomm.mapping.graph import CommunicationGraph
-from petacomm.mapping.metrics import Metrics, measure
+from petacomm.mapping.metrics import MappingMetrics, mapping_metrics
 from petacomm.mapping.placement import Placement
-from petacomm.mapping.refinement import refine
-from petacomm.mapping.strategies import STRATEGIES, Site, check_room, place, strategy
+from petacomm.mapping.refinement import refine_placement
+from petacomm.mapping.strategies import STRATEGIES, Resources, check_capacity, get_strategy, place_ranks
 
 AUTO = "auto"
-# Of these "auto" refines the one with the smallest largest load: they need no other package.
+# Strategies among which "auto" chooses; they need no other package.
 _CANDIDATES = ("identity", "greedy", "recursive", "folded")
 _RANDOM = 10
 IDENTITY, RANDOM = "identity", f"best of {_RANDOM} random"
 
 
 @dataclass(frozen=True)
-class Found:
-    """A placement, what it does to the links, and how long it took to find.
+class MeasuredPlacement:
+    """A placement with its metrics and computing time.
 
     Attributes
     ----------
     name : str
-        The strategy.
+        Name of the strategy.
     refined : bool
     placement : Placement
-    metrics : Metrics
+    metrics : MappingMetrics
     seconds : float
+        Time in which the placement was computed.
     """
 
     name: str
     refined: bool
     placement: Placement
-    metrics: Metrics
+    metrics: MappingMetrics
     seconds: float
 
     @property
     def load(self) -> float:
-        """What is made small: seconds of the busiest link where capacities are known, else its bytes."""
+        """Objective to be minimized: the largest transfer time of a link if known, else the largest load."""
         return self.metrics.largest_time or self.metrics.largest_load
 
     @property
-    def title(self) -> str:
-        """The name, and whether it is refined."""
+    def label(self) -> str:
+        """Name of the strategy, and whether the placement is refined."""
         return f"{self.name}, refined" if self.refined else self.name
 
 
 @dataclass(frozen=True)
-class Task:
-    """What is to be placed where.
+class MappingTask:
+    """Input of the mapping strategies.
 
     Attributes
     ----------
     graph : CommunicationGraph
-    site : Site
+    resources : Site
     capacity : float64 (n_links,), optional
-        Bytes a second of each link.
+        Bandwidth of each link, in bytes per second.
     seed : int
     """
 
     graph: CommunicationGraph
-    site: Site
+    resources: Resources
     capacity: FloatArray | None = None
     seed: int = 0
 
-    def measured(self, name: str, placement: Placement, begin: float, refined: bool = False) -> Found:
-        """Return a placement with its metrics, found since `begin` of `time.perf_counter`."""
+    def measure(
+        self, name: str, placement: Placement, begin: float, refined: bool = False
+    ) -> MeasuredPlacement:
+        """Return a placement with its metrics and the time since `begin`, of `time.perf_counter`."""
         seconds = time.perf_counter() - begin
-        metrics = measure(self.graph, placement, self.site.network, self.capacity)
-        return Found(name, refined, placement, metrics, seconds)
+        metrics = mapping_metrics(self.graph, placement, self.resources.network, self.capacity)
+        return MeasuredPlacement(name, refined, placement, metrics, seconds)
 
-    def placed(self, name: str) -> Found:
-        """Return what a strategy finds, not refined."""
+    def place(self, name: str) -> MeasuredPlacement:
+        """Return the placement of a strategy, not refined."""
         begin = time.perf_counter()
-        return self.measured(name, place(name, self.graph, self.site, self.seed), begin)
+        return self.measure(name, place_ranks(name, self.graph, self.resources, self.seed), begin)
 
-    def refined(self, found: Found, n_moves: int | None = None) -> Found:
-        """Return what refinement makes of it; its seconds are those of both."""
-        begin = time.perf_counter() - found.seconds
-        better = refine(
-            self.graph, found.placement, self.site, capacity=self.capacity, n_moves=n_moves, seed=self.seed
+    def refine(self, measured: MeasuredPlacement, n_moves: int | None = None) -> MeasuredPlacement:
+        """Return the refined placement; its computing time includes that of the original."""
+        begin = time.perf_counter() - measured.seconds
+        better = refine_placement(
+            self.graph,
+            measured.placement,
+            self.resources,
+            capacity=self.capacity,
+            n_moves=n_moves,
+            seed=self.seed,
         )
-        return self.measured(found.name, better, begin, refined=True)
+        return self.measure(measured.name, better, begin, refined=True)
 
-    def yardsticks(self) -> list[Found]:
-        """Return what is always shown: identity, and the best of ten random placements."""
-        check_room(self.graph.n_ranks, self.site)
-        drawn = []
+    def baselines(self) -> list[MeasuredPlacement]:
+        """Return the baselines: the identity, and the best of ten random placements."""
+        check_capacity(self.graph.n_ranks, self.resources)
+        random = []
         for number in range(_RANDOM):
             begin = time.perf_counter()
-            nodes = place("random", self.graph, self.site, self.seed + number)
-            drawn.append(self.measured(RANDOM, nodes, begin))
-        return [self.placed(IDENTITY), min(drawn, key=lambda found: found.load)]
+            nodes = place_ranks("random", self.graph, self.resources, self.seed + number)
+            random.append(self.measure(RANDOM, nodes, begin))
+        return [self.place(IDENTITY), min(random, key=lambda measured: measured.load)]
 
 
 @dataclass(frozen=True)
-class Mapping:
-    """A chosen placement beside the yardsticks.
+class MappingResult:
+    """The chosen placement and the baselines.
 
     Attributes
     ----------
-    chosen : Found
-    identity, random : Found
+    chosen : MeasuredPlacement
+    identity, random : MeasuredPlacement
+        Baselines.
     """
 
-    chosen: Found
-    identity: Found
-    random: Found
+    chosen: MeasuredPlacement
+    identity: MeasuredPlacement
+    random: MeasuredPlacement
 
     @property
-    def rows(self) -> list[Found]:
-        """All three, the chosen one last."""
+    def rows(self) -> list[MeasuredPlacement]:
+        """All three placements, the chosen one last."""
         return [self.identity, self.random, self.chosen]
 
     @property
-    def gains(self) -> bool:
-        """Whether the chosen one is better than both yardsticks."""
+    def improves(self) -> bool:
+        """Whether the chosen placement is better than both baselines."""
         return self.chosen.load < min(self.identity.load, self.random.load)
 
 
 def map_ranks(
-    task: Task, name: str = AUTO, *, refined: bool = True, progress: Progress | None = None
-) -> Mapping:
-    """Place the ranks of a graph.
+    task: MappingTask, name: str = AUTO, *, refined: bool = True, progress: Progress | None = None
+) -> MappingResult:
+    """Return a placement of the ranks of a graph, with the baselines.
 
     Parameters
     ----------
-    task : Task
+    task : MappingTask
     name : str
-        A strategy; or "auto": of identity, greedy, recursive and, where it fits, folded that with the
-        smallest largest load.
+        Name of a strategy; or "auto": the one with the smallest largest load among identity, greedy,
+        recursive and, if applicable, folded.
     refined : bool
-        Whether refinement follows.
+        Whether the placement is refined.
     progress : Progress, optional
 
     Raises
@@ -146,45 +155,49 @@ def map_ranks(
     ConfigError
         If the strategy is unknown or cannot be used, or ranks do not fit.
     """
-    listener = progress or Silent()
+    listener = progress or SilentProgress()
     if name == AUTO:
-        candidates = [one for one in _CANDIDATES if not STRATEGIES[one].lacks(task.graph, task.site)]
+        candidates = [
+            candidate
+            for candidate in _CANDIDATES
+            if not STRATEGIES[candidate].reason_unusable(task.graph, task.resources)
+        ]
     else:
-        strategy(name)
+        get_strategy(name)
         candidates = [name]
     listener.begin("mapping", len(candidates) + 1 + refined, "placements")
-    identity, random = task.yardsticks()
+    identity, random = task.baselines()
     listener.advance(1, "identity and random")
-    found = []
+    placements = []
     for candidate in candidates:
-        found.append(identity if candidate == IDENTITY else task.placed(candidate))
+        placements.append(identity if candidate == IDENTITY else task.place(candidate))
         listener.advance(1, candidate)
-    chosen = min(found, key=lambda one: one.load)
+    chosen = min(placements, key=lambda measured: measured.load)
     if refined:
-        chosen = task.refined(chosen)
+        chosen = task.refine(chosen)
         listener.advance(1, "refined")
     listener.end()
-    return Mapping(chosen, identity, random)
+    return MappingResult(chosen, identity, random)
 
 
-def compare(
-    task: Task, names: Sequence[str] | None = None, *, progress: Progress | None = None
-) -> tuple[list[Found], dict[str, str]]:
-    """Return what strategies find, each as it is and refined, after the yardsticks.
+def compare_strategies(
+    task: MappingTask, names: Sequence[str] | None = None, *, progress: Progress | None = None
+) -> tuple[list[MeasuredPlacement], dict[str, str]]:
+    """Return the placements of several strategies, with and without refinement, after the baselines.
 
     Parameters
     ----------
-    task : Task
+    task : MappingTask
     names : sequence of str, optional
-        By default all that can be used here.
+        Names of strategies; by default all that can be used.
     progress : Progress, optional
 
     Returns
     -------
-    list of Found
+    list of MeasuredPlacement
         Identity and random first.
     dict of str to str
-        Why others cannot be used, by name.
+        Reasons why other strategies cannot be used, by name.
 
     Raises
     ------
@@ -195,18 +208,18 @@ def compare(
     for name in names or ():
         if name not in STRATEGIES:
             raise ConfigError(f"unknown strategy '{name}'", mend=did_you_mean(name, list(STRATEGIES)))
-        strategy(name)
-    reasons = {name: STRATEGIES[name].lacks(task.graph, task.site) for name in chosen}
+        get_strategy(name)
+    reasons = {name: STRATEGIES[name].reason_unusable(task.graph, task.resources) for name in chosen}
     lacking = {name: reason for name, reason in reasons.items() if reason}
     usable = [name for name in chosen if name not in lacking]
-    listener = progress or Silent()
+    listener = progress or SilentProgress()
     listener.begin("mapping", 1 + len(usable), "strategies")
-    rows = task.yardsticks()
+    rows = task.baselines()
     listener.advance(1, "identity and random")
     for name in usable:
-        found = rows[0] if name == IDENTITY else task.placed(name)
-        rows += [found] if found is not rows[0] else []
-        rows.append(task.refined(found))
+        plain = rows[0] if name == IDENTITY else task.place(name)
+        rows += [plain] if plain is not rows[0] else []
+        rows.append(task.refine(plain))
         listener.advance(1, name)
     listener.end()
     return rows, lacking

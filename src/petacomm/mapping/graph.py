@@ -1,4 +1,4 @@
-"""Who sends how much to whom: the communication of a job as a graph."""
+"""Communication graphs: bytes that the ranks of a job send each other."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from petacomm.base.typing import FloatArray, Int32Array, Int64Array
 from petacomm.network import Traffic
 
 
-class Exchange(NamedTuple):
-    """What each rank sends to and receives from each of its partners, as kernels read it.
+class PartnerLists(NamedTuple):
+    """Partners of each rank, with the bytes in both directions, in the layout of the kernels.
 
     Attributes
     ----------
     offsets : int64 (n_ranks + 1,)
+        The entries of rank r are those from ``offsets[r]`` to ``offsets[r + 1]`` - 1.
     partners : int32 (offsets[-1],)
     to, from_ : float64 (offsets[-1],)
-        Bytes.
+        Bytes sent to, and received from, each partner.
     """
 
     offsets: Int64Array
@@ -33,17 +34,18 @@ class Exchange(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class CommunicationGraph:
-    """Bytes from ranks to ranks: a directed graph by rows.
+    """Bytes sent between ranks: a directed graph in compressed sparse row format.
 
     Attributes
     ----------
     offsets : int64 (n_ranks + 1,)
     targets : int32 (n_edges,)
-        ``targets[offsets[r]:offsets[r + 1]]`` are the ranks that rank r sends to, increasing; never r itself.
+        ``targets[offsets[r]:offsets[r + 1]]`` are the ranks to which rank r sends, increasing; never r
+        itself.
     n_bytes : float64 (n_edges,)
-        What each of them gets, more than 0.
+        Bytes of each edge, more than 0.
     grid : tuple of int, optional
-        The shape of the Cartesian grid that the ranks are, the last dimension running fastest.
+        Shape of the Cartesian grid of the ranks, the last dimension running fastest.
     """
 
     offsets: Int64Array
@@ -55,7 +57,7 @@ class CommunicationGraph:
     def from_edges(
         cls, n_ranks: int, source: npt.ArrayLike, target: npt.ArrayLike, n_bytes: npt.ArrayLike = 1.0
     ) -> CommunicationGraph:
-        """Return the graph of messages; those between the same ranks add up, a rank's to itself are dropped.
+        """Return the graph of messages: duplicate edges are summed, messages of a rank to itself dropped.
 
         Parameters
         ----------
@@ -67,7 +69,7 @@ class CommunicationGraph:
         Raises
         ------
         ConfigError
-            If a rank is not one of them, or bytes are negative or not finite: it names the message.
+            If a rank is out of range, or bytes are negative or not finite; the error names the message.
         """
         ends = np.asarray(source).ravel(), np.asarray(target).ravel()
         sizes = np.broadcast_to(np.asarray(n_bytes, np.float64).ravel(), ends[0].shape)
@@ -82,30 +84,30 @@ class CommunicationGraph:
 
     @property
     def n_ranks(self) -> int:
-        """Ranks, those that are silent too."""
+        """Number of ranks, including those without messages."""
         return len(self.offsets) - 1
 
     @property
     def n_edges(self) -> int:
-        """Ordered pairs of ranks of which the first sends to the second."""
+        """Number of directed edges: ordered pairs of ranks of which the first sends to the second."""
         return len(self.targets)
 
     @cached_property
     def sources(self) -> Int32Array:
-        """The rank that sends on each edge: int32 (n_edges,)."""
+        """Sending rank of each edge: int32 (n_edges,)."""
         return np.repeat(np.arange(self.n_ranks, dtype=np.int32), np.diff(self.offsets))
 
     @property
     def total_bytes(self) -> float:
-        """What all ranks send."""
+        """Total bytes of all edges."""
         return float(self.n_bytes.sum())
 
     def reversed(self) -> CommunicationGraph:
-        """Return the graph of the answers: every message the other way."""
+        """Return the graph with the direction of all edges reversed."""
         return CommunicationGraph.from_edges(self.n_ranks, self.targets, self.sources, self.n_bytes)
 
     def grouped(self, group_of: npt.ArrayLike, n_groups: int) -> CommunicationGraph:
-        """Return the graph between groups of ranks, e.g. those of a node; what stays in a group is dropped.
+        """Return the graph between groups of ranks, e.g. those of nodes, without messages within a group.
 
         Parameters
         ----------
@@ -116,8 +118,8 @@ class CommunicationGraph:
         ends = groups[self.sources], groups[self.targets]
         return CommunicationGraph.from_edges(n_groups, *ends, self.n_bytes)
 
-    def among(self, ranks: npt.ArrayLike) -> CommunicationGraph:
-        """Return the graph among some ranks (n,), which are numbered anew in this order."""
+    def subgraph(self, ranks: npt.ArrayLike) -> CommunicationGraph:
+        """Return the graph induced by some ranks (n,), renumbered in the given order."""
         chosen = np.asarray(ranks, np.int64)
         number = np.full(self.n_ranks, -1, np.int64)
         number[chosen] = np.arange(len(chosen))
@@ -127,8 +129,8 @@ class CommunicationGraph:
             len(chosen), source[inside], target[inside], self.n_bytes[inside]
         )
 
-    def among_only(self, ranks: npt.ArrayLike) -> CommunicationGraph:
-        """Return the graph of all ranks with the messages among some of them alone."""
+    def restricted_to(self, ranks: npt.ArrayLike) -> CommunicationGraph:
+        """Return the graph of all ranks with only the edges between the given ranks (n,)."""
         inside = np.zeros(self.n_ranks, np.bool_)
         inside[np.asarray(ranks, np.int64)] = True
         kept = inside[self.sources] & inside[self.targets]
@@ -137,36 +139,36 @@ class CommunicationGraph:
         )
 
     def traffic(self, nodes: npt.ArrayLike, n_nodes: int) -> Traffic:
-        """Return the bytes between nodes, a pair of nodes once, where rank r is on ``nodes[r]``."""
+        """Return the traffic between nodes if rank r is on ``nodes[r]``; each pair of nodes occurs once."""
         between = self.grouped(nodes, n_nodes)
         return Traffic(between.sources, between.targets, between.n_bytes)
 
     @cached_property
-    def exchange(self) -> Exchange:
-        """The graph with what comes back beside what goes: every partner of a rank in one list."""
+    def partner_lists(self) -> PartnerLists:
+        """The graph as lists of partners, with the bytes of both directions."""
         from scipy.sparse import csr_array
 
         shape = (self.n_ranks, self.n_ranks)
         to = csr_array((self.n_bytes, self.targets, self.offsets), shape=shape)
         back = to.T.tocsr()
-        both = (to + back).tocsr()  # all are positive: it has the places of both
+        both = (to + back).tocsr()  # values are positive: the pattern is the union of both
         both.sort_indices()
-        lists = [_spread(both, part) for part in (to, back)]
-        return Exchange(both.indptr.astype(np.int64), both.indices.astype(np.int32), *lists)
+        lists = [_expand_to_pattern(both, part) for part in (to, back)]
+        return PartnerLists(both.indptr.astype(np.int64), both.indices.astype(np.int32), *lists)
 
 
-def _spread(pattern: object, part: object) -> FloatArray:
-    """Return the values of `part` at the places of `pattern`, which has all of its places: 0 elsewhere."""
+def _expand_to_pattern(pattern: object, part: object) -> FloatArray:
+    """Return the values of a CSR array at the entries of a larger pattern, 0 where it has none."""
     from scipy.sparse import csr_array
 
     assert isinstance(pattern, csr_array) and isinstance(part, csr_array)
     width = pattern.shape[1]
-    places, some = (
+    all_entries, entries = (
         np.repeat(np.arange(width, dtype=np.int64), np.diff(matrix.indptr)) * width + matrix.indices
         for matrix in (pattern, part)
     )
-    values = np.zeros(len(places))
-    values[np.searchsorted(places, some)] = part.data
+    values = np.zeros(len(all_entries))
+    values[np.searchsorted(all_entries, entries)] = part.data
     return values
 
 

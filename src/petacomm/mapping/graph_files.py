@@ -1,4 +1,4 @@
-"""Communication graphs from files: METIS, Matrix Market, and lists of edges as CSV."""
+"""Readers of communication graphs: METIS, Matrix Market, and edge lists as CSV."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from petacomm.mapping.graph import CommunicationGraph
 
 
 def read_graph(path: str | os.PathLike[str], n_ranks: int | None = None) -> CommunicationGraph:
-    """Read a graph; the ending of the file's name tells its format.
+    """Read a communication graph, in the format given by the suffix of the file name.
 
-    ``.graph`` and ``.metis``: METIS, undirected; an edge's weight is the bytes each way. ``.mtx``: Matrix
-    Market coordinates; the value in row i and column j is the bytes from rank i - 1 to rank j - 1.
-    ``.csv``: a line ``source,target,bytes`` for each message, ranks from 0, a line of names first if there
-    is one.
+    ``.graph`` and ``.metis``: METIS, undirected; the weight of an edge is the bytes in each direction.
+    ``.mtx``: Matrix Market coordinates; the value in row i and column j is the bytes from rank i - 1 to rank
+    j - 1. ``.csv``: one line ``source,target,bytes`` per message, ranks counted from 0, with an optional
+    header.
 
     Parameters
     ----------
     path : path
     n_ranks : int, optional
-        Of CSV, which does not say it: by default the highest rank and one.
+        Number of ranks of a CSV file, which does not state it; by default the highest rank plus one.
 
     Raises
     ------
     ConfigError
-        If there is no such file, or a line of it is malformed: it names the line.
+        If there is no such file, or a line is malformed; the error names the line.
     """
     path = Path(path)
     if path.suffix not in _READERS:
@@ -42,10 +42,10 @@ def read_graph(path: str | os.PathLike[str], n_ranks: int | None = None) -> Comm
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
         raise ConfigError(f"cannot be read: {reason}", where=str(path), mend=None) from None
-    found = _READERS[path.suffix](_Text(str(path), lines), n_ranks)
-    if n_ranks not in (None, found.n_ranks):
-        raise ConfigError(f"a graph of {found.n_ranks} ranks, not {n_ranks}", where=str(path), mend=None)
-    return found
+    graph = _READERS[path.suffix](_Text(str(path), lines), n_ranks)
+    if n_ranks not in (None, graph.n_ranks):
+        raise ConfigError(f"a graph of {graph.n_ranks} ranks, not {n_ranks}", where=str(path), mend=None)
+    return graph
 
 
 class _Text:
@@ -59,11 +59,11 @@ class _Text:
         return ConfigError(printable(what), where=f"{self.file}:{index + 1}", mend=mend)
 
     def content(self, comment: str) -> list[int]:
-        """Return the indices of the lines that are no comments."""
+        """Return the indices of the lines that are not comments."""
         return [i for i, line in enumerate(self.lines) if not line.lstrip().startswith(comment)]
 
     def numbers(self, rows: Sequence[int], separator: str | None = None) -> tuple[FloatArray, Int64Array]:
-        """Return the numbers of some lines, one after another, and how many each has."""
+        """Return the numbers in some lines, concatenated, and the count of each line."""
         words = [self.lines[i].split(separator) for i in rows]
         counts = np.array([len(line) for line in words], np.int64)
         try:
@@ -75,11 +75,11 @@ class _Text:
                         raise self.error(i, f"'{word.strip()}' is not a number") from None
             raise
 
-    def whole(self, index: int, at_least: int) -> list[int]:
-        """Return the whole numbers of one line, which has at least so many."""
+    def integers(self, index: int, minimum: int) -> list[int]:
+        """Return the integers in a line, which has at least `minimum`."""
         words = self.lines[index].split()
-        if len(words) < at_least or not all(word.isdecimal() and len(word) < 19 for word in words):
-            raise self.error(index, f"'{self.lines[index]}' are not {at_least} or more whole numbers")
+        if len(words) < minimum or not all(word.isdecimal() and len(word) < 19 for word in words):
+            raise self.error(index, f"'{self.lines[index]}' are not {minimum} or more whole numbers")
         return [int(word) for word in words]
 
 
@@ -94,12 +94,12 @@ def _is_number(word: str) -> bool:
 def _edges(
     text: _Text, rows: Int64Array, n_ranks: int, source: FloatArray, target: FloatArray, n_bytes: FloatArray
 ) -> CommunicationGraph:
-    """Return the graph of edges, each of which stands in a line of the file."""
+    """Return the graph of edges, given the line of each for error messages."""
     for ends in (source, target):
         wrong = np.flatnonzero(~((ends >= 0) & (ends < n_ranks) & (ends == np.floor(ends))))
         if len(wrong):
-            shown = f"{ends[wrong[0]]:g}"
-            raise text.error(int(rows[wrong[0]]), f"there is no rank {shown} among {n_ranks}, counted from 0")
+            rank = f"{ends[wrong[0]]:g}"
+            raise text.error(int(rows[wrong[0]]), f"there is no rank {rank} among {n_ranks}, counted from 0")
     wrong = np.flatnonzero(~(np.isfinite(n_bytes) & (n_bytes >= 0)))
     if len(wrong):
         raise text.error(int(rows[wrong[0]]), f"{n_bytes[wrong[0]]:g} bytes", "give 0 or more")
@@ -111,41 +111,40 @@ def _read_metis(text: _Text, n_ranks: int | None) -> CommunicationGraph:
     if not content:
         raise text.error(0, "no METIS graph: it is empty")
     first, *rest = content
-    n, n_edges, *more = text.whole(first, 2)
+    n, n_edges, *more = text.integers(first, 2)
     form = f"{more[0] if more else 0:03d}"
     if len(form) > 3 or set(form) - set("01"):
         raise text.error(first, f"unknown format '{form}' of a METIS graph", "use 0, 1, 10, 11, 100 to 111")
-    # The last lines may be empty where the last ranks are silent.
+    # The last lines may be empty if the last ranks have no edges.
     rows = np.array(rest[:n], np.int64)
     if len(rows) < n or any(text.lines[i].strip() for i in rest[n:]):
         raise text.error(first, f"{n} ranks are announced, and {len(rest)} lines follow")
     values, counts = text.numbers(rows.tolist())
-    ahead = (form[0] == "1") + (form[1] == "1") * (more[1] if len(more) > 1 else 1)
+    n_weights = (form[0] == "1") + (form[1] == "1") * (more[1] if len(more) > 1 else 1)
     width = 1 + (form[2] == "1")
-    odd = np.flatnonzero((counts < ahead) | ((counts - ahead) % width != 0))
+    odd = np.flatnonzero((counts < n_weights) | ((counts - n_weights) % width != 0))
     if len(odd):
         raise text.error(int(rows[odd[0]]), f"{counts[odd[0]]} numbers do not make whole edges")
     line_of = np.repeat(np.arange(n), counts)
     within = np.arange(len(values)) - np.repeat(np.cumsum(counts) - counts, counts)
-    is_target = (within >= ahead) & ((within - ahead) % width == 0)
-    places = np.flatnonzero(is_target)
-    if len(places) != 2 * n_edges:
+    targets = np.flatnonzero((within >= n_weights) & ((within - n_weights) % width == 0))
+    if len(targets) != 2 * n_edges:
         raise text.error(
             first, f"{n_edges} edges are announced, and each must stand in the lines of both ends"
         )
-    n_bytes = values[places + 1] if width == 2 else np.ones(len(places))
-    source = line_of[places]
-    graph = _edges(text, rows[source], n, source.astype(np.float64), values[places] - 1, n_bytes)
+    n_bytes = values[targets + 1] if width == 2 else np.ones(len(targets))
+    source = line_of[targets]
+    graph = _edges(text, rows[source], n, source.astype(np.float64), values[targets] - 1, n_bytes)
     _check_symmetric(text, graph, rows)
     return graph
 
 
 def _check_symmetric(text: _Text, graph: CommunicationGraph, rows: Int64Array) -> None:
-    exchange = graph.exchange
-    apart = np.flatnonzero(exchange.to != exchange.from_)
-    if len(apart):
-        rank = int(np.searchsorted(exchange.offsets, apart[0], "right")) - 1
-        other = int(exchange.partners[apart[0]])
+    lists = graph.partner_lists
+    different = np.flatnonzero(lists.to != lists.from_)
+    if len(different):
+        rank = int(np.searchsorted(lists.offsets, different[0], "right")) - 1
+        other = int(lists.partners[different[0]])
         raise text.error(
             int(rows[rank]), f"the edge to {other + 1} is not the same in the line of {other + 1}",
             "METIS graphs are undirected",
@@ -162,7 +161,7 @@ def _read_matrix_market(text: _Text, n_ranks: int | None) -> CommunicationGraph:
     content = [i for i in text.content("%") if text.lines[i].strip()]
     if not content:
         raise text.error(len(text.lines) - 1, "no line with the size of the matrix")
-    size = text.whole(content[0], 3)
+    size = text.integers(content[0], 3)
     if size[0] != size[1]:
         raise text.error(content[0], f"{size[0]} rows and {size[1]} columns", "both are ranks")
     table, rows = _table(text, content[1:], 2 if field == "pattern" else 3)
@@ -194,7 +193,7 @@ def _read_csv(text: _Text, n_ranks: int | None) -> CommunicationGraph:
 def _table(
     text: _Text, rows: Sequence[int], width: int, separator: str | None = None
 ) -> tuple[FloatArray, Int64Array]:
-    """Return lines of equally many numbers, (n, width), and the index of each in the file."""
+    """Return lines of `width` numbers as a table (n, width), and the index of each line in the file."""
     values, counts = text.numbers(rows, separator)
     odd = np.flatnonzero(counts != width)
     if len(odd):

@@ -1,4 +1,4 @@
-"""A job to be mapped, from a TOML file: how many ranks, who sends how much to whom, on which machine."""
+"""Job files: TOML descriptions of a job's ranks, communication, machine and mapping options."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from petacomm.base.errors import ConfigError, UserError, did_you_mean
-from petacomm.base.toml import Lines, parse
+from petacomm.base.toml import KeyLines, parse_toml
 from petacomm.base.typing import FloatArray
-from petacomm.mapping.comparison import AUTO, Task
+from petacomm.mapping.comparison import AUTO, MappingTask
 from petacomm.mapping.graph import CommunicationGraph
-from petacomm.mapping.job_graphs import Communication, GraphKind, graph_kinds
-from petacomm.mapping.launchers import Target, format_of
-from petacomm.mapping.strategies import Site, check_room, strategy
+from petacomm.mapping.job_graphs import GraphKind, JobCommunication, graph_kinds
+from petacomm.mapping.launchers import LaunchTarget, get_format
+from petacomm.mapping.strategies import Resources, check_capacity, get_strategy
 from petacomm.network.bluegene_wires import network_number
 from petacomm.topology import (
     Allocation,
@@ -25,7 +25,7 @@ from petacomm.topology import (
     Machine,
     Network,
     load_machine,
-    network_of,
+    make_network,
     parse_shape,
 )
 
@@ -39,26 +39,26 @@ Overrides: TypeAlias = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Job:
-    """A job, judged: everything in it fits.
+class MappingJob:
+    """A validated job to be mapped.
 
     Attributes
     ----------
     graph : CommunicationGraph
-        All phases together.
+        Sum of all phases.
     title : str
-        What the graph is.
+        Description of the graph.
     phases : mapping of str to CommunicationGraph
-        Its parts, one or more.
+        Graph of each phase.
     machine : Machine
-    site : Site
+    resources : Site
     capacity : float64 (n_links,) or None
-        Bytes a second of each link, where the machine's file says it.
+        Bandwidth of each link in bytes per second, if the machine's file has it.
     strategy : str
     refine : bool
     seed : int
     format : str or None
-        Of the launcher's file.
+        Format of the launcher's file.
     target : Target
     """
 
@@ -66,35 +66,35 @@ class Job:
     title: str
     phases: Mapping[str, CommunicationGraph]
     machine: Machine
-    site: Site
+    resources: Resources
     capacity: FloatArray | None
     strategy: str
     refine: bool
     seed: int
     format: str | None
-    target: Target
+    target: LaunchTarget
 
     @property
-    def task(self) -> Task:
-        """What strategies are given."""
-        return Task(self.graph, self.site, self.capacity, self.seed)
+    def task(self) -> MappingTask:
+        """Input of the mapping strategies."""
+        return MappingTask(self.graph, self.resources, self.capacity, self.seed)
 
 
-def load_job(path: str | Path, overrides: Overrides | None = None) -> Job:
-    """Read a job.
+def load_mapping_job(path: str | Path, overrides: Overrides | None = None) -> MappingJob:
+    """Read a job file.
 
     Parameters
     ----------
     path : path
-        A TOML file; docs/mapping.md has its keys.
+        A TOML file; docs/petacomm/mapping.md describes its keys.
     overrides : mapping, optional
-        Values that come before those of the file: `machine`, `shape`, `strategy`, `refine`, `format`.
+        Values that replace those of the file: `machine`, `shape`, `strategy`, `refine`, `format`.
 
     Raises
     ------
     ConfigError
-        If the file cannot be read, a key is unknown, missing or wrong, or things do not fit: one error, with
-        the line.
+        If the file cannot be read, a key is unknown, missing or wrong, or values are inconsistent; the error
+        names the line.
     """
     file = Path(path)
     try:
@@ -102,15 +102,15 @@ def load_job(path: str | Path, overrides: Overrides | None = None) -> Job:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
         raise ConfigError(f"cannot be read: {reason}", where=str(file), mend="give a job as TOML") from None
-    tree, lines = parse(text, str(file))
+    tree, lines = parse_toml(text, str(file))
     given = {key: value for key, value in (overrides or {}).items() if value is not None}
     return _Reader(file, tree, lines, graph_kinds()).job(given)
 
 
-class Table:
-    """A table of the file: values by key, of the type that is asked for, and errors with the line."""
+class JobTable:
+    """A table of a job file, with type-checked access to its values and errors that name the line."""
 
-    def __init__(self, file: Path, path: tuple[str, ...], tree: Any, lines: Lines) -> None:
+    def __init__(self, file: Path, path: tuple[str, ...], tree: Any, lines: KeyLines) -> None:
         self.file = file
         self.path = path
         self.lines = lines
@@ -119,20 +119,20 @@ class Table:
         self.tree = tree
 
     def error(self, key: str, what: str, mend: str | None = None) -> ConfigError:
-        """Return an error at a key, or at the table where it is not there."""
-        whole = (*self.path, key)
-        line = next((self.lines[whole[:n]] for n in range(len(whole), 0, -1) if whole[:n] in self.lines), 1)
+        """Return a ConfigError with the line of a key, or of the table if it has no such key."""
+        full = (*self.path, key)
+        line = next((self.lines[full[:n]] for n in range(len(full), 0, -1) if full[:n] in self.lines), 1)
         return ConfigError(what, where=f"{self.file}:{line}", mend=mend)
 
     def check(self, known: Sequence[str]) -> None:
-        """Raise unless all keys are known."""
+        """Raise a ConfigError unless all keys of the table are known."""
         for key in self.tree:
             if key not in known:
                 name = ".".join((*self.path, key))
                 raise self.error(key, f"unknown key '{name}'", did_you_mean(key, list(known)))
 
     def get(self, key: str, kinds: type | tuple[type, ...], default: Any = None) -> Any:
-        """Return a value of one of the types, or the default; true and false are no numbers."""
+        """Return a value of one of the types, or the default; booleans do not count as numbers."""
         value = self.tree.get(key, default)
         allowed = kinds if isinstance(kinds, tuple) else (kinds,)
         if value is None or (isinstance(value, allowed) and (bool in allowed or not isinstance(value, bool))):
@@ -142,7 +142,7 @@ class Table:
         raise self.error(key, f"'{'.'.join((*self.path, key))}' must be {wanted}")
 
     def count(self, key: str, default: int | None = None) -> int:
-        """Return a whole number, 1 or more."""
+        """Return an integer of 1 or more; raise a ConfigError if it is missing."""
         value = self.get(key, int, default)
         if value is None:
             raise self.error(key, f"'{'.'.join((*self.path, key))}' is missing", f"write {key} = 64")
@@ -151,7 +151,7 @@ class Table:
         return int(value)
 
     def shape(self, key: str) -> list[int] | None:
-        """Return whole numbers, as a list or like "8x8x8"."""
+        """Return a list of positive integers, written as such or as text like "8x8x8"."""
         value = self.get(key, (list, str))
         if isinstance(value, str):
             try:
@@ -162,42 +162,42 @@ class Table:
             raise self.error(key, f"'{'.'.join((*self.path, key))}' must be whole numbers, 1 or more")
         return value
 
-    def near(self, name: str) -> Path:
-        """Return the path of a file that is named relative to this one."""
+    def resolve_path(self, name: str) -> Path:
+        """Return the path of a file named relative to the job file."""
         return self.file.parent / name
 
 
 class _Reader:
-    """Makes a `Job` of a TOML tree, or says which line is wrong."""
+    """Reader of a `MappingJob` from a TOML tree, with errors that name the line."""
 
     def __init__(
-        self, file: Path, tree: dict[str, Any], lines: Lines, kinds: Mapping[str, GraphKind]
+        self, file: Path, tree: dict[str, Any], lines: KeyLines, kinds: Mapping[str, GraphKind]
     ) -> None:
-        self.top = Table(file, (), tree, lines)
+        self.top = JobTable(file, (), tree, lines)
         self.kinds = kinds
         self.top.check(_TOP)
 
-    def table(self, name: str) -> Table:
-        return Table(self.top.file, (name,), self.top.tree.get(name, {}), self.top.lines)
+    def table(self, name: str) -> JobTable:
+        return JobTable(self.top.file, (name,), self.top.tree.get(name, {}), self.top.lines)
 
-    def job(self, given: dict[str, Any]) -> Job:
+    def job(self, given: dict[str, Any]) -> MappingJob:
         n_ranks = self.top.count("ranks")
         ranks_per_node = self.top.count("ranks_per_node", 1)
         chosen = self._map(given)
         machine, network, hosts = self._machine(given)
         out_format, target = self._out(given, network, ranks_per_node, hosts)
-        site: Site = self._within("ranks_per_node", lambda: Site(network, ranks_per_node))
-        self._within("ranks", lambda: check_room(n_ranks, site))
+        resources: Resources = self._within("ranks_per_node", lambda: Resources(network, ranks_per_node))
+        self._within("ranks", lambda: check_capacity(n_ranks, resources))
         communication = self._graph(n_ranks)
         graph = communication.graph
         if graph.n_ranks != n_ranks:
             raise self.top.error("ranks", f"{n_ranks} ranks, and the graph has {graph.n_ranks}")
-        capacity = capacity_of(machine, network)
+        capacity = link_capacities(machine, network)
         title, phases = communication.title, communication.phases
-        return Job(graph, title, phases, machine, site, capacity, *chosen, out_format, target)
+        return MappingJob(graph, title, phases, machine, resources, capacity, *chosen, out_format, target)
 
-    def _within(self, key: str, action: Callable[[], Any], table: Table | None = None) -> Any:
-        """Do something whose errors are those of a key."""
+    def _within(self, key: str, action: Callable[[], Any], table: JobTable | None = None) -> Any:
+        """Return the result of an action; its errors are reported at the line of a key."""
         try:
             return action()
         except UserError as error:
@@ -210,7 +210,7 @@ class _Reader:
         table.check(_MAP)
         name = given.get("strategy", table.get("strategy", str, AUTO))
         if name != AUTO:
-            self._within("strategy", lambda: strategy(name), table)
+            self._within("strategy", lambda: get_strategy(name), table)
         seed = table.get("seed", int, 0)
         if not 0 <= seed < 2**32:
             raise table.error("seed", f"a seed of {seed}", "give one from 0 to 4,294,967,295")
@@ -231,17 +231,17 @@ class _Reader:
         numbers["wrap"] = table.get("wrap", (bool, list))
         if "shape" in given:
             numbers["shape"] = list(parse_shape(given["shape"]))
-        said = {key: value for key, value in numbers.items() if value is not None}
-        network = self._within("shape", lambda: network_of(machine, **said), table)
+        overrides = {key: value for key, value in numbers.items() if value is not None}
+        network = self._within("shape", lambda: make_network(machine, **overrides), table)
         nodes = table.get("nodes", str)
         if nodes is not None:
             network = self._within("nodes", lambda: Allocation(network, _node_list(nodes)), table)
         return machine, network, self._hosts(table)
 
-    def _hosts(self, table: Table) -> list[str] | None:
+    def _hosts(self, table: JobTable) -> list[str] | None:
         hosts: Any = table.get("hosts", (list, str))
         if isinstance(hosts, str):
-            path = table.near(hosts)
+            path = table.resolve_path(hosts)
             try:
                 return path.read_text(encoding="utf-8").split()
             except (OSError, UnicodeDecodeError):
@@ -252,20 +252,20 @@ class _Reader:
 
     def _out(
         self, given: dict[str, Any], network: Network, ranks_per_node: int, hosts: list[str] | None
-    ) -> tuple[str | None, Target]:
+    ) -> tuple[str | None, LaunchTarget]:
         table = self.table("out")
         table.check(_OUT)
         name = given.get("format", table.get("format", str))
         if name is not None:
-            self._within("format", lambda: format_of(name), table)
+            self._within("format", lambda: get_format(name), table)
         cores, package = table.count("cores_per_rank", 1), table.get("cores_per_package", int)
 
-        def target() -> Target:
-            return Target(network, ranks_per_node, hosts, cores, package)
+        def target() -> LaunchTarget:
+            return LaunchTarget(network, ranks_per_node, hosts, cores, package)
 
         return name, self._within("cores_per_rank", target, table)
 
-    def _graph(self, n_ranks: int) -> Communication:
+    def _graph(self, n_ranks: int) -> JobCommunication:
         table = self.table("graph")
         kinds = [key for key in table.tree if key in self.kinds]
         if not kinds:
@@ -277,33 +277,32 @@ class _Reader:
             )
         source = self.kinds[kinds[0]]
         table.check([kinds[0], *source.options])
-        found: Communication = self._within(kinds[0], lambda: source.make(table, n_ranks), table)
-        return found
+        communication: JobCommunication = self._within(kinds[0], lambda: source.build(table, n_ranks), table)
+        return communication
 
 
 def _node_list(text: str) -> Any:
-    """Read "0-15,32-47"."""
-    from petacomm.network.query import read_nodes
+    from petacomm.network.query import parse_node_ranges
 
-    return read_nodes(text)
+    return parse_node_ranges(text)
 
 
-def capacity_of(machine: Machine, network: Network) -> FloatArray | None:
-    """Return the bytes a second of each link, float64 (n_links,), or None where the file does not say it.
+def link_capacities(machine: Machine, network: Network) -> FloatArray | None:
+    """Return the bandwidth of each link in bytes per second: float64 (n_links,), or None if it is unknown.
 
-    `link_bandwidth` is that of all links; of cliques `level_bandwidths` are those of each level, from the
-    smallest cliques up.
+    The machine's file has `link_bandwidth` for all links; for cliques, `level_bandwidths` for each level,
+    from the smallest cliques up.
     """
-    whole = network
-    while isinstance(whole, Allocation):
-        whole = whole.network
+    full = network
+    while isinstance(full, Allocation):
+        full = full.network
     levels = machine.network.get("level_bandwidths")
-    if isinstance(whole, CliqueHierarchy) and isinstance(levels, list) and len(levels) == len(whole.levels):
+    if isinstance(full, CliqueHierarchy) and isinstance(levels, list) and len(levels) == len(full.levels):
         numbers = []
         for level in levels:
             part = dataclasses.replace(machine, network={"level_bandwidths": level})
             numbers.append(network_number(part, "level_bandwidths", "bandwidth"))
-        return np.array(numbers)[whole.link_levels()]
+        return np.array(numbers)[full.link_levels()]
     if "link_bandwidth" not in machine.network:
         return None
     return np.full(network.n_links, network_number(machine, "link_bandwidth", "bandwidth"))

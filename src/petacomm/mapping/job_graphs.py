@@ -1,4 +1,4 @@
-"""The kinds of communication graphs that a job file can name."""
+"""Kinds of communication graphs in job files, and their construction from the table ``[graph]``."""
 
 from __future__ import annotations
 
@@ -10,89 +10,95 @@ from typing import TYPE_CHECKING, Any
 from petacomm.base.errors import ConfigError
 from petacomm.mapping.graph import CommunicationGraph
 from petacomm.mapping.graph_files import read_graph
-from petacomm.mapping.graph_sources import added, grid_graph, line_graph, matrix_graph, schedule_graph
+from petacomm.mapping.graph_sources import (
+    add_graphs,
+    grid_graph,
+    matvec_graph,
+    schedule_graph,
+    subgrid_alltoall_graph,
+)
 from petacomm.mapping.nlpkkt import nlpkkt_graph
 
 if TYPE_CHECKING:
-    from petacomm.mapping.job import Table
+    from petacomm.mapping.job import JobTable
 
 
 @dataclass(frozen=True, eq=False)
-class Communication:
-    """What ranks send each other.
+class JobCommunication:
+    """The communication of a job, in one or more phases.
 
     Attributes
     ----------
     title : str
-        What it is, in words.
+        Description.
     phases : mapping of str to CommunicationGraph
-        Its parts by their names, one or more.
+        Graph of each phase, by its name.
     """
 
     title: str
     phases: Mapping[str, CommunicationGraph]
 
     @classmethod
-    def of(cls, graph: CommunicationGraph, title: str) -> Communication:
-        """Return a communication of one phase."""
+    def from_graph(cls, graph: CommunicationGraph, title: str) -> JobCommunication:
+        """Return the communication of a single phase."""
         return cls(title, {title: graph})
 
     @property
     def graph(self) -> CommunicationGraph:
-        """All phases added up."""
+        """Sum of all phases."""
         graphs = list(self.phases.values())
-        return graphs[0] if len(graphs) == 1 else added(graphs)
+        return graphs[0] if len(graphs) == 1 else add_graphs(graphs)
 
 
 @dataclass(frozen=True)
 class GraphKind:
-    """A kind of communication graph that a job file can name.
+    """A kind of communication graph in job files.
 
     Attributes
     ----------
-    make : callable
-        Of the table [graph] and the number of ranks: what ranks send each other.
+    build : callable
+        Returns the communication, given the table ``[graph]`` and the number of ranks.
     options : tuple of str
-        Keys besides that of its name.
+        Keys of the table, besides that of the kind.
     """
 
-    make: Callable[[Table, int], Communication]
+    build: Callable[[JobTable, int], JobCommunication]
     options: tuple[str, ...] = ()
 
 
-def _file(table: Table, n_ranks: int) -> Communication:
+def _file(table: JobTable, n_ranks: int) -> JobCommunication:
     given = table.get("file", (str, list))
     names = [given] if isinstance(given, str) else given
     if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
         raise table.error(
             "file", "'graph.file' must be a file, or different files", 'write file = "halo.csv"'
         )
-    phases = {name: read_graph(table.near(name), n_ranks) for name in names}
-    return Communication(" and ".join(names), phases)
+    phases = {name: read_graph(table.resolve_path(name), n_ranks) for name in names}
+    return JobCommunication(" and ".join(names), phases)
 
 
-def _matrix(table: Table, n_ranks: int) -> Communication:
+def _matrix(table: JobTable, n_ranks: int) -> JobCommunication:
     import scipy.io
 
     name = table.get("matrix", str)
     try:
-        matrix = scipy.io.mmread(table.near(name))
+        matrix = scipy.io.mmread(table.resolve_path(name))
     except (OSError, ValueError, TypeError) as error:
         what = str(error).splitlines()[0] if str(error) else "not Matrix Market"
         raise table.error(
-            "matrix", f"{table.near(name)} cannot be read: {what}", "give Matrix Market"
+            "matrix", f"{table.resolve_path(name)} cannot be read: {what}", "give Matrix Market"
         ) from None
-    graph = matrix_graph(matrix, n_ranks, _number(table, "bytes", 8.0))
-    return Communication.of(graph, f"products with {name}")
+    graph = matvec_graph(matrix, n_ranks, _number(table, "bytes", 8.0))
+    return JobCommunication.from_graph(graph, f"products with {name}")
 
 
-def _nlpkkt(table: Table, n_ranks: int) -> Communication:
+def _nlpkkt(table: JobTable, n_ranks: int) -> JobCommunication:
     n_grid = table.count("nlpkkt")
     graph = nlpkkt_graph(n_grid, n_ranks, _number(table, "bytes", 8.0))
-    return Communication.of(graph, f"products with nlpkkt{n_grid}")
+    return JobCommunication.from_graph(graph, f"products with nlpkkt{n_grid}")
 
 
-def _grid(table: Table, n_ranks: int) -> Communication:
+def _grid(table: JobTable, n_ranks: int) -> JobCommunication:
     shape = table.shape("grid") or []
     _check_product(table, "grid", shape, n_ranks)
     corners, wrap = table.get("corners", bool, False), table.get("periodic", bool, True)
@@ -102,10 +108,12 @@ def _grid(table: Table, n_ranks: int) -> Communication:
     for size in sizes if isinstance(sizes, list) else [sizes]:
         if type(size) not in (int, float) or not 0 < size < math.inf:
             raise table.error("bytes", f"{size!r} bytes", "give more than 0")
-    return Communication.of(grid_graph(shape, wrap, sizes, corners), f"halos of a grid of {_x(shape)}")
+    return JobCommunication.from_graph(
+        grid_graph(shape, wrap, sizes, corners), f"halos of a grid of {_x(shape)}"
+    )
 
 
-def _lines(table: Table, n_ranks: int) -> Communication:
+def _lines(table: JobTable, n_ranks: int) -> JobCommunication:
     shape = table.shape("alltoalls") or []
     _check_product(table, "alltoalls", shape, n_ranks)
     along: Any = table.get("along", list, [[dimension] for dimension in range(len(shape))])
@@ -121,30 +129,32 @@ def _lines(table: Table, n_ranks: int) -> Communication:
         name = "along " + ",".join(map(str, dimensions))
         if name in phases:
             raise table.error("along", f"{dimensions} are given twice", "give each once")
-        phases[name] = line_graph(shape, dimensions, _number(table, "bytes", 1.0))
+        phases[name] = subgrid_alltoall_graph(shape, dimensions, _number(table, "bytes", 1.0))
     if not phases:
         raise table.error("along", "no dimensions", "write [[0], [1, 2]]")
-    return Communication(f"all-to-alls of {_x(shape)}, {' and '.join(phases)}", phases)
+    return JobCommunication(f"all-to-alls of {_x(shape)}, {' and '.join(phases)}", phases)
 
 
-def _collective(table: Table, n_ranks: int) -> Communication:
-    from petacomm.network.query import Question
-    from petacomm.schedule import Call, make
+def _collective(table: JobTable, n_ranks: int) -> JobCommunication:
+    from petacomm.network.query import CollectiveQuery
+    from petacomm.schedule import CollectiveCall, make_schedule
 
     name, n_bytes = table.get("collective", str), table.count("bytes", 8)
     algorithm = table.get("algorithm", str, "auto")
-    question = Question(name, "one-node", ranks=n_ranks, n_bytes=n_bytes, algorithm=algorithm)
-    call: Call = question.answerable()[0]
-    schedule = make(call, algorithm)
-    return Communication.of(schedule_graph(schedule, call.itemsize), f"{name} by {schedule.algorithm}")
+    query = CollectiveQuery(name, "one-node", ranks=n_ranks, n_bytes=n_bytes, algorithm=algorithm)
+    call: CollectiveCall = query.resolve()[0]
+    schedule = make_schedule(call, algorithm)
+    return JobCommunication.from_graph(
+        schedule_graph(schedule, call.itemsize), f"{name} by {schedule.algorithm}"
+    )
 
 
-def _check_product(table: Table, key: str, shape: list[int], n_ranks: int) -> None:
+def _check_product(table: JobTable, key: str, shape: list[int], n_ranks: int) -> None:
     if math.prod(shape) != n_ranks or not shape:
         raise table.error(key, f"a grid of {_x(shape)} has {math.prod(shape)} ranks, not {n_ranks}")
 
 
-def _number(table: Table, key: str, default: float) -> float:
+def _number(table: JobTable, key: str, default: float) -> float:
     value = float(table.get(key, (int, float), default))
     if not (math.isfinite(value) and value > 0):
         raise ConfigError(f"{value:g} bytes", mend="give more than 0")
@@ -155,7 +165,7 @@ def _x(shape: list[int]) -> str:
     return "x".join(map(str, shape))
 
 
-GRAPHS: dict[str, GraphKind] = {
+GRAPH_KINDS: dict[str, GraphKind] = {
     "file": GraphKind(_file),
     "matrix": GraphKind(_matrix, ("bytes",)),
     "nlpkkt": GraphKind(_nlpkkt, ("bytes",)),
@@ -166,11 +176,11 @@ GRAPHS: dict[str, GraphKind] = {
 
 
 def graph_kinds() -> Mapping[str, GraphKind]:
-    """Return all kinds by name: those of `GRAPHS`, and those of plug-ins.
+    """Return all kinds by name: those of `GRAPH_KINDS` and those of plug-ins.
 
-    A plug-in is an entry point of the group ``petacomm.graphs``: its name is the key in the job file, its
+    A plug-in is an entry point of the group ``petacomm.graphs``; its name is the key in the job file, its
     object a `GraphKind`.
     """
     from importlib.metadata import entry_points
 
-    return GRAPHS | {entry.name: entry.load() for entry in entry_points(group="petacomm.graphs")}
+    return GRAPH_KINDS | {entry.name: entry.load() for entry in entry_points(group="petacomm.graphs")}

@@ -1,4 +1,4 @@
-"""Mappings as people and programs read them."""
+"""Text and JSON of mappings."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from petacomm.mapping.comparison import Found
-from petacomm.mapping.job import Job
-from petacomm.mapping.metrics import concurrency
+from petacomm.mapping.comparison import MeasuredPlacement
+from petacomm.mapping.job import MappingJob
+from petacomm.mapping.metrics import concurrent_loads
 from petacomm.topology import Allocation, CliqueHierarchy, FatTree, Network, Torus
 
 
-def title(job: Job) -> str:
-    """Return what is mapped where, in a line."""
-    width = f", {job.site.ranks_per_node} a node" if job.site.ranks_per_node > 1 else ""
-    where = f"{described(job.site.network)} of {job.machine.title}"
+def job_title(job: MappingJob) -> str:
+    """Return a line that describes a job and its machine."""
+    width = f", {job.resources.ranks_per_node} a node" if job.resources.ranks_per_node > 1 else ""
+    where = f"{describe_network(job.resources.network)} of {job.machine.title}"
     return f"{job.graph.n_ranks:,} ranks{width}, {job.graph.n_edges:,} edges of {job.title}, on {where}"
 
 
-def described(network: Network) -> str:
-    """Return a network in words."""
+def describe_network(network: Network) -> str:
+    """Return a short description of a network."""
     if isinstance(network, Allocation):
-        return f"{network.n_nodes:,} nodes of {described(network.network)}"
+        return f"{network.n_nodes:,} nodes of {describe_network(network.network)}"
     if isinstance(network, Torus):
         shape = "x".join(map(str, network.shape))
         return f"a {'torus' if any(network.wrap) else 'mesh'} of {shape}"
@@ -33,8 +33,8 @@ def described(network: Network) -> str:
     return f"a network of {network.n_nodes:,} nodes"
 
 
-def table(job: Job, rows: Sequence[Found], notes: Sequence[str] = ()) -> str:
-    """Return placements as text, a row each, beside the random one."""
+def mapping_table(job: MappingJob, rows: Sequence[MeasuredPlacement], notes: Sequence[str] = ()) -> str:
+    """Return placements as a text table, compared with the random one."""
     timed = any(row.metrics.largest_time for row in rows)
     head = [
         "placement",
@@ -51,28 +51,28 @@ def table(job: Job, rows: Sequence[Found], notes: Sequence[str] = ()) -> str:
     for row in rows:
         metrics = row.metrics
         line = [
-            row.title,
-            size(metrics.largest_load),
+            row.label,
+            format_bytes(metrics.largest_load),
             f"{100 * (row.load / random - 1):+.0f} %" if random else "-",
-            size(metrics.mean_load),
+            format_bytes(metrics.mean_load),
             f"{metrics.dilation:.2f}",
             f"{metrics.internal_edges:,}",
         ]
         if timed:
             line.insert(2, _duration(metrics.largest_time))
         cells.append(line)
-    text = [title(job), "", *_aligned(cells)]
+    text = [job_title(job), "", *_aligned(cells)]
     if len(job.phases) > 1:
-        text += ["", "busiest link of each phase", "", *_aligned(phase_cells(job, rows))]
+        text += ["", "busiest link of each phase", "", *_aligned(phase_rows(job, rows))]
     return "\n".join([*text, *([""] if notes else []), *notes])
 
 
-def phase_cells(job: Job, rows: Sequence[Found]) -> list[list[str]]:
-    """Return the busiest link of each phase, of all at once and of one after the other, with a head."""
+def phase_rows(job: MappingJob, rows: Sequence[MeasuredPlacement]) -> list[list[str]]:
+    """Return a table of the largest link loads of each phase and of their combinations, with its header."""
     cells = [["placement", *job.phases, "all at once", "in turn, added"]]
     for row in rows:
-        found = concurrency(list(job.phases.values()), row.placement, job.site.network)
-        cells.append([row.title, *map(size, (*found.each, found.together, found.in_turn))])
+        loads = concurrent_loads(list(job.phases.values()), row.placement, job.resources.network)
+        cells.append([row.label, *map(format_bytes, (*loads.separate, loads.combined, loads.total))])
     return cells
 
 
@@ -87,8 +87,8 @@ def _aligned(cells: Sequence[Sequence[str]]) -> list[str]:
     ]
 
 
-def size(n_bytes: float) -> str:
-    """Return bytes for people."""
+def format_bytes(n_bytes: float) -> str:
+    """Return a number of bytes with a suitable unit."""
     for factor, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
         if n_bytes >= factor:
             return f"{n_bytes / factor:.3g} {unit}"
@@ -102,10 +102,12 @@ def _duration(seconds: float) -> str:
     return f"{seconds * 1e6:.3g} us"
 
 
-def as_json(job: Job, rows: Sequence[Found], more: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return placements as what JSON can hold; bytes, and seconds."""
+def mapping_json(
+    job: MappingJob, rows: Sequence[MeasuredPlacement], more: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return placements as JSON data, in bytes and seconds."""
     phases = list(job.phases.values())
-    network = job.site.network
+    network = job.resources.network
     return {
         "graph": job.title,
         "phases": list(job.phases),
@@ -113,13 +115,13 @@ def as_json(job: Job, rows: Sequence[Found], more: Mapping[str, Any] | None = No
         "edges": job.graph.n_edges,
         "bytes": job.graph.total_bytes,
         "machine": job.machine.name,
-        "network": described(job.site.network),
-        "nodes": job.site.network.n_nodes,
-        "ranks_per_node": job.site.ranks_per_node,
+        "network": describe_network(job.resources.network),
+        "nodes": job.resources.network.n_nodes,
+        "ranks_per_node": job.resources.ranks_per_node,
         "placements": [
             {"strategy": row.name, "refined": row.refined, "seconds": row.seconds}
             | asdict(row.metrics)
-            | {"phase_loads": list(concurrency(phases, row.placement, network).each)}
+            | {"phase_loads": list(concurrent_loads(phases, row.placement, network).separate)}
             for row in rows
         ],
     } | dict(more or {})

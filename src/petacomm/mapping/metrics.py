@@ -1,4 +1,4 @@
-"""What a placement does to the network: hops, bytes and loads of links."""
+"""Metrics of a placement: hops, bytes and link loads."""
 
 from __future__ import annotations
 
@@ -12,29 +12,30 @@ from petacomm.base.typing import FloatArray
 from petacomm.mapping.graph import CommunicationGraph
 from petacomm.mapping.placement import Placement
 from petacomm.network import link_loads
-from petacomm.network.routes import hops_between, routed_loads
+from petacomm.network.routes import hops_between, routed_link_loads
 from petacomm.topology import Network, Torus
 
 
 @dataclass(frozen=True)
-class Metrics:
-    """What a communication asks of the links.
+class MappingMetrics:
+    """Metrics of a communication graph under a placement. The attributes are also the keys of its JSON.
 
     Attributes
     ----------
     hop_bytes : float
-        Bytes times the links that they cross.
+        Sum of bytes times hops.
     dilation : float
-        Links that a byte crosses on average; those within a node count 0.
+        Average number of hops of a byte; bytes within a node count 0.
     longest : int
-        Links of the longest way.
+        Largest number of hops of a message.
     largest_load, mean_load : float
-        Bytes of the busiest link, and of all on average.
+        Largest and mean bytes on a link.
     largest_time : float
-        Seconds of the link that is busy longest; 0 where capacities are not known.
+        Largest transfer time of a link in seconds; 0 if bandwidths are unknown.
     internal_edges, remote_edges : int
-        Pairs of ranks that send on one node, and between nodes; directed.
+        Number of directed edges within nodes, and between nodes.
     internal_bytes, remote_bytes : float
+        Bytes within nodes, and between nodes.
     """
 
     hop_bytes: float
@@ -49,7 +50,7 @@ class Metrics:
     remote_bytes: float
 
 
-def loads(
+def placement_link_loads(
     graph: CommunicationGraph, placement: Placement, network: Network, routing: str | None = None
 ) -> FloatArray:
     """Return the bytes on each link: float64 (n_links,).
@@ -60,7 +61,7 @@ def loads(
     placement : Placement
     network : Network
     routing : str, optional
-        Of a torus or mesh, one of `link_load.ROUTINGS`; by default the network's own routes.
+        Routing on a torus or mesh, one of `link_load.ROUTINGS`; by default the network's own routes.
 
     Raises
     ------
@@ -69,16 +70,16 @@ def loads(
     """
     traffic = graph.traffic(placement.nodes, network.n_nodes)
     if routing is None:
-        return routed_loads(network, traffic)
+        return routed_link_loads(network, traffic)
     if not isinstance(network, Torus):
         raise ConfigError(f"routing '{routing}' without a whole torus or mesh", mend="leave it out")
     return link_loads(network, traffic, routing)
 
 
-def measure(
+def mapping_metrics(
     graph: CommunicationGraph, placement: Placement, network: Network, capacity: FloatArray | None = None
-) -> Metrics:
-    """Return what a graph, all of it at once, does to a network.
+) -> MappingMetrics:
+    """Return the metrics of a graph under a placement, with all messages sent at the same time.
 
     Parameters
     ----------
@@ -86,23 +87,23 @@ def measure(
     placement : Placement
     network : Network
     capacity : float64 (n_links,), optional
-        Bytes a second of each link.
+        Bandwidth of each link, in bytes per second.
     """
     source, target = placement.nodes[graph.sources], placement.nodes[graph.targets]
     internal = source == target
     traffic = graph.traffic(placement.nodes, network.n_nodes)
-    on_links = routed_loads(network, traffic)
+    loads = routed_link_loads(network, traffic)
     hops = hops_between(network, traffic.source, traffic.destination)
     hop_bytes = float(np.dot(hops, np.asarray(traffic.n_bytes)))
     inside = float(graph.n_bytes[internal].sum())
     total = graph.total_bytes
-    return Metrics(
+    return MappingMetrics(
         hop_bytes=hop_bytes,
         dilation=hop_bytes / total if total else 0.0,
         longest=int(hops.max(initial=0)),
-        largest_load=float(on_links.max(initial=0.0)),
-        mean_load=float(on_links.mean()) if len(on_links) else 0.0,
-        largest_time=0.0 if capacity is None else float((on_links / capacity).max(initial=0.0)),
+        largest_load=float(loads.max(initial=0.0)),
+        mean_load=float(loads.mean()) if len(loads) else 0.0,
+        largest_time=0.0 if capacity is None else float((loads / capacity).max(initial=0.0)),
         internal_edges=int(internal.sum()),
         remote_edges=int((~internal).sum()),
         internal_bytes=inside,
@@ -111,52 +112,52 @@ def measure(
 
 
 @dataclass(frozen=True)
-class Concurrency:
-    """The largest link load of several communications, for each assumption about what runs at once.
+class ConcurrentLoads:
+    """Largest link loads of several graphs, for different assumptions about their concurrency.
 
     Attributes
     ----------
-    each : tuple of float
-        Bytes of the busiest link of each of them.
-    together : float
-        When all run at once.
+    separate : tuple of float
+        Bytes on the busiest link of each graph alone.
+    combined : float
+        Bytes on the busiest link if all are sent at the same time.
     """
 
-    each: tuple[float, ...]
-    together: float
+    separate: tuple[float, ...]
+    combined: float
 
     @property
-    def alone(self) -> float:
-        """Bytes of the busiest link when one runs at a time: of the worst of them."""
-        return max(self.each, default=0.0)
+    def worst(self) -> float:
+        """Bytes on the busiest link of the worst graph alone."""
+        return max(self.separate, default=0.0)
 
     @property
-    def in_turn(self) -> float:
-        """The sum of the largest loads of each: bytes that wait one after the other."""
-        return sum(self.each)
+    def total(self) -> float:
+        """Sum of the largest loads of all graphs: the cost if they are sent one after the other."""
+        return sum(self.separate)
 
 
-def concurrency(
+def concurrent_loads(
     graphs: Sequence[CommunicationGraph],
     placement: Placement,
     network: Network,
     routing: str | None = None,
-) -> Concurrency:
-    """Return the largest link load of communications that run alone, together, or one after the other.
+) -> ConcurrentLoads:
+    """Return the largest link loads of graphs that are sent separately or at the same time.
 
     Parameters
     ----------
     graphs : sequence of CommunicationGraph
-        E.g. phases of a step, or sub-communicators; all of the same ranks.
+        Graphs of the same ranks, e.g. the phases of a step, or sub-communicators.
     placement : Placement
     network : Network
     routing : str, optional
-        As in `loads`.
+        As in `placement_link_loads`.
     """
     total = np.zeros(network.n_links)
     largest = []
     for graph in graphs:
-        part = loads(graph, placement, network, routing)
+        part = placement_link_loads(graph, placement, network, routing)
         total += part
         largest.append(float(part.max(initial=0.0)))
-    return Concurrency(tuple(largest), float(total.max(initial=0.0)))
+    return ConcurrentLoads(tuple(largest), float(total.max(initial=0.0)))

@@ -1,10 +1,10 @@
-"""The nlpkkt matrices (Schenk, Waechter and Weiser 2008) and what their products with vectors send.
+"""The nlpkkt matrices (Schenk, Waechter and Weiser 2008) and communication graphs of their products.
 
-Each is the symmetric matrix of the optimality conditions of a problem on a cube of N^3 points, with a control
-on its six faces: n = 2 N^3 + 6 N^2 rows, 2 (3N - 2)^3 + N^3 + 6 N^2 + 12 (3N - 2)^2 non-zeros. The first
-N^3 + 6 N^2 rows are variables, points of an (N + 2)^3 grid in its order without edges and corners, each with
-its diagonal; then come N^3 equations, one a point of the inside, which take the point and its 26 neighbours.
-The sizes are exact; the order of the rows is recalled, not verified.
+Each is the symmetric matrix of the optimality conditions of a problem on a cube of N^3 points with a control
+on its six faces: n = 2 N^3 + 6 N^2 rows, 2 (3N - 2)^3 + N^3 + 6 N^2 + 12 (3N - 2)^2 non-zeros. The first N^3
++ 6 N^2 rows are variables, the points of an (N + 2)^3 grid in order, without edges and corners, each with a
+diagonal element. The following N^3 rows are equations, one for each interior point, with elements for the
+point and its 26 neighbours. The sizes are exact; the order of the rows is recalled, not verified.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ if TYPE_CHECKING:
 
 
 def nlpkkt_size(n_grid: int) -> tuple[int, int]:
-    """Return the rows and the non-zeros of the matrix of a cube with `n_grid` points a side."""
+    """Return the numbers of rows and of non-zeros of the matrix of a cube with `n_grid` points per side."""
     n, face = n_grid, 3 * n_grid - 2
     return 2 * n**3 + 6 * n**2, 2 * face**3 + n**3 + 6 * n**2 + 12 * face**2
 
 
 def row_bounds(n_rows: int, n_ranks: int) -> Int64Array:
-    """Return the first row of each rank, and the end: int64 (n_ranks + 1,); equal parts but for one row."""
+    """Return the bounds of near-equal blocks of rows: int64 (n_ranks + 1,)."""
     return np.arange(n_ranks + 1, dtype=np.int64) * n_rows // n_ranks
 
 
 def nlpkkt_graph(n_grid: int, n_ranks: int, value_bytes: float = 8.0) -> CommunicationGraph:
-    """Return what ranks send each other in a product with a vector, both dealt in equal runs of rows.
+    """Return the communication graph of a product with a vector, both distributed in equal blocks of rows.
 
-    A rank gets each value that its rows need and it has not, once. The matrix is not made: rows and columns
-    are looked at in lines of the grid.
+    A rank receives each value that its rows need and that it does not own once. The matrix is not assembled;
+    the graph is computed from lines of the grid.
 
     Parameters
     ----------
     n_grid : int
         N, 2 or more.
     n_ranks : int
-        At most as many as there are rows.
+        At most the number of rows.
     value_bytes : float
         Bytes of an element of the vector.
 
@@ -63,12 +63,12 @@ def nlpkkt_graph(n_grid: int, n_ranks: int, value_bytes: float = 8.0) -> Communi
     needed = np.concatenate(
         [_needed(variables, equations, bounds), _needed(equations, variables, bounds)], axis=1
     )
-    source, target, count = _owners(*_merged(*needed), bounds)
+    source, target, count = _owners(*_merge_ranges(*needed), bounds)
     return CommunicationGraph.from_edges(n_ranks, source, target, value_bytes * count)
 
 
 def nlpkkt_matrix(n_grid: int) -> csr_array:
-    """Return the pattern of the matrix itself, all values 1: for small cubes."""
+    """Return the sparsity pattern of the matrix, with all values 1; for small cubes."""
     from scipy.sparse import block_array, coo_array, eye_array
 
     variables, equations = _blocks(n_grid)
@@ -78,10 +78,10 @@ def nlpkkt_matrix(n_grid: int) -> csr_array:
         row = equations.first[a, b] + np.arange(n_grid)
         for da, db, dk in np.ndindex(3, 3, 3):
             line = a + da - 1, b + db - 1
-            place = np.arange(1, n_grid + 1) + dk - 1
-            there = (place >= variables.low[line]) & (place < variables.high[line])
-            rows.append(row[there] - equations.first[1, 1])
-            columns.append(variables.first[line] + place[there] - variables.low[line])
+            point = np.arange(1, n_grid + 1) + dk - 1
+            exists = (point >= variables.low[line]) & (point < variables.high[line])
+            rows.append(row[exists] - equations.first[1, 1])
+            columns.append(variables.first[line] + point[exists] - variables.low[line])
     row, column = np.concatenate(rows), np.concatenate(columns)
     n = n_grid**3 + 6 * n_grid**2
     part = coo_array((np.ones(len(row)), (row, column)), shape=(n_grid**3, n)).tocsr()
@@ -90,14 +90,14 @@ def nlpkkt_matrix(n_grid: int) -> csr_array:
 
 @dataclass(frozen=True)
 class _Block:
-    """Points of the (N + 2)^3 grid, as rows: lines along the last dimension, (N + 2, N + 2) of them.
+    """Rows of the matrix for points of the (N + 2)^3 grid, by lines along the last dimension.
 
     Attributes
     ----------
     first : int64 (N + 2, N + 2)
-        The row of the first point of each line.
+        Row of the first point of each line.
     low, high : int64 (N + 2, N + 2)
-        Its points are those from `low` to `high` - 1; both 0 where it has none.
+        The points of each line are those from `low` to `high` - 1; both 0 if it has none.
     """
 
     first: Int64Array
@@ -109,10 +109,11 @@ class _Block:
 
 
 def _blocks(n: int) -> tuple[_Block, _Block]:
-    """Return the variables and the equations."""
+    """Return the blocks of the variables and of the equations."""
     inside = np.zeros((n + 2, n + 2), np.bool_)
     inside[1:-1, 1:-1] = True
-    # Lines on faces have no ends on edges; those inside end on two faces; edges and corners are left out.
+    # Interior lines include their end points, on two faces; lines on faces exclude theirs, on edges. Lines
+    # along edges have no points.
     edge = np.zeros((n + 2, n + 2), np.bool_)
     edge[np.ix_([0, -1], [0, -1])] = True
     low = np.where(inside | edge, 0, 1)
@@ -125,25 +126,27 @@ def _blocks(n: int) -> tuple[_Block, _Block]:
 
 
 def _needed(rows: _Block, columns: _Block, bounds: Int64Array) -> Int64Array:
-    """Return the runs of columns of one block that rows of the other need: rank, first, end, (3, n)."""
-    line, rank, begin, end = _pieces(rows, bounds)
+    """Return ranges of columns of one block that rows of the other need: rank, begin, end; int64 (3, n)."""
+    line, rank, begin, end = _line_segments(rows, bounds)
     width = rows.first.shape[0]
     a, b = np.divmod(line, width)
-    found = []
+    ranges = []
     for da in (-1, 0, 1):
         for db in (-1, 0, 1):
             fits = (a + da >= 0) & (a + da < width) & (b + db >= 0) & (b + db < width)
-            there = a[fits] + da, b[fits] + db
-            low, high, first = columns.low[there], columns.high[there], columns.first[there]
+            neighbour = a[fits] + da, b[fits] + db
+            low, high, first = columns.low[neighbour], columns.high[neighbour], columns.first[neighbour]
             start, stop = np.maximum(begin[fits] - 1, low), np.minimum(end[fits] + 1, high)
-            some = stop > start
-            shift = (first - low)[some]
-            found.append(np.stack([rank[fits][some], start[some] + shift, stop[some] + shift]))
-    return np.concatenate(found, axis=1)
+            nonempty = stop > start
+            shift = (first - low)[nonempty]
+            ranges.append(np.stack([rank[fits][nonempty], start[nonempty] + shift, stop[nonempty] + shift]))
+    return np.concatenate(ranges, axis=1)
 
 
-def _pieces(block: _Block, bounds: Int64Array) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
-    """Return the parts of lines that ranks hold: line, rank, first point and end of each."""
+def _line_segments(
+    block: _Block, bounds: Int64Array
+) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
+    """Return the segments of lines that ranks own: line, rank, first point and end of each."""
     lines = np.flatnonzero(block.high.ravel() > block.low.ravel())
     first = block.first.ravel()[lines]
     length = (block.high - block.low).ravel()[lines]
@@ -155,10 +158,10 @@ def _pieces(block: _Block, bounds: Int64Array) -> tuple[Int64Array, Int64Array, 
     return lines[which], rank, cuts + shift, np.append(cuts[1:], end) + shift
 
 
-def _merged(
+def _merge_ranges(
     rank: Int64Array, begin: Int64Array, end: Int64Array
 ) -> tuple[Int64Array, Int64Array, Int64Array]:
-    """Return the runs of each rank without overlaps."""
+    """Return the union of the ranges of each rank, as disjoint ranges."""
     span = int(end.max(initial=0)) + 1
     start, stop = rank * span + begin, rank * span + end
     order = np.argsort(start, kind="stable")
@@ -171,11 +174,11 @@ def _merged(
 def _owners(
     rank: Int64Array, begin: Int64Array, end: Int64Array, bounds: Int64Array
 ) -> tuple[Int64Array, Int64Array, Int64Array]:
-    """Return for runs of columns who owns how many of each: owner, rank that needs them, count."""
+    """Return the owners of ranges of columns, the ranks that need them, and the numbers of columns."""
     first = np.searchsorted(bounds, begin, "right") - 1
     last = np.searchsorted(bounds, end - 1, "right") - 1
     counts = last - first + 1
-    run = np.repeat(np.arange(len(rank)), counts)
-    owner = first[run] + np.arange(len(run)) - np.repeat(np.cumsum(counts) - counts, counts)
-    length = np.minimum(end[run], bounds[owner + 1]) - np.maximum(begin[run], bounds[owner])
-    return owner, rank[run], length
+    index = np.repeat(np.arange(len(rank)), counts)
+    owner = first[index] + np.arange(len(index)) - np.repeat(np.cumsum(counts) - counts, counts)
+    length = np.minimum(end[index], bounds[owner + 1]) - np.maximum(begin[index], bounds[owner])
+    return owner, rank[index], length

@@ -1,4 +1,4 @@
-"""Nodes of a network in halves, and halves of halves: near ones stay together."""
+"""Orders of the nodes of a network in which nearby nodes are close: recursive bisection and lines."""
 
 from __future__ import annotations
 
@@ -11,91 +11,92 @@ from petacomm.base.typing import Int32Array, Int64Array
 from petacomm.topology import Allocation, CliqueHierarchy, FatTree, Network, Torus
 
 
-class Halving(NamedTuple):
-    """A network cut into halves down to single nodes.
+class Bisection(NamedTuple):
+    """Recursive bisection of a network down to single nodes.
 
     Attributes
     ----------
     order : int32 (n_nodes,)
-        The nodes such that each part is a stretch.
+        The nodes, such that each part is contiguous.
     cuts : int32 (5, n_cuts)
-        Of each cut, a part after the one that it comes from: where the part begins in `order`, where it is
-        cut, where it ends; a node in the middle of either half.
+        For each bisection, parents before children: the begin of the part in `order`, the position of the
+        cut, the end of the part; and a central node of each half.
     """
 
     order: Int32Array
     cuts: Int32Array
 
 
-def halved(network: Network) -> Halving:
-    """Return the network cut into halves: grids across the longest side, trees and cliques between groups."""
-    at = np.arange(network.n_nodes)
-    whole = network
-    while isinstance(whole, Allocation):
-        at, whole = whole.nodes[at], whole.network
-    if isinstance(whole, Torus):
-        return _halved_grid(whole, at)
-    return _halved_groups(_group_sizes(whole), at)
+def bisect_network(network: Network) -> Bisection:
+    """Return the bisection of a network: of grids across the longest side, else between groups."""
+    nodes, full = _full_network(network)
+    if isinstance(full, Torus):
+        return _bisect_grid(full, nodes)
+    return _bisect_groups(_group_sizes(full), nodes)
 
 
 def line_order(network: Network) -> Int64Array:
-    """Return the nodes in an order in which each is near the next: grids to and fro, others as numbered."""
-    at = np.arange(network.n_nodes)
-    whole = network
-    while isinstance(whole, Allocation):
-        at, whole = whole.nodes[at], whole.network
-    if not isinstance(whole, Torus):
-        return np.argsort(at, kind="stable")
-    places = whole.coordinates(at)
-    number = np.zeros(len(at), np.int64)
-    for dimension, size in enumerate(whole.shape):
-        # Where what is above has an odd number, this dimension is gone backwards.
-        column = places[:, dimension]
+    """Return the nodes in an order in which each is near the next; boustrophedon on grids."""
+    nodes, full = _full_network(network)
+    if not isinstance(full, Torus):
+        return np.argsort(nodes, kind="stable")
+    coordinates = full.coordinates(nodes)
+    number = np.zeros(len(nodes), np.int64)
+    for dimension, size in enumerate(full.shape):
+        # The direction alternates with the parity of the number in the dimensions before.
+        column = coordinates[:, dimension]
         column = np.where(number % 2 == 1, size - 1 - column, column)
         number = number * size + column
     return np.argsort(number, kind="stable")
 
 
-def _halved_grid(grid: Torus, at: Int64Array) -> Halving:
-    places = grid.coordinates(at)
-    order = np.arange(len(at))
+def _full_network(network: Network) -> tuple[Int64Array, Network]:
+    """Return the nodes of an allocation in its complete network, and that network."""
+    nodes, full = np.arange(network.n_nodes), network
+    while isinstance(full, Allocation):
+        nodes, full = full.nodes[nodes], full.network
+    return nodes, full
+
+
+def _bisect_grid(grid: Torus, nodes: Int64Array) -> Bisection:
+    coordinates = grid.coordinates(nodes)
+    order = np.arange(len(nodes))
     cuts: list[tuple[int, ...]] = []
-    parts = deque([(0, len(at))])
+    parts = deque([(0, len(nodes))])
     while parts:
         low, high = parts.popleft()
         if high - low < 2:
             continue
         part = order[low:high]
-        extents = np.ptp(places[part], axis=0)
+        extents = np.ptp(coordinates[part], axis=0)
         along = int(np.argmax(extents))
-        part = part[np.argsort(places[part, along], kind="stable")]
+        part = part[np.argsort(coordinates[part, along], kind="stable")]
         order[low:high] = part
-        middle = low + _even_cut(places[part, along])
-        cuts.append(
-            (low, middle, high, *(_central(places, order[a:b]) for a, b in ((low, middle), (middle, high))))
-        )
+        middle = low + _even_cut(coordinates[part, along])
+        centres = [_central(coordinates, order[a:b]) for a, b in ((low, middle), (middle, high))]
+        cuts.append((low, middle, high, *centres))
         parts += [(low, middle), (middle, high)]
-    return _halving(order, cuts)
+    return _make_bisection(order, cuts)
 
 
-def _even_cut(sorted_places: Int64Array) -> int:
-    """Return where to cut: between two places rather than within one, if that is nearly the middle."""
-    n = len(sorted_places)
-    borders = np.flatnonzero(np.diff(sorted_places)) + 1
+def _even_cut(sorted_coordinates: Int64Array) -> int:
+    """Return the position of a cut: between different coordinates if possible near the middle."""
+    n = len(sorted_coordinates)
+    borders = np.flatnonzero(np.diff(sorted_coordinates)) + 1
     if not len(borders):
         return n // 2
     nearest = int(borders[np.argmin(np.abs(borders - n / 2))])
     return nearest if abs(nearest - n / 2) <= n / 4 else n // 2
 
 
-def _central(places: Int64Array, part: Int64Array) -> int:
-    """Return the node of a part that is nearest to its mean place."""
-    away = np.abs(places[part] - places[part].mean(axis=0)).sum(axis=1)
-    return int(part[np.argmin(away)])
+def _central(coordinates: Int64Array, part: Int64Array) -> int:
+    """Return the node of a part that is nearest to its mean coordinates."""
+    distance = np.abs(coordinates[part] - coordinates[part].mean(axis=0)).sum(axis=1)
+    return int(part[np.argmin(distance)])
 
 
 def _group_sizes(network: Network) -> list[int]:
-    """Return the nodes of a group of each level, from the smallest up."""
+    """Return the number of nodes of a group of each level, from the smallest up."""
     if isinstance(network, FatTree):
         sizes = np.cumprod(network.children)
     elif isinstance(network, CliqueHierarchy):
@@ -105,23 +106,23 @@ def _group_sizes(network: Network) -> list[int]:
     return [int(size) for size in sizes if size > 1]
 
 
-def _halved_groups(sizes: list[int], at: Int64Array) -> Halving:
-    order = np.argsort(at, kind="stable")
-    at = at[order]
+def _bisect_groups(sizes: list[int], nodes: Int64Array) -> Bisection:
+    order = np.argsort(nodes, kind="stable")
+    nodes = nodes[order]
     cuts: list[tuple[int, ...]] = []
-    parts = deque([(0, len(at))])
+    parts = deque([(0, len(nodes))])
     while parts:
         low, high = parts.popleft()
         if high - low < 2:
             continue
-        middle = low + _group_cut(at[low:high], sizes)
+        middle = low + _group_cut(nodes[low:high], sizes)
         cuts.append((low, middle, high, int(order[(low + middle) // 2]), int(order[(middle + high) // 2])))
         parts += [(low, middle), (middle, high)]
-    return _halving(order, cuts)
+    return _make_bisection(order, cuts)
 
 
 def _group_cut(numbers: Int64Array, sizes: list[int]) -> int:
-    """Return where to cut: between the largest groups that there are several of."""
+    """Return the position of a cut between groups of the highest level at which the nodes differ."""
     for size in [*reversed(sizes), 1]:
         groups = numbers // size
         if groups[0] != groups[-1]:
@@ -130,6 +131,6 @@ def _group_cut(numbers: Int64Array, sizes: list[int]) -> int:
     raise AssertionError("nodes are distinct")
 
 
-def _halving(order: Int64Array, cuts: list[tuple[int, ...]]) -> Halving:
+def _make_bisection(order: Int64Array, cuts: list[tuple[int, ...]]) -> Bisection:
     table = np.array(cuts, np.int32).reshape(-1, 5).T
-    return Halving(order.astype(np.int32), np.ascontiguousarray(table))
+    return Bisection(order.astype(np.int32), np.ascontiguousarray(table))

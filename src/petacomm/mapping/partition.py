@@ -1,9 +1,9 @@
-"""Structured mapping: boxes of tasks cut into groups, mapped onto boxes of a network, and bent there.
+"""Structured mapping after Rubik: boxes of tasks are partitioned, mapped onto boxes of nodes, and permuted.
 
-After Rubik (Bhatele et al. 2012, LLNL-POST-563791), whose mapping scripts run with another import. Its
-boxes take what is left over when a size does not divide; here that is an error. `tile`, `div`, `mod` and
-`cut` part a box; `map` fills the groups of one box with those of another; `tilt`, `shear`, `zigzag`,
-`zorder` and `transpose` move tasks within a box.
+Rubik's mapping scripts (Bhatele et al. 2012, LLNL-POST-563791) run with a different import. Where a size is
+not divisible, Rubik's boxes take the remainder; here that is an error. `tile`, `div`, `mod` and `cut`
+partition a box; `map` fills the groups of one box with those of another; `tilt`, `shear`, `zigzag`, `zorder`
+and `transpose` permute the tasks within a box.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import numpy as np
 import numpy.typing as npt
 
 from petacomm.base.errors import ConfigError
-from petacomm.base.files import replacing
+from petacomm.base.files import atomic_write
 from petacomm.base.typing import AnyArray, Int64Array
 from petacomm.mapping.placement import Placement
 from petacomm.topology import Network, TopologyManager, Torus
-from petacomm.topology.detect import detect
+from petacomm.topology.detect import detect_allocation
 
 __all__ = ["Partition", "autobox", "box", "div", "mod"]
 
@@ -30,12 +30,12 @@ Slicer: TypeAlias = Callable[[int, int, int], slice]
 
 
 def div(size: int, index: int, n: int) -> slice:
-    """Return which of `size` coordinates are in contiguous group `index` of `n`."""
+    """Return the slice of `size` coordinates in contiguous group `index` of `n`."""
     return slice(index * (size // n), (index + 1) * (size // n))
 
 
 def mod(size: int, index: int, n: int) -> slice:
-    """Return which of `size` coordinates are in interleaved group `index` of `n`."""
+    """Return the slice of `size` coordinates in interleaved group `index` of `n`."""
     return slice(index, size, n)
 
 
@@ -43,64 +43,65 @@ _CONTIGUOUS: Slicer = div
 
 
 def box(shape: Sequence[int]) -> Partition:
-    """Return a box with task r at the place with number r, the last dimension fastest.
+    """Return a box of tasks numbered in C order, the last dimension fastest.
 
     Raises
     ------
     ConfigError
-        If a size is not a whole number, 1 or more.
+        If a size is not a positive integer.
     """
-    sizes = _whole(shape, "a box")
+    sizes = _checked_sizes(shape, "a box")
     return Partition(np.arange(math.prod(sizes), dtype=np.int64).reshape(sizes))
 
 
 def autobox(
     tasks_per_node: int | None = None, num_tasks: int | None = None, manager: TopologyManager | None = None
 ) -> Partition:
-    """Return the box of this job's allocation: its dimensions, and tasks of a node as a last one if several.
+    """Return the box of this job's allocation; several tasks per node are the last dimension.
 
     Parameters
     ----------
     tasks_per_node : int, optional
-        By default what the job has.
+        By default that of the job.
     num_tasks : int, optional
-        What it should hold.
+        Expected number of tasks.
     manager : TopologyManager, optional
-        By default what `detect` finds.
+        By default that of `detect_allocation`.
 
     Raises
     ------
     ConfigError
-        If the allocation does not fill a box, or the box does not hold `num_tasks`.
+        If the allocation does not fill a box, or the box does not have `num_tasks`.
     """
-    where = detect() if manager is None else manager
-    tasks = where.ranks_per_node if tasks_per_node is None else tasks_per_node
-    if len(np.unique(where.nodes)) != math.prod(where.shape):
+    allocation = detect_allocation() if manager is None else manager
+    tasks = allocation.ranks_per_node if tasks_per_node is None else tasks_per_node
+    n_nodes = len(np.unique(allocation.nodes))
+    if n_nodes != math.prod(allocation.shape):
         raise ConfigError(
-            f"{len(np.unique(where.nodes))} nodes do not fill a box of {_shown(where.shape)}",
+            f"{n_nodes} nodes do not fill a box of {_shape_text(allocation.shape)}",
             mend="give the shape: box([...])",
         )
-    made = box(where.shape if tasks == 1 else (*where.shape, tasks))
-    if num_tasks is not None and made.size != num_tasks:
-        raise ConfigError(f"the allocation holds {made.size} tasks, not {num_tasks}", mend=None)
-    made.manager = where
-    return made
+    partition = box(allocation.shape if tasks == 1 else (*allocation.shape, tasks))
+    if num_tasks is not None and partition.size != num_tasks:
+        raise ConfigError(f"the allocation holds {partition.size} tasks, not {num_tasks}", mend=None)
+    partition.manager = allocation
+    return partition
 
 
 class Partition:
-    """A box of tasks, or a group of one: a view on the root's array, and the groups it is cut into.
+    """A box of tasks, or a group of a box: a view of the root's array, and its own groups.
 
-    Made by `box`, `autobox`, and by cutting these.
+    Created by `box` and `autobox`, and by partitioning a box.
 
     Attributes
     ----------
     tasks : int64, n-dimensional
-        The task at each place; a view on the tasks of the box that was cut.
+        Task at each position; a view of the tasks of the parent.
     parent : Partition or None
     children : object array
-        Groups, by their place among each other; empty before a cut.
+        Groups, by their position; empty before a cut.
     manager : TopologyManager or None
-        The allocation that the box stands for, if it was asked for.
+        Allocation of a box made by `autobox`.
     """
 
     def __init__(self, tasks: Int64Array, parent: Partition | None = None) -> None:
@@ -111,143 +112,143 @@ class Partition:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Places in each dimension."""
+        """Number of positions in each dimension."""
         return self.tasks.shape
 
     @property
     def size(self) -> int:
-        """Places."""
+        """Number of positions."""
         return self.tasks.size
 
     @property
     def ndim(self) -> int:
-        """Dimensions."""
+        """Number of dimensions."""
         return self.tasks.ndim
 
     @property
     def root(self) -> Partition:
-        """The box that all groups come from."""
+        """The box of which this is a group, or the box itself."""
         return self if self.parent is None else self.parent.root
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(self.children.flat)
 
     def __repr__(self) -> str:
-        return f"{_shown(self.shape)} tasks in {sum(1 for _ in self.leaves())} groups\n{self.tasks}"
+        return f"{_shape_text(self.shape)} tasks in {sum(1 for _ in self.leaves())} groups\n{self.tasks}"
 
     def depth(self) -> int:
-        """Return how many levels of groups there are, this one included."""
+        """Return the number of levels of the hierarchy of groups, including this one."""
         return 1 + max((child.depth() for child in self), default=0)
 
     def leaves(self) -> Iterator[Partition]:
-        """Iterate over the groups that are not cut, in order of their places, depth first."""
+        """Iterate over the groups without children, depth first, in order of their positions."""
         if not self.children.size:
             yield self
         for child in self:
             yield from child.leaves()
 
     def div(self, divisors: Sequence[int]) -> None:
-        """Cut into ``divisors[i]`` contiguous groups along each dimension i."""
+        """Partition into ``divisors[i]`` contiguous groups along each dimension i."""
         self.cut(divisors, div)
 
     def tile(self, sizes: Sequence[int]) -> None:
-        """Cut into contiguous groups of this shape."""
-        tiles = _whole(sizes, "a tile")
-        self._fits(tiles, "a tile")
+        """Partition into contiguous groups of the given shape."""
+        tiles = _checked_sizes(sizes, "a tile")
+        self._check_divides(tiles, "a tile")
         self.cut([size // tile for size, tile in zip(self.shape, tiles, strict=True)], div)
 
     def mod(self, divisors: Sequence[int]) -> None:
-        """Cut into ``divisors[i]`` interleaved groups along each dimension i."""
+        """Partition into ``divisors[i]`` interleaved groups along each dimension i."""
         self.cut(divisors, mod)
 
     def cut(self, divisors: Sequence[int], slicers: Slicer | Sequence[Slicer] = _CONTIGUOUS) -> None:
-        """Cut into groups, contiguous (`div`) or interleaved (`mod`) along each dimension.
+        """Partition into groups, contiguous (`div`) or interleaved (`mod`) along each dimension.
 
         Raises
         ------
         ConfigError
-            If a divisor does not divide the size of its dimension, or there are not as many as dimensions.
+            If a divisor does not divide the size of its dimension, or there is not one for each dimension.
         """
-        counts = _whole(divisors, "a cut")
-        self._fits(counts, "a cut")
-        ways = [slicers] * self.ndim if callable(slicers) else list(slicers)
-        if len(ways) != self.ndim:
+        counts = _checked_sizes(divisors, "a cut")
+        self._check_divides(counts, "a cut")
+        methods = [slicers] * self.ndim if callable(slicers) else list(slicers)
+        if len(methods) != self.ndim:
             raise ConfigError(
-                f"{len(ways)} ways to cut {self.ndim} dimensions", mend="give div or mod for each"
+                f"{len(methods)} ways to cut {self.ndim} dimensions", mend="give div or mod for each"
             )
         groups = np.empty(counts, object)
         for index in np.ndindex(counts):
-            pieces = zip(ways, self.shape, index, counts, strict=True)
-            view = self.tasks[tuple(way(size, place, count) for way, size, place, count in pieces)]
+            dimensions = zip(methods, self.shape, index, counts, strict=True)
+            view = self.tasks[tuple(slicer(size, i, n) for slicer, size, i, n in dimensions)]
             groups[index] = Partition(view, self)
         self.children = groups
 
     def map(self, other: Partition) -> None:
-        """Fill the groups of this box, in their order, with the tasks of the groups of another one.
+        """Fill the groups of this box, in order, with the tasks of the groups of another box.
 
         Raises
         ------
         ConfigError
-            If the groups are not as many and as large, or both are parts of one box.
+            If the groups differ in number or size, or both boxes have the same root.
         """
         if other.root is self.root:
             raise ConfigError("a box is mapped onto itself", mend="make the application a box of its own")
-        mine, theirs = list(self.leaves()), list(other.leaves())
-        if len(mine) != len(theirs):
+        leaves, groups = list(self.leaves()), list(other.leaves())
+        if len(leaves) != len(groups):
             raise ConfigError(
-                f"{len(theirs)} groups are mapped onto {len(mine)}", mend="cut both boxes into as many"
+                f"{len(groups)} groups are mapped onto {len(leaves)}", mend="cut both boxes into as many"
             )
-        for number, (leaf, group) in enumerate(zip(mine, theirs, strict=True)):
+        for number, (leaf, group) in enumerate(zip(leaves, groups, strict=True)):
             if leaf.size != group.size:
                 raise ConfigError(
                     f"group {number} of {group.size} tasks is mapped onto {leaf.size} places",
                     mend="cut both boxes into groups of one size",
                 )
-        for leaf, group in zip(mine, theirs, strict=True):
+        for leaf, group in zip(leaves, groups, strict=True):
             leaf.tasks[...] = group.tasks.reshape(leaf.shape)
 
     def tilt(self, axis: int, direction: int, slope: int = 1) -> None:
-        """Shift tasks along `axis` by their coordinate along `direction` times `slope`, round the box.
+        """Shift tasks cyclically along `axis` by their coordinate along `direction` times `slope`.
 
-        So in three dimensions ``tilt(2, 0, 1)`` moves what is at (x, y, z) to (x, y, z + x).
+        In three dimensions ``tilt(2, 0, 1)`` moves the task at (x, y, z) to (x, y, z + x).
         """
         self._roll(axis, direction, np.arange(self.shape[direction]) * slope)
 
     def shear(self, axis: int, direction: int, slope: int = 1) -> None:
-        """Shift tasks along `direction` by their coordinate along `axis` times `slope`."""
+        """Shift tasks cyclically along `direction` by their coordinate along `axis` times `slope`."""
         self._roll(direction, axis, np.arange(self.shape[axis]) * slope)
 
     def zigzag(self, axis: int, direction: int, depth: int = 1, stride: int = 1) -> None:
-        """Shift tasks along `axis` by 0 to `depth` in `stride` steps along `direction`, and back."""
+        """Shift tasks along `axis` by 0 to `depth` in `stride` steps along `direction`, and back to 0."""
         if stride < 1:
             raise ConfigError(f"a stride of {stride}", mend="give 1 or more")
-        away = np.abs(np.arange(self.shape[direction]) % (2 * stride) - stride)
-        self._roll(axis, direction, depth - away * depth // stride)
+        distance = np.abs(np.arange(self.shape[direction]) % (2 * stride) - stride)
+        self._roll(axis, direction, depth - distance * depth // stride)
 
     def zorder(self) -> None:
-        """Move task i of the box to the i-th place of the Z curve: by bits of coordinates in turns."""
-        places = np.indices(self.shape).reshape(self.ndim, -1)
+        """Move task i of the box to the i-th position of the Z-order curve."""
+        positions = np.indices(self.shape).reshape(self.ndim, -1)
         code = np.zeros(self.size, np.int64)
         for bit in range(max(size.bit_length() for size in self.shape)):
-            for dimension, column in enumerate(places):
+            for dimension, column in enumerate(positions):
                 code |= (column >> bit & 1) << bit * self.ndim + self.ndim - 1 - dimension
         moved = np.empty(self.size, np.int64)
         moved[np.argsort(code)] = self.tasks.ravel()
         self.tasks[...] = moved.reshape(self.shape)
 
     def transpose(self, axes: Sequence[int]) -> None:
-        """Lay the tasks out in the order in which the box with permuted axes has them."""
+        """Rearrange the tasks in the order of the box with permuted axes."""
         if sorted(axes) != list(range(self.ndim)):
             raise ConfigError(f"{list(axes)} are not the {self.ndim} axes", mend="name each once")
         self.tasks[...] = self.tasks.transpose(axes).copy().reshape(self.shape)
 
     def coordinates(self) -> Int64Array:
-        """Return the place of each task in this box: int64 (size, ndim), by the tasks' numbers.
+        """Return the position of each task in this box: int64 (size, ndim), in the order of the tasks.
 
         Raises
         ------
         ConfigError
-            If the box does not hold the tasks 0 to size - 1, each once.
+            If the box does not contain the tasks 0 to size - 1, each once.
         """
         flat = self.tasks.ravel()
         order = np.argsort(flat, kind="stable")
@@ -259,68 +260,65 @@ class Partition:
         return np.stack(np.unravel_index(order, self.shape), -1).astype(np.int64)
 
     def placement(self, network: Network | None = None) -> Placement:
-        """Return where the tasks are, as ranks on nodes.
+        """Return the placement of the tasks, as ranks, on nodes.
 
         Parameters
         ----------
         network : Torus, optional
-            Its sizes divide those of the box; what is left is the ranks of a node, the last dimension
-            fastest. Dimensions that it lacks are ranks of a node. By default the allocation's (`autobox`),
-            else a torus of the box's shape.
+            Its sizes must divide those of the box; the quotients are the ranks of a node, the last dimension
+            fastest. Additional dimensions of the box are ranks of a node. By default the network of the
+            allocation (`autobox`), else a torus of the box's shape.
         """
         if network is None and self.manager is not None:
-            return self._on(self.manager)
+            return self._placement_in_allocation(self.manager)
         grid = Torus(self.shape) if network is None else network
         if not isinstance(grid, Torus):
             raise ConfigError("a box lies on a torus or a mesh", mend="give a Torus")
         nodes = (*grid.shape, *[1] * (self.ndim - grid.n_dimensions))
         if len(nodes) != self.ndim or any(size % n for size, n in zip(self.shape, nodes, strict=True)):
             raise ConfigError(
-                f"a box of {_shown(self.shape)} does not lie on nodes of {_shown(grid.shape)}",
+                f"a box of {_shape_text(self.shape)} does not lie on nodes of {_shape_text(grid.shape)}",
                 mend="its sizes must be multiples of theirs",
             )
-        each = np.array(self.shape) // nodes
-        places = self.coordinates()
-        slots = np.ravel_multi_index(tuple((places % each).T), tuple(each))
-        on_grid = (places // each)[:, : grid.n_dimensions]
-        return Placement(grid.rank_of(on_grid), slots, int(np.prod(each)), grid.n_nodes)
+        block = np.array(self.shape) // nodes
+        positions = self.coordinates()
+        slots = np.ravel_multi_index(tuple((positions % block).T), tuple(block))
+        coordinates = (positions // block)[:, : grid.n_dimensions]
+        return Placement(grid.node_at(coordinates), slots, int(np.prod(block)), grid.n_nodes)
 
     def write_map_file(self, file: str | Path | TextIO | None = None) -> None:
-        """Write the coordinates of each task in order, a line each: to a path, an open file, or stdout."""
+        """Write one line with the coordinates of each task, to a path, an open file, or stdout."""
         text = "".join(" ".join(map(str, row)) + "\n" for row in self.coordinates().tolist())
         if not isinstance(file, str | Path):
             (sys.stdout if file is None else file).write(text)
             return
-        with replacing(file) as temporary:
+        with atomic_write(file) as temporary:
             temporary.write_text(text, encoding="utf-8")
 
-    def _on(self, manager: TopologyManager) -> Placement:
-        places = self.coordinates()
+    def _placement_in_allocation(self, manager: TopologyManager) -> Placement:
+        positions = self.coordinates()
         n = len(manager.shape)
-        slots = places[:, n] if self.ndim > n else np.zeros(self.size, np.int64)
-        first = np.column_stack(
-            [manager.rank_to_coordinates(np.arange(manager.n_ranks))[:, :n], manager.nodes]
-        )
-        at = np.ravel_multi_index(tuple(first[:, :n].T), manager.shape)
+        slots = positions[:, n] if self.ndim > n else np.zeros(self.size, np.int64)
+        coordinates = manager.rank_to_coordinates(np.arange(manager.n_ranks))[:, :n]
         node_at = np.empty(math.prod(manager.shape), np.int64)
-        node_at[at] = first[:, n]
-        nodes = node_at[np.ravel_multi_index(tuple(places[:, :n].T), manager.shape)]
+        node_at[np.ravel_multi_index(tuple(coordinates.T), manager.shape)] = manager.nodes
+        nodes = node_at[np.ravel_multi_index(tuple(positions[:, :n].T), manager.shape)]
         return Placement(nodes, slots, self.shape[n] if self.ndim > n else 1, manager.network.n_nodes)
 
-    def _fits(self, sizes: tuple[int, ...], what: str) -> None:
+    def _check_divides(self, sizes: tuple[int, ...], what: str) -> None:
         if len(sizes) != self.ndim:
             raise ConfigError(
-                f"{what} of {len(sizes)} dimensions in a box of {_shown(self.shape)}",
+                f"{what} of {len(sizes)} dimensions in a box of {_shape_text(self.shape)}",
                 mend=f"give {self.ndim} numbers",
             )
         if any(size % part for size, part in zip(self.shape, sizes, strict=True)):
             raise ConfigError(
-                f"{what} of {_shown(sizes)} does not divide a box of {_shown(self.shape)}",
+                f"{what} of {_shape_text(sizes)} does not divide a box of {_shape_text(self.shape)}",
                 mend="each number must divide the size of its dimension",
             )
 
     def _roll(self, axis: int, direction: int, shifts: npt.NDArray[np.integer]) -> None:
-        """Move the tasks of each hyperplane, given by its coordinate along `direction`, along `axis`."""
+        """Shift the tasks of each hyperplane normal to `direction` cyclically along `axis`."""
         if axis == direction:
             raise ConfigError(f"tasks cannot move along dimension {axis} by where they are in it", mend=None)
         planes = np.moveaxis(self.tasks, (direction, axis), (0, 1))
@@ -328,12 +326,12 @@ class Partition:
             plane[...] = np.roll(plane, shift, 0)
 
 
-def _whole(numbers: Sequence[int], what: str) -> tuple[int, ...]:
+def _checked_sizes(numbers: Sequence[int], what: str) -> tuple[int, ...]:
     sizes = tuple(numbers)
     if not sizes or not all(isinstance(size, int | np.integer) and size > 0 for size in sizes):
         raise ConfigError(f"{what} of {list(sizes)}", mend="give whole numbers, 1 or more")
     return tuple(int(size) for size in sizes)
 
 
-def _shown(shape: Sequence[int]) -> str:
+def _shape_text(shape: Sequence[int]) -> str:
     return "x".join(map(str, shape))

@@ -1,4 +1,4 @@
-"""Where each rank of a job runs: its node, and its place on this node."""
+"""Placements: the node of each rank of a job, and its slot on the node."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ import numpy.typing as npt
 
 from petacomm.base.errors import ConfigError
 from petacomm.base.typing import Int64Array
-from petacomm.topology import Network, in_turn
+from petacomm.topology import Network, local_ranks
 
 
 @dataclass(frozen=True, eq=False)
 class Placement:
-    """The node of each rank and its place there: every rank somewhere, no place twice.
+    """Assignment of ranks to nodes and slots of nodes, at most one rank per slot.
 
     Parameters
     ----------
     nodes : int64 (n_ranks,)
-        The node of each rank, in the numbers of a network of `comm.topology`.
+        Node of each rank, in the numbering of a network of `petacomm.topology`.
     slots : int64 (n_ranks,)
-        Its place on the node, 0 to `ranks_per_node` - 1.
+        Slot of each rank on its node, 0 to `ranks_per_node` - 1.
     ranks_per_node : int
-        Places of a node. Places may stay empty.
+        Number of slots of a node. Slots may be empty.
     n_nodes : int
-        Nodes of the network.
+        Number of nodes of the network.
 
     Raises
     ------
     ConfigError
-        If a rank is on no node or no place of a node, or two ranks are on one place: it names the rank.
+        If a node or a slot is out of range, or two ranks have the same slot; the error names the rank.
     """
 
     nodes: Int64Array
@@ -58,85 +58,86 @@ class Placement:
 
     @classmethod
     def identity(cls, network: Network, ranks_per_node: int = 1, n_ranks: int | None = None) -> Placement:
-        """Return what a launcher does unasked: nodes in their order, each filled before the next.
+        """Return the default placement of launchers: nodes in their order, each filled before the next.
 
         Parameters
         ----------
         network : Network
         ranks_per_node : int
         n_ranks : int, optional
-            By default as many as there are places.
+            By default as many as there are slots.
         """
-        n_places = network.n_nodes * ranks_per_node
-        count = n_places if n_ranks is None else n_ranks
-        return cls.from_places(np.arange(count), network, ranks_per_node)
+        count = network.n_nodes * ranks_per_node if n_ranks is None else n_ranks
+        return cls.from_slot_numbers(np.arange(count), network, ranks_per_node)
 
     @classmethod
     def random(
         cls, network: Network, ranks_per_node: int = 1, n_ranks: int | None = None, *, seed: int = 0
     ) -> Placement:
-        """Return ranks on places drawn at random among all of the network, the same ones for a seed.
+        """Return a random placement on the slots of all nodes, reproducible by its seed.
 
         Parameters
         ----------
         network : Network
         ranks_per_node : int
         n_ranks : int, optional
-            By default as many as there are places.
+            By default as many as there are slots.
         seed : int
         """
-        n_places = network.n_nodes * ranks_per_node
-        count = n_places if n_ranks is None else n_ranks
-        _check_room(count, network, ranks_per_node)
-        places = np.random.Generator(np.random.Philox(seed)).permutation(n_places)[:count]
-        return cls.from_places(places, network, ranks_per_node)
+        n_slots = network.n_nodes * ranks_per_node
+        count = n_slots if n_ranks is None else n_ranks
+        _check_capacity(count, network, ranks_per_node)
+        slot_numbers = np.random.Generator(np.random.Philox(seed)).permutation(n_slots)[:count]
+        return cls.from_slot_numbers(slot_numbers, network, ranks_per_node)
 
     @classmethod
     def from_nodes(cls, nodes: npt.ArrayLike, network: Network, ranks_per_node: int = 1) -> Placement:
-        """Return the placement on given nodes (n_ranks,); ranks of a node take its slots in their order.
+        """Return the placement on given nodes (n_ranks,); the ranks of a node take its slots in order.
 
         Raises
         ------
         ConfigError
-            If a node has more ranks than slots, or is not one of the network.
+            If a node has more ranks than slots, or is not in the network.
         """
         chosen = np.asarray(nodes, np.int64)
-        return cls(chosen, in_turn(chosen), ranks_per_node, network.n_nodes)
+        return cls(chosen, local_ranks(chosen), ranks_per_node, network.n_nodes)
 
     @classmethod
-    def from_places(cls, places: npt.ArrayLike, network: Network, ranks_per_node: int = 1) -> Placement:
-        """Return the placement on given `places` (n_ranks,), node by node: node * ranks_per_node + slot."""
-        numbers = np.asarray(places, np.int64)
-        _check_room(len(numbers), network, ranks_per_node)
+    def from_slot_numbers(
+        cls, slot_numbers: npt.ArrayLike, network: Network, ranks_per_node: int = 1
+    ) -> Placement:
+        """Return the placement with given slot numbers (n_ranks,), node * ranks_per_node + slot."""
+        numbers = np.asarray(slot_numbers, np.int64)
+        _check_capacity(len(numbers), network, ranks_per_node)
         return cls(numbers // ranks_per_node, numbers % ranks_per_node, ranks_per_node, network.n_nodes)
 
     @property
     def n_ranks(self) -> int:
-        """Ranks of the job."""
+        """Number of ranks of the job."""
         return len(self.nodes)
 
     @property
-    def places(self) -> Int64Array:
-        """The number of each rank's place, places counted node by node: int64 (n_ranks,)."""
+    def slot_numbers(self) -> Int64Array:
+        """Slot number of each rank, node * ranks_per_node + slot: int64 (n_ranks,)."""
         return self.nodes * self.ranks_per_node + self.slots
 
     @property
-    def order(self) -> Int64Array:
-        """The ranks in the order of their places: int64 (n_ranks,)."""
-        return np.argsort(self.places)
+    def ranks_by_slot(self) -> Int64Array:
+        """The ranks in the order of their slot numbers: int64 (n_ranks,)."""
+        return np.argsort(self.slot_numbers)
 
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, Placement)
             and (self.ranks_per_node, self.n_nodes) == (other.ranks_per_node, other.n_nodes)
-            and np.array_equal(self.places, other.places)
+            and np.array_equal(self.slot_numbers, other.slot_numbers)
         )
 
     def __hash__(self) -> int:
-        return hash((self.places.tobytes(), self.ranks_per_node, self.n_nodes))
+        return hash((self.slot_numbers.tobytes(), self.ranks_per_node, self.n_nodes))
 
 
-def _check_room(n_ranks: int, network: Network, ranks_per_node: int) -> None:
+def _check_capacity(n_ranks: int, network: Network, ranks_per_node: int) -> None:
     if n_ranks > network.n_nodes * ranks_per_node:
         raise ConfigError(
             f"{n_ranks} ranks do not fit on {network.n_nodes} nodes with {ranks_per_node} ranks a node",
@@ -152,11 +153,11 @@ def _check_range(values: Int64Array, end: int, name: str, mend: str) -> None:
 
 
 def _check_distinct(placement: Placement) -> None:
-    places = placement.places
-    order = np.argsort(places, kind="stable")
-    again = np.flatnonzero(places[order[1:]] == places[order[:-1]])
-    if len(again):
-        first, second = sorted(order[again[0] : again[0] + 2].tolist())
+    numbers = placement.slot_numbers
+    order = np.argsort(numbers, kind="stable")
+    duplicates = np.flatnonzero(numbers[order[1:]] == numbers[order[:-1]])
+    if len(duplicates):
+        first, second = sorted(order[duplicates[0] : duplicates[0] + 2].tolist())
         raise ConfigError(
             f"node {placement.nodes[second]} slot {placement.slots[second]} already has rank {first}",
             where=f"rank {second}",

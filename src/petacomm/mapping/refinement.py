@@ -1,4 +1,4 @@
-"""Refinement by threshold accepting: towards a smaller largest load of the links."""
+"""Refinement of placements by threshold accepting, to reduce the largest link load."""
 
 from __future__ import annotations
 
@@ -9,64 +9,68 @@ from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.mapping import _mapping
 from petacomm.mapping.graph import CommunicationGraph
 from petacomm.mapping.placement import Placement
-from petacomm.mapping.strategies import Site
-from petacomm.network.routes import ways_of
+from petacomm.mapping.strategies import Resources
+from petacomm.network.routes import kernel_routes
 
-# Stages: the cost is a sum of powers 2^s of link loads (1: hop-bytes; 8: nearly the largest alone); a part of
-# the moves; the threshold at the begin, in typical changes of the cost by a move.
+# Stages (s, fraction, threshold): the cost is the sum of link loads to the power 2^s (1: hop-bytes; 8: nearly
+# the largest load); the fraction of all moves; the initial threshold, in units of a typical change of the
+# cost.
 _STAGES = ((0, 0.1, 0.02), (1, 0.2, 0.02), (2, 0.3, 0.01), (3, 0.4, 0.005))
-# A move follows the edges of two ranks; so many are followed, whatever the graph, within bounds of moves.
-_EDGES = 20_000_000
-_MOVES = 20_000, 400_000
-_MOVES_A_RANK = 1000
+# The default number of moves keeps the number of visited edges constant, within limits. A move visits those
+# of two ranks.
+_EDGE_VISITS = 20_000_000
+_MOVE_LIMITS = 20_000, 400_000
+_MAX_MOVES_PER_RANK = 1000
 
 
-def refine(
+def refine_placement(
     graph: CommunicationGraph,
     placement: Placement,
-    site: Site,
+    resources: Resources,
     *,
     capacity: FloatArray | None = None,
     n_moves: int | None = None,
     seed: int = 0,
 ) -> Placement:
-    """Return a placement whose largest link load is no larger: ranks swap places, or move to free ones.
+    """Return a placement with no larger maximum link load, by swapping ranks or moving them to free slots.
 
-    Threshold accepting (Dueck and Scheuer 1990): a move is made if it costs no more than a threshold, which
-    falls to zero. The cost is the sum of link loads over capacities to powers 1, 2, 4 and 8, one stage each.
-    The same for the same seed, on any machine.
+    Threshold accepting (Dueck and Scheuer 1990): a move is accepted if it increases the cost by at most a
+    threshold, which decreases to zero. The cost is the sum of link loads divided by bandwidths to the powers
+    1, 2, 4 and 8, in one stage each. The result is the same for the same seed, on any machine.
 
     Parameters
     ----------
     graph : CommunicationGraph
     placement : Placement
-    site : Site
+    resources : Site
     capacity : float64 (n_links,), optional
-        Bytes a second of each link; by default all are alike.
+        Bandwidth of each link; by default all are equal.
     n_moves : int, optional
-        Moves that are tried; by default as many as take about a second for a thousand ranks.
+        Number of moves that are tried; the default takes about a second for a thousand ranks.
     seed : int
     """
-    ways = ways_of(site.network)
+    routes = kernel_routes(resources.network)
     if capacity is None:
-        capacity = np.ones(site.network.n_links)
-    if len(capacity) != site.network.n_links or not np.all(capacity > 0):
+        capacity = np.ones(resources.network.n_links)
+    if len(capacity) != resources.network.n_links or not np.all(capacity > 0):
         raise ConfigError("capacities do not fit the links", mend="give one above 0 for each")
     total = _default_moves(graph) if n_moves is None else n_moves
     stages = [(squarings, int(share * total), threshold) for squarings, share, threshold in _STAGES]
     nodes = placement.nodes.astype(np.int32)
     capacity = np.ascontiguousarray(capacity, np.float64)
-    _mapping.refine(ways, *graph.exchange, capacity, site.ranks_per_node, stages, seed, nodes)
-    return _settled(nodes.astype(np.int64), placement, site)
+    _mapping.refine(routes, *graph.partner_lists, capacity, resources.ranks_per_node, stages, seed, nodes)
+    return _new_placement(nodes.astype(np.int64), placement, resources)
 
 
 def _default_moves(graph: CommunicationGraph) -> int:
-    edges_a_move = max(1.0, 4 * len(graph.exchange.partners) / graph.n_ranks)
-    return int(np.clip(min(_EDGES / edges_a_move, _MOVES_A_RANK * graph.n_ranks), *_MOVES))
+    edges_per_move = max(1.0, 4 * len(graph.partner_lists.partners) / graph.n_ranks)
+    return int(
+        np.clip(min(_EDGE_VISITS / edges_per_move, _MAX_MOVES_PER_RANK * graph.n_ranks), *_MOVE_LIMITS)
+    )
 
 
-def _settled(nodes: Int64Array, before: Placement, site: Site) -> Placement:
-    """Return the placement as it was where no rank moved, so that slots do not change without need."""
+def _new_placement(nodes: Int64Array, before: Placement, resources: Resources) -> Placement:
+    """Return the placement on new nodes, or the old one, with its slots, if no rank has moved."""
     if np.array_equal(nodes, before.nodes):
         return before
-    return Placement.from_nodes(nodes, site.network, site.ranks_per_node)
+    return Placement.from_nodes(nodes, resources.network, resources.ranks_per_node)

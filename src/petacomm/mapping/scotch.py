@@ -1,4 +1,4 @@
-"""Scotch (Pellegrini) as a strategy: its library through ctypes, where one is installed."""
+"""Strategy that calls the library Scotch (Pellegrini) through ctypes, if it is installed."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ import numpy as np
 from petacomm.base.errors import ConfigError, ResourceError
 from petacomm.base.typing import AnyArray, Int64Array
 from petacomm.mapping.graph import CommunicationGraph
-from petacomm.mapping.grouping import within_room
-from petacomm.mapping.strategies import Site, register
+from petacomm.mapping.grouping import fit_capacity
+from petacomm.mapping.strategies import Resources, register_strategy
 from petacomm.topology import Allocation, CliqueHierarchy, FatTree, Network, Torus
 
 _QUALITY, _BALANCE, _RECURSIVE = 1, 4, 256
-# Sums of weights must fit the library's integers, of 32 bits in most builds.
-_LARGEST_SUM = 1 << 29
+# The sum of weights must fit the library's integers, of 32 bits in most builds.
+_MAX_SUM = 1 << 29
 
 
 @functools.cache
 def _library() -> ctypes.CDLL | None:
     for suffix in ("", "-7.0", "-6.1"):
-        errors, found = (ctypes.util.find_library(name + suffix) for name in ("scotcherr", "scotch"))
-        if errors and found:
-            # The library finds the function that prints errors among symbols that are there.
+        errors, scotch = (ctypes.util.find_library(name + suffix) for name in ("scotcherr", "scotch"))
+        if errors and scotch:
+            # libscotch needs the error functions of libscotcherr among the global symbols.
             ctypes.CDLL(errors, ctypes.RTLD_GLOBAL)
-            return ctypes.CDLL(found)
+            return ctypes.CDLL(scotch)
     return None
 
 
@@ -37,17 +37,17 @@ def _missing() -> str:
     return "" if _library() else "there is no libscotch (Debian: apt install libscotch-dev)"
 
 
-@register("scotch", "Scotch's mapping by dual recursive bipartitioning (Pellegrini)", _missing)
-def _place(graph: CommunicationGraph, site: Site, seed: int) -> Int64Array:
+@register_strategy("scotch", "Scotch's mapping by dual recursive bipartitioning (Pellegrini)", _missing)
+def _place(graph: CommunicationGraph, resources: Resources, seed: int) -> Int64Array:
     library = _library()
     assert library is not None
     with _Session(library, seed) as session:
-        nodes = session.map(graph, site)
-    return within_room(graph, site, nodes)
+        nodes = session.map(graph, resources)
+    return fit_capacity(graph, resources, nodes)
 
 
 class _Session:
-    """Objects of the library, which all go at the end."""
+    """Context manager that owns the library's objects and frees them at exit."""
 
     def __init__(self, library: ctypes.CDLL, seed: int) -> None:
         self.scotch = library
@@ -65,11 +65,11 @@ class _Session:
             getattr(self.scotch, f"SCOTCH_{kind}Exit")(pointer)
             self.scotch.SCOTCH_memFree(pointer)
 
-    def map(self, graph: CommunicationGraph, site: Site) -> Int64Array:
-        """Return the node of each rank, on some nodes more than they have room for."""
-        target, source, strategy = self._network(site.network), self._graph(graph), self._new("strat")
+    def map(self, graph: CommunicationGraph, resources: Resources) -> Int64Array:
+        """Return the node of each rank; some nodes may have more ranks than slots."""
+        target, source, strategy = self._network(resources.network), self._graph(graph), self._new("strat")
         flags = self.number(_QUALITY | _BALANCE | _RECURSIVE)
-        n_nodes = self.number(site.network.n_nodes)
+        n_nodes = self.number(resources.network.n_nodes)
         self._call("stratGraphMapBuild", strategy, flags, n_nodes, ctypes.c_double(0.01))
         nodes = self._array(np.zeros(graph.n_ranks))
         self._call("graphMap", source, target, strategy, self._pointer(nodes))
@@ -96,9 +96,9 @@ class _Session:
         return ctypes.c_void_p(array.ctypes.data)
 
     def _graph(self, graph: CommunicationGraph) -> ctypes.c_void_p:
-        offsets, partners, to, from_ = graph.exchange
+        offsets, partners, to, from_ = graph.partner_lists
         both = to + from_
-        scale = min(1.0, _LARGEST_SUM / max(1.0, float(both.sum())))
+        scale = min(1.0, _MAX_SUM / max(1.0, float(both.sum())))
         weights = self._array(np.maximum(1, np.rint(both * scale)))
         starts, ends = self._array(offsets), self._array(partners)
         pointer = self._new("graph")
@@ -116,7 +116,7 @@ class _Session:
             of_all = self._network(network.network)
             self._call("archSub", pointer, of_all, self.number(len(nodes)), self._pointer(nodes))
         elif isinstance(network, Torus):
-            # The first dimension runs fastest there.
+            # In Scotch the first dimension runs fastest.
             shape = self._array(np.array(network.shape[::-1]))
             kind = "archTorusX" if any(network.wrap) else "archMeshX"
             self._call(kind, pointer, self.number(len(shape)), self._pointer(shape))
@@ -128,14 +128,14 @@ class _Session:
 
 
 def _tree(network: Network) -> tuple[list[int], list[int]]:
-    """Return the network as a tree of groups, from the root: members of each level, and cost of its links."""
+    """Return the network as a tree of groups, from the root: the members and the link cost of each level."""
     if isinstance(network, FatTree):
         return list(network.children[::-1]), [1] * len(network.children)
     if isinstance(network, CliqueHierarchy):
         sizes = [level.size for level in network.levels]
         costs, longest = [], 0
         for level in network.levels:
-            longest = max(1, longest) if level.every else 2 * longest + 1
+            longest = max(1, longest) if level.fully_linked else 2 * longest + 1
             costs.append(longest)
         if network.nodes_per_vertex > 1:
             sizes, costs = [network.nodes_per_vertex, *sizes], [1, *costs]

@@ -1,4 +1,4 @@
-"""Ways to place the ranks of a communication graph on nodes, each behind a name."""
+"""Registry of mapping strategies, which place the ranks of a communication graph on nodes."""
 
 from __future__ import annotations
 
@@ -12,97 +12,99 @@ from petacomm.base.errors import ConfigError, did_you_mean
 from petacomm.base.typing import Int64Array
 from petacomm.mapping import _mapping
 from petacomm.mapping.graph import CommunicationGraph
-from petacomm.mapping.node_orders import halved, line_order
+from petacomm.mapping.node_orders import bisect_network, line_order
 from petacomm.mapping.placement import Placement
-from petacomm.network.routes import ways_of
+from petacomm.network.routes import kernel_routes
 from petacomm.topology import Network
 
-_MOST_PLACES = 1 << 26
-# Passes of improvement of each cut.
+_MAX_SLOTS = 1 << 26
+# Improvement passes of each bisection.
 _PASSES = 6
 
 
 @dataclass(frozen=True)
-class Site:
-    """Where ranks can go.
+class Resources:
+    """The nodes on which ranks can be placed.
 
     Attributes
     ----------
     network : Network
     ranks_per_node : int
+        Number of slots of a node.
 
     Raises
     ------
     ConfigError
-        If it has no places, or more than 2^26.
+        If there are no slots, or more than 2^26.
     """
 
     network: Network
     ranks_per_node: int = 1
 
     def __post_init__(self) -> None:
-        if not 1 <= self.ranks_per_node <= _MOST_PLACES // self.network.n_nodes:
+        if not 1 <= self.ranks_per_node <= _MAX_SLOTS // self.network.n_nodes:
             raise ConfigError(
                 f"{self.network.n_nodes:,} nodes with {self.ranks_per_node:,} ranks a node",
-                mend=f"give 1 rank a node or more, and at most {_MOST_PLACES:,} in all",
+                mend=f"give 1 rank a node or more, and at most {_MAX_SLOTS:,} in all",
             )
 
 
-# Returns the node of each rank: int (n_ranks,), none with more ranks than it has room for.
-Strategy: TypeAlias = Callable[[CommunicationGraph, Site, int], Int64Array]
+# Returns the node of each rank, int (n_ranks,), given graph, resources and seed; no node has more ranks than
+# slots.
+Strategy: TypeAlias = Callable[[CommunicationGraph, Resources, int], Int64Array]
 
 
 @dataclass(frozen=True)
-class Entry:
-    """A strategy of the registry.
+class StrategyEntry:
+    """A registered strategy.
 
     Attributes
     ----------
-    place : callable
-        Of graph, site and seed.
+    function : callable
+        Returns the node of each rank, given graph, resources and seed.
     summary : str
-        In a line.
+        Description in one line.
     missing : callable
-        Returns what it needs and this machine lacks, or an empty text.
+        Returns the dependency that is not installed, or an empty string.
     unfit : callable
-        Of graph and site: returns why it has no placement for them, or an empty text.
+        Returns why the strategy cannot be used for a graph and resources, or an empty string.
     """
 
-    place: Strategy
+    function: Strategy
     summary: str
     missing: Callable[[], str] = lambda: ""
-    unfit: Callable[[CommunicationGraph, Site], str] = lambda graph, site: ""
+    unfit: Callable[[CommunicationGraph, Resources], str] = lambda graph, resources: ""
 
-    def lacks(self, graph: CommunicationGraph, site: Site) -> str:
-        """Return why it cannot be used for this graph here, or an empty text."""
-        return self.missing() or self.unfit(graph, site)
-
-
-STRATEGIES: dict[str, Entry] = {}
+    def reason_unusable(self, graph: CommunicationGraph, resources: Resources) -> str:
+        """Return why the strategy cannot be used for a graph and resources, or an empty string."""
+        return self.missing() or self.unfit(graph, resources)
 
 
-def register(
+STRATEGIES: dict[str, StrategyEntry] = {}
+
+
+def register_strategy(
     name: str,
     summary: str,
     missing: Callable[[], str] = lambda: "",
-    unfit: Callable[[CommunicationGraph, Site], str] = lambda graph, site: "",
+    unfit: Callable[[CommunicationGraph, Resources], str] = lambda graph, resources: "",
 ) -> Callable[[Strategy], Strategy]:
-    """Make a function known as the strategy `name`."""
+    """Return a decorator that registers a function as the strategy `name`."""
 
-    def keep(place: Strategy) -> Strategy:
-        STRATEGIES[name] = Entry(place, summary, missing, unfit)
-        return place
+    def decorate(place_ranks: Strategy) -> Strategy:
+        STRATEGIES[name] = StrategyEntry(place_ranks, summary, missing, unfit)
+        return place_ranks
 
-    return keep
+    return decorate
 
 
-def strategy(name: str) -> Entry:
+def get_strategy(name: str) -> StrategyEntry:
     """Return a strategy by its name.
 
     Raises
     ------
     ConfigError
-        If there is none of this name, or it needs what is not installed.
+        If there is no such strategy, or a dependency is not installed.
     """
     if name not in STRATEGIES:
         raise ConfigError(f"unknown strategy '{name}'", mend=did_you_mean(name, list(STRATEGIES)))
@@ -112,72 +114,81 @@ def strategy(name: str) -> Entry:
     return STRATEGIES[name]
 
 
-def place(name: str, graph: CommunicationGraph, site: Site, seed: int = 0) -> Placement:
+def place_ranks(name: str, graph: CommunicationGraph, resources: Resources, seed: int = 0) -> Placement:
     """Return the placement of a strategy, not refined.
 
     Raises
     ------
     ConfigError
-        If there is no such strategy, it cannot be used here, or the ranks do not fit.
+        If there is no such strategy, it cannot be used, or there are more ranks than slots.
     """
-    entry = strategy(name)
-    check_room(graph.n_ranks, site)
-    if lack := entry.unfit(graph, site):
+    entry = get_strategy(name)
+    check_capacity(graph.n_ranks, resources)
+    if lack := entry.unfit(graph, resources):
         raise ConfigError(f"strategy '{name}' cannot be used: {lack}", mend="choose another, or auto")
-    return Placement.from_nodes(entry.place(graph, site, seed), site.network, site.ranks_per_node)
+    return Placement.from_nodes(
+        entry.function(graph, resources, seed), resources.network, resources.ranks_per_node
+    )
 
 
-def check_room(n_ranks: int, site: Site) -> None:
-    """Raise unless so many ranks have a place."""
-    room = site.network.n_nodes * site.ranks_per_node
-    if n_ranks > room:
+def check_capacity(n_ranks: int, resources: Resources) -> None:
+    """Raise a ConfigError if there are more ranks than slots."""
+    if n_ranks > resources.network.n_nodes * resources.ranks_per_node:
         raise ConfigError(
-            f"{n_ranks} ranks do not fit on {site.network.n_nodes} nodes with {site.ranks_per_node} "
-            "ranks a node",
+            f"{n_ranks} ranks do not fit on {resources.network.n_nodes} nodes with "
+            f"{resources.ranks_per_node} ranks a node",
             mend="take more nodes, or more ranks a node",
         )
 
 
-@register("identity", "nodes in their order, each filled before the next: what a launcher does unasked")
-def _identity(graph: CommunicationGraph, site: Site, seed: int) -> Int64Array:
-    return np.arange(graph.n_ranks) // site.ranks_per_node
+@register_strategy(
+    "identity", "nodes in their order, each filled before the next: what a launcher does unasked"
+)
+def _identity(graph: CommunicationGraph, resources: Resources, seed: int) -> Int64Array:
+    return np.arange(graph.n_ranks) // resources.ranks_per_node
 
 
-@register("random", "places drawn at random")
-def _random(graph: CommunicationGraph, site: Site, seed: int) -> Int64Array:
-    return Placement.random(site.network, site.ranks_per_node, graph.n_ranks, seed=seed).nodes
+@register_strategy("random", "places drawn at random")
+def _random(graph: CommunicationGraph, resources: Resources, seed: int) -> Int64Array:
+    return Placement.random(resources.network, resources.ranks_per_node, graph.n_ranks, seed=seed).nodes
 
 
-@register("greedy", "the rank with most bytes to placed ones first, where they cross the fewest links")
-def _greedy(graph: CommunicationGraph, site: Site, seed: int) -> Int64Array:
-    return greedy_nodes(graph, site)
+@register_strategy(
+    "greedy", "the rank with most bytes to placed ones first, where they cross the fewest links"
+)
+def _greedy(graph: CommunicationGraph, resources: Resources, seed: int) -> Int64Array:
+    return greedy_nodes(graph, resources)
 
 
-def greedy_nodes(graph: CommunicationGraph, site: Site) -> Int64Array:
-    """Return the node of each rank, placed one after the other: int64 (n_ranks,)."""
+def greedy_nodes(graph: CommunicationGraph, resources: Resources) -> Int64Array:
+    """Return the node of each rank by greedy placement, one rank after the other: int64 (n_ranks,)."""
     nodes = np.empty(graph.n_ranks, np.int32)
-    order = halved(site.network).order
-    _mapping.place_greedily(ways_of(site.network), *graph.exchange, order, site.ranks_per_node, nodes)
+    order = bisect_network(resources.network).order
+    _mapping.place_greedily(
+        kernel_routes(resources.network), *graph.partner_lists, order, resources.ranks_per_node, nodes
+    )
     return nodes.astype(np.int64)
 
 
-@register("recursive", "ranks and nodes cut into halves together, and halves of halves")
-def _recursive(graph: CommunicationGraph, site: Site, seed: int) -> Int64Array:
+@register_strategy("recursive", "ranks and nodes cut into halves together, and halves of halves")
+def _recursive(graph: CommunicationGraph, resources: Resources, seed: int) -> Int64Array:
     nodes = np.empty(graph.n_ranks, np.int32)
-    order, cuts = halved(site.network)
-    ways = ways_of(site.network)
-    _mapping.place_by_bisection(ways, *graph.exchange, cuts, order, site.ranks_per_node, _PASSES, nodes)
+    order, cuts = bisect_network(resources.network)
+    routes = kernel_routes(resources.network)
+    _mapping.place_by_bisection(
+        routes, *graph.partner_lists, cuts, order, resources.ranks_per_node, _PASSES, nodes
+    )
     return nodes.astype(np.int64)
 
 
-@register("rcm", "reverse Cuthill-McKee order of the ranks along a line through the nodes")
-def _cuthill_mckee(graph: CommunicationGraph, site: Site, seed: int) -> Int64Array:
+@register_strategy("rcm", "reverse Cuthill-McKee order of the ranks along a line through the nodes")
+def _cuthill_mckee(graph: CommunicationGraph, resources: Resources, seed: int) -> Int64Array:
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import reverse_cuthill_mckee
 
-    offsets, partners, to, from_ = graph.exchange
+    offsets, partners, to, from_ = graph.partner_lists
     pattern = csr_array((to + from_, partners, offsets), shape=(graph.n_ranks, graph.n_ranks))
     order = reverse_cuthill_mckee(pattern, symmetric_mode=True)
     nodes = np.empty(graph.n_ranks, np.int64)
-    nodes[order] = line_order(site.network)[np.arange(graph.n_ranks) // site.ranks_per_node]
+    nodes[order] = line_order(resources.network)[np.arange(graph.n_ranks) // resources.ranks_per_node]
     return nodes

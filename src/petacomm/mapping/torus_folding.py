@@ -1,4 +1,4 @@
-"""Grids of ranks folded onto tori: a block on each node, and neighbouring blocks on neighbouring nodes."""
+"""Strategy that folds a Cartesian grid of ranks onto a torus: one block of ranks per node, in order."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ import numpy as np
 
 from petacomm.base.typing import Int64Array
 from petacomm.mapping.graph import CommunicationGraph
-from petacomm.mapping.metrics import measure
+from petacomm.mapping.metrics import mapping_metrics
 from petacomm.mapping.node_orders import line_order
 from petacomm.mapping.placement import Placement
-from petacomm.mapping.strategies import Site, register
+from petacomm.mapping.strategies import Resources, register_strategy
 from petacomm.topology import Torus
 
-# Of so many ways to fold, those with the least surface of blocks, links are looked at.
-_MEASURED = 16
+# Link loads are computed for at most so many foldings, those with the smallest surface of blocks.
+_MAX_CANDIDATES = 16
 
 
-def folds(grid: Sequence[int], torus: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """Yield for each dimension of a torus the dimension of a grid that runs along it, in all ways that fit.
+def possible_foldings(grid: Sequence[int], torus: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """Iterate over the foldings of a grid: the dimension of the grid along each dimension of the torus.
 
-    They fit if the nodes along each dimension of the grid divide its size; several dimensions of the torus
-    may be a line for one of the grid.
+    The number of nodes along each dimension of the grid must divide its size; several dimensions of the torus
+    may form a line for one dimension of the grid.
     """
     for along in product(range(len(grid)), repeat=len(torus)):
         nodes = _nodes_along(along, grid, torus)
@@ -32,51 +32,61 @@ def folds(grid: Sequence[int], torus: Sequence[int]) -> Iterator[tuple[int, ...]
             yield along
 
 
-def folded(grid: Torus, torus: Torus, along: Sequence[int]) -> Int64Array:
-    """Return the node of each rank of a grid folded in one of these ways: int64 (grid.n_nodes,)."""
+def fold_grid(grid: Torus, torus: Torus, along: Sequence[int]) -> Int64Array:
+    """Return the node of each rank of a grid under a folding: int64 (grid.n_nodes,).
+
+    Parameters
+    ----------
+    grid, torus : Torus
+    along : sequence of int
+        Dimension of the grid along each dimension of the torus, from `possible_foldings`.
+    """
     nodes = _nodes_along(along, grid.shape, torus.shape)
     blocks = np.array(grid.shape) // nodes
     block = grid.coordinates(np.arange(grid.n_nodes)) // blocks
-    place = np.empty((grid.n_nodes, torus.n_dimensions), np.int64)
+    coordinates = np.empty((grid.n_nodes, torus.n_dimensions), np.int64)
     for dimension in range(grid.n_dimensions):
-        used = [i for i, of in enumerate(along) if of == dimension]
+        used = [i for i, d in enumerate(along) if d == dimension]
         if used:
             line = Torus([torus.shape[i] for i in used], [torus.wrap[i] for i in used])
-            place[:, used] = line.coordinates(line_order(line)[block[:, dimension]])
-    return torus.rank_of(place)
+            coordinates[:, used] = line.coordinates(line_order(line)[block[:, dimension]])
+    return torus.node_at(coordinates)
 
 
 def _nodes_along(along: Sequence[int], grid: Sequence[int], torus: Sequence[int]) -> list[int]:
-    return [math.prod(n for n, of in zip(torus, along, strict=True) if of == i) for i in range(len(grid))]
+    """Return the number of nodes along each dimension of the grid."""
+    return [math.prod(n for n, d in zip(torus, along, strict=True) if d == i) for i in range(len(grid))]
 
 
 def _surface(along: Sequence[int], grid: Sequence[int], torus: Sequence[int]) -> float:
-    """Return the ranks of a block next to other blocks, as a part of all of its ranks."""
+    """Return the fraction of the ranks of a block that are next to other blocks."""
     nodes = _nodes_along(along, grid, torus)
     return sum(n / size for size, n in zip(grid, nodes, strict=True) if n > 1)
 
 
-def _unfit(graph: CommunicationGraph, site: Site) -> str:
+def _unfit(graph: CommunicationGraph, resources: Resources) -> str:
     if graph.grid is None:
         return "the ranks are no Cartesian grid"
-    if not isinstance(site.network, Torus):
+    if not isinstance(resources.network, Torus):
         return "the network is no whole torus or mesh"
-    if next(folds(graph.grid, site.network.shape), None) is None:
-        shown = ["x".join(map(str, shape)) for shape in (graph.grid, site.network.shape)]
-        return f"a grid of {shown[0]} does not fold onto {shown[1]} nodes"
+    if next(possible_foldings(graph.grid, resources.network.shape), None) is None:
+        texts = ["x".join(map(str, shape)) for shape in (graph.grid, resources.network.shape)]
+        return f"a grid of {texts[0]} does not fold onto {texts[1]} nodes"
     return ""
 
 
-@register("folded", "a Cartesian grid in blocks along the dimensions of a torus", unfit=_unfit)
-def _folded(graph: CommunicationGraph, site: Site, seed: int) -> Int64Array:
-    torus, shape = site.network, graph.grid
+@register_strategy("folded", "a Cartesian grid in blocks along the dimensions of a torus", unfit=_unfit)
+def _folded(graph: CommunicationGraph, resources: Resources, seed: int) -> Int64Array:
+    torus, shape = resources.network, graph.grid
     assert isinstance(torus, Torus) and shape is not None
-    ways = sorted(folds(shape, torus.shape), key=lambda along: _surface(along, shape, torus.shape))
+    foldings = sorted(
+        possible_foldings(shape, torus.shape), key=lambda along: _surface(along, shape, torus.shape)
+    )
     grid = Torus(shape)
-    found = [folded(grid, torus, along) for along in ways[:_MEASURED]]
+    candidates = [fold_grid(grid, torus, along) for along in foldings[:_MAX_CANDIDATES]]
 
-    def busiest(nodes: Int64Array) -> float:
-        placement = Placement.from_nodes(nodes, torus, site.ranks_per_node)
-        return measure(graph, placement, torus).largest_load
+    def largest_load(nodes: Int64Array) -> float:
+        placement = Placement.from_nodes(nodes, torus, resources.ranks_per_node)
+        return mapping_metrics(graph, placement, torus).largest_load
 
-    return min(found, key=busiest)
+    return min(candidates, key=largest_load)

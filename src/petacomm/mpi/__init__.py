@@ -1,6 +1,9 @@
-"""The communicator: mpi4py where it is there, one process where it is not."""
+"""Communicators over mpi4py or of one process, shared memory, datatypes, persistent exchanges, autotuning.
 
-from petacomm.mpi.agreement import agree, together
+Must not import: any other room of petacomm but base.
+"""
+
+from petacomm.mpi.agreement import agree, agree_on_errors
 from petacomm.mpi.communicator import Communicator, MpiCommunicator
 from petacomm.mpi.errors import collective_errors
 from petacomm.mpi.serial import SerialCommunicator, world
@@ -12,7 +15,7 @@ __all__ = [
     "SerialCommunicator",
     "SharedWindow",
     "agree",
+    "agree_on_errors",
     "collective_errors",
-    "together",
     "world",
 ]

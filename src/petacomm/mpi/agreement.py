@@ -1,4 +1,4 @@
-"""Errors that all ranks raise together: the error of one rank is raised on all."""
+"""Agreement of ranks on errors and arguments: the error of one rank is raised on all."""
 
 from __future__ import annotations
 
@@ -14,9 +14,15 @@ if TYPE_CHECKING:
 
 
 def agree(comm: Communicator, error: BaseException | None) -> None:
-    """Raise the error of the lowest failing rank on all ranks; do nothing if no rank has one. Collective.
+    """Raise the error of the lowest failing rank on all ranks; return if no rank has one. Collective.
 
-    Use it where ranks check what they were given, before any communication that relies on it.
+    For checks of arguments, before any communication that relies on them.
+
+    Parameters
+    ----------
+    comm : Communicator
+    error : BaseException or None
+        Error of this rank. One that is no `UserError` becomes a RuntimeError with its traceback as message.
     """
     if comm.size == 1:
         if error is not None:
@@ -26,7 +32,7 @@ def agree(comm: Communicator, error: BaseException | None) -> None:
     if failing == comm.size:
         return
     if error is not None and not isinstance(error, UserError):
-        # Other exceptions may not survive the way, and their traceback never does.
+        # Other exceptions may not survive pickling, and tracebacks never do.
         error = RuntimeError("".join(traceback.format_exception(type(error), error, error.__traceback__)))
     agreed: BaseException = comm.bcast(error, failing)
     agreed.__dict__["_agreed"] = True
@@ -34,8 +40,8 @@ def agree(comm: Communicator, error: BaseException | None) -> None:
 
 
 @contextmanager
-def together(comm: Communicator) -> Iterator[None]:
-    """Let an exception of any rank inside the block be raised on all ranks at its end. Collective.
+def agree_on_errors(comm: Communicator) -> Iterator[None]:
+    """Raise an exception that leaves the block on any rank on all ranks at its end. Collective.
 
     For work that each rank does alone, such as reading its files; the block itself must not communicate.
     """
@@ -44,4 +50,24 @@ def together(comm: Communicator) -> Iterator[None]:
         yield
     except Exception as caught:
         error = caught
+    agree(comm, error)
+
+
+def require_same_text(comm: Communicator, text: str, error_type: type[UserError]) -> None:
+    """Raise an error of `error_type` on all ranks unless all pass the same text. Collective.
+
+    Parameters
+    ----------
+    comm : Communicator
+    text : str
+        Description of the arguments that must be the same on all ranks.
+    error_type : subclass of UserError
+    """
+    first = comm.bcast(text)
+    error = None
+    if text != first:
+        error = error_type(
+            f"ranks differ: rank 0 asks for {first}, rank {comm.rank} for {text}",
+            mend="ask for the same on all",
+        )
     agree(comm, error)

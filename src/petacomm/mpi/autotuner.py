@@ -1,8 +1,8 @@
-"""The autotuner: choose between implementations that give the same result, remember the choice, recall it.
+"""Choice of the fastest of several implementations that give the same result, kept in the user's cache.
 
-Whoever has a model predicts first (`petacomm.reduction.tuner`); this module measures. The time of a call is
-that of its slowest rank, so that all ranks choose alike. Only rank 0 reads and writes the cache. Results
-never depend on the choice.
+This module measures; callers that have a model of the times predict first (`petacomm.reduction.tuner`). The
+time of a call is that of its slowest rank, so that all ranks choose the same. Only rank 0 reads and writes
+the cache. Results never depend on the choice.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from petacomm.base.cache import recall, remember
+from petacomm.base.cache import load_cached, save_cached
 from petacomm.mpi.communicator import Communicator
 
-# Calls of each candidate that are timed, after one that is not; short ones are timed again and again for so
-# long. A candidate that takes so many times longer than the best is timed once.
+# Timed calls of each candidate after one that makes its buffers; at most so many while all timed calls take
+# less than so many seconds. A candidate slower than the best by this factor is timed once.
 _CALLS = 5
 _MOST_CALLS = 60
 _ENOUGH_S = 0.05
 _SLOW = 2.0
-# Below this gain on the default, the clock cannot tell.
+# A candidate replaces the default if it takes less than this part of its time: smaller gains are noise.
 _CLEAR = 0.95
-# The cache outlives versions of the candidates: a change in them that moves times counts this up.
+# Version of the cached choices: to be increased with changes of candidates that affect their times.
 _VERSION = 3
 
 _EARLIER = "in an earlier run"
@@ -36,14 +36,14 @@ _EARLIER = "in an earlier run"
 
 @dataclass(frozen=True)
 class Candidate:
-    """Predicted and measured time of one candidate.
+    """Predicted and measured time of a candidate.
 
     Attributes
     ----------
     predicted : float or None
-        Seconds of a call by a model; None where it was not predicted.
+        Predicted seconds of a call; None without a prediction.
     measured : float or None
-        Seconds of a call of the slowest rank; None where it was not timed.
+        Measured seconds of a call on the slowest rank; None if it was not timed.
     """
 
     predicted: float | None = None
@@ -52,19 +52,20 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Choice:
-    """A chosen candidate, and why.
+    """The chosen candidate and the reason for it.
 
     Attributes
     ----------
     name : str
-        The chosen candidate.
+        Name of the chosen candidate.
     reason : str
+        Reason in words.
     candidates : mapping of str to Candidate
-        All that were predicted or timed.
+        Candidates that were predicted or timed.
     subject : str
-        What the choice was made for.
+        Description of the values that the choice was made for.
     machine : str
-        What the predictions were made with.
+        Title of the machine model of the predictions.
     """
 
     name: str
@@ -74,86 +75,86 @@ class Choice:
     machine: str = ""
 
 
-def place(comm: Communicator) -> dict[str, Any]:
-    """Return what timings depend on: host, cores, MPI, ranks and nodes. Collective."""
+def tuning_environment(comm: Communicator) -> dict[str, Any]:
+    """Return what timings depend on: host, cores, MPI library, ranks and nodes, as on rank 0. Collective."""
     n_nodes = int(comm.node_of.max()) + 1
-    here = {
+    environment = {
         "host": platform.node(),
         "cores": os.cpu_count() or 1,
         "mpi": comm.mpi_library or "none",
         "ranks": comm.size,
         "nodes": n_nodes,
     }
-    found: dict[str, Any] = comm.bcast(here)
-    return found
+    result: dict[str, Any] = comm.bcast(environment)
+    return result
 
 
-def digest(value: object) -> str:
-    """Return a short name for a value, the same in every run."""
+def short_hash(value: object) -> str:
+    """Return a short hash of the ``repr`` of a value, the same in every run."""
     return hashlib.sha256(repr(value).encode()).hexdigest()[:16]
 
 
-def recall_choice(comm: Communicator, file: str, names: Collection[str]) -> Choice | None:
-    """Return the choice that was remembered in a file of the cache, if it is one of `names`. Collective."""
-    found: Choice | None = comm.bcast(_recalled(file, names) if comm.rank == 0 else None)
-    return found
+def load_choice(comm: Communicator, file: str, names: Collection[str]) -> Choice | None:
+    """Return the choice in a file of the cache; None unless it is one of `names`. Collective."""
+    choice: Choice | None = comm.bcast(_read_choice(file, names) if comm.rank == 0 else None)
+    return choice
 
 
-def remember_choice(comm: Communicator, file: str, choice: Choice) -> None:
-    """Keep a choice in a file of the cache. Collective."""
+def save_choice(comm: Communicator, file: str, choice: Choice) -> None:
+    """Write a choice to a file of the cache. Collective."""
     if comm.rank == 0:
-        remember(file, asdict(choice))
+        save_cached(file, asdict(choice))
 
 
 def choose_fastest(comm: Communicator, subject: object, calls: Mapping[str, Callable[[], object]]) -> Choice:
-    """Time all candidates and return the fastest, or recall it. Collective.
+    """Return the cached choice, or time all candidates and return and cache the fastest. Collective.
 
-    The first candidate is the default, left only for what is clearly faster, twice.
+    The first candidate is the default; another one is chosen only if it is clearly faster in two timings.
 
     Parameters
     ----------
     comm : Communicator
     subject : object
-        What distinguishes this from other choices on the same ranks, machine and MPI: by its ``repr``.
+        Its ``repr`` distinguishes this choice from others of the same ranks, machine and MPI library.
     calls : mapping of str to callable
-        The default first; each does the whole work once, and all leave the same result.
+        The default first. Each does the complete work once, and all give the same result.
     """
     names = list(calls)
     if comm.size == 1:
         return Choice(names[0], "one rank")
-    file = f"choices/{digest((_VERSION, sorted(place(comm).items()), subject, names))}.json"
-    known = recall_choice(comm, file, names)
-    if known is not None:
-        return known
-    seconds = time_in_turns(comm, calls, _CALLS, _ENOUGH_S)
+    file = f"choices/{short_hash((_VERSION, sorted(tuning_environment(comm).items()), subject, names))}.json"
+    cached = load_choice(comm, file, names)
+    if cached is not None:
+        return cached
+    seconds = time_interleaved(comm, calls, _CALLS, _ENOUGH_S)
     default, best = names[0], min(names, key=lambda name: (seconds[name], names.index(name)))
     if best != default and seconds[best] <= _CLEAR * seconds[default]:
-        # Once more, those two alone: what else runs on the machine comes and goes.
-        seconds |= time_in_turns(comm, {name: calls[name] for name in (default, best)}, _CALLS, _ENOUGH_S)
+        # Time these two again, since other load on the machine varies.
+        seconds |= time_interleaved(comm, {name: calls[name] for name in (default, best)}, _CALLS, _ENOUGH_S)
     if seconds[best] > _CLEAR * seconds[default]:
         best = default
     candidates = {name: Candidate(measured=taken) for name, taken in seconds.items()}
     choice = Choice(best, f"the fastest of {len(names)} that were timed", candidates)
-    remember_choice(comm, file, choice)
+    save_choice(comm, file, choice)
     return choice
 
 
-def time_in_turns(
+def time_interleaved(
     comm: Communicator, calls: Mapping[str, Callable[[], object]], n_calls: int, enough: float = 0.0
 ) -> dict[str, float]:
-    """Return the least seconds of each candidate, of its slowest rank, equal on all ranks. Collective.
+    """Return the least seconds of each candidate on its slowest rank, the same on all ranks. Collective.
 
     Parameters
     ----------
     comm : Communicator
     calls : mapping of str to callable
-        They take turns.
+        Called in turns, so that other load on the machine affects all alike.
     n_calls : int
-        Timed calls of each, but of slow ones.
+        Timed calls of each candidate that is not slow.
     enough : float
-        Seconds: where all together take less, there are more calls.
+        Seconds: while all timed calls took less, there are more of them.
     """
-    first = {name: call_seconds(comm, call) for name, call in calls.items()}  # makes what is kept
+    first = {name: call_seconds(comm, call) for name, call in calls.items()}  # makes buffers
     seconds, spent = dict.fromkeys(calls, math.inf), 0.0
     for turn in range(max(n_calls, _MOST_CALLS)):
         if turn >= n_calls and spent >= enough:
@@ -170,21 +171,23 @@ def call_seconds(comm: Communicator, call: Callable[[], object]) -> float:
     comm.barrier()
     begin = time.perf_counter()
     call()
-    # The largest over ranks: all take the same turns, and choose the same.
+    # The largest over ranks, so that all ranks make the same calls and the same choice.
     return comm.max(time.perf_counter() - begin)
 
 
-def _recalled(file: str, names: Collection[str]) -> Choice | None:
-    raw = recall(file)
+def _read_choice(file: str, names: Collection[str]) -> Choice | None:
+    raw = load_cached(file)
     if raw is None:
         return None
     try:
-        candidates = {str(name): Candidate(**each) for name, each in raw.pop("candidates").items()}
-        times = [t for each in candidates.values() for t in asdict(each).values() if t is not None]
+        candidates = {str(name): Candidate(**times) for name, times in raw.pop("candidates").items()}
+        seconds = [
+            t for candidate in candidates.values() for t in asdict(candidate).values() if t is not None
+        ]
         reason = raw.pop("reason")
         reason = reason if reason.endswith(_EARLIER) else f"{reason} {_EARLIER}"
         choice = Choice(candidates=candidates, reason=reason, **raw)
-        if choice.name in names and all(map(math.isfinite, times)):
+        if choice.name in names and all(map(math.isfinite, seconds)):
             return choice
     except (TypeError, KeyError, AttributeError, ValueError):
         pass

@@ -1,7 +1,7 @@
-"""The communicator: the collectives that petamap uses, and they over mpi4py.
+"""The interface of communicators, and its implementation over mpi4py.
 
 Code above this room is written once, for any number of ranks: `world` returns a `SerialCommunicator`
-unless a launcher has started several processes. Every method but `abort` is collective.
+unless a launcher has started several processes. All methods but `abort` are collective.
 """
 
 from __future__ import annotations
@@ -15,50 +15,50 @@ import numpy as np
 
 from petacomm.base.typing import AnyArray, Int32Array, Int64Array
 from petacomm.mpi import message_size as messages
-from petacomm.mpi import shared_memory as nodes
+from petacomm.mpi import shared_memory
 from petacomm.mpi.launch import load_mpi
-from petacomm.mpi.persistent import CHANNELS, Channel, Transport
+from petacomm.mpi.persistent import TRANSPORT_EXCHANGES, PersistentExchange, Transport
 from petacomm.mpi.shared_memory import SharedWindow
 from petacomm.mpi.sparse_alltoall import exchange_by_consensus
 
-# Where telling everyone how much comes takes longer than what there is to send.
+# Ranks from which the exchange of counts between all ranks takes longer than a sparse exchange itself.
 SPARSE_SIZE = 1000
 
 Operation: TypeAlias = Literal["sum", "max", "min", "or"]
 
 
 @dataclass
-class Traffic:
-    """Calls of one collective, and the bytes of the buffers that this rank handed to it."""
+class CollectiveTraffic:
+    """Number of calls of one collective, and bytes of the buffers that this rank passed to it."""
 
     calls: int = 0
     bytes: int = 0
 
 
 class Communicator(Protocol):
-    """A group of ranks that talk to each other.
+    """Group of ranks that communicate with each other.
 
     Attributes
     ----------
     rank, size : int
-        This process, and how many there are.
+        Number of this process, and of all processes.
     sparse_size : int
-        The number of ranks from which `sparse_alltoallv` does without counts from everyone.
+        Number of ranks from which `sparse_alltoallv` does not exchange counts between all ranks.
     mpi_library : str or None
-        The MPI library, in its own words; None without MPI.
-    traffic : dict of str to Traffic
-        Calls and bytes by collective; what a rank sends to itself is not counted in an all-to-all.
+        Version string of the MPI library; None without MPI.
+    traffic : dict of str to CollectiveTraffic
+        Calls and bytes by collective; bytes that a rank sends to itself in an all-to-all do not count.
     """
 
     rank: int
     size: int
     sparse_size: int
     mpi_library: str | None
-    traffic: dict[str, Traffic]
+    traffic: dict[str, CollectiveTraffic]
 
     @property
     def bytes_sent(self) -> int:
-        """Bytes of all buffers handed over so far."""
+        """Bytes of all buffers passed to collectives so far."""
         ...
 
     def allreduce(self, array: AnyArray, op: Operation = "sum") -> AnyArray:
@@ -66,35 +66,35 @@ class Communicator(Protocol):
         ...
 
     def reduce_scatter(self, array: AnyArray, counts: Int64Array, part: AnyArray, op: Operation) -> None:
-        """Reduce `array` (sum of counts, k) over all ranks; rank r gets its `counts[r]` rows, in `part`."""
+        """Reduce `array` (sum of counts, k) over all ranks; rank r gets its `counts[r]` rows in `part`."""
         ...
 
-    def gather_parts(self, part: AnyArray, counts: Int64Array, array: AnyArray) -> None:
+    def allgatherv(self, part: AnyArray, counts: Int64Array, array: AnyArray) -> None:
         """Fill `array` (sum of counts, k) with the `counts[r]` rows of every rank r, in rank order."""
         ...
 
     def sum(self, value: int) -> int:
-        """Return the sum of one integer a rank."""
+        """Return the sum over ranks of an integer."""
         ...
 
     def max(self, value: float) -> float:
-        """Return the largest of one number a rank."""
+        """Return the maximum over ranks of a number."""
         ...
 
     def bcast(self, value: Any, root: int = 0) -> Any:
-        """Return the object of `root`."""
+        """Return the object that `root` passed."""
         ...
 
     def gather(self, value: Any, root: int = 0) -> list[Any] | None:
-        """Return one object a rank in rank order on `root`, None elsewhere."""
+        """Return the objects of all ranks in rank order on `root`, None elsewhere."""
         ...
 
     def allgather(self, value: Any) -> list[Any]:
-        """Return one object a rank in rank order."""
+        """Return the objects of all ranks in rank order."""
         ...
 
     def allgather_rows(self, rows: AnyArray) -> tuple[AnyArray, Int64Array]:
-        """Return the rows of all ranks in rank order, and how many came from each."""
+        """Return the rows of all ranks in rank order, and the number of rows of each."""
         ...
 
     def alltoallv(self, rows: AnyArray, counts: Int64Array) -> tuple[AnyArray, Int64Array]:
@@ -117,10 +117,10 @@ class Communicator(Protocol):
         ...
 
     def sparse_alltoallv(self, rows: AnyArray, counts: Int64Array) -> tuple[AnyArray, Int64Array]:
-        """As `alltoallv`, for counts most of which are 0: from `sparse_size` ranks on, no work for those."""
+        """Do as `alltoallv`; from `sparse_size` ranks on, counts of 0 cost nothing."""
         ...
 
-    def exchange(
+    def alltoallv_into(
         self,
         send: AnyArray,
         send_counts: Int64Array,
@@ -128,65 +128,71 @@ class Communicator(Protocol):
         receive_counts: Int64Array,
         largest: int,
     ) -> None:
-        """All-to-all into a buffer made by the caller: `alltoallv` where both sides know the counts.
+        """Do an all-to-all into a buffer of the caller, where both sides know the counts.
 
-        Counts are in elements of the (flat, contiguous) buffers; `largest` is an upper bound, equal on
-        all ranks, of the elements that any rank sends or receives.
+        Parameters
+        ----------
+        send, receive : array (n,)
+            Flat, contiguous, of one dtype.
+        send_counts, receive_counts : int64 (size,)
+            Elements for each rank and from each rank, in rank order.
+        largest : int
+            Upper bound, equal on all ranks, of the elements that any rank sends or receives.
         """
         ...
 
-    def channel(
+    def persistent_exchange(
         self,
-        kind: Transport,
+        transport: Transport,
         send: AnyArray,
         send_counts: Int64Array,
         receive: AnyArray,
         receive_counts: Int64Array,
         largest: int,
-    ) -> Channel:
-        """Return an `exchange` between fixed buffers that can be started again and again."""
+    ) -> PersistentExchange:
+        """Return an exchange between fixed buffers; other parameters as in `alltoallv_into`."""
         ...
 
     def gather_rows(self, rows: AnyArray, root: int = 0) -> AnyArray | None:
-        """Return the rows of all ranks in rank order on `root`, None elsewhere; for arrays of any size."""
+        """Return the rows of all ranks in rank order on `root`, None elsewhere; arrays may be of any size."""
         ...
 
     def barrier(self) -> None:
-        """Wait until all ranks are here."""
+        """Wait until all ranks have called this."""
         ...
 
     def node_size(self) -> int:
-        """Return how many ranks share this rank's memory."""
+        """Return the number of ranks that share memory with this one, itself included."""
         ...
 
     def node(self) -> Communicator:
         """Return the communicator of the ranks that share memory with this one, the same at each call.
 
-        ``PETAMAP_RANKS_PER_NODE=n`` makes nodes of n consecutive ranks of each machine, to try what
-        several nodes would do.
+        ``PETAMAP_RANKS_PER_NODE=n`` makes nodes of n consecutive ranks of each machine, to emulate several
+        nodes.
         """
         ...
 
     def peers(self) -> Communicator:
-        """Return the communicator of the ranks with this one's number in their nodes, node after node.
+        """Return the communicator of the ranks with the same rank in their nodes as this one, by node.
 
-        The same at each call; nodes that are too small for the number are not in it.
+        It is the same at each call. Nodes with fewer ranks are not in it.
         """
         ...
 
     @property
     def node_of(self) -> Int32Array:
-        """The node of each rank, int32 (size,); nodes are numbered by their lowest ranks."""
+        """Node of each rank, int32 (size,); nodes are numbered in the order of their lowest ranks."""
         ...
 
-    def group(self, number: int) -> Communicator:
-        """Return the communicator of all ranks that say the same number, in the order of their ranks."""
+    def split(self, color: int) -> Communicator:
+        """Return the communicator of all ranks that pass the same color, in the order of their ranks."""
         ...
 
-    def shared(self, n_bytes: int) -> SharedWindow:
-        """Return memory shared by the ranks of each node, zero at first, to which this rank adds `n_bytes`.
+    def shared_window(self, n_bytes: int) -> SharedWindow:
+        """Return zeroed memory that the ranks of each node share, `n_bytes` of them contributed by this rank.
 
-        It goes back when the last rank has dropped all arrays on it; nobody waits for that.
+        It is freed when the last rank has dropped all arrays in it, without synchronisation.
 
         Raises
         ------
@@ -201,12 +207,12 @@ class Communicator(Protocol):
 
 
 class MpiCommunicator:
-    """All ranks of an MPI communicator.
+    """Communicator over mpi4py.
 
     Parameters
     ----------
     mpi_comm : mpi4py.MPI.Comm, optional
-        By default MPI's world. It is duplicated, so that messages of others never meet ours.
+        By default MPI_COMM_WORLD. It is duplicated, so that messages of other libraries cannot interfere.
     """
 
     def __init__(self, mpi_comm: Any = None) -> None:
@@ -218,7 +224,7 @@ class MpiCommunicator:
             "\0"
         )
         self.sparse_size = SPARSE_SIZE
-        self.traffic: dict[str, Traffic] = {}
+        self.traffic: dict[str, CollectiveTraffic] = {}
         self._node_size: int | None = None
         self._operations = {
             "sum": self.mpi.SUM,
@@ -231,9 +237,9 @@ class MpiCommunicator:
     def bytes_sent(self) -> int:
         return sum(traffic.bytes for traffic in self.traffic.values())
 
-    def count(self, name: str, n_bytes: int) -> None:
-        """Add a call to the traffic."""
-        traffic = self.traffic.setdefault(name, Traffic())
+    def count_traffic(self, name: str, n_bytes: int) -> None:
+        """Add a call of a collective to the traffic."""
+        traffic = self.traffic.setdefault(name, CollectiveTraffic())
         traffic.calls += 1
         traffic.bytes += n_bytes
 
@@ -241,7 +247,7 @@ class MpiCommunicator:
         if not array.flags.c_contiguous:
             raise ValueError("allreduce works in place: the array must be contiguous")
         if array.dtype == np.uint8 and op == "sum":
-            # Open MPI's vector code saturates at 255 where all others wrap around.
+            # Open MPI's vector code saturates at 255, where all other code wraps around.
             array[...] = self.allreduce(array.astype(np.int64)).astype(np.uint8)
             return array
         flat = array.reshape(-1).view(np.uint8 if array.dtype == np.bool_ else array.dtype)
@@ -249,7 +255,7 @@ class MpiCommunicator:
         for begin in range(0, flat.size, step):
             part = flat[begin : begin + step]
             self.mpi_comm.Allreduce(self.mpi.IN_PLACE, part, self._operations[op])
-            self.count("allreduce", part.nbytes)
+            self.count_traffic("allreduce", part.nbytes)
         return array
 
     def reduce_scatter(self, array: AnyArray, counts: Int64Array, part: AnyArray, op: Operation) -> None:
@@ -261,22 +267,22 @@ class MpiCommunicator:
         ends, flat, out = np.cumsum(counts) * array.shape[1], array.reshape(-1), part.reshape(-1)
         step, done = max(1, messages.MESSAGE_BYTES // array.itemsize), 0
         for begin in range(0, flat.size, step):
-            few = flat[begin : begin + step]
-            shares = np.diff(np.clip(ends, begin, begin + len(few)), prepend=begin)
-            mine = out[done : done + int(shares[self.rank])]
-            self.mpi_comm.Reduce_scatter(few, mine, shares, self._operations[op])
-            self.count("reduce_scatter", few.nbytes)
-            done += len(mine)
+            piece = flat[begin : begin + step]
+            counts_of_piece = np.diff(np.clip(ends, begin, begin + len(piece)), prepend=begin)
+            own = out[done : done + int(counts_of_piece[self.rank])]
+            self.mpi_comm.Reduce_scatter(piece, own, counts_of_piece, self._operations[op])
+            self.count_traffic("reduce_scatter", piece.nbytes)
+            done += len(own)
 
-    def gather_parts(self, part: AnyArray, counts: Int64Array, array: AnyArray) -> None:
+    def allgatherv(self, part: AnyArray, counts: Int64Array, array: AnyArray) -> None:
         width, begins = _width(array), np.cumsum(counts) - counts
         rows, out = _as_bytes(part), _as_bytes(array)
-        for few, offsets in messages.rounds(counts, len(array) * width):
+        for round_counts, offsets in messages.split_counts(counts, len(array) * width):
             self.mpi_comm.Allgatherv(
-                rows[offsets[self.rank] * width :][: few[self.rank] * width],
-                (out, (few * width, (begins + offsets) * width)),
+                rows[offsets[self.rank] * width :][: round_counts[self.rank] * width],
+                (out, (round_counts * width, (begins + offsets) * width)),
             )
-        self.count("allgather", part.nbytes)
+        self.count_traffic("allgather", part.nbytes)
 
     def sum(self, value: int) -> int:
         return int(self.allreduce(np.array([value], np.int64), "sum")[0])
@@ -299,17 +305,17 @@ class MpiCommunicator:
         counts = np.empty(self.size, np.int64)
         self.mpi_comm.Allgather(np.array([len(rows)], np.int64), counts)
         received = np.empty((int(counts.sum()), *rows.shape[1:]), rows.dtype)
-        self.gather_parts(rows, counts, received)
+        self.allgatherv(rows, counts, received)
         return received, counts
 
     def alltoallv(self, rows: AnyArray, counts: Int64Array) -> tuple[AnyArray, Int64Array]:
         received_counts = np.empty_like(counts)
         self.mpi_comm.Alltoall(counts, received_counts)
-        self.count("alltoall", counts.nbytes)
+        self.count_traffic("alltoall", counts.nbytes)
         received = np.empty((int(received_counts.sum()), *rows.shape[1:]), rows.dtype)
         width = _width(rows)
         largest = int(self.allreduce(np.array([max(len(rows), len(received))], np.int64), "max")[0])
-        self.exchange(
+        self.alltoallv_into(
             _as_bytes(rows), counts * width, _as_bytes(received), received_counts * width, largest * width
         )
         return received, received_counts
@@ -318,12 +324,12 @@ class MpiCommunicator:
         if self.size < self.sparse_size:
             return self.alltoallv(rows, counts)
         width = _width(rows)
-        turn = self.traffic.setdefault("consensus", Traffic()).calls
+        turn = self.traffic.setdefault("consensus", CollectiveTraffic()).calls
         received, received_counts = exchange_by_consensus(self, _as_bytes(rows), counts * width, turn)
-        self.count("consensus", rows.nbytes - int(counts[self.rank]) * width)
+        self.count_traffic("consensus", rows.nbytes - int(counts[self.rank]) * width)
         return received.view(rows.dtype).reshape(-1, *rows.shape[1:]), received_counts // width
 
-    def exchange(
+    def alltoallv_into(
         self,
         send: AnyArray,
         send_counts: Int64Array,
@@ -333,7 +339,7 @@ class MpiCommunicator:
     ) -> None:
         if not largest:
             return
-        self.count("alltoallv", (send.size - int(send_counts[self.rank])) * send.itemsize)
+        self.count_traffic("alltoallv", (send.size - int(send_counts[self.rank])) * send.itemsize)
         n_bytes = largest * send.itemsize
         if n_bytes <= messages.MESSAGE_BYTES:
             self.mpi_comm.Alltoallv((send, send_counts), (receive, receive_counts))
@@ -341,22 +347,24 @@ class MpiCommunicator:
         send_begins = np.concatenate([[0], np.cumsum(send_counts)[:-1]])
         receive_begins = np.concatenate([[0], np.cumsum(receive_counts)[:-1]])
         for (sent, send_at), (got, got_at) in zip(
-            messages.rounds(send_counts, n_bytes), messages.rounds(receive_counts, n_bytes), strict=True
+            messages.split_counts(send_counts, n_bytes),
+            messages.split_counts(receive_counts, n_bytes),
+            strict=True,
         ):
             self.mpi_comm.Alltoallv(
                 (send, (sent, send_begins + send_at)), (receive, (got, receive_begins + got_at))
             )
 
-    def channel(
+    def persistent_exchange(
         self,
-        kind: Transport,
+        transport: Transport,
         send: AnyArray,
         send_counts: Int64Array,
         receive: AnyArray,
         receive_counts: Int64Array,
         largest: int,
-    ) -> Channel:
-        return CHANNELS[kind](self, send, send_counts, receive, receive_counts, largest)
+    ) -> PersistentExchange:
+        return TRANSPORT_EXCHANGES[transport](self, send, send_counts, receive, receive_counts, largest)
 
     def gather_rows(self, rows: AnyArray, root: int = 0) -> AnyArray | None:
         counts = np.zeros(self.size, np.int64)
@@ -384,38 +392,39 @@ class MpiCommunicator:
     def node_of(self) -> Int32Array:
         return self._node.node_of
 
-    def group(self, number: int) -> MpiCommunicator:
-        split = self.mpi_comm.Split(number, self.rank)
-        made = MpiCommunicator(split)
-        split.Free()
-        return made
+    def split(self, color: int) -> MpiCommunicator:
+        return self._duplicate(self.mpi_comm.Split(color, self.rank))
 
-    def shared(self, n_bytes: int) -> SharedWindow:
-        return nodes.shared_window(self, self._node, n_bytes)
+    def shared_window(self, n_bytes: int) -> SharedWindow:
+        return shared_memory.shared_window(self, self._node, n_bytes)
 
     @functools.cached_property
-    def _node(self) -> nodes.Node:
-        # Found in the first call that needs it, which is collective as well.
-        return nodes.find_node(self)
+    def _node(self) -> shared_memory.Node:
+        # Made in the first call that needs it, which is collective as well.
+        return shared_memory.find_node(self)
 
     @functools.cached_property
     def _peers(self) -> MpiCommunicator:
-        # As the node; what is sent there is sent by this communicator.
-        split = self.mpi_comm.Split(self.node().rank, int(self.node_of[self.rank]))
-        peers = MpiCommunicator(split)
-        split.Free()
+        # Made in the first call, like the node. Its traffic counts as that of this communicator.
+        peers = self._duplicate(self.mpi_comm.Split(self.node().rank, int(self.node_of[self.rank])))
         peers.traffic = self.traffic
         return peers
 
+    @staticmethod
+    def _duplicate(mpi_comm: Any) -> MpiCommunicator:
+        made = MpiCommunicator(mpi_comm)
+        mpi_comm.Free()
+        return made
+
     def abort(self, code: int) -> NoReturn:
-        # MPI would add lines of its own to the message that has just been said.
+        # MPI would add lines of its own to the error message that has just been printed.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         self.mpi.COMM_WORLD.Abort(code)
         raise SystemExit(code)
 
 
 def _width(rows: AnyArray) -> int:
-    """Bytes of one row, also of an array without rows."""
+    """Return the bytes of one row, also of an array without rows."""
     return rows.itemsize * int(np.prod(rows.shape[1:], dtype=np.int64))
 
 

@@ -1,9 +1,9 @@
-"""An error on any rank ends the whole job within seconds, with one message, and never hangs.
+"""Errors of parallel jobs: one on any rank ends the job within seconds, with one message.
 
-Two ways lead there. Where an error can be foreseen before ranks wait for each other, they `agree` on it:
-all of them raise the error of the lowest failing rank. Any other exception leaves `collective_errors`
-on the failing rank alone, while the others compute or wait in a collective: it looks for a moment whether
-all ranks fail together, lets the lowest failing rank speak, and ends the job.
+Errors that are detected before ranks wait for each other are raised on all ranks by `agree`. Any other
+exception leaves the block of `collective_errors` on the failing rank alone, while the others compute or wait
+in a collective: it checks for a moment whether all ranks fail, prints the error of the lowest failing rank,
+and ends the job.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from typing import Any
 from petacomm.base.errors import UserError
 from petacomm.mpi.communicator import Communicator, MpiCommunicator
 
-# Seconds a failing rank waits for all others to fail as well, then for a lower rank to speak first.
-_TOGETHER = 0.5
-_SPEAK = 0.3
-_POLL = 0.005
+# Seconds that a failing rank waits for all others to fail as well, and then for a lower rank to print its
+# error first; and between two tests.
+_ALL_FAIL_S = 0.5
+_PRINT_S = 0.3
+_POLL_S = 0.005
 _TAG = 7
 
 
@@ -36,29 +37,28 @@ def collective_errors(
     comm : Communicator
         All ranks of the job.
     show : callable, optional
-        Says the error; called on one rank only. By default a line on standard error for errors that a
-        user can act on, and a traceback for all others.
+        Prints the error; called on one rank only. By default `show_error`.
 
     Raises
     ------
     SystemExit
-        With the error's ``exit_code`` (1 for errors of unknown kind), on the ranks that still live.
+        With the ``exit_code`` of the error (1 for errors other than `UserError`), on the ranks still running.
     """
     if not isinstance(comm, MpiCommunicator):
         with _serial_errors(show or show_error):
             yield
         return
-    channel = comm.mpi_comm.Dup()
+    error_comm = comm.mpi_comm.Dup()
     try:
         yield
     except BaseException as error:
         code = _exit_code(error)
-        if getattr(error, "_agreed", False) or _wait(_TOGETHER, channel.Ibarrier().Test):
+        if getattr(error, "_agreed", False) or _wait(_ALL_FAIL_S, error_comm.Ibarrier().Test):
             if comm.rank == 0:
-                _say(error, show)
+                _print_error(error, show)
         else:
-            if _lowest(comm, channel):
-                _say(error, show)
+            if _is_lowest_failing(comm, error_comm):
+                _print_error(error, show)
             comm.abort(code)
         raise SystemExit(code) from None
 
@@ -75,7 +75,7 @@ def _serial_errors(show: Callable[[BaseException], None]) -> Iterator[None]:
 
 
 def show_error(error: BaseException) -> None:
-    """Say an error on standard error: one line where a user can act on it, else its traceback."""
+    """Print an error to standard error: one line for a `UserError`, a traceback for others."""
     if isinstance(error, UserError):
         print(f"petamap: error: {error}", file=sys.stderr, flush=True)
     elif isinstance(error, KeyboardInterrupt):
@@ -85,13 +85,13 @@ def show_error(error: BaseException) -> None:
         sys.stderr.flush()
 
 
-def _say(error: BaseException, show: Callable[[BaseException], None] | None) -> None:
+def _print_error(error: BaseException, show: Callable[[BaseException], None] | None) -> None:
     if not isinstance(error, SystemExit):
         (show or show_error)(error)
     sys.stdout.flush()
     sys.stderr.flush()
-    # Launchers that kill at once may lose a line that is still on its way to them.
-    time.sleep(_SPEAK)
+    # Launchers that kill all ranks at once may lose a line that has not reached them yet.
+    time.sleep(_PRINT_S)
 
 
 def _exit_code(error: BaseException) -> int:
@@ -102,20 +102,21 @@ def _exit_code(error: BaseException) -> int:
     return error.exit_code if isinstance(error, UserError) else 1
 
 
-def _lowest(comm: MpiCommunicator, channel: Any) -> bool:
-    """Whether this is the lowest failing rank; a higher one waits for the lower one to end the job."""
+def _is_lowest_failing(comm: MpiCommunicator, error_comm: Any) -> bool:
+    """Return whether this is the lowest failing rank; a higher one waits for the lower one to end the job."""
     for higher in range(comm.rank + 1, comm.size):
-        channel.isend(None, higher, _TAG)
-    if not _wait(_SPEAK, lambda: channel.Iprobe(tag=_TAG)):
+        error_comm.isend(None, higher, _TAG)
+    if not _wait(_PRINT_S, lambda: error_comm.Iprobe(tag=_TAG)):
         return True
     _wait(2.0, lambda: False)
     return False
 
 
 def _wait(seconds: float, holds: Callable[[], bool]) -> bool:
+    """Wait until a condition holds, or for so many seconds; return whether it holds."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if holds():
             return True
-        time.sleep(_POLL)
+        time.sleep(_POLL_S)
     return holds()

@@ -1,4 +1,4 @@
-"""How this process was started: alone, or by an MPI launcher; and what MPI needs set before it begins."""
+"""Detection of MPI launchers, and the start of MPI."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import Any
 
 from petacomm.base.errors import ConfigError, ResourceError
 
-# Variables that launchers set in each process: the number of ranks where they tell it, else a rank.
+# Variables that launchers set in each process: the number of ranks if there is such a variable, else a rank.
 _SIZE_VARIABLES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "PALS_SIZE", "MV2_COMM_WORLD_SIZE")
 _RANK_VARIABLES = ("PMI_RANK", "PMIX_RANK")
 _LOCAL_SIZE_VARIABLES = ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE", "PALS_LOCAL_SIZE")
 
-# With more ranks than cores, MPICH's shared-memory collectives spin for seconds and Open MPI does not yield.
+# Settings for more ranks than cores, where MPICH's shared-memory collectives spin for seconds and Open MPI
+# does not yield.
 _OVERSUBSCRIBED = {
     "MPIR_CVAR_POSIX_NUM_COLLS_THRESHOLD": "100000000",
     "MPIR_CVAR_ALLREDUCE_POSIX_INTRA_ALGORITHM": "mpir",
@@ -23,48 +24,48 @@ _OVERSUBSCRIBED = {
 
 
 def launched_size(environ: Mapping[str, str] = os.environ) -> int | None:
-    """Return the number of ranks that a launcher announces: 1 without one, None where it tells no number.
+    """Return the number of ranks that a launcher announces: 1 without one, None if it announces no number.
 
-    ``PETAMAP_MPI=0`` keeps MPI away, ``PETAMAP_MPI=1`` asks for it whatever the launcher says.
+    ``PETAMAP_MPI=0`` disables MPI, ``PETAMAP_MPI=1`` requires it whatever the launcher announces.
 
     Raises
     ------
     ConfigError
         If ``PETAMAP_MPI`` is neither 0 nor 1.
     """
-    wish = environ.get("PETAMAP_MPI", "")
-    if wish not in ("", "0", "1"):
-        raise ConfigError(f"PETAMAP_MPI is '{wish}'", mend="1 asks for MPI, 0 keeps it away")
-    if wish == "0":
+    setting = environ.get("PETAMAP_MPI", "")
+    if setting not in ("", "0", "1"):
+        raise ConfigError(f"PETAMAP_MPI is '{setting}'", mend="1 asks for MPI, 0 keeps it away")
+    if setting == "0":
         return 1
     size = _announced(environ)
-    return None if wish == "1" and size == 1 else size
+    return None if setting == "1" and size == 1 else size
 
 
 def _announced(environ: Mapping[str, str]) -> int | None:
     for name in _SIZE_VARIABLES:
         if environ.get(name, "").isdigit():
             return int(environ[name])
-    # Slurm sets its job variables in plain shells too; only a step of several tasks is a launch.
+    # Slurm sets its job variables in interactive shells too; only a job step announces ranks.
     if environ.get("SLURM_STEP_ID") and environ.get("SLURM_STEP_NUM_TASKS", "").isdigit():
         return int(environ["SLURM_STEP_NUM_TASKS"])
     return None if any(name in environ for name in _RANK_VARIABLES) else 1
 
 
 def load_mpi() -> Any:
-    """Begin MPI and return ``mpi4py.MPI``.
+    """Start MPI and return ``mpi4py.MPI``.
 
     Raises
     ------
     ResourceError
-        If mpi4py is not installed, or speaks to another MPI than the launcher's.
+        If mpi4py is not installed, or built with another MPI library than the launcher's.
     """
     expected = launched_size()
-    _set_cures()
+    _set_mpi_variables()
     try:
         import mpi4py
 
-        # Threads compute, but only the first one calls MPI.
+        # Only the main thread calls MPI.
         mpi4py.rc.thread_level = "funneled"
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:
@@ -81,9 +82,9 @@ def load_mpi() -> Any:
     return MPI
 
 
-def _set_cures() -> None:
-    """Set what MPI reads when it begins, except what the user has set."""
-    # petamap says itself why it ends; MPICH's line would be a second message.
+def _set_mpi_variables() -> None:
+    """Set environment variables that MPI reads when it starts, unless the user has set them."""
+    # petamap prints its own error message; MPICH would print a second one.
     os.environ.setdefault("MPIR_CVAR_SUPPRESS_ABORT_MESSAGE", "1")
     local = [int(os.environ[name]) for name in _LOCAL_SIZE_VARIABLES if os.environ.get(name, "").isdigit()]
     if local and local[0] > (os.cpu_count() or 1):

@@ -1,4 +1,4 @@
-"""The communicator of a single process, and the choice between it and MPI."""
+"""The communicator of a single process, and the choice between it and the MPI communicator."""
 
 from __future__ import annotations
 
@@ -8,22 +8,21 @@ from typing import Any, NoReturn
 import numpy as np
 
 from petacomm.base.typing import AnyArray, Int32Array, Int64Array
-from petacomm.mpi import shared_memory as nodes
-from petacomm.mpi.communicator import SPARSE_SIZE, Communicator, MpiCommunicator, Operation, Traffic
+from petacomm.mpi.communicator import SPARSE_SIZE, CollectiveTraffic, Communicator, MpiCommunicator, Operation
 from petacomm.mpi.launch import launched_size
-from petacomm.mpi.persistent import Channel, SerialChannel, Transport
-from petacomm.mpi.shared_memory import SharedWindow
+from petacomm.mpi.persistent import PersistentExchange, SerialExchange, Transport
+from petacomm.mpi.shared_memory import SharedWindow, private_window
 
 
 class SerialCommunicator:
-    """A single process: every collective is the identity, nothing is copied that need not be."""
+    """Communicator of a single process: collectives are the identity and copy only if they must."""
 
     def __init__(self) -> None:
         self.rank = 0
         self.size = 1
         self.sparse_size = SPARSE_SIZE
         self.mpi_library: str | None = None
-        self.traffic: dict[str, Traffic] = {}
+        self.traffic: dict[str, CollectiveTraffic] = {}
 
     @property
     def bytes_sent(self) -> int:
@@ -35,7 +34,7 @@ class SerialCommunicator:
     def reduce_scatter(self, array: AnyArray, counts: Int64Array, part: AnyArray, op: Operation) -> None:
         part[...] = array
 
-    def gather_parts(self, part: AnyArray, counts: Int64Array, array: AnyArray) -> None:
+    def allgatherv(self, part: AnyArray, counts: Int64Array, array: AnyArray) -> None:
         array[...] = part
 
     def sum(self, value: int) -> int:
@@ -62,7 +61,7 @@ class SerialCommunicator:
     def sparse_alltoallv(self, rows: AnyArray, counts: Int64Array) -> tuple[AnyArray, Int64Array]:
         return rows, counts
 
-    def exchange(
+    def alltoallv_into(
         self,
         send: AnyArray,
         send_counts: Int64Array,
@@ -73,16 +72,16 @@ class SerialCommunicator:
         if largest:
             receive[...] = send
 
-    def channel(
+    def persistent_exchange(
         self,
-        kind: Transport,
+        transport: Transport,
         send: AnyArray,
         send_counts: Int64Array,
         receive: AnyArray,
         receive_counts: Int64Array,
         largest: int,
-    ) -> Channel:
-        return SerialChannel(send, receive)
+    ) -> PersistentExchange:
+        return SerialExchange(send, receive)
 
     def gather_rows(self, rows: AnyArray, root: int = 0) -> AnyArray | None:
         return rows
@@ -103,11 +102,11 @@ class SerialCommunicator:
     def node_of(self) -> Int32Array:
         return np.zeros(1, np.int32)
 
-    def group(self, number: int) -> Communicator:
+    def split(self, color: int) -> Communicator:
         return self
 
-    def shared(self, n_bytes: int) -> SharedWindow:
-        return nodes.own_window(n_bytes)
+    def shared_window(self, n_bytes: int) -> SharedWindow:
+        return private_window(n_bytes)
 
     def abort(self, code: int) -> NoReturn:
         raise SystemExit(code)
@@ -117,9 +116,21 @@ class SerialCommunicator:
 def world() -> Communicator:
     """Return the communicator of all processes of this run: serial unless a launcher started several.
 
+    Returns
+    -------
+    Communicator
+        The same object in each call.
+
     Raises
     ------
     ResourceError
         If a launcher started several processes and mpi4py is missing or belongs to another MPI.
+
+    Examples
+    --------
+    >>> import petacomm
+    >>> comm = petacomm.world()  # without a launcher
+    >>> comm.rank, comm.size
+    (0, 1)
     """
     return SerialCommunicator() if launched_size() == 1 else MpiCommunicator()

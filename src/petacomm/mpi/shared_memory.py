@@ -1,4 +1,4 @@
-"""Nodes: the ranks that share memory, and memory that they share."""
+"""Nodes, whose ranks share memory, and windows of such memory."""
 
 from __future__ import annotations
 
@@ -21,45 +21,45 @@ from petacomm.mpi._mpi import barrier_arrive, barrier_wait
 if TYPE_CHECKING:
     from petacomm.mpi.communicator import MpiCommunicator
 
-# The barrier's words stand before the first rank's part; parts begin on cache lines of their own.
+# The barrier's counters precede the first rank's part; each part begins on a cache line.
 _HEADER_BYTES = 128
 _ALIGNMENT = 64
-# A waiting rank lets MPI make progress and Python see signals this often.
-_PATIENCE_S = 0.01
-# Looks at the barrier before a rank sleeps: none where ranks take turns on the cores.
-_LOOKS = 2000
+# Seconds after which a waiting rank lets MPI make progress and Python handle signals.
+_POLL_S = 0.01
+# Polls of the barrier before a rank sleeps; none where there are more ranks than cores.
+_SPINS = 2000
 
 
 def ranks_per_node(environ: Mapping[str, str] = os.environ) -> int | None:
-    """Return how many consecutive ranks ``PETAMAP_RANKS_PER_NODE`` makes a node, None where it is not set.
+    """Return ``PETAMAP_RANKS_PER_NODE``, the ranks of each emulated node; None if it is not set.
 
     Raises
     ------
     ConfigError
         If it is not a positive integer.
     """
-    wish = environ.get("PETAMAP_RANKS_PER_NODE", "")
-    if not wish:
+    text = environ.get("PETAMAP_RANKS_PER_NODE", "")
+    if not text:
         return None
-    if not wish.isdigit() or int(wish) == 0:
-        raise ConfigError(f"PETAMAP_RANKS_PER_NODE is '{wish}'", mend="give the number of ranks of a node")
-    return int(wish)
+    if not text.isdigit() or int(text) == 0:
+        raise ConfigError(f"PETAMAP_RANKS_PER_NODE is '{text}'", mend="give the number of ranks of a node")
+    return int(text)
 
 
 @dataclass
 class Node:
-    """The ranks that share memory with this one.
+    """Ranks that share memory with this one.
 
     Attributes
     ----------
     comm : MpiCommunicator
-        These ranks.
+        Communicator of these ranks.
     node_of : int32 (size of the parent,)
-        The node of each rank of the parent communicator; nodes are numbered by their lowest ranks.
+        Node of each rank of the parent communicator, numbered in the order of their lowest ranks.
     token : str
-        A name that no other node or run has.
+        Name that no other node or run has.
     n_windows : int
-        Windows that the node has made.
+        Windows made on the node so far.
     """
 
     comm: MpiCommunicator
@@ -76,10 +76,10 @@ def find_node(comm: MpiCommunicator) -> Node:
     ConfigError
         If ``PETAMAP_RANKS_PER_NODE`` is not a positive integer.
     """
-    pretended = ranks_per_node()
+    emulated = ranks_per_node()
     split = comm.mpi_comm.Split_type(comm.mpi.COMM_TYPE_SHARED)
-    if pretended is not None:
-        machine, split = split, split.Split(split.Get_rank() // pretended)
+    if emulated is not None:
+        machine, split = split, split.Split(split.Get_rank() // emulated)
         machine.Free()
     node = type(comm)(split)
     split.Free()
@@ -91,10 +91,10 @@ def find_node(comm: MpiCommunicator) -> Node:
 
 
 class _SharedFile:
-    """A file in memory that the ranks of a node map, without a name once all have done so.
+    """File in memory that the ranks of a node map, and unlink once all have done so.
 
-    Memory goes back when the last array on it has gone on every rank, at whatever times: nothing that
-    ends here waits for another rank. So MPI's own shared windows, freed by all ranks together, do not fit.
+    The memory is freed when the last array in it has been dropped on all ranks. No rank waits for that, which
+    MPI's own shared windows, freed collectively, would require.
     """
 
     def __init__(self, token: str) -> None:
@@ -102,11 +102,11 @@ class _SharedFile:
         self.path = (shared if shared.is_dir() else Path(tempfile.gettempdir())) / f"petamap-{token}"
 
     def create(self) -> None:
-        """Make the file, empty; one rank of the node does."""
+        """Create the empty file, on one rank of the node."""
         os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
     def map(self, n_bytes: int) -> UInt8Array:
-        """Map `n_bytes`, zero at first, placed in memory near the rank that first writes to them."""
+        """Map `n_bytes` of zeros; each page is placed near the rank that first writes to it."""
         room = os.statvfs(self.path.parent)
         if n_bytes > room.f_bavail * room.f_frsize:
             raise ResourceError(
@@ -118,7 +118,7 @@ class _SharedFile:
             return np.frombuffer(mmap.mmap(file.fileno(), n_bytes), np.uint8)
 
     def unlink(self) -> None:
-        """Take the name away; the memory stays while it is mapped."""
+        """Unlink the file; the memory stays while it is mapped."""
         with contextlib.suppress(FileNotFoundError):
             self.path.unlink()
 
@@ -126,16 +126,16 @@ class _SharedFile:
 class SharedWindow:
     """Memory that the ranks of a node share, and a barrier between them.
 
-    Made by `Communicator.shared`. A rank sees what another one wrote after both have met at `barrier`.
+    Made by `Communicator.shared_window`. What a rank writes is visible to the others after `barrier`.
 
     Attributes
     ----------
     rank, size : int
-        This rank's number in its node, and how many ranks the node has.
+        Number of this rank in its node, and of all ranks of the node.
     bytes : uint8 (sum of n_bytes,)
-        The parts of all ranks of the node, one after the other, each at a multiple of 64.
+        Parts of all ranks of the node, in rank order, each at a multiple of 64.
     offsets : int64 (size + 1,)
-        Where the part of each rank begins in `bytes`, and the end of the last one.
+        Begin of the part of each rank in `bytes`, and the end of the last part.
     """
 
     def __init__(
@@ -147,36 +147,36 @@ class SharedWindow:
         self.bytes = memory[_HEADER_BYTES:]
         self._words = memory[:8].view(np.int32)
         self._progress = progress
-        self._looks = _LOOKS if self.size <= len(os.sched_getaffinity(0)) else 0
+        self._spins = _SPINS if self.size <= len(os.sched_getaffinity(0)) else 0
 
     @property
-    def mine(self) -> UInt8Array:
-        """This rank's part of `bytes`."""
+    def local(self) -> UInt8Array:
+        """Part of `bytes` that this rank contributed."""
         return self.bytes[self.offsets[self.rank] : self.offsets[self.rank + 1]]
 
     def barrier(self) -> None:
-        """Wait until all ranks of the node are here. Collective on the node."""
+        """Wait until all ranks of the node have called this. Collective on the node."""
         self.wait(self.arrive())
 
     def arrive(self) -> int:
-        """Say that this rank is here, and return the ticket to `wait` with. Collective on the node."""
+        """Enter the barrier without waiting, and return the ticket for `wait`. Collective on the node."""
         ticket: int = barrier_arrive(self._words, self.size)
         return ticket
 
     def wait(self, ticket: int) -> None:
-        """Wait until all ranks of the node have arrived with this ticket."""
-        while not barrier_wait(self._words, ticket, self._looks, _PATIENCE_S):
+        """Wait until all ranks of the node have entered the barrier of this ticket."""
+        while not barrier_wait(self._words, ticket, self._spins, _POLL_S):
             self._progress()
 
 
-def own_window(n_bytes: int) -> SharedWindow:
-    """Return the window of a rank that is a node by itself."""
+def private_window(n_bytes: int) -> SharedWindow:
+    """Return the window of a rank that shares memory with no other."""
     offsets = _aligned_offsets(np.array([n_bytes], np.int64))
     return SharedWindow(np.zeros(_HEADER_BYTES + int(offsets[-1]), np.uint8), offsets, 0, lambda: None)
 
 
 def shared_window(comm: MpiCommunicator, node: Node, n_bytes: int) -> SharedWindow:
-    """Return a window to which this rank adds `n_bytes`. Collective on `comm`.
+    """Return a window to which this rank contributes `n_bytes`. Collective on `comm`.
 
     Raises
     ------
@@ -206,11 +206,11 @@ def shared_window(comm: MpiCommunicator, node: Node, n_bytes: int) -> SharedWind
     finally:
         if first:
             file.unlink()
-    # A rank that waits for others of its node must not hold up messages that it has handed to MPI.
+    # A rank that waits for others of its node must let its pending MPI messages progress: hence Iprobe.
     return SharedWindow(memory, offsets, node.comm.rank, comm.mpi_comm.Iprobe)
 
 
 def _aligned_offsets(sizes: Int64Array) -> Int64Array:
-    """Return where parts of these sizes begin, aligned, and the end of the last one."""
+    """Return the aligned begins of parts of these sizes, and the end of the last part."""
     padded = -(-sizes // _ALIGNMENT) * _ALIGNMENT
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(padded)])

@@ -1,9 +1,9 @@
-"""An all-to-all in which most ranks have nothing to say to each other.
+"""Sparse all-to-all by non-blocking consensus, for ranks most of which exchange nothing.
 
-An ordinary one tells all ranks how much comes from whom, which alone takes a message for each pair of them.
-Here a rank sends what it has, takes what comes, and knows that nothing more will come when all agree that
-everything has arrived (Hoefler, Siebert, Lumsdaine 2010, "Scalable communication protocols for dynamic sparse
-data exchange", algorithm NBX).
+An ordinary all-to-all first exchanges counts between all pairs of ranks. Here a rank sends its messages
+synchronously and receives any that arrive; once its own have been received it enters a non-blocking barrier,
+whose end means that all messages have arrived (Hoefler, Siebert, Lumsdaine 2010, "Scalable communication
+protocols for dynamic sparse data exchange", algorithm NBX).
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from petacomm.mpi import message_size as messages
 if TYPE_CHECKING:
     from petacomm.mpi.communicator import MpiCommunicator
 
-# Two in turn: a rank may begin the next exchange while others look whether this one has ended.
+# Alternating tags: a rank may begin the next exchange while others still test whether this one has ended.
 _TAGS = (12, 13)
 
 
 def exchange_by_consensus(
     comm: MpiCommunicator, send: AnyArray, counts: Int64Array, turn: int
 ) -> tuple[AnyArray, Int64Array]:
-    """Send `counts[r]` bytes to each rank r; return what came, in rank order, and how much. Collective.
+    """Send `counts[r]` bytes to each rank r; return the bytes received, in rank order. Collective.
 
     Parameters
     ----------
@@ -33,7 +33,12 @@ def exchange_by_consensus(
     send : uint8 (sum of counts,)
     counts : int64 (size,)
     turn : int
-        How many such exchanges this communicator has made before.
+        Number of such exchanges that this communicator has made before.
+
+    Returns
+    -------
+    received : uint8 (sum of received counts,)
+    received_counts : int64 (size,)
     """
     tag = _TAGS[turn % 2]
     ends = np.cumsum(counts)
@@ -44,7 +49,7 @@ def exchange_by_consensus(
         for to, part in parts.items()
         for begin in range(0, len(part), messages.MESSAGE_BYTES)
     ]
-    _take_all(comm, requests, tag, arrived)
+    _receive_all(comm, requests, tag, arrived)
     received_counts = np.zeros_like(counts)
     for rank, pieces in arrived.items():
         received_counts[rank] = sum(map(len, pieces))
@@ -52,10 +57,10 @@ def exchange_by_consensus(
     return np.concatenate([np.empty(0, np.uint8), *in_order]), received_counts
 
 
-def _take_all(
+def _receive_all(
     comm: MpiCommunicator, requests: list[Any], tag: int, arrived: dict[int, list[AnyArray]]
 ) -> None:
-    """Receive until the messages of all ranks have arrived."""
+    """Receive messages until those of all ranks have arrived."""
     status = comm.mpi.Status()
     all_arrived = None
     while True:
@@ -65,7 +70,7 @@ def _take_all(
             message.Recv(piece)
             arrived.setdefault(status.Get_source(), []).append(piece)
         elif all_arrived is None:
-            # A synchronous send ends when the other side has begun to receive.
+            # A synchronous send completes when its receive has started.
             if comm.mpi.Request.Testall(requests):
                 all_arrived = comm.mpi_comm.Ibarrier()
         elif all_arrived.Test():

@@ -1,30 +1,33 @@
-"""What a communication asks of a machine, and how long that takes: by messages, by links, by packets."""
+"""Performance models of communication: alpha-beta, link loads and packet simulation.
 
-from petacomm.network.alpha_beta import predict
-from petacomm.network.closed_forms import alltoall_peak
-from petacomm.network.communication_load import Load, Phase, Share, busiest
-from petacomm.network.hardware import Hardware, hardware_of
-from petacomm.network.link_load import Traffic, dense, link_loads
-from petacomm.network.packets import POLICIES, Messages, PacketSimulator, Policy, Run
-from petacomm.network.routes import hops_between, routed_loads
+Must not import: `petacomm.sharing` and the rooms above it, nor `petacomm.collectives`.
+"""
+
+from petacomm.network.alpha_beta import predict_seconds
+from petacomm.network.closed_forms import alltoall_peak_bandwidth
+from petacomm.network.communication_load import Load, LoadPhase, RankLoad, busiest_load
+from petacomm.network.hardware import Hardware, make_hardware
+from petacomm.network.link_load import Traffic, dense_traffic, link_loads
+from petacomm.network.packets import POLICIES, PacketMessages, PacketSimulator, RouterPolicy, SimulationResult
+from petacomm.network.routes import hops_between, routed_link_loads
 
 __all__ = [
     "POLICIES",
     "Hardware",
     "Load",
-    "Messages",
+    "LoadPhase",
+    "PacketMessages",
     "PacketSimulator",
-    "Phase",
-    "Policy",
-    "Run",
-    "Share",
+    "RankLoad",
+    "RouterPolicy",
+    "SimulationResult",
     "Traffic",
-    "alltoall_peak",
-    "busiest",
-    "dense",
-    "hardware_of",
+    "alltoall_peak_bandwidth",
+    "busiest_load",
+    "dense_traffic",
     "hops_between",
     "link_loads",
-    "predict",
-    "routed_loads",
+    "make_hardware",
+    "predict_seconds",
+    "routed_link_loads",
 ]

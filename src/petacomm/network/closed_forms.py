@@ -1,6 +1,6 @@
-"""Closed forms of collectives: alpha-beta by algorithm, and what lines, trees and cross-sections allow.
+"""Closed forms of collectives: alpha-beta costs by algorithm, and limits by lines, trees and bisections.
 
-Numbers of a machine are arguments; those of BlueGene/L are in the tests, with what they must come to.
+The parameters of a machine are arguments; the tests compare the results for BlueGene/L with published ones.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from petacomm.topology import Torus
 
 
 @dataclass(frozen=True)
-class Cost:
-    """What the busiest rank sends, one message after the other.
+class AlphaBetaCost:
+    """Number of consecutive messages of the busiest rank, and their bytes.
 
     Attributes
     ----------
@@ -35,47 +35,47 @@ def _doublings(n_ranks: int) -> int:
     return (n_ranks - 1).bit_length()
 
 
-def _folded(inner: Callable[[int, float], Cost]) -> Callable[[int, float], Cost]:
-    """Make the cost for a power of two one for any number of ranks: two more messages of the whole vector."""
+def _folded(inner: Callable[[int, float], AlphaBetaCost]) -> Callable[[int, float], AlphaBetaCost]:
+    """Return the cost for any number of ranks, given that for a power of two: two more full messages."""
 
-    def cost(n_ranks: int, n_bytes: float) -> Cost:
+    def alpha_beta_cost(n_ranks: int, n_bytes: float) -> AlphaBetaCost:
         power = 1 << (n_ranks.bit_length() - 1)
         core = inner(power, n_bytes)
         extra = 2 * (n_ranks > power)
-        return Cost(core.messages + extra, core.bytes + extra * n_bytes)
+        return AlphaBetaCost(core.messages + extra, core.bytes + extra * n_bytes)
 
-    return cost
-
-
-def _whole_vectors(n_ranks: int, n_bytes: float) -> Cost:
-    return Cost(_doublings(n_ranks), _doublings(n_ranks) * n_bytes)
+    return alpha_beta_cost
 
 
-def _halving(n_ranks: int, n_bytes: float) -> Cost:
-    return Cost(2 * _doublings(n_ranks), 2 * n_bytes * (n_ranks - 1) / n_ranks)
+def _whole_vectors(n_ranks: int, n_bytes: float) -> AlphaBetaCost:
+    return AlphaBetaCost(_doublings(n_ranks), _doublings(n_ranks) * n_bytes)
 
 
-def _ring(n_ranks: int, n_bytes: float) -> Cost:
-    return Cost(2 * (n_ranks - 1), 2 * n_bytes * (n_ranks - 1) / n_ranks)
+def _halving(n_ranks: int, n_bytes: float) -> AlphaBetaCost:
+    return AlphaBetaCost(2 * _doublings(n_ranks), 2 * n_bytes * (n_ranks - 1) / n_ranks)
 
 
-def _scatter_allgather(n_ranks: int, n_bytes: float) -> Cost:
-    # The largest message of a round of the scatter, from the root down, then the ring's.
+def _ring(n_ranks: int, n_bytes: float) -> AlphaBetaCost:
+    return AlphaBetaCost(2 * (n_ranks - 1), 2 * n_bytes * (n_ranks - 1) / n_ranks)
+
+
+def _scatter_allgather(n_ranks: int, n_bytes: float) -> AlphaBetaCost:
+    # The largest messages of the rounds of the scatter, then those of the ring.
     parts = sum(min(1 << k, n_ranks - (1 << k)) for k in range(_doublings(n_ranks)))
-    return Cost(_doublings(n_ranks) + n_ranks - 1, n_bytes * (parts + n_ranks - 1) / n_ranks)
+    return AlphaBetaCost(_doublings(n_ranks) + n_ranks - 1, n_bytes * (parts + n_ranks - 1) / n_ranks)
 
 
-def _pairs(n_ranks: int, n_bytes: float) -> Cost:
-    return Cost(n_ranks - 1, (n_ranks - 1) * n_bytes)
+def _pairs(n_ranks: int, n_bytes: float) -> AlphaBetaCost:
+    return AlphaBetaCost(n_ranks - 1, (n_ranks - 1) * n_bytes)
 
 
-def _store_and_forward(n_ranks: int, n_bytes: float) -> Cost:
+def _store_and_forward(n_ranks: int, n_bytes: float) -> AlphaBetaCost:
     blocks = sum((distance >> k) & 1 for distance in range(n_ranks) for k in range(_doublings(n_ranks)))
-    return Cost(_doublings(n_ranks), blocks * n_bytes)
+    return AlphaBetaCost(_doublings(n_ranks), blocks * n_bytes)
 
 
-# By collective and name as in petacomm.schedule; bytes are those of the vector, or of a block.
-_COSTS: dict[tuple[str, str], Callable[[int, float], Cost]] = {
+# By collective and algorithm as in petacomm.schedule; bytes are those of the vector, or of a block.
+_COSTS: dict[tuple[str, str], Callable[[int, float], AlphaBetaCost]] = {
     ("broadcast", "binomial"): _whole_vectors,
     ("broadcast", "scatter-allgather"): _scatter_allgather,
     ("broadcast", "scatter-doubling"): _halving,
@@ -91,20 +91,20 @@ _COSTS: dict[tuple[str, str], Callable[[int, float], Cost]] = {
 }
 
 
-def has_cost(collective: str, algorithm: str) -> bool:
-    """Return whether `cost` knows an algorithm."""
+def has_alpha_beta_cost(collective: str, algorithm: str) -> bool:
+    """Return whether there is an `alpha_beta_cost` of an algorithm."""
     return (collective, algorithm) in _COSTS
 
 
-def cost(collective: str, algorithm: str, n_ranks: int, n_bytes: float) -> Cost:
-    """Return the alpha-beta cost of an algorithm that knows no network (Thakur, Rabenseifner and Gropp 2005).
+def alpha_beta_cost(collective: str, algorithm: str, n_ranks: int, n_bytes: float) -> AlphaBetaCost:
+    """Return the alpha-beta cost of a topology-independent algorithm (Thakur, Rabenseifner and Gropp 2005).
 
     Parameters
     ----------
     collective, algorithm : str
     n_ranks : int
     n_bytes : float
-        Of the vector; of an all-to-all, of each block; of a barrier, of a token.
+        Bytes of the vector; of each block of an all-to-all; of the message of a barrier.
 
     Raises
     ------
@@ -113,7 +113,7 @@ def cost(collective: str, algorithm: str, n_ranks: int, n_bytes: float) -> Cost:
     """
     form = _COSTS.get((collective, algorithm))
     if form is None:
-        known = [name for of, name in _COSTS if of == collective]
+        known = [name for other, name in _COSTS if other == collective]
         raise ConfigError(
             f"no alpha-beta form of {collective} '{algorithm}'", mend=did_you_mean(algorithm, known)
         )
@@ -122,37 +122,38 @@ def cost(collective: str, algorithm: str, n_ranks: int, n_bytes: float) -> Cost:
     return form(n_ranks, n_bytes)
 
 
-def pipeline(
+def pipeline_seconds(
     n_rounds: int, n_bytes: float, n_segments: int, alpha: float, beta: float, n_streams: int = 1
 ) -> float:
-    """Return the seconds of streams that are cut into segments: (R + S - 1) (alpha + n / (k S) beta).
+    """Return the seconds of a pipelined schedule: (R + S - 1) (alpha + n / (k S) beta).
 
     Parameters
     ----------
     n_rounds : int
-        R, of one segment: the depth of the tree or path.
+        R, rounds of one segment: the depth of the tree or path.
     n_bytes : float
-        n, of the vector.
+        n, bytes of the vector.
     n_segments : int
-        S, of each stream.
+        S, segments of each stream.
     alpha, beta : float
+        Seconds per message and per byte.
     n_streams : int
-        k, at once, each with its part of the vector.
+        k, concurrent streams, each with a part of the vector.
     """
     return (n_rounds + n_segments - 1) * (alpha + n_bytes / (n_streams * n_segments) * beta)
 
 
-def best_segments(n_rounds: int, n_bytes: float, alpha: float, beta: float, n_streams: int = 1) -> int:
-    """Return the number of segments for which `pipeline` is shortest: sqrt((R - 1) n beta / (k alpha))."""
+def optimal_segments(n_rounds: int, n_bytes: float, alpha: float, beta: float, n_streams: int = 1) -> int:
+    """Return the number of segments that minimizes `pipeline_seconds`: sqrt((R - 1) n beta / (k alpha))."""
     root = math.sqrt((n_rounds - 1) * n_bytes * beta / (n_streams * alpha))
     near = (max(1, math.floor(root)), max(1, math.ceil(root)))
-    return min(near, key=lambda s: pipeline(n_rounds, n_bytes, s, alpha, beta, n_streams))
+    return min(near, key=lambda s: pipeline_seconds(n_rounds, n_bytes, s, alpha, beta, n_streams))
 
 
 def line_latency(
     size: int, overhead: float, packet_bytes: float, bandwidth: float, packet_time: float
 ) -> float:
-    """Return the seconds in which all nodes of a line hear of all: S + (n - 1) max(P / BW, T).
+    """Return the seconds of a broadcast of all nodes of a line to all others: S + (n - 1) max(P / BW, T).
 
     Almasi et al. 2005, section 3.2. Nodes at the ends receive n - 1 packets over one link.
 
@@ -161,16 +162,16 @@ def line_latency(
     size : int
         n, nodes of the line.
     overhead : float
-        S, seconds in software and of the way.
+        S, seconds of software and of transit.
     packet_bytes, bandwidth : float
-        P and BW, of a link.
+        P, bytes of a packet, and BW, bandwidth of a link in bytes per second.
     packet_time : float
-        T, seconds of the processor for a packet received.
+        T, seconds of the processor per received packet.
     """
     return overhead + (size - 1) * max(packet_bytes / bandwidth, packet_time)
 
 
-def short_latency(
+def rectangle_latency(
     shape: Sequence[int],
     overhead: float,
     packet_bytes: float,
@@ -178,7 +179,7 @@ def short_latency(
     packet_time: float,
     group: int | None = None,
 ) -> float:
-    """Return the seconds of a short all-reduce or barrier by lines, one dimension after the other.
+    """Return the seconds of a short all-reduce or barrier by "lines", one dimension after the other.
 
     In groups of m nodes, g groups on a line: 2 S + (m - 1 + g - 1) max(P / BW, T) for each dimension
     (Almasi et al. 2005, section 3.2); without groups, `line_latency`.
@@ -193,32 +194,33 @@ def short_latency(
 
 
 def tree_efficiency(payload: float, header: float) -> float:
-    """Return the part of a packet that is payload: 256 of 266 bytes on BlueGene/L's tree."""
+    """Return the fraction of a packet that is payload: 256 of 266 bytes on BlueGene/L's tree."""
     return payload / (payload + header)
 
 
 def tree_time(n_bytes: float, latency: float, raw_bandwidth: float, payload: float, header: float) -> float:
-    """Return the seconds of a vector through the tree, packet after packet, the last one whole."""
+    """Return the seconds of a vector on the tree, packet after packet; the last packet has full size."""
     n_packets = max(1, math.ceil(n_bytes / payload))
     return latency + n_packets * (payload + header) / raw_bandwidth
 
 
 def processor_bandwidth(payload: float, cycles: float, clock: float) -> float:
-    """Return the bytes a second of a node that takes so many cycles for each packet."""
+    """Return the bytes per second of a node that needs `cycles` of its clock for each packet."""
     return payload * clock / cycles
 
 
-def alltoall_peak(grid: Torus, link_bandwidth: float) -> float:
-    """Return the bytes a second that each node can send in an all-to-all: what the fullest links allow.
+def alltoall_peak_bandwidth(grid: Torus, link_bandwidth: float) -> float:
+    """Return the bytes per second that each node can send in an all-to-all, limited by the busiest links.
 
     4 L / n on a mesh and 8 L / n on a torus of longest dimension n, where it is even (Almasi et al. 2005,
-    section 5.3). Messages of nodes to themselves are counted, as there: without them it is (N - 1) / N of it.
+    section 5.3). As in the source, messages of nodes to themselves count: without them the result would be
+    multiplied by (N - 1) / N.
 
     Parameters
     ----------
     grid : Torus
     link_bandwidth : float
-        L, bytes a second of a link, one way.
+        L, bandwidth of a link in one direction, in bytes per second.
     """
     loads = [
         size * size // 4 / size if not ring else (size * size // 4) / 2 / size
@@ -228,6 +230,6 @@ def alltoall_peak(grid: Torus, link_bandwidth: float) -> float:
     return link_bandwidth / max(loads) if loads else math.inf
 
 
-def stream_peak(n_streams: int, link_bandwidth: float, cpu_bandwidth: float = math.inf) -> float:
-    """Return the bytes a second of streams that share no link, or of the processors that pass them on."""
+def streams_peak_bandwidth(n_streams: int, link_bandwidth: float, cpu_bandwidth: float = math.inf) -> float:
+    """Return the bytes per second of link-disjoint streams, limited by links and processors."""
     return min(n_streams * link_bandwidth, cpu_bandwidth)

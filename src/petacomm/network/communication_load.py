@@ -1,6 +1,7 @@
-"""What a communication asks of its ranks and nodes, counted in rows, before any machine prices it.
+"""Communication load of ranks and nodes, in messages and rows, independent of a machine.
 
-A row is the values of one key: their number and size are known only when the load is priced.
+A row is the values of one key; their number and size enter only in
+`petacomm.network.alpha_beta.predict_seconds`.
 """
 
 from __future__ import annotations
@@ -17,23 +18,23 @@ from petacomm.base.typing import FloatArray, Int32Array
 Count: TypeAlias = float | npt.NDArray[np.number]
 
 
-class Share(NamedTuple):
-    """What one rank does in one phase, or, of arrays (size,), what every rank does.
+class RankLoad(NamedTuple):
+    """Load of one rank in one phase; with arrays (size,), that of all ranks.
 
     Attributes
     ----------
     messages : float
-        Messages that it sends.
+        Messages sent.
     rows : float
-        Rows in them.
+        Rows sent in them.
     off_node_rows : float
-        Those of them that go to other nodes.
+        Rows sent to other nodes.
     moved : float
-        Rows that it packs, unpacks or adds to others in its memory.
+        Rows packed, unpacked or added in memory.
     barriers : float
-        Times that it waits for others, beside the wait for the messages of the phase.
+        Number of barriers, not counting the wait for the messages of the phase.
     runs : float
-        Runs of neighbouring rows among those moved, each of which is to be found anew.
+        Runs of neighbouring rows among those moved, each of which must be located.
     """
 
     messages: Count = 0.0
@@ -45,20 +46,19 @@ class Share(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Phase:
-    """What one phase asks of the busiest rank and of the busiest node.
+class LoadPhase:
+    """Load of the busiest rank and of the busiest node in one phase.
 
-    A phase is what happens between two waits: each rank does its share, and all have done theirs before any
-    goes on. The busiest rank is another for each of the counts.
+    A phase is the work between two synchronisations of all ranks. The busiest rank may differ between counts.
 
     Attributes
     ----------
     messages, rows, moved, barriers, runs : float
-        The largest of each count of `Share` over all ranks.
+        Maximum of each count of `RankLoad` over all ranks.
     off_node_rows : float
-        Rows that the ranks of one node send to other nodes, the largest over nodes; 0 on a single node.
+        Rows that the ranks of one node send to other nodes, maximum over nodes; 0 on a single node.
     node_messages, node_rows, node_moved, node_runs : float
-        Sums over the ranks of one node, the largest over nodes.
+        Sums over the ranks of one node, maximum over nodes.
     """
 
     messages: float = 0.0
@@ -73,26 +73,26 @@ class Phase:
     node_runs: float = 0.0
 
 
-Load: TypeAlias = tuple[Phase, ...]
+Load: TypeAlias = tuple[LoadPhase, ...]
 
 
-def busiest(shares: Sequence[Share], node_of: Int32Array) -> Load:
-    """Return what the phases ask of the busiest rank and the busiest node.
+def busiest_load(rank_loads: Sequence[RankLoad], node_of: Int32Array) -> Load:
+    """Return the load of the busiest rank and the busiest node in each phase.
 
     Parameters
     ----------
-    shares : sequence of Share
-        A phase each; counts of shape (size,), or one number where all ranks do the same.
+    rank_loads : sequence of RankLoad
+        Loads of all ranks in each phase: counts of shape (size,), or one number if they are equal.
     node_of : int32 (size,)
-        The node of each rank, counted from 0.
+        Node of each rank, counted from 0.
     """
-    return tuple(_busiest(share, node_of) for share in shares)
+    return tuple(_busiest_phase(loads, node_of) for loads in rank_loads)
 
 
-def _busiest(share: Share, node_of: Int32Array) -> Phase:
-    counts = [np.broadcast_to(np.asarray(count, np.float64), node_of.shape) for count in share]
+def _busiest_phase(loads: RankLoad, node_of: Int32Array) -> LoadPhase:
+    counts = [np.broadcast_to(np.asarray(count, np.float64), node_of.shape) for count in loads]
     messages, rows, off_node_rows, moved, barriers, runs = counts
-    return Phase(
+    return LoadPhase(
         messages=float(messages.max()),
         rows=float(rows.max()),
         off_node_rows=_node_sum(off_node_rows, node_of),

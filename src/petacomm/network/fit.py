@@ -1,4 +1,4 @@
-"""Constants of the model from timings, by least squares of the relative error."""
+"""Fit of the constants of the alpha-beta model to timings, by least squares of the relative error."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ import numpy as np
 from petacomm.base.errors import ConfigError, DataError, did_you_mean
 from petacomm.base.typing import FloatArray
 from petacomm.network.alpha_beta import (
-    allreduce,
-    pairwise_alltoallv,
-    ring_allgather,
-    tree_allgather,
-    turns,
-    waits,
+    allreduce_seconds,
+    core_work,
+    pairwise_alltoallv_seconds,
+    ring_allgather_seconds,
+    synchronisation_steps,
+    tree_allgather_seconds,
 )
 from petacomm.network.communication_load import Load
 from petacomm.topology import Machine
 
-# A constant that the timings do not show: it then costs nothing, and is finite in a file.
+# Finite values of constants whose fitted cost is zero.
 _FREE_TIME = 1e-15
 _FREE_BANDWIDTH = 1e18
-# Runs this many times longer than others tell what a run costs.
-_LENGTHS = 4.0
+# The cost of a run is fitted only if the mean lengths of runs differ by more than this factor.
+_MIN_LENGTH_RATIO = 4.0
 
-# What a timing is made of; the bytes become bandwidths.
+# Terms of a timing; those of bytes become bandwidths.
 _COSTS = (
     "latency",
     "byte",
@@ -42,24 +42,26 @@ _COSTS = (
     "synchronisation",
 )
 
-# Ranks, bytes, alpha, beta -> seconds.
+# Closed forms: seconds as a function of ranks, bytes, alpha and beta.
 _COLLECTIVES: dict[str, Callable[[int, float, float, float], float]] = {
-    "allreduce": allreduce,
-    "ring-allgather": ring_allgather,
-    "tree-allgather": tree_allgather,
-    "alltoallv": lambda size, n_bytes, alpha, beta: pairwise_alltoallv(size - 1, n_bytes, alpha, beta),
+    "allreduce": allreduce_seconds,
+    "ring-allgather": ring_allgather_seconds,
+    "tree-allgather": tree_allgather_seconds,
+    "alltoallv": lambda size, n_bytes, alpha, beta: pairwise_alltoallv_seconds(
+        size - 1, n_bytes, alpha, beta
+    ),
 }
 
 
 @dataclass(frozen=True)
 class Timing:
-    """How long a load took.
+    """Measured time of a communication load.
 
     Attributes
     ----------
-    load : sequence of Phase
+    load : sequence of LoadPhase
     ranks_per_node, k, itemsize : int
-        As in `predict`.
+        As in `predict_seconds`.
     seconds : float
     """
 
@@ -71,19 +73,19 @@ class Timing:
 
 
 def fit_machine(timings: Sequence[Timing], like: Machine, name: str, source: str) -> Machine:
-    """Return a machine whose constants fit the timings of loads.
+    """Return a machine whose constants are fitted to timings of loads.
 
-    Latencies, bandwidths, the times of a row, of a run, of a byte in memory and of a wait are fitted as far
-    as the timings show them, that of a run only where runs are much longer in some than in others. What they
-    do not show is that of `like`, and so are its nodes and cores.
+    Latencies, bandwidths, and the times of a row, of a run, of a byte in memory and of a synchronisation are
+    fitted if the timings depend on them; the time of a run only if the lengths of runs differ much. The other
+    constants, and the numbers of nodes and cores, are those of `like`.
 
     Parameters
     ----------
     timings : sequence of Timing
-        On one machine; best with several k, and loads of different kinds.
+        Timings on one machine; best with several k, and loads of different kinds.
     like : Machine
     name, source : str
-        The name of the new machine, and what its sources say of fitted numbers.
+        Name of the new machine, and the source that it states for fitted numbers.
 
     Raises
     ------
@@ -95,7 +97,7 @@ def fit_machine(timings: Sequence[Timing], like: Machine, name: str, source: str
         raise DataError("nothing to fit: timings must be positive and finite", where=source)
     rows = [_coefficients(timing, like) for timing in timings]
     names = [key for key in rows[0] if any(row[key] for row in rows)]
-    if not _tell_runs(rows):
+    if not _run_lengths_differ(rows):
         names = [key for key in names if key != "run_time"]
         runs = like.run_time * np.array([row["run_time"] for row in rows])
         seconds = np.maximum(seconds - runs, seconds / 2)
@@ -105,38 +107,38 @@ def fit_machine(timings: Sequence[Timing], like: Machine, name: str, source: str
     return dataclasses.replace(like, name=name, title=source, sources=sources, **fitted)
 
 
-def _tell_runs(rows: Sequence[dict[str, float]]) -> bool:
-    """Whether timings differ in the lengths of runs: else what runs cost cannot be told from what rows do."""
+def _run_lengths_differ(rows: Sequence[dict[str, float]]) -> bool:
+    """Return whether the lengths of runs differ, so that the costs of runs and rows can be separated."""
     lengths = [row["row_time"] / row["run_time"] for row in rows if row["run_time"]]
-    return max(lengths, default=0.0) > _LENGTHS * min(lengths, default=0.0)
+    return max(lengths, default=0.0) > _MIN_LENGTH_RATIO * min(lengths, default=0.0)
 
 
 def _coefficients(timing: Timing, machine: Machine) -> dict[str, float]:
-    """How often each constant counts in a timing: the model of `alpha_beta`, taken apart."""
+    """Return the coefficient of each constant in the model of `alpha_beta` for a timing."""
     row_bytes = timing.k * timing.itemsize
     total = dict.fromkeys(_COSTS, 0.0)
     for phase in timing.load:
-        messages = turns(phase.messages, phase.node_messages, machine.cores)
-        moved = turns(phase.moved, phase.node_moved, machine.cores)
+        messages = core_work(phase.messages, phase.node_messages, machine.cores)
+        moved = core_work(phase.moved, phase.node_moved, machine.cores)
         if phase.off_node_rows:
             total["latency"] += messages
             total["byte"] += row_bytes * max(phase.rows, phase.off_node_rows)
         else:
             total["local_latency"] += messages
-            total["local_byte"] += row_bytes * turns(phase.rows, phase.node_rows, machine.cores)
+            total["local_byte"] += row_bytes * core_work(phase.rows, phase.node_rows, machine.cores)
         total["row_time"] += moved
-        total["run_time"] += turns(phase.runs, phase.node_runs, machine.cores)
+        total["run_time"] += core_work(phase.runs, phase.node_runs, machine.cores)
         total["core_byte"] += moved * 2 * row_bytes
-        total["synchronisation"] += waits(phase, timing.ranks_per_node, machine.cores)
+        total["synchronisation"] += synchronisation_steps(phase, timing.ranks_per_node, machine.cores)
     return total
 
 
 def _constants(costs: dict[str, float]) -> dict[str, Any]:
-    """Turn seconds a unit into the fields of a machine."""
+    """Return the fields of a machine for the fitted costs, in seconds per unit."""
     bandwidths = {
         "byte": ("bandwidth", "node_bandwidth"),
         "local_byte": ("local_bandwidth",),
-        # What cores get when all are at it: the node sets no further limit.
+        # Measured with all cores busy, so that the node's memory bandwidth is no further limit.
         "core_byte": ("core_memory_bandwidth",),
     }
     fitted: dict[str, Any] = {}
@@ -151,7 +153,7 @@ def _constants(costs: dict[str, float]) -> dict[str, Any]:
 
 
 def _least_squares(coefficients: FloatArray, seconds: FloatArray) -> FloatArray:
-    """Return the costs, none negative, that make the relative errors small."""
+    """Return the non-negative costs that minimize the relative errors."""
     from scipy.optimize import nnls
 
     relative = coefficients / seconds[:, np.newaxis]
@@ -163,7 +165,7 @@ def _least_squares(coefficients: FloatArray, seconds: FloatArray) -> FloatArray:
 def fit_collective(
     collective: str, sizes: Iterable[int], n_bytes: Iterable[float], seconds: Iterable[float]
 ) -> tuple[float, float]:
-    """Return alpha and beta that fit timings of one collective: the trend lines of Figure 5 of the source.
+    """Return alpha and beta fitted to timings of one collective, as in Figure 5 of Sudarsan et al. 2011.
 
     Parameters
     ----------
@@ -175,7 +177,7 @@ def fit_collective(
     Returns
     -------
     alpha, beta : float
-        Seconds a message, and seconds a byte.
+        Seconds per message and per byte.
 
     Raises
     ------
@@ -193,7 +195,7 @@ def fit_collective(
 
 
 def fit_csv(path: str) -> dict[str, tuple[float, float]]:
-    """Fit timings in a CSV file with the columns ``collective, ranks, bytes, seconds``.
+    """Return the fits to the timings in a CSV file with the columns ``collective, ranks, bytes, seconds``.
 
     Returns
     -------
@@ -209,7 +211,7 @@ def fit_csv(path: str) -> dict[str, tuple[float, float]]:
     try:
         with Path(path).open(newline="", encoding="utf-8") as file:
             for line, row in enumerate(csv.DictReader(file), 2):
-                collective, timing = _numbers(row, f"{path}:{line}")
+                collective, timing = _parse_row(row, f"{path}:{line}")
                 timings.setdefault(collective, []).append(timing)
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", where=path) from None
@@ -218,7 +220,7 @@ def fit_csv(path: str) -> dict[str, tuple[float, float]]:
     return {name: fit_collective(name, *zip(*rows, strict=True)) for name, rows in timings.items()}
 
 
-def _numbers(row: dict[str, str], where: str) -> tuple[str, tuple[int, float, float]]:
+def _parse_row(row: dict[str, str], where: str) -> tuple[str, tuple[int, float, float]]:
     try:
         numbers = int(row["ranks"]), float(row["bytes"]), float(row["seconds"])
     except (KeyError, TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""The machine that this run is on, as far as timings of earlier runs have told."""
+"""Machine parameters of the running system, fitted to cached timings of earlier runs."""
 
 from __future__ import annotations
 
@@ -6,21 +6,27 @@ import dataclasses
 import warnings
 from typing import Any
 
-from petacomm.base.cache import recall, remember
+from petacomm.base.cache import load_cached, save_cached
 from petacomm.base.errors import UserError
-from petacomm.mpi.autotuner import digest
-from petacomm.network.communication_load import Phase
+from petacomm.mpi.autotuner import short_hash
+from petacomm.network.communication_load import LoadPhase
 from petacomm.network.fit import Timing, fit_machine
 from petacomm.topology import Machine, load_machine
 
-# The newest are kept; fewer than the least say too little of six constants.
-_MOST = 200
-_LEAST = 8
+# The newest timings are kept; fewer than the minimum do not determine the constants.
+_MAX_TIMINGS = 200
+_MIN_TIMINGS = 8
 
 
-def known_timings(where: dict[str, Any]) -> list[Timing]:
-    """Return the timings remembered for a place; not collective."""
-    raw = recall(_file(where))
+def load_timings(where: dict[str, Any]) -> list[Timing]:
+    """Return the cached timings of a system; not collective.
+
+    Parameters
+    ----------
+    where : dict
+        Description of the system: host, MPI library, number of ranks, ...
+    """
+    raw = load_cached(_file(where))
     if raw is None:
         return []
     try:
@@ -33,21 +39,21 @@ def known_timings(where: dict[str, Any]) -> list[Timing]:
 
 
 def add_timings(where: dict[str, Any], timings: list[Timing]) -> None:
-    """Remember more timings of a place; not collective."""
-    every = [*known_timings(where), *timings][-_MOST:]
-    remember(_file(where), [dataclasses.asdict(timing) for timing in every])
+    """Add timings of a system to the cache; not collective."""
+    kept = [*load_timings(where), *timings][-_MAX_TIMINGS:]
+    save_cached(_file(where), [dataclasses.asdict(timing) for timing in kept])
 
 
-def this_machine(where: dict[str, Any]) -> Machine:
-    """Return a machine fitted to the timings of a place, or "one-node" with its cores while they are few.
+def fitted_machine(where: dict[str, Any]) -> Machine:
+    """Return the machine fitted to the cached timings of a system; not collective.
 
-    Not collective.
+    With too few timings it is the machine "one-node" with the system's nodes and cores.
     """
     guess = dataclasses.replace(
         load_machine("one-node"), cores_per_socket=where["cores"], nodes=where["nodes"]
     )
-    timings = known_timings(where)
-    if len(timings) < _LEAST:
+    timings = load_timings(where)
+    if len(timings) < _MIN_TIMINGS:
         return guess
     name = f"{where['host']}, {where['ranks']} ranks"
     try:
@@ -58,10 +64,10 @@ def this_machine(where: dict[str, Any]) -> Machine:
 
 
 def _file(where: dict[str, Any]) -> str:
-    return f"machines/{digest(sorted(where.items()))}.json"
+    return f"machines/{short_hash(sorted(where.items()))}.json"
 
 
 def _timing(entry: dict[str, Any]) -> Timing:
-    load = tuple(Phase(**{key: float(value) for key, value in phase.items()}) for phase in entry["load"])
+    load = tuple(LoadPhase(**{key: float(value) for key, value in phase.items()}) for phase in entry["load"])
     ranks_per_node, k, itemsize = (int(entry[key]) for key in ("ranks_per_node", "k", "itemsize"))
     return Timing(load, ranks_per_node, k, itemsize, float(entry["seconds"]))

@@ -1,4 +1,4 @@
-"""What the packet simulator must know of a machine: links, buffers and processors of the nodes of a torus."""
+"""Hardware parameters of the packet simulator: links, buffers and processors of the nodes of a torus."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from petacomm.base.errors import ConfigError, did_you_mean
-from petacomm.base.units import quantity
+from petacomm.base.units import parse_quantity
 from petacomm.topology import Machine
 
-# Of each number of a file: its dimension (None: a whole number; "" a number).
+# Dimension of each number in a machine's file (None: an integer, "": a plain number).
 _NUMBERS: dict[str, str | None] = {
     "clock": "frequency",
     "packet": "bytes",
@@ -36,8 +36,8 @@ _NUMBERS: dict[str, str | None] = {
 }
 
 
-# Numbers of the same table that others read.
-_OF_OTHERS = (
+# Numbers of the same table that other modules read.
+_OTHER_NUMBERS = (
     "tree_latency",
     "tree_bandwidth",
     "tree_packet",
@@ -51,35 +51,36 @@ _OF_OTHERS = (
 
 @dataclass(frozen=True)
 class Hardware:
-    """The nodes of a torus or mesh, in bytes, seconds, bytes a second, and cycles of their clock.
+    """Parameters of the nodes of a torus or mesh, in bytes, seconds, bytes per second, and clock cycles.
 
     Attributes
     ----------
     clock : float
-        Cycles a second; the tick of the simulation.
+        Clock frequency in Hz; a cycle is the time unit of the simulation.
     packet, payload, granule : int
-        Bytes of the largest packet, what it carries, and what sizes of packets are multiples of. A smaller
-        packet has its content and as many bytes more as the largest, rounded up to granules.
+        Bytes of the largest packet, bytes of its payload, and the unit of packet sizes. A smaller packet has
+        its payload and the same header as the largest, rounded up to granules.
     link_bandwidth, raw_bandwidth : float
-        Of payload in full packets, and of the wire. A packet of b bytes holds a link for
-        (b + overhead) / raw_bandwidth, the overhead being what makes full packets reach link_bandwidth.
+        Bandwidth of payload in full packets, and of the wire. A packet of b bytes occupies a link for
+        (b + overhead) / raw_bandwidth, with the overhead for which full packets reach link_bandwidth.
     hop_latency : float
         Seconds until the header of a packet is at the next node.
     dynamic_channels, channel : int
-        Adaptive virtual channels, and bytes of each; the escape channel has as many.
+        Number of adaptive virtual channels, and bytes of each, also of the escape channel.
     injection_fifos, injection_fifo, reception_fifo : int
-        FIFOs into which a processor writes, bytes of each, and of the FIFO of each link from which it reads.
+        Number of injection FIFOs, bytes of each, and bytes of the reception FIFO of each link.
     read_cycles, write_cycles : float
-        Of the processor for a full packet, less in proportion for a smaller one.
+        Cycles of the processor for a full packet, in proportion for a smaller one.
     packet_cycles, combine_cycles, message_cycles : float
-        Of the processor for every packet read or written on top, for every packet that it combines, whatever
-        their size, and for every message begun.
+        Additional cycles of the processor for each packet read or written and for each packet combined,
+        whatever their size, and for each message begun.
     all_to_all_cycles, all_to_all_miss_cycles : float
-        Of the all-to-all for each message, instead of message_cycles; and on top for each doubling of what a
-        node sends and receives beyond what its `cache` holds.
+        Cycles for each message of an all-to-all, instead of message_cycles; and additional ones for each
+        doubling of the bytes that a node sends and receives beyond the size of its `cache`.
     cache : int
-        Bytes of a processor's first cache.
+        Bytes of a processor's first-level cache.
     sources : mapping of str to str
+        Source of each number, by its name.
     """
 
     clock: float
@@ -117,7 +118,8 @@ class Hardware:
                 mend="packet must be a multiple of granule, and packet - payload no more than one",
             )
         if min(self.channel, self.injection_fifo, self.reception_fifo) < 2 * self.packet:
-            # Two packets in the escape channel: the room of one keeps its rings turning.
+            # The bubble rule keeps room for one packet in the rings of the escape channel, besides the one in
+            # it.
             raise ConfigError("a channel or FIFO holds less than two packets", mend="give 512 bytes or more")
         if not 1 <= self.dynamic_channels <= 4 or not 1 <= self.injection_fifos <= 8:
             raise ConfigError(
@@ -129,27 +131,27 @@ class Hardware:
 
     @property
     def overhead(self) -> float:
-        """Bytes on the wire that come on top of each packet."""
+        """Bytes on the wire in addition to each packet."""
         return self.payload * self.raw_bandwidth / self.link_bandwidth - self.packet
 
-    def visit_cycles(self, held: float) -> float:
-        """Return the cycles of each message of an all-to-all whose nodes send and receive `held` bytes."""
+    def alltoall_message_cycles(self, held: float) -> float:
+        """Return the cycles per message of an all-to-all in which a node sends and receives `held` bytes."""
         doublings = math.log2(max(1.0, held / self.cache)) if self.cache else 0.0
         return self.all_to_all_cycles + self.all_to_all_miss_cycles * doublings
 
     def wire_time(self, payload: int) -> float:
-        """Return the seconds that one packet of so many bytes of payload holds a link."""
+        """Return the seconds for which a packet with `payload` bytes of payload occupies a link."""
         content = self.packet - self.payload + payload
         return (-(-content // self.granule) * self.granule + self.overhead) / self.raw_bandwidth
 
 
-def hardware_of(machine: Machine) -> Hardware:
-    """Return what the table `network` of a machine's file says of nodes and links.
+def make_hardware(machine: Machine) -> Hardware:
+    """Return the hardware parameters in the table `network` of a machine's file.
 
     Raises
     ------
     ConfigError
-        If a number is missing or has another unit.
+        If a number is missing or has a wrong unit.
     """
     numbers: dict[str, Any] = {key: _number(machine, key) for key in _NUMBERS}
     return Hardware(
@@ -161,7 +163,9 @@ def _number(machine: Machine, key: str) -> float | int:
     dimension = _NUMBERS[key]
     value = machine.network.get(key)
     if value is None:
-        unknown = [other for other in machine.network if other not in _NUMBERS and other not in _OF_OTHERS]
+        unknown = [
+            other for other in machine.network if other not in _NUMBERS and other not in _OTHER_NUMBERS
+        ]
         close = did_you_mean(key, unknown)
         hint = close if close and close.startswith("did") else f"write {key} = {_EXAMPLES.get(dimension, 2)}"
         raise ConfigError(f"machine '{machine.name}' has no 'network.{key}'", mend=hint)
@@ -169,7 +173,7 @@ def _number(machine: Machine, key: str) -> float | int:
         if not isinstance(value, str):
             raise _wrong(machine, key, dimension)
         try:
-            number = quantity(value, dimension)
+            number = parse_quantity(value, dimension)
         except ConfigError as error:
             raise ConfigError(
                 f"'network.{key}' of machine '{machine.name}': {error.what}", mend=error.mend

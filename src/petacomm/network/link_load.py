@@ -1,4 +1,4 @@
-"""Exact loads of the links of a torus or mesh: how many bytes of a traffic cross each."""
+"""Exact link loads of a torus or mesh: the bytes of a traffic pattern on each link."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ TIES = ("split", "plus", "parity")
 
 @dataclass(frozen=True)
 class Traffic:
-    """Bytes between pairs of nodes; pairs that are not named send nothing.
+    """Bytes between pairs of nodes; a sparse traffic matrix.
 
     Attributes
     ----------
     source, destination : int (n,)
-        Nodes. What a node sends to itself loads no link.
+        Nodes. Traffic of a node to itself loads no link.
     n_bytes : (n,) or number
     """
 
@@ -35,8 +35,8 @@ class Traffic:
     n_bytes: npt.ArrayLike
 
 
-def dense(matrix: npt.ArrayLike) -> Traffic:
-    """Return the traffic of a matrix (n_nodes, n_nodes): bytes from each node, a row, to each other one."""
+def dense_traffic(matrix: npt.ArrayLike) -> Traffic:
+    """Return the traffic of a matrix (n_nodes, n_nodes) of bytes from each node (row) to each (column)."""
     values = np.asarray(matrix, np.float64)
     source, destination = np.nonzero(values)
     return Traffic(source, destination, values[source, destination])
@@ -45,20 +45,20 @@ def dense(matrix: npt.ArrayLike) -> Traffic:
 def link_loads(
     grid: Torus, traffic: Traffic | float, routing: str = "dimension-ordered", tie: str = "split"
 ) -> FloatArray:
-    """Return the bytes that cross each link.
+    """Return the bytes on each link.
 
     Parameters
     ----------
     grid : Torus
     traffic : Traffic or float
-        A number is an all-to-all of so many bytes from each node to each other one. Its loads come from one
-        line of each dimension and take no longer for many nodes.
+        A number is an all-to-all of so many bytes from each node to each other one. Its loads are computed
+        from one line of each dimension, independently of the number of lines.
     routing : str
         ``dimension-ordered``: dimension 0 first. ``all-orders``: spread evenly over all orders of the
-        dimensions. ``adaptive``: spread evenly over all shortest ways.
+        dimensions. ``adaptive``: spread evenly over all shortest routes.
     tie : str
-        Bytes that go half round a ring: ``split`` over both ways; ``plus``, all one way; by ``parity``: one
-        way from even coordinates of that dimension, the other from odd ones.
+        Routing of messages over half a ring: ``split`` between both directions; ``plus``, all upwards; by
+        ``parity``: upwards from even coordinates of that dimension, downwards from odd ones.
 
     Returns
     -------
@@ -75,7 +75,7 @@ def link_loads(
     if not isinstance(traffic, Traffic):
         return _uniform(grid, float(traffic), routing, tie)
     table = np.zeros((grid.n_dimensions, 2, *grid.shape))
-    for source, steps, weights in _one_way(grid, *_checked(grid, traffic), tie):
+    for source, steps, weights in _resolve_ties(grid, *_checked(grid, traffic), tie):
         if routing == "adaptive":
             _add_adaptive(grid, source, steps, weights, table)
         else:
@@ -83,17 +83,17 @@ def link_loads(
     return _by_link(grid, table)
 
 
-def loads_of_ways(
+def displacement_loads(
     grid: Torus, source: npt.ArrayLike, steps: npt.ArrayLike, n_bytes: npt.ArrayLike
 ) -> FloatArray:
-    """Return the bytes that cross each link, of ways that are said: dimension 0 first.
+    """Return the bytes on each link for messages with given displacements, routed with dimension 0 first.
 
     Parameters
     ----------
     grid : Torus
     source : int (n,)
     steps : int (n, n_dimensions)
-        Signed, at most once round a ring.
+        Signed number of links in each dimension, at most once around a ring.
     n_bytes : (n,)
 
     Returns
@@ -120,10 +120,10 @@ def _checked(grid: Torus, traffic: Traffic) -> tuple[Int64Array, Int64Array, Flo
     return source, destination, n_bytes
 
 
-def _one_way(
+def _resolve_ties(
     grid: Torus, source: Int64Array, destination: Int64Array, n_bytes: FloatArray, tie: str
 ) -> Iterator[tuple[Int64Array, Int64Array, FloatArray]]:
-    """Yield sources, signed steps and bytes with each half ring decided; split pairs come several times."""
+    """Yield sources, signed steps and bytes, with a direction for each half ring; split pairs repeat."""
     steps = grid.displacement(source, destination)
     shape = np.array(grid.shape)
     halves = (2 * steps == shape) & np.array(grid.wrap)
@@ -132,59 +132,59 @@ def _one_way(
     if tie != "split":
         yield source, steps, n_bytes
         return
-    for turned in product((False, True), repeat=grid.n_dimensions):
-        # Of a pair with t ties 2^t of the 2^d choices are its own.
-        chosen = np.array(turned)
-        fits: BoolArray = ~(chosen & ~halves).any(-1)
+    for choice in product((False, True), repeat=grid.n_dimensions):
+        # A pair with t ties uses 2^t of the 2^d choices of reversed dimensions.
+        reverse = np.array(choice)
+        fits: BoolArray = ~(reverse & ~halves).any(-1)
         if fits.any():
-            ways = np.where(chosen, -steps, steps)[fits]
-            yield source[fits], ways, n_bytes[fits] / 2.0 ** halves[fits].sum(-1)
+            directed = np.where(reverse, -steps, steps)[fits]
+            yield source[fits], directed, n_bytes[fits] / 2.0 ** halves[fits].sum(-1)
 
 
 def _add_ordered(
     grid: Torus, source: Int64Array, steps: Int64Array, weights: FloatArray, routing: str, table: FloatArray
 ) -> None:
-    """Add the loads of ways that cross one dimension after the other."""
-    places = grid.coordinates(source)
+    """Add the loads of routes that take one dimension after the other."""
+    coordinates = grid.coordinates(source)
     n = grid.n_dimensions
     for dimension in range(n):
         others = [d for d in range(n) if d != dimension]
         if routing == "dimension-ordered":
             subsets: list[tuple[tuple[int, ...], float]] = [(tuple(range(dimension)), 1.0)]
         else:
-            # Of the n! orders of dimensions, s! (n - 1 - s)! have just a given set of s before this one.
+            # In s! (n - 1 - s)! of the n! orders, a given set of s dimensions comes before this one.
             subsets = [
                 (done, math.factorial(s) * math.factorial(n - 1 - s) / math.factorial(n))
                 for s in range(n)
                 for done in combinations(others, s)
             ]
         for done, share in subsets:
-            at = places.copy()
+            corner = coordinates.copy()
             for d in done:
-                at[:, d] = (at[:, d] + steps[:, d]) % grid.shape[d]
-            _add_lines(grid, at, steps[:, dimension], share * weights, dimension, table)
+                corner[:, d] = (corner[:, d] + steps[:, d]) % grid.shape[d]
+            _add_lines(grid, corner, steps[:, dimension], share * weights, dimension, table)
 
 
 def _add_lines(
-    grid: Torus, at: Int64Array, steps: Int64Array, weights: FloatArray, dimension: int, table: FloatArray
+    grid: Torus, corner: Int64Array, steps: Int64Array, weights: FloatArray, dimension: int, table: FloatArray
 ) -> None:
-    """Add straight ways along one dimension: a step up where each begins, down where it ends, then sums."""
+    """Add straight routes along one dimension: the cumulative sum of their begins minus their ends."""
     size = grid.shape[dimension]
     for column, sign in enumerate((1, -1)):
-        here = steps * sign > 0
-        if not here.any():
+        selected = steps * sign > 0
+        if not selected.any():
             continue
-        # In direction -1 positions count down, so that both directions run upwards.
-        start = at[here, dimension] if sign > 0 else size - 1 - at[here, dimension]
-        length = np.abs(steps[here])
-        base = at[here]
+        # For direction -1 positions are reversed, so that all routes run upwards.
+        start = corner[selected, dimension] if sign > 0 else size - 1 - corner[selected, dimension]
+        length = np.abs(steps[selected])
+        base = corner[selected]
         base[:, dimension] = 0
         row = np.ravel_multi_index(tuple(base.T), grid.shape)
-        # Rows of a line of twice the size: what goes over the seam is folded back.
+        # Lines have twice their size; the second half, beyond the wrap-around, is added to the first.
         lines, row = np.unique(row, return_inverse=True)
-        change = np.bincount(row * (2 * size + 1) + start, weights[here], len(lines) * (2 * size + 1))
-        change -= np.bincount(row * (2 * size + 1) + start + length, weights[here], len(change))
-        # What rounding leaves below zero, beyond the end of all ways, is none.
+        change = np.bincount(row * (2 * size + 1) + start, weights[selected], len(lines) * (2 * size + 1))
+        change -= np.bincount(row * (2 * size + 1) + start + length, weights[selected], len(change))
+        # Rounding may leave loads slightly below zero beyond the ends of all routes.
         loads = np.maximum(np.cumsum(change.reshape(len(lines), -1), axis=1), 0.0)
         folded = loads[:, :size] + loads[:, size : 2 * size]
         target = np.moveaxis(table[dimension, column], dimension, -1)
@@ -196,41 +196,42 @@ def _add_lines(
 def _add_adaptive(
     grid: Torus, source: Int64Array, steps: Int64Array, weights: FloatArray, table: FloatArray
 ) -> None:
-    """Add the loads of all shortest ways, evenly: for each distinct displacement, sources * probabilities.
+    """Add the loads of traffic spread evenly over all shortest routes.
 
-    The product is a convolution round the grid; its sum over displacements is made of Fourier coefficients.
+    For each distinct displacement they are the cyclic convolution of the sources with the probabilities of
+    the links; the sum over displacements is taken of the Fourier coefficients.
     """
     distinct, group = np.unique(steps, axis=0, return_inverse=True)
     order = np.argsort(group, kind="stable")
     bounds = np.searchsorted(group[order], np.arange(len(distinct) + 1))
-    sums = _Spectra(grid)
+    sums = _FourierLoads(grid)
     for index, step in enumerate(distinct):
         members = order[bounds[index] : bounds[index + 1]]
-        there = np.bincount(source[members], weights[members], grid.n_nodes).reshape(grid.shape)
-        sums.add(np.fft.rfftn(there), step)
-    sums.into(table)
+        sources = np.bincount(source[members], weights[members], grid.n_nodes).reshape(grid.shape)
+        sums.add(np.fft.rfftn(sources), step)
+    sums.add_to(table)
 
 
-class _Spectra:
-    """Loads as Fourier coefficients, dimension and direction by themselves."""
+class _FourierLoads:
+    """Fourier coefficients of the loads of each dimension and direction."""
 
     def __init__(self, grid: Torus) -> None:
         self.grid = grid
         axes = np.meshgrid(*(np.arange(size) for size in grid.shape), indexing="ij")
         total = sum(axes)
         factorials = np.array([math.lgamma(k + 1) for k in range(int(np.max(total)) + 1)])
-        # log of the number of ways to a place: (a + b + ...)! / (a! b! ...)
-        self._ways = factorials[total] - sum(factorials[axis] for axis in axes)
+        # Logarithm of the number of shortest routes by (a, b, ...) steps: (a + b + ...)! / (a! b! ...).
+        self._log_routes = factorials[total] - sum(factorials[axis] for axis in axes)
         self._sums: dict[tuple[int, int], npt.NDArray[np.complex128]] = {}
 
     def add(self, sources: npt.NDArray[np.complex128], step: Int64Array) -> None:
-        """Add what goes from these sources (their transform) by one displacement."""
+        """Add the traffic of one displacement from sources, given by their transform."""
         length = np.abs(step)
         for dimension in np.flatnonzero(step):
             box = tuple(slice(0, n + 1 - (d == dimension)) for d, n in enumerate(length))
-            ways = self._ways[box]
-            # Ways to the start of a link, times ways from its end, of all ways.
-            share = np.exp(ways + np.flip(ways) - self._ways[tuple(length)])
+            routes = self._log_routes[box]
+            # Routes to the start of a link, times routes from its end, divided by all routes.
+            share = np.exp(routes + np.flip(routes) - self._log_routes[tuple(length)])
             kernel = np.zeros(self.grid.shape)
             index = np.ix_(
                 *((np.arange(n) * (1 if s >= 0 else -1)) for n, s in zip(share.shape, step, strict=True))
@@ -240,8 +241,8 @@ class _Spectra:
             term = sources * np.fft.rfftn(kernel)
             self._sums[key] = self._sums[key] + term if key in self._sums else term
 
-    def into(self, table: FloatArray) -> None:
-        """Add the loads themselves; what rounding leaves below zero is none."""
+    def add_to(self, table: FloatArray) -> None:
+        """Add the loads to a table; values at the level of rounding errors are set to zero."""
         for key, spectrum in self._sums.items():
             axes = tuple(range(self.grid.n_dimensions))
             loads = np.fft.irfftn(spectrum, self.grid.shape, axes)
@@ -251,8 +252,8 @@ class _Spectra:
 def _uniform(grid: Torus, n_bytes: float, routing: str, tie: str) -> FloatArray:
     """Return the loads of an all-to-all.
 
-    Along a line, all orders of the dimensions give what the line's own all-to-all gives, times the lines'
-    pairs: N / n_d.
+    For any order of the dimensions, the loads along a line are those of an all-to-all of the line alone,
+    times N / n_d.
     """
     if not (math.isfinite(n_bytes) and n_bytes >= 0):
         raise ConfigError(f"an all-to-all of {n_bytes} bytes", mend="give 0 or more")
@@ -261,50 +262,50 @@ def _uniform(grid: Torus, n_bytes: float, routing: str, tie: str) -> FloatArray:
     table = np.zeros((grid.n_dimensions, 2, *grid.shape))
     for dimension, (size, ring) in enumerate(zip(grid.shape, grid.wrap, strict=True)):
         line = Torus((size,), ring)
-        of_line = np.zeros((1, 2, size))
+        line_table = np.zeros((1, 2, size))
         for source, steps, weights in _line_pairs(line, n_bytes * grid.n_nodes / size, tie):
-            _add_ordered(line, source, steps, weights, "dimension-ordered", of_line)
+            _add_ordered(line, source, steps, weights, "dimension-ordered", line_table)
         for column in range(2):
             target = np.moveaxis(table[dimension, column], dimension, -1)
-            target[...] = of_line[0, column]
+            target[...] = line_table[0, column]
     return _by_link(grid, table)
 
 
 def _line_pairs(line: Torus, weight: float, tie: str) -> Iterator[tuple[Int64Array, Int64Array, FloatArray]]:
     a, b = np.divmod(np.arange(line.n_nodes**2), line.n_nodes)
-    return _one_way(line, a, b, np.full(len(a), weight), tie)
+    return _resolve_ties(line, a, b, np.full(len(a), weight), tie)
 
 
 def _uniform_adaptive(grid: Torus, tie: str) -> FloatArray:
-    """Return the loads of an all-to-all of one byte over all shortest ways, as a table.
+    """Return the loads of an all-to-all of one byte over all shortest routes, as a table.
 
-    Of the ways by p, q steps before and behind a link (p_i, q_i in dimension i, sums P and Q), a share of
-    P! Q! / (P + Q + 1)! times a product over dimensions lies on it. That ratio is the integral of
-    u^P (1 - u)^Q from 0 to 1, so for each u the sum over all pairs of nodes is a product of sums along lines,
-    and the integral, of a polynomial in u, is one of Gauss.
+    Of the shortest routes with p_i steps before and q_i steps behind a link in dimension i (sums P and Q),
+    the fraction that uses the link is P! Q! / (P + Q + 1)! times a product over dimensions. That ratio is the
+    integral of u^P (1 - u)^Q from 0 to 1. For each u the sum over all pairs of nodes is a product of sums
+    along lines, and the integral of the polynomial in u is computed exactly by Gauss-Legendre quadrature.
     """
     reach = sum(size // 2 if ring else size - 1 for size, ring in zip(grid.shape, grid.wrap, strict=True))
     points, weights = np.polynomial.legendre.leggauss(reach // 2 + 1)
-    along = [
-        _passages(Torus((size,), ring), tie, (1 + points) / 2)
+    line_sums = [
+        _line_sums(Torus((size,), ring), tie, (1 + points) / 2)
         for size, ring in zip(grid.shape, grid.wrap, strict=True)
     ]
     table = np.zeros((grid.n_dimensions, 2, *grid.shape))
     for k, weight in enumerate(weights / 2):
         for dimension, column in product(range(grid.n_dimensions), range(2)):
-            factors = [passages[column if d == dimension else 2, :, k] for d, passages in enumerate(along)]
+            factors = [sums[column if d == dimension else 2, :, k] for d, sums in enumerate(line_sums)]
             table[dimension, column] += weight * reduce(np.multiply.outer, factors)
     return table
 
 
-def _passages(line: Torus, tie: str, u: FloatArray) -> FloatArray:
-    """Return the sums along a line, by place, of pairs whose ways go up from there, go down, or pass.
+def _line_sums(line: Torus, tie: str, u: FloatArray) -> FloatArray:
+    """Return sums over pairs of nodes of a line whose routes leave a node upwards, downwards, or visit it.
 
     Returns
     -------
     float64 (3, n_nodes, len(u))
-        Of a pair s steps apart, p of them before the place: s! / (p! q!) u^p (1 - u)^q, where p + q are s for
-        what passes, and s - 1 for what goes on by the line's own link.
+        The term of a pair s steps apart, p of them before the node, is s! / (p! q!) u^p (1 - u)^q, with
+        p + q = s for routes that visit the node, and s - 1 for those that leave it by a link of the line.
     """
     size = line.n_nodes
     out = np.zeros((3, size, len(u)))
@@ -314,20 +315,20 @@ def _passages(line: Torus, tie: str, u: FloatArray) -> FloatArray:
             rows = np.flatnonzero(np.abs(step) == length)
             sign = np.where(step[rows] < 0, -1, 1)
             for p in range(length + 1):
-                place = (source[rows] + sign * p) % size
-                passing = math.comb(length, p) * u**p * (1 - u) ** (length - p)
-                out[2] += np.bincount(place, weights[rows], size)[:, None] * passing
+                node = (source[rows] + sign * p) % size
+                visiting = math.comb(length, p) * u**p * (1 - u) ** (length - p)
+                out[2] += np.bincount(node, weights[rows], size)[:, None] * visiting
                 if p == length:
                     continue
                 leaving = length * math.comb(length - 1, p) * u**p * (1 - u) ** (length - 1 - p)
                 for column, direction in enumerate((1, -1)):
                     share = weights[rows] * (sign == direction)
-                    out[column] += np.bincount(place, share, size)[:, None] * leaving
+                    out[column] += np.bincount(node, share, size)[:, None] * leaving
     return out
 
 
 def _by_link(grid: Torus, table: FloatArray) -> FloatArray:
-    """Return the loads by number of link, of a table by dimension, direction and node."""
+    """Return the loads by link number, from a table by dimension, direction and node."""
     loads = np.zeros(grid.n_links)
     nodes = np.arange(grid.n_nodes)
     for dimension in range(grid.n_dimensions):

@@ -1,10 +1,11 @@
-"""Packets on a torus or mesh, one by one: how long messages take where they meet.
+"""Simulation of a torus or mesh packet by packet.
 
-Each node has a router and a processor. A packet goes on as soon as its header is there and the next link and
-a buffer at its far end are free (virtual cut-through). Adaptive packets take any link that brings them
-nearer, through dynamic channels, and where these are full the escape channel, in the order of the dimensions;
-packets in order take that alone. A ring of escape channels always keeps room for one packet more (bubble), so
-nothing can block for ever. Time is in cycles of the machine's clock; docs/networks.md has the details.
+Each node has a router and a processor. A packet is forwarded as soon as its header has arrived and the next
+link and a buffer at its far end are free (virtual cut-through). Adaptive packets take any link that brings
+them nearer, through dynamic channels, and if these are full the escape channel, in the order of the
+dimensions; packets in order use only the escape channel. The rings of escape channels always keep room for
+one more packet (bubble), which excludes deadlock. Time is in cycles of the machine's clock; see
+docs/petacomm/networks.md.
 """
 
 from __future__ import annotations
@@ -27,42 +28,42 @@ from petacomm.network._network import (
     simulate_messages,
 )
 from petacomm.network.hardware import Hardware
-from petacomm.schedule import Round, displacements
+from petacomm.schedule import Round, message_displacements
 from petacomm.topology import Torus
 
-_TO_LINE, _COMBINES, _IN_ORDER, _PIPELINED = 1, 2, 4, 8
+_DEPOSIT, _COMBINES, _IN_ORDER, _PIPELINED = 1, 2, 4, 8
 _ARBITRATIONS = {
     "round-robin": Arbitration.round_robin,
     "longest-queue": Arbitration.longest_queue,
     "farthest": Arbitration.farthest,
 }
 _TIES = {"plus": Tie.plus, "parity": Tie.parity, "random": Tie.random}
-# Hops are counted in eight bits.
-_LONGEST_LINE, _LONGEST_RING, _LONGEST_WAY = 128, 254, 127
+# The kernel counts hops in eight bits.
+_MAX_LINE, _MAX_RING, _MAX_STEPS = 128, 254, 127
 _LARGEST_MESSAGE = 2**40
 
 
 @dataclass(frozen=True)
-class Policy:
-    """How routers and processors choose where they have a choice.
+class RouterPolicy:
+    """Arbitration and buffer policies of routers and processors.
 
     Attributes
     ----------
     arbitration : str
-        Which packet takes a free link: ``round-robin`` over the queues that want it; that of the
-        ``longest-queue``; the one that goes ``farthest`` in a dimension.
+        Packet that takes a free link: ``round-robin`` over the queues that request it; that of the
+        ``longest-queue``; the one with the ``farthest`` distance to go in a dimension.
     transit_first : bool
-        Packets on their way go before those that the node injects.
+        Whether packets in transit have priority over packets that the node injects.
     injection_room : int
-        Full packets for which an injected packet must leave room in the channel it enters.
+        Number of full packets for which an injected packet must leave room in the channel that it enters.
     fifo : str
-        Into which FIFO a processor writes: the ``emptiest``, or that of the longest ``direction``.
+        FIFO into which a processor writes: the ``emptiest``, or that of the longest ``direction``.
     tie : str
-        Which way a packet goes half round a ring: ``plus``, by ``parity`` of the source's coordinate, or at
+        Direction of a packet over half a ring: ``plus``, by ``parity`` of the source's coordinate, or at
         ``random``.
     early_release : bool
-        The room of a packet is given back when it begins to leave, as by tokens for each granule; else when
-        it has left.
+        Whether the buffer of a packet is released when it begins to leave, as by tokens for each granule;
+        else when it has left.
     """
 
     arbitration: str = "round-robin"
@@ -85,35 +86,35 @@ class Policy:
 
 
 POLICIES = {
-    "transit-first": Policy(),
-    "fair": Policy(transit_first=False),
-    "longest-queue": Policy(arbitration="longest-queue"),
-    "throttled": Policy(injection_room=1),
-    "farthest": Policy(arbitration="farthest"),
-    "late-release": Policy(early_release=False),
+    "transit-first": RouterPolicy(),
+    "fair": RouterPolicy(transit_first=False),
+    "longest-queue": RouterPolicy(arbitration="longest-queue"),
+    "throttled": RouterPolicy(injection_room=1),
+    "farthest": RouterPolicy(arbitration="farthest"),
+    "late-release": RouterPolicy(early_release=False),
 }
 
 
 @dataclass(frozen=True)
-class Messages:
-    """Messages between nodes, and which wait for which.
+class PacketMessages:
+    """Messages between nodes, and their dependencies.
 
     Attributes
     ----------
     source, destination : int (n,)
-        Nodes; never the same.
+        Nodes; never equal.
     n_bytes : int (n,)
-        Of payload. A message of none is one packet without content.
+        Bytes of payload. A message without payload is one empty packet.
     after_first : int (n + 1,), after : int
         Message i may start when its source has received the messages
         ``after[after_first[i]:after_first[i + 1]]``. By default no message waits.
     line, combine, in_order, pipelined : bool (n,) or bool
-        All nodes on the straight line from source to destination receive it (deposit bit); receivers
-        combine it with what they have; it is routed dimension by dimension and arrives in order; its segment
-        s waits for segment s of the messages it is after, not for the whole of them.
+        Whether all nodes on the straight line from source to destination receive the message (deposit bit);
+        whether receivers combine it with their own data; whether it is routed dimension by dimension and
+        arrives in order; whether its segment s waits only for segment s of the messages on which it depends.
     heading : int (n,) or int
-        The port by which it leaves to go straight on, the longer way round a ring where that is so:
-        2 x dimension, or one more for downwards. -1: a shortest way.
+        Port by which the message leaves and direction that it keeps, even along the longer arc of a ring:
+        2 x dimension + (1 if downwards). -1: a shortest route.
     segment : int
         Bytes of a segment, rounded up to full packets.
     """
@@ -132,23 +133,24 @@ class Messages:
 
 
 @dataclass(frozen=True)
-class Run:
-    """What a simulation counted.
+class SimulationResult:
+    """Times and counts of a packet simulation.
 
     Attributes
     ----------
     seconds : float
-        Until the last processor was done.
+        Simulated time until the last processor has finished.
     node_seconds : float64 (n_nodes,)
-        Until each processor had written and read its last packet.
+        Simulated time until each processor has written and read its last packet.
     link_bytes, link_packets : int64 (n_links,)
-        On each link, as the grid numbers them; bytes of whole packets, headers included.
+        Bytes of packets, including headers, and packets on each link.
     packets, copies, hops, escapes, events : int
-        Packets sent, copies made by the deposit bit, links crossed, those by the escape channel, events.
+        Number of packets sent, of copies made by the deposit bit, of hops, of hops by the escape channel, and
+        of events.
     most_in_flight, memory : int
-        The most packets on their way at once, and bytes that packets, queues and links took.
+        Maximum number of packets in flight, and bytes of memory of packets, queues and links.
     wall_seconds : float
-        That the simulation took.
+        Wall time of the simulation.
     """
 
     seconds: float
@@ -166,17 +168,17 @@ class Run:
 
 
 class PacketSimulator:
-    """Simulates packets on one grid of nodes.
+    """Packet simulator of one torus or mesh.
 
     Parameters
     ----------
     grid : Torus
         At most 128 nodes in a dimension, 254 in a ring.
     hardware : Hardware
-    policy : Policy or str
-        Or the name of one of `POLICIES`.
+    policy : RouterPolicy or str
+        A policy, or the name of one of `POLICIES`.
     seed : int
-        Of all that is random; the same seed gives the same run.
+        Seed of all random numbers; the same seed gives the same run.
 
     Raises
     ------
@@ -185,14 +187,14 @@ class PacketSimulator:
     """
 
     def __init__(
-        self, grid: Torus, hardware: Hardware, policy: Policy | str = "transit-first", seed: int = 1
+        self, grid: Torus, hardware: Hardware, policy: RouterPolicy | str = "transit-first", seed: int = 1
     ) -> None:
         if isinstance(policy, str):
             if policy not in POLICIES:
                 raise ConfigError(f"unknown policy '{policy}'", mend=did_you_mean(policy, list(POLICIES)))
             policy = POLICIES[policy]
         for size, ring in zip(grid.shape, grid.wrap, strict=True):
-            longest = _LONGEST_RING if ring else _LONGEST_LINE
+            longest = _MAX_RING if ring else _MAX_LINE
             if size > longest:
                 raise ConfigError(
                     f"{size} nodes in a dimension of {grid}", mend=f"simulate {longest} at most"
@@ -203,18 +205,20 @@ class PacketSimulator:
         self.seed = int(seed)
         _check_room(hardware, policy)
 
-    def all_to_all(self, n_bytes: int | npt.ArrayLike, packets_a_visit: int = 2) -> Run:
+    def simulate_all_to_all(
+        self, n_bytes: int | npt.ArrayLike, packets_per_visit: int = 2
+    ) -> SimulationResult:
         """Simulate the randomized all-to-all (Almasi et al. 2005, section 3.1).
 
-        All nodes go through one seeded permutation of the nodes, each from another place, and send
-        `packets_a_visit` packets to each destination in turn. A destination that has got all leaves the list.
+        All nodes go through the same seeded permutation of the nodes, each from another position, and send
+        `packets_per_visit` packets to each destination in turn. Finished destinations leave the list.
 
         Parameters
         ----------
         n_bytes : int or int (n_nodes, n_nodes)
-            Bytes from each node to each other one, or row by row to each; what a node sends to itself is
-            left out.
-        packets_a_visit : int
+            Bytes from each node to each other one, or from each node (row) to each (column); the diagonal is
+            ignored.
+        packets_per_visit : int
 
         Raises
         ------
@@ -230,30 +234,30 @@ class PacketSimulator:
             raise ConfigError(
                 f"bytes of shape {matrix.shape}", mend=f"give ({n}, {n}): from each node to each"
             )
-        if packets_a_visit < 1:
-            raise ConfigError(f"{packets_a_visit} packets a visit", mend="give 1 or more")
+        if packets_per_visit < 1:
+            raise ConfigError(f"{packets_per_visit} packets a visit", mend="give 1 or more")
         order = np.random.default_rng(self.seed).permutation(n).astype(np.int32)
         first = 0 if matrix is not None else int(np.asarray(n_bytes))
         held = 2 * n * float(np.mean(np.asarray(n_bytes, np.float64)))
-        hardware = replace(self.hardware, message_cycles=self.hardware.visit_cycles(held))
-        return self._run(hardware, simulate_all_to_all, order, first, matrix, packets_a_visit)
+        hardware = replace(self.hardware, message_cycles=self.hardware.alltoall_message_cycles(held))
+        return self._run(hardware, simulate_all_to_all, order, first, matrix, packets_per_visit)
 
-    def messages(self, messages: Messages) -> Run:
+    def simulate(self, messages: PacketMessages) -> SimulationResult:
         """Simulate a list of messages.
 
         Raises
         ------
         ConfigError
-            If an array has another length, a node is not of the grid, a message goes to its own source, a
-            line or a heading is not straight, or messages wait for each other in a circle or for what never
-            comes to them.
+            If an array has a wrong length, a node is not in the grid, a message is sent to its own source, a
+            line or a message with a heading is not straight, or the dependencies are cyclic or of messages
+            that the source does not receive.
         """
         arrays = _checked(self.grid, messages)
         if messages.segment < 1:
             raise ConfigError(f"segments of {messages.segment} bytes", mend="give 1 or more")
         return self._run(self.hardware, simulate_messages, *arrays, int(messages.segment))
 
-    def _run(self, hardware: Hardware, kernel: Any, *arguments: Any) -> Run:
+    def _run(self, hardware: Hardware, kernel: Any, *arguments: Any) -> SimulationResult:
         n = self.grid.n_nodes
         finish = np.zeros(n, np.int64)
         per_link = [np.zeros(n * 2 * self.grid.n_dimensions, np.int64) for _ in range(2)]
@@ -276,7 +280,7 @@ class PacketSimulator:
         tick = 1 / self.hardware.clock
         link_packets, link_bytes = (_by_link(self.grid, values) for values in per_link)
         kept = ("packets", "copies", "hops", "escapes", "events", "most_in_flight", "memory")
-        return Run(
+        return SimulationResult(
             seconds=float(finish.max(initial=0)) * tick,
             node_seconds=finish.astype(np.float64) * tick,
             link_bytes=link_bytes,
@@ -286,7 +290,7 @@ class PacketSimulator:
         )
 
 
-def _kernel_hardware(grid: Torus, hardware: Hardware, policy: Policy) -> Any:
+def _kernel_hardware(grid: Torus, hardware: Hardware, policy: RouterPolicy) -> Any:
     made = TorusHardware(list(grid.shape), list(grid.wrap))
     ticks = hardware.clock
     made.granule = hardware.granule
@@ -315,7 +319,7 @@ def _kernel_hardware(grid: Torus, hardware: Hardware, policy: Policy) -> Any:
     return made
 
 
-def _check_room(hardware: Hardware, policy: Policy) -> None:
+def _check_room(hardware: Hardware, policy: RouterPolicy) -> None:
     if not 0 <= policy.injection_room < hardware.channel // hardware.packet:
         raise ConfigError(
             f"injected packets leave room for {policy.injection_room} more",
@@ -324,7 +328,7 @@ def _check_room(hardware: Hardware, policy: Policy) -> None:
 
 
 def _by_link(grid: Torus, values: Int64Array) -> Int64Array:
-    """Return the values of links by their numbers in the grid, from rows of nodes."""
+    """Return the values of links by link number, from a table by node, dimension and direction."""
     table = values.reshape(grid.n_nodes, grid.n_dimensions, 2)
     out = np.zeros(grid.n_links, np.int64)
     nodes = np.arange(grid.n_nodes)
@@ -335,8 +339,8 @@ def _by_link(grid: Torus, values: Int64Array) -> Int64Array:
     return out
 
 
-def _checked(grid: Torus, messages: Messages) -> Sequence[Any]:
-    """Return the arrays of the kernel, or say what is wrong with them."""
+def _checked(grid: Torus, messages: PacketMessages) -> Sequence[Any]:
+    """Return the arguments of the kernel; raise a ConfigError if the messages are invalid."""
     source = np.ascontiguousarray(messages.source, np.int32).ravel()
     destination = np.ascontiguousarray(messages.destination, np.int32).ravel()
     n_bytes = np.ascontiguousarray(messages.n_bytes, np.int64).ravel()
@@ -351,27 +355,31 @@ def _checked(grid: Torus, messages: Messages) -> Sequence[Any]:
     _refuse(source == destination, "it goes from a node to itself")
     _refuse((n_bytes < 0) | (n_bytes > _LARGEST_MESSAGE), "its bytes are negative or more than 1 TiB")
     flags, heading = _flags(messages, n), _heading(grid, messages, n)
-    part = Round.of(source, destination, 0, 0, heading=heading) if n else Round.of([], [], [], [])
-    steps = displacements(part, grid)
-    to_line, straight = flags & _TO_LINE > 0, (steps != 0).sum(-1) == 1
-    _refuse(to_line & ~straight, "it goes to a line that is not straight")
+    part = (
+        Round.from_columns(source, destination, 0, 0, heading=heading)
+        if n
+        else Round.from_columns([], [], [], [])
+    )
+    steps = message_displacements(part, grid)
+    deposit, straight = flags & _DEPOSIT > 0, (steps != 0).sum(-1) == 1
+    _refuse(deposit & ~straight, "it goes to a line that is not straight")
     ahead = np.sign(np.take_along_axis(steps, np.maximum(heading[:, None] // 2, 0), 1)[:, 0])
     _refuse((heading >= 0) & (~straight | (ahead != 1 - 2 * (heading % 2))), "it does not lie straight ahead")
-    _refuse((np.abs(steps) > _LONGEST_WAY).any(-1), f"it goes more than {_LONGEST_WAY} links straight on")
-    receivers = np.where(to_line, np.abs(steps).sum(-1), 1).astype(np.int32)
-    return source, destination, n_bytes, flags, heading, receivers, *_checked_order(messages, n)
+    _refuse((np.abs(steps) > _MAX_STEPS).any(-1), f"it goes more than {_MAX_STEPS} links straight on")
+    receivers = np.where(deposit, np.abs(steps).sum(-1), 1).astype(np.int32)
+    return source, destination, n_bytes, flags, heading, receivers, *_checked_dependencies(messages, n)
 
 
-def _heading(grid: Torus, messages: Messages, n: int) -> npt.NDArray[np.int8]:
+def _heading(grid: Torus, messages: PacketMessages, n: int) -> npt.NDArray[np.int8]:
     heading = np.broadcast_to(np.asarray(messages.heading, np.int64), n)
     _refuse((heading < -1) | (heading >= 2 * grid.n_dimensions), "it leaves by a port that is not there")
     return np.ascontiguousarray(heading, np.int8)
 
 
-def _flags(messages: Messages, n: int) -> UInt8Array:
+def _flags(messages: PacketMessages, n: int) -> UInt8Array:
     flags = np.zeros(n, np.uint8)
     for bit, given in (
-        (_TO_LINE, messages.line),
+        (_DEPOSIT, messages.line),
         (_COMBINES, messages.combine),
         (_IN_ORDER, messages.in_order),
         (_PIPELINED, messages.pipelined),
@@ -380,7 +388,7 @@ def _flags(messages: Messages, n: int) -> UInt8Array:
     return flags
 
 
-def _checked_order(messages: Messages, n: int) -> tuple[Int64Array, Int32Array]:
+def _checked_dependencies(messages: PacketMessages, n: int) -> tuple[Int64Array, Int32Array]:
     given = np.zeros(n + 1) if messages.after_first is None else messages.after_first
     first = np.ascontiguousarray(given, np.int64)
     after = np.ascontiguousarray(messages.after, np.int32).ravel()

@@ -1,23 +1,23 @@
-"""Prospects and simulations as people and programs read them."""
+"""Text and JSON of predictions and simulations of collectives."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from petacomm.network.predictions import Prospect, Simulated
-from petacomm.schedule import Call
+from petacomm.network.predictions import Prediction, SimulatedCollective
+from petacomm.schedule import CollectiveCall
 from petacomm.topology import Machine
 
 
-def title(call: Call, machine: Machine) -> str:
-    """Return what is asked, in a line."""
+def call_title(call: CollectiveCall, machine: Machine) -> str:
+    """Return a line that describes a call on a machine."""
     size = "" if call.collective == "barrier" else f" of {call.n_bytes:,} bytes"
     each = " from each rank to each" if call.collective == "alltoall" else ""
-    return f"{call.collective}{size}{each}, {call.n_ranks:,} ranks{_place(call)}: {machine.title}"
+    return f"{call.collective}{size}{each}, {call.n_ranks:,} ranks{_grid_text(call)}: {machine.title}"
 
 
-def _place(call: Call) -> str:
+def _grid_text(call: CollectiveCall) -> str:
     if call.grid is None:
         return ""
     shape = "x".join(map(str, call.grid.shape))
@@ -27,33 +27,35 @@ def _place(call: Call) -> str:
     return f" on a {kind} of {shape}"
 
 
-def table(call: Call, machine: Machine, found: Sequence[Prospect]) -> str:
-    """Return all algorithms as text, the chosen one marked, with why others cannot be used."""
+def prediction_table(call: CollectiveCall, machine: Machine, predictions: Sequence[Prediction]) -> str:
+    """Return the predictions as text, with the chosen algorithm marked and the reasons why others fail."""
     rows = [("algorithm", "closed form", "link loads", "busiest link")]
     rows += [
         (
-            prospect.algorithm + (" *" if prospect.chosen else ""),
-            seconds(prospect.closed),
-            seconds(prospect.loaded),
-            "-" if prospect.busiest is None else f"{prospect.busiest:,.0f} B",
+            prediction.algorithm + (" *" if prediction.chosen else ""),
+            format_seconds(prediction.closed),
+            format_seconds(prediction.loaded),
+            "-" if prediction.busiest is None else f"{prediction.busiest:,.0f} B",
         )
-        for prospect in found
-        if not prospect.unmet
+        for prediction in predictions
+        if not prediction.unmet
     ]
-    lines = [title(call, machine), "", *_aligned(rows), ""]
+    lines = [call_title(call, machine), "", *_aligned(rows), ""]
     lines += ["* what the selector takes; link loads leave processors out"]
-    lines += [f"{p.algorithm}: {p.why}" for p in found if p.why]
-    lines += [f"{p.algorithm} cannot be used: it needs that {'; '.join(p.unmet)}" for p in found if p.unmet]
+    lines += [f"{p.algorithm}: {p.why}" for p in predictions if p.why]
+    lines += [
+        f"{p.algorithm} cannot be used: it needs that {'; '.join(p.unmet)}" for p in predictions if p.unmet
+    ]
     return "\n".join(lines)
 
 
-def simulated_table(call: Call, machine: Machine, found: Simulated) -> str:
-    """Return a simulation as text."""
-    rows = [("algorithm", found.algorithm), ("time", seconds(found.seconds))]
+def simulation_table(call: CollectiveCall, machine: Machine, simulated: SimulatedCollective) -> str:
+    """Return the result of a simulation as text."""
+    rows = [("algorithm", simulated.algorithm), ("time", format_seconds(simulated.seconds))]
     if call.n_bytes:
         factor = call.n_ranks - 1 if call.collective == "alltoall" else 1
-        rows.append(("bandwidth a rank", f"{factor * call.n_bytes / found.seconds / 1e6:,.1f} MB/s"))
-    run = found.run
+        rows.append(("bandwidth a rank", f"{factor * call.n_bytes / simulated.seconds / 1e6:,.1f} MB/s"))
+    run = simulated.run
     if run is not None:
         rows += [
             ("packets", f"{run.packets:,}, and {run.copies:,} copies by the deposit bit"),
@@ -61,12 +63,12 @@ def simulated_table(call: Call, machine: Machine, found: Simulated) -> str:
             ("busiest link", f"{int(run.link_bytes.max(initial=0)):,} B, headers included"),
             ("in flight", f"{run.most_in_flight:,} packets at most"),
         ]
-    lines = [title(call, machine), "", *_aligned(rows, left=2)]
-    return "\n".join([*lines, *([f"note: {found.note}"] if found.note else [])])
+    lines = [call_title(call, machine), "", *_aligned(rows, left=2)]
+    return "\n".join([*lines, *([f"note: {simulated.note}"] if simulated.note else [])])
 
 
-def seconds(value: float | None) -> str:
-    """Return a time for people; - for none."""
+def format_seconds(value: float | None) -> str:
+    """Return a time with a suitable unit; - for None."""
     if value is None:
         return "-"
     for factor, unit in ((1.0, "s"), (1e3, "ms")):
@@ -86,8 +88,8 @@ def _aligned(rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:
     ]
 
 
-def call_json(call: Call, machine: Machine) -> dict[str, Any]:
-    """Return a call as what JSON can hold."""
+def call_json(call: CollectiveCall, machine: Machine) -> dict[str, Any]:
+    """Return a call as JSON data."""
     return {
         "collective": call.collective,
         "machine": machine.name,
@@ -98,19 +100,21 @@ def call_json(call: Call, machine: Machine) -> dict[str, Any]:
     }
 
 
-def outlook_json(call: Call, machine: Machine, found: Sequence[Prospect]) -> dict[str, Any]:
-    """Return prospects as what JSON can hold; times in seconds."""
-    return call_json(call, machine) | {"algorithms": [dict(vars(prospect)) for prospect in found]}
+def predictions_json(
+    call: CollectiveCall, machine: Machine, predictions: Sequence[Prediction]
+) -> dict[str, Any]:
+    """Return the predictions as JSON data; times are in seconds."""
+    return call_json(call, machine) | {"algorithms": [dict(vars(prediction)) for prediction in predictions]}
 
 
-def simulated_json(call: Call, machine: Machine, found: Simulated) -> dict[str, Any]:
-    """Return a simulation as what JSON can hold; times in seconds."""
+def simulation_json(call: CollectiveCall, machine: Machine, simulated: SimulatedCollective) -> dict[str, Any]:
+    """Return the result of a simulation as JSON data; times are in seconds."""
     data = call_json(call, machine) | {
-        "algorithm": found.algorithm,
-        "seconds": found.seconds,
-        "note": found.note,
+        "algorithm": simulated.algorithm,
+        "seconds": simulated.seconds,
+        "note": simulated.note,
     }
-    run = found.run
+    run = simulated.run
     if run is None:
         return data
     counts = ("packets", "copies", "hops", "escapes", "events", "most_in_flight", "memory", "wall_seconds")

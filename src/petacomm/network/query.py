@@ -1,4 +1,4 @@
-"""What somebody asks of a network, in words of the command line, judged before any work."""
+"""Queries about a collective on a machine, as given on the command line, and their validation."""
 
 from __future__ import annotations
 
@@ -9,38 +9,46 @@ import numpy as np
 
 from petacomm.base.errors import ConfigError, did_you_mean
 from petacomm.base.typing import Int64Array
-from petacomm.base.units import quantity
+from petacomm.base.units import parse_quantity
 from petacomm.network.bluegene_wires import network_number
-from petacomm.network.hardware import hardware_of
-from petacomm.network.predictions import Scene
-from petacomm.schedule import ALGORITHMS, Call, algorithms, call_on, on_machine
-from petacomm.schedule.schedule import Collective, check_ranks
-from petacomm.topology import Machine, Mode, Partition, Torus, load_machine, parse_shape, partition
+from petacomm.network.hardware import make_hardware
+from petacomm.network.predictions import NetworkModel
+from petacomm.schedule import ALGORITHMS, CollectiveCall, communicator_grid, list_algorithms, partition_call
+from petacomm.schedule.schedule import Collective, check_n_ranks
+from petacomm.topology import (
+    BlueGenePartition,
+    Machine,
+    NodeMode,
+    Torus,
+    bluegene_partition,
+    load_machine,
+    parse_shape,
+)
 
 COLLECTIVES = ("broadcast", "reduce", "allreduce", "alltoall", "barrier")
 _ITEM_SIZES = {"double": 8, "int": 4}
 
 
 @dataclass(frozen=True)
-class Question:
-    """A collective on a machine, as somebody asks for it.
+class CollectiveQuery:
+    """A query about a collective on a machine, with the options of the command line.
 
     Attributes
     ----------
     collective, machine : str
     shape : str, optional
-        Like "8x8x8".
+        Shape of the partition, like "8x8x8".
     ranks : int, optional
-        Of a call without a shape; with one, what its product must be.
+        Number of ranks of a call without a shape; with a shape, it must be equal to their number.
     n_bytes : int, optional
-        Of the vector; of an all-to-all, from each rank to each. None of a barrier.
-    kind : str
-        Of what is reduced: ``double`` or ``int``.
+        Bytes of the vector; in an all-to-all, from each rank to each. None for a barrier.
+    element_type : str
+        Type of the elements that are reduced: ``double`` or ``int``.
     root : int
     nodes : str, optional
-        A sub-communicator: "0-15,32-47", nodes of the shape.
+        Nodes of a sub-communicator, like "0-15,32-47".
     mode : str
-        Of BlueGene/L: ``coprocessor``, ``virtual-node`` or ``heater``.
+        Mode of BlueGene/L's nodes: ``coprocessor``, ``virtual-node`` or ``heater``.
     algorithm : str
     """
 
@@ -49,74 +57,74 @@ class Question:
     shape: str | None = None
     ranks: int | None = None
     n_bytes: int | None = None
-    kind: str = "double"
+    element_type: str = "double"
     root: int = 0
     nodes: str | None = None
-    mode: str = Mode.COPROCESSOR.value
+    mode: str = NodeMode.COPROCESSOR.value
     algorithm: str = "auto"
 
-    def answerable(self) -> tuple[Call, Scene]:
-        """Return the call and where it takes place.
+    def resolve(self) -> tuple[CollectiveCall, NetworkModel]:
+        """Return the call, and the model of the network on which it runs.
 
         Raises
         ------
         ConfigError
-            If anything does not fit: one error, before any work.
+            If the options are wrong or inconsistent.
         """
         collective = self._collective()
         n_elements, itemsize = self._elements()
         if self.ranks is not None:
-            check_ranks(self.ranks)
+            check_n_ranks(self.ranks)
         machine = load_machine(self.machine)
-        given = {"itemsize": itemsize, "integer": self.kind == "int", "root": self.root}
+        given = {"itemsize": itemsize, "integer": self.element_type == "int", "root": self.root}
         if self.shape is None:
             return self._without_shape(collective, machine, n_elements, given)
-        whole = _part(machine, parse_shape(self.shape), self.mode)
-        hardware = hardware_of(machine)
+        partition = _make_partition(machine, parse_shape(self.shape), self.mode)
+        hardware = make_hardware(machine)
         if self.nodes is not None:
-            # Ranks in the order of the rectangle, so that rank r is its node r.
-            grid, _ = on_machine(whole.grid, read_nodes(self.nodes))
-            call = Call(collective, grid.n_nodes, n_elements, grid=grid, **given)  # type: ignore[arg-type]
+            # Ranks are in the order of the rectangle: rank r is its node r.
+            grid, _ = communicator_grid(partition.grid, parse_node_ranges(self.nodes))
+            call = CollectiveCall(collective, grid.n_nodes, n_elements, grid=grid, **given)  # type: ignore[arg-type]
         else:
-            call = call_on(whole, collective, n_elements, **given)
+            call = partition_call(partition, collective, n_elements, **given)
             if "tree_bandwidth" not in machine.network:
-                call = Call(collective, call.n_ranks, n_elements, grid=call.grid, **given)  # type: ignore[arg-type]
+                call = CollectiveCall(collective, call.n_ranks, n_elements, grid=call.grid, **given)  # type: ignore[arg-type]
         if self.ranks not in (None, call.n_ranks):
             raise ConfigError(
                 f"{self.nodes or self.shape} has {call.n_ranks} ranks, and --ranks says {self.ranks}",
                 mend="give a shape whose product is the number of ranks",
             )
-        return call, Scene(machine, hardware, network_number(machine, "link_bandwidth", "bandwidth"))
+        return call, NetworkModel(machine, hardware, network_number(machine, "link_bandwidth", "bandwidth"))
 
     def _without_shape(
         self, collective: Collective, machine: Machine, n_elements: int, given: dict[str, int]
-    ) -> tuple[Call, Scene]:
+    ) -> tuple[CollectiveCall, NetworkModel]:
         if self.nodes is not None:
             raise ConfigError("--nodes without --shape", mend="say of which shape they are nodes")
         if self.ranks is None:
             raise ConfigError("neither --shape nor --ranks", mend="give --shape 8x8x8, or --ranks 512")
-        call = Call(collective, self.ranks, n_elements, **given)  # type: ignore[arg-type]
-        return call, Scene(machine, None, machine.bandwidth)
+        call = CollectiveCall(collective, self.ranks, n_elements, **given)  # type: ignore[arg-type]
+        return call, NetworkModel(machine, None, machine.bandwidth)
 
     def _collective(self) -> Collective:
         if self.collective not in COLLECTIVES:
             mend = did_you_mean(self.collective, list(COLLECTIVES))
             raise ConfigError(f"unknown collective '{self.collective}'", mend=mend)
         collective = cast(Collective, self.collective)
-        known = ["auto", *(algorithm.name for algorithm in algorithms(collective))]
+        known = ["auto", *(algorithm.name for algorithm in list_algorithms(collective))]
         if self.algorithm != "auto" and (collective, self.algorithm) not in ALGORITHMS:
             mend = did_you_mean(self.algorithm, known)
             raise ConfigError(f"there is no {collective} '{self.algorithm}'", mend=mend)
         for name, value, choices in (
-            ("type", self.kind, list(_ITEM_SIZES)),
-            ("mode", self.mode, [mode.value for mode in Mode]),
+            ("type", self.element_type, list(_ITEM_SIZES)),
+            ("mode", self.mode, [mode.value for mode in NodeMode]),
         ):
             if value not in choices:
                 raise ConfigError(f"unknown {name} '{value}'", mend=did_you_mean(value, choices))
         return collective
 
     def _elements(self) -> tuple[int, int]:
-        """Return the elements of the call and the bytes of each."""
+        """Return the number of elements of the call and the bytes of each."""
         if self.collective == "barrier":
             if self.n_bytes is not None:
                 raise ConfigError("a barrier carries no bytes", mend="leave --bytes out")
@@ -125,7 +133,7 @@ class Question:
             raise ConfigError("--bytes is missing", mend="give --bytes 1024")
         if self.n_bytes < 1:
             raise ConfigError(f"{self.collective} of {self.n_bytes} bytes", mend="give 1 or more")
-        itemsize = _ITEM_SIZES[self.kind] if self.collective in ("reduce", "allreduce") else 1
+        itemsize = _ITEM_SIZES[self.element_type] if self.collective in ("reduce", "allreduce") else 1
         if self.n_bytes % itemsize:
             raise ConfigError(
                 f"{self.n_bytes} bytes are not whole elements of {itemsize} bytes",
@@ -134,29 +142,29 @@ class Question:
         return self.n_bytes // itemsize, itemsize
 
 
-def read_bytes(text: str) -> int:
-    """Read "1024", "64 kB" or "1 MiB" as a number of bytes."""
+def parse_bytes(text: str) -> int:
+    """Return the number of bytes in a text such as "1024", "64 kB" or "1 MiB"."""
     if text.strip().lstrip("-").isdecimal():
         return int(text)
     spaced = text.strip()
     digits = len(spaced) - len(spaced.lstrip("0123456789."))
-    return round(quantity(f"{spaced[:digits]} {spaced[digits:].strip()}", "bytes"))
+    return round(parse_quantity(f"{spaced[:digits]} {spaced[digits:].strip()}", "bytes"))
 
 
-def _part(machine: Machine, shape: tuple[int, ...], mode: str) -> Partition:
+def _make_partition(machine: Machine, shape: tuple[int, ...], mode: str) -> BlueGenePartition:
     if "torus_unit" in machine.network:
-        return partition(machine, shape, Mode(mode))
+        return bluegene_partition(machine, shape, NodeMode(mode))
     kind = machine.network.get("kind")
     if kind not in ("torus", "mesh"):
         raise ConfigError(f"machine '{machine.name}' is a {kind}, not a torus", mend="give --ranks instead")
     grid = Torus(shape, kind == "torus")
     if grid.n_nodes > machine.nodes:
         raise ConfigError(f"a shape of {grid.n_nodes} nodes", mend=f"{machine.name} has {machine.nodes}")
-    return Partition(grid)
+    return BlueGenePartition(grid)
 
 
-def read_nodes(text: str) -> Int64Array:
-    """Read "0-15,32-47"."""
+def parse_node_ranges(text: str) -> Int64Array:
+    """Return the numbers in a text such as "0-15,32-47": int64."""
     chosen = []
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")

@@ -1,4 +1,4 @@
-"""The alpha-beta time of any schedule, as its execution waits: a rank goes on when its round has ended."""
+"""Alpha-beta time of any schedule, in which ranks proceed when their own round has ended."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from petacomm.schedule import Round, Schedule
 def schedule_time(
     schedule: Schedule, itemsize: int, alpha: float, beta: float, deposit: bool = True
 ) -> float:
-    """Return the seconds of a schedule, in a network without congestion.
+    """Return the seconds of a schedule on a network without congestion.
 
-    A message of n bytes takes alpha + n beta. It begins when both its ranks are in its round; a rank sends
-    its messages of a round one after the other, and receives meanwhile, one after the other as well.
+    A message of n bytes takes alpha + n beta. It begins when both its ranks have reached its round. A rank
+    sends its messages of a round one after the other, and at the same time receives, one after the other.
 
     Parameters
     ----------
@@ -23,14 +23,14 @@ def schedule_time(
     itemsize : int
         Bytes of an element.
     alpha, beta : float
-        Seconds of a message, and of a byte.
+        Seconds per message and per byte.
     deposit : bool
-        Whether a line is one message for its source; else it is one for each rank of it.
+        Whether the source of a line sends one message; else it sends one to each rank of the line.
 
     Raises
     ------
     ConfigError
-        If elements have no bytes, or times are negative.
+        If `itemsize` is not positive, or a time is negative.
     """
     if itemsize < 1 or alpha < 0 or beta < 0:
         raise ConfigError(
@@ -39,24 +39,24 @@ def schedule_time(
         )
     now = np.zeros(schedule.n_ranks)
     for part in schedule.rounds():
-        part = part.take(part.moves)
+        part = part.take(part.is_message)
         if len(part):
-            _pass_round(now, part, itemsize, alpha, beta, deposit)
+            _advance_clocks(now, part, itemsize, alpha, beta, deposit)
     return float(now.max())
 
 
-def _pass_round(
+def _advance_clocks(
     now: FloatArray, part: Round, itemsize: int, alpha: float, beta: float, deposit: bool
 ) -> None:
-    """Move the clocks of the ranks of a round to its end."""
+    """Advance the clocks of the ranks of a round to its end."""
     n_ranks = len(now)
     pair = part.source.astype(np.int64) * n_ranks + part.destination
     # Rows between the same ranks are one message.
     _, first, message = np.unique(pair, return_index=True, return_inverse=True)
-    takes = alpha + beta * itemsize * np.bincount(message, part.length)
+    duration = alpha + beta * itemsize * np.bincount(message, part.length)
     source, destination = part.source[first], part.destination[first]
-    sends = takes * ~_passed(part)[first] if deposit else takes
-    busy = np.maximum(np.bincount(source, sends, n_ranks), np.bincount(destination, takes, n_ranks))
+    sending = duration * ~_is_deposit(part)[first] if deposit else duration
+    busy = np.maximum(np.bincount(source, sending, n_ranks), np.bincount(destination, duration, n_ranks))
     both = np.maximum(now[source], now[destination])
     begins = now.copy()
     for ranks in (source, destination):
@@ -64,7 +64,7 @@ def _pass_round(
     now[:] = begins + busy
 
 
-def _passed(part: Round) -> Int64Array:
-    """Whether a row is a copy that its line leaves on the way."""
+def _is_deposit(part: Round) -> Int64Array:
+    """Return whether each row is a copy left on a line before its end."""
     flags: Int64Array = np.append((part.line[:-1] == part.line[1:]) & (part.line[1:] >= 0), False)
     return flags

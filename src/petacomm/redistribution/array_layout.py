@@ -1,4 +1,4 @@
-"""How the ranks hold an n-dimensional array: each a box of it, in slabs, pencils or blocks."""
+"""Layouts of n-dimensional arrays over ranks, each of which holds a box: slabs, pencils or blocks."""
 
 from __future__ import annotations
 
@@ -17,28 +17,36 @@ Box = tuple[slice, ...]
 
 
 class DatatypeError(ConfigError):
-    """What was asked of a redistribution, a transform or a halo does not fit."""
+    """Arguments of a redistribution, a transform or a halo that do not fit each other."""
 
 
 @dataclass(frozen=True)
-class Layout:
-    """An array cut into boxes, one a rank; ranks count in C order over a grid.
+class ArrayLayout:
+    """Layout of an array in boxes, one for each rank of a grid, whose ranks count in C order.
 
-    Of n elements on p ranks, each gets n // p, and the first n % p one more; parts may be empty.
+    Of n elements along an axis with p ranks, each rank gets n // p, and the first n % p ranks one more; parts
+    may be empty.
 
     Parameters
     ----------
     shape : tuple of int
-        Of the whole array.
+        Shape of the global array.
     grid : tuple of int
-        Ranks along each axis: slabs have one entry that is not 1, pencils one axis that is.
+        Ranks along each axis: for slabs one entry is not 1, for pencils one entry is 1.
     order : tuple of int, optional
-        The axes as they lie in a rank's memory, slowest first. By default C order.
+        Axes in the order of a rank's memory, slowest first. By default C order.
 
     Raises
     ------
     DatatypeError
         If these do not fit each other.
+
+    Examples
+    --------
+    >>> from petacomm import ArrayLayout
+    >>> slabs = ArrayLayout((6, 4), (2, 1))  # two ranks along the first axis
+    >>> slabs.box(1), slabs.local_shape(1)
+    ((slice(3, 6, None), slice(0, 4, None)), (3, 4))
     """
 
     shape: tuple[int, ...]
@@ -46,7 +54,7 @@ class Layout:
     order: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        # Lists and NumPy integers are as good; layouts are compared, and travel.
+        # Lists and NumPy integers are accepted, but layouts are compared and pickled.
         for name in ("shape", "grid", "order"):
             object.__setattr__(self, name, tuple(int(n) for n in getattr(self, name)))
         object.__setattr__(self, "order", self.order or tuple(range(len(self.shape))))
@@ -64,45 +72,118 @@ class Layout:
 
     def __str__(self) -> str:
         order = "" if self.order == tuple(range(len(self.shape))) else f", axes in the order {self.order}"
-        return f"{_x(self.shape)} on a grid of {_x(self.grid)}{order}"
+        return f"{_joined(self.shape)} on a grid of {_joined(self.grid)}{order}"
 
     @property
     def n_ranks(self) -> int:
-        """Ranks of the grid."""
+        """Number of ranks of the grid."""
         return math.prod(self.grid)
 
     def begins(self, axis: int) -> npt.NDArray[np.int64]:
-        """Return where the parts of an axis begin, and its end: int64 (ranks along it + 1,)."""
+        """Return the begins of the parts of an axis, and its end.
+
+        Parameters
+        ----------
+        axis : int
+
+        Returns
+        -------
+        int64 (ranks along the axis + 1,)
+        """
         n, p = self.shape[axis], self.grid[axis]
         part = np.arange(p + 1, dtype=np.int64)
         return part * (n // p) + np.minimum(part, n % p)
 
     def box(self, rank: int) -> Box:
-        """Return the part of the whole array that a rank holds."""
+        """Return the box of the global array that a rank holds.
+
+        Parameters
+        ----------
+        rank : int
+
+        Returns
+        -------
+        tuple of slice
+        """
         at = np.unravel_index(rank, self.grid)
         begins = [self.begins(axis) for axis in range(len(self.shape))]
         return tuple(slice(int(b[i]), int(b[i + 1])) for b, i in zip(begins, at, strict=True))
 
     def local_shape(self, rank: int) -> tuple[int, ...]:
-        """Return the shape of the part of a rank."""
+        """Return the shape of the part of a rank.
+
+        Parameters
+        ----------
+        rank : int
+
+        Returns
+        -------
+        tuple of int
+        """
         return tuple(part.stop - part.start for part in self.box(rank))
 
-    def in_memory(self, memory: AnyArray, rank: int) -> AnyArray:
-        """Return flat memory as the part of a rank: shaped as the box, lying in `order`."""
+    def local_array(self, memory: AnyArray, rank: int) -> AnyArray:
+        """Return flat memory as the part of a rank.
+
+        Parameters
+        ----------
+        memory : array (n,)
+            With at least as many elements as the part.
+        rank : int
+
+        Returns
+        -------
+        array
+            View with the shape of the part, whose memory order is `order`.
+        """
         shape = self.local_shape(rank)
-        lying = memory[: math.prod(shape)].reshape([shape[axis] for axis in self.order])
-        return lying.transpose(np.argsort(self.order))
+        ordered = memory[: math.prod(shape)].reshape([shape[axis] for axis in self.order])
+        return ordered.transpose(np.argsort(self.order))
 
     def empty(self, rank: int, dtype: npt.DTypeLike) -> AnyArray:
-        """Return uninitialised memory for the part of a rank."""
-        return self.in_memory(np.empty(math.prod(self.local_shape(rank)), dtype), rank)
+        """Return uninitialised memory for the part of a rank.
 
-    def lying(self, array: AnyArray) -> AnyArray:
-        """Return a view of a rank's part with its axes as they lie in memory, C-contiguous."""
+        Parameters
+        ----------
+        rank : int
+        dtype : dtype
+
+        Returns
+        -------
+        array
+            With the shape of the part, whose memory order is `order`.
+        """
+        return self.local_array(np.empty(math.prod(self.local_shape(rank)), dtype), rank)
+
+    def in_memory_order(self, array: AnyArray) -> AnyArray:
+        """Return a view of a rank's part with its axes in memory order.
+
+        Parameters
+        ----------
+        array : array
+            Part of a rank.
+
+        Returns
+        -------
+        array
+            C-contiguous.
+        """
         return array.transpose(self.order)
 
     def overlaps(self, box: Box) -> Iterator[tuple[int, Box]]:
-        """Iterate over the ranks that hold any of a box, and what they hold of it, in the whole array."""
+        """Yield each rank that holds elements of a box, and the box of these elements.
+
+        Parameters
+        ----------
+        box : tuple of slice
+            Box of the global array.
+
+        Yields
+        ------
+        rank : int
+        common : tuple of slice
+            Box of the global array.
+        """
         cuts = [self.begins(axis) for axis in range(len(self.shape))]
         ranges = []
         for begins, part in zip(cuts, box, strict=True):
@@ -119,10 +200,10 @@ class Layout:
             yield int(np.ravel_multi_index(at, self.grid)), common
 
 
-def within(box: Box, outer: Box) -> Box:
-    """Return a box as seen from the corner of another one."""
+def relative_box(box: Box, outer: Box) -> Box:
+    """Return a box relative to the first corner of another one."""
     return tuple(slice(a.start - b.start, a.stop - b.start) for a, b in zip(box, outer, strict=True))
 
 
-def _x(numbers: tuple[int, ...]) -> str:
+def _joined(numbers: tuple[int, ...]) -> str:
     return "x".join(map(str, numbers))

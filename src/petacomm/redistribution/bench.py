@@ -1,4 +1,4 @@
-"""All ways beside each other: their times, whether they are right, and what the model says of them."""
+"""Benchmarks of all exchange methods: times, correctness, and a fitted cost model."""
 
 from __future__ import annotations
 
@@ -12,69 +12,70 @@ import numpy as np
 
 from petacomm.base.typing import AnyArray
 from petacomm.mpi.agreement import agree
-from petacomm.mpi.autotuner import time_in_turns
+from petacomm.mpi.autotuner import time_interleaved
 from petacomm.mpi.communicator import Communicator
-from petacomm.redistribution.array_layout import DatatypeError, Layout
-from petacomm.redistribution.exchange_cost import Costs, Work
-from petacomm.redistribution.exchanges import WAYS
-from petacomm.redistribution.halo import HALO_WAYS, Field
+from petacomm.redistribution.array_layout import ArrayLayout, DatatypeError
+from petacomm.redistribution.exchange_cost import ExchangeCosts, ExchangeWork
+from petacomm.redistribution.exchanges import METHODS
+from petacomm.redistribution.halo import HALO_METHODS, LatticeField
 from petacomm.redistribution.lattice import N_PARITIES, Lattice
 from petacomm.redistribution.redistribution import Redistribution
 
 SUBJECTS = ("transpose", "halo")
-# Besides what is asked for, halves and quarters of it: the model is fitted to all.
+# Divisors of the given shape: the model is fitted to the timings of all sizes.
 _SIZES = (4, 2, 1)
-_IN_WINDOW = "shared, lent"
+_IN_WINDOW = "shared, direct"
 
 
 @dataclass(frozen=True)
-class Row:
-    """What was found of one way.
+class BenchmarkRow:
+    """Benchmark result of one method.
 
     Attributes
     ----------
-    case, way : str
+    case, method : str
     n_bytes : int
-        Of the busiest rank's part: what it fills in one exchange.
-    seconds, of_a_copy : float
-        The least time, of the slowest rank; and of a memory copy of as many bytes, on all ranks at once.
+        Bytes that the busiest rank receives in one exchange, its own included.
+    seconds, copy_seconds : float
+        Least seconds of the slowest rank: of the exchange, and of a memory copy of as many bytes on all ranks
+        at the same time.
     correct : bool
-        Whether all bits are where they belong.
+        Whether all bits of the result are correct.
     modelled, packing : float
-        Seconds by the fitted model, and the share of them that goes into copying by hand.
+        Seconds by the fitted model, and the fraction of them that is spent on explicit copies.
     """
 
     case: str
-    way: str
+    method: str
     n_bytes: int
     seconds: float
-    of_a_copy: float
+    copy_seconds: float
     correct: bool
     modelled: float = 0.0
     packing: float = 0.0
 
     @property
     def bandwidth(self) -> float:
-        """Bytes a second."""
+        """Bytes per second."""
         return self.n_bytes / self.seconds
 
 
 @dataclass(frozen=True)
-class Found:
-    """All rows, and the fitted costs in words."""
+class BenchmarkResult:
+    """Rows of a benchmark, and the fitted costs as text."""
 
-    rows: list[Row]
+    rows: list[BenchmarkRow]
     costs: str
 
 
 @dataclass(frozen=True)
 class _Case:
-    """Ways of one exchange: what runs each, what of it is work, and whether it did right."""
+    """Methods of one exchange: calls, work and correctness by name."""
 
     name: str
     n_bytes: int
     run: dict[str, Callable[[], object]]
-    work: dict[str, Work]
+    work: dict[str, ExchangeWork]
     correct: dict[str, bool]
 
 
@@ -84,21 +85,21 @@ def bench(
     shape: tuple[int, ...] | None = None,
     dtype: str = "complex128",
     turns: int = 7,
-) -> Found:
-    """Time all ways of one subject. Collective.
+) -> BenchmarkResult:
+    """Time all methods of one kind of exchange. Collective.
 
     Parameters
     ----------
     comm : Communicator
     subject : str
-        "transpose": slabs along the first axis become slabs along the second, in C order and with the axes of
-        memory turned round. "halo": the vectors of a periodic lattice, both parities.
+        "transpose": from slabs along the first axis to slabs along the second, in C order and with reversed
+        memory order. "halo": vectors on a periodic lattice, both parities.
     shape : tuple of int, optional
-        Of the whole array, by default 512 x 512; of a rank's block, by default 8 x 8 x 8 x 8.
+        Shape of the global array, by default 512 x 512, or of a rank's block, by default 8 x 8 x 8 x 8.
     dtype : str
-        Of what is transposed.
+        Dtype of the transposed array.
     turns : int
-        Calls of each way.
+        Calls of each method.
 
     Raises
     ------
@@ -106,25 +107,25 @@ def bench(
         On all ranks, if these do not fit.
     """
     shape = shape or ((512, 512) if subject == "transpose" else (8, 8, 8, 8))
-    agree(comm, _fault(subject, shape, dtype))
+    agree(comm, _argument_error(subject, shape, dtype))
     cases = _transposes(comm, shape, dtype) if subject == "transpose" else _halos(comm, shape)
-    rows: list[Row] = []
-    works: list[Work] = []
+    rows: list[BenchmarkRow] = []
+    works: list[ExchangeWork] = []
     for case in cases:
-        of_a_copy = _copy_seconds(comm, case.n_bytes, turns)
-        for way, seconds in time_in_turns(comm, case.run, turns).items():
-            correct = comm.max(not case.correct[way]) == 0
-            rows.append(Row(case.name, way, case.n_bytes, seconds, of_a_copy, correct))
-            works.append(case.work[way].busiest(comm))
-    costs = Costs.fit(works, [row.seconds for row in rows])
-    told = [
+        copy_seconds = _copy_seconds(comm, case.n_bytes, turns)
+        for method, seconds in time_interleaved(comm, case.run, turns).items():
+            correct = comm.max(not case.correct[method]) == 0
+            rows.append(BenchmarkRow(case.name, method, case.n_bytes, seconds, copy_seconds, correct))
+            works.append(case.work[method].busiest(comm))
+    costs = ExchangeCosts.fit(works, [row.seconds for row in rows])
+    with_model = [
         replace(row, modelled=costs.predict(work), packing=costs.packing_share(work))
         for row, work in zip(rows, works, strict=True)
     ]
-    return Found(told, costs.told())
+    return BenchmarkResult(with_model, costs.describe())
 
 
-def _fault(subject: str, shape: tuple[int, ...], dtype: str) -> DatatypeError | None:
+def _argument_error(subject: str, shape: tuple[int, ...], dtype: str) -> DatatypeError | None:
     if subject not in SUBJECTS:
         return DatatypeError(f"nothing known of '{subject}'", mend=f"known: {', '.join(SUBJECTS)}")
     if min(shape) < 1 or (subject == "transpose" and len(shape) < 2):
@@ -139,7 +140,7 @@ def _fault(subject: str, shape: tuple[int, ...], dtype: str) -> DatatypeError | 
 
 
 def _sizes(shape: tuple[int, ...], least: int) -> list[tuple[int, ...]]:
-    """Return quarters, halves and the whole of a shape, as far as they are not too small."""
+    """Return a quarter, a half and all of a shape, without duplicates; parts are multiples of `least`."""
     smaller = [tuple(max(least, n // part // least * least) for n in shape) for part in _SIZES]
     return sorted({*smaller[:-1], shape}, key=lambda sizes: int(np.prod(sizes)))
 
@@ -147,32 +148,32 @@ def _sizes(shape: tuple[int, ...], least: int) -> list[tuple[int, ...]]:
 def _transposes(comm: Communicator, shape: tuple[int, ...], dtype: str) -> Iterator[_Case]:
     for sizes in _sizes(shape, 1):
         n = len(sizes)
-        before = Layout(sizes, (comm.size, *[1] * (n - 1)))
+        before = ArrayLayout(sizes, (comm.size, *[1] * (n - 1)))
         for order in (tuple(range(n)), tuple(range(n - 1, -1, -1))):
-            after = Layout(sizes, (1, comm.size, *[1] * (n - 2)), order)
+            after = ArrayLayout(sizes, (1, comm.size, *[1] * (n - 2)), order)
             turned = "" if order[0] == 0 else ", turned"
             yield _transpose(comm, before, after, dtype, f"{'x'.join(map(str, sizes))}{turned}")
 
 
-def _transpose(comm: Communicator, before: Layout, after: Layout, dtype: str, name: str) -> _Case:
+def _transpose(comm: Communicator, before: ArrayLayout, after: ArrayLayout, dtype: str, case: str) -> _Case:
     target = after.empty(comm.rank, dtype)
     expected = _numbered(after, comm.rank, dtype)
-    plans = {way: Redistribution(comm, before, after, dtype, way, "first") for way in WAYS}
+    plans = {name: Redistribution(comm, before, after, dtype, name, "first") for name in METHODS}
     plans[_IN_WINDOW] = Redistribution(comm, before, after, dtype, "shared", "first")
     run: dict[str, Callable[[], object]] = {}
     work, correct = {}, {}
-    for way, plan in plans.items():
-        source = plan.empty_source() if way == _IN_WINDOW else before.empty(comm.rank, dtype)
+    for name, plan in plans.items():
+        source = plan.empty_source() if name == _IN_WINDOW else before.empty(comm.rank, dtype)
         source[...] = _numbered(before, comm.rank, dtype)
-        after.lying(target).reshape(-1).view(np.uint8)[...] = 255
-        correct[way] = bool(np.array_equal(plan.run(source, target), expected))
-        work[way] = plan.work()
-        run[way] = functools.partial(plan.run, source, target)
-    return _Case(name, int(comm.max(target.nbytes)), run, work, correct)
+        after.in_memory_order(target).reshape(-1).view(np.uint8)[...] = 255
+        correct[name] = bool(np.array_equal(plan.run(source, target), expected))
+        work[name] = plan.work()
+        run[name] = functools.partial(plan.run, source, target)
+    return _Case(case, int(comm.max(target.nbytes)), run, work, correct)
 
 
-def _numbered(layout: Layout, rank: int, dtype: str) -> AnyArray:
-    """Return this rank's part of an array in which each element is its number, as far as the dtype goes."""
+def _numbered(layout: ArrayLayout, rank: int, dtype: str) -> AnyArray:
+    """Return this rank's part of an array of element numbers, modulo 127 for small dtypes."""
     steps = np.cumprod([1, *layout.shape[:0:-1]])[::-1]
     part = np.ix_(*(np.arange(p.start, p.stop) * n for p, n in zip(layout.box(rank), steps, strict=True)))
     numbers = sum(part, np.zeros((), np.int64))
@@ -180,48 +181,48 @@ def _numbered(layout: Layout, rank: int, dtype: str) -> AnyArray:
 
 
 def _halos(comm: Communicator, block: tuple[int, ...]) -> Iterator[_Case]:
-    grid = spread(comm.size, len(block))
+    grid = even_grid(comm.size, len(block))
     for sizes in _sizes(block, 2):
         shape = tuple(n * p for n, p in zip(sizes, grid, strict=True))
         lattice = Lattice(shape, grid, comm.rank)
         yield _halo(comm, lattice, f"{'x'.join(map(str, sizes))} a rank")
 
 
-def _halo(comm: Communicator, lattice: Lattice, name: str) -> _Case:
+def _halo(comm: Communicator, lattice: Lattice, case: str) -> _Case:
     site = np.arange(np.prod(lattice.shape)).reshape(lattice.shape)
-    whole = np.repeat(site[..., None], 3, axis=-1).astype(complex)
+    values = np.repeat(site[..., None], 3, axis=-1).astype(complex)
     run: dict[str, Callable[[], object]] = {}
     work, correct = {}, {}
-    for way in HALO_WAYS:
-        field = Field(comm, lattice, "vector", way=way)
-        field.values[...] = lattice.take(whole)
+    for name in HALO_METHODS:
+        field = LatticeField(comm, lattice, "vector", method=name)
+        field.values[...] = lattice.local_rows(values)
 
-        def both(field: Field = field) -> None:
+        def exchange(field: LatticeField = field) -> None:
             for parity in range(N_PARITIES):
                 field.exchange(parity)
 
-        both()
-        correct[way] = all(
+        exchange()
+        correct[name] = all(
             np.array_equal(
                 field.values[lattice.neighbours[:, to.number]],
-                lattice.take(np.roll(whole, -1 if to.up else 1, to.axis))[: lattice.n_sites],
+                lattice.local_rows(np.roll(values, -1 if to.up else 1, to.axis))[: lattice.n_sites],
             )
             for to in lattice.directions
         )
         comm.barrier()
-        work[way], run[way] = field.work(), both
+        work[name], run[name] = field.work(), exchange
     ghosts = (lattice.n_rows - lattice.n_sites) * 48
-    return _Case(name, max(1, int(comm.max(ghosts))), run, work, correct)
+    return _Case(case, max(1, int(comm.max(ghosts))), run, work, correct)
 
 
-def spread(n_ranks: int, n_axes: int) -> tuple[int, ...]:
-    """Return a grid of so many ranks, as even as their factors let it be; the first axes get more."""
+def even_grid(n_ranks: int, n_axes: int) -> tuple[int, ...]:
+    """Return the grid of `n_ranks` ranks whose sides are as equal as possible, in decreasing order."""
     grid = [1] * n_axes
-    left, factor, factors = n_ranks, 2, []
-    while left > 1:
-        while left % factor == 0:
+    remaining, factor, factors = n_ranks, 2, []
+    while remaining > 1:
+        while remaining % factor == 0:
             factors.append(factor)
-            left //= factor
+            remaining //= factor
         factor += 1
     for factor in sorted(factors, reverse=True):
         grid[int(np.argmin(grid))] *= factor
@@ -230,28 +231,34 @@ def spread(n_ranks: int, n_axes: int) -> tuple[int, ...]:
 
 def _copy_seconds(comm: Communicator, n_bytes: int, turns: int) -> float:
     source, target = np.ones(n_bytes, np.uint8), np.empty(n_bytes, np.uint8)
-    return time_in_turns(comm, {"copy": lambda: np.copyto(target, source)}, turns)["copy"]
+    return time_interleaved(comm, {"copy": lambda: np.copyto(target, source)}, turns)["copy"]
 
 
-def table(found: Found, where: dict[str, Any]) -> str:
-    """Return what was found as text; `where` is that of `measured.place`."""
-    ranks = "one rank" if where["ranks"] == 1 else f"{where['ranks']} ranks"
-    lines = [f"{ranks} on {where['cores']} cores, {where['mpi']}"]
-    head = f"  {'way':14}{'time':>11}{'GB/s':>8}{'of a copy':>11}{'correct':>9}{'model':>11}{'packing':>9}"
+def benchmark_table(result: BenchmarkResult, environment: dict[str, Any]) -> str:
+    """Return a benchmark result as text; `environment` is that of `tuning_environment`."""
+    ranks = "one rank" if environment["ranks"] == 1 else f"{environment['ranks']} ranks"
+    lines = [f"{ranks} on {environment['cores']} cores, {environment['mpi']}"]
+    head = f"  {'method':14}{'time':>11}{'GB/s':>8}{'of a copy':>11}{'correct':>9}{'model':>11}{'packing':>9}"
     case = ""
-    for row in found.rows:
+    for row in result.rows:
         if row.case != case:
             case = row.case
             lines += ["", f"{case}, {row.n_bytes:,} bytes a rank", head]
         lines.append(
-            f"  {row.way:14}{1e3 * row.seconds:>8.3f} ms{row.bandwidth / 1e9:>8.2f}"
-            f"{row.of_a_copy / row.seconds:>11.0%}{'yes' if row.correct else 'NO':>9}"
+            f"  {row.method:14}{1e3 * row.seconds:>8.3f} ms{row.bandwidth / 1e9:>8.2f}"
+            f"{row.copy_seconds / row.seconds:>11.0%}{'yes' if row.correct else 'NO':>9}"
             f"{1e3 * row.modelled:>8.3f} ms{row.packing:>9.0%}"
         )
-    return "\n".join([*lines, "", f"model: {found.costs}"])
+    return "\n".join([*lines, "", f"model: {result.costs}"])
 
 
-def as_json(found: Found, where: dict[str, Any]) -> str:
-    """Return what was found as JSON, times in seconds."""
-    rows = [{**asdict(row), "bandwidth": row.bandwidth} for row in found.rows]
-    return json.dumps({"where": where, "rows": rows, "model": found.costs}, indent=2)
+_JSON_KEYS = {"method": "way", "copy_seconds": "of_a_copy"}
+
+
+def benchmark_json(result: BenchmarkResult, environment: dict[str, Any]) -> str:
+    """Return a benchmark result as JSON, times in seconds."""
+    rows = [
+        {_JSON_KEYS.get(key, key): value for key, value in asdict(row).items()} | {"bandwidth": row.bandwidth}
+        for row in result.rows
+    ]
+    return json.dumps({"where": environment, "rows": rows, "model": result.costs}, indent=2)

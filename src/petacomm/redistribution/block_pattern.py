@@ -1,4 +1,4 @@
-"""The regular shape of a list of blocks: loops around as few of them as there are."""
+"""Regular patterns of blocks of rows: nested loops around as few blocks as possible."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from petacomm.base.typing import Int64Array
 
 
 @dataclass(frozen=True)
-class Pattern:
-    """Blocks of neighbouring rows: `starts`, each repeated by nested loops.
+class BlockPattern:
+    """Blocks of consecutive rows that are repeated by nested loops.
 
     Attributes
     ----------
     length : int
         Rows of each block.
     starts : tuple of int
-        The first rows of the innermost blocks, from that of the first one; (0,) if loops say all.
+        First rows of the innermost blocks, relative to the first; (0,) if loops describe all.
     loops : tuple of (int, int)
-        Times and stride of the loops around them, outermost first.
+        Repetitions and stride of the loops around them, outermost first.
     """
 
     length: int
@@ -29,16 +29,16 @@ class Pattern:
 
     @property
     def kind(self) -> str:
-        """What it is to MPI: "contiguous", "vector", or "indexed" where some blocks follow no rule."""
+        """MPI constructor that it needs: "contiguous", "vector", or "indexed" for irregular blocks."""
         return "indexed" if len(self.starts) > 1 else "vector" if self.loops else "contiguous"
 
     @classmethod
-    def of(cls, rows: Int64Array) -> Pattern:
-        """Find the pattern of rows in the order in which they are given; there is at least one."""
+    def from_rows(cls, rows: Int64Array) -> BlockPattern:
+        """Return the pattern of one row or more, in the given order."""
         breaks = np.flatnonzero(np.diff(rows) != 1) + 1
         begins = np.concatenate([[0], breaks])
         lengths = np.diff(np.append(begins, len(rows)))
-        # Blocks of one length: the longest that all are made of.
+        # All blocks have one length: the greatest common divisor of the lengths of runs.
         length = int(np.gcd.reduce(lengths))
         starts, loops = rows[::length] - rows[0], []
         while len(starts) > 1:
@@ -51,7 +51,7 @@ class Pattern:
 
 
 def _period(starts: Int64Array) -> int:
-    """Return the shortest pattern that is repeated at one stride; the whole length if there is none."""
+    """Return the shortest period that is repeated at a constant stride; the full length without one."""
     n = len(starts)
     for period in range(1, n // 2 + 1):
         if n % period == 0:

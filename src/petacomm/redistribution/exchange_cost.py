@@ -1,8 +1,9 @@
-"""What an exchange costs: messages, bytes on their way, and what is copied by hand or by MPI's datatypes.
+"""Linear cost model of exchanges: messages, bytes sent, and bytes copied explicitly or by MPI datatypes.
 
 ``T = a messages + b bytes + c copied blocks + d copied bytes + e typed blocks + f typed bytes + g waits``. A
-block is what lies together; copying and datatypes pay for each. The share of packing, (c copied blocks + d
-copied bytes) / T, is what the model of MILC for Blue Waters tells: large where a rank's part is small.
+block is a contiguous range of memory; copies and datatypes have a cost for each. The share of packing,
+(c copied blocks + d copied bytes) / T, is the result of the model of MILC for Blue Waters: it is large where
+a rank's part is small.
 """
 
 from __future__ import annotations
@@ -14,21 +15,21 @@ import numpy as np
 
 from petacomm.base.typing import AnyArray
 from petacomm.mpi.communicator import Communicator
-from petacomm.mpi.datatypes import merged
+from petacomm.mpi.datatypes import merged_loops
 
 
 @dataclass(frozen=True)
-class Work:
-    """What a rank does in one exchange.
+class ExchangeWork:
+    """Work of a rank in one exchange.
 
     Attributes
     ----------
     messages, wire_bytes : float
-        Sent to other ranks.
+        Messages to other ranks, and their bytes.
     copied_blocks, copied_bytes : float
-        Packed, unpacked, or read from another rank's memory.
+        Blocks and bytes packed, unpacked, or read from another rank's memory.
     typed_blocks, typed_bytes : float
-        Gathered or placed by MPI's datatypes.
+        Blocks and bytes gathered or scattered by MPI datatypes.
     waits : float
         Barriers of the node.
     """
@@ -41,76 +42,76 @@ class Work:
     typed_bytes: float = 0
     waits: float = 0
 
-    def __add__(self, other: Work) -> Work:
-        return Work(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+    def __add__(self, other: ExchangeWork) -> ExchangeWork:
+        return ExchangeWork(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
-    def busiest(self, comm: Communicator) -> Work:
-        """Return the most that any rank does, kind by kind. Collective."""
-        return Work(*comm.allreduce(np.array(astuple(self), np.float64), "max").tolist())
+    def busiest(self, comm: Communicator) -> ExchangeWork:
+        """Return the maximum over ranks of each kind of work. Collective."""
+        return ExchangeWork(*comm.allreduce(np.array(astuple(self), np.float64), "max").tolist())
 
 
-def copied(views: Sequence[AnyArray]) -> Work:
-    """Return the work of copying views, to or from places where their elements lie side by side."""
-    return Work(
+def copy_work(views: Sequence[AnyArray]) -> ExchangeWork:
+    """Return the work of copying views to or from contiguous buffers."""
+    return ExchangeWork(
         copied_blocks=sum(_blocks(view) for view in views), copied_bytes=sum(view.nbytes for view in views)
     )
 
 
-def typed(views: Sequence[AnyArray]) -> Work:
-    """Return the work of datatypes of views."""
-    work = copied(views)
-    return Work(typed_blocks=work.copied_blocks, typed_bytes=work.copied_bytes)
+def datatype_work(views: Sequence[AnyArray]) -> ExchangeWork:
+    """Return the work of sending or receiving views by datatypes."""
+    work = copy_work(views)
+    return ExchangeWork(typed_blocks=work.copied_blocks, typed_bytes=work.copied_bytes)
 
 
-def sent(views: Sequence[AnyArray]) -> Work:
-    """Return the work of sending views, a message each."""
-    return Work(messages=len(views), wire_bytes=sum(view.nbytes for view in views))
+def message_work(views: Sequence[AnyArray]) -> ExchangeWork:
+    """Return the work of sending each view as one message."""
+    return ExchangeWork(messages=len(views), wire_bytes=sum(view.nbytes for view in views))
 
 
 def _blocks(view: AnyArray) -> int:
-    return view.nbytes // merged(view.itemsize, view.shape, view.strides)[0] if view.size else 0
+    return view.nbytes // merged_loops(view.itemsize, view.shape, view.strides)[0] if view.size else 0
 
 
 @dataclass(frozen=True)
-class Costs:
-    """Seconds a unit of each kind of work, fitted to timings; 0 where these do not show it."""
+class ExchangeCosts:
+    """Seconds per unit of each kind of work, fitted to timings; 0 where timings do not determine it."""
 
-    seconds: Work
+    seconds: ExchangeWork
 
     @classmethod
-    def fit(cls, works: Sequence[Work], seconds: Sequence[float]) -> Costs:
-        """Fit the costs, none negative, by least squares of the relative error of one timing or more."""
+    def fit(cls, works: Sequence[ExchangeWork], seconds: Sequence[float]) -> ExchangeCosts:
+        """Fit non-negative costs to one timing or more, by least squares of the relative errors."""
         from scipy.optimize import nnls
 
         rows = np.array([astuple(work) for work in works], np.float64) / np.array(seconds)[:, None]
         scale = np.linalg.norm(rows, axis=0)
         scale[scale == 0] = 1.0
-        found, _ = nnls(rows / scale, np.ones(len(seconds)))
-        return cls(Work(*(found / scale).tolist()))
+        costs, _ = nnls(rows / scale, np.ones(len(seconds)))
+        return cls(ExchangeWork(*(costs / scale).tolist()))
 
-    def predict(self, work: Work) -> float:
-        """Return the seconds of an exchange."""
+    def predict(self, work: ExchangeWork) -> float:
+        """Return the predicted seconds of an exchange."""
         return float(np.dot(astuple(self.seconds), astuple(work)))
 
-    def packing_share(self, work: Work) -> float:
-        """Return the part of the time that goes into copying by hand."""
+    def packing_share(self, work: ExchangeWork) -> float:
+        """Return the fraction of the predicted time that is spent on explicit copies."""
         total = self.predict(work)
-        by_hand = Work(copied_blocks=work.copied_blocks, copied_bytes=work.copied_bytes)
-        return self.predict(by_hand) / total if total > 0 else 0.0
+        copies = ExchangeWork(copied_blocks=work.copied_blocks, copied_bytes=work.copied_bytes)
+        return self.predict(copies) / total if total > 0 else 0.0
 
-    def told(self) -> str:
-        """Return the costs in words."""
+    def describe(self) -> str:
+        """Return the costs as text."""
         units = {
             "messages": "us a message",
             "copied_blocks": "ns a block copied",
             "typed_blocks": "ns a block by datatypes",
             "waits": "us a wait",
-            "wire_bytes": "GB/s on the way",
+            "wire_bytes": "GB/s sent",
             "copied_bytes": "GB/s copied",
             "typed_bytes": "GB/s by datatypes",
         }
         words = []
-        for field in fields(Work):
+        for field in fields(ExchangeWork):
             cost, unit = getattr(self.seconds, field.name), units[field.name]
             if cost > 0:
                 factor = 1e6 if unit.startswith("us") else 1e9

@@ -1,10 +1,11 @@
-"""The ways in which parts of an array go from rank to rank: packed, by datatypes, or through shared memory.
+"""Exchanges of the parts of an array between two layouts: packed, by datatypes, or through shared memory.
 
-All of them bring the same bits to the same places; only their times differ.
+All of them give the same bits; only their times differ.
 """
 
 from __future__ import annotations
 
+import abc
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,295 +15,334 @@ import numpy as np
 
 from petacomm.base.typing import AnyArray
 from petacomm.mpi.communicator import Communicator, MpiCommunicator
-from petacomm.mpi.datatypes import Alltoallw, Datatypes, Messages, pieces
+from petacomm.mpi.datatypes import AlltoallwExchange, Datatypes, MessageExchange, TypedBuffer, message_pieces
+from petacomm.mpi.persistent import PersistentExchange
 from petacomm.mpi.shared_memory import SharedWindow
-from petacomm.redistribution.array_layout import Box, Layout, within
-from petacomm.redistribution.carrier import Carrier
-from petacomm.redistribution.exchange_cost import Work, copied, sent, typed
+from petacomm.redistribution.array_layout import ArrayLayout, Box, relative_box
+from petacomm.redistribution.exchange_cost import ExchangeWork, copy_work, datatype_work, message_work
 
 
 @dataclass(frozen=True)
-class Parts:
-    """What a rank sends and receives when an array goes from one layout to another.
+class LayoutOverlaps:
+    """Parts of an array that this rank sends and receives between two layouts.
 
-    Elements of a message travel in the order in which they lie at the sender.
+    Elements of a message are sent in their memory order on the sender.
 
     Attributes
     ----------
     comm : Communicator
-    before, after : Layout
+    before, after : ArrayLayout
     """
 
     comm: Communicator
-    before: Layout
-    after: Layout
+    before: ArrayLayout
+    after: ArrayLayout
 
     def sends(self, source: AnyArray) -> Iterator[tuple[int, AnyArray]]:
-        """Iterate over the ranks that get any of `source`, with a view of what they get."""
-        mine = self.before.box(self.comm.rank)
-        for other, box in self.after.overlaps(mine):
-            yield other, self.travelling(source[within(box, mine)])
+        """Yield each rank that receives elements of `source`, with a view of these elements."""
+        own = self.before.box(self.comm.rank)
+        for other, box in self.after.overlaps(own):
+            yield other, self.in_message_order(source[relative_box(box, own)])
 
     def receives(self, target: AnyArray) -> Iterator[tuple[int, AnyArray]]:
-        """Iterate over the ranks that send any of `target`, with a view of where it goes."""
-        mine = self.after.box(self.comm.rank)
-        for other, box in self.before.overlaps(mine):
-            yield other, self.travelling(target[within(box, mine)])
+        """Yield each rank that sends elements of `target`, with a view of these elements."""
+        own = self.after.box(self.comm.rank)
+        for other, box in self.before.overlaps(own):
+            yield other, self.in_message_order(target[relative_box(box, own)])
 
-    def travelling(self, view: AnyArray) -> AnyArray:
-        """Return a view with its axes in the order in which elements travel."""
-        return self.before.lying(view)
+    def in_message_order(self, view: AnyArray) -> AnyArray:
+        """Return a view with its axes in the order in which elements are sent."""
+        return self.before.in_memory_order(view)
 
-    def held(self, other: int) -> Box:
-        """Return what this rank gets from another one, in the part of that one."""
-        its, mine = self.before.box(other), self.after.box(self.comm.rank)
-        common = [slice(max(a.start, b.start), min(a.stop, b.stop)) for a, b in zip(its, mine, strict=True)]
-        return within(tuple(common), its)
+    def box_in_sender(self, other: int) -> Box:
+        """Return the box that this rank receives from another one, relative to the sender's part."""
+        sender, own = self.before.box(other), self.after.box(self.comm.rank)
+        common = [slice(max(a.start, b.start), min(a.stop, b.stop)) for a, b in zip(sender, own, strict=True)]
+        return relative_box(tuple(common), sender)
 
 
-class Way(Carrier):
-    """One way to go, between two arrays that stay where they are."""
+class RedistributionExchange(PersistentExchange):
+    """Exchange from the array `source` to the array `target`, which stay where they are. Collective.
 
-    def __init__(self, parts: Parts, source: AnyArray, target: AnyArray) -> None:
-        self.parts, self.source, self.target = parts, source, target
-        rank = parts.comm.rank
-        self._out = [(other, view) for other, view in parts.sends(source) if other != rank]
-        self._in = [(other, view) for other, view in parts.receives(target) if other != rank]
-        mine = [[view for other, view in side if other == rank]
-                for side in (parts.receives(target), parts.sends(source))]  # fmt: skip
-        self._own = list(zip(*mine, strict=True))
+    Parameters
+    ----------
+    overlaps : LayoutOverlaps
+    source, target : array
+        This rank's parts of the layouts before and after.
+    """
+
+    name: ClassVar[str]
+
+    def __init__(self, overlaps: LayoutOverlaps, source: AnyArray, target: AnyArray) -> None:
+        self.overlaps, self.source, self.target = overlaps, source, target
+        rank = overlaps.comm.rank
+        self._sends = [(other, view) for other, view in overlaps.sends(source) if other != rank]
+        self._receives = [(other, view) for other, view in overlaps.receives(target) if other != rank]
+        own = [[view for other, view in side if other == rank]
+               for side in (overlaps.receives(target), overlaps.sends(source))]  # fmt: skip
+        self._own_copies = list(zip(*own, strict=True))
 
     def _copy_own(self) -> None:
-        for to, of in self._own:
-            copy(to, of)
+        for target, source in self._own_copies:
+            np.copyto(target, source)
+
+    @abc.abstractmethod
+    def work(self) -> ExchangeWork:
+        """Return the work of this rank in one exchange."""
 
 
-class _Messages(Way):
-    """Persistent messages; each side packs, or has a datatype."""
+class _PointToPointExchange(RedistributionExchange):
+    """Persistent messages; either side packs or uses datatypes."""
 
     send_type: ClassVar[bool]
     receive_type: ClassVar[bool]
 
-    def __init__(self, parts: Parts, source: AnyArray, target: AnyArray) -> None:
-        super().__init__(parts, source, target)
-        self._packed = [] if self.send_type else _buffers(self._out)
-        self._arrived = [] if self.receive_type else _buffers(self._in)
-        self._messages: Messages | None = None
-        if isinstance(parts.comm, MpiCommunicator):
-            self._types = Datatypes(parts.comm)
-            receives = self._places(self._in, self._arrived)
-            self._messages = Messages(parts.comm, receives, self._places(self._out, self._packed))
+    def __init__(self, overlaps: LayoutOverlaps, source: AnyArray, target: AnyArray) -> None:
+        super().__init__(overlaps, source, target)
+        self._send_buffers = [] if self.send_type else _buffers(self._sends)
+        self._receive_buffers = [] if self.receive_type else _buffers(self._receives)
+        self._messages: MessageExchange | None = None
+        if isinstance(overlaps.comm, MpiCommunicator):
+            self._types = Datatypes(overlaps.comm)
+            receives = self._message_buffers(self._receives, self._receive_buffers)
+            sends = self._message_buffers(self._sends, self._send_buffers)
+            self._messages = MessageExchange(overlaps.comm, receives, sends)
 
-    def _places(self, views: list[tuple[int, AnyArray]], buffers: list[AnyArray]) -> list[tuple[int, Any]]:
-        """Return the places of messages: those of the views, or of the buffers that stand for them."""
-        through = [(view if not buffers else buffers[i]) for i, (_, view) in enumerate(views)]
+    def _message_buffers(
+        self, views: list[tuple[int, AnyArray]], buffers: list[AnyArray]
+    ) -> list[tuple[int, Any]]:
+        """Return the buffers of messages: the views, or the contiguous buffers used in their place."""
+        arrays = [(view if not buffers else buffers[i]) for i, (_, view) in enumerate(views)]
         return [
-            (other, self._types.place(piece))
-            for (other, _), view in zip(views, through, strict=True)
-            for piece in pieces(view)
+            (other, self._types.strided(piece))
+            for (other, _), array in zip(views, arrays, strict=True)
+            for piece in message_pieces(array)
         ]
 
     def start(self) -> None:
-        for (_, view), buffer in zip(self._out, self._packed, strict=False):
-            copy(buffer, view)
+        for (_, view), buffer in zip(self._sends, self._send_buffers, strict=False):
+            np.copyto(buffer, view)
         if self._messages is not None:
-            self._messages.start(self.source, self.target, *self._packed, *self._arrived)
+            self._messages.pin(self.source, self.target, *self._send_buffers, *self._receive_buffers)
+            self._messages.start()
         self._copy_own()
 
     def wait(self) -> None:
         if self._messages is not None:
             self._messages.wait()
-        for (_, view), buffer in zip(self._in, self._arrived, strict=False):
-            copy(view, buffer)
+        for (_, view), buffer in zip(self._receives, self._receive_buffers, strict=False):
+            np.copyto(view, buffer)
 
     def free(self) -> None:
         if self._messages is not None:
             self._messages.free()
             self._types.free()
 
-    def work(self) -> Work:
-        out, arriving, own = (
-            _views(self._out),
-            _views(self._in),
-            [view for pair in self._own for view in pair],
+    def work(self) -> ExchangeWork:
+        sent, received = _views(self._sends), _views(self._receives)
+        own = [view for pair in self._own_copies for view in pair]
+        sides = [(self.send_type, sent), (self.receive_type, received)]
+        return sum(
+            (datatype_work(views) if by_type else copy_work(views) for by_type, views in sides),
+            message_work(sent) + copy_work(own),
         )
-        sides = [(self.send_type, out), (self.receive_type, arriving)]
-        return sum((typed(v) if by_type else copied(v) for by_type, v in sides), sent(out) + copied(own))
 
 
-class Packed(_Messages):
-    """Copied into messages, and out of them."""
+class PackedExchange(_PointToPointExchange):
+    """Exchange that copies into and out of contiguous message buffers."""
 
     name, send_type, receive_type = "packed", False, False
 
 
-class SendType(_Messages):
-    """Sent from where it lies; copied out of messages."""
+class SendTypeExchange(_PointToPointExchange):
+    """Exchange that sends by datatypes from the source, and copies out of receive buffers."""
 
     name, send_type, receive_type = "send-type", True, False
 
 
-class ReceiveType(_Messages):
-    """Copied into messages; received where it belongs, in its order there."""
+class ReceiveTypeExchange(_PointToPointExchange):
+    """Exchange that copies into send buffers, and receives by datatypes into the target."""
 
     name, send_type, receive_type = "receive-type", False, True
 
 
-class BothTypes(_Messages):
-    """Sent from where it lies, received where it belongs: no copy, no transpose, no buffer."""
+class BothTypesExchange(_PointToPointExchange):
+    """Exchange by datatypes from the source into the target, without copies, transposes or buffers."""
 
     name, send_type, receive_type = "both-types", True, True
 
 
-class Collective(Way):
-    """One all-to-all of subarrays; where memory orders differ, subarrays meet strided types."""
+class CollectiveExchange(RedistributionExchange):
+    """One all-to-all of subarray types; where memory orders differ, the receiver has strided types."""
 
     name = "alltoallw"
 
-    def __init__(self, parts: Parts, source: AnyArray, target: AnyArray) -> None:
-        super().__init__(parts, source, target)
-        self._call: Alltoallw | None = None
-        if not isinstance(parts.comm, MpiCommunicator):
+    def __init__(self, overlaps: LayoutOverlaps, source: AnyArray, target: AnyArray) -> None:
+        super().__init__(overlaps, source, target)
+        self._alltoallw: AlltoallwExchange | None = None
+        if not isinstance(overlaps.comm, MpiCommunicator):
             return
-        self._types = Datatypes(parts.comm)
-        send_to, receive_at = parts.before.lying(source), parts.after.lying(target)
-        same = parts.before.order == parts.after.order
-        sends = [(other, [self._types.subarray(send_to, piece) for piece in pieces(view)])
-                 for other, view in self._out]  # fmt: skip
-        place = self._types.subarray if same else self._types.within
-        receives = [(other, [place(receive_at, piece) for piece in pieces(view)])
-                    for other, view in self._in]  # fmt: skip
+        self._types = Datatypes(overlaps.comm)
+        send_array = overlaps.before.in_memory_order(source)
+        receive_array = overlaps.after.in_memory_order(target)
+        same_order = overlaps.before.order == overlaps.after.order
+        sends = [(other, [self._types.subarray(send_array, piece) for piece in message_pieces(view)])
+                 for other, view in self._sends]  # fmt: skip
+        receive_type = self._types.subarray if same_order else self._types.strided_part
+        receives = [(other, [receive_type(receive_array, piece) for piece in message_pieces(view)])
+                    for other, view in self._receives]  # fmt: skip
         most = max((len(types) for _, types in sends + receives), default=0)
         rounds = [
             (
                 {other: types[i] for other, types in sends if i < len(types)},
                 {other: types[i] for other, types in receives if i < len(types)},
             )
-            for i in range(int(parts.comm.max(most)))
+            for i in range(int(overlaps.comm.max(most)))
         ]
-        self._call = Alltoallw(parts.comm, source, target, rounds)
+        self._alltoallw = AlltoallwExchange(overlaps.comm, source, target, rounds)
 
     def start(self) -> None:
-        if self._call is not None:
-            self._call.start(self.source, self.target)
+        if self._alltoallw is not None:
+            self._alltoallw.pin(self.source, self.target)
+            self._alltoallw.start()
         self._copy_own()
 
     def wait(self) -> None:
-        if self._call is not None:
-            self._call.wait()
+        if self._alltoallw is not None:
+            self._alltoallw.wait()
 
     def free(self) -> None:
-        if self._call is not None:
-            self._call.free()
+        if self._alltoallw is not None:
+            self._alltoallw.free()
             self._types.free()
 
-    def work(self) -> Work:
-        out, own = _views(self._out), [view for pair in self._own for view in pair]
-        return sent(out) + typed(out) + typed(_views(self._in)) + copied(own)
+    def work(self) -> ExchangeWork:
+        sent, own = _views(self._sends), [view for pair in self._own_copies for view in pair]
+        return (
+            message_work(sent) + datatype_work(sent) + datatype_work(_views(self._receives)) + copy_work(own)
+        )
 
 
-class Loan:
-    """A window in which the ranks of a node lend each other what they send.
+class SourceWindow:
+    """Shared memory in which the ranks of a node read each other's source arrays.
 
     Parameters
     ----------
     window : SharedWindow
-        With a part for each rank of the node that holds all it sends.
+        With a part for each rank of the node that holds its source array.
     """
 
     def __init__(self, window: SharedWindow) -> None:
         self.window = window
-        self._unread: int | None = None
+        self._read_ticket: int | None = None
 
-    def part(self, layout: Layout, rank: int, dtype: np.dtype[Any], place: int | None = None) -> AnyArray:
-        """Return the part of a rank that is number `place` of the node; by default this one."""
+    def array(
+        self, layout: ArrayLayout, rank: int, dtype: np.dtype[Any], node_rank: int | None = None
+    ) -> AnyArray:
+        """Return the array of the rank that is `node_rank` of its node, by default of this rank."""
         n_bytes = math.prod(layout.local_shape(rank)) * dtype.itemsize
-        begin = int(self.window.offsets[self.window.rank if place is None else place])
-        return layout.in_memory(self.window.bytes[begin : begin + n_bytes].view(dtype), rank)
+        begin = int(self.window.offsets[self.window.rank if node_rank is None else node_rank])
+        return layout.local_array(self.window.bytes[begin : begin + n_bytes].view(dtype), rank)
 
-    def holds(self, array: AnyArray) -> bool:
-        """Whether an array lies in the window already."""
+    def contains(self, array: AnyArray) -> bool:
+        """Return whether an array lies in the window."""
         return np.may_share_memory(self.window.bytes, array)
 
-    def taken_back(self) -> None:
-        """Wait until all ranks of the node have read what was lent. Collective on the node."""
-        if self._unread is not None:
-            self.window.wait(self._unread)
-            self._unread = None
+    def finish_reading(self) -> None:
+        """Mark that this rank has read all it needs, without waiting. Collective on the node."""
+        self._read_ticket = self.window.arrive()
 
-    def read(self) -> None:
-        """Say that this rank has read all. Collective on the node."""
-        self._unread = self.window.arrive()
+    def wait_for_readers(self) -> None:
+        """Wait until all ranks of the node have called `finish_reading`. Collective on the node."""
+        if self._read_ticket is not None:
+            self.window.wait(self._read_ticket)
+            self._read_ticket = None
 
 
-class Shared(Way):
-    """Read from the memory of the ranks of this node; only other nodes get messages.
+class SharedMemoryExchange(RedistributionExchange):
+    """Exchange that reads from the memory of the ranks of this node, and sends messages to other nodes only.
 
-    What is not in the window already is copied there first.
+    A source array that is not in the window is copied there first.
     """
 
     name = "shared"
 
-    def __init__(self, parts: Parts, source: AnyArray, target: AnyArray, loan: Loan) -> None:
-        super().__init__(parts, source, target)
-        comm, self._loan = parts.comm, loan
-        here = np.flatnonzero(comm.node_of == comm.node_of[comm.rank]).tolist()
-        self._lent = loan.part(parts.before, comm.rank, source.dtype)
-        self._in_place = loan.holds(source)
+    def __init__(
+        self, overlaps: LayoutOverlaps, source: AnyArray, target: AnyArray, source_window: SourceWindow
+    ) -> None:
+        super().__init__(overlaps, source, target)
+        comm, self._source_window = overlaps.comm, source_window
+        node_ranks = np.flatnonzero(comm.node_of == comm.node_of[comm.rank]).tolist()
+        self._window_array = source_window.array(overlaps.before, comm.rank, source.dtype)
+        self._in_window = source_window.contains(source)
         self._copies = []
-        for other, view in self._in:
-            if other in here:
-                its = loan.part(parts.before, other, source.dtype, here.index(other))
-                self._copies.append((view, parts.travelling(its[parts.held(other)])))
-        self._far: Messages | None = None
-        self._ticket, self._far_work = 0, Work()
-        if isinstance(comm, MpiCommunicator) and len(here) < comm.size:
+        for other, view in self._receives:
+            if other in node_ranks:
+                array = source_window.array(overlaps.before, other, source.dtype, node_ranks.index(other))
+                part = array[overlaps.box_in_sender(other)]
+                self._copies.append((view, overlaps.in_message_order(part)))
+        self._messages: MessageExchange | None = None
+        self._ticket, self._message_work = 0, ExchangeWork()
+        if isinstance(comm, MpiCommunicator) and len(node_ranks) < comm.size:
             self._types = Datatypes(comm)
-            sides = ([(o, self._types.place(p)) for o, v in side if o not in here for p in pieces(v)]
-                     for side in (self._in, self._out))  # fmt: skip
-            self._far = Messages(comm, *sides)
-            out, arriving = ([v for o, v in side if o not in here] for side in (self._out, self._in))
-            self._far_work = sent(out) + typed(out) + typed(arriving)
+            receives, sends = (
+                [(other, view) for other, view in side if other not in node_ranks]
+                for side in (self._receives, self._sends)
+            )
+            self._messages = MessageExchange(
+                comm, self._message_buffers(receives), self._message_buffers(sends)
+            )
+            sent, received = _views(sends), _views(receives)
+            self._message_work = message_work(sent) + datatype_work(sent) + datatype_work(received)
+
+    def _message_buffers(self, views: list[tuple[int, AnyArray]]) -> list[tuple[int, TypedBuffer]]:
+        return [
+            (other, self._types.strided(piece)) for other, view in views for piece in message_pieces(view)
+        ]
 
     def start(self) -> None:
-        if self._far is not None:
-            self._far.start(self.source, self.target)
-        self._loan.taken_back()
-        if not self._in_place:
-            np.copyto(self._lent, self.source)
-        self._ticket = self._loan.window.arrive()
+        if self._messages is not None:
+            self._messages.pin(self.source, self.target)
+            self._messages.start()
+        self._source_window.wait_for_readers()
+        if not self._in_window:
+            np.copyto(self._window_array, self.source)
+        self._ticket = self._source_window.window.arrive()
         self._copy_own()
 
     def wait(self) -> None:
-        self._loan.window.wait(self._ticket)
-        for to, of in self._copies:
-            copy(to, of)
-        self._loan.read()
-        if self._in_place:
-            # Its owner may write to it from now on.
-            self._loan.taken_back()
-        if self._far is not None:
-            self._far.wait()
+        self._source_window.window.wait(self._ticket)
+        for target, source in self._copies:
+            np.copyto(target, source)
+        self._source_window.finish_reading()
+        if self._in_window:
+            # The caller may write to its array in the window from now on.
+            self._source_window.wait_for_readers()
+        if self._messages is not None:
+            self._messages.wait()
 
     def free(self) -> None:
-        if self._far is not None:
-            self._far.free()
+        if self._messages is not None:
+            self._messages.free()
             self._types.free()
 
-    def work(self) -> Work:
-        pairs = [view for pair in self._own + self._copies for view in pair]
-        lending = [] if self._in_place else [self.parts.before.lying(self.source)]
-        return self._far_work + copied(pairs) + copied(lending) + Work(waits=2)
+    def work(self) -> ExchangeWork:
+        pairs = [view for pair in self._own_copies + self._copies for view in pair]
+        copied_in = [] if self._in_window else [self.overlaps.before.in_memory_order(self.source)]
+        return self._message_work + copy_work(pairs) + copy_work(copied_in) + ExchangeWork(waits=2)
 
 
-WAYS: dict[str, Callable[..., Way]] = {
-    way.name: way for way in (Packed, SendType, ReceiveType, BothTypes, Collective, Shared)
+METHODS: dict[str, Callable[..., RedistributionExchange]] = {
+    exchange.name: exchange
+    for exchange in (
+        PackedExchange,
+        SendTypeExchange,
+        ReceiveTypeExchange,
+        BothTypesExchange,
+        CollectiveExchange,
+        SharedMemoryExchange,
+    )
 }
-
-
-def copy(to: AnyArray, of: AnyArray) -> None:
-    """Copy between views of one shape, whatever their strides."""
-    np.copyto(to, of)
 
 
 def _views(side: list[tuple[int, AnyArray]]) -> list[AnyArray]:

@@ -1,7 +1,8 @@
-"""Halos: faces of a rank's block of a lattice, sent from where they lie to where its neighbours read them."""
+"""Fields on lattices, and exchanges of their halos."""
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -13,47 +14,57 @@ from petacomm.base.typing import AnyArray, Int32Array, Int64Array, UInt8Array
 from petacomm.mpi.agreement import agree
 from petacomm.mpi.autotuner import Choice, choose_fastest
 from petacomm.mpi.communicator import Communicator, MpiCommunicator
-from petacomm.mpi.datatypes import Datatypes, Messages, Neighbours, Place
+from petacomm.mpi.datatypes import Datatypes, MessageExchange, NeighborAlltoallwExchange, TypedBuffer
+from petacomm.mpi.persistent import PersistentExchange
 from petacomm.mpi.shared_memory import SharedWindow
 from petacomm.redistribution._redistribution import cut_lists, move_rows
-from petacomm.redistribution.agreement import same_on_all
+from petacomm.redistribution.argument_checks import require_same_arguments
 from petacomm.redistribution.array_layout import DatatypeError
-from petacomm.redistribution.block_pattern import Pattern
-from petacomm.redistribution.carrier import Carrier
-from petacomm.redistribution.exchange_cost import Work
-from petacomm.redistribution.lattice import N_PARITIES, Direction, Lattice
+from petacomm.redistribution.block_pattern import BlockPattern
+from petacomm.redistribution.exchange_cost import ExchangeWork
+from petacomm.redistribution.lattice import N_PARITIES, Lattice, LatticeDirection
 
-# What stands on a site: 3 colours; half a spinor, 2 spins of 3 colours; a matrix of 3 by 3.
+# Complex numbers on a site: 3 colours; half a spinor, of 2 spins with 3 colours; a 3 x 3 matrix.
 OBJECTS = {"vector": 3, "half": 6, "matrix": 9}
-_BOTH = tuple(range(N_PARITIES))
+_PARITIES = tuple(range(N_PARITIES))
 
 
-class Field:
-    """Values on the sites of a block and on its ghosts, bound to their halo. Collective on `comm`.
+class LatticeField:
+    """Field on the sites and the ghosts of a lattice block, and its halo exchange. Collective on `comm`.
 
     Parameters
     ----------
     comm : Communicator
     lattice : Lattice
-        Of this rank, on as many as `comm` has.
+        Block of this rank; its grid has as many ranks as `comm`.
     kind : str
         One of `OBJECTS`.
     dtype : dtype
         complex128 or complex64.
-    way : str
-        One of `HALO_WAYS`, or "auto": the clock chooses when a halo is first exchanged, and remembers.
+    method : str
+        One of `HALO_METHODS`, or "auto": the fastest, timed in the first exchange and cached.
 
     Attributes
     ----------
     values : array (n_rows, k)
-        The field: sites of this rank, even ones first, then ghosts. It stays where it is.
+        Field on the even sites, the odd sites and the ghosts of this rank.
     choice : Choice or None
-        What "auto" chose, once it has.
+        Choice of "auto"; None before the first exchange.
 
     Raises
     ------
     DatatypeError
         On all ranks, if these do not fit each other.
+
+    Examples
+    --------
+    >>> import petacomm
+    >>> comm = petacomm.world()
+    >>> lattice = petacomm.Lattice((4, 4), (comm.size, 1), comm.rank)
+    >>> field = petacomm.LatticeField(comm, lattice, "vector")
+    >>> field.values.shape  # no ghosts in a single process
+    (16, 3)
+    >>> field.exchange(parity=0)
     """
 
     def __init__(
@@ -62,79 +73,98 @@ class Field:
         lattice: Lattice,
         kind: str = "vector",
         dtype: npt.DTypeLike = np.complex128,
-        way: str = "auto",
+        method: str = "auto",
     ) -> None:
-        self.comm, self.lattice, self.kind, self.way = comm, lattice, kind, way
+        self.comm, self.lattice, self.kind, self.method = comm, lattice, kind, method
         self.dtype = np.dtype(dtype)
-        agree(comm, self._fault())
-        same_on_all(comm, f"{kind} {self.dtype} on {lattice.layout}, {way}")
+        agree(comm, self._argument_error())
+        require_same_arguments(comm, f"{kind} {self.dtype} on {lattice.layout}, {method}")
         row_bytes = OBJECTS[kind] * self.dtype.itemsize
-        # In memory that the node shares, so that neighbours there may read it.
-        self._window = comm.shared(lattice.n_rows * row_bytes)
-        self.values = _field(self._window, self._window.rank, lattice, kind, self.dtype)
+        # In memory that the node shares, so that neighbours on the node can read it.
+        self._window = comm.shared_window(lattice.n_rows * row_bytes)
+        self.values = _values_in_window(self._window, self._window.rank, lattice, kind, self.dtype)
         self.choice: Choice | None = None
-        self._made: dict[tuple[str, int], HaloWay] = {}
-        self._flying: HaloWay | None = None
+        self._exchanges: dict[tuple[str, int], HaloExchange] = {}
+        self._pending: HaloExchange | None = None
 
     @property
     def chosen(self) -> str | None:
-        """The way that is taken; None while "auto" has not chosen."""
-        return self.choice.name if self.choice is not None else None if self.way == "auto" else self.way
+        """Name of the method in use; None before "auto" has chosen."""
+        if self.choice is not None:
+            return self.choice.name
+        return None if self.method == "auto" else self.method
 
     def exchange(self, parity: int) -> None:
-        """Fill the ghosts of a parity with the values of their owners. Collective."""
+        """Fill the ghosts of a parity with the values of their owners. Collective.
+
+        Parameters
+        ----------
+        parity : int
+            0 for even sites, 1 for odd sites.
+        """
         self.start(parity)
         self.wait()
 
     def start(self, parity: int) -> None:
-        """Start to fill them; sites of the parity must be left alone until `wait`. Collective."""
-        if self._flying is not None:
+        """Start an exchange; sites of the parity must not change before `wait`. Collective.
+
+        Parameters
+        ----------
+        parity : int
+            0 for even sites, 1 for odd sites.
+        """
+        if self._pending is not None:
             raise DatatypeError("a halo begins before the last one has ended", mend="`wait` before")
         if self.chosen is None:
             self._choose()
-        self._flying = self._way(str(self.chosen), parity)
-        self._flying.start()
+        self._pending = self._exchange(str(self.chosen), parity)
+        self._pending.start()
 
     def wait(self) -> None:
-        """Wait until they are filled. Collective."""
-        flying, self._flying = self._flying, None
-        if flying is None:
-            raise DatatypeError("no halo is under way", mend="`start` before")
-        flying.wait()
+        """Wait until the ghosts are filled. Collective."""
+        exchange, self._pending = self._pending, None
+        if exchange is None:
+            raise DatatypeError("no halo is pending", mend="`start` before")
+        exchange.wait()
 
-    def work(self) -> Work:
-        """Return what this rank does for both parities, once these have been exchanged; not collective."""
-        made = (self._made[str(self.chosen), parity] for parity in _BOTH)
-        return sum((way.work() for way in made), Work())
+    def work(self) -> ExchangeWork:
+        """Return the work of this rank for both parities, once these were exchanged. Not collective.
+
+        Returns
+        -------
+        ExchangeWork
+        """
+        exchanges = (self._exchanges[str(self.chosen), parity] for parity in _PARITIES)
+        return sum((exchange.work() for exchange in exchanges), ExchangeWork())
 
     def _choose(self) -> None:
         def call(name: str) -> Callable[[], None]:
             def once() -> None:
-                for parity in _BOTH:
-                    way = self._way(name, parity)
-                    way.start()
-                    way.wait()
+                for parity in _PARITIES:
+                    exchange = self._exchange(name, parity)
+                    exchange.start()
+                    exchange.wait()
 
             return once
 
-        what = ("halo", str(self.lattice.layout), self.kind, self.dtype.str)
-        self.choice = choose_fastest(self.comm, what, {name: call(name) for name in HALO_WAYS})
-        for name, parity in [key for key in self._made if key[0] != self.choice.name]:
-            self._made.pop((name, parity)).free()
+        subject = ("halo", str(self.lattice.layout), self.kind, self.dtype.str)
+        self.choice = choose_fastest(self.comm, subject, {name: call(name) for name in HALO_METHODS})
+        for name, parity in [key for key in self._exchanges if key[0] != self.choice.name]:
+            self._exchanges.pop((name, parity)).free()
 
-    def _way(self, name: str, parity: int) -> HaloWay:
-        if (name, parity) not in self._made:
-            self._made[name, parity] = HALO_WAYS[name](self, parity, self._window)
-        return self._made[name, parity]
+    def _exchange(self, name: str, parity: int) -> HaloExchange:
+        if (name, parity) not in self._exchanges:
+            self._exchanges[name, parity] = HALO_METHODS[name](self, parity, self._window)
+        return self._exchanges[name, parity]
 
-    def _fault(self) -> DatatypeError | None:
+    def _argument_error(self) -> DatatypeError | None:
         if self.kind not in OBJECTS:
             return DatatypeError(f"no object '{self.kind}'", mend=did_you_mean(self.kind, list(OBJECTS)))
         if self.dtype.char not in "FD":
             return DatatypeError(f"a field of {self.dtype}", mend="complex128 or complex64")
-        known = ["auto", *HALO_WAYS]
-        if self.way not in known:
-            return DatatypeError(f"no way '{self.way}'", mend=did_you_mean(self.way, known))
+        known = ["auto", *HALO_METHODS]
+        if self.method not in known:
+            return DatatypeError(f"no method '{self.method}'", mend=did_you_mean(self.method, known))
         n_ranks = self.lattice.layout.n_ranks
         if n_ranks != self.comm.size or self.lattice.rank != self.comm.rank:
             return DatatypeError(
@@ -145,56 +175,72 @@ class Field:
         return None
 
 
-class HaloWay(Carrier):
-    """One way to fill the ghosts of a parity."""
+class HaloExchange(PersistentExchange):
+    """Exchange that fills the ghosts of a parity. Collective.
 
-    def __init__(self, field: Field, parity: int, window: SharedWindow) -> None:
+    Parameters
+    ----------
+    field : LatticeField
+    parity : int
+    window : SharedWindow
+        Memory of the fields of the node.
+    """
+
+    name: ClassVar[str]
+
+    def __init__(self, field: LatticeField, parity: int, window: SharedWindow) -> None:
         self.comm, self.field, self.parity = field.comm, field, parity
         lattice = field.lattice
-        faces = [(way, lattice.face(way, parity)) for way in self._downwards(lattice)]
-        ghosts = [(way, lattice.ghosts[way.number, parity]) for way in lattice.crossing]
-        self._faces = [(lattice.neighbour(way), rows) for way, rows in faces if len(rows)]
-        self._ghosts = [(way, rows) for way, rows in ghosts if rows.stop > rows.start]
+        faces = [(to, lattice.face(to, parity)) for to in self._opposite_directions(lattice)]
+        ghosts = [(to, lattice.ghosts[to.number, parity]) for to in lattice.remote_directions]
+        self._faces = [(lattice.neighbour(to), rows) for to, rows in faces if len(rows)]
+        self._ghosts = [(to, rows) for to, rows in ghosts if rows.stop > rows.start]
 
     @staticmethod
-    def _downwards(lattice: Lattice) -> list[Direction]:
-        # What goes down comes from above: on two ranks along an axis, both are between the same, in order.
-        return [Direction(way.axis, not way.up) for way in lattice.crossing]
+    def _opposite_directions(lattice: Lattice) -> list[LatticeDirection]:
+        # What is sent down is received from above. With two ranks along an axis both messages are between the
+        # same ranks, which must list them in the same order.
+        return [LatticeDirection(to.axis, not to.up) for to in lattice.remote_directions]
 
-    def _sent(self, faces: list[tuple[int, Int64Array]]) -> Work:
+    @abc.abstractmethod
+    def work(self) -> ExchangeWork:
+        """Return the work of this rank in one exchange."""
+
+    def _message_work(self, faces: list[tuple[int, Int64Array]]) -> ExchangeWork:
         row_bytes = self.field.values.shape[1] * self.field.dtype.itemsize
-        return Work(messages=len(faces), wire_bytes=row_bytes * sum(len(rows) for _, rows in faces))
+        return ExchangeWork(messages=len(faces), wire_bytes=row_bytes * sum(len(rows) for _, rows in faces))
 
-    def _blocks(self, faces: list[tuple[int, Int64Array]]) -> int:
+    def _n_blocks(self, faces: list[tuple[int, Int64Array]]) -> int:
         return sum(1 + int(np.count_nonzero(np.diff(rows) != 1)) for _, rows in faces)
 
 
-class PackedHalo(HaloWay):
-    """Faces are copied into messages; ghosts are received where they belong."""
+class PackedHaloExchange(HaloExchange):
+    """Halo exchange that packs faces into messages and receives into the ghosts."""
 
     name = "packed"
 
-    def __init__(self, field: Field, parity: int, window: SharedWindow) -> None:
+    def __init__(self, field: LatticeField, parity: int, window: SharedWindow) -> None:
         super().__init__(field, parity, window)
-        self._messages: Messages | None = None
+        self._messages: MessageExchange | None = None
         rows = [rows for _, rows in self._faces]
         counts = [len(part) for part in rows]
-        self._taken = _Taken(np.concatenate(rows) if rows else np.empty(0, np.int64))
-        self._packed = np.empty((sum(counts), field.values.shape[1]), field.dtype)
+        self._face_rows = _FaceRows(np.concatenate(rows) if rows else np.empty(0, np.int64))
+        self._send_buffer = np.empty((sum(counts), field.values.shape[1]), field.dtype)
         if isinstance(field.comm, MpiCommunicator):
             ends = np.cumsum(counts)
             sends = [
-                (other, _as_bytes(self._packed[end - n : end]))
+                (other, _as_bytes(self._send_buffer[end - n : end]))
                 for (other, _), n, end in zip(self._faces, counts, ends, strict=True)
             ]
             neighbour = field.lattice.neighbour
-            receives = [(neighbour(way), _as_bytes(field.values[part])) for way, part in self._ghosts]
-            self._messages = Messages(field.comm, receives, sends)
+            receives = [(neighbour(to), _as_bytes(field.values[part])) for to, part in self._ghosts]
+            self._messages = MessageExchange(field.comm, receives, sends)
 
     def start(self) -> None:
         if self._messages is not None:
-            self._taken.of(self.field.values, self._packed)
-            self._messages.start(self._packed, self.field.values)
+            self._face_rows.copy(self.field.values, self._send_buffer)
+            self._messages.pin(self._send_buffer, self.field.values)
+            self._messages.start()
 
     def wait(self) -> None:
         if self._messages is not None:
@@ -204,42 +250,47 @@ class PackedHalo(HaloWay):
         if self._messages is not None:
             self._messages.free()
 
-    def work(self) -> Work:
-        work = self._sent(self._faces)
-        return work + Work(copied_blocks=self._blocks(self._faces), copied_bytes=work.wire_bytes)
+    def work(self) -> ExchangeWork:
+        work = self._message_work(self._faces)
+        return work + ExchangeWork(copied_blocks=self._n_blocks(self._faces), copied_bytes=work.wire_bytes)
 
 
-class TypedHalo(HaloWay):
-    """Faces are sent from where they lie by contiguous, vector or indexed types: nothing is copied here."""
+class DatatypeHaloExchange(HaloExchange):
+    """Halo exchange that sends faces by contiguous, vector or indexed datatypes, without copies."""
 
     name = "datatypes"
-    _carrier: ClassVar[Callable[..., Messages | Neighbours]] = Messages
+    _exchange_type: ClassVar[Callable[..., MessageExchange | NeighborAlltoallwExchange]] = MessageExchange
 
-    def __init__(self, field: Field, parity: int, window: SharedWindow) -> None:
+    def __init__(self, field: LatticeField, parity: int, window: SharedWindow) -> None:
         super().__init__(field, parity, window)
-        self._messages: Messages | Neighbours | None = None
+        self._messages: MessageExchange | NeighborAlltoallwExchange | None = None
         if isinstance(field.comm, MpiCommunicator):
             self._types = Datatypes(field.comm)
             neighbour, values = field.lattice.neighbour, field.values
-            sends = [(other, self._place(rows)) for other, rows in self._faces if self._apart(other)]
-            receives = [
-                (neighbour(way), self._types.rows(values, part.start, part.stop - part.start))
-                for way, part in self._ghosts
-                if self._apart(neighbour(way))
+            sends = [
+                (other, self._face_buffer(rows)) for other, rows in self._faces if self._by_message(other)
             ]
-            self._messages = type(self)._carrier(field.comm, receives, sends)
+            receives = [
+                (neighbour(to), self._types.row_blocks(values, part.start, part.stop - part.start))
+                for to, part in self._ghosts
+                if self._by_message(neighbour(to))
+            ]
+            self._messages = type(self)._exchange_type(field.comm, receives, sends)
 
-    def _apart(self, other: int) -> bool:
-        """Whether a rank gets messages."""
+    def _by_message(self, other: int) -> bool:
+        """Return whether this rank and another one exchange messages."""
         return True
 
-    def _place(self, rows: Int64Array) -> Place:
-        found = Pattern.of(rows)
-        return self._types.rows(self.field.values, int(rows[0]), found.length, found.starts, found.loops)
+    def _face_buffer(self, rows: Int64Array) -> TypedBuffer:
+        pattern = BlockPattern.from_rows(rows)
+        return self._types.row_blocks(
+            self.field.values, int(rows[0]), pattern.length, pattern.starts, pattern.loops
+        )
 
     def start(self) -> None:
         if self._messages is not None:
-            self._messages.start(self.field.values)
+            self._messages.pin(self.field.values)
+            self._messages.start()
 
     def wait(self) -> None:
         if self._messages is not None:
@@ -250,44 +301,45 @@ class TypedHalo(HaloWay):
             self._messages.free()
             self._types.free()
 
-    def work(self) -> Work:
-        apart = [(other, rows) for other, rows in self._faces if self._apart(other)]
-        work = self._sent(apart)
-        return work + Work(typed_blocks=self._blocks(apart), typed_bytes=work.wire_bytes)
+    def work(self) -> ExchangeWork:
+        faces = [(other, rows) for other, rows in self._faces if self._by_message(other)]
+        work = self._message_work(faces)
+        return work + ExchangeWork(typed_blocks=self._n_blocks(faces), typed_bytes=work.wire_bytes)
 
 
-class NeighbourHalo(TypedHalo):
-    """The same types in one neighbourhood collective."""
+class NeighborHaloExchange(DatatypeHaloExchange):
+    """Halo exchange by the same datatypes in one neighbourhood collective."""
 
     name = "neighbourhood"
-    _carrier = Neighbours
+    _exchange_type = NeighborAlltoallwExchange
 
 
-class SharedHalo(TypedHalo):
-    """Faces of neighbours on this node are read from their memory; others send theirs by datatypes."""
+class SharedMemoryHaloExchange(DatatypeHaloExchange):
+    """Halo exchange that reads faces of neighbours on this node from their memory; others send datatypes."""
 
     name = "shared"
 
-    def __init__(self, field: Field, parity: int, window: SharedWindow) -> None:
+    def __init__(self, field: LatticeField, parity: int, window: SharedWindow) -> None:
         super().__init__(field, parity, window)
         self._window, self._ticket = window, 0
         self._reads = [
-            self._read(way, part)
-            for way, part in self._ghosts
-            if not self._apart(field.lattice.neighbour(way))
+            self._read(to, part)
+            for to, part in self._ghosts
+            if not self._by_message(field.lattice.neighbour(to))
         ]
 
-    def _apart(self, other: int) -> bool:
+    def _by_message(self, other: int) -> bool:
         node_of = self.comm.node_of
         return bool(node_of[other] != node_of[self.comm.rank])
 
-    def _read(self, way: Direction, ghosts: slice) -> tuple[_Taken, AnyArray, AnyArray]:
-        """Return what to take of a neighbour's field, this field, and where to."""
+    def _read(self, to: LatticeDirection, ghosts: slice) -> tuple[_FaceRows, AnyArray, AnyArray]:
+        """Return the rows of a face of a neighbour, the neighbour's field, and the ghosts to be filled."""
         lattice, field, node_of = self.field.lattice, self.field, self.comm.node_of
-        its = Lattice(lattice.shape, lattice.grid, lattice.neighbour(way))
-        place = int(np.count_nonzero(node_of[: its.rank] == node_of[its.rank]))
-        values = _field(self._window, place, its, field.kind, field.dtype)
-        return _Taken(its.face(Direction(way.axis, not way.up), self.parity)), values, field.values[ghosts]
+        neighbour = Lattice(lattice.shape, lattice.grid, lattice.neighbour(to))
+        node_rank = int(np.count_nonzero(node_of[: neighbour.rank] == node_of[neighbour.rank]))
+        values = _values_in_window(self._window, node_rank, neighbour, field.kind, field.dtype)
+        face = neighbour.face(LatticeDirection(to.axis, not to.up), self.parity)
+        return _FaceRows(face), values, field.values[ghosts]
 
     def start(self) -> None:
         super().start()
@@ -295,26 +347,32 @@ class SharedHalo(TypedHalo):
 
     def wait(self) -> None:
         self._window.wait(self._ticket)
-        for taken, its, ghosts in self._reads:
-            taken.of(its, ghosts)
-        # From now on owners may write to what was read.
+        for face_rows, values, ghosts in self._reads:
+            face_rows.copy(values, ghosts)
+        # Neighbours may write to the faces that were read only after all ranks of the node have read them.
         self._window.barrier()
         super().wait()
 
-    def work(self) -> Work:
-        near = [(other, rows) for other, rows in self._faces if not self._apart(other)]
+    def work(self) -> ExchangeWork:
+        faces = [(other, rows) for other, rows in self._faces if not self._by_message(other)]
         bytes_read = sum(ghosts.nbytes for _, _, ghosts in self._reads)
-        read = Work(copied_blocks=self._blocks(near), copied_bytes=bytes_read, waits=2)
-        return super().work() + read
+        reads = ExchangeWork(copied_blocks=self._n_blocks(faces), copied_bytes=bytes_read, waits=2)
+        return super().work() + reads
 
 
-HALO_WAYS: dict[str, type[HaloWay]] = {
-    way.name: way for way in (PackedHalo, TypedHalo, NeighbourHalo, SharedHalo)
+HALO_METHODS: dict[str, type[HaloExchange]] = {
+    exchange.name: exchange
+    for exchange in (
+        PackedHaloExchange,
+        DatatypeHaloExchange,
+        NeighborHaloExchange,
+        SharedMemoryHaloExchange,
+    )
 }
 
 
-class _Taken:
-    """Rows that are copied side by side."""
+class _FaceRows:
+    """Rows of a complex field that are copied to contiguous memory."""
 
     def __init__(self, rows: Int64Array) -> None:
         self._n = len(rows)
@@ -325,15 +383,17 @@ class _Taken:
         self._lengths: UInt8Array = np.empty(n_runs, np.uint8)
         cut_lists(positions, ends, self._starts, self._lengths, bounds)
 
-    def of(self, values: AnyArray, out: AnyArray) -> None:
-        """Copy these rows of complex values to `out`."""
+    def copy(self, values: AnyArray, out: AnyArray) -> None:
+        """Copy these rows of `values` to `out`."""
         real = out.real.dtype
         move_rows(values.view(real), self._starts, self._lengths, out.view(real), None, None, self._n, 1)
 
 
-def _field(window: SharedWindow, place: int, lattice: Lattice, kind: str, dtype: np.dtype[Any]) -> AnyArray:
-    """Return the field of a rank in a window, where it is number `place`."""
-    begin, k = int(window.offsets[place]), OBJECTS[kind]
+def _values_in_window(
+    window: SharedWindow, node_rank: int, lattice: Lattice, kind: str, dtype: np.dtype[Any]
+) -> AnyArray:
+    """Return the field of a rank of the node in a window."""
+    begin, k = int(window.offsets[node_rank]), OBJECTS[kind]
     n_bytes = lattice.n_rows * k * dtype.itemsize
     return window.bytes[begin : begin + n_bytes].view(dtype).reshape(lattice.n_rows, k)
 

@@ -1,4 +1,4 @@
-"""Chosen rows of a vector sent straight out of it, by indexed types, where others pack them."""
+"""Rows of a vector sent without packing, by indexed datatypes."""
 
 from __future__ import annotations
 
@@ -9,21 +9,25 @@ import numpy as np
 from petacomm.base.typing import AnyArray, Int64Array
 from petacomm.mpi import message_size as messages
 from petacomm.mpi.communicator import MpiCommunicator
-from petacomm.mpi.datatypes import Datatypes, Messages, Place
+from petacomm.mpi.datatypes import Datatypes, MessageExchange, TypedBuffer
+from petacomm.mpi.persistent import PersistentExchange
 
 PACKINGS = ("packed", "indexed", "auto")
 
 
-class IndexedRows:
-    """Rows of a vector for other ranks, sent from where they lie; theirs are received side by side.
+class IndexedRowExchange(PersistentExchange):
+    """Exchange of rows that are sent directly from a vector and received in rank order in a buffer.
+
+    The vector is set by `bind` before each `start`. MPI objects are kept for the last vector, so calls with
+    the same one are the fastest.
 
     Parameters
     ----------
     comm : MpiCommunicator
     starts, lengths : integer arrays (n_runs,)
-        Runs of rows to send, in the order of the ranks they go to.
+        Runs of rows to send, in the order of their destination ranks.
     bounds : int64 (size + 1,)
-        The runs for each rank.
+        Begin of the runs for each rank.
     receive : array (n_received, k)
         Contiguous; it stays where it is.
     counts : int64 (size,)
@@ -43,43 +47,44 @@ class IndexedRows:
         self._runs = starts, lengths, bounds
         self._n_bytes = 0
         self._types: Datatypes | None = None
-        self._messages: Messages | None = None
+        self._messages: MessageExchange | None = None
         self._address = -1
 
-    def start(self, values: AnyArray) -> None:
-        """Start to send rows of `values` (n, k), which must be left alone until `wait`.
-
-        What MPI needs is kept for the last array: calls with the same one are the quickest.
-        """
+    def bind(self, values: AnyArray) -> None:
+        """Set the vector (n, k) whose rows the next `start` sends."""
         address = values.__array_interface__["data"][0]
         if self._messages is None or address != self._address:
             self.free()
-            self._address, self._messages = address, self._made(values)
-        self._comm.count("indexed", self._n_bytes)
-        self._messages.start(values, self._receive)
+            self._address, self._messages = address, self._make_messages(values)
+        self._messages.pin(values, self._receive)
+
+    def start(self) -> None:
+        assert self._messages is not None
+        self._comm.count_traffic("indexed", self._n_bytes)
+        self._messages.start()
 
     def wait(self) -> None:
-        """Wait until all has been sent and received."""
         assert self._messages is not None
         self._messages.wait()
 
     def free(self) -> None:
-        """Give back what MPI keeps for it. Not collective."""
         if self._messages is not None and self._types is not None:
             self._messages.free()
             self._types.free()
 
-    def _made(self, values: AnyArray) -> Messages:
+    def _make_messages(self, values: AnyArray) -> MessageExchange:
         self._types = types = Datatypes(self._comm)
         self._n_bytes = 0
         starts, lengths, bounds = self._runs
         row_bytes = values.shape[1] * values.itemsize
         most = max(1, messages.MESSAGE_BYTES // max(1, row_bytes))
-        sends: list[tuple[int, Place]] = []
+        sends: list[tuple[int, TypedBuffer]] = []
         for other in np.flatnonzero(np.diff(bounds)).tolist():
             runs = slice(bounds[other], bounds[other + 1])
-            begins, n_rows = starts[runs].astype(np.int64), lengths[runs].astype(np.int64)
-            sends += [(other, types.runs(values, *few)) for few in _parts(begins, n_rows, most)]
+            run_starts, n_rows = starts[runs].astype(np.int64), lengths[runs].astype(np.int64)
+            sends += [
+                (other, types.row_runs(values, *part)) for part in _split_runs(run_starts, n_rows, most)
+            ]
             self._n_bytes += int(n_rows.sum()) * row_bytes if other != self._comm.rank else 0
         receives: list[tuple[int, Any]] = []
         ends = np.cumsum(self._counts)
@@ -87,11 +92,11 @@ class IndexedRows:
             begin, end = int(ends[other] - self._counts[other]), int(ends[other])
             parts = [self._receive[i : min(i + most, end)] for i in range(begin, end, most)]
             receives += [(other, part.reshape(-1).view(np.uint8)) for part in parts]
-        return Messages(self._comm, receives, sends)
+        return MessageExchange(self._comm, receives, sends)
 
 
-def _parts(starts: Int64Array, lengths: Int64Array, most: int) -> list[tuple[Int64Array, Int64Array]]:
-    """Cut runs into lists of `most` rows each, but for the last."""
+def _split_runs(starts: Int64Array, lengths: Int64Array, most: int) -> list[tuple[Int64Array, Int64Array]]:
+    """Split runs into lists of `most` rows each; the last list may have fewer."""
     ends = np.cumsum(lengths)
     cuts = np.arange(most, ends[-1], most)
     if len(cuts):

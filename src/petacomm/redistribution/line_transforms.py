@@ -1,7 +1,7 @@
-"""Transforms along axes that a rank holds whole, with bits that do not depend on how many lines it has.
+"""Fourier transforms along axes that are not distributed, with bits independent of the number of lines.
 
-The library transforms a vector of lines at a time, and the lines that are left over one by one, with other
-roundings. So lines that do not fill a vector are filled up here.
+ducc0 transforms as many lines at a time as fit a SIMD vector, and the remaining lines one by one, with other
+rounding errors. So the last, incomplete vector of lines is padded here.
 """
 
 from __future__ import annotations
@@ -14,38 +14,38 @@ import numpy as np
 
 from petacomm.base.typing import AnyArray
 
-# The widest vectors there are hold so many numbers.
-_LANES = 16
+# Numbers of the widest SIMD vectors.
+_VECTOR_WIDTH = 16
 
 
 def complex_lines(
     array: AnyArray, out: AnyArray, axes: tuple[int, ...], forward: bool, n_threads: int
 ) -> None:
-    """Transform along some axes, complex to complex; the inverse divides by their lengths."""
+    """Transform along axes, complex to complex; the inverse divides by their lengths."""
     import ducc0
 
     for axis in axes:
 
-        def one(of: AnyArray, to: AnyArray, axis: int = axis) -> None:
+        def transform(source: AnyArray, target: AnyArray, axis: int = axis) -> None:
             norm = 0 if forward else 2
-            ducc0.fft.c2c(of, axes=(axis,), forward=forward, inorm=norm, out=to, nthreads=n_threads)
+            ducc0.fft.c2c(source, axes=(axis,), forward=forward, inorm=norm, out=target, nthreads=n_threads)
 
-        _in_vectors(one, array, out, axis)
+        _in_full_vectors(transform, array, out, axis)
         array = out
 
 
 def from_real(array: AnyArray, out: AnyArray, axes: tuple[int, ...], n_threads: int) -> None:
-    """Transform forward along some axes, the last one from real numbers."""
+    """Transform forward along axes, the last one from real numbers."""
     import ducc0
 
     *others, last = axes
-    words: dict[str, Any] = {"axes": (last,), "nthreads": n_threads}
-    _in_vectors(lambda of, to: ducc0.fft.r2c(of, out=to, **words), array, out, last)
+    arguments: dict[str, Any] = {"axes": (last,), "nthreads": n_threads}
+    _in_full_vectors(lambda source, target: ducc0.fft.r2c(source, out=target, **arguments), array, out, last)
     complex_lines(out, out, tuple(others), True, n_threads)
 
 
 def to_real(array: AnyArray, out: AnyArray, axes: tuple[int, ...], n_threads: int) -> None:
-    """Transform back along some axes, the last one to real numbers; divides by their lengths."""
+    """Transform back along axes, the last one to real numbers, and divide by their lengths."""
     import ducc0
 
     *others, last = axes
@@ -53,28 +53,33 @@ def to_real(array: AnyArray, out: AnyArray, axes: tuple[int, ...], n_threads: in
         between = np.empty_like(array)
         complex_lines(array, between, tuple(others), False, n_threads)
         array = between
-    words: dict[str, Any] = {"axes": (last,), "lastsize": out.shape[last], "forward": False, "inorm": 2}
-    _in_vectors(lambda of, to: ducc0.fft.c2r(of, out=to, nthreads=n_threads, **words), array, out, last)
+    arguments: dict[str, Any] = {"axes": (last,), "lastsize": out.shape[last], "forward": False, "inorm": 2}
+    _in_full_vectors(
+        lambda source, target: ducc0.fft.c2r(source, out=target, nthreads=n_threads, **arguments),
+        array,
+        out,
+        last,
+    )
 
 
-def _in_vectors(
+def _in_full_vectors(
     transform: Callable[[AnyArray, AnyArray], object], array: AnyArray, out: AnyArray, axis: int
 ) -> None:
-    """Transform lines along an axis in full vectors; those that fill up the last one are zeros."""
+    """Transform lines along an axis in full vectors, the last of which is padded with zeros."""
     if not out.size:
         return
     other = max((i for i in range(array.ndim) if i != axis), key=lambda i: array.shape[i])
     n, rest = array.shape[other], array.size // (array.shape[axis] * array.shape[other])
-    step = _LANES // math.gcd(rest, _LANES)
-    whole = n - n % step
+    step = _VECTOR_WIDTH // math.gcd(rest, _VECTOR_WIDTH)
+    n_full = n - n % step
     at = (slice(None),) * other
-    full, left = (*at, slice(0, whole)), (*at, slice(whole, n))
-    if whole:
+    full, rest_of_lines = (*at, slice(0, n_full)), (*at, slice(n_full, n))
+    if n_full:
         transform(array[full], out[full])
-    if whole < n:
+    if n_full < n:
         shapes = [tuple(step if i == other else k for i, k in enumerate(a.shape)) for a in (array, out)]
-        of, to = np.zeros(shapes[0], array.dtype), np.empty(shapes[1], out.dtype)
-        filled = (*at, slice(0, n - whole))
-        of[filled] = array[left]
-        transform(of, to)
-        out[left] = to[filled]
+        source, target = np.zeros(shapes[0], array.dtype), np.empty(shapes[1], out.dtype)
+        filled = (*at, slice(0, n - n_full))
+        source[filled] = array[rest_of_lines]
+        transform(source, target)
+        out[rest_of_lines] = target[filled]

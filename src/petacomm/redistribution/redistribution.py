@@ -1,4 +1,4 @@
-"""Redistribution: an array goes from one layout to another, again and again."""
+"""Plans of redistributions of an array from one layout to another."""
 
 from __future__ import annotations
 
@@ -14,61 +14,78 @@ from petacomm.base.typing import AnyArray
 from petacomm.mpi.agreement import agree
 from petacomm.mpi.autotuner import Choice, choose_fastest
 from petacomm.mpi.communicator import Communicator
-from petacomm.redistribution.agreement import agree_on_call, misfit, same_on_all
-from petacomm.redistribution.array_layout import DatatypeError, Layout
-from petacomm.redistribution.exchange_cost import Work
-from petacomm.redistribution.exchanges import WAYS, Loan, Parts, Way
+from petacomm.redistribution.argument_checks import agree_on_call, array_error, require_same_arguments
+from petacomm.redistribution.array_layout import ArrayLayout, DatatypeError
+from petacomm.redistribution.exchange_cost import ExchangeWork
+from petacomm.redistribution.exchanges import (
+    METHODS,
+    LayoutOverlaps,
+    RedistributionExchange,
+    SourceWindow,
+)
 
 
 class Redistribution:
-    """An array between two layouts: every element goes to the rank that holds it after. Collective on `comm`.
+    """Plan of the redistribution of an array between two layouts. Collective on `comm`.
 
     Parameters
     ----------
     comm : Communicator
     before, after : Layout
-        The same on all ranks, of the same shape.
+        Layouts of the same shape; the same on all ranks.
     dtype : dtype
         Any of fixed size.
-    way : str
-        One of `WAYS`, or "auto": the clock chooses at the first call, and remembers.
+    method : str
+        One of `METHODS`, or "auto": the fastest, timed in the first call and kept in the user's cache.
     checks : str
-        "every": ranks agree in each call that all arrays fit, so that no mistake waits for ever, for the time
-        of one small all-reduce. "first": only in the first call; all ranks must change arrays together.
+        "every": ranks agree in each call that all arrays fit, by one small all-reduce, so that an error does
+        not become a deadlock. "first": only in the first call; all ranks must change arrays in the same call.
 
     Attributes
     ----------
     choice : Choice or None
-        What "auto" chose, once it has.
+        Choice of "auto"; None before the first call.
 
     Raises
     ------
     DatatypeError
-        On all ranks, if layouts do not fit each other or the communicator, or ranks ask for different things.
+        On all ranks, if layouts do not fit each other or the communicator, or arguments differ between ranks.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import petacomm
+    >>> comm = petacomm.world()
+    >>> rows = petacomm.ArrayLayout((2, 3), (comm.size, 1))
+    >>> columns = petacomm.ArrayLayout((2, 3), (1, comm.size), order=(1, 0))
+    >>> plan = petacomm.Redistribution(comm, rows, columns, np.int64)
+    >>> target = plan.run(np.arange(6).reshape(2, 3))
+    >>> target.tolist(), target.flags.f_contiguous
+    ([[0, 1, 2], [3, 4, 5]], True)
     """
 
     def __init__(
         self,
         comm: Communicator,
-        before: Layout,
-        after: Layout,
+        before: ArrayLayout,
+        after: ArrayLayout,
         dtype: npt.DTypeLike = np.float64,
-        way: str = "auto",
+        method: str = "auto",
         checks: Literal["every", "first"] = "every",
     ) -> None:
         self.comm, self.before, self.after = comm, before, after
-        self.dtype, self.way, self.checks = np.dtype(dtype), way, checks
-        agree(comm, self._fault())
-        same_on_all(comm, f"{before} to {after}, {self.dtype.str}, {way}, checks {checks}")
+        self.dtype, self.method, self.checks = np.dtype(dtype), method, checks
+        agree(comm, self._argument_error())
+        require_same_arguments(comm, f"{before} to {after}, {self.dtype.str}, {method}, checks {checks}")
         self.choice: Choice | None = None
-        self._parts = Parts(comm, before, after)
-        self._loan: Loan | None = None
-        self._ways: dict[str, Way] = {}
-        self._arrays: list[int] = []
-        self._flying: Way | None = None
+        self._overlaps = LayoutOverlaps(comm, before, after)
+        self._source_window: SourceWindow | None = None
+        self._exchanges: dict[str, RedistributionExchange] = {}
+        self._addresses: list[int] = []
+        self._pending: RedistributionExchange | None = None
         self._checked = False
 
-    def _fault(self) -> DatatypeError | None:
+    def _argument_error(self) -> DatatypeError | None:
         for layout in (self.before, self.after):
             if layout.n_ranks != self.comm.size:
                 return DatatypeError(
@@ -80,119 +97,153 @@ class Redistribution:
             return DatatypeError(f"layouts of two arrays: {self.before}, and {self.after}")
         if self.dtype.hasobject or self.dtype.itemsize == 0:
             return DatatypeError(f"elements of dtype {self.dtype}", mend="any of fixed size, without objects")
-        if self.way not in ("auto", *WAYS):
-            return DatatypeError(f"no way '{self.way}'", mend=did_you_mean(self.way, ["auto", *WAYS]))
+        if self.method not in ("auto", *METHODS):
+            return DatatypeError(
+                f"no method '{self.method}'", mend=did_you_mean(self.method, ["auto", *METHODS])
+            )
         return None
 
     def empty_source(self) -> AnyArray:
-        """Return an uninitialised array of the layout before, from which "shared" need not copy. Collective.
+        """Return an uninitialised array of the layout before that "shared" does not copy. Collective.
 
-        It is the same memory at each call.
+        Returns
+        -------
+        array of the local shape before
+            The same memory in each call.
         """
-        return self._shared().part(self.before, self.comm.rank, self.dtype)
+        return self._window().array(self.before, self.comm.rank, self.dtype)
 
     def empty_target(self) -> AnyArray:
-        """Return an uninitialised array of the layout after."""
+        """Return an uninitialised array of the layout after.
+
+        Returns
+        -------
+        array of the local shape after
+        """
         return self.after.empty(self.comm.rank, self.dtype)
 
     def run(self, source: AnyArray, target: AnyArray | None = None) -> AnyArray:
-        """Fill `target` with this rank's part of the layout after, and return it. Collective.
+        """Redistribute `source` into `target`, and return `target`. Collective.
 
         Parameters
         ----------
         source : array of the local shape before
-            Contiguous in the order of its layout.
+            Contiguous in the memory order of its layout.
         target : array of the local shape after, optional
-            Likewise. What MPI needs is kept for the last arrays: calls with the same ones are the quickest.
+            Likewise; by default a new array. MPI objects are kept for the last arrays, so calls with the same
+            arrays are the fastest.
+
+        Returns
+        -------
+        array of the local shape after
+            `target`.
 
         Raises
         ------
         DatatypeError
-            On all ranks, if an array of any rank does not fit; nothing has been sent then.
+            On all ranks, if an array of any rank does not fit, before anything is sent.
         """
         self.start(source, target)
         return self.wait()
 
     def start(self, source: AnyArray, target: AnyArray | None = None) -> None:
-        """Start to send `source`, which must be left alone until `wait`; as in `run`. Collective."""
+        """Start a redistribution; `source` must not change before `wait`. Collective.
+
+        Parameters
+        ----------
+        source, target : array
+            As in `run`.
+        """
         target = self.empty_target() if target is None else target
-        arrays = [array.__array_interface__["data"][0] for array in (source, target)
-                  if isinstance(array, np.ndarray)]  # fmt: skip
-        new = arrays != self._arrays
+        addresses = [array.__array_interface__["data"][0] for array in (source, target)
+                     if isinstance(array, np.ndarray)]  # fmt: skip
+        new = addresses != self._addresses
         if self.checks == "every" or not self._checked:
-            new = agree_on_call(self.comm, self._fault_of_call(source, target), new)
+            new = agree_on_call(self.comm, self._call_error(source, target), new)
             self._checked = True
         if new:
             self.free()
-            self._arrays = arrays
+            self._addresses = addresses
         if self.chosen is None:
             self._choose(source, target)
-        self._flying = self._made(str(self.chosen), source, target)
-        self._flying.start()
+        self._pending = self._exchange(str(self.chosen), source, target)
+        self._pending.start()
 
     def wait(self) -> AnyArray:
-        """Wait until the target is filled, and return it. Collective."""
-        way, self._flying = self._flying, None
-        if way is None:
-            raise DatatypeError("nothing is under way", mend="`start` before")
-        way.wait()
-        return way.target
+        """Wait until the target is filled. Collective.
+
+        Returns
+        -------
+        array of the local shape after
+            Target of the pending redistribution.
+        """
+        exchange, self._pending = self._pending, None
+        if exchange is None:
+            raise DatatypeError("no redistribution is pending", mend="`start` before")
+        exchange.wait()
+        return exchange.target
 
     @property
     def chosen(self) -> str | None:
-        """The way that is taken; None while "auto" has not chosen."""
-        return self.choice.name if self.choice is not None else None if self.way == "auto" else self.way
+        """Name of the method in use; None before "auto" has chosen."""
+        if self.choice is not None:
+            return self.choice.name
+        return None if self.method == "auto" else self.method
 
-    def work(self) -> Work:
-        """Return what this rank does in one call of the way that is taken; not collective.
+    def work(self) -> ExchangeWork:
+        """Return the work of this rank in one call by the method in use. Not collective.
+
+        Returns
+        -------
+        ExchangeWork
 
         Raises
         ------
         DatatypeError
             If nothing has been redistributed yet.
         """
-        if self.chosen not in self._ways:
-            raise DatatypeError("no way is made yet", mend="`run` before")
-        return self._ways[str(self.chosen)].work()
+        if self.chosen not in self._exchanges:
+            raise DatatypeError("no exchange is set up yet", mend="`run` before")
+        return self._exchanges[str(self.chosen)].work()
 
     def free(self) -> None:
-        """Give back what MPI keeps for it, as its end does. Not collective."""
-        for way in self._ways.values():
-            way.free()
-        self._ways, self._arrays = {}, []
+        """Free the MPI objects of the plan, as its deletion does. Not collective."""
+        for exchange in self._exchanges.values():
+            exchange.free()
+        self._exchanges, self._addresses = {}, []
 
     def _choose(self, source: AnyArray, target: AnyArray) -> None:
         def call(name: str) -> Callable[[], None]:
             def once() -> None:
-                way = self._made(name, source, target)
-                way.start()
-                way.wait()
+                exchange = self._exchange(name, source, target)
+                exchange.start()
+                exchange.wait()
 
             return once
 
-        in_window = self._loan is not None and self._loan.holds(source)
-        what = (str(self.before), str(self.after), self.dtype.itemsize, in_window)
-        self.choice = choose_fastest(self.comm, what, {name: call(name) for name in WAYS})
-        for name in [name for name in self._ways if name != self.choice.name]:
-            self._ways.pop(name).free()
+        in_window = self._source_window is not None and self._source_window.contains(source)
+        subject = (str(self.before), str(self.after), self.dtype.itemsize, in_window)
+        self.choice = choose_fastest(self.comm, subject, {name: call(name) for name in METHODS})
+        for name in [name for name in self._exchanges if name != self.choice.name]:
+            self._exchanges.pop(name).free()
 
-    def _made(self, name: str, source: AnyArray, target: AnyArray) -> Way:
-        if name not in self._ways:
-            more = (self._shared(),) if name == "shared" else ()
-            self._ways[name] = WAYS[name](self._parts, source, target, *more)
-        return self._ways[name]
+    def _exchange(self, name: str, source: AnyArray, target: AnyArray) -> RedistributionExchange:
+        if name not in self._exchanges:
+            window = (self._window(),) if name == "shared" else ()
+            self._exchanges[name] = METHODS[name](self._overlaps, source, target, *window)
+        return self._exchanges[name]
 
-    def _shared(self) -> Loan:
-        if self._loan is None:
+    def _window(self) -> SourceWindow:
+        if self._source_window is None:
             n_bytes = self.dtype.itemsize * math.prod(self.before.local_shape(self.comm.rank))
-            self._loan = Loan(self.comm.shared(n_bytes))
-        return self._loan
+            self._source_window = SourceWindow(self.comm.shared_window(n_bytes))
+        return self._source_window
 
-    def _fault_of_call(self, source: AnyArray, target: AnyArray) -> DatatypeError | None:
-        if self._flying is not None:
+    def _call_error(self, source: AnyArray, target: AnyArray) -> DatatypeError | None:
+        if self._pending is not None:
             return DatatypeError("a call begins before the last one has ended", mend="`wait` before")
         for name, array, layout in (("source", source, self.before), ("target", target, self.after)):
-            error = misfit(name, array, layout, self.dtype, self.comm.rank)
+            error = array_error(name, array, layout, self.dtype, self.comm.rank)
             if error is not None:
                 return error
         if not target.flags.writeable or np.may_share_memory(source, target):

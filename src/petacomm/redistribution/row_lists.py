@@ -1,4 +1,4 @@
-"""Lists of rows of a vector, kept as runs of neighbours: who gets which of them, in 5 bytes a run."""
+"""Lists of rows of a vector, stored as runs of consecutive rows in 5 bytes a run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from petacomm.base.typing import AnyArray, BoolArray, Int32Array, Int64Array, UI
 from petacomm.mpi.communicator import Operation
 from petacomm.redistribution._redistribution import Operation as KernelOperation
 from petacomm.redistribution._redistribution import combine_lists, cut_lists, move_rows
-from petacomm.sharing.sharing_graph import offsets_of
+from petacomm.sharing.sharing_graph import offsets_from_counts
 
 OPERATIONS = {
     "sum": KernelOperation.sum,
@@ -22,17 +22,18 @@ OPERATIONS = {
 
 @dataclass(frozen=True)
 class RowLists:
-    """Rows of a vector, list after list; a list may be what one other rank gets.
+    """Lists of rows of a vector, for example one list for each other rank.
 
     Attributes
     ----------
     starts : int32 (n_runs,)
-        The first row of each run.
+        First row of each run.
     lengths : uint8 (n_runs,)
-        Rows of each run.
+        Number of rows of each run.
     bounds : int64 (n_lists + 1,)
-        The runs of each list.
+        Begin of the runs of each list, and the end.
     n_rows : int
+        Number of rows of all lists.
     """
 
     starts: Int32Array
@@ -41,9 +42,9 @@ class RowLists:
     n_rows: int
 
     @classmethod
-    def of(cls, positions: Int32Array, counts: Int64Array | None = None) -> RowLists:
-        """Return lists of rows at `positions`, of so many each; by default one list of all."""
-        offsets = offsets_of(np.array([len(positions)]) if counts is None else counts)
+    def from_positions(cls, positions: Int32Array, counts: Int64Array | None = None) -> RowLists:
+        """Return the lists of rows `positions`, with `counts` rows each; by default one list."""
+        offsets = offsets_from_counts(np.array([len(positions)]) if counts is None else counts)
         bounds = np.empty(len(offsets), np.int64)
         n_runs = cut_lists(positions, offsets, None, None, bounds)
         starts, lengths = np.empty(n_runs, np.int32), np.empty(n_runs, np.uint8)
@@ -52,11 +53,11 @@ class RowLists:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the lists take."""
+        """Bytes of the lists."""
         return self.starts.nbytes + self.lengths.nbytes + self.bounds.nbytes
 
     def part(self, number: int) -> RowLists:
-        """Return one of the lists."""
+        """Return the list of a number as lists of its own."""
         runs = slice(self.bounds[number], self.bounds[number + 1])
         starts, lengths = self.starts[runs], self.lengths[runs]
         return RowLists(starts, lengths, np.array([0, len(starts)]), int(lengths.sum(dtype=np.int64)))
@@ -69,12 +70,19 @@ class RowLists:
         """Copy `rows` (n_rows, k) to these rows of `values` (any, k)."""
         move_rows(rows, None, None, values, self.starts, self.lengths, self.n_rows, n_threads)
 
-    def move(self, source: AnyArray, target: AnyArray, there: RowLists, n_threads: int) -> None:
-        """Copy these rows of `source` to those that `there` names of `target`, in order."""
-        if self.n_rows != there.n_rows:
-            raise ValueError(f"{self.n_rows} rows to the places of {there.n_rows}")
+    def move(self, source: AnyArray, target: AnyArray, target_rows: RowLists, n_threads: int) -> None:
+        """Copy these rows of `source` to the rows `target_rows` of `target`, in order."""
+        if self.n_rows != target_rows.n_rows:
+            raise ValueError(f"{self.n_rows} rows to the places of {target_rows.n_rows}")
         move_rows(
-            source, self.starts, self.lengths, target, there.starts, there.lengths, self.n_rows, n_threads
+            source,
+            self.starts,
+            self.lengths,
+            target,
+            target_rows.starts,
+            target_rows.lengths,
+            self.n_rows,
+            n_threads,
         )
 
     def combine(
@@ -86,10 +94,22 @@ class RowLists:
         n_threads: int,
         own: BoolArray | None = None,
     ) -> None:
-        """Reduce rows received (n_rows, k) into these rows of `values` (any, k), in the order of the lists.
+        """Reduce received rows (n_rows, k) into these rows of `values` (any, k), in the order of the lists.
 
-        Rows of a list increase. The own value of a row takes the turn of the list `own_list`, which is empty;
-        where it has none, by `own`, the first that comes is taken as it is.
+        Parameters
+        ----------
+        received : array (n_rows, k)
+        own_list : int
+            Number of the empty list in whose place the present row of `values` is a term.
+        op : str
+        values : array (any, k)
+        n_threads : int
+        own : bool (any,), optional
+            Whether a row of `values` is a term; by default all are. A row that is none is overwritten.
+
+        Notes
+        -----
+        The rows of each list must increase.
         """
         combine_lists(
             received,

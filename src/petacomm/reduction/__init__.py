@@ -1,4 +1,7 @@
-"""Sums of values on keys that several ranks share."""
+"""Reductions of values on keys that several ranks share: plans, algorithms and their tuner.
+
+Must not import: mapping, papers, report or cli.
+"""
 
 from petacomm.costs.options import TRANSPORTS
 from petacomm.reduction.algorithms import ALGORITHMS

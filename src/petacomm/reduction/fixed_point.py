@@ -1,4 +1,4 @@
-"""Floating-point sums as sums of integers, whose bits do not depend on who adds what first."""
+"""Floating-point sums as integer sums, whose bits do not depend on the order of the terms."""
 
 from __future__ import annotations
 
@@ -14,19 +14,25 @@ _LOWEST = -1022
 
 
 class FixedPoint:
-    """Values as multiples of one unit, a power of two fine enough for the largest sum to fit 64 bits.
+    """Fixed-point representation of values: multiples of a power of two, chosen so that sums fit 64 bits.
 
-    With at most m terms, none larger than M < 2^E, the unit is 2^(E + b - 62), 2^b the power of two above m.
-    A term is rounded by at most half a unit, and the sum S once to the dtype of the values (eps), so the
-    result is off by at most m unit / 2 + eps |S| / 2; the unit is at most m M 2^-60.
+    For at most m terms of magnitude at most M < 2^E, the unit is 2^(E + b - 62), where 2^b is the power of
+    two above m. A term is rounded by at most half a unit, and the sum S once to the dtype of the values (of
+    relative precision eps), so the error of the result is at most m unit / 2 + eps |S| / 2; the unit is at
+    most m M 2^-60.
 
     Parameters
     ----------
     largest : float
-        M: no value on any rank is larger.
+        M, the largest magnitude of the values on all ranks.
     most_terms : int
-        m: no sum has more terms.
+        m, the largest number of terms of a sum.
     n_threads : int
+        Threads of the conversions.
+
+    Attributes
+    ----------
+    unit : float
     """
 
     def __init__(self, largest: float, most_terms: int, n_threads: int = 1) -> None:
@@ -35,15 +41,15 @@ class FixedPoint:
         self._n_threads = n_threads
 
     def to_words(self, values: AnyArray, words: Int64Array) -> None:
-        """Write values (n, k), float64 or float32, as integers."""
+        """Convert values (n, k), float64 or float32, to integers."""
         to_fixed(values, self.unit, words, self._n_threads)
 
     def to_values(self, words: Int64Array, values: AnyArray) -> None:
-        """Write integers (n, k) as values."""
+        """Convert integers (n, k) to values."""
         from_fixed(words, self.unit, values, self._n_threads)
 
 
-def largest_value(values: AnyArray, n_threads: int) -> float:
-    """Return the largest magnitude of values (n, k), 0 without any, infinity if one is not finite."""
+def largest_magnitude(values: AnyArray, n_threads: int) -> float:
+    """Return the largest magnitude of values (n, k); 0 for no values, infinity if a value is not finite."""
     size: float = largest(values, n_threads)
     return size

@@ -1,4 +1,4 @@
-"""Messages between nodes: one each way for each pair of nodes, straight out of shared memory."""
+"""Messages between nodes: one in each direction for each pair of nodes, sent from shared memory."""
 
 from __future__ import annotations
 
@@ -9,137 +9,149 @@ import numpy as np
 
 from petacomm.base.typing import AnyArray, Int32Array, Int64Array
 from petacomm.mpi.communicator import Communicator
-from petacomm.mpi.persistent import Channel
-from petacomm.sharing.sharing_graph import offsets_of
+from petacomm.mpi.persistent import PersistentExchange
+from petacomm.sharing.sharing_graph import offsets_from_counts
 
 
 @dataclass(frozen=True)
-class Pairs:
-    """Which rank of this node, and which of the other, carry the messages of each pair of nodes.
+class NodePairs:
+    """Ranks of this node and of the other nodes that send the messages of each pair of nodes.
 
     Attributes
     ----------
-    mine, theirs : int32 (n_nodes,)
-        Ranks that carry, of this node and of each other one; what stands for this node itself is not used.
+    own_ranks, peer_ranks : int32 (n_nodes,)
+        Rank of this node that exchanges messages with each other node, and its partner there; the entries of
+        this node itself are not used.
     order : int64 (n_nodes - 1,)
-        The other nodes, such that what a rank sends lies together, in the order of the ranks it goes to.
+        Other nodes in an order in which the messages of a rank are contiguous and in the order of partners.
     """
 
-    mine: Int32Array
-    theirs: Int32Array
+    own_ranks: Int32Array
+    peer_ranks: Int32Array
     order: Int64Array
 
     @classmethod
-    def of(cls, node_of: Int32Array, rank: int) -> Pairs:
-        """Spread the pairs of the node of `rank` over its ranks."""
+    def of_rank(cls, node_of: Int32Array, rank: int) -> NodePairs:
+        """Return the pairs of the node of `rank`, distributed over the ranks of the node."""
         members = [np.flatnonzero(node_of == node) for node in range(int(node_of.max()) + 1)]
-        n_nodes, here = len(members), int(node_of[rank])
+        n_nodes, own_node = len(members), int(node_of[rank])
 
-        def carrier(a: int, b: int) -> int:
-            return int(members[a][((b - a) % n_nodes - 1) % len(members[a])])
+        def sender(source: int, destination: int) -> int:
+            number = (destination - source) % n_nodes - 1
+            return int(members[source][number % len(members[source])])
 
-        mine = np.array([carrier(here, node) for node in range(n_nodes)], np.int32)
-        theirs = np.array([carrier(node, here) for node in range(n_nodes)], np.int32)
-        order = np.lexsort([theirs, mine])
-        return cls(mine, theirs, order[order != here])
+        own_ranks = np.array([sender(own_node, node) for node in range(n_nodes)], np.int32)
+        peer_ranks = np.array([sender(node, own_node) for node in range(n_nodes)], np.int32)
+        order = np.lexsort([peer_ranks, own_ranks])
+        return cls(own_ranks, peer_ranks, order[order != own_node])
 
     def begins(self, counts: Int64Array) -> Int64Array:
-        """Return where the part of each node begins, int64 (n_nodes,), if they lie in `order`."""
+        """Return the begin of the part of each node, int64 (n_nodes,), if parts are in `order`."""
         begins = np.zeros(len(counts), np.int64)
-        begins[self.order] = offsets_of(counts[self.order])[:-1]
+        begins[self.order] = offsets_from_counts(counts[self.order])[:-1]
         return begins
 
 
-class Lane(NamedTuple):
-    """The slots of messages of one kind: out and in on the way there, reply and back on the way back."""
+class NodeBuffers(NamedTuple):
+    """Message slots for rows of one width and dtype in the memory of the node, and their exchanges.
 
-    out: AnyArray
-    in_: AnyArray
+    Attributes
+    ----------
+    send, receive : array (n_slots, k)
+        Slots of the exchange to the nodes of owners.
+    reply, result : array (n_slots, k)
+        Slots of the exchange back from them: sent, and received.
+    forward, backward : PersistentExchange
+    """
+
+    send: AnyArray
+    receive: AnyArray
     reply: AnyArray
-    back: AnyArray
-    there: Channel
-    home: Channel
+    result: AnyArray
+    forward: PersistentExchange
+    backward: PersistentExchange
 
 
-class Crossing:
-    """Values of keys that other nodes own, sent to these and back. Collective on `comm`.
+class NodeExchange:
+    """Exchange of the values of keys with the nodes that own them, and back. Collective on `comm`.
 
     Parameters
     ----------
     comm : Communicator
     keys : list of int64 arrays
-        For each node, the keys of this rank's range that it owns, sorted; none for this node itself. Ranges
-        of the ranks of a node follow each other.
+        For each node, the keys of this rank's range that it owns, sorted; none for this node. The ranges of
+        the ranks of a node are consecutive.
 
     Attributes
     ----------
-    out_begins : int64 (n_nodes,)
-        The first slot of this rank's keys that each other node owns.
-    arrived : list of (int64 array, int)
-        For each other node that sends anything: the keys that this node owns and that one holds, sorted,
+    send_begins : int64 (n_nodes,)
+        First slot of this rank's keys that each other node owns.
+    received_keys : list of (int64 array, int)
+        For each other node that sends anything: the keys that this node owns and the other one holds, sorted,
         and the slot of the first one.
-    sent, received : int64 (size,)
-        Rows that this rank sends to each other on the way there, and receives.
+    send_counts, receive_counts : int64 (size,)
+        Rows that this rank sends to each other rank, and receives, in the exchange to the nodes of owners.
     """
 
     def __init__(self, comm: Communicator, keys: list[Int64Array]) -> None:
         self.comm = comm
         node = comm.node()
-        self._pairs = pairs = Pairs.of(comm.node_of, comm.rank)
+        self._pairs = pairs = NodePairs.of_rank(comm.node_of, comm.rank)
         counts = np.zeros((node.size, len(keys)), np.int64)
         counts[node.rank] = [len(part) for part in keys]
         counts = node.allreduce(counts)
-        n_out = counts.sum(axis=0)
-        begins = pairs.begins(n_out)
-        self.out_begins = begins + counts[: node.rank].sum(axis=0)
-        carried = pairs.order[pairs.mine[pairs.order] == comm.rank]
-        self._first_out = int(begins[carried[0]]) if len(carried) else 0
-        self.sent = np.zeros(comm.size, np.int64)
-        self.sent[pairs.theirs[carried]] = n_out[carried]
-        self.n_out = int(n_out.sum())
-        arrived = self._exchange_keys(keys)
-        n_in = np.zeros(len(keys), np.int64)
-        n_in[carried] = self.received[pairs.theirs[carried]]
-        n_in = node.allreduce(n_in)
-        begins = pairs.begins(n_in)
-        self._first_in = int(begins[carried[0]]) if len(carried) else 0
-        self.n_in = int(n_in.sum())
-        self.largest = int(comm.max(max(self.sent.sum(), self.received.sum())))
-        self.arrived = self._share_keys(arrived, begins, n_in)
+        n_send = counts.sum(axis=0)
+        begins = pairs.begins(n_send)
+        self.send_begins = begins + counts[: node.rank].sum(axis=0)
+        own_nodes = pairs.order[pairs.own_ranks[pairs.order] == comm.rank]
+        self._first_send = int(begins[own_nodes[0]]) if len(own_nodes) else 0
+        self.send_counts = np.zeros(comm.size, np.int64)
+        self.send_counts[pairs.peer_ranks[own_nodes]] = n_send[own_nodes]
+        self.n_send = int(n_send.sum())
+        received = self._exchange_keys(keys)
+        n_receive = np.zeros(len(keys), np.int64)
+        n_receive[own_nodes] = self.receive_counts[pairs.peer_ranks[own_nodes]]
+        n_receive = node.allreduce(n_receive)
+        begins = pairs.begins(n_receive)
+        self._first_receive = int(begins[own_nodes[0]]) if len(own_nodes) else 0
+        self.n_receive = int(n_receive.sum())
+        self.largest = int(comm.max(max(self.send_counts.sum(), self.receive_counts.sum())))
+        self.received_keys = self._share_keys(received, begins, n_receive)
         del self._window
         self._memory, self._row_bytes = np.empty(0, np.uint8), 0
-        self._lanes: dict[tuple[int, str], Lane] = {}
+        self._buffers: dict[tuple[int, str], NodeBuffers] = {}
 
     def _exchange_keys(self, keys: list[Int64Array]) -> Int64Array:
-        """Send the keys of this node to their owners' nodes, and return those that arrive at this rank."""
-        out = self._shared(self.n_out)
-        for begin, part in zip(self.out_begins, keys, strict=True):
-            out[begin : begin + len(part)] = part
+        """Send keys to the nodes of their owners, and return those that this rank receives."""
+        slots = self._shared(self.n_send)
+        for begin, part in zip(self.send_begins, keys, strict=True):
+            slots[begin : begin + len(part)] = part
         self._window.barrier()
-        rows = out[self._first_out : self._first_out + int(self.sent.sum())]
-        arrived, self.received = self.comm.alltoallv(rows, self.sent)
-        return arrived
+        rows = slots[self._first_send : self._first_send + int(self.send_counts.sum())]
+        received, self.receive_counts = self.comm.alltoallv(rows, self.send_counts)
+        return received
 
     def _share_keys(
-        self, arrived: Int64Array, begins: Int64Array, n_in: Int64Array
+        self, received: Int64Array, begins: Int64Array, n_receive: Int64Array
     ) -> list[tuple[Int64Array, int]]:
-        everything = self._shared(self.n_in)
-        everything[self._first_in : self._first_in + len(arrived)] = arrived
+        """Return the keys that the node receives from each other node, and their first slot."""
+        slots = self._shared(self.n_receive)
+        slots[self._first_receive : self._first_receive + len(received)] = received
         self._window.barrier()
         return [
-            (everything[begins[other] : begins[other] + n_in[other]], int(begins[other]))
-            for other in range(len(n_in))
-            if n_in[other]
+            (slots[begins[other] : begins[other] + n_receive[other]], int(begins[other]))
+            for other in range(len(n_receive))
+            if n_receive[other]
         ]
 
     def _shared(self, n: int) -> Int64Array:
-        self._window = self.comm.shared(8 * n if self.comm.node().rank == 0 else 0)
+        self._window = self.comm.shared_window(8 * n if self.comm.node().rank == 0 else 0)
         return self._window.bytes[: 8 * n].view(np.int64)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the counts that it keeps."""
-        counts: list[AnyArray] = [self.sent, self.received, self.out_begins]
+        """Bytes of the counts that are kept."""
+        counts: list[AnyArray] = [self.send_counts, self.receive_counts, self.send_begins]
         return sum(array.nbytes for array in counts)
 
     @property
@@ -149,37 +161,45 @@ class Crossing:
 
     @property
     def partners(self) -> Int64Array:
-        """Ranks that this one exchanges messages with."""
-        return np.flatnonzero(self.sent + self.received)
+        """Ranks with which this rank exchanges messages."""
+        return np.flatnonzero(self.send_counts + self.receive_counts)
 
-    def lane(self, like: AnyArray) -> Lane:
-        """Return the slots for rows as those of `like` (any, k). Collective when they are the first ones."""
-        kind = (like.shape[1], like.dtype.str)
-        if kind not in self._lanes:
-            row_bytes = like.shape[1] * like.itemsize
+    def buffers_for(self, values: AnyArray) -> NodeBuffers:
+        """Return slots for rows like those of `values` (any, k). Collective for the first rows of a kind."""
+        kind = (values.shape[1], values.dtype.str)
+        if kind not in self._buffers:
+            row_bytes = values.shape[1] * values.itemsize
             if row_bytes > self._row_bytes:
-                # All kinds share the memory of the largest; where it grows, ranks let go of the old one.
-                n_bytes = 2 * (self.n_out + self.n_in) * row_bytes
+                # All kinds share the memory of the widest rows; all ranks drop the old memory when it grows.
+                n_bytes = 2 * (self.n_send + self.n_receive) * row_bytes
                 first = self.comm.node().rank == 0
-                self._memory = self.comm.shared(n_bytes if first else 0).bytes
-                self._lanes, self._row_bytes = {}, row_bytes
-            self._lanes[kind] = self._open(like)
-        return self._lanes[kind]
+                self._memory = self.comm.shared_window(n_bytes if first else 0).bytes
+                self._buffers, self._row_bytes = {}, row_bytes
+            self._buffers[kind] = self._make_buffers(values)
+        return self._buffers[kind]
 
-    def _open(self, like: AnyArray) -> Lane:
-        k = like.shape[1]
-        n_rows = 2 * (self.n_out + self.n_in)
-        rows = self._memory[: n_rows * k * like.itemsize].view(like.dtype).reshape(n_rows, k)
-        out, in_, reply, back = np.split(rows, np.cumsum([self.n_out, self.n_in, self.n_in]))
-        mine_out = slice(self._first_out, self._first_out + int(self.sent.sum()))
-        mine_in = slice(self._first_in, self._first_in + int(self.received.sum()))
-        largest = self.largest * k
+    def _make_buffers(self, values: AnyArray) -> NodeBuffers:
+        k = values.shape[1]
+        n_rows = 2 * (self.n_send + self.n_receive)
+        rows = self._memory[: n_rows * k * values.itemsize].view(values.dtype).reshape(n_rows, k)
+        send, receive, reply, result = np.split(
+            rows, np.cumsum([self.n_send, self.n_receive, self.n_receive])
+        )
+        own_send = slice(self._first_send, self._first_send + int(self.send_counts.sum()))
+        own_receive = slice(self._first_receive, self._first_receive + int(self.receive_counts.sum()))
 
-        def channel(send: AnyArray, counts: Int64Array, receive: AnyArray, others: Int64Array) -> Channel:
-            return self.comm.channel(
-                "persistent", send.reshape(-1), counts * k, receive.reshape(-1), others * k, largest
+        def exchange(
+            source: AnyArray, send_counts: Int64Array, target: AnyArray, receive_counts: Int64Array
+        ) -> PersistentExchange:
+            return self.comm.persistent_exchange(
+                "persistent",
+                source.reshape(-1),
+                send_counts * k,
+                target.reshape(-1),
+                receive_counts * k,
+                self.largest * k,
             )
 
-        there = channel(out[mine_out], self.sent, in_[mine_in], self.received)
-        home = channel(reply[mine_in], self.received, back[mine_out], self.sent)
-        return Lane(out, in_, reply, back, there, home)
+        forward = exchange(send[own_send], self.send_counts, receive[own_receive], self.receive_counts)
+        backward = exchange(reply[own_receive], self.receive_counts, result[own_send], self.send_counts)
+        return NodeBuffers(send, receive, reply, result, forward, backward)

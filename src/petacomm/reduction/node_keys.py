@@ -1,4 +1,4 @@
-"""A rank's range of the keys of its node, key by key, and the tables made of them."""
+"""Keys in a rank's range of its node, and tables of their rows."""
 
 from __future__ import annotations
 
@@ -8,21 +8,22 @@ import numpy as np
 
 from petacomm.base.typing import Int64Array
 from petacomm.reduction.node_union import NodeUnion
-from petacomm.reduction.row_runs import RowRuns, UInt32Array, chosen
-from petacomm.sharing.sharing_graph import offsets_of
+from petacomm.reduction.row_runs import RowRuns, UInt32Array, select_runs
+from petacomm.sharing.sharing_graph import offsets_from_counts
 
 
 @dataclass(frozen=True)
-class Slots:
-    """Slots of keys, some or none for each; all int64 (n,).
+class KeySlots:
+    """Message slots of keys, any number for each; all int64 (n,).
 
     Attributes
     ----------
     key : int64
-        The key, counted among those of a table.
+        Position of the key in a table.
     place : int64
-        Before the rows of the key, from the lowest on, if it is negative; else after them.
+        Position of the slot among the entries of the key: before its rows if negative, else after them.
     slot : int64
+        Number of the slot.
     """
 
     key: Int64Array
@@ -32,19 +33,20 @@ class Slots:
 
 @dataclass(frozen=True)
 class NodeKeys:
-    """The keys of a rank's range of its node that anybody else holds as well.
+    """Shared keys in a rank's range of its node.
 
     Attributes
     ----------
     key : int64 (n,)
-        Sorted.
+        Sorted keys.
     group : int64 (n,)
+        Group of each key.
     counts : int64 (n,)
-        Ranks of the node that hold each.
+        Number of ranks of the node that hold each key.
     rows : uint32 (sum of counts,)
-        Their rows.
+        Rows of each key.
     n_rows : int
-        The slots are numbered after so many rows.
+        Number of rows of the node, after which slots are numbered.
     """
 
     key: Int64Array
@@ -54,22 +56,22 @@ class NodeKeys:
     n_rows: int
 
     @classmethod
-    def of(cls, union: NodeUnion, n_rows: int) -> NodeKeys:
-        """Take the runs of a union apart."""
+    def from_union(cls, union: NodeUnion, n_rows: int) -> NodeKeys:
+        """Return the keys of the runs of a union."""
         run = np.repeat(np.arange(len(union.runs)), union.length)
-        within = np.arange(len(run)) - offsets_of(union.length)[run]
-        counts, rows = chosen(run, union.n_holders, union.rows)
+        within = np.arange(len(run)) - offsets_from_counts(union.length)[run]
+        counts, rows = select_runs(run, union.n_holders, union.rows)
         rows = (rows + np.repeat(within, counts)).astype(np.uint32)
         return cls(union.key[run] + within, union.group[run], counts, rows, n_rows)
 
-    def table(self, which: Int64Array, slots: Slots | None = None) -> RowRuns:
-        """Return the table of some keys, given by position, with their slots."""
-        counts, rows = chosen(which, self.counts, self.rows)
+    def table(self, selected: Int64Array, slots: KeySlots | None = None) -> RowRuns:
+        """Return the table of the keys at the positions `selected`, with their slots."""
+        counts, rows = select_runs(selected, self.counts, self.rows)
         if slots is None:
-            return RowRuns.of(np.ones(len(which), np.int64), counts, rows)
-        key = np.concatenate([np.repeat(np.arange(len(which)), counts), slots.key])
+            return RowRuns.from_runs(np.ones(len(selected), np.int64), counts, rows)
+        key = np.concatenate([np.repeat(np.arange(len(selected)), counts), slots.key])
         place = np.concatenate([np.zeros(len(rows), np.int64), slots.place])
         entries = np.concatenate([rows.astype(np.int64), self.n_rows + slots.slot])
         entries = entries[np.lexsort([place, key])].astype(np.uint32)
-        counts = counts + np.bincount(slots.key, minlength=len(which))
-        return RowRuns.of(np.ones(len(which), np.int64), counts, entries)
+        counts = counts + np.bincount(slots.key, minlength=len(selected))
+        return RowRuns.from_runs(np.ones(len(selected), np.int64), counts, entries)

@@ -1,4 +1,4 @@
-"""Vectors that live at the owners of shared keys, each row once in the run, and are lent to all holders."""
+"""Vectors that are stored once, by the owners of shared keys, and scatters between owners and ghosts."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from petacomm.reduction.plan import ReductionPlan
 
 
 class OwnedRows:
-    """The rows of a plan's keys that this rank owns, and the ways between owners and holders.
+    """Rows of a plan's keys that this rank owns, and scatters between owners and all holders.
 
-    A vector at its owners takes ``n_global / size`` rows a rank, its copies cannot drift apart, and sums over
-    its rows count each once. Both ways exist in halves too, so that messages of several plans travel
-    together; one call of a plan at a time. Alone, a process owns what it holds, and nothing is done at all.
+    A vector of owned rows has ``n_global / size`` rows per rank, has no copies that could differ, and sums
+    over its rows count each key once. `scatter_fwd` copies the rows of owners to all holders, ghosts
+    included; `scatter_rev` adds the rows of all holders onto the owners. Both also exist in two halves, so
+    that messages of several plans overlap; a plan makes one call at a time. A single process owns all its
+    keys: scatters then return their arguments.
 
     Parameters
     ----------
@@ -28,108 +30,176 @@ class OwnedRows:
     Attributes
     ----------
     n_held, n_owned : int
-        Rows of this rank.
+        Number of keys that this rank holds, and owns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import petacomm
+    >>> keys = petacomm.IndexMap(petacomm.world(), np.array([2, 3, 5]))
+    >>> rows = petacomm.OwnedRows(petacomm.ReductionPlan(keys))
+    >>> rows.scatter_fwd(np.array([0.5, 1.0, 2.0]))
+    array([0.5, 1. , 2. ])
+    >>> rows.n_owned
+    3
     """
 
     def __init__(self, plan: ReductionPlan, n_threads: int = 1) -> None:
         self.plan = plan
         self.n_threads = n_threads
         self.n_held = plan.index_map.n_keys
-        # decided for all ranks alike: room is made by all together
+        # By the number of ranks, not of ghosts: `held_buffer` is collective.
         owned = None if plan.comm.size == 1 else np.flatnonzero(plan.owned).astype(np.int32)
-        self._owned = None if owned is None else RowLists.of(owned)
+        self._owned = None if owned is None else RowLists.from_positions(owned)
         self.n_owned = self.n_held if owned is None else len(owned)
-        self._room: AnyArray | None = None
+        self._buffer: AnyArray | None = None
         self._row_bytes = 0
-        self._moving = np.empty(0)  # alone, what a plan would keep between a call's halves
+        self._pending = np.empty(0)  # values of a pending scatter
 
     @property
     def comm(self) -> Communicator:
-        """The ranks that share the keys."""
+        """Communicator of the plan."""
         return self.plan.comm
 
     @property
     def keys(self) -> Int64Array:
-        """The keys that this rank owns, int64 (n_owned,)."""
-        return self.pick(self.plan.index_map.keys)
+        """Keys that this rank owns, int64 (n_owned,)."""
+        return self.select_owned(self.plan.index_map.keys)
 
-    def pick(self, held: AnyArray) -> AnyArray:
-        """Return the rows that this rank owns, (n_owned, ...), of those that it holds: a copy, but alone."""
+    def select_owned(self, held: AnyArray) -> AnyArray:
+        """Return the owned rows of held rows.
+
+        Parameters
+        ----------
+        held : array (n_held, ...)
+
+        Returns
+        -------
+        array (n_owned, ...)
+            A copy; `held` itself in a single process.
+        """
         if self._owned is None:
             return held
         rows = np.empty((self.n_owned, *held.shape[1:]), held.dtype)
         self._owned.take(_flat(held), _flat(rows), self.n_threads)
         return rows
 
-    def room(self, rows: AnyArray) -> AnyArray:
-        """Return memory for all rows that this rank holds, (n_held, ...), shaped as `rows`. Collective.
+    def held_buffer(self, rows: AnyArray) -> AnyArray:
+        """Return memory for all rows that this rank holds. Collective.
 
-        It is the same memory at each call for rows as long, and that which `to_holders` lends; alone, it is
-        `rows`.
+        Parameters
+        ----------
+        rows : array (n_owned, ...)
+            Owned rows, which give the shape and dtype of a row.
+
+        Returns
+        -------
+        array (n_held, ...)
+            The same memory in each call for rows of the same size, and that which `scatter_fwd` returns;
+            `rows` itself in a single process.
         """
         if self._owned is None:
             return rows
         shape, row_bytes = (self.n_held, *rows.shape[1:]), rows.itemsize * math.prod(rows.shape[1:])
-        if self._room is None or row_bytes != self._row_bytes:
-            self._room, self._row_bytes = self.plan.empty(shape, rows.dtype), row_bytes
-        return self._room.reshape(-1).view(rows.dtype).reshape(shape)
+        if self._buffer is None or row_bytes != self._row_bytes:
+            self._buffer, self._row_bytes = self.plan.empty(shape, rows.dtype), row_bytes
+        return self._buffer.reshape(-1).view(rows.dtype).reshape(shape)
 
-    def to_holders(self, rows: AnyArray) -> AnyArray:
-        """Return the rows of all keys that this rank holds, valid until the next call. Collective.
+    def scatter_fwd(self, rows: AnyArray) -> AnyArray:
+        """Return the rows of all keys that this rank holds, from their owners. Collective.
 
         Parameters
         ----------
-        rows : (n_owned, ...)
-            At the owners.
-        """
-        self.to_holders_begin(rows)
-        return self.to_holders_end()
+        rows : array (n_owned, ...)
+            Owned rows.
 
-    def to_holders_begin(self, rows: AnyArray) -> None:
-        """Start to lend; `rows` may change again."""
-        self._moving = self.room(rows)
+        Returns
+        -------
+        array (n_held, ...)
+            Held rows, valid until the next call.
+        """
+        self.scatter_fwd_begin(rows)
+        return self.scatter_fwd_end()
+
+    def scatter_fwd_begin(self, rows: AnyArray) -> None:
+        """Start a forward scatter; `rows` may be overwritten when this returns.
+
+        Parameters
+        ----------
+        rows : array (n_owned, ...)
+            Owned rows.
+        """
+        self._pending = self.held_buffer(rows)
         if self._owned is not None:
-            self._owned.put(_flat(rows), _flat(self._moving), self.n_threads)
-            self.plan.broadcast_begin(self._moved())
+            self._owned.put(_flat(rows), _flat(self._pending), self.n_threads)
+            self.plan.broadcast_begin(self._take_pending())
 
-    def to_holders_end(self) -> AnyArray:
-        """Return what was lent."""
-        return self._moved() if self._owned is None else self.plan.broadcast_end()
+    def scatter_fwd_end(self) -> AnyArray:
+        """Finish the forward scatter.
 
-    def to_owners(self, held: AnyArray, out: AnyArray | None = None) -> AnyArray:
-        """Return the sums of all holders' rows at the owners, (n_owned, ...). Collective.
+        Returns
+        -------
+        array (n_held, ...)
+            Held rows, valid until the next call.
+        """
+        return self._take_pending() if self._owned is None else self.plan.broadcast_end()
+
+    def scatter_rev(self, held: AnyArray, out: AnyArray | None = None) -> AnyArray:
+        """Return the sums over all holders of the rows of the keys that this rank owns. Collective.
 
         Parameters
         ----------
-        held : (n_held, ...)
-            Overwritten.
-        out : (n_owned, ...), optional
-            Where to write them; alone, it must be `held`.
-        """
-        self.to_owners_begin(held)
-        return self.to_owners_end(out)
+        held : array (n_held, ...)
+            Held rows; overwritten.
+        out : array (n_owned, ...), optional
+            Memory for the sums; must be `held` in a single process.
 
-    def to_owners_begin(self, held: AnyArray) -> None:
-        """Start to add up; `held` must be left alone until the end."""
+        Returns
+        -------
+        array (n_owned, ...)
+            `out` if it is given.
+        """
+        self.scatter_rev_begin(held)
+        return self.scatter_rev_end(out)
+
+    def scatter_rev_begin(self, held: AnyArray) -> None:
+        """Start a reverse scatter; `held` must not be accessed before `scatter_rev_end`.
+
+        Parameters
+        ----------
+        held : array (n_held, ...)
+            Held rows; overwritten.
+        """
         if self._owned is None:
-            self._moving = held
+            self._pending = held
         else:
             self.plan.reduce_begin(held)
 
-    def to_owners_end(self, out: AnyArray | None = None) -> AnyArray:
-        """Return the sums, in `out` if it is given."""
+    def scatter_rev_end(self, out: AnyArray | None = None) -> AnyArray:
+        """Finish the reverse scatter.
+
+        Parameters
+        ----------
+        out : array (n_owned, ...), optional
+            Memory for the sums.
+
+        Returns
+        -------
+        array (n_owned, ...)
+            `out` if it is given.
+        """
         if self._owned is None:
-            return self._moved()
+            return self._take_pending()
         held = self.plan.reduce_end()
         if out is None:
-            return self.pick(held)
+            return self.select_owned(held)
         self._owned.take(_flat(held), _flat(out), self.n_threads)
         return out
 
-    def _moved(self) -> AnyArray:
-        """Return what was moved, and keep no hold of it: it may be large."""
-        moved, self._moving = self._moving, np.empty(0)
-        return moved
+    def _take_pending(self) -> AnyArray:
+        """Return the values of the pending scatter, and drop the reference to them: they may be large."""
+        pending, self._pending = self._pending, np.empty(0)
+        return pending
 
 
 def _flat(rows: AnyArray) -> AnyArray:

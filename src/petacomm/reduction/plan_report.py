@@ -1,4 +1,4 @@
-"""What a plan says of itself."""
+"""Reports of reduction plans."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from petacomm.base.typing import Int64Array
-from petacomm.reduction.tuner import table
+from petacomm.reduction.tuner import choice_table
 
 if TYPE_CHECKING:
     from petacomm.reduction.plan import ReductionPlan
 
 
-def report_lines(plan: ReductionPlan) -> list[str]:
-    """Return the lines of a plan's report, the same on all ranks. Collective."""
+def plan_report_lines(plan: ReductionPlan) -> list[str]:
+    """Return the report of a plan as lines of text, the same on all ranks. Collective."""
     comm = plan.comm
     shared = plan.multiplicity[plan.owned]
-    # Each key once, by its owner: how many ranks hold it.
+    # Each key counts once, on its owner.
     histogram = comm.allreduce(np.bincount(shared, minlength=comm.size + 1).astype(np.int64))
     held = int(np.dot(histogram, np.arange(comm.size + 1)))
     most_keys = int(comm.max(plan.index_map.n_keys))
@@ -39,27 +39,27 @@ def report_lines(plan: ReductionPlan) -> list[str]:
             f"{phase.rows:.0f} rows sent [{phase.node_rows:.0f}, {phase.off_node_rows:.0f} leave it], "
             f"{phase.moved:.0f} moved in memory [{phase.node_moved:.0f}], {phase.barriers:.0f} waits"
         )
-    return [*lines, *(table(plan.choice) if plan.choice is not None else ["chosen by the caller"])]
+    return [*lines, *(choice_table(plan.choice) if plan.choice is not None else ["chosen by the caller"])]
 
 
 def _memory(plan: ReductionPlan) -> str:
-    """What the plan keeps, of the ranks that keep most."""
+    """Return the line on the memory of the plan, the maximum over ranks."""
     n_keys = max(1, plan.index_map.n_keys)
-    each, values = (plan.comm.max(n_bytes / n_keys) for n_bytes in (plan.nbytes, plan.buffer_bytes))
+    lists, buffers = (plan.comm.max(n_bytes / n_keys) for n_bytes in (plan.nbytes, plan.buffer_bytes))
     return (
-        f"memory: at most {each:.1f} bytes a key of a rank, its keys included, "
-        f"and {values:.0f} for values on their way"
+        f"memory: at most {lists:.1f} bytes a key of a rank, its keys included, "
+        f"and {buffers:.0f} for buffers of values"
     )
 
 
 def _times(plan: ReductionPlan) -> dict[str, float]:
-    """The set-up's times; phases that only some ranks had stand with 0 on the others."""
+    """Return the seconds of the phases of the set-up; 0 for phases that this rank did not have."""
     names = sorted({name for names in plan.comm.allgather(list(plan.setup_times)) for name in names})
     return {name: plan.setup_times.get(name, 0.0) for name in names}
 
 
 def _histogram(counts: Int64Array) -> str:
-    """Counts by powers of two: "1: 20, 2: 31, 3-4: 5"."""
+    """Return counts by powers of two as text, such as "1: 20, 2: 31, 3-4: 5"."""
     parts, low, high = [], 1, 1
     while low < len(counts):
         n = int(counts[low : high + 1].sum())

@@ -1,4 +1,4 @@
-"""One all-to-all of chosen rows, and the two patterns made of it."""
+"""Exchanges of selected rows between ranks, and between owners and ghosts."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ import numpy.typing as npt
 
 from petacomm.base.errors import ResourceError
 from petacomm.base.typing import AnyArray, Int32Array, Int64Array
-from petacomm.costs.options import Options
+from petacomm.costs.options import ReductionOptions
 from petacomm.mpi.autotuner import choose_fastest
 from petacomm.mpi.communicator import Communicator, MpiCommunicator, Operation
-from petacomm.mpi.persistent import Channel
-from petacomm.redistribution.indexed_rows import IndexedRows
+from petacomm.mpi.persistent import PersistentExchange
+from petacomm.redistribution.indexed_rows import IndexedRowExchange
 from petacomm.redistribution.row_lists import RowLists
-from petacomm.sharing.index_map import find
-from petacomm.sharing.sharing_graph import counting_order
+from petacomm.sharing.index_map import rows_of_keys
+from petacomm.sharing.sharing_graph import counting_sort
 
 # Positions in message buffers are int32.
 _MOST_ROWS = 2**31 - 1
 
 _T = TypeVar("_T")
 
-# Work that yields wherever it would wait for messages.
-Steps: TypeAlias = Generator[None, None, None]
+# A call in steps: it yields where it would wait for messages.
+CallSteps: TypeAlias = Generator[None, None, None]
 
 
-def finish(steps: Generator[None, None, _T]) -> _T:
-    """Run steps to their end, waiting wherever they wait, and return what they return."""
+def run_steps(steps: Generator[None, None, _T]) -> _T:
+    """Run all steps of a call, and return the result of the last one."""
     while True:
         try:
             next(steps)
@@ -39,56 +39,56 @@ def finish(steps: Generator[None, None, _T]) -> _T:
             return result
 
 
-class Buffer:
-    """Memory that is kept between calls, and grows where a call needs more."""
+class GrowingBuffer:
+    """Memory that is kept between calls and grows if a call needs more."""
 
     def __init__(self) -> None:
         self._bytes = np.empty(0, np.uint8)
 
     @property
     def nbytes(self) -> int:
-        """Bytes that it has."""
+        """Bytes of the memory."""
         return self._bytes.nbytes
 
     def rows(self, n: int, like: AnyArray) -> AnyArray:
-        """Return `n` uninitialised rows as those of `like` (any, k)."""
+        """Return `n` uninitialised rows with the width and dtype of those of `like` (any, k)."""
         n_bytes = n * like.shape[1] * like.itemsize
         if len(self._bytes) < n_bytes:
             self._bytes = np.empty(n_bytes, np.uint8)
         return self._bytes[:n_bytes].view(like.dtype).reshape(n, like.shape[1])
 
 
-class _Lane(NamedTuple):
-    """The buffers of an exchange for rows of one kind, and the channel between them."""
+class _RowBuffers(NamedTuple):
+    """Buffers for rows of one width and dtype, and the exchange between them."""
 
     send: AnyArray
     receive: AnyArray
-    channel: Channel
-    typed: IndexedRows | None
+    exchange: PersistentExchange
 
 
-class Exchange:
-    """Send chosen rows of a vector to other ranks, and receive theirs. Collective on `comm`.
+class RowExchange:
+    """Exchange of selected rows of a vector with other ranks. Collective on `comm`.
 
     Parameters
     ----------
     comm : Communicator
     positions : int32 (sum of send_counts,)
-        Rows to send, in the order of the ranks they go to.
+        Rows to send, in the order of their destination ranks.
     send_counts, receive_counts : int64 (size,)
-        Rows for each rank and from each rank.
-    options : Options
+        Number of rows for each rank and from each rank.
+    options : ReductionOptions
 
     Attributes
     ----------
     rows : RowLists
-        Those to send, a list for each rank.
+        Rows to send, a list for each rank.
     n_received : int
+        Number of rows received.
 
     Raises
     ------
     ResourceError
-        If a rank would send or receive 2^31 rows or more; on all ranks.
+        On all ranks, if any rank would send or receive 2^31 rows or more.
     """
 
     def __init__(
@@ -97,10 +97,10 @@ class Exchange:
         positions: Int32Array,
         send_counts: Int64Array,
         receive_counts: Int64Array,
-        options: Options,
+        options: ReductionOptions,
     ) -> None:
         self.comm = comm
-        self.rows = RowLists.of(positions, send_counts)
+        self.rows = RowLists.from_positions(positions, send_counts)
         self.send_counts = send_counts
         self.receive_counts = receive_counts
         self.options = options
@@ -111,47 +111,47 @@ class Exchange:
                 f"a rank would exchange {self.largest} rows at once",
                 mend="use more ranks, or another reduction",
             )
-        self._send, self._receive = Buffer(), Buffer()
-        self._lanes: dict[tuple[int, str], _Lane] = {}
+        self._send, self._receive = GrowingBuffer(), GrowingBuffer()
+        self._buffers: dict[tuple[int, str], _RowBuffers] = {}
         self._row_bytes = 0
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the lists that it keeps."""
+        """Bytes of the lists of rows."""
         return self.rows.nbytes + self.send_counts.nbytes + self.receive_counts.nbytes
 
     @property
     def buffer_bytes(self) -> int:
-        """Bytes of its message buffers."""
+        """Bytes of the message buffers."""
         return self._send.nbytes + self._receive.nbytes
 
     def run(self, values: AnyArray) -> Generator[None, None, AnyArray]:
-        """Exchange rows of `values` (n, k); the rows received are valid until the next call."""
-        lane = self._lane(values)
-        self._start(lane, values)
+        """Exchange rows of `values` (n, k); the received rows are valid until the next call."""
+        buffers = self._buffers_for(values)
+        self._start(buffers, values)
         yield
-        (lane.typed or lane.channel).wait()
-        return lane.receive
+        buffers.exchange.wait()
+        return buffers.receive
 
-    def _start(self, lane: _Lane, values: AnyArray) -> None:
-        if lane.typed is not None:
-            lane.typed.start(values)
+    def _start(self, buffers: _RowBuffers, values: AnyArray) -> None:
+        if isinstance(buffers.exchange, IndexedRowExchange):
+            buffers.exchange.bind(values)
         else:
-            self.rows.take(values, lane.send, self.options.n_threads)
-            lane.channel.start()
+            self.rows.take(values, buffers.send, self.options.n_threads)
+        buffers.exchange.start()
 
-    def _lane(self, values: AnyArray) -> _Lane:
-        """Return what moves rows like those of `values`; collective when they are the first of their kind."""
+    def _buffers_for(self, values: AnyArray) -> _RowBuffers:
+        """Return the buffers for rows like those of `values`; collective for the first rows of a kind."""
         k = values.shape[1]
         kind = (k, values.dtype.str)
-        if kind not in self._lanes:
+        if kind not in self._buffers:
             if k * values.itemsize > self._row_bytes:
-                # All kinds share the memory of the largest; where it grows, ranks let go of the old one.
+                # All kinds share the memory of the widest rows; all ranks drop the old memory when it grows.
                 self._row_bytes = k * values.itemsize
-                self._lanes.clear()
+                self._buffers.clear()
             send = self._send.rows(self.rows.n_rows, values)
             receive = self._receive.rows(self.n_received, values)
-            channel = self.comm.channel(
+            exchange = self.comm.persistent_exchange(
                 self.options.transport,
                 send.reshape(-1),
                 self.send_counts * k,
@@ -159,43 +159,56 @@ class Exchange:
                 self.receive_counts * k,
                 self.largest * k,
             )
-            self._lanes[kind] = self._tuned(_Lane(send, receive, channel, None), values)
-        return self._lanes[kind]
+            self._buffers[kind] = self._choose_packing(_RowBuffers(send, receive, exchange), values)
+        return self._buffers[kind]
 
-    def _tuned(self, packed: _Lane, values: AnyArray) -> _Lane:
-        """Return a lane that packs, or one that does not: as told, or as the clock says. Collective."""
+    def _choose_packing(self, packed: _RowBuffers, values: AnyArray) -> _RowBuffers:
+        """Return buffers with an exchange that packs rows or not, by the options or by timing. Collective."""
         if self.options.packing == "packed" or not isinstance(self.comm, MpiCommunicator):
             return packed
         rows = self.rows
-        typed = packed._replace(
-            typed=IndexedRows(
+        indexed = packed._replace(
+            exchange=IndexedRowExchange(
                 self.comm, rows.starts, rows.lengths, rows.bounds, packed.receive, self.receive_counts
             )
         )
         if self.options.packing == "indexed":
-            return typed
+            return indexed
 
-        def call(lane: _Lane) -> None:
-            self._start(lane, values)
-            (lane.typed or lane.channel).wait()
+        def call(buffers: _RowBuffers) -> None:
+            self._start(buffers, values)
+            buffers.exchange.wait()
 
         n_runs = self.comm.sum(len(rows.starts))
-        what = ("pixels", self.comm.sum(rows.n_rows), n_runs, self.largest, values.shape[1], values.dtype.str)
-        lanes = {"packed": packed, "indexed": typed}
-        ways = {name: functools.partial(call, lane) for name, lane in lanes.items()}
-        return lanes[choose_fastest(self.comm, (*what, self.options.transport), ways).name]
+        subject = (
+            "pixels",
+            self.comm.sum(rows.n_rows),
+            n_runs,
+            self.largest,
+            values.shape[1],
+            values.dtype.str,
+        )
+        candidates = {"packed": packed, "indexed": indexed}
+        calls = {name: functools.partial(call, buffers) for name, buffers in candidates.items()}
+        return candidates[choose_fastest(self.comm, (*subject, self.options.transport), calls).name]
 
 
 class OwnerExchange:
-    """Rows from ghosts to their owners and back; a ghost is a key that another rank owns. Collective.
+    """Exchanges between owners and ghosts, the keys of a rank that another rank owns. Collective.
 
     Parameters
     ----------
     comm : Communicator
     keys : int64 (n_keys,)
+        Keys of this rank, sorted.
     owner : integer (n_keys,)
-        The rank that owns each key.
-    options : Options
+        Rank that owns each key.
+    options : ReductionOptions
+
+    Attributes
+    ----------
+    to_owner_counts, to_ghost_counts : int64 (size,)
+        Number of rows sent to each rank as owner of ghosts, and as holder of ghosts.
     """
 
     def __init__(
@@ -203,36 +216,38 @@ class OwnerExchange:
         comm: Communicator,
         keys: Int64Array,
         owner: npt.NDArray[np.integer],
-        options: Options,
+        options: ReductionOptions,
     ) -> None:
         ghosts = np.flatnonzero(owner != comm.rank)
-        order, bounds = counting_order(owner[ghosts].astype(np.int32), comm.size)
+        order, bounds = counting_sort(owner[ghosts].astype(np.int32), comm.size)
         ghosts = ghosts[order]
-        self.ghost_counts = np.diff(bounds)
-        asked, self.asked_counts = comm.alltoallv(keys[ghosts], self.ghost_counts)
-        asked_rows = find(keys, asked)
+        self.to_owner_counts = np.diff(bounds)
+        requested, self.to_ghost_counts = comm.alltoallv(keys[ghosts], self.to_owner_counts)
+        requested_rows = rows_of_keys(keys, requested)
         self.rank, self.n_threads = comm.rank, options.n_threads
         ghost_rows = ghosts.astype(np.int32)
-        self.to_owners = Exchange(comm, ghost_rows, self.ghost_counts, self.asked_counts, options)
-        self.to_ghosts = Exchange(comm, asked_rows, self.asked_counts, self.ghost_counts, options)
+        self.to_owners = RowExchange(comm, ghost_rows, self.to_owner_counts, self.to_ghost_counts, options)
+        self.to_ghosts = RowExchange(
+            comm, requested_rows, self.to_ghost_counts, self.to_owner_counts, options
+        )
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the lists that it keeps."""
+        """Bytes of the lists of rows."""
         return self.to_owners.nbytes + self.to_ghosts.nbytes
 
     @property
     def buffer_bytes(self) -> int:
-        """Bytes of its message buffers."""
+        """Bytes of the message buffers."""
         return self.to_owners.buffer_bytes + self.to_ghosts.buffer_bytes
 
-    def reduce(self, values: AnyArray, op: Operation) -> Steps:
-        """Reduce the values of all holders onto the owners; ghosts keep theirs."""
+    def reduce(self, values: AnyArray, op: Operation) -> CallSteps:
+        """Reduce the values of all holders onto the owners; values of ghosts do not change."""
         received = yield from self.to_owners.run(values)
-        # What others ask for is where their values go.
+        # The rows that are sent to ghosts are those that their values are added to.
         self.to_ghosts.rows.combine(received, self.rank, op, values, self.n_threads)
 
-    def broadcast(self, values: AnyArray) -> Steps:
-        """Overwrite ghosts with the values of their owners."""
+    def broadcast(self, values: AnyArray) -> CallSteps:
+        """Overwrite the values of ghosts with those of their owners."""
         received = yield from self.to_ghosts.run(values)
         self.to_owners.rows.put(received, values, self.n_threads)

@@ -1,4 +1,4 @@
-"""Rows of several ranks of a node that belong to the same keys, as runs."""
+"""Tables of the rows of the ranks of a node that have the same keys, as runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from petacomm.base.typing import AnyArray, Int64Array, UInt8Array
 from petacomm.mpi.communicator import Operation
 from petacomm.redistribution.row_lists import OPERATIONS
 from petacomm.reduction._reduction import RUNS_PER_BLOCK, Flow, join_runs, reduce_runs
-from petacomm.sharing.sharing_graph import offsets_of
+from petacomm.sharing.sharing_graph import offsets_from_counts
 
 UInt32Array = npt.NDArray[np.uint32]
 UInt16Array = npt.NDArray[np.uint16]
@@ -20,15 +20,15 @@ _LONGEST = 2**16 - 1
 
 
 @dataclass(frozen=True)
-class Values:
-    """Where the values are that a call works on; all rows have k values of one dtype.
+class NodeValues:
+    """Values of all ranks of a node.
 
     Attributes
     ----------
     rows : array (n_rows + 1, k)
-        Those of all ranks of the node; the last one is of no key.
+        Rows of all ranks of the node, and one that belongs to no key.
     owned : uint8 (n_rows + 1,)
-        Whether the row's rank owns its key.
+        Whether the rank of the row owns its key.
     """
 
     rows: AnyArray
@@ -37,16 +37,16 @@ class Values:
 
 @dataclass(frozen=True)
 class RowRuns:
-    """Runs of keys with the same holders, 4 bytes each, and 4 bytes for each of their entries.
+    """Table of runs of keys with the same holders, in 4 bytes for each run and each of its entries.
 
     Attributes
     ----------
     lengths, counts : uint16 (n_runs,)
-        Keys of each run, and its entries.
+        Number of keys of each run, and of its entries.
     entries : uint32 (sum of counts,)
-        For each run, the rows of its first key, in rank order; then its slots, numbered after all rows.
+        For each run, the rows of its first key in rank order, and its message slots, numbered after all rows.
     first_entries : int64
-        The first entry of every 1024th run.
+        First entry of each 1024th run.
     """
 
     lengths: UInt16Array
@@ -55,15 +55,15 @@ class RowRuns:
     first_entries: Int64Array
 
     @classmethod
-    def of(cls, lengths: Int64Array, counts: Int64Array, entries: UInt32Array) -> RowRuns:
-        """Make the smallest table of these runs, whose keys may be neighbours."""
+    def from_runs(cls, lengths: Int64Array, counts: Int64Array, entries: UInt32Array) -> RowRuns:
+        """Return the table of these runs, in which adjacent runs are joined if possible."""
         if len(lengths) and lengths.max() > _LONGEST:
-            lengths, counts, entries = _cut(lengths, counts, entries)
-        short, few = lengths.astype(np.uint16), counts.astype(np.uint16)
-        n_runs = join_runs(short, few, entries)
-        short, few = short[:n_runs].copy(), few[:n_runs].copy()
-        offsets = offsets_of(few)
-        return cls(short, few, entries[: offsets[-1]].copy(), offsets[:-1:RUNS_PER_BLOCK].copy())
+            lengths, counts, entries = _split_long_runs(lengths, counts, entries)
+        run_lengths, run_counts = lengths.astype(np.uint16), counts.astype(np.uint16)
+        n_runs = join_runs(run_lengths, run_counts, entries)
+        run_lengths, run_counts = run_lengths[:n_runs].copy(), run_counts[:n_runs].copy()
+        offsets = offsets_from_counts(run_counts)
+        return cls(run_lengths, run_counts, entries[: offsets[-1]].copy(), offsets[:-1:RUNS_PER_BLOCK].copy())
 
     @property
     def nbytes(self) -> int:
@@ -72,19 +72,19 @@ class RowRuns:
 
     @property
     def n_rows(self) -> int:
-        """Rows and slots that a reduction reads or writes."""
+        """Number of rows and slots that a reduction reads or writes."""
         return int(np.dot(self.lengths.astype(np.int64), self.counts.astype(np.int64)))
 
-    def run(
+    def reduce(
         self,
         flow: Flow,
-        values: Values,
+        values: NodeValues,
         op: Operation,
         n_threads: int,
         in_slots: AnyArray | None = None,
         out_slots: AnyArray | None = None,
     ) -> None:
-        """Reduce each key over the entries that `flow` reads, onto those that it writes."""
+        """Reduce each key over the entries that `flow` reads, into the entries that it writes."""
         reduce_runs(
             self.lengths,
             self.counts,
@@ -100,21 +100,22 @@ class RowRuns:
         )
 
 
-def chosen(
-    choice: npt.NDArray[np.intp], counts: Int64Array, entries: UInt32Array
+def select_runs(
+    selected: npt.NDArray[np.intp], counts: Int64Array, entries: UInt32Array
 ) -> tuple[Int64Array, UInt32Array]:
-    """Return counts and entries of the chosen runs."""
-    begins, few = offsets_of(counts)[choice], counts[choice]
-    return few, entries[np.repeat(begins - offsets_of(few)[:-1], few) + np.arange(few.sum())]
+    """Return the counts and the entries of the selected runs."""
+    begins, new_counts = offsets_from_counts(counts)[selected], counts[selected]
+    shifts = np.repeat(begins - offsets_from_counts(new_counts)[:-1], new_counts)
+    return new_counts, entries[shifts + np.arange(new_counts.sum())]
 
 
-def _cut(
+def _split_long_runs(
     lengths: Int64Array, counts: Int64Array, entries: UInt32Array
 ) -> tuple[Int64Array, Int64Array, UInt32Array]:
-    """Cut runs that are too long for the table."""
+    """Split runs that are too long for the table."""
     n_pieces = -(-lengths // _LONGEST)
     run = np.repeat(np.arange(len(lengths)), n_pieces)
-    begin = (np.arange(len(run)) - offsets_of(n_pieces)[run]) * _LONGEST
-    few, rows = chosen(run, counts, entries)
-    rows = (rows + np.repeat(begin, few)).astype(np.uint32)
-    return np.minimum(lengths[run] - begin, _LONGEST), few, rows
+    begin = (np.arange(len(run)) - offsets_from_counts(n_pieces)[run]) * _LONGEST
+    new_counts, rows = select_runs(run, counts, entries)
+    rows = (rows + np.repeat(begin, new_counts)).astype(np.uint32)
+    return np.minimum(lengths[run] - begin, _LONGEST), new_counts, rows

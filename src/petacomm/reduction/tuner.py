@@ -1,8 +1,7 @@
-"""The choice of an algorithm: by the model where that is clear, else the clock decides between the best.
+"""Choice of the algorithm of a plan: by predicted times if these are clear, else by timing the best ones.
 
-A candidate is built and timed only if it may gain more, over the calls that a plan lives, than finding that
-out costs. Only rank 0 reads the cache, the machine and the clocks of the others; what it decides, all do.
-Results never depend on the choice.
+A candidate is built and timed only if it may save more time, over the expected calls of a plan, than that
+costs. Rank 0 reads the cache and the machine, and decides for all ranks. Results never depend on the choice.
 """
 
 from __future__ import annotations
@@ -15,55 +14,56 @@ from typing import Any
 import numpy as np
 
 from petacomm.base.typing import AnyArray, Int64Array
-from petacomm.costs.algorithm_loads import Sharing, shares_by_counts
-from petacomm.costs.options import Options
-from petacomm.costs.sampled_loads import sketch
+from petacomm.costs.algorithm_loads import SharingCounts, loads_from_counts
+from petacomm.costs.options import ReductionOptions
+from petacomm.costs.sampled_loads import estimate_loads
 from petacomm.mpi.autotuner import (
     Candidate,
     Choice,
     call_seconds,
-    digest,
-    place,
-    recall_choice,
-    remember_choice,
+    load_choice,
+    save_choice,
+    short_hash,
+    tuning_environment,
 )
 from petacomm.mpi.communicator import Communicator
-from petacomm.network import Load, Share, busiest, predict
+from petacomm.network import Load, RankLoad, busiest_load, predict_seconds
 from petacomm.network.fit import Timing
-from petacomm.network.fitted_machine import add_timings, this_machine
-from petacomm.reduction.algorithms import ALGORITHMS, Algorithm
-from petacomm.reduction.row_exchange import finish
+from petacomm.network.fitted_machine import add_timings, fitted_machine
+from petacomm.reduction.algorithms import ALGORITHMS, ReductionAlgorithm
+from petacomm.reduction.row_exchange import run_steps
 from petacomm.sharing.sharing_graph import SharingGraph
 from petacomm.topology import Machine
 
-# Of the candidates that the model cannot tell apart, so many are timed.
-_TIMED = 2
-# Predictions are to each other as the truth is within this factor: after a fit to this machine, and before.
+# Most candidates that are timed.
+_MOST_TIMED = 2
+# Factor within which ratios of predicted times are correct: after a fit to this machine, and before.
 _TRUST_FITTED = 1.5
 _TRUST_GUESS = 2.5
-# Calls that a plan is expected to make, and calls that it takes to build a candidate and to time it.
-_LIFE = 50
-_FINDING_OUT = 15
-# A call that is predicted to be shorter is not worth timing.
+# Expected number of calls of a plan, and cost of building and timing a candidate in calls.
+_EXPECTED_CALLS = 50
+_TRIAL_CALLS = 15
+# Predicted seconds of a call below which timing is not worthwhile.
 _SHORT_S = 100e-6
-# Calls of a candidate that are timed; one will do if it takes so many times longer than the best.
+# Timed calls of a candidate; one call suffices if it is slower than the best by this factor.
 _CALLS = 3
 _SLOW = 1.5
-# The cache outlives versions of the algorithms: a change in them that moves times counts this up.
+# Version of the cached choices: to be increased with changes of algorithms that affect their times.
 _VERSION = 6
 
 
-class Tuner:
-    """Chooses between algorithms for one plan. All methods are collective on `comm`.
+class ReductionTuner:
+    """Tuner that chooses the algorithm of a plan. All methods are collective on `comm`.
 
     Parameters
     ----------
     comm : Communicator
     keys : int64 (n_keys,)
+        Keys of this rank.
     graph : SharingGraph
-    options : Options
+    options : ReductionOptions
     build : callable
-        Makes the algorithm of a name. Collective.
+        Returns the algorithm of a name. Collective.
     """
 
     def __init__(
@@ -71,8 +71,8 @@ class Tuner:
         comm: Communicator,
         keys: Int64Array,
         graph: SharingGraph,
-        options: Options,
-        build: Callable[[str], Algorithm],
+        options: ReductionOptions,
+        build: Callable[[str], ReductionAlgorithm],
     ) -> None:
         self.comm = comm
         self.keys = keys
@@ -80,53 +80,65 @@ class Tuner:
         self.options = options
         self.build = build
 
-    def choose(self, k: int, dtype: np.dtype[Any], in_halves: bool) -> tuple[Choice, Algorithm]:
-        """Choose for rows of `k` values of `dtype`, and return the choice and its algorithm.
+    def choose(
+        self, k: int, dtype: np.dtype[Any], reduce_broadcast: bool
+    ) -> tuple[Choice, ReductionAlgorithm]:
+        """Return the choice for rows of `k` values of `dtype`, and its algorithm.
 
         Parameters
         ----------
         k : int
         dtype : dtype
-        in_halves : bool
-            Whether calls reduce onto owners and broadcast, instead of all at once.
+        reduce_broadcast : bool
+            Whether calls are pairs of a reduction and a broadcast instead of all-reduces.
         """
-        self._in_halves = in_halves
+        self._reduce_broadcast = reduce_broadcast
         if self.comm.size == 1:
             return Choice("owner", "one rank", subject=_subject(k, dtype)), self.build("owner")
-        self._where = place(self.comm)
+        self._environment = tuning_environment(self.comm)
         self._ranks_per_node = int(np.bincount(self.comm.node_of).max())
-        every = self._every_share()
-        kind = (_VERSION, sorted(self._where.items()), every.tobytes(), k, dtype.str, in_halves, self.options)
-        file = f"reductions/{digest(kind)}.json"
-        choice = recall_choice(self.comm, file, ALGORITHMS)
+        loads = self._all_rank_loads()
+        key = (
+            _VERSION,
+            sorted(self._environment.items()),
+            loads.tobytes(),
+            k,
+            dtype.str,
+            reduce_broadcast,
+            self.options,
+        )
+        file = f"reductions/{short_hash(key)}.json"
+        choice = load_choice(self.comm, file, ALGORITHMS)
         if choice is None:
-            return self._decide(every, k, dtype, file)
+            return self._decide(loads, k, dtype, file)
         return choice, self.build(choice.name)
 
-    def _every_share(self) -> AnyArray:
-        """Return the shares of all ranks in all algorithms that counts tell, (size, n_phases, n_counts)."""
-        told = shares_by_counts(
-            Sharing.of(self.comm, self.keys, self.graph),
+    def _all_rank_loads(self) -> AnyArray:
+        """Return the loads of all ranks that follow from counts, float64 (size, n_phases, n_counts)."""
+        own = loads_from_counts(
+            SharingCounts.from_graph(self.comm, self.keys, self.graph),
             self.graph.n_global,
             self.options.buffer_keys,
             self.comm.node_of,
             self.comm.rank,
         )
-        self._phases = {name: len(shares) for name, shares in told.items()}
-        mine = np.array([share for shares in told.values() for share in shares], np.float64)
-        return self.comm.allgather_rows(mine[np.newaxis])[0]
+        self._phases = {name: len(phases) for name, phases in own.items()}
+        counts = np.array([load for phases in own.values() for load in phases], np.float64)
+        return self.comm.allgather_rows(counts[np.newaxis])[0]
 
-    def _decide(self, every: AnyArray, k: int, dtype: np.dtype[Any], file: str) -> tuple[Choice, Algorithm]:
-        loads = self._loads(every)
-        machine = this_machine(self._where) if self.comm.rank == 0 else None
+    def _decide(
+        self, rank_loads: AnyArray, k: int, dtype: np.dtype[Any], file: str
+    ) -> tuple[Choice, ReductionAlgorithm]:
+        loads = self._loads(rank_loads)
+        machine = fitted_machine(self._environment) if self.comm.rank == 0 else None
         predicted = self._predict(loads, machine, k, dtype)
         if min(predicted.values()) >= _SHORT_S and self.comm.node_of.any():
-            # On one node, where sums in place send nothing, the others would not do better.
-            more = self._sketch()
+            # On one node "hierarchical" sends no messages, and the other algorithms are not faster.
+            more = self._estimate_loads()
             loads |= more
             predicted |= self._predict(more, machine, k, dtype)
         timed, title = self.comm.bcast(_to_build(predicted, machine) if machine else None)
-        best: tuple[float, str, Algorithm] | None = None
+        best: tuple[float, str, ReductionAlgorithm] | None = None
         measured: dict[str, float] = {}
         for candidate in timed:
             algorithm = self.build(candidate)
@@ -134,54 +146,55 @@ class Tuner:
                 slow = math.inf if best is None else _SLOW * best[0]
                 measured[candidate] = self._time(algorithm, k, dtype, slow)
                 if candidate not in self._phases:
-                    loads[candidate] = load_of(self.comm, algorithm)
-            # Of two candidates, the slower one is let go before a third is built.
+                    loads[candidate] = algorithm_load(self.comm, algorithm)
+            # The slower of two candidates is dropped before a third is built.
             if best is None or measured[candidate] < best[0]:
                 best = measured.get(candidate, 0.0), candidate, algorithm
         assert best is not None
         reason = f"the fastest of {len(timed)} that were timed" if measured else "predicted to be the fastest"
-        candidates = {
+        timings = {
             each: Candidate(predicted.get(each), measured.get(each)) for each in {**predicted, **measured}
         }
-        choice = Choice(best[1], reason, candidates, _subject(k, dtype), title)
-        remember_choice(self.comm, file, choice)
+        choice = Choice(best[1], reason, timings, _subject(k, dtype), title)
+        save_choice(self.comm, file, choice)
         if self.comm.rank == 0:
             self._keep_timings(measured, loads, k, dtype)
         return choice, best[2]
 
-    def _loads(self, every: AnyArray) -> dict[str, Load]:
+    def _loads(self, rank_loads: AnyArray) -> dict[str, Load]:
         loads, at = {}, 0
         for name, n_phases in self._phases.items():
-            phases = every[:, at : at + n_phases]
-            loads[name] = busiest([Share(*counts) for counts in phases.transpose(1, 2, 0)], self.comm.node_of)
+            phases = rank_loads[:, at : at + n_phases]
+            loads[name] = busiest_load(
+                [RankLoad(*counts) for counts in phases.transpose(1, 2, 0)], self.comm.node_of
+            )
             at += n_phases
-        if self._in_halves:
-            # Pairs have no halves of their own: they go through owners.
+        if self._reduce_broadcast:
+            # "pairwise" reduces and broadcasts like "owner".
             del loads["pairwise"]
         return loads
 
-    def _sketch(self) -> dict[str, Load]:
-        """Return about what the algorithms ask for that counts do not tell, on rank 0."""
-        found = sketch(self.comm, self.keys, self.graph, self.options)
-        # Halves of a hybrid are those of "hierarchical", of nested groups those of "owner".
-        return {name: load for name, load in found.items() if not self._in_halves or name == "hierarchical"}
+    def _estimate_loads(self) -> dict[str, Load]:
+        """Return estimated loads of the other algorithms, on rank 0."""
+        loads = estimate_loads(self.comm, self.keys, self.graph, self.options)
+        # "hybrid" reduces and broadcasts like "hierarchical", and "butterfly" like "owner".
+        return {
+            name: load for name, load in loads.items() if not self._reduce_broadcast or name == "hierarchical"
+        }
 
     def _predict(
         self, loads: dict[str, Load], machine: Machine | None, k: int, dtype: np.dtype[Any]
     ) -> dict[str, float]:
-        """Return the seconds of an all-reduce by algorithm, as rank 0 predicts them."""
+        """Return the seconds of a call by algorithm, as predicted by rank 0."""
         predicted = machine and {
-            name: predict(load, machine, self._ranks_per_node, k, dtype.itemsize)
+            name: predict_seconds(load, machine, self._ranks_per_node, k, dtype.itemsize)
             for name, load in loads.items()
         }
         result: dict[str, float] = self.comm.bcast(predicted)
         return result
 
-    def _time(self, algorithm: Algorithm, k: int, dtype: np.dtype[Any], slow: float) -> float:
-        """Return the median seconds of calls on values of our own, or of one that is slow.
-
-        Rank 0's word is for all.
-        """
+    def _time(self, algorithm: ReductionAlgorithm, k: int, dtype: np.dtype[Any], slow: float) -> float:
+        """Return the median seconds of calls, or those of the first slow one, as measured by rank 0."""
         values = algorithm.empty((len(self.keys), k), dtype)
         values[...] = 0
         self._call(algorithm, values)
@@ -190,23 +203,23 @@ class Tuner:
             seconds.append(call_seconds(self.comm, functools.partial(self._call, algorithm, values)))
         return float(self.comm.bcast(float(np.median(seconds))))
 
-    def _call(self, algorithm: Algorithm, values: AnyArray) -> None:
-        if not self._in_halves:
-            finish(algorithm.allreduce(values, "sum"))
+    def _call(self, algorithm: ReductionAlgorithm, values: AnyArray) -> None:
+        if not self._reduce_broadcast:
+            run_steps(algorithm.allreduce(values, "sum"))
             return
-        finish(algorithm.reduce(values, "sum"))
-        finish(algorithm.broadcast(values))
+        run_steps(algorithm.reduce(values, "sum"))
+        run_steps(algorithm.broadcast(values))
 
     def _keep_timings(
         self, measured: Mapping[str, float], loads: Mapping[str, Load], k: int, dtype: np.dtype[Any]
     ) -> None:
-        """Remember timings beside their loads: the machine is fitted to them."""
+        """Save timings with their loads, for fits of the machine model."""
         timings = [
             Timing(loads[name], self._ranks_per_node, k, dtype.itemsize, seconds)
             for name, seconds in measured.items()
         ]
         if timings:
-            add_timings(self._where, timings)
+            add_timings(self._environment, timings)
 
 
 def _subject(k: int, dtype: np.dtype[Any]) -> str:
@@ -216,44 +229,44 @@ def _subject(k: int, dtype: np.dtype[Any]) -> str:
 def _to_build(predicted: Mapping[str, float], machine: Machine) -> tuple[list[str], str]:
     """Return the candidates to build, and the title of the machine."""
     trust = _TRUST_GUESS if machine.name == "one-node" else _TRUST_FITTED
-    return candidates(predicted, trust), machine.title
+    return candidates_to_time(predicted, trust), machine.title
 
 
-def candidates(predicted: Mapping[str, float], trust: float) -> list[str]:
-    """Return what is to be timed, or the one that needs no timing.
+def candidates_to_time(predicted: Mapping[str, float], trust: float) -> list[str]:
+    """Return the algorithms to be timed; a single one needs no timing.
 
     Parameters
     ----------
     predicted : mapping of str to float
-        Seconds by algorithm.
+        Predicted seconds by algorithm.
     trust : float
-        Predictions are to each other as the truth is within this factor.
+        Factor within which ratios of predicted times are correct.
     """
     ranked = sorted(predicted, key=lambda name: (predicted[name], name))
     best = predicted[ranked[0]]
     if best < _SHORT_S:
         return ranked[:1]
     near = [name for name in ranked[1:] if worth_timing(predicted[name], best, trust)]
-    return [ranked[0], *near][:_TIMED]
+    return [ranked[0], *near][:_MOST_TIMED]
 
 
 def worth_timing(predicted: float, best: float, trust: float) -> bool:
-    """Whether the most that a candidate may gain on the best is more than finding out costs.
+    """Return whether the most time that a candidate may save is more than building and timing it costs.
 
-    ``_LIFE (best - predicted / trust) > _FINDING_OUT predicted``, in seconds.
+    ``_EXPECTED_CALLS (best - predicted / trust) > _TRIAL_CALLS predicted``, in seconds.
     """
-    return _LIFE * (best - predicted / trust) > _FINDING_OUT * predicted
+    return _EXPECTED_CALLS * (best - predicted / trust) > _TRIAL_CALLS * predicted
 
 
-def load_of(comm: Communicator, algorithm: Algorithm) -> Load:
-    """Return the load of an algorithm that stands. Collective."""
-    shares = np.array(algorithm.shares(comm.node_of), np.float64).reshape(-1, len(Share._fields))
-    every, _ = comm.allgather_rows(shares[np.newaxis])
-    return busiest([Share(*counts) for counts in every.transpose(1, 2, 0)], comm.node_of)
+def algorithm_load(comm: Communicator, algorithm: ReductionAlgorithm) -> Load:
+    """Return the load of an algorithm on the busiest rank and node. Collective."""
+    loads = np.array(algorithm.rank_loads(comm.node_of), np.float64).reshape(-1, len(RankLoad._fields))
+    all_loads, _ = comm.allgather_rows(loads[np.newaxis])
+    return busiest_load([RankLoad(*counts) for counts in all_loads.transpose(1, 2, 0)], comm.node_of)
 
 
-def table(choice: Choice) -> list[str]:
-    """Return the lines that tell a choice: candidates with predicted and measured milliseconds, and why."""
+def choice_table(choice: Choice) -> list[str]:
+    """Return a choice as lines of text: predicted and measured milliseconds, and the reason."""
     lines = [f"candidates for {choice.subject} (ms predicted, measured):"]
     for name, candidate in sorted(choice.candidates.items(), key=lambda item: item[1].measured or math.inf):
         lines.append(f"  {name:14}{_ms(candidate.predicted):>12}{_ms(candidate.measured):>12}")

@@ -1,4 +1,4 @@
-"""The gallery of placements: pF3D before and after, nlpkkt240, OpenAtom, and tasks of plug-ins."""
+"""Gallery of placements: pF3D, nlpkkt240, OpenAtom, and tasks of plug-ins."""
 
 from __future__ import annotations
 
@@ -10,66 +10,69 @@ from pathlib import Path
 
 import numpy as np
 
-from petacomm.base.progress import Progress, Silent
-from petacomm.mapping import Placement, Site, concurrency, measure, nlpkkt_graph
-from petacomm.mapping.comparison import Task, map_ranks
+from petacomm.base.progress import Progress, SilentProgress
+from petacomm.mapping import Placement, Resources, concurrent_loads, mapping_metrics, nlpkkt_graph
+from petacomm.mapping.comparison import MappingTask, map_ranks
 from petacomm.mapping.graph import CommunicationGraph
-from petacomm.mapping.graph_sources import added, line_graph
-from petacomm.mapping.mapping_table import size
+from petacomm.mapping.graph_sources import add_graphs, subgrid_alltoall_graph
+from petacomm.mapping.mapping_table import format_bytes
 from petacomm.mapping.partition import box
-from petacomm.report.placement_page import Scene, Shown, write_mapping
+from petacomm.report.placement_page import LabeledPlacement, PlacementComparison, write_placement_page
 from petacomm.topology import Network, Torus
 
 _MIB = 1 << 20
 
 
 def write_gallery(path: str | os.PathLike[str], progress: Progress | None = None) -> Path:
-    """Make the placements, and write their page.
+    """Compute the placements of the gallery, write their page, and return its path.
 
     Parameters
     ----------
     path : path
     progress : Progress, optional
     """
-    listener = progress or Silent()
+    listener = progress or SilentProgress()
     plug_ins = [partial(_plug_in, entry) for entry in entry_points(group="petacomm.gallery")]
-    makers: Sequence[Callable[[], Scene]] = (pf3d, nlpkkt240, *plug_ins, openatom)
-    scenes = []
+    makers: Sequence[Callable[[], PlacementComparison]] = (pf3d, nlpkkt240, *plug_ins, openatom)
+    comparisons = []
     listener.begin("gallery", len(makers), "scenes")
     for make in makers:
-        scenes.append(make())
-        listener.advance(1, scenes[-1].title)
+        comparisons.append(make())
+        listener.advance(1, comparisons[-1].title)
     listener.end()
-    return write_mapping(scenes, path, "Where ranks go")
+    return write_placement_page(comparisons, path, "Where ranks go")
 
 
-def pf3d() -> Scene:
-    """The poster's pF3D: planes of 8 x 16 ranks on tiles of a torus, then tilted."""
+def pf3d() -> PlacementComparison:
+    """Return the Rubik poster's placements of pF3D: planes of 8 x 16 ranks on tiles of a torus, and tilted."""
     torus = Torus((8, 8, 32))
-    lines = [line_graph((16, 8, 16), [dimension], _MIB / 128) for dimension in (1, 2)]
-    graph = added(lines)
+    lines = [subgrid_alltoall_graph((16, 8, 16), [dimension], _MIB / 128) for dimension in (1, 2)]
+    graph = add_graphs(lines)
     tiled, tilted = _pf3d_boxes(torus)
     placements = {
         "identity": Placement.identity(torus),
         "planes on tiles": tiled,
         "tiles, tilted twice": tilted,
     }
-    shown = [Shown(name, placed, measure(graph, placed, torus)) for name, placed in placements.items()]
+    labeled = [
+        LabeledPlacement(name, placed, mapping_metrics(graph, placed, torus))
+        for name, placed in placements.items()
+    ]
     text = (
-        "pF3D on 16 x 8 x 16 ranks: all-to-alls along lines of 8 and of 16 ranks within each plane of 8 x"
-        " 16, 8 KiB from each rank to each. Planes go to tiles of 8 x 8 x 2 of the torus; tilting spreads"
-        " each line over more links. That helps a line that is alone, most where routers take dimensions "
-        "in any order. When all are at it, every link is some line's, and longer ways only add to what "
-        "links carry."
+        "pF3D on 16 x 8 x 16 ranks: all-to-alls along lines of 8 and of 16 ranks within each plane of 8 x "
+        "16, 8 KiB from each rank to each. Planes are mapped to tiles of 8 x 8 x 2 of the torus; tilting "
+        "spreads each line over more links. This reduces the load of a single line, most of all where routers "
+        "take the dimensions in any order. When all lines communicate at once, all links are in use anyway, "
+        "and longer routes only increase their loads."
     )
     head = ["placement", "routes", "a line of 8 alone", "a line of 16 alone", "a plane alone", "all at once"]
     rows = [
-        [name, routing, *_by_assumption(placed, lines, torus, routing)]
+        [name, routing, *_load_cells(placed, lines, torus, routing)]
         for name, placed in placements.items()
         for routing in ("dimension-ordered", "all-orders")
     ]
-    more = {"What runs at once: bytes of the busiest link": (head, rows)}
-    return Scene("pF3D", text, graph, torus, shown, more)
+    tables = {"What runs at once: bytes of the busiest link": (head, rows)}
+    return PlacementComparison("pF3D", text, graph, torus, labeled, tables)
 
 
 def _pf3d_boxes(torus: Torus) -> tuple[Placement, Placement]:
@@ -84,71 +87,76 @@ def _pf3d_boxes(torus: Torus) -> tuple[Placement, Placement]:
     return tiled, machine.placement(torus)
 
 
-def _by_assumption(
+def _load_cells(
     placed: Placement, lines: Sequence[CommunicationGraph], network: Network, routing: str
 ) -> list[str]:
-    """Return the largest link load of some lines and planes alone, and of all at once."""
+    """Return the largest link loads of sample lines and planes alone, and of all at once."""
     ranks = np.arange(placed.n_ranks).reshape(16, 8, 16)
-    some = (0, 5, 10, 15)
-    graph = added(lines)
-    alone = (
-        (lines[0], [ranks[x, :, z] for x, z in zip(some, some, strict=True)]),
-        (lines[1], [ranks[x, x // 2] for x in some]),
-        (graph, [ranks[x].ravel() for x in some]),
+    sample = (0, 5, 10, 15)
+    graph = add_graphs(lines)
+    cases = (
+        (lines[0], [ranks[x, :, x] for x in sample]),
+        (lines[1], [ranks[x, x // 2] for x in sample]),
+        (graph, [ranks[x].ravel() for x in sample]),
     )
-    found = []
-    for part, members in alone:
-        each = [part.among_only(group) for group in members]
-        found.append(concurrency(each, placed, network, routing).alone)
-    return [size(n_bytes) for n_bytes in (*found, concurrency([graph], placed, network, routing).alone)]
+    loads = []
+    for part, members in cases:
+        graphs = [part.restricted_to(group) for group in members]
+        loads.append(concurrent_loads(graphs, placed, network, routing).worst)
+    return [
+        format_bytes(n_bytes)
+        for n_bytes in (*loads, concurrent_loads([graph], placed, network, routing).worst)
+    ]
 
 
-def nlpkkt240() -> Scene:
-    """The source's matrix on a torus of 1024 nodes."""
+def nlpkkt240() -> PlacementComparison:
+    """Return placements of products with the matrix nlpkkt240 on a torus of 1024 nodes."""
     network = Torus((8, 8, 16))
     text = (
-        "Products of the matrix nlpkkt240 with a vector, 27,993,600 rows in equal runs, a rank a node. A "
-        "cube of points is cut into slices of planes; variables and equations of the same slice exchange "
-        "most."
+        "Products of the matrix nlpkkt240 with a vector, 27,993,600 rows in equal blocks, one rank per node. "
+        "Each rank has a slice of planes of the cube of points; variables and equations of the same slice "
+        "exchange most."
     )
-    return _mapped("nlpkkt240", text, Task(nlpkkt_graph(240, 1024), Site(network)))
+    return _compare("nlpkkt240", text, MappingTask(nlpkkt_graph(240, 1024), Resources(network)))
 
 
-def openatom() -> Scene:
-    """OpenAtom's arrays of objects: its default maps, and prisms of the torus."""
-    from petacomm.mapping.openatom import WATER_256, default_maps, topology_maps, traffic
+def openatom() -> PlacementComparison:
+    """Return OpenAtom's default maps and its maps onto prisms of the torus."""
+    from petacomm.mapping.openatom import WATER_256, default_maps, step_traffic, topology_maps
     from petacomm.topology import TopologyManager
 
     network = Torus((8, 8, 16))
-    manager = TopologyManager.whole(network)
+    manager = TopologyManager.from_network(network)
     placed = Placement.identity(network)
-    shown, rows = [], []
+    placements, rows = [], []
     for name, maps in (("default maps", default_maps), ("prisms", topology_maps)):
         phases = {
             phase: CommunicationGraph.from_edges(1024, part.source, part.destination, part.n_bytes)
-            for phase, part in traffic(manager, maps(manager, WATER_256), WATER_256).items()
+            for phase, part in step_traffic(manager, maps(manager, WATER_256), WATER_256).items()
         }
-        graph = added(list(phases.values()))
-        shown.append(Shown(name, placed, measure(graph, placed, network), graph))
-        found = concurrency(list(phases.values()), placed, network)
-        rows.append([name, *map(size, (*found.each, found.together, found.in_turn))])
+        graph = add_graphs(list(phases.values()))
+        placements.append(LabeledPlacement(name, placed, mapping_metrics(graph, placed, network), graph))
+        loads = concurrent_loads(list(phases.values()), placed, network)
+        rows.append([name, *map(format_bytes, (*loads.separate, loads.combined, loads.total))])
     text = (
-        "OpenAtom's step for 256 molecules of water on 1024 nodes: six arrays of objects that transpose, "
-        "pair and add up. What moves here are objects, not ranks: by default they are dealt in blocks; "
-        "prisms of the torus hold a plane of states each, and what a plane pairs stays in its prism."
+        "A step of OpenAtom for 256 molecules of water on 1024 nodes: transposes, pairs and sums of six arrays "
+        "of objects. Objects are mapped here, not ranks: by default in blocks of consecutive ranks; with "
+        "prisms, each prism of the torus has a plane of states, and the pairs of a plane stay in its prism."
     )
     head = ["maps", *phases, "all at once", "in turn, added"]
-    first = shown[0].graph
+    first = placements[0].graph
     assert first is not None
-    return Scene("OpenAtom", text, first, network, shown, {"Phases: bytes of the busiest link": (head, rows)})
+    return PlacementComparison(
+        "OpenAtom", text, first, network, placements, {"Phases: bytes of the busiest link": (head, rows)}
+    )
 
 
-def _plug_in(entry: EntryPoint) -> Scene:
-    """Return the scene of an entry point: a function of nothing that returns title, text and task."""
-    return _mapped(*entry.load()())
+def _plug_in(entry: EntryPoint) -> PlacementComparison:
+    """Return the comparison of an entry point, a function that returns title, text and task."""
+    return _compare(*entry.load()())
 
 
-def _mapped(title: str, text: str, task: Task) -> Scene:
-    found = map_ranks(task)
-    shown = [Shown(row.title, row.placement, row.metrics) for row in found.rows]
-    return Scene(title, text, task.graph, task.site.network, shown)
+def _compare(title: str, text: str, task: MappingTask) -> PlacementComparison:
+    result = map_ranks(task)
+    placements = [LabeledPlacement(row.label, row.placement, row.metrics) for row in result.rows]
+    return PlacementComparison(title, text, task.graph, task.resources.network, placements)

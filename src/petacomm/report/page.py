@@ -1,4 +1,4 @@
-"""A page of data and scripts in one HTML file."""
+"""Assembly of self-contained HTML pages from data and scripts."""
 
 from __future__ import annotations
 
@@ -11,38 +11,38 @@ from typing import Any
 _PAGE = Path(__file__).with_name("page")
 
 
-def assembled(title: str, elsewhere: str, data: Any, scripts: Sequence[str | Path]) -> str:
-    """Return a page of data and scripts.
+def assemble_page(title: str, elsewhere: str, data: Any, scripts: Sequence[str | Path]) -> str:
+    """Return the HTML of a page.
 
     Parameters
     ----------
     title : str
         Plain text.
     elsewhere : str
-        HTML: where the same facts are for those without JavaScript.
+        HTML that tells users without JavaScript where to find the same data.
     data
-        What JSON can hold.
+        JSON data for the scripts.
     scripts : sequence of str or Path
-        In the order of use: names of scripts of this room, or paths of others.
+        Scripts in order: file names in the folder ``page``, or paths.
     """
-    return filled(
+    return fill_template(
         (_PAGE / "page.html").read_text(encoding="utf-8"),
         title=html.escape(title),
         style=(_PAGE / "page.css").read_text(encoding="utf-8"),
         elsewhere=elsewhere,
-        data=inert(data),
+        data=json_for_html(data),
         script="\n".join((_PAGE / name).read_text(encoding="utf-8") for name in scripts),
     )
 
 
-def inert(data: Any) -> str:
-    """Return JSON that cannot end the script element it stands in."""
+def json_for_html(data: Any) -> str:
+    """Return data as JSON that is safe inside an HTML script element."""
     text = json.dumps(data, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def filled(template: str, **parts: str) -> str:
-    """Return the template with each ``{{name}}`` replaced once; parts are never searched for more."""
+def fill_template(template: str, **parts: str) -> str:
+    """Return a template with each ``{{name}}`` replaced once, in order; inserted parts are not searched."""
     pieces = []
     rest = template
     for name, part in parts.items():

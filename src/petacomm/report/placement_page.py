@@ -1,4 +1,4 @@
-"""The page of placements: loads of links before and after, and who sends to whom."""
+"""HTML page that compares placements: link loads and communication matrices."""
 
 from __future__ import annotations
 
@@ -14,64 +14,65 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from petacomm.base.files import replacing
+from petacomm.base.files import atomic_write
 from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.mapping import CommunicationGraph, Placement
-from petacomm.mapping.mapping_table import described
-from petacomm.mapping.metrics import Metrics, loads
-from petacomm.report.page import assembled
+from petacomm.mapping.mapping_table import describe_network
+from petacomm.mapping.metrics import MappingMetrics, placement_link_loads
+from petacomm.report.page import assemble_page
 from petacomm.topology import Network, Torus
 
 _SCRIPTS = ("colour.js", "text.js", "parts.js", "lines.js", "mapping.js")
-# Squares of a matrix of ranks, a side; points of a curve; nodes of a side of a minimap, beyond which there is
-# none.
-_SQUARES, _POINTS, _MOST = 128, 48, 128
+# Maximum size of the matrix of ranks, number of points of a curve, maximum size of a minimap.
+_MATRIX_SIZE, _CURVE_POINTS, _MAX_MINIMAP = 128, 48, 128
 
 
 @dataclass(frozen=True)
-class Shown:
-    """A placement on the page.
+class LabeledPlacement:
+    """A placement with its title and metrics.
 
     Attributes
     ----------
     title : str
     placement : Placement
-    metrics : Metrics
+    metrics : MappingMetrics
     graph : CommunicationGraph, optional
-        Who sends to whom, where that is not the same for all: objects of a program may be on other ranks.
+        Communication graph, if it differs between placements because objects are on different ranks.
     """
 
     title: str
     placement: Placement
-    metrics: Metrics
+    metrics: MappingMetrics
     graph: CommunicationGraph | None = None
 
 
 @dataclass(frozen=True)
-class Scene:
-    """A communication and its placements.
+class PlacementComparison:
+    """A section of the page: a communication graph and several placements of it.
 
     Attributes
     ----------
     title, text : str
-        What it is.
+        Title and description.
     graph : CommunicationGraph
     network : Network
-    shown : sequence of Shown
-        Those to compare, the best last.
-    more : mapping of str to (head, rows)
-        Tables for the end, by their titles.
+    placements : sequence of LabeledPlacement
+        Placements to compare, the best last.
+    tables : mapping of str to (head, rows)
+        Additional tables, by their titles.
     """
 
     title: str
     text: str
     graph: CommunicationGraph
     network: Network
-    shown: Sequence[Shown]
-    more: Mapping[str, tuple[list[str], list[list[Any]]]] = field(default_factory=dict)
+    placements: Sequence[LabeledPlacement]
+    tables: Mapping[str, tuple[list[str], list[list[Any]]]] = field(default_factory=dict)
 
 
-def write_mapping(scenes: Sequence[Scene], path: str | os.PathLike[str], title: str) -> Path:
+def write_placement_page(
+    comparisons: Sequence[PlacementComparison], path: str | os.PathLike[str], title: str
+) -> Path:
     """Write the page, and return its path.
 
     Raises
@@ -79,68 +80,69 @@ def write_mapping(scenes: Sequence[Scene], path: str | os.PathLike[str], title: 
     ResourceError
         If it cannot be written.
     """
-    data = {"title": title, "scenes": [_scene(scene) for scene in scenes]}
-    text = assembled(
+    data = {"title": title, "scenes": [_section(comparison) for comparison in comparisons]}
+    text = assemble_page(
         f"{title} – petacomm", "what <code>petacomm map compare --json</code> writes", data, _SCRIPTS
     )
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
     return path
 
 
-def _scene(scene: Scene) -> dict[str, Any]:
+def _section(comparison: PlacementComparison) -> dict[str, Any]:
     placements = []
-    for shown in scene.shown:
-        graph = shown.graph or scene.graph
-        on_links = loads(graph, shown.placement, scene.network)
+    for labeled in comparison.placements:
+        graph = labeled.graph or comparison.graph
+        loads = placement_link_loads(graph, labeled.placement, comparison.network)
         placements.append(
             {
-                "title": shown.title,
-                "metrics": asdict(shown.metrics),
-                "curve": _sorted_curve(on_links),
-                "maps": minimaps(scene.network, on_links),
-                "matrix": _matrix(graph, shown.placement.places),
+                "title": labeled.title,
+                "metrics": asdict(labeled.metrics),
+                "curve": _sorted_curve(loads),
+                "maps": minimaps(comparison.network, loads),
+                "matrix": _matrix(graph, labeled.placement.slot_numbers),
             }
         )
     return {
-        "title": scene.title,
-        "text": scene.text,
-        "network": described(scene.network),
-        "ranks": scene.graph.n_ranks,
-        "edges": scene.graph.n_edges,
-        "matrix": _matrix(scene.graph, np.arange(scene.graph.n_ranks)),
+        "title": comparison.title,
+        "text": comparison.text,
+        "network": describe_network(comparison.network),
+        "ranks": comparison.graph.n_ranks,
+        "edges": comparison.graph.n_edges,
+        "matrix": _matrix(comparison.graph, np.arange(comparison.graph.n_ranks)),
         "placements": placements,
-        "more": [{"title": name, "head": head, "rows": rows} for name, (head, rows) in scene.more.items()],
+        "more": [
+            {"title": name, "head": head, "rows": rows} for name, (head, rows) in comparison.tables.items()
+        ],
     }
 
 
-def minimaps(network: Network, on_links: FloatArray) -> list[dict[str, Any]]:
-    """Return the loads of the links of a grid projected on each pair of its dimensions.
+def minimaps(network: Network, loads: FloatArray) -> list[dict[str, Any]]:
+    """Return the link loads of a grid projected on each pair of its dimensions.
 
-    A link of the projection has the mean load of the links of that dimension, of both directions, that lie
-    over it; those of dimensions that are projected away are not drawn. None where the network is no grid.
+    A link of the projection has the mean load of the projected links of that dimension, in both directions;
+    links of other dimensions are not shown. The list is empty if the network is not a grid.
 
     Returns
     -------
     list of dict
-        `dimensions` (a, b), `shape`, and `down`, `across`: bytes of the link from each place to the next
-        along a and along b, rows after each other.
+        `dimensions` (a, b), `shape`, and `down`, `across`: bytes on the link from each node to the next along
+        a and along b, in row-major order.
     """
     if not isinstance(network, Torus):
         return []
-    by_place = [_along(network, on_links, dimension) for dimension in range(network.n_dimensions)]
+    by_node = [_upward_loads(network, loads, dimension) for dimension in range(network.n_dimensions)]
     wide = [d for d, size in enumerate(network.shape) if size > 1]
-    pairs = combinations(wide, 2) if len(wide) > 1 else [(wide[0], wide[0])] if wide else []
-    found = []
-    for a, b in pairs:
+    maps = []
+    for a, b in combinations(wide, 2):
         shape = network.shape[a], network.shape[b]
-        if a == b or max(shape) > _MOST:
+        if max(shape) > _MAX_MINIMAP:
             continue
         others = tuple(d for d in range(network.n_dimensions) if d not in (a, b))
-        down, across = (by_place[d].mean(axis=others) for d in (a, b))
-        found.append(
+        down, across = (by_node[d].mean(axis=others) for d in (a, b))
+        maps.append(
             {
                 "dimensions": [a, b],
                 "shape": shape,
@@ -148,32 +150,32 @@ def minimaps(network: Network, on_links: FloatArray) -> list[dict[str, Any]]:
                 "across": np.round(across, 1).ravel().tolist(),
             }
         )
-    return found
+    return maps
 
 
-def _along(grid: Torus, on_links: FloatArray, dimension: int) -> FloatArray:
-    """Return the mean of both directions of the link upwards of each node, in the grid's shape; 0: none."""
+def _upward_loads(grid: Torus, loads: FloatArray, dimension: int) -> FloatArray:
+    """Return the mean load of both directions of the link upwards of each node; 0 where there is none."""
     nodes = np.arange(grid.n_nodes)
-    up, beyond = grid.link(nodes, dimension, 1), grid.neighbor(nodes, dimension, 1)
-    there = up >= 0
-    down = grid.link(np.where(there, beyond, 0), dimension, -1)
-    both = (on_links[up] + on_links[down]) / 2
-    return np.asarray(np.where(there, both, 0.0).reshape(grid.shape))
+    up, neighbor = grid.link(nodes, dimension, 1), grid.neighbor(nodes, dimension, 1)
+    exists = up >= 0
+    down = grid.link(np.where(exists, neighbor, 0), dimension, -1)
+    both = (loads[up] + loads[down]) / 2
+    return np.asarray(np.where(exists, both, 0.0).reshape(grid.shape))
 
 
-def _sorted_curve(on_links: FloatArray) -> list[list[float]]:
-    """Return points (links, bytes): so many links carry at least as much."""
-    order = np.sort(on_links)[::-1]
+def _sorted_curve(loads: FloatArray) -> list[list[float]]:
+    """Return points (n, bytes) such that n links carry at least so many bytes."""
+    order = np.sort(loads)[::-1]
     if not len(order):
         return []
-    picked = np.unique(np.geomspace(1, len(order), min(_POINTS, len(order))).astype(np.int64))
+    picked = np.unique(np.geomspace(1, len(order), min(_CURVE_POINTS, len(order))).astype(np.int64))
     return [[int(n), float(order[n - 1])] for n in picked]
 
 
 def _matrix(graph: CommunicationGraph, position: Int64Array) -> dict[str, Any]:
-    """Return the bytes between ranks as squares: a byte each, 0 for none, else logarithms up to 255."""
+    """Return the communication matrix of blocks of ranks: 0 for no bytes, else 1 to 255, logarithmic."""
     n = int(position.max(initial=0)) + 1
-    side = min(_SQUARES, n)
+    side = min(_MATRIX_SIZE, n)
     rows, columns = (position[ends] * side // n for ends in (graph.sources, graph.targets))
     sums = np.bincount(rows * side + columns, graph.n_bytes, side * side)
     largest, least = float(sums.max(initial=0.0)), float(sums[sums > 0].min(initial=math.inf))

@@ -1,4 +1,4 @@
-"""Drawings of schedules as SVG: who sends to whom, and what links carry, by round."""
+"""Drawings of schedules as SVG: messages and link loads by round."""
 
 from __future__ import annotations
 
@@ -10,29 +10,30 @@ from pathlib import Path
 import numpy as np
 
 from petacomm.base.errors import ConfigError
-from petacomm.base.files import replacing
-from petacomm.network.schedule_links import round_loads
+from petacomm.base.files import atomic_write
+from petacomm.network.schedule_links import round_link_loads
 from petacomm.schedule import Round, Schedule
 from petacomm.topology import Torus
 
-# Of a picture: its size, and the title above.
+# Size of a panel, and height of its title.
 PANEL, TITLE = 170, 22
-_STEP, _EDGE = 36, 31  # between nodes, and to the first
+_STEP, _EDGE = 36, 31  # distance between nodes, and margin
 STYLE = (
     "<style>text{font:12px sans-serif;fill:#333}.r path{fill:none;stroke-width:1.6}"
     ".n{fill:#fff;stroke:#333}.a{stroke:#ddd}</style>"
 )
-# What can be drawn so that somebody sees it.
-_WIDEST, _MOST_RANKS, _MOST_ROUNDS, _MOST_MESSAGES = 16, 64, 96, 4_000_000
+# Limits for a legible drawing: nodes of a side, ranks, rounds; and for its cost: messages.
+_MAX_SIDE, _MAX_RANKS, _MAX_ROUNDS, _MAX_MESSAGES = 16, 64, 96, 4_000_000
 
 
 def write_drawing(
     schedule: Schedule, grid: Torus | None, itemsize: int, path: str | os.PathLike[str]
 ) -> Path:
-    """Write a schedule as SVG, and return its path.
+    """Write a drawing of a schedule as SVG, and return its path.
 
-    Messages between neighbours and along lines are arrows on the nodes of a plane; others go from rank to
-    rank, rounds from top to bottom. Below stands what links carry in each round, where there is a grid.
+    Messages between neighbours and along lines are drawn as arrows on a plane of nodes; other messages
+    between ranks from left to right, with rounds from top to bottom. With a grid, the link loads of each
+    round are shown below.
 
     Raises
     ------
@@ -41,14 +42,14 @@ def write_drawing(
     ResourceError
         If it cannot be written.
     """
-    if schedule.n_rounds * schedule.n_ranks > _MOST_MESSAGES:
+    if schedule.n_rounds * schedule.n_ranks > _MAX_MESSAGES:
         raise ConfigError(
             f"{schedule.n_rounds:,} rounds of {schedule.n_ranks:,} ranks are too many to draw",
             mend="give a smaller shape",
         )
     parts = []
     plane = grid if grid is not None and _in_plane(schedule, grid) else None
-    if plane is not None or (schedule.n_ranks <= _MOST_RANKS and schedule.n_rounds <= _MOST_ROUNDS):
+    if plane is not None or (schedule.n_ranks <= _MAX_RANKS and schedule.n_rounds <= _MAX_ROUNDS):
         width, height = _size(schedule, plane)
         title = f"{schedule.collective}, {schedule.algorithm}: from blue, the first round, to red, the last"
         parts.append((height + TITLE, width, panel(title, schedule, plane, width, height)))
@@ -58,7 +59,7 @@ def write_drawing(
         raise ConfigError(
             f"{schedule.n_ranks:,} ranks are too many to draw", mend="give a shape, or fewer ranks"
         )
-    with replacing(Path(path)) as temporary:
+    with atomic_write(Path(path)) as temporary:
         temporary.write_text(_stacked(parts), encoding="utf-8")
     return Path(path)
 
@@ -66,8 +67,8 @@ def write_drawing(
 def panel(
     title: str, schedule: Schedule, grid: Torus | None, width: float = PANEL, height: float = PANEL
 ) -> str:
-    """Return the messages of a schedule under a title: on the nodes of a plane, or in time."""
-    rounds = [part.take(part.moves) for part in schedule.rounds()]
+    """Return the SVG of the messages of a schedule with a title: on a plane of nodes, or as a time line."""
+    rounds = [part.take(part.is_message) for part in schedule.rounds()]
     rounds = [part for part in rounds if len(part)]
     inside = _in_time(rounds, schedule.n_ranks, width, height) if grid is None else _on_grid(rounds, grid)
     text = f'<text x="{width / 2}" y="15" text-anchor="middle">{escape(title)}</text>'
@@ -78,13 +79,13 @@ def _in_plane(schedule: Schedule, grid: Torus) -> bool:
     flat = grid.n_dimensions > 1 and sum(size > 1 for size in grid.shape) <= 2
     return (
         flat
-        and max(grid.shape) <= _WIDEST
-        and all(bool((part.heading[part.moves] >= 0).all()) for part in schedule.rounds())
+        and max(grid.shape) <= _MAX_SIDE
+        and all(bool((part.heading[part.is_message] >= 0).all()) for part in schedule.rounds())
     )
 
 
 def _axes(grid: Torus) -> list[int]:
-    """Return the two dimensions of a plane: those with several nodes, else the first ones."""
+    """Return the two dimensions that are drawn: those with several nodes, else the first ones."""
     return sorted(sorted(range(grid.n_dimensions), key=lambda d: grid.shape[d] == 1)[:2])
 
 
@@ -110,11 +111,11 @@ def _stacked(parts: list[tuple[float, float, str]]) -> str:
 
 
 def _link_chart(schedule: Schedule, grid: Torus, itemsize: int) -> tuple[float, float, str]:
-    """Return bars of the busiest link of each round, the mean of all links in them: height, width and SVG."""
+    """Return a bar chart of the largest and mean link loads of each round: height, width and SVG."""
     loads = np.array(
-        [(load.max(initial=0), load.mean()) for load in round_loads(schedule, grid, itemsize)]
+        [(load.max(initial=0), load.mean()) for load in round_link_loads(schedule, grid, itemsize)]
     ).reshape(-1, 2)
-    step = -(-len(loads) // _MOST_ROUNDS) or 1
+    step = -(-len(loads) // _MAX_ROUNDS) or 1
     firsts = np.arange(0, len(loads), step)
     bars = np.array([loads[i : i + step].max(axis=0) for i in firsts]).reshape(-1, 2)
     most = float(bars.max(initial=0)) or 1.0
@@ -142,13 +143,13 @@ def _link_chart(schedule: Schedule, grid: Torus, itemsize: int) -> tuple[float, 
 
 
 def _colour(number: int, n_rounds: int) -> str:
-    """From blue, the first round, to red, the last."""
+    """Return the colour of a round, from blue for the first to red for the last."""
     red, green, blue = hls_to_rgb(0.64 * (1 - number / max(1, n_rounds - 1)), 0.42, 0.8)
     return f"#{int(red * 255):02x}{int(green * 255):02x}{int(blue * 255):02x}"
 
 
 def _on_grid(rounds: list[Round], grid: Torus) -> str:
-    """Draw messages between neighbours and along lines as arrows in the plane."""
+    """Return the SVG of messages between neighbours and along lines, as arrows on a plane of nodes."""
     out = [
         _arrows([_hop(grid, part, i) for i in range(len(part))], k, len(rounds))
         for k, part in enumerate(rounds)
@@ -161,7 +162,7 @@ def _on_grid(rounds: list[Round], grid: Torus) -> str:
 
 
 def _hop(grid: Torus, part: Round, row: int) -> tuple[float, float, float, float]:
-    """Return the last link of a message, on the right-hand side of its way; over the seam, its end."""
+    """Return the arrow of the last link of a message, on the right-hand side; shortened at a wrap-around."""
     axes = _axes(grid)
     dimension, direction = axes.index(part.heading[row] // 2), 1 - 2 * (part.heading[row] % 2)
     end = [_EDGE + _STEP * float(c) for c in grid.coordinates(part.destination[row])[axes]]
@@ -178,7 +179,7 @@ def _hop(grid: Torus, part: Round, row: int) -> tuple[float, float, float, float
 
 
 def _in_time(rounds: list[Round], n_ranks: int, width: float, height: float) -> str:
-    """Draw ranks from left to right, rounds from top to bottom."""
+    """Return the SVG of messages between ranks from left to right, with rounds from top to bottom."""
     step_x, step_y = (width - 30) / max(1, n_ranks - 1), (height - 20) / max(2, len(rounds))
     lines = "".join(f"M{15 + step_x * rank:.0f} 0v{step_y * len(rounds):.0f}" for rank in range(n_ranks))
     out = [f'<path class="a" d="{lines}"/>']
@@ -192,7 +193,7 @@ def _in_time(rounds: list[Round], n_ranks: int, width: float, height: float) -> 
 
 
 def _arrows(arrows: list[tuple[float, float, float, float]], number: int, n_rounds: int) -> str:
-    """Draw arrows of one round as one path."""
+    """Return the SVG of the arrows of one round, as one path."""
     path = []
     for x0, y0, x1, y1 in arrows:
         size = max(1e-9, ((x1 - x0) ** 2 + (y1 - y0) ** 2) ** 0.5)

@@ -1,42 +1,53 @@
-"""Collectives as data: who sends what to whom, in rounds; then checked, executed, timed and drawn."""
+"""Communication schedules of collectives: algorithms, their choice, and a checker.
+
+A schedule lists the messages of a collective in rounds. It can be verified, replayed on arrays, executed over
+MPI (`petacomm.collectives`), timed (`petacomm.network`) and drawn (`petacomm.report`).
+
+Must not import: `petacomm.network`, `petacomm.collectives` and the rooms above them.
+"""
 
 from petacomm.schedule.catalogue import (
     ALGORITHMS,
-    Algorithm,
-    Call,
-    algorithms,
-    call_on,
-    choose,
-    make,
-    on_machine,
+    CollectiveAlgorithm,
+    choose_algorithm,
+    list_algorithms,
+    make_schedule,
 )
-from petacomm.schedule.checker import check, link_uses
-from petacomm.schedule.flat_messages import Messages, displacements, flat_messages
-from petacomm.schedule.reference import combine, replay
-from petacomm.schedule.schedule import Blocks, Round, Schedule, ScheduleError, in_segments, on_ranks
-from petacomm.schedule.timeline import drawing
+from petacomm.schedule.checker import check_schedule, link_message_counts
+from petacomm.schedule.collective_call import CollectiveCall, communicator_grid, partition_call
+from petacomm.schedule.flat_messages import FlatMessages, flat_messages, message_displacements
+from petacomm.schedule.reference import combine_in_rank_order, replay
+from petacomm.schedule.schedule import (
+    AlltoallBlocks,
+    Round,
+    Schedule,
+    ScheduleError,
+    permute_ranks,
+    segmented,
+)
+from petacomm.schedule.timeline import schedule_timeline
 
 __all__ = [
     "ALGORITHMS",
-    "Algorithm",
-    "Blocks",
-    "Call",
-    "Messages",
+    "AlltoallBlocks",
+    "CollectiveAlgorithm",
+    "CollectiveCall",
+    "FlatMessages",
     "Round",
     "Schedule",
     "ScheduleError",
-    "algorithms",
-    "call_on",
-    "check",
-    "choose",
-    "combine",
-    "displacements",
-    "drawing",
+    "check_schedule",
+    "choose_algorithm",
+    "combine_in_rank_order",
+    "communicator_grid",
     "flat_messages",
-    "in_segments",
-    "link_uses",
-    "make",
-    "on_machine",
-    "on_ranks",
+    "link_message_counts",
+    "list_algorithms",
+    "make_schedule",
+    "message_displacements",
+    "partition_call",
+    "permute_ranks",
     "replay",
+    "schedule_timeline",
+    "segmented",
 ]

@@ -1,4 +1,4 @@
-"""A schedule on the values of all ranks in one process: what executors must do, said as simply as can be."""
+"""Reference execution of a schedule on the arrays of all ranks in one process."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ Operation: TypeAlias = Callable[..., Any]
 
 
 def replay(schedule: Schedule, work: AnyArray, operation: Operation = np.add) -> None:
-    """Go through the rounds of a schedule.
+    """Execute a schedule in place on the work spaces of all ranks.
 
     Parameters
     ----------
     schedule : Schedule
     work : array (n_ranks, n_elements)
-        The work space of each rank, changed in place.
+        Work space of each rank, changed in place.
     operation : ufunc
-        Combines values, where they are reduced.
+        Operation of reductions.
     """
     for part in schedule.rounds():
         rows = list(
@@ -30,31 +30,35 @@ def replay(schedule: Schedule, work: AnyArray, operation: Operation = np.add) ->
         )
         sent = [work[source, begin : begin + length].copy() for source, _, begin, _, length in rows]
         reduced: dict[tuple[int, int, int], list[tuple[int, AnyArray]]] = {}
-        for (source, here, _, begin, length), values, adds in zip(rows, sent, part.reduce, strict=True):
-            if adds:
-                place = schedule.place(int(source))
-                reduced.setdefault((here, begin, length), []).append((place, values))
+        for (source, rank, _, begin, length), values, reduces in zip(rows, sent, part.reduce, strict=True):
+            if reduces:
+                position = schedule.combine_position(int(source))
+                reduced.setdefault((rank, begin, length), []).append((position, values))
             else:
-                work[here, begin : begin + length] = values
-        for (here, begin, length), arrived in reduced.items():
-            combine(work[here, begin : begin + length], schedule.place(int(here)), arrived, operation)
+                work[rank, begin : begin + length] = values
+        for (rank, begin, length), arrived in reduced.items():
+            own = work[rank, begin : begin + length]
+            combine_in_rank_order(own, schedule.combine_position(int(rank)), arrived, operation)
 
 
-def combine(own: AnyArray, place: int, arrived: Iterable[tuple[int, AnyArray]], operation: Operation) -> None:
-    """Combine values with a rank's own, in place, in the order of the places of their ranks.
+def combine_in_rank_order(
+    own: AnyArray, position: int, arrived: Iterable[tuple[int, AnyArray]], operation: Operation
+) -> None:
+    """Combine received values with a rank's own, in place, in the order of the ranks' positions.
 
-    All ranks that combine the same values so get the same bits.
+    All ranks that combine the same values get bit-identical results.
 
     Parameters
     ----------
     own : array
-    place : int
-        Of the rank.
+        Values of the rank, replaced by the result.
+    position : int
+        Position of the rank in the order of combination.
     arrived : iterable of (int, array)
-        Values of other ranks, of the same shape, with the places of these.
+        Positions and values of other ranks; arrays of the same shape.
     operation : ufunc
     """
-    terms = sorted([(place, own), *arrived], key=lambda term: term[0])
+    terms = sorted([(position, own), *arrived], key=lambda term: term[0])
     total = terms[0][1]
     for _, values in terms[1:]:
         total = operation(total, values)

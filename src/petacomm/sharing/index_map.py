@@ -1,4 +1,4 @@
-"""The keys that this rank holds."""
+"""Index maps: the global keys of the local rows of a rank."""
 
 from __future__ import annotations
 
@@ -10,59 +10,75 @@ from petacomm.mpi.agreement import agree
 from petacomm.mpi.communicator import Communicator
 from petacomm.sharing._sharing import find_sorted
 
-# Positions of keys on a rank are int32.
+# Rows of a rank are int32.
 _MOST_KEYS = 2**31 - 1
-# The end of an interval of keys must be an int64 too.
+# The end of an interval of keys must be an int64, too.
 _LARGEST_KEY = 2**63 - 2
 
 
 class ReductionError(UserError, ValueError):
-    """A reduction was given keys or values that do not fit, on this rank or between ranks."""
+    """Keys or values of a reduction that are invalid or differ between ranks."""
 
 
 class IndexMap:
-    """The global keys of this rank's values, e.g. the sky pixels that its samples hit. Collective on `comm`.
+    """Global keys of the rows of this rank, such as the pixels hit by its samples. Collective on `comm`.
 
     Parameters
     ----------
     comm : Communicator
-        All ranks that share keys.
+        Communicator of all ranks that share keys.
     keys : int64 (n_keys,)
-        Non-negative, below 2^63 - 1, strictly increasing; any rank may have none. Kept, and not copied where
-        contiguous.
+        Non-negative, below 2^63 - 1, strictly increasing; a rank may have none. Not copied if contiguous.
     n_total : int, optional
-        Keys must be below this, e.g. the number of pixels of the sky.
+        Upper bound of the keys, such as the number of pixels of the sky.
 
     Raises
     ------
     ReductionError
         On all ranks, if the keys of any rank are of another dtype or shape, out of range, repeated or
         unsorted.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import petacomm
+    >>> keys = petacomm.IndexMap(petacomm.world(), np.array([2, 3, 5]))
+    >>> keys.global_to_local(np.array([5, 4]))
+    array([ 2, -1], dtype=int32)
     """
 
     def __init__(self, comm: Communicator, keys: Int64Array, n_total: int | None = None) -> None:
-        agree(comm, _fault(comm.rank, keys, n_total))
+        agree(comm, _key_error(comm.rank, keys, n_total))
         self.comm = comm
         self.keys = np.ascontiguousarray(keys)
 
     @property
     def n_keys(self) -> int:
-        """How many keys this rank holds."""
+        """Number of keys of this rank."""
         return len(self.keys)
 
-    def find(self, keys: Int64Array) -> Int32Array:
-        """Return the local position of each key, -1 where this rank does not hold it."""
-        return find(self.keys, keys)
+    def global_to_local(self, keys: Int64Array) -> Int32Array:
+        """Return the local row of each key, -1 for keys that this rank does not hold.
+
+        Parameters
+        ----------
+        keys : int64 (n,)
+
+        Returns
+        -------
+        int32 (n,)
+        """
+        return rows_of_keys(self.keys, keys)
 
 
-def find(sorted_keys: Int64Array, keys: Int64Array, n_threads: int = 1) -> Int32Array:
-    """Return the position of each of `keys` in `sorted_keys`, -1 where it is absent."""
+def rows_of_keys(sorted_keys: Int64Array, keys: Int64Array, n_threads: int = 1) -> Int32Array:
+    """Return the position of each of `keys` in `sorted_keys`, int32 (n,); -1 if it is absent."""
     positions = np.empty(len(keys), np.int32)
     find_sorted(sorted_keys, np.ascontiguousarray(keys), positions, n_threads)
     return positions
 
 
-def _fault(rank: int, keys: AnyArray, n_total: int | None) -> ReductionError | None:
+def _key_error(rank: int, keys: AnyArray, n_total: int | None) -> ReductionError | None:
     where = f"rank {rank}"
     if not isinstance(keys, np.ndarray) or keys.dtype != np.int64 or keys.ndim != 1:
         return ReductionError("keys must be a one-dimensional int64 array", where=where)

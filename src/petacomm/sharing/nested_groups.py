@@ -1,4 +1,4 @@
-"""Nested groups of ranks: cut into parts, layer by layer, until each part is one rank."""
+"""Nested groups of ranks, each of which is split into parts in the next layer, until a part is one rank."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from petacomm.base.typing import FloatArray, Int32Array, Int64Array
 from petacomm.sharing.sharing_graph import hash_runs
 
 
-def homes(keys: Int64Array, size: int) -> Int64Array:
-    """Return the rank where all values of a key meet in the end, of `size`."""
+def final_ranks(keys: Int64Array, size: int) -> Int64Array:
+    """Return the rank, of `size`, that has the sum of all values of each key after the last layer."""
     return (((hash_runs(keys) >> np.uint64(32)) * np.uint64(size)) >> np.uint64(32)).astype(np.int64)
 
 
-class Parts(NamedTuple):
-    """The parts that groups of ranks are cut into in one layer: int64 (size,), for the part of each rank.
+class GroupParts(NamedTuple):
+    """Parts of the groups of ranks in one layer, for each rank its part; all int64 (size,).
 
     Attributes
     ----------
     number : int64
-        Which of the parts of its group it is.
+        Number of the part in its group.
     begin, end : int64
-        Its ranks.
+        Ranks of the part.
     group_begin, group_end : int64
-        Those of the group.
+        Ranks of the group.
     """
 
     number: Int64Array
@@ -35,16 +35,19 @@ class Parts(NamedTuple):
     group_begin: Int64Array
     group_end: Int64Array
 
-    def target(self, rank: Int64Array | int, home: Int64Array) -> Int64Array:
-        """Return where ranks send keys of the same group's homes: to themselves, if that is their part."""
-        begin = self.begin[home]
-        there = begin + (rank - self.begin[rank]) % (self.end[home] - begin)
-        targets: Int64Array = np.where(self.number[rank] == self.number[home], rank, there)
+    def target(self, rank: Int64Array | int, final_rank: Int64Array) -> Int64Array:
+        """Return the ranks to which ranks send keys with these final ranks of the same group.
+
+        Keys whose final rank is in its own part stay on a rank.
+        """
+        begin = self.begin[final_rank]
+        other = begin + (rank - self.begin[rank]) % (self.end[final_rank] - begin)
+        targets: Int64Array = np.where(self.number[rank] == self.number[final_rank], rank, other)
         return targets
 
 
-def layers(size: int, radix: int) -> Iterator[Parts]:
-    """Yield the parts of each layer, from all ranks to single ones."""
+def group_layers(size: int, radix: int) -> Iterator[GroupParts]:
+    """Yield the parts of each layer; the first group is all ranks, the last parts are single ranks."""
     begin, end, largest = np.zeros(size, np.int64), np.full(size, size), size
     rank = np.arange(size)
     while largest > 1:
@@ -53,33 +56,34 @@ def layers(size: int, radix: int) -> Iterator[Parts]:
             number += rank >= begin + (end - begin) * part // radix
         group_begin, group_end, n = begin, end, end - begin
         begin, end = begin + n * number // radix, begin + n * (number + 1) // radix
-        yield Parts(number, begin, end, group_begin, group_end)
+        yield GroupParts(number, begin, end, group_begin, group_end)
         largest = -(-largest // radix)
 
 
-def hops(rank: int, size: int, radix: int) -> Iterator[Int32Array]:
-    """Yield for each layer the rank that keys go to from `rank`, by their home.
+def layer_targets(rank: int, size: int, radix: int) -> Iterator[Int32Array]:
+    """Yield for each layer the rank to which `rank` sends keys, by their final rank.
 
     Yields
     ------
     int32 (size,)
-        `rank` itself for homes in its own part, and for those outside its group, of which it has no keys.
+        `rank` itself for final ranks in its own part, and outside its group, of which it has no keys.
     """
-    home = np.arange(size)
-    for parts in layers(size, radix):
-        with_me = (home >= parts.group_begin[rank]) & (home < parts.group_end[rank])
-        yield np.where(with_me, parts.target(rank, home), rank).astype(np.int32)
+    final_rank = np.arange(size)
+    for parts in group_layers(size, radix):
+        in_group = (final_rank >= parts.group_begin[rank]) & (final_rank < parts.group_end[rank])
+        yield np.where(in_group, parts.target(rank, final_rank), rank).astype(np.int32)
 
 
-def most_messages(size: int, radix: int) -> Iterator[tuple[FloatArray, FloatArray]]:
-    """Yield for each layer how many ranks each one sends to, and gets from, if it has keys of all homes.
+def message_bounds(size: int, radix: int) -> Iterator[tuple[FloatArray, FloatArray]]:
+    """Yield for each layer the numbers of messages of each rank if it has keys of all final ranks.
 
     Yields
     ------
     out, back : float64 (size,)
+        Messages sent in the reduction, and in the broadcast back.
     """
     rank = np.arange(size)
-    for parts in layers(size, radix):
+    for parts in group_layers(size, radix):
         out, back = np.zeros(size), np.zeros(size)
         n = parts.group_end - parts.group_begin
         for part in range(radix):

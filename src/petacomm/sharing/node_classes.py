@@ -1,4 +1,4 @@
-"""Which keys of a hybrid reduction go which way, by the number of nodes that hold them."""
+"""Classes of the keys of a hybrid reduction, by the number of nodes that hold them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy.typing as npt
 from petacomm.base.typing import BoolArray
 
 
-class Classes(NamedTuple):
-    """Whether each key crosses between nodes densely, by pairs of nodes, or through its owner's node.
+class KeyClasses(NamedTuple):
+    """Algorithm that reduces each key between nodes: dense, by pairs of nodes, or by its owner's node.
 
-    All bool (n,); a key on one node is in none of them.
+    All bool (n,); a key on one node is in no class.
     """
 
     dense: BoolArray
@@ -21,20 +21,20 @@ class Classes(NamedTuple):
     owners: BoolArray
 
 
-def classify(n_holding: npt.NDArray[np.integer], n_nodes: int, theta: float, mu: int) -> Classes:
-    """Tell the classes of keys.
+def classify_keys(n_holding: npt.NDArray[np.integer], n_nodes: int, theta: float, mu: int) -> KeyClasses:
+    """Return the classes of keys.
 
     Parameters
     ----------
     n_holding : int (n,)
-        Nodes that hold each key.
+        Number of nodes that hold each key.
     n_nodes : int
-        All nodes.
+        Number of all nodes.
     theta : float
-        Share of the nodes that must hold a key to make it a dense one.
+        Fraction of the nodes that must hold a dense key.
     mu : int
-        Most nodes that may hold a key which pairs exchange.
+        Largest number of nodes that may hold a key that pairs of nodes exchange.
     """
     dense = n_holding >= max(2.0, theta * n_nodes)
     pairs = (n_holding > 1) & (n_holding <= mu) & ~dense
-    return Classes(dense, pairs, (n_holding > 1) & ~dense & ~pairs)
+    return KeyClasses(dense, pairs, (n_holding > 1) & ~dense & ~pairs)

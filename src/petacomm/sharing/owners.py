@@ -1,4 +1,4 @@
-"""Who owns a key: one of its holders, such that all ranks send about as much as each other."""
+"""Choice of the owners of keys among their holders, such that all ranks send about as many rows."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ import numpy as np
 from petacomm.base.typing import Int32Array, Int64Array
 from petacomm.sharing import _sharing
 
-# Weights start here and stay within a factor of four.
+# Initial weight of a rank; weights change by at most a factor of four.
 _WEIGHT = 1 << 12
 _ROUNDS = 8
-# The largest load is even enough if it is this far above the mean, or if the last correction did not lower it
-# to this part of what it was.
+# A choice is balanced if the largest load is at most this factor above the mean, or if the last correction
+# did not lower it below this fraction of the load before.
 _TOLERANCE, _WORTHWHILE = 1.2, 0.98
-# Of so few keys, nobody minds.
+# Number of keys of a rank below which imbalance does not matter.
 _FEW_KEYS = 1024
 
 
 @dataclass(frozen=True)
-class Tally:
-    """What a choice of owners means for each rank; all int64 (n_ranks,).
+class OwnerTally:
+    """Counts of keys of each rank for a choice of owners; all int64 (n_ranks,).
 
     Attributes
     ----------
     held, owned, shared : int64
-        Keys that the rank holds, owns, and holds with others.
+        Keys that the rank holds, owns, and shares with other ranks.
     extra : int64
-        Sum over owned keys on m > 1 ranks of m - 2.
+        Sum of m - 2 over owned keys that m > 1 ranks hold.
     """
 
     held: Int64Array
@@ -39,18 +39,23 @@ class Tally:
 
     @property
     def sent(self) -> Int64Array:
-        """Rows that each rank sends in an all-reduce through owners: one a ghost, m - 1 an owned key."""
+        """Rows that each rank sends in an all-reduce by owners: 1 for a ghost, m - 1 for an owned key."""
         return self.shared + self.extra
 
     @property
     def n_keys(self) -> int:
-        """Distinct keys on all ranks."""
+        """Number of distinct keys on all ranks."""
         return int(self.owned.sum())
 
-    def is_even(self, before: Tally | None) -> bool:
-        """Whether another choice, after this one and the one `before`, would not be much better.
+    def is_balanced(self, before: OwnerTally | None) -> bool:
+        """Return whether a further correction would not improve the choice much.
 
-        It is if some rank sends more than twice the most keys that any rank holds.
+        It would if some rank sends more than twice as many rows as any rank holds keys.
+
+        Parameters
+        ----------
+        before : OwnerTally or None
+            Tally of the choice before.
         """
         largest, most = int(self.sent.max()), int(self.held.max())
         if most < _FEW_KEYS:
@@ -67,15 +72,15 @@ def choose_owners(
     holders: Int32Array,
     n_ranks: int,
     add: Callable[[Int64Array], Int64Array] = lambda tallies: tallies,
-) -> tuple[Int32Array, Tally]:
-    """Choose one holder for each key: runs of neighbours have one owner, and all ranks send alike.
+) -> tuple[Int32Array, OwnerTally]:
+    """Choose one of the holders of each key as its owner, in runs of keys and balanced over ranks.
 
-    The holders of a key have arcs of a circle, and the key a place on it. Places go round once in 256 keys,
-    so that keys with the same holders are owned in runs, by ranks of the same node one after the other; and
-    each round begins further on by the golden section, so that a rank's share comes out almost exactly
-    where neighbours have similar holders. Where it does not, and some rank would send more than twice the
-    most keys that any rank holds, or much more than the others, arcs are made longer or shorter by what each
-    rank sent too little or too much, and the choice is made anew.
+    The holders of a key have arcs of a circle, and the key a point on it. The point goes round once in 256
+    keys, so that keys with the same holders are owned in runs, by the ranks of one node after the other. Each
+    round begins at an offset that grows by the golden section, so that a rank's share is almost exact where
+    consecutive keys have similar holders. If some rank would send more than twice as many rows as any rank
+    holds keys, or much more than the others, the arcs are lengthened or shortened by what each rank sends too
+    little or too much, and the choice is repeated.
 
     Parameters
     ----------
@@ -85,14 +90,14 @@ def choose_owners(
     holders : int32 (offsets[n],)
     n_ranks : int
     add : callable
-        Adds tallies, int64 (n_ranks, 4), of keys that are elsewhere, where these are not all of them: the
-        choice depends on all keys. Each key is to be counted once for each of its holders.
+        Adds the tallies, int64 (n_ranks, 4), of keys of other ranks if `keys` are not all keys: the choice
+        depends on all of them. Each key must be counted once for each of its holders.
 
     Returns
     -------
     owners : int32 (n,)
-    tally : Tally
-        Of all keys.
+    tally : OwnerTally
+        Tally of all keys.
     """
     weights = np.full(n_ranks, _WEIGHT, np.int32)
     owners = np.empty(len(keys), np.int32)
@@ -101,19 +106,19 @@ def choose_owners(
         _sharing.choose_owners(keys, offsets, holders, weights, owners)
         tallies = np.zeros((n_ranks, 4), np.int64)
         _sharing.tally_owners(offsets, holders, owners, tallies)
-        tally = Tally(*np.ascontiguousarray(add(tallies).T))
-        if tally.is_even(before):
+        tally = OwnerTally(*np.ascontiguousarray(add(tallies).T))
+        if tally.is_balanced(before):
             break
         weights, before = _corrected(weights, tally, i), tally
     return owners, tally
 
 
-def _corrected(weights: Int32Array, tally: Tally, n_corrected: int) -> Int32Array:
-    """Return weights that let all ranks send the same, if what a rank owns changes as its weight does.
+def _corrected(weights: Int32Array, tally: OwnerTally, n_corrected: int) -> Int32Array:
+    """Return weights for which all ranks would send the same if owned keys were proportional to weights.
 
-    After the first time only half of that: the others' changes move its keys as well.
+    After the first correction only half of the change is made, since changes of other weights move keys, too.
     """
-    # In integers, so that all ranks get the same.
+    # In integers, so that all ranks get the same result.
     mean = int(tally.sent.sum()) // len(weights)
     part, extra = np.maximum(mean - tally.shared, 0) + 1, tally.extra + 1
     half = min(n_corrected, 1)

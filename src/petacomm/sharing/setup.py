@@ -1,8 +1,8 @@
-"""Finding out who shares which keys: the ways to build a `SharingGraph`, by name.
+"""Set-up of sharing graphs, by name.
 
-``gather-sift`` is the published way: every rank sees the keys of all ranks and picks out its own; its work
-grows with the number of ranks. ``rendezvous`` sends each key to a directory rank that its hash names, which
-answers with the key's owner and multiplicity; its work does not grow.
+``gather-sift`` is the published algorithm: each rank receives the keys of all ranks and selects those that it
+holds; its work grows with the number of ranks. ``rendezvous`` sends each key to the directory rank of its
+hash, which replies with the key's owner and multiplicity; its work does not grow.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import numpy as np
 from petacomm.base.timers import Timers
 from petacomm.base.typing import Int32Array, Int64Array
 from petacomm.mpi.communicator import Communicator
-from petacomm.sharing.directory import DirectMeeting, holders_of, meet
-from petacomm.sharing.index_map import find
-from petacomm.sharing.key_chunks import chunks_of
+from petacomm.sharing.directory import FlatDirectory, build_directory, group_holders
+from petacomm.sharing.index_map import rows_of_keys
+from petacomm.sharing.key_chunks import chunk_keys
 from petacomm.sharing.owners import choose_owners
-from petacomm.sharing.sharing_graph import SharingGraph, by_rank, ranks_of
+from petacomm.sharing.sharing_graph import SharingGraph, ranks_from_counts, sort_by_rank
 
 Setup: TypeAlias = Callable[[Communicator, Int64Array, bool, int, Timers], SharingGraph]
 
@@ -27,7 +27,7 @@ Setup: TypeAlias = Callable[[Communicator, Int64Array, bool, int, Timers], Shari
 def gather_sift(
     comm: Communicator, keys: Int64Array, want_overlaps: bool, buffer_keys: int, timers: Timers
 ) -> SharingGraph:
-    """Gather the keys of all ranks piece by piece, and sift out those that this rank holds too.
+    """Return the sharing graph by gathering the keys of all ranks in pieces. Collective.
 
     Phases of `timers`: "allgather", "sift" and "initialise", as in Cantalupo et al., section 3.3.
 
@@ -37,9 +37,10 @@ def gather_sift(
     keys : int64 (n_keys,)
         Sorted and distinct.
     want_overlaps : bool
-        Whether to keep the pairwise overlaps.
+        Whether the graph has the pairwise overlaps.
     buffer_keys : int
-        Keys of all ranks together that are gathered at once.
+        Number of keys of all ranks that are gathered at once.
+    timers : Timers
     """
     per_rank = max(1, buffer_keys // comm.size)
     positions, ranks = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
@@ -47,56 +48,57 @@ def gather_sift(
         with timers.phase("allgather"):
             gathered, counts = comm.allgather_rows(keys[begin : begin + per_rank])
         with timers.phase("sift"):
-            found = find(keys, gathered)
-            hits = np.flatnonzero(found >= 0)
-            positions.append(found[hits])
-            ranks.append(ranks_of(counts)[hits])
+            rows = rows_of_keys(keys, gathered)
+            held = np.flatnonzero(rows >= 0)
+            positions.append(rows[held])
+            ranks.append(ranks_from_counts(counts)[held])
     with timers.phase("initialise"):
-        return _sifted_graph(comm, keys, np.concatenate(positions), np.concatenate(ranks), want_overlaps)
+        return _graph_from_holders(
+            comm, keys, np.concatenate(positions), np.concatenate(ranks), want_overlaps
+        )
 
 
-def _sifted_graph(
+def _graph_from_holders(
     comm: Communicator, keys: Int64Array, positions: Int32Array, ranks: Int32Array, want_overlaps: bool
 ) -> SharingGraph:
-    """Make the graph from the holders of this rank's keys, itself among them."""
+    """Return the graph from the holders of this rank's keys, itself included."""
 
     def add(tallies: Int64Array) -> Int64Array:
-        # Other holders of this rank's keys are counted by themselves.
+        # Each rank counts its own keys.
         tallies[np.arange(comm.size) != comm.rank] = 0
         return comm.allreduce(tallies)
 
-    offsets, holders = holders_of(positions, ranks, len(keys), comm.node_of)
+    offsets, holders = group_holders(positions, ranks, len(keys), comm.node_of)
     owner, tally = choose_owners(keys, offsets, holders, comm.size, add)
     multiplicity = np.diff(offsets).astype(np.int32)
     if not want_overlaps:
         return SharingGraph(owner, multiplicity, tally.n_keys)
     others = ranks != comm.rank
-    overlaps = by_rank(positions[others], ranks[others], len(keys), comm.size)
+    overlaps = sort_by_rank(positions[others], ranks[others], len(keys), comm.size)
     return SharingGraph(owner, multiplicity, tally.n_keys, *overlaps)
 
 
 def rendezvous(
     comm: Communicator, keys: Int64Array, want_overlaps: bool, buffer_keys: int, timers: Timers
 ) -> SharingGraph:
-    """Meet at directories: the rank that the hash of a key names learns all its holders.
+    """Return the sharing graph by a distributed directory of all keys. Collective.
 
     Phases of `timers`: "ask" (keys to the directories), "choose" (the owners), "answer" (owners and
-    multiplicities, and holders if `want_overlaps`). Parameters as in `gather_sift`; `buffer_keys` is not
-    needed.
+    multiplicities, and holders if `want_overlaps`). Parameters as in `gather_sift`; `buffer_keys` is unused.
     """
     with timers.phase("ask"):
-        chunks = chunks_of(keys)
-        direct = DirectMeeting(comm, chunks) if want_overlaps else None
-        meeting = direct or meet(comm, chunks)
+        chunks = chunk_keys(keys)
+        flat = FlatDirectory(comm, chunks) if want_overlaps else None
+        directory = flat or build_directory(comm, chunks)
     with timers.phase("choose"):
-        offsets, holders = meeting.holders
-        owners, tally = choose_owners(meeting.keys, offsets, holders, comm.size, comm.allreduce)
+        offsets, holders = directory.holders
+        owners, tally = choose_owners(directory.keys, offsets, holders, comm.size, comm.allreduce)
     with timers.phase("answer"):
-        # Both in one word.
+        # Owner and multiplicity in one word.
         words = (owners.astype(np.int64) << 32) | np.diff(offsets)
-        words = meeting.answer(words[:, None])[:, 0]
+        words = directory.reply(words[:, None])[:, 0]
         owner, multiplicity = (words >> 32).astype(np.int32), words.astype(np.int32)
-        overlaps = () if direct is None else direct.overlaps(multiplicity)
+        overlaps = () if flat is None else flat.overlaps(multiplicity)
         return SharingGraph(owner, multiplicity, tally.n_keys, *overlaps)
 
 

@@ -1,34 +1,40 @@
-"""Machines: what their nodes and networks can do, from files; networks whose nodes and links have numbers."""
+"""Machines, their networks, and where the ranks of a job run on them.
+
+Machine descriptions read from TOML files; tori, meshes, fat trees and clique hierarchies with numbered nodes
+and links; the allocation of a job, detected from the running system.
+
+Must not import: `petacomm.schedule` and the rooms above it.
+"""
 
 from petacomm.topology.allocation import Allocation
-from petacomm.topology.bluegene import Mode, Partition, partition
-from petacomm.topology.machine import Machine, load_machine, machines
-from petacomm.topology.manager import TopologyManager, in_turn
-from petacomm.topology.networks import Network, network_of
-from petacomm.topology.rectangle import Rectangle, find_rectangle, whole
-from petacomm.topology.switched import CliqueHierarchy, FatTree, Level, dragonfly, percs
+from petacomm.topology.bluegene import BlueGenePartition, NodeMode, bluegene_partition
+from petacomm.topology.machine import Machine, load_machine, machine_names
+from petacomm.topology.manager import TopologyManager, local_ranks
+from petacomm.topology.networks import Network, make_network
+from petacomm.topology.rectangle import Rectangle, find_rectangle, full_rectangle
+from petacomm.topology.switched import CliqueHierarchy, CliqueLevel, FatTree, dragonfly, percs
 from petacomm.topology.torus import Torus, parse_shape
 
 __all__ = [
     "Allocation",
+    "BlueGenePartition",
     "CliqueHierarchy",
+    "CliqueLevel",
     "FatTree",
-    "Level",
     "Machine",
-    "Mode",
     "Network",
-    "Partition",
+    "NodeMode",
     "Rectangle",
     "TopologyManager",
     "Torus",
+    "bluegene_partition",
     "dragonfly",
     "find_rectangle",
-    "in_turn",
+    "full_rectangle",
     "load_machine",
-    "machines",
-    "network_of",
+    "local_ranks",
+    "machine_names",
+    "make_network",
     "parse_shape",
-    "partition",
     "percs",
-    "whole",
 ]

@@ -1,4 +1,4 @@
-"""The nodes of a network that a job got, in the order in which its launcher fills them."""
+"""The nodes of a network that are allocated to a job."""
 
 from __future__ import annotations
 
@@ -11,25 +11,27 @@ from petacomm.topology.networks import Network
 
 
 class Allocation:
-    """Some nodes of a network, numbered anew; links, and the ways through them, are those of the network.
+    """The nodes of a job, numbered from 0 in the order in which its launcher fills them.
+
+    Links and routes are those of the network.
 
     Parameters
     ----------
     network : Network
     nodes : int (n_nodes,)
-        The network's number of each node of the job, each once.
+        Number in the network of each node of the job, each once.
 
     Attributes
     ----------
     n_nodes : int
-        Nodes of the job.
+        Number of nodes of the job.
     n_links : int
-        Links of the whole network.
+        Number of links of the complete network.
 
     Raises
     ------
     ConfigError
-        If there are no nodes, or one is not of the network or named twice.
+        If there are no nodes, or one is not in the network or given twice.
     """
 
     def __init__(self, network: Network, nodes: npt.ArrayLike) -> None:
@@ -41,19 +43,19 @@ class Allocation:
             raise ConfigError(
                 f"there is no node {chosen[outside[0]]}", mend=f"nodes are 0 to {network.n_nodes - 1}"
             )
-        again = np.sort(chosen)
-        again = again[1:][again[1:] == again[:-1]]
-        if len(again):
-            raise ConfigError(f"node {again[0]} is named twice", mend="name each once")
+        ordered = np.sort(chosen)
+        duplicates = ordered[1:][ordered[1:] == ordered[:-1]]
+        if len(duplicates):
+            raise ConfigError(f"node {duplicates[0]} is named twice", mend="name each once")
         self.network = network
         self.nodes = chosen
         self.n_nodes = len(chosen)
         self.n_links = network.n_links
 
     def hops(self, a: npt.ArrayLike, b: npt.ArrayLike) -> Int64Array:
-        """Return the number of links between nodes of the job."""
+        """Return the number of links between nodes of the job: int64."""
         return self.network.hops(self.nodes[np.asarray(a)], self.nodes[np.asarray(b)])
 
     def route(self, a: int, b: int) -> Int64Array:
-        """Return the links from one node of the job to another, in order."""
+        """Return the links from one node of the job to another, in order: int64 (hops,)."""
         return self.network.route(int(self.nodes[a]), int(self.nodes[b]))

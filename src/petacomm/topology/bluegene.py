@@ -1,4 +1,4 @@
-"""Partitions of BlueGene/L: which are tori, what else they have, how their processors are used."""
+"""Partitions of BlueGene/L: their torus or mesh, special networks, and processor modes."""
 
 from __future__ import annotations
 
@@ -10,66 +10,68 @@ from petacomm.base.errors import ConfigError
 from petacomm.topology.machine import Machine
 from petacomm.topology.torus import Torus
 
-# Partitions whose interrupt wires can be set up: 32, 128, 512 nodes and multiples of 512 (section 4).
-_SMALL_INTERRUPTS = (32, 128, 512)
+# Global interrupts are available to partitions of 32, 128, 512 nodes and multiples of 512 (section 4).
+_SMALL_INTERRUPT_SIZES = (32, 128, 512)
 
 
-class Mode(enum.Enum):
-    """What the second processor of a node does (Almasi et al. 2005, section 2.1)."""
+class NodeMode(enum.Enum):
+    """Use of the second processor of a node (Almasi et al. 2005, section 2.1)."""
 
-    HEATER = "heater"  # it idles
-    COPROCESSOR = "coprocessor"  # it may help with communication
-    VIRTUAL_NODE = "virtual-node"  # it is an MPI rank of its own
+    HEATER = "heater"  # idle
+    COPROCESSOR = "coprocessor"  # may help with communication
+    VIRTUAL_NODE = "virtual-node"  # a second MPI rank
 
 
 @dataclass(frozen=True)
-class Partition:
+class BlueGenePartition:
     """A booted part of the machine, always rectangular.
 
     Attributes
     ----------
     grid : Torus
-        Its nodes: a torus where it fills whole blocks of the machine's torus unit, else a mesh.
-    mode : Mode
+        The nodes: a torus where the partition consists of complete torus units of the machine, else a mesh.
+    mode : NodeMode
     """
 
     grid: Torus
-    mode: Mode = Mode.COPROCESSOR
+    mode: NodeMode = NodeMode.COPROCESSOR
 
     @property
     def ranks_per_node(self) -> int:
-        """MPI ranks on a node."""
-        return 2 if self.mode is Mode.VIRTUAL_NODE else 1
+        """Number of MPI ranks on a node."""
+        return 2 if self.mode is NodeMode.VIRTUAL_NODE else 1
 
     @property
     def n_ranks(self) -> int:
-        """MPI ranks of the partition."""
+        """Number of MPI ranks of the partition."""
         return self.grid.n_nodes * self.ranks_per_node
 
     @property
     def rank_grid(self) -> Torus:
-        """The ranks as a grid: in virtual node mode with a last dimension of two (section 3.2)."""
+        """Grid of the ranks; in virtual node mode the nodes' with a last dimension of two (section 3.2)."""
         if self.ranks_per_node == 1:
             return self.grid
         return Torus((*self.grid.shape, 2), (*self.grid.wrap, False))
 
     @property
     def has_interrupts(self) -> bool:
-        """Whether the global interrupt wires can serve it: 32, 128, 512 nodes and multiples of 512."""
-        return self.grid.n_nodes in _SMALL_INTERRUPTS or self.grid.n_nodes % 512 == 0
+        """Whether the partition has global interrupts: 32, 128, 512 nodes and multiples of 512."""
+        return self.grid.n_nodes in _SMALL_INTERRUPT_SIZES or self.grid.n_nodes % 512 == 0
 
     def has_tree(self, n_ranks: int) -> bool:
-        """Whether the collective tree serves a communicator of `n_ranks`: all ranks or none (section 4)."""
+        """Return whether `n_ranks` are all ranks, as the collective tree requires (section 4)."""
         return n_ranks == self.n_ranks
 
 
-def partition(machine: Machine, shape: Sequence[int], mode: Mode = Mode.COPROCESSOR) -> Partition:
+def bluegene_partition(
+    machine: Machine, shape: Sequence[int], mode: NodeMode = NodeMode.COPROCESSOR
+) -> BlueGenePartition:
     """Return the partition of a machine of a given shape.
 
     Raises
     ------
     ConfigError
-        If the machine has no torus unit, or the shape is not one of its dimensions and size.
+        If the machine has no torus unit, or the shape does not fit its dimensions and size.
     """
     unit = machine.network.get("torus_unit")
     if not isinstance(unit, list):
@@ -85,4 +87,4 @@ def partition(machine: Machine, shape: Sequence[int], mode: Mode = Mode.COPROCES
     if grid.n_nodes > machine.nodes:
         raise ConfigError(f"a partition of {grid.n_nodes} nodes", mend=f"{machine.name} has {machine.nodes}")
     rings = all(size % block == 0 for size, block in zip(grid.shape, unit, strict=True))
-    return Partition(Torus(shape, rings), mode)
+    return BlueGenePartition(Torus(shape, rings), mode)

@@ -1,4 +1,4 @@
-"""Machines as data: a TOML file each, and every number in it with its unit and its source."""
+"""Machine descriptions: one TOML file per machine, each number with its unit and its source."""
 
 from __future__ import annotations
 
@@ -9,52 +9,53 @@ from pathlib import Path
 from typing import Any
 
 from petacomm.base.errors import ConfigError, did_you_mean
-from petacomm.base.toml import Lines, parse
-from petacomm.base.units import quantity
+from petacomm.base.toml import KeyLines, parse_toml
+from petacomm.base.units import parse_quantity
 
 _FOLDER = Path(__file__).parent / "machines"
 
 
 @dataclass(frozen=True)
 class Machine:
-    """What the nodes and the network of a machine can do.
+    """Performance parameters of the nodes and the network of a machine.
 
     Attributes
     ----------
     name, title : str
-        The name of its file, and what it is.
+        Name of the machine's file, and a descriptive title.
     nodes, sockets_per_node, cores_per_socket : int
     latency : float
-        Seconds a message takes from one node to another, whatever its length.
+        Latency of a message between nodes, in seconds.
     bandwidth : float
-        Bytes a second of one message between nodes.
+        Bandwidth of one message between nodes, in bytes per second.
     memory_bandwidth : float
-        Bytes a second that all cores of a node together read and write.
+        Bandwidth at which all cores of a node read and write memory at the same time, in bytes per second.
     node_bandwidth : float
-        Bytes a second that leave a node. By default `bandwidth`: its ranks share what one message gets.
+        Injection bandwidth of a node, in bytes per second. By default `bandwidth`: its ranks share the
+        bandwidth of one message.
     local_latency : float
-        Seconds a message takes within a node. By default 0.5 us.
+        Latency of a message within a node, in seconds. By default 0.5 us.
     local_bandwidth : float
-        Bytes a second of one message within a node. By default half of `core_memory_bandwidth`: a copy reads
-        and writes.
+        Bandwidth of one message within a node, in bytes per second. By default half of
+        `core_memory_bandwidth`: a copy reads and writes.
     core_memory_bandwidth : float
-        Bytes a second that one core reads and writes. By default two equal shares of the node's, for cores
-        are seldom all at it.
+        Bandwidth at which one core reads and writes memory, in bytes per second. By default twice an equal
+        share of the node's, because the cores are seldom all busy with memory.
     row_time : float
-        Seconds that a core needs to find one row of a vector, whatever its length. By default the time of 8
-        bytes of memory, its index and part of a line.
+        Time in which a core finds one row of a vector, whatever its length, in seconds. By default the time
+        to read 8 bytes of memory.
     run_time : float
-        Seconds that a core needs to find a run of neighbouring rows in memory that ranks share. By default
-        `row_time`.
+        Time in which a core finds a run of neighbouring rows in memory shared by ranks, in seconds. By
+        default `row_time`.
     synchronisation : float
-        Seconds that ranks of a node wait for each other after a phase, a doubling of their number. By default
+        Time of a synchronisation of the ranks of a node, in seconds per doubling of their number. By default
         `local_latency`.
     network : mapping
-        The network as plain data (`kind`, `shape`, ...), for models that look closer.
+        Description of the network as plain data (`kind`, `shape`, ...), for more detailed models.
     sources : mapping of str to str
-        Where each number comes from, by its name.
+        Source of each number, by its name.
     network_sources : mapping of str to str
-        Where the numbers of `network` come from that say it.
+        Source of each entry of `network` that states one.
     """
 
     name: str
@@ -86,36 +87,36 @@ class Machine:
         self._default("run_time", self.row_time, "row_time")
         self._default("synchronisation", self.local_latency, "local_latency")
 
-    def _default(self, name: str, value: float, what: str) -> None:
+    def _default(self, name: str, value: float, description: str) -> None:
         if not getattr(self, name):
             object.__setattr__(self, name, value)
-            object.__setattr__(self, "sources", {**self.sources, name: f"by default: {what}"})
+            object.__setattr__(self, "sources", {**self.sources, name: f"by default: {description}"})
 
     @property
     def cores(self) -> int:
-        """Cores of a node."""
+        """Number of cores of a node."""
         return self.sockets_per_node * self.cores_per_socket
 
 
-def machines() -> list[str]:
-    """Return the names of the machines that come with the package, sorted."""
+def machine_names() -> list[str]:
+    """Return the names of the machines included in the package, sorted."""
     return sorted(path.stem for path in _FOLDER.glob("*.toml"))
 
 
 def load_machine(name: str) -> Machine:
-    """Read a machine: by its name if it comes with the package, else from a file.
+    """Read the description of a machine, included in the package or from a file.
 
     Parameters
     ----------
     name : str
-        One of `machines`, or the path of a TOML file (with a ``/`` or ending in ``.toml``).
+        One of `machine_names()`, or the path of a TOML file (with a ``/`` or ending in ``.toml``).
 
     Raises
     ------
     ConfigError
-        If there is no such machine, or its file lacks a number, names an unknown key, or is not TOML.
+        If there is no such machine, or its file lacks a number, has an unknown key, or is not TOML.
     """
-    known = machines()
+    known = machine_names()
     by_path = "/" in name or name.endswith(".toml")
     if not by_path and name not in known:
         raise ConfigError(
@@ -126,11 +127,13 @@ def load_machine(name: str) -> Machine:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
-        raise ConfigError(f"cannot be read: {reason}", where=str(path), mend="see `machines()`") from None
-    return _Reader(str(path), *parse(text, str(path))).machine(path.stem)
+        raise ConfigError(
+            f"cannot be read: {reason}", where=str(path), mend="see `machine_names()`"
+        ) from None
+    return _Reader(str(path), *parse_toml(text, str(path))).machine(path.stem)
 
 
-_WHOLE = ("nodes", "sockets_per_node", "cores_per_socket")
+_COUNTS = ("nodes", "sockets_per_node", "cores_per_socket")
 _DIMENSIONS = {
     "latency": "time",
     "local_latency": "time",
@@ -143,13 +146,13 @@ _DIMENSIONS = {
     "memory_bandwidth": "bandwidth",
     "core_memory_bandwidth": "bandwidth",
 }
-_KEYS = ["title", *_WHOLE, *_DIMENSIONS, "network", "sources"]
+_KEYS = ["title", *_COUNTS, *_DIMENSIONS, "network", "sources"]
 
 
 class _Reader:
-    """Makes a `Machine` of a TOML tree, or says which line is wrong."""
+    """Reader of a `Machine` from a TOML tree, with errors that name the line."""
 
-    def __init__(self, file: str, tree: dict[str, Any], lines: Lines) -> None:
+    def __init__(self, file: str, tree: dict[str, Any], lines: KeyLines) -> None:
         self.file = file
         self.tree = tree
         self.lines = lines
@@ -158,14 +161,14 @@ class _Reader:
         for key in self.tree:
             if key not in _KEYS:
                 raise self._error(key, f"unknown key '{key}'", did_you_mean(key, _KEYS))
-        named = self._table("sources")
+        citations = self._table("sources")
         numbers: dict[str, Any] = {}
         sources: dict[str, str] = {}
         for item in dataclasses.fields(Machine):
-            if item.name in (*_WHOLE, *_DIMENSIONS) and self._given(item):
+            if item.name in (*_COUNTS, *_DIMENSIONS) and self._is_given(item):
                 numbers[item.name], source = self._number(item.name)
-                sources[item.name] = str(named.get(source, source))
-        network, network_sources = self._network(named)
+                sources[item.name] = str(citations.get(source, source))
+        network, network_sources = self._network(citations)
         return Machine(
             name=name,
             title=self._title(),
@@ -175,8 +178,8 @@ class _Reader:
             **numbers,
         )
 
-    def _network(self, named: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-        """Return the values of the table and the sources of those that give one."""
+    def _network(self, citations: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+        """Return the entries of the table ``[network]``, and the sources of those that state one."""
         network: dict[str, Any] = {}
         sources: dict[str, str] = {}
         for key, entry in self._table("network").items():
@@ -189,10 +192,10 @@ class _Reader:
                 )
             network[key] = entry["value"] if sourced else entry
             if sourced:
-                sources[key] = str(named.get(entry["source"], entry["source"]))
+                sources[key] = str(citations.get(entry["source"], entry["source"]))
         return network, sources
 
-    def _given(self, item: dataclasses.Field[Any]) -> bool:
+    def _is_given(self, item: dataclasses.Field[Any]) -> bool:
         if item.name not in self.tree and item.default is dataclasses.MISSING:
             raise ConfigError(
                 f"'{item.name}' is missing",
@@ -221,14 +224,14 @@ class _Reader:
         value, source = entry["value"], entry["source"]
         if not isinstance(source, str) or not source.strip():
             raise self._error(key, f"the source of '{key}' must be text", "say where the number comes from")
-        if key in _WHOLE:
+        if key in _COUNTS:
             if type(value) is not int or value < 1:
                 raise self._error(key, f"'{key}' must be a whole number, 1 or more", form)
             return value, source
         if not isinstance(value, str):
             raise self._error(key, f"'{key}' must be a number with a unit, in quotes", form)
         try:
-            number = quantity(value, _DIMENSIONS[key])
+            number = parse_quantity(value, _DIMENSIONS[key])
         except ConfigError as error:
             raise self._error(key, f"'{key}': {error.what}", error.mend) from None
         if not 0 < number < float("inf"):
@@ -240,20 +243,20 @@ class _Reader:
 
 
 def _example(key: str) -> str:
-    if key in _WHOLE:
+    if key in _COUNTS:
         return "2"
     return '"2 us"' if _DIMENSIONS[key] == "time" else '"25 GB/s"'
 
 
 def write_machine(machine: Machine) -> str:
-    """Return the text of a machine's file, which `load_machine` reads back to the same numbers."""
+    """Return the text of the machine's TOML file, which `load_machine` reads back to the same numbers."""
     lines = [f"title = {_quoted(machine.title)}", ""]
-    for key in (*_WHOLE, *_DIMENSIONS):
+    for key in (*_COUNTS, *_DIMENSIONS):
         value = getattr(machine, key)
         unit = {"time": "s", "bandwidth": "B/s"}.get(_DIMENSIONS.get(key, ""))
-        shown = f'"{value!r} {unit}"' if unit else str(value)
+        text = f'"{value!r} {unit}"' if unit else str(value)
         source = _quoted(machine.sources.get(key, "unknown"))
-        lines.append(f"{key} = {{ value = {shown}, source = {source} }}")
+        lines.append(f"{key} = {{ value = {text}, source = {source} }}")
     if machine.network:
         lines += ["", "[network]", *(_network_line(machine, key) for key in machine.network)]
     return "\n".join(lines) + "\n"
@@ -263,14 +266,14 @@ def _network_line(machine: Machine, key: str) -> str:
     value: Any = machine.network[key]
     if key in machine.network_sources:
         value = {"value": value, "source": machine.network_sources[key]}
-    return f"{key} = {_plain(value)}"
+    return f"{key} = {_toml_value(value)}"
 
 
-def _plain(value: Any) -> str:
+def _toml_value(value: Any) -> str:
     if isinstance(value, dict):
-        return "{ " + ", ".join(f"{key} = {_plain(item)}" for key, item in value.items()) + " }"
+        return "{ " + ", ".join(f"{key} = {_toml_value(item)}" for key, item in value.items()) + " }"
     if isinstance(value, list):
-        return "[" + ", ".join(map(_plain, value)) + "]"
+        return "[" + ", ".join(map(_toml_value, value)) + "]"
     if isinstance(value, bool):
         return str(value).lower()
     return _quoted(value) if isinstance(value, str) else repr(value)
@@ -279,5 +282,5 @@ def _plain(value: Any) -> str:
 def _quoted(text: str) -> str:
     import json
 
-    # What JSON escapes in a string, TOML escapes likewise.
+    # TOML's basic strings use the escapes of JSON, and must escape DEL too.
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

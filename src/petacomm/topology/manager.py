@@ -1,11 +1,12 @@
-"""One interface over the networks of all machines: where ranks are, and how far from each other.
+"""Topology manager: coordinates of ranks and hops between them, on all kinds of networks.
 
-What Charm++'s TopoManager offers (Bhatele 2010, chapter 6), for any number of dimensions and for switched
-networks too. Its names stand beside ours: ``rankToCoordinates`` is `TopologyManager.rank_to_coordinates`,
-``coordinatesToRank`` is `coordinates_to_rank`, ``getHopsBetweenRanks`` is `hops_between_ranks`,
-``sortRanksByHops`` is `sort_ranks_by_hops`, ``pickClosestRank`` is `pick_closest_rank`, ``areNeighbors`` is
-`are_neighbors`, ``printAllocation`` is `print_allocation`; ``getDimNX``, ... are `shape`, ``getDimNT`` and
-``getProcsPerNode`` `ranks_per_node`, ``isTorus`` `wrap`, ``hasMultipleProcsPerNode`` `ranks_per_node` > 1.
+The interface of Charm++'s TopoManager (Bhatele 2010, chapter 6), for any number of dimensions and for
+switched networks too. The names correspond as follows: ``rankToCoordinates`` is
+`TopologyManager.rank_to_coordinates`, ``coordinatesToRank`` is `coordinates_to_rank`, ``getHopsBetweenRanks``
+is `hops_between_ranks`, ``sortRanksByHops`` is `sort_ranks_by_hops`, ``pickClosestRank`` is
+`pick_closest_rank`, ``areNeighbors`` is `are_neighbors`, ``printAllocation`` is `print_allocation`;
+``getDimNX``, ... are `shape`, ``getDimNT`` and ``getProcsPerNode`` `ranks_per_node`, ``isTorus`` `wrap`,
+``hasMultipleProcsPerNode`` `ranks_per_node` > 1.
 """
 
 from __future__ import annotations
@@ -26,25 +27,25 @@ from petacomm.topology.torus import Torus
 
 
 class TopologyManager:
-    """Where the ranks of a job are, as coordinates.
+    """Coordinates of the ranks of a job in the machine's network.
 
     The dimensions are the extents of the allocation, counted from its lowest corner: the shortest interval in
-    each dimension, or arc of a ring, that holds all its nodes. A dimension is a ring only where the machine's
-    is one and the allocation fills it, else a mesh: messages are taken to stay within the allocation.
+    each dimension, or arc of a ring, that contains all its nodes. A dimension is a ring only where that of
+    the machine is one and the allocation fills it, else a mesh: messages are assumed to stay within the
+    allocation.
 
     Parameters
     ----------
     network : Network
-        The machine's.
+        Network of the machine.
     nodes : int (n_ranks,)
-        The node of each rank in the numbers of the network.
+        Node of each rank, in the network's numbering.
     slots : int (n_ranks,), optional
-        The core of each rank on its node, or its place among those of a node; by default the ranks of a node
-        in their order.
+        Core of each rank on its node, or its local rank; by default the local rank, in order of the ranks.
     hosts : sequence of str, optional
-        The name of each rank's node.
+        Host name of each rank's node.
     source : str
-        Where this is known from.
+        Where the placement is known from.
 
     Attributes
     ----------
@@ -62,7 +63,7 @@ class TopologyManager:
     Raises
     ------
     ConfigError
-        If there are no ranks, a node is not one of the network, or two ranks have one place.
+        If there are no ranks, a node is not in the network, or two ranks have the same node and slot.
     """
 
     def __init__(
@@ -76,34 +77,37 @@ class TopologyManager:
     ) -> None:
         self.network = network
         self.nodes = np.array(nodes, np.int64).ravel()
-        self.slots = in_turn(self.nodes) if slots is None else np.array(slots, np.int64).ravel()
+        self.slots = local_ranks(self.nodes) if slots is None else np.array(slots, np.int64).ravel()
         self.hosts = None if hosts is None else tuple(hosts)
         self.source = source
         self._check()
-        machine = _levels(network)
-        places = np.stack(np.unravel_index(self.nodes, machine), -1)
-        rings = network.wrap if isinstance(network, Torus) else (False,) * len(machine)
+        network_shape = _network_shape(network)
+        positions = np.stack(np.unravel_index(self.nodes, network_shape), -1)
+        rings = network.wrap if isinstance(network, Torus) else (False,) * len(network_shape)
         spans = [
             shortest_span(np.unique(column), size, ring)
-            for column, size, ring in zip(places.T, machine, rings, strict=True)
+            for column, size, ring in zip(positions.T, network_shape, rings, strict=True)
         ]
         self.shape = tuple(length for _, length in spans)
         self.wrap = tuple(
-            ring and length == size for ring, length, size in zip(rings, self.shape, machine, strict=True)
+            ring and length == size
+            for ring, length, size in zip(rings, self.shape, network_shape, strict=True)
         )
         self.ranks_per_node = int(self.slots.max()) + 1
-        inside = (places - [first for first, _ in spans]) % machine
-        self._coordinates = np.column_stack([inside, self.slots]).astype(np.int64)
-        # Where messages stay within the allocation, a dimension it does not fill is a mesh.
+        relative = (positions - [first for first, _ in spans]) % network_shape
+        self._coordinates = np.column_stack([relative, self.slots]).astype(np.int64)
+        # Messages stay within the allocation: a dimension that it does not fill is a mesh.
         self._grid = Torus(self.shape, self.wrap) if isinstance(network, Torus) else None
-        taken = self._places(self._coordinates)
-        self._order = np.argsort(taken, kind="stable")
-        self._taken = taken[self._order]
+        indices = self._flat_index(self._coordinates)
+        self._order = np.argsort(indices, kind="stable")
+        self._sorted_indices = indices[self._order]
         self._check_distinct()
 
     @classmethod
-    def whole(cls, network: Network, ranks_per_node: int = 1, n_ranks: int | None = None) -> TopologyManager:
-        """Return a job on a declared network: nodes in their order, each filled before the next.
+    def from_network(
+        cls, network: Network, ranks_per_node: int = 1, n_ranks: int | None = None
+    ) -> TopologyManager:
+        """Return a job on the first nodes of a network, each node filled before the next.
 
         Parameters
         ----------
@@ -111,7 +115,7 @@ class TopologyManager:
             E.g. ``network_of(load_machine("fugaku"))``, or ``Torus((8, 8, 8))``.
         ranks_per_node : int
         n_ranks : int, optional
-            By default as many as fit.
+            By default as many as the network has room for.
         """
         count = network.n_nodes * ranks_per_node if n_ranks is None else n_ranks
         nodes, slots = np.divmod(np.arange(count), ranks_per_node)
@@ -119,28 +123,28 @@ class TopologyManager:
 
     @property
     def n_ranks(self) -> int:
-        """Ranks of the job."""
+        """Number of ranks of the job."""
         return len(self.nodes)
 
     def rank_to_coordinates(self, rank: npt.ArrayLike) -> Int64Array:
-        """Return coordinates in the allocation, the core last: int64 (..., len(shape) + 1)."""
+        """Return the coordinates of ranks in the allocation, the core last: int64 (..., len(shape) + 1)."""
         return self._coordinates[self._checked(rank)]
 
     def coordinates_to_rank(self, coordinates: npt.ArrayLike) -> Int64Array:
         """Return the ranks at coordinates (..., len(shape) + 1), the core last; -1 where there is none.
 
-        Coordinates of rings are taken modulo their size.
+        Coordinates along rings are taken modulo their size.
         """
-        at = np.array(coordinates, np.int64)
+        position = np.array(coordinates, np.int64)
         sizes = np.array([*self.shape, self.ranks_per_node])
-        at = np.where([*self.wrap, False], at % sizes, at)
-        exists = np.all((at >= 0) & (at < sizes), axis=-1)
-        wanted = self._places(np.where(exists[..., None], at, 0))
-        index = np.minimum(np.searchsorted(self._taken, wanted), self.n_ranks - 1)
-        return np.where(exists & (self._taken[index] == wanted), self._order[index], -1)
+        position = np.where([*self.wrap, False], position % sizes, position)
+        exists = np.all((position >= 0) & (position < sizes), axis=-1)
+        flat = self._flat_index(np.where(exists[..., None], position, 0))
+        index = np.minimum(np.searchsorted(self._sorted_indices, flat), self.n_ranks - 1)
+        return np.where(exists & (self._sorted_indices[index] == flat), self._order[index], -1)
 
     def hops_between_ranks(self, a: npt.ArrayLike, b: npt.ArrayLike) -> Int64Array:
-        """Return the links between the nodes of ranks: 0 on one node."""
+        """Return the number of links between the nodes of ranks: int64, 0 on the same node."""
         first, second = self._checked(a), self._checked(b)
         if self._grid is None:
             return self.network.hops(self.nodes[first], self.nodes[second])
@@ -149,7 +153,7 @@ class TopologyManager:
         return np.asarray(np.where(self.wrap, np.minimum(apart, sizes - apart), apart).sum(-1), np.int64)
 
     def sort_ranks_by_hops(self, rank: int, ranks: npt.ArrayLike) -> Int64Array:
-        """Return `ranks` (n,) by their hops from `rank`, the nearest first; equals stay as they are given."""
+        """Return `ranks` (n,) sorted by their hops from `rank`, the nearest first; the sort is stable."""
         given = np.asarray(ranks, np.int64).ravel()
         return given[np.argsort(self.hops_between_ranks(rank, given), kind="stable")]
 
@@ -165,27 +169,27 @@ class TopologyManager:
     ) -> npt.NDArray[np.bool_]:
         """Return whether ranks `a` are at most `distance` hops from ranks `b`.
 
-        With `c`, as Charm++ asks: from the node halfway from `b` to `c`, on tori and meshes alone.
+        With `c`, as in Charm++: of the node halfway from `b` to `c`, on tori and meshes only.
         """
         if c is None:
             return np.asarray(self.hops_between_ranks(a, b) <= distance)
         if self._grid is None:
             raise ConfigError("there is no node halfway in a switched network", mend="ask for two ranks")
         grid = self._grid
-        here, start, end = (grid.rank_of(self._coordinates[self._checked(rank), :-1]) for rank in (a, b, c))
-        halfway = grid.rank_of(grid.coordinates(start) + grid.displacement(start, end) // 2)
-        return np.asarray(grid.hops(here, halfway) <= distance)
+        node, start, end = (grid.node_at(self._coordinates[self._checked(rank), :-1]) for rank in (a, b, c))
+        halfway = grid.node_at(grid.coordinates(start) + grid.displacement(start, end) // 2)
+        return np.asarray(grid.hops(node, halfway) <= distance)
 
     def node_of(self, rank: npt.ArrayLike) -> Int64Array:
-        """Return the network's number of the nodes of ranks."""
+        """Return the nodes of ranks, in the network's numbering."""
         return self.nodes[self._checked(rank)]
 
     def core_of(self, rank: npt.ArrayLike) -> Int64Array:
-        """Return the cores of ranks on their nodes."""
+        """Return the cores of ranks within their nodes."""
         return self.slots[self._checked(rank)]
 
     def print_allocation(self, file: TextIO | None = None) -> None:
-        """Print the allocation: what it is, and a line a rank with its coordinates, core and host."""
+        """Print a summary of the allocation, then one line per rank with its coordinates, core and host."""
         out = sys.stdout if file is None else file
         n_nodes = len(np.unique(self.nodes))
         kinds = " x ".join(
@@ -196,7 +200,7 @@ class TopologyManager:
             host = f" on {self.hosts[rank]}" if self.hosts else ""
             print(f"rank {rank}: ({', '.join(map(str, row[:-1]))}) core {row[-1]}{host}", file=out)
 
-    def _places(self, coordinates: Int64Array) -> Int64Array:
+    def _flat_index(self, coordinates: Int64Array) -> Int64Array:
         sizes = (*self.shape, self.ranks_per_node)
         return np.asarray(np.ravel_multi_index(tuple(np.moveaxis(coordinates, -1, 0)), sizes), np.int64)
 
@@ -222,16 +226,16 @@ class TopologyManager:
             raise ConfigError("a slot below 0", mend="count from 0")
 
     def _check_distinct(self) -> None:
-        again = np.flatnonzero(self._taken[1:] == self._taken[:-1])
-        if len(again):
-            first, second = self._order[again[0] : again[0] + 2].tolist()
+        duplicates = np.flatnonzero(self._sorted_indices[1:] == self._sorted_indices[:-1])
+        if len(duplicates):
+            first, second = self._order[duplicates[0] : duplicates[0] + 2].tolist()
             raise ConfigError(
                 f"ranks {first} and {second} have one place", mend="give each a core of its own"
             )
 
 
-def _levels(network: Network) -> tuple[int, ...]:
-    """Return the dimensions of a network whose nodes are numbered with the last one running fastest."""
+def _network_shape(network: Network) -> tuple[int, ...]:
+    """Return the dimensions of a network in the order of its node numbers, the last one running fastest."""
     if isinstance(network, Torus):
         return network.shape
     if isinstance(network, FatTree):
@@ -242,12 +246,22 @@ def _levels(network: Network) -> tuple[int, ...]:
     return (network.n_nodes,)
 
 
-def in_turn(nodes: Int64Array) -> Int64Array:
-    """Return the place of each rank among those of its node, in their order."""
+def local_ranks(nodes: Int64Array) -> Int64Array:
+    """Return the local rank of each rank: its position among the ranks on its node, in order of rank.
+
+    Parameters
+    ----------
+    nodes : int64 (n_ranks,)
+        Node of each rank.
+
+    Returns
+    -------
+    int64 (n_ranks,)
+    """
     order = np.argsort(nodes, kind="stable")
-    at = nodes[order]
-    begins = np.append(True, at[1:] != at[:-1])[: len(at)]
-    first = np.maximum.accumulate(np.where(begins, np.arange(len(at)), 0))
-    slots = np.empty(len(at), np.int64)
-    slots[order] = np.arange(len(at)) - first
+    grouped = nodes[order]
+    begins = np.append(True, grouped[1:] != grouped[:-1])[: len(grouped)]
+    first = np.maximum.accumulate(np.where(begins, np.arange(len(grouped)), 0))
+    slots = np.empty(len(grouped), np.int64)
+    slots[order] = np.arange(len(grouped)) - first
     return slots

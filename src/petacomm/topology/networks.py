@@ -1,4 +1,4 @@
-"""The network of a machine, made from what its file says of it."""
+"""Interface of networks, and the network of a machine made from its description."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ import numpy.typing as npt
 from petacomm.base.errors import ConfigError, did_you_mean
 from petacomm.base.typing import Int64Array
 from petacomm.topology.machine import Machine
-from petacomm.topology.switched import CliqueHierarchy, FatTree, Level, dragonfly, percs
+from petacomm.topology.switched import CliqueHierarchy, CliqueLevel, FatTree, dragonfly, percs
 from petacomm.topology.torus import Torus
 
 
 class Network(Protocol):
-    """What every network can say: nodes and directed links have numbers."""
+    """Interface of all networks: numbered nodes and directed links, hops and routes."""
 
     n_nodes: int
     n_links: int
 
     def hops(self, a: npt.ArrayLike, b: npt.ArrayLike) -> Int64Array:
-        """Return the number of links between nodes."""
+        """Return the number of links between nodes: int64."""
         ...
 
     def route(self, a: int, b: int) -> Int64Array:
-        """Return the links from one node to another, in order."""
+        """Return the links from one node to another, in order: int64 (hops,)."""
         ...
 
 
@@ -39,7 +39,7 @@ _KINDS = {
 }
 
 
-def network_of(machine: Machine, **given: Any) -> Network:
+def make_network(machine: Machine, **overrides: Any) -> Network:
     """Return the network of a machine.
 
     Parameters
@@ -48,15 +48,15 @@ def network_of(machine: Machine, **given: Any) -> Network:
         Its table `network` has a `kind`: torus or mesh with `shape`; fat tree with `children` and `parents`;
         dragonfly with `groups`, `routers` and `nodes_per_router`; percs with `supernodes`; cliques with
         `sizes`, from the smallest up.
-    **given
-        Numbers to take instead of those of the file, e.g. the shape of a part.
+    **overrides
+        Entries that replace those of the file, e.g. the shape of a part of the machine.
 
     Raises
     ------
     ConfigError
         If the kind is not among these, or a number is missing or wrong.
     """
-    table = {**machine.network, **given}
+    table = {**machine.network, **overrides}
     kind = table.get("kind")
     if kind not in _KINDS:
         raise ConfigError(
@@ -69,16 +69,18 @@ def network_of(machine: Machine, **given: Any) -> Network:
     if kind == "fat tree":
         return FatTree(*numbers)
     if kind == "cliques":
-        return CliqueHierarchy([Level(size, True) for size in numbers[0]])
+        return CliqueHierarchy([CliqueLevel(size, True) for size in numbers[0]])
     return dragonfly(*numbers) if kind == "dragonfly" else percs(*numbers)
 
 
 def _number(machine: Machine, table: dict[str, Any], key: str) -> Any:
     value = table.get(key)
-    listed = key in ("shape", "children", "parents", "sizes")
-    whole: Sequence[Any] = value if isinstance(value, list | tuple) and listed else [value]
-    if isinstance(value, list | tuple) != listed or not all(type(item) is int and item > 0 for item in whole):
-        example = "[8, 8, 8]" if listed else "8"
+    is_list = key in ("shape", "children", "parents", "sizes")
+    items: Sequence[Any] = value if isinstance(value, list | tuple) and is_list else [value]
+    if isinstance(value, list | tuple) != is_list or not all(
+        type(item) is int and item > 0 for item in items
+    ):
+        example = "[8, 8, 8]" if is_list else "8"
         raise ConfigError(
             f"'network.{key}' of machine '{machine.name}' is missing"
             if key not in table

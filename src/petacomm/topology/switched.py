@@ -1,4 +1,4 @@
-"""Networks of switches and cliques: fat trees, dragonflies, PERCS."""
+"""Switched networks: fat trees, and hierarchies of cliques such as dragonflies and PERCS."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from petacomm.base.typing import Int64Array
 class FatTree:
     """A generalized fat tree of switches (Oehring et al. 1995): XGFT(h; m_1..m_h; w_1..w_h).
 
-    A vertex of level l has m_l children and each of these w_l parents; nodes are the leaves, level 0.
+    A vertex of level l has m_l children, and each of these has w_l parents; nodes are the leaves, level 0.
 
     Parameters
     ----------
@@ -26,7 +26,8 @@ class FatTree:
     Attributes
     ----------
     n_nodes, n_links : int
-        Leaves, and directed links: up those of all levels, then down in the same order.
+        Number of leaves and of directed links; the upward links of all levels are numbered first, then the
+        downward ones in the same order.
     """
 
     def __init__(self, children: Sequence[int], parents: Sequence[int]) -> None:
@@ -40,7 +41,7 @@ class FatTree:
         self.n_nodes = math.prod(self.children)
         self._below = [math.prod(self.children[:level]) for level in range(len(self.children) + 1)]
         self._copies = [math.prod(self.parents[:level]) for level in range(len(self.parents) + 1)]
-        # The cables between levels l and l + 1: each vertex of l has w_(l + 1).
+        # Cables between levels l and l + 1: each vertex of level l has w_(l + 1).
         cables = [
             self.n_nodes // self._below[level] * self._copies[level] * width
             for level, width in enumerate(self.parents)
@@ -48,22 +49,22 @@ class FatTree:
         self._first = [0, *np.cumsum(cables).tolist()]
         self.n_links = 2 * self._first[-1]
 
-    def level(self, a: npt.ArrayLike, b: npt.ArrayLike) -> Int64Array:
-        """Return the level of the lowest switches above both nodes; 0 for the same node."""
+    def common_level(self, a: npt.ArrayLike, b: npt.ArrayLike) -> Int64Array:
+        """Return the level of the lowest common ancestors of two nodes: int64, 0 for the same node."""
         first, second = np.asarray(a), np.asarray(b)
         apart = [first // below != second // below for below in self._below[:-1]]
         return np.asarray(np.sum(np.broadcast_arrays(*apart), axis=0, dtype=np.int64))
 
     def hops(self, a: npt.ArrayLike, b: npt.ArrayLike) -> Int64Array:
-        """Return the number of links between nodes: up to a common switch and down."""
-        return 2 * self.level(a, b)
+        """Return the number of links between nodes, up to a common switch and down: int64."""
+        return 2 * self.common_level(a, b)
 
     def route(self, a: int, b: int) -> Int64Array:
-        """Return the links from one node to another; the parents are chosen by the destination (d mod k)."""
+        """Return the links from one node to another by d-mod-k routing (destination modulo): int64 (hops,)."""
         up: list[int] = []
         down: list[int] = []
         copy = 0
-        for level in range(int(self.level(a, b))):
+        for level in range(int(self.common_level(a, b))):
             width = self.parents[level]
             port = b // self._copies[level] % width
             for node, links, base in ((a, up, 0), (b, down, self._first[-1])):
@@ -74,28 +75,28 @@ class FatTree:
 
 
 @dataclass(frozen=True)
-class Level:
+class CliqueLevel:
     """One level of a hierarchy of cliques.
 
     Attributes
     ----------
     size : int
-        Groups of the level below (vertices, at the lowest level) that make one of this level.
-    every : bool
-        Each vertex has a link to each vertex of the other groups; else each pair of groups shares one cable,
-        and cables are dealt to the vertices of a group in turn.
+        Groups of the level below (vertices, at the lowest level) that form one group of this level.
+    fully_linked : bool
+        Whether each vertex has a link to each vertex of the other groups; else each pair of groups shares one
+        cable, and the cables of a group are assigned round-robin to its vertices.
     """
 
     size: int
-    every: bool
+    fully_linked: bool
 
 
 class CliqueHierarchy:
-    """Cliques of cliques: at each level, all groups are linked with each other.
+    """A hierarchy of cliques: at each level, all groups are linked with each other.
 
     Parameters
     ----------
-    levels : sequence of Level
+    levels : sequence of CliqueLevel
         From the smallest cliques up; the lowest has a link for each pair.
     nodes_per_vertex : int
         Nodes that share a router; 1 where the nodes route themselves.
@@ -103,17 +104,18 @@ class CliqueHierarchy:
     Attributes
     ----------
     n_vertices, n_nodes : int
-        Routers, and nodes: node // nodes_per_vertex is its router, and the lowest level runs fastest.
+        Number of routers and of nodes. The router of a node is node // nodes_per_vertex; the lowest level
+        runs fastest.
     n_links : int
-        Directed links between routers, level by level.
+        Number of directed links between routers, numbered level by level.
     """
 
-    def __init__(self, levels: Sequence[Level], nodes_per_vertex: int = 1) -> None:
+    def __init__(self, levels: Sequence[CliqueLevel], nodes_per_vertex: int = 1) -> None:
         if not levels or min(level.size for level in levels) < 1 or nodes_per_vertex < 1:
             raise ConfigError(
                 "a hierarchy of cliques has a level without members", mend="give 1 or more in each"
             )
-        self.levels = (Level(levels[0].size, True), *levels[1:])
+        self.levels = (CliqueLevel(levels[0].size, True), *levels[1:])
         self.nodes_per_vertex = nodes_per_vertex
         sizes = [level.size for level in self.levels]
         self._inner = [math.prod(sizes[:index]) for index in range(len(sizes) + 1)]
@@ -121,20 +123,20 @@ class CliqueHierarchy:
         self.n_nodes = self.n_vertices * nodes_per_vertex
         self._first = [0]
         for index, level in enumerate(self.levels):
-            groups = self.n_vertices // (self._inner[index] if not level.every else 1)
-            peers = (level.size - 1) * (self._inner[index] if level.every else 1)
+            groups = self.n_vertices // (self._inner[index] if not level.fully_linked else 1)
+            peers = (level.size - 1) * (self._inner[index] if level.fully_linked else 1)
             self._first.append(self._first[-1] + groups * peers)
         self.n_links = self._first[-1]
 
     def hops(self, a: npt.ArrayLike, b: npt.ArrayLike) -> Int64Array:
-        """Return the number of links between the routers of nodes, by the direct way."""
+        """Return the number of links between the routers of nodes on the direct route: int64."""
         first, second = np.broadcast_arrays(np.asarray(a), np.asarray(b))
         return self._hops(
             first // self.nodes_per_vertex, second // self.nodes_per_vertex, len(self.levels) - 1
         )
 
     def route(self, a: int, b: int) -> Int64Array:
-        """Return the links from one node to another by the direct way: local, one long link, local."""
+        """Return the links of the direct route: local, one global link, local: int64 (hops,)."""
         links = self._route(a // self.nodes_per_vertex, b // self.nodes_per_vertex)
         return np.array(links, np.int64)
 
@@ -146,31 +148,31 @@ class CliqueHierarchy:
         if index == 0:
             return np.asarray(a != b, np.int64)
         inner = self._inner[index]
-        apart = a // inner != b // inner
-        below = self._hops(a, np.where(apart, a, b), index - 1)
-        if self.levels[index].every:
-            return np.where(apart, 1, below)
+        separate = a // inner != b // inner
+        below = self._hops(a, np.where(separate, a, b), index - 1)
+        if self.levels[index].fully_linked:
+            return np.where(separate, 1, below)
         out, arrival = self._gateways(a, b, index)
-        ends = self._hops(a, np.where(apart, out, a), index - 1)
-        ends = ends + self._hops(np.where(apart, arrival, b), b, index - 1)
-        return np.where(apart, ends + 1, below)
+        ends = self._hops(a, np.where(separate, out, a), index - 1)
+        ends = ends + self._hops(np.where(separate, arrival, b), b, index - 1)
+        return np.where(separate, ends + 1, below)
 
     def _gateways(self, a: Int64Array, b: Int64Array, index: int) -> tuple[Int64Array, Int64Array]:
         """Return the ends of the cable between the groups of a and b."""
         inner, size = self._inner[index], self.levels[index].size
-        here, there = a // inner, b // inner
-        port_out = (there % size - (there % size > here % size)) % inner
-        port_in = (here % size - (here % size > there % size)) % inner
-        return here * inner + port_out, there * inner + port_in
+        source, target = a // inner, b // inner
+        port_out = (target % size - (target % size > source % size)) % inner
+        port_in = (source % size - (source % size > target % size)) % inner
+        return source * inner + port_out, target * inner + port_in
 
     def _route(self, a: int, b: int) -> list[int]:
         if a == b:
             return []
         index = max(i for i, inner in enumerate(self._inner[:-1]) if a // inner != b // inner)
         level, inner = self.levels[index], self._inner[index]
-        here, there = a // inner % level.size, b // inner % level.size
-        peer = there - (there > here)
-        if level.every:
+        source, target = a // inner % level.size, b // inner % level.size
+        peer = target - (target > source)
+        if level.fully_linked:
             return [self._first[index] + (a * (level.size - 1) + peer) * inner + b % inner]
         out, arrival = self._gateways(np.asarray(a), np.asarray(b), index)
         cable = self._first[index] + a // inner * (level.size - 1) + peer
@@ -178,14 +180,15 @@ class CliqueHierarchy:
 
 
 def dragonfly(n_groups: int, routers: int, nodes_per_router: int) -> CliqueHierarchy:
-    """Return a dragonfly (Kim et al. 2008): cliques of routers, one cable for each pair of them."""
-    return CliqueHierarchy([Level(routers, True), Level(n_groups, False)], nodes_per_router)
+    """Return a dragonfly network (Kim et al. 2008): groups of routers, one cable for each pair of groups."""
+    return CliqueHierarchy([CliqueLevel(routers, True), CliqueLevel(n_groups, False)], nodes_per_router)
 
 
 def percs(n_supernodes: int) -> CliqueHierarchy:
-    """Return a PERCS machine: 8 hubs a drawer (7 LL links a hub), 4 drawers a supernode (24 LR), D links.
+    """Return a PERCS network of supernodes joined by D links.
 
+    A supernode has 4 drawers (24 LR links per hub), a drawer 8 hubs (7 LL links per hub).
     Hoefler, Optimizing Communication on Blue Waters, after Arimilli et al. 2010: the links of a drawer carry
     24 GB/s, those between drawers 5 GB/s.
     """
-    return CliqueHierarchy([Level(8, True), Level(4, True), Level(n_supernodes, False)])
+    return CliqueHierarchy([CliqueLevel(8, True), CliqueLevel(4, True), CliqueLevel(n_supernodes, False)])

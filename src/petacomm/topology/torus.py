@@ -1,7 +1,7 @@
-"""Tori and meshes of any number of dimensions: coordinates, neighbours and links as numbers.
+"""Tori and meshes of up to six dimensions: node numbers, coordinates, neighbours, links and routes.
 
-Nodes are numbered as NumPy numbers the elements of an array of that shape: the last dimension runs fastest.
-All methods take arrays as well as single numbers.
+Nodes are numbered in C order: the last dimension runs fastest. All methods but `Torus.route` take arrays as
+well as single numbers.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ import numpy.typing as npt
 from petacomm.base.errors import ConfigError
 from petacomm.base.typing import Int64Array
 
-# Node and link numbers of the kernels are int32.
-MOST_NODES = 2**31 - 1
-MOST_DIMENSIONS = 6
+# The kernels number nodes and links with int32.
+MAX_NODES = 2**31 - 1
+MAX_DIMENSIONS = 6
 
 
 class Torus:
-    """An n-dimensional grid of nodes, closed to rings where dimensions wrap: a torus, a mesh, or between.
+    """An n-dimensional grid of nodes, each dimension a ring or a line: a torus, a mesh, or a mixture.
 
-    Links are directed: neighbours have one either way. A ring of two nodes has two pairs of links.
+    Links are directed: neighbours have one in each direction. A ring of two nodes has two pairs of links.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class Torus:
     ----------
     shape : tuple of int
     wrap : tuple of bool
-        False where a dimension has one node: it has no links.
+        Which dimensions are rings; False where a dimension has one node, and so no links.
     n_nodes, n_links : int
 
     Raises
@@ -55,8 +55,8 @@ class Torus:
             )
         self.wrap = tuple(bool(ring) and size > 1 for ring, size in zip(wraps, self.shape, strict=True))
         self.n_nodes = math.prod(self.shape)
-        # The links of a dimension and direction are numbered like the nodes they leave, those without one
-        # left out: the end of a line has none.
+        # The links of a dimension and direction are numbered like the nodes that they leave. The end of a
+        # line has none and is skipped.
         self._sources = [self._source_shape(dimension) for dimension in range(self.n_dimensions)]
         counts = np.repeat([math.prod(sources) for sources in self._sources], 2)
         self._first = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
@@ -64,7 +64,7 @@ class Torus:
 
     @property
     def n_dimensions(self) -> int:
-        """The number of dimensions, those of one node included."""
+        """Number of dimensions, including those of one node."""
         return len(self.shape)
 
     def __eq__(self, other: object) -> bool:
@@ -76,71 +76,71 @@ class Torus:
     def __repr__(self) -> str:
         return f"Torus({self.shape}, wrap={self.wrap})"
 
-    def coordinates(self, rank: npt.ArrayLike) -> Int64Array:
+    def coordinates(self, node: npt.ArrayLike) -> Int64Array:
         """Return the coordinates of nodes: int64 (..., n_dimensions)."""
-        return np.stack(np.unravel_index(np.asarray(rank), self.shape), -1).astype(np.int64)
+        return np.stack(np.unravel_index(np.asarray(node), self.shape), -1).astype(np.int64)
 
-    def rank_of(self, coordinates: npt.ArrayLike) -> Int64Array:
-        """Return the numbers of nodes, of coordinates (..., n_dimensions) taken modulo a ring.
+    def node_at(self, coordinates: npt.ArrayLike) -> Int64Array:
+        """Return the nodes at coordinates (..., n_dimensions), which are taken modulo the size of rings.
 
         Raises
         ------
         ConfigError
             If a coordinate lies outside a dimension that does not wrap.
         """
-        places = np.array(coordinates, np.int64)
+        position = np.array(coordinates, np.int64)
         for dimension, (size, ring) in enumerate(zip(self.shape, self.wrap, strict=True)):
-            column = places[..., dimension]
+            column = position[..., dimension]
             if ring:
                 column %= size
             elif np.any((column < 0) | (column >= size)):
                 raise ConfigError(f"a coordinate lies outside dimension {dimension} of {self}", mend=None)
-        return np.asarray(np.ravel_multi_index(tuple(np.moveaxis(places, -1, 0)), self.shape), np.int64)
+        return np.asarray(np.ravel_multi_index(tuple(np.moveaxis(position, -1, 0)), self.shape), np.int64)
 
-    def neighbor(self, rank: npt.ArrayLike, dimension: int, direction: int) -> Int64Array:
-        """Return the nodes one step away, direction +1 or -1; -1 where the mesh ends."""
-        places = self.coordinates(rank)
-        there = places[..., dimension] + direction
+    def neighbor(self, node: npt.ArrayLike, dimension: int, direction: int) -> Int64Array:
+        """Return the nodes one step away in direction +1 or -1; -1 where the mesh ends."""
+        position = self.coordinates(node)
+        column = position[..., dimension] + direction
         size = self.shape[dimension]
-        inside = (there >= 0) & (there < size) | self.wrap[dimension]
-        places[..., dimension] = there % size
-        return np.where(inside, self.rank_of(places), -1)
+        inside = (column >= 0) & (column < size) | self.wrap[dimension]
+        position[..., dimension] = column % size
+        return np.where(inside, self.node_at(position), -1)
 
-    def link(self, rank: npt.ArrayLike, dimension: int, direction: int) -> Int64Array:
-        """Return the numbers of the links that leave nodes, direction +1 or -1; -1 where there is none."""
-        places = self.coordinates(rank)
+    def link(self, node: npt.ArrayLike, dimension: int, direction: int) -> Int64Array:
+        """Return the numbers of the links that leave nodes in direction +1 or -1; -1 where there is none."""
+        position = self.coordinates(node)
         sources = self._sources[dimension]
-        places[..., dimension] -= direction < 0 and not self.wrap[dimension]
-        column = places[..., dimension]
+        position[..., dimension] -= direction < 0 and not self.wrap[dimension]
+        column = position[..., dimension]
         exists = (column >= 0) & (column < sources[dimension])
         column[...] = np.where(exists, column, 0)
         if not math.prod(sources):
             return np.full(exists.shape, -1, np.int64)
-        number = np.ravel_multi_index(tuple(np.moveaxis(places, -1, 0)), sources)
+        number = np.ravel_multi_index(tuple(np.moveaxis(position, -1, 0)), sources)
         return np.where(exists, self._first[2 * dimension + (direction < 0)] + number, -1)
 
     def link_ends(self) -> tuple[Int64Array, Int64Array]:
-        """Return the nodes that each link leaves and enters: int64 (n_links,) each, by link number."""
+        """Return the source and the target node of each link: int64 (n_links,) each."""
         ends = [np.empty(self.n_links, np.int64) for _ in range(2)]
         nodes = np.arange(self.n_nodes)
         for dimension in range(self.n_dimensions):
             for direction in (1, -1):
                 links = self.link(nodes, dimension, direction)
-                there = self.neighbor(nodes, dimension, direction)
+                neighbors = self.neighbor(nodes, dimension, direction)
                 ends[0][links[links >= 0]] = nodes[links >= 0]
-                ends[1][links[links >= 0]] = there[links >= 0]
+                ends[1][links[links >= 0]] = neighbors[links >= 0]
         return ends[0], ends[1]
 
-    def link_places(self) -> tuple[Int64Array, Int64Array]:
+    def link_directions(self) -> tuple[Int64Array, Int64Array]:
         """Return the dimension and the direction (+1, -1) of each link: int64 (n_links,) each."""
         counts = np.diff(self._first)
         dimension = np.repeat(np.arange(2 * self.n_dimensions) // 2, counts)
         return dimension, np.repeat(np.tile([1, -1], self.n_dimensions), counts)
 
     def displacement(self, a: npt.ArrayLike, b: npt.ArrayLike) -> Int64Array:
-        """Return the steps from nodes `a` to nodes `b`, signed, the shorter way round each ring.
+        """Return the signed steps from nodes `a` to nodes `b` in each dimension.
 
-        Half a ring is counted as positive.
+        Steps go along the shorter arc of a ring; half a ring counts as positive.
 
         Returns
         -------
@@ -155,17 +155,17 @@ class Torus:
         return steps
 
     def hops(self, a: npt.ArrayLike, b: npt.ArrayLike) -> Int64Array:
-        """Return the number of links of a shortest way from nodes `a` to nodes `b`."""
+        """Return the number of links of a shortest route from nodes `a` to nodes `b`: int64."""
         return np.asarray(np.abs(self.displacement(a, b)).sum(-1))
 
     def route(self, a: int, b: int, order: Sequence[int] | None = None) -> Int64Array:
-        """Return the links from one node to another, dimension by dimension.
+        """Return the links of the dimension-ordered route from one node to another: int64 (hops,).
 
         Parameters
         ----------
         a, b : int
         order : sequence of int, optional
-            The dimensions in the order in which they are crossed; by default 0, 1, ...
+            Order of the dimensions; by default 0, 1, ...
         """
         steps = self.displacement(a, b)
         links: list[int] = []
@@ -184,25 +184,25 @@ class Torus:
 
 def _checked_shape(shape: Sequence[int]) -> tuple[int, ...]:
     sizes = tuple(int(size) for size in shape)
-    shown = "x".join(map(str, sizes))
-    if not 1 <= len(sizes) <= MOST_DIMENSIONS:
+    text = "x".join(map(str, sizes))
+    if not 1 <= len(sizes) <= MAX_DIMENSIONS:
         raise ConfigError(
-            f"a shape of {len(sizes)} dimensions", mend=f"give 1 to {MOST_DIMENSIONS}, like 8x8x8"
+            f"a shape of {len(sizes)} dimensions", mend=f"give 1 to {MAX_DIMENSIONS}, like 8x8x8"
         )
     if min(sizes) < 1:
-        raise ConfigError(f"the shape {shown} has a dimension without nodes", mend="give 1 or more in each")
-    if math.prod(sizes) > MOST_NODES:
-        raise ConfigError(f"the shape {shown} has more than 2^31 - 1 nodes", mend="give a smaller one")
+        raise ConfigError(f"the shape {text} has a dimension without nodes", mend="give 1 or more in each")
+    if math.prod(sizes) > MAX_NODES:
+        raise ConfigError(f"the shape {text} has more than 2^31 - 1 nodes", mend="give a smaller one")
     return sizes
 
 
 def parse_shape(text: str) -> tuple[int, ...]:
-    """Read ``"8x8x8"``.
+    """Return the shape that a text such as ``"8x8x8"`` describes.
 
     Raises
     ------
     ConfigError
-        If it is not a list of positive whole numbers with an x between them.
+        If the text is not a list of positive integers separated by x, or the shape is too large.
     """
     parts = text.lower().split("x")
     if not all(part.isdecimal() and len(part) < 11 for part in parts):

@@ -1,1 +1,1 @@
-"""The command line."""
+"""Command line of petamap: one module per group of commands."""

@@ -1,15 +1,15 @@
-"""The table that ends a run on the terminal."""
+"""Table of results printed at the end of a run."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from petacomm.cli.progress import duration, scaled
+from petacomm.cli.progress import format_duration, format_scaled
 from petamap.data.run_summary import Summary
 
 
 def closing_table(summary: Summary, report: Path | None) -> str:
-    """Return what a person reads when a run has ended."""
+    """Return the table of the results of a run, followed by its warnings."""
     totals, memory, solver = summary.totals, summary.memory, summary.solver
     rows = [("run", summary.title or summary.name)]
     if solver is not None:
@@ -19,9 +19,12 @@ def closing_table(summary: Summary, report: Path | None) -> str:
         rows.append(("iterations", f"{solver.iterations}, relative residual {residual:.2e}"))
     rows.append(("samples", f"{totals.samples_used:,} used of {totals.samples:,}"))
     rows.append(("pixels", f"{totals.pixels_observed:,} observed, {totals.pixels_cut:,} cut"))
-    rows += [(phase.name, duration(phase.seconds.max)) for phase in summary.phases]
+    rows += [(phase.name, format_duration(phase.seconds.max)) for phase in summary.phases]
     rows.append(
-        ("peak memory", f"{scaled(memory.peak_bytes, 'B')} a rank ({memory.bytes_per_sample:.1f} B a sample)")
+        (
+            "peak memory",
+            f"{format_scaled(memory.peak_bytes, 'B')} a rank ({memory.bytes_per_sample:.1f} B a sample)",
+        )
     )
     if report is not None:
         rows.append(("report", str(report)))

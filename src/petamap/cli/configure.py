@@ -1,4 +1,4 @@
-"""``petamap init``, ``check`` and ``convert``: run configurations, written, judged, rewritten."""
+"""``petamap init``, ``check`` and ``convert``: templates, checks and conversion of run configurations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from petacomm.base.errors import ConfigError
 
 if TYPE_CHECKING:
     from petamap.data.config import RunConfig
-    from petamap.data.config.fields import Field
+    from petamap.data.config.fields import OptionField
     from petamap.data.observation import Observation
 
 _FORMS = (".toml", ".xml")
@@ -37,7 +37,7 @@ def _add_init(commands: Any) -> None:
     )  # fmt: skip
     parser.add_argument("--list", action="store_true", help="list the kinds of source with their options")
     parser.add_argument("--xsd", action="store_true", help="write the schema of the XML form instead")
-    parser.set_defaults(handler=init)
+    parser.set_defaults(handler=init_config)
 
 
 def _add_check(commands: Any) -> None:
@@ -48,7 +48,7 @@ def _add_check(commands: Any) -> None:
     )
     parser.add_argument("config", metavar="CONFIG", type=Path)
     parser.add_argument("words", metavar="KEY=VALUE", nargs="*", help="settings, as for petamap run")
-    parser.set_defaults(handler=check)
+    parser.set_defaults(handler=check_config)
 
 
 def _add_convert(commands: Any) -> None:
@@ -60,22 +60,22 @@ def _add_convert(commands: Any) -> None:
     parser.add_argument("config", metavar="IN", type=Path)
     parser.add_argument("out", metavar="OUT", type=Path)
     parser.add_argument("--complete", action="store_true", help="write what equals the default, too")
-    parser.set_defaults(handler=convert)
+    parser.set_defaults(handler=convert_config)
 
 
-def init(arguments: argparse.Namespace) -> int:
-    """Write a starting configuration, the schema, or the list of kinds."""
+def init_config(arguments: argparse.Namespace) -> int:
+    """Write a configuration template, the schema, or the list of kinds of sources."""
     if arguments.list:
-        text = list_kinds()
+        text = source_kinds_text()
     elif arguments.xsd:
-        from petamap.data.config.xsd import xsd
+        from petamap.data.config.xsd import config_xsd
 
-        text = xsd()
+        text = config_xsd()
     else:
-        from petamap.data.config.template import template
+        from petamap.data.config.template import config_template
 
         form = ".toml" if arguments.file is None else _form(arguments.file)
-        text = template(arguments.kind, form)
+        text = config_template(arguments.kind, form)
     if arguments.file is None:
         print(text, end="")
     else:
@@ -83,21 +83,21 @@ def init(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def check(arguments: argparse.Namespace) -> int:
-    """Print what a configuration would run."""
-    from petamap.data.config import load, open_sources
+def check_config(arguments: argparse.Namespace) -> int:
+    """Check a configuration, and print a table of the run."""
+    from petamap.data.config import load_config, open_sources
 
-    config = load(arguments.config, arguments.words)
-    print(describe(config, open_sources(config)))
+    config = load_config(arguments.config, arguments.words)
+    print(describe_config(config, open_sources(config)))
     return 0
 
 
-def convert(arguments: argparse.Namespace) -> int:
-    """Write a configuration in the other form."""
-    from petamap.data.config import load, to_toml, to_xml
+def convert_config(arguments: argparse.Namespace) -> int:
+    """Write a configuration as TOML or XML."""
+    from petamap.data.config import load_config, to_toml, to_xml
 
     write = to_xml if _form(arguments.out) == ".xml" else to_toml
-    config = load(arguments.config)
+    config = load_config(arguments.config)
     _write_new(arguments.out, write(config, arguments.out.absolute().parent, complete=arguments.complete))
     return 0
 
@@ -110,24 +110,24 @@ def _form(path: Path) -> str:
 
 
 def _write_new(path: Path, text: str) -> None:
-    from petacomm.base.files import replacing
+    from petacomm.base.files import atomic_write
 
     if path.exists():
         raise ConfigError("exists already", where=str(path), mend="choose another name, or remove it")
-    with replacing(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
     print(f"wrote {path}", file=sys.stderr)
 
 
-def describe(config: RunConfig, observations: list[Observation]) -> str:
-    """Return a short table of what would run: sections, sources, sizes."""
+def describe_config(config: RunConfig, observations: list[Observation]) -> str:
+    """Return a table of a run: sections, sources and amount of data."""
     rows = [("run", _run(config)), ("map", _map(config))]
     rows += [("noise", _noise(config)), ("solver", _solver(config))]
     rows += [(f"source.{index}", source.kind) for index, source in enumerate(config.sources)]
     rows += [("data", _data(observations))]
-    stated = [o.meta for o in observations if "pointing_error_arcsec" in o.meta]
-    if stated:
-        rows += [("pointing", _pointing(stated))]
+    metas = [o.meta for o in observations if "pointing_error_arcsec" in o.meta]
+    if metas:
+        rows += [("pointing", _pointing(metas))]
     return "\n".join(f"{name:<10} {text}" for name, text in rows)
 
 
@@ -138,14 +138,14 @@ def _run(config: RunConfig) -> str:
 
 
 def _map(config: RunConfig) -> str:
-    from petamap.data.config.writer import with_unit
+    from petamap.data.config.writer import format_quantity
 
     chosen = config.map
     grid = chosen.pixelization
     if grid == "healpix":
         grid += f" n_side {chosen.n_side}, {chosen.ordering}"
     elif chosen.resolution is not None and grid != "numbered":
-        grid += f" {with_unit(chosen.resolution, 'angle')}"
+        grid += f" {format_quantity(chosen.resolution, 'angle')}"
     return f"{grid}, {chosen.stokes}, {chosen.frame}"
 
 
@@ -170,34 +170,34 @@ def _data(observations: list[Observation]) -> str:
     )
 
 
-def _pointing(stated: list[dict[str, Any]]) -> str:
-    """Say how sparse the boresight is, and how far at most from that of every sample."""
-    spacings = sorted({meta["knot_spacing"] for meta in stated})
-    every = " to ".join(f"{spacing:g}" for spacing in {spacings[0]: None, spacings[-1]: None})
-    error = max(meta["pointing_error_arcsec"] for meta in stated)
-    return f"a knot every {every} samples, within {error:.2g} arcsec of the pointing of every sample"
+def _pointing(metas: list[dict[str, Any]]) -> str:
+    """Return spacing and largest error of the boresight knots."""
+    spacings = sorted({meta["knot_spacing"] for meta in metas})
+    spacing = " to ".join(f"{value:g}" for value in {spacings[0]: None, spacings[-1]: None})
+    error = max(meta["pointing_error_arcsec"] for meta in metas)
+    return f"a knot every {spacing} samples, within {error:.2g} arcsec of the pointing of every sample"
 
 
 def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" + "s" * (number != 1)
 
 
-def list_kinds() -> str:
-    """Return the kinds of source with their options, a line each."""
-    from petamap.data.config.source_kinds import catalogue
+def source_kinds_text() -> str:
+    """Return the kinds of sources with their options, one per line."""
+    from petamap.data.config.source_kinds import all_source_kinds
 
     blocks = []
-    for kind in catalogue():
+    for kind in all_source_kinds():
         options = [_option_line(field) for field in kind.fields.values()]
         blocks.append("\n".join([f"{kind.name}: {kind.summary}", *options]))
     return "\n\n".join(blocks) + "\n"
 
 
-def _option_line(field: Field) -> str:
-    from petamap.data.config.template import default_of
+def _option_line(field: OptionField) -> str:
+    from petamap.data.config.template import written_default
     from petamap.data.config.writer import toml_value
 
-    default = default_of(field)
+    default = written_default(field)
     given = "optional" if default in (None, "", []) else f"default {toml_value(default)}"
     ending = "required" if field.required else given
     many = "" if field.length is None else "list; each: "

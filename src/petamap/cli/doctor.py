@@ -1,4 +1,4 @@
-"""``petamap doctor``: is everything in place, and if not, what to do."""
+"""``petamap doctor``: checks of the installation and the machine."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from typing import Any
 from petacomm.base.host import available_bytes, cpu_info, cpu_model
 
 OK, WARN, FAIL = "ok", "warn", "fail"
-UNWELL = 5
+FAILURE_EXIT_CODE = 5
 
-# distribution -> (least version, what it is for); as in pyproject.toml
+# distribution -> (minimum version, purpose); as in pyproject.toml
 _NEEDED = {
     "numpy": ((1, 26), "arrays"),
     "scipy": ((1, 11), "optimisation and statistics"),
@@ -30,7 +30,7 @@ _NEEDED = {
 }
 _OPTIONAL = {"flacarray": "reads TOAST volumes compressed by FLAC", "healpy": "oracle of the tests"}
 
-# Runs in a process of its own: an instruction that this processor lacks kills it, not the doctor.
+# Run in a separate process, which an instruction that the processor lacks would kill.
 _IMPORT_EXTENSIONS = """
 import importlib
 import pathlib, petamap
@@ -43,8 +43,8 @@ for file in sorted(file for file in files if file.suffix in (".so", ".pyd")):
 
 
 @dataclass(frozen=True)
-class Check:
-    """One line of the doctor's findings."""
+class DoctorCheck:
+    """Result of a check: name, status (ok, warn, fail), text, and what to do."""
 
     name: str
     status: str
@@ -64,31 +64,38 @@ def add_commands(commands: Any) -> None:
 
 def _doctor(arguments: argparse.Namespace) -> int:
     worst = OK
-    for check in checks():
+    for check in run_checks():
         print(f"{check.status:<5} {check.name:<12} {check.text}", flush=True)
         if check.mend:
             print(f"{'':<18} -> {check.mend}", flush=True)
         worst = max(worst, check.status, key=(OK, WARN, FAIL).index)
     print({OK: "\nall is well", WARN: "\nusable; see the warnings", FAIL: "\nnot usable; see above"}[worst])
-    return UNWELL if worst == FAIL else 0
+    return FAILURE_EXIT_CODE if worst == FAIL else 0
 
 
-def checks() -> Iterator[Check]:
-    """Yield every finding, the quick ones first."""
-    yield python_version()
+def run_checks() -> Iterator[DoctorCheck]:
+    """Yield the results of all checks, the fast ones first."""
+    yield check_python()
     for name, (least, purpose) in _NEEDED.items():
-        yield package(name, least, purpose)
+        yield check_package(name, least, purpose)
     for name, purpose in _OPTIONAL.items():
-        yield optional_package(name, purpose)
-    rest: tuple[Callable[[], Check], ...] = (extensions, processor, threads, memory, disk, mpi)
+        yield check_optional_package(name, purpose)
+    rest: tuple[Callable[[], DoctorCheck], ...] = (
+        check_kernels,
+        check_processor,
+        check_threads,
+        check_memory,
+        check_disk,
+        check_mpi,
+    )
     for check in rest:
         yield check()
 
 
-def python_version() -> Check:
+def check_python() -> DoctorCheck:
     """Check the version of Python."""
     good = sys.version_info >= (3, 10)
-    return Check(
+    return DoctorCheck(
         "python",
         OK if good else FAIL,
         f"{platform.python_version()} ({sys.executable})",
@@ -96,117 +103,123 @@ def python_version() -> Check:
     )
 
 
-def package(name: str, least: tuple[int, ...], purpose: str) -> Check:
-    """Check that a package that petamap needs is there and new enough."""
+def check_package(name: str, least: tuple[int, ...], purpose: str) -> DoctorCheck:
+    """Check that a required package is installed and new enough."""
     wanted = ".".join(map(str, least))
     version = _version(name)
     mend = f"pip install '{name}>={wanted}'"
     if version is None:
-        return Check(name, FAIL, f"missing ({purpose})", mend)
+        return DoctorCheck(name, FAIL, f"missing ({purpose})", mend)
     if _numbers(version) < least:
-        return Check(name, FAIL, f"{version} is older than {wanted} ({purpose})", mend)
-    return Check(name, OK, f"{version} ({purpose})")
+        return DoctorCheck(name, FAIL, f"{version} is older than {wanted} ({purpose})", mend)
+    return DoctorCheck(name, OK, f"{version} ({purpose})")
 
 
-def optional_package(name: str, purpose: str) -> Check:
-    """Check whether a package that adds something is there."""
+def check_optional_package(name: str, purpose: str) -> DoctorCheck:
+    """Check whether an optional package is installed."""
     version = _version(name)
-    return Check(name, OK, f"{version or 'not installed, optional'} ({purpose})")
+    return DoctorCheck(name, OK, f"{version or 'not installed, optional'} ({purpose})")
 
 
-def extensions() -> Check:
+def check_kernels() -> DoctorCheck:
     """Check that the compiled kernels load on this processor."""
     done = _python(_IMPORT_EXTENSIONS, [], timeout=60)
     names = done.stdout.split()
     if done.returncode == 0:
-        return Check("kernels", OK, f"{len(names)} compiled modules load")
+        return DoctorCheck("kernels", OK, f"{len(names)} compiled modules load")
     last = names[-1] if names else "petamap"
     if done.returncode < 0:
         what = f"{last} needs instructions that this processor lacks (signal {-done.returncode})"
-        return Check("kernels", FAIL, what, "build on this machine, or with PETAMAP_ARCH=x86-64-v3")
-    return Check("kernels", FAIL, f"{last}: {_last_line(done.stderr)}", "install petamap again (make build)")
+        return DoctorCheck("kernels", FAIL, what, "build on this machine, or with PETAMAP_ARCH=x86-64-v3")
+    return DoctorCheck(
+        "kernels", FAIL, f"{last}: {_last_line(done.stderr)}", "install petamap again (make build)"
+    )
 
 
-def processor() -> Check:
-    """Hold the instruction sets that the kernels were built for against the processor's."""
+def check_processor() -> DoctorCheck:
+    """Compare the instruction sets of the kernels with those of the processor."""
     built = _python(
         "from petacomm.base._base import instruction_sets; print(*instruction_sets)", [], timeout=60
     )
     has = set(cpu_info("flags").split())
     name = cpu_model()
     if built.returncode != 0 or not has:
-        return Check("processor", OK, name)
+        return DoctorCheck("processor", OK, name)
     used = set(built.stdout.split())
     if used - has:
-        return Check(
+        return DoctorCheck(
             "processor", FAIL, f"{name} lacks {', '.join(sorted(used - has))}", "build on this machine"
         )
     unused = has & {"avx2", "fma", "avx512f"} - used
     if unused:
         text = f"{name}: the kernels do not use {', '.join(sorted(unused))}"
-        return Check("processor", WARN, text, "build on this machine for more speed")
-    return Check("processor", OK, f"{name} (kernels use {', '.join(sorted(used)) or 'the baseline'})")
+        return DoctorCheck("processor", WARN, text, "build on this machine for more speed")
+    return DoctorCheck("processor", OK, f"{name} (kernels use {', '.join(sorted(used)) or 'the baseline'})")
 
 
-def threads() -> Check:
+def check_threads() -> DoctorCheck:
     """Check the number of threads against the processors that this process may use."""
     affinity = getattr(os, "sched_getaffinity", None)
     cpus = len(affinity(0)) if affinity else os.cpu_count() or 1
     wanted = os.environ.get("OMP_NUM_THREADS", "")
     if wanted.isdigit() and int(wanted) > cpus:
         text = f"OMP_NUM_THREADS={wanted} on {cpus} processors"
-        return Check("threads", WARN, text, f"export OMP_NUM_THREADS={cpus}")
-    return Check("threads", OK, f"{cpus} processors" + (f", OMP_NUM_THREADS={wanted}" if wanted else ""))
+        return DoctorCheck("threads", WARN, text, f"export OMP_NUM_THREADS={cpus}")
+    return DoctorCheck(
+        "threads", OK, f"{cpus} processors" + (f", OMP_NUM_THREADS={wanted}" if wanted else "")
+    )
 
 
-def memory() -> Check:
+def check_memory() -> DoctorCheck:
     """Check that a small run fits into memory."""
     available = available_bytes()
     if available == sys.maxsize:
-        return Check("memory", WARN, "cannot be told on this system")
+        return DoctorCheck("memory", WARN, "cannot be told on this system")
     text = f"{available / 1e9:.1f} GB available"
     if available < 1e9:
-        return Check("memory", WARN, text, "close other programs; the examples need about 1 GB")
-    return Check("memory", OK, text)
+        return DoctorCheck("memory", WARN, text, "close other programs; the examples need about 1 GB")
+    return DoctorCheck("memory", OK, text)
 
 
-def disk() -> Check:
-    """Check that the working folder can hold maps."""
+def check_disk() -> DoctorCheck:
+    """Check that the working folder is writable and has space for maps."""
     folder = Path.cwd()
     free = shutil.disk_usage(folder).free
     text = f"{free / 1e9:.1f} GB free in {folder}"
     if not os.access(folder, os.W_OK):
-        return Check("disk", WARN, f"{folder} cannot be written", "give --out a folder that can")
+        return DoctorCheck("disk", WARN, f"{folder} cannot be written", "give --out a folder that can")
     if free < 1e9:
-        return Check("disk", WARN, text, "free space, or give --out another disk")
-    return Check("disk", OK, text)
+        return DoctorCheck("disk", WARN, text, "free space, or give --out another disk")
+    return DoctorCheck("disk", OK, text)
 
 
-def mpi() -> Check:
-    """Check that the launcher and mpi4py belong together, by a message between two processes."""
+def check_mpi() -> DoctorCheck:
+    """Check that the launcher and mpi4py use the same MPI library, by a sum over two processes."""
     if _version("mpi4py") is None:
-        return Check("mpi", OK, "not installed, optional: runs are one process", "pip install 'petamap[mpi]'")
+        return DoctorCheck(
+            "mpi", OK, "not installed, optional: runs are one process", "pip install 'petamap[mpi]'"
+        )
     launcher = launcher_path()
     if launcher is None:
-        return Check(
+        return DoctorCheck(
             "mpi", WARN, "mpi4py is there but no mpiexec", "pip install mpich, or load your MPI module"
         )
     try:
         done = _python(_PING, [launcher, "-n", "2"], timeout=60)
     except subprocess.TimeoutExpired:
-        return Check("mpi", FAIL, f"two processes of {launcher} did not meet in 60 s", _SAME_MPI)
+        return DoctorCheck("mpi", FAIL, f"two processes of {launcher} did not meet in 60 s", _SAME_MPI)
     answer = done.stdout.strip()
     if done.returncode != 0:
-        return Check("mpi", FAIL, f"{launcher}: {_last_line(done.stderr)}", _SAME_MPI)
+        return DoctorCheck("mpi", FAIL, f"{launcher}: {_last_line(done.stderr)}", _SAME_MPI)
     if not answer.startswith("ping"):
-        return Check("mpi", FAIL, f"{launcher} started two runs of one process each", _SAME_MPI)
-    return Check("mpi", OK, f"{answer.removeprefix('ping ')} ({launcher})")
+        return DoctorCheck("mpi", FAIL, f"{launcher} started two runs of one process each", _SAME_MPI)
+    return DoctorCheck("mpi", OK, f"{answer.removeprefix('ping ')} ({launcher})")
 
 
 def launcher_path() -> str | None:
-    """Return mpiexec beside this Python, or else the one on the path."""
-    beside = Path(sys.executable).with_name("mpiexec")
-    return str(beside) if beside.exists() else shutil.which("mpiexec")
+    """Return mpiexec in the folder of this Python, or else the one on the path."""
+    local = Path(sys.executable).with_name("mpiexec")
+    return str(local) if local.exists() else shutil.which("mpiexec")
 
 
 _SAME_MPI = (
@@ -240,8 +253,8 @@ def _version(name: str) -> str | None:
 def _numbers(version: str) -> tuple[int, ...]:
     import re
 
-    found = re.match(r"\d+(\.\d+)*", version)
-    return tuple(int(part) for part in found[0].split(".")) if found else ()
+    match = re.match(r"\d+(\.\d+)*", version)
+    return tuple(int(part) for part in match[0].split(".")) if match else ()
 
 
 def _last_line(text: str) -> str:

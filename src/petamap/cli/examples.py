@@ -1,4 +1,4 @@
-"""``petamap examples``: what comes with the package."""
+"""``petamap examples``: list of the examples in the package."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ def add_commands(commands: Any) -> None:
 
 
 def _examples(arguments: argparse.Namespace) -> int:
-    from petamap.examples import find, names, title
+    from petamap.examples import example_names, example_title, find_example
 
-    for name in names():
-        print(f"{name:<14} {title(name)}\n{'':<14} {find(name)}")
+    for name in example_names():
+        print(f"{name:<14} {example_title(name)}\n{'':<14} {find_example(name)}")
     print("\nrun one: petamap run --example NAME --out DIR")
     return 0

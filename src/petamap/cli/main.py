@@ -1,4 +1,4 @@
-"""``petamap``: its commands."""
+"""Entry point of ``petamap`` and its commands."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ exit codes: 0 done, 2 configuration, 3 input data, 4 not converged, 5 resources,
 
 
 def build_parser() -> Parser:
-    """Return the parser of the command line; it imports nothing heavy."""
+    """Return the parser of the command line, without importing expensive modules."""
     parser = Parser(
         prog="petamap",
         description=_DESCRIPTION,
@@ -40,7 +40,7 @@ def build_parser() -> Parser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code; an error is one line, without a traceback."""
+    """Run a command and return its exit code; user errors are printed without a traceback."""
     return run_command(build_parser, argv)
 
 

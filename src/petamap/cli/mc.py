@@ -1,4 +1,4 @@
-"""``petamap mc``: many realizations of a run, and the spectra of their maps."""
+"""``petamap mc``: Monte Carlo realizations of a run, and the spectra of their maps."""
 
 from __future__ import annotations
 
@@ -69,14 +69,16 @@ def _simulate(arguments: argparse.Namespace) -> int:
 
 
 def _make(arguments: argparse.Namespace, comm: Communicator) -> Summary:
-    from petacomm.cli.progress import listening
+    from petacomm.cli.progress import progress_listener
 
     config = _configuration(arguments)
     out = arguments.out or Path(f"{config.run.name}_mc")
-    from petamap.montecarlo.run import simulate  # only now, so that a wrong configuration is told at once
+    from petamap.montecarlo.run import run_montecarlo  # imported here to report configuration errors fast
 
-    with listening(comm.rank) as progress:
-        summary = simulate(config, out=out, comm=comm, progress=progress, command=command_line(comm.size))
+    with progress_listener(comm.rank) as progress:
+        summary = run_montecarlo(
+            config, out=out, comm=comm, progress=progress, command=command_line(comm.size)
+        )
     if comm.rank == 0:
         assert summary.montecarlo is not None
         report = None
@@ -89,8 +91,8 @@ def _make(arguments: argparse.Namespace, comm: Communicator) -> Summary:
 
 
 def _configuration(arguments: argparse.Namespace) -> RunConfig:
-    """Return the configuration with what the command line changes in it."""
-    from petamap.data.config import load
+    """Return the configuration with the changes of the command line."""
+    from petamap.data.config import load_config
 
     file, settings = split_words(arguments.words)
     for flag, _, _, key, _ in _FLAGS:
@@ -103,12 +105,12 @@ def _configuration(arguments: argparse.Namespace) -> RunConfig:
         settings.append(f"resources.threads={arguments.threads}")
     if arguments.force:
         settings.append("products.overwrite=true")
-    return load(configuration_path(file, arguments.example), settings)
+    return load_config(configuration_path(file, arguments.example), settings)
 
 
 def closing_lines(made: MonteCarlo, out: Path, report: Path | None) -> str:
-    """Return what a person reads when all realizations are made."""
-    from petacomm.cli.progress import duration
+    """Return the table of results of a Monte Carlo."""
+    from petacomm.cli.progress import format_duration
 
     rows = [("realizations", f"{made.done} of {made.realizations} done, {made.failed} failed")]
     if made.iterations is not None:
@@ -118,8 +120,8 @@ def closing_lines(made: MonteCarlo, out: Path, report: Path | None) -> str:
         pays = f"pay after {made.vectors_pay} realizations" if made.vectors_pay else "do not pay"
         rows.append(("vectors", f"{made.vectors}, {made.alone:.1f} iterations without; {pays}"))
     if made.made:
-        each = duration(made.seconds / made.made)
-        rows.append(("time", f"{duration(made.seconds)} after set-up, {each} a realization"))
+        each = format_duration(made.seconds / made.made)
+        rows.append(("time", f"{format_duration(made.seconds)} after set-up, {each} a realization"))
     rows.append(("shared out", made.why))
     rows.append(("file", str(out / made.file)))
     if report is not None:

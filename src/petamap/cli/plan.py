@@ -1,4 +1,4 @@
-"""``petamap plan``: what a run would ask of a machine, without it."""
+"""``petamap plan``: prediction of memory, communication and time of a run on a machine."""
 
 from __future__ import annotations
 
@@ -52,37 +52,37 @@ def _plan(arguments: argparse.Namespace) -> int:
         _list_machines()
         return 0
     if arguments.words[:1] == ["paper"]:
-        from petamap.cli.plan_paper import retell
+        from petamap.cli.plan_paper import reproduce_figures
 
-        return retell(arguments)
+        return reproduce_figures(arguments)
     for name in ("ranks", "machine"):
         if getattr(arguments, name) is None:
             raise ConfigError(f"--{name} is missing", mend="see petamap plan --help")
     from petacomm.topology import load_machine
 
     machine = load_machine(arguments.machine)
-    from petamap.data.config import load
+    from petamap.data.config import load_config
 
     file, settings = split_words(arguments.words)
-    config = load(configuration_path(file, arguments.example, ("plan.toml", "run.toml")), settings)
-    from petacomm.cli.progress import listening
+    config = load_config(configuration_path(file, arguments.example, ("plan.toml", "run.toml")), settings)
+    from petacomm.cli.progress import progress_listener
     from petamap.planning.plan import plan
-    from petamap.planning.plan_table import as_json, table
+    from petamap.planning.plan_table import plan_json, plan_table
 
-    with listening(0) as progress:
-        found = plan(config, arguments.ranks, machine, sample=arguments.sample, progress=progress)
+    with progress_listener(0) as progress:
+        prediction = plan(config, arguments.ranks, machine, sample=arguments.sample, progress=progress)
     if arguments.json:
         import json
 
-        print(json.dumps(as_json(found), indent=2))
+        print(json.dumps(plan_json(prediction), indent=2))
     else:
-        print(table(found))
+        print(plan_table(prediction))
     return 0
 
 
 def _list_machines() -> None:
-    from petacomm.topology import load_machine, machines
+    from petacomm.topology import load_machine, machine_names
 
-    for name in machines():
+    for name in machine_names():
         machine = load_machine(name)
         print(f"{name:<12} {machine.nodes:>7,} nodes of {machine.cores:>3} cores  {machine.title}")

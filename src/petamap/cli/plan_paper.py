@@ -1,4 +1,4 @@
-"""``petamap plan paper``: the figures of the source made again."""
+"""``petamap plan paper``: reproduction of the figures of Sudarsan et al. 2011."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 _EXAMPLE = "planck-year"
 
 
-def retell(arguments: argparse.Namespace) -> int:
-    """Make the figures again, print them, and write their page."""
+def reproduce_figures(arguments: argparse.Namespace) -> int:
+    """Reproduce the figures, print them as tables or JSON, and write their page."""
     if arguments.machine is not None:
         raise ConfigError("--machine with 'paper'", mend="its machines are those of the source")
     from petacomm.mpi import collective_errors, world
@@ -27,35 +27,39 @@ def retell(arguments: argparse.Namespace) -> int:
     with collective_errors(comm):
         config = _configuration(arguments)
         from petamap.papers.sudarsan2011.figures import TIME_MAJOR
-        from petamap.papers.sudarsan2011.measurements import measure
+        from petamap.papers.sudarsan2011.measurements import measure_setup
 
-        measured = measure(config, comm, TIME_MAJOR)
+        measured = measure_setup(config, comm, TIME_MAJOR)
         if comm.rank == 0:
-            _tell(arguments, config, measured)
+            _write_results(arguments, config, measured)
     return 0
 
 
-def _tell(arguments: argparse.Namespace, config: RunConfig, measured: object) -> None:
-    from petacomm.cli.progress import listening
+def _write_results(arguments: argparse.Namespace, config: RunConfig, measured: object) -> None:
+    from petacomm.cli.progress import progress_listener
     from petamap.papers.sudarsan2011 import figures as paper
-    from petamap.papers.sudarsan2011.measurements import Measured
-    from petamap.papers.sudarsan2011.published import published
-    from petamap.papers.sudarsan2011.text import as_json, table
-    from petamap.report.sudarsan2011_page import write_paper
+    from petamap.papers.sudarsan2011.measurements import Measurements
+    from petamap.papers.sudarsan2011.published import published_sudarsan2011
+    from petamap.papers.sudarsan2011.text import sudarsan2011_json, sudarsan2011_table
+    from petamap.report.sudarsan2011_page import write_paper_page
 
-    assert isinstance(measured, Measured)
-    with listening(0) as progress:
-        found = paper.retell(
-            config, with_detectors(config, published().overlaps["detectors"]), measured,
-            timings=arguments.timings, most_cores=arguments.ranks or 16384, sample=arguments.sample,
+    assert isinstance(measured, Measurements)
+    with progress_listener(0) as progress:
+        results = paper.reproduce_sudarsan2011(
+            config, with_detectors(config, published_sudarsan2011().overlaps["detectors"]), measured,
+            timings=arguments.timings, max_cores=arguments.ranks or 16384, sample=arguments.sample,
             progress=progress,
         )  # fmt: skip
-    path = write_paper(found, arguments.out or Path("paper.html"))
-    print(json.dumps(as_json(found)) if arguments.json else f"{table(found)}\n\npage: {path}")
+    path = write_paper_page(results, arguments.out or Path("paper.html"))
+    print(
+        json.dumps(sudarsan2011_json(results))
+        if arguments.json
+        else f"{sudarsan2011_table(results)}\n\npage: {path}"
+    )
 
 
 def with_detectors(config: RunConfig, n_det: int) -> RunConfig:
-    """Return a run whose simulated scans have `n_det` detectors; others stay as they are."""
+    """Return a run whose simulated scans have `n_det` detectors; other sources do not change."""
     sources = []
     for source in config.sources:
         options = source.options
@@ -66,8 +70,8 @@ def with_detectors(config: RunConfig, n_det: int) -> RunConfig:
 
 
 def _configuration(arguments: argparse.Namespace) -> RunConfig:
-    from petamap.data.config import load
+    from petamap.data.config import load_config
 
     file, settings = split_words(arguments.words[1:])
     example = arguments.example or (None if file else _EXAMPLE)
-    return load(configuration_path(file, example, ("plan.toml", "run.toml")), settings)
+    return load_config(configuration_path(file, example, ("plan.toml", "run.toml")), settings)

@@ -1,4 +1,4 @@
-"""``petamap report``: the page of a finished run, made anew."""
+"""``petamap report``: report of a finished run."""
 
 from __future__ import annotations
 

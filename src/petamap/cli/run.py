@@ -1,4 +1,4 @@
-"""``petamap run``: from a configuration to maps and their report."""
+"""``petamap run``: maps and report of a run configuration."""
 
 from __future__ import annotations
 
@@ -66,31 +66,31 @@ def split_words(words: list[str]) -> tuple[Path | None, list[str]]:
 def configuration_path(
     file: Path | None, example: str | None, files: tuple[str, ...] = ("run.toml",)
 ) -> Path:
-    """Return the configuration that the command line names; that of an example is the first of `files`.
+    """Return the path of the configuration, or of that of an example: the first of `files` that exists.
 
     Raises
     ------
     ConfigError
-        If it names none, both or an unknown example.
+        If neither or both are given, or the example is unknown.
     """
-    from petamap.examples import find
+    from petamap.examples import find_example
 
     if example is not None:
         if file is not None:
             raise ConfigError(f"both '{file}' and --example given", mend="give one of them")
-        return find(example, files)
+        return find_example(example, files)
     if file is None:
         raise ConfigError("no configuration given", mend="petamap run CONFIG, or petamap run --example spire")
     return file
 
 
 def require_free(out: Path, overwrite: bool) -> None:
-    """Refuse to write over an earlier run unless told to.
+    """Check that a folder is free for the products of a run.
 
     Raises
     ------
     ConfigError
-        If `out` holds a run, or is a file.
+        If `out` is a file, or has an earlier run and not `overwrite`.
     """
     if out.exists() and not out.is_dir():
         raise ConfigError("is a file, not a folder", where=str(out), mend="choose another --out")
@@ -101,7 +101,7 @@ def require_free(out: Path, overwrite: bool) -> None:
 
 
 def command_line(size: int) -> list[str]:
-    """Return the words that start this run again on as many processes; launchers do not tell theirs."""
+    """Return the command line that repeats this run on `size` processes, with a generic MPI launcher."""
     return [*(["mpiexec", "-n", str(size)] if size > 1 else []), "petamap", *sys.argv[1:]]
 
 
@@ -116,14 +116,14 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _make_maps(arguments: argparse.Namespace, comm: Communicator) -> Summary:
-    from petacomm.cli.progress import listening
+    from petacomm.cli.progress import progress_listener
 
     config = _configuration(arguments)
     out = arguments.out or Path(config.run.name)
     require_free(out, config.products.overwrite)
-    from petamap.mapmaking.run import run  # only now, so that a wrong configuration is told at once
+    from petamap.mapmaking.run import run  # imported here to report configuration errors fast
 
-    with listening(comm.rank) as progress:
+    with progress_listener(comm.rank) as progress:
         summary = run(config, out=out, progress=progress, comm=comm, command=command_line(comm.size))
     if comm.rank == 0:
         from petamap.cli.closing_table import closing_table
@@ -138,12 +138,12 @@ def _make_maps(arguments: argparse.Namespace, comm: Communicator) -> Summary:
 
 
 def _configuration(arguments: argparse.Namespace) -> RunConfig:
-    """Return the configuration with what the command line changes in it."""
-    from petamap.data.config import load
+    """Return the configuration with the changes of the command line."""
+    from petamap.data.config import load_config
 
     file, settings = split_words(arguments.words)
     if arguments.threads is not None:
         settings.append(f"resources.threads={arguments.threads}")
     if arguments.force:
         settings.append("products.overwrite=true")
-    return load(configuration_path(file, arguments.example), settings)
+    return load_config(configuration_path(file, arguments.example), settings)

@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from petacomm.base.typing import FloatArray
     from petamap.sky.power_spectra import Spectra
     from petamap.spectra.bandpowers import Bandpowers
-    from petamap.spectra.lowres_likelihood import Exact
-    from petamap.spectra.measure import Choices, Measurement
+    from petamap.spectra.lowres_likelihood import LikelihoodMeasurement
+    from petamap.spectra.measure import Measurement, SpectraChoices
     from petamap.spectra.run_maps import RunMaps
 
 _DESCRIPTION = """\
 Measure the power spectra of the map of a finished run, or the cross-spectra of two, write them and print a
-table. What mask, beam and pixels did is undone on average (MASTER); errors are those of a Gaussian sky.
+table. Effects of mask, beam and pixels are corrected on average (MASTER); errors are those of a Gaussian sky.
 
-With a Monte Carlo (petamap mc) of the same scan, the map is seen as its realizations were; noise bias,
+With a Monte Carlo (petamap mc) of the same scan, the map is analysed as its realizations were; noise bias,
 covariance and, with --transfer, the transfer function are theirs."""
 
 _EPILOG = """\
@@ -74,39 +74,43 @@ def add_commands(commands: Any) -> None:
 
 def _spectra(arguments: argparse.Namespace) -> int:
     from petamap.spectra.bandpower_files import write_bandpowers
-    from petamap.spectra.measure import measure
+    from petamap.spectra.measure import measure_bandpowers
     from petamap.spectra.run_maps import RunMaps
 
     choices = _choices(arguments)
     theory = None if arguments.against is None else _theory(arguments.against)
     if arguments.montecarlo is not None:
-        _refuse_own_sight(arguments)
+        _check_no_analysis_options(arguments)
     elif arguments.transfer:
         raise ConfigError("--transfer is that of a Monte Carlo", mend="--montecarlo MC")
     first = RunMaps(arguments.run)
-    found: Exact | Measurement
+    measurement: LikelihoodMeasurement | Measurement
     if arguments.montecarlo is not None:
-        from petamap.montecarlo.calibrated_bandpowers import measure_with
+        from petamap.montecarlo.calibrated_bandpowers import measure_calibrated
 
         changes = _bins(arguments) | ({"of_d": False} if arguments.cl else {})
-        found = measure_with(first, arguments.montecarlo, arguments.transfer, choices.n_threads, **changes)
+        measurement = measure_calibrated(
+            first, arguments.montecarlo, arguments.transfer, choices.n_threads, **changes
+        )
     elif arguments.likelihood is not None:
-        found = _likelihood(first, arguments, choices, theory)
+        measurement = _likelihood(first, arguments, choices, theory)
     else:
-        found = measure(first, choices, None if arguments.other is None else RunMaps(arguments.other))
+        measurement = measure_bandpowers(
+            first, choices, None if arguments.other is None else RunMaps(arguments.other)
+        )
     out = arguments.out or arguments.run / f"{first.summary.name}_spectra.fits"
-    write_bandpowers(out, found.bandpowers)
-    for line in table(found, theory):
+    write_bandpowers(out, measurement.bandpowers)
+    for line in bandpower_table(measurement, theory):
         print(line)
     print(out)
     return 0
 
 
-def _choices(arguments: argparse.Namespace) -> Choices:
+def _choices(arguments: argparse.Namespace) -> SpectraChoices:
     from petacomm.base.threads import available_threads
-    from petacomm.base.units import quantity
+    from petacomm.base.units import parse_quantity
     from petamap.spectra.masks import APODIZATIONS
-    from petamap.spectra.measure import Choices
+    from petamap.spectra.measure import SpectraChoices
     from petamap.spectra.run_maps import WEIGHTINGS
 
     for option, value, known in (
@@ -117,14 +121,14 @@ def _choices(arguments: argparse.Namespace) -> Choices:
     ):
         if value not in known:
             raise ConfigError(f"{option} '{value}'", mend=did_you_mean(value, list(known)))
-    return Choices(
+    return SpectraChoices(
         weights=arguments.weights,
         mask=arguments.mask,
         threshold=arguments.threshold,
-        apodization=quantity(arguments.apodize, "angle"),
+        apodization=parse_quantity(arguments.apodize, "angle"),
         kind=arguments.apodization,
         of_d=not arguments.cl,
-        fwhm=quantity(arguments.fwhm, "angle"),
+        fwhm=parse_quantity(arguments.fwhm, "angle"),
         pixel_window=not arguments.no_pixel_window,
         noise=arguments.noise,
         keep_dipole=arguments.keep_dipole,
@@ -135,33 +139,33 @@ def _choices(arguments: argparse.Namespace) -> Choices:
 
 
 def _bins(arguments: argparse.Namespace) -> dict[str, int]:
-    """Return what was said of bins."""
+    """Return the given options of the bins."""
     given = {name: getattr(arguments, name) for name in ("l_min", "l_max", "width")}
     return {name: value for name, value in given.items() if value is not None}
 
 
-# How maps are seen, and what that is where nothing is said of it.
-_SIGHT = {
+# options that a Monte Carlo determines, and their defaults
+_ANALYSIS_DEFAULTS = {
     "other": None, "weights": "auto", "mask": None, "threshold": 0.5, "apodize": "0 deg", "apodization": "C2",
     "fwhm": "0 deg", "no_pixel_window": False, "noise": "none", "purify": "", "keep_dipole": False,
     "likelihood": None,
 }  # fmt: skip
 
 
-def _refuse_own_sight(arguments: argparse.Namespace) -> None:
-    for name, default in _SIGHT.items():
+def _check_no_analysis_options(arguments: argparse.Namespace) -> None:
+    for name, default in _ANALYSIS_DEFAULTS.items():
         if getattr(arguments, name) != default:
             option = "a second run" if name == "other" else f"--{name.replace('_', '-')}"
             raise ConfigError(
-                f"{option} cannot be chosen with --montecarlo: the map is seen as its realizations were",
+                f"{option} cannot be chosen with --montecarlo: the map is analysed as its realizations were",
                 mend="choose it in the section spectra of the Monte Carlo",
             )
 
 
 def _likelihood(
-    maps: RunMaps, arguments: argparse.Namespace, choices: Choices, theory: Spectra | None
-) -> Exact:
-    from petamap.spectra.lowres_likelihood import ESTIMATORS, exact
+    maps: RunMaps, arguments: argparse.Namespace, choices: SpectraChoices, theory: Spectra | None
+) -> LikelihoodMeasurement:
+    from petamap.spectra.lowres_likelihood import ESTIMATORS, measure_likelihood
 
     if arguments.likelihood not in ESTIMATORS:
         mend = did_you_mean(arguments.likelihood, list(ESTIMATORS))
@@ -172,7 +176,7 @@ def _likelihood(
     if arguments.width is None:
         choices = replace(choices, width=4)
     fiducial = _theory("planck2018") if theory is None else theory
-    return exact(maps, choices, fiducial, arguments.n_side, arguments.likelihood, print)
+    return measure_likelihood(maps, choices, fiducial, arguments.n_side, arguments.likelihood, print)
 
 
 def _theory(file: str) -> Spectra:
@@ -182,28 +186,30 @@ def _theory(file: str) -> Spectra:
     return Spectra(read_spectra(file), ("TT", "EE", "BB", "TE"))
 
 
-def table(found: Measurement | Exact, theory: Spectra | None) -> list[str]:
-    """Return the lines that tell bandpowers with errors, and how far the theory lies from them."""
-    bandpowers = found.bandpowers
+def bandpower_table(measurement: Measurement | LikelihoodMeasurement, theory: Spectra | None) -> list[str]:
+    """Return the lines of a table of bandpowers with errors, and of the chi-squared of the theory."""
+    bandpowers = measurement.bandpowers
     kelvin = bandpowers.unit == "K_CMB^2"
     factor, unit = (1e12, "uK^2") if kelvin else (1.0, bandpowers.unit)
     errors = bandpowers.errors
-    assert errors is not None, "measure gives errors"
+    assert errors is not None, "a measurement has errors"
     power = "D_l" if bandpowers.binning.of_d else "C_l"
-    seen = (("TT", "T"), ("PP", "E, B"))
-    f_sky = (f"{found.f_sky[kind]:.3f} of {what}" for kind, what in seen if what[0] * 2 in bandpowers.names)
+    kinds = (("TT", "T"), ("PP", "E, B"))
+    f_sky = (
+        f"{measurement.f_sky[kind]:.3f} of {what}" for kind, what in kinds if what[0] * 2 in bandpowers.names
+    )
     lines = [f"{power} in {unit}; f_sky {', '.join(f_sky)}"]
     lines.append(f"{'l':>9}" + "".join(f"{name:>20}" for name in bandpowers.names))
     for b, (first, last) in enumerate(bandpowers.binning.ranges):
         cells = zip(bandpowers.values[:, b] * factor, errors[:, b] * factor, strict=True)
         lines.append(f"{f'{first}-{last}':>9}" + "".join(f"{_cell(*cell):>20}" for cell in cells))
     if theory is not None:
-        lines += _against(bandpowers, found.expected(theory), found.n_realizations)
-    return lines + [f"note: {note}" for note in found.notes]
+        lines += _against(bandpowers, measurement.expected(theory), measurement.n_realizations)
+    return lines + [f"note: {note}" for note in measurement.notes]
 
 
 def _cell(value: float, error: float) -> str:
-    """Return a value with its error, which has two digits."""
+    """Return a value with its error, rounded to two digits of the error."""
     import math
 
     digits = 0 if not error > 0 else max(0, 1 - math.floor(math.log10(error)))
@@ -213,26 +219,28 @@ def _cell(value: float, error: float) -> str:
 def _against(bandpowers: Bandpowers, expected: Bandpowers, n_realizations: int | None) -> list[str]:
     lines = []
     for i, name in enumerate(bandpowers.names):
-        assert bandpowers.covariance is not None, "measure gives errors"
-        apart = bandpowers.values[i] - expected.values[i]
-        value, probability = _chi_squared(apart, bandpowers.covariance[i, :, i], n_realizations)
-        lines.append(f"{name} against the theory: chi2 {value:.1f} of {len(apart)} bins, p {probability:.2g}")
+        assert bandpowers.covariance is not None, "a measurement has errors"
+        difference = bandpowers.values[i] - expected.values[i]
+        value, probability = _chi_squared(difference, bandpowers.covariance[i, :, i], n_realizations)
+        lines.append(
+            f"{name} against the theory: chi2 {value:.1f} of {len(difference)} bins, p {probability:.2g}"
+        )
     return lines
 
 
 def _chi_squared(
-    apart: FloatArray, covariance: FloatArray, n_realizations: int | None
+    difference: FloatArray, covariance: FloatArray, n_realizations: int | None
 ) -> tuple[float, float]:
-    """Return chi-squared and its probability; a covariance from realizations is only known so well."""
+    """Return chi-squared and its probability, with the uncertainty of a covariance from realizations."""
     import numpy as np
     from scipy.stats import chi2
 
     if n_realizations is None:
-        value = float(np.sum(apart**2 / covariance.diagonal()))
-        return value, float(chi2.sf(value, len(apart)))
-    from petamap.montecarlo.statistics import can_invert, hotelling, quadratic
+        value = float(np.sum(difference**2 / covariance.diagonal()))
+        return value, float(chi2.sf(value, len(difference)))
+    from petamap.montecarlo.statistics import can_invert, hotelling_probability, quadratic_form
 
-    if not can_invert(n_realizations, len(apart)):
+    if not can_invert(n_realizations, len(difference)):
         return float("nan"), float("nan")
-    value = float(quadratic(covariance, apart[None])[0])
-    return value, float(hotelling(np.array(value), n_realizations - 1, len(apart)))
+    value = float(quadratic_form(covariance, difference[None])[0])
+    return value, float(hotelling_probability(np.array(value), n_realizations - 1, len(difference)))

@@ -1,4 +1,4 @@
-"""What samples and observations must satisfy before a map is made of them."""
+"""Checks of samples and observations before map-making."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from petamap.data.observation import Observation
 _NAMED = 5  # detectors that a warning names
 
 
-def place(observation: Observation, detector: int | None = None, sample: int | None = None) -> str:
-    """Return file, observation, detector and sample as an error message names them."""
+def error_location(observation: Observation, detector: int | None = None, sample: int | None = None) -> str:
+    """Return file, observation, detector and sample for an error message."""
     parts = [str(observation.meta["file"])] if "file" in observation.meta else []
     parts.append(f"observation {observation.name}")
     if detector is not None:
@@ -28,15 +28,17 @@ def place(observation: Observation, detector: int | None = None, sample: int | N
 def check_signal(
     observation: Observation, detector: int, start: int, signal: FloatArray, flags: UInt8Array | None = None
 ) -> int:
-    """Check samples as they were read: those not flagged must be finite.
+    """Check that samples that are not flagged are finite.
 
     Parameters
     ----------
-    observation, detector, start
-        Whose samples they are, and the number of the first.
+    observation, detector
+        Observation and detector of the samples, for messages.
+    start : int
+        Number of the first sample.
     signal : (n,) float64
     flags : (n,) uint8, optional
-        Not zero where a sample is bad.
+        Nonzero for bad samples.
 
     Returns
     -------
@@ -46,7 +48,7 @@ def check_signal(
     Raises
     ------
     DataError
-        Naming the first sample that is nan or infinite, and how many there are.
+        If a sample is nan or infinite; names the first, and how many there are.
     """
     good = np.ones(signal.shape, bool) if flags is None else flags == 0
     bad = good & ~np.isfinite(signal)
@@ -56,19 +58,19 @@ def check_signal(
         which = "a sample" if count == 1 else f"{count} samples"
         raise DataError(
             f"{which} of {signal.size} read from sample {start} on not finite; the first is {signal[first]}",
-            where=place(observation, detector, start + first),
+            where=error_location(observation, detector, start + first),
             mend="flag such samples",
         )
     return int(np.count_nonzero(good))
 
 
 def check_times(times: npt.ArrayLike, where: str) -> FloatArray:
-    """Return times as float64 (n,); they must be finite and increase.
+    """Return times as float64 (n,) after checking that they are finite and strictly increasing.
 
     Raises
     ------
     DataError
-        Naming the first sample where they don't.
+        If they are not; names the first sample.
     """
     values = np.asarray(times, np.float64)
     bad = np.flatnonzero(~np.isfinite(values))
@@ -76,52 +78,59 @@ def check_times(times: npt.ArrayLike, where: str) -> FloatArray:
         raise DataError(f"{bad.size} times are not finite", where=f"{where}, sample {bad[0]}")
     back = np.flatnonzero(~(np.diff(values) > 0))
     if back.size:
-        at = int(back[0]) + 1
+        sample = int(back[0]) + 1
         raise DataError(
-            f"times do not increase: {values[at - 1]} s is followed by {values[at]} s",
-            where=f"{where}, sample {at}",
+            f"times do not increase: {values[sample - 1]} s is followed by {values[sample]} s",
+            where=f"{where}, sample {sample}",
             mend="sort the samples by time",
         )
     return values
 
 
 def check_observations(observations: Sequence[Observation]) -> list[str]:
-    """Check what is known without reading samples.
+    """Check the consistency of observations without reading samples.
 
     Returns
     -------
     warnings : list of str
-        What is allowed and worth knowing: empty intervals, an observation of one sample.
+        Unusual properties that are allowed, such as empty intervals or observations of one sample.
 
     Raises
     ------
     DataError
-        For no observations, equal names or keys of random numbers, no samples or detectors, equal names of
-        detectors, different units, intervals that overlap or leave the observation, and pointing of another
-        size.
+        If there are no observations; if names or uids of observations, or names of detectors, are not unique;
+        if units differ; if an observation has no samples or detectors; if intervals overlap or exceed the
+        observation; or if the pointing has another size.
     """
     if not observations:
         raise DataError("no observations to make a map of")
-    _check_unique([one.name for one in observations], "observations are called")
-    _check_unique([one.uid for one in observations], "observations have the uid")
-    if other := next((one for one in observations if one.unit != observations[0].unit), None):
-        first = f"{place(observations[0])} is in {observations[0].unit}"
-        raise DataError(f"is in {other.unit}, but {first}", where=place(other), mend="map them one by one")
+    _check_unique([observation.name for observation in observations], "observations are called")
+    _check_unique([observation.uid for observation in observations], "observations have the uid")
+    if other := next(
+        (observation for observation in observations if observation.unit != observations[0].unit), None
+    ):
+        first = f"{error_location(observations[0])} is in {observations[0].unit}"
+        raise DataError(
+            f"is in {other.unit}, but {first}", where=error_location(other), mend="map them one by one"
+        )
     warnings: list[str] = []
-    for one in observations:
-        _check_shape(one)
-        warnings.extend(f"{place(one)}: {text}" for text in _check_intervals(one))
-        if one.n_samp == 1:
-            warnings.append(f"{place(one)}: has one sample only")
+    for observation in observations:
+        _check_shape(observation)
+        warnings.extend(f"{error_location(observation)}: {text}" for text in _check_intervals(observation))
+        if observation.n_samp == 1:
+            warnings.append(f"{error_location(observation)}: has one sample only")
     return warnings
 
 
-def warn_of_noise(observations: Sequence[Observation]) -> list[str]:
-    """Return a warning of observations whose noise is drawn by another model than they declare."""
+def noise_model_warnings(observations: Sequence[Observation]) -> list[str]:
+    """Return a warning if simulated noise has another model than the noise of its observation."""
     where = [
-        place(one)
-        for one in observations
-        if any(getattr(signal, "noise", one.noise) is not one.noise for signal in one.signals)
+        error_location(observation)
+        for observation in observations
+        if any(
+            getattr(signal, "noise", observation.noise) is not observation.noise
+            for signal in observation.signals
+        )
     ]
     if not where:
         return []
@@ -131,17 +140,23 @@ def warn_of_noise(observations: Sequence[Observation]) -> list[str]:
     ]
 
 
-def warn_of_flags(observations: Sequence[Observation], n_good: Sequence[Sequence[int]]) -> list[str]:
-    """Return a warning for detectors all of whose samples are flagged; `n_good` counts good ones by detector.
+def flag_warnings(observations: Sequence[Observation], n_good: Sequence[Sequence[int]]) -> list[str]:
+    """Return warnings about detectors of which all samples are flagged.
 
     Observations that lose the same detectors share a warning.
+
+    Parameters
+    ----------
+    observations : sequence of Observation
+    n_good : sequence of sequence of int
+        Number of good samples by observation and detector.
     """
     places: dict[str, list[str]] = {}
-    for one, counts in zip(observations, n_good, strict=True):
-        lost = [name for name, count in zip(one.detectors, counts, strict=True) if not count]
+    for observation, counts in zip(observations, n_good, strict=True):
+        lost = [name for name, count in zip(observation.detectors, counts, strict=True) if not count]
         if lost:
-            who = "every detector" if len(lost) == one.n_det else f"detector {_first_of(lost)}"
-            places.setdefault(who, []).append(place(one))
+            who = "every detector" if len(lost) == observation.n_det else f"detector {_first_of(lost)}"
+            places.setdefault(who, []).append(error_location(observation))
     return [
         f"{_first_of(where)}: all samples of {who} are flagged; they add nothing to the map"
         for who, where in places.items()
@@ -153,34 +168,39 @@ def _first_of(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMED]) + more
 
 
-def _check_shape(one: Observation) -> None:
-    if one.n_samp < 1 or not one.detectors:
-        raise DataError(f"has {one.n_samp} samples of {one.n_det} detectors", where=place(one))
-    if not (np.isfinite(one.sample_rate) and one.sample_rate > 0):
-        raise DataError(f"has a sample rate of {one.sample_rate} Hz", where=place(one))
-    _check_unique(one.detectors, f"detectors of {place(one)} are called")
-    pointing = one.pointing
-    if pointing is not None and (pointing.n_det, pointing.n_samp) != (one.n_det, one.n_samp):
+def _check_shape(observation: Observation) -> None:
+    if observation.n_samp < 1 or not observation.detectors:
         raise DataError(
-            f"has {one.n_samp} samples of {one.n_det} detectors, "
+            f"has {observation.n_samp} samples of {observation.n_det} detectors",
+            where=error_location(observation),
+        )
+    if not (np.isfinite(observation.sample_rate) and observation.sample_rate > 0):
+        raise DataError(
+            f"has a sample rate of {observation.sample_rate} Hz", where=error_location(observation)
+        )
+    _check_unique(observation.detectors, f"detectors of {error_location(observation)} are called")
+    pointing = observation.pointing
+    if pointing is not None and (pointing.n_det, pointing.n_samp) != (observation.n_det, observation.n_samp):
+        raise DataError(
+            f"has {observation.n_samp} samples of {observation.n_det} detectors, "
             f"its pointing {pointing.n_samp} of {pointing.n_det}",
-            where=place(one),
+            where=error_location(observation),
         )
 
 
-def _check_intervals(one: Observation) -> list[str]:
+def _check_intervals(observation: Observation) -> list[str]:
     warnings: list[str] = []
     end = 0
-    for number, (start, stop) in enumerate(one.intervals):
-        if not end <= start <= stop <= one.n_samp:
+    for number, (start, stop) in enumerate(observation.intervals):
+        if not end <= start <= stop <= observation.n_samp:
             raise DataError(
-                f"interval {number}, [{start}, {stop}), overlaps another or leaves 0..{one.n_samp}",
-                where=place(one),
+                f"interval {number}, [{start}, {stop}), overlaps another or leaves 0..{observation.n_samp}",
+                where=error_location(observation),
             )
         if start == stop:
             warnings.append(f"interval {number} at sample {start} is empty")
         end = stop
-    if not one.intervals:
+    if not observation.intervals:
         warnings.append("has no stationary interval: none of its samples is used")
     return warnings
 

@@ -1,4 +1,4 @@
-"""An observation: what a run knows of one stretch of data, whoever provides the parts."""
+"""Observations and the interfaces of their parts: signals, flags and noise."""
 
 from __future__ import annotations
 
@@ -12,100 +12,119 @@ from petamap.pointing.protocol import Pointing
 
 
 class Signal(Protocol):
-    """Something that contributes to the time stream: a file, a sky, a noise simulation. Contributions add."""
+    """Contribution to the time stream: a file, a simulated sky, simulated noise. Contributions add."""
 
     def add_signal(self, detector: int, start: int, stop: int, out: FloatArray) -> None:
         """Add samples [start, stop) of a detector to `out`, float64 (stop - start,).
 
-        Any range gives the same numbers, whoever asks and in whatever pieces.
+        The samples do not depend on the range in which they are computed.
         """
         ...
 
 
-class SharingSignal(Signal, Protocol):
-    """A signal that costs less for several data sets at once than for each alone: a sky, by its pointing."""
+class BatchedSignal(Signal, Protocol):
+    """Signal that is cheaper for several data sets at once, such as skies with a common pointing."""
 
     @property
-    def alike(self) -> Hashable:
-        """What signals must have in common to be added together."""
+    def batch_key(self) -> Hashable:
+        """Key that is equal for signals that can be added in one batch."""
         ...
 
     @staticmethod
-    def add_together(
+    def add_signal_batch(
         signals: Sequence[Any], detector: int, start: int, stop: int, outs: Sequence[FloatArray]
     ) -> None:
-        """Add each of the signals, which are alike, to its own out: the bits that `add_signal` gives."""
+        """Add each signal, all with the same `batch_key`, to its array of `outs`, bitwise as `add_signal`."""
         ...
 
 
 def add_signals(
     datasets: Sequence[Sequence[Signal]], detector: int, start: int, stop: int, outs: Sequence[FloatArray]
 ) -> None:
-    """Add samples [start, stop) of the signals of each data set to its own out, float64 (stop - start,).
+    """Add samples [start, stop) of the signals of each data set to its array of `outs`.
 
-    Signals at the same place in their data sets that are alike are added together. Each out gets its signals
-    in their order, so its bits do not depend on the other data sets.
+    Signals with the same position in their data sets and the same `batch_key` are added in one batch. Each
+    array gets its signals in their order, hence its bits do not depend on the other data sets.
+
+    Parameters
+    ----------
+    datasets : sequence of sequence of Signal
+    detector, start, stop : int
+    outs : sequence of float64 (stop - start,)
+        One array for each data set.
     """
-    for place in range(max((len(signals) for signals in datasets), default=0)):
+    for position in range(max((len(signals) for signals in datasets), default=0)):
         groups: dict[Hashable, list[int]] = {}
         for number, signals in enumerate(datasets):
-            if place < len(signals):
-                groups.setdefault(getattr(signals[place], "alike", number), []).append(number)
+            if position < len(signals):
+                groups.setdefault(getattr(signals[position], "batch_key", number), []).append(number)
         for numbers in groups.values():
-            found = [datasets[number][place] for number in numbers]
-            if len(found) == 1:
-                found[0].add_signal(detector, start, stop, outs[numbers[0]])
+            batch = [datasets[number][position] for number in numbers]
+            if len(batch) == 1:
+                batch[0].add_signal(detector, start, stop, outs[numbers[0]])
             else:
-                shared = cast(SharingSignal, found[0])
-                shared.add_together(found, detector, start, stop, [outs[number] for number in numbers])
+                batched = cast(BatchedSignal, batch[0])
+                batched.add_signal_batch(batch, detector, start, stop, [outs[number] for number in numbers])
 
 
 class Flags(Protocol):
-    """Something that says which samples must not be used."""
+    """Flags of bad samples."""
 
     def or_flags(self, detector: int, start: int, stop: int, out: UInt8Array) -> None:
-        """Set `out` to 1 where a sample of [start, stop) is bad; leave the rest as it is."""
+        """Set `out`, uint8 (stop - start,), to 1 for bad samples of [start, stop); leave the others."""
         ...
 
 
 class Noise(Protocol):
-    """Something that knows the noise of each detector in each stationary interval."""
+    """Noise models of all detectors and stationary intervals of an observation."""
 
     def noise_model(self, detector: int, interval: int) -> NoiseModel:
-        """Return the model of a detector in an interval of the observation."""
+        """Return the noise model of a detector in an interval of the observation."""
         ...
 
 
 @dataclass(frozen=True)
 class Observation:
-    """One stretch of data of a set of detectors with a common clock.
+    """Contiguous range of samples of a set of detectors with common sampling.
 
-    Attributes
+    Parameters
     ----------
     name : str
         Unique in a run.
     uid : int
-        Key of its random numbers, 0 <= uid < 2^32.
+        Key of the random numbers of the observation, 0 <= uid < 2^32.
     n_samp : int
-        Samples of each detector.
+        Number of samples of each detector.
     sample_rate : float
         Hz.
     detectors : tuple of str
-        Names; everywhere else a detector is its index here.
+        Names of the detectors; elsewhere a detector is given by its index in this tuple.
     start_time : float
-        Unix seconds of the first sample.
+        Unix time of the first sample in seconds.
     intervals : tuple of (int, int)
         Stationary intervals [start, stop), increasing and disjoint; samples outside are not used.
     pointing : Pointing, optional
-        Where the detectors look.
+        Pointing of the detectors.
     signals : tuple of Signal
-        What adds up to the time stream.
+        Contributions to the time stream, which are added.
     flags : tuple of Flags
-        What is united to the bad samples.
+        Flags of bad samples; a sample is bad if any of them says so.
     noise : Noise, optional
-        The noise model; the map-maker asks for it unless it is told to estimate.
+        Noise models; required for map-making unless the noise is estimated.
     unit : str
         Unit of the signal.
+    meta : dict
+        Additional information, such as the file that the observation was read from.
+
+    Examples
+    --------
+    >>> import petamap
+    >>> observation = petamap.Observation(
+    ...     name="night-1", uid=1, n_samp=1000, sample_rate=50.0, detectors=("A", "B"),
+    ...     intervals=((0, 1000),),
+    ... )
+    >>> observation.n_det
+    2
     """
 
     name: str

@@ -1,7 +1,7 @@
-"""What a run did and found, as ``summary.json`` holds it.
+"""Results and provenance of a run, written to ``summary.json``.
 
-The JSON schema beside this file, ``run_summary.schema.json``, follows from these classes;
-``python -m petamap.data.run_summary`` prints it anew.
+The JSON schema in ``run_summary.schema.json`` next to this file is generated from these classes:
+``python -m petamap.data.run_summary`` prints it.
 """
 
 # ruff: noqa: RUF009  (`option` declares a field, as `dataclasses.field` does)
@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from petacomm.base.errors import DataError
-from petacomm.base.files import replacing
+from petacomm.base.files import atomic_write
 from petacomm.base.options import option
-from petacomm.base.records import from_json, schema_of, to_json
+from petacomm.base.records import from_json, json_schema, to_json
 from petacomm.base.typing import AnyArray
 
 FILE_NAME = "summary.json"
@@ -29,22 +29,22 @@ PRODUCT_KINDS = ("map", "binned", "hits", "covariance", "rcond", "residual", "pi
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spread:
-    """How a quantity is spread over the ranks."""
+class RankStatistics:
+    """Minimum, mean and maximum of a quantity over the ranks."""
 
     min: float = option(help="The least over the ranks.")
     mean: float = option(help="The mean over the ranks.")
     max: float = option(help="The greatest over the ranks.")
 
     @staticmethod
-    def of(values: Sequence[float]) -> Spread:
-        """Return the spread of one value a rank."""
-        return Spread(min=float(min(values)), mean=float(np.mean(values)), max=float(max(values)))
+    def from_values(values: Sequence[float]) -> RankStatistics:
+        """Return the statistics of one value per rank."""
+        return RankStatistics(min=float(min(values)), mean=float(np.mean(values)), max=float(max(values)))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Environment:
-    """Where the run took place."""
+    """Software and hardware environment of a run."""
 
     python: str = option(help="Version of Python.")
     numpy: str = option(help="Version of NumPy.")
@@ -58,7 +58,7 @@ class Environment:
 
 @dataclass(frozen=True, kw_only=True)
 class Totals:
-    """How much was worked on."""
+    """Amount of data of a run."""
 
     observations: int = option(help="Number of observations.", minimum=0)
     detectors: int = option(help="Number of different detectors.", minimum=0)
@@ -72,15 +72,15 @@ class Totals:
 
 @dataclass(frozen=True, kw_only=True)
 class NoiseKernel:
-    """How the inverse noise is applied."""
+    """Parameters of the inverse noise filter."""
 
     n_lag: int = option(help="Lags of the banded Toeplitz inverse noise, the zeroth included.", minimum=1)
     n_fft: int = option(help="Length of the FFTs of its overlap-save convolution.", minimum=1)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Step:
-    """The solver after one iteration."""
+class SolverStep:
+    """State of the solver after an iteration."""
 
     iteration: int = option(help="Number of the iteration; 0 is the start.", minimum=0)
     relative_residual: float = option(help="Norm of the residual over that of the right-hand side.")
@@ -89,28 +89,28 @@ class Step:
 
 @dataclass(frozen=True, kw_only=True)
 class Solver:
-    """How the maximum-likelihood map was solved for."""
+    """Convergence of the maximum-likelihood solution."""
 
     converged: bool = option(help="Whether the tolerance was reached.")
     reason: str = option(help="Why the solver stopped.")
     iterations: int = option(help="Number of iterations.", minimum=0)
     tolerance: float = option(help="Relative residual asked for.")
-    history: tuple[Step, ...] = option(help="Every iteration in order.")
+    history: tuple[SolverStep, ...] = option(help="Every iteration in order.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class PhaseCost:
-    """What one phase of the run cost."""
+    """Time and communication of a phase of the run."""
 
     name: str = option(help="Name of the phase.")
-    seconds: Spread = option(help="Wall seconds.")
+    seconds: RankStatistics = option(help="Wall seconds.")
     calls: int = option(help="How often it was entered.", minimum=0)
-    bytes: Spread = option(help="Bytes that a rank sent to others.")
+    bytes: RankStatistics = option(help="Bytes that a rank sent to others.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Memory:
-    """What the run was told to need, and what it needed."""
+    """Predicted and actual memory of the run."""
 
     predicted_bytes: int = option(help="Predicted before the run, for the rank that needs most.", minimum=0)
     peak_bytes: int = option(help="Peak resident size, for the rank that needed most.", minimum=0)
@@ -119,7 +119,7 @@ class Memory:
 
 @dataclass(frozen=True, kw_only=True)
 class Product:
-    """One map file of the run."""
+    """Map file of the run."""
 
     name: str = option(help="Name of the product, for people.")
     file: str = option(help="File, relative to the folder of the summary.")
@@ -130,8 +130,8 @@ class Product:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison:
-    """A map held against what it should be."""
+class MapComparison:
+    """Comparison of a map with a reference."""
 
     name: str = option(help="What is compared.")
     reference: str = option(help="What it is compared with.")
@@ -142,13 +142,13 @@ class Comparison:
 
     @property
     def passed(self) -> bool:
-        """Whether the limit holds; a difference that is not a number never does."""
+        """Whether the difference is within the limit; False if it is nan."""
         return self.limit is None or self.max_abs <= self.limit
 
 
 @dataclass(frozen=True, kw_only=True)
 class MonteCarlo:
-    """The realizations of a run."""
+    """Monte Carlo realizations of a run."""
 
     file: str = option(help="HDF5 file with what they gave, relative to the folder of the summary.")
     parts: tuple[str, ...] = option(help="Whose spectra the file has: of sky, noise, both.")
@@ -158,7 +158,7 @@ class MonteCarlo:
     done: int = option(help="How many are done.", minimum=0)
     failed: int = option(help="How many failed.", minimum=0)
     not_converged: int = option(help="Maps whose solution did not reach the tolerance.", minimum=0)
-    iterations: Spread | None = option(help="Iterations of a map; null where none is done.")
+    iterations: RankStatistics | None = option(help="Iterations of a map; null where none is done.")
     vectors: int = option(help="Vectors that sped up all solutions.", minimum=0)
     alone: float | None = option(None, help="Iterations of a map without vectors; null without vectors.")
     vectors_pay: int | None = option(
@@ -173,7 +173,7 @@ class MonteCarlo:
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """What a run of petamap did and found."""
+    """Results and provenance of a run of petamap."""
 
     petamap: str = option(help="Version of petamap.")
     name: str = option(help="Name of the run.")
@@ -189,14 +189,14 @@ class Summary:
     phases: tuple[PhaseCost, ...] = option(help="What each phase cost, in order.")
     memory: Memory = option(help="What memory was predicted and needed.")
     products: tuple[Product, ...] = option(help="The map files.")
-    comparisons: tuple[Comparison, ...] = option(help="Maps held against what they should be.")
+    comparisons: tuple[MapComparison, ...] = option(help="Maps held against what they should be.")
     warnings: tuple[str, ...] = option(help="What the user should know.")
     montecarlo: MonteCarlo | None = option(None, help="Its realizations; null for a run of one.")
 
     def write(self, folder: str | os.PathLike[str]) -> Path:
-        """Write ``summary.json`` into `folder`, whole or not at all, and return its path."""
+        """Write ``summary.json`` to `folder` atomically and return its path."""
         path = Path(folder) / FILE_NAME
-        with replacing(path) as temporary:
+        with atomic_write(path) as temporary:
             temporary.write_text(
                 json.dumps(to_json(self), indent=1, allow_nan=False) + "\n", encoding="utf-8"
             )
@@ -204,12 +204,12 @@ class Summary:
 
     @staticmethod
     def read(folder: str | os.PathLike[str]) -> Summary:
-        """Read ``summary.json`` of `folder`.
+        """Read ``summary.json`` in `folder`.
 
         Raises
         ------
         DataError
-            If there is none, or if it is not a summary.
+            If the file is missing or is not a summary.
         """
         path = Path(folder) / FILE_NAME
         try:
@@ -226,14 +226,14 @@ class Summary:
 
 
 def pixels_sha256(pixels: AnyArray) -> str:
-    """Return the SHA-256 of pixel values as little-endian float64 in C order, the same on every machine."""
+    """Return the SHA-256 of pixel values as little-endian float64 in C order, equal on all machines."""
     return hashlib.sha256(np.ascontiguousarray(pixels, dtype="<f8").tobytes()).hexdigest()
 
 
-def schema() -> dict[str, Any]:
+def summary_schema() -> dict[str, Any]:
     """Return the JSON schema of ``summary.json``."""
-    return schema_of(Summary, "Summary of a run of petamap")
+    return json_schema(Summary, "Summary of a run of petamap")
 
 
 if __name__ == "__main__":
-    print(json.dumps(schema(), indent=1))
+    print(json.dumps(summary_schema(), indent=1))

@@ -1,4 +1,4 @@
-"""Sources: what a run configuration names, and what builds observations from it."""
+"""Interface and registry of sources, which make observations from the entries of a run configuration."""
 
 from __future__ import annotations
 
@@ -14,8 +14,16 @@ from petamap.data.observation import Observation
 
 
 @dataclass(frozen=True)
-class Context:
-    """What a source may know of the run: where paths start, and what keys the random numbers."""
+class SourceContext:
+    """Settings of a run for its sources.
+
+    Attributes
+    ----------
+    folder : Path
+        Folder that relative paths refer to.
+    seed, realization : int
+        Keys of the random numbers.
+    """
 
     folder: Path
     seed: int = 0
@@ -23,27 +31,27 @@ class Context:
 
 
 class Source(Protocol):
-    """One ``[[source]]`` of a run configuration.
+    """Entry ``[[source]]`` of a run configuration: a file format or a simulation.
 
-    Sources are applied in order; each sees the observations so far and returns them extended: new ones
-    appended, or parts (signal, flags, noise, pointing) added to those that have the same name. So a file and
-    a simulator cannot be told apart by map-making, and sources add up.
+    Sources are applied in order. Each gets the observations of the sources before it and returns them
+    extended: with new observations, or with parts (signal, flags, noise, pointing) added to existing ones.
+    Map-making makes no difference between files and simulations.
 
-    A source whose signal is another one in each realization says by an attribute ``part`` whether that is of
-    the ``"sky"`` or of the ``"noise"``; it must then do nothing but add signals and noise models, and alone
-    of `Context.realization` may they depend. One of the sky may have ``coefficients``, as `SkySpectraSource`.
+    A source whose signal differs between realizations has an attribute ``part``, which is ``"sky"`` or
+    ``"noise"``. Such a source may add only signals and noise models, and only these may depend on
+    `SourceContext.realization`. A source of the sky may have ``coefficients`` (see `SkySpectraSource`).
     """
 
     options: ClassVar[type]  # a frozen dataclass of `petacomm.base.options.option` fields
 
-    def __init__(self, options: Any, context: Context) -> None: ...
+    def __init__(self, options: Any, context: SourceContext) -> None: ...
 
     def extend(self, observations: Sequence[Observation]) -> list[Observation]:
-        """Return the observations with this source's part; opens files, reads headers, no samples."""
+        """Return the observations extended by this source; reads headers of files, but no samples."""
         ...
 
 
-# kind in the configuration -> module:class; imported when first asked for, so that start-up stays quick
+# kind in the configuration -> module:class, imported at first use to keep start-up fast
 _KINDS: dict[str, str] = {
     "madmap1": "petamap.data.formats.madmap1:Madmap1Source",
     "toast": "petamap.data.formats.toast:ToastSource",
@@ -61,28 +69,28 @@ _KINDS: dict[str, str] = {
 }
 
 
-def kinds() -> list[str]:
-    """Return the kinds of source known, plug-ins (entry point group ``petamap.sources``) included."""
-    return sorted(_all())
+def source_kinds() -> list[str]:
+    """Return the kinds of sources, including plug-ins (entry point group ``petamap.sources``)."""
+    return sorted(_registry())
 
 
 def source_class(kind: str) -> type[Source]:
-    """Return the class behind a kind.
+    """Return the class of a kind of sources.
 
     Raises
     ------
     ConfigError
         If there is no such kind.
     """
-    table = _all()
-    if kind not in table:
-        raise ConfigError(f"unknown kind of source '{kind}'", mend=did_you_mean(kind, list(table)))
-    module, _, name = table[kind].partition(":")
-    found: type[Source] = getattr(import_module(module), name)
-    return found
+    registry = _registry()
+    if kind not in registry:
+        raise ConfigError(f"unknown kind of source '{kind}'", mend=did_you_mean(kind, list(registry)))
+    module, _, name = registry[kind].partition(":")
+    cls: type[Source] = getattr(import_module(module), name)
+    return cls
 
 
-def _all() -> dict[str, str]:
+def _registry() -> dict[str, str]:
     return _KINDS | _plug_ins()
 
 

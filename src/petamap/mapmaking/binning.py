@@ -1,4 +1,4 @@
-"""One pass over the samples: hits, Stokes weights, and the right-hand sides of both maps."""
+"""Passes over the samples: hits, Stokes weights, and the right-hand sides of both maps."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import numpy as np
 
 import petamap.mapmaking._mapmaking as _mapmaking
 from petacomm.base.errors import DataError
-from petacomm.base.threads import in_workers, over_threads
+from petacomm.base.threads import map_with_states, map_threads
 from petacomm.base.typing import FloatArray, Int64Array
-from petacomm.mpi import together
+from petacomm.mpi import agree_on_errors
 from petacomm.reduction import OwnedRows
 from petamap.data.observation import Signal
 from petamap.mapmaking.noise_kernels import InverseNoise
 from petamap.mapmaking.projection import Projection
-from petamap.mapmaking.vectors import WIDEST, Shared, width_for, words
+from petamap.mapmaking.vectors import MAX_WIDTH, SharedUnknowns, aligned_zeros, width_for
 
 # A sum keeps 62 bits; its terms are rounded at 2^-50 of the largest, or coarser where hits need the room.
 _SUM_BITS, _TERM_BITS, _WEIGHT_BITS = 62, 50, 50
@@ -26,28 +26,35 @@ _SIGNAL_BITS = 30
 
 
 def triangle(n_stokes: int) -> int:
-    """Return the number of values of a symmetric matrix."""
+    """Return the number of independent values of a symmetric matrix."""
     return n_stokes * (n_stokes + 1) // 2
 
 
 def hits(projection: Projection, pixels: OwnedRows) -> Int64Array:
-    """Return how many samples of the run fall into each pixel of this rank's own, (n_owned,). Collective."""
+    """Return the number of samples of the run in each pixel that this rank owns, (n_owned,). Collective."""
     counts = np.zeros(projection.n_local, np.int64)
 
     def count(block: Int64Array) -> None:
-        looks = projection.looks(block, inputs=False)
-        _mapmaking.add_hits(looks.pixels, projection.n_threads > 1, counts)
+        samples = projection.sample_pointing(block, inputs=False)
+        _mapmaking.add_hits(samples.pixels, projection.n_threads > 1, counts)
 
-    over_threads(count, projection.share.blocks, projection.n_threads)
-    return pixels.to_owners(counts)
+    map_threads(count, projection.local.blocks, projection.n_threads)
+    return pixels.scatter_rev(counts)
 
 
 def stokes_weights(
     projection: Projection, pixels: OwnedRows, segment_weights: FloatArray, hits_max: int
 ) -> FloatArray:
-    """Return sum_t w_t p_t p_t^T for each pixel of this rank's own, (n_owned, triangle). Collective.
+    """Return sum_t w_t p_t p_t^T for each pixel that this rank owns, (n_owned, triangle). Collective.
 
-    `segment_weights`, (n_segment,): w of the samples of each segment.
+    Parameters
+    ----------
+    projection : Projection
+    pixels : OwnedRows
+    segment_weights : float64 (n_segment,)
+        w of the samples of each segment.
+    hits_max : int
+        Most hits of a pixel in the run.
     """
     n_stokes = projection.stokes.n
     sums = np.zeros((projection.n_local, triangle(n_stokes)), np.int64)
@@ -56,14 +63,14 @@ def stokes_weights(
     scale = math.ldexp(1.0, bits - math.frexp(largest)[1])
 
     def add(block: Int64Array) -> None:
-        looks = projection.looks(block, inputs=False)
+        samples = projection.sample_pointing(block, inputs=False)
         _mapmaking.add_weights(
-            looks.pixels, looks.angles, looks.gains, looks.efficiency, n_stokes,
+            samples.pixels, samples.angles, samples.gains, samples.efficiency, n_stokes,
             float(segment_weights[block[5]]), scale, projection.n_threads > 1, sums,
         )  # fmt: skip
 
-    over_threads(add, projection.share.blocks, projection.n_threads)
-    weights: FloatArray = pixels.to_owners(sums) / scale
+    map_threads(add, projection.local.blocks, projection.n_threads)
+    weights: FloatArray = pixels.scatter_rev(sums) / scale
     return weights
 
 
@@ -77,11 +84,11 @@ class RightHandSide:
 
 
 class _Sums:
-    """What one thread adds up: two words each of P^T N^-1 d and P^T w d on pixels, of the first on gaps."""
+    """Sums of one thread: two words each of P^T N^-1 d and P^T w d on pixels, of the first on gaps."""
 
     def __init__(self, projection: Projection, width: int) -> None:
-        self.pixels = words(projection.n_local, projection.stokes.n, 4, width)
-        self.gaps = words(projection.gaps.n, 2, width)
+        self.pixels = aligned_zeros(projection.n_local, projection.stokes.n, 4, width)
+        self.gaps = aligned_zeros(projection.gaps.n, 2, width)
 
     def add(self, other: _Sums) -> None:
         self.pixels += other.pixels
@@ -111,7 +118,7 @@ class _Scale:
 def right_hand_side(
     projection: Projection,
     noise: InverseNoise,
-    shared: Shared,
+    shared: SharedUnknowns,
     binned_weights: FloatArray,
     hits_max: int,
     advance: Callable[[float], None] = lambda amount: None,
@@ -124,15 +131,15 @@ def right_hand_side(
 def right_hand_sides(
     projection: Projection,
     noise: InverseNoise,
-    shared: Shared,
+    shared: SharedUnknowns,
     binned_weights: FloatArray,
     hits_max: int,
     datasets: Sequence[Sequence[Sequence[Signal]]],
     advance: Callable[[float], None] = lambda amount: None,
 ) -> list[RightHandSide]:
-    """Read several data sets once and return P^T N^-1 d and P^T w d of each. Collective.
+    """Return P^T N^-1 d and P^T w d of several data sets, read in one pass. Collective.
 
-    What a data set gives is the same to the bit whatever others there are.
+    Those of a data set are the same to the bit whatever others there are.
 
     Parameters
     ----------
@@ -141,10 +148,10 @@ def right_hand_sides(
     hits_max : int
         Most hits of a pixel in the run.
     datasets : sequence
-        For each data set, for each observation of the projection, the signals to add up: they stand in the
-        place of ``observation.signals``.
+        For each data set, for each observation of the projection, the signals to add up instead of
+        ``observation.signals``.
     advance : callable
-        Told how many more samples are done, of all data sets together.
+        Called with the number of samples just done, of all data sets together.
 
     Raises
     ------
@@ -153,7 +160,7 @@ def right_hand_sides(
     """
     weight = shared.comm.max(max(noise.norm, float(binned_weights.max(initial=0.0))))
     reading = _Reading(projection, noise, shared, binned_weights, _Scale.of(weight, hits_max), advance)
-    batches = [datasets[first : first + WIDEST] for first in range(0, len(datasets), WIDEST)]
+    batches = [datasets[first : first + MAX_WIDTH] for first in range(0, len(datasets), MAX_WIDTH)]
     return [one for batch in batches for one in reading.of(batch)]
 
 
@@ -163,27 +170,27 @@ class _Reading:
 
     projection: Projection
     noise: InverseNoise
-    shared: Shared
+    shared: SharedUnknowns
     binned_weights: FloatArray
     scale: _Scale
     advance: Callable[[float], None]
 
     def of(self, datasets: Sequence[Sequence[Sequence[Signal]]]) -> list[RightHandSide]:
-        """Return the right-hand sides of at most `WIDEST` data sets."""
+        """Return the right-hand sides of at most `MAX_WIDTH` data sets."""
         projection, width = self.projection, width_for(len(datasets))
 
         def add(sums: _Sums, block: Int64Array) -> None:
             self._add_block(block, datasets, sums)
             self.advance(float(block[3]) * len(datasets))
 
-        with together(self.shared.comm):
-            states = in_workers(
-                lambda: _Sums(projection, width), add, projection.share.blocks, projection.n_threads
+        with agree_on_errors(self.shared.comm):
+            states = map_with_states(
+                lambda: _Sums(projection, width), add, projection.local.blocks, projection.n_threads
             )
         total = states.pop(0)
         while states:
             total.add(states.pop())
-        pixel_words, gap_words = self.shared.to_owners(total.pixels, total.gaps)
+        pixel_words, gap_words = self.shared.scatter_rev(total.pixels, total.gaps)
         del total
         filtered, binned = self.scale.values(pixel_words, projection.n_threads)
         del pixel_words
@@ -199,13 +206,13 @@ class _Reading:
     ) -> None:
         projection, n, width = self.projection, len(datasets), sums.pixels.shape[3]
         n_in, n_left, n_out = (int(value) for value in block[1:4])
-        looks = projection.looks(block, inputs=True)
+        samples = projection.sample_pointing(block, inputs=True)
         data = np.empty((n, n_in))
-        projection.read(block, looks.pixels, data, datasets)
+        projection.read(block, samples.pixels, data, datasets)
         filtered, weighted = np.zeros((2, width, n_out))
         _mapmaking.filter_block(block, self.noise.handle, data, filtered[:n])
-        outputs = looks.slice(n_left, n_left + n_out)
-        with np.errstate(over="ignore"):  # found below
+        outputs = samples.slice(n_left, n_left + n_out)
+        with np.errstate(over="ignore"):  # detected below
             weighted[:n] = data[:, n_left : n_left + n_out] * self.binned_weights[block[5]]
         largest = np.empty(width)
         _mapmaking.add_signals(

@@ -1,4 +1,7 @@
-"""Preconditioned conjugate gradients on  P^T N^-1 P m = P^T N^-1 d."""
+"""Preconditioned conjugate gradients on A x = b, for several right-hand sides side by side.
+
+In map-making A = P^T N^-1 P and b = P^T N^-1 d; `cg` takes any `Operator` and `Preconditioner`.
+"""
 
 from __future__ import annotations
 
@@ -13,35 +16,42 @@ import numpy as np
 
 import petamap.mapmaking._mapmaking as _mapmaking
 from petacomm.base.errors import ConvergenceError
-from petacomm.base.exact import no_limbs, rounded
+from petacomm.base.exact import zero_limbs, round_limbs
 from petacomm.base.typing import FloatArray, Int64Array
-from petamap.mapmaking.normal_operator import NormalOperator
-from petamap.mapmaking.vectors import WIDEST, Unknowns, width_for
+from petamap.mapmaking.linear_operators import (
+    BlockDiagonalPreconditioner,
+    IdentityPreconditioner,
+    Operator,
+    Preconditioner,
+    exact_dots,
+)
+from petamap.mapmaking.vectors import MAX_WIDTH, Unknowns, stack, width_for
 
 if TYPE_CHECKING:
     from petamap.mapmaking.recycling import Deflation
 
 # Iterations without a smaller residual after which the solver has stalled; fewer are normal on the way down,
-# as the method lessens the error at every step, not the residual.
+# as the method reduces the error at every step, not the residual.
 _PATIENCE = 100
-# The recurrence's residual falls on when rounding keeps the true one up; the true one may be larger by this.
+# The residual of the recurrence falls on when rounding keeps the true one up; the true one may exceed the
+# tolerance by this factor.
 _SLACK = 2
 
-Keep = Callable[[Unknowns, float, float, float], None]
+Recorder = Callable[[Unknowns, float, float, float], None]
 
 
 @dataclass(frozen=True)
-class Step:
-    """The state after an iteration; 0 is the start."""
+class Iteration:
+    """State of the solver after an iteration; number 0 is the start."""
 
-    iteration: int
+    number: int
     relative_residual: float
     seconds: float
 
 
 @dataclass
 class Solution:
-    """What conjugate gradients found.
+    """Solution of one right-hand side.
 
     Attributes
     ----------
@@ -49,11 +59,11 @@ class Solution:
         At the owners.
     converged : bool
     reason : str
-        Why it stopped, in words.
-    history : list of Step
+        Why the iterations stopped.
+    history : list of Iteration
     true_residual : float
-        Relative norm of b - A x computed anew at the end: what the history's last entry, which comes from the
-        recurrence, should equal.
+        Relative norm of b - A x computed anew at the end: the last entry of the history, which comes from the
+        recurrence, should equal it.
     error : ConvergenceError, optional
         Why there is no solution at all; the map then has no meaning.
     """
@@ -61,58 +71,97 @@ class Solution:
     map: Unknowns
     converged: bool = False
     reason: str = ""
-    history: list[Step] = field(default_factory=list)
+    history: list[Iteration] = field(default_factory=list)
     true_residual: float = math.nan
     error: ConvergenceError | None = None
 
     @property
     def iterations(self) -> int:
         """Number of iterations."""
-        return self.history[-1].iteration
+        return self.history[-1].number
 
     def iterations_to(self, tolerance: float) -> int:
         """Return the number of iterations to a larger tolerance: all, where it was not reached."""
-        reached = (step.iteration for step in self.history if step.relative_residual <= tolerance)
+        reached = (one.number for one in self.history if one.relative_residual <= tolerance)
         return next(reached, self.iterations)
 
 
-class ConjugateGradients:
-    """Solve A x = b with a block-diagonal preconditioner M (Shewchuk 1994, section B3). Collective.
-
-    The norm of the residual is ``sqrt(r^T M^-1 r)``, relative to that of b: in units of the noise, and there
-    anyway. Vectors live at the owners of their rows, so that each row is worked on once in the run; A alone
-    needs them at all holders. Dot products are exact sums, so that ranks and threads cannot change them.
+def cg(
+    A: Operator,
+    b: Unknowns,
+    preconditioner: Preconditioner | None = None,
+    *,
+    tolerance: float = 1e-6,
+    max_iterations: int = 200,
+    callback: Callable[[Iteration], None] = lambda iteration: None,
+) -> Solution:
+    """Solve A x = b by preconditioned conjugate gradients (Shewchuk 1994, section B3). Collective.
 
     Parameters
     ----------
-    operator : NormalOperator
-    inverse : Unknowns-like pair
-        M^-1: upper triangles (n_owned, triangle) on pixels and (n_gaps, 1) on gaps; zero where a pixel is not
-        solved for.
+    A : Operator
+    b : Unknowns
+        At the owners; left as it is.
+    preconditioner : Preconditioner, optional
+        M^-1; by default the identity.
+    tolerance : float
+        Of ``sqrt(r^T M^-1 r)`` relative to that of b.
+    max_iterations : int
+    callback : callable
+        Called after each iteration.
+
+    Returns
+    -------
+    Solution
+
+    Raises
+    ------
+    ConvergenceError
+        If A or M is not positive definite, or b is not finite.
+    """
+    solver = ConjugateGradients(A, preconditioner or IdentityPreconditioner())
+    return solver.solve(b, tolerance, max_iterations, callback)
+
+
+class ConjugateGradients:
+    """Solver of A x = b with a preconditioner M^-1 (Shewchuk 1994, section B3). Collective.
+
+    The norm of the residual is ``sqrt(r^T M^-1 r)``, relative to that of b: in units of the noise, and
+    computed anyway. Vectors live at the owners of their rows, so that each row is worked on once in the run;
+    A alone needs them at all holders. Dot products are exact sums, which ranks and threads cannot change.
+
+    Parameters
+    ----------
+    operator : Operator
+    preconditioner : Preconditioner
     """
 
-    def __init__(self, operator: NormalOperator, inverse: Unknowns) -> None:
+    def __init__(self, operator: Operator, preconditioner: Preconditioner) -> None:
         self.operator = operator
-        self.inverse = inverse
-        self.comm = operator.shared.comm
-        self.n_threads = operator.projection.n_threads
+        self.preconditioner = preconditioner
+        self.comm = operator.comm
+        self.n_threads = operator.n_threads
+        # Kernels apply a block-diagonal preconditioner in the pass that updates the vectors.
+        self._blocks = (
+            preconditioner.blocks if isinstance(preconditioner, BlockDiagonalPreconditioner) else None
+        )
 
     def solve(
         self,
         rhs: Unknowns,
         tolerance: float,
         max_iterations: int,
-        tell: Callable[[Step], None] = lambda step: None,
-        space: Deflation | None = None,
+        callback: Callable[[Iteration], None] = lambda iteration: None,
+        deflation: Deflation | None = None,
     ) -> Solution:
-        """Return the solution for a right-hand side, which is left as it is: what `solve_many` gives.
+        """Return the solution for one right-hand side, the same to the bit as by `solve_many`.
 
         Raises
         ------
         ConvergenceError
             If A or M turns out not to be positive definite, or the right-hand side is not finite.
         """
-        (solution,) = self._solve([rhs], [_Run(tolerance, max_iterations, tell)], space)
+        (solution,) = self._solve([rhs], [_Column(tolerance, max_iterations, callback)], deflation)
         if solution.error is not None:
             raise solution.error
         return solution
@@ -122,9 +171,9 @@ class ConjugateGradients:
         rhs: Sequence[Unknowns],
         tolerance: float,
         max_iterations: int,
-        tell: Callable[[int, Step], None] = lambda number, step: None,
-        space: Deflation | None = None,
-        keeps: Sequence[Keep] = (),
+        callback: Callable[[int, Iteration], None] = lambda number, iteration: None,
+        deflation: Deflation | None = None,
+        recorders: Sequence[Recorder] = (),
     ) -> list[Solution]:
         """Return the solution for each right-hand side: the same to the bit whatever others there are.
 
@@ -137,171 +186,150 @@ class ConjugateGradients:
         tolerance : float
             Of the residual's norm, relative to that of the right-hand side.
         max_iterations : int
-        tell : callable
-            Told the number of the right-hand side and the step it has made.
-        space : Deflation, optional
-            What is solved for at once, so that iterations are for the rest alone.
-        keeps : sequence of callable
-            One a right-hand side, or none: given the residual of each iteration, its squared norm, alpha and
-            beta.
+        callback : callable
+            Called with the number of the right-hand side and its iteration.
+        deflation : Deflation, optional
+            Space that is solved directly, so that iterations are for the rest alone.
+        recorders : sequence of callable
+            One per right-hand side, or none: called with the residual of each iteration, its squared norm,
+            alpha and beta.
         """
         solutions: list[Solution] = []
-        for first in range(0, len(rhs), WIDEST):
-            numbers = range(first, min(first + WIDEST, len(rhs)))
-            runs = [
-                _Run(tolerance, max_iterations, partial(tell, number), keeps[number] if keeps else None)
-                for number in numbers
+        for first in range(0, len(rhs), MAX_WIDTH):
+            numbers = range(first, min(first + MAX_WIDTH, len(rhs)))
+            columns = [
+                _Column(tolerance, max_iterations, partial(callback, n), recorders[n] if recorders else None)
+                for n in numbers
             ]
-            solutions += self._solve([rhs[number] for number in numbers], runs, space)
+            solutions += self._solve([rhs[n] for n in numbers], columns, deflation)
         return solutions
 
     def _solve(
-        self,
-        rhs: Sequence[Unknowns],
-        runs: Sequence[_Run],
-        space: Deflation | None,
+        self, rhs: Sequence[Unknowns], columns: Sequence[_Column], deflation: Deflation | None
     ) -> list[Solution]:
-        self._iterate(rhs, list(runs), space)
-        self._check([(run, one) for run, one in zip(runs, rhs, strict=True) if not run.solution.error])
-        for run, one in zip(runs, rhs, strict=True):
-            run.conclude(one)
-        return [run.solution for run in runs]
-
-    def zeros(self, width: int) -> Unknowns:
-        """Return zeros side by side, at the owners."""
-        shared, n_stokes = self.operator.shared, self.operator.projection.stokes.n
-        return Unknowns(
-            np.zeros((shared.pixels.n_owned, n_stokes, width)), np.zeros((shared.gaps.n_owned, 1, width))
+        self._iterate(rhs, list(columns), deflation)
+        self._compute_true_residuals(
+            [(column, one) for column, one in zip(columns, rhs, strict=True) if not column.solution.error]
         )
-
-    def precondition(self, vectors: Unknowns) -> Unknowns:
-        """Return M^-1 times vectors side by side."""
-        out = vectors.zeros_like()
-        for inverse, values, to in zip(self.inverse, vectors, out, strict=True):
-            _mapmaking.precondition(inverse, values, to, self.n_threads)
-        return out
-
-    def times(self, vectors: Unknowns) -> Unknowns:
-        """Return A times vectors side by side."""
-        out = vectors.zeros_like()
-        steps = self.operator.apply(vectors, vectors.largest(self.comm), out)
-        unused = no_limbs(vectors.width)
-        for values, integers in zip(vectors, out, strict=True):
-            _mapmaking.settle(values, integers, steps, unused, self.n_threads)
-        return out
+        for column, one in zip(columns, rhs, strict=True):
+            column.conclude(one)
+        return [column.solution for column in columns]
 
     def _iterate(
-        self,
-        rhs: Sequence[Unknowns],
-        runs: list[_Run | None],
-        space: Deflation | None,
+        self, rhs: Sequence[Unknowns], columns: list[_Column | None], deflation: Deflation | None
     ) -> None:
-        """Iterate on right-hand sides side by side until each has stopped; those that have make room."""
-        state = _State.of(rhs)
-        runs += [None] * (state.r.width - len(runs))
+        """Iterate on right-hand sides side by side until each has stopped; stopped ones are removed."""
+        state = _State.start(rhs)
+        columns += [None] * (state.r.width - len(columns))
         betas = np.zeros(state.r.width)
         norms = self._advance(betas, state)
-        _each(runs, norms, _Run.begin)
-        if space is not None:
-            space.start(state.x, state.r)
+        _for_each(columns, norms, _Column.begin)
+        if deflation is not None:
+            deflation.start(state.x, state.r)
             norms = self._advance(betas, state)
         while True:
-            _each(runs, norms, _Run.note)
-            runs, columns = _leave(runs, state)
-            if not columns:
+            _for_each(columns, norms, _Column.note)
+            columns, numbers = _drop_stopped(columns, state)
+            if not numbers:
                 return
-            if columns != list(range(state.r.width)):
-                state, norms, betas = state.columns(columns), _pick(norms, columns), _pick(betas, columns)
+            if numbers != list(range(state.r.width)):
+                state, norms, betas = state.columns(numbers), _pick(norms, numbers), _pick(betas, numbers)
             largest = self._turn(betas, state)
-            if space is not None:
-                largest = space.project(state.p, largest)
-            going = np.array([run is not None for run in runs])
-            curvatures = self._apply(np.where(going, largest, 0.0), state)
-            _each(runs, curvatures, _Run.check)
-            alphas = np.divide(norms, curvatures, out=np.zeros_like(norms), where=going & (curvatures > 0))
-            for column, run in enumerate(runs):
-                if run is not None and run.keep is not None and not run.stopped:
-                    run.keep(state.r.column(column), *(float(of[column]) for of in (norms, alphas, betas)))
+            if deflation is not None:
+                largest = deflation.project(state.p, largest)
+            active = np.array([column is not None for column in columns])
+            curvatures = self._apply(np.where(active, largest, 0.0), state)
+            _for_each(columns, curvatures, _Column.check)
+            alphas = np.divide(norms, curvatures, out=np.zeros_like(norms), where=active & (curvatures > 0))
+            _record(columns, state.r, norms, alphas, betas)
             before, norms = norms, self._advance(alphas, state)
-            betas = np.divide(norms, before, out=np.zeros_like(norms), where=going & (before > 0))
+            betas = np.divide(norms, before, out=np.zeros_like(norms), where=active & (before > 0))
 
     def _turn(self, betas: FloatArray, state: _State) -> FloatArray:
         """p = M^-1 r + beta p; return the largest values of p over all ranks."""
+        if self._blocks is None:
+            for p, z in zip(state.p, state.z, strict=True):
+                p *= betas
+                p += z
+            return state.p.largest(self.comm)
         largest = np.zeros((2, len(betas)))
-        for inverse, r, p, most in zip(self.inverse, state.r, state.p, largest, strict=True):
-            _mapmaking.turn(betas, inverse, r, p, most, self.n_threads)
+        for blocks, r, p, most in zip(self._blocks, state.r, state.p, largest, strict=True):
+            _mapmaking.turn(betas, blocks, r, p, most, self.n_threads)
         return self.comm.allreduce(largest.max(axis=0), "max")
 
     def _apply(self, largest: FloatArray, state: _State) -> FloatArray:
         """q = A p; return p . q."""
-        steps = self.operator.apply(state.p, largest, state.q)
-        limbs = no_limbs(len(largest))
-        for p, q in zip(state.p, state.q, strict=True):
-            _mapmaking.settle(p, q, steps, limbs, self.n_threads)
-        return self._totals(limbs)
+        return self._totals(self.operator.apply_and_dot(state.p, largest, state.q))
 
     def _advance(self, alphas: FloatArray, state: _State) -> FloatArray:
         """x += alpha p, r -= alpha q; return r . M^-1 r."""
-        limbs = no_limbs(len(alphas))
-        for inverse, p, q, x, r in zip(self.inverse, state.p, state.q, state.x, state.r, strict=True):
-            _mapmaking.advance(alphas, p, q, inverse, x, r, limbs, self.n_threads)
+        if self._blocks is None:
+            for p, q, x, r in zip(state.p, state.q, state.x, state.r, strict=True):
+                x += alphas * p
+                r -= alphas * q
+            state.z = self.preconditioner.apply(state.r)
+            return self._totals(exact_dots(state.r, state.z))
+        limbs = zero_limbs(len(alphas))
+        for blocks, p, q, x, r in zip(self._blocks, state.p, state.q, state.x, state.r, strict=True):
+            _mapmaking.advance(alphas, p, q, blocks, x, r, limbs, self.n_threads)
         return self._totals(limbs)
 
-    def _check(self, runs: Sequence[tuple[_Run, Unknowns]]) -> None:
-        """Compute the residuals of solutions anew."""
-        if not runs:
+    def _compute_true_residuals(self, solved: Sequence[tuple[_Column, Unknowns]]) -> None:
+        if not solved:
             return
-        x = Unknowns.beside([run.solution.map for run, _ in runs])
-        q = self.times(x)
+        x = stack([column.solution.map for column, _ in solved])
+        q = self.operator.apply(x)
         r = q.zeros_like()
-        for number, (_, rhs) in enumerate(runs):
+        for number, (_, rhs) in enumerate(solved):
             for right, product, to in zip(rhs, q, r, strict=True):
                 np.subtract(right, product[..., number], out=to[..., number])
-        norms = self._advance(np.zeros(x.width), _State(x, q, q, r))
-        for number, (run, _) in enumerate(runs):
-            run.solution.true_residual = run.relative(norms[number])
+        norms = self._advance(np.zeros(x.width), _State(x, q, q, r, r))
+        for number, (column, _) in enumerate(solved):
+            column.solution.true_residual = column.relative(norms[number])
 
     def _totals(self, limbs: Int64Array) -> FloatArray:
-        return np.array([rounded(sums) for sums in self.comm.allreduce(limbs)])
+        return np.array([round_limbs(sums) for sums in self.comm.allreduce(limbs)])
 
 
 @dataclass
 class _State:
-    """The vectors of conjugate gradients, side by side."""
+    """Vectors of conjugate gradients, side by side; z = M^-1 r where no kernel computes it on the way."""
 
     x: Unknowns
     p: Unknowns
     q: Unknowns
     r: Unknowns
+    z: Unknowns
 
     @staticmethod
-    def of(rhs: Sequence[Unknowns]) -> _State:
-        r = Unknowns.beside(rhs)
+    def start(rhs: Sequence[Unknowns]) -> _State:
+        r = stack(rhs)
         r = r.copy() if len(rhs) == 1 else r
-        return _State(r.zeros_like(), r.zeros_like(), r.zeros_like(), r)
+        return _State(r.zeros_like(), r.zeros_like(), r.zeros_like(), r, r)
 
     def columns(self, numbers: Sequence[int]) -> _State:
-        """Return the vectors with these numbers; q holds nothing that is needed."""
+        """Return the vectors with these numbers; q is scratch."""
         x, p, r = (vectors.columns(numbers) for vectors in (self.x, self.p, self.r))
-        return _State(x, p, r.zeros_like(), r)
+        z = r if self.z is self.r else self.z.columns(numbers)
+        return _State(x, p, r.zeros_like(), r, z)
 
 
-class _Run:
-    """How far the iterations have brought one right-hand side."""
+class _Column:
+    """Progress of one right-hand side."""
 
     def __init__(
         self,
         tolerance: float,
         max_iterations: int,
-        tell: Callable[[Step], None],
-        keep: Keep | None = None,
+        callback: Callable[[Iteration], None],
+        recorder: Recorder | None = None,
     ) -> None:
-        self.keep = keep
+        self.recorder = recorder
         self.solution = Solution(Unknowns.zeros(0, 0, 0))
         self.stopped = False
         self._tolerance = tolerance
         self._max_iterations = max_iterations
-        self._tell = tell
+        self._callback = callback
         self._first = 0.0
         self._best, self._best_at = math.inf, 0
         self._begin = time.perf_counter()
@@ -322,13 +350,13 @@ class _Run:
             self._fail(f"the preconditioner is not positive: r^T M^-1 r = {norm:.3g}")
         if self.stopped:
             return
-        iteration, relative = len(self.solution.history), self.relative(norm)
-        self.solution.history.append(Step(iteration, relative, time.perf_counter() - self._begin))
-        self._tell(self.solution.history[-1])
+        number, relative = len(self.solution.history), self.relative(norm)
+        self.solution.history.append(Iteration(number, relative, time.perf_counter() - self._begin))
+        self._callback(self.solution.history[-1])
         if relative < self._best:
-            self._best, self._best_at = relative, iteration
-        stalled = iteration - self._best_at >= _PATIENCE
-        self.stopped = relative <= self._tolerance or iteration >= self._max_iterations or stalled
+            self._best, self._best_at = relative, number
+        stalled = number - self._best_at >= _PATIENCE
+        self.stopped = relative <= self._tolerance or number >= self._max_iterations or stalled
 
     def check(self, curvature: float) -> None:
         """Take p^T A p of an iteration."""
@@ -343,7 +371,7 @@ class _Run:
         self.stopped = True
 
     def conclude(self, rhs: Unknowns) -> None:
-        """Say how it went."""
+        """Decide whether the solution has converged, and give the reason why it stopped."""
         solution = self.solution
         if solution.error is not None:
             solution.map, solution.reason = rhs.zeros_like(), str(solution.error)
@@ -353,31 +381,40 @@ class _Run:
         solution.reason = _reason(solution, self._tolerance, self._max_iterations)
 
 
-def _each(runs: Sequence[_Run | None], values: FloatArray, work: Callable[[_Run, float], None]) -> None:
-    for run, value in zip(runs, values, strict=True):
-        if run is not None:
-            work(run, float(value))
+def _for_each(
+    columns: Sequence[_Column | None], values: FloatArray, action: Callable[[_Column, float], None]
+) -> None:
+    for column, value in zip(columns, values, strict=True):
+        if column is not None:
+            action(column, float(value))
 
 
-def _leave(runs: Sequence[_Run | None], state: _State) -> tuple[list[_Run | None], list[int]]:
-    """Take the solutions of runs that have stopped; return the runs and the columns to go on with.
+def _record(columns: Sequence[_Column | None], residuals: Unknowns, *scalars: FloatArray) -> None:
+    for number, column in enumerate(columns):
+        if column is not None and column.recorder is not None and not column.stopped:
+            norm, alpha, beta = (float(values[number]) for values in scalars)
+            column.recorder(residuals.column(number), norm, alpha, beta)
 
-    A column that is done stays, and nothing is done to it, until the rest fits into half the width.
+
+def _drop_stopped(columns: Sequence[_Column | None], state: _State) -> tuple[list[_Column | None], list[int]]:
+    """Take the solutions of columns that have stopped; return the columns and those to go on with.
+
+    A column that has stopped stays in the vectors, unused, until the rest fits into half the width.
     """
-    for column, run in enumerate(runs):
-        if run is not None and run.stopped and run.solution.error is None:
-            run.solution.map = state.x.column(column)
-    going = [None if run is None or run.stopped else run for run in runs]
-    columns = [column for column, run in enumerate(going) if run is not None]
-    if not columns or width_for(len(columns)) == state.r.width:
-        return going, list(range(state.r.width)) if columns else []
-    rest = [going[column] for column in columns]
-    return rest + [None] * (width_for(len(columns)) - len(columns)), columns
+    for number, column in enumerate(columns):
+        if column is not None and column.stopped and column.solution.error is None:
+            column.solution.map = state.x.column(number)
+    active = [None if column is None or column.stopped else column for column in columns]
+    numbers = [number for number, column in enumerate(active) if column is not None]
+    if not numbers or width_for(len(numbers)) == state.r.width:
+        return active, list(range(state.r.width)) if numbers else []
+    rest = [active[number] for number in numbers]
+    return rest + [None] * (width_for(len(numbers)) - len(numbers)), numbers
 
 
-def _pick(values: FloatArray, columns: Sequence[int]) -> FloatArray:
-    picked = np.zeros(width_for(len(columns)))
-    picked[: len(columns)] = values[columns]
+def _pick(values: FloatArray, numbers: Sequence[int]) -> FloatArray:
+    picked = np.zeros(width_for(len(numbers)))
+    picked[: len(numbers)] = values[numbers]
     return picked
 
 
@@ -387,6 +424,6 @@ def _reason(solution: Solution, tolerance: float, max_iterations: int) -> str:
         return f"residual {last.relative_residual:.2g} <= {tolerance:g}"
     if last.relative_residual <= tolerance:
         return f"stalled at {solution.true_residual:.2g}: rounding allows no smaller residual"
-    if last.iteration >= max_iterations:
+    if last.number >= max_iterations:
         return f"residual {last.relative_residual:.2g} after the {max_iterations} iterations allowed"
     return f"stalled at {last.relative_residual:.2g}: no smaller residual in {_PATIENCE} iterations"

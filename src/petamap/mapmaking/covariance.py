@@ -1,4 +1,4 @@
-"""The covariance of all pixels of a map of few: (P^T N^-1 P)^-1, with gaps marginalised."""
+"""Covariance of all pixels of a low-resolution map: (P^T N^-1 P)^-1, with gaps marginalised."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from petacomm.base.errors import ConfigError, ConvergenceError, ResourceError
 from petacomm.base.host import available_bytes
 from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.mpi import agree
-from petamap.mapmaking.cg import ConjugateGradients
-from petamap.mapmaking.normal_operator import NormalOperator
-from petamap.mapmaking.system import System
+from petamap.mapmaking.system import MapmakingSystem
 from petamap.mapmaking.vectors import Unknowns
 from petamap.sky.healpix import Healpix
 
@@ -22,14 +20,14 @@ _BATCH = 8  # columns that are solved for in one call
 
 
 class CovarianceColumns:
-    """Columns of the covariance of a run's pixels: a solution of the map-making equation each. Collective.
+    """Columns of the covariance of a run's pixels, each a solution of the map-making equation. Collective.
 
-    A x = e_i has the column i of A^-1 in the pixels of x; what x has in the gaps is what marginalising over
-    them takes. Columns are solved for to the solver's tolerance as maps are, so no bit depends on ranks.
+    The solution x of A x = e_i has column i of A^-1 in its pixels, marginalised over the gaps. Columns are
+    solved for to the solver's tolerance as maps are, so no bit depends on ranks.
 
     Parameters
     ----------
-    system : System
+    system : MapmakingSystem
 
     Attributes
     ----------
@@ -42,12 +40,12 @@ class CovarianceColumns:
     Raises
     ------
     ConfigError
-        If pixels are not HEALPix's, or too many.
+        If pixels are not those of HEALPix, or too many.
     ResourceError
-        If rank 0 has not the memory for the matrix.
+        If the memory of rank 0 does not suffice for the matrix.
     """
 
-    def __init__(self, system: System) -> None:
+    def __init__(self, system: MapmakingSystem) -> None:
         self.system = system
         solved = system.projection.pixelization
         if not isinstance(solved, Healpix):
@@ -64,7 +62,7 @@ class CovarianceColumns:
 
     @property
     def bytes(self) -> int:
-        """What rank 0 needs: the matrix, its transpose, and its bytes in the file."""
+        """Bytes that rank 0 needs: the matrix, its transpose, and its bytes in the file."""
         return 3 * 8 * self.n**2
 
     def _refusal(self) -> ConfigError | ResourceError | None:
@@ -84,7 +82,7 @@ class CovarianceColumns:
     ) -> FloatArray | None:
         """Return the covariance (n, n) on rank 0, all pixels of the first Stokes parameter first. Collective.
 
-        It is made symmetric: the mean of itself and its transpose.
+        It is symmetrized: the mean of itself and its transpose.
 
         Raises
         ------
@@ -92,13 +90,12 @@ class CovarianceColumns:
             On all ranks, if a column does not reach the tolerance.
         """
         system = self.system
-        operator = NormalOperator(system.projection, system.noise, system.shared, system.statistics.hits_max)
-        gradients = ConjugateGradients(operator, system.preconditioner)
+        solver = system.solver()
         found = np.empty((self.n, self.n)) if system.comm.rank == 0 else None
         for first in range(0, self.n, _BATCH):
             numbers = range(first, min(first + _BATCH, self.n))
             rhs = [self._unit(number) for number in numbers]
-            solutions = gradients.solve_many(rhs, tolerance, max_iterations)
+            solutions = solver.solve_many(rhs, tolerance, max_iterations)
             for number, solution in zip(numbers, solutions, strict=True):
                 if not solution.converged:
                     raise ConvergenceError(f"{self._named(number)} of the covariance: {solution.reason}")

@@ -1,4 +1,4 @@
-"""Dealing blocks of work to ranks."""
+"""Distribution of blocks of work over ranks."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import numpy as np
 from petacomm.base.typing import FloatArray, Int64Array
 
 
-def deal(costs: FloatArray | int, size: int) -> Int64Array:
-    """Deal blocks to ranks in contiguous runs of nearly equal cost.
+def distribute(costs: FloatArray | int, size: int) -> Int64Array:
+    """Distribute blocks to ranks in contiguous runs of nearly equal cost.
 
-    The most loaded rank has at most one block's cost more than in the best of all such deals.
+    The most loaded rank has at most one block's cost more than in the best such distribution.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ def deal(costs: FloatArray | int, size: int) -> Int64Array:
         If a cost is negative or not finite, or `size` is not positive.
     """
     if size < 1:
-        raise ValueError(f"cannot deal to {size} ranks")
+        raise ValueError(f"cannot distribute to {size} ranks")
     costs = np.ones(costs) if isinstance(costs, int | np.integer) else np.asarray(costs, np.float64)
     if not np.all(np.isfinite(costs) & (costs >= 0)):
         raise ValueError("costs must be finite and not negative")
@@ -40,7 +40,7 @@ def deal(costs: FloatArray | int, size: int) -> Int64Array:
     if n_blocks <= size:
         return np.minimum(ranks, n_blocks).astype(np.int64)
     ends = np.concatenate([[0.0], np.cumsum(costs)])
-    # The cut nearest to each rank's even share; then each rank gets a block, also beside very large ones.
+    # The cut nearest to each rank's even part; then each rank gets a block, also beside very large ones.
     middles = 0.5 * (ends[:-1] + ends[1:])
     nearest = np.searchsorted(middles, ends[-1] * ranks / size)
     nearest[0], nearest[-1] = 0, n_blocks

@@ -1,4 +1,4 @@
-"""Samples that must not enter the map, and the unknowns that stand for them."""
+"""Gaps: samples that must not enter the map, and the unknowns in their place."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import numpy as np
 
 import petamap.mapmaking._mapmaking as _mapmaking
 from petacomm.base.typing import BoolArray, Int32Array, Int64Array, UInt8Array
-from petamap.mapmaking.time_layout import ALIGNMENT, Layout, Segment, Share
+from petamap.mapmaking.time_layout import ALIGNMENT, LocalBlocks, Segment, TimeLayout
 
 _LENGTHS = {"exact": 1, "levels": ALIGNMENT, "cut": 0}
 
 
 class Gaps:
-    """Which of a rank's held samples are gaps: flagged, outside the map, or in a pixel not solved for.
+    """Gaps among the samples that a rank holds: flagged, outside the map, or in a pixel not solved for.
 
     A gap becomes an unknown of its own, which marginalises the sample exactly ("exact"); "levels" shares an
     unknown among up to 64 consecutive samples; "cut" leaves out the rows and columns of N^-1, which is exact
@@ -22,8 +22,8 @@ class Gaps:
 
     Parameters
     ----------
-    layout : Layout
-    share : Share
+    layout : TimeLayout
+    local : LocalBlocks
     kind : str
         "exact", "levels" or "cut".
 
@@ -32,16 +32,16 @@ class Gaps:
     length : int
         Most samples of one unknown; 0 with "cut".
     bits : uint8 (n_held / 8,)
-        A bit a sample, the lowest first.
+        One bit per sample, the lowest first.
     numbered : bool
-        Whether there are gaps and they have their slots.
+        Whether there are gaps and they have slots.
     """
 
-    def __init__(self, layout: Layout, share: Share, kind: str) -> None:
+    def __init__(self, layout: TimeLayout, local: LocalBlocks, kind: str) -> None:
         self.layout = layout
-        self.share = share
+        self.local = local
         self.length = _LENGTHS[kind]
-        self.bits = np.zeros(-(-share.n_held // 8), np.uint8)
+        self.bits = np.zeros(-(-local.n_held // 8), np.uint8)
         self.numbered = False
         self._starts = np.zeros(0, np.int64)
 
@@ -64,19 +64,19 @@ class Gaps:
         return len(self._starts) if self.length else 1
 
     def count(self) -> int:
-        """Return how many unknowns the gaps known so far make."""
-        return sum(len(self._slots(segment)) for segment in self.share.segments) if self.length else 1
+        """Return the number of unknowns that the gaps marked so far make."""
+        return sum(len(self._slots(segment)) for segment in self.local.segments) if self.length else 1
 
     def number(self) -> Int64Array:
-        """Give gaps their slots; return the keys of the unknowns: positions among all samples of the run."""
+        """Number the slots; return the keys of the unknowns: positions among all samples of the run."""
         if self.length:
-            slots = [self._slots(segment) for segment in self.share.segments]
+            slots = [self._slots(segment) for segment in self.local.segments]
             self._starts = np.concatenate([*slots, np.zeros(0, np.int64)])
         self.numbered = bool(self)
         return self._keys()
 
     def _slots(self, segment: Segment) -> Int64Array:
-        """Return where the slots of a segment begin, as held positions."""
+        """Return the first held position of each slot of a segment."""
         gaps = np.flatnonzero(self.among(segment.offset, segment.stop - segment.start))
         # segments begin at a multiple of the longest gap after their stream
         begins = np.ones(len(gaps), bool)
@@ -87,14 +87,14 @@ class Gaps:
     def _keys(self) -> Int64Array:
         shifts = [
             self.layout.sample_keys[s.stream] + s.start - self.layout.streams[s.stream].start - s.offset
-            for s in self.share.segments
+            for s in self.local.segments
         ]
         keys: Int64Array = self._starts + np.array(shifts, np.int64)[self.segments()]
         return keys
 
     def segments(self) -> Int64Array:
         """Return the segment of each slot."""
-        offsets = np.array([segment.offset for segment in self.share.segments], np.int64)
+        offsets = np.array([segment.offset for segment in self.local.segments], np.int64)
         found: Int64Array = np.searchsorted(offsets, self._starts, side="right") - 1
         return found
 
@@ -111,12 +111,12 @@ class Gaps:
         _mapmaking.number_gaps(self.length, since, self.first_slot(position), pixels)
 
     def by_stream(self) -> dict[int, int]:
-        """Return how many output samples of this rank that were taken are gaps, by stream."""
+        """Return the number of recorded output samples of this rank that are gaps, by stream."""
         counts: Counter[int] = Counter()
-        for first, _, n_left, n_out, _, number in self.share.blocks.tolist():
-            segment = self.share.segments[number]
+        for first, _, n_left, n_out, _, number in self.local.blocks.tolist():
+            segment = self.local.segments[number]
             start = segment.start + first + n_left - segment.offset
-            begin, end = self.layout.streams[segment.stream].taken(start, start + n_out)
+            begin, end = self.layout.streams[segment.stream].recorded_range(start, start + n_out)
             count = int(self.among(segment.offset + begin - segment.start, max(0, end - begin)).sum())
             if count:
                 counts[segment.stream] += count

@@ -1,4 +1,4 @@
-"""Stationary intervals: cut shorter than the sources have them, and what is beyond their ends."""
+"""Stationary intervals: their division into shorter ones, and the noise beyond their ends."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from petamap.noise.model import NoiseModel
 
 @dataclass(frozen=True)
 class _SameNoise:
-    """The noise of the interval that a shorter one was cut from."""
+    """Noise of the interval that a shorter one is part of."""
 
     noise: Noise
     origins: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""What a run needs of memory: told before the vectors are made, and measured afterwards."""
+"""Memory of a run, predicted before the vectors are allocated."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from petacomm.base.host import resident_bytes
 from petamap.mapmaking.slabs import slab_bytes
-from petamap.mapmaking.vectors import WIDEST, width_for
+from petamap.mapmaking.vectors import MAX_WIDTH, width_for
 
 if TYPE_CHECKING:
     from petacomm.reduction import OwnedRows
@@ -20,18 +20,18 @@ _FITS_BYTES = 20 << 20
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """Bytes that this rank will have resident.
+    """Predicted resident bytes of this rank.
 
     Attributes
     ----------
     keep : bool
         Whether pointing is kept.
     base : int
-        The process with its libraries, pixel index, reduction plan and sources, as it is.
+        The process with its libraries, pixel index, reduction plan and sources.
     samples : int
-        What grows with the samples.
+        Bytes that grow with the samples.
     maps : int
-        What grows with the pixels and gaps, at its peak.
+        Bytes that grow with the pixels and gaps, at their peak.
     n_samp : int
         Samples held.
     """
@@ -44,7 +44,7 @@ class MemoryPlan:
 
     @property
     def total(self) -> int:
-        """All of it."""
+        """All bytes."""
         return self.base + self.samples + self.maps
 
     @property
@@ -52,7 +52,7 @@ class MemoryPlan:
         """Resident bytes for each sample held."""
         return self.samples / max(self.n_samp, 1)
 
-    def in_words(self) -> str:
+    def describe(self) -> str:
         """Return one line for the user."""
         how = "kept" if self.keep else "recomputed"
         return (
@@ -63,21 +63,21 @@ class MemoryPlan:
 
 @dataclass(frozen=True)
 class Sizes:
-    """What the memory of a rank's maps follows from.
+    """Sizes from which the memory of a rank's maps follows.
 
     Attributes
     ----------
     n_pix, n_stokes : int
-        Of the whole map.
+        Of the full map.
     n_held, n_owned : int
         Pixels that the rank holds, and owns.
     n_gaps : int
-        Unknowns that stand for gaps.
+        Unknowns of gaps.
     n_ranks, n_threads : int
     n_rhs : int
         Right-hand sides that are read and solved for side by side.
     n_kept : int
-        Vectors that are kept beside those of the solver, of a space for recycling.
+        Vectors that recycling keeps beside those of the solver.
     """
 
     n_pix: int
@@ -95,29 +95,32 @@ def map_bytes(sizes: Sizes) -> int:
     """Return the bytes that grow with the pixels and gaps of a rank, at their peak."""
     n_gaps, threads, n_stokes = sizes.n_gaps, sizes.n_threads, sizes.n_stokes
     n, triangle = sizes.n_owned, n_stokes * (n_stokes + 1) // 2
-    width = width_for(min(sizes.n_rhs, WIDEST))
+    width = width_for(min(sizes.n_rhs, MAX_WIDTH))
     owned = 8 * (n * n_stokes + n_gaps)
     held = 8 * (sizes.n_held * n_stokes + n_gaps) * width
-    # alone, vectors are lent as they are, and the keys are there already
-    lent, keys, at_owners = (held, 8 * n, 4 * owned * width) if sizes.n_ranks > 1 else (0, 0, 0)
+    # a single process holds what it owns: no copies, and the keys exist already
+    at_holders, keys, at_owners = (held, 8 * n, 4 * owned * width) if sizes.n_ranks > 1 else (0, 0, 0)
     # rows sent and received, kept between calls: four words a value to the owners, one from them
     messages = 2 * (4 + 1) * 8 * n_stokes * (sizes.n_held - n) * width
-    # hits, rcond, covariance; what is dead; spaces
+    # hits, rcond, covariance; dead pixels; recycled spaces
     always = keys + messages + 8 * n * (2 + triangle) + 8 * n_gaps + n + sizes.n_kept * owned
     # two right-hand sides of two words each for every thread, and at the owners; the sums made of them
     reading = 4 * threads * held + at_owners + 3 * owned * width
-    # right-hand sides, binned map, x, r, p, q, solutions; what is lent; the sums of each thread
-    solving = (7 * width + 1) * owned + lent + threads * held
+    # right-hand sides, binned map, x, r, p, q, solutions; copies at holders; the sums of each thread
+    solving = (7 * width + 1) * owned + at_holders + threads * held
     # right-hand sides, binned map, x; the widest product, and this rank's part in writing it
     slab = slab_bytes(sizes.n_pix, triangle, sizes.n_ranks, n)
-    writing = 4 * owned * width + lent + 8 * n * triangle + slab + _FITS_BYTES
+    writing = 4 * owned * width + at_holders + 8 * n * triangle + slab + _FITS_BYTES
     return always + max(reading, solving, writing)
 
 
 def plan_memory(
     projection: Projection, pixels: OwnedRows, keep: bool, n_rhs: int = 1, n_kept: int = 0
 ) -> MemoryPlan:
-    """Return what a run will need once it is known who owns its pixels: `n_rhs`, `n_kept` as in `Sizes`."""
+    """Return the memory that a run will need, once owners of pixels are known.
+
+    `n_rhs` and `n_kept` are those of `Sizes`.
+    """
     sizes = Sizes(
         n_pix=projection.pixelization.n_pix,
         n_stokes=projection.stokes.n,
@@ -129,7 +132,7 @@ def plan_memory(
         n_rhs=n_rhs,
         n_kept=n_kept,
     )
-    samples = (projection.bytes_to_keep if keep else 0) + projection.share.n_held // 8
-    # the bits of the gaps are there already
-    base = resident_bytes() - projection.share.n_held // 8
-    return MemoryPlan(keep, base, samples, map_bytes(sizes), projection.share.n_held)
+    samples = (projection.bytes_to_keep if keep else 0) + projection.local.n_held // 8
+    # the bits of the gaps are allocated already
+    base = resident_bytes() - projection.local.n_held // 8
+    return MemoryPlan(keep, base, samples, map_bytes(sizes), projection.local.n_held)

@@ -1,4 +1,4 @@
-"""Noise models estimated from the data themselves, after a binned map has taken the signal out."""
+"""Noise models estimated from the data, after subtraction of a binned map."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from petacomm.mpi import Communicator
 from petamap.data.observation import Observation
 from petamap.mapmaking.binning import binned_map, right_hand_side
 from petamap.mapmaking.noise_kernels import ModelOf
-from petamap.mapmaking.system import Choices, System, set_up
+from petamap.mapmaking.system import MapmakingSystem, SystemOptions, set_up
 from petamap.noise.model import InverseLags, NoiseModel, TabulatedPsd
 from petamap.noise.spectrum_estimate import estimate_psd
 from petamap.sky.pixelization import Pixelization
@@ -26,32 +26,32 @@ _ANY = TabulatedPsd(np.ones(1), np.ones(1))
 def estimated_models(
     observations: Sequence[Observation],
     pixelization: Pixelization,
-    choices: Choices,
+    options: SystemOptions,
     comm: Communicator,
     timers: Timers,
     progress: Progress,
 ) -> ModelOf:
-    """Return the noise of each detector in each interval as the data show it. Collective.
+    """Return noise models of each detector in each interval, estimated from the data. Collective.
 
-    The data are binned with equal weights, the binned map is scanned and subtracted, and the spectrum of what
-    is left is measured. Each stream is measured whole on one rank, so the number of ranks does not matter.
+    The data are binned with equal weights, the binned map is scanned and subtracted, and the spectrum of the
+    residual is measured. Each stream is measured on one rank, so the number of ranks does not matter.
 
     Raises
     ------
     DataError
         If a stream has too few good samples.
     """
-    white = replace(choices, n_lag=0, flags="cut", uniform_binning=True)
+    white = replace(options, n_lag=0, flags="cut", uniform_binning=True)
     unit_noise: ModelOf = lambda observation, detector, interval: InverseLags(np.ones(1))  # noqa: E731
-    system = set_up(observations, pixelization, white, unit_noise, comm, timers, progress, deal_streams=True)
+    system = set_up(observations, pixelization, white, unit_noise, comm, timers, progress, whole_streams=True)
     statistics = system.statistics
-    progress.begin("noise estimate", system.projection.share.n_out, "samples")
+    progress.begin("noise estimate", system.projection.local.n_out, "samples")
     with timers.phase("noise estimate"):
         rhs = right_hand_side(
             system.projection, system.noise, system.shared, statistics.binned_weights, statistics.hits_max
         )
-        sky = binned_map(statistics.binned_inverse, rhs.binned, choices.n_threads)
-        own = _measure(observations, system, system.shared.pixels.to_holders(sky), progress)
+        sky = binned_map(statistics.binned_inverse, rhs.binned, options.n_threads)
+        own = _measure(observations, system, system.shared.pixels.scatter_fwd(sky), progress)
         models = {key: model for part in comm.allgather(own) for key, model in part.items()}
     progress.end()
     numbers = {id(observation): number for number, observation in enumerate(observations)}
@@ -64,11 +64,11 @@ def estimated_models(
 
 
 def _measure(
-    observations: Sequence[Observation], system: System, sky: FloatArray, progress: Progress
+    observations: Sequence[Observation], system: MapmakingSystem, sky: FloatArray, progress: Progress
 ) -> dict[tuple[int, int, int], TabulatedPsd]:
     found = {}
-    blocks = system.projection.share.blocks
-    for number, segment in enumerate(system.projection.share.segments):
+    blocks = system.projection.local.blocks
+    for number, segment in enumerate(system.projection.local.segments):
         stream = system.layout.streams[segment.stream]
         observation = observations[stream.observation]
         parts = [_noise_of(system, block, sky) for block in blocks[blocks[:, 5] == number]]
@@ -79,17 +79,19 @@ def _measure(
             f"interval {stream.interval}"
         )
         key = (stream.observation, stream.detector, stream.interval)
-        # what has no good sample adds nothing to the map, whatever its noise
+        # A stream without a good sample adds nothing to the map, whatever its noise.
         measured = estimate_psd(samples, good, observation.sample_rate, where=where) if good.any() else _ANY
         found[key] = measured
         progress.advance(float(len(samples)))
     return found
 
 
-def _noise_of(system: System, block: Int64Array, sky: FloatArray) -> tuple[FloatArray, BoolArray]:
-    """Return data minus the scanned map for the samples of a block, and which of them are good."""
-    looks = system.projection.looks(block, inputs=False)
-    data, scanned = np.empty((2, len(looks.pixels)))
-    system.projection.read(block, looks.pixels, data[None])
-    _mapmaking.scan(looks.pixels, looks.angles, looks.gains, looks.efficiency, sky, np.zeros(1), scanned)
-    return (data - scanned) * system.projection.units[block[5]], looks.pixels >= 0
+def _noise_of(system: MapmakingSystem, block: Int64Array, sky: FloatArray) -> tuple[FloatArray, BoolArray]:
+    """Return data minus the scanned map for the samples of a block, and a mask of good samples."""
+    samples = system.projection.sample_pointing(block, inputs=False)
+    data, scanned = np.empty((2, len(samples.pixels)))
+    system.projection.read(block, samples.pixels, data[None])
+    _mapmaking.scan(
+        samples.pixels, samples.angles, samples.gains, samples.efficiency, sky, np.zeros(1), scanned
+    )
+    return (data - scanned) * system.projection.units[block[5]], samples.pixels >= 0

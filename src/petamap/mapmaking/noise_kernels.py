@@ -1,4 +1,4 @@
-"""The inverse noise of a rank's streams: one band of lags for each different noise model."""
+"""Inverse noise of a rank's streams: one band of lags for each different noise model."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import petamap.mapmaking._mapmaking as _mapmaking
 from petacomm.base.errors import ConfigError, DataError
 from petacomm.base.typing import FloatArray, Int64Array
 from petamap.data.observation import Observation
-from petamap.mapmaking.time_layout import Layout, Share
+from petamap.mapmaking.time_layout import LocalBlocks, TimeLayout
 from petamap.noise.model import NoiseModel, OneOverF, TabulatedPsd
 from petamap.noise.toeplitz import inverse_lags, white_lags
 
 
 @dataclass(frozen=True)
 class InverseNoise:
-    """N^-1 of all streams of a share.
+    """N^-1 of the streams of a rank.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class InverseNoise:
 
     @property
     def norm(self) -> float:
-        """The largest sum of sizes |N^-1(lag)| over all lags: a bound of |N^-1 t| / max|t|."""
+        """Bound of |N^-1 t| / max|t|: the largest sum of |N^-1(lag)| over all lags."""
         if len(self.lags) == 0:
             return 0.0
         sizes = np.abs(self.lags)
@@ -42,21 +42,21 @@ class InverseNoise:
 
     @property
     def weights(self) -> FloatArray:
-        """Lag 0 of each segment's kernel, (n_segment,): the weight of a sample taken alone, 1/K^2."""
+        """Weight of a single sample of each segment, 1/K^2, float64 (n_segment,): lag 0 of its kernel."""
         weights: FloatArray = self.lags[self.kernel_of, 0]
         return weights
 
-    def in_units(self, units: FloatArray, share: Share, transform: int) -> InverseNoise:
-        """Return N^-1 of streams whose samples are told in multiples of `units`, (n_segment,).
+    def in_units(self, units: FloatArray, local: LocalBlocks, transform: int) -> InverseNoise:
+        """Return N^-1 of streams whose samples are in multiples of `units`, (n_segment,).
 
-        The kernel of each block in ``share.blocks`` is written anew.
+        The kernel of each block in ``local.blocks`` is overwritten.
         """
         if np.all(units == 1):
             return self
         pairs, kernel_of = np.unique(np.stack([self.kernel_of, units], axis=1), axis=0, return_inverse=True)
         kernel_of = kernel_of.reshape(-1)
         lags = self.lags[pairs[:, 0].astype(np.int64)] * pairs[:, 1:] ** 2
-        share.blocks[:, 4] = kernel_of[share.blocks[:, 5]]
+        local.blocks[:, 4] = kernel_of[local.blocks[:, 5]]
         return InverseNoise(lags, kernel_of, _mapmaking.Kernels(lags, transform))
 
 
@@ -67,7 +67,7 @@ def declared_model(observation: Observation, detector: int, interval: int) -> No
     """Return the model that the observation's sources declare."""
     if observation.noise is None:
         raise ConfigError(
-            "no source says what the noise is",
+            "no source gives the noise",
             where=f"observation {observation.name}",
             mend='add a noise source, or set noise.kernel = "estimate"',
         )
@@ -75,16 +75,20 @@ def declared_model(observation: Observation, detector: int, interval: int) -> No
 
 
 def inverse_noise(
-    observations: Sequence[Observation], layout: Layout, share: Share, model_of: ModelOf, white: bool
+    observations: Sequence[Observation],
+    layout: TimeLayout,
+    local: LocalBlocks,
+    model_of: ModelOf,
+    white: bool,
 ) -> InverseNoise:
-    """Return the inverse noise of a share; write the kernel of each block into ``share.blocks``.
+    """Return the inverse noise of a rank; write the kernel of each block into ``local.blocks``.
 
     Equal models make one kernel. With `white`, the correlations are left out.
     """
     known: dict[Hashable, int] = {}
     rows: list[FloatArray] = []
-    kernel_of = np.zeros(len(share.segments), np.int64)
-    for number, segment in enumerate(share.segments):
+    kernel_of = np.zeros(len(local.segments), np.int64)
+    for number, segment in enumerate(local.segments):
         stream = layout.streams[segment.stream]
         observation = observations[stream.observation]
         model = model_of(observation, stream.detector, stream.interval)
@@ -100,7 +104,7 @@ def inverse_noise(
                 )
             rows.append(lags)
         kernel_of[number] = known[key]
-    share.blocks[:, 4] = kernel_of[share.blocks[:, 5]]
+    local.blocks[:, 4] = kernel_of[local.blocks[:, 5]]
     lags = np.array(rows) if rows else np.zeros((0, layout.n_lag + 1))
     return InverseNoise(lags, kernel_of, _mapmaking.Kernels(lags, layout.transform))
 

@@ -7,16 +7,18 @@ import math
 import numpy as np
 
 import petamap.mapmaking._mapmaking as _mapmaking
+from petacomm.base.exact import zero_limbs
 from petacomm.base.typing import FloatArray, Int64Array
+from petamap.mapmaking.linear_operators import Operator
 from petamap.mapmaking.noise_kernels import InverseNoise
 from petamap.mapmaking.projection import Projection
-from petamap.mapmaking.vectors import Shared, Unknowns, words
+from petamap.mapmaking.vectors import SharedUnknowns, Unknowns, aligned_zeros, stack
 
 # 64-bit sums keep a sign and a bit to spare; a term is rounded by way of a double's 52 bits.
 _SUM_BITS, _TERM_BITS = 62, 51
 
 
-class NormalOperator:
+class NormalOperator(Operator):
     """A = P^T N^-1 P over all ranks, on vectors at the owners of their rows. Collective.
 
     Sums on pixels are 64-bit integers in units of a power of two that follows from a rigorous bound,
@@ -28,62 +30,83 @@ class NormalOperator:
     ----------
     projection : Projection
     noise : InverseNoise
-    shared : Shared
+    shared : SharedUnknowns
     hits_max : int
         Most hits of a pixel in the run.
     """
 
-    def __init__(self, projection: Projection, noise: InverseNoise, shared: Shared, hits_max: int) -> None:
+    def __init__(
+        self, projection: Projection, noise: InverseNoise, shared: SharedUnknowns, hits_max: int
+    ) -> None:
         self.projection = projection
         self.noise = noise
         self.shared = shared
+        self.comm = shared.comm
+        self.n_threads = projection.n_threads
         self._hits_bits = max(hits_max, 1).bit_length()
         self._norm = shared.comm.max(noise.norm)
-        self._memory = words(0)
+        self._memory = aligned_zeros(0)
 
-    def apply(self, vectors: Unknowns, largest: FloatArray, out: Unknowns) -> FloatArray:
-        """Write A vectors to `out`, as integers in its memory, and return the unit of the integers.
+    def apply(self, vectors: Unknowns) -> Unknowns:
+        """Return A times vectors side by side. Collective."""
+        out = vectors.zeros_like()
+        units = self.apply_integers(vectors, vectors.largest(self.comm), out)
+        unused = zero_limbs(vectors.width)
+        for values, integers in zip(vectors, out, strict=True):
+            _mapmaking.settle(values, integers, units, unused, self.n_threads)
+        return out
+
+    def apply_and_dot(self, p: Unknowns, largest: FloatArray, q: Unknowns) -> Int64Array:
+        """Write A p to `q` and return this rank's part of p . q as limbs, in one pass. Collective."""
+        units = self.apply_integers(p, largest, q)
+        limbs = zero_limbs(len(largest))
+        for values, integers in zip(p, q, strict=True):
+            _mapmaking.settle(values, integers, units, limbs, self.n_threads)
+        return limbs
+
+    def apply_integers(self, vectors: Unknowns, largest: FloatArray, out: Unknowns) -> FloatArray:
+        """Write A times vectors to `out` as integers in its memory, and return their units.
 
         Parameters
         ----------
         vectors : Unknowns
             Side by side, at the owners.
-        largest : (width,) float64
-            The largest over all ranks of |I| + |Q| + |U| of a pixel and of a gap, of each vector. Where it is
-            0, the vector is left out.
+        largest : float64 (width,)
+            Largest |I| + |Q| + |U| of a pixel and of a gap over all ranks, of each vector. Where it is 0, the
+            vector is left out.
         out : Unknowns
             Of the same shape.
 
         Returns
         -------
-        (width,) float64
+        float64 (width,)
             The unit of each vector's integers.
         """
-        steps = np.array([self._step(one) for one in largest])
-        held = self.shared.to_holders(vectors)
-        sums, gap_sums = self._sums(vectors.width)
+        units = np.array([self._unit(one) for one in largest])
+        held = self.shared.scatter_fwd(vectors)
+        sums, gap_sums = self._thread_sums(vectors.width)
         self.projection.apply(
-            self.noise.handle, held.pixels, held.gaps[:, 0], (largest > 0) / steps, sums, gap_sums
+            self.noise.handle, held.pixels, held.gaps[:, 0], (largest > 0) / units, sums, gap_sums
         )
-        # what was lent has been read, and its memory takes the sums
-        pixels, gaps = self.shared.room(out).as_integers()
-        _mapmaking.fold(sums, pixels, self.projection.n_threads)
-        _mapmaking.fold(gap_sums[:, :, None], gaps, self.projection.n_threads)
-        self.shared.to_owners(pixels, gaps, out)
-        return steps
+        # The values of the ghosts have been read; their memory takes the sums.
+        pixels, gaps = self.shared.held_buffers(out).as_integers()
+        _mapmaking.fold(sums, pixels, self.n_threads)
+        _mapmaking.fold(gap_sums[:, :, None], gaps, self.n_threads)
+        self.shared.scatter_rev(pixels, gaps, out)
+        return units
 
-    def _sums(self, width: int) -> tuple[Int64Array, Int64Array]:
+    def _thread_sums(self, width: int) -> tuple[Int64Array, Int64Array]:
         """Return the sums of all threads on pixels and gaps: zero, as `fold` leaves them."""
         projection = self.projection
         shape = (projection.n_threads, projection.n_local, projection.stokes.n, width)
         gap_shape = (projection.n_threads, projection.gaps.n, width)
         n, n_gaps = math.prod(shape), math.prod(gap_shape)
         if n + n_gaps > len(self._memory):
-            self._memory = words(0)  # given back before more is asked for
-            self._memory = words(n + n_gaps)
+            self._memory = aligned_zeros(0)  # freed before more is allocated
+            self._memory = aligned_zeros(n + n_gaps)
         return self._memory[:n].reshape(shape), self._memory[n : n + n_gaps].reshape(gap_shape)
 
-    def _step(self, largest: float) -> float:
+    def _unit(self, largest: float) -> float:
         bound = self._norm * largest
         if bound == 0:
             return 1.0
@@ -95,11 +118,11 @@ def as_matrix(operator: NormalOperator, n_local: int, n_stokes: int, n_gaps: int
     """Return A as a dense matrix over (pixels, gaps) of a single process: for tests and small problems."""
     columns = []
     for i in range(n_local * n_stokes + n_gaps):
-        vector, out = (Unknowns.beside([Unknowns.zeros(n_local, n_stokes, n_gaps)]) for _ in range(2))
+        vector, out = (stack([Unknowns.zeros(n_local, n_stokes, n_gaps)]) for _ in range(2))
         flat = np.zeros(n_local * n_stokes + n_gaps)
         flat[i] = 1
         vector.pixels[..., 0] = flat[: n_local * n_stokes].reshape(n_local, n_stokes)
         vector.gaps[:, 0, 0] = flat[n_local * n_stokes :]
-        (step,) = operator.apply(vector, np.ones(1), out)
-        columns.append(np.concatenate([part.view(np.int64).ravel() * step for part in out]))
+        (unit,) = operator.apply_integers(vector, np.ones(1), out)
+        columns.append(np.concatenate([part.view(np.int64).ravel() * unit for part in out]))
     return np.array(columns).T

@@ -1,4 +1,4 @@
-"""The files of a run: written by all ranks together, whole or not at all."""
+"""Products of a run: map files written by all ranks together, whole or not at all."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from pathlib import Path
 import numpy as np
 
 from petacomm.base.errors import ConfigError
-from petacomm.base.exact import add_exactly, no_limbs, rounded
+from petacomm.base.exact import add_exactly, zero_limbs, round_limbs
 from petacomm.base.typing import FloatArray, Int64Array
-from petacomm.mpi import together
+from petacomm.mpi import agree_on_errors
 from petamap.data.run_summary import Product
 from petamap.mapmaking.binning import triangle
 from petamap.mapmaking.slabs import Slabs, write_slabs
-from petamap.mapmaking.system import System
+from petamap.mapmaking.system import MapmakingSystem
 from petamap.sky.healpix import Healpix
 from petamap.sky.map_file import read_map
-from petamap.sky.map_header import MapHead, map_head
+from petamap.sky.map_header import MapHeader, make_map_header
 from petamap.sky.numbered import ImageLayout, NumberedPixels
 from petamap.sky.pixelization import Pixelization
 from petamap.sky.stokes import Stokes
@@ -34,7 +34,7 @@ def covariance_names(stokes: Stokes) -> list[str]:
 
 @dataclass(frozen=True)
 class MapWriter:
-    """Writes the maps of a run. Collective: each rank writes a part of each.
+    """Writer of the maps of a run. Collective: each rank writes a part of each file.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class MapWriter:
         "ring" or "nest" of HEALPix files.
     """
 
-    system: System
+    system: MapmakingSystem
     folder: Path
     frame: str
     run_id: str
@@ -57,13 +57,15 @@ class MapWriter:
         """Write one product, (n_owned, n_columns), and return its entry in the summary on rank 0."""
         comm = self.system.comm
         frame = None if isinstance(self._pixelization, NumberedPixels) else self.frame
-        head: MapHead | None = None
-        with together(comm):
+        head: MapHeader | None = None
+        with agree_on_errors(comm):
             if comm.rank == 0:
-                head = map_head(self._pixelization, names=names, unit=unit, run_id=self.run_id, frame=frame)
-        slab = self._by_place.collect(values)
-        write_slabs(path, head, self._by_place, slab)
-        if self._by_pixel is not self._by_place:
+                head = make_map_header(
+                    self._pixelization, names=names, unit=unit, run_id=self.run_id, frame=frame
+                )
+        slab = self._by_row.collect(values)
+        write_slabs(path, head, self._by_row, slab)
+        if self._by_pixel is not self._by_row:
             slab = self._by_pixel.collect(values)
         digest = self._sha256(slab)
         if comm.rank != 0:
@@ -74,11 +76,11 @@ class MapWriter:
     def compare(self, path: Path, values: FloatArray) -> tuple[float, float] | None:
         """Return the largest and the rms difference from a map file, on rank 0. Collective.
 
-        Rank 0 holds the map of the file; of this one it sees a piece at a time.
+        Rank 0 holds the map of the file, and of this one a piece at a time.
         """
         comm = self.system.comm
         reference: _Reference | None = None
-        with together(comm):
+        with agree_on_errors(comm):
             if comm.rank == 0:
                 reference = _Reference(path, self._pixelization, values.shape[1])
         slab = self._by_pixel.collect(values)
@@ -86,9 +88,9 @@ class MapWriter:
             assert reference is not None, "rank 0 has read it"
             reference.compare(column, first, piece)
         found: tuple[float, float] | None = None
-        with together(comm):
+        with agree_on_errors(comm):
             if reference is not None:
-                found = reference.found()
+                found = reference.difference()
         return found
 
     def _sha256(self, slab: FloatArray) -> str:
@@ -106,7 +108,7 @@ class MapWriter:
         return solved
 
     def _pixels(self) -> Int64Array:
-        """The numbers in the files of the pixels that this rank owns."""
+        """Return the numbers in the files of the pixels that this rank owns."""
         pixels, solved = self.system.keys, self.system.projection.pixelization
         if isinstance(solved, Healpix) and solved != self._pixelization:
             pixels = solved.reordered(pixels)
@@ -117,15 +119,15 @@ class MapWriter:
         return Slabs(self.system.comm, self._pixelization.n_pix, self._pixels())
 
     @cached_property
-    def _by_place(self) -> Slabs:
-        """As the rows stand in the files: by pixel, but where pixels have places in an image."""
+    def _by_row(self) -> Slabs:
+        """Slabs in the order of the rows of the files: by pixel, unless pixels have places in an image."""
         layout = _layout(self._pixelization)
         if layout is None:
             return self._by_pixel
         return Slabs(self.system.comm, math.prod(layout.shape), layout.index[self._pixels()])
 
 
-def covariance_columns(system: System) -> FloatArray:
+def covariance_columns(system: MapmakingSystem) -> FloatArray:
     """Return the covariance with nan where a pixel is not solved for."""
     columns = system.statistics.covariance.copy()
     columns[system.statistics.dead] = np.nan
@@ -138,14 +140,14 @@ def _layout(pixelization: Pixelization) -> ImageLayout | None:
 
 
 class _Reference:
-    """A map file that values of a map are held against, piece by piece."""
+    """A map file that a map is compared with, piece by piece."""
 
     def __init__(self, path: Path, pixelization: Pixelization, n_columns: int) -> None:
         self.path = path
         self.pixelization = pixelization
         self.map = read_map(path)
         self.largest = 0.0
-        self.squares = no_limbs()
+        self.squares = zero_limbs()
         self.n = 0
         there = (min(n_columns, len(self.map.values)), self.map.pixelization.n_pix)
         layout = _layout(pixelization)
@@ -159,7 +161,7 @@ class _Reference:
             )  # fmt: skip
 
     def compare(self, column: int, first: int, values: FloatArray) -> None:
-        """Take the values of the pixels from `first` on into the difference."""
+        """Accumulate the difference of the pixels from `first` on."""
         there = self.map.values[column, self._pixels(first, first + len(values))]
         difference = (values - there)[np.isfinite(values) & np.isfinite(there)]
         self.largest = max(self.largest, float(np.abs(difference).max(initial=0.0)))
@@ -167,7 +169,7 @@ class _Reference:
         self.n += len(difference)
 
     def _pixels(self, first: int, stop: int) -> Int64Array | slice:
-        """Return where pixels of the map stand in the file."""
+        """Return the positions of pixels of the map in the file."""
         mine, other = self.pixelization, self.map.pixelization
         layout = _layout(mine)
         if layout is not None and other.n_pix != mine.n_pix:
@@ -176,8 +178,8 @@ class _Reference:
             return mine.reordered(np.arange(first, stop))
         return slice(first, stop)
 
-    def found(self) -> tuple[float, float]:
+    def difference(self) -> tuple[float, float]:
         """Return the largest and the rms difference."""
         if self.n == 0:
             raise ConfigError("has no pixel in common with the map", where=str(self.path))
-        return self.largest, math.sqrt(rounded(self.squares) / self.n)
+        return self.largest, math.sqrt(round_limbs(self.squares) / self.n)

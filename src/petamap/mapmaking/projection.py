@@ -1,7 +1,8 @@
-"""P: where a rank's samples look, kept in memory or expanded anew whenever they are needed.
+"""The pointing matrix P of a rank: pixels and response angles, kept in memory or expanded in every pass.
 
-Setting up takes three steps: the constructor looks at all samples once and so finds the pixels; `keep` holds
-what it saw in memory, where there is room; `number_gaps` names the unknowns of samples that are left out.
+Setting up takes three steps: the constructor expands all samples once to find the pixels; `keep` stores
+pixels and angles in memory, where there is room; `number_gaps` numbers the unknowns of samples that are left
+out.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 
 import petamap.mapmaking._mapmaking as _mapmaking
 from petacomm.base.errors import ConfigError
-from petacomm.base.threads import over_threads
+from petacomm.base.threads import map_threads
 from petacomm.base.typing import (
     BoolArray,
     Float32Array,
@@ -25,10 +26,10 @@ from petacomm.base.typing import (
     UInt32Array,
 )
 from petacomm.mpi import Communicator
-from petamap.data.checks import check_signal, place
+from petamap.data.checks import check_signal, error_location
 from petamap.data.observation import Observation, Signal, add_signals
 from petamap.mapmaking.gaps import Gaps
-from petamap.mapmaking.time_layout import Layout, Segment, Share
+from petamap.mapmaking.time_layout import LocalBlocks, Segment, TimeLayout
 from petamap.pointing.compressed import CompressedPointing
 from petamap.pointing.protocol import Pointing
 from petamap.sky.pixelization import Pixelization
@@ -49,22 +50,32 @@ class Piece:
 
     @property
     def held(self) -> slice:
-        """Where they lie among the held samples."""
+        """Slice of the held samples."""
         return slice(self.offset, self.offset + self.stop - self.start)
 
 
 @dataclass(frozen=True)
-class Looks:
-    """Where consecutive samples look: a local pixel number, or ~slot of a gap; angles and gains or None."""
+class SamplePointing:
+    """Pixels and responses of consecutive samples.
+
+    Attributes
+    ----------
+    pixels : int32 (n,)
+        Local pixel numbers, or ~slot of a gap.
+    angles : uint32 (n,) or None
+        Response angles in turns / 2^32.
+    gains : float32 (n,) or None
+    efficiency : float
+    """
 
     pixels: Int32Array
     angles: UInt32Array | None
     gains: Float32Array | None
     efficiency: float
 
-    def slice(self, begin: int, end: int) -> Looks:
-        """Return the looks of samples [begin, end)."""
-        return Looks(
+    def slice(self, begin: int, end: int) -> SamplePointing:
+        """Return those of samples [begin, end)."""
+        return SamplePointing(
             self.pixels[begin:end],
             None if self.angles is None else self.angles[begin:end],
             None if self.gains is None else self.gains[begin:end],
@@ -72,7 +83,7 @@ class Looks:
         )
 
     def clear(self) -> None:
-        """Look nowhere."""
+        """Point all samples outside the map."""
         self.pixels[:] = -1
         for array in (self.angles, self.gains):
             if array is not None:
@@ -80,29 +91,29 @@ class Looks:
 
 
 class Projection:
-    """Where a rank's samples look.
+    """Pointing matrix P of the samples that a rank holds.
 
     Parameters
     ----------
-    observations, layout, share
+    observations, layout, local
         The time domain.
     pixelization : Pixelization
     stokes : Stokes
     flags : str
-        What becomes of gaps: the kind of `Gaps`.
+        Treatment of gaps: the kind of `Gaps`.
     n_threads : int
 
     Attributes
     ----------
     units : (n_segment,) float64
-        Samples and gains are told in multiples of these; all 1 before `set_units`.
+        Samples and gains are in multiples of these; all 1 before `set_units`.
     """
 
     def __init__(
         self,
         observations: Sequence[Observation],
-        layout: Layout,
-        share: Share,
+        layout: TimeLayout,
+        local: LocalBlocks,
         pixelization: Pixelization,
         stokes: Stokes,
         *,
@@ -111,17 +122,17 @@ class Projection:
     ) -> None:
         self.observations = observations
         self.layout = layout
-        self.share = share
+        self.local = local
         self.pixelization = pixelization
         self.stokes = stokes
-        self.gaps = Gaps(layout, share, flags)
+        self.gaps = Gaps(layout, local, flags)
         self.n_threads = n_threads
         self.index = _mapmaking.PixelIndex(pixelization.n_pix)
         self.efficiencies = np.array(
-            [self._pointing(segment).efficiency(self._detector(segment)) for segment in share.segments]
+            [self._pointing(segment).efficiency(self._detector(segment)) for segment in local.segments]
         )
-        self.has_gains = any(self._pointing(s).has_gains for s in share.segments)
-        self.units = np.ones(len(share.segments))
+        self.has_gains = any(self._pointing(s).has_gains for s in local.segments)
+        self.units = np.ones(len(local.segments))
         self._pixels: Int32Array | None = None
         self._angles: UInt32Array | None = None
         self._gains: Float32Array | None = None
@@ -129,18 +140,18 @@ class Projection:
 
     @property
     def n_local(self) -> int:
-        """Number of pixels that the held samples look at."""
+        """Number of pixels that the held samples fall into."""
         return int(self.index.n_local)
 
     def keys(self) -> Int64Array:
-        """Return the pixels that the held samples look at, increasing: the rows of this rank's map."""
+        """Return the pixels that the held samples fall into, increasing: the rows of this rank's map."""
         keys = np.empty(self.n_local, np.int64)
         self.index.keys(keys)
         return keys
 
     def pieces(self) -> Iterator[Piece]:
         """Iterate over the held samples in pieces."""
-        for number, segment in enumerate(self.share.segments):
+        for number, segment in enumerate(self.local.segments):
             for start in range(segment.start, segment.stop, _PIECE):
                 stop = min(start + _PIECE, segment.stop)
                 yield Piece(number, segment, start, stop, segment.offset + start - segment.start)
@@ -148,9 +159,7 @@ class Projection:
     def _pointing(self, segment: Segment) -> Pointing:
         observation = self.observations[self.layout.streams[segment.stream].observation]
         if observation.pointing is None:
-            raise ConfigError(
-                "no source says where the detectors look", where=f"observation {observation.name}"
-            )
+            raise ConfigError("no source gives the pointing", where=f"observation {observation.name}")
         return observation.pointing
 
     def _detector(self, segment: Segment) -> int:
@@ -158,7 +167,7 @@ class Projection:
 
     # --- set-up: pixels, flags, gaps
 
-    def _expand(self, piece: Piece) -> Looks:
+    def _expand(self, piece: Piece) -> SamplePointing:
         """Expand global pixels of a piece, into the kept arrays where they are kept."""
         n, held = piece.stop - piece.start, piece.held
         pixels = np.empty(n, np.int32) if self._pixels is None else self._pixels[held]
@@ -168,80 +177,80 @@ class Projection:
         gains: Float32Array | None = None
         if self.has_gains:
             gains = np.empty(n, np.float32) if self._gains is None else self._gains[held]
-        looks = Looks(pixels, angles, gains, float(self.efficiencies[piece.number]))
+        samples = SamplePointing(pixels, angles, gains, float(self.efficiencies[piece.number]))
         stream = self.layout.streams[piece.segment.stream]
-        start, stop = stream.taken(piece.start, piece.stop)
+        start, stop = stream.recorded_range(piece.start, piece.stop)
         if stop - start < n:
-            looks.clear()
+            samples.clear()
         if start < stop:
-            part = looks.slice(start - piece.start, stop - piece.start)
+            part = samples.slice(start - piece.start, stop - piece.start)
             self._pointing(piece.segment).expand(
                 self.pixelization, stream.detector, start, stop, part.pixels, part.angles, part.gains
             )
         if gains is not None:
             gains /= np.float32(self.units[piece.number])
-        return looks
+        return samples
 
     def _find_pixels(self) -> None:
-        """Look at all samples once: which pixels there are, and which samples are gaps."""
+        """Expand all samples once to find the pixels and the gaps."""
         self._largest_gains = np.zeros(len(self.layout.streams))
         gains: list[tuple[int, float]] = []
 
-        def look(piece: Piece) -> None:
-            looks = self._expand(piece)
+        def mark(piece: Piece) -> None:
+            samples = self._expand(piece)
             flags = self._flags(piece)
             if flags is not None:
-                looks.pixels[flags != 0] = -1
-            self.gaps.add(piece.offset, looks.pixels < 0)
-            self.index.mark(looks.pixels)
-            if looks.gains is not None:
-                good = np.abs(looks.gains[looks.pixels >= 0])
+                samples.pixels[flags != 0] = -1
+            self.gaps.add(piece.offset, samples.pixels < 0)
+            self.index.mark(samples.pixels)
+            if samples.gains is not None:
+                good = np.abs(samples.gains[samples.pixels >= 0])
                 gains.append((piece.segment.stream, float(good.max(initial=0.0))))
 
-        over_threads(look, self.pieces(), self.n_threads)
+        map_threads(mark, self.pieces(), self.n_threads)
         self.index.number()
         for stream, largest in gains:
             self._largest_gains[stream] = max(self._largest_gains[stream], largest)
 
     def set_units(self, comm: Communicator) -> None:
-        """Tell samples and gains of each stream in a unit in which no gain is above 1. Collective.
+        """Choose for each stream a unit of samples and gains in which no gain exceeds 1. Collective.
 
         The unit is a power of two and the same on all ranks. So a stream may have any unit beside the map's,
-        and what its gaps are solved for is as large as what its pixels give.
+        and the unknowns of its gaps are of the size of its signal.
         """
         if comm.max(float(self.has_gains)) == 0:
             return
         largest = comm.allreduce(self._largest_gains, "max")
         exponents = np.where(largest > 0, np.ceil(np.log2(np.maximum(largest, 1e-300))), 0)
-        streams = [segment.stream for segment in self.share.segments]
+        streams = [segment.stream for segment in self.local.segments]
         self.units = np.exp2(exponents)[np.array(streams, np.int64)]
 
     @property
     def bytes_to_keep(self) -> int:
-        """Bytes that `keep` takes: 4 a sample for its pixel, 4 for its angle, 4 for its gain."""
-        return self.share.n_held * (4 + 4 * (self.stokes is not Stokes.I) + 4 * self.has_gains)
+        """Bytes that `keep` takes: for each sample 4 for the pixel, 4 for the angle, 4 for the gain."""
+        return self.local.n_held * (4 + 4 * (self.stokes is not Stokes.I) + 4 * self.has_gains)
 
     @property
     def can_expand(self) -> bool:
         """Whether all pointing is compressed, so that nothing needs to be kept."""
-        return all(isinstance(self._pointing(segment), CompressedPointing) for segment in self.share.segments)
+        return all(isinstance(self._pointing(segment), CompressedPointing) for segment in self.local.segments)
 
     def keep(self) -> None:
-        """Hold in memory where all samples look, so that no iteration expands pointing."""
-        n = self.share.n_held
+        """Store pixels and responses of all samples in memory, so that no iteration expands pointing."""
+        n = self.local.n_held
         pixels = np.empty(n, np.int32)
         angles = np.empty(n, np.uint32) if self.stokes is not Stokes.I else None
         gains = np.empty(n, np.float32) if self.has_gains else None
 
-        def look(piece: Piece) -> None:
-            looks = self._looks(piece)
-            pixels[piece.held] = looks.pixels
-            if angles is not None and looks.angles is not None:
-                angles[piece.held] = looks.angles
-            if gains is not None and looks.gains is not None:
-                gains[piece.held] = looks.gains
+        def store(piece: Piece) -> None:
+            samples = self._sample_pointing(piece)
+            pixels[piece.held] = samples.pixels
+            if angles is not None and samples.angles is not None:
+                angles[piece.held] = samples.angles
+            if gains is not None and samples.gains is not None:
+                gains[piece.held] = samples.gains
 
-        over_threads(look, self.pieces(), self.n_threads)
+        map_threads(store, self.pieces(), self.n_threads)
         self._pixels, self._angles, self._gains = pixels, angles, gains
 
     def _flags(self, piece: Piece) -> UInt8Array | None:
@@ -250,30 +259,30 @@ class Projection:
         if not sources:
             return None
         flags = np.zeros(piece.stop - piece.start, np.uint8)
-        start, stop = stream.taken(piece.start, piece.stop)
+        start, stop = stream.recorded_range(piece.start, piece.stop)
         if start < stop:
             for source in sources:
                 source.or_flags(stream.detector, start, stop, flags[start - piece.start : stop - piece.start])
         return flags
 
-    def drop(self, dead: BoolArray) -> None:
+    def drop_pixels(self, dead: BoolArray) -> None:
         """Make gaps of the samples in local pixels that are `dead`, (n_local,)."""
         table = np.where(dead, -1, np.arange(len(dead))).astype(np.int32)
 
         def renumber(piece: Piece) -> None:
-            looks = self._looks(piece)
-            _mapmaking.renumber(table, looks.pixels)
-            self.gaps.add(piece.offset, looks.pixels < 0)
+            samples = self._sample_pointing(piece)
+            _mapmaking.renumber(table, samples.pixels)
+            self.gaps.add(piece.offset, samples.pixels < 0)
 
         if dead.any():
-            over_threads(renumber, self.pieces(), self.n_threads)
+            map_threads(renumber, self.pieces(), self.n_threads)
 
     def number_gaps(self) -> Int64Array:
         """Number the gaps; return the keys of their unknowns: positions among all samples of the run."""
         keys = self.gaps.number()
         kept = self._pixels
         if kept is not None and self.gaps:
-            over_threads(
+            map_threads(
                 lambda piece: self.gaps.write_slots(kept[piece.held], piece.segment, piece.start),
                 self.pieces(),
                 self.n_threads,
@@ -282,30 +291,35 @@ class Projection:
 
     # --- after set-up
 
-    def _looks(self, piece: Piece) -> Looks:
-        """Return where a piece's samples look, in local pixels; gaps are any negative number."""
+    def _sample_pointing(self, piece: Piece) -> SamplePointing:
+        """Return local pixels and responses of a piece; gaps are any negative number."""
         if self._pixels is not None:
-            return Looks(
+            return SamplePointing(
                 self._pixels[piece.held],
                 None if self._angles is None else self._angles[piece.held],
                 None if self._gains is None else self._gains[piece.held],
                 float(self.efficiencies[piece.number]),
             )
-        looks = self._expand(piece)
-        _mapmaking.localize(self.index, self.gaps.among(piece.offset, piece.stop - piece.start), looks.pixels)
-        return looks
+        samples = self._expand(piece)
+        _mapmaking.localize(
+            self.index, self.gaps.among(piece.offset, piece.stop - piece.start), samples.pixels
+        )
+        return samples
 
-    def looks(self, block: Int64Array, inputs: bool) -> Looks:
-        """Return where the inputs (or the outputs) of a block look; gaps are numbered after `number_gaps`."""
+    def sample_pointing(self, block: Int64Array, inputs: bool) -> SamplePointing:
+        """Return local pixels and responses of the inputs (or outputs) of a block.
+
+        Gaps have their slots after `number_gaps`.
+        """
         first, n_in, n_left, n_out, _, number = (int(value) for value in block)
         begin, n = (first, n_in) if inputs else (first + n_left, n_out)
-        segment = self.share.segments[number]
+        segment = self.local.segments[number]
         start = segment.start + begin - segment.offset
         piece = Piece(number, segment, start, start + n, begin)
-        looks = self._looks(piece)
+        samples = self._sample_pointing(piece)
         if self._pixels is None and self.gaps.numbered:
-            self.gaps.write_slots(looks.pixels, segment, start)
-        return looks
+            self.gaps.write_slots(samples.pixels, segment, start)
+        return samples
 
     def read(
         self,
@@ -325,11 +339,11 @@ class Projection:
             If a sample that is no gap is not finite.
         """
         first, n_in, number = int(block[0]), int(block[1]), int(block[5])
-        segment = self.share.segments[number]
+        segment = self.local.segments[number]
         stream = self.layout.streams[segment.stream]
         start = first + segment.start - segment.offset
         observation = self.observations[stream.observation]
-        begin, end = stream.taken(start, start + n_in)
+        begin, end = stream.recorded_range(start, start + n_in)
         out[:] = 0.0
         if begin < end:
             signals = [observation.signals]
@@ -343,12 +357,12 @@ class Projection:
                 check_signal(observation, stream.detector, start, row)
         out /= self.units[number]
 
-    def place(self, block: Int64Array, sample: int) -> str:
-        """Return the observation, detector and number of an input of a block, for a message."""
-        segment = self.share.segments[int(block[5])]
+    def error_location(self, block: Int64Array, sample: int) -> str:
+        """Return observation, detector and sample number of an input of a block, for a message."""
+        segment = self.local.segments[int(block[5])]
         stream = self.layout.streams[segment.stream]
         number = int(block[0]) + segment.start - segment.offset + sample
-        return place(self.observations[stream.observation], stream.detector, number)
+        return error_location(self.observations[stream.observation], stream.detector, number)
 
     def apply(
         self,
@@ -364,7 +378,7 @@ class Projection:
         pixels: (n_local, n_stokes, width), gaps: (n_gaps, width). A vector of which the scale is 0 is left
         out.
         """
-        blocks, parts = self.share.blocks, (kernels, pixels, gaps, scales, sums, gap_sums)
+        blocks, parts = self.local.blocks, (kernels, pixels, gaps, scales, sums, gap_sums)
         if self._pixels is not None:
             _mapmaking.apply_kept(blocks, self._pixels, self._angles, self._gains, self.efficiencies, *parts)
             return
@@ -376,27 +390,27 @@ class Projection:
 
     @cached_property
     def _pointings(self) -> list[tuple[object, ...]]:
-        # of the observations in this share alone: others may not have read theirs yet
-        used = {self.layout.streams[segment.stream].observation for segment in self.share.segments}
+        # Of the local observations alone: the others may not have been read.
+        used = {self.layout.streams[segment.stream].observation for segment in self.local.segments}
         pointings = [self.observations[number].pointing for number in sorted(used)]
         return [p.kernel_arguments() for p in pointings if isinstance(p, CompressedPointing)]
 
     @cached_property
     def _stream_table(self) -> Int64Array:
-        used = sorted({self.layout.streams[segment.stream].observation for segment in self.share.segments})
+        used = sorted({self.layout.streams[segment.stream].observation for segment in self.local.segments})
         rows = [
             (
                 used.index(stream.observation),
                 stream.detector,
                 segment.start - segment.offset,
                 stream.start,
-                *stream.taken(stream.start, stream.stop),
+                *stream.recorded_range(stream.start, stream.stop),
             )
-            for segment in self.share.segments
+            for segment in self.local.segments
             for stream in [self.layout.streams[segment.stream]]
         ]
         return np.array(rows, np.int64).reshape(-1, 6)
 
     @cached_property
     def _first_slots(self) -> Int64Array:
-        return np.array([self.gaps.first_slot(first) for first in self.share.blocks[:, 0].tolist()], np.int64)
+        return np.array([self.gaps.first_slot(first) for first in self.local.blocks[:, 0].tolist()], np.int64)

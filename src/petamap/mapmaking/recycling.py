@@ -1,4 +1,4 @@
-"""Krylov recycling: what iterations learn of A on some right-hand sides, used on all others."""
+"""Krylov recycling: slow modes found on some right-hand sides, deflated for all others."""
 
 from __future__ import annotations
 
@@ -9,82 +9,82 @@ from dataclasses import dataclass, field
 import numpy as np
 
 import petamap.mapmaking._mapmaking as _mapmaking
-from petacomm.base.threads import one_blas_thread
+from petacomm.base.threads import single_blas_thread
 from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.mpi import Communicator
 from petamap.mapmaking.cg import ConjugateGradients
-from petamap.mapmaking.vectors import WIDEST, Unknowns
+from petamap.mapmaking.vectors import MAX_WIDTH, Unknowns, stack, stacked_zeros
 
-# Directions of which the others leave less than this are taken for the same.
+# Directions that are independent of the others by less than this are dropped.
 _SAME = 1e-10
-# Iterations that are learnt from, to a part of the tolerance: the slowest modes are found last. Their
-# residuals are kept until the space is found.
-_LONGEST, _FURTHER = 128, 0.1
+# Iterations to train on, to a fraction of the tolerance: the slowest modes are found last. Their residuals
+# are kept until the space is found.
+_MAX_ITERATIONS, _TOLERANCE_FACTOR = 128, 0.1
 # 64-bit sums keep a sign and a bit to spare; the higher word of a term has at most 50 bits.
 _SUM_BITS, _TERM_BITS = 62, 50
 
 
 class Deflation:
-    """A space W in which  A x = b  is solved at once; conjugate gradients iterate on the rest alone.
+    """A space W in which A x = b is solved directly; conjugate solver iterate on the complement.
 
     With G = W^T A W, a solution starts from ``x = W G^-1 W^T b``, and every search direction is made
-    A-orthogonal to W, ``p - W G^-1 (A W)^T p`` (deflated conjugate gradients: Saad, Yeung, Erhel and
-    Guyomarc'h 2000, SIAM J. Sci. Comput. 21, 1909). What W holds, the residual loses for good.
+    A-orthogonal to W, ``p - W G^-1 (A W)^T p`` (deflated conjugate solver: Saad, Yeung, Erhel and
+    Guyomarc'h 2000, SIAM J. Sci. Comput. 21, 1909).
 
     Parameters
     ----------
     vectors, images : Unknowns
         W and A W side by side, at the owners of their rows: a multiple of 8, the last ones zero.
     n_vectors : int
-        How many there are.
+        Dimension of the space.
     comm : Communicator
     n_threads : int
 
     Attributes
     ----------
-    alone : float
-        Iterations that the right-hand sides which it was learnt on take without it; nan if it was not learnt.
+    undeflated_iterations : float
+        Mean iterations of the training right-hand sides without deflation; nan if it was not trained.
     """
 
     def __init__(
         self, vectors: Unknowns, images: Unknowns, n_vectors: int, comm: Communicator, n_threads: int
     ) -> None:
         self.n_vectors = n_vectors
-        self.alone = math.nan
+        self.undeflated_iterations = math.nan
         self.comm = comm
         self.vectors = _Space(vectors, comm, n_threads)
         self.images = _Space(images, comm, n_threads)
         matrix = self.images.products(vectors, self.vectors.largest)[:n_vectors, :n_vectors]
         self._inverse = np.zeros((vectors.width, vectors.width))
-        with one_blas_thread():
+        with single_blas_thread():
             self._inverse[:n_vectors, :n_vectors] = np.linalg.inv((matrix + matrix.T) / 2)
 
     @staticmethod
     def train(
-        gradients: ConjugateGradients,
+        solver: ConjugateGradients,
         rhs: Sequence[Unknowns],
         tolerance: float,
         max_iterations: int,
         n_vectors: int,
-        at_once: int = WIDEST,
+        at_once: int = MAX_WIDTH,
     ) -> Deflation:
         """Return the space of the slowest modes that solving for some right-hand sides finds. Collective.
 
-        Conjugate gradients are a Lanczos process on M^-1 A. The Ritz vectors of its smallest eigenvalues are
-        what slows it down. Those of all right-hand sides together span a space, of which the `n_vectors`
-        slowest are kept, by Rayleigh-Ritz (Stathopoulos and Orginos 2010, SIAM J. Sci. Comput. 32, 439).
+        Conjugate solver are a Lanczos process on M^-1 A; the Ritz vectors of its smallest eigenvalues slow
+        it down. Those of all right-hand sides span a space, of which the `n_vectors` slowest are kept, by
+        Rayleigh-Ritz (Stathopoulos and Orginos 2010, SIAM J. Sci. Comput. 32, 439).
 
         Parameters
         ----------
-        gradients : ConjugateGradients
+        solver : ConjugateGradients
         rhs : sequence of Unknowns
-            The space follows from these alone: choose the same ones, and it is the same to the bit.
+            The space depends on these alone, to the bit.
         tolerance, max_iterations
-            Of the solutions to come; these are solved for further, in at most 128 iterations.
+            Of the solutions to come; training goes to a tenth of it, in at most 128 iterations.
         n_vectors : int
-            At most so many.
+            Largest dimension of the space.
         at_once : int
-            Right-hand sides that are solved for side by side, for memory: the space is the same.
+            Right-hand sides that are solved for side by side, a matter of memory: the space is the same.
 
         Raises
         ------
@@ -95,45 +95,47 @@ class Deflation:
         alone: list[int] = []
         for first in range(0, len(rhs), at_once):
             some = rhs[first : first + at_once]
-            runs = [_Iterations(gradients) for _ in some]
-            keeps, most = [run.keep for run in runs], min(max_iterations, _LONGEST)
-            for solution in gradients.solve_many(some, tolerance * _FURTHER, most, keeps=keeps):
+            records = [_Iterations(solver) for _ in some]
+            recorders, most = [one.record for one in records], min(max_iterations, _MAX_ITERATIONS)
+            for solution in solver.solve_many(some, tolerance * _TOLERANCE_FACTOR, most, recorders=recorders):
                 if solution.error is not None:
                     raise solution.error
                 alone.append(solution.iterations_to(tolerance))
-            while runs:
-                found += runs.pop(0).ritz_vectors(n_vectors)
+            while records:
+                found += records.pop(0).ritz_vectors(n_vectors)
         if not found:
-            nothing = gradients.zeros(0)
-            return Deflation(nothing, nothing, 0, gradients.comm, gradients.n_threads)
-        vectors = Unknowns.beside(found, _padded(len(found)))
+            nothing = stacked_zeros(rhs[0], 0)
+            return Deflation(nothing, nothing, 0, solver.comm, solver.n_threads)
+        vectors = stack(found, _padded(len(found)))
         found.clear()
-        space = _slowest(gradients, vectors, n_vectors)
-        space.alone = sum(alone) / len(alone)
+        space = _slowest(solver, vectors, n_vectors)
+        space.undeflated_iterations = sum(alone) / len(alone)
         return space
 
     @staticmethod
     def n_kept(n_rhs: int, max_iterations: int, n_vectors: int, at_once: int) -> int:
-        """Return how many vectors `train` holds at most, for what memory is to be planned."""
+        """Return the largest number of vectors that `train` holds, for planning memory."""
         found = _padded(n_rhs * n_vectors)
-        return max(found + min(n_rhs, at_once) * (min(max_iterations, _LONGEST) + WIDEST), 5 * found)
+        return max(
+            found + min(n_rhs, at_once) * (min(max_iterations, _MAX_ITERATIONS) + MAX_WIDTH), 5 * found
+        )
 
     def start(self, x: Unknowns, r: Unknowns) -> None:
-        """Add to each x what W solves of the residual r, and take it from r."""
+        """Solve the part of each residual r in W: add it to x and subtract its image from r."""
         if self.n_vectors:
             amounts = self._amounts(self.vectors.products(r, r.largest(self.comm)))
             self.vectors.add(amounts, x)
             self.images.add(-amounts, r)
 
     def project(self, p: Unknowns, largest: FloatArray) -> FloatArray:
-        """Make each p A-orthogonal to W; take and return the largest |I| + |Q| + |U| over all ranks."""
+        """Make each p A-orthogonal to W in place; return its largest |I| + |Q| + |U| over all ranks."""
         if not self.n_vectors:
             return largest
         found = self.vectors.add(-self._amounts(self.images.products(p, largest)), p)
         return self.comm.allreduce(found, "max")
 
     def _amounts(self, products: FloatArray) -> FloatArray:
-        """Return G^-1 products of each column, one term after the other: BLAS's order depends on columns."""
+        """Return G^-1 products of each column, in a fixed order: that of BLAS depends on the columns."""
         amounts = np.zeros_like(products)
         for row, product in zip(self._inverse, products.T, strict=True):
             amounts += row * product[:, None]
@@ -142,7 +144,7 @@ class Deflation:
 
 @dataclass
 class _Space:
-    """Vectors side by side, and sums over their rows that do not depend on ranks, threads or columns."""
+    """Vectors side by side, with dot products that do not depend on ranks, threads or columns."""
 
     vectors: Unknowns
     comm: Communicator
@@ -154,7 +156,7 @@ class _Space:
         self._bits = min(_TERM_BITS, _SUM_BITS - max(n_terms, 1).bit_length())
 
     def products(self, given: Unknowns, largest: FloatArray) -> FloatArray:
-        """Return all dot products with columns that have no larger values, (width, n_vectors). Collective.
+        """Return the dot products with columns of values up to `largest`, (width, n_vectors). Collective.
 
         A term is two integers, multiples of 2^-bits of the largest that is possible and of 2^-bits of these:
         integers add in any order.
@@ -168,14 +170,14 @@ class _Space:
         return values
 
     def add(self, amounts: FloatArray, to: Unknowns) -> FloatArray:
-        """Add the vectors times amounts, (width, n_vectors); return the largest |I| + |Q| + |U| there."""
+        """Add the vectors times amounts, (width, n_vectors), to `to`; return its largest |I| + |Q| + |U|."""
         largest = np.zeros((2, to.width))
         for vectors, part, most in zip(self.vectors, to, largest, strict=True):
             _mapmaking.space_add(vectors, amounts, part, most, self.n_threads)
         return np.asarray(largest.max(axis=0), np.float64)
 
-    def mixed(self, amounts: FloatArray) -> Unknowns:
-        """Return mixtures of the vectors by amounts, (n_mixtures, n_vectors), side by side."""
+    def combine(self, amounts: FloatArray) -> Unknowns:
+        """Return linear combinations of the vectors, (n_combinations, n_vectors), side by side."""
         padded = np.zeros((_padded(len(amounts)), self.vectors.width))
         padded[: len(amounts), : amounts.shape[1]] = amounts
         out = Unknowns(*(np.zeros((*part.shape[:2], len(padded))) for part in self.vectors))
@@ -185,20 +187,20 @@ class _Space:
 
 @dataclass
 class _Iterations:
-    """What conjugate gradients on one right-hand side leave: M^-1 r, eight side by side, and coefficients."""
+    """Record of conjugate solver on one right-hand side: M^-1 r, eight side by side, and coefficients."""
 
-    gradients: ConjugateGradients
+    solver: ConjugateGradients
     directions: list[Unknowns] = field(default_factory=list)
     norms: list[float] = field(default_factory=list)
     alphas: list[float] = field(default_factory=list)
     betas: list[float] = field(default_factory=list)
 
-    def keep(self, r: Unknowns, norm: float, alpha: float, beta: float) -> None:
-        """Take residual, squared norm, alpha and beta of an iteration."""
-        column = len(self.norms) % WIDEST
+    def record(self, r: Unknowns, norm: float, alpha: float, beta: float) -> None:
+        """Store residual, squared norm, alpha and beta of an iteration."""
+        column = len(self.norms) % MAX_WIDTH
         if column == 0:
-            self.directions.append(self.gradients.zeros(WIDEST))
-        preconditioned = self.gradients.precondition(Unknowns.beside([r]))
+            self.directions.append(stacked_zeros(r, MAX_WIDTH))
+        preconditioned = self.solver.preconditioner.apply(stack([r]))
         for to, part in zip(self.directions[-1], preconditioned, strict=True):
             to[..., column] = part[..., 0]
         self.norms.append(norm)
@@ -211,7 +213,7 @@ class _Iterations:
         diagonal = 1 / alpha
         diagonal[1:] += beta[1:] / alpha[:-1]
         off = np.sqrt(beta[1:]) / alpha[:-1]
-        with one_blas_thread():
+        with single_blas_thread():
             values, vectors = np.linalg.eigh(np.diag(diagonal) + np.diag(off, -1))
         return values, vectors
 
@@ -221,28 +223,30 @@ class _Iterations:
             return []
         signs = (-1.0) ** np.arange(len(self.norms))
         weights = self.ritz()[1][:, :n_vectors].T * (signs / np.sqrt(self.norms))
-        padded = np.zeros((len(weights), len(self.directions) * WIDEST))
+        padded = np.zeros((len(weights), len(self.directions) * MAX_WIDTH))
         padded[:, : weights.shape[1]] = weights
-        out = self.gradients.zeros(_padded(len(weights)))
+        out = stacked_zeros(self.directions[0], _padded(len(weights)))
         for number, directions in enumerate(self.directions):
-            part = padded[:, number * WIDEST : (number + 1) * WIDEST]
-            amounts = np.zeros((out.width, WIDEST))
+            part = padded[:, number * MAX_WIDTH : (number + 1) * MAX_WIDTH]
+            amounts = np.zeros((out.width, MAX_WIDTH))
             amounts[: len(part)] = part
-            _Space(directions, self.gradients.comm, self.gradients.n_threads).add(amounts, out)
+            _Space(directions, self.solver.comm, self.solver.n_threads).add(amounts, out)
         return [out.column(number) for number in range(len(weights))]
 
 
-def _slowest(gradients: ConjugateGradients, found: Unknowns, n_vectors: int) -> Deflation:
+def _slowest(solver: ConjugateGradients, found: Unknowns, n_vectors: int) -> Deflation:
     """Return the space of the smallest Rayleigh-Ritz values of M^-1 A in the span of some vectors."""
-    comm, n_threads = gradients.comm, gradients.n_threads
+    comm, n_threads = solver.comm, solver.n_threads
     vectors = _Space(found, comm, n_threads)
-    images = _Space(_by_eight(gradients.times, found), comm, n_threads)
-    # A M^-1 A v = value A v: the same values as those of M^-1 A, and only what is there already enters
+    images = _Space(_by_eight(solver.operator.apply, found), comm, n_threads)
+    # A M^-1 A v = value A v has the eigenvalues of M^-1 A and needs no further product with A.
     stiffness = images.products(found, vectors.largest)
-    weighted = _by_eight(gradients.precondition, images.vectors)
+    weighted = _by_eight(solver.preconditioner.apply, images.vectors)
     squares = images.products(weighted, weighted.largest(comm))
-    mixtures = _generalized(squares, stiffness)[:n_vectors]
-    return Deflation(vectors.mixed(mixtures), images.mixed(mixtures), len(mixtures), comm, n_threads)
+    combinations = _generalized(squares, stiffness)[:n_vectors]
+    return Deflation(
+        vectors.combine(combinations), images.combine(combinations), len(combinations), comm, n_threads
+    )
 
 
 def _generalized(left: FloatArray, right: FloatArray) -> FloatArray:
@@ -250,7 +254,7 @@ def _generalized(left: FloatArray, right: FloatArray) -> FloatArray:
     there = np.diag(right) > 0
     vectors = np.zeros((int(there.sum()), len(right)))
     left, right = ((m[np.ix_(there, there)] + m[np.ix_(there, there)].T) / 2 for m in (left, right))
-    with one_blas_thread():
+    with single_blas_thread():
         scale = 1 / np.sqrt(np.diag(right))
         sizes, axes = np.linalg.eigh(right * scale * scale[:, None])
         basis = scale[:, None] * axes[:, sizes > _SAME] / np.sqrt(sizes[sizes > _SAME])
@@ -261,10 +265,10 @@ def _generalized(left: FloatArray, right: FloatArray) -> FloatArray:
 
 
 def _by_eight(work: Callable[[Unknowns], Unknowns], vectors: Unknowns) -> Unknowns:
-    """Return what is made of vectors side by side, eight at a time."""
+    """Return the result of `work` on vectors side by side, eight at a time."""
     out = vectors.zeros_like()
-    for first in range(0, vectors.width, WIDEST):
-        eight = slice(first, first + WIDEST)
+    for first in range(0, vectors.width, MAX_WIDTH):
+        eight = slice(first, first + MAX_WIDTH)
         made = work(Unknowns(*(np.ascontiguousarray(part[..., eight]) for part in vectors)))
         for to, part in zip(out, made, strict=True):
             to[..., eight] = part
@@ -272,11 +276,11 @@ def _by_eight(work: Callable[[Unknowns], Unknowns], vectors: Unknowns) -> Unknow
 
 
 def _padded(n: int) -> int:
-    return -(-n // WIDEST) * WIDEST
+    return -(-n // MAX_WIDTH) * MAX_WIDTH
 
 
 def _scales(largest: FloatArray) -> FloatArray:
-    """Return powers of two that bring values below 1."""
+    """Return powers of two that scale values below 1."""
     return np.ldexp(1.0, -np.frexp(largest)[1])
 
 

@@ -11,19 +11,18 @@ from pathlib import Path
 import numpy as np
 
 from petacomm.base.errors import ConfigError, ConvergenceError, UserError
-from petacomm.base.progress import Progress, Silent
+from petacomm.base.progress import Progress, SilentProgress
 from petacomm.base.typing import FloatArray
-from petacomm.mpi import Communicator, agree, together, world
+from petacomm.mpi import Communicator, agree, agree_on_errors, world
 from petamap.data import run_summary as summary
 from petamap.data.config import RunConfig
 from petamap.data.run_summary import Summary
 from petamap.mapmaking.binning import RightHandSide, binned_map, right_hand_side
-from petamap.mapmaking.cg import ConjugateGradients, Solution, Step
+from petamap.mapmaking.cg import Iteration, Solution
 from petamap.mapmaking.covariance import CovarianceColumns
-from petamap.mapmaking.normal_operator import NormalOperator
 from petamap.mapmaking.products import MapWriter, covariance_columns, covariance_names
-from petamap.mapmaking.setup import Stage, unwritable
-from petamap.mapmaking.system import System
+from petamap.mapmaking.setup import RunSetup, unwritable
+from petamap.mapmaking.system import MapmakingSystem
 from petamap.mapmaking.vectors import Unknowns
 from petamap.sky.covariance_file import PixelCovariance, write_pixel_covariance
 
@@ -45,13 +44,13 @@ def run(
     ----------
     config : RunConfig
     out : path
-        Folder; made if it is not there.
+        Folder; created if it does not exist.
     comm : Communicator, optional
         By default all processes of the launcher.
     progress : Progress, optional
-        Told what happens, on rank 0.
+        Listener on rank 0.
     command : sequence of str
-        The words of the command line, for the summary.
+        Words of the command line, for the summary.
 
     Raises
     ------
@@ -60,7 +59,7 @@ def run(
     ConvergenceError
         With ``solver.on_stall = "error"``, if the tolerance was not reached; the products are written before.
     """
-    job = _Job(config, Path(out), comm or world(), progress or Silent(), list(command))
+    job = _Job(config, Path(out), comm or world(), progress or SilentProgress(), list(command))
     return job.run()
 
 
@@ -73,17 +72,17 @@ class _Job:
         self.comm = comm
         self.progress = progress
         self.command = command
-        self.stage = Stage(config, comm, progress)
-        self.timers = self.stage.timers
-        self.n_threads = self.stage.n_threads
+        self.setup = RunSetup(config, comm, progress)
+        self.timers = self.setup.timers
+        self.n_threads = self.setup.n_threads
         self.products: list[summary.Product] = []
 
     def run(self) -> Summary:
         """Run the phases in order."""
-        self.stage.open()
-        self.unit = self.stage.unit
+        self.setup.open()
+        self.unit = self.setup.unit
         self._check_folder()
-        system = self.stage.set_up()
+        system = self.setup.set_up()
         columns = CovarianceColumns(system) if self.config.products.pixel_covariance else None
         rhs = self._read(system)
         binned = binned_map(system.statistics.binned_inverse, rhs.binned, self.n_threads)
@@ -92,14 +91,14 @@ class _Job:
             comparisons = self._write_products(system, binned, solution)
         failed = None if columns is None else self._write_pixel_covariance(columns, solution)
         result = replace(
-            self.stage.told(system, self.command),
+            self.setup.summarize(system, self.command),
             solver=None if solution is None else _solver_record(solution, self.config.solver.tolerance),
             products=tuple(self.products),
             comparisons=tuple(comparisons),
         )
         if self.comm.rank == 0:
             result.write(self.out)
-        self._judge(solution, failed)
+        self._raise_unless_converged(solution, failed)
         return result
 
     def _check_folder(self) -> None:
@@ -130,8 +129,8 @@ class _Job:
 
     # --- the data
 
-    def _read(self, system: System) -> RightHandSide:
-        self.progress.begin("data", float(system.projection.share.n_out), "samples")
+    def _read(self, system: MapmakingSystem) -> RightHandSide:
+        self.progress.begin("data", float(system.projection.local.n_out), "samples")
         with self.timers.phase("data"):
             rhs = right_hand_side(
                 system.projection, system.noise, system.shared, system.statistics.binned_weights,
@@ -140,32 +139,30 @@ class _Job:
         self.progress.end()
         return rhs
 
-    def _solve(self, system: System, rhs: RightHandSide) -> Solution:
+    def _solve(self, system: MapmakingSystem, rhs: RightHandSide) -> Solution:
         solver = self.config.solver
-        operator = NormalOperator(system.projection, system.noise, system.shared, system.statistics.hits_max)
-        gradients = ConjugateGradients(operator, system.preconditioner)
-        # digits of the residual are won at a steadier pace than iterations are used up
+        # The digits of the residual fall more steadily than iterations pass.
         digits = -math.log10(solver.tolerance) if 0 < solver.tolerance < 1 else None
         self.progress.begin("iterations", digits, "digits")
-        won = 0.0
+        gained = 0.0
 
-        def tell(step: Step) -> None:
-            nonlocal won
-            found = min(-math.log10(max(step.relative_residual, 1e-300)), digits or math.inf)
-            note = f"iteration {step.iteration}, residual {step.relative_residual:.2e}"
-            self.progress.advance(max(found - won, 0.0), note)
-            won = max(found, won)
+        def advance(step: Iteration) -> None:
+            nonlocal gained
+            reached = min(-math.log10(max(step.relative_residual, 1e-300)), digits or math.inf)
+            note = f"iteration {step.number}, residual {step.relative_residual:.2e}"
+            self.progress.advance(max(reached - gained, 0.0), note)
+            gained = max(reached, gained)
 
         with self.timers.phase("iterations"):
-            solution = gradients.solve(
-                Unknowns(rhs.pixels, rhs.gaps), solver.tolerance, solver.max_iterations, tell
+            solution = system.solver().solve(
+                Unknowns(rhs.pixels, rhs.gaps), solver.tolerance, solver.max_iterations, advance
             )
         self.progress.end(solution.reason)
         if not solution.converged:
-            self.stage.warn(f"not converged: {solution.reason}")
+            self.setup.warn(f"not converged: {solution.reason}")
         return solution
 
-    def _judge(self, solution: Solution | None, failed: ConvergenceError | None) -> None:
+    def _raise_unless_converged(self, solution: Solution | None, failed: ConvergenceError | None) -> None:
         if self.config.solver.on_stall != "error":
             return
         if failed is not None:
@@ -180,12 +177,12 @@ class _Job:
     # --- the products
 
     def _write_products(
-        self, system: System, binned: FloatArray, solution: Solution | None
-    ) -> list[summary.Comparison]:
+        self, system: MapmakingSystem, binned: FloatArray, solution: Solution | None
+    ) -> list[summary.MapComparison]:
         kinds = [kind for kind in self._kinds() if kind != "pixel_covariance"]
         self.progress.begin("products", float(len(kinds)), "files")
         writer = MapWriter(
-            system, self.out, self.config.map.frame, self.stage.run_id(), self.config.map.ordering
+            system, self.out, self.config.map.frame, self.setup.run_id(), self.config.map.ordering
         )
         best = binned if solution is None else solution.map.pixels
         for values in (binned, best):
@@ -201,7 +198,7 @@ class _Job:
     def _write_pixel_covariance(
         self, columns: CovarianceColumns, solution: Solution | None
     ) -> ConvergenceError | None:
-        """Solve for the covariance and write it, or return why there is none; the maps are there anyway."""
+        """Solve for the covariance and write it, or return why there is none; the maps are written before."""
         solver, comm, path = self.config.solver, self.comm, self._file("pixel_covariance")
         self.progress.begin("pixel covariance", float(columns.n), "columns")
         if solution is not None:
@@ -212,11 +209,11 @@ class _Job:
                 values = columns.solve(solver.tolerance, solver.max_iterations, self.progress.advance)
         except ConvergenceError as error:
             self.progress.end(error.what)
-            self.stage.warn(f"no pixel covariance: {error.what}")
+            self.setup.warn(f"no pixel covariance: {error.what}")
             return error
-        with together(comm):
+        with agree_on_errors(comm):
             if values is not None:
-                unit, run_id = f"{self.unit}^2", self.stage.run_id()
+                unit, run_id = f"{self.unit}^2", self.setup.run_id()
                 found = PixelCovariance(
                     values, columns.pixels, columns.n_side, self.config.map.stokes, unit, run_id
                 )
@@ -232,9 +229,9 @@ class _Job:
         return None
 
     def _content(
-        self, kind: str, system: System, binned: FloatArray, best: FloatArray
+        self, kind: str, system: MapmakingSystem, binned: FloatArray, best: FloatArray
     ) -> tuple[str, FloatArray, list[str], str]:
-        """Return title, values, names of the columns and unit of a product: made when it is written."""
+        """Return title, values, names of the columns and unit of a product."""
         statistics, stokes = system.statistics, system.projection.stokes
         match kind:
             case "hits":
@@ -251,7 +248,7 @@ class _Job:
             case _:
                 return "binned minus maximum-likelihood", binned - best, list(stokes.value), self.unit
 
-    def _compare(self, writer: MapWriter, best: FloatArray, binned: FloatArray) -> list[summary.Comparison]:
+    def _compare(self, writer: MapWriter, best: FloatArray, binned: FloatArray) -> list[summary.MapComparison]:
         chosen = self.config.products
         wanted = (
             ("map", chosen.compare, chosen.compare_limit, best),
@@ -264,7 +261,7 @@ class _Job:
             path = self.config.folder / file
             if (found := writer.compare(path, values)) is not None:
                 comparisons.append(
-                    summary.Comparison(
+                    summary.MapComparison(
                         name=name, reference=path.name, max_abs=found[0], rms=found[1], limit=limit,
                         unit=self.unit,
                     )
@@ -279,7 +276,7 @@ def _solver_record(solution: Solution, tolerance: float) -> summary.Solver:
         iterations=solution.iterations,
         tolerance=tolerance,
         history=tuple(
-            summary.Step(iteration=s.iteration, relative_residual=s.relative_residual, seconds=s.seconds)
+            summary.SolverStep(iteration=s.number, relative_residual=s.relative_residual, seconds=s.seconds)
             for s in solution.history
         ),
     )

@@ -1,4 +1,4 @@
-"""What every job of map-making stands on: observations, their system, and what there is to tell of both."""
+"""Set-up of every map-making job: observations, the system of equations, and their part of the summary."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from petacomm.base.errors import UserError
-from petacomm.base.files import replacing
+from petacomm.base.files import atomic_write
 from petacomm.base.host import available_bytes, cpu_model, peak_bytes
 from petacomm.base.progress import Progress
 from petacomm.base.threads import available_threads
@@ -20,7 +20,7 @@ from petacomm.base.timers import Timers
 from petacomm.mpi import Communicator
 from petamap import __version__
 from petamap.data import run_summary as summary
-from petamap.data.checks import check_observations, warn_of_flags, warn_of_noise
+from petamap.data.checks import check_observations, flag_warnings, noise_model_warnings
 from petamap.data.config import (
     CommOptions,
     MonteCarloOptions,
@@ -31,18 +31,18 @@ from petamap.data.config import (
     to_toml,
 )
 from petamap.data.observation import Observation
-from petamap.data.run_summary import Spread
+from petamap.data.run_summary import RankStatistics
 from petamap.mapmaking.intervals import free_ends, split_intervals
 from petamap.mapmaking.noise_estimate import estimated_models
 from petamap.mapmaking.noise_kernels import ModelOf, declared_model
-from petamap.mapmaking.system import Choices, System, set_up
+from petamap.mapmaking.system import MapmakingSystem, SystemOptions, set_up
 from petamap.mapmaking.target import in_frame, target_pixelization
 from petamap.sky.pixelization import Pixelization
 from petamap.sky.stokes import Stokes
 
 
-class Stage:
-    """Observations of a run and the system set up for them, with warnings and costs on the way. Collective.
+class RunSetup:
+    """Observations of a run and the system set up for them, with warnings and costs. Collective.
 
     Parameters
     ----------
@@ -55,14 +55,14 @@ class Stage:
     ----------
     comm : Communicator
         The ranks that share the system: all, or a group of them that is set before `set_up`.
-    whole : Communicator
+    world : Communicator
         All ranks: they share nodes and memory.
     observations, pixelization, unit
         After `open`.
     model_of : ModelOf
         The noise, declared or estimated; after `set_up`.
     n_seen, n_dead, n_flagged : int
-        Pixels with samples, those of them that are cut, samples that are not used; after `set_up`.
+        Observed pixels, those of them that are cut, and samples that are not used; after `set_up`.
     """
 
     observations: list[Observation]
@@ -75,25 +75,28 @@ class Stage:
 
     def __init__(self, config: RunConfig, comm: Communicator, progress: Progress) -> None:
         self.config = config
-        self.comm = self.whole = comm
+        self.comm = self.world = comm
         self.progress = progress
         self.timers = Timers(lambda: self.comm.bytes_sent)
         self.warnings: list[str] = []
-        self.n_threads = config.resources.threads or max(1, available_threads() // self.whole.node_size())
+        self.n_threads = config.resources.threads or max(1, available_threads() // self.world.node_size())
 
     def warn(self, text: str) -> None:
-        """Keep a warning, and say it."""
+        """Record a warning and report it on rank 0."""
         self.warnings.append(text)
-        if self.whole.rank == 0:
+        if self.world.rank == 0:
             self.progress.warn(text)
 
     # --- observations and system
 
     def open(self, opened: Callable[[RunConfig], list[Observation]] | None = None) -> None:
-        """Open the sources and find the pixels of the map; `opened` gives the observations as they are."""
+        """Open the sources and choose the pixelization.
+
+        Where given, `opened` returns the observations instead.
+        """
         with self.timers.phase("sources"):
             observations = (opened or open_sources)(self.config)
-            drawn_otherwise = [] if self.config.noise.kernel == "estimate" else warn_of_noise(observations)
+            drawn_otherwise = [] if self.config.noise.kernel == "estimate" else noise_model_warnings(observations)
             if self.config.map.pixelization != "numbered":
                 observations = in_frame(observations, self.config.map.frame)
             if self.config.noise.interval is not None:
@@ -104,27 +107,27 @@ class Stage:
             self.pixelization = target_pixelization(self.config.map, observations)
             self.unit = observations[0].unit
 
-    def set_up(self, n_rhs: int = 1, n_kept: int = 0) -> System:
-        """Return the system of the observations, and warn of what it leaves out.
+    def set_up(self, n_rhs: int = 1, n_kept: int = 0) -> MapmakingSystem:
+        """Return the system of the observations, and warn of pixels and samples that it leaves out.
 
-        Memory is planned for `n_rhs` right-hand sides at once and `n_kept` vectors beside (`Choices`).
+        Memory is planned for `n_rhs` right-hand sides at once and `n_kept` vectors beside (`SystemOptions`).
         """
-        choices, common = self.choices(), (self.comm, self.timers, self.progress)
+        options, common = self.options(), (self.comm, self.timers, self.progress)
         self.model_of = declared_model
         if self.config.noise.kernel == "estimate":
-            self.model_of = estimated_models(self.observations, self.pixelization, choices, *common)
-        choices = replace(choices, n_rhs=n_rhs, n_kept=n_kept)
-        system = set_up(self.observations, self.pixelization, choices, self.model_of, *common)
+            self.model_of = estimated_models(self.observations, self.pixelization, options, *common)
+        options = replace(options, n_rhs=n_rhs, n_kept=n_kept)
+        system = set_up(self.observations, self.pixelization, options, self.model_of, *common)
         self._warn_of_pixels(system)
         return system
 
-    def choices(self) -> Choices:
+    def options(self) -> SystemOptions:
         """Return the options that map-making itself needs."""
         config = self.config
         memory = config.resources.memory
-        if memory is None and self.whole is not self.comm:
-            memory = available_bytes() // self.whole.node_size()
-        return Choices(
+        if memory is None and self.world is not self.comm:
+            memory = available_bytes() // self.world.node_size()
+        return SystemOptions(
             stokes=Stokes(config.map.stokes),
             n_lag=0 if config.noise.kernel == "white" else config.noise.n_lag,
             free_ends=free_ends(config.noise.ends, self.observations, config.noise.n_lag),
@@ -140,7 +143,7 @@ class Stage:
             n_threads=self.n_threads,
         )
 
-    def _warn_of_pixels(self, system: System) -> None:
+    def _warn_of_pixels(self, system: MapmakingSystem) -> None:
         statistics = system.statistics
         self.n_seen = self.comm.sum(int(np.count_nonzero(statistics.hits)))
         self.n_dead = self.comm.sum(int(np.count_nonzero(statistics.dead)))
@@ -155,29 +158,29 @@ class Stage:
         if self.n_flagged == system.layout.n_samp:
             self.warn("all samples are flagged or outside the map")
 
-    def _flagged(self, system: System) -> int:
-        """Return the number of samples that are not used, and warn of detectors that give none."""
+    def _flagged(self, system: MapmakingSystem) -> int:
+        """Return the number of samples that are not used, and warn of detectors without good samples."""
         flagged = sum((Counter(part) for part in self.comm.allgather(system.gap_samples)), Counter())
         n_good = [[0] * observation.n_det for observation in self.observations]
         for number, stream in enumerate(system.layout.streams):
-            taken = stream.stop - stream.start - 2 * stream.margin
-            n_good[stream.observation][stream.detector] += taken - flagged[number]
-        for text in warn_of_flags(self.observations, n_good):
+            recorded = stream.stop - stream.start - 2 * stream.margin
+            n_good[stream.observation][stream.detector] += recorded - flagged[number]
+        for text in flag_warnings(self.observations, n_good):
             self.warn(text)
         return sum(flagged.values())
 
-    # --- what is told of them
+    # --- the summary
 
     def run_id(self) -> str:
-        """Return a name for all that the maps depend on; ranks, threads and memory are not among it."""
+        """Return a digest of all that the maps depend on, which excludes ranks, threads and memory."""
         what = replace(
             self.config, comm=CommOptions(), resources=ResourceOptions(),
             spectra=SpectraOptions(), montecarlo=MonteCarloOptions(),
         )  # fmt: skip
         return hashlib.sha256(f"{__version__}\n{to_toml(what)}".encode()).hexdigest()[:16]
 
-    def totals(self, system: System) -> summary.Totals:
-        """Return how much there is."""
+    def totals(self, system: MapmakingSystem) -> summary.Totals:
+        """Return numbers of observations, detectors, samples and pixels."""
         return summary.Totals(
             observations=len(self.observations),
             detectors=len({name for o in self.observations for name in o.detectors}),
@@ -189,8 +192,8 @@ class Stage:
             pixels_degenerate=self.n_dead,
         )
 
-    def told(self, system: System, command: Sequence[str]) -> summary.Summary:
-        """Return the summary of the run so far, without what it found. Collective on all ranks."""
+    def summarize(self, system: MapmakingSystem, command: Sequence[str]) -> summary.Summary:
+        """Return the summary of the run so far, without solver and products. Collective on all ranks."""
         layout = system.layout
         return summary.Summary(
             petamap=__version__,
@@ -211,44 +214,44 @@ class Stage:
             warnings=tuple(self.warnings),
         )
 
-    def _environment(self, system: System) -> summary.Environment:
+    def _environment(self, system: MapmakingSystem) -> summary.Environment:
         return summary.Environment(
             python=platform.python_version(),
             numpy=np.__version__,
-            mpi=self.whole.mpi_library,
+            mpi=self.world.mpi_library,
             cpu=cpu_model(),
-            ranks=self.whole.size,
+            ranks=self.world.size,
             threads=self.n_threads,
-            hosts=len(set(self.whole.allgather(platform.node()))),
+            hosts=len(set(self.world.allgather(platform.node()))),
             reduction=None if self.comm.size == 1 else system.shared.pixels.plan.chosen,
         )
 
     def _phases(self) -> tuple[summary.PhaseCost, ...]:
-        by_rank = self.whole.allgather(self.timers.phases)
+        by_rank = self.world.allgather(self.timers.phases)
         return tuple(
             summary.PhaseCost(
                 name=name,
-                seconds=Spread.of([phases[name].seconds for phases in by_rank if name in phases]),
+                seconds=RankStatistics.from_values([phases[name].seconds for phases in by_rank if name in phases]),
                 calls=phase.calls,
-                bytes=Spread.of([float(phases[name].bytes) for phases in by_rank if name in phases]),
+                bytes=RankStatistics.from_values([float(phases[name].bytes) for phases in by_rank if name in phases]),
             )
             for name, phase in self.timers.phases.items()
         )
 
-    def _memory(self, system: System) -> summary.Memory:
+    def _memory(self, system: MapmakingSystem) -> summary.Memory:
         plan = system.memory
         return summary.Memory(
-            predicted_bytes=int(self.whole.max(plan.total)),
-            peak_bytes=int(self.whole.max(peak_bytes())),
-            bytes_per_sample=self.whole.max(plan.bytes_per_sample),
+            predicted_bytes=int(self.world.max(plan.total)),
+            peak_bytes=int(self.world.max(peak_bytes())),
+            bytes_per_sample=self.world.max(plan.bytes_per_sample),
         )
 
 
 def unwritable(folder: Path) -> UserError | None:
-    """Return the error that writing into a folder meets: better now than after hours of work."""
+    """Return the error of writing into a folder, if any: to be found before hours of work."""
     probe = folder / ".writable"
     try:
-        with replacing(probe):
+        with atomic_write(probe):
             pass
         probe.unlink()
     except UserError as error:

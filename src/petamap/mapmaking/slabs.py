@@ -1,4 +1,4 @@
-"""Maps cut into slabs, one a rank: no rank ever holds a whole map, and all write one file together."""
+"""Maps divided into slabs, one per rank: no rank holds a full map, and all write one file together."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import BinaryIO
 
 import numpy as np
 
-from petacomm.base.files import replacing, writing
+from petacomm.base.files import atomic_write, write_errors
 from petacomm.base.typing import AnyArray, FloatArray, Int64Array
-from petacomm.mpi import Communicator, together
-from petamap.sky.checksum import folded, word_sum
-from petamap.sky.map_data import PIECE_BYTES, MapData
-from petamap.sky.map_header import MapHead
+from petacomm.mpi import Communicator, agree_on_errors
+from petamap.sky.checksum import fold_carries, word_sum
+from petamap.sky.map_data import PIECE_BYTES, MapDataLayout
+from petamap.sky.map_header import MapHeader
 
 # Slabs begin at multiples of this many rows.
 ALIGNMENT = 64
-# Values of a column that rank 0 looks at in one go.
+# Values of a column that rank 0 receives at once.
 _STREAM = 1 << 18
-# Bytes of headers and other small things.
+# Bytes of headers and other small arrays.
 _SMALL = 1 << 18
 
 
@@ -32,7 +32,7 @@ def slab_bounds(n_rows: int, size: int) -> Int64Array:
 
 
 def slab_bytes(n_rows: int, n_columns: int, size: int, n_owned: int) -> int:
-    """Return the most bytes that a rank allocates to write a map beside the map itself.
+    """Return the most bytes that a rank allocates to write a map, beside the map itself.
 
     Parameters
     ----------
@@ -45,10 +45,10 @@ def slab_bytes(n_rows: int, n_columns: int, size: int, n_owned: int) -> int:
     """
     height = int(slab_bounds(n_rows, size)[1])
     route = 8 * (n_owned + height)
-    # while it is made: places of pixels; ranks, order and sorted places; places received
+    # during set-up: rows of pixels; ranks, order and sorted rows; rows received
     finding = 8 * (4 * n_owned + 2 * height)
     row = 8 * n_columns
-    # values sent and received, then received and put in their places
+    # values sent and received, then received and stored
     moving = row * max(n_owned + height, 2 * height)
     streaming = 2 * 8 * _STREAM
     writing_pieces = 4 * PIECE_BYTES
@@ -56,14 +56,14 @@ def slab_bytes(n_rows: int, n_columns: int, size: int, n_owned: int) -> int:
 
 
 class Slabs:
-    """The rows of a map dealt to the ranks, and the way there from the owners of its pixels. Collective.
+    """Slabs of rows of a map, one per rank, and the way of rows from the owners of pixels. Collective.
 
     Parameters
     ----------
     comm : Communicator
     n_rows : int
     rows : (n_owned,) int64
-        The row of each pixel that this rank owns; all different on all ranks.
+        The row of each pixel that this rank owns; all distinct over all ranks.
 
     Attributes
     ----------
@@ -92,14 +92,14 @@ class Slabs:
         return int(self.bounds[self.comm.rank + 1]) - self.first
 
     def collect(self, values: AnyArray) -> FloatArray:
-        """Return this rank's slab, (height, n_columns), nan where no one owns a row. Collective.
+        """Return this rank's slab, float64 (height, n_columns), nan where no rank owns a row. Collective.
 
         Parameters
         ----------
         values : (n_owned, n_columns)
             Of the pixels that this rank owns.
         """
-        # what is sent is let go before the slab is made
+        # The sent copy is freed before the slab is allocated.
         received, _ = self.comm.alltoallv(values[self._sent].astype(np.float64, copy=False), self._counts)
         slab = np.full((self.height, values.shape[1]), np.nan)
         slab[self._received] = received
@@ -108,7 +108,7 @@ class Slabs:
     def stream(self, slab: FloatArray) -> Iterator[tuple[int, int, FloatArray]]:
         """Yield all values on rank 0, column by column: column, first row, some values. Collective.
 
-        Other ranks yield nothing, but have to go through it too.
+        Other ranks yield nothing, but must iterate too.
         """
         rank, size = self.comm.rank, self.comm.size
         for column in range(slab.shape[1]):
@@ -119,38 +119,38 @@ class Slabs:
                 to_root = np.zeros(size, np.int64)
                 to_root[0] = len(own)
                 piece = np.empty(int(counts.sum()))
-                self.comm.exchange(np.ascontiguousarray(own), to_root, piece, counts, int(parts[-1] - begin))
+                self.comm.alltoallv_into(np.ascontiguousarray(own), to_root, piece, counts, int(parts[-1] - begin))
                 if rank == 0:
                     yield column, begin, piece
 
 
-def write_slabs(path: Path, head: MapHead | None, slabs: Slabs, slab: FloatArray) -> None:
+def write_slabs(path: Path, head: MapHeader | None, slabs: Slabs, slab: FloatArray) -> None:
     """Write a map file, each rank its slab, whole or not at all. Collective.
 
     Parameters
     ----------
     path : Path
         On a file system that all ranks see.
-    head : MapHead
+    head : MapHeader
         On rank 0.
     slab : (height, n_columns)
 
     Raises
     ------
     ResourceError
-        On all ranks, if the file cannot be written. What stood at `path` is untouched.
+        On all ranks, if the file cannot be written. A file that was at `path` is untouched.
     """
     comm = slabs.comm
-    data: MapData = comm.bcast(head.data if head is not None else None)
+    data: MapDataLayout = comm.bcast(head.data if head is not None else None)
     with _replacing(comm, path) as temporary:
         total = 0
-        with together(comm), _part_of(temporary, path) as file:
+        with agree_on_errors(comm), _part_of(temporary, path) as file:
             for place, piece in data.pieces(slabs.first, slab):
                 file.seek(place)
                 file.write(piece)
                 total += word_sum(piece)
-        total = folded(comm.sum(folded(total)))
-        with together(comm):
+        total = fold_carries(comm.sum(fold_carries(total)))
+        with agree_on_errors(comm):
             if head is not None:
                 with _part_of(temporary, path) as file:
                     file.write(head.to_bytes(total))
@@ -159,21 +159,21 @@ def write_slabs(path: Path, head: MapHead | None, slabs: Slabs, slab: FloatArray
 
 @contextmanager
 def _replacing(comm: Communicator, path: Path) -> Iterator[Path]:
-    """`petacomm.base.files.replacing` for all ranks: rank 0 makes the temporary file and renames it."""
+    """Yield a temporary file that replaces `path` at the end: rank 0 creates and renames it."""
     with ExitStack() as stack:
         temporary: Path | None = None
-        with together(comm):
+        with agree_on_errors(comm):
             if comm.rank == 0:
-                temporary = stack.enter_context(replacing(path))
+                temporary = stack.enter_context(atomic_write(path))
         yield comm.bcast(temporary)
-        with together(comm):
+        with agree_on_errors(comm):
             stack.close()
 
 
 @contextmanager
 def _part_of(temporary: Path, path: Path) -> Iterator[BinaryIO]:
     """Open the temporary file of `path` to write into it; synced at the end."""
-    with writing(path), open(temporary, "r+b") as file:
+    with write_errors(path), open(temporary, "r+b") as file:
         yield file
         file.flush()
         os.fsync(file.fileno())

@@ -1,4 +1,4 @@
-"""Everything that the map-making equation of a run needs before the data are read."""
+"""The system of map-making equations of a run on this rank, set up before the data are read."""
 
 from __future__ import annotations
 
@@ -18,26 +18,29 @@ from petacomm.reduction import AUTO, OwnedRows, ReductionPlan
 from petacomm.sharing import IndexMap
 from petamap.data.observation import Observation
 from petamap.mapmaking import binning
-from petamap.mapmaking.distribution import deal
+from petamap.mapmaking.cg import ConjugateGradients
+from petamap.mapmaking.distribution import distribute
+from petamap.mapmaking.linear_operators import BlockDiagonalPreconditioner
 from petamap.mapmaking.memory import MemoryPlan, plan_memory
 from petamap.mapmaking.noise_kernels import InverseNoise, ModelOf, inverse_noise
+from petamap.mapmaking.normal_operator import NormalOperator
 from petamap.mapmaking.projection import Projection
-from petamap.mapmaking.time_layout import Layout
-from petamap.mapmaking.vectors import Shared, Unknowns
+from petamap.mapmaking.time_layout import TimeLayout
+from petamap.mapmaking.vectors import SharedUnknowns, Unknowns
 from petamap.sky.pixelization import Pixelization
 from petamap.sky.stokes import Stokes
 
 
 @dataclass(frozen=True)
-class Choices:
-    """How the system is set up: the options of a run that map-making itself needs.
+class SystemOptions:
+    """Options of a run that the set-up of the system needs.
 
     Attributes
     ----------
     n_lag : int
         Band of the inverse noise; 0 for white noise.
     free_ends : bool
-        Whether the noise goes on beyond the ends of stationary intervals: then `n_lag` unknown samples are
+        Whether the noise continues beyond the ends of stationary intervals: then `n_lag` unknown samples are
         added there and marginalised as gaps are. Else N^-1 takes it as zero there, as MADmap does.
     flags, preconditioner, rcond_min, reduction, setup, pointing
         As in the run configuration.
@@ -51,7 +54,7 @@ class Choices:
     n_rhs : int
         Right-hand sides that will be read and solved for at once: memory is planned for them.
     n_kept : int
-        Vectors of the solver's kind that will be kept beside, as recycling does (`Deflation.n_kept`).
+        Vectors that recycling will keep beside those of the solver (`Deflation.n_kept`).
     """
 
     stokes: Stokes = Stokes.IQU
@@ -78,12 +81,12 @@ class Choices:
 
 @dataclass(frozen=True)
 class Statistics:
-    """What the samples of the run say about each pixel that this rank owns, without their values.
+    """Statistics of the samples in each pixel that this rank owns.
 
     Attributes
     ----------
     hits : (n_owned,) int64
-        How many there are.
+        Number of samples.
     hits_max : int
         Most of any pixel in the run, at least 1.
     covariance : (n_owned, triangle) float64
@@ -108,8 +111,8 @@ class Statistics:
 
 
 @dataclass
-class System:
-    """The map-making equation of a run on this rank, before the data.
+class MapmakingSystem:
+    """The system of map-making equations of a run on this rank.
 
     Attributes
     ----------
@@ -117,96 +120,115 @@ class System:
         The pixels that this rank owns: the rows of its maps.
     statistics : Statistics
         Of the samples in each pixel.
-    preconditioner : Unknowns
-        M^-1 at the owners: as the covariance on pixels, and on gaps.
+    preconditioner : BlockDiagonalPreconditioner
     gap_samples : dict of int to int
-        How many output samples of this rank are gaps, by stream.
+        Number of output samples of this rank that are gaps, by stream.
     """
 
     comm: Communicator
-    layout: Layout
+    layout: TimeLayout
     projection: Projection
     noise: InverseNoise
-    shared: Shared
+    shared: SharedUnknowns
     keys: Int64Array
     statistics: Statistics
-    preconditioner: Unknowns
+    preconditioner: BlockDiagonalPreconditioner
     memory: MemoryPlan
     gap_samples: dict[int, int]
 
     @property
     def n_gap_samples(self) -> int:
-        """Output samples of this rank that are gaps."""
+        """Number of output samples of this rank that are gaps."""
         return sum(self.gap_samples.values())
+
+    def operator(self) -> NormalOperator:
+        """Return the operator A = P^T N^-1 P. Collective."""
+        return NormalOperator(self.projection, self.noise, self.shared, self.statistics.hits_max)
+
+    def solver(self) -> ConjugateGradients:
+        """Return the solver of A x = b. Collective."""
+        return ConjugateGradients(self.operator(), self.preconditioner)
 
 
 def set_up(
     observations: Sequence[Observation],
     pixelization: Pixelization,
-    choices: Choices,
+    options: SystemOptions,
     model_of: ModelOf,
     comm: Communicator,
     timers: Timers,
     progress: Progress,
-    deal_streams: bool = False,
-) -> System:
+    whole_streams: bool = False,
+) -> MapmakingSystem:
     """Return the system of a run. Collective.
 
-    `deal_streams`: give each rank whole streams, as estimating their noise needs.
+    Parameters
+    ----------
+    observations, pixelization, model_of, comm, timers, progress
+        Data, pixels and noise of the run, and its listeners.
+    options : SystemOptions
+    whole_streams : bool
+        Give each rank complete streams, as the estimation of their noise needs.
+
+    Raises
+    ------
+    ConfigError, DataError, ResourceError
+        On all ranks, if the data do not allow a map, or memory does not suffice.
     """
-    layout = Layout(observations, choices.n_lag, choices.margin)
-    share = layout.share(np.arange(*_deal(layout, comm, deal_streams)))
+    layout = TimeLayout(observations, options.n_lag, options.margin)
+    local = layout.local_blocks(np.arange(*_block_range(layout, comm, whole_streams)))
     with timers.phase("noise kernels"):
-        noise = inverse_noise(observations, layout, share, model_of, white=choices.n_lag == 0)
-    progress.begin("pointing", share.n_held, "samples")
+        noise = inverse_noise(observations, layout, local, model_of, white=options.n_lag == 0)
+    progress.begin("pointing", local.n_held, "samples")
     with timers.phase("pointing"):
         projection = Projection(
-            observations, layout, share, pixelization, choices.stokes,
-            flags=choices.flags, n_threads=choices.n_threads,
+            observations, layout, local, pixelization, options.stokes,
+            flags=options.flags, n_threads=options.n_threads,
         )  # fmt: skip
         projection.set_units(comm)
-        noise = noise.in_units(projection.units, share, layout.transform)
+        noise = noise.in_units(projection.units, local, layout.transform)
     with timers.phase("reduction plan"):
-        pixels = _shared_pixels(comm, projection, choices)
+        pixels = _shared_pixels(comm, projection, options)
     with timers.phase("pointing"):
-        memory = _keep_or_not(projection, pixels, choices)
+        memory = _choose_memory_plan(projection, pixels, options)
         if memory.keep:
             projection.keep()
-    progress.end(memory.in_words())
+    progress.end(memory.describe())
     with timers.phase("weights"):
-        statistics = _statistics(projection, noise, pixels, choices)
-        projection.drop(pixels.to_holders(statistics.dead.view(np.uint8)).view(np.bool_))
+        statistics = _statistics(projection, noise, pixels, options)
+        projection.drop_pixels(pixels.scatter_fwd(statistics.dead.view(np.uint8)).view(np.bool_))
     with timers.phase("reduction plan"):
-        shared = Shared(pixels, _shared_gaps(comm, projection, choices))
-    preconditioner = _preconditioner(projection, noise, shared, statistics.covariance, choices)
-    return System(
+        shared = SharedUnknowns(pixels, _shared_gaps(comm, projection, options))
+    preconditioner = _preconditioner(projection, noise, shared, statistics.covariance, options)
+    return MapmakingSystem(
         comm, layout, projection, noise, shared, pixels.keys, statistics, preconditioner, memory,
         projection.gaps.by_stream(),
     )  # fmt: skip
 
 
-def _deal(layout: Layout, comm: Communicator, streams: bool) -> tuple[int, int]:
-    if streams:
+def _block_range(layout: TimeLayout, comm: Communicator, whole_streams: bool) -> tuple[int, int]:
+    """Return the first block of this rank and the one after its last."""
+    if whole_streams:
         lengths = np.diff(layout.sample_keys).astype(np.float64)
-        bounds = layout.first_blocks[deal(lengths, comm.size)]
+        bounds = layout.first_blocks[distribute(lengths, comm.size)]
     else:
-        bounds = deal(layout.costs(), comm.size)
+        bounds = distribute(layout.costs(), comm.size)
     return int(bounds[comm.rank]), int(bounds[comm.rank + 1])
 
 
-def _keep_or_not(projection: Projection, pixels: OwnedRows, choices: Choices) -> MemoryPlan:
+def _choose_memory_plan(projection: Projection, pixels: OwnedRows, options: SystemOptions) -> MemoryPlan:
     comm = pixels.comm
-    limit = choices.memory or available_bytes() // comm.node_size()
-    batch = choices.n_rhs, choices.n_kept
-    plan = plan_memory(projection, pixels, choices.pointing != "recompute", *batch)
+    limit = options.memory or available_bytes() // comm.node_size()
+    batch = options.n_rhs, options.n_kept
+    plan = plan_memory(projection, pixels, options.pointing != "recompute", *batch)
     everyone_can_expand = comm.max(float(not projection.can_expand)) == 0
-    if choices.pointing == "recompute" and not everyone_can_expand:
+    if options.pointing == "recompute" and not everyone_can_expand:
         raise ConfigError(
             "recorded pixels cannot be recomputed", mend='set resources.pointing = "keep" or "auto"'
         )
-    if choices.pointing == "auto" and comm.max(plan.total / limit) > 1 and everyone_can_expand:
+    if options.pointing == "auto" and comm.max(plan.total / limit) > 1 and everyone_can_expand:
         plan = plan_memory(projection, pixels, False, *batch)
-    fewer = "fewer maps at once, " if choices.n_rhs > 1 else ""
+    fewer = "fewer maps at once, " if options.n_rhs > 1 else ""
     too_much = ResourceError(
         f"this needs {plan.total / 1e9:.2f} GB a process, there are {limit / 1e9:.2f} GB",
         mend=f"use {fewer}more processes or fewer threads, a lower n_side, or raise resources.memory",
@@ -215,33 +237,33 @@ def _keep_or_not(projection: Projection, pixels: OwnedRows, choices: Choices) ->
     return plan
 
 
-def _shared_pixels(comm: Communicator, projection: Projection, choices: Choices) -> OwnedRows:
-    row = 8 * choices.stokes.n
+def _shared_pixels(comm: Communicator, projection: Projection, options: SystemOptions) -> OwnedRows:
+    row = 8 * options.stokes.n
     plan = ReductionPlan(
         IndexMap(comm, projection.keys()),
-        algorithm=choices.reduction,
-        setup=choices.setup,
-        buffer_keys=max(1, choices.buffer // row),
-        n_threads=choices.n_threads,
+        algorithm=options.reduction,
+        setup=options.setup,
+        buffer_keys=max(1, options.buffer // row),
+        n_threads=options.n_threads,
         checks="first",
     )
-    # as the solver will call it, not as hits and weights do before
-    plan.choose(choices.stokes.n, np.int64, in_halves=True)
-    return OwnedRows(plan, choices.n_threads)
+    # Chosen for the calls of the solver, not for those of hits and weights before.
+    plan.choose(options.stokes.n, np.int64, reduce_broadcast=True)
+    return OwnedRows(plan, options.n_threads)
 
 
-def _shared_gaps(comm: Communicator, projection: Projection, choices: Choices) -> OwnedRows:
+def _shared_gaps(comm: Communicator, projection: Projection, options: SystemOptions) -> OwnedRows:
     keys = projection.number_gaps()
     if comm.max(len(keys)) == 0:
-        # what stands for the gaps then is each rank's own
+        # Without gaps, each rank keeps its own placeholder.
         comm, keys = SerialCommunicator(), np.arange(projection.gaps.n)
-    # neighbours in time share gaps, so a dense reduction would send nothing but zeros
-    plan = ReductionPlan(IndexMap(comm, keys), algorithm="owner", n_threads=choices.n_threads, checks="first")
-    return OwnedRows(plan, choices.n_threads)
+    # Only neighbours in time share gaps: a dense reduction would send almost nothing but zeros.
+    plan = ReductionPlan(IndexMap(comm, keys), algorithm="owner", n_threads=options.n_threads, checks="first")
+    return OwnedRows(plan, options.n_threads)
 
 
 def _statistics(
-    projection: Projection, noise: InverseNoise, pixels: OwnedRows, choices: Choices
+    projection: Projection, noise: InverseNoise, pixels: OwnedRows, options: SystemOptions
 ) -> Statistics:
     hits = binning.hits(projection, pixels)
     hits_max = max(1, int(pixels.comm.max(float(hits.max(initial=0)))))
@@ -249,14 +271,14 @@ def _statistics(
     def inverted(weights: FloatArray, rcond_min: float) -> tuple[FloatArray, FloatArray]:
         matrices = binning.stokes_weights(projection, pixels, weights, hits_max)
         rcond = np.zeros(pixels.n_owned)
-        _mapmaking.invert(choices.stokes.n, rcond_min, matrices, rcond, choices.n_threads)
+        _mapmaking.invert(options.stokes.n, rcond_min, matrices, rcond, options.n_threads)
         return matrices, rcond
 
     weights = noise.weights
-    covariance, rcond = inverted(weights, choices.rcond_min)
-    dead = (rcond < choices.rcond_min) | (rcond == 0)
+    covariance, rcond = inverted(weights, options.rcond_min)
+    dead = (rcond < options.rcond_min) | (rcond == 0)
     binned = covariance
-    if choices.uniform_binning:
+    if options.uniform_binning:
         weights = projection.units**2
         binned, _ = inverted(weights, 0.0)
         binned[dead] = 0.0
@@ -266,22 +288,22 @@ def _statistics(
 def _preconditioner(
     projection: Projection,
     noise: InverseNoise,
-    shared: Shared,
+    shared: SharedUnknowns,
     covariance: FloatArray,
-    choices: Choices,
-) -> Unknowns:
-    n_stokes = choices.stokes.n
+    options: SystemOptions,
+) -> BlockDiagonalPreconditioner:
+    n_stokes = options.stokes.n
     pixels = covariance
-    if choices.preconditioner != "block-diagonal":
+    if options.preconditioner != "block-diagonal":
         diagonal = [0, 1, 2] if n_stokes == 1 else [0, 2] if n_stokes == 2 else [0, 3, 5]
         diagonal = diagonal[:n_stokes]
         pixels = np.zeros_like(covariance)
         pixels[:, diagonal] = covariance[:, diagonal]
-        if choices.preconditioner == "none":
-            # one number for all ranks
+        if options.preconditioner == "none":
+            # The same number on all ranks.
             weight = shared.comm.max(float(noise.weights.max(initial=0)))
             pixels[:, diagonal] = (covariance[:, :1] > 0) / max(weight, 1e-300)
     gaps = np.zeros((shared.gaps.n_owned, 1))
     if projection.gaps.length:
-        gaps[:, 0] = 1 / noise.weights[shared.gaps.pick(projection.gaps.segments())]
-    return Unknowns(pixels, gaps)
+        gaps[:, 0] = 1 / noise.weights[shared.gaps.select_owned(projection.gaps.segments())]
+    return BlockDiagonalPreconditioner(Unknowns(pixels, gaps), options.n_threads)

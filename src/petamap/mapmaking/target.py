@@ -1,4 +1,4 @@
-"""The pixelization of a run's map: as the configuration says, or as large as the data need."""
+"""Pixelization of a run's map: as configured, or as large as the data need."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from petacomm.base.units import DEGREE
 from petamap.data.config import MapOptions
 from petamap.data.observation import Observation
 from petamap.pointing.compressed import CompressedPointing
-from petamap.pointing.frames import rotation
+from petamap.pointing.frames import frame_rotation
 from petamap.sky.car import CarPatch
 from petamap.sky.flat import FlatPatch
 from petamap.sky.healpix import Healpix
 from petamap.sky.pixelization import Pixelization
 
-# Samples of a detector that are looked at to find how far the data reach.
-_LOOKS = 4096
-# A larger image is hardly meant: a telescope that slews may look far away.
+# Samples of a detector from which the extent of the data is found.
+_N_DIRECTIONS = 4096
+# A larger image is hardly meant: a telescope that slews may point far away.
 _MOST_PIXELS = 4e8
-# Degrees left around them, for what lies between.
+# Degrees added around them, for samples between.
 _MARGIN = 0.02
 
 
@@ -36,7 +36,7 @@ def target_pixelization(options: MapOptions, observations: Sequence[Observation]
     Raises
     ------
     ConfigError
-        If the pixels of the sources have no place on the sky, or none but theirs.
+        If the sources number their pixels differently, or the map would be too large.
     """
     if options.pixelization == "numbered":
         return _numbered(observations)
@@ -55,17 +55,17 @@ def target_pixelization(options: MapOptions, observations: Sequence[Observation]
 
 
 def in_frame(observations: Sequence[Observation], frame: str) -> list[Observation]:
-    """Return the observations with their pointing in the coordinates of the map.
+    """Return the observations with their pointing in the frame of the map.
 
     Raises
     ------
     ConfigError
-        If recorded pixels would have to be turned.
+        If recorded pixels would have to be rotated.
     """
-    return [_turned(observation, frame) for observation in observations]
+    return [_rotated(observation, frame) for observation in observations]
 
 
-def _turned(observation: Observation, frame: str) -> Observation:
+def _rotated(observation: Observation, frame: str) -> Observation:
     given = observation.meta.get("coordinates", frame)
     if given == frame or observation.pointing is None:
         return observation
@@ -75,7 +75,7 @@ def _turned(observation: Observation, frame: str) -> Observation:
             where=f"observation {observation.name}",
             mend=f'set map.frame = "{given}"',
         )
-    return replace(observation, pointing=observation.pointing.rotated(rotation(str(given), frame)))
+    return replace(observation, pointing=observation.pointing.rotated(frame_rotation(str(given), frame)))
 
 
 def _numbered(observations: Sequence[Observation]) -> Pixelization:
@@ -94,7 +94,7 @@ def _numbered(observations: Sequence[Observation]) -> Pixelization:
 def _box(
     options: MapOptions, observations: Sequence[Observation]
 ) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Return centre and size in degrees; what the configuration leaves open is made to hold all samples."""
+    """Return centre and size in degrees; those not configured are chosen to hold all samples."""
     given = (options.centre_lon, options.centre_lat, options.width, options.height)
     if all(value is not None for value in given):
         lon, lat, width, height = (float(value or 0.0) / DEGREE for value in given)
@@ -102,8 +102,8 @@ def _box(
     vectors = np.concatenate([np.zeros((0, 3)), *_some_directions(observations)])
     if len(vectors) == 0:
         raise DataError(
-            "no good sample says where the map lies",
-            mend="look at the flags, or give map.centre_lon, centre_lat, width and height",
+            "no good sample to place the map by",
+            mend="check the flags, or give map.centre_lon, centre_lat, width and height",
         )
     mean = vectors.sum(axis=0)
     lon0, lat0 = _angles(mean[None])[0]
@@ -122,7 +122,7 @@ def _box(
 
 
 def _some_directions(observations: Sequence[Observation]) -> Iterator[FloatArray]:
-    """Yield directions of samples that are not flagged: a telescope may slew from far away."""
+    """Yield directions of unflagged samples of each detector: a telescope may slew from far away."""
     for observation in observations:
         if observation.pointing is None:
             continue
@@ -132,7 +132,7 @@ def _some_directions(observations: Sequence[Observation]) -> Iterator[FloatArray
                 flags.or_flags(detector, 0, observation.n_samp, bad)
             good = np.flatnonzero(bad == 0)
             vectors, _ = observation.pointing.directions(detector, 0, observation.n_samp)
-            yield vectors[good[:: max(1, good.size // _LOOKS)]]
+            yield vectors[good[:: max(1, good.size // _N_DIRECTIONS)]]
 
 
 def _angles(vectors: FloatArray) -> FloatArray:

@@ -1,4 +1,4 @@
-"""The time domain cut into streams and blocks, and dealt to ranks.
+"""The time domain divided into streams and blocks, and their distribution over ranks.
 
 A *stream* is one detector in one stationary interval; a *block* is the output range of one overlap-save
 convolution in it. Both follow from the data alone, never from the number of ranks or threads, and so do the
@@ -17,16 +17,16 @@ from petacomm.base.errors import ConfigError
 from petacomm.base.typing import FloatArray, Int64Array
 from petamap.data.observation import Observation
 
-# Without correlations a block is a mere unit of work.
+# Without correlations a block is only a unit of work.
 _WHITE_BLOCK = 1 << 16
 _SHORTEST_TRANSFORM = 1 << 10
-# Offsets of samples that a rank holds, and of what is done at once, are multiples of this: whole bytes of
-# flag bits, and of the longest gap that counts as one unknown.
+# Offsets of samples that a rank holds are multiples of this: whole bytes of flag bits, and of the longest gap
+# that counts as one unknown.
 ALIGNMENT = 64
 
 
-def runs(streams: Int64Array, within: Int64Array) -> list[int]:
-    """Return where runs of consecutive blocks of one stream begin among blocks, and where the last ends."""
+def run_bounds(streams: Int64Array, within: Int64Array) -> list[int]:
+    """Return the bounds of runs of consecutive blocks of one stream among blocks."""
     n = len(streams)
     if n == 0:
         return []
@@ -44,8 +44,8 @@ def transform_length(n_lag: int) -> int:
 
 
 @dataclass(frozen=True)
-class Stream:
-    """One detector in one stationary interval of an observation, with unknown samples around it.
+class TimeStream:
+    """One detector in one stationary interval of an observation, with its margins of unknown samples.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class Stream:
     start, stop : int
         Samples, margins included: `start` may be negative, and `stop` beyond the last sample.
     margin : int
-        How many samples at each end were never taken.
+        Samples at each end that were never recorded.
     """
 
     observation: int
@@ -63,14 +63,14 @@ class Stream:
     stop: int
     margin: int = 0
 
-    def taken(self, start: int, stop: int) -> tuple[int, int]:
-        """Return the part of samples [start, stop) that was taken; stop <= start where none was."""
+    def recorded_range(self, start: int, stop: int) -> tuple[int, int]:
+        """Return the recorded part of samples [start, stop); stop <= start where there is none."""
         return max(start, self.start + self.margin), min(stop, self.stop - self.margin)
 
 
 @dataclass(frozen=True)
 class Segment:
-    """A run of consecutive samples of a stream that a rank holds: its blocks and their halos.
+    """Consecutive samples of a stream that a rank holds: the samples of its blocks and their halos.
 
     Attributes
     ----------
@@ -79,7 +79,7 @@ class Segment:
     start, stop : int
         Samples of the observation.
     offset : int
-        Where they begin among all samples that the rank holds.
+        Position of the first one among all samples that the rank holds.
     """
 
     stream: int
@@ -89,8 +89,8 @@ class Segment:
 
 
 @dataclass(frozen=True)
-class Share:
-    """What one rank works on.
+class LocalBlocks:
+    """Segments and blocks of one rank.
 
     Attributes
     ----------
@@ -110,8 +110,8 @@ class Share:
     n_out: int
 
 
-class Layout:
-    """All streams and blocks of a run.
+class TimeLayout:
+    """Streams and blocks of a run, the same on all ranks.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ class Layout:
         self.transform = transform_length(n_lag) if n_lag else 0
         self.block = 2 * (self.transform - 2 * n_lag) if n_lag else _WHITE_BLOCK
         self.streams = [
-            Stream(number, index, detector, start - margin, stop + margin, margin)
+            TimeStream(number, index, detector, start - margin, stop + margin, margin)
             for number, observation in enumerate(observations)
             for index, (start, stop) in enumerate(observation.intervals)
             for detector in range(observation.n_det)
@@ -154,18 +154,18 @@ class Layout:
         return costs
 
     def order(self, groups: int | None = None) -> Int64Array:
-        """Return the numbers of all blocks, (n_blocks,), in the order in which they are dealt to ranks.
+        """Return the numbers of all blocks, (n_blocks,), in the order in which they are distributed to ranks.
 
         Parameters
         ----------
         groups : int, optional
-            Groups of neighbouring detectors; a rank gets a stretch of time of the detectors of a group. With
+            Groups of neighbouring detectors; a rank gets a time range of the detectors of a group. With
             1 group ranks have all detectors for a short time (time-major), with as many groups as detectors
             one detector for a long time (detector-major). By default block by block of stream by stream.
         """
         if groups is None:
             return np.arange(self.n_blocks)
-        streams, within = self.places(np.arange(self.n_blocks))
+        streams, within = self.locate(np.arange(self.n_blocks))
         table = np.array([(s.observation, s.interval, s.detector) for s in self.streams], np.int64)
         observation, interval, detector = table.T
         n_det = 1 + np.zeros(observation.max() + 1, np.int64)
@@ -176,28 +176,28 @@ class Layout:
         )
         return ordered
 
-    def places(self, blocks: Int64Array) -> tuple[Int64Array, Int64Array]:
-        """Return the stream of each block, and its number in it."""
+    def locate(self, blocks: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """Return the stream of each block, and the number of the block in it."""
         streams: Int64Array = np.searchsorted(self.first_blocks, blocks, side="right") - 1
         return streams, blocks - self.first_blocks[streams]
 
-    def share(self, blocks: Int64Array) -> Share:
-        """Return what a rank works on that has these blocks, (n,), in increasing order."""
+    def local_blocks(self, blocks: Int64Array) -> LocalBlocks:
+        """Return segments and blocks of a rank that has these blocks, (n,), in increasing order."""
         segments: list[Segment] = []
         tables: list[Int64Array] = [np.zeros((0, 6), np.int64)]
         offset = 0
-        streams, within = self.places(blocks)
-        for begin, end in pairwise(runs(streams, within)):
+        streams, within = self.locate(blocks)
+        for begin, end in pairwise(run_bounds(streams, within)):
             own = within[begin:end]
             segment = self._segment(int(streams[begin]), int(own[0]), int(own[-1]) + 1, offset)
             tables.append(self._blocks(segment, own, len(segments)))
             segments.append(segment)
             offset += -(-(segment.stop - segment.start) // ALIGNMENT) * ALIGNMENT
         table = np.concatenate(tables)
-        return Share(tuple(segments), table, offset, int(table[:, 3].sum()))
+        return LocalBlocks(tuple(segments), table, offset, int(table[:, 3].sum()))
 
     def held(self, streams: Int64Array, first: Int64Array, last: Int64Array) -> tuple[Int64Array, Int64Array]:
-        """Return what is held of streams for blocks [first, last): samples [begin, end) from `start` on."""
+        """Return the range of samples that blocks [first, last) need, counted from the starts of streams."""
         begin = np.maximum(0, first * self.block - self.n_lag) // ALIGNMENT * ALIGNMENT
         lengths = self.sample_keys[streams + 1] - self.sample_keys[streams]
         return begin, np.minimum(lengths, last * self.block + self.n_lag)

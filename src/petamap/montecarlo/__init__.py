@@ -1,1 +1,4 @@
-"""Many realizations of a run: made, mapped and reduced, and what they say of its spectra."""
+"""Monte Carlo realizations of a run: simulation, map-making, spectra, calibration and validation.
+
+Must not import: petamap.papers, petamap.report, petamap.cli.
+"""

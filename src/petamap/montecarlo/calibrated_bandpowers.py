@@ -1,4 +1,4 @@
-"""The bandpowers of a run's map, with noise bias, transfer function and covariance from a Monte Carlo."""
+"""Bandpowers of a map with noise bias, transfer function and covariance from a Monte Carlo."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from petacomm.base.errors import ConfigError, DataError
 from petamap.montecarlo.calibration import Calibration
-from petamap.montecarlo.reader import Finished, read_finished, weights_of
+from petamap.montecarlo.reader import MonteCarloResults, read_results, reordered_weights
 from petamap.montecarlo.realizations import Realizations
 from petamap.spectra.cross_spectra import pseudo_spectra
 from petamap.spectra.masks import effective_fraction
@@ -16,35 +16,36 @@ from petamap.spectra.measure import Measurement, coefficients
 from petamap.spectra.run_maps import RunMaps
 
 
-def measure_with(
+def measure_calibrated(
     maps: RunMaps, montecarlo: Path, divide: bool = False, n_threads: int = 1, **changes: Any
 ) -> Measurement:
-    """Return the bandpowers of a run, seen as the realizations of a Monte Carlo were.
+    """Return the bandpowers of a run, measured like those of the realizations of a Monte Carlo.
 
     Parameters
     ----------
     maps : RunMaps
     montecarlo : Path
-        Its file, or the folder that this is in.
+        File of the Monte Carlo, or its folder.
     divide : bool
         Divide by the transfer function.
     n_threads : int
     **changes
-        Other `l_min`, `l_max`, `width` or `of_d` than the Monte Carlo had: its pseudo-spectra have no bins.
+        Values of `l_min`, `l_max`, `width` or `of_d` that differ from those of the Monte Carlo, whose
+        pseudo-spectra are not binned.
 
     Raises
     ------
     DataError
-        If map and realizations do not fit together, or there are too few of these.
+        If map and realizations do not match, or there are too few realizations.
     """
-    finished = read_finished(montecarlo)
-    _fits(maps, finished)
-    choices = replace(finished.realizations.choices, n_threads=n_threads, **changes)
-    realizations = replace(finished.realizations, choices=choices)
-    weights = weights_of(realizations, maps.pixelization)
+    results = read_results(montecarlo)
+    _check_match(maps, results)
+    choices = replace(results.realizations.choices, n_threads=n_threads, **changes)
+    realizations = replace(results.realizations, choices=choices)
+    weights = reordered_weights(realizations, maps.pixelization)
     seen = coefficients(maps.sky, maps.pixelization, list(weights), choices, realizations.l_max)
     pseudo = pseudo_spectra(seen, unit=realizations.unit)
-    calibration = Calibration.of(realizations, divide, n_threads=n_threads)
+    calibration = Calibration.from_realizations(realizations, divide, n_threads=n_threads)
     bandpowers = calibration.bandpowers(pseudo, realizations)
     f_sky = {
         a + b: effective_fraction(weights[i], weights[j])
@@ -55,36 +56,39 @@ def measure_with(
     return Measurement(bandpowers, calibration.master, f_sky, notes, realizations.n)
 
 
-def _fits(maps: RunMaps, finished: Finished) -> None:
+def _check_match(maps: RunMaps, results: MonteCarloResults) -> None:
     unit, stokes = maps.sky.unit, maps.sky.stokes
-    made = finished.realizations
+    realizations = results.realizations
     letters = {"T": "I", "E": "Q", "B": "U"}
-    wanted = {letters[name[0]] for name in made.names if name[0] == name[1]}
+    wanted = {letters[name[0]] for name in realizations.names if name[0] == name[1]}
     if stokes is None or set(stokes.value) != wanted:
         has = "no Stokes parameters" if stokes is None else stokes.value
-        raise ConfigError(f"the map has {has}, the Monte Carlo {' '.join(made.names)}", where=str(maps.path))
-    for what, own, other in (
-        ("in", f"{unit}^2", made.unit),
-        ("in frame", maps.sky.frame or finished.frame, finished.frame),
+        names = " ".join(realizations.names)
+        raise ConfigError(f"the map has {has}, the Monte Carlo {names}", where=str(maps.path))
+    for what, of_map, of_montecarlo in (
+        ("in", f"{unit}^2", realizations.unit),
+        ("in frame", maps.sky.frame or results.frame, results.frame),
     ):
-        if own != other:
-            raise DataError(f"the map is {what} {own}, the Monte Carlo {what} {other}", where=str(maps.path))
+        if of_map != of_montecarlo:
+            text = f"the map is {what} {of_map}, the Monte Carlo {what} {of_montecarlo}"
+            raise DataError(text, where=str(maps.path))
 
 
-def _notes(calibration: Calibration, made: Realizations) -> tuple[str, ...]:
-    error = (2 / max(made.n - 1, 1)) ** 0.5
-    notes = [f"errors are the scatter of {made.n} realizations, themselves known to {50 * error:.0f} %"]
+def _notes(calibration: Calibration, realizations: Realizations) -> tuple[str, ...]:
+    n = realizations.n
+    error = (2 / max(n - 1, 1)) ** 0.5
+    notes = [f"errors are the scatter of {n} realizations, themselves known to {50 * error:.0f} %"]
     if calibration.noise is None:
         notes.append("the Monte Carlo has no noise alone: no noise bias is taken off")
     else:
         notes.append("the noise bias is the mean of the realizations'")
-    found = calibration.transfer
+    transfer = calibration.transfer
     if calibration.divided:
         notes.append("the transfer function is divided out")
-    elif found is not None and found.against_one.probability < 0.01:
+    elif transfer is not None and transfer.against_one.probability < 0.01:
         notes.append(
-            f"the transfer function is not 1 (p {found.against_one.probability:.1g}): see --transfer"
+            f"the transfer function is not 1 (p {transfer.against_one.probability:.1g}): see --transfer"
         )
-    if "both" not in made.pseudo:
-        notes.append(f"realizations have {' and '.join(made.pseudo)} alone: so have the errors")
+    if "both" not in realizations.pseudo:
+        notes.append(f"realizations have {' and '.join(realizations.pseudo)} alone: so have the errors")
     return tuple(notes)

@@ -1,4 +1,4 @@
-"""What each realization adds to the time streams: skies and noise, keyed by its number alone."""
+"""Simulated signals of the realizations: skies and noise, which depend only on the realization number."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from petacomm.base.errors import ConfigError
 from petacomm.base.typing import FloatArray
-from petamap.data.config import Drawing, MonteCarloOptions, Parts
+from petamap.data.config import MonteCarloOptions, RandomSource, SignalParts
 from petamap.data.observation import Observation, Signal
 from petamap.noise.model import NoiseModel
 from petamap.simulation.noise import SimulatedNoise
@@ -22,15 +22,15 @@ from petamap.spectra.cross_spectra import cross_spectrum
 ModelOf = Callable[[Observation, int, int], NoiseModel]
 Signals = list[tuple[Signal, ...]]
 
-# what is mapped, by the choice of parts
-SOLVED = {"apart": ("sky", "noise"), "together": ("both",), "sky": ("sky",), "noise": ("noise",)}
-# the order of the spectra that skies are drawn from
+# parts that are mapped, by `MonteCarloOptions.parts`
+MAPPED_PARTS = {"apart": ("sky", "noise"), "together": ("both",), "sky": ("sky",), "noise": ("noise",)}
+# order of the spectra of simulated skies
 _THEORY = ("TT", "EE", "BB", "TE")
 
 
 @dataclass(frozen=True)
 class _ModelNoise:
-    """The noise that map-making assumes of an observation (implements `Noise`)."""
+    """Noise model of map-making for an observation (implements `Noise`)."""
 
     observation: Observation
     model_of: ModelOf
@@ -41,41 +41,43 @@ class _ModelNoise:
 
 
 class Draws:
-    """The signals of all realizations of a run.
+    """Sources of the random signals of all realizations of a run.
 
     Parameters
     ----------
     options : MonteCarloOptions
-    parts : Parts
-        The signals of the observations, sorted.
+    parts : SignalParts
+        Fixed and random signals of the observations.
     observations : sequence of Observation
-        In the order of the system; their own signals are not looked at.
+        Observations in the order of the system; their signals are ignored.
     seed : int
-        Of the run.
+        Seed of the run.
 
     Attributes
     ----------
     solved : tuple of str
-        What is mapped in each realization: ``sky``, ``noise``, ``both``.
-    skies, noises : list of Drawing
-        The sources that draw.
+        Parts that are mapped in each realization: ``sky``, ``noise``, ``both``.
+    skies, noises : list of RandomSource
+        Random sources.
     model_of : callable, optional
-        The noise that map-making assumes: what is drawn where no source draws noise. To be set before.
+        Noise model of map-making, used if there is no noise source. Set after the system is set up.
 
     Raises
     ------
     ConfigError
-        If nothing draws what is to be mapped.
+        If there is no source for a part that is mapped.
     """
 
     def __init__(
-        self, options: MonteCarloOptions, parts: Parts, observations: Sequence[Observation], seed: int
+        self, options: MonteCarloOptions, parts: SignalParts, observations: Sequence[Observation], seed: int
     ) -> None:
-        self.solved: tuple[str, ...] = SOLVED[options.parts]
+        self.solved: tuple[str, ...] = MAPPED_PARTS[options.parts]
         self.observations = observations
         self.seed = seed
-        self.skies = [one for one in parts.drawings if one.part == "sky"]
-        self.noises = [one for one in parts.drawings if one.part == "noise" and options.noise != "model"]
+        self.skies = [source for source in parts.random_sources if source.part == "sky"]
+        self.noises = [
+            source for source in parts.random_sources if source.part == "noise" and options.noise != "model"
+        ]
         self.model_of: ModelOf | None = None
         self._fixed = parts.fixed
         if self.solved != ("noise",) and not self.skies:
@@ -91,39 +93,39 @@ class Draws:
 
     @cached_property
     def fixed(self) -> Signals:
-        """The signals that all realizations have in common, for each observation."""
-        return [self._fixed.get(one.name, ()) for one in self.observations]
+        """Signals common to all realizations, for each observation."""
+        return [self._fixed.get(observation.name, ()) for observation in self.observations]
 
     @property
     def has_fixed(self) -> bool:
-        """Whether there are any."""
+        """Whether there are signals common to all realizations."""
         return any(self.fixed)
 
     @cached_property
     def _first(self) -> list[Any]:
-        return [one.source(0) for one in self.skies if self.solved != ("noise",)]
+        return [source.source(0) for source in self.skies if self.solved != ("noise",)]
 
     @property
     def fwhm(self) -> float:
-        """The beam that the first sky is seen with, radians; 0 without one."""
+        """Full width at half maximum of the beam of the first sky, radians; 0 without a beam."""
         return max((float(getattr(source, "fwhm", 0.0)) for source in self._first[:1]), default=0.0)
 
     @property
-    def tells_input(self) -> bool:
-        """Whether it is known what is drawn, and from which spectra."""
+    def has_known_input(self) -> bool:
+        """Whether the a_lm of all skies and their spectra are known."""
         return bool(self._first) and all(hasattr(source, "coefficients") for source in self._first)
 
     @cached_property
     def theory(self) -> Spectra | None:
-        """The spectra that skies are drawn from, TT, EE, BB, TE; None where that is not known."""
-        if not self.tells_input:
+        """Spectra TT, EE, BB, TE of the simulated skies; None if they are not known."""
+        if not self.has_known_input:
             return None
         rows = [source.expected() for source in self._first]
         end = max(row.shape[1] for row in rows)
-        return Spectra(np.sum([_padded(row, end) for row in rows], axis=0), _THEORY)
+        return Spectra(np.sum([_pad(row, end) for row in rows], axis=0), _THEORY)
 
     def sky_variance(self, n_side: int) -> dict[str, float]:
-        """Return the variance of a pixel of ``T`` and, of Q and of U, ``P``, as beam and pixels leave it."""
+        """Return the sky variance of a pixel in I (``T``) and in each of Q and U (``P``)."""
         theory = self.theory
         if theory is None:
             return {"T": 0.0, "P": 0.0}
@@ -135,28 +137,25 @@ class Draws:
             for kind, power in each.items()
         }
 
-    def drawn(self, drawings: Sequence[Drawing], sources: Sequence[Any]) -> Signals:
-        """Return the signals of sources of one realization, for each observation."""
+    def source_signals(self, random_sources: Sequence[RandomSource], sources: Sequence[Any]) -> Signals:
+        """Return the signals of the sources of a realization, for each observation."""
         by_name: dict[str, tuple[Signal, ...]] = {}
-        for drawing, source in zip(drawings, sources, strict=True):
-            for name, signals in drawing.signals(source).items():
+        for random_source, source in zip(random_sources, sources, strict=True):
+            for name, signals in random_source.signals(source).items():
                 by_name[name] = (*by_name.get(name, ()), *signals)
-        return [by_name.get(one.name, ()) for one in self.observations]
+        return [by_name.get(observation.name, ()) for observation in self.observations]
 
-    def of_model(self, number: int) -> Signals:
-        """Return noise by the model that map-making assumes, for each observation."""
+    def model_noise(self, number: int) -> Signals:
+        """Return noise with the noise model of map-making, for each observation."""
         assert self.model_of is not None, "the system is set up before noise is drawn"
         return [
-            (SimulatedNoise(one, _ModelNoise(one, self.model_of), self.seed, number),)
-            for one in self.observations
+            (SimulatedNoise(observation, _ModelNoise(observation, self.model_of), self.seed, number),)
+            for observation in self.observations
         ]
 
 
 class Realization:
-    """One realization: what it adds to the time streams.
-
-    Its signals are made when they are first asked for and kept as long as it lives.
-    """
+    """Random signals of one realization, made at first use and kept."""
 
     def __init__(self, draws: Draws, number: int) -> None:
         self.draws = draws
@@ -164,18 +163,18 @@ class Realization:
 
     @cached_property
     def _sky_sources(self) -> list[Any]:
-        return [one.source(self.number) for one in self.draws.skies]
+        return [source.source(self.number) for source in self.draws.skies]
 
     @cached_property
     def _sky(self) -> Signals:
-        return self.draws.drawn(self.draws.skies, self._sky_sources)
+        return self.draws.source_signals(self.draws.skies, self._sky_sources)
 
     @cached_property
     def _noise(self) -> Signals:
         draws = self.draws
         if not draws.noises:
-            return draws.of_model(self.number)
-        return draws.drawn(draws.noises, [one.source(self.number) for one in draws.noises])
+            return draws.model_noise(self.number)
+        return draws.source_signals(draws.noises, [source.source(self.number) for source in draws.noises])
 
     def signals(self, part: str) -> Signals:
         """Return the signals of ``sky``, ``noise`` or ``both``, for each observation."""
@@ -184,24 +183,24 @@ class Realization:
         return self._sky if part == "sky" else self._noise
 
     def input(self, names: Sequence[str], l_max: int) -> FloatArray:
-        """Return the spectra of the coefficients of its sky, float64 (n_names, l_max + 1); 0 beyond them."""
+        """Return the spectra of the a_lm of the sky, float64 (n_names, l_max + 1); 0 beyond their l_max."""
         parts = [source.coefficients() for source in self._sky_sources]
         last = max(end for _, end in parts)
-        alm = sum(_padded_alm(each, end, last) for each, end in parts)
-        found = np.zeros((len(names), l_max + 1))
+        alm = sum(_pad_alm(each, end, last) for each, end in parts)
+        spectra = np.zeros((len(names), l_max + 1))
         stop = min(l_max, last) + 1
-        for row, name in zip(found, names, strict=True):
+        for row, name in zip(spectra, names, strict=True):
             first, second = (alm["TEB".index(letter)] for letter in name)
             row[:stop] = cross_spectrum(first, second, last)[:stop]
-        return found
+        return spectra
 
 
-def _padded(rows: FloatArray, n: int) -> FloatArray:
+def _pad(rows: FloatArray, n: int) -> FloatArray:
     return np.pad(rows, ((0, 0), (0, n - rows.shape[1])))
 
 
-def _padded_alm(alm: Any, l_max: int, last: int) -> Any:
-    """Return m-major coefficients up to `l_max` among those up to `last`."""
+def _pad_alm(alm: Any, l_max: int, last: int) -> Any:
+    """Return m-major coefficients up to `l_max`, padded with zeros up to `last`."""
     if l_max == last:
         return alm
     padded = np.zeros((len(alm), (last + 1) * (last + 2) // 2), np.complex128)

@@ -1,4 +1,4 @@
-"""What the file of a run's realizations holds."""
+"""Layout of the file of a Monte Carlo."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ from petamap.data.config import (
     RunConfig,
     to_toml,
 )
-from petamap.mapmaking.setup import Stage
+from petamap.mapmaking.setup import RunSetup
 from petamap.montecarlo.draws import Draws
-from petamap.montecarlo.store import ERROR_BYTES, HASH_BYTES, Layout
-from petamap.spectra.measure import Choices
-from petamap.spectra.pseudo_cl import Sight
+from petamap.montecarlo.store import ERROR_BYTES, HASH_BYTES, StoreLayout
+from petamap.spectra.measure import SpectraChoices
+from petamap.spectra.pseudo_cl import PseudoClEstimator
 
 _PARTS = {"apart": ("sky", "noise", "both"), "together": ("both",), "sky": ("sky",), "noise": ("noise",)}
 _FREE = ("realizations", "first", "batch", "groups")
 
 
 @dataclass(frozen=True)
-class FileLayout(Layout):
-    """The layout of a run's file.
+class FileLayout(StoreLayout):
+    """Layout of the file of a Monte Carlo.
 
     Attributes
     ----------
     parts : tuple of str
-        Whose spectra it holds.
+        Parts whose spectra are written: sky, noise, both.
     """
 
     parts: tuple[str, ...] = ()
 
 
-def file_of(config: RunConfig) -> str:
-    """Return the name of the file."""
+def montecarlo_file_name(config: RunConfig) -> str:
+    """Return the name of the file of a Monte Carlo."""
     return f"{config.run.name}_mc.h5"
 
 
-def configuration(config: RunConfig) -> str:
-    """Return the configuration, as TOML, less what no realization depends on."""
+def relevant_configuration(config: RunConfig) -> str:
+    """Return the configuration as TOML, without the options that realizations do not depend on."""
     free: dict[str, Any] = {name: getattr(MonteCarloOptions(), name) for name in _FREE}
     weights = ProductOptions(binned_weights=config.products.binned_weights)
     return to_toml(
@@ -63,26 +63,26 @@ def configuration(config: RunConfig) -> str:
 
 
 def run_id(config: RunConfig) -> str:
-    """Return a name for all that a realization depends on."""
-    return hashlib.sha256(f"{__version__}\n{configuration(config)}".encode()).hexdigest()[:16]
+    """Return an identifier of the version and of all options that realizations depend on."""
+    return hashlib.sha256(f"{__version__}\n{relevant_configuration(config)}".encode()).hexdigest()[:16]
 
 
-def layout_of(
+def make_file_layout(
     config: RunConfig,
-    stage: Stage,
+    stage: RunSetup,
     draws: Draws,
-    sight: Sight,
-    choices: Choices,
+    estimator: PseudoClEstimator,
+    choices: SpectraChoices,
     numbers: Int64Array,
     fixed: str,
 ) -> FileLayout:
-    """Return the layout of the file of a run; `fixed`: what becomes of signals that no realization draws."""
-    n_pix, parts = sight.pixelization.n_pix, _PARTS[config.montecarlo.parts]
-    spectra = ((len(sight.names), sight.l_max + 1), np.float64)
-    maps = ((sight.n_stokes, n_pix), np.float64)
+    """Return the layout of the file of a run; `fixed` is the treatment of signals common to realizations."""
+    n_pix, parts = estimator.pixelization.n_pix, _PARTS[config.montecarlo.parts]
+    spectra = ((len(estimator.names), estimator.l_max + 1), np.float64)
+    maps = ((estimator.n_stokes, n_pix), np.float64)
     solved = (len(draws.solved),)
     rows: dict[str, tuple[tuple[int, ...], Any]] = {f"pseudo/{part}": spectra for part in parts}
-    if draws.tells_input and "noise" not in parts[:1]:
+    if draws.has_known_input and "noise" not in parts[:1]:
         rows["input"] = spectra
     rows |= {
         "iterations": (solved, np.int64),
@@ -92,53 +92,53 @@ def layout_of(
     }
     if config.montecarlo.maps:
         rows |= {f"maps/{part}": maps for part in parts}
-    later = {"fixed/map": maps, "fixed/pseudo": spectra, "fixed/status": ((1,), np.uint8)}
+    computed = {"fixed/map": maps, "fixed/pseudo": spectra, "fixed/status": ((1,), np.uint8)}
     groups = {"choices": _choices(choices), "fixed": {"added": "both" if fixed == "add" else ""}}
     if fixed == "leave":
-        later, groups = {}, {"choices": groups["choices"]}
+        computed, groups = {}, {"choices": groups["choices"]}
     return FileLayout(
         numbers=numbers,
         rows=rows,
-        whole=_whole(draws, sight),
-        later=later,
-        attributes=_attributes(config, stage, draws, sight, parts),
+        common=_common(draws, estimator),
+        computed=computed,
+        attributes=_attributes(config, stage, draws, estimator, parts),
         groups=groups,
         parts=parts,
     )
 
 
-def _whole(draws: Draws, sight: Sight) -> dict[str, AnyArray]:
-    whole: dict[str, AnyArray] = {"weights": sight.weights}
+def _common(draws: Draws, estimator: PseudoClEstimator) -> dict[str, AnyArray]:
+    common: dict[str, AnyArray] = {"weights": estimator.weights}
     if draws.theory is not None:
-        names = tuple(name for name in sight.names if name in draws.theory)
-        whole["theory"] = np.zeros((len(sight.names), len(draws.theory.multipoles)))
+        names = tuple(name for name in estimator.names if name in draws.theory)
+        common["theory"] = np.zeros((len(estimator.names), len(draws.theory.multipoles)))
         for name in names:
-            whole["theory"][sight.names.index(name)] = draws.theory[name]
-    return whole
+            common["theory"][estimator.names.index(name)] = draws.theory[name]
+    return common
 
 
 def _attributes(
-    config: RunConfig, stage: Stage, draws: Draws, sight: Sight, parts: tuple[str, ...]
+    config: RunConfig, stage: RunSetup, draws: Draws, estimator: PseudoClEstimator, parts: tuple[str, ...]
 ) -> Mapping[str, Any]:
     return {
         "petamap": __version__,
         "run_id": run_id(config),
-        "configuration": configuration(config),
+        "configuration": relevant_configuration(config),
         "name": config.run.name,
-        "names": sight.names,
+        "names": estimator.names,
         "parts": parts,
         "solved": draws.solved,
-        "l_max": sight.l_max,
+        "l_max": estimator.l_max,
         "unit": f"{stage.unit}^2",
-        "n_side": sight.pixelization.n_side,
+        "n_side": estimator.pixelization.n_side,
         "ordering": "ring",
         "stokes": config.map.stokes,
         "frame": config.map.frame,
     }
 
 
-def _choices(choices: Choices) -> Mapping[str, Any]:
-    """Return how spectra are measured, by the names of `Choices`; what is None is left out."""
-    found = {field.name: getattr(choices, field.name) for field in fields(choices)}
-    found["mask"] = None if choices.mask is None else choices.mask.name
-    return {name: value for name, value in found.items() if value is not None and name != "n_threads"}
+def _choices(choices: SpectraChoices) -> Mapping[str, Any]:
+    """Return the choices of `SpectraChoices` by name, without those that are None."""
+    values = {field.name: getattr(choices, field.name) for field in fields(choices)}
+    values["mask"] = None if choices.mask is None else choices.mask.name
+    return {name: value for name, value in values.items() if value is not None and name != "n_threads"}

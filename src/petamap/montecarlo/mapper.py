@@ -1,4 +1,4 @@
-"""Maps of many data sets through one system."""
+"""Map-making of many data sets with one system."""
 
 from __future__ import annotations
 
@@ -14,30 +14,29 @@ from petacomm.base.typing import FloatArray
 from petamap.data.config import RunConfig
 from petamap.data.observation import Signal
 from petamap.mapmaking.binning import RightHandSide, binned_map, right_hand_sides
-from petamap.mapmaking.cg import ConjugateGradients, Solution, Step
-from petamap.mapmaking.normal_operator import NormalOperator
+from petamap.mapmaking.cg import Iteration, Solution
 from petamap.mapmaking.recycling import Deflation
-from petamap.mapmaking.system import System
+from petamap.mapmaking.system import MapmakingSystem
 from petamap.mapmaking.vectors import Unknowns
 from petamap.sky.healpix import Healpix
 
-# For each observation, the signals that add up.
+# signals of each observation
 Dataset = Sequence[Sequence[Signal]]
 
 
 @dataclass(frozen=True)
-class Mapped:
-    """The map of a data set.
+class MappedDataset:
+    """Map of a data set.
 
     Attributes
     ----------
     values : (n_owned, n_stokes) float64
-        Of the pixels that this rank owns, nan where they cannot be solved for.
+        Values of the pixels that this rank owns, nan for pixels without a solution.
     iterations : int
     residual : float
-        Relative, computed anew at the end; 0 for binned maps.
+        True relative residual at the end; 0 for binned maps.
     error : str
-        Why there is no map; empty where there is one.
+        Reason of a failure; empty if there is a map.
     converged : bool
     """
 
@@ -49,33 +48,33 @@ class Mapped:
 
 
 class Mapper:
-    """Maps data sets, several at once. Collective.
+    """Map-maker of several data sets at once. Collective on the communicator of the system.
 
     Parameters
     ----------
-    system : System
+    system : MapmakingSystem
     config : RunConfig
     timers : Timers
-        Given the phases "data" and "iterations".
-    tell : callable
-        Told the part of a batch's solutions that is done, and the newest iteration in words.
+        Timers of the phases "data" and "iterations".
+    report : callable
+        Called with the fraction of the solutions of a batch that is done, and a text on the last iteration.
     """
 
     def __init__(
-        self, system: System, config: RunConfig, timers: Timers, tell: Callable[[float, str], None]
+        self, system: MapmakingSystem, config: RunConfig, timers: Timers, report: Callable[[float, str], None]
     ) -> None:
         self.system = system
         self.solver = config.solver
         self.timers = timers
-        self.tell = tell
-        operator = NormalOperator(system.projection, system.noise, system.shared, system.statistics.hits_max)
-        self.gradients = ConjugateGradients(operator, system.preconditioner)
+        self.report = report
+        self.cg = system.solver()
         self.space: Deflation | None = None
 
-    def maps(self, datasets: Sequence[Dataset], timers: Timers | None = None) -> list[Mapped]:
-        """Return the map of each data set: the same to the bit whatever others there are.
+    def maps(self, datasets: Sequence[Dataset], timers: Timers | None = None) -> list[MappedDataset]:
+        """Return the map of each data set, whose bits do not depend on the other data sets.
 
-        One that fails says why, and does not stop the others. Phases are told to `timers`, if given.
+        A failure is recorded in the result and does not affect the others. Phases are added to `timers`, if
+        given, instead of those of the mapper.
         """
         timers = timers or self.timers
         try:
@@ -88,12 +87,12 @@ class Mapper:
                 return [self._failed(str(error))]
         return [mapped for dataset in datasets for mapped in self.maps([dataset], timers)]
 
-    def learn(self, datasets: Sequence[Dataset], n_vectors: int, at_once: int) -> None:
-        """Find what slows down the solutions of some data sets, to speed up all that follow."""
-        rhs = [Unknowns(one.pixels, one.gaps) for one in self._read(datasets)]
+    def train_deflation(self, datasets: Sequence[Dataset], n_vectors: int, at_once: int) -> None:
+        """Find deflation vectors from the solutions of some data sets, to accelerate all later solutions."""
+        rhs = [Unknowns(item.pixels, item.gaps) for item in self._read(datasets)]
         solver = self.solver
         self.space = Deflation.train(
-            self.gradients, rhs, solver.tolerance, solver.max_iterations, n_vectors, at_once
+            self.cg, rhs, solver.tolerance, solver.max_iterations, n_vectors, at_once
         )
 
     def _read(self, datasets: Sequence[Dataset]) -> list[RightHandSide]:
@@ -103,73 +102,73 @@ class Mapper:
             system.statistics.hits_max, datasets,
         )  # fmt: skip
 
-    def _maps(self, rhs: Sequence[RightHandSide]) -> list[Mapped]:
+    def _maps(self, rhs: Sequence[RightHandSide]) -> list[MappedDataset]:
         if self.solver.binned_only:
-            inverse, n_threads = self.system.statistics.binned_inverse, self.gradients.n_threads
-            return [Mapped(self._cut(binned_map(inverse, one.binned, n_threads))) for one in rhs]
+            inverse, n_threads = self.system.statistics.binned_inverse, self.cg.n_threads
+            return [MappedDataset(self._cut(binned_map(inverse, item.binned, n_threads))) for item in rhs]
         done = [0.0] * len(rhs)
-        # digits of the residual are won at a steadier pace than iterations are used up
+        # The logarithm of the residual is a better measure of progress than the number of iterations.
         digits = -math.log10(min(max(self.solver.tolerance, 1e-16), 0.1))
 
-        def tell(number: int, step: Step) -> None:
-            won = -math.log10(max(step.relative_residual, 1e-300))
-            done[number] = min(max(done[number], won / digits), 1.0)
-            note = f"iteration {step.iteration}, residual {step.relative_residual:.2e}"
-            self.tell(sum(done) / len(done), note)
+        def report(number: int, step: Iteration) -> None:
+            reached = -math.log10(max(step.relative_residual, 1e-300))
+            done[number] = min(max(done[number], reached / digits), 1.0)
+            note = f"iteration {step.number}, residual {step.relative_residual:.2e}"
+            self.report(sum(done) / len(done), note)
 
-        solutions = self.gradients.solve_many(
-            [Unknowns(one.pixels, one.gaps) for one in rhs], self.solver.tolerance,
-            self.solver.max_iterations, tell, self.space,
+        solutions = self.cg.solve_many(
+            [Unknowns(item.pixels, item.gaps) for item in rhs], self.solver.tolerance,
+            self.solver.max_iterations, report, self.space,
         )  # fmt: skip
         return [self._mapped(solution) for solution in solutions]
 
-    def _mapped(self, solution: Solution) -> Mapped:
+    def _mapped(self, solution: Solution) -> MappedDataset:
         if solution.error is not None:
             return self._failed(solution.reason)
         if not solution.converged and self.solver.on_stall == "error":
             return self._failed(f"not converged: {solution.reason}")
         values = self._cut(solution.map.pixels)
-        return Mapped(values, solution.iterations, solution.true_residual, "", solution.converged)
+        return MappedDataset(values, solution.iterations, solution.true_residual, "", solution.converged)
 
-    def _failed(self, error: str) -> Mapped:
+    def _failed(self, error: str) -> MappedDataset:
         n_owned, n_stokes = len(self.system.keys), self.system.projection.stokes.n
-        return Mapped(np.full((n_owned, n_stokes), np.nan), error=error, converged=False)
+        return MappedDataset(np.full((n_owned, n_stokes), np.nan), error=error, converged=False)
 
     def _cut(self, values: FloatArray) -> FloatArray:
         values[self.system.statistics.dead] = np.nan
         return values
 
 
-class Gathering:
-    """The way of maps from the owners of their pixels to one rank, in ring order. Collective.
+class MapGatherer:
+    """Gathering of maps from the owners of their pixels, in ring ordering. Collective.
 
     Parameters
     ----------
-    system : System
-        Of HEALPix pixels.
+    system : MapmakingSystem
+        System with HEALPix pixels.
     """
 
-    def __init__(self, system: System) -> None:
+    def __init__(self, system: MapmakingSystem) -> None:
         solved = system.projection.pixelization
-        assert isinstance(solved, Healpix), "checked before the system is set up"
+        assert isinstance(solved, Healpix), "checked before the set-up of the system"
         self.comm = system.comm
         self.pixelization = Healpix(solved.n_side)
         keys, _ = system.comm.allgather_rows(system.keys)
         self._pixels = solved.reordered(keys) if solved.nest else keys
 
-    def to(self, root: int, values: FloatArray, empty: float = np.nan) -> FloatArray | None:
-        """Return columns, (n_owned, n), as a map on one rank, float64 (n, n_pix); None on the others.
+    def gather(self, root: int, values: FloatArray, empty: float = np.nan) -> FloatArray | None:
+        """Return columns, (n_owned, n), as a map on rank `root`, float64 (n, n_pix); None on other ranks.
 
-        `empty`: the value of pixels that no one owns.
+        `empty` is the value of pixels without an owner.
         """
         rows = self.comm.gather_rows(np.ascontiguousarray(values), root)
         if rows is None:
             return None
-        whole = np.full((values.shape[1], self.pixelization.n_pix), empty)
-        whole[:, self._pixels] = rows.T
-        return whole
+        full = np.full((values.shape[1], self.pixelization.n_pix), empty)
+        full[:, self._pixels] = rows.T
+        return full
 
-    def to_all(self, values: FloatArray, empty: float) -> FloatArray:
+    def allgather(self, values: FloatArray, empty: float) -> FloatArray:
         """Return columns, (n_owned, n), as a map on all ranks, float64 (n, n_pix)."""
-        found: FloatArray = self.comm.bcast(self.to(0, values, empty))
-        return found
+        full: FloatArray = self.comm.bcast(self.gather(0, values, empty))
+        return full

@@ -1,4 +1,4 @@
-"""What a page shows of a Monte Carlo, as numbers that JSON can hold."""
+"""Data of the plots of a Monte Carlo, for JSON."""
 
 from __future__ import annotations
 
@@ -12,45 +12,49 @@ from petamap.montecarlo.calibration import Calibration
 from petamap.montecarlo.realizations import Realizations
 from petamap.montecarlo.statistics import Convergence, MeanTest, Uniformity
 from petamap.montecarlo.transfer import TransferFunction
-from petamap.montecarlo.validation import ALL, Check
+from petamap.montecarlo.validation import ALL_SPECTRA, ConsistencyCheck
 from petamap.sky.power_spectra import Spectra
-from petamap.spectra.bandpower_plot import drawing
+from petamap.spectra.bandpower_plot import bandpower_plot
 from petamap.spectra.bandpowers import Bandpowers
 
 _BARS = 10  # of a histogram of probabilities
 
 
-def drawn(
-    realizations: Realizations, calibration: Calibration, check: Check | None, theory: Spectra | None = None
+def plot_data(
+    realizations: Realizations,
+    calibration: Calibration,
+    check: ConsistencyCheck | None,
+    theory: Spectra | None = None,
 ) -> dict[str, Any]:
-    """Return what ``montecarlo.js`` draws.
+    """Return the data for ``montecarlo.js``.
 
     Parameters
     ----------
     realizations : Realizations
     calibration : Calibration
-    check : Check, optional
-        None where the input is not known.
+    check : ConsistencyCheck, optional
+        None if the input is not known.
     theory : Spectra, optional
-        What skies were drawn from; their mean by default.
+        Spectra of the simulated skies; by default the mean of their input spectra.
 
     Returns
     -------
     dict
-        n, parts, divided; bandpowers: as of `spectra.drawing` with the means over realizations, the errors
-        the scatter of one, and for each spectrum ``pull``, the deviation of the mean from the mean input in
-        standard errors; tests, transfer, probabilities, iterations, convergence (None where there is none).
+        n, parts, divided; bandpowers, as of `bandpower_plot`, with the means over realizations, the scatter
+        of one realization as errors, and for each spectrum ``pull``, the deviation of the mean from the mean
+        input in standard errors; tests, transfer, probabilities, iterations, convergence (None if there is
+        none).
     """
-    found = calibration.of_realizations(realizations) if check is None else check.bandpowers
-    scatter = found.std(axis=0, ddof=1) if len(found) > 1 else np.full(found.shape[1:], np.nan)
-    binning = calibration.shown
-    means = Bandpowers(found.mean(axis=0), realizations.names, binning, realizations.unit).with_errors(
+    samples = calibration.realization_bandpowers(realizations) if check is None else check.bandpowers
+    scatter = samples.std(axis=0, ddof=1) if len(samples) > 1 else np.full(samples.shape[1:], np.nan)
+    binning = calibration.binning
+    means = Bandpowers(samples.mean(axis=0), realizations.names, binning, realizations.unit).with_errors(
         scatter
     )
     expected = None
     if check is not None:
         expected = Bandpowers(check.expected, realizations.names, binning, realizations.unit)
-    bandpowers = drawing(means, theory or realizations.mean_input, expected)
+    bandpowers = bandpower_plot(means, theory or realizations.mean_input, expected)
     for row in bandpowers["spectra"]:
         row["error"] = _plain(row["error"])
         row["pull"] = None if check is None else _plain(check.deviations[row["name"]].pulls.tolist())
@@ -62,7 +66,7 @@ def drawn(
         "divided": calibration.divided,
         "noise": calibration.noise is not None,
         "bandpowers": bandpowers,
-        "tests": [] if check is None else [_test(check, name) for name in (*check.names, ALL)],
+        "tests": [] if check is None else [_test(check, name) for name in (*check.names, ALL_SPECTRA)],
         "transfer": None if calibration.transfer is None else _transfer(calibration.transfer),
         "probabilities": [] if check is None else [_bars(*item) for item in check.probabilities.items()],
         "iterations": _counts(realizations),
@@ -71,13 +75,13 @@ def drawn(
 
 
 def _plain(values: Any) -> Any:
-    """Numbers as they are, and None for those that are not finite."""
+    """Return numbers with None for those that are not finite."""
     if isinstance(values, list):
         return [_plain(value) for value in values]
     return values if values is not None and math.isfinite(values) else None
 
 
-def _test(check: Check, name: str) -> dict[str, Any]:
+def _test(check: ConsistencyCheck, name: str) -> dict[str, Any]:
     test: MeanTest = check.deviations[name]
     uniform = check.probabilities.get(name)
     return {
@@ -92,17 +96,17 @@ def _test(check: Check, name: str) -> dict[str, Any]:
     }
 
 
-def _transfer(found: TransferFunction) -> dict[str, Any]:
+def _transfer(transfer: TransferFunction) -> dict[str, Any]:
     return {
-        "middle": found.binning.middle.tolist(),
+        "middle": transfer.binning.middle.tolist(),
         "spectra": [
             {"name": name, "value": row.tolist(), "error": _plain(errors.tolist())}
-            for name, row, errors in zip(found.names, found.values, found.errors, strict=True)
+            for name, row, errors in zip(transfer.names, transfer.values, transfer.errors, strict=True)
         ],
-        "iterations": found.iterations,
-        "probability": _plain(found.against_one.probability),
-        "worst": _plain(found.against_one.worst),
-        "bins": int(found.values.size),
+        "iterations": transfer.iterations,
+        "probability": _plain(transfer.against_one.probability),
+        "worst": _plain(transfer.against_one.worst),
+        "bins": int(transfer.values.size),
     }
 
 
@@ -112,7 +116,7 @@ def _bars(name: str, uniform: Uniformity) -> dict[str, Any]:
 
 
 def _counts(realizations: Realizations) -> dict[str, Any] | None:
-    """Return how many realizations took how many iterations, in at most 40 bars."""
+    """Return a histogram of the iterations of realizations, of at most 40 bars."""
     if realizations.iterations is None:
         return None
     each = np.asarray(realizations.iterations).reshape(realizations.n, -1).max(axis=1)
@@ -122,17 +126,17 @@ def _counts(realizations: Realizations) -> dict[str, Any] | None:
     return {"first": low, "width": width, "counts": counts.tolist()}
 
 
-def _convergence(found: Convergence) -> dict[str, Any]:
+def _convergence(convergence: Convergence) -> dict[str, Any]:
     def points(values: FloatArray) -> Any:
-        return [[step, value] for step, value in zip(found.steps, values.tolist(), strict=True)]
+        return [[step, value] for step, value in zip(convergence.steps, values.tolist(), strict=True)]
 
     return {
-        "variances": points(found.variances),
-        "expected": points(found.expected),
-        "correlations": points(found.correlations),
-        "bins": found.p,
-        "error": found.error,
-        "hartlap": found.hartlap,
-        "halves": found.halves,
-        "expected_halves": found.expected_halves,
+        "variances": points(convergence.variances),
+        "expected": points(convergence.expected),
+        "correlations": points(convergence.correlations),
+        "bins": convergence.p,
+        "error": convergence.error,
+        "hartlap": convergence.hartlap,
+        "halves": convergence.halves,
+        "expected_halves": convergence.expected_halves,
     }

@@ -1,4 +1,4 @@
-"""The finished realizations in the file of a Monte Carlo."""
+"""Reading of finished realizations from the file of a Monte Carlo."""
 
 from __future__ import annotations
 
@@ -13,26 +13,27 @@ from petacomm.base.typing import FloatArray
 from petamap.montecarlo.realizations import PARTS, Realizations
 from petamap.sky.healpix import Healpix
 from petamap.sky.power_spectra import Spectra
-from petamap.spectra.measure import Choices
+from petamap.spectra.measure import SpectraChoices
 
 _FORMAT, _DONE, _FAILED = "petamap-montecarlo", 1, 2
 
 
 @dataclass(frozen=True)
-class Finished:
-    """What a file holds.
+class MonteCarloResults:
+    """Content of the file of a Monte Carlo.
 
     Attributes
     ----------
     realizations : Realizations
-        Those that are done.
+        Finished realizations.
     name, run_id, frame : str
+        Name and identifier of the run, and coordinate frame of its maps.
     theory : Spectra or None
-        What skies were drawn from.
+        Spectra of the simulated skies.
     failed : tuple of (int, str)
-        Realizations that failed, and why.
-    left : int
-        How many are not made yet.
+        Failed realizations, and the errors.
+    n_remaining : int
+        Number of realizations that are neither finished nor failed.
     """
 
     realizations: Realizations
@@ -41,53 +42,55 @@ class Finished:
     frame: str
     theory: Spectra | None
     failed: tuple[tuple[int, str], ...]
-    left: int
+    n_remaining: int
 
 
-def file_in(folder: Path) -> Path | None:
-    """Return the file of a Monte Carlo in a folder; None where there is none.
+def find_montecarlo_file(folder: Path) -> Path | None:
+    """Return the path of the file of a Monte Carlo in a folder; None if there is none.
 
     Raises
     ------
     DataError
         If there are several.
     """
-    found = sorted(folder.glob("*_mc.h5"))
-    if len(found) > 1:
+    file_path = sorted(folder.glob("*_mc.h5"))
+    if len(file_path) > 1:
         raise DataError(
-            f"holds {len(found)} Monte Carlos", where=str(folder), mend=f"name one, such as {found[0]}"
+            f"holds {len(file_path)} Monte Carlos",
+            where=str(folder),
+            mend=f"name one, such as {file_path[0]}",
         )
-    return found[0] if found else None
+    return file_path[0] if file_path else None
 
 
-def read_finished(path: Path) -> Finished:
-    """Read the realizations that are done, from the file or the folder that it is in.
+def read_results(path: Path) -> MonteCarloResults:
+    """Read the finished realizations from a file, or from the file in a folder.
 
-    Signals that all realizations have in common and that were added to ``both`` are taken off its
-    pseudo-spectra again, as far as they are known: sky and noise do not correlate with them on average.
+    The pseudo-spectra of fixed signals that were added to ``both`` are subtracted; on average, sky and noise
+    are not correlated with fixed signals.
 
     Raises
     ------
     DataError
-        If there is no such file, it is damaged, or no realization is done.
+        If there is no such file, it is damaged, or no realization is finished.
     """
     import h5py
 
-    found = file_in(path) if path.is_dir() else path
-    if found is None or not found.exists():
+    file_path = find_montecarlo_file(path) if path.is_dir() else path
+    if file_path is None or not file_path.exists():
         raise DataError("no Monte Carlo here", where=str(path), mend="petamap mc makes one")
     try:
-        with h5py.File(found, "r") as file:
+        with h5py.File(file_path, "r") as file:
             if _plain(file.attrs.get("format")) != _FORMAT or file.attrs.get("version") != 1:
-                raise DataError(f"is no file of format {_FORMAT} 1", where=str(found))
-            return _finished(file)
+                raise DataError(f"is no file of format {_FORMAT} 1", where=str(file_path))
+            return _results(file)
     except DataError as error:
-        raise error if error.where else DataError(error.what, where=str(found), mend=error.mend) from None
+        raise error if error.where else DataError(error.what, where=str(file_path), mend=error.mend) from None
     except (OSError, KeyError, ValueError, TypeError, IndexError) as error:
-        raise DataError(f"is no file of a Monte Carlo: {error}", where=str(found)) from None
+        raise DataError(f"is no file of a Monte Carlo: {error}", where=str(file_path)) from None
 
 
-def _finished(file: Any) -> Finished:
+def _results(file: Any) -> MonteCarloResults:
     status = file["status"][...]
     done = status == _DONE
     names, unit = _plain(file.attrs["names"]), _plain(file.attrs["unit"])
@@ -113,13 +116,13 @@ def _finished(file: Any) -> Finished:
         for row in np.flatnonzero(status == _FAILED)
     )
     theory = Spectra(file["theory"][...], names, unit) if "theory" in file else None
-    left = int(np.count_nonzero((status != _DONE) & (status != _FAILED)))
+    n_remaining = int(np.count_nonzero((status != _DONE) & (status != _FAILED)))
     name, run_id, frame = (_plain(file.attrs.get(word, b"")) for word in ("name", "run_id", "frame"))
-    return Finished(realizations, name, run_id, frame, theory, failed, left)
+    return MonteCarloResults(realizations, name, run_id, frame, theory, failed, n_remaining)
 
 
 def _adds_fixed(file: Any) -> bool:
-    """Whether ``both`` holds signals that all realizations have in common."""
+    """Return whether ``both`` includes the fixed signals."""
     return "fixed" in file and _plain(file["fixed"].attrs.get("added", b"")) == "both"
 
 
@@ -135,21 +138,27 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _choices(attributes: Any) -> Choices:
-    """Return how maps were seen; of the mask only its weights are known."""
-    given = {field.name for field in fields(Choices)} - {"mask", "n_threads"}
-    return Choices(**{name: _as_given(attributes[name]) for name in attributes if name in given})
+def _choices(attributes: Any) -> SpectraChoices:
+    """Return the choices of the measurement, without the mask, whose weights are in the file."""
+    given = {field.name for field in fields(SpectraChoices)} - {"mask", "n_threads"}
+    return SpectraChoices(**{name: _scalar(attributes[name]) for name in attributes if name in given})
 
 
-def _as_given(value: Any) -> Any:
+def _scalar(value: Any) -> Any:
     return _plain(value.item() if isinstance(value, np.generic) else value)
 
 
-def weights_of(realizations: Realizations, pixelization: Healpix) -> FloatArray:
-    """Return the weights (2, n_pix) in the order of other pixels of the same n_side."""
-    own = realizations.pixelization
-    if own.n_side != pixelization.n_side:
-        raise DataError(f"the map has n_side {pixelization.n_side}, the Monte Carlo {own.n_side}")
-    if own.nest == pixelization.nest:
+def reordered_weights(realizations: Realizations, pixelization: Healpix) -> FloatArray:
+    """Return the weights, (2, n_pix), in the pixel ordering of `pixelization`.
+
+    Raises
+    ------
+    DataError
+        If `pixelization` has another n_side.
+    """
+    pixels = realizations.pixelization
+    if pixels.n_side != pixelization.n_side:
+        raise DataError(f"the map has n_side {pixelization.n_side}, the Monte Carlo {pixels.n_side}")
+    if pixels.nest == pixelization.nest:
         return realizations.weights
     return realizations.weights[:, pixelization.reordered(np.arange(pixelization.n_pix))]

@@ -1,4 +1,4 @@
-"""Finished realizations of a Monte Carlo, in memory."""
+"""Spectra of the finished realizations of a Monte Carlo, in memory."""
 
 from __future__ import annotations
 
@@ -9,38 +9,38 @@ from petacomm.base.errors import DataError
 from petacomm.base.typing import AnyArray, FloatArray, Int64Array
 from petamap.sky.healpix import Healpix
 from petamap.sky.power_spectra import Spectra
-from petamap.spectra.measure import Choices
+from petamap.spectra.measure import SpectraChoices
 
 PARTS = ("sky", "noise", "both")
 
 
 @dataclass(frozen=True)
 class Realizations:
-    """Spectra of the maps of realizations that were finished.
+    """Spectra of the maps of finished realizations.
 
     Attributes
     ----------
     numbers : int64 (n,)
-        Which realization each is.
+        Realization numbers.
     names : tuple of str
-        The spectra, as `spectra_names` gives them.
+        Names of the spectra, in the order of `spectra_names`.
     pseudo : mapping of str to float64 (n, n_spectra, l_max + 1)
-        Pseudo-spectra of maps with the ``sky`` alone, the ``noise`` alone, and ``both``; some of these.
+        Pseudo-spectra of maps of the ``sky``, the ``noise``, or ``both``; one or more of these.
     pixelization : Healpix
     weights : float64 (2, n_pix)
-        Of I, and of Q and U, that the maps were seen with.
+        Weights of I, and of Q and U.
     input : float64 (n, n_spectra, l_max + 1), optional
-        Spectra of the coefficients that each sky was drawn with, before beam and pixels.
-    choices : Choices
+        Spectra of the a_lm of each simulated sky, without beam and pixel window.
+    choices : SpectraChoices
         Bins, beam, pixel window and purification.
     unit : str
     iterations : int64 (n, n_maps), optional
-        What the solver took for each of the maps of a realization.
+        Iterations of the solver for each map of a realization.
 
     Raises
     ------
     DataError
-        If there is none, or shapes differ.
+        If there are no realizations, or shapes do not match.
     """
 
     numbers: Int64Array
@@ -49,7 +49,7 @@ class Realizations:
     pixelization: Healpix
     weights: FloatArray
     input: FloatArray | None = None
-    choices: Choices = field(default_factory=Choices)
+    choices: SpectraChoices = field(default_factory=SpectraChoices)
     unit: str = "K_CMB^2"
     iterations: Int64Array | None = None
 
@@ -58,9 +58,9 @@ class Realizations:
             raise DataError("no realization is finished", mend="let the Monte Carlo go on")
         shape = (self.n, len(self.names), self.l_max + 1)
         spectra = {**self.pseudo, **({} if self.input is None else {"input": self.input})}
-        for what, found in spectra.items():
-            if found.shape != shape:
-                raise DataError(f"{what}: {found.shape} are no {shape} realizations, spectra, multipoles")
+        for what, values in spectra.items():
+            if values.shape != shape:
+                raise DataError(f"{what}: {values.shape} are no {shape} realizations, spectra, multipoles")
         if self.iterations is not None and len(self.iterations) != self.n:
             raise DataError(f"iterations of {len(self.iterations)} realizations, not {self.n}")
         if self.weights.shape != (2, self.pixelization.n_pix):
@@ -68,30 +68,30 @@ class Realizations:
 
     @property
     def n(self) -> int:
-        """How many there are."""
+        """Number of realizations."""
         return len(self.numbers)
 
     @property
     def l_max(self) -> int:
-        """The last multipole."""
+        """Largest multipole."""
         return int(next(iter(self.pseudo.values())).shape[-1]) - 1
 
     @property
     def main(self) -> FloatArray:
-        """The part that is most like data: both, else sky, else noise; (n, n_spectra, l_max + 1)."""
+        """Pseudo-spectra of the main part: both, else sky, else noise; (n, n_spectra, l_max + 1)."""
         return next(self.pseudo[part] for part in ("both", "sky", "noise") if part in self.pseudo)
 
     @property
     def mean_input(self) -> Spectra | None:
-        """The mean spectra of the skies drawn."""
+        """Mean input spectra; None if the input is not known."""
         return None if self.input is None else Spectra(self.input.mean(axis=0), self.names, self.unit)
 
-    def chosen(self, places: AnyArray | slice) -> Realizations:
-        """Return some of them: indices, a mask or a slice."""
+    def select(self, index: AnyArray | slice) -> Realizations:
+        """Return a selection of the realizations by indices, a mask or a slice."""
         return replace(
             self,
-            numbers=self.numbers[places],
-            pseudo={part: values[places] for part, values in self.pseudo.items()},
-            input=None if self.input is None else self.input[places],
-            iterations=None if self.iterations is None else self.iterations[places],
+            numbers=self.numbers[index],
+            pseudo={part: values[index] for part, values in self.pseudo.items()},
+            input=None if self.input is None else self.input[index],
+            iterations=None if self.iterations is None else self.iterations[index],
         )

@@ -1,4 +1,4 @@
-"""Monte Carlo: realizations of a run made, mapped and reduced to spectra, through one system set up once."""
+"""Monte Carlo: realizations of a run are simulated, mapped and reduced to spectra, with one system set-up."""
 
 from __future__ import annotations
 
@@ -13,36 +13,35 @@ from pathlib import Path
 import numpy as np
 
 from petacomm.base.errors import ConfigError, UserError
-from petacomm.base.progress import Progress, Silent
-from petacomm.base.threads import over_threads
+from petacomm.base.progress import Progress, SilentProgress
+from petacomm.base.threads import map_threads
 from petacomm.base.timers import Timers
 from petacomm.base.typing import AnyArray, FloatArray, Int64Array
-from petacomm.mpi import Communicator, agree, together, world
+from petacomm.mpi import Communicator, agree, agree_on_errors, world
 from petamap.data import run_summary as summary
-from petamap.data.config import Parts, RunConfig, open_parts
+from petamap.data.config import RunConfig, SignalParts, open_signal_parts
 from petamap.data.observation import Observation
-from petamap.data.run_summary import Spread, Summary, pixels_sha256
+from petamap.data.run_summary import RankStatistics, Summary, pixels_sha256
 from petamap.mapmaking.recycling import Deflation
-from petamap.mapmaking.setup import Stage, unwritable
-from petamap.mapmaking.system import System
+from petamap.mapmaking.setup import RunSetup, unwritable
+from petamap.mapmaking.system import MapmakingSystem
 from petamap.montecarlo.draws import Draws, Realization
-from petamap.montecarlo.file_layout import file_of, layout_of, run_id
-from petamap.montecarlo.mapper import Gathering, Mapped, Mapper
-from petamap.montecarlo.rank_groups import Sharing, kept_vectors, share_out
-from petamap.montecarlo.store import DONE, FAILED, TO_DO, Store, existing, opened
-from petamap.montecarlo.weights import mask_of, pixel_weights
+from petamap.montecarlo.file_layout import make_file_layout, montecarlo_file_name, run_id
+from petamap.montecarlo.mapper import MapGatherer, MappedDataset, Mapper
+from petamap.montecarlo.rank_groups import choose_rank_groups, kept_vectors
+from petamap.montecarlo.store import DONE, FAILED, TO_DO, Store, existing_store, open_store
+from petamap.montecarlo.weights import load_mask, pixel_weights
 from petamap.sky.healpix import Healpix
-from petamap.spectra.measure import bins_of
-from petamap.spectra.options import choices_of
-from petamap.spectra.pseudo_cl import Sight
+from petamap.spectra.measure import make_bins
+from petamap.spectra.options import spectra_choices
+from petamap.spectra.pseudo_cl import PseudoClEstimator
 
-# Realizations that no user can ask for: what speeds up all others is learnt on them.
+# First of the realization numbers, not available to users, from which deflation vectors are found.
 _RESERVED = 2**33
-# Failed realizations that are told one by one.
-_TOLD = 5
+_MAX_WARNINGS = 5  # of single failed realizations
 
 
-def simulate(
+def run_montecarlo(
     config: RunConfig,
     *,
     out: str | os.PathLike[str],
@@ -50,31 +49,64 @@ def simulate(
     progress: Progress | None = None,
     command: Sequence[str] = (),
 ) -> Summary:
-    """Make the realizations of a run, write their spectra and ``summary.json`` into `out`. Collective.
+    """Run a Monte Carlo, and write its spectra and ``summary.json`` to `out`. Collective on `comm`.
 
-    The file ``NAME_mc.h5`` is the same to the byte whatever ranks, groups, batches and interruptions there
-    were. One that is there is gone on with, unless ``products.overwrite`` is set.
+    The bytes of the file ``NAME_mc.h5`` do not depend on ranks, groups, batches and interruptions. An
+    existing file is continued, unless ``products.overwrite`` is set.
 
     Parameters
     ----------
     config : RunConfig
-        Whose sections ``montecarlo`` and ``spectra`` say what to make.
+        Run configuration with the sections ``montecarlo`` and ``spectra``.
     out : path
-        Folder; made if it is not there.
+        Folder; created if it does not exist.
     comm : Communicator, optional
         By default all processes of the launcher.
     progress : Progress, optional
-        Told what happens, on rank 0.
+        Receives progress, on rank 0.
     command : sequence of str
-        The words of the command line, for the summary.
+        Words of the command line, for the summary.
+
+    Returns
+    -------
+    Summary
 
     Raises
     ------
     ConfigError, DataError, ResourceError
-        On all ranks, before any work where possible. A realization that fails is not among them: it is
-        recorded, and the others go on.
+        On all ranks, before any work if possible. A failed realization raises no error: it is recorded, and
+        the others continue.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import petamap
+    >>> text = '''
+    ... [run]
+    ... name = "tiny"
+    ... [map]
+    ... n_side = 2
+    ... ordering = "ring"
+    ... [noise]
+    ... n_lag = 8
+    ... [spectra]
+    ... width = 2
+    ... [[source]]
+    ... kind = "satellite"
+    ... duration = "6 h"
+    ... sample_rate = "0.1 Hz"
+    ... spin_period = "10 min"
+    ... [[source]]
+    ... kind = "noise"
+    ... net = "60 uK s^0.5"
+    ... '''
+    >>> settings = ["montecarlo.parts=noise", "montecarlo.realizations=2"]
+    >>> config = petamap.parse_config(text, Path("tiny.toml"), settings)
+    >>> summary = petamap.run_montecarlo(config, out="mc")
+    >>> summary.montecarlo.done
+    2
     """
-    job = _MonteCarlo(config, Path(out), comm or world(), progress or Silent())
+    job = _MonteCarlo(config, Path(out), comm or world(), progress or SilentProgress())
     return job.run(command)
 
 
@@ -84,21 +116,23 @@ class _MonteCarlo:
         self.options = config.montecarlo
         self.comm = comm
         self.progress = progress
-        self.path = out / file_of(config)
-        self.stage = Stage(config, comm, progress)
+        self.path = out / montecarlo_file_name(config)
+        self.stage = RunSetup(config, comm, progress)
         first = self.options.first
         self.numbers: Int64Array = np.arange(first, first + self.options.realizations)
 
     def run(self, command: Sequence[str]) -> Summary:
         """Run the phases in order."""
         self._open()
-        self.sharing = share_out(self.config, self.stage)
-        self.stage.comm = self.comm if self.sharing.groups == 1 else self.comm.group(self.sharing.group)
-        with _whole_job_ends(self.comm, self.stage.comm):
+        self.rank_groups = choose_rank_groups(self.config, self.stage)
+        self.stage.comm = (
+            self.comm if self.rank_groups.groups == 1 else self.comm.split(self.rank_groups.group)
+        )
+        with _errors_end_all_groups(self.comm, self.stage.comm):
             system = self.stage.set_up(len(self.draws.solved), kept_vectors(self.config))
             self.draws.model_of = self.stage.model_of
-            memory = self.stage.choices().memory
-            self.sharing = self.sharing.fitted(self.config, system, memory, self.comm)
+            memory = self.stage.options().memory
+            self.rank_groups = self.rank_groups.with_batches(self.config, system, memory, self.comm)
             self._prepare(system)
             self._open_file()
             begin = time.perf_counter()
@@ -110,32 +144,32 @@ class _MonteCarlo:
     # --- before the first realization
 
     def _open(self) -> None:
-        """Open the sources, and find what cannot work before any work is done."""
+        """Open the sources, and check the configuration before any work is done."""
         chosen = self.config.map
         if chosen.pixelization != "healpix":
             raise ConfigError(
                 f"spectra need HEALPix pixels, not {chosen.pixelization}", mend='map.pixelization = "healpix"'
             )
-        parts: list[Parts] = []
+        parts: list[SignalParts] = []
 
-        def opened_parts(config: RunConfig) -> list[Observation]:
-            observations, found = open_parts(config)
-            parts.append(found)
+        def open_parts(config: RunConfig) -> list[Observation]:
+            observations, signal_parts = open_signal_parts(config)
+            parts.append(signal_parts)
             return observations
 
-        self.stage.open(opened_parts)
+        self.stage.open(open_parts)
         self.draws = Draws(self.options, parts[0], self.stage.observations, self.config.run.seed)
         self._check_fixed()
-        self.ring = Healpix(chosen.n_side or 1)
-        self.choices = choices_of(self.config.spectra, self.config.folder, self.draws.fwhm)
-        bins_of(self.choices, self.ring.n_side, 3 * self.ring.n_side - 1)
+        self.pixelization = Healpix(chosen.n_side or 1)
+        self.choices = spectra_choices(self.config.spectra, self.config.folder, self.draws.fwhm)
+        make_bins(self.choices, self.pixelization.n_side, 3 * self.pixelization.n_side - 1)
         if self.choices.pure and chosen.stokes == "I":
             raise ConfigError("an I map has no B that could be pure", mend='spectra.purify = "none"')
-        with together(self.comm):
-            self.mask = mask_of(self.choices, self.ring, chosen.frame)
+        with agree_on_errors(self.comm):
+            self.mask = load_mask(self.choices, self.pixelization, chosen.frame)
         error: UserError | None = None
         if self.comm.rank == 0:
-            error = self._refusal()
+            error = self._file_error()
         agree(self.comm, error)
 
     def _check_fixed(self) -> None:
@@ -146,35 +180,35 @@ class _MonteCarlo:
             )
         self.fixed = fixed if self.draws.has_fixed else "leave"
 
-    def _refusal(self) -> UserError | None:
+    def _file_error(self) -> UserError | None:
         try:
             force = self.config.products.overwrite
-            old = existing(self.path, run_id(self.config), self.numbers, force)
+            old = existing_store(self.path, run_id(self.config), self.numbers, force)
             if old is not None:
                 old.close()
         except UserError as error:
             return error
         return unwritable(self.path.parent)
 
-    def _prepare(self, system: System) -> None:
-        """Make what all realizations have in common."""
-        self.mapper = Mapper(system, self.config, self.stage.timers, self._solving)
-        self.gathering = Gathering(system)
-        self.weights = pixel_weights(system, self.gathering, self.draws, self.choices, self.mask)
-        self.sight = Sight(
-            self.ring, self.weights, system.projection.stokes.n, self.choices.keep_dipole,
+    def _prepare(self, system: MapmakingSystem) -> None:
+        """Set up everything that realizations have in common."""
+        self.mapper = Mapper(system, self.config, self.stage.timers, self._report_batch)
+        self.gatherer = MapGatherer(system)
+        self.weights = pixel_weights(system, self.gatherer, self.draws, self.choices, self.mask)
+        self.estimator = PseudoClEstimator(
+            self.pixelization, self.weights, system.projection.stokes.n, self.choices.keep_dipole,
             self.choices.pure, self.choices.iterations,
         )  # fmt: skip
 
     def _open_file(self) -> None:
-        """Lay out the file, or find what is to do of the one that is there."""
-        layout = layout_of(
-            self.config, self.stage, self.draws, self.sight, self.choices, self.numbers, self.fixed
+        """Create the file or open the existing one, and find the realizations to do."""
+        layout = make_file_layout(
+            self.config, self.stage, self.draws, self.estimator, self.choices, self.numbers, self.fixed
         )
-        with together(self.comm):
+        with agree_on_errors(self.comm):
             if self.comm.rank == 0:
-                opened(self.path, layout, self.config.products.overwrite).close()
-        with together(self.comm):
+                open_store(self.path, layout, self.config.products.overwrite).close()
+        with agree_on_errors(self.comm):
             self.store = Store(self.path)
         self.parts = layout.parts
         status = self.comm.bcast(self.store.status)
@@ -183,53 +217,54 @@ class _MonteCarlo:
     # --- realizations
 
     def _make(self) -> int:
-        """Make all realizations that are to do, and return how many."""
+        """Compute all realizations to do, and return their number."""
         if len(self.to_do):
-            self._learn()
+            self._train_deflation()
         self.progress.begin("realizations", float(len(self.to_do)), "realizations")
-        self.there = len(self.numbers) - len(self.to_do)
-        self.said, self.finished, self.n_batch, self.n_made = 0.0, 0, 0, 0
+        self.n_before = len(self.numbers) - len(self.to_do)
+        self.reported, self.finished, self.n_batch, self.n_made = 0.0, 0, 0, 0
         self.fixed_map = self._map_fixed()
-        for batch in self.sharing.batches(self.to_do):
+        for batch in self.rank_groups.batches(self.to_do):
             self.n_batch = len(batch)
             self._make_batch([Realization(self.draws, int(number)) for number in batch])
             self.n_made += len(batch)
-            self._say_finished()
+            self._report_finished()
         return len(self.to_do)
 
-    def _solving(self, part: float, note: str) -> None:
-        """Tell how far a batch is, as if all groups were as far."""
+    def _report_batch(self, part: float, note: str) -> None:
+        """Report the progress of a batch, assuming the same progress of all groups."""
         if self.comm.rank == 0:
-            self._say(self.finished + part * self.n_batch * self.sharing.groups, note)
+            self._advance(self.finished + part * self.n_batch * self.rank_groups.groups, note)
 
-    def _say_finished(self) -> None:
-        """Tell how many are finished, by all groups."""
+    def _report_finished(self) -> None:
+        """Report the number of realizations finished by all groups."""
         if self.comm.rank == 0:
-            self.finished = int(np.count_nonzero(self.store.status)) - self.there
-            self._say(float(self.finished))
+            self.finished = int(np.count_nonzero(self.store.status)) - self.n_before
+            self._advance(float(self.finished))
 
-    def _say(self, done: float, note: str = "") -> None:
+    def _advance(self, done: float, note: str = "") -> None:
         done = min(done, float(len(self.to_do)))
-        self.progress.advance(done - self.said, note)
-        self.said = done
+        self.progress.advance(done - self.reported, note)
+        self.reported = done
 
-    def _learn(self) -> None:
+    def _train_deflation(self) -> None:
         if self.options.vectors and not self.config.solver.binned_only:
             self.progress.begin("vectors")
             solved = self.draws.solved
             numbers = range(_RESERVED, _RESERVED + self.options.vectors_from)
             with self.stage.timers.phase("vectors"):
-                learnt = [Realization(self.draws, number) for number in numbers]
-                self.mapper.learn(
-                    [one.signals(part) for one in learnt for part in solved], self.options.vectors,
-                    self.sharing.learnt * len(solved),
-                )  # fmt: skip
-            assert self.mapper.space is not None, "just learnt"
-            found = self.mapper.space
-            self.progress.end(f"{found.n_vectors} that {found.alone:.1f} iterations a map found")
+                training = [Realization(self.draws, number) for number in numbers]
+                datasets = [realization.signals(part) for realization in training for part in solved]
+                at_once = self.rank_groups.n_training * len(solved)
+                self.mapper.train_deflation(datasets, self.options.vectors, at_once)
+            space = self.mapper.space
+            assert space is not None, "set by train_deflation"
+            self.progress.end(
+                f"{space.n_vectors} found from maps of {space.undeflated_iterations:.1f} iterations"
+            )
 
     def _map_fixed(self) -> FloatArray | None:
-        """Return the map of the fixed signals on all ranks, float64 (n_stokes, n_pix); made once a file."""
+        """Return the map of the fixed signals on all ranks, float64 (n_stokes, n_pix), read if it exists."""
         if self.fixed == "leave":
             return None
         if self.comm.bcast(int(self.store.read("fixed/status")[0])) == DONE:
@@ -238,31 +273,33 @@ class _MonteCarlo:
             (mapped,) = self.mapper.maps([self.draws.fixed], Timers())
             if mapped.error:
                 raise ConfigError(f"the fixed signals have no map: {mapped.error}")
-            values = self.gathering.to_all(mapped.values, np.nan)
-            with together(self.stage.comm):
+            values = self.gatherer.allgather(mapped.values, np.nan)
+            with agree_on_errors(self.stage.comm):
                 if self.comm.rank == 0:
-                    pseudo = self.sight.pseudo(values).values
+                    pseudo = self.estimator.pseudo(values).values
                     self.store.write_once({"fixed/map": values, "fixed/pseudo": pseudo})
         return values
 
     def _make_batch(self, batch: Sequence[Realization]) -> None:
-        """Map realizations and write their rows, each on one of the ranks."""
+        """Map realizations and write their rows, each by one of the ranks."""
         solved, comm = self.draws.solved, self.stage.comm
-        found = self.mapper.maps([one.signals(part) for one in batch for part in solved])
-        mine: list[tuple[Realization, list[Mapped], list[FloatArray]]] = []
+        datasets = self.mapper.maps([realization.signals(part) for realization in batch for part in solved])
+        to_write: list[tuple[Realization, list[MappedDataset], list[FloatArray]]] = []
         with self.stage.timers.phase("spectra"):
-            for place, one in enumerate(batch):
-                mapped = found[place * len(solved) : (place + 1) * len(solved)]
-                maps = [self.gathering.to(place % comm.size, each.values) for each in mapped]
-                if place % comm.size == comm.rank:
-                    mine.append((one, mapped, [values for values in maps if values is not None]))
-            with together(comm):
-                over_threads(lambda item: self._write(*item), mine, self.stage.n_threads)
+            for k, realization in enumerate(batch):
+                mapped = datasets[k * len(solved) : (k + 1) * len(solved)]
+                maps = [self.gatherer.gather(k % comm.size, each.values) for each in mapped]
+                if k % comm.size == comm.rank:
+                    to_write.append((realization, mapped, [values for values in maps if values is not None]))
+            with agree_on_errors(comm):
+                map_threads(lambda item: self._write(*item), to_write, self.stage.n_threads)
 
-    def _write(self, one: Realization, mapped: Sequence[Mapped], maps: Sequence[FloatArray]) -> None:
+    def _write(
+        self, realization: Realization, mapped: Sequence[MappedDataset], maps: Sequence[FloatArray]
+    ) -> None:
         errors = [each.error for each in mapped if each.error]
         if errors:
-            self.store.fail(one.number, errors[0])
+            self.store.fail(realization.number, errors[0])
             return
         by_part = dict(zip(self.draws.solved, maps, strict=True))
         if "both" in self.parts and "both" not in by_part:
@@ -275,21 +312,21 @@ class _MonteCarlo:
             "hash": np.array([pixels_sha256(values).encode() for values in maps]),
         }
         for part in self.parts:
-            row[f"pseudo/{part}"] = self.sight.pseudo(by_part[part]).values
+            row[f"pseudo/{part}"] = self.estimator.pseudo(by_part[part]).values
             if self.options.maps:
                 row[f"maps/{part}"] = by_part[part]
         if "input" in self.store.rows:
-            row["input"] = one.input(self.sight.names, self.sight.l_max)
-        self.store.write(one.number, row)
+            row["input"] = realization.input(self.estimator.names, self.estimator.l_max)
+        self.store.write(realization.number, row)
 
     # --- after the last
 
-    def _finish(self, system: System, command: Sequence[str], made: int, seconds: float) -> Summary:
+    def _finish(self, system: MapmakingSystem, command: Sequence[str], made: int, seconds: float) -> Summary:
         status = self.comm.bcast(self.store.status)
         self._warn(status)
-        told = self.stage.told(system, command)
-        result = replace(told, montecarlo=self._told(self.sharing, status, made, seconds))
-        with together(self.comm):
+        montecarlo = self._montecarlo_summary(status, made, seconds)
+        result = replace(self.stage.summarize(system, command), montecarlo=montecarlo)
+        with agree_on_errors(self.comm):
             if self.comm.rank == 0:
                 result.write(self.path.parent)
         self.progress.end(str(self.path))
@@ -298,13 +335,13 @@ class _MonteCarlo:
 
     def _warn(self, status: AnyArray) -> None:
         failed = np.flatnonzero(status == FAILED)
-        for row in failed[:_TOLD]:
+        for row in failed[:_MAX_WARNINGS]:
             text = bytes(self.store.read_row("error", int(row)).item()).decode(errors="replace")
             self.stage.warn(f"realization {self.numbers[row]} failed: {text}")
-        if len(failed) > _TOLD:
+        if len(failed) > _MAX_WARNINGS:
             self.stage.warn(f"{len(failed)} of {len(status)} realizations failed")
 
-    def _told(self, sharing: Sharing, status: AnyArray, made: int, seconds: float) -> summary.MonteCarlo:
+    def _montecarlo_summary(self, status: AnyArray, made: int, seconds: float) -> summary.MonteCarlo:
         done = status == DONE
         iterations, residuals = (self.store.read(name)[done] for name in ("iterations", "residual"))
         over = int(np.count_nonzero(residuals > 2 * self.config.solver.tolerance))
@@ -312,7 +349,7 @@ class _MonteCarlo:
             self.stage.warn(
                 f"{over} maps are not converged: more solver.max_iterations, or a larger tolerance"
             )
-        found = Spread.of(iterations.ravel()) if iterations.size else None
+        statistics = RankStatistics.from_values(iterations.ravel()) if iterations.size else None
         space = self.mapper.space
         return summary.MonteCarlo(
             file=self.path.name,
@@ -323,33 +360,33 @@ class _MonteCarlo:
             done=int(np.count_nonzero(done)),
             failed=int(np.count_nonzero(status == FAILED)),
             not_converged=over,
-            iterations=found,
+            iterations=statistics,
             vectors=0 if space is None else space.n_vectors,
-            alone=space.alone if space is not None and space.n_vectors else None,
-            vectors_pay=self._vectors_pay(found, space),
-            groups=sharing.groups,
-            batch=sharing.batch,
-            why=sharing.why,
+            alone=space.undeflated_iterations if space is not None and space.n_vectors else None,
+            vectors_pay=self._vectors_pay(statistics, space),
+            groups=self.rank_groups.groups,
+            batch=self.rank_groups.batch,
+            why=self.rank_groups.why,
             made=made,
             seconds=seconds,
         )
 
-    def _vectors_pay(self, iterations: Spread | None, space: Deflation | None) -> int | None:
-        """Return after how many realizations of the whole job the vectors have paid for their finding."""
+    def _vectors_pay(self, iterations: RankStatistics | None, space: Deflation | None) -> int | None:
+        """Return the number of realizations after which finding the deflation vectors has saved time."""
         if space is None or not space.n_vectors or not self.n_made or not (iterations and iterations.mean):
             return None
         phases = self.stage.timers.phases
         each = phases["iterations"].seconds / self.n_made
-        saved = each * (space.alone / iterations.mean - 1)
-        return math.ceil(self.sharing.groups * phases["vectors"].seconds / saved) if saved > 0 else None
+        saved = each * (space.undeflated_iterations / iterations.mean - 1)
+        return math.ceil(self.rank_groups.groups * phases["vectors"].seconds / saved) if saved > 0 else None
 
 
 @contextmanager
-def _whole_job_ends(whole: Communicator, group: Communicator) -> Iterator[None]:
-    """Let an error that ranks of one group agree on be one that ends all groups."""
+def _errors_end_all_groups(comm: Communicator, group: Communicator) -> Iterator[None]:
+    """Make an error that the ranks of a group agree on end all groups."""
     try:
         yield
     except Exception as error:
-        if group is not whole:
+        if group is not comm:
             error.__dict__.pop("_agreed", None)
         raise

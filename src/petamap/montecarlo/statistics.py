@@ -1,6 +1,6 @@
-"""Means, covariances and probabilities of what many realizations gave.
+"""Means, covariances and statistical tests of realizations.
 
-Sums are NumPy's own, without BLAS, whose bits would depend on threads.
+Sums use NumPy without BLAS, whose bits depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -12,47 +12,48 @@ import numpy as np
 
 from petacomm.base.errors import DataError
 from petacomm.base.typing import FloatArray
-from petamap.spectra.master import solved
+from petamap.spectra.master import solve_linear
 
 
 def standard_error(values: FloatArray) -> FloatArray:
-    """Return the standard deviation of the mean over the first axis; nan for one realization."""
+    """Return the standard error of the mean over the first axis; nan for one realization."""
     n = len(values)
     if n < 2:
         return np.full(values.shape[1:], np.nan)
-    found: FloatArray = values.std(axis=0, ddof=1) / np.sqrt(n)
-    return found
+    error: FloatArray = values.std(axis=0, ddof=1) / np.sqrt(n)
+    return error
 
 
 def covariance(values: FloatArray) -> FloatArray:
-    """Return the unbiased covariance of realizations (n, p), float64 (p, p).
+    """Return the unbiased sample covariance of realizations (n, p), float64 (p, p).
 
     Raises
     ------
     DataError
-        If there are less than two.
+        If there are less than two realizations.
     """
     if len(values) < 2:
         raise DataError("one realization has no covariance", mend="make more")
-    apart = values - values.mean(axis=0)
-    found: FloatArray = np.einsum("ni,nj->ij", apart, apart) / (len(values) - 1)
-    return found
+    deviations = values - values.mean(axis=0)
+    matrix: FloatArray = np.einsum("ni,nj->ij", deviations, deviations) / (len(values) - 1)
+    return matrix
 
 
-def hartlap(n: int, p: int) -> float:
-    """Return (n - p - 2) / (n - 1), which makes the inverse of a covariance from n draws unbiased.
+def hartlap_factor(n: int, p: int) -> float:
+    """Return (n - p - 2) / (n - 1), by which the inverse of a sample covariance from n samples is unbiased.
 
-    Of Gaussian vectors of length p (Hartlap, Simon & Schneider 2007, equation 17). 0 where the covariance
-    has no inverse.
+    For Gaussian vectors of length p (Hartlap, Simon & Schneider 2007, equation 17). 0 if the covariance has
+    no inverse.
     """
     return max(n - p - 2, 0) / (n - 1)
 
 
-def hotelling(values: FloatArray, degrees: int, p: int) -> FloatArray:
-    """Return the probability of a larger T^2 = x' S^-1 x, S a covariance of `degrees` degrees of freedom.
+def hotelling_probability(values: FloatArray, degrees: int, p: int) -> FloatArray:
+    """Return the probability of a larger T^2 = x' S^-1 x, for a covariance S of `degrees` degrees of freedom.
 
-    T^2 (degrees - p + 1) / (p degrees) has the F distribution with p and degrees - p + 1 (Hotelling 1931),
-    the same as the t distribution of Sellentin & Heavens 2016, for Gaussian data of estimated covariance.
+    T^2 (degrees - p + 1) / (p degrees) has the F distribution with p and degrees - p + 1 degrees of freedom
+    (Hotelling 1931), equivalent to the t distribution of Sellentin & Heavens 2016 for Gaussian data with
+    estimated covariance.
 
     Parameters
     ----------
@@ -62,25 +63,29 @@ def hotelling(values: FloatArray, degrees: int, p: int) -> FloatArray:
     from scipy.stats import f
 
     rest = degrees - p + 1
-    found: FloatArray = np.asarray(f.sf(values * rest / (p * degrees), p, rest))
-    return found
+    probabilities: FloatArray = np.asarray(f.sf(values * rest / (p * degrees), p, rest))
+    return probabilities
 
 
 def can_invert(n: int, p: int) -> bool:
-    """Whether the covariance of p numbers from n realizations, one left out, is of use: n > p + 4."""
+    """Return whether the covariance of p numbers from n - 1 realizations can be inverted: n > p + 4."""
     return n > p + 4
 
 
 @dataclass(frozen=True)
 class MeanTest:
-    """Whether numbers are 0 on average.
+    """Test whether the mean of samples is 0 (Hotelling's T^2 test).
 
     Attributes
     ----------
     mean, error : float64 (p,)
-        With its standard error.
+        Mean and standard error.
     n : int
-        Realizations.
+        Number of samples.
+    chi_squared : float
+        T^2 = n mean' S^-1 mean; nan if n is too small for p.
+    probability : float
+        Probability of a larger T^2; nan if n is too small for p.
     """
 
     mean: FloatArray
@@ -90,55 +95,55 @@ class MeanTest:
     probability: float
 
     @staticmethod
-    def of(values: FloatArray, n_other: float = np.inf) -> MeanTest:
-        """Test realizations (n, p) by T^2 = n mean' S^-1 mean; nan where n is too small for p.
+    def from_samples(values: FloatArray, n_other: float = np.inf) -> MeanTest:
+        """Return the test of samples (n, p).
 
-        Where they were compared with the mean of `n_other` others, that has its part in the errors.
+        If the samples are differences from the mean of `n_other` other samples, errors include that of it.
         """
         n, p = values.shape
-        more = 1 + n / n_other
+        factor = 1 + n / n_other
         mean, chi_squared, probability = values.mean(axis=0), np.nan, np.nan
         if can_invert(n, p):
-            chi_squared = n / more * float(quadratic(covariance(values), mean[None])[0])
-            probability = float(hotelling(np.array(chi_squared), n - 1, p))
-        return MeanTest(mean, standard_error(values) * np.sqrt(more), n, chi_squared, probability)
+            chi_squared = n / factor * float(quadratic_form(covariance(values), mean[None])[0])
+            probability = float(hotelling_probability(np.array(chi_squared), n - 1, p))
+        return MeanTest(mean, standard_error(values) * np.sqrt(factor), n, chi_squared, probability)
 
     @property
     def pulls(self) -> FloatArray:
-        """Means over their errors, float64 (p,)."""
-        found: FloatArray = np.divide(
+        """Means divided by their errors, float64 (p,)."""
+        pulls: FloatArray = np.divide(
             self.mean, self.error, out=np.zeros_like(self.mean), where=self.error > 0
         )
-        return found
+        return pulls
 
     @property
     def worst(self) -> float:
-        """The largest pull, without its sign."""
+        """Largest absolute pull."""
         return float(np.abs(self.pulls).max())
 
     def chance(self, pull: float = 3.0) -> float:
-        """Return how probable it is that any of p independent means lies beyond `pull` errors."""
+        """Return the probability that any of p independent means deviates by more than `pull` errors."""
         from scipy.stats import t
 
         return 1 - (1 - 2 * float(t.sf(pull, self.n - 1))) ** len(self.mean)
 
 
-def quadratic(matrix: FloatArray, rows: FloatArray) -> FloatArray:
-    """Return x' matrix^-1 x of rows (n, p), float64 (n,)."""
+def quadratic_form(matrix: FloatArray, rows: FloatArray) -> FloatArray:
+    """Return x' matrix^-1 x for the rows x of (n, p), float64 (n,)."""
     scale = np.sqrt(matrix.diagonal())
     scaled = rows / scale
-    found: FloatArray = np.einsum(
-        "np,pn->n", scaled, solved(matrix / np.multiply.outer(scale, scale), scaled.T)
+    values: FloatArray = np.einsum(
+        "np,pn->n", scaled, solve_linear(matrix / np.multiply.outer(scale, scale), scaled.T)
     )
-    return found
+    return values
 
 
-def left_out(values: FloatArray, expected: FloatArray) -> FloatArray:
-    """Return T^2 of each realization against `expected`, with the covariance of all the others.
+def leave_one_out_t2(values: FloatArray, expected: FloatArray) -> FloatArray:
+    """Return T^2 of each sample against `expected`, with the sample covariance of all other samples.
 
-    So each is independent of the covariance that it is held against, and `hotelling` with n - 2 degrees has
-    its probability. With S the sum over all of (x - mean)(x - mean)', leaving out x_i takes
-    n / (n - 1) (x_i - mean)(x_i - mean)' off it, and the inverse follows by Sherman & Morrison.
+    The covariance is independent of the sample, hence `hotelling_probability` with n - 2 degrees of freedom
+    applies. With S the sum of (x - mean)(x - mean)' over all samples, leaving out x_i subtracts
+    n / (n - 1) (x_i - mean)(x_i - mean)'; the inverse follows from the formula of Sherman & Morrison.
 
     Parameters
     ----------
@@ -150,24 +155,29 @@ def left_out(values: FloatArray, expected: FloatArray) -> FloatArray:
     float64 (n,)
     """
     n = len(values)
-    apart, off = values - values.mean(axis=0), values - expected
+    from_mean, from_expected = values - values.mean(axis=0), values - expected
     matrix = covariance(values) * (n - 1)
     scale = np.sqrt(matrix.diagonal())
-    apart, off = apart / scale, off / scale
-    inverse = solved(matrix / np.multiply.outer(scale, scale), np.concatenate((apart, off)).T)
-    along, across = inverse[:, :n], inverse[:, n:]
-    own, mixed, plain = (
+    from_mean, from_expected = from_mean / scale, from_expected / scale
+    rows = np.concatenate((from_mean, from_expected))
+    solved = solve_linear(matrix / np.multiply.outer(scale, scale), rows.T)
+    solved_mean, solved_expected = solved[:, :n], solved[:, n:]
+    mean_mean, mean_expected, expected_expected = (
         np.einsum("ni,in->n", rows, columns)
-        for rows, columns in ((apart, along), (apart, across), (off, across))
+        for rows, columns in (
+            (from_mean, solved_mean),
+            (from_mean, solved_expected),
+            (from_expected, solved_expected),
+        )
     )
-    share = n / (n - 1)
-    found: FloatArray = (n - 2) * (plain + share * mixed**2 / (1 - share * own))
-    return found
+    factor = n / (n - 1)
+    t2: FloatArray = (n - 2) * (expected_expected + factor * mean_expected**2 / (1 - factor * mean_mean))
+    return t2
 
 
 @dataclass(frozen=True)
 class Uniformity:
-    """Probabilities of realizations, float64 (n,), which should be uniform: a Kolmogorov-Smirnov test."""
+    """Kolmogorov-Smirnov test of the uniformity of the probabilities of realizations, float64 (n,)."""
 
     probabilities: FloatArray
 
@@ -175,42 +185,42 @@ class Uniformity:
     def _test(self) -> tuple[float, float]:
         from scipy.stats import kstest
 
-        found = kstest(self.probabilities, "uniform")
-        return float(found.statistic), float(found.pvalue)
+        result = kstest(self.probabilities, "uniform")
+        return float(result.statistic), float(result.pvalue)
 
     @property
     def distance(self) -> float:
-        """The largest difference of the distributions."""
+        """Largest difference of the cumulative distributions."""
         return self._test[0]
 
     @property
     def probability(self) -> float:
-        """Of a larger distance, by chance."""
+        """Probability of a larger distance."""
         return self._test[1]
 
     @staticmethod
-    def of(values: FloatArray, expected: FloatArray) -> Uniformity | None:
-        """Return the probabilities of realizations (n, p); None where n is too small for p."""
+    def from_samples(values: FloatArray, expected: FloatArray) -> Uniformity | None:
+        """Return the test of samples (n, p) against `expected`; None if n is too small for p."""
         n, p = values.shape
         if not can_invert(n, p):
             return None
-        return Uniformity(hotelling(left_out(values, expected), n - 2, p))
+        return Uniformity(hotelling_probability(leave_one_out_t2(values, expected), n - 2, p))
 
 
 @dataclass(frozen=True)
 class Convergence:
-    """How far a covariance from n realizations of p numbers can be trusted.
+    """Convergence of a sample covariance of p numbers with the number n of samples.
 
     Attributes
     ----------
     n, p : int
     steps : tuple of int
-        Numbers of realizations.
+        Numbers of samples.
     variances, correlations : float64 (n_steps,)
-        From the first of them: rms of variances over those of all realizations, less 1, and rms of the
-        correlations less those of all.
+        For the covariance of the first samples: rms of the ratio of its variances to those of all samples
+        minus 1, and rms difference of its correlations from those of all samples.
     halves : float
-        Rms difference of the variances of the two halves, over their mean.
+        Rms relative difference of the variances of the two halves of the samples.
     """
 
     n: int
@@ -221,48 +231,49 @@ class Convergence:
     halves: float
 
     @staticmethod
-    def of(values: FloatArray) -> Convergence:
-        """Return that of realizations (n, p), n at least 4."""
+    def from_samples(values: FloatArray) -> Convergence:
+        """Return the convergence for samples (n, p), with n at least 4."""
         n, p = values.shape
         matrix = covariance(values)
         steps = tuple(int(step) for step in np.unique(np.geomspace(4, n, 24).astype(int)) if step < n)
-        apart = [_distance(covariance(values[:step]), matrix) for step in steps]
-        variances, correlations = np.array(apart).reshape(-1, 2).T
-        one, other = (covariance(half).diagonal() for half in (values[0::2], values[1::2]))
-        halves = float(np.sqrt(np.mean((2 * (one - other) / (one + other)) ** 2)))
+        distances = [_distance(covariance(values[:step]), matrix) for step in steps]
+        variances, correlations = np.array(distances).reshape(-1, 2).T
+        even, odd = (covariance(half).diagonal() for half in (values[0::2], values[1::2]))
+        halves = float(np.sqrt(np.mean((2 * (even - odd) / (even + odd)) ** 2)))
         return Convergence(n, p, steps, variances, correlations, halves)
 
     @property
     def error(self) -> float:
-        """The relative error of a variance, sqrt(2 / (n - 1)) (Gaussian)."""
+        """Relative error of a variance for Gaussian samples, sqrt(2 / (n - 1))."""
         return float(np.sqrt(2 / (self.n - 1)))
 
     @property
     def expected(self) -> FloatArray:
-        """Of `variances` if the numbers are Gaussian: sqrt(2 / (step - 1) - 2 / (n - 1)), (n_steps,)."""
+        """Expected `variances` for Gaussian samples, sqrt(2 / (step - 1) - 2 / (n - 1)), (n_steps,)."""
         steps = np.array(self.steps, np.float64)
-        found: FloatArray = np.sqrt(2 / (steps - 1) - 2 / (self.n - 1))
-        return found
+        expected: FloatArray = np.sqrt(2 / (steps - 1) - 2 / (self.n - 1))
+        return expected
 
     @property
     def expected_halves(self) -> float:
-        """Of `halves` if the numbers are Gaussian: sqrt(4 / (n / 2 - 1))."""
+        """Expected `halves` for Gaussian samples, sqrt(4 / (n / 2 - 1))."""
         return float(np.sqrt(4 / (self.n / 2 - 1)))
 
     @property
     def hartlap(self) -> float:
-        """The factor of the inverse, `hartlap`."""
-        return hartlap(self.n, self.p)
+        """Factor of the inverse covariance (see `hartlap_factor`)."""
+        return hartlap_factor(self.n, self.p)
 
 
 def _distance(matrix: FloatArray, other: FloatArray) -> tuple[float, float]:
-    """Return rms of variances over those of `other`, less 1, and of correlations less those of `other`."""
+    """Return the rms relative difference of the variances, and the rms difference of the correlations."""
     variances = matrix.diagonal() / other.diagonal() - 1
-    apart = (_correlations(matrix) - _correlations(other))[np.triu_indices(len(matrix), 1)]
-    return float(np.sqrt(np.mean(variances**2))), float(np.sqrt(np.mean(apart**2))) if apart.size else 0.0
+    correlations = (_correlations(matrix) - _correlations(other))[np.triu_indices(len(matrix), 1)]
+    rms = float(np.sqrt(np.mean(correlations**2))) if correlations.size else 0.0
+    return float(np.sqrt(np.mean(variances**2))), rms
 
 
 def _correlations(matrix: FloatArray) -> FloatArray:
     scale = np.sqrt(matrix.diagonal())
-    found: FloatArray = matrix / np.multiply.outer(scale, scale)
-    return found
+    correlations: FloatArray = matrix / np.multiply.outer(scale, scale)
+    return correlations

@@ -1,8 +1,8 @@
-"""The file of a Monte Carlo: laid out whole at once, then filled in place, row by row.
+"""File of a Monte Carlo: allocated at once, then filled in place, row by row.
 
-What the file holds depends on configuration and data alone: nothing in it tells ranks, batches or time. The
-rows of a realization are on the disk before the byte that says so; whatever moment a run is killed at, a row
-that is said to be done is whole, and all others are written again.
+The content of the file depends only on configuration and data, not on ranks, batches or time. The row of a
+realization is on the disk before its status is set: if a run is killed, rows with the status "done" are
+complete, and all others are written again.
 """
 
 from __future__ import annotations
@@ -16,42 +16,41 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from petacomm.base.errors import ConfigError, DataError
-from petacomm.base.files import replacing, writing
+from petacomm.base.files import atomic_write, write_errors
 from petacomm.base.typing import AnyArray, Int64Array, UInt8Array
 
 FORMAT, VERSION = "petamap-montecarlo", 1
 TO_DO, DONE, FAILED = 0, 1, 2
 ERROR_BYTES, HASH_BYTES = 240, 64
-# HDF5's own part of the file: headers, names, attributes.
-_HEAD_BYTES = 1 << 16
+_HEAD_BYTES = 1 << 16  # for headers, names and attributes of HDF5
 
 Attributes: TypeAlias = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Layout:
-    """What a file is to hold.
+class StoreLayout:
+    """Layout of a file.
 
     Attributes
     ----------
     numbers : (n,) int64
-        The realizations, increasing.
+        Realization numbers, increasing.
     rows : dict of str to (shape, dtype)
-        What each realization has: the shape of its row.
-    whole : dict of str to array
-        What all have in common, known beforehand.
-    later : dict of str to (shape, dtype)
-        What all have in common, found in the run.
+        Arrays with a row for each realization: shape and type of a row.
+    common : dict of str to array
+        Arrays common to all realizations, known in advance.
+    computed : dict of str to (shape, dtype)
+        Arrays common to all realizations, computed in the run.
     attributes : dict
-        Of the file; ``run_id`` stands for the configuration.
+        Attributes of the file; ``run_id`` identifies the configuration.
     groups : dict of str to dict
         Attributes of groups.
     """
 
     numbers: Int64Array
     rows: Mapping[str, tuple[tuple[int, ...], Any]]
-    whole: Mapping[str, AnyArray]
-    later: Mapping[str, tuple[tuple[int, ...], Any]]
+    common: Mapping[str, AnyArray]
+    computed: Mapping[str, tuple[tuple[int, ...], Any]]
     attributes: Attributes
     groups: Mapping[str, Attributes]
 
@@ -60,27 +59,27 @@ class Layout:
         """Bytes of all arrays."""
         n = len(self.numbers)
         each = sum(_bytes(shape, kind) for shape, kind in self.rows.values())
-        once = sum(_bytes(shape, kind) for shape, kind in self.later.values())
-        return n * (each + 9) + once + sum(array.nbytes for array in self.whole.values())
+        once = sum(_bytes(shape, kind) for shape, kind in self.computed.values())
+        return n * (each + 9) + once + sum(array.nbytes for array in self.common.values())
 
 
 def _bytes(shape: tuple[int, ...], kind: Any) -> int:
     return int(np.prod(shape, dtype=np.int64)) * int(np.dtype(kind).itemsize)
 
 
-def lay_out(path: Path, layout: Layout, old: Store | None = None) -> None:
-    """Make the file, with the rows of an older one of the same configuration. Whole or not at all.
+def create_store(path: Path, layout: StoreLayout, old: Store | None = None) -> None:
+    """Create a file atomically, with the finished rows of an older one of the same configuration.
 
     Raises
     ------
     ResourceError
-        If there is no room for it; what stood at `path` is untouched.
+        If there is not enough disk space; an existing file at `path` is not changed.
     """
     import h5py
 
-    with replacing(path) as temporary:
+    with atomic_write(path) as temporary:
         with open(temporary, "r+b") as file:
-            # a full disk is told by HDF5 in many lines, and late
+            # HDF5 reports a full disk late and in many lines.
             os.posix_fallocate(file.fileno(), 0, layout.n_bytes + _HEAD_BYTES)
         with h5py.File(temporary, "w", libver=("earliest", "v108")) as file:
             _attributes(file, {"format": FORMAT, "version": VERSION, "rows": tuple(layout.rows)})
@@ -92,26 +91,26 @@ def lay_out(path: Path, layout: Layout, old: Store | None = None) -> None:
             _array(file, "status", (n,), np.uint8)
             for name, (shape, kind) in layout.rows.items():
                 _array(file, name, (n, *shape), kind)
-            for name, (shape, kind) in layout.later.items():
+            for name, (shape, kind) in layout.computed.items():
                 _array(file, name, shape, kind)
-            for name, array in layout.whole.items():
+            for name, array in layout.common.items():
                 _array(file, name, array.shape, array.dtype)[...] = array
         if old is not None:
             with Store(temporary) as new:
-                new.take(old)
+                new.copy_finished(old)
 
 
-def _attributes(place: Any, attributes: Attributes) -> None:
+def _attributes(item: Any, attributes: Attributes) -> None:
     for name, value in attributes.items():
         if isinstance(value, str):
             value = np.array(value.encode(), f"S{max(len(value.encode()), 1)}")
         elif isinstance(value, tuple):
             value = np.array([word.encode() for word in value])
-        place.attrs.create(name, value)
+        item.attrs.create(name, value)
 
 
 def _plain(value: Any) -> Any:
-    """Return an attribute as it was given."""
+    """Return an attribute in the form in which it was written."""
     if isinstance(value, bytes):
         return value.decode()
     if isinstance(value, np.ndarray) and value.dtype.kind == "S":
@@ -120,24 +119,26 @@ def _plain(value: Any) -> Any:
 
 
 def _array(file: Any, name: str, shape: tuple[int, ...], kind: Any) -> Any:
-    """Make an array that has its place in the file at once, without a time; reals are nan at first."""
+    """Create an array that is allocated at once, without a time stamp; floats are initialized with nan."""
     import h5py
 
-    place = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-    place.set_layout(h5py.h5d.CONTIGUOUS)
-    place.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
-    place.set_fill_time(h5py.h5d.FILL_TIME_ALLOC)
-    place.set_obj_track_times(False)
+    properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    properties.set_layout(h5py.h5d.CONTIGUOUS)
+    properties.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+    properties.set_fill_time(h5py.h5d.FILL_TIME_ALLOC)
+    properties.set_obj_track_times(False)
     if np.dtype(kind).kind == "f":
-        place.set_fill_value(np.array(np.nan, kind))
+        properties.set_fill_value(np.array(np.nan, kind))
     links = h5py.h5p.create(h5py.h5p.LINK_CREATE)
     links.set_create_intermediate_group(True)
     space, stored = h5py.h5s.create_simple(shape), h5py.h5t.py_create(np.dtype(kind), logical=True)
-    return h5py.Dataset(h5py.h5d.create(file.id, name.encode(), stored, space, place, links))
+    return h5py.Dataset(h5py.h5d.create(file.id, name.encode(), stored, space, properties, links))
 
 
 @dataclass(frozen=True)
-class _Place:
+class _ArrayInfo:
+    """Position, shape and type of an array in the file."""
+
     offset: int
     shape: tuple[int, ...]
     kind: np.dtype[Any]
@@ -148,7 +149,7 @@ class _Place:
 
 
 class Store:
-    """A file that was laid out, to be filled and read. Several processes may fill rows of their own.
+    """File of a Monte Carlo, for reading and writing. Several processes may write different rows.
 
     Parameters
     ----------
@@ -158,12 +159,12 @@ class Store:
     ----------
     numbers : (n,) int64
     attributes : dict
-        Text as str.
+        Attributes of the file, with text as str.
 
     Raises
     ------
     DataError
-        If it is no such file.
+        If the file is not a Monte Carlo file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -171,7 +172,7 @@ class Store:
 
         self.path = path
         self.attributes: dict[str, Any] = {}
-        self._places: dict[str, _Place] = {}
+        self._arrays: dict[str, _ArrayInfo] = {}
         self._file: int | None = None
         try:
             with h5py.File(path, "r") as file:
@@ -190,7 +191,7 @@ class Store:
     def _note(self, name: str, item: Any) -> None:
         if hasattr(item, "shape"):
             offset = item.id.get_offset()
-            self._places[name] = _Place(0 if offset is None else offset, item.shape, item.dtype)
+            self._arrays[name] = _ArrayInfo(0 if offset is None else offset, item.shape, item.dtype)
 
     def __enter__(self) -> Store:
         return self
@@ -199,85 +200,85 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
 
     @property
     def rows(self) -> tuple[str, ...]:
-        """The arrays that have a row a realization, but for numbers and status."""
-        found: tuple[str, ...] = self.attributes["rows"]
-        return found
+        """Names of the arrays with a row for each realization, except numbers and status."""
+        names: tuple[str, ...] = self.attributes["rows"]
+        return names
 
     def read(self, name: str) -> AnyArray:
-        """Return a whole array as it is in the file now."""
-        place = self._places[name]
-        found = self._read(place.offset, _bytes(place.shape, place.kind))
-        return np.frombuffer(found, place.kind).reshape(place.shape)
+        """Return the current content of an array."""
+        item = self._arrays[name]
+        content = self._read(item.offset, _bytes(item.shape, item.kind))
+        return np.frombuffer(content, item.kind).reshape(item.shape)
 
     @property
     def status(self) -> UInt8Array:
-        """What became of each realization so far, (n,)."""
-        found: UInt8Array = self.read("status")
-        return found
+        """Current status of each realization, uint8 (n,): TO_DO, DONE or FAILED."""
+        status: UInt8Array = self.read("status")
+        return status
 
     def row_of(self, number: int) -> int:
-        """Return the row of a realization."""
+        """Return the row number of a realization."""
         return int(np.searchsorted(self.numbers, number))
 
     def write(self, number: int, values: Mapping[str, AnyArray], status: int = DONE) -> None:
-        """Write the row of a realization: when this returns it is on the disk.
+        """Write the row of a realization, and return after it is on the disk.
 
         Raises
         ------
         ResourceError
-            If it cannot be written; finished rows stay as they are.
+            If the row cannot be written; finished rows do not change.
         """
         row = self.row_of(number)
         with self._writing():
             for name, value in values.items():
-                place = self._places[name]
-                data = np.ascontiguousarray(value, place.kind).tobytes()
-                if len(data) != place.row_bytes:
-                    raise ValueError(f"{name}: a row has {place.row_bytes} bytes, not {len(data)}")
-                self._put(place.offset + row * place.row_bytes, data)
+                item = self._arrays[name]
+                data = np.ascontiguousarray(value, item.kind).tobytes()
+                if len(data) != item.row_bytes:
+                    raise ValueError(f"{name}: a row has {item.row_bytes} bytes, not {len(data)}")
+                self._put(item.offset + row * item.row_bytes, data)
             self._done("status", row, status)
 
     def fail(self, number: int, error: str) -> None:
-        """Write that a realization failed, and why."""
+        """Record the failure of a realization and its error."""
         text = np.array(error.encode()[:ERROR_BYTES], f"S{ERROR_BYTES}")
         self.write(number, {"error": text}, FAILED)
 
     def write_once(self, values: Mapping[str, AnyArray]) -> None:
-        """Write what all realizations have in common, ``fixed/status`` last."""
+        """Write arrays common to all realizations, then ``fixed/status``."""
         with self._writing():
             for name, value in values.items():
-                place = self._places[name]
-                self._put(place.offset, np.ascontiguousarray(value, place.kind).tobytes())
+                item = self._arrays[name]
+                self._put(item.offset, np.ascontiguousarray(value, item.kind).tobytes())
             self._done("fixed/status", 0, DONE)
 
-    def take(self, old: Store) -> None:
-        """Copy what another file of the same configuration has finished."""
+    def copy_finished(self, old: Store) -> None:
+        """Copy the finished rows of another file of the same configuration."""
         finished = old.status
         for row, number in enumerate(old.numbers):
             if finished[row] != TO_DO:
                 values = {name: old.read_row(name, row) for name in old.rows}
                 self.write(int(number), values, int(finished[row]))
-        if "fixed/status" in old._places and old.read("fixed/status")[0] == DONE:
-            names = [name for name in old._places if name.startswith("fixed/") and name != "fixed/status"]
+        if "fixed/status" in old._arrays and old.read("fixed/status")[0] == DONE:
+            names = [name for name in old._arrays if name.startswith("fixed/") and name != "fixed/status"]
             self.write_once({name: old.read(name) for name in names})
 
     def read_row(self, name: str, row: int) -> AnyArray:
-        """Return one row of an array."""
-        place = self._places[name]
-        found = self._read(place.offset + row * place.row_bytes, place.row_bytes)
-        return np.frombuffer(found, place.kind).reshape(place.shape[1:])
+        """Return a row of an array."""
+        item = self._arrays[name]
+        content = self._read(item.offset + row * item.row_bytes, item.row_bytes)
+        return np.frombuffer(content, item.kind).reshape(item.shape[1:])
 
     def _done(self, name: str, row: int, status: int) -> None:
         assert self._file is not None
         os.fsync(self._file)
-        self._put(self._places[name].offset + row, bytes([status]))
+        self._put(self._arrays[name].offset + row, bytes([status]))
         os.fsync(self._file)
 
     def _read(self, offset: int, n_bytes: int) -> bytes:
@@ -299,21 +300,21 @@ class Store:
             view, offset = view[n:], offset + n
 
     def _writing(self) -> Any:
-        return writing(self.path, mend="free space and run again: what is finished stays")
+        return write_errors(self.path, mend="free space and run again: what is finished stays")
 
 
-def opened(path: Path, layout: Layout, force: bool) -> Store:
-    """Return the file of a layout: made, found and gone on with, or grown.
+def open_store(path: Path, layout: StoreLayout, force: bool) -> Store:
+    """Return the file of a layout: new, existing, or existing and extended by realizations.
 
     Raises
     ------
     ConfigError
-        If there is a file of another configuration, or with realizations that are not asked for.
+        If there is a file of another configuration, or with realizations that are not in the layout.
     """
-    old = existing(path, str(layout.attributes["run_id"]), layout.numbers, force)
+    old = existing_store(path, str(layout.attributes["run_id"]), layout.numbers, force)
     if old is not None:
         same = np.array_equal(old.numbers, layout.numbers)
-        for name, array in layout.whole.items():
+        for name, array in layout.common.items():
             if not np.array_equal(old.read(name), array):
                 raise ConfigError(
                     f"was made with other {name}: the data have changed", where=str(path),
@@ -321,19 +322,19 @@ def opened(path: Path, layout: Layout, force: bool) -> Store:
                 )  # fmt: skip
         if same:
             return old
-    lay_out(path, layout, old)
+    create_store(path, layout, old)
     if old is not None:
         old.close()
     return Store(path)
 
 
-def existing(path: Path, run_id: str, numbers: Sequence[int] | Int64Array, force: bool) -> Store | None:
-    """Return the file that is there and can be gone on with; None where there is none or `force` is set.
+def existing_store(path: Path, run_id: str, numbers: Sequence[int] | Int64Array, force: bool) -> Store | None:
+    """Return the existing file if it can be continued; None if there is none or `force` is set.
 
     Raises
     ------
     ConfigError
-        If it is of another configuration, or has realizations that are not among `numbers`.
+        If the file is of another configuration, or has realizations that are not in `numbers`.
     """
     if force or not path.exists():
         return None

@@ -1,4 +1,4 @@
-"""What filters and map-making leave of the spectra of the sky (Hivon et al. 2002)."""
+"""Transfer function of filters and map-making (Hivon et al. 2002)."""
 
 from __future__ import annotations
 
@@ -12,27 +12,28 @@ from petacomm.base.errors import ConvergenceError, DataError
 from petacomm.base.typing import FloatArray, Int64Array
 from petamap.montecarlo.statistics import MeanTest
 from petamap.spectra.coupling import Coupling
-from petamap.spectra.master import solved
+from petamap.spectra.master import solve_linear
 from petamap.spectra.multipole_bins import Binning
 
-OWN = ("TT", "EE")  # spectra with a transfer function of their own
+DEFAULT_SPECTRA = ("TT", "EE")  # auto-spectra whose transfer function is fitted by default
 _MOST_ITERATIONS = 10_000
 
 
 @dataclass(frozen=True)
 class TransferFunction:
-    """F of each auto-spectrum, flat in bins; what lies outside them has that of the nearest.
+    """Transfer function F of auto-spectra, constant in bins and constant beyond the first and last bin.
 
     Attributes
     ----------
     names : tuple of str
-        Auto-spectra with an F of their own.
+        Auto-spectra with a fitted F.
     binning : Binning
     values, errors : float64 (n_names, n_bins)
-        With standard errors.
-    against_one : MeanTest or None
-        Whether all of F are 1 on average, by the covariance of realizations.
+        F and its standard errors.
+    against_one : MeanTest
+        Test whether F is 1, with the covariance of the realizations.
     iterations : int
+        Iterations of the fit.
     """
 
     names: tuple[str, ...]
@@ -42,19 +43,19 @@ class TransferFunction:
     against_one: MeanTest
     iterations: int
 
-    def of(self, names: tuple[str, ...], l_max: int) -> dict[str, FloatArray]:
-        """Return F_l of each spectrum, float64 (l_max + 1,): of xy, sqrt(F_xx F_yy).
+    def at_multipoles(self, names: tuple[str, ...], l_max: int) -> dict[str, FloatArray]:
+        """Return F_l of each spectrum, float64 (l_max + 1,); that of xy is sqrt(F_xx F_yy).
 
-        B without one of its own has that of E, and the other way round.
+        If only one of E and B has a fitted F, the other one has the same.
 
         Raises
         ------
         DataError
-            If one is not above 0, or a spectrum has none.
+            If a value is not positive, or a spectrum has no F.
         """
         if not np.all(self.values > 0):
             raise DataError("the transfer function is not above 0 everywhere", mend="take wider bins")
-        bins = bin_of(self.binning, l_max)
+        bins = bin_indices(self.binning, l_max)
         sides = {name[0]: np.sqrt(row)[bins] for name, row in zip(self.names, self.values, strict=True)}
         for letter, other in (("B", "E"), ("E", "B")):
             if letter not in sides and other in sides:
@@ -72,28 +73,28 @@ def transfer_function(
     coupling: Coupling,
     window: Mapping[str, FloatArray],
     binning: Binning,
-    own: tuple[str, ...] = OWN,
+    fitted: tuple[str, ...] = DEFAULT_SPECTRA,
     tolerance: float = 1e-10,
 ) -> TransferFunction:
-    """Return F such that on average <C~_l> = sum over l' of M_ll' F_l' B_l'^2 C_l', in bins.
+    """Return F for which, in bins, <C~_l> = sum over l' of M_ll' F_l' B_l'^2 <C_l'>.
 
-    By iteration from F = 1 (Hivon et al. 2002, with F flat in bins):
+    Solved iteratively from F = 1 (Hivon et al. 2002, with F constant in bins):
     F <- F + (P<C~> - P M F B^2 <C>) / P M B^2 <C>, until no F changes by more than `tolerance`.
 
     Parameters
     ----------
     pseudo : float64 (n, n_spectra, l_max + 1)
-        Pseudo-spectra of maps without noise, or less it.
+        Pseudo-spectra of maps without noise, or with the noise subtracted.
     true : float64 (n, n_spectra, l_max + 1)
-        Spectra that each sky was drawn with: the chance of skies then counts for little.
+        Spectra of the a_lm of each sky, which remove most of the cosmic variance.
     names : tuple of str
     coupling : Coupling
     window : mapping of str to float64 (l_max + 1,)
-        B^2: beams and pixels that are known.
+        B^2: known beams and pixel window.
     binning : Binning
-        Where the sky has power.
-    own : tuple of str
-        Auto-spectra whose F is found; that of BB is badly known where B is weak.
+        Bins in which the sky has power.
+    fitted : tuple of str
+        Auto-spectra whose F is fitted; that of BB is poorly determined if B is weak.
     tolerance : float
 
     Raises
@@ -101,35 +102,37 @@ def transfer_function(
     DataError
         If a bin has no power.
     ConvergenceError
-        If bins are too narrow to be told apart.
+        If bins are too narrow to be resolved.
     """
-    system = _System(names, tuple(name for name in own if name in names), coupling, window, binning)
+    system = _System(names, tuple(name for name in fitted if name in names), coupling, window, binning)
     matrix = system.matrix(true.mean(axis=0))
-    alone = matrix.sum(axis=1)
-    if not np.all(matrix.diagonal() > 1e-6 * alone):
+    unit_response = matrix.sum(axis=1)
+    if not np.all(matrix.diagonal() > 1e-6 * unit_response):
         raise DataError(
             "the skies have no power in a bin of the transfer function", mend="end the bins before"
         )
-    goal = system.binned(pseudo)
-    found, iterations = _iterated(matrix / alone[:, None], goal.mean(axis=0) / alone, tolerance)
-    # what its own sky explains is taken off each realization
-    apart = solved(matrix, (goal - system.predicted(true, found)).T).T
-    test = MeanTest.of(apart + found - 1)
+    rhs = system.binned(pseudo)
+    values, iterations = _iterate(
+        matrix / unit_response[:, None], rhs.mean(axis=0) / unit_response, tolerance
+    )
+    # The prediction from its own sky is subtracted from each realization.
+    deviations = solve_linear(matrix, (rhs - system.predicted(true, values)).T).T
+    test = MeanTest.from_samples(deviations + values - 1)
     shape = (len(system.fitted), binning.n)
     return TransferFunction(
-        system.fitted, binning, found.reshape(shape), test.error.reshape(shape), test, iterations
+        system.fitted, binning, values.reshape(shape), test.error.reshape(shape), test, iterations
     )
 
 
-def bin_of(binning: Binning, l_max: int) -> Int64Array:
-    """Return the bin of each multipole to `l_max`; the first or last for those outside."""
-    found = np.searchsorted(binning.edges, np.arange(l_max + 1), side="right") - 1
-    return np.clip(found, 0, binning.n - 1)
+def bin_indices(binning: Binning, l_max: int) -> Int64Array:
+    """Return the bin of each multipole up to `l_max`; the first or last bin for multipoles outside."""
+    index = np.searchsorted(binning.edges, np.arange(l_max + 1), side="right") - 1
+    return np.clip(index, 0, binning.n - 1)
 
 
 @dataclass(frozen=True)
 class _System:
-    """P M F B^2 C of the fitted spectra, one after the other, as a matrix times their F."""
+    """P M F B^2 C of the fitted spectra, concatenated, as a matrix times their F."""
 
     names: tuple[str, ...]
     fitted: tuple[str, ...]
@@ -138,54 +141,54 @@ class _System:
     binning: Binning
 
     def binned(self, pseudo: FloatArray) -> FloatArray:
-        """Return P of (n, n_spectra, l_max + 1), float64 (n, n_fitted n_bins)."""
+        """Return the binned fitted spectra of (n, n_spectra, l_max + 1), float64 (n, n_fitted n_bins)."""
         rows = pseudo[:, [self.names.index(name) for name in self.fitted]]
         return self.binning.binned(rows).reshape(len(pseudo), -1)
 
     def matrix(self, sky: FloatArray) -> FloatArray:
-        """Return the matrix for a sky (n_spectra, l_max + 1)."""
+        """Return the matrix for the spectra of a sky, (n_spectra, l_max + 1)."""
         n = self.binning.n
         starts = np.concatenate(([0], self.binning.edges[1:-1]))
         matrix = np.zeros((len(self.fitted), n, len(self.fitted), n))
         for (i, true), rows in self._rows.items():
-            seen = rows * sky[self.names.index(true)]
-            matrix[i, :, self._source(true)] += np.add.reduceat(seen, starts, axis=1)
+            response = rows * sky[self.names.index(true)]
+            matrix[i, :, self._source(true)] += np.add.reduceat(response, starts, axis=1)
         return matrix.reshape(len(self.fitted) * n, -1)
 
     def predicted(self, skies: FloatArray, transfer: FloatArray) -> FloatArray:
-        """Return the matrix of each of (n, n_spectra, l_max + 1) times F, float64 (n, n_fitted n_bins)."""
+        """Return the matrices of skies (n, n_spectra, l_max + 1) times F, float64 (n, n_fitted n_bins)."""
         n_l = skies.shape[-1]
-        each = transfer.reshape(len(self.fitted), -1)[:, bin_of(self.binning, n_l - 1)]
-        found = np.zeros((len(skies), len(self.fitted), self.binning.n))
+        by_multipole = transfer.reshape(len(self.fitted), -1)[:, bin_indices(self.binning, n_l - 1)]
+        predicted = np.zeros((len(skies), len(self.fitted), self.binning.n))
         for (i, true), rows in self._rows.items():
-            left = skies[:, self.names.index(true)] * each[self._source(true)]
-            found[:, i] += np.einsum("bl,nl->nb", rows, left)
-        return found.reshape(len(skies), -1)
+            filtered = skies[:, self.names.index(true)] * by_multipole[self._source(true)]
+            predicted[:, i] += np.einsum("bl,nl->nb", rows, filtered)
+        return predicted.reshape(len(skies), -1)
 
     @cached_property
     def _rows(self) -> dict[tuple[int, str], FloatArray]:
-        """P M B^2 of each fitted spectrum in each true one, (n_bins, l_max + 1)."""
-        found = {}
+        """P M B^2 from each true spectrum to each fitted one, (n_bins, l_max + 1)."""
+        blocks = {}
         for i, pseudo in enumerate(self.fitted):
             for true in self.names:
                 block = self.coupling.block(pseudo, true, self.names)
                 if block is not None:
                     rows = self.binning.binned(np.ascontiguousarray(block.T)).T
-                    found[i, true] = rows * self.window[true][: self.coupling.l_max + 1]
-        return found
+                    blocks[i, true] = rows * self.window[true][: self.coupling.l_max + 1]
+        return blocks
 
     def _source(self, true: str) -> int:
-        """Whose F a spectrum has."""
+        """Return the index of the fitted spectrum whose F a spectrum has."""
         return self.fitted.index(true if true in self.fitted else {"EE": "BB", "BB": "EE"}[true])
 
 
-def _iterated(matrix: FloatArray, goal: FloatArray, tolerance: float) -> tuple[FloatArray, int]:
-    found = np.ones_like(goal)
+def _iterate(matrix: FloatArray, rhs: FloatArray, tolerance: float) -> tuple[FloatArray, int]:
+    values = np.ones_like(rhs)
     for iteration in range(1, _MOST_ITERATIONS + 1):
-        change = goal - np.einsum("ij,j->i", matrix, found)
-        found += change
+        change = rhs - np.einsum("ij,j->i", matrix, values)
+        values += change
         if not np.abs(change).max() > tolerance:
-            return found, iteration
+            return values, iteration
     raise ConvergenceError(
         f"the transfer function changes by {np.abs(change).max():.2g} after {_MOST_ITERATIONS} iterations",
         mend="take wider bins",

@@ -1,4 +1,4 @@
-"""Whether a pipeline gives back what went in: means, probabilities, and what must be nothing."""
+"""Validation of a pipeline: comparison of the bandpowers of realizations with their input."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from petamap.montecarlo.calibration import Calibration
 from petamap.montecarlo.realizations import Realizations
 from petamap.montecarlo.statistics import Convergence, MeanTest, Uniformity
 
-ALL = "all"
-NULLS = ("EB", "TB")
+ALL_SPECTRA = "all"
+NULL_SPECTRA = ("EB", "TB")
 
 
 @dataclass(frozen=True)
-class Check:
-    """What realizations say of a calibration.
+class ConsistencyCheck:
+    """Consistency of the bandpowers of realizations with their input.
 
     Attributes
     ----------
     names : tuple of str
     bandpowers : float64 (n, n_spectra, n_bins)
-        Of the part most like data.
+        Bandpowers of the main part of the realizations.
     expected : float64 (n_spectra, n_bins)
-        By the mean of the skies that were drawn.
+        Bandpowers of the mean input spectra.
     deviations : mapping of str to MeanTest
-        Of bandpowers from those of their own sky; by spectrum, and ``all`` together.
+        Tests of the difference of bandpowers and those of their own sky, by spectrum and for ``all``.
     probabilities : mapping of str to Uniformity
-        Of realizations held against `expected`, each with the covariance of the others. Spectra with too many
-        bins for the realizations are left out.
+        Tests of the probabilities of realizations given `expected` and the covariance of the others. Spectra
+        with too many bins for the number of realizations are missing.
     convergence : Convergence
-        Of the covariance of all bandpowers.
+        Convergence of the covariance of all bandpowers.
     """
 
     names: tuple[str, ...]
@@ -45,11 +45,12 @@ class Check:
     convergence: Convergence
 
     @staticmethod
-    def of(realizations: Realizations, calibration: Calibration) -> Check:
-        """Hold realizations against what went into them.
+    def from_realizations(realizations: Realizations, calibration: Calibration) -> ConsistencyCheck:
+        """Compare the bandpowers of realizations with their input.
 
-        A calibration that divides by a transfer function must be from other realizations (`halves`), since it
-        finds the mean input of its own by construction; its error is counted in full, in cross-spectra too.
+        A calibration that divides by a transfer function must be from other realizations (`split_halves`):
+        for its own realizations it reproduces the mean input by construction. Its error is included in full,
+        also for cross-spectra.
 
         Raises
         ------
@@ -61,49 +62,53 @@ class Check:
         if realizations.n < 4:
             raise DataError(f"{realizations.n} realizations say nothing of their scatter", mend="make more")
         names = realizations.names
-        found = calibration.of_realizations(realizations)
-        own = calibration.expected(realizations.input)
-        expected, apart = own.mean(axis=0), _less_own_noise(realizations, calibration, found) - own
+        bandpowers = calibration.realization_bandpowers(realizations)
+        of_input = calibration.expected(realizations.input)
+        expected = of_input.mean(axis=0)
+        differences = _without_own_noise(realizations, calibration, bandpowers) - of_input
         deviations, probabilities = {}, {}
-        for name in (*names, ALL):
-            places = slice(None) if name == ALL else slice(names.index(name), names.index(name) + 1)
-            fitted = calibration.divided and name not in NULLS
-            rows, off = (part[:, places].reshape(len(found), -1) for part in (found, apart))
-            deviations[name] = MeanTest.of(off, calibration.n if fitted else np.inf)
-            uniform = Uniformity.of(rows, expected[places].ravel())
+        for name in (*names, ALL_SPECTRA):
+            index = slice(None) if name == ALL_SPECTRA else slice(names.index(name), names.index(name) + 1)
+            fitted = calibration.divided and name not in NULL_SPECTRA
+            rows, off = (part[:, index].reshape(len(part), -1) for part in (bandpowers, differences))
+            deviations[name] = MeanTest.from_samples(off, calibration.n if fitted else np.inf)
+            uniform = Uniformity.from_samples(rows, expected[index].ravel())
             if uniform is not None:
                 probabilities[name] = uniform
-        convergence = Convergence.of(found.reshape(len(found), -1))
-        return Check(names, found, expected, deviations, probabilities, convergence)
+        convergence = Convergence.from_samples(bandpowers.reshape(len(bandpowers), -1))
+        return ConsistencyCheck(names, bandpowers, expected, deviations, probabilities, convergence)
 
     @property
     def nulls(self) -> dict[str, MeanTest]:
-        """The spectra that a sky without parity violation does not have."""
-        return {name: self.deviations[name] for name in NULLS if name in self.deviations}
+        """Tests of the spectra that are zero without parity violation."""
+        return {name: self.deviations[name] for name in NULL_SPECTRA if name in self.deviations}
 
     def failed(self, least: float = 0.01) -> list[str]:
-        """Return what is less probable than `least`, in words; nothing where all is well."""
-        found = []
+        """Return descriptions of the tests with a probability below `least`."""
+        failures = []
         for name, test in self.deviations.items():
             if test.probability < least:
-                found.append(f"{name}: bandpowers are biased, p {test.probability:.2g}")
+                failures.append(f"{name}: bandpowers are biased, p {test.probability:.2g}")
         for name, uniform in self.probabilities.items():
             if uniform.probability < least:
-                found.append(f"{name}: probabilities are not uniform, p {uniform.probability:.2g}")
-        return found
+                failures.append(f"{name}: probabilities are not uniform, p {uniform.probability:.2g}")
+        return failures
 
 
-def _less_own_noise(realizations: Realizations, calibration: Calibration, found: FloatArray) -> FloatArray:
-    """Return the bandpowers with each realization's own noise taken off instead of the mean of all.
+def _without_own_noise(
+    realizations: Realizations, calibration: Calibration, bandpowers: FloatArray
+) -> FloatArray:
+    """Return the bandpowers with the noise of each realization subtracted instead of the mean noise.
 
-    Their mean is the same, and their scatter is that of the mean, whatever noise does to both.
+    Their mean is the same, and their scatter gives the error of the mean with the noise bias estimated from
+    the same realizations.
     """
     pseudo = realizations.pseudo
     if "both" not in pseudo or "noise" not in pseudo:
-        return found
+        return bandpowers
     return calibration.values(pseudo["both"] - pseudo["noise"], noisy=False)
 
 
-def halves(realizations: Realizations) -> tuple[Realizations, Realizations]:
-    """Return every other realization, and the rest: one to calibrate with, one to check with."""
-    return realizations.chosen(slice(0, None, 2)), realizations.chosen(slice(1, None, 2))
+def split_halves(realizations: Realizations) -> tuple[Realizations, Realizations]:
+    """Return realizations with even and with odd index, one half to calibrate, the other to validate."""
+    return realizations.select(slice(0, None, 2)), realizations.select(slice(1, None, 2))

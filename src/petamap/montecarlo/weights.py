@@ -1,4 +1,4 @@
-"""Weights of pixels that all realizations share: from samples and mask, never from the values of a map."""
+"""Pixel weights common to all realizations, from samples and mask, not from the values of a map."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ import numpy as np
 
 from petacomm.base.errors import DataError
 from petacomm.base.typing import FloatArray
-from petamap.mapmaking.system import System
+from petamap.mapmaking.system import MapmakingSystem
 from petamap.montecarlo.draws import Draws
-from petamap.montecarlo.mapper import Gathering
+from petamap.montecarlo.mapper import MapGatherer
 from petamap.sky.healpix import Healpix
-from petamap.spectra.masks import apodized
-from petamap.spectra.measure import Choices
+from petamap.spectra.masks import apodize
+from petamap.spectra.measure import SpectraChoices
 from petamap.spectra.run_maps import inverse_variance, read_mask
 
-# the places of II, QQ and UU in the upper triangle, by the number of Stokes parameters
+# indices of II, QQ and UU in the upper triangle, by the number of Stokes parameters
 _DIAGONAL = {1: (0,), 2: (0, 2), 3: (0, 3, 5)}
 
 
-def mask_of(choices: Choices, pixelization: Healpix, frame: str) -> FloatArray:
-    """Return the mask that was chosen, 1 everywhere without one, float64 (n_pix,).
+def load_mask(choices: SpectraChoices, pixelization: Healpix, frame: str) -> FloatArray:
+    """Return the chosen mask, or 1 everywhere without one, float64 (n_pix,).
 
     Raises
     ------
     DataError
-        If it does not fit the pixels, or leaves none.
+        If the mask does not match the pixelization, or leaves no pixel.
     """
     if choices.mask is None:
         return np.ones(pixelization.n_pix)
@@ -35,12 +35,13 @@ def mask_of(choices: Choices, pixelization: Healpix, frame: str) -> FloatArray:
 
 
 def pixel_weights(
-    system: System, gathering: Gathering, draws: Draws, choices: Choices, mask: FloatArray
+    system: MapmakingSystem, gatherer: MapGatherer, draws: Draws, choices: SpectraChoices, mask: FloatArray
 ) -> FloatArray:
     """Return the weights of I, and of Q and U, float64 (2, n_pix), at most 1. Collective.
 
-    ``auto`` are 1 / (sigma^2 + S), sigma^2 the white variance of a pixel and S the variance that the spectra
-    drawn give it; of Q and U that are to be pure the mask alone, as others vary too fast.
+    Weights ``auto`` are proportional to 1 / (sigma^2 + S), with the white noise variance sigma^2 of a pixel
+    and the variance S of the simulated sky. With purification, the weights of Q and U are the apodized mask,
+    since others vary too fast.
 
     Raises
     ------
@@ -51,9 +52,9 @@ def pixel_weights(
     diagonal = statistics.covariance[:, list(_DIAGONAL[n_stokes])]
     alive = ((statistics.hits > 0) & ~statistics.dead).astype(np.float64)
     columns = np.concatenate((alive[:, None], (alive * statistics.hits)[:, None], diagonal), axis=1)
-    seen, hits, *variances = gathering.to_all(columns, 0.0)
-    pixelization = gathering.pixelization
-    soft = apodized(
+    seen, hits, *variances = gatherer.allgather(columns, 0.0)
+    pixelization = gatherer.pixelization
+    soft = apodize(
         seen * mask, pixelization, choices.apodization, choices.kind, band_limited=bool(choices.pure)
     )
     if not soft.any():
@@ -73,11 +74,11 @@ def _weights(
     if choice == "hits":
         relative = hits / max(float(hits.max(initial=0.0)), 1.0)
         return np.stack((relative, relative))
-    whole = variances[0] if len(variances) != 2 else None
+    intensity = variances[0] if len(variances) != 2 else None
     polarized = 0.5 * (variances[-2] + variances[-1]) if len(variances) > 1 else None
-    both = []
-    for kind, variance in (("T", whole), ("P", polarized)):
+    weights = []
+    for kind, variance in (("T", intensity), ("P", polarized)):
         if variance is not None:
             known = (seen > 0) & (variance > 0)
-            both.append(inverse_variance(variance, known, sky[kind] if choice == "auto" else 0.0))
-    return np.stack((both[0], both[-1]))
+            weights.append(inverse_variance(variance, known, sky[kind] if choice == "auto" else 0.0))
+    return np.stack((weights[0], weights[-1]))

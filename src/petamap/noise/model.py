@@ -1,4 +1,4 @@
-"""What is known of a detector's noise in one stationary interval."""
+"""Noise models of a detector in one stationary interval."""
 
 from __future__ import annotations
 
@@ -10,18 +10,27 @@ from petacomm.base.typing import FloatArray
 
 @dataclass(frozen=True)
 class OneOverF:
-    """One-sided PSD  P(f) = 2 net^2 (f^-s + fknee^-s) / (f^-s + fmin^-s)  with s = alpha < 0.
+    """1/f noise: one-sided PSD  P(f) = 2 net^2 (f^-s + fknee^-s) / (f^-s + fmin^-s)  with s = alpha < 0.
 
-    Written so, P = 2 net^2 (1 + (fknee/f)^-alpha) well above fmin, and flat below it.
+    Well above fmin, P = 2 net^2 (1 + (f/fknee)^alpha); below fmin, P is flat.
 
-    Attributes
+    Parameters
     ----------
     net : float
-        White level, K s^1/2; a sample's white standard deviation is net * sqrt(sample_rate).
+        White noise level, K s^1/2; the white standard deviation of a sample is net * sqrt(sample_rate).
     fknee, fmin : float
-        Hz; fknee = 0 is white noise.
+        Hz; fknee = 0 gives white noise.
     alpha : float
         Slope of the PSD at low frequency, negative.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import petamap
+    >>> model = petamap.OneOverF(net=60e-6, fknee=0.05, fmin=1e-5, alpha=-1.0)
+    >>> psd = petamap.noise_psd(model, np.array([0.05, 100.0]))
+    >>> np.round(psd / (2 * model.net**2), 3)
+    array([2.   , 1.001])
     """
 
     net: float
@@ -32,7 +41,23 @@ class OneOverF:
 
 @dataclass(frozen=True)
 class TabulatedPsd:
-    """A measured one-sided PSD: frequencies in Hz, increasing, and values in K^2/Hz; log-log interpolated."""
+    """Tabulated one-sided PSD, interpolated linearly in log P against log f.
+
+    Parameters
+    ----------
+    frequencies : float64 (n,)
+        Hz, increasing.
+    values : float64 (n,)
+        K^2/Hz.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import petamap
+    >>> table = petamap.TabulatedPsd(np.array([0.1, 10.0]), np.array([100.0, 1.0]))
+    >>> petamap.noise_psd(table, np.array([1.0, 20.0])).round(6)
+    array([10.,  1.])
+    """
 
     frequencies: FloatArray
     values: FloatArray
@@ -40,7 +65,13 @@ class TabulatedPsd:
 
 @dataclass(frozen=True)
 class InverseLags:
-    """The inverse noise itself: N^-1 at lags 0..n_lag, in 1/K^2, as MADmap's filter files hold it."""
+    """Inverse noise covariance given directly, as in the filter files of MADmap.
+
+    Attributes
+    ----------
+    lags : float64 (n_lag + 1,)
+        N^-1 at lags 0 to n_lag, 1/K^2.
+    """
 
     lags: FloatArray
 

@@ -1,4 +1,4 @@
-"""Noise spectra estimated from time streams."""
+"""Estimation of noise spectra from time streams."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ import numpy as np
 from petacomm.base.errors import DataError
 from petacomm.base.typing import BoolArray, FloatArray
 from petamap.noise.model import OneOverF, TabulatedPsd
-from petamap.noise.psd import psd
+from petamap.noise.psd import noise_psd
 
-# a segment counts where at least this fraction of its samples is good
-_GOOD_FRACTION = 0.75
+_GOOD_FRACTION = 0.75  # smallest fraction of good samples of a segment that is used
 _BINS_PER_OCTAVE = 6
-_SHORTEST = 16
+_SHORTEST = 16  # samples of a segment
 
 
 def estimate_psd(
@@ -22,25 +21,26 @@ def estimate_psd(
     longest: int = 1 << 17,
     where: str | None = None,
 ) -> TabulatedPsd:
-    """Estimate the PSD of one detector in one stationary interval.
+    """Return the PSD of one detector in one stationary interval, estimated from its samples.
 
-    Welch's method: Hann-windowed periodograms of half-overlapping segments, their straight lines removed, are
-    averaged, then binned in logarithmic steps. Bad samples are bridged by straight lines, and the power that
-    this takes is put back by the fraction of the window that they cover. The signal must be subdominant, or
-    subtracted before. A function of the samples alone, so the same whoever computes it.
+    Welch's method: Hann-windowed periodograms of half-overlapping segments, after removal of a linear trend,
+    are averaged and binned in logarithmic steps. Bad samples are interpolated linearly, and the power is
+    corrected for the fraction of the window that they cover. The signal must be subdominant, or subtracted
+    before.
 
     Parameters
     ----------
     samples : float64 (n,)
-        K. Not read where bad.
+        K. Values of bad samples are ignored.
     good : bool (n,)
+        Mask of good samples.
     sample_rate : float
         Hz.
     longest : int
-        Most samples in a segment; a quarter of the interval, where that is shorter, and less where no segment
-        would be three quarters good.
+        Largest number of samples in a segment. Segments are at most a quarter of the interval, and shorter if
+        no segment would have three quarters of good samples.
     where : str, optional
-        Observation, detector and interval, for errors.
+        Observation, detector and interval, for messages.
 
     Returns
     -------
@@ -50,7 +50,16 @@ def estimate_psd(
     Raises
     ------
     DataError
-        If there are not enough good samples, they are not finite, or all are the same.
+        If there are too few good samples, they are not finite, or they are all equal.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import petamap
+    >>> samples = np.random.default_rng(0).standard_normal(1 << 16)  # white noise, 2 K^2/Hz at 1 Hz
+    >>> table = petamap.estimate_psd(samples, np.ones(1 << 16, bool), 1.0)
+    >>> bool(abs(table.values[-1] - 2) < 0.1)
+    True
     """
     length = min(longest, 1 << max(len(samples) // 4, 1).bit_length() - 1)
     if length < _SHORTEST or good.sum() < len(samples) // 4:
@@ -59,23 +68,23 @@ def estimate_psd(
         raise DataError("samples are not finite", where=where, mend="flag them")
     if np.ptp(samples[good]) == 0:
         raise DataError("the samples have no noise: they do not vary", where=where)
-    bridged = _bridged(samples, good)
-    # where gaps are many, shorter segments lie between them, at the price of the lowest frequencies
-    while (power := _welch(bridged, good, sample_rate, length)) is None and length > _SHORTEST:
+    interpolated = _interpolated(samples, good)
+    # Shorter segments fit between many gaps, without the lowest frequencies.
+    while (power := _welch(interpolated, good, sample_rate, length)) is None and length > _SHORTEST:
         length //= 2
     if power is None:
         raise DataError(
-            f"no stretch of {length} samples is three quarters good", where=where, mend="give a noise model"
+            f"no segment of {length} samples is three quarters good", where=where, mend="give a noise model"
         )
-    # the lowest frequency suffers from the straight lines, the highest has half the power
+    # The lowest frequency is biased by the removal of the trend, the highest has half the power.
     return _log_binned(np.arange(2.0, length // 2) * (sample_rate / length), power[2:-1])
 
 
 def fit_one_over_f(measured: TabulatedPsd) -> OneOverF:
-    """Return the 1/f model nearest to a measured PSD in the mean square of its logarithm.
+    """Return the 1/f model fitted to a measured PSD by least squares of its logarithm.
 
-    Bins count by frequency, as logarithmic bins hold so many periodograms. fmin is not seen by a finite
-    stretch: it is set to a tenth of the lowest frequency.
+    Bins are weighted by frequency, to which the number of frequencies in a logarithmic bin is proportional.
+    fmin cannot be measured on a finite interval; it is set to a tenth of the lowest frequency.
     """
     from scipy.optimize import least_squares
 
@@ -93,18 +102,18 @@ def fit_one_over_f(measured: TabulatedPsd) -> OneOverF:
     start = np.clip([white, knee, 0.1], np.add(bounds[0], 1e-6), np.subtract(bounds[1], 1e-6))
 
     def misfit(parameters: FloatArray) -> FloatArray:
-        return np.asarray(np.sqrt(f) * (np.log(psd(model(parameters), f)) - logs))
+        return np.asarray(np.sqrt(f) * (np.log(noise_psd(model(parameters), f)) - logs))
 
     return model(least_squares(misfit, start, bounds=bounds).x)
 
 
-def _bridged(samples: FloatArray, good: BoolArray) -> FloatArray:
-    at = np.arange(len(samples))
-    return np.interp(at, at[good], samples[good])
+def _interpolated(samples: FloatArray, good: BoolArray) -> FloatArray:
+    positions = np.arange(len(samples))
+    return np.interp(positions, positions[good], samples[good])
 
 
 def _welch(samples: FloatArray, good: BoolArray, rate: float, length: int) -> FloatArray | None:
-    """Mean periodogram at frequencies 0 ... rate/2, or None where no segment is good enough."""
+    """Return the mean periodogram at frequencies 0 to rate/2, or None if all segments have gaps."""
     from scipy.fft import rfft
     from scipy.signal import detrend
     from scipy.signal.windows import hann

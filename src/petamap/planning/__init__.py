@@ -1,1 +1,4 @@
-"""What a run would be on any machine, without its ranks."""
+"""Prediction of the communication, memory and time of a run on any machine, without running it.
+
+Must not import: `petamap.papers`, `petamap.montecarlo` and the rooms above them.
+"""

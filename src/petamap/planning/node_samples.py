@@ -1,4 +1,8 @@
-"""All pixels of the ranks of some nodes: what a sample of the sky cannot tell, who meets whom."""
+"""Complete pixels of the ranks of some nodes, to estimate numbers of partners.
+
+A sample of the sky has only a part of the pixels of each rank and does not determine which ranks share
+pixels.
+"""
 
 from __future__ import annotations
 
@@ -9,97 +13,104 @@ import numpy as np
 
 import petamap.mapmaking._mapmaking as _mapmaking
 from petacomm.base.progress import Progress
-from petacomm.base.threads import over_threads
+from petacomm.base.threads import map_threads
 from petacomm.base.typing import Int64Array
 from petacomm.costs.occupancy import Occupancy
-from petacomm.costs.partner_estimates import Company
+from petacomm.costs.partner_estimates import RankSample
 from petacomm.sharing.sharing_graph import hash_runs
 from petamap.data.observation import Observation
-from petamap.mapmaking.time_layout import Layout
-from petamap.planning.rank_samples import Dealing
+from petamap.mapmaking.time_layout import TimeLayout
+from petamap.planning.rank_samples import SampleDistribution
 from petamap.sky.pixelization import Pixelization
 
-# Samples expanded at once, and by all ranks in company.
-_PIECE = 1 << 17
-_MOST_SAMPLES = 6e8
-# Pixels of all of them that are kept.
-_MOST_PIXELS = 2e7
+# Time samples expanded at a time, and by all ranks of the sampled nodes.
+_CHUNK = 1 << 17
+_MAX_SAMPLES = 6e8
+# Total number of pixels that are kept.
+_MAX_PIXELS = 2e7
 
 
-def keep_company(
+def sample_nodes(
     observations: Sequence[Observation],
-    layout: Layout,
+    layout: TimeLayout,
     pixelization: Pixelization,
-    dealing: Dealing,
+    distribution: SampleDistribution,
     ranks_per_node: int,
     n_keys: float,
     seed: int,
     n_threads: int,
     progress: Progress,
-) -> Company:
-    """Find all pixels of the ranks of some nodes, drawn evenly: at least three, if there are as many.
+) -> RankSample:
+    """Return all pixels of the ranks of some nodes, drawn by stratified sampling.
+
+    At least three nodes are drawn, if there are as many. Of very many pixels, a subset selected by hash is
+    kept.
 
     Parameters
     ----------
     observations, layout
-        The time domain.
+        Observations and their time layout.
     pixelization : Pixelization
-    dealing : Dealing
-        Who holds what.
+    distribution : SampleDistribution
+        Time samples of each rank.
     ranks_per_node : int
     n_keys : float
-        About as many pixels as a rank holds.
+        Approximate number of pixels of a rank.
     seed : int
-        Of the draw.
+        Seed of the random nodes.
     n_threads : int
     progress : Progress
     """
-    held = dealing.n_held
-    n_nodes = -(-dealing.size // ranks_per_node)
-    wanted = int(_MOST_SAMPLES / max(held.mean() * ranks_per_node, 1))
-    chosen = min(n_nodes, max(3, wanted))
-    if chosen < n_nodes:
-        whole = dealing.size // ranks_per_node
-        edges = np.arange(chosen + 1) * whole // chosen
+    held = distribution.n_held
+    n_nodes = -(-distribution.size // ranks_per_node)
+    affordable = int(_MAX_SAMPLES / max(held.mean() * ranks_per_node, 1))
+    n_sampled = min(n_nodes, max(3, affordable))
+    if n_sampled < n_nodes:
+        n_full = distribution.size // ranks_per_node
+        edges = np.arange(n_sampled + 1) * n_full // n_sampled
         nodes = np.random.default_rng(seed).integers(edges[:-1], edges[1:])
     else:
         nodes = np.arange(n_nodes)
     ranks = (nodes[:, None] * ranks_per_node + np.arange(ranks_per_node)).ravel()
-    ranks = ranks[ranks < dealing.size]
-    every = max(1, math.ceil(len(ranks) * n_keys / _MOST_PIXELS))
-    progress.begin("company", float(held[ranks].sum()), "samples")
+    ranks = ranks[ranks < distribution.size]
+    stride = max(1, math.ceil(len(ranks) * n_keys / _MAX_PIXELS))
+    progress.begin("sampled nodes", float(held[ranks].sum()), "samples")
 
     def run(rank: int) -> Int64Array:
-        keys = keys_of_rank(observations, layout, pixelization, dealing, rank)
+        keys = rank_pixels(observations, layout, pixelization, distribution, rank)
         progress.advance(float(held[rank]))
-        return keys[hash_runs(keys) % np.uint64(every) == 0] if every > 1 else keys
+        return keys[hash_runs(keys) % np.uint64(stride) == 0] if stride > 1 else keys
 
-    keys = over_threads(run, ranks.tolist(), n_threads)
+    keys = map_threads(run, ranks.tolist(), n_threads)
     progress.end()
-    return Company(Occupancy.of(keys), chosen, ranks_per_node, dealing.size, 1 / every)
+    return RankSample(
+        Occupancy.from_rank_keys(keys), n_sampled, ranks_per_node, distribution.size, 1 / stride
+    )
 
 
-def keys_of_rank(
+def rank_pixels(
     observations: Sequence[Observation],
-    layout: Layout,
+    layout: TimeLayout,
     pixelization: Pixelization,
-    dealing: Dealing,
+    distribution: SampleDistribution,
     rank: int,
 ) -> Int64Array:
-    """Return the pixels that a rank holds, int64, increasing."""
+    """Return the pixels that a rank holds, increasing: int64 (n_keys,)."""
     index = _mapmaking.PixelIndex(pixelization.n_pix)
-    pixels = np.empty(_PIECE, np.int32)
-    gains = np.empty(_PIECE, np.float32)
-    for row in np.flatnonzero(dealing.ranks == rank).tolist():
-        number = int(dealing.streams[row])
+    pixels = np.empty(_CHUNK, np.int32)
+    gains = np.empty(_CHUNK, np.float32)
+    for row in np.flatnonzero(distribution.ranks == rank).tolist():
+        number = int(distribution.streams[row])
         stream = layout.streams[number]
         base = stream.start - int(layout.sample_keys[number])
-        start, stop = stream.taken(int(dealing.begin[row]) + base, int(dealing.end[row]) + base)
+        start, stop = stream.recorded_range(
+            int(distribution.begin[row]) + base, int(distribution.end[row]) + base
+        )
         observation = observations[stream.observation]
         pointing = observation.pointing
         assert pointing is not None
-        for first in range(start, stop, _PIECE):
-            n = min(_PIECE, stop - first)
+        for first in range(start, stop, _CHUNK):
+            n = min(_CHUNK, stop - first)
             weights = gains[:n] if pointing.has_gains else None
             pointing.expand(pixelization, stream.detector, first, first + n, pixels[:n], None, weights)
             flags = np.zeros(n if observation.flags else 0, np.uint8)

@@ -1,4 +1,4 @@
-"""A run on a machine that need not be there: what each rank would hold and send, and how long that takes."""
+"""Plan of a run on a machine: predicted pixels, messages, memory and reduction times of its ranks."""
 
 from __future__ import annotations
 
@@ -9,62 +9,67 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from petacomm.base.errors import ConfigError
-from petacomm.base.progress import Progress, Silent
+from petacomm.base.progress import Progress, SilentProgress
 from petacomm.base.threads import available_threads
 from petacomm.base.typing import FloatArray, Int64Array
-from petacomm.costs.forecast import Forecast, Parts, combine, forecast
-from petacomm.costs.nested_group_counts import count_some_hops
+from petacomm.costs.forecast import Forecast, SampleParts, forecast, forecast_from_counts
+from petacomm.costs.nested_group_counts import count_sampled_layers
 from petacomm.costs.occupancy import Occupancy
-from petacomm.costs.options import Options
-from petacomm.costs.partner_estimates import Company, imbalance, meet_some, owner_chance
-from petacomm.costs.rank_counts import Counts, count, node_numbers, told_messages
-from petacomm.network import predict
+from petacomm.costs.options import ReductionOptions
+from petacomm.costs.partner_estimates import (
+    RankSample,
+    estimate_imbalance,
+    estimate_partners,
+    owner_probability,
+)
+from petacomm.costs.rank_counts import RankCounts, assumed_partners, count_ranks, node_of_ranks
+from petacomm.network import predict_seconds
 from petacomm.topology import Machine
 from petamap.data.config import RunConfig, open_sources
 from petamap.data.observation import Observation
 from petamap.mapmaking.intervals import free_ends, split_intervals
 from petamap.mapmaking.memory import Sizes, map_bytes
 from petamap.mapmaking.target import in_frame, target_pixelization
-from petamap.mapmaking.time_layout import Layout
-from petamap.planning.node_samples import keep_company
-from petamap.planning.pixel_coverage import Looks, look
-from petamap.planning.rank_samples import Dealing, dealt
-from petamap.planning.sky_regions import SkySample, crowds, draw, whole_sky
+from petamap.mapmaking.time_layout import TimeLayout
+from petamap.planning.node_samples import sample_nodes
+from petamap.planning.pixel_coverage import PixelCoverage, compute_pixel_coverage
+from petamap.planning.rank_samples import SampleDistribution, distribute_samples
+from petamap.planning.sky_regions import SkySample, coarse_hit_counts, draw_sky_sample, full_sky_sample
 from petamap.sky.stokes import Stokes
 
-# What is small enough is not sampled: samples expanded, and pairs of holders of a key.
-_FEW_SAMPLES = 3e8
-_FEW_PAIRS = 3e8
-# A process with its libraries.
+# Below these numbers of time samples, and of pairs of holders of a key, nothing is sampled.
+_MAX_SAMPLES = 3e8
+_MAX_PAIRS = 3e8
+# Memory of a process with its libraries.
 _PROCESS_BYTES = 90 << 20
-# Regions of the sky that a sample has by default.
+# Default number of regions of the sky sample.
 _N_REGIONS = 6000
 
 
 @dataclass(frozen=True)
 class Distribution:
-    """How the data are dealt to ranks.
+    """Distribution of the data over ranks.
 
     Attributes
     ----------
     name : str
         "streams", "time-major", "mixed" or "detector-major".
     groups : int or None
-        Groups of detectors, as in `Layout.order`.
+        Groups of detectors, as in `TimeLayout.order`.
     """
 
     name: str
     groups: int | None
 
     @property
-    def in_words(self) -> str:
-        """The name, and how many groups are mixed."""
+    def description(self) -> str:
+        """Name, with the number of groups if it is mixed."""
         return f"{self.name}, {self.groups}" if self.name == "mixed" else self.name
 
 
 @dataclass(frozen=True)
-class Outlook:
-    """What one way to run would be.
+class RunPrediction:
+    """Prediction for one distribution of the data and number of threads.
 
     Attributes
     ----------
@@ -73,9 +78,9 @@ class Outlook:
         Cores of a rank.
     forecast : Forecast
     seconds : dict of str to float
-        Of one reduction, by algorithm.
+        Time of one reduction, by algorithm.
     memory, memory_kept : float
-        Bytes of the rank that needs most, where pointing is recomputed and where it is kept; without gaps.
+        Largest memory of a rank in bytes, with pointing recomputed and with pointing kept; without gaps.
     """
 
     distribution: Distribution
@@ -87,26 +92,26 @@ class Outlook:
 
     @property
     def best(self) -> str:
-        """The algorithm that takes least time."""
+        """Name of the fastest algorithm."""
         return min(self.seconds, key=lambda name: self.seconds[name])
 
 
 @dataclass(frozen=True)
-class Plan:
-    """Everything that `plan` found out.
+class RunPlan:
+    """Predictions of a run on a machine, made by `plan`.
 
     Attributes
     ----------
     machine : Machine
     cores : int
-        That the run has.
+        Number of cores of the run.
     n_samp, n_pix : int
-        Samples of all detectors; pixels of the whole map.
+        Number of samples of all detectors; number of pixels of the full map.
     n_stokes : int
-        Values reduced a pixel.
+        Number of values per pixel.
     fraction : float
-        Of the sky that was looked at.
-    outlooks : tuple of Outlook
+        Fraction of the sky in the sample.
+    predictions : tuple of RunPrediction
     """
 
     machine: Machine
@@ -115,12 +120,12 @@ class Plan:
     n_pix: int
     n_stokes: int
     fraction: float
-    outlooks: tuple[Outlook, ...] = field(repr=False)
+    predictions: tuple[RunPrediction, ...] = field(repr=False)
 
     @property
-    def best(self) -> Outlook:
-        """The way to run whose reductions take least time."""
-        return min(self.outlooks, key=lambda o: o.seconds[o.best])
+    def best(self) -> RunPrediction:
+        """Prediction with the fastest reduction."""
+        return min(self.predictions, key=lambda prediction: prediction.seconds[prediction.best])
 
 
 def plan(
@@ -132,26 +137,26 @@ def plan(
     seed: int = 1,
     n_threads: int | None = None,
     progress: Progress | None = None,
-    ways: Sequence[Distribution] | None = None,
-) -> Plan:
-    """Tell what a run would ask of a machine, without it.
+    distributions: Sequence[Distribution] | None = None,
+) -> RunPlan:
+    """Return predictions of a run on a machine, without running it.
 
     Parameters
     ----------
     config : RunConfig
-        The run; its pointing is expanded, no signal is read or made.
+        The run; its pointing is expanded, no signal is read or simulated.
     cores : int
-        Of the machine, one rank each or several a rank.
+        Number of cores of the machine that are used, one or several per rank.
     machine : Machine
     sample : float, optional
-        Part of the sky to look at, 1 for all of it; by default 6000 regions, or all if that is little work.
+        Fraction of the sky that is sampled, 1 for all of it; by default 6000 regions, or all for a small run.
     seed : int
-        Of the draw of the sample.
+        Seed of the sample.
     n_threads : int, optional
-        That plan.
+        Number of threads of the computation.
     progress : Progress, optional
-    ways : sequence of Distribution, optional
-        To deal the data; all by default.
+    distributions : sequence of Distribution, optional
+        Distributions of the data that are compared; by default all `possible_distributions`.
 
     Raises
     ------
@@ -167,25 +172,27 @@ def plan(
         )
     if sample is not None and not 0 < sample <= 1:
         raise ConfigError(f"a sample of {sample:g} of the sky", mend="give a part of it, 1 for all")
-    planner = _Planner(config, cores, machine, sample, seed, n_threads, progress or Silent())
-    return planner.run(ways or distributions(max(o.n_det for o in planner.observations)))
+    planner = _Planner(config, cores, machine, sample, seed, n_threads, progress or SilentProgress())
+    return planner.run(distributions or possible_distributions(max(o.n_det for o in planner.observations)))
 
 
 class _Planner:
+    """State shared by the predictions of a plan."""
+
     def __init__(
         self,
         config: RunConfig,
         cores: int,
         machine: Machine,
-        part: float | None,
+        fraction: float | None,
         seed: int,
         n_threads: int | None,
         progress: Progress,
     ) -> None:
         self.config, self.cores, self.machine = config, cores, machine
-        self.part, self.seed, self.progress = part, seed, progress
+        self.fraction, self.seed, self.progress = fraction, seed, progress
         self.n_threads = n_threads or available_threads()
-        self.observations, self.layout = lay_out(config)
+        self.observations, self.layout = observations_and_layout(config)
         self.pixelization = target_pixelization(config.map, self.observations)
         self.stokes = Stokes(config.map.stokes)
         if self.layout.n_blocks < cores:
@@ -194,96 +201,106 @@ class _Planner:
                 mend="take fewer ranks, or a smaller noise.n_lag",
             )
 
-    def run(self, ways: Sequence[Distribution]) -> Plan:
-        """Look once, then deal in all ways."""
-        sample = self._sample()
-        dealings = [dealt(self.layout, way.groups, self.cores) for way in ways]
-        looks = look(self.observations, self.layout, sample, dealings, self.n_threads, self.progress)
-        outlooks = [
-            outlook
-            for way, dealing in zip(ways, dealings, strict=True)
-            for outlook in self._outlooks(way, dealing, looks)
+    def run(self, distributions: Sequence[Distribution]) -> RunPlan:
+        """Return the plan: compute the pixel coverage once, then the predictions of each distribution."""
+        sample = self._sky_sample()
+        held = [
+            distribute_samples(self.layout, distribution.groups, self.cores) for distribution in distributions
         ]
-        return Plan(
+        coverage = compute_pixel_coverage(
+            self.observations, self.layout, sample, held, self.n_threads, self.progress
+        )
+        predictions = [
+            prediction
+            for distribution, samples in zip(distributions, held, strict=True)
+            for prediction in self._predictions(distribution, samples, coverage)
+        ]
+        return RunPlan(
             self.machine, self.cores, self.layout.n_samp, self.pixelization.n_pix, self.stokes.n,
-            sample.fraction, tuple(outlooks),
+            sample.fraction, tuple(predictions),
         )  # fmt: skip
 
-    def _sample(self) -> SkySample:
-        whole = whole_sky(self.pixelization)
-        part = self.part
-        if part is None:
-            few = self.layout.n_samp <= _FEW_SAMPLES
-            part = 1.0 if few else min(1.0, _N_REGIONS / len(whole.regions))
-        if part == 1:
-            return whole
-        return draw(self.pixelization, part, self.seed, crowds(self.observations, self.pixelization))
+    def _sky_sample(self) -> SkySample:
+        full_sky = full_sky_sample(self.pixelization)
+        fraction = self.fraction
+        if fraction is None:
+            small = self.layout.n_samp <= _MAX_SAMPLES
+            fraction = 1.0 if small else min(1.0, _N_REGIONS / len(full_sky.regions))
+        if fraction == 1:
+            return full_sky
+        return draw_sky_sample(
+            self.pixelization, fraction, self.seed, coarse_hit_counts(self.observations, self.pixelization)
+        )
 
-    def _outlooks(self, way: Distribution, dealing: Dealing, looks: Looks) -> list[Outlook]:
-        occupancy = looks.occupancy(dealing)
+    def _predictions(
+        self, distribution: Distribution, samples: SampleDistribution, coverage: PixelCoverage
+    ) -> list[RunPrediction]:
+        occupancy = coverage.occupancy(samples)
+        sky = coverage.sample
         cores = self.machine.cores
-        company = None
-        if looks.sample.fraction < 1 or _pairs(occupancy) > _FEW_PAIRS:
-            region = np.searchsorted(looks.sample.regions, occupancy.keys >> looks.sample.shift)
-            n_keys = float(looks.sample.weights[region] @ occupancy.multiplicity) / self.cores
-            company = keep_company(
-                self.observations, self.layout, self.pixelization, dealing, min(cores, self.cores),
+        rank_sample = None
+        if sky.fraction < 1 or _pairs(occupancy) > _MAX_PAIRS:
+            region = np.searchsorted(sky.regions, occupancy.keys >> sky.shift)
+            n_keys = float(sky.weights[region] @ occupancy.multiplicity) / self.cores
+            rank_sample = sample_nodes(
+                self.observations, self.layout, self.pixelization, samples, min(cores, self.cores),
                 n_keys, self.seed, self.n_threads, self.progress,
             )  # fmt: skip
         choices = {1, self.machine.cores_per_socket, cores}
         return [
-            self._outlook(way, dealing, threads, occupancy, company, looks.sample)
+            self._prediction(distribution, samples, threads, occupancy, rank_sample, sky)
             for threads in sorted(choices)
             if threads <= self.cores
         ]
 
-    def _outlook(
+    def _prediction(
         self,
-        way: Distribution,
-        dealing: Dealing,
+        distribution: Distribution,
+        samples: SampleDistribution,
         threads: int,
         occupancy: Occupancy,
-        company: Company | None,
-        sample: SkySample,
-    ) -> Outlook:
+        rank_sample: RankSample | None,
+        sky: SkySample,
+    ) -> RunPrediction:
         per_node = max(1, self.machine.cores // threads)
-        found = foresee(
-            occupancy.merged(threads),
-            company and company.merged(threads),
-            sample,
+        forecast = forecast_from_sample(
+            occupancy.merge_ranks(threads),
+            rank_sample and rank_sample.merge_ranks(threads),
+            sky,
             per_node,
-            Options(buffer_keys=self._buffer_keys()),
+            ReductionOptions(buffer_keys=self._buffer_keys()),
         )
         seconds = {
-            name: float(predict(load, self.machine, per_node, self.stokes.n, 8))
-            for name, load in found.loads.items()
+            name: float(predict_seconds(load, self.machine, per_node, self.stokes.n, 8))
+            for name, load in forecast.loads.items()
         }
-        held = np.add.reduceat(dealing.n_held, np.arange(0, self.cores, threads)).max()
-        return Outlook(way, threads, found, seconds, *self._memory(found, threads, int(held)))
+        held = np.add.reduceat(samples.n_held, np.arange(0, self.cores, threads)).max()
+        memory = self._memory(forecast, threads, int(held))
+        return RunPrediction(distribution, threads, forecast, seconds, *memory)
 
-    def _memory(self, found: Forecast, threads: int, held: int) -> tuple[int, int]:
-        """Return the bytes of a rank without and with pointing kept."""
+    def _memory(self, forecast: Forecast, threads: int, held: int) -> tuple[int, int]:
+        """Return the bytes of a rank with pointing recomputed, and with pointing kept."""
         n_pix = self.pixelization.n_pix
         sizes = Sizes(
             n_pix=n_pix,
             n_stokes=self.stokes.n,
-            n_held=round(found.n_keys),
-            n_owned=round(found.n_global.value / found.size),
+            n_held=round(forecast.n_keys),
+            n_owned=round(forecast.n_global.value / forecast.size),
             n_gaps=0,
-            n_ranks=found.size,
+            n_ranks=forecast.size,
             n_threads=threads,
         )
-        # a bit a pixel, and a count every 64
-        always = _PROCESS_BYTES + n_pix // 8 + n_pix // 16 + held // 8 + map_bytes(sizes)
+        # The pixel index has one bit per pixel and a count per 64 pixels; held samples have one bit each.
+        base = _PROCESS_BYTES + n_pix // 8 + n_pix // 16 + held // 8 + map_bytes(sizes)
         has_gains = any(o.pointing is not None and o.pointing.has_gains for o in self.observations)
-        return always, always + held * (4 + 4 * (self.stokes is not Stokes.I) + 4 * has_gains)
+        return base, base + held * (4 + 4 * (self.stokes is not Stokes.I) + 4 * has_gains)
 
     def _buffer_keys(self) -> int:
         return max(1, int(self.config.comm.buffer) // (8 * self.stokes.n))
 
 
-def lay_out(config: RunConfig) -> tuple[list[Observation], Layout]:
-    """Return the observations of a run and their layout, as the map-maker has them."""
+def observations_and_layout(config: RunConfig) -> tuple[list[Observation], TimeLayout]:
+    """Return the observations of a run and their time layout, as in the map-maker."""
     observations = open_sources(config)
     if config.map.pixelization != "numbered":
         observations = in_frame(observations, config.map.frame)
@@ -291,64 +308,72 @@ def lay_out(config: RunConfig) -> tuple[list[Observation], Layout]:
         observations = [split_intervals(o, config.noise.interval) for o in observations]
     n_lag = 0 if config.noise.kernel == "white" else config.noise.n_lag
     free = free_ends(config.noise.ends, observations, config.noise.n_lag) and config.solver.flags != "cut"
-    return observations, Layout(observations, n_lag, n_lag if free else 0)
+    return observations, TimeLayout(observations, n_lag, n_lag if free else 0)
 
 
-def distributions(n_det: int) -> list[Distribution]:
-    """Return the ways to deal the data of `n_det` detectors; mixed has as many groups as detectors in one."""
-    ways = [Distribution("streams", None), Distribution("time-major", 1)]
+def possible_distributions(n_det: int) -> list[Distribution]:
+    """Return the distributions of the data of `n_det` detectors; "mixed" has about sqrt(n_det) groups."""
+    distributions = [Distribution("streams", None), Distribution("time-major", 1)]
     groups = min((g for g in range(2, n_det) if n_det % g == 0), key=lambda g: abs(g - n_det**0.5), default=0)
     if groups:
-        ways.append(Distribution("mixed", groups))
+        distributions.append(Distribution("mixed", groups))
     if n_det > 1:
-        ways.append(Distribution("detector-major", n_det))
-    return ways
+        distributions.append(Distribution("detector-major", n_det))
+    return distributions
 
 
 def _pairs(occupancy: Occupancy) -> float:
     return float(np.sum(occupancy.multiplicity.astype(np.float64) ** 2))
 
 
-def foresee(
-    occupancy: Occupancy, company: Company | None, sample: SkySample, ranks_per_node: int, options: Options
+def forecast_from_sample(
+    occupancy: Occupancy,
+    rank_sample: RankSample | None,
+    sample: SkySample,
+    ranks_per_node: int,
+    options: ReductionOptions,
 ) -> Forecast:
-    """Return the forecast for ranks that hold pixels of a sample of the sky.
+    """Return the communication forecast for ranks, estimated from a sample of the sky.
 
     Parameters
     ----------
     occupancy : Occupancy
-        Of the pixels of the sample.
-    company : Company or None
-        Some ranks with all their pixels; None to count all partners, which needs the whole sky.
+        Occupancy of the pixels of the sample.
+    rank_sample : RankSample or None
+        Some ranks with all their pixels, to estimate partners; None to count them, which requires the full
+        sky.
     sample : SkySample
     ranks_per_node : int
-    options : Options
-        Of the algorithms.
+    options : ReductionOptions
+        Options of the algorithms.
     """
-    if company is None:
+    if rank_sample is None:
         return forecast(occupancy, ranks_per_node, options)
     region = np.searchsorted(sample.regions, occupancy.keys >> sample.shift)
-    node_of = node_numbers(occupancy.size, ranks_per_node)
-    parts, weights = sample.parts[region], sample.weights[region]
-    counts = count(occupancy, node_of, parts, weights, options)
-    hops = count_some_hops(occupancy, node_of, options.radix, parts, weights)
-    fractions = np.bincount(sample.parts, sample.weights) / int(sample.stretches[-1])
-    place = company.occupancy.keys >> sample.shift
-    stretch = np.searchsorted(sample.stretches, place, side="right") - 1
+    node_of = node_of_ranks(occupancy.size, ranks_per_node)
+    parts, weights = sample.jackknife_part[region], sample.weights[region]
+    counts = count_ranks(occupancy, node_of, parts, weights, options)
+    layers = count_sampled_layers(occupancy, node_of, options.radix, parts, weights)
+    fractions = np.bincount(sample.jackknife_part, sample.weights) / int(sample.stratum_edges[-1])
+    region_of_key = rank_sample.occupancy.keys >> sample.shift
+    stratum = np.searchsorted(sample.stratum_edges, region_of_key, side="right") - 1
     first_key = sample.regions << sample.shift
-    pairs, owners, partners = meet_some(company, owner_chance(occupancy, first_key)[stretch])
-    chance = owner_chance(occupancy.merged(ranks_per_node), first_key)[stretch]
-    _, nodes, _ = meet_some(company.merged(ranks_per_node), chance)
-    carried = math.ceil(nodes / ranks_per_node)
-    messages = told_messages(counts, pairs, owners, carried)
-    others, ghosts = _expected(occupancy, region, len(sample.regions))
-    uneven = imbalance(company, others[stretch], ghosts[stretch], _scatter(counts, sample.weights))
-    every = Parts(fractions, sample.fraction)
-    return combine(counts, hops, every, messages, partners, uneven, ranks_per_node, options)
+    probability = owner_probability(occupancy, first_key)[stratum]
+    pairs, owners, partners = estimate_partners(rank_sample, probability)
+    node_probability = owner_probability(occupancy.merge_ranks(ranks_per_node), first_key)[stratum]
+    _, nodes, _ = estimate_partners(rank_sample.merge_ranks(ranks_per_node), node_probability)
+    messages = assumed_partners(counts, pairs, owners, math.ceil(nodes / ranks_per_node))
+    others, ghosts = _expected_holders(occupancy, region, len(sample.regions))
+    scatter = _ghost_scatter(counts, sample.weights)
+    imbalance = estimate_imbalance(rank_sample, others[stratum], ghosts[stratum], scatter)
+    jackknife = SampleParts(fractions, sample.fraction)
+    return forecast_from_counts(
+        counts, layers, jackknife, messages, partners, imbalance, ranks_per_node, options
+    )
 
 
-def _expected(occupancy: Occupancy, region: Int64Array, n: int) -> tuple[FloatArray, FloatArray]:
-    """Return for a key that a rank holds, by region, how many others do, and how likely it is a ghost."""
+def _expected_holders(occupancy: Occupancy, region: Int64Array, n: int) -> tuple[FloatArray, FloatArray]:
+    """Return, by region, the mean number of other holders of a held key, and the ghost fraction of keys."""
     multiplicity = occupancy.multiplicity.astype(np.float64)
     held = np.bincount(region, multiplicity, n)
     others = np.bincount(region, multiplicity * (multiplicity - 1), n)
@@ -360,12 +385,12 @@ def _expected(occupancy: Occupancy, region: Int64Array, n: int) -> tuple[FloatAr
     )
 
 
-def _scatter(counts: Counts, weights: FloatArray) -> float:
-    """Return by how much of them the rows that an owner is asked for differ from its ghosts by luck.
+def _ghost_scatter(counts: RankCounts, weights: FloatArray) -> float:
+    """Return the relative random difference between the owner rows and the ghost rows of a rank.
 
-    Luck adds up in squares: over everything less than in the sum over what stands for much.
+    The variance of the weighted sum over the sample is reduced to that of the sum over all regions.
     """
-    difference = (counts.asked_rows - counts.ghost_rows).sum(axis=0)
-    mean = 2 * float(counts.asked_rows.sum(axis=0).mean())
-    luck = float(difference.var()) * weights.sum() / np.square(weights).sum()
-    return math.sqrt(luck) / mean if mean else 0.0
+    difference = (counts.to_ghost_rows - counts.to_owner_rows).sum(axis=0)
+    mean = 2 * float(counts.to_ghost_rows.sum(axis=0).mean())
+    variance = float(difference.var()) * weights.sum() / np.square(weights).sum()
+    return math.sqrt(variance) / mean if mean else 0.0

@@ -1,52 +1,54 @@
-"""A plan as people and programs read it."""
+"""Text and JSON of a plan."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from petacomm.costs.forecast import Estimate
-from petamap.planning.plan import Outlook, Plan
+from petamap.planning.plan import RunPlan, RunPrediction
 
 
-def table(plan: Plan) -> str:
-    """Return a plan as text: a row for each way to run, the best one named below."""
-    names = list(plan.outlooks[0].seconds)
+def plan_table(plan: RunPlan) -> str:
+    """Return a plan as text: a table of the predictions, and the best one."""
+    names = list(plan.predictions[0].seconds)
     head = ["distribution", "ranks x threads", "pixels", "held by", "partners", "memory", *names]
-    rows = [head, *(_row(plan, outlook, names) for outlook in plan.outlooks)]
+    rows = [head, *(_row(plan, prediction, names) for prediction in plan.predictions)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
     lines = [
         "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in rows
     ]
-    return "\n".join([_title(plan), _data(plan), "", *lines, "", *_legend(plan), _verdict(plan)])
+    return "\n".join([_title(plan), _data(plan), "", *lines, "", *_legend(plan), _best_line(plan)])
 
 
-def _title(plan: Plan) -> str:
+def _title(plan: RunPlan) -> str:
     machine = plan.machine
     nodes = -(-plan.cores // machine.cores)
     return f"{plan.cores} cores on {nodes} of {machine.nodes} nodes: {machine.title}"
 
 
-def _data(plan: Plan) -> str:
+def _data(plan: RunPlan) -> str:
     seen = plan.best.forecast.n_global.value
     pixels = f"{seen:,.0f} of {plan.n_pix:,} pixels seen"
     return ", ".join([f"{plan.n_samp:.4g} samples", pixels, f"{plan.n_stokes} values a pixel"])
 
 
-def _row(plan: Plan, outlook: Outlook, names: list[str]) -> list[str]:
-    found = outlook.forecast
-    times = [f"{1e3 * outlook.seconds[name]:.3g}" + ("*" if name == outlook.best else " ") for name in names]
+def _row(plan: RunPlan, prediction: RunPrediction, names: list[str]) -> list[str]:
+    forecast = prediction.forecast
+    times = [
+        f"{1e3 * prediction.seconds[name]:.3g}" + ("*" if name == prediction.best else " ") for name in names
+    ]
     return [
-        outlook.distribution.in_words,
-        f"{found.size} x {outlook.threads}",
-        f"{found.n_keys:,.0f}",
-        f"{found.multiplicity.value:.1f}",
-        f"{found.partners.value:,.0f}",
-        f"{outlook.memory / 1e6:,.0f} MB",
+        prediction.distribution.description,
+        f"{forecast.size} x {prediction.threads}",
+        f"{forecast.n_keys:,.0f}",
+        f"{forecast.multiplicity.value:.1f}",
+        f"{forecast.partners.value:,.0f}",
+        f"{prediction.memory / 1e6:,.0f} MB",
         *times,
     ]
 
 
-def _legend(plan: Plan) -> list[str]:
+def _legend(plan: RunPlan) -> list[str]:
     lines = [
         "pixels of the rank that has most; ranks that hold a pixel; ranks with which one shares pixels;",
         "memory of a rank, pointing recomputed; predicted milliseconds of a reduction, * the quickest",
@@ -54,27 +56,27 @@ def _legend(plan: Plan) -> list[str]:
     if plan.fraction < 1:
         lines.append(
             f"{100 * plan.fraction:.2g} % of the sky sampled; standard error of rows sent "
-            f"{_most(plan, 'rows')}, of partners {_most(plan, 'partners')} at most"
+            f"{_largest_error(plan, 'rows')}, of partners {_largest_error(plan, 'partners')} at most"
         )
     return lines
 
 
-def _most(plan: Plan, what: str) -> str:
-    if what == "partners":
-        found = [outlook.forecast.partners for outlook in plan.outlooks]
+def _largest_error(plan: RunPlan, quantity: str) -> str:
+    if quantity == "partners":
+        estimates = [prediction.forecast.partners for prediction in plan.predictions]
     else:
-        found = [rows for outlook in plan.outlooks for rows in outlook.forecast.rows.values()]
-    return f"{100 * max(estimate.relative for estimate in found):.1f} %"
+        estimates = [rows for prediction in plan.predictions for rows in prediction.forecast.rows.values()]
+    return f"{100 * max(estimate.relative for estimate in estimates):.1f} %"
 
 
-def _verdict(plan: Plan) -> str:
+def _best_line(plan: RunPlan) -> str:
     best = plan.best
-    how = f"{best.distribution.in_words}, {best.forecast.size} ranks x {best.threads} threads, {best.best}"
+    how = f"{best.distribution.description}, {best.forecast.size} ranks x {best.threads} threads, {best.best}"
     return f"best: {how}: {1e3 * best.seconds[best.best]:.3g} ms"
 
 
-def as_json(plan: Plan) -> dict[str, Any]:
-    """Return a plan as what JSON can hold; times in seconds, memory in bytes, errors are standard errors."""
+def plan_json(plan: RunPlan) -> dict[str, Any]:
+    """Return a plan as JSON data; times are in seconds, memory in bytes, errors are standard errors."""
     return {
         "machine": plan.machine.name,
         "cores": plan.cores,
@@ -82,32 +84,32 @@ def as_json(plan: Plan) -> dict[str, Any]:
         "pixels": plan.n_pix,
         "values_a_pixel": plan.n_stokes,
         "sky_fraction": plan.fraction,
-        "outlooks": [_outlook(outlook) for outlook in plan.outlooks],
+        "outlooks": [_prediction_json(prediction) for prediction in plan.predictions],
     }
 
 
-def _outlook(outlook: Outlook) -> dict[str, Any]:
-    found = outlook.forecast
+def _prediction_json(prediction: RunPrediction) -> dict[str, Any]:
+    forecast = prediction.forecast
     return {
-        "distribution": outlook.distribution.name,
-        "groups": outlook.distribution.groups,
-        "ranks": found.size,
-        "threads": outlook.threads,
-        "ranks_per_node": found.ranks_per_node,
-        "largest_pixels": found.n_keys,
-        "mean_pixels": found.n_held,
-        "pixels_seen": _estimate(found.n_global),
-        "multiplicity": _estimate(found.multiplicity),
-        "partners": _estimate(found.partners),
-        "largest_partners": _estimate(found.partners_most),
-        "mean_rows_sent": {name: _estimate(rows) for name, rows in found.rows.items()},
-        "loads": {name: [vars(phase) for phase in load] for name, load in found.loads.items()},
-        "seconds": outlook.seconds,
-        "best": outlook.best,
-        "memory": outlook.memory,
-        "memory_with_pointing_kept": outlook.memory_kept,
+        "distribution": prediction.distribution.name,
+        "groups": prediction.distribution.groups,
+        "ranks": forecast.size,
+        "threads": prediction.threads,
+        "ranks_per_node": forecast.ranks_per_node,
+        "largest_pixels": forecast.n_keys,
+        "mean_pixels": forecast.n_held,
+        "pixels_seen": _estimate_json(forecast.n_global),
+        "multiplicity": _estimate_json(forecast.multiplicity),
+        "partners": _estimate_json(forecast.partners),
+        "largest_partners": _estimate_json(forecast.partners_most),
+        "mean_rows_sent": {name: _estimate_json(rows) for name, rows in forecast.rows.items()},
+        "loads": {name: [vars(phase) for phase in load] for name, load in forecast.loads.items()},
+        "seconds": prediction.seconds,
+        "best": prediction.best,
+        "memory": prediction.memory,
+        "memory_with_pointing_kept": prediction.memory_kept,
     }
 
 
-def _estimate(estimate: Estimate) -> dict[str, float]:
+def _estimate_json(estimate: Estimate) -> dict[str, float]:
     return {"value": estimate.value, "error": estimate.error}

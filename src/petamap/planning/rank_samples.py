@@ -1,4 +1,4 @@
-"""Which rank would hold which samples: the map-maker's blocks dealt to any number of ranks, at once."""
+"""Distribution of the map-maker's blocks of time samples over any number of ranks."""
 
 from __future__ import annotations
 
@@ -7,21 +7,22 @@ from dataclasses import dataclass
 import numpy as np
 
 from petacomm.base.typing import Int64Array
-from petamap.mapmaking.distribution import deal
-from petamap.mapmaking.time_layout import Layout, runs
+from petamap.mapmaking.distribution import distribute
+from petamap.mapmaking.time_layout import TimeLayout, run_bounds
 
 
 @dataclass(frozen=True)
-class Dealing:
-    """The segments that all ranks hold, sorted by rank.
+class SampleDistribution:
+    """Segments of time samples held by all ranks, sorted by rank.
 
     Attributes
     ----------
     size : int
-        Ranks.
+        Number of ranks.
     ranks, streams : int64 (n_segments,)
+        Rank and stream of each segment.
     begin, end : int64 (n_segments,)
-        Samples held, halos included, counted over all streams as in ``Layout.sample_keys``.
+        Samples held, including halos, counted over all streams as in ``TimeLayout.sample_keys``.
     """
 
     size: int
@@ -32,23 +33,32 @@ class Dealing:
 
     @property
     def n_held(self) -> Int64Array:
-        """Samples that each rank holds, (size,)."""
+        """Number of samples held by each rank: int64 (size,)."""
         held = np.zeros(self.size, np.int64)
         np.add.at(held, self.ranks, self.end - self.begin)
         return held
 
 
-def dealt(layout: Layout, groups: int | None, size: int) -> Dealing:
-    """Deal the blocks of a layout, in its order for `groups` groups of detectors, to `size` ranks."""
+def distribute_samples(layout: TimeLayout, groups: int | None, size: int) -> SampleDistribution:
+    """Return the distribution of the blocks of a layout over `size` ranks.
+
+    Parameters
+    ----------
+    layout : TimeLayout
+    groups : int or None
+        Groups of detectors, as in `TimeLayout.order`.
+    size : int
+        Number of ranks.
+    """
     order = layout.order(groups)
-    bounds = deal(layout.costs()[order], size)
-    rank_of = np.empty(layout.n_blocks, np.int64)
-    rank_of[order] = np.repeat(np.arange(size), np.diff(bounds))
-    streams, within = layout.places(np.arange(layout.n_blocks))
-    edges = np.array(runs(streams + layout.n_blocks * rank_of, within))
+    bounds = distribute(layout.costs()[order], size)
+    rank_of_block = np.empty(layout.n_blocks, np.int64)
+    rank_of_block[order] = np.repeat(np.arange(size), np.diff(bounds))
+    streams, within = layout.locate(np.arange(layout.n_blocks))
+    edges = np.array(run_bounds(streams + layout.n_blocks * rank_of_block, within))
     firsts, lasts = edges[:-1], edges[1:] - 1
     begin, end = layout.held(streams[firsts], within[firsts], within[lasts] + 1)
     base = layout.sample_keys[streams[firsts]]
-    by_rank = np.argsort(rank_of[firsts], kind="stable")
-    columns = (rank_of[firsts], streams[firsts], base + begin, base + end)
-    return Dealing(size, *(column[by_rank] for column in columns))
+    by_rank = np.argsort(rank_of_block[firsts], kind="stable")
+    columns = (rank_of_block[firsts], streams[firsts], base + begin, base + end)
+    return SampleDistribution(size, *(column[by_rank] for column in columns))

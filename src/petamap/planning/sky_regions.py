@@ -1,4 +1,4 @@
-"""A sample of the sky: regions drawn evenly, and how far they reach."""
+"""Stratified samples of the sky: regions of pixels, one drawn from each stratum."""
 
 from __future__ import annotations
 
@@ -15,162 +15,164 @@ from petamap.pointing.compressed import CompressedPointing
 from petamap.sky.healpix import Healpix
 from petamap.sky.pixelization import Pixelization
 
-# Pixels of a region: 8 x 8 of HEALPix, a run that mostly has one owner.
+# log2 of the pixels of a region: 8 x 8 pixels of HEALPix, which mostly have the same owner.
 _SHIFT = 6
-# How far beyond its regions the sample is looked for, as a part of the side of a region. Measured optimum.
-_REACH = 0.5
-# Looks by which it is told which parts of the sky are crowded, and the grid of these parts.
-_CROWD_LOOKS = 4_000_000
-_CROWD_SIDE = 32
-# The part of a sample that is spread evenly, crowds or not.
-_EVEN = 0.3
-# Parts of the sample that are left out in turn to tell its error.
+# Margin around regions within which sparse samples are expanded, in units of their side; measured optimum.
+_MARGIN = 0.5
+# Number of pointing samples for coarse hit counts, and n_side of their grid.
+_COARSE_SAMPLES = 4_000_000
+_COARSE_SIDE = 32
+# Fraction of a sample that is uniform over the sky, irrespective of hit counts.
+_UNIFORM_FRACTION = 0.3
+# Number of parts of the sample for jackknife errors.
 _N_PARTS = 24
 
 
 @dataclass(frozen=True, eq=False)
 class SkySample:
-    """Regions of consecutive pixels, one drawn from each of as many stretches of the pixel numbers.
+    """Regions of consecutive pixels, one drawn from each stratum of consecutive regions.
 
-    Where pixels are nested a region is a square on the sky, and a stretch lies together.
+    With nested pixels a region is a square on the sky, and a stratum is connected.
 
     Attributes
     ----------
     pixelization : Pixelization
     regions : int64 (n_regions,)
-        Their numbers, increasing.
-    stretches : int64 (n_regions + 1,)
-        The first region of each stretch, and the number of all regions.
+        Numbers of the regions, increasing.
+    stratum_edges : int64 (n_regions + 1,)
+        First region of each stratum, and the total number of regions.
     shift : int
         A region has 2^shift pixels.
     """
 
     pixelization: Pixelization
     regions: Int64Array
-    stretches: Int64Array
+    stratum_edges: Int64Array
     shift: int = _SHIFT
 
     @property
     def fraction(self) -> float:
-        """Part of the sky that the sample is; 1 is the whole."""
-        return len(self.regions) / int(self.stretches[-1])
+        """Fraction of the sky in the sample."""
+        return len(self.regions) / int(self.stratum_edges[-1])
 
     @property
     def weights(self) -> FloatArray:
-        """How many regions of the sky each one stands for, (n_regions,)."""
-        return np.diff(self.stretches).astype(np.float64)
+        """Number of regions of the sky that each region represents: float64 (n_regions,)."""
+        return np.diff(self.stratum_edges).astype(np.float64)
 
     @cached_property
-    def chosen(self) -> Int32Array:
-        """For each region of the sky its number in the sample, or -1."""
-        chosen = np.full(self.stretches[-1], -1, np.int32)
-        chosen[self.regions] = np.arange(len(self.regions))
-        return chosen
+    def sample_index(self) -> Int32Array:
+        """Index in the sample of each region of the sky, or -1: int32."""
+        index = np.full(self.stratum_edges[-1], -1, np.int32)
+        index[self.regions] = np.arange(len(self.regions))
+        return index
 
     @property
     def n_keys(self) -> int:
-        """Numbers of pixels in the sample; the last region may have fewer."""
+        """Number of pixels of the sample, counting all regions as complete."""
         return len(self.regions) << self.shift
 
     @property
-    def parts(self) -> Int64Array:
-        """The part of the sample that each region belongs to, (n_regions,): parts are spread over the sky."""
+    def jackknife_part(self) -> Int64Array:
+        """Jackknife part of each region, spread over the sky: int64 (n_regions,)."""
         parts: Int64Array = np.arange(len(self.regions), dtype=np.int64) % min(_N_PARTS, len(self.regions))
         return parts
 
     def pixels(self, numbers: Int64Array) -> Int64Array:
-        """Return the pixels that numbers within the sample stand for."""
+        """Return the pixels of numbers within the sample: int64."""
         within = numbers & ((1 << self.shift) - 1)
         pixels: Int64Array = (self.regions[numbers >> self.shift] << self.shift) + within
         return pixels
 
     @property
     def side(self) -> float:
-        """Side of a region in radians; 0 where it is no square on the sky."""
+        """Side of a region in radians; 0 if it is not a square on the sky."""
         grid = self.pixelization
         if not isinstance(grid, Healpix) or not grid.nest or grid.n_side**2 < 1 << self.shift:
             return 0.0
         return math.sqrt(grid.pixel_area * (1 << self.shift))
 
     @property
-    def reach(self) -> float:
-        """Radians around the regions within which `near` is set."""
-        return _REACH * self.side
+    def margin(self) -> float:
+        """Radius around the regions within which `near_mask` is set, in radians."""
+        return _MARGIN * self.side
 
     @cached_property
-    def skim_grid(self) -> Healpix:
-        """The coarser grid of `near`."""
-        order = max(0, math.ceil(math.log2(math.sqrt(math.pi / 3) / (0.5 * self.reach))))
+    def coarse_grid(self) -> Healpix:
+        """Coarser grid of `near_mask`."""
+        order = max(0, math.ceil(math.log2(math.sqrt(math.pi / 3) / (0.5 * self.margin))))
         return Healpix(1 << min(order, 11), nest=True)
 
     @cached_property
-    def near(self) -> UInt8Array:
-        """Where on the coarser grid a pixel has a point within reach of a region, (n,)."""
+    def near_mask(self) -> UInt8Array:
+        """Pixels of the coarser grid with a point within the margin of a region: uint8 (n_pix,)."""
         import ducc0
 
-        fine = ducc0.healpix.Healpix_Base(self.skim_grid.n_side, "NEST")
-        near = np.zeros(self.skim_grid.n_pix, np.uint8)
-        per_region = self.pixelization.n_pix >> self.shift
-        inside = self.skim_grid.n_pix // per_region
-        radius = self.reach + 2 * fine.max_pixrad()
-        pixels = (self.regions[:, None] * inside + np.arange(inside)).ravel()
-        near[pixels] = 1
-        edge = pixels[np.any(near[fine.neighbors(pixels)] == 0, axis=1)]
-        for place in fine.pix2ang(edge):
-            for begin, end in fine.query_disc(place, radius):
-                near[begin:end] = 1
-        return near
+        grid = ducc0.healpix.Healpix_Base(self.coarse_grid.n_side, "NEST")
+        mask = np.zeros(self.coarse_grid.n_pix, np.uint8)
+        n_regions = self.pixelization.n_pix >> self.shift
+        per_region = self.coarse_grid.n_pix // n_regions
+        radius = self.margin + 2 * grid.max_pixrad()
+        pixels = (self.regions[:, None] * per_region + np.arange(per_region)).ravel()
+        mask[pixels] = 1
+        border = pixels[np.any(mask[grid.neighbors(pixels)] == 0, axis=1)]
+        for direction in grid.pix2ang(border):
+            for begin, end in grid.query_disc(direction, radius):
+                mask[begin:end] = 1
+        return mask
 
 
 def _n_regions(pixelization: Pixelization) -> int:
     return ((pixelization.n_pix - 1) >> _SHIFT) + 1
 
 
-def whole_sky(pixelization: Pixelization) -> SkySample:
-    """Return the sample that is the whole."""
+def full_sky_sample(pixelization: Pixelization) -> SkySample:
+    """Return the sample of all regions of the sky."""
     total = _n_regions(pixelization)
     return SkySample(pixelization, np.arange(total), np.arange(total + 1))
 
 
-def draw(
-    pixelization: Pixelization, fraction: float, seed: int, crowds: FloatArray | None = None
+def draw_sky_sample(
+    pixelization: Pixelization, fraction: float, seed: int, hits: FloatArray | None = None
 ) -> SkySample:
-    """Draw about a fraction of the sky, one region from each of stretches of the pixel numbers.
+    """Return a random sample of about a fraction of the sky, one region from each stratum.
 
     Parameters
     ----------
     pixelization : Pixelization
     fraction : float
     seed : int
-    crowds : float64 (n,), optional
-        How often each of n equal stretches of pixel numbers is looked at: what many ranks share weighs most,
-        so that stretches are made shorter there. By default all are equal.
+    hits : float64 (n,), optional
+        Hit counts of n equal ranges of pixel numbers. Strata are smaller where hits are many, as pixels
+        shared by many ranks contribute most. By default all strata are equal.
     """
     total = _n_regions(pixelization)
     number = max(1, round(fraction * total))
     if number >= total:
-        return whole_sky(pixelization)
-    ends = np.linspace(0.0, total, 2 if crowds is None else len(crowds) + 1)
-    density = np.ones(1) if crowds is None else _EVEN + (1 - _EVEN) * crowds / crowds.mean()
-    below = np.concatenate([[0.0], np.cumsum(density * np.diff(ends))])
-    edges = np.interp(np.linspace(0.0, below[-1], number + 1), below, ends)
-    # each stretch has a region, also where more are wanted than there are
-    stretches: Int64Array = np.unique(np.round(edges)).astype(np.int64)
-    regions = np.random.default_rng(seed).integers(stretches[:-1], stretches[1:])
-    return SkySample(pixelization, regions, stretches)
+        return full_sky_sample(pixelization)
+    ends = np.linspace(0.0, total, 2 if hits is None else len(hits) + 1)
+    density = np.ones(1)
+    if hits is not None:
+        density = _UNIFORM_FRACTION + (1 - _UNIFORM_FRACTION) * hits / hits.mean()
+    cumulative = np.concatenate([[0.0], np.cumsum(density * np.diff(ends))])
+    edges = np.interp(np.linspace(0.0, cumulative[-1], number + 1), cumulative, ends)
+    # A stratum has at least one region, even where the density asks for more samples than regions.
+    stratum_edges: Int64Array = np.unique(np.round(edges)).astype(np.int64)
+    regions = np.random.default_rng(seed).integers(stratum_edges[:-1], stratum_edges[1:])
+    return SkySample(pixelization, regions, stratum_edges)
 
 
-def crowds(observations: Sequence[Observation], pixelization: Pixelization) -> FloatArray | None:
-    """Return how often equal stretches of nested pixel numbers are looked at, roughly; None if unknown."""
+def coarse_hit_counts(observations: Sequence[Observation], pixelization: Pixelization) -> FloatArray | None:
+    """Return approximate hit counts of equal ranges of nested pixels: float64 (n,); None if unknown."""
     if not isinstance(pixelization, Healpix) or not pixelization.nest:
         return None
-    coarse = Healpix(min(_CROWD_SIDE, pixelization.n_side), nest=True)
-    stride = max(1, sum(o.n_samp * o.n_det for o in observations) // _CROWD_LOOKS)
+    coarse = Healpix(min(_COARSE_SIDE, pixelization.n_side), nest=True)
+    stride = max(1, sum(o.n_samp * o.n_det for o in observations) // _COARSE_SAMPLES)
     hits = np.zeros(coarse.n_pix)
     for observation in observations:
         if not isinstance(observation.pointing, CompressedPointing):
             return None
-        sparse = observation.pointing.skimmed(stride)
+        sparse = observation.pointing.decimated(stride)
         pixels = np.empty(sparse.n_samp, np.int32)
         for detector in range(sparse.n_det):
             sparse.expand(coarse, detector, 0, sparse.n_samp, pixels, None)

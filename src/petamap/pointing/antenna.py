@@ -1,4 +1,4 @@
-"""Antenna logs as the ASTE 10 m telescope writes them: recorded pointing of real scans."""
+"""Antenna logs of the ASTE 10 m telescope: recorded pointing of real scans."""
 
 from __future__ import annotations
 
@@ -17,28 +17,35 @@ from petacomm.base.errors import DataError
 from petacomm.base.typing import AnyArray, BoolArray, FloatArray
 from petacomm.base.units import DEGREE
 from petamap.pointing import frames, quaternion
-from petamap.pointing.boresight import Boresight, from_times
-from petamap.pointing.scan_strategies import tilted
+from petamap.pointing.boresight import Boresight, boresight_from_times
+from petamap.pointing.scan_strategies import tilt_rotation
 
-# ASTE, Pampa la Bola, geodetic
+# geodetic coordinates of ASTE, Pampa la Bola
 LATITUDE = -22.971657 * DEGREE
 LONGITUDE = -67.703280 * DEGREE
 
 _N_COLUMNS = 19
 _MISSING = 999.0
-_LARGEST = 1 << 28  # bytes unpacked; ten hours of log are 5e7
+_LARGEST = 1 << 28  # bytes, uncompressed; a log of ten hours has 5e7
 
 Track = Literal["sky", "offset"]
 
 
 @dataclass(frozen=True, eq=False)
 class AntennaLog:
-    """A log row by row: Unix seconds, then angles in radians.
+    """Rows of an antenna log.
 
-    `azimuth` and `elevation` are those really reached, freed of the telescope's pointing model, or those
-    programmed where the encoders' values are missing; `centre` is the source's (azimuth, elevation), (n, 2).
-    `scanning` says which rows are on the map (type SCAN and nothing missing): turn-arounds, slews and
-    calibrations are not.
+    Attributes
+    ----------
+    times : (n,) float64
+        Unix seconds.
+    azimuth, elevation : (n,) float64
+        Radians. Measured by the encoders, with the pointing model of the telescope removed; the programmed
+        values where the encoder values are missing.
+    centre : (n, 2) float64
+        Azimuth and elevation of the source, radians.
+    scanning : (n,) bool
+        Rows of type SCAN without missing values. Turn-arounds, slews and calibrations are False.
     """
 
     times: FloatArray
@@ -48,45 +55,45 @@ class AntennaLog:
     scanning: BoolArray
 
     def quaternions(self, track: Track = "sky") -> FloatArray:
-        """Return boresight quaternions (n, 4), X pointing down.
+        """Return boresight quaternions (n, 4), with X pointing down.
 
         Parameters
         ----------
         track : "sky" or "offset"
-            Equatorial (ICRS) coordinates, to the accuracy of `frames.horizon_to_equatorial`; or offsets from
-            the source, which may move: azimuth (times cos elevation) and elevation become longitude and
-            latitude about (0, 0), along great circles.
+            "sky": equatorial (ICRS) coordinates, with the accuracy of `frames.horizon_to_equatorial`.
+            "offset": offsets from the source, which may move. Azimuth (times cos elevation) and elevation
+            become longitude and latitude about (0, 0), along great circles.
         """
         if track == "sky":
             horizon = frames.horizon_to_equatorial(self.times, LATITUDE, LONGITUDE)
-            return quaternion.multiply(horizon, frames.at_horizon(self.azimuth, self.elevation))
+            return quaternion.multiply(horizon, frames.horizon_pointing(self.azimuth, self.elevation))
         difference = np.mod(self.azimuth - self.centre[:, 0] + np.pi, 2 * np.pi) - np.pi
-        offsets = tilted(difference * np.cos(self.elevation), self.elevation - self.centre[:, 1])
+        offsets = tilt_rotation(difference * np.cos(self.elevation), self.elevation - self.centre[:, 1])
         return quaternion.multiply(quaternion.about_y(np.pi / 2), offsets)
 
     @property
     def rate(self) -> float:
-        """Typical rows a second."""
+        """Median sampling rate in Hz."""
         return 1.0 / float(np.median(np.diff(self.times)))
 
-    def within(self, distance: float) -> AntennaLog:
-        """Return the log with the rows farther than `distance` (radians) from the source not `scanning`."""
+    def within_distance(self, distance: float) -> AntennaLog:
+        """Return the log with `scanning` False for rows farther than `distance` (radians) from the source."""
         return dataclasses.replace(self, scanning=self.scanning & (self.distance() <= distance))
 
     def distance(self) -> FloatArray:
-        """Return the angle (radians) of each row from the source."""
+        """Return the angular distance (radians) of each row from the source, (n,)."""
         return quaternion.angle_between(
             quaternion.rotate(self.quaternions("offset"), [0.0, 0.0, 1.0]), [1.0, 0.0, 0.0]
         )
 
 
-def read_log(path: str | os.PathLike[str]) -> AntennaLog:
-    """Read a log, gzipped or plain: 19 columns at 10 Hz, in degrees, hours and UTC.
+def read_antenna_log(path: str | os.PathLike[str]) -> AntennaLog:
+    """Read an antenna log, plain or compressed by gzip: 19 columns at 10 Hz, in degrees, hours and UTC.
 
     Raises
     ------
     DataError
-        Naming file and line, for a row that cannot be read and times that do not increase.
+        If a row cannot be read or times do not increase; names file and line.
     """
     rows, lines = _rows(path)
     times = np.array([_unix(row[0], f"{path}:{line}") for row, line in zip(rows, lines, strict=True)])
@@ -101,7 +108,7 @@ def read_log(path: str | os.PathLike[str]) -> AntennaLog:
             table[i] = [float(word) for word in row[1:-1]]
         except ValueError as error:
             raise DataError(str(error), where=f"{path}:{line}") from None
-    return _log(times, table, np.array([row[-1] for row in rows]))
+    return _antenna_log(times, table, np.array([row[-1] for row in rows]))
 
 
 def _rows(path: str | os.PathLike[str]) -> tuple[list[list[str]], list[int]]:
@@ -143,35 +150,35 @@ def _unix(word: str, where: str) -> float:
         raise DataError(f"'{word}' is no time yyyymmddHHMMSS.s", where=where) from None
 
 
-def _log(times: FloatArray, table: FloatArray, kind: AnyArray) -> AntennaLog:
-    programmed, real, plain, centre = (table[:, a : a + 2] for a in (2, 4, 13, 15))
-    sound = np.isfinite(table) & (np.abs(table) < _MISSING)
-    missing: BoolArray = ~np.all(sound[:, [2, 3, 4, 5, 13, 14, 15, 16]], axis=1)
-    model = np.mod(programmed - plain + 180.0, 360.0) - 180.0
-    reached = np.where(missing[:, None], plain, real - model) * DEGREE
-    keep = np.flatnonzero(np.isfinite(reached).all(axis=1) & np.all(sound[:, 13:15], axis=1))
+def _antenna_log(times: FloatArray, table: FloatArray, kind: AnyArray) -> AntennaLog:
+    programmed, measured, without_model, centre = (table[:, a : a + 2] for a in (2, 4, 13, 15))
+    valid = np.isfinite(table) & (np.abs(table) < _MISSING)
+    missing: BoolArray = ~np.all(valid[:, [2, 3, 4, 5, 13, 14, 15, 16]], axis=1)
+    model = np.mod(programmed - without_model + 180.0, 360.0) - 180.0
+    position = np.where(missing[:, None], without_model, measured - model) * DEGREE
+    keep = np.flatnonzero(np.isfinite(position).all(axis=1) & np.all(valid[:, 13:15], axis=1))
     return AntennaLog(
         times[keep],
-        reached[keep, 0],
-        reached[keep, 1],
+        position[keep, 0],
+        position[keep, 1],
         centre[keep] * DEGREE,
         ((kind == "SCAN") & ~missing)[keep],
     )
 
 
-def boresight_of(
+def boresight_from_log(
     log: AntennaLog, sample_rate: float, *, track: Track = "sky", rotation: FloatArray | None = None
 ) -> tuple[Boresight, BoolArray]:
-    """Return the boresight of samples at `sample_rate` (Hz) from the first to the last row, and the bad
-    samples.
+    """Return the boresight of samples at `sample_rate` (Hz), and the mask of bad samples.
 
-    Bad are samples not between two rows that are `scanning`, at most two typical steps apart.
+    Samples reach from the first to the last row. A sample is good between two rows that are `scanning` and at
+    most two median steps apart. `rotation` is applied from the left to all quaternions.
     """
     n_samp = int((log.times[-1] - log.times[0]) * sample_rate * (1 + 1e-12)) + 1
     q = log.quaternions(track)
     if rotation is not None:
         q = quaternion.multiply(rotation, q)
-    boresight = from_times(
+    boresight = boresight_from_times(
         log.times, q, start_time=float(log.times[0]), sample_rate=sample_rate, n_samp=n_samp
     )
     clock = log.times[0] + np.arange(n_samp) / sample_rate

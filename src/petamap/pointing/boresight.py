@@ -1,4 +1,4 @@
-"""Where the telescope looks: sparse quaternions at uniform knots, and what their sparseness costs."""
+"""Boresight of the telescope: quaternions at uniform knots, interpolation, and its error."""
 
 from __future__ import annotations
 
@@ -17,38 +17,48 @@ from petamap.pointing import _pointing, quaternion
 Order = Literal["slerp", "cubic"]
 
 _LARGEST_STEP = np.pi / 2
-# What the kernels are told of a half-wave plate where there is none.
+# arguments of the kernels for no half-wave plate
 NO_PLATE = (0, 0, 0, np.zeros(0), 1.0, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
 class Boresight:
-    """Boresight quaternions at knots, interpolated between them.
+    """Boresight quaternions at uniform knots, with interpolation between them.
 
-    "slerp" turns at a constant rate about a fixed axis between two knots; its error is h^2 |d omega/dt| / 8
-    for knots h seconds apart. "cubic" lays a cubic through the rotation vectors of the four nearest knots;
-    its error is at most 3/128 h^4 |d^3 omega/dt^3| inside, and 1/24 h^4 |d^3 omega/dt^3| in the first and
-    last interval. Both are exact for a constant rotation.
+    "slerp" is a rotation at constant rate about a fixed axis between two knots; its error is
+    h^2 |d omega/dt| / 8 for knots h seconds apart. "cubic" interpolates the rotation vectors of the four
+    nearest knots by a cubic polynomial; its error is at most 3/128 h^4 |d^3 omega/dt^3| in the interior, and
+    1/24 h^4 |d^3 omega/dt^3| in the first and last interval. Both are exact for a constant rotation.
 
     Parameters
     ----------
     knots : (n_knots, 4) float64
-        Quaternions (x, y, z, w) from the telescope's frame (Z the line of sight) to the sky's; normalized
-        here.
+        Quaternions (x, y, z, w) from the telescope frame (Z the line of sight) to the sky frame; normalized
+        by the constructor.
     n_samp : int
-        Samples of the observation.
+        Number of samples of the observation.
     spacing : float
-        Samples from knot to knot; need not be whole.
+        Distance of knots in samples; need not be an integer.
     offset : float
-        The sample at which knot 0 stands, at most 0.
+        Position of knot 0 in samples, at most 0.
     order : "slerp" or "cubic"
-        Cubic falls back to slerp below 4 knots.
+        "cubic" falls back to "slerp" for fewer than 4 knots.
 
     Raises
     ------
     DataError
-        For a zero or non-finite quaternion, knots a right angle or more apart (each naming the knot), and
-        knots that do not reach the first or last sample.
+        If a quaternion is zero or not finite, if consecutive knots are 90 degrees or more apart (naming the
+        knot), or if knots do not cover all samples.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import petamap
+    >>> half = 0.005 * np.arange(11)  # a rotation about Z, a knot every 10 samples
+    >>> knots = np.stack([0 * half, 0 * half, np.sin(half), np.cos(half)], axis=1)
+    >>> boresight = petamap.Boresight(knots, n_samp=101, spacing=10.0)
+    >>> boresight.quaternions(50, 52).shape
+    (2, 4)
     """
 
     knots: FloatArray
@@ -65,13 +75,13 @@ class Boresight:
         knots = unit_quaternions(self.knots)
         if len(knots) == 1:
             knots = np.repeat(knots, 2, axis=0)
-        self._check_reach(len(knots))
-        knots = np.ascontiguousarray(quaternion.like_signs(knots))
+        self._check_coverage(len(knots))
+        knots = np.ascontiguousarray(quaternion.align_signs(knots))
         _check_steps(knots)
         knots.flags.writeable = False
         object.__setattr__(self, "knots", knots)
 
-    def _check_reach(self, n_knots: int) -> None:
+    def _check_coverage(self, n_knots: int) -> None:
         first, last = self.offset, self.offset + (n_knots - 1) * self.spacing
         slack = 1e-6 * self.spacing
         if first > slack or last < self.n_samp - 1 - slack:
@@ -82,38 +92,69 @@ class Boresight:
 
     @property
     def degree(self) -> int:
-        """Degree of the rotation vector between knots."""
+        """Polynomial degree of the interpolation: 1 or 3."""
         return 3 if self.order == "cubic" and len(self.knots) >= 4 else 1
 
     def rotated(self, rotation: FloatArray) -> Boresight:
-        """Return the boresight in another frame: every knot multiplied by `rotation` (4,) from the left."""
+        """Return the boresight in another sky frame.
+
+        Parameters
+        ----------
+        rotation : float64 (4,)
+            Quaternion from this frame to the other, by which all knots are multiplied from the left.
+
+        Returns
+        -------
+        Boresight
+        """
         return Boresight(
             quaternion.multiply(rotation, self.knots), self.n_samp, self.spacing, self.offset, self.order
         )
 
     def quaternions(self, start: int, stop: int) -> FloatArray:
-        """Return interpolated quaternions (stop - start, 4)."""
+        """Return the interpolated quaternions of samples [start, stop).
+
+        Parameters
+        ----------
+        start, stop : int
+            Range of samples.
+
+        Returns
+        -------
+        float64 (stop - start, 4)
+
+        Raises
+        ------
+        DataError
+            If the samples lie outside the observation.
+        """
         if not 0 <= start <= stop <= self.n_samp:
             raise DataError(f"samples [{start}, {stop}) lie outside [0, {self.n_samp})")
-        ahead, none, one = np.array([[0.0, 0.0, 0.0, 1.0]]), np.zeros(1), np.ones(1)
+        # one detector along the boresight, with gamma 0 and efficiency 1
+        detector, gamma, efficiency = np.array([[0.0, 0.0, 0.0, 1.0]]), np.zeros(1), np.ones(1)
         out = np.empty((stop - start, 4))
-        _pointing.quaternions(
-            (*self.kernel_arguments(), ahead, none, self.n_samp, *NO_PLATE, one), 0, start, out
-        )
+        arguments = (*self.kernel_arguments(), detector, gamma, self.n_samp, *NO_PLATE, efficiency)
+        _pointing.quaternions(arguments, 0, start, out)
         return out
 
     def kernel_arguments(self) -> tuple[FloatArray, float, float, int]:
-        """Return knots, their spacing and offset in samples, and the degree of interpolation."""
+        """Return the arguments of the C++ kernels.
+
+        Returns
+        -------
+        tuple
+            Knots, their spacing and offset in samples, and the degree of interpolation.
+        """
         return self.knots, float(self.spacing), float(self.offset), self.degree
 
 
 def unit_quaternions(quaternions: npt.ArrayLike, what: str = "knot") -> FloatArray:
-    """Return (n, 4) unit quaternions.
+    """Return normalized quaternions (n, 4), float64.
 
     Raises
     ------
     DataError
-        Naming the first that is zero or not finite.
+        If a quaternion is zero or not finite; names the first, as a `what`.
     """
     q = np.array(quaternions, dtype=np.float64, ndmin=2)
     if q.ndim != 2 or q.shape[1] != 4 or len(q) == 0:
@@ -141,7 +182,17 @@ def _check_steps(knots: FloatArray) -> None:
 
 @dataclass(frozen=True)
 class PointingError:
-    """What interpolation costs against full-rate pointing, along the line of sight and in roll about it."""
+    """Error of interpolated against full-rate pointing, in the line of sight and in roll about it.
+
+    Attributes
+    ----------
+    max_arcsec, rms_arcsec : float
+        Largest and root mean square error of the line of sight.
+    max_roll_arcsec : float
+        Largest error of the rotation about the line of sight.
+    worst_sample : int
+        Sample of the largest error of the line of sight.
+    """
 
     max_arcsec: float
     rms_arcsec: float
@@ -150,7 +201,15 @@ class PointingError:
 
 
 def pointing_error(boresight: Boresight, quaternions: npt.ArrayLike, start: int = 0) -> PointingError:
-    """Compare with full-rate quaternions (n, 4) of samples `start`, `start` + 1, ...
+    """Return the error of a boresight against full-rate quaternions.
+
+    Parameters
+    ----------
+    boresight : Boresight
+    quaternions : (n, 4)
+        Exact quaternions of samples `start`, `start` + 1, ...
+    start : int
+        First sample.
 
     Raises
     ------
@@ -164,15 +223,15 @@ def pointing_error(boresight: Boresight, quaternions: npt.ArrayLike, start: int 
         given = boresight.quaternions(start + begin, start + begin + len(part))
         difference = quaternion.multiply(quaternion.conjugate(part), given)
         x, y, z, w = difference.T
-        sight = 2 * np.arctan2(np.hypot(x, y), np.hypot(z, w)) / ARCSEC
-        squares += float(np.sum(sight**2))
+        offset = 2 * np.arctan2(np.hypot(x, y), np.hypot(z, w)) / ARCSEC
+        squares += float(np.sum(offset**2))
         roll = max(roll, float(np.max(np.abs(2 * np.arctan(z / w)))) / ARCSEC)
-        if sight.max() > worst:
-            worst, worst_sample = float(sight.max()), start + begin + int(sight.argmax())
+        if offset.max() > worst:
+            worst, worst_sample = float(offset.max()), start + begin + int(offset.argmax())
     return PointingError(worst, float(np.sqrt(squares / len(exact))), roll, worst_sample)
 
 
-def follow(
+def sample_motion(
     motion: Callable[[FloatArray], FloatArray],
     n_samp: int,
     sample_rate: float,
@@ -181,28 +240,29 @@ def follow(
     spacing: int | None = None,
     tolerance_arcsec: float = 0.1,
 ) -> tuple[Boresight, PointingError]:
-    """Lay knots on a motion given as a function: seconds (n,) to quaternions (n, 4).
+    """Return the boresight of a motion sampled at knots, and its interpolation error.
 
-    Without `spacing` the largest power of two (up to 4096 samples) is taken that keeps within the tolerance,
-    in line of sight and roll, the first and last 2^14 samples.
+    Without `spacing`, the spacing is the largest power of two (up to 4096 samples) for which the first and
+    the last 2^14 samples are within the tolerance, in line of sight and in roll.
 
     Parameters
     ----------
     motion : callable
+        Function of seconds (n,) that returns quaternions (n, 4).
     n_samp : int
     sample_rate : float
         Hz.
     begin : float
-        Seconds of the first sample.
+        Time of the first sample in seconds.
     spacing : int, optional
-        Samples from knot to knot.
+        Distance of knots in samples.
     tolerance_arcsec : float
 
     Returns
     -------
     boresight : Boresight
     error : PointingError
-        On the samples tried.
+        Error on the samples that were compared.
     """
     window = min(n_samp, 1 << 14)
     starts = sorted({0, n_samp - window})
@@ -210,18 +270,18 @@ def follow(
     steps = [spacing] if spacing else [1 << k for k in range(12, -1, -1)]
     for step in steps:
         try:
-            boresight = lay(motion, n_samp, sample_rate, step, begin=begin)
+            boresight = sample_motion_at_spacing(motion, n_samp, sample_rate, step, begin=begin)
         except DataError:  # knots too far apart
             if step == steps[-1]:
                 raise
             continue
-        error = _worse(*(pointing_error(boresight, q, s) for q, s in zip(exact, starts, strict=True)))
+        error = _combined(*(pointing_error(boresight, q, s) for q, s in zip(exact, starts, strict=True)))
         if max(error.max_arcsec, error.max_roll_arcsec) <= tolerance_arcsec:
             break
     return boresight, error
 
 
-def lay(
+def sample_motion_at_spacing(
     motion: Callable[[FloatArray], FloatArray],
     n_samp: int,
     sample_rate: float,
@@ -229,13 +289,13 @@ def lay(
     *,
     begin: float = 0.0,
 ) -> Boresight:
-    """Lay knots on a motion as `follow` does, with a spacing known to be good."""
+    """Return the boresight of a motion sampled at a given spacing, without computing its error."""
     n_knots = max(2, -(-(n_samp - 1) // spacing) + 1)
     seconds = begin + np.arange(n_knots, dtype=np.float64) * (spacing / sample_rate)
     return Boresight(motion(seconds), n_samp, float(spacing))
 
 
-def _worse(first: PointingError, last: PointingError | None = None) -> PointingError:
+def _combined(first: PointingError, last: PointingError | None = None) -> PointingError:
     if last is None:
         return first
     worst = max(first, last, key=lambda error: error.max_arcsec)
@@ -245,25 +305,30 @@ def _worse(first: PointingError, last: PointingError | None = None) -> PointingE
     )
 
 
-def compress(
+def compress_boresight(
     quaternions: npt.ArrayLike,
     *,
     spacing: int | None = None,
     tolerance_arcsec: float = 0.1,
     order: Order = "cubic",
 ) -> tuple[Boresight, PointingError]:
-    """Keep every `spacing`-th of full-rate quaternions (n_samp, 4), or a little more: both ends are knots.
+    """Return a boresight with knots `spacing` samples apart, or slightly less so that both ends are knots.
 
-    Without `spacing` the largest power of two (up to 1024) is taken that keeps the line of sight and the roll
-    within `tolerance_arcsec` of every sample; at worst all samples are kept, without error.
+    Without `spacing`, it is the largest power of two (up to 1024) for which the line of sight and the roll of
+    all samples are within `tolerance_arcsec`. If there is none, all samples are kept, without error.
+
+    Parameters
+    ----------
+    quaternions : (n_samp, 4)
+        Full-rate boresight.
 
     Returns
     -------
     boresight : Boresight
     error : PointingError
-        Against all the samples given.
+        Error on all samples.
     """
-    exact = quaternion.like_signs(unit_quaternions(quaternions, "sample"))
+    exact = quaternion.align_signs(unit_quaternions(quaternions, "sample"))
     if spacing is not None:
         boresight = _decimated(exact, spacing, order)
         return boresight, pointing_error(boresight, exact)
@@ -290,12 +355,13 @@ def _decimated(exact: FloatArray, spacing: int, order: Order) -> Boresight:
     steps = -(-last // spacing)
     if spacing == 1 or last % spacing == 0:
         return Boresight(exact[::spacing], len(exact), float(spacing), order=order)
-    # Knots from the first to the last sample, hence between samples: interpolated at the full rate.
+    # Uniform knots from the first to the last sample lie between samples: interpolate the full-rate
+    # boresight.
     knots = Boresight(exact, steps + 1, steps / last).quaternions(0, steps + 1)
     return Boresight(knots, len(exact), last / steps, order=order)
 
 
-def from_times(
+def boresight_from_times(
     times: npt.ArrayLike,
     quaternions: npt.ArrayLike,
     *,
@@ -305,25 +371,25 @@ def from_times(
     spacing: float | None = None,
     order: Order = "cubic",
 ) -> Boresight:
-    """Make a boresight from quaternions at any increasing times, by SLERP onto uniform knots.
+    """Return a boresight from quaternions at increasing times, interpolated by SLERP to uniform knots.
 
     Parameters
     ----------
-    times : (n,) seconds
-        Increasing strictly, reaching from `start_time` to the last sample.
+    times : (n,) float
+        Seconds, strictly increasing, from `start_time` or before to the last sample or after.
     quaternions : (n, 4)
     start_time, sample_rate, n_samp
-        The detectors' clock: seconds of the first sample, Hz, samples.
+        Sampling of the detectors: time of the first sample in seconds, Hz, number of samples.
     spacing : float, optional
-        Samples from knot to knot; by default the median distance of `times`.
+        Distance of knots in samples; by default the median distance of `times`.
 
     Raises
     ------
     DataError
-        For unsorted times (naming the sample), and times that do not reach all samples.
+        If times do not increase (naming the sample), or do not cover all samples.
     """
     times = np.asarray(times, dtype=np.float64)
-    q = quaternion.like_signs(unit_quaternions(quaternions, "sample"))
+    q = quaternion.align_signs(unit_quaternions(quaternions, "sample"))
     if times.shape != (len(q),):
         raise DataError(f"{times.size} times for {len(q)} quaternions")
     back = np.flatnonzero(~(np.diff(times) > 0))

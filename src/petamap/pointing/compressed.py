@@ -1,4 +1,4 @@
-"""Compressed pointing: a sparse boresight, a quaternion a detector, and a half-wave plate."""
+"""Compressed pointing: boresight knots, one quaternion per detector, and a half-wave plate."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ _TURN = 2 * np.pi
 
 @dataclass(frozen=True)
 class UniformPlate:
-    """A half-wave plate that turns uniformly: its axis at sample s is at ``phase + rate * s``.
+    """Half-wave plate that rotates uniformly: its axis at sample s is at ``phase + rate * s``.
 
-    Radians and radians a sample, in the focal plane from X towards Y; kept modulo a turn in 64 bits.
+    In radians and radians per sample, in the focal plane from X towards Y. The kernels keep the angle modulo
+    2 pi as a 64-bit integer.
     """
 
     phase: float
@@ -32,9 +33,10 @@ class UniformPlate:
 
 @dataclass(frozen=True, eq=False)
 class SampledPlate:
-    """A half-wave plate whose angle (radians) is known at uniform knots and linear between them.
+    """Half-wave plate with angles (radians) at uniform knots, interpolated linearly.
 
-    Angles may be wrapped: neighbours are taken to be less than half a turn apart.
+    Angles may be wrapped: consecutive angles are taken to differ by less than pi. `spacing` and `offset` of
+    the knots are in samples.
     """
 
     angles: FloatArray
@@ -46,33 +48,46 @@ HalfWavePlate: TypeAlias = UniformPlate | SampledPlate
 
 
 class CompressedPointing:
-    """Pointing of all detectors of an observation, expanded on request (implements `Pointing`).
+    """Pointing of all detectors of an observation, expanded on demand (implements `Pointing`).
 
-    A detector looks along Z of ``boresight * detector`` and is sensitive along X. Its response is
-    ``1 + e (Q cos phi + U sin phi)`` with e = (1 - epsilon) / (1 + epsilon); phi = 2 a without a half-wave
-    plate, a from the southward meridian to the east (COSMO), and phi = 2 a - 4 gamma + 4 plate with an ideal
-    one, gamma being the polarization axis in the focal plane.
+    The line of sight of a detector is Z of ``boresight * detector``; its polarization axis is X. Its response
+    is ``I + e (Q cos phi + U sin phi)`` with e = (1 - epsilon) / (1 + epsilon). Without a half-wave plate
+    phi = 2 a, with a measured from the southward meridian to the east (COSMO); with an ideal half-wave plate
+    phi = 2 a - 4 gamma + 4 plate, where gamma is the polarization angle in the focal plane.
 
     Parameters
     ----------
     boresight : Boresight or callable
-        A function without arguments is asked for it at first use, so that a rank lays no knots for the
-        observations of others; it must return the same boresight whenever it is asked.
+        A function without arguments is called at first use, so that a rank computes no knots of observations
+        that it does not process. It must return the same boresight at each call.
     detectors : (n_det, 4) float64
-        Quaternions (x, y, z, w) from the detector's frame to the telescope's.
+        Quaternions (x, y, z, w) from the detector frames to the telescope frame.
     epsilon : (n_det,) float64, optional
-        Cross-polar leakage, 0 (perfect polarizer) to 1 (unpolarized); 0 by default.
+        Cross-polar leakage, from 0 (perfect polarizer, the default) to 1 (unpolarized).
     gamma : (n_det,) float64, optional
-        Radians; by default of each quaternion, 2 atan2(z, w).
+        Polarization angles in the focal plane, radians. Default: 2 atan2(z, w) of each quaternion.
     plate : UniformPlate or SampledPlate, optional
+        Half-wave plate.
     n_samp : int, optional
-        Samples of the observation; needed where the boresight is a function.
+        Number of samples of the observation; required if `boresight` is a function.
 
     Raises
     ------
     DataError
-        For a quaternion that is no rotation, an epsilon outside [0, 1], a plate that is not finite or does
-        not reach all samples.
+        If a quaternion is not a rotation, an epsilon is outside [0, 1], or the plate is not finite or does
+        not cover all samples.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import petamap
+    >>> half = 0.005 * np.arange(101)
+    >>> boresight = petamap.Boresight(np.stack([0 * half, np.sin(half), 0 * half, np.cos(half)], 1), 101)
+    >>> pointing = petamap.CompressedPointing(boresight, [[0.0, 0.0, 0.0, 1.0]])
+    >>> pixels, angles = np.empty(101, np.int32), np.empty(101, np.uint32)
+    >>> pointing.expand(petamap.Healpix(16), 0, 0, 101, pixels, angles)
+    >>> len(set(pixels.tolist()))
+    17
     """
 
     has_gains = False
@@ -94,23 +109,23 @@ class CompressedPointing:
         self._boresight = boresight
         self._n_samp = n_samp
         self.detectors = np.ascontiguousarray(unit_quaternions(detectors, "detector"))
-        self.epsilon = _one_each(epsilon, self.n_det, "epsilon")
+        self.epsilon = _per_detector(epsilon, self.n_det, "epsilon")
         bad = np.flatnonzero((self.epsilon < 0) | (self.epsilon > 1))
         if len(bad):
             raise DataError(f"epsilon {self.epsilon[bad[0]]} is outside [0, 1]", where=f"detector {bad[0]}")
-        own = 2 * np.arctan2(self.detectors[:, 2], self.detectors[:, 3])
-        self.gamma = own if gamma is None else _one_each(gamma, self.n_det, "gamma")
+        default = 2 * np.arctan2(self.detectors[:, 2], self.detectors[:, 3])
+        self.gamma = default if gamma is None else _per_detector(gamma, self.n_det, "gamma")
         self.plate = plate
         self._efficiency = (1 - self.epsilon) / (1 + self.epsilon)
         self._plate_arguments = _plate_arguments(plate, n_samp)
 
     @cached_property
     def boresight(self) -> Boresight:
-        """The knots; laid at first use where a function was given."""
-        laid = self._boresight if isinstance(self._boresight, Boresight) else self._boresight()
-        if laid.n_samp != self._n_samp:
-            raise DataError(f"a boresight of {laid.n_samp} samples for {self._n_samp}")
-        return laid
+        """Boresight of the observation, computed at first use if it was given as a function."""
+        boresight = self._boresight if isinstance(self._boresight, Boresight) else self._boresight()
+        if boresight.n_samp != self._n_samp:
+            raise DataError(f"a boresight of {boresight.n_samp} samples for {self._n_samp}")
+        return boresight
 
     @cached_property
     def _arguments(self) -> tuple[object, ...]:
@@ -122,7 +137,7 @@ class CompressedPointing:
 
     @property
     def n_samp(self) -> int:
-        """Samples of the observation."""
+        """Number of samples of the observation."""
         return self._n_samp
 
     @property
@@ -132,30 +147,48 @@ class CompressedPointing:
 
     @property
     def nbytes(self) -> int:
-        """Bytes kept."""
+        """Bytes of all arrays."""
         return sum(part.nbytes for part in self._arguments if isinstance(part, np.ndarray))
 
     def efficiency(self, detector: int) -> float:
-        """Return the polarization efficiency of a detector."""
+        """Return the polarization efficiency of a detector.
+
+        Parameters
+        ----------
+        detector : int
+            Index of the detector.
+
+        Returns
+        -------
+        float
+            (1 - epsilon) / (1 + epsilon).
+        """
         return float(self._efficiency[detector])
 
     def kernel_arguments(self) -> tuple[object, ...]:
-        """Return what ``bindings/pointing_views.h`` turns into the kernels' ``CompressedPointing``.
+        """Return the arguments of the C++ ``CompressedPointing`` (see ``bindings/pointing_views.h``).
 
-        In this order: knots (n_knots, 4), their spacing and offset in samples, degree of interpolation (1 or
-        3), detectors (n_det, 4), gamma (n_det,), n_samp; plate kind (0 none, 1 uniform, 2 sampled), uniform
-        phase and rate in turns / 2^64, sampled angles in turns (n,), their spacing and offset; efficiency
-        (n_det,). Floats are float64. The arrays live as long as the tuple.
+        Returns
+        -------
+        tuple
+            Knots (n_knots, 4), their spacing and offset in samples, degree of interpolation (1 or 3),
+            detectors (n_det, 4), gamma (n_det,), n_samp; plate kind (0 none, 1 uniform, 2 sampled), uniform
+            phase and rate in units of 2 pi / 2^64, sampled angles in units of 2 pi (n,), their spacing and
+            offset; efficiency (n_det,). Floats are float64. The arrays live as long as the tuple.
         """
         return self._arguments
 
     def rotated(self, rotation: npt.ArrayLike) -> CompressedPointing:
-        """Return the same pointing in another frame of the sky; no knot is touched before its first use.
+        """Return the pointing in another sky frame; the boresight is computed and rotated at first use.
 
         Parameters
         ----------
         rotation : (4,) float64
-            From this frame to the other, as of `petamap.pointing.frames.rotation`.
+            Quaternion from this frame to the other (see `petamap.pointing.frames.frame_rotation`).
+
+        Returns
+        -------
+        CompressedPointing
         """
         turn = np.array(rotation, dtype=np.float64)
         return CompressedPointing(
@@ -167,8 +200,18 @@ class CompressedPointing:
             n_samp=self.n_samp,
         )
 
-    def skimmed(self, stride: int) -> CompressedPointing:
-        """Return the pointing of every `stride`-th sample alone, without its plate."""
+    def decimated(self, stride: int) -> CompressedPointing:
+        """Return the pointing of every `stride`-th sample, without the half-wave plate.
+
+        Parameters
+        ----------
+        stride : int
+            Distance of the samples.
+
+        Returns
+        -------
+        CompressedPointing
+        """
         b = self.boresight
         n_samp = (self.n_samp - 1) // stride + 1
         sparse = Boresight(b.knots, n_samp, b.spacing / stride, b.offset / stride, b.order)
@@ -184,7 +227,22 @@ class CompressedPointing:
         angles: UInt32Array | None,
         gains: Float32Array | None = None,
     ) -> None:
-        """Write pixels and response angles of samples [start, stop); gains, where given, become 1.
+        """Write pixel numbers and response angles of samples [start, stop) to arrays.
+
+        Parameters
+        ----------
+        pixelization : Pixelization
+            Pixelization of the pixel numbers.
+        detector : int
+            Index of the detector.
+        start, stop : int
+            Range of samples.
+        pixels : int32 (stop - start,)
+            Receives pixel numbers.
+        angles : uint32 (stop - start,) or None
+            Receives response angles in units of 2 pi / 2^32.
+        gains : float32 (stop - start,), optional
+            Set to 1.
 
         Raises
         ------
@@ -199,7 +257,22 @@ class CompressedPointing:
             gains[:] = 1
 
     def directions(self, detector: int, start: int, stop: int) -> tuple[FloatArray, UInt32Array]:
-        """Return unit vectors (n, 3) and response angles (n,) of samples [start, stop)."""
+        """Return the directions and response angles of samples [start, stop).
+
+        Parameters
+        ----------
+        detector : int
+            Index of the detector.
+        start, stop : int
+            Range of samples.
+
+        Returns
+        -------
+        vectors : float64 (stop - start, 3)
+            Unit vectors.
+        angles : uint32 (stop - start,)
+            Response angles in units of 2 pi / 2^32.
+        """
         self._check(detector, start, stop)
         vectors = np.empty((stop - start, 3))
         angles = np.empty(stop - start, np.uint32)
@@ -207,7 +280,20 @@ class CompressedPointing:
         return vectors, angles
 
     def quaternions(self, detector: int, start: int, stop: int) -> FloatArray:
-        """Return quaternions (n, 4) of samples [start, stop) of a detector."""
+        """Return the quaternions of samples [start, stop) of a detector.
+
+        Parameters
+        ----------
+        detector : int
+            Index of the detector.
+        start, stop : int
+            Range of samples.
+
+        Returns
+        -------
+        float64 (stop - start, 4)
+            Quaternions from the detector frame to the sky frame.
+        """
         self._check(detector, start, stop)
         out = np.empty((stop - start, 4))
         kernels.quaternions(self._arguments, detector, start, out)
@@ -222,7 +308,7 @@ class CompressedPointing:
             )
 
 
-def _one_each(values: npt.ArrayLike | None, n_det: int, what: str) -> FloatArray:
+def _per_detector(values: npt.ArrayLike | None, n_det: int, what: str) -> FloatArray:
     if values is None:
         return np.zeros(n_det)
     array = np.array(values, dtype=np.float64, ndmin=1)
@@ -253,5 +339,5 @@ def _plate_arguments(plate: HalfWavePlate | None, n_samp: int) -> tuple[object, 
 
 
 def _fixed_turns(angle: float) -> int:
-    # ldexp is exact, and so is the conversion: 64 bits hold what a double fraction of a turn knows.
+    # ldexp and the conversion are exact: 64 bits hold the fraction of a turn of a double.
     return int(np.ldexp(np.mod(angle / _TURN, 1.0), 64)) % 2**64

@@ -1,4 +1,4 @@
-"""Focal planes: where each detector looks and how it measures, from TOML, a Planck RIMO, or a generator."""
+"""Focal planes: positions, polarization angles, beams and noise of detectors; TOML and Planck RIMO files."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from petacomm.base.errors import ConfigError, DataError, UserError, did_you_mean
-from petacomm.base.files import replacing
+from petacomm.base.files import atomic_write
 from petacomm.base.typing import FloatArray
-from petacomm.base.units import ARCMIN, DEGREE, quantity
+from petacomm.base.units import ARCMIN, DEGREE, parse_quantity
 from petamap.pointing import quaternion
 
 if sys.version_info >= (3, 11):
@@ -26,31 +26,31 @@ else:
 
 @dataclass(frozen=True)
 class Detector:
-    """One detector: its place in the focal plane, its beam, its noise.
+    """Detector: position in the focal plane, polarization, beam and noise.
 
-    The quaternion from its frame (Z the line of sight, X the polarization axis) to the telescope's is
-    ``Rz(phi) Ry(theta) Rz(psi - phi)``: psi is the angle from the telescope's X to the polarization axis,
-    carried along the great circle from the boresight.
+    The quaternion from the detector frame (Z the line of sight, X the polarization axis) to the telescope
+    frame is ``Rz(phi) Ry(theta) Rz(psi - phi)``: psi is the angle from X of the telescope to the polarization
+    axis, parallel-transported along the great circle from the boresight.
 
     Attributes
     ----------
     name : str
     theta, phi : float
-        Distance from the boresight, and direction from X towards Y; radians.
+        Distance from the boresight, and azimuth from X towards Y; radians.
     psi : float
         Polarization angle in the focal plane, radians.
     epsilon : float
         Cross-polar leakage, 0 to 1; the polarization efficiency is (1 - epsilon) / (1 + epsilon).
     fwhm : float
-        Of the beam, radians.
+        Full width at half maximum of the beam, radians.
     net : float
-        K_CMB s^1/2.
+        Noise-equivalent temperature, K_CMB s^1/2.
     fknee, fmin : float
-        Hz.
+        Knee frequency and lower cut-off of the 1/f noise, Hz.
     alpha : float
         Slope of the noise PSD at low frequency, negative.
     sample_rate : float
-        Hz; 0 where the file says none.
+        Hz; 0 if not given.
     """
 
     name: str
@@ -67,13 +67,35 @@ class Detector:
 
     @property
     def quaternion(self) -> FloatArray:
-        """Return the quaternion (x, y, z, w) from the detector's frame to the telescope's."""
+        """Quaternion (x, y, z, w) from the detector frame to the telescope frame."""
         return quaternion.from_angles(self.theta, self.phi, self.psi - self.phi)
 
 
 @dataclass(frozen=True)
 class FocalPlane:
-    """Detectors by name, in order."""
+    """Named, ordered set of detectors.
+
+    Parameters
+    ----------
+    name : str
+        Name of the focal plane.
+    detectors : tuple of Detector
+        Detectors in order.
+    comment : str
+        Free text.
+
+    Raises
+    ------
+    ConfigError
+        If there are no detectors, or two have the same name.
+
+    Examples
+    --------
+    >>> import petamap
+    >>> plane = petamap.load_focalplane("planck-lfi")
+    >>> plane.select(("LFI27",)).names
+    ('LFI27S', 'LFI27M')
+    """
 
     name: str
     detectors: tuple[Detector, ...]
@@ -94,65 +116,93 @@ class FocalPlane:
 
     @property
     def quaternions(self) -> FloatArray:
-        """Quaternions (n_det, 4)."""
+        """Quaternions of all detectors, (n_det, 4)."""
         theta, phi, psi = (self.values(name) for name in ("theta", "phi", "psi"))
         return quaternion.from_angles(theta, phi, psi - phi)
 
     def values(self, name: str) -> FloatArray:
-        """Return a numeric attribute of all detectors, (n_det,)."""
+        """Return a numeric attribute of all detectors.
+
+        Parameters
+        ----------
+        name : str
+            Name of the attribute of `Detector`.
+
+        Returns
+        -------
+        float64 (n_det,)
+        """
         return np.array([getattr(detector, name) for detector in self.detectors], dtype=np.float64)
 
     def select(self, wanted: tuple[str, ...]) -> FocalPlane:
-        """Return the detectors named, or whose names begin so, in the plane's order; all for no words.
+        """Return the focal plane with the wanted detectors only, in its order.
+
+        Parameters
+        ----------
+        wanted : tuple of str
+            Names or prefixes of names; empty for all detectors.
+
+        Returns
+        -------
+        FocalPlane
 
         Raises
         ------
         ConfigError
-            If a word fits no detector.
+            If a word matches no detector.
         """
         if not wanted:
             return self
         kept: set[str] = set()
         for word in wanted:
-            fits = {word} & set(self.names) or {name for name in self.names if name.startswith(word)}
-            if not fits:
+            matches = {word} & set(self.names) or {name for name in self.names if name.startswith(word)}
+            if not matches:
                 raise ConfigError(
                     f"no detector '{word}'", where=self.name, mend=did_you_mean(word, list(self.names))
                 )
-            kept |= fits
+            kept |= matches
         return dataclasses.replace(self, detectors=tuple(d for d in self.detectors if d.name in kept))
 
 
 def hexagonal(
     n_det: int, spacing: float, *, first_psi: float = 0.0, name: str = "hexagonal", **common: Any
 ) -> FocalPlane:
-    """Return `n_det` detectors, orthogonal pairs on a hexagonal grid filled from the centre outwards.
+    """Return a focal plane of orthogonal detector pairs on a hexagonal grid, filled from the centre outwards.
 
-    Every second pair is turned by 45 degrees, so that Q and U are both measured.
+    Consecutive pairs are rotated by 45 degrees, so that both Q and U are measured.
 
     Parameters
     ----------
     n_det : int
+        Number of detectors.
     spacing : float
-        From pair to pair, radians.
+        Distance of neighbouring pairs, radians.
     first_psi : float
         Polarization angle of the first detector, radians.
-    common
-        Further attributes of `Detector`, the same for all.
+    name : str
+        Name of the focal plane.
+    **common
+        Further attributes of `Detector`, equal for all detectors.
+
+    Raises
+    ------
+    ConfigError
+        If `n_det` is less than 1.
     """
     if n_det < 1:
         raise ConfigError(f"a focal plane of {n_det} detectors")
-    places = _hexagon((n_det + 1) // 2)
+    positions = _hexagonal_grid((n_det + 1) // 2)
     detectors = []
     for i in range(n_det):
-        x, y = places[i // 2] * spacing
+        x, y = positions[i // 2] * spacing
         psi = first_psi + math.pi / 4 * (i // 2 % 2) + math.pi / 2 * (i % 2)
         label = f"{i // 2:04d}{'AB'[i % 2]}"
         detectors.append(Detector(label, math.hypot(x, y), math.atan2(y, x), psi, **common))
     return FocalPlane(name, tuple(detectors))
 
 
-def _hexagon(n: int) -> FloatArray:
+def _hexagonal_grid(n: int) -> FloatArray:
+    """Return n points of the unit hexagonal grid ordered by ring and azimuth, (n, 2)."""
     rings = 0
     while 1 + 3 * rings * (rings + 1) < n:
         rings += 1
@@ -160,28 +210,48 @@ def _hexagon(n: int) -> FloatArray:
     ring = np.maximum(np.maximum(abs(a), abs(b)), abs(a + b))
     x, y = a + 0.5 * b, math.sqrt(0.75) * b
     order = np.lexsort((np.mod(np.arctan2(y, x).ravel() + 1e-9, 2 * math.pi), ring.ravel()))[:n]
-    places: FloatArray = np.stack([x.ravel(), y.ravel()], axis=1)[order]
-    return places
+    points: FloatArray = np.stack([x.ravel(), y.ravel()], axis=1)[order]
+    return points
 
 
-def load(name: str | os.PathLike[str], folder: Path | None = None) -> FocalPlane:
-    """Return a focal plane that comes with petamap ("planck-lfi"), or one from a .toml or RIMO .fits file.
+def load_focalplane(name: str | os.PathLike[str], folder: Path | None = None) -> FocalPlane:
+    """Return a built-in focal plane ("planck-lfi"), or one read from a .toml or RIMO .fits file.
+
+    Parameters
+    ----------
+    name : str or path
+        Name of a built-in focal plane, or path of a file.
+    folder : Path, optional
+        Folder that a relative path refers to; by default the current one.
+
+    Returns
+    -------
+    FocalPlane
 
     Raises
     ------
     ConfigError, DataError
-        If there is none, or it cannot be read.
+        If there is no such focal plane, or it cannot be read.
+
+    Examples
+    --------
+    >>> import petamap
+    >>> plane = petamap.load_focalplane("planck-lfi")
+    >>> plane.names[:3]
+    ('LFI18S', 'LFI18M', 'LFI19S')
+    >>> plane.values("fwhm").shape
+    (22,)
     """
-    own = Path(__file__).parents[1] / "examples" / f"{str(name).replace('-', '_')}.toml"
-    if own.is_file() and "/" not in str(name):
-        return read_toml(own)
+    built_in = Path(__file__).parents[1] / "examples" / f"{str(name).replace('-', '_')}.toml"
+    if built_in.is_file() and "/" not in str(name):
+        return read_focalplane_toml(built_in)
     path = (folder or Path()) / name
     if not path.is_file():
         raise ConfigError(f"no focal plane '{name}'", mend="name a .toml or RIMO .fits file, or planck-lfi")
-    return read_rimo(path) if ".fits" in path.name else read_toml(path)
+    return read_rimo(path) if ".fits" in path.name else read_focalplane_toml(path)
 
 
-# how the file says it: key -> (dimension, unit written); None is a plain number
+# keys of a detector in TOML -> (dimension, unit for writing); None for a plain number
 _KEYS: dict[str, tuple[str, str] | None] = {
     "theta": ("angle", "deg"),
     "phi": ("angle", "deg"),
@@ -196,8 +266,8 @@ _KEYS: dict[str, tuple[str, str] | None] = {
 }
 
 
-def read_toml(path: str | os.PathLike[str]) -> FocalPlane:
-    """Read a focal plane: ``name``, an optional table ``[defaults]``, and ``[[detector]]`` tables.
+def read_focalplane_toml(path: str | os.PathLike[str]) -> FocalPlane:
+    """Read a focal plane from TOML: ``name``, an optional table ``[defaults]``, and ``[[detector]]`` tables.
 
     Each detector has a ``name`` and any of theta, phi, psi, fwhm, net, fknee, fmin, sample_rate (quantities,
     such as "13.2 arcmin"), epsilon and alpha (numbers).
@@ -205,7 +275,7 @@ def read_toml(path: str | os.PathLike[str]) -> FocalPlane:
     Raises
     ------
     ConfigError
-        Naming file and detector.
+        If the file cannot be read or a value is not valid; names file and detector.
     """
     try:
         with open(path, "rb") as file:
@@ -234,7 +304,7 @@ def _detector(row: dict[str, Any], where: str) -> Detector:
         raise ConfigError("has no name", where=where)
     where = f"{where} ({row['name']})"
     values = {key: _value(key, value, where) for key, value in row.items() if key != "name"}
-    return _checked(Detector(row["name"], **values), where)
+    return _validated(Detector(row["name"], **values), where)
 
 
 def _value(key: str, value: object, where: str) -> float:
@@ -246,12 +316,12 @@ def _value(key: str, value: object, where: str) -> float:
     if not isinstance(value, str):
         raise ConfigError(f"{key} = {value!r} has no unit", where=where, mend=f'write "{value} {kind[1]}"')
     try:
-        return quantity(value, kind[0])
+        return parse_quantity(value, kind[0])
     except ConfigError as error:
         raise ConfigError(f"{key}: {error.what}", where=where, mend=error.mend) from None
 
 
-def _checked(detector: Detector, where: str, kind: type[UserError] = ConfigError) -> Detector:
+def _validated(detector: Detector, where: str, kind: type[UserError] = ConfigError) -> Detector:
     for key in _KEYS:
         value = getattr(detector, key)
         positive = key not in ("theta", "phi", "psi", "alpha")
@@ -262,8 +332,8 @@ def _checked(detector: Detector, where: str, kind: type[UserError] = ConfigError
     return detector
 
 
-def write_toml(focalplane: FocalPlane, path: str | os.PathLike[str]) -> None:
-    """Write a focal plane as `read_toml` reads it."""
+def write_focalplane_toml(focalplane: FocalPlane, path: str | os.PathLike[str]) -> None:
+    """Write a focal plane to a TOML file in the format of `read_focalplane_toml`, atomically."""
     lines = [f"name = {_text(focalplane.name)}"]
     if focalplane.comment:
         lines.append(f"comment = {_text(focalplane.comment)}")
@@ -274,8 +344,8 @@ def write_toml(focalplane: FocalPlane, path: str | os.PathLike[str]) -> None:
             if kind is None:
                 lines.append(f"{key} = {value!r}")
             else:
-                lines.append(f'{key} = "{value / quantity(f"1 {kind[1]}", kind[0])!r} {kind[1]}"')
-    with replacing(path) as temporary:
+                lines.append(f'{key} = "{value / parse_quantity(f"1 {kind[1]}", kind[0])!r} {kind[1]}"')
+    with atomic_write(path) as temporary:
         temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
@@ -288,14 +358,14 @@ def _text(word: str) -> str:
 def read_rimo(path: str | os.PathLike[str]) -> FocalPlane:
     """Read a Planck reduced instrument model (FITS, table CHANNEL_PARAMETERS).
 
-    A beam's frame is turned from the telescope's by ``Rz(PHI_UV) Ry(THETA_UV) Rz(PSI_UV - PHI_UV)``, and the
-    polarization axis by PSI_POL from the beam's X: psi = PSI_UV + PSI_POL here (Planck's Dxx frame; the
-    processing pipelines of LFI and NPIPE compose them so).
+    The rotation from the telescope frame to a beam frame is ``Rz(PHI_UV) Ry(THETA_UV) Rz(PSI_UV - PHI_UV)``;
+    the polarization axis is at PSI_POL from X of the beam frame. Hence psi = PSI_UV + PSI_POL (Planck's Dxx
+    frame, as in the LFI and NPIPE pipelines).
 
     Raises
     ------
     DataError
-        If it is no such file, or a unit is not the one expected.
+        If the file is not a reduced instrument model, or a column has an unexpected unit.
     """
     from astropy.io import fits
 
@@ -321,7 +391,7 @@ def _check_units(units: dict[str, str], path: str | os.PathLike[str]) -> None:
 
 
 def _rimo_row(column: dict[str, Any], i: int, path: str | os.PathLike[str]) -> Detector:
-    return _checked(
+    return _validated(
         Detector(
             str(column["DETECTOR"][i]).strip(),
             theta=float(column["THETA_UV"][i]) * DEGREE,

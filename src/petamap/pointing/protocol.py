@@ -1,4 +1,4 @@
-"""What map-making and simulation ask of pointing."""
+"""Interface of pointing for map-making and simulation."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from petamap.sky.pixelization import Pixelization
 
 
 class Pointing(Protocol):
-    """Where the detectors of one observation look, on request for any detector and sample range.
+    """Pointing of the detectors of one observation, computed on demand for any detector and sample range.
 
-    The response of a detector to (I, Q, U) is ``gain * (1, e cos phi, e sin phi)``: phi is the response angle
-    (twice the polarization angle without a half-wave plate) in units of a turn / 2^32, so that wrapping is
-    free and a sample needs 4 bytes; e is `efficiency`, one number a detector; the gain is 1 unless
-    `has_gains`. COSMO convention.
+    The response of a detector to (I, Q, U) is ``gain * (1, e cos phi, e sin phi)``. The response angle phi
+    (twice the polarization angle without a half-wave plate) is in units of 2 pi / 2^32, so that uint32
+    arithmetic wraps it. e is the polarization efficiency of the detector. The gain is 1 unless `has_gains`.
+    Angles follow the COSMO convention.
     """
 
     @property
     def n_samp(self) -> int:
-        """Samples of the observation."""
+        """Number of samples of the observation."""
         ...
 
     @property
@@ -46,10 +46,9 @@ class Pointing(Protocol):
         angles: UInt32Array | None,
         gains: Float32Array | None = None,
     ) -> None:
-        """Write pixel and response angle of samples [start, stop) into arrays of that length.
+        """Write pixel numbers and response angles of samples [start, stop) to arrays of that length.
 
-        `angles` is None where only intensity is mapped; `gains` is written where `has_gains`.
-        Releases the GIL.
+        `angles` is None if only intensity is mapped; `gains` is needed if `has_gains`. Releases the GIL.
         """
         ...
 
@@ -59,6 +58,6 @@ class Pointing(Protocol):
         Raises
         ------
         DataError
-            Where the pointing is a recorded list of pixels, which has no directions.
+            If the pointing is recorded as pixel numbers, which have no directions.
         """
         ...

@@ -1,4 +1,4 @@
-"""Quaternions as arrays (..., 4), scalar last: (x, y, z, w); the kernels' algebra, said in NumPy.
+"""Quaternions as NumPy arrays (..., 4), scalar last: (x, y, z, w), as in the C++ kernels.
 
 A unit quaternion rotates a vector v to q v q*; ``multiply(a, b)`` rotates by b first, then by a.
 """
@@ -12,7 +12,7 @@ from petacomm.base.typing import FloatArray
 
 
 def multiply(a: npt.ArrayLike, b: npt.ArrayLike) -> FloatArray:
-    """Return the Hamilton product a b; shapes (..., 4) broadcast."""
+    """Return the Hamilton product a b, with broadcasting of shapes (..., 4)."""
     a, b = np.asarray(a, float), np.asarray(b, float)
     vector_a, scalar_a = a[..., :3], a[..., 3:]
     vector_b, scalar_b = b[..., :3], b[..., 3:]
@@ -23,20 +23,20 @@ def multiply(a: npt.ArrayLike, b: npt.ArrayLike) -> FloatArray:
 
 
 def conjugate(q: npt.ArrayLike) -> FloatArray:
-    """Return the conjugate: of a unit quaternion, the inverse rotation."""
+    """Return the conjugate, which is the inverse rotation for unit quaternions."""
     reverse: FloatArray = np.asarray(q, float) * np.array([-1.0, -1.0, -1.0, 1.0])
     return reverse
 
 
-def normalized(q: npt.ArrayLike) -> FloatArray:
-    """Return unit quaternions along `q`."""
+def normalize(q: npt.ArrayLike) -> FloatArray:
+    """Return `q` divided by its norm."""
     q = np.asarray(q, float)
     unit: FloatArray = q / np.linalg.norm(q, axis=-1, keepdims=True)
     return unit
 
 
 def rotate(q: npt.ArrayLike, v: npt.ArrayLike) -> FloatArray:
-    """Rotate vectors (..., 3) by unit quaternions (..., 4)."""
+    """Return vectors (..., 3) rotated by unit quaternions (..., 4)."""
     q, v = np.asarray(q, float), np.asarray(v, float)
     twice = 2.0 * np.cross(q[..., :3], v)
     return v + q[..., 3:] * twice + np.cross(q[..., :3], twice)
@@ -65,16 +65,16 @@ def _about(axis: int, angle: npt.ArrayLike) -> FloatArray:
 
 
 def from_angles(theta: npt.ArrayLike, phi: npt.ArrayLike, psi: npt.ArrayLike) -> FloatArray:
-    """Return Rz(phi) Ry(theta) Rz(psi).
+    """Return Rz(phi) Ry(theta) Rz(psi), angles in radians.
 
-    Z then looks at colatitude theta and longitude phi, and X makes the angle psi with the southward meridian,
-    turning to the east (COSMO). Radians.
+    Z points to colatitude theta and longitude phi; X is at the angle psi from the southward meridian,
+    positive to the east (COSMO).
     """
     return multiply(multiply(about_z(phi), about_y(theta)), about_z(psi))
 
 
 def to_angles(q: npt.ArrayLike) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return (theta, phi, psi) of `from_angles`; at the poles phi and psi share their sum arbitrarily."""
+    """Return (theta, phi, psi) of `from_angles`; at the poles phi and psi are degenerate."""
     x, y, z, w = np.moveaxis(np.asarray(q, float), -1, 0)
     theta = 2.0 * np.arctan2(np.hypot(x, y), np.hypot(z, w))
     phi = np.arctan2(y * z - w * x, w * y + x * z)
@@ -90,8 +90,8 @@ def from_matrix(matrix: npt.ArrayLike) -> FloatArray:
     return q
 
 
-def logarithm(q: npt.ArrayLike) -> FloatArray:
-    """Return half the rotation vector (..., 3) of unit quaternions, of length 0 to pi."""
+def half_rotation_vector(q: npt.ArrayLike) -> FloatArray:
+    """Return half the rotation vectors (..., 3) of unit quaternions (their logarithm), of length 0 to pi."""
     q = np.asarray(q, float)
     length = np.linalg.norm(q[..., :3], axis=-1, keepdims=True)
     angle = np.arctan2(length, q[..., 3:])
@@ -99,16 +99,16 @@ def logarithm(q: npt.ArrayLike) -> FloatArray:
     return half
 
 
-def exponential(half: npt.ArrayLike) -> FloatArray:
-    """Return the unit quaternions of half rotation vectors (..., 3)."""
+def from_half_rotation_vector(half: npt.ArrayLike) -> FloatArray:
+    """Return the unit quaternions of half rotation vectors (..., 3) (their exponential)."""
     half = np.asarray(half, float)
     length = np.linalg.norm(half, axis=-1, keepdims=True)
     unit: FloatArray = np.concatenate([np.sinc(length / np.pi) * half, np.cos(length)], axis=-1)
     return unit
 
 
-def like_signs(q: npt.ArrayLike) -> FloatArray:
-    """Return the sequence (n, 4) with signs such that neighbours are at most half a turn apart."""
+def align_signs(q: npt.ArrayLike) -> FloatArray:
+    """Return the sequence (n, 4) with signs for which consecutive quaternions have a non-negative product."""
     q = np.asarray(q, float)
     flips = np.sum(q[1:] * q[:-1], axis=-1) < 0
     signs = np.where(np.concatenate([[False], np.cumsum(flips) % 2 == 1]), -1.0, 1.0)
@@ -117,14 +117,16 @@ def like_signs(q: npt.ArrayLike) -> FloatArray:
 
 
 def slerp(a: npt.ArrayLike, b: npt.ArrayLike, u: npt.ArrayLike) -> FloatArray:
-    """Return the rotation a fraction `u` of the way from a to b, along the shorter arc."""
+    """Return the spherical linear interpolation from a (u = 0) to b (u = 1), along the shorter arc."""
     step = multiply(conjugate(a), b)
     step = np.where(step[..., 3:] < 0, -step, step)
-    return multiply(a, exponential(np.asarray(u, float)[..., None] * logarithm(step)))
+    return multiply(
+        a, from_half_rotation_vector(np.asarray(u, float)[..., None] * half_rotation_vector(step))
+    )
 
 
 def angle_between(a: npt.ArrayLike, b: npt.ArrayLike) -> FloatArray:
-    """Return the angle (radians) between vectors (..., 3), accurate for small ones."""
+    """Return the angle (radians) between vectors (..., 3), accurate for small angles."""
     a, b = np.asarray(a, float), np.asarray(b, float)
     angle: FloatArray = np.arctan2(np.linalg.norm(np.cross(a, b), axis=-1), np.sum(a * b, axis=-1))
     return angle

@@ -1,4 +1,4 @@
-"""Recorded pointing: explicit pixels of every sample, from arrays or from whatever reads them."""
+"""Recorded pointing: pixel numbers of all samples, from arrays or from a reader function."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from petacomm.base.typing import AnyArray, Float32Array, FloatArray, Int32Array,
 from petamap.sky.pixelization import Pixelization
 
 Reader: TypeAlias = Callable[[int, int, int], AnyArray]
-"""(detector, start, stop) -> values of these samples."""
+"""Function (detector, start, stop) -> values of these samples."""
 
 
 class RecordedPixels:
-    """Pixels, and where there are any response angles and gains, of each detector and sample.
+    """Pointing given as pixel numbers, with optional response angles and gains, of all samples.
 
-    Implements `Pointing` for pixels numbered as in the map asked for; it has no directions.
+    Implements `Pointing`, without directions. Pixel numbers refer to the pixelization of the map.
 
     Parameters
     ----------
     pixels : array-like (n_det, n_samp) or callable
-        Integers; -1 is no pixel. A callable reads ``(detector, start, stop)``; so may an array-like on disk
-        (a memory map, an HDF5 dataset) by slices.
+        Integers; -1 for no pixel. A callable takes ``(detector, start, stop)``. An array-like may be on disk
+        (memory map, HDF5 dataset); slices are read when they are needed.
     n_det, n_samp : int, optional
-        Needed with a callable.
+        Required with a callable.
     gains : array-like (n_det, n_samp) or callable, optional
         Intensity weights, float32.
     angles : array-like (n_det, n_samp) or callable, optional
-        Response angles, uint32 turns / 2^32.
+        Response angles, uint32 in units of 2 pi / 2^32.
     efficiencies : sequence of float, optional
-        Polarization efficiency of each detector; 0 by default without angles, else 1.
+        Polarization efficiencies (n_det,). Default: 0 without angles, else 1.
 
     Raises
     ------
     DataError
-        For shapes that do not fit; on `expand`, naming detector and sample, for a pixel outside the map or a
-        gain that is not finite.
+        If shapes do not match. `expand` raises it, naming detector and sample, for a pixel outside the map or
+        a gain that is not finite.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class RecordedPixels:
 
     @property
     def has_gains(self) -> bool:
-        """Whether gains were recorded."""
+        """Whether there are gains."""
         return self._gains is not None
 
     def efficiency(self, detector: int) -> float:
@@ -83,7 +83,7 @@ class RecordedPixels:
         angles: UInt32Array | None,
         gains: Float32Array | None = None,
     ) -> None:
-        """Write what was recorded of samples [start, stop); angles 0 and gains 1 where nothing was."""
+        """Write pixel numbers, angles and gains of samples [start, stop); default angle 0, default gain 1."""
         if not (0 <= detector < self.n_det and 0 <= start <= stop <= self.n_samp):
             raise DataError(f"samples [{start}, {stop}) of {self.n_samp}", where=f"detector {detector}")
         read = np.asarray(self._pixels(detector, start, stop))
@@ -102,7 +102,7 @@ class RecordedPixels:
                 raise DataError(f"a gain of {gains[bad[0]]}", where=where)
 
     def directions(self, detector: int, start: int, stop: int) -> tuple[FloatArray, UInt32Array]:
-        """Raise: numbered pixels have no directions."""
+        """Raise DataError: pixel numbers have no directions."""
         raise DataError(
             "the pointing is recorded as pixel numbers, which have no directions",
             mend="simulate on a source that has them",

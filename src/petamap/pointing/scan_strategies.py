@@ -1,6 +1,6 @@
 """Scan strategies: motions of the boresight as pure functions of time.
 
-A motion takes seconds (n,) and returns quaternions (n, 4); `boresight.follow` lays knots on it.
+A motion takes seconds (n,) and returns quaternions (n, 4); `boresight.sample_motion` samples it at knots.
 """
 
 from __future__ import annotations
@@ -31,53 +31,61 @@ def satellite(
     precession_angle: float = math.radians(7.5),
     year: float = YEAR,
 ) -> Motion:
-    """Return the motion of a spinning satellite in ecliptic coordinates; the default is like Planck's.
+    """Return the motion of a spinning satellite in ecliptic coordinates; the defaults resemble Planck.
 
-    The spin axis stays `precession_angle` from the point opposite to the (mean) Sun, which moves by a degree
-    a day, and goes round it once in `precession_period`; the line of sight turns about it at `opening`.
-    Planck moved its spin axis in steps of 2 arcmin; here it moves steadily. The telescope's X points to the
-    spin axis.
+    The spin axis precesses with the period `precession_period` at `precession_angle` from the direction
+    opposite to the mean Sun; the boresight rotates about it at the angle `opening`. The spin axis moves
+    continuously, whereas Planck's moved in steps of 2 arcmin. X of the telescope points to the spin axis.
 
     Parameters
     ----------
     spin_period, precession_period : float
-        Seconds; a precession period of 0 is none.
+        Seconds; a precession period of 0 means no precession.
     opening, precession_angle : float
         Radians.
     year : float
-        Seconds in which the Sun goes round; less than a real year hurries the mission.
+        Period of the Sun's motion in seconds; smaller values accelerate the mission.
 
     Returns
     -------
     Motion
-        Of Unix seconds.
+        Function of Unix seconds.
+
+    Raises
+    ------
+    ConfigError
+        If the spin period or the year is not positive.
     """
     for what, value in (("spin period", spin_period), ("year", year)):
         if not value > 0:
             raise ConfigError(f"a {what} of {value} s", mend="give a positive one")
     precession_rate = 2 * math.pi / precession_period if precession_period else 0.0
-    sight = quaternion.multiply(quaternion.about_y(opening), quaternion.about_z(math.pi))
+    from_axis = quaternion.multiply(quaternion.about_y(opening), quaternion.about_z(math.pi))
 
     def motion(seconds: FloatArray) -> FloatArray:
         longitude = _SUN_AT_J2000 + math.pi + 2 * math.pi * (seconds - _J2000) / year
-        away = quaternion.multiply(quaternion.about_z(longitude), quaternion.about_y(math.pi / 2))
+        anti_sun = quaternion.multiply(quaternion.about_z(longitude), quaternion.about_y(math.pi / 2))
         axis = quaternion.multiply(
             quaternion.about_z(precession_rate * seconds), quaternion.about_y(precession_angle)
         )
-        spin = quaternion.multiply(quaternion.about_z(2 * math.pi * seconds / spin_period), sight)
-        return quaternion.multiply(quaternion.multiply(away, axis), spin)
+        spin = quaternion.multiply(quaternion.about_z(2 * math.pi * seconds / spin_period), from_axis)
+        return quaternion.multiply(quaternion.multiply(anti_sun, axis), spin)
 
     return motion
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """To and fro over a width: constant speed on the legs, half a harmonic swing beyond their ends.
+    """Back-and-forth motion: legs at constant speed, turn-arounds along half a sine beyond their ends.
 
     Attributes
     ----------
-    width, speed, acceleration : float
-        In any unit, and that unit a second and a second^2; the acceleration is the largest, in mid-turn.
+    width : float
+        Length of a leg, in any unit.
+    speed : float
+        Speed on the legs, in that unit per second.
+    acceleration : float
+        Largest acceleration, in the middle of a turn-around, in that unit per second^2.
     """
 
     width: float
@@ -92,32 +100,32 @@ class Sweep:
 
     @property
     def leg(self) -> float:
-        """Seconds across the width."""
+        """Duration of a leg in seconds."""
         return self.width / self.speed
 
     @property
     def turn(self) -> float:
-        """Seconds of a turn-around."""
+        """Duration of a turn-around in seconds."""
         return math.pi * self.speed / self.acceleration
 
     def position(self, seconds: FloatArray) -> FloatArray:
-        """Return where it is, 0 to width on the legs and beyond in turn-arounds."""
+        """Return the position, 0 to width on the legs and outside in turn-arounds."""
         number, within = np.divmod(seconds, self.leg + self.turn)
         turned = np.maximum(within - self.leg, 0.0) / self.turn
         beyond = self.speed**2 / self.acceleration * np.sin(math.pi * turned)
         forth = self.speed * np.minimum(within, self.leg) + beyond
-        place: FloatArray = np.where(number % 2 == 0, forth, self.width - forth)
-        return place
+        position: FloatArray = np.where(number % 2 == 0, forth, self.width - forth)
+        return position
 
     def leg_number(self, seconds: FloatArray) -> FloatArray:
-        """Return the number of the leg, passing smoothly to the next one in the turn-around."""
+        """Return the number of the leg, which increases smoothly during a turn-around."""
         number, within = np.divmod(seconds, self.leg + self.turn)
         u = np.maximum(within - self.leg, 0.0) / self.turn
         smooth: FloatArray = number + u * u * u * (10 - 15 * u + 6 * u * u)
         return smooth
 
     def turnarounds(self, n_samp: int, sample_rate: float, begin: float = 0.0) -> Int64Array:
-        """Return the sample ranges [start, stop), (n, 2), of turn-arounds; sample 0 is at second `begin`."""
+        """Return the sample ranges [start, stop) of turn-arounds, (n, 2); sample 0 is at `begin` seconds."""
         period = self.leg + self.turn
         first = math.floor(begin / period) - 1
         last = math.ceil((begin + n_samp / sample_rate) / period)
@@ -131,16 +139,15 @@ class Sweep:
 def constant_elevation(
     sweep: Sweep, *, azimuth: float, elevation: float, latitude: float, longitude: float, start_time: float
 ) -> Motion:
-    """Return the motion of a telescope on the ground that sweeps in azimuth, in equatorial (ICRS)
-    coordinates.
+    """Return the motion of a ground-based telescope that sweeps in azimuth, in equatorial (ICRS) coordinates.
 
-    The accuracy is that of `frames.horizon_to_equatorial`, 35 arcsec. The telescope's X points to the
+    The accuracy is that of `frames.horizon_to_equatorial`, 35 arcsec. X of the telescope points to the
     horizon.
 
     Parameters
     ----------
     sweep : Sweep
-        Azimuth, radians and seconds; the first leg begins at `start_time`.
+        Motion in azimuth, in radians and seconds; the first leg begins at `start_time`.
     azimuth : float
         Lower end of the legs, radians from north to east.
     elevation, latitude, longitude : float
@@ -151,15 +158,23 @@ def constant_elevation(
     Returns
     -------
     Motion
-        Of seconds since `start_time`.
+        Function of seconds since `start_time`.
+
+    Raises
+    ------
+    ConfigError
+        If the elevation is not between 0 and 90 degrees.
     """
     if not 0 < elevation < math.pi / 2:
         raise ConfigError(f"an elevation of {math.degrees(elevation):g} deg", mend="0 to 90 deg, exclusive")
 
     def motion(seconds: FloatArray) -> FloatArray:
-        at = np.concatenate([[0.0], seconds])  # the horizon is referred to the start, whatever is asked for
-        horizon = frames.horizon_to_equatorial(start_time + at, latitude, longitude)[1:]
-        return quaternion.multiply(horizon, frames.at_horizon(azimuth + sweep.position(seconds), elevation))
+        # Precession is computed at the first time; prepending 0 makes it independent of `seconds`.
+        since_start = np.concatenate([[0.0], seconds])
+        horizon = frames.horizon_to_equatorial(start_time + since_start, latitude, longitude)[1:]
+        return quaternion.multiply(
+            horizon, frames.horizon_pointing(azimuth + sweep.position(seconds), elevation)
+        )
 
     return motion
 
@@ -173,24 +188,30 @@ def raster(
     row_spacing: float,
     position_angle: float = 0.0,
 ) -> Motion:
-    """Return a raster about a point of the sky, row after row and back again.
+    """Return the motion of a raster scan around a point of the sky, first to last row and back.
 
     Parameters
     ----------
     sweep : Sweep
-        Along the rows, radians and seconds.
+        Motion along the rows, in radians and seconds.
     longitude, latitude : float
-        Of the centre, radians, in the frame of the map.
+        Centre, radians, in the frame of the map.
     rows : int
+        Number of rows, at least 2.
     row_spacing : float
         Radians.
     position_angle : float
-        By which rows are turned from east to north, radians; the polarization axes turn with them.
+        Rotation of rows and polarization axes from east to north, radians.
 
     Returns
     -------
     Motion
-        Of seconds since the first row began.
+        Function of seconds since the beginning of the first row.
+
+    Raises
+    ------
+    ConfigError
+        If there are fewer than two rows.
     """
     if rows < 2:
         raise ConfigError(f"a raster of {rows} rows", mend="give at least 2")
@@ -199,7 +220,7 @@ def raster(
         row = (rows - 1) - np.abs(np.mod(sweep.leg_number(seconds), 2 * (rows - 1)) - (rows - 1))
         return sweep.position(seconds) - 0.5 * sweep.width, row_spacing * (row - 0.5 * (rows - 1))
 
-    return _about(longitude, latitude, position_angle, offsets)
+    return _motion_about(longitude, latitude, position_angle, offsets)
 
 
 def daisy(
@@ -211,38 +232,43 @@ def daisy(
     ratio: float = 1 / math.pi,
     position_angle: float = 0.0,
 ) -> Motion:
-    """Return a daisy about a point of the sky: a swing through the centre whose direction turns.
+    """Return the motion of a daisy scan: an oscillation through the centre whose direction rotates.
 
     Parameters
     ----------
     longitude, latitude, radius : float
-        Radians.
+        Centre and amplitude, radians.
     speed : float
-        At the centre, radians a second.
+        Speed at the centre, radians per second.
     ratio : float
-        Rate at which the direction turns, over the rate of the swing.
+        Angular rate of the direction over the angular rate of the oscillation.
     position_angle : float
-        Of the first swing, from east to north, radians.
+        Direction of the first oscillation from east to north, radians.
 
     Returns
     -------
     Motion
-        Of seconds.
+        Function of seconds.
+
+    Raises
+    ------
+    ConfigError
+        If the radius or the speed is not positive.
     """
     if not (radius > 0 and speed > 0):
         raise ConfigError(f"a daisy of radius {radius} rad at {speed} rad/s", mend="give positive values")
 
     def offsets(seconds: FloatArray) -> tuple[FloatArray, FloatArray]:
-        swing = speed / radius * seconds
+        phase = speed / radius * seconds
         return (
-            radius * np.sin(swing) * np.cos(ratio * swing),
-            radius * np.sin(swing) * np.sin(ratio * swing),
+            radius * np.sin(phase) * np.cos(ratio * phase),
+            radius * np.sin(phase) * np.sin(ratio * phase),
         )
 
-    return _about(longitude, latitude, position_angle, offsets)
+    return _motion_about(longitude, latitude, position_angle, offsets)
 
 
-def _about(
+def _motion_about(
     longitude: float,
     latitude: float,
     position_angle: float,
@@ -252,12 +278,15 @@ def _about(
 
     def motion(seconds: FloatArray) -> FloatArray:
         east, north = offsets(seconds)
-        # with X to the south and Y to the east, tilting to (-north, east) turns about (-east, -north)
-        return quaternion.multiply(centre, tilted(east, north))
+        # With X to the south and Y to the east, the offset (-north, east) is a rotation about (-east,
+        # -north).
+        return quaternion.multiply(centre, tilt_rotation(east, north))
 
     return motion
 
 
-def tilted(east: FloatArray, north: FloatArray) -> FloatArray:
-    """Return the rotations that tilt Z by offsets (radians) on the great circle, X to the south."""
-    return quaternion.exponential(np.stack([-0.5 * east, -0.5 * north, np.zeros_like(east)], axis=-1))
+def tilt_rotation(east: FloatArray, north: FloatArray) -> FloatArray:
+    """Return the rotations that move Z by offsets (radians) along a great circle, with X to the south."""
+    return quaternion.from_half_rotation_vector(
+        np.stack([-0.5 * east, -0.5 * north, np.zeros_like(east)], axis=-1)
+    )

@@ -1,1 +1,4 @@
-"""The HTML report and the machine-readable summary of a run."""
+"""HTML pages: the report of a run, and the figures of Sudarsan et al. 2011.
+
+Must not import: petamap.cli.
+"""

@@ -1,4 +1,4 @@
-"""Maps as the page holds them: pixels with a value as runs, values as float32 or 16-bit words."""
+"""Embedding of maps in a page: runs of observed pixels, and values as float32 or 16-bit words."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from petamap.sky.image import ImagePixels
 from petamap.sky.numbered import NumberedPixels
 from petamap.sky.pixelization import Pixelization
 
-# Bytes of all values together; base64 adds a third, and the page must stay below 5 MB.
+# Bytes of all values; base64 adds a third, and the page must stay below 5 MB.
 BUDGET = 3_300_000
 _UNSEEN = 65535
 
 
 @dataclass(frozen=True)
-class Layer:
-    """One map to show: a component of a product.
+class MapLayer:
+    """Map to show: a component of a product.
 
     Attributes
     ----------
     product, kind, component, unit : str
-        Names for people, and the kind of product.
+        Names to display, and the kind of product.
     read : function
-        Returns the values, float64 (n_pix,), nan where the map has none. It is called twice, so that large
-        maps need not be in memory all at once.
+        Returns the values, float64 (n_pix,), nan for pixels without a value. It is called twice, so that
+        large maps need not be in memory at the same time.
     """
 
     product: str
@@ -42,85 +42,91 @@ class Layer:
 
 
 @dataclass(frozen=True)
-class Sheet:
-    """Layers on one pixelization; `frame` is galactic, equatorial, ecliptic or ''."""
+class MapSheet:
+    """Layers with a common pixelization; `frame` is galactic, equatorial, ecliptic or ''."""
 
     pixelization: Pixelization
     frame: str
-    layers: list[Layer]
+    layers: list[MapLayer]
 
 
-def embed(sheets: Sequence[Sheet], budget: int = BUDGET) -> dict[str, Any]:
-    """Return ``{"grids": [...], "layers": [...]}`` as ``layers.js`` reads them, in about `budget` bytes.
+def embed_maps(sheets: Sequence[MapSheet], budget: int = BUDGET) -> dict[str, Any]:
+    """Return ``{"grids": [...], "layers": [...]}`` for ``layers.js``, of about `budget` bytes.
 
-    Values are exact to float32 where they fit; else they are 16-bit words on an asinh scale, within 1e-4 of
-    the larger of the value and the median size, after averaging blocks of 4, 16, ... pixels as needed.
+    Values are float32 if they fit into the budget. Otherwise they are averaged over blocks of 4, 16, ...
+    pixels as needed, and encoded as 16-bit words on an asinh scale, with an error of at most 1e-4 of the
+    larger of the value and the median size.
     """
     n_layers = sum(len(sheet.layers) for sheet in sheets)
     grids: list[dict[str, Any]] = []
     layers: list[dict[str, Any]] = []
     for sheet in sheets:
         seen = np.zeros(sheet.pixelization.n_pix, bool)
-        described = []
+        entries = []
         for layer in sheet.layers:
             values = layer.read()
             np.logical_or(seen, np.isfinite(values), out=seen)
-            described.append(_described(layer, values) | {"grid": len(grids)})
+            entries.append(_layer_entry(layer, values) | {"grid": len(grids)})
         fine = np.flatnonzero(seen)
-        grid, place = _fitted(sheet, fine, budget // (2 * max(n_layers, 1)))
-        n_pix = int(place.max()) + 1 if place.size else 0
-        for layer, description in zip(sheet.layers, described, strict=True):
-            means = _block_means(layer.read()[fine], place, n_pix)
-            layers.append(description | _encoded(means, exact=4 * n_pix * n_layers <= budget))
+        grid, coarse_index = _coarse_grid(sheet, fine, budget // (2 * max(n_layers, 1)))
+        n_pix = int(coarse_index.max()) + 1 if coarse_index.size else 0
+        for layer, entry in zip(sheet.layers, entries, strict=True):
+            means = _block_means(layer.read()[fine], coarse_index, n_pix)
+            layers.append(entry | _encode(means, exact=4 * n_pix * n_layers <= budget))
         grids.append(grid)
     return {"grids": grids, "layers": layers}
 
 
-def _fitted(sheet: Sheet, seen: Int64Array, most: int) -> tuple[dict[str, Any], Int64Array]:
-    """Return a grid of at most `most` pixels, and the place on it of each pixel seen."""
-    fine = _places(sheet.pixelization, seen)
-    # a pixel of n times the width holds n^2 pixels at most, so no smaller factor can do
+def _coarse_grid(sheet: MapSheet, seen: Int64Array, most: int) -> tuple[dict[str, Any], Int64Array]:
+    """Return a grid of at most `most` pixels, and the index among them of each observed pixel."""
+    fine = _image_index(sheet.pixelization, seen)
+    # A pixel of n times the width contains at most n^2 pixels: this is a lower bound of the factor.
     factor = 1 << max(0, math.ceil(math.log2(max(fine.size, 1) / max(most, 1)) / 2))
-    pixels, place = _merged(sheet.pixelization, fine, factor)
+    pixels, coarse_index = _coarse_index(sheet.pixelization, fine, factor)
     while pixels.size > most:
         factor *= 2
-        pixels, place = _merged(sheet.pixelization, fine, factor)
+        pixels, coarse_index = _coarse_index(sheet.pixelization, fine, factor)
     grid = describe_grid(sheet.pixelization, fine, factor)
-    return grid | {"coordinates": sheet.frame, "runs": _base64(_runs(pixels), "<i4")}, place
+    return grid | {"coordinates": sheet.frame, "runs": _base64(_runs(pixels), "<i4")}, coarse_index
 
 
-def _merged(pixelization: Pixelization, places: Int64Array, factor: int) -> tuple[Int64Array, Int64Array]:
-    """Return the pixels `factor` times wider that hold any of `places`, and the index among them of each."""
-    coarse = places if factor == 1 else coarse_pixels(pixelization, places, factor)
-    held = np.zeros(int(coarse.max()) + 1 if coarse.size else 0, bool)
-    held[coarse] = True
-    return np.flatnonzero(held), np.cumsum(held)[coarse] - 1
+def _coarse_index(
+    pixelization: Pixelization, positions: Int64Array, factor: int
+) -> tuple[Int64Array, Int64Array]:
+    """Return the pixels `factor` times wider that contain any of `positions`, and the index of each."""
+    coarse = positions if factor == 1 else coarse_pixels(pixelization, positions, factor)
+    used = np.zeros(int(coarse.max()) + 1 if coarse.size else 0, bool)
+    used[coarse] = True
+    return np.flatnonzero(used), np.cumsum(used)[coarse] - 1
 
 
-def _block_means(values: FloatArray, place: Int64Array, n: int) -> FloatArray:
+def _block_means(values: FloatArray, coarse_index: Int64Array, n: int) -> FloatArray:
     good = np.isfinite(values)
-    counts = np.bincount(place[good], minlength=n)
-    sums = np.bincount(place[good], values[good], minlength=n)
+    counts = np.bincount(coarse_index[good], minlength=n)
+    sums = np.bincount(coarse_index[good], values[good], minlength=n)
     means: FloatArray = np.full(n, np.nan)
     np.divide(sums, counts, out=means, where=counts > 0)
     return means
 
 
-def coarse_pixels(pixelization: Pixelization, places: Int64Array, factor: int) -> Int64Array:
-    """Return the pixels, `factor` times wider, in which pixels lie; numbered in the same way."""
+def coarse_pixels(pixelization: Pixelization, positions: Int64Array, factor: int) -> Int64Array:
+    """Return the numbers of the pixels `factor` times wider that contain the given pixels.
+
+    Positions are pixel numbers of HEALPix, or row-major indices of an image; so are the results.
+    """
     if isinstance(pixelization, Healpix):
-        nested = places if pixelization.nest else pixelization.reordered(places)
+        nested = positions if pixelization.nest else pixelization.reordered(positions)
         coarse = nested // factor**2
         wide = Healpix(pixelization.n_side // factor, nest=True)
         return coarse if pixelization.nest else wide.reordered(coarse)
-    columns = image_shape(pixelization)[1]
-    row, column = np.divmod(places, columns)
-    wide_place: Int64Array = row // factor * -(-columns // factor) + column // factor
-    return wide_place
+    columns = embedded_image_shape(pixelization)[1]
+    row, column = np.divmod(positions, columns)
+    coarse_position: Int64Array = row // factor * -(-columns // factor) + column // factor
+    return coarse_position
 
 
-def image_shape(pixelization: Pixelization) -> tuple[int, int]:
-    """Return rows and columns of an image; pixels without places stand in rows of a near-square."""
+def embedded_image_shape(pixelization: Pixelization) -> tuple[int, int]:
+    """Return (rows, columns) of the image of a map; pixels without positions fill a near-square."""
     if isinstance(pixelization, ImagePixels):
         return pixelization.shape
     if isinstance(pixelization, NumberedPixels) and pixelization.layout is not None:
@@ -129,25 +135,25 @@ def image_shape(pixelization: Pixelization) -> tuple[int, int]:
     return -(-pixelization.n_pix // columns), columns
 
 
-def _places(pixelization: Pixelization, pixels: Int64Array) -> Int64Array:
-    """Return the places of pixels in their image, where they are not numbered so already."""
+def _image_index(pixelization: Pixelization, pixels: Int64Array) -> Int64Array:
+    """Return the row-major indices of pixels in their image; HEALPix pixel numbers do not change."""
     if isinstance(pixelization, NumberedPixels) and pixelization.layout is not None:
         return pixelization.layout.index[pixels]
     return pixels
 
 
-def describe_grid(pixelization: Pixelization, places: Int64Array, factor: int) -> dict[str, Any]:
-    """Return what ``sphere.js`` must know of a pixelization with values at `places`, made coarser."""
+def describe_grid(pixelization: Pixelization, positions: Int64Array, factor: int) -> dict[str, Any]:
+    """Return the description of a coarsened pixelization with values at `positions`, for ``sphere.js``."""
     if isinstance(pixelization, Healpix):
-        return _describe_healpix(pixelization, places, factor)
-    rows, columns = image_shape(pixelization)
-    row, column = np.divmod(places, columns)
+        return _describe_healpix(pixelization, positions, factor)
+    rows, columns = embedded_image_shape(pixelization)
+    row, column = np.divmod(positions, columns)
     grid: dict[str, Any] = {
         "kind": "image",
         "nx": -(-columns // factor),
         "ny": -(-rows // factor),
         "factor": factor,
-        "box": _box(row, column) if places.size else [0, 0, columns, rows],
+        "box": _box(row, column) if positions.size else [0, 0, columns, rows],
         "wcs": _wcs(pixelization),
     }
     if factor > 1:
@@ -186,10 +192,10 @@ def _describe_healpix(pixelization: Healpix, pixels: Int64Array, factor: int) ->
 
 
 def _coverage(pixelization: Healpix, pixels: Int64Array) -> tuple[list[float], list[float]]:
-    """Return longitude and latitude of the pixels' middle, and how far they reach from there.
+    """Return longitude and latitude of the mean direction of pixels, and their extent around it.
 
-    The reach is east-west and north-south on the unit disc of an orthographic projection; (1, 1) shows half
-    of the sky.
+    The extent is east-west and north-south on the unit disc of an orthographic projection; (1, 1) is half of
+    the sky.
     """
     directions = pixelization.directions_of(pixels)
     mean = directions.mean(axis=0) if pixels.size else np.zeros(3)
@@ -206,12 +212,12 @@ def _coverage(pixelization: Healpix, pixels: Int64Array) -> tuple[list[float], l
     return [lon, lat], reach
 
 
-def _described(layer: Layer, values: FloatArray) -> dict[str, Any]:
+def _layer_entry(layer: MapLayer, values: FloatArray) -> dict[str, Any]:
     good = values[np.isfinite(values)]
     seen = good.size
     if good.size == 0:
         good = np.zeros(1)
-    low, high = _shown_range(good)
+    low, high = _colour_range(good)
     signed = layer.kind not in ("hits", "rcond") and low < 0 < high and 0.25 < -low / high < 4
     return {
         "product": layer.product,
@@ -229,8 +235,8 @@ def _described(layer: Layer, values: FloatArray) -> dict[str, Any]:
     }
 
 
-def _shown_range(good: FloatArray) -> tuple[float, float]:
-    """Return a range that shows the bulk: the middle 98 %, and no more than 6 deviations from the median."""
+def _colour_range(good: FloatArray) -> tuple[float, float]:
+    """Return the range of the colour scale: the central 98 %, at most 6 deviations from the median."""
     first, median, last = np.percentile(good, (1, 50, 99))
     deviation = 1.4826 * float(np.median(np.abs(good - median)))
     if deviation > 0:
@@ -238,7 +244,7 @@ def _shown_range(good: FloatArray) -> tuple[float, float]:
     return float(first), float(last)
 
 
-def _encoded(values: FloatArray, exact: bool) -> dict[str, Any]:
+def _encode(values: FloatArray, exact: bool) -> dict[str, Any]:
     if exact:
         return {"encoding": "float32", "data": _base64(values, "<f4")}
     sizes = np.abs(values[np.isfinite(values) & (values != 0)])
@@ -252,7 +258,7 @@ def _encoded(values: FloatArray, exact: bool) -> dict[str, Any]:
 
 
 def _runs(pixels: Int64Array) -> Int64Array:
-    """Return ascending pixels as runs: first pixel, how many, first pixel, ..."""
+    """Return ascending pixels as runs: first pixel, number of pixels, first pixel, ..."""
     breaks = np.flatnonzero(np.diff(pixels) != 1) + 1
     begins = np.concatenate(([0], breaks)) if pixels.size else np.zeros(0, np.int64)
     lengths = np.diff(np.concatenate((begins, [pixels.size])))

@@ -1,4 +1,4 @@
-"""From the realizations in a folder to what the page shows of them."""
+"""Data of the Monte Carlo sections of a report."""
 
 from __future__ import annotations
 
@@ -7,28 +7,30 @@ from typing import Any
 
 from petacomm.base.threads import available_threads
 from petamap.montecarlo.calibration import Calibration
-from petamap.montecarlo.plots import drawn
-from petamap.montecarlo.reader import file_in, read_finished
-from petamap.montecarlo.validation import Check
+from petamap.montecarlo.plots import plot_data
+from petamap.montecarlo.reader import find_montecarlo_file, read_results
+from petamap.montecarlo.validation import ConsistencyCheck
 
-_LEAST = 4  # realizations that have a scatter worth a picture
+_LEAST = 4  # realizations needed for a meaningful scatter
 
 
-def read_montecarlo(folder: Path) -> dict[str, Any] | None:
-    """Return what ``montecarlo.js`` draws; None where a folder has no Monte Carlo, or hardly begun.
+def read_montecarlo_data(folder: Path) -> dict[str, Any] | None:
+    """Return the data for ``montecarlo.js``; None if a folder has no Monte Carlo, or too few realizations.
 
     Raises
     ------
     DataError
-        If there is a file that cannot be read.
+        If the file cannot be read.
     """
-    if file_in(folder) is None:
+    if find_montecarlo_file(folder) is None:
         return None
-    found = read_finished(folder)
-    realizations = found.realizations
+    results = read_results(folder)
+    realizations = results.realizations
     if realizations.n < _LEAST:
         return None
-    calibration = Calibration.of(realizations, n_threads=available_threads())
-    check = None if realizations.input is None else Check.of(realizations, calibration)
-    data = drawn(realizations, calibration, check, found.theory)
-    return data | {"failed": [list(one) for one in found.failed], "left": found.left}
+    calibration = Calibration.from_realizations(realizations, n_threads=available_threads())
+    check = (
+        None if realizations.input is None else ConsistencyCheck.from_realizations(realizations, calibration)
+    )
+    data = plot_data(realizations, calibration, check, results.theory)
+    return data | {"failed": [list(item) for item in results.failed], "left": results.n_remaining}

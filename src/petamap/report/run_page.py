@@ -1,4 +1,4 @@
-"""The report of a run: one page that opens without a network."""
+"""Report of a run: a self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import os
 from pathlib import Path
 from typing import Any
 
-from petacomm.base.files import replacing
+from petacomm.base.files import atomic_write
 from petacomm.base.records import to_json
-from petacomm.report.page import assembled
+from petacomm.report.page import assemble_page
 from petamap.data.run_summary import Summary
-from petamap.report.embedding import Sheet, embed
+from petamap.report.embedding import MapSheet, embed_maps
 
 FILE_NAME = "report.html"
 _PAGE = Path(__file__).with_name("page")
-# in the order of use; together they are one function, so nothing leaks into the page
+# in the order of use; they are joined in one function, so that nothing is global in the page
 _SCRIPTS = (
     "colour.js",
     _PAGE / "sphere.js",
@@ -31,30 +31,47 @@ _SCRIPTS = (
 
 
 def write_report(out_dir: str | os.PathLike[str]) -> Path:
-    """Write ``report.html`` from the summary, maps and realizations in a folder, and return its path.
+    """Write ``report.html`` from the summary, maps and realizations in a folder.
+
+    Parameters
+    ----------
+    out_dir : path
+        Folder of a finished run.
+
+    Returns
+    -------
+    Path
+        Path of the page.
 
     Raises
     ------
     DataError
-        If the summary, a map file or that of a Monte Carlo cannot be read.
+        If the summary, a map file or the Monte Carlo file cannot be read.
     ResourceError
         If the page cannot be written.
+
+    Examples
+    --------
+    >>> import petamap
+    >>> petamap.write_report("no-such-run")
+    Traceback (most recent call last):
+    petacomm.base.errors.DataError: no-such-run/summary.json: cannot be read: ...
     """
     from petamap.report.map_sheets import read_sheets
-    from petamap.report.montecarlo_data import read_montecarlo
+    from petamap.report.montecarlo_data import read_montecarlo_data
 
     folder = Path(out_dir)
     summary = Summary.read(folder)
     path = folder / FILE_NAME
-    with replacing(path) as temporary:
-        text = page(summary, read_sheets(summary, folder), read_montecarlo(folder))
+    with atomic_write(path) as temporary:
+        text = report_page(summary, read_sheets(summary, folder), read_montecarlo_data(folder))
         temporary.write_text(text, encoding="utf-8")
     return path
 
 
-def page(summary: Summary, sheets: list[Sheet], montecarlo: dict[str, Any] | None = None) -> str:
-    """Return the page; whatever names and texts say, they stay text."""
-    data = {"summary": to_json(summary), "montecarlo": montecarlo} | embed(sheets)
-    return assembled(
+def report_page(summary: Summary, sheets: list[MapSheet], montecarlo: dict[str, Any] | None = None) -> str:
+    """Return the HTML of the report; names and texts are escaped."""
+    data = {"summary": to_json(summary), "montecarlo": montecarlo} | embed_maps(sheets)
+    return assemble_page(
         f"{summary.title or summary.name} – petamap", "<code>summary.json</code>", data, _SCRIPTS
     )

@@ -1,4 +1,4 @@
-"""The page of the source's figures made again."""
+"""Page of the reproduced figures of Sudarsan et al. 2011."""
 
 from __future__ import annotations
 
@@ -8,39 +8,38 @@ from typing import Any
 
 import numpy as np
 
-from petacomm.base.files import replacing
-from petacomm.report.page import assembled
-from petamap.papers.sudarsan2011.figures import Retelling
-from petamap.papers.sudarsan2011.overlaps import Overlaps
-from petamap.papers.sudarsan2011.text import as_json
+from petacomm.base.files import atomic_write
+from petacomm.report.page import assemble_page
+from petamap.papers.sudarsan2011.figures import Sudarsan2011Results
+from petamap.papers.sudarsan2011.overlaps import RankOverlaps
+from petamap.papers.sudarsan2011.text import sudarsan2011_json
 
 _SCRIPTS = ("text.js", "parts.js", "lines.js", Path(__file__).with_name("page") / "paper.js")
-# Points of a curve; a page stays small.
-_POINTS = 512
+_POINTS = 512  # largest number of points of a curve
 
 
-def write_paper(found: Retelling, path: str | os.PathLike[str]) -> Path:
-    """Write the page, and return its path.
+def write_paper_page(figures: Sudarsan2011Results, path: str | os.PathLike[str]) -> Path:
+    """Write the page of the figures, and return its path.
 
     Raises
     ------
     ResourceError
-        If it cannot be written.
+        If the page cannot be written.
     """
-    data = as_json(found) | {"overlaps": [_curve(overlaps) for overlaps in found.overlaps]}
-    text = assembled(
+    data = sudarsan2011_json(figures) | {"overlaps": [_curve(overlaps) for overlaps in figures.overlaps]}
+    text = assemble_page(
         "The figures of Sudarsan et al. 2011 – petamap",
         "what <code>petamap plan paper --json</code> writes",
         data,
         _SCRIPTS,
     )
-    with replacing(Path(path)) as temporary:
+    with atomic_write(Path(path)) as temporary:
         temporary.write_text(text, encoding="utf-8")
     return Path(path)
 
 
-def _curve(overlaps: Overlaps) -> dict[str, Any]:
-    """Return the keys shared with the other ranks; of many ranks those at equal steps of the logarithm."""
+def _curve(overlaps: RankOverlaps) -> dict[str, Any]:
+    """Return the numbers of keys shared with other ranks, thinned logarithmically to `_POINTS` ranks."""
     others = np.arange(1, overlaps.size)
     if len(others) > _POINTS:
         others = np.unique(np.geomspace(1, overlaps.size - 1, _POINTS).astype(np.int64))

@@ -1,1 +1,4 @@
-"""Virtual sources: sky signal and noise made on request, never on disk."""
+"""Simulated sources: scans, sky signal, noise and cuts, computed on demand.
+
+Must not import: petamap.mapmaking, petamap.spectra and the rooms above.
+"""

@@ -1,4 +1,4 @@
-"""Cuts made by rule: random gaps, time ranges, whole detectors, and where the pointing is low."""
+"""Simulated cuts: random gaps, time ranges, detectors, and latitude ranges of the pointing."""
 
 from __future__ import annotations
 
@@ -13,31 +13,32 @@ from petacomm.base.errors import ConfigError, did_you_mean
 from petacomm.base.options import option
 from petacomm.base.typing import FloatArray, UInt8Array
 from petamap.data.observation import Flags, Observation
-from petamap.data.source import Context
+from petamap.data.source import SourceContext
 from petamap.pointing.protocol import Pointing
-from petamap.simulation.random_keys import Purpose, stream, uniforms
+from petamap.simulation.random_keys import Purpose, random_stream, uniforms
 
-# a random gap begins at most once in a cell of this many seconds: 1/8 of the mean time between gaps
-_CELLS_PER_GAP = 8
+_CELLS_PER_GAP = 8  # cells in the mean time between random gaps, at most one of which begins in a cell
 _SHARED = 0xFFFFFFFF
 
 
 @dataclass(frozen=True)
 class RandomGaps:
-    """Gaps that begin at random with a rate, each of a fixed length (implements `Flags`).
+    """Random gaps of fixed length and given mean distance (implements `Flags`).
 
-    Time is divided into cells of an eighth of the mean time between gaps; in each a gap begins with
-    probability 1/8, at a place that is uniform in it: a function of (seed, realization, uid, detector, cell).
+    Time is divided into cells of an eighth of the mean time between the beginnings of gaps. In each cell a
+    gap begins with probability 1/8 at a uniformly distributed sample, which depends only on (seed,
+    realization, uid, detector, cell).
 
     Attributes
     ----------
     detectors : frozenset of int
-        Those that have gaps.
+        Detectors with gaps.
     cell, length : int
-        Samples.
+        Length of a cell and of a gap in samples.
     seed, realization, uid : int
+        Keys of the random numbers.
     shared : bool
-        All detectors have the same gaps.
+        Whether all detectors have the same gaps.
     """
 
     detectors: frozenset[int]
@@ -49,7 +50,7 @@ class RandomGaps:
     shared: bool = False
 
     def or_flags(self, detector: int, start: int, stop: int, out: UInt8Array) -> None:
-        """Set `out`, uint8 (stop - start,), to 1 where a sample of [start, stop) lies in a gap."""
+        """Set `out`, uint8 (stop - start,), to 1 for samples of [start, stop) in a gap."""
         if detector not in self.detectors:
             return
         first, last = max(0, (start - self.length) // self.cell), stop // self.cell + 1
@@ -60,27 +61,27 @@ class RandomGaps:
 
     def _uniforms(self, detector: int, first: int, last: int) -> FloatArray:
         key = _SHARED if self.shared else detector
-        words = stream(Purpose.CUTS, self.seed, self.realization, self.uid, key)
+        words = random_stream(Purpose.CUTS, self.seed, self.realization, self.uid, key)
         return uniforms(words, 2 * (last - first), 2 * first).reshape(-1, 2)
 
 
 @dataclass(frozen=True)
 class SampleRange:
-    """All samples of some detectors in a range (implements `Flags`)."""
+    """Cut of a sample range of some detectors (implements `Flags`)."""
 
     detectors: frozenset[int]
     start: int
     stop: int
 
     def or_flags(self, detector: int, start: int, stop: int, out: UInt8Array) -> None:
-        """Set `out`, uint8 (stop - start,), to 1 where a sample of [start, stop) is cut."""
+        """Set `out`, uint8 (stop - start,), to 1 for samples of [start, stop) that are cut."""
         if detector in self.detectors:
             out[max(self.start - start, 0) : max(self.stop - start, 0)] = 1
 
 
 @dataclass(frozen=True, eq=False)
 class LatitudeRange:
-    """Samples of some detectors that look at latitudes in a range (implements `Flags`)."""
+    """Cut of samples of some detectors in a range of latitudes of the pointing (implements `Flags`)."""
 
     pointing: Pointing
     detectors: frozenset[int]
@@ -88,7 +89,7 @@ class LatitudeRange:
     highest: float
 
     def or_flags(self, detector: int, start: int, stop: int, out: UInt8Array) -> None:
-        """Set `out`, uint8 (stop - start,), to 1 where a sample of [start, stop) is cut.
+        """Set `out`, uint8 (stop - start,), to 1 for samples of [start, stop) that are cut.
 
         Raises
         ------
@@ -124,11 +125,11 @@ class CutsOptions:
 
 
 class CutsSource:
-    """Adds flags by one rule: random gaps, a time range, a latitude range, or whole detectors."""
+    """Source of flags by one rule: random gaps, a time range, a latitude range, or detectors."""
 
     options: ClassVar[type] = CutsOptions
 
-    def __init__(self, options: CutsOptions, context: Context) -> None:
+    def __init__(self, options: CutsOptions, context: SourceContext) -> None:
         self._options, self._context = options, context
         rules = (
             options.gap_every is not None or options.gap_length is not None,
@@ -146,59 +147,67 @@ class CutsSource:
         self._gaps, _, self._latitudes = rules
 
     def extend(self, observations: Sequence[Observation]) -> list[Observation]:
-        """Return the observations with the flags.
+        """Return the observations with the flags added.
 
         Raises
         ------
         ConfigError
-            If an observation or detector named is in none of them, or pointing is missing.
+            If a named observation or detector does not exist, or pointing is missing.
         """
         options = self._options
-        names = {one.name for one in observations}
-        _known(options.observations, names, "observation")
-        chosen = [one for one in observations if one.name in (options.observations or names)]
-        _known(options.detectors, {name for one in chosen for name in one.detectors}, "detector")
+        names = {observation.name for observation in observations}
+        _check_known(options.observations, names, "observation")
+        chosen = [
+            observation for observation in observations if observation.name in (options.observations or names)
+        ]
+        _check_known(
+            options.detectors, {name for observation in chosen for name in observation.detectors}, "detector"
+        )
         return [
-            dataclasses.replace(one, flags=(*one.flags, self._flags(one))) if one in chosen else one
-            for one in observations
+            dataclasses.replace(observation, flags=(*observation.flags, self._flags(observation)))
+            if observation in chosen
+            else observation
+            for observation in observations
         ]
 
-    def _flags(self, one: Observation) -> Flags:
-        options, rate = self._options, one.sample_rate
+    def _flags(self, observation: Observation) -> Flags:
+        options, rate = self._options, observation.sample_rate
         detectors = frozenset(
             number
-            for number, name in enumerate(one.detectors)
-            if name in (options.detectors or one.detectors)
+            for number, name in enumerate(observation.detectors)
+            if name in (options.detectors or observation.detectors)
         )
         if self._gaps:
-            return self._random_gaps(one, detectors)
+            return self._random_gaps(observation, detectors)
         if not self._latitudes:
             begin = 0 if options.begin is None else round(options.begin * rate)
-            end = one.n_samp if options.end is None else round(options.end * rate)
-            return SampleRange(detectors, begin, min(end, one.n_samp))
-        if one.pointing is None:
+            end = observation.n_samp if options.end is None else round(options.end * rate)
+            return SampleRange(detectors, begin, min(end, observation.n_samp))
+        if observation.pointing is None:
             raise ConfigError(
-                "has no pointing", where=one.name, mend="name the source of the pointing before the cuts"
+                "has no pointing",
+                where=observation.name,
+                mend="name the source of the pointing before the cuts",
             )
         low = -np.pi / 2 if options.lat_min is None else options.lat_min
         high = np.pi / 2 if options.lat_max is None else options.lat_max
-        return LatitudeRange(one.pointing, detectors, low, high)
+        return LatitudeRange(observation.pointing, detectors, low, high)
 
-    def _random_gaps(self, one: Observation, detectors: frozenset[int]) -> RandomGaps:
+    def _random_gaps(self, observation: Observation, detectors: frozenset[int]) -> RandomGaps:
         options, context = self._options, self._context
         assert options.gap_every is not None and options.gap_length is not None
         return RandomGaps(
             detectors=detectors,
-            cell=max(1, round(options.gap_every * one.sample_rate / _CELLS_PER_GAP)),
-            length=max(1, round(options.gap_length * one.sample_rate)),
+            cell=max(1, round(options.gap_every * observation.sample_rate / _CELLS_PER_GAP)),
+            length=max(1, round(options.gap_length * observation.sample_rate)),
             seed=context.seed + options.seed,
             realization=context.realization + options.realization,
-            uid=one.uid,
+            uid=observation.uid,
             shared=options.gaps_shared,
         )
 
 
-def _known(named: Sequence[str], known: set[str], what: str) -> None:
+def _check_known(named: Sequence[str], known: set[str], what: str) -> None:
     for name in named:
         if name not in known:
             raise ConfigError(f"cuts name {what} '{name}'", mend=did_you_mean(name, sorted(known)))

@@ -1,4 +1,4 @@
-"""The instrument of a virtual observation: detectors, their noise, and what they must not use."""
+"""Instrument of a simulated observation: detectors, noise, half-wave plate and flagged ranges."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from petacomm.base.options import option
 from petacomm.base.typing import BoolArray, Int64Array, UInt8Array
 from petacomm.base.units import ARCMIN
 from petamap.data.observation import Observation
-from petamap.data.source import Context
+from petamap.data.source import SourceContext
 from petamap.noise.model import OneOverF
 from petamap.pointing import focalplane
 from petamap.pointing.boresight import Boresight
@@ -26,7 +26,7 @@ from petamap.pointing.focalplane import FocalPlane
 
 @dataclass(frozen=True)
 class InstrumentOptions:
-    """Which detectors there are, and what stands before them."""
+    """Detectors and half-wave plate."""
 
     name: str = option("", help="of the observations, numbered where there are several; default: the kind")
     focalplane: str = option("", help="planck-lfi, or a .toml or RIMO .fits file; a hexagon without one")
@@ -54,24 +54,27 @@ class InstrumentOptions:
 
 
 @dataclass(frozen=True, eq=False)
-class BadRanges:
-    """Sample ranges [start, stop), (n, 2) int64, increasing and disjoint, that no detector may use.
+class FlaggedRanges:
+    """Sample ranges that are flagged for all detectors (implements `Flags`).
 
-    Implements `Flags`.
+    Attributes
+    ----------
+    ranges : int64 (n, 2)
+        Ranges [start, stop), increasing and disjoint.
     """
 
     ranges: Int64Array
 
     def or_flags(self, detector: int, start: int, stop: int, out: UInt8Array) -> None:
-        """Set `out` to 1 where a sample of [start, stop) is in a range."""
+        """Set `out` to 1 for samples of [start, stop) in a range."""
         first = int(np.searchsorted(self.ranges[:, 1], start, "right"))
         last = int(np.searchsorted(self.ranges[:, 0], stop, "left"))
         for begin, end in self.ranges[first:last]:
             out[max(begin - start, 0) : end - start] = 1
 
 
-def ranges_of(bad: BoolArray) -> Int64Array:
-    """Return the ranges [start, stop), (n, 2), in which an array is true."""
+def true_ranges(bad: BoolArray) -> Int64Array:
+    """Return the ranges [start, stop) in which an array is True, int64 (n, 2)."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], bad, [False]]).astype(np.int8)))
     ranges: Int64Array = edges.reshape(-1, 2).astype(np.int64)
     return ranges
@@ -79,7 +82,7 @@ def ranges_of(bad: BoolArray) -> Int64Array:
 
 @dataclass(frozen=True)
 class FocalPlaneNoise:
-    """The noise that a focal plane states, the same in all intervals (implements `Noise`)."""
+    """Noise models of a focal plane, common to all intervals (implements `Noise`)."""
 
     focalplane: FocalPlane
 
@@ -90,25 +93,25 @@ class FocalPlaneNoise:
 
 
 class Instrument:
-    """What `InstrumentOptions` describe.
+    """Instrument according to `InstrumentOptions`.
 
     Parameters
     ----------
     options : InstrumentOptions
-    context : Context
+    context : SourceContext
     record_rate : float
-        Hz; that of a recorded track, which the options may replace.
+        Sample rate of a recorded track in Hz, unless it is given by the options.
 
     Raises
     ------
     ConfigError
-        For an unknown focal plane or detector; where the sample rate is not known, or differs between the
-        detectors; where some detectors have noise and others none.
+        If a focal plane or detector is unknown; if the sample rate is unknown or differs between detectors;
+        or if only some detectors have noise.
     """
 
-    def __init__(self, options: InstrumentOptions, context: Context, record_rate: float = 0.0) -> None:
+    def __init__(self, options: InstrumentOptions, context: SourceContext, record_rate: float = 0.0) -> None:
         named = options.focalplane
-        plane = focalplane.load(named, context.folder) if named else _hexagon(options)
+        plane = focalplane.load_focalplane(named, context.folder) if named else _hexagon(options)
         self.focalplane = plane.select(options.detectors)
         self.sample_rate = options.sample_rate or record_rate or _common_rate(self.focalplane)
         self.noise = _noise(self.focalplane)
@@ -130,17 +133,18 @@ class Instrument:
         Parameters
         ----------
         name : str
-            Its uid is the CRC-32 of the name.
+            The uid of the observation is the CRC-32 of the name.
         start_time : float
             Unix seconds.
         boresight : Boresight or callable
-            A function is asked for it when it is first needed.
+            A function is called at first use.
         n_samp : int
         bad : int64 array, shape (n, 2)
             Sample ranges to be flagged.
         first_sample : int
-            Of the observation, counted from the first of the run: the phase of the half-wave plate.
+            First sample of the observation in the run, which gives the phase of the half-wave plate.
         meta : dict
+            Additional information for `Observation.meta`.
         """
         plane = self.focalplane
         pointing = CompressedPointing(
@@ -156,7 +160,7 @@ class Instrument:
             start_time=start_time,
             intervals=_intervals(n_samp, round(self._options.interval * self.sample_rate)),
             pointing=pointing,
-            flags=(BadRanges(bad),) if len(bad) else (),
+            flags=(FlaggedRanges(bad),) if len(bad) else (),
             noise=self.noise,
             meta={"focalplane": plane.name, **meta},
         )
@@ -199,7 +203,7 @@ def _noise(plane: FocalPlane) -> FocalPlaneNoise | None:
 
 
 def _intervals(n_samp: int, length: int) -> tuple[tuple[int, int], ...]:
-    """Cut samples into intervals of `length`; a rest shorter than half of it goes to the one before."""
+    """Return intervals of `length` samples; a remainder shorter than half of it is added to the last."""
     if length <= 0 or length >= n_samp:
         return ((0, n_samp),)
     number = max(1, (n_samp + length // 2) // length)

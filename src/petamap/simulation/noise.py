@@ -1,4 +1,4 @@
-"""Noise made on request: instrumental noise of each detector, and a mode that all detectors share."""
+"""Simulated noise, computed on demand: instrumental noise of detectors, and a common mode."""
 
 from __future__ import annotations
 
@@ -16,22 +16,21 @@ from petacomm.base.errors import ConfigError, DataError
 from petacomm.base.options import option
 from petacomm.base.typing import FloatArray
 from petamap.data.observation import Noise, Observation
-from petamap.data.source import Context
+from petamap.data.source import SourceContext
 from petamap.noise.model import InverseLags, NoiseModel, OneOverF, TabulatedPsd
-from petamap.noise.psd import check
+from petamap.noise.psd import check_noise_model
 from petamap.simulation import _simulation
-from petamap.simulation.noise_filters import Cascade, cascade
-from petamap.simulation.random_keys import Purpose, gaussians, stream, streams
+from petamap.simulation.noise_filters import FilterCascade, design_cascade
+from petamap.simulation.random_keys import Purpose, gaussians, random_stream, random_streams
 
-_Content: TypeAlias = OneOverF | tuple[bytes, ...]
+_ModelKey: TypeAlias = OneOverF | tuple[bytes, ...]
 
-# the detector number of what all detectors share
-_SHARED = 0xFFFFFFFF
+_SHARED = 0xFFFFFFFF  # detector number of streams that all detectors share
 
 
 @dataclass(frozen=True)
-class SameNoise:
-    """One noise model for all detectors and intervals (implements `Noise`)."""
+class UniformNoise:
+    """Noise model common to all detectors and intervals (implements `Noise`)."""
 
     model: NoiseModel
 
@@ -43,16 +42,17 @@ class SameNoise:
 class SimulatedNoise:
     """Gaussian noise, stationary in each interval (implements `Signal`).
 
-    The noise of a sample is a function of seed, realization, observation uid, detector, interval and sample.
-    Intervals are independent; samples outside all of them get nothing.
+    The noise of a sample is a function of seed, realization, uid of the observation, detector, interval and
+    sample. Intervals are independent; samples outside of them have no noise.
 
     Parameters
     ----------
     observation : Observation
-        Its uid, sample rate and intervals; without intervals it is one.
+        Gives uid, sample rate and intervals; without intervals the observation is one interval.
     noise : Noise
-        The models.
+        Noise models.
     seed, realization : int
+        Keys of the random numbers.
     scale : float
         Factor on the noise.
     """
@@ -70,7 +70,7 @@ class SimulatedNoise:
         self._intervals = observation.intervals or ((0, observation.n_samp),)
         self._stops = [stop for _, stop in self._intervals]
         self._seed, self._realization = seed, realization
-        self._cascades: dict[_Content, Cascade] = {}
+        self._cascades: dict[_ModelKey, FilterCascade] = {}
 
     def add_signal(self, detector: int, start: int, stop: int, out: FloatArray) -> None:
         """Add the noise of samples [start, stop) of a detector to `out`, float64 (stop - start,).
@@ -78,35 +78,46 @@ class SimulatedNoise:
         Raises
         ------
         DataError
-            If the model of the detector is no noise model.
+            If the noise model of the detector is not valid.
         """
         self.add(Purpose.NOISE, detector, detector, self.scale, start, stop, out)
 
     def add(
         self, purpose: Purpose, key: int, detector: int, scale: float, start: int, stop: int, out: FloatArray
     ) -> None:
-        """Add the noise of stream `key` by the model of `detector`."""
+        """Add the noise of the random stream `key` with the noise model of `detector`, times `scale`."""
         for number in range(bisect_right(self._stops, start), len(self._intervals)):
             first, last = (min(max(edge, start), stop) for edge in self._intervals[number])
             if first >= last:
                 break
-            design = self.design(detector, number)
-            words = streams(purpose, self._seed, self._realization, self._uid, key, number, design.n_levels)
+            cascade = self.cascade(detector, number)
+            words = random_streams(
+                purpose, self._seed, self._realization, self._uid, key, number, cascade.n_levels
+            )
             part = out[first - start : last - start]
-            _simulation.add_noise(design.filters, design.interpolation, words, first, scale, part, 1)
+            _simulation.add_noise(cascade.filters, cascade.interpolation, words, first, scale, part, 1)
 
-    def design(self, detector: int, interval: int) -> Cascade:
-        """Return the filters that make the noise of a detector in an interval."""
+    def cascade(self, detector: int, interval: int) -> FilterCascade:
+        """Return the filters for the noise of a detector in an interval."""
         model = self.noise.noise_model(detector, interval)
-        key = _content(model)
+        key = _model_key(model)
         if key not in self._cascades:
-            check(model, f"{self._name}, detector {self._detectors[detector]}, interval {interval}")
-            self._cascades[key] = _design(key, self._rate, self._duration)
+            check_noise_model(
+                model, f"{self._name}, detector {self._detectors[detector]}, interval {interval}"
+            )
+            self._cascades[key] = _cached_cascade(key, self._rate, self._duration)
         return self._cascades[key]
 
 
 class CommonMode:
-    """Noise that all detectors share, each with its own coefficient (implements `Signal`)."""
+    """Noise common to all detectors, with a coefficient for each (implements `Signal`).
+
+    Parameters
+    ----------
+    shared : SimulatedNoise
+        Noise of the mode.
+    coefficients : float64 (n_det,)
+    """
 
     def __init__(self, shared: SimulatedNoise, coefficients: FloatArray) -> None:
         self.shared = shared
@@ -150,22 +161,22 @@ class CommonModeOptions(ModelOptions):
 
 
 class NoiseSource:
-    """Adds noise to each observation, and its model to those that have none."""
+    """Source of instrumental noise, and of a noise model for observations that have none."""
 
     options: ClassVar[type] = NoiseSourceOptions
     part: ClassVar[str] = "noise"
 
-    def __init__(self, options: NoiseSourceOptions, context: Context) -> None:
+    def __init__(self, options: NoiseSourceOptions, context: SourceContext) -> None:
         self._options, self._context = options, context
-        self._own = _given(options, context)
+        self._own = _model_of_options(options, context)
 
     def extend(self, observations: Sequence[Observation]) -> list[Observation]:
-        """Return the observations with simulated noise.
+        """Return the observations with simulated noise added.
 
         Raises
         ------
         ConfigError
-            If neither the options nor the observation have a noise model.
+            If neither the options nor an observation have a noise model.
         """
         return [self._with_noise(observation) for observation in observations]
 
@@ -175,7 +186,7 @@ class NoiseSource:
             raise ConfigError(
                 "has no noise model to simulate", where=observation.name, mend="give net or psd to the source"
             )
-        signal = _simulated(observation, noise, self._options, self._context)
+        signal = _simulated_noise(observation, noise, self._options, self._context)
         return dataclasses.replace(
             observation,
             signals=(*observation.signals, signal),
@@ -184,30 +195,30 @@ class NoiseSource:
 
 
 class CommonModeSource:
-    """Adds to each observation noise that its detectors share; its noise model stays as it is."""
+    """Source of noise common to all detectors of an observation, whose noise model does not change."""
 
     options: ClassVar[type] = CommonModeOptions
     part: ClassVar[str] = "noise"
 
-    def __init__(self, options: CommonModeOptions, context: Context) -> None:
+    def __init__(self, options: CommonModeOptions, context: SourceContext) -> None:
         self._options, self._context = options, context
-        own = _given(options, context)
-        if own is None:
+        noise = _model_of_options(options, context)
+        if noise is None:
             raise ConfigError("the common mode has no noise model", mend="give net or psd")
-        self._own = own
+        self._own = noise
 
     def extend(self, observations: Sequence[Observation]) -> list[Observation]:
-        """Return the observations with the common mode.
+        """Return the observations with the common mode added.
 
         Raises
         ------
         ConfigError
-            If there are not as many coefficients as detectors.
+            If the number of coefficients is not the number of detectors.
         """
         return [self._with_mode(observation) for observation in observations]
 
     def _with_mode(self, observation: Observation) -> Observation:
-        shared = _simulated(observation, self._own, self._options, self._context)
+        shared = _simulated_noise(observation, self._own, self._options, self._context)
         mode = CommonMode(shared, self._coefficients(observation))
         return dataclasses.replace(observation, signals=(*observation.signals, mode))
 
@@ -218,17 +229,17 @@ class CommonModeSource:
                 f"{len(given)} coefficients for {observation.n_det} detectors", where=observation.name
             )
         seed = self._context.seed + self._options.seed
-        words = stream(Purpose.COEFFICIENTS, seed, 0, observation.uid)
+        words = random_stream(Purpose.COEFFICIENTS, seed, 0, observation.uid)
         return np.array(given) + self._options.spread * gaussians(words, len(given))
 
 
 def read_psd(path: Path) -> TabulatedPsd:
-    """Read a PSD from a text file of two columns: frequency in Hz, one-sided PSD in K^2/Hz; # comments.
+    """Read a PSD from a text file of two columns: frequency in Hz, one-sided PSD in K^2/Hz; # for comments.
 
     Raises
     ------
     DataError
-        If it cannot be read or is no PSD.
+        If the file cannot be read or is not a PSD.
     """
     try:
         columns = np.loadtxt(path, ndmin=2)
@@ -237,42 +248,42 @@ def read_psd(path: Path) -> TabulatedPsd:
     if columns.ndim != 2 or columns.shape[1] != 2:
         raise DataError(f"has {columns.shape[1]} columns, not frequency and PSD", where=str(path))
     table = TabulatedPsd(np.ascontiguousarray(columns[:, 0]), np.ascontiguousarray(columns[:, 1]))
-    check(table, str(path))
+    check_noise_model(table, str(path))
     return table
 
 
-def _given(options: ModelOptions, context: Context) -> SameNoise | None:
+def _model_of_options(options: ModelOptions, context: SourceContext) -> UniformNoise | None:
     if options.psd is not None:
-        return SameNoise(read_psd(context.folder / options.psd))
+        return UniformNoise(read_psd(context.folder / options.psd))
     if options.net is None:
         if options.fknee:
             raise ConfigError("fknee is given without net", mend="give both, or none")
         return None
     model = OneOverF(options.net, options.fknee, options.fmin, options.alpha)
     try:
-        check(model)
+        check_noise_model(model)
     except DataError as error:
         raise ConfigError(error.what) from None
-    return SameNoise(model)
+    return UniformNoise(model)
 
 
-def _simulated(
-    observation: Observation, noise: Noise, options: ModelOptions, context: Context
+def _simulated_noise(
+    observation: Observation, noise: Noise, options: ModelOptions, context: SourceContext
 ) -> SimulatedNoise:
     seed, realization = context.seed + options.seed, context.realization + options.realization
     return SimulatedNoise(observation, noise, seed, realization, options.scale)
 
 
-def _content(model: NoiseModel) -> _Content:
-    """Return a model, or what it holds, as something to look up by."""
+def _model_key(model: NoiseModel) -> _ModelKey:
+    """Return a hashable key of a noise model."""
     return model if isinstance(model, OneOverF) else tuple(array.tobytes() for array in vars(model).values())
 
 
 @lru_cache(maxsize=4096)
-def _design(content: _Content, rate: float, duration: float) -> Cascade:
-    """Return the cascade of a model: signals of all realizations have the same."""
+def _cached_cascade(content: _ModelKey, rate: float, duration: float) -> FilterCascade:
+    """Return the cascade of a noise model, which the signals of all realizations share."""
     if isinstance(content, OneOverF):
-        return cascade(content, rate, duration)
+        return design_cascade(content, rate, duration)
     arrays = [np.frombuffer(part) for part in content]
     model = TabulatedPsd(*arrays) if len(arrays) == 2 else InverseLags(*arrays)
-    return cascade(model, rate, duration)
+    return design_cascade(model, rate, duration)

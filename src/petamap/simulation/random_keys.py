@@ -1,4 +1,4 @@
-"""Keys of the random numbers: what a number depends on, and on nothing else."""
+"""Counter-based random numbers (Philox) and the keys of their streams."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from petamap.simulation import _simulation
 
 
 class Purpose(IntEnum):
-    """What a stream is for, so that different parts of a simulation never share one."""
+    """Purpose of a random stream, so that different parts of a simulation never share a stream."""
 
     NOISE = 1
     COMMON_MODE = 2
@@ -21,7 +21,7 @@ class Purpose(IntEnum):
     REGULAR = 6
 
 
-def streams(
+def random_streams(
     purpose: Purpose,
     seed: int,
     realization: int,
@@ -30,21 +30,21 @@ def streams(
     interval: int = 0,
     n_levels: int = 1,
 ) -> UInt32Array:
-    """Return the words of the streams of all levels, uint32 (n_levels, 4).
+    """Return the keys of the random streams of all levels, uint32 (n_levels, 4).
 
-    Philox hashes (purpose, realization) under the seed, then the rest under what comes out. `seed` and
-    `realization` count modulo 2^64, the others modulo 2^32.
+    Philox hashes (purpose, realization) with the seed as key, then the other arguments with the result as
+    key. `seed` and `realization` are taken modulo 2^64, the others modulo 2^32.
     """
     first = _philox([[*_halves(realization), int(purpose), 0]], _halves(seed))[0]
     counters = [[uid, detector, interval, level] for level in range(n_levels)]
     return _philox(counters, [int(first[0]), int(first[1])])
 
 
-def stream(
+def random_stream(
     purpose: Purpose, seed: int, realization: int, uid: int = 0, detector: int = 0, interval: int = 0
 ) -> UInt32Array:
-    """Return the words of one stream, uint32 (4,)."""
-    words: UInt32Array = streams(purpose, seed, realization, uid, detector, interval)[0]
+    """Return the key of a random stream, uint32 (4,)."""
+    words: UInt32Array = random_streams(purpose, seed, realization, uid, detector, interval)[0]
     return words
 
 
@@ -57,7 +57,7 @@ def gaussians(words: UInt32Array, n: int) -> FloatArray:
 
 
 def uniforms(words: UInt32Array, n: int, first: int = 0) -> FloatArray:
-    """Return numbers first ... first + n - 1 of a stream that are uniform in [0, 1), float64 (n,)."""
+    """Return the uniform numbers in [0, 1) `first` to `first + n - 1` of a stream, float64 (n,)."""
     index = np.arange(first, first + n, dtype=np.uint64)
     counters = np.empty((n, 4), np.uint32)
     counters[:, 0], counters[:, 1], counters[:, 2:] = index & 0xFFFFFFFF, index >> 32, words[2:]

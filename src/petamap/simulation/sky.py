@@ -1,4 +1,4 @@
-"""Sky signal made on request: from a map, from power spectra, from point sources."""
+"""Simulated sky signal, computed on demand: from a map, from power spectra, from point sources."""
 
 from __future__ import annotations
 
@@ -20,29 +20,28 @@ from petacomm.base.typing import (
     Int32Array,
     UInt32Array,
 )
-from petacomm.base.units import quantity
+from petacomm.base.units import parse_quantity
 from petamap.data.observation import Observation, Signal
-from petamap.data.source import Context
+from petamap.data.source import SourceContext
 from petamap.pointing.protocol import Pointing
 from petamap.simulation import _simulation
-from petamap.simulation.random_keys import Purpose, stream
-from petamap.simulation.sky_spectra import PLANCK2018, gaussian_alm, read_spectra, smooth, synthesize
+from petamap.simulation.random_keys import Purpose, random_stream
+from petamap.simulation.sky_spectra import PLANCK2018, gaussian_alm, read_spectra, smooth_alm, synthesize
 from petamap.sky.healpix import Healpix
 from petamap.sky.map_file import read_map
 from petamap.sky.pixelization import Pixelization
 
-# samples looked at together: their directions and neighbours stay in the cache
-_CHUNK = 8192
+_CHUNK = 8192  # samples processed at once, whose directions and pixels fit into the cache
 
 
 class Sky:
-    """A sky on pixels, made when it is first looked at and shared by all who look.
+    """Sky map that is computed at first use and shared by all signals.
 
     Parameters
     ----------
     pixelization : Pixelization
     make : callable
-        Returns I, or I, Q and U (COSMO), float64 (1 or 3, n_pix); nan where unknown.
+        Returns I, or I, Q and U (COSMO), float64 (1 or 3, n_pix); nan for unknown pixels.
     """
 
     def __init__(self, pixelization: Pixelization, make: Callable[[], FloatArray]) -> None:
@@ -54,7 +53,7 @@ class Sky:
 
     @property
     def values(self) -> FloatArray:
-        """The map, float64 (n_pix, n_stokes)."""
+        """Values of the map, float64 (n_pix, n_stokes)."""
         with self._lock:
             if self._values is None:
                 values = np.ascontiguousarray(self._make().T)
@@ -65,23 +64,23 @@ class Sky:
 
     @property
     def unknown(self) -> BoolArray | None:
-        """Pixels without a value, bool (n_pix,); None where there are none."""
+        """Mask of pixels without a value, bool (n_pix,); None if there are none."""
         _ = self.values
         return self._unknown
 
 
 @dataclass(frozen=True, eq=False)
 class SkySignal:
-    """What detectors see of a sky (implements `Signal`).
+    """Signal of a sky map in the detectors (implements `BatchedSignal`).
 
     Attributes
     ----------
     sky : Sky
     pointing : Pointing
     interpolate : bool
-        Bilinear interpolation between four pixels instead of the value of the pixel (HEALPix alone).
+        Bilinear interpolation between four pixels instead of the value of the pixel (HEALPix only).
     where : str
-        The observation, for errors.
+        Observation, for messages.
     """
 
     sky: Sky
@@ -90,28 +89,28 @@ class SkySignal:
     where: str = ""
 
     @property
-    def alike(self) -> tuple[object, ...]:
-        """What skies have in common that are seen together: where samples look, and how."""
+    def batch_key(self) -> tuple[object, ...]:
+        """Key of skies that can be added in one batch: pointing, pixelization and interpolation."""
         n_stokes, grid = self.sky.values.shape[1], self.sky.pixelization.grid.tobytes()
         return type(self), id(self.pointing), grid, n_stokes, self.interpolate
 
     def add_signal(self, detector: int, start: int, stop: int, out: FloatArray) -> None:
         """Add samples [start, stop) of a detector to `out`, float64 (stop - start,).
 
-        Directions outside the pixelization get nothing.
+        Directions outside the pixelization have no signal.
 
         Raises
         ------
         DataError
-            If a sample looks at a pixel without a value, or the pointing has no directions to interpolate at.
+            If the pixel of a sample has no value, or the pointing has no directions for interpolation.
         """
-        self.add_together([self], detector, start, stop, [out])
+        self.add_signal_batch([self], detector, start, stop, [out])
 
     @staticmethod
-    def add_together(
+    def add_signal_batch(
         skies: Sequence[SkySignal], detector: int, start: int, stop: int, outs: Sequence[FloatArray]
     ) -> None:
-        """Add several skies that are `alike`, each to its own out, with one look at the pointing."""
+        """Add several skies with the same `batch_key`, each to its array; the pointing is expanded once."""
         for first in range(start, stop, _CHUNK):
             last = min(first + _CHUNK, stop)
             parts = [out[first - start : last - start] for out in outs]
@@ -120,16 +119,16 @@ class SkySignal:
     def _add_chunk(
         self, skies: Sequence[SkySignal], detector: int, start: int, stop: int, outs: Sequence[FloatArray]
     ) -> None:
-        pixels, weights, angles, gains = self._looks(detector, start, stop)
-        for one in skies:
-            one._check(pixels, detector, start)
-        values, efficiency = [one.sky.values for one in skies], self.pointing.efficiency(detector)
+        pixels, weights, angles, gains = self._expand(detector, start, stop)
+        for sky in skies:
+            sky._check(pixels, detector, start)
+        values, efficiency = [sky.sky.values for sky in skies], self.pointing.efficiency(detector)
         _simulation.add_skies(values, pixels, weights, angles, gains, efficiency, outs, 1)
 
-    def _looks(
+    def _expand(
         self, detector: int, start: int, stop: int
     ) -> tuple[Int32Array, FloatArray | None, UInt32Array, Float32Array | None]:
-        """Pixels (n, 1 or 4), weights, response angles, gains."""
+        """Return pixels (n, 1 or 4), weights, response angles and gains."""
         pixelization, n = self.sky.pixelization, stop - start
         if self.interpolate and isinstance(pixelization, Healpix):
             directions, angles = self.pointing.directions(detector, start, stop)
@@ -154,7 +153,9 @@ class SkySignal:
 
 @dataclass(frozen=True, eq=False)
 class PointSources:
-    """Unpolarized round sources: amplitude exp(-(1 - cos d) / sigma^2) at distance d (implements `Signal`).
+    """Unpolarized point sources seen by a Gaussian beam (implements `Signal`).
+
+    The signal of a source at distance d is amplitude exp(-(1 - cos d) / sigma^2).
 
     Attributes
     ----------
@@ -162,7 +163,7 @@ class PointSources:
     directions : float64 (n, 3)
         Unit vectors.
     amplitudes : float64 (n,)
-        At the centre, in the unit of the signal.
+        Signal at the centre, in the unit of the observation.
     sigmas : float64 (n,)
         Width of the beam, radians.
     """
@@ -182,11 +183,11 @@ class PointSources:
         """
         for first in range(start, stop, _CHUNK):
             last = min(first + _CHUNK, stop)
-            looks, _ = self.pointing.directions(detector, first, last)
+            directions, _ = self.pointing.directions(detector, first, last)
             gains = _gains(self.pointing, detector, first, last)
             part = out[first - start : last - start]
             _simulation.add_point_sources(
-                self.directions, self.amplitudes, self.sigmas, looks, gains, part, 1
+                self.directions, self.amplitudes, self.sigmas, directions, gains, part, 1
             )
 
 
@@ -250,57 +251,62 @@ class PointSourcesOptions:
 
 
 class SkyMapSource:
-    """Adds the signal of a sky map to every observation."""
+    """Source of the signal of a sky map."""
 
     options: ClassVar[type] = SkyMapOptions
 
-    def __init__(self, options: SkyMapOptions, context: Context) -> None:
+    def __init__(self, options: SkyMapOptions, context: SourceContext) -> None:
         self._options = options
         self._path = context.folder / options.map
 
     def extend(self, observations: Sequence[Observation]) -> list[Observation]:
-        """Return the observations with what they see of the map.
+        """Return the observations with the signal of the map added.
 
         Raises
         ------
         ConfigError
-            If an observation has no pointing yet, or unit, coordinates or interpolation do not fit.
+            If an observation has no pointing, or unit, coordinates or interpolation do not match.
         DataError
-            If the file is no map of I, or of I, Q and U.
+            If the file is not a map of I, or of I, Q and U.
         """
         options, where = self._options, str(self._path)
-        found = read_map(
+        sky_map = read_map(
             self._path, unit=options.unit, polarization=options.polarization, frame=options.frame
         )
-        if found.names not in (("I",), ("I", "Q", "U")):
-            raise DataError(f"has columns {', '.join(found.names)}, not I, or I, Q, U", where=where)
-        if options.interpolation == "bilinear" and not isinstance(found.pixelization, Healpix):
+        if sky_map.names not in (("I",), ("I", "Q", "U")):
+            raise DataError(f"has columns {', '.join(sky_map.names)}, not I, or I, Q, U", where=where)
+        if options.interpolation == "bilinear" and not isinstance(sky_map.pixelization, Healpix):
             raise ConfigError("only HEALPix maps are interpolated", where=where, mend="interpolation nearest")
-        for one in observations:
-            frame = one.meta.get("coordinates")
-            if found.unit != one.unit:
-                raise ConfigError(f"the map is in '{found.unit}', {one.name} in '{one.unit}'", where=where)
-            if frame and found.frame and frame != found.frame:
+        for observation in observations:
+            frame = observation.meta.get("coordinates")
+            if sky_map.unit != observation.unit:
                 raise ConfigError(
-                    f"the map is {found.frame}, the pointing of {one.name} {frame}", where=where
+                    f"the map is in '{sky_map.unit}', {observation.name} in '{observation.unit}'", where=where
                 )
-        sky = Sky(found.pixelization, lambda: found.values * options.scale)
-        return [_with_sky(one, sky, options.interpolation) for one in observations]
+            if frame and sky_map.frame and frame != sky_map.frame:
+                raise ConfigError(
+                    f"the map is {sky_map.frame}, the pointing of {observation.name} {frame}", where=where
+                )
+        sky = Sky(sky_map.pixelization, lambda: sky_map.values * options.scale)
+        return [_with_sky(observation, sky, options.interpolation) for observation in observations]
 
 
 class SkySpectraSource:
-    """Adds the signal of a Gaussian sky to every observation; all see the same sky."""
+    """Source of the signal of a Gaussian sky, which is common to all observations."""
 
     options: ClassVar[type] = SkySpectraOptions
 
-    def __init__(self, options: SkySpectraOptions, context: Context) -> None:
+    def __init__(self, options: SkySpectraOptions, context: SourceContext) -> None:
         self._options = options
         self.part = None if options.fixed else "sky"
         known = options.spectra == PLANCK2018
         self._spectra = read_spectra(PLANCK2018 if known else context.folder / options.spectra, options.unit)
         realization = options.realization + (0 if options.fixed else context.realization)
         self._words = np.stack(
-            [stream(Purpose.SKY, context.seed + options.seed, realization, detector=k) for k in range(3)]
+            [
+                random_stream(Purpose.SKY, context.seed + options.seed, realization, detector=k)
+                for k in range(3)
+            ]
         )
         end = self._spectra.shape[1] - 1
         self._l_max = min(2 * options.n_side, end) if options.l_max is None else options.l_max
@@ -308,76 +314,78 @@ class SkySpectraSource:
             raise ConfigError(f"l_max {self._l_max} is beyond the spectra, which end at {end}")
 
     def extend(self, observations: Sequence[Observation]) -> list[Observation]:
-        """Return the observations with what they see of the sky, which is made when first looked at.
+        """Return the observations with the signal of the sky added; the sky is computed at first use.
 
         Raises
         ------
         ConfigError
-            If an observation has no pointing yet, or is not in K_CMB.
+            If an observation has no pointing, or is not in K_CMB.
         """
-        for one in observations:
-            if one.unit != "K_CMB":
-                raise ConfigError(f"spectra give K_CMB, {one.name} is in '{one.unit}'")
+        for observation in observations:
+            if observation.unit != "K_CMB":
+                raise ConfigError(f"spectra give K_CMB, {observation.name} is in '{observation.unit}'")
         sky = Sky(Healpix(self._options.n_side), self.make)
-        return [_with_sky(one, sky, self._options.interpolation) for one in observations]
+        return [_with_sky(observation, sky, self._options.interpolation) for observation in observations]
 
     def make(self) -> FloatArray:
-        """Return I, Q, U of the sky, K_CMB, float64 (3, n_pix), in ring order."""
+        """Return I, Q, U of the sky in ring ordering, K_CMB, float64 (3, n_pix)."""
         alm, l_max = self.coefficients()
-        return synthesize(smooth(alm, l_max, self.fwhm), l_max, self._options.n_side)
+        return synthesize(smooth_alm(alm, l_max, self.fwhm), l_max, self._options.n_side)
 
     @property
     def fwhm(self) -> float:
-        """Of the beam that the sky is seen with; radians."""
+        """Full width at half maximum of the beam, radians."""
         return self._options.fwhm
 
     def coefficients(self) -> tuple[ComplexArray, int]:
-        """Return a_lm of T, E, B before the beam, complex128 (3, n_alm) m-major, K_CMB, and their l_max."""
+        """Return a_lm of T, E, B without the beam, complex128 (3, n_alm) m-major, K_CMB, and their l_max."""
         alm = gaussian_alm(self._spectra, self._words, self._l_max)
         return alm * self._options.scale, self._l_max
 
     def expected(self) -> FloatArray:
-        """Return the spectra that the coefficients have on average: TT, EE, BB, TE, (4, l_max + 1) in K^2."""
+        """Return the expected spectra of the coefficients: TT, EE, BB, TE, float64 (4, l_max + 1), K^2."""
         return self._spectra[:, : self._l_max + 1] * self._options.scale**2
 
 
 class PointSourcesSource:
-    """Adds point sources to every observation."""
+    """Source of the signal of point sources."""
 
     options: ClassVar[type] = PointSourcesOptions
 
-    def __init__(self, options: PointSourcesOptions, context: Context) -> None:
+    def __init__(self, options: PointSourcesOptions, context: SourceContext) -> None:
         self._table = np.array([_source(text) for text in options.sources]).reshape(-1, 4)
         self._table[:, 2] *= options.scale
 
     def extend(self, observations: Sequence[Observation]) -> list[Observation]:
-        """Return the observations with what they see of the sources.
+        """Return the observations with the signal of the sources added.
 
         Raises
         ------
         ConfigError
-            If an observation has no pointing yet.
+            If an observation has no pointing.
         """
         lon, lat, amplitudes, fwhm = self._table.T
         directions = np.stack((np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)), axis=1)
         sigmas = fwhm / np.sqrt(8 * np.log(2))
         return [
-            _with_signal(one, PointSources(_pointing(one), directions, amplitudes.copy(), sigmas))
-            for one in observations
+            _with_signal(
+                observation, PointSources(_pointing(observation), directions, amplitudes.copy(), sigmas)
+            )
+            for observation in observations
         ]
 
 
 def _source(text: str) -> tuple[float, float, float, float]:
-    """Longitude, latitude, amplitude and fwhm, in radians and the unit of the signal."""
+    """Return longitude, latitude, amplitude and fwhm, in radians and the unit of the signal."""
     parts = [part.strip() for part in text.split(",")]
     mend = 'write "83.6 deg, 22 deg, 1 mK, 10 arcmin"'
     if len(parts) != 4:
         raise ConfigError(f"'{text}' is not longitude, latitude, amplitude and fwhm", mend=mend)
-    lon, lat, fwhm = (quantity(parts[place], "angle") for place in (0, 1, 3))
+    lon, lat, fwhm = (parse_quantity(parts[k], "angle") for k in (0, 1, 3))
     try:
         amplitude = float(parts[2])
     except ValueError:
-        amplitude = quantity(parts[2], "temperature")
+        amplitude = parse_quantity(parts[2], "temperature")
     if not (np.all(np.isfinite((lon, lat, amplitude, fwhm))) and fwhm > 0 and abs(lat) <= np.pi / 2):
         raise ConfigError(f"'{text}' is no place with a beam", mend=mend)
     return lon, lat, amplitude, fwhm

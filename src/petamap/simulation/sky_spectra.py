@@ -1,4 +1,4 @@
-"""Power spectra from files, and Gaussian skies drawn from them."""
+"""Gaussian skies: power spectra from files, random a_lm, smoothing and synthesis."""
 
 from __future__ import annotations
 
@@ -17,41 +17,48 @@ _ORDER = ("TT", "EE", "BB", "TE")
 
 
 def read_spectra(path: str | Path, unit: str = "uK^2") -> FloatArray:
-    """Read C_l of temperature and polarization.
+    """Read power spectra C_l of temperature and polarization.
 
     Parameters
     ----------
     path : path
-        ``planck2018`` is the best fit that comes with the package; ``.fits``: a table of C_l as healpy writes
-        it; else text as CAMB writes it: see `petamap.sky.spectrum_file`.
+        ``planck2018``: the best fit included in the package. ``.fits``: table of C_l in the format of healpy.
+        Otherwise text in the format of CAMB (see `petamap.sky.spectrum_file`).
     unit : str
-        Square of kelvin with a prefix, where the file says none.
+        Square of kelvin with a prefix, if the file gives no unit.
 
     Returns
     -------
     float64 (4, l_max + 1)
-        TT, EE, BB, TE in K^2; zero where the file has none.
+        TT, EE, BB, TE in K^2; zero if the file does not have the spectrum.
 
     Raises
     ------
     DataError
-        If the file cannot be read, multipoles are missing, or the spectra are not possible.
+        If the file cannot be read, multipoles are missing, or the spectra are not positive definite.
+
+    Examples
+    --------
+    >>> import petamap
+    >>> spectra = petamap.read_spectra("planck2018")
+    >>> spectra.shape[0], float(spectra[0, 0])
+    (4, 0.0)
     """
     if str(path) == PLANCK2018:
         path = Path(str(files("petamap.simulation") / "data" / "planck2018_lcdm_dl.txt"))
     where = str(path)
-    found = read_spectrum_file(path, unit)
-    if "TT" not in found:
+    in_file = read_spectrum_file(path, unit)
+    if "TT" not in in_file:
         raise DataError("has no TT spectrum", where=where)
-    if found.unit != "K_CMB^2":
-        raise DataError(f"has spectra in '{found.unit}'", where=where, mend="they must be in K_CMB^2")
-    spectra = found.chosen(_ORDER).values
+    if in_file.unit != "K_CMB^2":
+        raise DataError(f"has spectra in '{in_file.unit}'", where=where, mend="they must be in K_CMB^2")
+    spectra = in_file.select(_ORDER).values
     check_spectra(spectra, where)
     return spectra
 
 
 def check_spectra(spectra: FloatArray, where: str | None = None) -> None:
-    """Refuse spectra (4, l_max + 1) that no sky has.
+    """Check that spectra TT, EE, BB, TE, (4, l_max + 1), are finite and positive definite.
 
     Raises
     ------
@@ -70,61 +77,60 @@ def check_spectra(spectra: FloatArray, where: str | None = None) -> None:
 
 
 def gaussian_alm(spectra: FloatArray, words: UInt32Array, l_max: int) -> ComplexArray:
-    """Draw a_lm of T, E and B.
+    """Return random Gaussian a_lm of T, E and B.
 
-    The numbers of (l, m) do not depend on `l_max`.
+    The random numbers of (l, m) do not depend on `l_max`.
 
     Parameters
     ----------
     spectra : float64 (4, >= l_max + 1)
         TT, EE, BB, TE.
     words : uint32 (3, 4)
-        A stream for each of T, E, B.
+        Keys of the random streams of T, E, B.
     l_max : int
 
     Returns
     -------
     complex128 (3, n_alm)
-        m-major as healpy and ducc have them.
+        In m-major order, as in healpy and ducc.
     """
     m, l = alm_indices(l_max)  # noqa: E741
-    place = 2 * (l * (l + 1) // 2 + m)
+    index = 2 * (l * (l + 1) // 2 + m)
     unit = np.empty((3, len(l)), np.complex128)
     for part, stream in zip(unit, words, strict=True):
         numbers = gaussians(stream, (l_max + 1) * (l_max + 2))
-        part.real = numbers[place] * np.where(m == 0, 1, np.sqrt(0.5))
-        part.imag = numbers[place + 1] * np.where(m == 0, 0, np.sqrt(0.5))
+        part.real = numbers[index] * np.where(m == 0, 1, np.sqrt(0.5))
+        part.imag = numbers[index + 1] * np.where(m == 0, 0, np.sqrt(0.5))
     tt, ee, bb, te = spectra[:, : l_max + 1]
     correlated = np.divide(te, np.sqrt(tt), out=np.zeros_like(tt), where=tt > 0)
-    alone = np.sqrt(np.maximum(ee - correlated**2, 0))
-    return np.stack(
-        (np.sqrt(tt)[l] * unit[0], correlated[l] * unit[0] + alone[l] * unit[1], np.sqrt(bb)[l] * unit[2])
-    )
+    independent = np.sqrt(np.maximum(ee - correlated**2, 0))
+    e = correlated[l] * unit[0] + independent[l] * unit[1]
+    return np.stack((np.sqrt(tt)[l] * unit[0], e, np.sqrt(bb)[l] * unit[2]))
 
 
 def alm_indices(l_max: int) -> tuple[Int64Array, Int64Array]:
-    """Return m and l of each coefficient in m-major order, int64 (n_alm,)."""
+    """Return m and l of all coefficients in m-major order, int64 (n_alm,) each."""
     m = np.repeat(np.arange(l_max + 1), np.arange(l_max + 1, 0, -1))
     l = np.concatenate([np.arange(first, l_max + 1) for first in range(l_max + 1)])  # noqa: E741
     return m, l
 
 
-def smooth(alm: ComplexArray, l_max: int, fwhm: float) -> ComplexArray:
-    """Return a_lm of T, E, B as a Gaussian beam of `fwhm` radians sees them.
+def smooth_alm(alm: ComplexArray, l_max: int, fwhm: float) -> ComplexArray:
+    """Return a_lm of T, E, B smoothed by a Gaussian beam of `fwhm` radians.
 
     b_l = exp(-(l (l + 1) - s^2) sigma^2 / 2), s = 0 for T and 2 for E, B (Challinor et al. 2000).
     """
     _, l = alm_indices(l_max)  # noqa: E741
     sigma = fwhm / np.sqrt(8 * np.log(2))
     spin = np.array([[0], [4], [4]])
-    seen: ComplexArray = alm * np.exp(-0.5 * (l * (l + 1) - spin) * sigma**2)
-    return seen
+    smoothed: ComplexArray = alm * np.exp(-0.5 * (l * (l + 1) - spin) * sigma**2)
+    return smoothed
 
 
 def synthesize(alm: ComplexArray, l_max: int, n_side: int) -> FloatArray:
-    """Return I, Q, U (COSMO) on HEALPix rings, float64 (3, 12 n_side^2).
+    """Return the map I, Q, U (COSMO) of a_lm in HEALPix ring ordering, float64 (3, 12 n_side^2).
 
-    On one thread, so that the bits are the same on every machine.
+    Computed on one thread, so that the bits do not depend on the number of threads.
     """
     import ducc0
 

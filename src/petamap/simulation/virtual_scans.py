@@ -1,4 +1,4 @@
-"""Virtual observations: scans that a satellite or a telescope would make, or that a telescope has made."""
+"""Simulated observations: scans of a satellite or a telescope, and recorded tracks of a telescope."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from petacomm.base.options import option
 from petacomm.base.typing import Int64Array
 from petacomm.base.units import ARCMIN, ARCSEC, DEGREE
 from petamap.data.observation import Observation
-from petamap.data.source import Context
+from petamap.data.source import SourceContext
 from petamap.pointing import antenna, frames, quaternion
 from petamap.pointing import scan_strategies as scan
-from petamap.pointing.boresight import Boresight, follow, lay
-from petamap.simulation.instrument import Instrument, InstrumentOptions, ranges_of
+from petamap.pointing.boresight import Boresight, sample_motion, sample_motion_at_spacing
+from petamap.simulation.instrument import Instrument, InstrumentOptions, true_ranges
 
 
 @dataclass(frozen=True)
 class ScanOptions(InstrumentOptions):
-    """A scan that is made up."""
+    """Simulated scan."""
 
     duration: float = option(3600.0, dimension="time", minimum=0.0, help="of all observations together")
     n_observations: int = option(1, minimum=1, maximum=1_000_000, help="into which the duration is cut")
@@ -50,14 +50,14 @@ class SatelliteOptions(ScanOptions):
         7.5 * DEGREE, dimension="angle", help="from the anti-solar point to the spin axis"
     )
     year: float = option(
-        scan.YEAR, dimension="time", minimum=1.0, help="in which the Sun goes round; less hurries the mission"
+        scan.YEAR, dimension="time", minimum=1.0, help="in which the Sun goes round; less: a faster mission"
     )
     frame: str = option("galactic", choices=frames.FRAMES, help="coordinates of the map")
 
 
 @dataclass(frozen=True)
 class SweepOptions(ScanOptions):
-    """A telescope that goes to and fro."""
+    """Telescope that sweeps back and forth."""
 
     speed: float = option(1 * DEGREE, dimension="speed", minimum=0.0, help="between turn-arounds")
     acceleration: float = option(1 * DEGREE, dimension="acceleration", minimum=0.0, help="in turn-arounds")
@@ -114,33 +114,33 @@ class RecordedOptions(InstrumentOptions):
     frame: str = option("equatorial", choices=frames.FRAMES, help="coordinates of the map where track = sky")
 
 
-class MadeUpScan(ABC):
-    """What sources of made-up scans share: time is cut, knots are laid, an instrument is put on them."""
+class SimulatedScan(ABC):
+    """Base class of sources of simulated scans."""
 
     kind: ClassVar[str]
 
-    def __init__(self, options: Any, context: Context) -> None:
+    def __init__(self, options: Any, context: SourceContext) -> None:
         self._options = options
         self._instrument = Instrument(options, context)
-        self._start = unix_seconds(options.start)
+        self._start = parse_utc(options.start)
         self._spacing: int | None = None
         self._error = 0.0
 
     @abstractmethod
     def motion(self, index: int, start_time: float) -> scan.Motion:
-        """Return the motion of observation `index`, of seconds since its first sample, in the map's frame."""
+        """Return the motion of observation `index` in the frame of the map, from its first sample."""
 
     def turnarounds(self, n_samp: int) -> Int64Array:
-        """Return the sample ranges (n, 2) of turn-arounds in an observation."""
+        """Return the sample ranges of turn-arounds in an observation, (n, 2)."""
         return np.zeros((0, 2), np.int64)
 
     def extend(self, observations: Sequence[Observation]) -> list[Observation]:
-        """Return the observations, and after them those of this scan.
+        """Append the observations of the scan.
 
         Raises
         ------
         ConfigError
-            If the duration has fewer samples than observations.
+            If the duration is shorter than one sample per observation.
         """
         rate, number = self._instrument.sample_rate, self._options.n_observations
         n_samp = round(self._options.duration * rate)
@@ -156,7 +156,7 @@ class MadeUpScan(ABC):
         if self._options.n_observations > 1:
             name = f"{name}-{index:04d}"
         motion = self.motion(index, start_time)
-        boresight, spacing = self._laid(motion, stop - first)
+        boresight, spacing = self._boresight(motion, stop - first)
         return self._instrument.observation(
             name,
             start_time,
@@ -171,24 +171,24 @@ class MadeUpScan(ABC):
             },
         )
 
-    def _laid(self, motion: scan.Motion, n_samp: int) -> tuple[Boresight | Callable[[], Boresight], int]:
+    def _boresight(self, motion: scan.Motion, n_samp: int) -> tuple[Boresight | Callable[[], Boresight], int]:
         rate = self._instrument.sample_rate
-        if self._spacing is not None:  # what holds for one observation holds for its likes
-            return partial(lay, motion, n_samp, rate, self._spacing), self._spacing
+        if self._spacing is not None:  # the spacing found for the first observation is valid for all
+            return partial(sample_motion_at_spacing, motion, n_samp, rate, self._spacing), self._spacing
         tolerance = self._options.pointing_error / ARCSEC
-        boresight, error = follow(motion, n_samp, rate, tolerance_arcsec=tolerance)
+        boresight, error = sample_motion(motion, n_samp, rate, tolerance_arcsec=tolerance)
         self._spacing, self._error = int(boresight.spacing), error.max_arcsec
         return boresight, self._spacing
 
 
-class SatelliteSource(MadeUpScan):
-    """Observations of a satellite."""
+class SatelliteSource(SimulatedScan):
+    """Source of the observations of a satellite."""
 
     kind = "satellite"
     options: ClassVar[type] = SatelliteOptions
 
     def motion(self, index: int, start_time: float) -> scan.Motion:
-        """Return the motion: the satellite's own, in the frame of the map."""
+        """Return the motion of the satellite in the frame of the map."""
         ecliptic = scan.satellite(
             spin_period=self._options.spin_period,
             opening=self._options.opening,
@@ -196,17 +196,17 @@ class SatelliteSource(MadeUpScan):
             precession_angle=self._options.precession_angle,
             year=self._options.year,
         )
-        turned = frames.rotation("ecliptic", self._options.frame)
-        return lambda seconds: quaternion.multiply(turned, ecliptic(start_time + seconds))
+        rotation = frames.frame_rotation("ecliptic", self._options.frame)
+        return lambda seconds: quaternion.multiply(rotation, ecliptic(start_time + seconds))
 
 
-class GroundSource(MadeUpScan):
-    """Observations of a telescope on the ground at constant elevation."""
+class GroundSource(SimulatedScan):
+    """Source of the observations of a ground-based telescope at constant elevation."""
 
     kind = "ground"
     options: ClassVar[type] = GroundOptions
 
-    def __init__(self, options: GroundOptions, context: Context) -> None:
+    def __init__(self, options: GroundOptions, context: SourceContext) -> None:
         super().__init__(options, context)
         if not options.azimuth_max > options.azimuth_min:
             raise ConfigError("azimuth_max is not above azimuth_min", where=self.kind)
@@ -214,7 +214,7 @@ class GroundSource(MadeUpScan):
         self._sweep = scan.Sweep(width, options.speed, options.acceleration)
 
     def motion(self, index: int, start_time: float) -> scan.Motion:
-        """Return the motion; each observation begins with a sweep of its own."""
+        """Return the motion; each observation begins with a new sweep."""
         equatorial = scan.constant_elevation(
             self._sweep,
             azimuth=self._options.azimuth_min,
@@ -223,21 +223,21 @@ class GroundSource(MadeUpScan):
             longitude=self._options.site_longitude,
             start_time=start_time,
         )
-        turned = frames.rotation("equatorial", self._options.frame)
-        return lambda seconds: quaternion.multiply(turned, equatorial(seconds))
+        rotation = frames.frame_rotation("equatorial", self._options.frame)
+        return lambda seconds: quaternion.multiply(rotation, equatorial(seconds))
 
     def turnarounds(self, n_samp: int) -> Int64Array:
-        """Return the ranges of turn-arounds, none where they are kept."""
+        """Return the ranges of turn-arounds; none if they are kept."""
         return _turnarounds(self._options, self._sweep, n_samp, self._instrument.sample_rate)
 
 
-class RasterSource(MadeUpScan):
-    """Observations of a patch of the sky by rows, or by swings."""
+class RasterSource(SimulatedScan):
+    """Source of raster or daisy scans of a patch of the sky."""
 
     kind = "raster"
     options: ClassVar[type] = RasterOptions
 
-    def __init__(self, options: RasterOptions, context: Context) -> None:
+    def __init__(self, options: RasterOptions, context: SourceContext) -> None:
         super().__init__(options, context)
         self._sweep = scan.Sweep(options.width, options.speed, options.acceleration)
         if not (options.height > 0 and options.row_spacing > 0):
@@ -245,7 +245,7 @@ class RasterSource(MadeUpScan):
         self._rows = max(2, math.ceil(options.height / options.row_spacing - 1e-9) + 1)
 
     def motion(self, index: int, start_time: float) -> scan.Motion:
-        """Return the motion; each observation is turned further."""
+        """Return the motion; the position angle increases with each observation."""
         o = self._options
         angle = o.position_angle + index * o.position_angle_step
         if o.pattern == "daisy":
@@ -273,15 +273,15 @@ class RasterSource(MadeUpScan):
 
 
 class RecordedSource:
-    """One observation along a recorded track."""
+    """Source of an observation along a recorded track."""
 
     options: ClassVar[type] = RecordedOptions
 
-    def __init__(self, options: RecordedOptions, context: Context) -> None:
+    def __init__(self, options: RecordedOptions, context: SourceContext) -> None:
         self._options, self._context = options, context
 
     def extend(self, observations: Sequence[Observation]) -> list[Observation]:
-        """Return the observations, and after them the one along the track.
+        """Append the observation along the track.
 
         Raises
         ------
@@ -289,34 +289,36 @@ class RecordedSource:
             If the log cannot be read.
         """
         o = self._options
-        log = antenna.read_log(self._context.folder / o.path)
+        log = antenna.read_antenna_log(self._context.folder / o.path)
         if o.turnarounds == "keep":
             log = dataclasses.replace(log, scanning=np.ones_like(log.scanning))
         if o.max_distance:
-            log = log.within(o.max_distance)
+            log = log.within_distance(o.max_distance)
         instrument = Instrument(o, self._context, record_rate=log.rate)
-        turned = frames.rotation("equatorial", o.frame) if o.track == "sky" else None
+        rotation = frames.frame_rotation("equatorial", o.frame) if o.track == "sky" else None
         track = cast(Literal["sky", "offset"], o.track)
-        boresight, bad = antenna.boresight_of(log, instrument.sample_rate, track=track, rotation=turned)
+        boresight, bad = antenna.boresight_from_log(
+            log, instrument.sample_rate, track=track, rotation=rotation
+        )
         place: dict[str, object] = {"coordinates": o.frame} if o.track == "sky" else {}
-        made = instrument.observation(
+        observation = instrument.observation(
             o.name or "recorded",
             float(log.times[0]),
             boresight,
             boresight.n_samp,
-            bad=ranges_of(bad),
+            bad=true_ranges(bad),
             meta={**place, "log": o.path, "knot_spacing": boresight.spacing},
         )
-        return [*observations, made]
+        return [*observations, observation]
 
 
-def unix_seconds(text: str) -> float:
-    """Return the Unix time of ``2026-01-01T00:00:00``, UTC where no zone is said.
+def parse_utc(text: str) -> float:
+    """Return the Unix time of a text such as ``2026-01-01T00:00:00``, in UTC unless it has a zone.
 
     Raises
     ------
     ConfigError
-        If it is no such time.
+        If the text is not a time.
     """
     try:
         moment = datetime.fromisoformat(text)

@@ -1,4 +1,4 @@
-"""Plate carree (FITS projection CAR): rows of equal latitude, columns of equal longitude."""
+"""Plate carree patches (FITS projection CAR): rows of equal latitude, columns of equal longitude."""
 
 from __future__ import annotations
 
@@ -16,15 +16,34 @@ from petamap.sky.image import ImagePixels, unit_vectors
 
 @dataclass(frozen=True)
 class CarPatch(ImagePixels):
-    """A patch of the sky, or all of it, in equal steps of longitude and latitude.
+    """Patch of the sky, or the full sky, in equal steps of longitude and latitude.
 
-    Arguments as in `ImagePixels`. The reference point lies on the equator (``crval[1] == 0``), so that rows
-    are parallels; directions are found in whichever turn of longitude is nearest the middle of the image.
+    The reference point lies on the equator (``crval[1] == 0``), so that rows are parallels. Longitudes are
+    taken modulo 360 degrees around the middle of the image.
+
+    Parameters
+    ----------
+    crval : (float, float)
+        Longitude and latitude of the reference point, degrees.
+    crpix : (float, float)
+        Column and row of the reference point; the centre of the first pixel is (1, 1).
+    cdelt : (float, float)
+        Step in longitude and latitude per pixel, degrees.
+    shape : (int, int)
+        Number of rows and columns.
 
     Raises
     ------
     ConfigError
-        If the reference point is off the equator, or the image goes more than once around, or past a pole.
+        If the reference point is off the equator, or if the image covers more than 360 degrees of longitude
+        or extends past a pole.
+
+    Examples
+    --------
+    >>> import petamap
+    >>> patch = petamap.CarPatch.box((30.0, -40.0), (20.0, 10.0), 0.5)
+    >>> patch.shape, patch.n_pix
+    ((20, 40), 800)
     """
 
     kind: ClassVar[str] = "car"
@@ -46,12 +65,21 @@ class CarPatch(ImagePixels):
 
     @classmethod
     def full_sky(cls, resolution_deg: float) -> CarPatch:
-        """Return the whole sky: the poles on the outer edges of rows, longitude falling with column.
+        """Return the full sky: poles on the outer edges of rows, longitude decreasing with column.
+
+        Parameters
+        ----------
+        resolution_deg : float
+            Step in longitude and in latitude, in degrees.
+
+        Returns
+        -------
+        CarPatch
 
         Raises
         ------
         ConfigError
-            If 180 degrees are not a whole number of `resolution_deg`.
+            If 180 degrees are not a multiple of `resolution_deg`.
         """
         rows = round(180 / resolution_deg) if resolution_deg > 0 else 0
         if rows < 1 or abs(rows * resolution_deg - 180) > 1e-9:
@@ -63,7 +91,26 @@ class CarPatch(ImagePixels):
     def box(
         cls, centre_deg: tuple[float, float], size_deg: tuple[float, float], resolution_deg: float
     ) -> CarPatch:
-        """Return a patch around (longitude, latitude) of at least (width, height), steps in coordinates."""
+        """Return a patch centred on `centre_deg` that covers at least `size_deg`; east is left.
+
+        Parameters
+        ----------
+        centre_deg : (float, float)
+            Longitude and latitude of the centre, in degrees.
+        size_deg : (float, float)
+            Range of longitude and of latitude in degrees, rounded up to a multiple of `resolution_deg`.
+        resolution_deg : float
+            Step in longitude and in latitude, in degrees.
+
+        Returns
+        -------
+        CarPatch
+
+        Raises
+        ------
+        ConfigError
+            If a size or the resolution is not positive.
+        """
         if not (resolution_deg > 0 and size_deg[0] > 0 and size_deg[1] > 0):
             raise ConfigError(f"size {size_deg} and resolution {resolution_deg} must be positive")
         columns, rows = (math.ceil(size / resolution_deg - 1e-9) for size in size_deg)
@@ -73,7 +120,7 @@ class CarPatch(ImagePixels):
 
     @property
     def grid(self) -> FloatArray:
-        """The pixelization as the kernels take it."""
+        """Parameters for the C++ kernels."""
         return np.array([2.0, self.crval[0], *self.crpix, *self.cdelt, self.shape[1], self.shape[0]])
 
     @property
@@ -84,6 +131,21 @@ class CarPatch(ImagePixels):
         return width * (math.sin(high) - math.sin(low)) / self.n_pix
 
     def directions_of(self, pixels: Int64Array) -> FloatArray:
-        """Return the unit vectors of pixel centres, shape (n, 3); ValueError outside [0, n_pix)."""
+        """Return the unit vectors of pixel centres.
+
+        Parameters
+        ----------
+        pixels : int64 (n,)
+            Pixel numbers.
+
+        Returns
+        -------
+        float64 (n, 3)
+
+        Raises
+        ------
+        ValueError
+            If a pixel is outside [0, n_pix).
+        """
         lon, lat = self._offsets(pixels)
         return unit_vectors((lon + self.crval[0]) * DEGREE, lat * DEGREE)

@@ -1,4 +1,4 @@
-"""Covariances of all pixels with all others, of maps of few pixels, in FITS."""
+"""FITS files of dense pixel-pixel noise covariance matrices, for maps of few pixels."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from dataclasses import dataclass
 import numpy as np
 
 from petacomm.base.errors import DataError
-from petacomm.base.files import replacing
+from petacomm.base.files import atomic_write
 from petacomm.base.typing import FloatArray, Int64Array
 
 
 @dataclass(frozen=True)
 class PixelCovariance:
-    """The covariance of the noise of a HEALPix map.
+    """Pixel-pixel noise covariance matrix of a HEALPix map.
 
     Attributes
     ----------
     values : float64 (n_stokes * n_seen, n_stokes * n_seen)
-        All pixels of the first Stokes parameter come first; in the square of the map's unit.
+        Stokes-major: all pixels of the first Stokes parameter come first. In the square of the map's unit.
     pixels : int64 (n_seen,)
-        Ring numbers of the pixels, increasing.
+        Pixel numbers in ring ordering, increasing.
     n_side : int
     stokes : str
         ``I``, ``QU`` or ``IQU``.
     unit : str
-        Of the values.
+        Unit of `values`.
     run_id : str
-        The run that made them.
+        Run that made the matrix.
     """
 
     values: FloatArray
@@ -44,13 +44,13 @@ class PixelCovariance:
         if self.values.shape != (n, n):
             raise DataError(f"{self.values.shape} numbers are no covariance of {n} unknowns")
 
-    def of(self, pixels: Int64Array) -> FloatArray:
-        """Return the covariance of some pixels, in ring numbers, float64 (n_stokes n, n_stokes n).
+    def submatrix(self, pixels: Int64Array) -> FloatArray:
+        """Return the covariance of the given pixels (ring ordering), float64 (n_stokes n, n_stokes n).
 
         Raises
         ------
         DataError
-            If it does not hold one of them.
+            If the matrix does not contain one of the pixels.
         """
         places = np.searchsorted(self.pixels, pixels)
         known = places < len(self.pixels)
@@ -58,12 +58,12 @@ class PixelCovariance:
         if not known.all():
             raise DataError(f"the covariance does not hold pixel {int(pixels[~known][0])}")
         rows = (places + len(self.pixels) * np.arange(len(self.stokes))[:, None]).ravel()
-        found: FloatArray = self.values[np.ix_(rows, rows)]
-        return found
+        block: FloatArray = self.values[np.ix_(rows, rows)]
+        return block
 
 
 def write_pixel_covariance(path: str | os.PathLike[str], covariance: PixelCovariance) -> None:
-    """Write a covariance, whole or not at all: an image COVARIANCE, and a table PIXELS of ring numbers.
+    """Write a covariance atomically: an image COVARIANCE and a table PIXELS of pixel numbers.
 
     Raises
     ------
@@ -81,24 +81,24 @@ def write_pixel_covariance(path: str | os.PathLike[str], covariance: PixelCovari
     image.header["CREATOR"] = "petamap"
     table = fits.BinTableHDU.from_columns([fits.Column("PIXEL", "K", array=covariance.pixels)], name="PIXELS")
     table.header["ORDERING"] = "RING"
-    with replacing(path) as temporary:
+    with atomic_write(path) as temporary:
         fits.HDUList([fits.PrimaryHDU(), image, table]).writeto(temporary, overwrite=True, checksum=True)
 
 
 def read_pixel_covariance(path: str | os.PathLike[str]) -> PixelCovariance:
-    """Read what `write_pixel_covariance` wrote.
+    """Read a file written by `write_pixel_covariance`.
 
     Raises
     ------
     DataError
-        If the file is missing, damaged, or holds no such covariance.
+        If the file is missing, damaged, or contains no pixel covariance.
     """
     from astropy.io import fits
 
     where = os.fspath(path)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error")  # a checksum that does not hold is only warned of
+            warnings.simplefilter("error")  # astropy only warns about wrong checksums
             with fits.open(path, memmap=False, checksum=True) as hdus:
                 image = hdus["COVARIANCE"]
                 return PixelCovariance(

@@ -1,4 +1,4 @@
-"""Flat patches: the gnomonic (FITS projection TAN) image of the sky around a point."""
+"""Flat patches: pixels in the gnomonic (FITS TAN) projection around a point."""
 
 from __future__ import annotations
 
@@ -16,14 +16,32 @@ from petamap.sky.image import ImagePixels, unit_vectors
 
 @dataclass(frozen=True)
 class FlatPatch(ImagePixels):
-    """The plane that touches the sphere at `crval`, seen from its centre; north is up the rows.
+    """Pixels of a gnomonic projection: the tangent plane at `crval`, with north towards higher rows.
 
-    Arguments as in `ImagePixels`. Directions 90 degrees or more from `crval` lie outside.
+    Directions 90 degrees or more from `crval` lie outside.
+
+    Parameters
+    ----------
+    crval : (float, float)
+        Longitude and latitude of the reference point, degrees.
+    crpix : (float, float)
+        Column and row of the reference point; the centre of the first pixel is (1, 1).
+    cdelt : (float, float)
+        Step in longitude and latitude per pixel, degrees.
+    shape : (int, int)
+        Number of rows and columns.
 
     Raises
     ------
     ConfigError
-        If the latitude of `crval` is beyond a pole.
+        If the latitude of `crval` is outside [-90, 90].
+
+    Examples
+    --------
+    >>> import petamap
+    >>> patch = petamap.FlatPatch.box((266.4, -29.0), (4.0, 3.0), 0.1)
+    >>> patch.shape, patch.n_pix
+    ((30, 40), 1200)
     """
 
     kind: ClassVar[str] = "flat"
@@ -39,7 +57,26 @@ class FlatPatch(ImagePixels):
     def box(
         cls, centre_deg: tuple[float, float], size_deg: tuple[float, float], resolution_deg: float
     ) -> FlatPatch:
-        """Return a patch centred on (longitude, latitude) of at least (width, height); east is left."""
+        """Return a patch centred on `centre_deg` that covers at least `size_deg`; east is left.
+
+        Parameters
+        ----------
+        centre_deg : (float, float)
+            Longitude and latitude of the centre, in degrees.
+        size_deg : (float, float)
+            Width and height in degrees, rounded up to a multiple of `resolution_deg`.
+        resolution_deg : float
+            Width and height of a pixel at the centre, in degrees.
+
+        Returns
+        -------
+        FlatPatch
+
+        Raises
+        ------
+        ConfigError
+            If a size or the resolution is not positive.
+        """
         if not (resolution_deg > 0 and size_deg[0] > 0 and size_deg[1] > 0):
             raise ConfigError(f"size {size_deg} and resolution {resolution_deg} must be positive")
         columns, rows = (math.ceil(size / resolution_deg - 1e-9) for size in size_deg)
@@ -48,12 +85,12 @@ class FlatPatch(ImagePixels):
 
     @property
     def grid(self) -> FloatArray:
-        """The pixelization as the kernels take it."""
+        """Parameters for the C++ kernels."""
         return np.array([3.0, *self.crval, *self.crpix, *self.cdelt, self.shape[1], self.shape[0]])
 
     @property
     def pixel_area(self) -> float:
-        """Mean area of a pixel in steradians: the solid angle of the image over the number of pixels."""
+        """Mean area of a pixel in steradians: solid angle of the image over the number of pixels."""
         columns, rows = self._edges()
         corners = [
             (1 if i == j else -1) * _quadrant_solid_angle(columns[i] * DEGREE, rows[j] * DEGREE)
@@ -63,7 +100,22 @@ class FlatPatch(ImagePixels):
         return abs(sum(corners)) / self.n_pix
 
     def directions_of(self, pixels: Int64Array) -> FloatArray:
-        """Return the unit vectors of pixel centres, shape (n, 3); ValueError outside [0, n_pix)."""
+        """Return the unit vectors of pixel centres.
+
+        Parameters
+        ----------
+        pixels : int64 (n,)
+            Pixel numbers.
+
+        Returns
+        -------
+        float64 (n, 3)
+
+        Raises
+        ------
+        ValueError
+            If a pixel is outside [0, n_pix).
+        """
         x, y = self._offsets(pixels)
         lon, lat = (angle * DEGREE for angle in self.crval)
         centre = unit_vectors(np.array(lon), np.array(lat))
@@ -76,5 +128,5 @@ class FlatPatch(ImagePixels):
 
 
 def _quadrant_solid_angle(x: float, y: float) -> float:
-    """Solid angle of the rectangle from the touching point to (x, y) on the tangent plane, signed."""
+    """Return the signed solid angle of the rectangle between the tangent point and (x, y) in the plane."""
     return math.atan2(x * y, math.sqrt(1 + x * x + y * y))

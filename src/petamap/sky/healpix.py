@@ -17,19 +17,32 @@ LARGEST_NESTED_N_SIDE = 8192
 
 @dataclass(frozen=True)
 class Healpix:
-    """The whole sky in 12 `n_side`^2 pixels of equal area.
+    """Full sky in 12 `n_side`^2 pixels of equal area.
 
     Parameters
     ----------
     n_side : int
-        From 1 to 8192, a power of two where `nest`; else to 13377.
+        In nested ordering a power of two from 1 to 8192, in ring ordering any number from 1 to 13377.
     nest : bool
         Nested instead of ring ordering.
 
     Raises
     ------
     ConfigError
-        If there are no such pixels, or not fewer than 2^31.
+        If `n_side` is not valid for the ordering, or gives 2^31 pixels or more.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import petamap
+    >>> sky = petamap.Healpix(64, nest=True)
+    >>> sky.n_pix
+    49152
+    >>> pixels = np.array([0, 1000])
+    >>> found = np.empty(2, np.int32)
+    >>> sky.pixels_of(sky.directions_of(pixels), found)
+    >>> found.tolist()
+    [0, 1000]
     """
 
     n_side: int
@@ -55,33 +68,70 @@ class Healpix:
 
     @property
     def pixel_area(self) -> float:
-        """Area of every pixel in steradians."""
+        """Area of a pixel in steradians."""
         return 4 * math.pi / self.n_pix
 
     @property
     def grid(self) -> FloatArray:
-        """The pixelization as the kernels take it."""
+        """Parameters for the C++ kernels."""
         return np.array([1.0 if self.nest else 0.0, self.n_side])
 
     def pixels_of(self, directions: FloatArray, pixels: Int32Array, n_threads: int = 1) -> None:
-        """Write the pixel of each vector, shape (n, 3), to `pixels`, shape (n,).
+        """Write the pixel numbers of directions to an array.
 
-        Vectors need not be of unit length; -1 where one is zero or not finite.
+        Parameters
+        ----------
+        directions : float64 (n, 3)
+            Vectors of any length.
+        pixels : int32 (n,)
+            Receives the pixel numbers; -1 for a zero or non-finite vector.
+        n_threads : int
+            Number of threads.
         """
         _sky.pixels_of(self.grid, directions, pixels, n_threads)
 
     def directions_of(self, pixels: Int64Array, n_threads: int = 1) -> FloatArray:
-        """Return the unit vectors of pixel centres, shape (n, 3); ValueError outside [0, n_pix)."""
+        """Return the unit vectors of pixel centres.
+
+        Parameters
+        ----------
+        pixels : int64 (n,)
+            Pixel numbers.
+        n_threads : int
+            Number of threads.
+
+        Returns
+        -------
+        float64 (n, 3)
+
+        Raises
+        ------
+        ValueError
+            If a pixel is outside [0, n_pix).
+        """
         numbers = np.ascontiguousarray(pixels, np.int64)
         directions = np.empty((len(numbers), 3))
         _sky.healpix_directions(self.grid, numbers, directions, n_threads)
         return directions
 
     def interpolation(self, directions: FloatArray, n_threads: int = 1) -> tuple[Int32Array, FloatArray]:
-        """Return 4 pixels and 4 weights of bilinear interpolation for each direction, shapes (n, 4).
+        """Return the pixels and weights of bilinear interpolation for each direction.
 
-        Two neighbours in the ring above and two in the ring below; the weights sum to 1. A vector that is
-        zero or not finite has pixels -1 and weights 0.
+        The pixels are two neighbours in the ring above and two in the ring below.
+
+        Parameters
+        ----------
+        directions : float64 (n, 3)
+            Vectors of any length.
+        n_threads : int
+            Number of threads.
+
+        Returns
+        -------
+        pixels : int32 (n, 4)
+            Pixel numbers; -1 for a zero or non-finite vector.
+        weights : float64 (n, 4)
+            Weights, which sum to 1; 0 for a zero or non-finite vector.
         """
         pixels = np.empty((len(directions), 4), np.int32)
         weights = np.empty((len(directions), 4))
@@ -91,9 +141,24 @@ class Healpix:
         return pixels, weights
 
     def reordered(self, pixels: Int64Array, n_threads: int = 1) -> Int64Array:
-        """Return the numbers in the other ordering of pixels numbered in this one.
+        """Return pixel numbers converted from this ordering to the other one.
 
-        ValueError outside [0, n_pix), or where `n_side` is no power of two.
+        Parameters
+        ----------
+        pixels : int64 (n,)
+            Pixel numbers in the ordering of this pixelization.
+        n_threads : int
+            Number of threads.
+
+        Returns
+        -------
+        int64 (n,)
+            Pixel numbers in the other ordering.
+
+        Raises
+        ------
+        ValueError
+            If a pixel is outside [0, n_pix), or if `n_side` is no power of two.
         """
         numbers = np.ascontiguousarray(pixels, np.int64)
         out = np.empty_like(numbers)
@@ -101,7 +166,13 @@ class Healpix:
         return out
 
     def describe(self) -> dict[str, object]:
-        """Return kind, n_side and ordering."""
+        """Return kind, n_side and ordering.
+
+        Returns
+        -------
+        dict
+            See `petamap.sky.pixelization_factory.make_pixelization`.
+        """
         return {
             "kind": "healpix",
             "n_side": int(self.n_side),

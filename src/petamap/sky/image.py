@@ -1,4 +1,4 @@
-"""What pixelizations that are images have in common: rows, columns and a FITS world coordinate system."""
+"""Base class of pixelizations that are images: rows, columns and a FITS world coordinate system."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ AXES = {"equatorial": ("RA--", "DEC-"), "galactic": ("GLON", "GLAT"), "ecliptic"
 
 @dataclass(frozen=True)
 class ImagePixels(ABC):
-    """Pixels numbered row by row from the first row and column; FITS conventions, angles in degrees.
+    """Pixels of an image, numbered in row-major order; FITS conventions, angles in degrees.
 
     Parameters
     ----------
     crval : (float, float)
         Longitude and latitude of the reference point.
     crpix : (float, float)
-        Its column and row; centres of pixels are whole numbers, those of the first pixel 1.
+        Column and row of the reference point; the centre of the first pixel is (1, 1).
     cdelt : (float, float)
-        Step in longitude and latitude from pixel to pixel.
+        Step in longitude and latitude per pixel.
     shape : (int, int)
-        Rows and columns.
+        Number of rows and columns.
 
     Raises
     ------
     ConfigError
-        If they make no image of 1 to 2^31 - 1 pixels.
+        If a value is not finite, a step is zero, or there are not 1 to 2^31 - 1 pixels.
     """
 
     crval: tuple[float, float]
@@ -44,8 +44,8 @@ class ImagePixels(ABC):
     shape: tuple[int, int]
 
     kind: ClassVar[str]
-    projection: ClassVar[str]  # the three letters of FITS
-    lonpole: ClassVar[float]  # FITS: north is up
+    projection: ClassVar[str]  # FITS projection code
+    lonpole: ClassVar[float]  # FITS LONPOLE for which north is up
 
     def __post_init__(self) -> None:
         for name in ("crval", "crpix", "cdelt"):
@@ -69,7 +69,7 @@ class ImagePixels(ABC):
     @property
     @abstractmethod
     def grid(self) -> FloatArray:
-        """The pixelization as the kernels take it."""
+        """Parameters for the C++ kernels."""
         ...
 
     @property
@@ -84,11 +84,11 @@ class ImagePixels(ABC):
         ...
 
     def pixels_of(self, directions: FloatArray, pixels: Int32Array, n_threads: int = 1) -> None:
-        """Write the pixel of each vector, shape (n, 3), to `pixels`, shape (n,); -1 outside."""
+        """Write the pixel number of each vector, shape (n, 3), to `pixels`, shape (n,); -1 outside."""
         _sky.pixels_of(self.grid, directions, pixels, n_threads)
 
     def _offsets(self, pixels: Int64Array) -> tuple[FloatArray, FloatArray]:
-        """Return the steps in degrees from the reference point to the centres of pixels."""
+        """Return the offsets in degrees of pixel centres from the reference point: columns, rows."""
         numbers = np.asarray(pixels, np.int64)
         if numbers.size and not (numbers.min() >= 0 and numbers.max() < self.n_pix):
             raise ValueError("a pixel lies outside the image")
@@ -96,13 +96,13 @@ class ImagePixels(ABC):
         return (column + 1 - self.crpix[0]) * self.cdelt[0], (row + 1 - self.crpix[1]) * self.cdelt[1]
 
     def _edges(self) -> tuple[tuple[float, float], tuple[float, float]]:
-        """Return the offsets in degrees of the image's outer edges: (first, last) of columns and of rows."""
+        """Return the offsets in degrees of the outer edges: (first, last) of columns and of rows."""
         (x, y), (dx, dy) = self.crpix, self.cdelt
         rows, columns = self.shape
         return ((0.5 - x) * dx, (columns + 0.5 - x) * dx), ((0.5 - y) * dy, (rows + 0.5 - y) * dy)
 
     def wcs_cards(self, frame: str = "equatorial") -> dict[str, object]:
-        """Return the FITS cards of the two celestial axes in a frame: equatorial, galactic or ecliptic."""
+        """Return the FITS cards of the two celestial axes in a frame (equatorial, galactic or ecliptic)."""
         axes = AXES[frame]
         cards: dict[str, object] = {}
         for i in range(2):
@@ -111,12 +111,12 @@ class ImagePixels(ABC):
             cards[f"CRVAL{i + 1}"] = self.crval[i]
             cards[f"CRPIX{i + 1}"] = self.crpix[i]
             cards[f"CDELT{i + 1}"] = self.cdelt[i]
-        # The default is this, but for a patch centred on a pole.
+        # This is the FITS default except for a patch centred on a pole.
         cards["LONPOLE"] = self.lonpole
         return cards
 
     def describe(self) -> dict[str, object]:
-        """Return the kind and the arguments."""
+        """Return the kind and the parameters."""
         return {
             "kind": self.kind,
             "crval_deg": list(self.crval),
@@ -127,6 +127,6 @@ class ImagePixels(ABC):
 
 
 def unit_vectors(lon: AnyArray, lat: AnyArray) -> FloatArray:
-    """Return unit vectors, shape (n, 3), of longitudes and latitudes in radians, shape (n,)."""
+    """Return unit vectors, shape (..., 3), of longitudes and latitudes in radians, shape (...)."""
     cos_lat = np.cos(lat)
     return np.stack([cos_lat * np.cos(lon), cos_lat * np.sin(lon), np.sin(lat)], axis=-1)

@@ -1,4 +1,4 @@
-"""Read and write maps as FITS: HEALPix tables, CAR and flat images, numbered pixels."""
+"""Reading and writing of maps in FITS: HEALPix tables, CAR and flat images, numbered pixels."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from petacomm.base.errors import ConfigError, DataError, ResourceError, did_you_mean
-from petacomm.base.files import replacing
+from petacomm.base.files import atomic_write
 from petacomm.base.typing import AnyArray, FloatArray
-from petamap.sky.checksum import folded, word_sum
-from petamap.sky.map_header import map_head
+from petamap.sky.checksum import fold_carries, word_sum
+from petamap.sky.map_header import make_map_header
 from petamap.sky.map_image import image_columns, image_frame, is_map_image, load_image
 from petamap.sky.map_table import is_map_table, load_table, table_columns
 from petamap.sky.numbered import NumberedPixels
@@ -25,10 +25,10 @@ from petamap.sky.pixelization import Pixelization
 from petamap.sky.sky_map import (
     FRAME_LETTERS,
     SkyMap,
-    frame_of_word,
-    iau_signs,
+    iau_to_cosmo_signs,
     is_polarized,
-    stokes_of_name,
+    parse_frame,
+    parse_stokes,
     to_kelvin,
 )
 
@@ -47,37 +47,49 @@ def write_map(
     partial: bool = False,
     cards: Mapping[str, object] | None = None,
 ) -> None:
-    """Write columns on pixels to a FITS file, whole or not at all.
+    """Write a map to a FITS file atomically.
 
-    HEALPix maps become a table, CAR and flat patches an image with a plane for each column, numbered pixels
-    an image where they have a layout, else a table. Values are float64; the polarization convention is COSMO.
-    The same map makes the same bytes.
+    HEALPix maps are written as a table, CAR and flat patches as an image with one plane per column, numbered
+    pixels as an image if they have a layout, else as a table. Values are float64; the polarization convention
+    is COSMO. Equal maps give equal bytes.
 
     Parameters
     ----------
     path : path
-        Compressed where it ends in ``.gz``.
+        Compressed by gzip if it ends in ``.gz``.
     values : array, shape (n_columns, n_pix) or (n_pix,)
-        nan where a pixel was not observed: UNSEEN (-1.6375e30) in tables, nan in images.
+        nan where a pixel was not observed; written as UNSEEN (-1.6375e30) in tables, as nan in images.
+    pixelization : Pixelization
+        Pixelization of the map.
     names : sequence of str
-        Of the columns, such as ``["I", "Q", "U"]``, ``["HITS"]`` or ``["II", "IQ", ...]``.
+        Names of the columns, such as ``["I", "Q", "U"]``, ``["HITS"]`` or ``["II", "IQ", ...]``.
     unit : str or sequence of str
-        Of all columns, or of each; empty for none.
+        Unit of all columns, or one for each column; empty for none.
     run_id : str
         Written as RUNID.
     frame : str
-        equatorial, galactic or ecliptic; may be missing for numbered pixels alone.
+        equatorial, galactic or ecliptic; optional for numbered pixels only.
     partial : bool
-        HEALPix: write the observed pixels only, with their numbers.
+        HEALPix only: write only the observed pixels, with their numbers.
     cards : mapping, optional
-        More FITS cards.
+        Additional FITS cards.
 
     Raises
     ------
     ConfigError
-        If shapes, names or the frame do not fit.
+        If shapes, names or the frame do not match.
     ResourceError
         If the file cannot be written.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import petamap
+    >>> sky = petamap.Healpix(4)
+    >>> hits = np.arange(sky.n_pix)
+    >>> petamap.write_map("hits.fits", hits, sky, names=["HITS"], unit="", run_id="a", frame="galactic")
+    >>> petamap.read_map("hits.fits").values.max()
+    191.0
     """
     columns = np.atleast_2d(np.asarray(values, np.float64))
     if columns.shape != (len(names), pixelization.n_pix):
@@ -85,22 +97,22 @@ def write_map(
             f"{len(names)} names on {pixelization.n_pix} pixels for values of shape {columns.shape}"
         )
     observed = np.flatnonzero(np.isfinite(columns).any(axis=0)) if partial else None
-    head = map_head(
+    header = make_map_header(
         pixelization, names=names, unit=unit, run_id=run_id, frame=frame, cards=cards,
         n_observed=None if observed is None else len(observed),
     )  # fmt: skip
     rows = _file_rows(columns, pixelization) if observed is None else columns[:, observed].T
-    # The sum of the values stands before them; they are turned into bytes twice rather than held.
-    total = sum(word_sum(piece) for _, piece in head.data.pieces(0, rows, observed))
-    with replacing(path) as temporary, _written(temporary) as file:
-        file.write(head.to_bytes(folded(total)))
-        for _, piece in head.data.pieces(0, rows, observed):
+    # The checksum precedes the values: encoding the values twice saves holding all encoded bytes.
+    total = sum(word_sum(piece) for _, piece in header.data.pieces(0, rows, observed))
+    with atomic_write(path) as temporary, _open_for_writing(temporary) as file:
+        file.write(header.to_bytes(fold_carries(total)))
+        for _, piece in header.data.pieces(0, rows, observed):
             file.write(piece)
-        file.write(bytes(head.data.file_bytes - head.data.end))
+        file.write(bytes(header.data.file_bytes - header.data.end))
 
 
 def _file_rows(columns: FloatArray, pixelization: Pixelization) -> FloatArray:
-    """Return the rows of a file, (n_rows, n_columns): places of an image where the pixels have some."""
+    """Return the rows of a file, (n_rows, n_columns); numbered pixels with a layout fill an image."""
     if not isinstance(pixelization, NumberedPixels) or pixelization.layout is None:
         return columns.T
     rows = np.full((math.prod(pixelization.layout.shape), len(columns)), np.nan)
@@ -109,12 +121,13 @@ def _file_rows(columns: FloatArray, pixelization: Pixelization) -> FloatArray:
 
 
 @contextmanager
-def _written(path: Path) -> Iterator[BinaryIO | gzip.GzipFile]:
+def _open_for_writing(path: Path) -> Iterator[BinaryIO | gzip.GzipFile]:
     with open(path, "wb") as file:
         if path.suffix != ".gz":
             yield file
             return
-        with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as compressed:  # neither name nor time inside
+        # Neither file name nor time, so that equal maps give equal bytes.
+        with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as compressed:
             yield compressed
 
 
@@ -128,57 +141,73 @@ def read_map(
     frame: str | None = None,
     ordering: str | None = None,
 ) -> SkyMap:
-    """Read a map from FITS: of petamap, healpy, WMAP, Planck, TOAST or pixell.
+    """Read a map from a FITS file of petamap, healpy, WMAP, Planck, TOAST or pixell.
 
-    Checksums are verified where there are any. Kelvin with any prefix become K_CMB; the IAU convention
-    becomes COSMO. What the file does not say can be said here, else it is assumed and told
-    in `SkyMap.warnings`.
+    Checksums are verified if there are any. Kelvin with any prefix is converted to K_CMB, the IAU convention
+    to COSMO. Information missing from the file can be given as arguments; otherwise it is assumed, with an
+    entry in `SkyMap.warnings`.
 
     Parameters
     ----------
     path : path
+        FITS file, which may be compressed by gzip.
     hdu : int or str, optional
-        Number or name; without it the first with a map.
+        Number or name of the HDU. Default: the first HDU with a map.
     columns : sequence of str, optional
-        Names of columns or planes; without it I, Q and U, as far as there are any, else all.
+        Names of columns or planes. Default: those of I, Q and U that exist, else all.
     unit : str, optional
-        Of the values, where the file says none.
+        Unit of the values, if the file gives none.
     polarization : str, optional
-        ``COSMO`` or ``IAU``, where the file has no POLCCONV.
+        ``COSMO`` or ``IAU``, if the file has no POLCCONV.
     frame : str, optional
-        equatorial, galactic or ecliptic, where the file has no COORDSYS.
+        equatorial, galactic or ecliptic, if the file has no COORDSYS.
     ordering : str, optional
-        ring or nested, where the file has no ORDERING.
+        ring or nested, if the file has no ORDERING.
+
+    Returns
+    -------
+    SkyMap
 
     Raises
     ------
     DataError
         If the file is missing, damaged or no map; names file and HDU.
     ResourceError
-        If it does not fit into memory.
+        If the map does not fit into memory.
     ConfigError
-        For an argument that does not exist.
+        If an argument has an unknown value.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import petamap
+    >>> sky = petamap.Healpix(4)
+    >>> values = np.zeros((3, sky.n_pix))
+    >>> petamap.write_map("a.fits", values, sky, names="IQU", unit="K_CMB", run_id="a", frame="galactic")
+    >>> sky_map = petamap.read_map("a.fits")
+    >>> sky_map.names, sky_map.unit, sky_map.pixelization
+    (('I', 'Q', 'U'), 'K_CMB', Healpix(n_side=4, nest=False))
     """
     _check_choice("polarization", polarization, ("COSMO", "IAU"))
     _check_choice("frame", frame, tuple(FRAME_LETTERS))
     _check_choice("ordering", ordering, ("ring", "nested"))
     with _opened(path) as hdus:
-        found, where = _find(hdus, hdu, path)
-        is_table = is_map_table(found)
-        all_names, all_units = table_columns(found) if is_table else image_columns(found)
-        chosen, names, said = _choose(all_names, columns, where)
+        map_hdu, where = _find_hdu(hdus, hdu, path)
+        is_table = is_map_table(map_hdu)
+        all_names, all_units = table_columns(map_hdu) if is_table else image_columns(map_hdu)
+        chosen, names, assumptions = _choose_columns(all_names, columns, where)
         values, pixelization = (
-            load_table(found, chosen, ordering, where) if is_table else load_image(found, chosen, where)
+            load_table(map_hdu, chosen, ordering, where) if is_table else load_image(map_hdu, chosen, where)
         )
-        in_file = {name: str(found.header.get(name, "")).strip().upper() for name in ("COORDSYS", "POLCCONV")}
-        in_frame = (None if is_table else image_frame(found)) or frame_of_word(in_file["COORDSYS"])
+        cards = {name: str(map_hdu.header.get(name, "")).strip().upper() for name in ("COORDSYS", "POLCCONV")}
+        in_frame = (None if is_table else image_frame(map_hdu)) or parse_frame(cards["COORDSYS"])
     _check_finite(values, names, where)
-    units = _convert_units(values, names, [all_units[i] for i in chosen], unit, said)
-    convention = _to_cosmo(values, names, in_file["POLCCONV"], polarization, said, where)
+    units = _convert_units(values, names, [all_units[i] for i in chosen], unit, assumptions)
+    convention = _convert_to_cosmo(values, names, cards["POLCCONV"], polarization, assumptions, where)
     if in_frame is None and frame is None and not isinstance(pixelization, NumberedPixels):
-        said.append("the file does not name its coordinate frame (COORDSYS)")
-    warned = tuple(f"{os.fspath(path)}: {line}" for line in said)
-    return SkyMap(values, pixelization, names, units, in_frame or frame, convention, warned)
+        assumptions.append("the file does not name its coordinate frame (COORDSYS)")
+    messages = tuple(f"{os.fspath(path)}: {line}" for line in assumptions)
+    return SkyMap(values, pixelization, names, units, in_frame or frame, convention, messages)
 
 
 def _check_choice(what: str, word: str | None, known: tuple[str, ...]) -> None:
@@ -186,21 +215,20 @@ def _check_choice(what: str, word: str | None, known: tuple[str, ...]) -> None:
         raise ConfigError(f"unknown {what} '{word}'", mend=did_you_mean(word, list(known)))
 
 
-_PIECE = 1 << 24  # bytes; whole words
+_PIECE = 1 << 24  # bytes read at once; a multiple of 4
 
-# what astropy raises on damaged files
+# errors that astropy raises on damaged files
 _DAMAGE = (OSError, EOFError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError, Warning)
 
 
 @contextmanager
 def _opened(path: str | os.PathLike[str]) -> Iterator[Any]:
-    """Open a FITS file; whatever is wrong with it becomes a DataError naming it."""
+    """Open a FITS file; errors of reading are raised as DataError with the file name."""
     from astropy.io import fits
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        # astropy only warns of it
-        warnings.filterwarnings("error", message="File may have been truncated")
+        warnings.filterwarnings("error", message="File may have been truncated")  # astropy only warns
         try:
             with fits.open(path, memmap=False) as hdus:
                 yield hdus
@@ -215,8 +243,8 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[Any]:
             raise DataError(f"not a readable FITS file: {what}", where=str(path)) from error
 
 
-def _find(hdus: Any, wanted: int | str | None, path: str | os.PathLike[str]) -> tuple[Any, str]:
-    """Return the HDU with the map and its name for errors; HDUs behind it are not touched."""
+def _find_hdu(hdus: Any, wanted: int | str | None, path: str | os.PathLike[str]) -> tuple[Any, str]:
+    """Return the HDU with the map and its name for messages; HDUs behind it are not read."""
     i = 0
     while True:
         try:
@@ -236,37 +264,38 @@ def _find(hdus: Any, wanted: int | str | None, path: str | os.PathLike[str]) -> 
 
 
 def _verify(hdu: Any, where: str) -> None:
-    """Compare an HDU, byte by byte as it is in the file, with its checksums (FITS standard 4.0, appendix J).
+    """Compare the bytes of an HDU in the file with its checksums (FITS standard 4.0, appendix J).
 
-    astropy's own verification sees the header after mending it, so that damage there can stay unseen.
+    astropy's own verification uses the header after repairing it and so misses some damage.
     """
-    place, header = hdu.fileinfo(), hdu.header
-    in_header = _sum_of(place["file"], place["hdrLoc"], place["datLoc"])
-    in_data = _sum_of(place["file"], place["datLoc"], place["datLoc"] + place["datSpan"])
-    if "DATASUM" in header and in_data != int(header["DATASUM"]):
+    info, header = hdu.fileinfo(), hdu.header
+    header_sum = _file_sum(info["file"], info["hdrLoc"], info["datLoc"])
+    data_sum = _file_sum(info["file"], info["datLoc"], info["datLoc"] + info["datSpan"])
+    if "DATASUM" in header and data_sum != int(header["DATASUM"]):
         raise DataError("the data are damaged: DATASUM does not hold", where=where)
-    if "CHECKSUM" in header and folded(in_header + in_data) != 0xFFFFFFFF:
+    if "CHECKSUM" in header and fold_carries(header_sum + data_sum) != 0xFFFFFFFF:
         raise DataError("the header or the data are damaged: CHECKSUM does not hold", where=where)
     if header.get("CREATOR") == "petamap" and not ("CHECKSUM" in header and "DATASUM" in header):
         raise DataError("the header is damaged: a checksum is missing", where=where)
 
 
-def _sum_of(file: Any, begin: int, end: int) -> int:
+def _file_sum(file: Any, begin: int, end: int) -> int:
+    """Return the ones' complement sum of the bytes of a file from `begin` to `end`."""
     file.seek(begin)
     pieces = (file.read(min(_PIECE, end - start)) for start in range(begin, end, _PIECE))
-    return folded(sum(word_sum(piece) for piece in pieces))
+    return fold_carries(sum(word_sum(piece) for piece in pieces))
 
 
-def _choose(
+def _choose_columns(
     names: tuple[str, ...], wanted: Sequence[str] | None, where: str
 ) -> tuple[list[int], tuple[str, ...], list[str]]:
-    """Return which columns to read, their names, and what had to be assumed."""
+    """Return the numbers of the columns to read, their names, and the assumptions made."""
     if wanted is not None:
         for name in wanted:
             if name not in names:
                 raise DataError(f"no column '{name}'", where=where, mend=did_you_mean(name, list(names)))
         return [names.index(name) for name in wanted], tuple(wanted), []
-    stokes = [stokes_of_name(name) for name in names]
+    stokes = [parse_stokes(name) for name in names]
     for parameters in ("IQU", "QU", "I"):
         if all(stokes.count(parameter) == 1 for parameter in parameters):
             return [stokes.index(parameter) for parameter in parameters], tuple(parameters), []
@@ -283,13 +312,15 @@ def _check_finite(values: FloatArray, names: tuple[str, ...], where: str) -> Non
 
 
 def _convert_units(
-    values: FloatArray, names: tuple[str, ...], in_file: list[str], given: str | None, said: list[str]
+    values: FloatArray, names: tuple[str, ...], in_file: list[str], given: str | None, assumptions: list[str]
 ) -> tuple[str, ...]:
     """Scale to K_CMB in place; return the units."""
     if given is None and any(not unit and name in "IQU" for name, unit in zip(names, in_file, strict=True)):
-        said.append("the file does not say the unit of its values (TUNITn); they are taken as they stand")
+        assumptions.append(
+            "the file does not say the unit of its values (TUNITn); they are taken as they stand"
+        )
     if given is not None and any(unit and to_kelvin(unit) != to_kelvin(given) for unit in in_file):
-        said.append(f"the file says {', '.join(in_file)}; {given} was asked for and is ignored")
+        assumptions.append(f"the file says {', '.join(in_file)}; {given} was asked for and is ignored")
     units = []
     for column, unit in zip(values, in_file, strict=True):
         factor, name = to_kelvin(unit or given or "")
@@ -299,23 +330,23 @@ def _convert_units(
     return tuple(units)
 
 
-def _to_cosmo(
+def _convert_to_cosmo(
     values: FloatArray,
     names: tuple[str, ...],
     in_file: str,
     given: str | None,
-    said: list[str],
+    assumptions: list[str],
     where: str,
 ) -> str | None:
-    """Turn U from IAU to COSMO in place; return the convention, None for unpolarized maps."""
+    """Convert U from IAU to COSMO in place; return the convention, None for unpolarized maps."""
     if not is_polarized(names):
         return None
     if in_file not in ("", "COSMO", "IAU"):
         raise DataError(f"POLCCONV is '{in_file}'", where=where, mend="it must be COSMO or IAU")
     if not in_file and given is None:
-        said.append("the file does not name its polarization convention (POLCCONV); taken as COSMO")
+        assumptions.append("the file does not name its polarization convention (POLCCONV); taken as COSMO")
     if in_file and given is not None and in_file != given:
-        said.append(f"POLCCONV is {in_file}; polarization {given} was asked for and is ignored")
+        assumptions.append(f"POLCCONV is {in_file}; polarization {given} was asked for and is ignored")
     if (in_file or given) == "IAU":
-        values *= np.array(iau_signs(names))[:, None]
+        values *= np.array(iau_to_cosmo_signs(names))[:, None]
     return "COSMO"

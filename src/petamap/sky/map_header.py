@@ -1,4 +1,4 @@
-"""The headers of map files, made without the values: those come in slabs from whoever has them."""
+"""FITS headers of map files, made without the values, which ranks write in slabs."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from petacomm.base.errors import ConfigError, did_you_mean
-from petamap.sky.checksum import folded, in_ascii, word_sum
+from petamap.sky.checksum import checksum_card, fold_carries, word_sum
 from petamap.sky.healpix import Healpix
 from petamap.sky.image import ImagePixels
-from petamap.sky.map_data import MapData
-from petamap.sky.map_image import image_hdu, image_shape
+from petamap.sky.map_data import MapDataLayout
+from petamap.sky.map_image import image_hdu, map_image_shape
 from petamap.sky.map_table import table_hdu
 from petamap.sky.numbered import NumberedPixels
 from petamap.sky.pixelization import Pixelization
@@ -19,25 +19,26 @@ from petamap.sky.sky_map import FRAME_LETTERS
 
 
 @dataclass(frozen=True)
-class MapHead:
-    """All of a map file that comes before its values.
+class MapHeader:
+    """Headers of a map file: all bytes before the values.
 
     Attributes
     ----------
     headers : tuple of astropy.io.fits.Header
-        Of its HDUs but for the checksums; the values belong to the last.
-    data : MapData
+        Headers of the HDUs without checksums; the values belong to the last HDU.
+    data : MapDataLayout
+        Layout of the values in the file.
     """
 
     headers: tuple[Any, ...]
-    data: MapData
+    data: MapDataLayout
 
     def to_bytes(self, data_sum: int) -> bytes:
-        """Return the bytes of the headers, `data_sum` being the `word_sum` of all values."""
+        """Return the bytes of the headers; `data_sum` is the `word_sum` of all values."""
         return _to_bytes(self.headers, data_sum)
 
 
-def map_head(
+def make_map_header(
     pixelization: Pixelization,
     *,
     names: Sequence[str],
@@ -46,26 +47,26 @@ def map_head(
     frame: str | None = None,
     n_observed: int | None = None,
     cards: Mapping[str, object] | None = None,
-) -> MapHead:
-    """Return the head of a map file.
+) -> MapHeader:
+    """Return the headers of a map file and the layout of its values.
 
     Parameters
     ----------
     pixelization, names, unit, run_id, frame, cards
-        As in `petamap.sky.map_file.write_map`.
+        See `petamap.sky.map_file.write_map`.
     n_observed : int, optional
-        Rows of a HEALPix map with observed pixels only.
+        Number of rows of a partial HEALPix map, which has observed pixels only.
 
     Raises
     ------
     ConfigError
-        If there are no such map files.
+        If the arguments do not match, or the pixelization has no map files.
     """
     units = (unit,) * len(names) if isinstance(unit, str) else tuple(unit)
     if len(units) != len(names):
         raise ConfigError(f"{len(units)} units for {len(names)} columns")
     _check(pixelization, frame, n_observed)
-    shape = image_shape(pixelization)
+    shape = map_image_shape(pixelization)
     if shape is not None:
         hdu, n_rows = image_hdu(pixelization, tuple(names), units, frame), shape[0] * shape[1]
     else:
@@ -73,7 +74,7 @@ def map_head(
         n_rows = pixelization.n_pix if n_observed is None else n_observed
     headers = _headers(hdu, n_rows, frame, {"RUNID": (run_id, "run that made this map"), **(cards or {})})
     begin = len(_to_bytes(headers, 0))
-    return MapHead(headers, MapData(begin, n_rows, len(names), shape is None, n_observed is not None))
+    return MapHeader(headers, MapDataLayout(begin, n_rows, len(names), shape is None, n_observed is not None))
 
 
 def _check(pixelization: Pixelization, frame: str | None, n_observed: int | None) -> None:
@@ -95,7 +96,7 @@ def _headers(hdu: Any, n_rows: int, frame: str | None, cards: Mapping[str, objec
         hdu.header[name] = value
     hdus = fits.HDUList([hdu] if isinstance(hdu, fits.PrimaryHDU) else [fits.PrimaryHDU(), hdu])
     hdus.update_extend()
-    headers = tuple(one.header.copy() for one in hdus)
+    headers = tuple(item.header.copy() for item in hdus)
     for header in headers:
         header["CREATOR"] = "petamap"
     if len(headers) > 1:
@@ -105,17 +106,19 @@ def _headers(hdu: Any, n_rows: int, frame: str | None, cards: Mapping[str, objec
 
 def _to_bytes(headers: tuple[Any, ...], data_sum: int) -> bytes:
     sums = [0] * (len(headers) - 1) + [data_sum]
-    return b"".join(_checked(header.copy(), total) for header, total in zip(headers, sums, strict=True))
+    return b"".join(
+        _with_checksums(header.copy(), total) for header, total in zip(headers, sums, strict=True)
+    )
 
 
-def _checked(header: Any, data_sum: int) -> bytes:
-    said = "by petamap"  # usually the time, and no two files were the same
-    header["CHECKSUM"] = ("0" * 16, said)
-    header["DATASUM"] = (str(data_sum), said)
-    header["CHECKSUM"] = in_ascii(folded(word_sum(_in_bytes(header)) + data_sum))
-    return _in_bytes(header)
+def _with_checksums(header: Any, data_sum: int) -> bytes:
+    comment = "by petamap"  # astropy writes the time, with which equal maps would have different bytes
+    header["CHECKSUM"] = ("0" * 16, comment)
+    header["DATASUM"] = (str(data_sum), comment)
+    header["CHECKSUM"] = checksum_card(fold_carries(word_sum(_encode(header)) + data_sum))
+    return _encode(header)
 
 
-def _in_bytes(header: Any) -> bytes:
+def _encode(header: Any) -> bytes:
     text: str = header.tostring()
     return text.encode("ascii")

@@ -1,4 +1,4 @@
-"""Maps as FITS images: CAR and flat patches, and numbered pixels that have places in an image."""
+"""Maps as FITS images: CAR and flat patches, and numbered pixels with an image layout."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from petamap.sky.sky_map import UNSEEN
 _PATCHES: dict[str, type[CarPatch] | type[FlatPatch]] = {"CAR": CarPatch, "TAN": FlatPatch}
 
 
-def image_shape(pixelization: Pixelization) -> tuple[int, int] | None:
-    """Return rows and columns of the image that a map is written as; None where it is written as a table."""
+def map_image_shape(pixelization: Pixelization) -> tuple[int, int] | None:
+    """Return (rows, columns) of the image of a map; None for maps written as tables."""
     if isinstance(pixelization, NumberedPixels):
         return None if pixelization.layout is None else pixelization.layout.shape
     return pixelization.shape if isinstance(pixelization, ImagePixels) else None
@@ -29,14 +29,14 @@ def image_shape(pixelization: Pixelization) -> tuple[int, int] | None:
 def image_hdu(
     pixelization: Pixelization, names: tuple[str, ...], units: tuple[str, ...], frame: str | None
 ) -> Any:
-    """Return the image HDU of a map, its values all one zero: a plane for each column.
+    """Return the image HDU of a map, one plane per column, with placeholder values that take no memory.
 
-    Stokes parameters follow one another on a FITS axis; other planes are named by the cards PLANEn.
+    Stokes parameters are a FITS axis; the cards PLANEn name the planes.
     """
     from astropy.io import fits
 
-    assert isinstance(pixelization, ImagePixels | NumberedPixels), "others are written as tables"
-    hdu = fits.PrimaryHDU(np.broadcast_to(0.0, (len(names), *(image_shape(pixelization) or ()))))
+    assert isinstance(pixelization, ImagePixels | NumberedPixels), "other pixelizations are written as tables"
+    hdu = fits.PrimaryHDU(np.broadcast_to(0.0, (len(names), *(map_image_shape(pixelization) or ()))))
     header = hdu.header
     for name, value in _cards(pixelization, frame).items():
         header[name] = value
@@ -70,7 +70,7 @@ def is_map_image(hdu: Any) -> bool:
 
 
 def image_columns(hdu: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return names and units of the planes."""
+    """Return the names and the units of the planes."""
     header = hdu.header
     n_planes = _n_planes(header)
     stokes = str(header.get("CTYPE3", "")).strip().upper() == "STOKES"
@@ -88,12 +88,12 @@ def _n_planes(header: Any) -> int:
 
 
 def load_image(hdu: Any, chosen: list[int], where: str) -> tuple[FloatArray, ImagePixels]:
-    """Return the values of planes and the pixelization.
+    """Return the values of the chosen planes, float64 (n_chosen, n_pix), and the pixelization.
 
     Raises
     ------
     DataError
-        If the projection is rotated or oblique.
+        If the projection is rotated or oblique. `where` names the HDU.
     """
     pixelization = _patch(hdu.header, where)
     planes = np.asarray(hdu.data).reshape(-1, pixelization.n_pix)
@@ -103,7 +103,7 @@ def load_image(hdu: Any, chosen: list[int], where: str) -> tuple[FloatArray, Ima
 
 
 def image_frame(hdu: Any) -> str | None:
-    """Return the frame that the axes are named after."""
+    """Return the coordinate frame given by the names of the axes, or None."""
     axis = str(hdu.header["CTYPE1"])[:4]
     return next((frame for frame, (lon, _) in AXES.items() if lon == axis), None)
 

@@ -1,4 +1,4 @@
-"""Maps as FITS tables: HEALPix, full or partial, and pixels that have only numbers."""
+"""Maps as FITS binary tables: full and partial HEALPix maps, and numbered pixels."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _INDEX_NAMES = ("PIXEL", "PIXELS", "PIX", "INDEX")
 def table_hdu(
     pixelization: Pixelization, names: tuple[str, ...], units: tuple[str, ...], n_observed: int | None
 ) -> Any:
-    """Return the table HDU of a map, without rows: of all pixels, or of `n_observed` with their numbers."""
+    """Return the table HDU of a map, without rows; `n_observed` is the row count of a partial map."""
     from astropy.io import fits
 
     columns = [] if n_observed is None else [fits.Column("PIXEL", "J")]
@@ -51,13 +51,13 @@ def is_map_table(hdu: Any) -> bool:
 
 
 def table_columns(hdu: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return names and units of the columns of values.
+    """Return the names and the units of the columns of values.
 
-    TOAST counts the units of columns from TUNIT0, which no other writer does.
+    TOAST numbers the units of columns from TUNIT0, unlike all other writers.
     """
     header = hdu.header
     first = 0 if "TUNIT0" in header else 1
-    found = [
+    columns = [
         (
             str(header.get(f"TTYPE{i + 1}", f"COLUMN_{i + 1}")).strip(),
             str(header.get(f"TUNIT{i + first}", "")),
@@ -65,19 +65,29 @@ def table_columns(hdu: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
         for i in range(int(header["TFIELDS"]))
     ]
     index = _index_column(hdu)
-    kept = [pair for i, pair in enumerate(found) if i != index]
+    kept = [pair for i, pair in enumerate(columns) if i != index]
     return tuple(name for name, _ in kept), tuple(unit.strip() for _, unit in kept)
 
 
 def load_table(
     hdu: Any, chosen: list[int], ordering: str | None, where: str
 ) -> tuple[FloatArray, Pixelization]:
-    """Return the values of columns, counted without the index column, and the pixelization.
+    """Return the values of the chosen columns and the pixelization.
+
+    Parameters
+    ----------
+    hdu : astropy.io.fits.BinTableHDU
+    chosen : list of int
+        Columns, numbered without the index column.
+    ordering : str, optional
+        ring or nested, if the header has no ORDERING.
+    where : str
+        File and HDU, for messages.
 
     Raises
     ------
     DataError
-        If pixels, their number or their ordering make no map.
+        If pixel numbers, their count or the ordering are not valid.
     """
     index = _index_column(hdu)
     numbers = [i for i in range(int(hdu.header["TFIELDS"])) if i != index]
@@ -94,14 +104,14 @@ def load_table(
 
 
 def _unseen(values: FloatArray, header: Any) -> Any:
-    """Return where single or double precision values say that nothing was seen."""
+    """Return the mask of values that stand for unobserved pixels, in single or double precision."""
     bad = float(header.get("BAD_DATA", UNSEEN))
     with np.errstate(invalid="ignore"):
         return (np.abs(values - bad) <= 1e-5 * abs(bad)) | (np.abs(values - UNSEEN) <= 1e-5 * abs(UNSEEN))
 
 
 def _index_column(hdu: Any) -> int | None:
-    """Return the column that holds the pixel numbers; None where rows follow the pixels."""
+    """Return the number of the column of pixel numbers; None for implicit pixel numbers."""
     header = hdu.header
     if not (
         str(header.get("INDXSCHM", "")).strip() == "EXPLICIT"
@@ -119,21 +129,21 @@ def _pixelization(
         return NumberedPixels(n_given)
     n_side = header.get("NSIDE", round((n_given / 12) ** 0.5) if implicit else None)
     in_file = str(header.get("ORDERING", "")).strip().upper()
-    said = in_file or (ordering or "").upper()
-    if said not in ("RING", "NESTED", "NEST"):
+    name = in_file or (ordering or "").upper()
+    if name not in ("RING", "NESTED", "NEST"):
         raise DataError(
             f"ORDERING is '{in_file}', neither RING nor NESTED",
             where=where,
             mend="say ordering='ring' or 'nested'",
         )
     try:
-        return Healpix(int(n_side), nest=said != "RING")
+        return Healpix(int(n_side), nest=name != "RING")
     except (ConfigError, TypeError, ValueError) as error:
         raise DataError(f"NSIDE is {n_side!r}: {error}", where=where) from error
 
 
 def _pixels(header: Any, explicit: Int64Array | None, n_given: int, n_pix: int, where: str) -> Any:
-    """Return the pixels of rows: an array, or a slice where they follow one another."""
+    """Return the pixel numbers of rows: an array, or a slice if they are consecutive."""
     if explicit is None:
         first = int(header.get("FIRSTPIX", 0))
         if n_given == n_pix:

@@ -1,4 +1,4 @@
-"""Pixels that have numbers and no places, as in time streams with precomputed pixels (MADmap version 1)."""
+"""Pixels with numbers but no directions, as in time streams with precomputed pixels (MADmap version 1)."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from petacomm.base.typing import FloatArray, Int32Array, Int64Array
 
 @dataclass(frozen=True, eq=False)
 class ImageLayout:
-    """Where numbered pixels stand in an image.
+    """Positions of numbered pixels in an image.
 
     Parameters
     ----------
     shape : (int, int)
         Rows and columns of the image.
     index : int64 array, shape (n_pix,)
-        Row-major place of each pixel in the image, all different.
+        Row-major index of each pixel in the image, all different.
     header : mapping
         FITS cards of the image's world coordinate system; may be empty.
 
     Raises
     ------
     DataError
-        If a pixel lies outside the image or two share a place.
+        If a pixel lies outside the image or two pixels have the same index.
     """
 
     shape: tuple[int, int]
@@ -47,12 +47,18 @@ class ImageLayout:
 
 @dataclass(frozen=True, eq=False)
 class NumberedPixels:
-    """Pixels 0 .. `n_pix` - 1 without directions, optionally with places in an image.
+    """Pixels 0 to `n_pix` - 1 without directions, optionally with positions in an image.
+
+    Parameters
+    ----------
+    n_pix : int
+    layout : ImageLayout, optional
+        Positions of the pixels in an image.
 
     Raises
     ------
     ConfigError
-        If `n_pix` is not between 1 and 2^31 - 1, or the layout is not for as many pixels.
+        If `n_pix` is not between 1 and 2^31 - 1, or differs from the number of pixels of the layout.
     """
 
     n_pix: int
@@ -66,16 +72,16 @@ class NumberedPixels:
 
     @property
     def pixel_area(self) -> float:
-        """Not a number: the pixels have no place."""
+        """Always nan: the pixels have no extent on the sky."""
         return math.nan
 
     @property
     def grid(self) -> FloatArray:
-        """The pixelization as the kernels take it: every direction lies outside."""
+        """Parameters for the C++ kernels, for which all directions lie outside."""
         return np.array([4.0, self.n_pix])
 
     def pixels_of(self, directions: FloatArray, pixels: Int32Array, n_threads: int = 1) -> None:
-        """Raise ConfigError: directions have no pixels here."""
+        """Raise ConfigError: these pixels have no directions."""
         raise ConfigError(
             "the pixels of this map have numbers and no directions",
             mend="choose a pixelization with directions: healpix, car or flat",
@@ -86,8 +92,8 @@ class NumberedPixels:
         return np.full((len(pixels), 3), math.nan)
 
     def describe(self) -> dict[str, object]:
-        """Return kind, n_pix, and the shape of the image where there is one (its index is not told)."""
-        said: dict[str, object] = {"kind": "numbered", "n_pix": int(self.n_pix)}
+        """Return kind, n_pix, and the shape of the image if there is one (without the index)."""
+        description: dict[str, object] = {"kind": "numbered", "n_pix": int(self.n_pix)}
         if self.layout is not None:
-            said["image_shape"] = list(self.layout.shape)
-        return said
+            description["image_shape"] = list(self.layout.shape)
+        return description

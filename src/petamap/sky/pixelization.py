@@ -1,4 +1,4 @@
-"""What every pixelization can say; HEALPix, CAR, flat and plainly numbered pixels implement it."""
+"""Interface of all pixelizations: HEALPix, CAR patches, flat patches and numbered pixels."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from petacomm.base.typing import FloatArray, Int32Array, Int64Array
 
 
 class Pixelization(Protocol):
-    """A division of the sky, or of a part of it, into `n_pix` numbered pixels.
+    """Division of the sky, or of a part of it, into `n_pix` numbered pixels.
 
-    Pixel numbers of samples are int32 (every pixelization here has fewer than 2^31 pixels); -1 says that a
-    direction lies outside.
+    Pixel numbers of samples are int32 (all pixelizations have fewer than 2^31 pixels); -1 stands for a
+    direction outside the pixelization.
     """
 
     @property
@@ -21,16 +21,16 @@ class Pixelization(Protocol):
 
     @property
     def pixel_area(self) -> float:
-        """Area of a pixel in steradians (the mean, where they differ); nan where pixels have no place."""
+        """Area of a pixel in steradians (the mean if areas differ); nan if pixels have no directions."""
         ...
 
     @property
     def grid(self) -> FloatArray:
-        """The pixelization as the kernels take it: [kind, parameters...] (``cpp/petamap/sky/grid.h``)."""
+        """Parameters for the C++ kernels: [kind, parameters...], float64 (``cpp/petamap/sky/grid.h``)."""
         ...
 
     def pixels_of(self, directions: FloatArray, pixels: Int32Array, n_threads: int = 1) -> None:
-        """Write the pixel of each unit vector, shape (n, 3), to `pixels`, shape (n,)."""
+        """Write the pixel number of each unit vector, shape (n, 3), to `pixels`, shape (n,)."""
         ...
 
     def directions_of(self, pixels: Int64Array) -> FloatArray:
@@ -38,5 +38,5 @@ class Pixelization(Protocol):
         ...
 
     def describe(self) -> dict[str, object]:
-        """Return what a summary or a file header says of it: a ``kind`` and its parameters."""
+        """Return the ``kind`` and the parameters, as they stand in summaries and file headers."""
         ...

@@ -1,4 +1,4 @@
-"""Power spectra in memory."""
+"""Angular power spectra in memory."""
 
 from __future__ import annotations
 
@@ -12,15 +12,31 @@ from petacomm.base.typing import FloatArray
 
 @dataclass(frozen=True)
 class Spectra:
-    """C_l for l = 0 to l_max.
+    """Angular power spectra C_l for l = 0 to l_max.
 
-    Attributes
+    Parameters
     ----------
     values : float64 (n_spectra, l_max + 1)
+        Spectra, one per row.
     names : tuple of str
-        Two letters of T, E, B each; the first is of the first map.
+        Two letters of T, E, B for each spectrum; the first letter refers to the first map.
     unit : str
-        ``K_CMB^2``, or whatever the file says; empty where unknown.
+        ``K_CMB^2``, or the unit given in the file; empty if unknown.
+
+    Raises
+    ------
+    DataError
+        If shapes do not match.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import petamap
+    >>> spectra = petamap.Spectra(np.ones((2, 11)), ("TT", "EE"))
+    >>> spectra.l_max, "TE" in spectra
+    (10, False)
+    >>> spectra["EE"].sum()
+    11.0
     """
 
     values: FloatArray
@@ -33,32 +49,49 @@ class Spectra:
 
     @property
     def l_max(self) -> int:
-        """The last multipole."""
+        """Largest multipole."""
         return int(self.values.shape[1]) - 1
 
     @property
     def multipoles(self) -> FloatArray:
-        """0 to l_max, float64 (l_max + 1,)."""
+        """Multipoles 0 to l_max, float64 (l_max + 1,)."""
         return np.arange(self.values.shape[1], dtype=np.float64)
 
     def __contains__(self, name: object) -> bool:
         return name in self.names
 
     def __getitem__(self, name: str) -> FloatArray:
-        """Return one spectrum, float64 (l_max + 1,).
+        """Return the spectrum of that name, float64 (l_max + 1,).
 
         Raises
         ------
         DataError
-            If there is none of that name.
+            If there is no spectrum of that name.
         """
         if name not in self.names:
             raise DataError(f"has no {name} spectrum, but {', '.join(self.names)}")
         row: FloatArray = self.values[self.names.index(name)]
         return row
 
-    def chosen(self, names: tuple[str, ...], l_max: int | None = None) -> Spectra:
-        """Return spectra in this order, up to `l_max`; zero where there are none."""
+    def select(self, names: tuple[str, ...], l_max: int | None = None) -> Spectra:
+        """Return the spectra `names`, in this order, up to `l_max`; missing spectra are zero.
+
+        Parameters
+        ----------
+        names : tuple of str
+            Names of the spectra.
+        l_max : int, optional
+            Largest multipole; by default that of the spectra.
+
+        Returns
+        -------
+        Spectra
+
+        Raises
+        ------
+        DataError
+            If the spectra end before `l_max`.
+        """
         stop = len(self.multipoles) if l_max is None else l_max + 1
         if stop > len(self.multipoles):
             raise DataError(f"spectra end at l = {self.l_max}, {stop - 1} is asked for")
@@ -66,7 +99,7 @@ class Spectra:
         return Spectra(np.stack(rows)[:, :stop], names, self.unit)
 
 
-def d_of_c(l: FloatArray) -> FloatArray:  # noqa: E741
-    """Return D_l / C_l = l (l + 1) / 2 pi."""
+def cl_to_dl_factor(l: FloatArray) -> FloatArray:  # noqa: E741
+    """Return the factor from C_l to D_l: l (l + 1) / 2 pi."""
     factors: FloatArray = l * (l + 1) / (2 * np.pi)
     return factors

@@ -1,4 +1,4 @@
-"""A map in memory, and what names, units and conventions of map files mean."""
+"""Sky maps in memory, and the interpretation of column names, units and frames of map files."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from petacomm.base.typing import FloatArray
 from petamap.sky.pixelization import Pixelization
 from petamap.sky.stokes import Stokes
 
-UNSEEN = -1.6375e30  # HEALPix: the value of a pixel not observed
+UNSEEN = -1.6375e30  # HEALPix convention for pixels not observed
 
-# coordinate frames: COORDSYS as written, and the words found in files
+# coordinate frames: COORDSYS as written, and the values accepted when reading
 FRAME_LETTERS = {"galactic": "G", "equatorial": "C", "ecliptic": "E"}
 _FRAME_WORDS = {
     "galactic": ("G", "GAL", "GALACTIC"),
@@ -24,7 +24,7 @@ _STOKES_WORDS = {
     "Q": ("Q", "Q_POLARISATION", "Q_POLARIZATION", "Q_STOKES", "STOKES_Q"),
     "U": ("U", "U_POLARISATION", "U_POLARIZATION", "U_STOKES", "STOKES_U"),
 }
-# columns that change sign between the IAU and COSMO conventions
+# columns that change sign between the IAU and COSMO polarization conventions
 _ODD_IN_U = ("U", "IU", "QU")
 _PREFIXES = {"": 1.0, "m": 1e-3, "milli": 1e-3, "u": 1e-6, "µ": 1e-6, "μ": 1e-6, "micro": 1e-6, "n": 1e-9}
 _KELVIN = re.compile(
@@ -35,24 +35,35 @@ _KELVIN = re.compile(
 
 @dataclass(frozen=True)
 class SkyMap:
-    """Columns of numbers on pixels.
+    """Map in memory: one or more columns of values on pixels.
 
-    Attributes
+    Parameters
     ----------
     values : float64 array, shape (n_columns, n_pix)
         nan where a pixel was not observed.
     pixelization : Pixelization
+        Pixelization of the columns.
     names : tuple of str
-        Of the columns: ``("I", "Q", "U")``, or whatever the file calls them.
+        Names of the columns: ``("I", "Q", "U")``, or the names in the file.
     units : tuple of str
-        Of the columns; ``K_CMB`` or ``K_CMB^2`` where the file has any prefix of kelvin, else as in the file,
-        empty where unknown.
+        Units of the columns: ``K_CMB`` or ``K_CMB^2`` if the file has kelvin with any prefix, else as in the
+        file; empty if unknown.
     frame : str or None
-        equatorial, galactic or ecliptic; None where unknown.
+        equatorial, galactic or ecliptic; None if unknown.
     polarization : str or None
-        ``COSMO`` where there are columns that depend on it (IAU is converted), else None.
+        ``COSMO`` if a column depends on the convention (IAU is converted when reading), else None.
     warnings : tuple of str
-        What had to be assumed.
+        Assumptions made because the file does not give the information.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import petamap
+    >>> sky = petamap.Healpix(1)
+    >>> values = np.zeros((3, sky.n_pix))
+    >>> sky_map = petamap.SkyMap(values, sky, ("I", "Q", "U"), ("K_CMB",) * 3, frame="galactic")
+    >>> sky_map.stokes.value, sky_map.unit
+    ('IQU', 'K_CMB')
     """
 
     values: FloatArray
@@ -65,38 +76,38 @@ class SkyMap:
 
     @property
     def stokes(self) -> Stokes | None:
-        """The Stokes parameters, None where the columns are others."""
+        """Stokes parameters of the columns; None if the columns are not Stokes parameters."""
         joined = "".join(self.names)
         return Stokes(joined) if joined in ("I", "QU", "IQU") else None
 
     @property
     def unit(self) -> str:
-        """The unit of all columns.
+        """Unit of all columns.
 
         Raises
         ------
         DataError
-            If they have different ones.
+            If the columns have different units.
         """
         if len(set(self.units)) > 1:
             raise DataError(f"the columns have different units: {', '.join(self.units)}")
         return self.units[0]
 
 
-def stokes_of_name(name: str) -> str | None:
-    """Return I, Q or U where a column is called by one of their usual names, else None."""
+def parse_stokes(name: str) -> str | None:
+    """Return I, Q or U if a column has one of the usual names of these, else None."""
     word = re.sub(r"[- ]", "_", name.strip().upper())
     return next((stokes for stokes, words in _STOKES_WORDS.items() if word in words), None)
 
 
-def frame_of_word(word: str) -> str | None:
-    """Return the frame that a COORDSYS value means, None for none."""
+def parse_frame(word: str) -> str | None:
+    """Return the coordinate frame of a COORDSYS value, or None if it is not known."""
     upper = word.strip().upper()
     return next((frame for frame, words in _FRAME_WORDS.items() if upper in words), None)
 
 
 def to_kelvin(unit: str) -> tuple[float, str]:
-    """Return the factor from a unit to K_CMB (or K_CMB^2) and its name; (1, unit) where it is no such unit.
+    """Return the factor from a unit to K_CMB or K_CMB^2 and the new unit; (1, unit) for other units.
 
     >>> to_kelvin("mK")
     (0.001, 'K_CMB')
@@ -113,6 +124,6 @@ def is_polarized(names: tuple[str, ...]) -> bool:
     return any(name in _ODD_IN_U for name in names)
 
 
-def iau_signs(names: tuple[str, ...]) -> list[float]:
-    """Return the factors of columns between IAU and COSMO: U is counted the other way."""
+def iau_to_cosmo_signs(names: tuple[str, ...]) -> list[float]:
+    """Return the factors of columns between the IAU and COSMO conventions: U changes sign."""
     return [-1.0 if name in _ODD_IN_U else 1.0 for name in names]

@@ -1,4 +1,4 @@
-"""Files of power spectra: text as CAMB writes it, FITS tables as HEALPix and healpy do."""
+"""Files of power spectra: text in the format of CAMB, FITS tables in the format of HEALPix and healpy."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from petacomm.base.errors import ConfigError, DataError
-from petacomm.base.files import replacing
+from petacomm.base.files import atomic_write
 from petacomm.base.typing import FloatArray
-from petamap.sky.power_spectra import Spectra, d_of_c
+from petamap.sky.power_spectra import Spectra, cl_to_dl_factor
 from petamap.sky.sky_map import to_kelvin
 
-ALL = ("TT", "EE", "BB", "TE", "EB", "TB")
-# CAMB: spectra of scalar modes, and totals or lensed ones, where no comment names the columns
-_UNNAMED = {2: ("TT",), 4: ("TT", "EE", "TE"), 5: ("TT", "EE", "BB", "TE")}
+SPECTRUM_NAMES = ("TT", "EE", "BB", "TE", "EB", "TB")
+# by number of columns: spectra in CAMB's files without a comment that names them
+_CAMB_COLUMNS = {2: ("TT",), 4: ("TT", "EE", "TE"), 5: ("TT", "EE", "BB", "TE")}
 _FITS_NAMES = {
     "TEMPERATURE": "TT", "GRADIENT": "EE", "CURL": "BB", "TG": "TE", "G-T": "TE", "E-T": "TE", "C-G": "EB",
     "C-T": "TB", "G-B": "EB", "T-B": "TB",
@@ -27,54 +27,56 @@ _COLUMNS = {
     "ET": "T-G", "BT": "T-C", "BE": "G-C",
 }  # fmt: skip
 _NAMES = {column: name for name, column in _COLUMNS.items()} | _FITS_NAMES
-# healpy names columns by their place, and so calls EB and TB, in its order, by each other's names
+# healpy names columns by position, which swaps the names of EB and TB in its own order
 _HEALPY_SWAPS = {"EB": "TB", "TB": "EB"}
 
 
 def read_spectrum_file(path: str | os.PathLike[str], unit: str | None = None) -> Spectra:
-    """Read C_l.
+    """Read power spectra C_l from a file.
 
     Parameters
     ----------
     path : path
-        ``.fits``, ``.fits.gz``: a table of C_l as HEALPix, healpy or petamap write it. Else text as CAMB
-        writes it: l, then D_l = l (l + 1) C_l / 2 pi, in the order of a comment such as ``# L TT EE BB TE``.
-        Without one, two columns are L TT, four L TT EE TE, five L TT EE BB TE.
+        ``.fits``, ``.fits.gz``: table of C_l in the format of HEALPix, healpy or petamap. Otherwise text in
+        the format of CAMB: l, then D_l = l (l + 1) C_l / 2 pi, in the order of a comment such as
+        ``# L TT EE BB TE``. Without a comment, two columns are L TT, four L TT EE TE, five L TT EE BB TE.
     unit : str, optional
-        Such as ``uK^2``, where the file says none; else values are taken as they stand.
+        Unit such as ``uK^2`` of a file that does not give one; without it such values are not scaled.
 
     Returns
     -------
     Spectra
-        In K_CMB^2 where the unit is any prefix of kelvin, from l = 0 on (zero where the file begins later).
+        In K_CMB^2 if the unit is the square of kelvin with any prefix. Multipoles start at 0; those before
+        the first one of the file are zero.
 
     Raises
     ------
     DataError
-        If the file cannot be read or is no table of spectra; names the line of a text.
+        If the file cannot be read or is no table of spectra; names the line of a text file.
     ConfigError
-        If `unit` is no square of kelvin.
+        If `unit` is not a square of kelvin.
     """
     where = os.fspath(path)
     if unit is not None and to_kelvin(unit)[1] != "K_CMB^2":
         raise ConfigError(f"unknown unit '{unit}' of spectra", where=where, mend='such as "uK^2"')
     is_fits = where.endswith((".fits", ".fits.gz"))
-    columns, said = _read_fits(where) if is_fits else _read_text(where)
-    factor, name = to_kelvin(said or unit or "")
+    columns, in_file = _read_fits(where) if is_fits else _read_text(where)
+    factor, name = to_kelvin(in_file or unit or "")
     return Spectra(np.stack(list(columns.values())) * factor, tuple(columns), name)
 
 
 def write_spectrum_file(path: str | os.PathLike[str], spectra: Spectra) -> None:
-    """Write C_l to ``.fits`` as healpy reads them, else D_l to text as CAMB writes it. Whole or absent.
+    """Write C_l to ``.fits`` in the format of healpy, else D_l to text in the format of CAMB, atomically.
 
-    Text is in uK^2, or in the unit of the spectra where that is no K_CMB^2; it has no place for l = 0.
+    Text is in uK^2, or in the unit of the spectra if that is not K_CMB^2. D_0 is zero by definition: text
+    does not preserve C_0.
 
     Raises
     ------
     ResourceError
         If the file cannot be written.
     """
-    with replacing(path) as temporary:
+    with atomic_write(path) as temporary:
         if os.fspath(path).endswith((".fits", ".fits.gz")):
             _write_fits(temporary, spectra)
         else:
@@ -100,16 +102,16 @@ def _read_text(path: str) -> tuple[dict[str, FloatArray], str]:
     if not rows:
         raise DataError("is no table of spectra: it has no numbers", where=path)
     table = np.array(rows).T
-    found = names or _UNNAMED.get(len(table))
-    if found is None:
+    names = names or list(_CAMB_COLUMNS.get(len(table), ()))
+    if not names:
         raise DataError(
             f"has {len(table)} columns without names", where=path, mend='a first line "# L TT EE BB TE"'
         )
     l = np.arange(int(table[0, -1]) + 1.0)  # noqa: E741
     scale = np.divide(2 * np.pi, l * (l + 1), out=np.zeros_like(l), where=l > 0)
-    columns = np.zeros((len(found), len(l)))
+    columns = np.zeros((len(names), len(l)))
     columns[:, int(table[0, 0]) :] = table[1:]
-    return dict(zip(found, columns * scale, strict=True)), unit
+    return dict(zip(names, columns * scale, strict=True)), unit
 
 
 def _lines(path: str) -> Iterator[tuple[str, str]]:
@@ -135,7 +137,7 @@ def _numbers(text: str, where: str, names: list[str] | None, width: int | None) 
 
 def _write_text(path: Path, spectra: Spectra) -> None:
     kelvin = spectra.unit == "K_CMB^2"
-    rows = np.vstack((spectra.multipoles, spectra.values * d_of_c(spectra.multipoles)))
+    rows = np.vstack((spectra.multipoles, spectra.values * cl_to_dl_factor(spectra.multipoles)))
     rows[1:] *= 1e12 if kelvin else 1.0
     header = f"unit {'uK^2' if kelvin else spectra.unit or 'unknown'}\nL {' '.join(spectra.names)}"
     np.savetxt(path, rows.T, fmt=["%d"] + ["%.16e"] * len(spectra.names), header=header)
@@ -152,7 +154,7 @@ def _read_fits(path: str) -> tuple[dict[str, FloatArray], str]:
             table = next(hdu for hdu in hdus[1:] if getattr(hdu, "columns", None) is not None)
             units = {(unit or "").strip() for unit in table.columns.units}
             columns = {
-                _name_of(str(name)): np.array(table.data[name], np.float64).ravel()
+                _spectrum_name(str(name)): np.array(table.data[name], np.float64).ravel()
                 for name in table.columns.names
             }
             healpy = str(table.header.get("CREATOR", "")).strip() == "healpy" and len(columns) >= 5
@@ -169,7 +171,7 @@ def _read_fits(path: str) -> tuple[dict[str, FloatArray], str]:
     return columns, "" if unit in ("^2", "unknown") else unit
 
 
-def _name_of(column: str) -> str:
+def _spectrum_name(column: str) -> str:
     word = column.strip().upper()
     return _NAMES.get(word, word)
 
@@ -177,7 +179,10 @@ def _name_of(column: str) -> str:
 def _write_fits(path: Path, spectra: Spectra) -> None:
     from astropy.io import fits
 
-    ordered = sorted(spectra.names, key=lambda name: ALL.index(name) if name in ALL else len(ALL))
+    ordered = sorted(
+        spectra.names,
+        key=lambda name: SPECTRUM_NAMES.index(name) if name in SPECTRUM_NAMES else len(SPECTRUM_NAMES),
+    )
     columns: list[Any] = [
         fits.Column(_COLUMNS.get(name, name), "D", spectra.unit, array=spectra[name]) for name in ordered
     ]

@@ -1,4 +1,4 @@
-"""Which Stokes parameters a map has."""
+"""Stokes parameters of a map."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class Stokes(str, Enum):
-    """The components solved for, in the order in which they are stored."""
+    """Stokes parameters solved for, in the order in which they are stored."""
 
     I = "I"  # noqa: E741
     QU = "QU"

@@ -1,1 +1,4 @@
-"""Power spectra of maps: pseudo-spectra, and what masks, beams and pixels did to them."""
+"""Power spectra of maps: masks, pseudo-spectra, MASTER, pure B, pixel likelihood.
+
+Must not import: mapmaking (beside it), montecarlo and everything above.
+"""

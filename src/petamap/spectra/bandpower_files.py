@@ -1,4 +1,4 @@
-"""Files of bandpowers: FITS, text, and sacc's."""
+"""Files of bandpowers: FITS, text and sacc."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from petacomm.base.errors import ConfigError, DataError
-from petacomm.base.files import replacing
-from petamap.sky.power_spectra import d_of_c
+from petacomm.base.files import atomic_write
+from petamap.sky.power_spectra import cl_to_dl_factor
 from petamap.spectra.bandpowers import Bandpowers
 from petamap.spectra.multipole_bins import Binning
 
@@ -40,12 +40,12 @@ def write_bandpowers(path: str | os.PathLike[str], bandpowers: Bandpowers) -> No
         write = _write_sacc
     elif name.endswith((".fits", ".fits.gz")):
         write = _write_fits
-    with replacing(path) as temporary:
+    with atomic_write(path) as temporary:
         write(temporary, bandpowers)
 
 
 def read_bandpowers(path: str | os.PathLike[str]) -> Bandpowers:
-    """Read what `write_bandpowers` wrote to ``.fits``.
+    """Read bandpowers from a ``.fits`` file of `write_bandpowers`.
 
     Raises
     ------
@@ -57,7 +57,7 @@ def read_bandpowers(path: str | os.PathLike[str]) -> Bandpowers:
     where = os.fspath(path)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error")  # a checksum that does not hold is only warned of
+            warnings.simplefilter("error")  # astropy only warns of a wrong checksum
             with fits.open(path, memmap=False, checksum=True) as hdus:
                 table = hdus["BANDPOWERS"]
                 names = tuple(str(table.header["SPECTRA"]).split())
@@ -123,7 +123,7 @@ def _write_sacc(path: Path, bandpowers: Bandpowers) -> None:
             unit = "uK_CMB" if kelvin else bandpowers.unit
             out.add_tracer("Map", f"{side}_{kind}", spin, l, np.ones(len(l)), map_unit=unit)
     # sacc knows C_l alone
-    scale = 1 / d_of_c(binning.middle) if binning.of_d else np.ones(binning.n)
+    scale = 1 / cl_to_dl_factor(binning.middle) if binning.of_d else np.ones(binning.n)
     factor = 1e12 if kelvin else 1.0
     for i, name in enumerate(bandpowers.names):
         window = None

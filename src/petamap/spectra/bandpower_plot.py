@@ -1,4 +1,4 @@
-"""What a plot of bandpowers shows, as numbers that JSON can hold."""
+"""Contents of a plot of bandpowers, as numbers that JSON can hold."""
 
 from __future__ import annotations
 
@@ -6,20 +6,22 @@ from typing import Any
 
 import numpy as np
 
-from petamap.sky.power_spectra import Spectra, d_of_c
+from petamap.sky.power_spectra import Spectra, cl_to_dl_factor
 from petamap.spectra.bandpowers import Bandpowers
 
 
-def drawing(bandpowers: Bandpowers, theory: Spectra | None = None, expected: Bandpowers | None = None) -> Any:
-    """Return bandpowers, and a theory beside them, as a page draws them.
+def bandpower_plot(
+    bandpowers: Bandpowers, theory: Spectra | None = None, expected: Bandpowers | None = None
+) -> Any:
+    """Return bandpowers, and a theory beside them, as the report plots them.
 
     Parameters
     ----------
     bandpowers : Bandpowers
     theory : Spectra, optional
-        Drawn as a line, as D_l or C_l like the bandpowers.
+        Plotted as a line, as D_l or C_l like the bandpowers.
     expected : Bandpowers, optional
-        What the theory gives in each bin.
+        Bandpowers of the theory.
 
     Returns
     -------
@@ -55,4 +57,7 @@ def _line(theory: Spectra | None, name: str, bandpowers: Bandpowers, factor: flo
     first, stop = 2, min(theory.l_max, bandpowers.binning.l_max) + 1
     l = np.arange(first, stop, dtype=np.float64)  # noqa: E741
     values = theory[name if name in theory else name[::-1]][first:stop] * factor
-    return {"l": l.tolist(), "value": (values * d_of_c(l) if bandpowers.binning.of_d else values).tolist()}
+    return {
+        "l": l.tolist(),
+        "value": (values * cl_to_dl_factor(l) if bandpowers.binning.of_d else values).tolist(),
+    }

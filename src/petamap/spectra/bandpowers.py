@@ -13,7 +13,7 @@ from petamap.spectra.multipole_bins import Binning
 
 @dataclass(frozen=True)
 class Bandpowers:
-    """Spectra in bins.
+    """Binned spectra.
 
     Attributes
     ----------
@@ -24,9 +24,9 @@ class Bandpowers:
     binning : Binning
     unit : str
     covariance : float64 (n_spectra, n_bins, n_spectra, n_bins) or None
-        None where nothing is known of errors.
+        None where errors are unknown.
     windows : float64 (n_spectra, n_bins, n_spectra, l_max + 1) or None
-        The bandpower windows: the mean of `values` is windows . C_l of the sky.
+        Bandpower windows: the expectation of `values` is windows . C_l of the sky.
     """
 
     values: FloatArray
@@ -58,7 +58,7 @@ class Bandpowers:
         return replace(self, covariance=covariance)
 
     def cut(self, n_bins: int) -> Bandpowers:
-        """Return the first bins alone."""
+        """Return the first `n_bins` bins."""
         return replace(
             self,
             values=self.values[:, :n_bins],

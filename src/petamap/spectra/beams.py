@@ -1,4 +1,4 @@
-"""Beams, and what beams and pixels of two maps leave of their spectra."""
+"""Beams, and the product of beam and pixel windows of two maps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def gaussian_beam(fwhm: float, l_max: int) -> dict[str, FloatArray]:
 
 
 def map_window(n_side: int | None, fwhm: float, l_max: int) -> dict[str, FloatArray]:
-    """Return what a beam and the pixels (none for None) leave of a_lm of ``T`` and ``P``."""
+    """Return the product of beam and pixel window (none for None) of a_lm of ``T`` and ``P``."""
     window = gaussian_beam(fwhm, l_max)
     if n_side is not None:
         for kind, values in zip("TP", pixel_window(n_side, l_max), strict=True):
@@ -27,7 +27,7 @@ def map_window(n_side: int | None, fwhm: float, l_max: int) -> dict[str, FloatAr
     return window
 
 
-def transfer_of(
+def window_products(
     names: tuple[str, ...], first: dict[str, FloatArray], second: dict[str, FloatArray] | None = None
 ) -> dict[str, FloatArray]:
     """Return the product of the windows of two maps for each spectrum."""

@@ -1,4 +1,4 @@
-"""How weights couple the multipoles of a sky: the matrices of MASTER."""
+"""Mode coupling by weights: the matrices of MASTER."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _MIXING: dict[str, dict[str, tuple[str, float]]] = {
 
 @dataclass(frozen=True)
 class Coupling:
-    """What a pseudo-spectrum has of each true one.
+    """Mode-coupling matrices from true spectra to pseudo-spectra.
 
     Attributes
     ----------
@@ -49,11 +49,11 @@ class Coupling:
 
     @property
     def l_max(self) -> int:
-        """Where the matrices end."""
+        """Last multipole of the matrices."""
         return int(self.matrices.shape[1]) - 1
 
     def block(self, pseudo: str, true: str, names: tuple[str, ...]) -> FloatArray | None:
-        """Return what spectrum `pseudo` has of `true`, (l_max + 1, l_max + 1); None where it has nothing.
+        """Return the coupling of spectrum `true` to `pseudo`, (l_max + 1, l_max + 1); None where it is zero.
 
         Parameters
         ----------
@@ -77,7 +77,7 @@ class Coupling:
         return {pseudo: ("2p" if sides == "p2" else sides, 1.0)}
 
     def coupled(self, true: Spectra, transfer: Mapping[str, FloatArray] | None = None) -> Spectra:
-        """Return the pseudo-spectra that a sky has on average, without noise: sum over l' of M_ll' F_l' C_l'.
+        """Return the expected pseudo-spectra of a sky without noise: sum over l' of M_ll' F_l' C_l'.
 
         Parameters
         ----------

@@ -14,7 +14,7 @@ _CROSS = ("TT", "EE", "BB", "TE", "EB", "TB", "ET", "BE", "BT")
 
 
 def spectra_names(first: str, second: str | None = None) -> tuple[str, ...]:
-    """Return which spectra two maps have: of one map TT EE BB TE EB TB; of two also ET BE BT.
+    """Return the names of the spectra of one map, TT EE BB TE EB TB, or of two, ET BE BT as well.
 
     The first letter is of the first map. In a cross-spectrum TE and ET are two measurements of one quantity.
 
@@ -28,7 +28,7 @@ def spectra_names(first: str, second: str | None = None) -> tuple[str, ...]:
 
 
 def pseudo_spectra(first: Harmonics, second: Harmonics | None = None, unit: str = "K_CMB^2") -> Spectra:
-    """Return spectra of weighted maps as they are: C_l = sum over m of Re x_lm y_lm* / (2l + 1).
+    """Return pseudo-spectra of weighted maps: C_l = sum over m of Re x_lm y_lm* / (2l + 1).
 
     Parameters
     ----------

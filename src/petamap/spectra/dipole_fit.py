@@ -1,4 +1,4 @@
-"""What the fit of monopole and dipole takes from the spectra of T.
+"""Effect of the fit of monopole and dipole on the spectra of T.
 
 Fitted to all pixels alike, their amplitudes are sums over the map m: d_k = sum over pixels of R_k m, with
 R = (D^T D)^-1 D^T on the pixels that have a weight and D the four templates 1, x, y, z. What is left of the
@@ -19,32 +19,32 @@ from dataclasses import replace
 
 import numpy as np
 
-from petacomm.base.threads import one_blas_thread
+from petacomm.base.threads import single_blas_thread
 from petacomm.base.typing import ComplexArray, FloatArray
 from petamap.sky.healpix import Healpix
 from petamap.spectra.coupling import KINDS, Coupling
 from petamap.spectra.cross_spectra import cross_spectrum
-from petamap.spectra.transforms import analyse, in_ring_order, large_means, multipoles, synthesise
+from petamap.spectra.transforms import analyse, downgrade_means, in_ring_order, multipoles, synthesise
 
-# The fit is of low multipoles: pixels so large hold what it does to them.
+# The fit affects low multipoles alone: pixels of this n_side resolve it.
 _LARGE = 32
 
 
-class Fit:
-    """The fit of monopole and dipole to I where there is a weight, on large pixels.
+class DipoleFit:
+    """Fit of monopole and dipole to I where there is a weight, on large pixels.
 
     Parameters
     ----------
     weights : float64 (n_pix,)
-        That I is seen with.
+        Weights of I.
     polarization_weights : float64 (n_pix,), optional
-        That Q and U are seen with; None where they are not.
+        Weights of Q and U; None without polarization.
     pixelization : Healpix
 
     Attributes
     ----------
     l_max : int
-        Of what the fit is known to take; beyond it is less than a thousandth.
+        Last multipole of the correction; beyond, it is less than a thousandth.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Fit:
         templates = np.ones((4, pixels.n_pix))
         templates[1:] = pixels.directions_of(np.arange(pixels.n_pix)).T
         normal = np.einsum("ip,jp->ij", templates * used, templates)
-        with one_blas_thread():
+        with single_blas_thread():
             amplitudes = np.linalg.pinv(normal, hermitian=True)
         self.amplitudes = self._sums(np.einsum("ij,jp->ip", amplitudes, templates * used))
         self.templates = self._sums(templates * self.weights[0]) * pixels.pixel_area
@@ -72,7 +72,7 @@ class Fit:
         found = [analyse(row[None], self.n_side, self.l_max, 0, 0)[0] / area for row in rows]
         return np.stack(found)
 
-    def crossed(self, other: Fit, spin: int) -> FloatArray:
+    def crossed(self, other: DipoleFit, spin: int) -> FloatArray:
         """Return X_ll' of this map's templates with T (spin 0) or E (spin 2) of the other map."""
         total = np.zeros((self.l_max + 1, self.l_max + 1))
         if spin not in other.weights:
@@ -80,7 +80,7 @@ class Fit:
         weights = np.tile(other.weights[spin], 2 if spin else 1) * Healpix(self.n_side).pixel_area
         for template, amplitude in zip(self.templates, self.amplitudes, strict=True):
             left, right = self._by_degree(template, spin), self._by_degree(amplitude, spin)
-            with one_blas_thread():
+            with single_blas_thread():
                 total += (left * weights) @ right.T
         return total / (2 * np.arange(self.l_max + 1.0) + 1)[:, None]
 
@@ -94,7 +94,7 @@ class Fit:
             rows.append(synthesise(both, self.n_side, self.l_max, spin).ravel())
         return np.stack(rows)
 
-    def squared(self, other: Fit) -> FloatArray:
+    def squared(self, other: DipoleFit) -> FloatArray:
         """Return S_ll'."""
         total, end = np.zeros((self.l_max + 1, self.l_max + 1)), self.l_max
         for t, g in zip(self.templates, self.amplitudes, strict=True):
@@ -104,8 +104,8 @@ class Fit:
         return total
 
 
-def without_fit(coupling: Coupling, first: Fit, second: Fit | None = None) -> Coupling:
-    """Return the coupling of maps less their monopole and dipole; of pure components it stays as it is."""
+def subtract_dipole_fit(coupling: Coupling, first: DipoleFit, second: DipoleFit | None = None) -> Coupling:
+    """Return the coupling of maps without monopole and dipole; that of pure components is unchanged."""
     other = first if second is None else second
     matrices = coupling.matrices.copy()
     n = min(first.l_max, coupling.l_max) + 1
@@ -121,4 +121,4 @@ def without_fit(coupling: Coupling, first: Fit, second: Fit | None = None) -> Co
 def _large(values: FloatArray, pixelization: Healpix, n_side: int) -> FloatArray:
     """Return means over pixels of `n_side`, in rings."""
     rows: FloatArray = in_ring_order(values, pixelization)[0]
-    return rows if pixelization.n_side == n_side else large_means(rows, pixelization.n_side, n_side)
+    return rows if pixelization.n_side == n_side else downgrade_means(rows, pixelization.n_side, n_side)

@@ -1,4 +1,4 @@
-"""Approximate errors of bandpowers, before there is a Monte Carlo."""
+"""Approximate errors of bandpowers of Gaussian skies."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from petamap.spectra.bandpowers import Bandpowers
 from petamap.spectra.multipole_bins import Binning
 
 
-def modes(binning: Binning, f_sky: float) -> FloatArray:
-    """Return the modes of each bin: sum of (2 l + 1) f_sky, float64 (n_bins,)."""
+def modes_per_bin(binning: Binning, f_sky: float) -> FloatArray:
+    """Return the modes_per_bin of each bin: sum of (2 l + 1) f_sky, float64 (n_bins,)."""
     first, stop = binning.edges[:-1], binning.edges[1:]
     counted: FloatArray = (stop**2 - first**2).astype(np.float64) * f_sky
     return counted
@@ -21,14 +21,14 @@ def modes(binning: Binning, f_sky: float) -> FloatArray:
 def knox_errors(
     cross: Bandpowers, first: Bandpowers, second: Bandpowers, f_sky: Mapping[str, float]
 ) -> FloatArray:
-    """Return the deviations of Gaussian skies (Knox 1995; Hivon et al. 2002, section 4.3).
+    """Return the standard deviations for Gaussian skies (Knox 1995; Hivon et al. 2002, section 4.3).
 
-    var C^xy = (C^xx C^yy + C^xy C^yx) / modes, noise included in the C.
+    var C^xy = (C^xx C^yy + C^xy C^yx) / modes_per_bin, noise included in the C.
 
     Parameters
     ----------
     cross : Bandpowers
-        Whose errors are asked for, noise included; an auto-spectrum is its own cross-spectrum.
+        Spectra whose errors are wanted, noise included; an auto-spectrum is its own cross-spectrum.
     first, second : Bandpowers
         Auto-spectra of the two maps, noise included; none below 0 is taken.
     f_sky : mapping of str to float
@@ -43,6 +43,6 @@ def knox_errors(
         x, y = name[0], name[1]
         autos = np.maximum(first[x + x], 0) * np.maximum(second[y + y], 0)
         turned = cross[name[::-1]] if name[::-1] in cross.names else cross[name]
-        counted = modes(cross.binning, f_sky["".join("TP"[letter != "T"] for letter in name)])
+        counted = modes_per_bin(cross.binning, f_sky["".join("TP"[letter != "T"] for letter in name)])
         rows.append(np.sqrt(np.maximum(autos + cross[name] * turned, 0) / counted))
     return np.stack(rows)

@@ -1,4 +1,4 @@
-"""The exact likelihood of maps of few pixels, and its maximum.
+"""Exact pixel likelihood of low-resolution maps, and its maximum.
 
 Pixels d are Gaussian with covariance C = N + sum over X, Y, l of C_l^XY P_l^XY. The derivatives of -2 ln L =
 d' C^-1 d + ln |C| give Newton steps F^-1 g in the powers, with g_i = (d' C^-1 P_i C^-1 d - tr C^-1 P_i) / 2
@@ -18,7 +18,7 @@ import numpy as np
 
 from petacomm.base.errors import ConfigError, ConvergenceError, DataError, ResourceError
 from petacomm.base.host import available_bytes
-from petacomm.base.threads import one_blas_thread
+from petacomm.base.threads import single_blas_thread
 from petacomm.base.typing import BoolArray, FloatArray, Int64Array
 from petamap.sky.power_spectra import Spectra
 from petamap.spectra.bandpowers import Bandpowers
@@ -30,13 +30,13 @@ _FIRST = 2  # monopole and dipole are templates
 
 
 @dataclass(frozen=True)
-class Modes:
-    """Real harmonics on the pixels that are looked at.
+class HarmonicModes:
+    """Real harmonics on the observed pixels.
 
     Attributes
     ----------
     values : float64 (n_data, n_components, n_modes)
-        What a mode of unit power gives in each datum.
+        Value of a mode of unit power in each datum.
     l : int64 (n_modes,)
         The same for each component, increasing from 2.
     components : str
@@ -48,9 +48,9 @@ class Modes:
     components: str
 
 
-def modes_of(
+def harmonic_modes(
     n_side: int, seen: BoolArray, l_max: int, windows: dict[str, FloatArray], n_threads: int = 1
-) -> Modes:
+) -> HarmonicModes:
     """Return the harmonics of the data of HEALPix maps.
 
     Parameters
@@ -80,23 +80,23 @@ def modes_of(
             maps[stokes] = synthesise(alm, n_side, l_max, spin, n_threads)
             values[:, row, column] = maps[seen]
             alm[place] = 0
-    return Modes(values, np.array([order[0] for order in orders]), components)
+    return HarmonicModes(values, np.array([order[0] for order in orders]), components)
 
 
-def memory_of(n_data: int, n_modes: int) -> int:
-    """Return the bytes that a likelihood takes at its peak; `n_modes` counts all components."""
+def likelihood_bytes(n_data: int, n_modes: int) -> int:
+    """Return the peak bytes of a likelihood; `n_modes` counts all components."""
     return 8 * (3 * n_data**2 + 3 * n_data * n_modes + 2 * n_modes**2)
 
 
 class PixelLikelihood:
-    """The likelihood of bandpowers, given a map.
+    """Likelihood of bandpowers, given a map.
 
     Parameters
     ----------
     data : float64 (n_data,)
     noise : float64 (n_data, n_data)
         Covariance of the noise of the data, in the square of their unit; correlations included.
-    modes : Modes
+    modes : HarmonicModes
     binning : Binning
         From 2 or more to at most the last multipole of the modes.
     fiducial : Spectra
@@ -116,7 +116,7 @@ class PixelLikelihood:
         self,
         data: FloatArray,
         noise: FloatArray,
-        modes: Modes,
+        modes: HarmonicModes,
         binning: Binning,
         fiducial: Spectra,
         templates: FloatArray | None = None,
@@ -127,20 +127,20 @@ class PixelLikelihood:
         l_max = int(modes.l[-1])
         if binning.edges[0] < _FIRST or binning.l_max > l_max or fiducial.l_max < l_max:
             raise ConfigError(f"bins and fiducial spectra must lie between l = {_FIRST} and {l_max}")
-        needed = memory_of(n, modes.values[0].size)
+        needed = likelihood_bytes(n, modes.values[0].size)
         if needed > available_bytes():
             raise ResourceError(
                 f"the likelihood of {n} data needs {needed / 1e9:.1f} GB", mend="mask more or lower n_side"
             )
         self.names, self.binning, self.modes = spectra_names(modes.components), binning, modes
-        self._fiducial = fiducial.chosen(self.names, l_max).values
+        self._fiducial = fiducial.select(self.names, l_max).values
         self._unit = fiducial.unit
         flat = modes.values.reshape(n, -1)
         self._data, self._noise, self._y = data, noise, flat
         self._basis: FloatArray | None = None
         if templates is None:
             return
-        with one_blas_thread():
+        with single_blas_thread():
             basis = np.linalg.qr(templates, mode="complete")[0][:, templates.shape[1] :].astype(np.float64)
             self._basis = basis
             self._data, self._noise, self._y = basis.T @ data, basis.T @ noise @ basis, basis.T @ flat
@@ -153,8 +153,8 @@ class PixelLikelihood:
         return found
 
     def value(self, powers: FloatArray) -> float:
-        """Return ln L of bandpowers, up to a constant; -inf where no sky has these powers."""
-        with one_blas_thread():
+        """Return ln L of bandpowers, up to a constant; -inf where the covariance is not positive."""
+        with single_blas_thread():
             factor = self._factor(self.spectra(powers))
             return -np.inf if factor is None else self._value(factor)
 
@@ -168,7 +168,7 @@ class PixelLikelihood:
         DataError
             If these powers give no covariance.
         """
-        with one_blas_thread():
+        with single_blas_thread():
             return self._slope(self.spectra(powers))
 
     def quadratic(self) -> Bandpowers:
@@ -178,21 +178,21 @@ class PixelLikelihood:
         """
         start = self.binning.binned(self._fiducial)
         gradient, fisher, wide = self.slope(start)
-        with one_blas_thread():
+        with single_blas_thread():
             step = np.linalg.solve(fisher, gradient).reshape(start.shape)
             return self._bandpowers(start + step, fisher, wide)
 
     def estimates(self, data: FloatArray) -> FloatArray:
         """Return the quadratic estimates of many maps with this noise, float64 (n, n_spectra, n_bins).
 
-        Errors and windows are those of `quadratic`; all that is costly is done once.
+        Errors and windows are those of `quadratic`; the covariance is factorized once.
 
         Parameters
         ----------
         data : float64 (n, n_data)
         """
         start = self.binning.binned(self._fiducial)
-        with one_blas_thread():
+        with single_blas_thread():
             columns = data.T if self._basis is None else self._basis.T @ data.T
             filtered, gram = self._filtered(self.spectra(start), columns)
             fisher = self._fisher(gram)[0]
@@ -208,19 +208,19 @@ class PixelLikelihood:
         Parameters
         ----------
         tolerance : float
-            The last step is below this part of every error.
+            The last step is below this fraction of every error.
         most : int
-            Steps.
+            Largest number of steps.
 
         Raises
         ------
         ConvergenceError
             If that many steps do not suffice.
         """
-        with one_blas_thread():
-            return self._climb(tolerance, most)
+        with single_blas_thread():
+            return self._maximize(tolerance, most)
 
-    def _climb(self, tolerance: float, most: int) -> Bandpowers:
+    def _maximize(self, tolerance: float, most: int) -> Bandpowers:
         powers = self.binning.binned(self._fiducial)
         height = self.value(powers)
         for _ in range(most):

@@ -1,11 +1,11 @@
-"""Maps of few pixels out of those of a run, with all that their likelihood needs: smoothing, noise, mask.
+"""Low-resolution maps of a run for the pixel likelihood, with their smoothing, noise and mask.
 
 A map is analysed to l = 3 n_side - 1 of the low resolution, multiplied by the cosine window
 
     w_l = 1 up to l = n_side,  (1 + cos(pi (l - n_side) / 2 n_side)) / 2 up to 3 n_side
 
 (Benabed et al. 2009, section 4.1), and synthesised on the large pixels. White noise goes the same way. There
-are more pixels than multipoles, so that a little noise of one's own has to make the covariance regular: it is
+are more pixels than multipoles, so that a little regularization noise must make the covariance regular: it is
 added to the map as well (Planck Collaboration 2020 V, section 2.1).
 """
 
@@ -21,17 +21,17 @@ from petamap.sky.covariance_file import PixelCovariance
 from petamap.sky.healpix import Healpix
 from petamap.spectra.beams import map_window
 from petamap.spectra.run_maps import RunMaps
-from petamap.spectra.transforms import analyse, in_ring_order, large_means, multipoles, synthesise
+from petamap.spectra.transforms import analyse, downgrade_means, in_ring_order, multipoles, synthesise
 
-# Deviation of the noise that is added to downgraded maps, in parts of that of the map's own values.
+# Deviation of the noise that is added to downgrade_map maps, in parts of that of the map's own values.
 _REGULAR = 1e-3
-# A large pixel is data where the window sees so much of what was observed.
+# A large pixel is data where at least this much of its window was observed.
 _OBSERVED = 0.98
 
 
 @dataclass(frozen=True)
-class LowMap:
-    """A map of few pixels.
+class LowResolutionMap:
+    """A low-resolution map.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class LowMap:
     noise : float64 (n_data, n_data)
         Covariance of the noise of the data.
     windows : dict of float64 (l_max + 1,)
-        What a_lm of ``T`` and ``P`` of the sky are in the map.
+        Windows of a_lm of ``T`` and ``P`` in the map.
     """
 
     n_side: int
@@ -76,10 +76,10 @@ def cosine_window(n_side: int) -> FloatArray:
     return found
 
 
-def as_it_is(
+def native_map(
     maps: RunMaps, mask: FloatArray, fwhm: float, pixel_window: bool, covariance: PixelCovariance | None
-) -> LowMap:
-    """Return a map of few pixels as it is, with the covariance of all its pixels as noise, or white noise.
+) -> LowResolutionMap:
+    """Return a low-resolution map unchanged, with the covariance of all its pixels as noise, or white noise.
 
     Parameters
     ----------
@@ -104,12 +104,12 @@ def as_it_is(
         has = f"{covariance.stokes} of n_side {covariance.n_side}"
         raise DataError(f"the pixel covariance is of {has}, not of this map", where=str(maps.folder))
     else:
-        noise = covariance.of(np.flatnonzero(used))
+        noise = covariance.submatrix(np.flatnonzero(used))
     windows = map_window(pixels.n_side if pixel_window else None, fwhm, 3 * pixels.n_side - 1)
-    return LowMap(pixels.n_side, values, np.tile(used, (n_stokes, 1)), noise, windows)
+    return LowResolutionMap(pixels.n_side, values, np.tile(used, (n_stokes, 1)), noise, windows)
 
 
-def downgraded(
+def downgrade_map(
     maps: RunMaps,
     mask: FloatArray,
     n_side: int,
@@ -117,8 +117,8 @@ def downgraded(
     pixel_window: bool,
     normal: FloatArray,
     n_threads: int = 1,
-) -> LowMap:
-    """Return a map in larger pixels, with white noise of the run's covariance of pixels taken along.
+) -> LowResolutionMap:
+    """Return a map in larger pixels, with white noise propagated from the run's covariance.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ def downgraded(
     window = cosine_window(n_side)
     smooth = _Smoothing(high.n_side, n_side, window, n_threads)
     observed = smooth.map(in_ring_order(maps.seen, high))[0] > _OBSERVED
-    used = observed & (large_means(in_ring_order(mask, high)[0], high.n_side, n_side) >= 0.5)
+    used = observed & (downgrade_means(in_ring_order(mask, high)[0], high.n_side, n_side) >= 0.5)
     if not used.any():
         raise DataError("no pixel is left", mend="a smaller mask, or a larger n_side", where=str(maps.path))
     low = smooth.map(in_ring_order(np.nan_to_num(maps.sky.values), high))
@@ -159,11 +159,11 @@ def downgraded(
         noise[diagonal, diagonal] += deviation**2
     both = map_window(high.n_side if pixel_window else None, fwhm, 3 * n_side - 1)
     windows = {kind: row * window for kind, row in both.items()}
-    return LowMap(n_side, low, np.tile(used, (len(low), 1)), noise, windows)
+    return LowResolutionMap(n_side, low, np.tile(used, (len(low), 1)), noise, windows)
 
 
 def _variances(maps: RunMaps) -> FloatArray:
-    """White variance of each Stokes parameter, float64 (n_stokes, n_pix) in rings; 0 where unknown."""
+    """Return white variances in ring order, float64 (n_stokes, n_pix); 0 where unknown."""
     if not maps.variances:
         raise DataError(
             "the run has written no covariance", where=str(maps.folder), mend="products.covariance = true"
@@ -173,7 +173,7 @@ def _variances(maps: RunMaps) -> FloatArray:
 
 
 class _Smoothing:
-    """S: from a map in small pixels to one in large pixels; blocks of I and of Q, U."""
+    """Operator S from a map in small pixels to one in large pixels; blocks of I and of Q, U."""
 
     def __init__(self, high: int, low: int, window: FloatArray, n_threads: int) -> None:
         self.high, self.low, self.n_threads = high, low, n_threads

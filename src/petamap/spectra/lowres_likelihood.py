@@ -1,4 +1,4 @@
-"""From the map of a run to bandpowers of the highest likelihood of its pixels."""
+"""Bandpowers of a run's map by its pixel likelihood."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ import numpy as np
 
 from petacomm.base.errors import ConfigError, DataError, ResourceError
 from petacomm.base.host import available_bytes
-from petacomm.base.threads import one_blas_thread
+from petacomm.base.threads import single_blas_thread
 from petacomm.base.typing import FloatArray
-from petamap.simulation.random_keys import Purpose, gaussians, stream
+from petamap.simulation.random_keys import Purpose, gaussians, random_stream
 from petamap.sky.covariance_file import PixelCovariance, read_pixel_covariance
 from petamap.sky.power_spectra import Spectra
 from petamap.spectra.bandpowers import Bandpowers
 from petamap.spectra.cross_spectra import spectra_names
-from petamap.spectra.likelihood import PixelLikelihood, memory_of, modes_of
-from petamap.spectra.lowres import LowMap, as_it_is, downgraded
-from petamap.spectra.measure import Choices
+from petamap.spectra.likelihood import PixelLikelihood, harmonic_modes, likelihood_bytes
+from petamap.spectra.lowres import LowResolutionMap, downgrade_map, native_map
+from petamap.spectra.measure import SpectraChoices
 from petamap.spectra.multipole_bins import Binning
 from petamap.spectra.run_maps import RunMaps, read_mask
 
 Estimator = Literal["quadratic", "maximum"]
 ESTIMATORS: tuple[Estimator, ...] = ("quadratic", "maximum")
-_N_SIDE = 8  # of maps that are downgraded
+_N_SIDE = 8  # of maps that are downgrade_map
 _LARGEST = 16  # maps of at most this n_side are taken as they are
 
 
 @dataclass(frozen=True)
-class Exact:
-    """Bandpowers from the likelihood of pixels.
+class LikelihoodMeasurement:
+    """Bandpowers from the pixel likelihood.
 
     Attributes
     ----------
@@ -42,9 +42,9 @@ class Exact:
     f_sky : dict
         Of the data, for ``TT`` and ``PP``.
     notes : tuple of str
-        What the user should know.
+        Remarks for the user.
     n_realizations : None
-        Errors are of no Monte Carlo.
+        Errors do not come from a Monte Carlo.
     """
 
     bandpowers: Bandpowers
@@ -53,7 +53,7 @@ class Exact:
     n_realizations: None = None
 
     def expected(self, theory: Spectra) -> Bandpowers:
-        """Return what the bandpowers of skies with these spectra are on average, by their windows.
+        """Return the expected bandpowers of skies with these spectra.
 
         Raises
         ------
@@ -65,33 +65,33 @@ class Exact:
         last = found.binning.l_max
         if theory.l_max < last:
             raise DataError(f"the theory ends at l = {theory.l_max}, the bins at {last}")
-        sky = theory.chosen(found.names, last).values
+        sky = theory.select(found.names, last).values
         values = np.einsum("ablm,lm->ab", windows[..., : last + 1], sky)
         return Bandpowers(values, found.names, found.binning, found.unit)
 
 
-def exact(
+def measure_likelihood(
     maps: RunMaps,
-    choices: Choices,
+    choices: SpectraChoices,
     fiducial: Spectra,
     n_side: int | None = None,
     estimator: Estimator = "quadratic",
-    tell: Callable[[str], None] = lambda line: None,
-) -> Exact:
+    report: Callable[[str], None] = lambda line: None,
+) -> LikelihoodMeasurement:
     """Return bandpowers of a run's map by the likelihood of its pixels (`PixelLikelihood`).
 
     Parameters
     ----------
     maps : RunMaps
-    choices : Choices
+    choices : SpectraChoices
         Mask, beam, pixel window and bins; the others are for pseudo-spectra.
     fiducial : Spectra
         The powers of multipoles outside the bins, and where the estimate starts; K_CMB^2.
     n_side : int, optional
         Of the data; by default that of the map up to 16, of larger ones 8.
     estimator : {"quadratic", "maximum"}
-    tell : callable
-        Told the cost, before it is incurred.
+    report : callable
+        Called with the cost, before it is incurred.
 
     Raises
     ------
@@ -116,38 +116,38 @@ def exact(
     if choices.mask is not None:
         mask = mask * read_mask(choices.mask, maps.pixelization, maps.sky.frame, choices.threshold)
     n_stokes, l_max = len(maps.sky.values), 3 * n_side - 1
-    _tell_cost(int(n_stokes * 12 * n_side**2 * np.mean(mask)), n_stokes, l_max, tell)
+    _report_cost(int(n_stokes * 12 * n_side**2 * np.mean(mask)), n_stokes, l_max, report)
     low, note = _low_map(maps, np.where(mask > 0, 1.0, 0.0), n_side, choices)
-    modes = modes_of(n_side, low.seen, l_max, low.windows, choices.n_threads)
+    modes = harmonic_modes(n_side, low.seen, l_max, low.windows, choices.n_threads)
     likelihood = PixelLikelihood(low.data, low.noise, modes, binning, fiducial, low.templates)
     found = likelihood.quadratic() if estimator == "quadratic" else likelihood.maximum()
     f_sky = float(low.seen[0].mean())
-    return Exact(found, {"TT": f_sky, "PP": f_sky}, note)
+    return LikelihoodMeasurement(found, {"TT": f_sky, "PP": f_sky}, note)
 
 
 def _low_map(
-    maps: RunMaps, mask: FloatArray, n_side: int, choices: Choices
-) -> tuple[LowMap, tuple[str, ...]]:
+    maps: RunMaps, mask: FloatArray, n_side: int, choices: SpectraChoices
+) -> tuple[LowResolutionMap, tuple[str, ...]]:
     if n_side < maps.pixelization.n_side:
         size = len(maps.sky.values) * 12 * n_side**2
-        normal = gaussians(stream(Purpose.REGULAR, maps.summary.seed, 0), size)
-        low = downgraded(maps, mask, n_side, choices.fwhm, choices.pixel_window, normal, choices.n_threads)
+        normal = gaussians(random_stream(Purpose.REGULAR, maps.summary.seed, 0), size)
+        low = downgrade_map(maps, mask, n_side, choices.fwhm, choices.pixel_window, normal, choices.n_threads)
         return low, ("the noise is white, of the run's covariance: correlations of 1/f noise are not in it",)
     covariance: PixelCovariance | None = None
     path: Path | None = maps.file("pixel_covariance")
     if path is not None:
         covariance = read_pixel_covariance(path)
-    low = as_it_is(maps, mask, choices.fwhm, choices.pixel_window, covariance)
+    low = native_map(maps, mask, choices.fwhm, choices.pixel_window, covariance)
     notes = ["multipoles beyond 3 n_side are not in the covariance: the sky should end there, by its beam"]
     if covariance is None:
         notes.append("the noise is white; products.pixel_covariance = true gives its correlations")
     return low, tuple(notes)
 
 
-def _tell_cost(n_data: int, n_stokes: int, l_max: int, tell: Callable[[str], None]) -> None:
-    """Tell memory and time of a step of the likelihood, and refuse what the memory does not hold."""
+def _report_cost(n_data: int, n_stokes: int, l_max: int, report: Callable[[str], None]) -> None:
+    """Report memory and time of a step of the likelihood; raise where memory does not suffice."""
     n_modes = n_stokes * ((l_max + 1) ** 2 - 4)
-    needed = memory_of(n_data, n_modes)
+    needed = likelihood_bytes(n_data, n_modes)
     if needed > available_bytes():
         raise ResourceError(
             f"the likelihood of {n_data} data needs {needed / 1e9:.1f} GB",
@@ -158,13 +158,13 @@ def _tell_cost(n_data: int, n_stokes: int, l_max: int, tell: Callable[[str], Non
     flops += 8 * n_spectra**2 * (n_modes / n_stokes) ** 2
     seconds = flops / _speed()
     time_of = f"about {seconds:.0f} s" if seconds >= 1 else "less than a second"
-    tell(f"likelihood of {n_data} data and {n_modes} modes: {needed / 1e9:.2g} GB, {time_of} a step")
+    report(f"likelihood of {n_data} data and {n_modes} modes: {needed / 1e9:.2g} GB, {time_of} a step")
 
 
 def _speed() -> float:
     """Return the floating-point operations a second of one thread of BLAS."""
     matrix = np.ones((384, 384))
-    with one_blas_thread():
+    with single_blas_thread():
         matrix @ matrix
         begin = time.perf_counter()
         matrix @ matrix

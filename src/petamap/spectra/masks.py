@@ -1,4 +1,4 @@
-"""Weights of pixels: apodized masks, inverse variances, what of the sky they leave."""
+"""Weights of pixels: apodized masks, and the fraction of the sky that they leave."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def distance_to_masked(
     pixelization : Healpix
     n_threads : int
     reach : float
-        Radians; what is farther away is not looked for, which is much quicker.
+        Radians; pixels farther away are not searched, which is much faster.
 
     Returns
     -------
@@ -52,7 +52,7 @@ def distance_to_masked(
     return distance
 
 
-def apodized(
+def apodize(
     mask: FloatArray,
     pixelization: Healpix,
     width: float,
@@ -118,7 +118,7 @@ def _edge(distance: FloatArray, width: float, kind: Apodization) -> FloatArray:
 
 
 def _convolved(values: FloatArray, pixelization: Healpix, radius: float, n_threads: int) -> FloatArray:
-    """Return weights convolved with the kernel of `apodized`, less what rings below 0."""
+    """Return weights convolved with the kernel of `apodize`, with negative ringing clipped."""
     n_side, l_max = pixelization.n_side, 3 * pixelization.n_side - 1
     alm = analyse(in_ring_order(values, pixelization), n_side, l_max, 0, n_threads=n_threads)
     alm *= _kernel(radius, l_max)[multipoles(l_max).astype(np.int64)]
@@ -130,7 +130,7 @@ def _convolved(values: FloatArray, pixelization: Healpix, radius: float, n_threa
 
 
 def _kernel(radius: float, l_max: int) -> FloatArray:
-    """Return the harmonics of the kernel of `apodized`, over that of l = 0, float64 (l_max + 1,)."""
+    """Return the harmonics of the kernel of `apodize`, over that of l = 0, float64 (l_max + 1,)."""
     nodes, weights = np.polynomial.legendre.leggauss(64 + int(l_max * radius))
     angle = 0.5 * radius * (nodes + 1)
     profile = (1 - (np.sin(angle / 2) / math.sin(radius / 2)) ** 2) ** _SMOOTHNESS * np.sin(angle) * weights
@@ -155,11 +155,11 @@ def effective_fraction(first: FloatArray, second: FloatArray | None = None) -> f
     return float(np.mean(product)) ** 2 / fourth if fourth > 0 else 0.0
 
 
-def without_monopole(values: FloatArray, weights: FloatArray, directions: FloatArray | None) -> FloatArray:
-    """Return a map less its mean, or, given `directions` (n_pix, 3), less the dipole too.
+def subtract_monopole(values: FloatArray, weights: FloatArray, directions: FloatArray | None) -> FloatArray:
+    """Return a map without its mean and, given `directions` (n_pix, 3), without its dipole.
 
-    They are fitted where the weights are above 0, all pixels alike: a fit that weighs some pixels more takes
-    more of the low multipoles with it (on 62 % of the sky, weights that vary sevenfold cost 15 % of C_l at
+    They are fitted where the weights are above 0, with equal weights: a fit that weighs some pixels more
+    removes more of the low multipoles (on 62 % of the sky, weights that vary sevenfold cost 15 % of C_l at
     l = 2 to 5, equal ones 2.5 %). Pixels of weight 0 get the same offset.
     """
     used = weights > 0

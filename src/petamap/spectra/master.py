@@ -19,13 +19,13 @@ from petamap.spectra.bandpowers import Bandpowers
 from petamap.spectra.coupling import Coupling
 from petamap.spectra.multipole_bins import Binning
 
-# spectra that mix with one another, and are solved for together
+# Spectra that mix and are solved for together.
 _GROUPS = (("TT",), ("EE", "BB"), ("EB", "BE"), ("TE",), ("TB",), ("ET",), ("BT",))
 
 
 @dataclass(frozen=True)
-class Master:
-    """Turns pseudo-spectra into bandpowers.
+class MasterEstimator:
+    """Estimator of bandpowers from pseudo-spectra.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class Master:
     names : tuple of str
         The spectra, as `spectra_names` gives them.
     transfer : mapping of str to float64 (l_max + 1,), optional
-        F_l of each spectrum: beams and pixels of both maps, and what filters leave. 1 by default.
+        F_l of each spectrum: beams and pixels of both maps, and filters. 1 by default.
 
     Raises
     ------
@@ -67,7 +67,7 @@ class Master:
         pseudo : Spectra
             All of `names`, to `l_max` of the coupling at least.
         noise : Spectra, optional
-            Pseudo-spectra of the noise, to be taken off.
+            Pseudo-spectra of the noise, to be subtracted.
 
         Raises
         ------
@@ -79,30 +79,30 @@ class Master:
         return Bandpowers(values, self.names, self.binning, pseudo.unit, None, self.windows)
 
     def decoupled(self, pseudo: FloatArray) -> FloatArray:
-        """Return the bandpowers of many skies, float64 (n, n_spectra, n_bins); each as if it were alone.
+        """Return the bandpowers of many skies, float64 (n, n_spectra, n_bins), independent of each other.
 
         Parameters
         ----------
         pseudo : float64 (n, n_spectra, l_max + 1)
-            Less noise, in the order of `names`.
+            Without noise, in the order of `names`.
         """
         binned = self.binning.binned(pseudo)
         values = np.empty_like(binned)
         for group in self.groups:
             places = [self.names.index(name) for name in group]
-            found = solved(self._left[group], binned[:, places].reshape(len(pseudo), -1).T)
+            found = solve_linear(self._left[group], binned[:, places].reshape(len(pseudo), -1).T)
             values[:, places] = found.T.reshape(len(pseudo), len(group), -1)
         return values
 
     def expected(self, true: Spectra) -> Bandpowers:
-        """Return what the bandpowers of skies with spectra `true` are on average; spectra it lacks are 0."""
-        sky = true.chosen(self.names, self.coupling.l_max).values
+        """Return the expected bandpowers of skies with spectra `true`; missing spectra are 0."""
+        sky = true.select(self.names, self.coupling.l_max).values
         values = np.einsum("ablm,lm->ab", self.windows, sky)
         return Bandpowers(values, self.names, self.binning, true.unit)
 
     @cached_property
     def groups(self) -> tuple[tuple[str, ...], ...]:
-        """The spectra that are solved for together."""
+        """Groups of spectra that are solved for together."""
         found = (tuple(name for name in group if name in self.names) for group in _GROUPS)
         return tuple(group for group in found if group)
 
@@ -117,13 +117,13 @@ class Master:
             for i, pseudo in enumerate(group):
                 for j, true in enumerate(group):
                     right[i, :, j] = self._rows(pseudo, true)
-            found = solved(self._left[group], right.reshape(len(group) * n, -1)).reshape(right.shape)
+            found = solve_linear(self._left[group], right.reshape(len(group) * n, -1)).reshape(right.shape)
             windows[np.ix_(places, range(n), places, range(n_l))] = found
         return windows
 
     @cached_property
     def _left(self) -> dict[tuple[str, ...], FloatArray]:
-        """P M F Q of each group."""
+        """Return P M F Q of each group."""
         n = self.binning.n
         left = {}
         for group in self.groups:
@@ -135,7 +135,7 @@ class Master:
         return left
 
     def _rows(self, pseudo: str, true: str) -> FloatArray:
-        """P M F of one spectrum in another, (n_bins, l_max + 1)."""
+        """Return P M F of one spectrum in another, (n_bins, l_max + 1)."""
         block = self.coupling.block(pseudo, true, self.names)
         if block is None:
             return np.zeros((self.binning.n, self.coupling.l_max + 1))
@@ -153,7 +153,7 @@ class Master:
         return spectrum
 
 
-def solved(matrix: FloatArray, right: FloatArray) -> FloatArray:
+def solve_linear(matrix: FloatArray, right: FloatArray) -> FloatArray:
     """Return matrix^-1 right by elimination with pivots; LAPACK's bits would depend on its threads.
 
     Parameters
@@ -165,7 +165,7 @@ def solved(matrix: FloatArray, right: FloatArray) -> FloatArray:
     Raises
     ------
     DataError
-        If the matrix is singular: bins cannot be told apart.
+        If the matrix is singular: bins cannot be separated.
     """
     left, found = matrix.copy(), right.copy()
     scale = np.abs(left).max()

@@ -1,13 +1,14 @@
-"""From the maps of a run to bandpowers."""
+"""Bandpowers of the maps of a run by MASTER."""
 
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -17,25 +18,25 @@ from petamap.sky.healpix import Healpix
 from petamap.sky.power_spectra import Spectra
 from petamap.sky.sky_map import SkyMap
 from petamap.spectra.bandpowers import Bandpowers
-from petamap.spectra.beams import map_window, transfer_of
+from petamap.spectra.beams import map_window, window_products
 from petamap.spectra.coupling import Coupling, mode_coupling
 from petamap.spectra.cross_spectra import pseudo_spectra, spectra_names
-from petamap.spectra.dipole_fit import Fit, without_fit
+from petamap.spectra.dipole_fit import DipoleFit, subtract_dipole_fit
 from petamap.spectra.gaussian_errors import knox_errors
-from petamap.spectra.masks import Apodization, apodized, effective_fraction, without_monopole
-from petamap.spectra.master import Master
+from petamap.spectra.masks import Apodization, apodize, effective_fraction, subtract_monopole
+from petamap.spectra.master import MasterEstimator
 from petamap.spectra.multipole_bins import Binning
-from petamap.spectra.purification import amplified_to, pure_noise, purified
+from petamap.spectra.purification import last_amplified_multipole, pure_noise, purify
 from petamap.spectra.run_maps import RunMaps, Weighting, read_mask
-from petamap.spectra.transforms import ITERATIONS, Harmonics, harmonics
+from petamap.spectra.transforms import ITERATIONS, Harmonics, weighted_harmonics
 
-# Edges as wide as so many pixels keep E out of pure B to 1e-4 (docs/spectra.md).
+# Width of edges in pixels that keeps E out of pure B to 1e-4 (docs/petamap/spectra.md).
 _PIXELS_OF_EDGES = 10.5
 
 
 @dataclass(frozen=True)
-class Choices:
-    """How spectra are measured.
+class SpectraChoices:
+    """Choices of how spectra are measured.
 
     Attributes
     ----------
@@ -56,7 +57,7 @@ class Choices:
     pixel_window : bool
         Whether pixels average over the sky, which is divided out.
     noise : {"none", "white"}
-        The noise bias that is taken off auto-spectra: that of the run's covariance, without correlations.
+        Noise bias to subtract from auto-spectra: that of the run's covariance, without correlations.
     keep_dipole : bool
         Leave monopole and dipole of I where they are.
     pure : {"", "B", "EB"}
@@ -84,29 +85,29 @@ class Choices:
 
 @dataclass(frozen=True)
 class Measurement:
-    """Bandpowers and what they stand on.
+    """Measured bandpowers, with their estimator.
 
     Attributes
     ----------
     bandpowers : Bandpowers
-    master : Master
-        To hold a theory against them.
+    master : MasterEstimator
+        Estimator, for comparison with a theory.
     f_sky : dict
         `effective_fraction` of the weights, for ``TT``, ``TP``, ``PT``, ``PP``.
     notes : tuple of str
-        What the user should know.
+        Remarks for the user.
     n_realizations : int or None
-        Those that the covariance is from; None where it is that of Gaussian skies.
+        Realizations of the covariance; None where it is that of Gaussian skies.
     """
 
     bandpowers: Bandpowers
-    master: Master
+    master: MasterEstimator
     f_sky: dict[str, float]
     notes: tuple[str, ...]
     n_realizations: int | None = None
 
     def expected(self, theory: Spectra) -> Bandpowers:
-        """Return what bandpowers skies with these spectra have on average.
+        """Return the expected bandpowers of skies with these spectra.
 
         Raises
         ------
@@ -126,7 +127,57 @@ class Measurement:
         return whole.cut(self.bandpowers.binning.n)
 
 
-def measure(first: RunMaps, choices: Choices, second: RunMaps | None = None) -> Measurement:
+def bandpowers(
+    run: str | os.PathLike[str], second: str | os.PathLike[str] | None = None, **choices: Any
+) -> Measurement:
+    """Measure the bandpowers of the map of a finished run, or the cross-spectra of two runs.
+
+    Masks, beam and pixel window are undone on average by MASTER (Hivon et al. 2002; Brown, Castro & Taylor
+    2005); errors are those of Gaussian skies.
+
+    Parameters
+    ----------
+    run : path
+        Folder of a run, with its ``summary.json`` and a HEALPix map.
+    second : path, optional
+        Folder of another run of the same n_side, for cross-spectra.
+    **choices
+        Fields of `SpectraChoices`, such as ``width``, ``fwhm`` (radians), ``mask`` (path) and ``pure``.
+
+    Returns
+    -------
+    Measurement
+        Its ``bandpowers`` has values and covariance, in the square of the unit of the maps.
+
+    Raises
+    ------
+    ConfigError, DataError
+        If a folder holds no HEALPix map, or maps, mask and choices do not fit together.
+
+    Examples
+    --------
+    >>> import petamap
+    >>> config = petamap.parse_config('''
+    ... [map]
+    ... n_side = 16
+    ... [[source]]
+    ... kind = "satellite"
+    ... duration = "6 h"
+    ... sample_rate = "5 Hz"
+    ... [[source]]
+    ... kind = "noise"
+    ... net = "60 uK s^0.5"
+    ... ''')
+    >>> summary = petamap.run(config, out="maps")
+    >>> found = petamap.bandpowers("maps", width=8, pixel_window=False)
+    >>> found.bandpowers.names
+    ('TT', 'EE', 'BB', 'TE', 'EB', 'TB')
+    """
+    other = None if second is None else RunMaps(Path(second))
+    return measure_bandpowers(RunMaps(Path(run)), SpectraChoices(**choices), other)
+
+
+def measure_bandpowers(first: RunMaps, choices: SpectraChoices, second: RunMaps | None = None) -> Measurement:
     """Return the bandpowers of a run, or the cross-spectra of two.
 
     Errors are those of Gaussian skies (`knox_errors`), from the spectra measured.
@@ -139,15 +190,15 @@ def measure(first: RunMaps, choices: Choices, second: RunMaps | None = None) -> 
     n_side = first.pixelization.n_side
     if second is not None and second.pixelization.n_side != n_side:
         raise DataError(f"n_side {second.pixelization.n_side}, not {n_side}", where=str(second.path))
-    binning, wanted = bins_of(choices, n_side, 3 * n_side - 1)
+    binning, wanted = make_bins(choices, n_side, 3 * n_side - 1)
     parts = [_Weighted(maps, choices) for maps in (first, second) if maps is not None]
     return _decoupled(parts, binning, wanted, choices)
 
 
-def bins_of(choices: Choices, n_side: int, reach: int) -> tuple[Binning, int]:
-    """Return bins up to `reach`, and how many of them are asked for.
+def make_bins(choices: SpectraChoices, n_side: int, reach: int) -> tuple[Binning, int]:
+    """Return bins up to `reach`, and the number of those requested.
 
-    Bins go on beyond those asked for: what these get from there is told apart.
+    Bins continue beyond those requested, so that power from there is separated.
 
     Raises
     ------
@@ -167,10 +218,10 @@ def coefficients(
     sky: SkyMap,
     pixelization: Healpix,
     weights: Sequence[FloatArray],
-    choices: Choices,
+    choices: SpectraChoices,
     l_max: int | None = None,
 ) -> Harmonics:
-    """Return the coefficients of a map as `choices` says: without its dipole, pure.
+    """Return the coefficients of a weighted map, without its dipole and purified as chosen.
 
     Parameters
     ----------
@@ -178,28 +229,26 @@ def coefficients(
     pixelization : Healpix
         That of the map.
     weights : float64 (n_pix,) of I, and of Q and U
-    choices : Choices
+    choices : SpectraChoices
     l_max : int, optional
         3 n_side - 1 by default.
     """
     values = sky.values.copy()
     if not choices.keep_dipole and sky.stokes is not None and "I" in sky.stokes.value:
         directions = pixelization.directions_of(np.arange(pixelization.n_pix))
-        values[0] = without_monopole(values[0], weights[0], directions)
-    seen = harmonics(
+        values[0] = subtract_monopole(values[0], weights[0], directions)
+    seen = weighted_harmonics(
         values, pixelization, weights[0], weights[1], l_max, choices.iterations, choices.n_threads
     )
     if not choices.pure:
         return seen
-    return purified(
-        seen, values, pixelization, weights[1], choices.pure, choices.iterations, choices.n_threads
-    )
+    return purify(seen, values, pixelization, weights[1], choices.pure, choices.iterations, choices.n_threads)
 
 
 class _Weighted:
-    """A map of a run with the weights that it is seen with."""
+    """A map of a run with its weights."""
 
-    def __init__(self, maps: RunMaps, choices: Choices) -> None:
+    def __init__(self, maps: RunMaps, choices: SpectraChoices) -> None:
         self.maps = maps
         mask = _mask(maps, choices)
         self.weights = [weights * mask for weights in maps.weights(choices.weights)]
@@ -209,10 +258,10 @@ class _Weighted:
         self.harmonics = coefficients(maps.sky, maps.pixelization, self.weights, choices)
 
     @cached_property
-    def fit(self) -> Fit:
+    def fit(self) -> DipoleFit:
         """The fit of monopole and dipole."""
         polarized = self.weights[1] if "E" in self.harmonics.components else None
-        return Fit(self.weights[0], polarized, self.maps.pixelization)
+        return DipoleFit(self.weights[0], polarized, self.maps.pixelization)
 
     def white_noise(self, names: tuple[str, ...]) -> Spectra:
         """Return the pseudo-spectra of white noise: (area / 4 pi) times the sum of w^2 sigma^2 area."""
@@ -232,25 +281,25 @@ class _Weighted:
         return Spectra(rows, names)
 
 
-def _mask(maps: RunMaps, choices: Choices) -> FloatArray:
+def _mask(maps: RunMaps, choices: SpectraChoices) -> FloatArray:
     mask = maps.seen
     if choices.mask is not None:
         mask *= read_mask(choices.mask, maps.pixelization, maps.sky.frame, choices.threshold)
     if not mask.any():
         raise DataError("the mask leaves no pixel", where=str(choices.mask or maps.path))
-    return apodized(
+    return apodize(
         mask, maps.pixelization, choices.apodization, choices.kind, choices.n_threads, bool(choices.pure)
     )
 
 
-def _decoupled(parts: list[_Weighted], binning: Binning, wanted: int, choices: Choices) -> Measurement:
+def _decoupled(parts: list[_Weighted], binning: Binning, wanted: int, choices: SpectraChoices) -> Measurement:
     one, other = parts[0], parts[-1]
     second = None if len(parts) == 1 else other.harmonics
     names = spectra_names(one.harmonics.components, None if second is None else second.components)
     unit = f"{one.maps.sky.unit}^2"
     n_side, l_max = one.maps.pixelization.n_side, one.harmonics.l_max
     window = map_window(n_side if choices.pixel_window else None, choices.fwhm, l_max)
-    master = Master(_coupling(parts, choices), binning, names, transfer_of(names, window))
+    master = MasterEstimator(_coupling(parts, choices), binning, names, window_products(names, window))
     pseudo = pseudo_spectra(one.harmonics, second, unit)
     f_sky = {
         a + b: effective_fraction(one.weights[i], other.weights[j])
@@ -267,23 +316,23 @@ def _decoupled(parts: list[_Weighted], binning: Binning, wanted: int, choices: C
 
 
 def _auto(
-    part: _Weighted, binning: Binning, window: dict[str, FloatArray], unit: str, choices: Choices
+    part: _Weighted, binning: Binning, window: dict[str, FloatArray], unit: str, choices: SpectraChoices
 ) -> Bandpowers:
     names = spectra_names(part.harmonics.components)
-    master = Master(_coupling([part], choices), binning, names, transfer_of(names, window))
+    master = MasterEstimator(_coupling([part], choices), binning, names, window_products(names, window))
     return master.bandpowers(pseudo_spectra(part.harmonics, unit=unit))
 
 
-def _coupling(parts: list[_Weighted], choices: Choices) -> Coupling:
-    """Return the coupling of a map, or of two, as the fit of monopole and dipole leaves it."""
+def _coupling(parts: list[_Weighted], choices: SpectraChoices) -> Coupling:
+    """Return the coupling of a map, or of two, with the effect of the fit of monopole and dipole."""
     one, other = parts[0].harmonics, parts[-1].harmonics
     coupling = mode_coupling(one, None if len(parts) == 1 else other, n_threads=choices.n_threads)
     if choices.keep_dipole or "T" not in one.components + other.components:
         return coupling
-    return without_fit(coupling, *(part.fit for part in parts))
+    return subtract_dipole_fit(coupling, *(part.fit for part in parts))
 
 
-def _notes(parts: list[_Weighted], choices: Choices) -> tuple[str, ...]:
+def _notes(parts: list[_Weighted], choices: SpectraChoices) -> tuple[str, ...]:
     notes = _notes_of_purity(parts, choices) if choices.pure else []
     if len(parts) == 1 and choices.noise == "white" and not parts[0].maps.variances:
         notes.append("the run has written no covariance: no noise bias is taken off")
@@ -294,8 +343,8 @@ def _notes(parts: list[_Weighted], choices: Choices) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _notes_of_purity(parts: list[_Weighted], choices: Choices) -> list[str]:
-    """Say where E may leak into pure components after all, and where their errors are too small."""
+def _notes_of_purity(parts: list[_Weighted], choices: SpectraChoices) -> list[str]:
+    """Return remarks on E that may leak into pure components, and on errors that are too small."""
     pixels, notes = parts[0].maps.pixelization, []
     side = math.sqrt(4 * math.pi / pixels.n_pix)
     if choices.apodization < _PIXELS_OF_EDGES * side and any(np.any(part.weights[1] == 0) for part in parts):
@@ -307,7 +356,7 @@ def _notes_of_purity(parts: list[_Weighted], choices: Choices) -> list[str]:
         notes.append(
             "weights that vary from pixel to pixel let E into pure components: --weights auto does not"
         )
-    last = max(amplified_to(part.weights[1], pixels, part.harmonics.l_max) for part in parts)
+    last = max(last_amplified_multipole(part.weights[1], pixels, part.harmonics.l_max) for part in parts)
     notes.append(
         f"errors of pure components know nothing of the noise that is amplified in them up to l = {last}: "
         "take them from a Monte Carlo (petamap mc, then --montecarlo)"

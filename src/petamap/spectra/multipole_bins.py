@@ -9,7 +9,7 @@ import numpy as np
 
 from petacomm.base.errors import ConfigError
 from petacomm.base.typing import FloatArray, Int64Array
-from petamap.sky.power_spectra import d_of_c
+from petamap.sky.power_spectra import cl_to_dl_factor
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Binning:
     Raises
     ------
     ConfigError
-        If `edges` are no bins, or D_l is asked for from l = 0.
+        If `edges` are not increasing, or D_l bins begin at l = 0.
     """
 
     edges: Int64Array
@@ -43,7 +43,7 @@ class Binning:
 
     @staticmethod
     def linear(l_min: int, l_max: int, width: int, of_d: bool = True) -> Binning:
-        """Return bins of `width` from `l_min` up to at most `l_max`; what is left over belongs to none."""
+        """Return bins of `width` from `l_min` up to at most `l_max`; a remainder is in no bin."""
         if width < 1:
             raise ConfigError(f"a bin of {width} multipoles")
         return Binning(np.arange(l_min, l_max + 2, width), of_d)
@@ -84,7 +84,7 @@ class Binning:
         return sums
 
     def unbinned(self, values: FloatArray, l_max: int | None = None) -> FloatArray:
-        """Return the C_l (..., l_max + 1) that bandpowers (..., n) stand for: flat in bins, 0 outside."""
+        """Return C_l (..., l_max + 1) from bandpowers (..., n): flat in bins, 0 outside."""
         spectrum = np.zeros((*values.shape[:-1], max(self.l_max, l_max or 0) + 1))
         inside = np.repeat(values, np.diff(self.edges), axis=-1) / self._factors()
         spectrum[..., self.edges[0] : self.edges[-1]] = inside
@@ -92,4 +92,4 @@ class Binning:
 
     def _factors(self) -> FloatArray:
         l = np.arange(self.edges[0], self.edges[-1], dtype=np.float64)  # noqa: E741
-        return d_of_c(l) if self.of_d else np.ones_like(l)
+        return cl_to_dl_factor(l) if self.of_d else np.ones_like(l)

@@ -1,4 +1,4 @@
-"""The choices that a configuration makes of how spectra are measured."""
+"""Spectra options of a run configuration."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ from pathlib import Path
 from typing import Any
 
 from petamap.data.config import SpectraOptions
-from petamap.spectra.measure import Choices
+from petamap.spectra.measure import SpectraChoices
 
 
-def choices_of(options: SpectraOptions, folder: Path, fwhm: float = 0.0, n_threads: int = 1) -> Choices:
-    """Return what the section ``[spectra]`` says; `fwhm`, radians, of the beam where it says none."""
+def spectra_choices(
+    options: SpectraOptions, folder: Path, fwhm: float = 0.0, n_threads: int = 1
+) -> SpectraChoices:
+    """Return the choices of the section ``[spectra]``; `fwhm`, radians, is the default beam."""
     # the options allow no other words than the choices
     words: dict[str, Any] = {"weights": options.weights, "kind": options.apodization}
-    return Choices(
+    return SpectraChoices(
         **words,
         mask=None if options.mask is None else folder / options.mask,
         threshold=options.threshold,

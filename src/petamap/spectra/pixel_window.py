@@ -1,4 +1,4 @@
-"""What averaging over HEALPix pixels does to a spectrum."""
+"""Pixel windows of HEALPix."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _sinc(x: FloatArray) -> FloatArray:
 
 
 def _edges() -> tuple[FloatArray, FloatArray]:
-    """The two edges of pixels of n_side 1 all over the sky, (n, 3): towards south, towards east, weight.
+    """Return the two edges of pixels of n_side 1 all over the sky, (n, 3): south, east and weight.
 
     Gorski et al. 2005, section 5.3: with t the distance of rings from the pole and v that from the middle of
     a base pixel, z = 1 - t^2 / 3 and phi = pi v / 4 t in the caps; z and phi are linear between them.
@@ -67,5 +67,5 @@ def _edges() -> tuple[FloatArray, FloatArray]:
 def _tangents(
     south: FloatArray, skew: FloatArray, east: FloatArray, weights: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Edges run along t + v and t - v."""
+    """Return tangents of the edges, which run along t + v and t - v."""
     return np.stack((south, skew + east, weights), axis=1), np.stack((south, skew - east, weights), axis=1)

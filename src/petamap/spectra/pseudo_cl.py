@@ -1,4 +1,4 @@
-"""How many maps are seen alike: by weights that do not depend on what is in the maps."""
+"""Pseudo-spectra of many maps with the same weights."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from petacomm.base.typing import ComplexArray, FloatArray
 from petamap.sky.healpix import Healpix
 from petamap.sky.power_spectra import Spectra
 from petamap.spectra.cross_spectra import pseudo_spectra, spectra_names
-from petamap.spectra.masks import without_monopole
-from petamap.spectra.purification import purified, spin_raised
-from petamap.spectra.transforms import ITERATIONS, Harmonics, check_weights, harmonics
+from petamap.spectra.masks import subtract_monopole
+from petamap.spectra.purification import purify, spin_raise
+from petamap.spectra.transforms import ITERATIONS, Harmonics, check_weights, weighted_harmonics
 
 _COMPONENTS = {1: "T", 2: "EB", 3: "TEB"}
 
 
-class Sight:
-    """Pseudo-spectra of many maps with the same weights: what follows from those alone is made once.
+class PseudoClEstimator:
+    """Estimator of pseudo-spectra of many maps with the same weights, whose harmonics are computed once.
 
-    Maps may be given from several threads; each is worked on in one.
+    Its methods may be called from several threads; each call runs in one.
 
     Parameters
     ----------
@@ -64,27 +64,27 @@ class Sight:
         pixels = np.arange(pixelization.n_pix)
         self._directions = None if keep_dipole else pixelization.directions_of(pixels)
         empty = np.zeros((n_stokes, pixelization.n_pix))
-        self._window = harmonics(empty, pixelization, weights[0], weights[1], self.l_max, iterations)
+        self._window = weighted_harmonics(empty, pixelization, weights[0], weights[1], self.l_max, iterations)
 
     def pseudo(self, values: FloatArray, unit: str = "K_CMB^2") -> Spectra:
         """Return the pseudo-spectra of a map, float64 (n_stokes, n_pix), nan where there is no value."""
         return pseudo_spectra(self.harmonics(values), unit=unit)
 
-    def harmonics(self, values: FloatArray) -> Harmonics:
-        """Return the coefficients of a map seen so."""
+    def weighted_harmonics(self, values: FloatArray) -> Harmonics:
+        """Return the coefficients of a weighted map."""
         if self._directions is not None and self.n_stokes != 2:
-            intensity = without_monopole(values[0], self.weights[0], self._directions)
+            intensity = subtract_monopole(values[0], self.weights[0], self._directions)
             values = np.concatenate((intensity[None], values[1:]))
-        seen = harmonics(
+        seen = weighted_harmonics(
             values, self.pixelization, self.weights[0], self.weights[1], self.l_max, self.iterations,
             like=self._window,
         )  # fmt: skip
         if not self.pure:
             return seen
-        return purified(
+        return purify(
             seen, values, self.pixelization, self.weights[1], self.pure, self.iterations, raised=self._raised
         )
 
     @cached_property
     def _raised(self) -> ComplexArray:
-        return spin_raised(self.weights[1], self.pixelization.n_side)
+        return spin_raise(self.weights[1], self.pixelization.n_side)

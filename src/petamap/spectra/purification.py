@@ -1,4 +1,4 @@
-"""Pure E and B: what of a polarized map behind a mask is of the one and cannot be of the other (Smith 2006).
+"""Pure E and B: components of a masked polarized map without leakage between E and B (Smith 2006).
 
 With the spin-raised weights W_1 = eth W, W_2 = eth eth W and P = Q + i U, the coefficients
 
@@ -29,7 +29,7 @@ from petamap.spectra.transforms import (
 )
 
 
-def purified(
+def purify(
     seen: Harmonics,
     values: FloatArray,
     pixelization: Healpix,
@@ -39,7 +39,7 @@ def purified(
     n_threads: int = 1,
     raised: ComplexArray | None = None,
 ) -> Harmonics:
-    """Return the coefficients of a map with pure B, or pure E and B, in place of those of the weighted map.
+    """Return the coefficients of a map with pure B, or pure E and B, instead of those of the weighted map.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def purified(
     pure : {"B", "EB"}
     iterations, n_threads : int
     raised : complex128 (2, n_pix), optional
-        `spin_raised` of the weights in rings, where they are known.
+        `spin_raise` of the weights in rings, where they are known.
 
     Raises
     ------
@@ -68,7 +68,7 @@ def purified(
     polarized = in_ring_order(np.where(weights > 0, values[-2:], 0.0), pixelization)
     field = polarized[0] + 1j * polarized[1]
     if raised is None:
-        raised = spin_raised(in_ring_order(weights, pixelization)[0], n_side, n_threads)
+        raised = spin_raise(in_ring_order(weights, pixelization)[0], n_side, n_threads)
     slope, curvature = raised
     of_slope, of_curvature = _factors(l)
 
@@ -88,7 +88,7 @@ def purified(
     return replace(seen, alm=alm, pure=pure)
 
 
-def spin_raised(weights: FloatArray, n_side: int, n_threads: int = 1) -> ComplexArray:
+def spin_raise(weights: FloatArray, n_side: int, n_threads: int = 1) -> ComplexArray:
     """Return eth W and eth eth W of weights (n_pix,) in rings, complex128 (2, n_pix)."""
     l_max = 3 * n_side - 1
     alm = analyse(weights[None], n_side, l_max, 0, n_threads=n_threads)
@@ -115,7 +115,7 @@ def pure_noise(weights: FloatArray, variance: FloatArray, pixelization: Healpix,
     l_max : int
     """
     rings, sigma2 = in_ring_order(np.stack((weights, np.where(weights > 0, variance, 0.0))), pixelization)
-    slope, curvature = np.abs(spin_raised(rings, pixelization.n_side)) ** 2
+    slope, curvature = np.abs(spin_raise(rings, pixelization.n_side)) ** 2
     of_slope, of_curvature = _factors(np.arange(l_max + 1.0))
     sums = [np.sum(one * sigma2) for one in (rings**2, slope, curvature)]
     level: FloatArray = sums[0] + of_slope**2 * sums[1] + of_curvature**2 * sums[2]
@@ -123,7 +123,7 @@ def pure_noise(weights: FloatArray, variance: FloatArray, pixelization: Healpix,
     return 4 * np.pi / pixelization.n_pix**2 * level
 
 
-def amplified_to(weights: FloatArray, pixelization: Healpix, l_max: int) -> int:
+def last_amplified_multipole(weights: FloatArray, pixelization: Healpix, l_max: int) -> int:
     """Return the last multipole where white noise counts more than twice in pure components; 0 for none."""
     white = 4 * np.pi / pixelization.n_pix * np.mean(weights**2)
     level = pure_noise(weights, np.ones_like(weights), pixelization, l_max)

@@ -1,4 +1,4 @@
-"""The maps of finished runs, and masks for them."""
+"""Maps of finished runs, and masks for them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WEIGHTINGS: tuple[Weighting, ...] = ("auto", "covariance", "hits", "uniform")
 
 
 class RunMaps:
-    """The maps of a finished run.
+    """Maps of a finished run.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ class RunMaps:
         Raises
         ------
         ConfigError
-            If the run has not what is asked for.
+            If the run has not written what the choice needs.
         """
         if choice in ("auto", "covariance") and self.variances:
             weights = [self._inverse(letters, choice == "auto") for letters in self.variances]
@@ -106,7 +106,7 @@ class RunMaps:
         return self.seen, self.seen
 
     def _inverse(self, letters: str, with_sky: bool) -> FloatArray:
-        """1 / variance over its maximum; 0 where the variance is unknown."""
+        """Return 1 / variance over its maximum; 0 where the variance is unknown."""
         variance, sky = self.variances[letters], 0.0
         known = (self.seen > 0) & (variance > 0)
         if with_sky and known.any():

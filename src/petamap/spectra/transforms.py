@@ -26,9 +26,9 @@ class Harmonics:
     components : str
         ``T``, ``EB`` or ``TEB``.
     weights : complex128 (n_components, n_alm)
-        Of the weights that each component was seen with.
+        Of the weights of each component.
     l_max, l_max_weights : int
-        Where the two end. Weights couple multipoles up to 2 `l_max`, as far as their pixels hold those.
+        Last multipoles of the two. Weights couple multipoles up to 2 `l_max`, as far as pixels hold those.
     pure : str
         Which components are pure: none, ``B`` or ``EB`` (`purification.purified`).
     """
@@ -41,7 +41,7 @@ class Harmonics:
     pure: str = ""
 
 
-def harmonics(
+def weighted_harmonics(
     values: FloatArray,
     pixelization: Healpix,
     weights: FloatArray | None = None,
@@ -63,11 +63,11 @@ def harmonics(
     l_max : int, optional
         3 n_side - 1 by default.
     iterations : int
-        How often the residual of the map is analysed too (Jacobi; HEALPix's ``iter_order``).
+        Number of times that the residual of the map is analysed (Jacobi; HEALPix's ``iter_order``).
     n_threads : int
         No bit depends on it.
     like : Harmonics, optional
-        Those of another map with the same weights, whose coefficients of the weights are taken.
+        Harmonics of another map with the same weights, to take the coefficients of the weights from.
 
     Raises
     ------
@@ -146,7 +146,7 @@ def in_ring_order(maps: FloatArray, pixelization: Healpix) -> FloatArray:
     return np.ascontiguousarray(rows, np.float64)
 
 
-def large_means(values: FloatArray, high: int, low: int) -> FloatArray:
+def downgrade_means(values: FloatArray, high: int, low: int) -> FloatArray:
     """Return the means in large pixels of a map in rings, in rings."""
     nested = values[Healpix(high, nest=True).reordered(np.arange(12 * high**2))]
     found = np.empty(12 * low**2)
@@ -191,7 +191,7 @@ def _weights(
 
 
 def _weighted(maps: FloatArray, weights: FloatArray, letters: str) -> FloatArray:
-    """Return weights times maps, 0 where the weight is 0 whatever the map says."""
+    """Return weights times maps, 0 where the weight is 0, whatever the value of the map."""
     empty = (weights > 0) & ~np.isfinite(maps).all(axis=0)
     if empty.any():
         raise DataError(
@@ -203,7 +203,7 @@ def _weighted(maps: FloatArray, weights: FloatArray, letters: str) -> FloatArray
 
 
 def check_weights(weights: FloatArray, pixelization: Healpix, what: str = "the weights") -> None:
-    """Refuse what are no weights of pixels.
+    """Check weights of pixels.
 
     Raises
     ------

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from petacomm.base.exact import add_exactly, exact_sum, no_limbs, rounded, rounded_sums, sliced
+from petacomm.base.exact import add_exactly, exact_sum, round_limbs, round_sums, split_limbs, zero_limbs
 
 terms = st.lists(st.floats(-1e250, 1e250).filter(lambda x: x == 0 or abs(x) > 1e-280), max_size=50)
 
@@ -19,13 +19,13 @@ def test_equals_fsum(values):
 
 @given(terms, st.integers(0, 50), st.randoms(use_true_random=False))
 def test_any_split_and_order(values, cut, random):
-    whole = no_limbs()
+    whole = zero_limbs()
     add_exactly(np.array(values, dtype=float), whole)
     random.shuffle(values)
-    parts = no_limbs(), no_limbs()
+    parts = zero_limbs(), zero_limbs()
     for part, piece in zip(parts, (values[:cut], values[cut:]), strict=True):
         add_exactly(np.array(piece, dtype=float), part)
-    assert rounded(parts[0] + parts[1]) == rounded(whole)
+    assert round_limbs(parts[0] + parts[1]) == round_limbs(whole)
 
 
 def test_long_sum_with_cancellation():
@@ -44,12 +44,12 @@ def test_refuses_what_is_not_finite(bad):
 @given(terms)
 def test_slices_add_up_to_many_sums(values):
     array = np.array(values, dtype=float)
-    lowest, limbs = sliced(array)
+    lowest, limbs = split_limbs(array)
     bottom = int(lowest[lowest >= 0].min(initial=59))
     total = np.zeros((1, 62 - bottom), np.int64)
     for place, three in zip(lowest - bottom, limbs, strict=True):
         total[0, max(place, 0) : max(place, 0) + 3] += three
-    assert rounded_sums(total, np.array([bottom]))[0] == exact_sum(array) == math.fsum(values)
+    assert round_sums(total, np.array([bottom]))[0] == exact_sum(array) == math.fsum(values)
 
 
 def test_halves_go_to_even_and_a_bit_far_below_decides():
@@ -59,15 +59,15 @@ def test_halves_go_to_even_and_a_bit_far_below_decides():
         [1.0, 2.0**-53, 2.0**-200],
         [-1.0, -(2.0**-53)],
     ):
-        lowest, limbs = sliced(np.array(terms))
+        lowest, limbs = split_limbs(np.array(terms))
         bottom = lowest.min()
         total = np.zeros((1, int(lowest.max() - bottom) + 3), np.int64)
         for place, three in zip(lowest - bottom, limbs, strict=True):
             total[0, place : place + 3] += three
-        assert rounded_sums(total, np.array([bottom]))[0] == math.fsum(terms)
+        assert round_sums(total, np.array([bottom]))[0] == math.fsum(terms)
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, 2.0**900])
 def test_slices_refuse_what_is_not_finite_or_too_large(bad):
     with pytest.raises(ValueError, match="finite"):
-        sliced(np.array([1.0, bad]))
+        split_limbs(np.array([1.0, bad]))

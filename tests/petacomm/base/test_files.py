@@ -8,7 +8,7 @@ import stat
 import pytest
 
 from petacomm.base.errors import ResourceError
-from petacomm.base.files import replacing
+from petacomm.base.files import atomic_write
 
 
 def contents(folder):
@@ -16,7 +16,7 @@ def contents(folder):
 
 
 def write(path, data=b"new"):
-    with replacing(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_bytes(data)
 
 
@@ -26,7 +26,7 @@ def test_a_file_is_there_when_done_and_nothing_else(tmp_path):
 
 
 def test_the_suffix_and_the_folder_stay(tmp_path):
-    with replacing(tmp_path / "a.fits.gz") as temporary:
+    with atomic_write(tmp_path / "a.fits.gz") as temporary:
         assert temporary.suffix == ".gz" and temporary.parent == tmp_path
         temporary.write_bytes(b"x")
 
@@ -43,7 +43,7 @@ def test_permissions_are_those_of_a_new_file(tmp_path, umask):
 
 def test_an_error_inside_leaves_what_was_there(tmp_path):
     (tmp_path / "a").write_bytes(b"old")
-    with pytest.raises(KeyError), replacing(tmp_path / "a") as temporary:
+    with pytest.raises(KeyError), atomic_write(tmp_path / "a") as temporary:
         temporary.write_bytes(b"half")
         raise KeyError("a")
     assert contents(tmp_path) == {"a": b"old"}

@@ -5,14 +5,14 @@ import threading
 import numpy as np
 import pytest
 
-from petacomm.base.threads import available_threads, in_workers, over_threads
+from petacomm.base.threads import available_threads, map_threads, map_with_states
 from petacomm.base.timers import Timers
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 5])
 def test_results_come_in_order(n_threads):
-    assert over_threads(lambda x: x * x, range(50), n_threads) == [x * x for x in range(50)]
-    assert over_threads(lambda x: x, [], n_threads) == []
+    assert map_threads(lambda x: x * x, range(50), n_threads) == [x * x for x in range(50)]
+    assert map_threads(lambda x: x, [], n_threads) == []
 
 
 @pytest.mark.parametrize("n_threads", [1, 3])
@@ -25,7 +25,7 @@ def test_the_first_error_is_raised_and_the_rest_left_undone(n_threads):
         done.append(x)
 
     with pytest.raises(KeyError, match="3"):
-        over_threads(work, range(100_000), n_threads)
+        map_threads(work, range(100_000), n_threads)
     assert len(done) < 100_000
 
 
@@ -37,7 +37,7 @@ def test_each_item_is_worked_on_once_by_states_of_one_thread_each(n_threads):
         assert owners.setdefault(id(state), threading.get_ident()) == threading.get_ident()
         state.append(item)
 
-    states = in_workers(list, work, iter(range(1000)), n_threads)
+    states = map_with_states(list, work, iter(range(1000)), n_threads)
     assert len(states) == n_threads
     assert sorted(np.concatenate(states).tolist()) == list(range(1000))
 
@@ -49,7 +49,7 @@ def test_an_error_in_a_worker_is_raised(n_threads):
             raise ValueError("seven")
 
     with pytest.raises(ValueError, match="seven"):
-        in_workers(list, work, range(1000), n_threads)
+        map_with_states(list, work, range(1000), n_threads)
 
 
 def test_there_is_a_thread():

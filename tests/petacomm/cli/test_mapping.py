@@ -1,11 +1,11 @@
-"""``petamap map`` as it is typed."""
+"""``petacomm map`` as it is typed."""
 
 import json
 from pathlib import Path
 
 import pytest
 
-from petacomm.mapping.launchers import Target, read
+from petacomm.mapping.launchers import LaunchTarget, read_launcher_file
 from petacomm.topology import Torus
 from petamap.cli.main import main
 
@@ -30,7 +30,7 @@ def test_a_file_is_written_that_can_be_read_back(job: Path, tmp_path: Path, caps
     out = tmp_path / "map.txt"
     assert main(["map", str(job), "--format", "bluegene", "--out", str(out), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    placed = read("bluegene", out, Target(Torus((4, 4, 4))))
+    placed = read_launcher_file("bluegene", out, LaunchTarget(Torus((4, 4, 4))))
     assert placed.nodes.tolist() == found["nodes_of_ranks"]
     assert [row["strategy"] for row in found["placements"]][:2] == ["identity", "best of 10 random"]
 

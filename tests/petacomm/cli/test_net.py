@@ -1,4 +1,4 @@
-"""``petamap net`` from the command line: tables, JSON, drawings, and errors of one line."""
+"""``petacomm net`` from the command line: tables, JSON, drawings, and errors of one line."""
 
 import json
 import re

@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from petacomm.base.progress import Silent
-from petacomm.cli.progress import Bars, Lines, duration, listening, scaled
+from petacomm.base.progress import SilentProgress
+from petacomm.cli.progress import BarProgress, LineProgress, format_duration, progress_listener, format_scaled
 
 
 class Clock:
@@ -27,7 +27,7 @@ def lines(stream):
 
 def test_lines_are_few_and_say_rate_and_time_left():
     stream, clock = io.StringIO(), Clock()
-    progress = Lines(stream, clock, interval=5.0)
+    progress = LineProgress(stream, clock, interval=5.0)
     progress.begin("read", total=200e6, unit="samples")
     for _ in range(100):
         clock.now += 0.2
@@ -42,7 +42,7 @@ def test_lines_are_few_and_say_rate_and_time_left():
 
 def test_lines_without_a_total():
     stream, clock = io.StringIO(), Clock()
-    progress = Lines(stream, clock, interval=0.0)
+    progress = LineProgress(stream, clock, interval=0.0)
     progress.begin("plan")
     clock.now += 2
     progress.advance(3)
@@ -52,11 +52,11 @@ def test_lines_without_a_total():
 
 def test_lines_carry_the_time_of_day():
     stream = io.StringIO()
-    Lines(stream).begin("read")
+    LineProgress(stream).begin("read")
     assert re.fullmatch(r"\d\d:\d\d:\d\d read: begins\n", stream.getvalue())
 
 
-@pytest.mark.parametrize("kind", [Lines, Bars])
+@pytest.mark.parametrize("kind", [LineProgress, BarProgress])
 def test_warnings_are_said_and_kept(kind):
     stream = Terminal()
     progress = kind(stream)
@@ -67,8 +67,8 @@ def test_warnings_are_said_and_kept(kind):
 
 def test_bars_draw_phases_and_stop():
     stream = Terminal()
-    with listening(0, stream) as progress:
-        assert isinstance(progress, Bars)
+    with progress_listener(0, stream) as progress:
+        assert isinstance(progress, BarProgress)
         progress.advance(1)  # outside of any phase: nothing to draw
         progress.end()
         progress.begin("[red]solve[/]", total=10, unit="iterations")
@@ -83,19 +83,19 @@ def test_bars_draw_phases_and_stop():
 
 
 def test_other_ranks_are_silent(capsys):
-    with listening(1, Terminal()) as progress:
+    with progress_listener(1, Terminal()) as progress:
         progress.begin("read", 3)
         progress.advance(1)
         progress.warn("here")
         progress.end()
-    assert type(progress) is Silent
+    assert type(progress) is SilentProgress
     assert progress.warnings == ["here"]
     assert capsys.readouterr() == ("", "")
 
 
 def test_not_a_terminal_means_lines():
-    with listening(0, io.StringIO()) as progress:
-        assert isinstance(progress, Lines)
+    with progress_listener(0, io.StringIO()) as progress:
+        assert isinstance(progress, LineProgress)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_not_a_terminal_means_lines():
      (59.99, "60.0 s"), (float("inf"), "unknown"), (float("nan"), "unknown")],
 )  # fmt: skip
 def test_duration(seconds, said):
-    assert duration(seconds) == said
+    assert format_duration(seconds) == said
 
 
 @pytest.mark.parametrize(
@@ -118,4 +118,4 @@ def test_duration(seconds, said):
     ],
 )
 def test_scaled(value, unit, said):
-    assert scaled(value, unit) == said
+    assert format_scaled(value, unit) == said

@@ -5,22 +5,20 @@ import pytest
 from mpi import run_ranks
 from schedules import every_schedule
 
-from petacomm.collectives import Prepared, execute
+from petacomm.collectives import PreparedSchedule, execute_schedule
 from petacomm.collectives import calls as collectives
 from petacomm.mpi import SerialCommunicator
 from petacomm.schedule import (
     ScheduleError,
-    algorithms,
+    communicator_grid,
     flat_messages,
-    in_segments,
-    on_machine,
+    list_algorithms,
+    schedule_timeline,
+    segmented,
 )
-from petacomm.schedule import (
-    timeline as drawing,
-)
-from petacomm.schedule.algorithms import edge_disjoint as streams
-from petacomm.schedule.algorithms import ring
-from petacomm.schedule.algorithms.hamiltonian import cycle
+from petacomm.schedule.algorithms.edge_disjoint import edge_disjoint_allreduce
+from petacomm.schedule.algorithms.hamiltonian import hamiltonian_cycle
+from petacomm.schedule.algorithms.ring import ring_allreduce
 from petacomm.topology import Torus
 
 RANK_COUNTS = [1, 2, 3, 4, 6, 8, 12]
@@ -46,9 +44,9 @@ def library(comm, array, collective, op, root):
 
 
 def names(collective, comm, grid):
-    left_out = {"cycle"} if cycle(grid) is None else set()
+    left_out = {"cycle"} if hamiltonian_cycle(grid) is None else set()
     left_out |= {"scatter-doubling"} if comm.size & (comm.size - 1) else set()
-    return [of.name for of in algorithms(collective) if of.name not in left_out]
+    return [of.name for of in list_algorithms(collective) if of.name not in left_out]
 
 
 def vectors(comm):
@@ -115,8 +113,8 @@ def counted(comm):
     """Simulated bytes are executed bytes."""
     for schedule in every_schedule(comm.size, 29, Torus(SHAPES[comm.size]), root=comm.size - 1):
         work = np.ones(schedule.n_elements, np.int64)
-        moved = execute(comm, schedule, [work])
-        table = drawing(schedule, 8)
+        moved = execute_schedule(comm, schedule, [work])
+        table = schedule_timeline(schedule, 8)
         sent = table[table["source"] == comm.rank]
         assert moved.bytes == sent["bytes"].sum()
         assert moved.received == table[table["destination"] == comm.rank]["bytes"].sum()
@@ -129,14 +127,14 @@ def counted(comm):
 
 def prepared(comm):
     """A schedule can be executed again, on other arrays."""
-    schedule = in_segments(streams.allreduce(Torus(SHAPES[comm.size]), 50), 8)
-    once = Prepared(comm, schedule)
+    schedule = segmented(edge_disjoint_allreduce(Torus(SHAPES[comm.size]), 50), 8)
+    once = PreparedSchedule(comm, schedule)
     for i in range(3):
         work = values_of(comm, 50) + i
         expected = library(comm, work, "allreduce", "sum", 0)
         moved = once.run([work])
         np.testing.assert_array_equal(work, expected)
-        assert moved == execute(comm, schedule, [work])
+        assert moved == execute_schedule(comm, schedule, [work])
 
 
 def all_of_it(comm):
@@ -175,7 +173,7 @@ def kinds_of_arrays(comm):
     expected = np.stack([rows[comm.rank] + 100 * (r - comm.rank) for r in range(comm.size)])
     np.testing.assert_array_equal(got, expected)
     values = np.random.default_rng(comm.rank).standard_normal(50)
-    for name in [of.name for of in algorithms("allreduce") if of.name != "tree"]:
+    for name in [of.name for of in list_algorithms("allreduce") if of.name != "tree"]:
         got = collectives.allreduce(comm, values, algorithm=name, grid=grid).values
         assert len({each.tobytes() for each in comm.allgather(got)}) == 1  # the same bits on all ranks
         np.testing.assert_allclose(got, comm.allreduce(values.copy()), rtol=1e-12, atol=1e-13)
@@ -184,7 +182,7 @@ def kinds_of_arrays(comm):
 def sub_communicator(comm):
     """Ranks on four nodes over the seam of a machine, in another order than theirs."""
     machine = Torus((4, 4, 4))
-    grid, ranks = on_machine(machine, machine.rank_of([[x, y, 3] for y in (1, 2) for x in (3, 0)]))
+    grid, ranks = communicator_grid(machine, machine.node_at([[x, y, 3] for y in (1, 2) for x in (3, 0)]))
     assert ranks is not None
     array = values_of(comm, 300, np.float64)
     for name in ("streams", "hamiltonian", "lines"):
@@ -237,6 +235,6 @@ def test_wrong_calls_are_told_on_all_ranks():
 
 def test_schedules_fit_their_ranks_and_arrays():
     with pytest.raises(ScheduleError, match="2 ranks and 1 processes"):
-        execute(SerialCommunicator(), ring.allreduce(2, 4), [np.zeros(4)])
+        execute_schedule(SerialCommunicator(), ring_allreduce(2, 4), [np.zeros(4)])
     with pytest.raises(ScheduleError, match="3 elements, and a schedule of 4"):
-        execute(SerialCommunicator(), ring.allreduce(1, 4), [np.zeros(3)])
+        execute_schedule(SerialCommunicator(), ring_allreduce(1, 4), [np.zeros(3)])

@@ -9,7 +9,7 @@ from mpi import run_ranks
 from petacomm.base.exact import exact_sum
 from petacomm.collectives import exact_allreduce
 from petacomm.mpi import SerialCommunicator
-from petacomm.schedule import ScheduleError, algorithms
+from petacomm.schedule import ScheduleError, list_algorithms
 from petacomm.topology import Torus
 
 N_TERMS = 12
@@ -62,11 +62,11 @@ def test_all_algorithms_give_the_same_bits():
 def all_algorithms(comm):
     values = terms()
     expected = [math.fsum(column) for column in values.T]
-    for of in algorithms("allreduce"):
+    for of in list_algorithms("allreduce"):
         total = np.zeros((5, 8))
         row = values[comm.rank].reshape(5, 8)
         done = exact_allreduce(comm, row, out=total, algorithm=of.name, grid=Torus((3, 4)))
-        assert done.values is total and done.moved.bytes > 0
+        assert done.values is total and done.traffic.bytes > 0
         np.testing.assert_array_equal(total.reshape(-1), expected)
 
 

@@ -4,11 +4,11 @@ import numpy as np
 from mpi import run_ranks
 
 from petacomm.costs import rank_counts as counting
-from petacomm.costs.algorithm_loads import Sharing, Volume, dense_shares, shares_by_counts
+from petacomm.costs.algorithm_loads import SendVolume, SharingCounts, dense_loads, loads_from_counts
 from petacomm.costs.occupancy import Occupancy
-from petacomm.costs.rank_counts import count
+from petacomm.costs.rank_counts import count_ranks
 from petacomm.mpi import SerialCommunicator
-from petacomm.network import predict
+from petacomm.network import predict_seconds
 from petacomm.reduction import ALGORITHMS, ReductionPlan
 from petacomm.sharing import IndexMap
 from petacomm.sharing.sharing_graph import SharingGraph
@@ -35,7 +35,7 @@ def loads(comm):
         plan = ReductionPlan(index_map, algorithm=name, buffer_keys=5000, theta=2, checks="first")
         load = plan.load()
         assert comm.allgather(load) == [load] * comm.size, "the load differs between ranks"
-        assert predict(load, load_machine("one-node"), comm.size, 3, 8) > 0
+        assert predict_seconds(load, load_machine("one-node"), comm.size, 3, 8) > 0
         sent = comm.allgather(rows_sent(comm, plan))
         if name == "dense":  # what MPI sends is its own affair; what it is given is not
             assert sent == [plan.n_global] * comm.size
@@ -105,8 +105,8 @@ def test_a_plan_of_one_rank_sends_nothing():
 def foretold(comm):
     keys = keys_of(comm.rank)
     plan = ReductionPlan(IndexMap(comm, keys), algorithm="hierarchical")
-    sharing = Sharing.of(comm, keys, plan.graph)
-    told = shares_by_counts(sharing, plan.n_global, 5000, comm.node_of, comm.rank)["hierarchical"]
+    sharing = SharingCounts.from_graph(comm, keys, plan.graph)
+    told = loads_from_counts(sharing, plan.n_global, 5000, comm.node_of, comm.rank)["hierarchical"]
     shares = np.array(comm.allgather(told))
     for phase, share in zip(plan.load(), shares.transpose(1, 2, 0), strict=True):
         assert phase.node_moved == share[3].sum() and phase.barriers == share[4].max()
@@ -119,8 +119,8 @@ def test_sums_on_a_node_are_told_by_counts():
 
 def test_volumes_count_ranks_rows_and_those_that_leave_the_node():
     node_of = np.array([0, 0, 1, 1], np.int32)
-    assert Volume.of(np.array([0, 5, 7, 0]), 0, node_of) == (2, 12, 7, 0)
-    assert Volume.of(np.array([0, 5, 7, 0]), 3, node_of, 4.0) == (2, 12, 5, 4)
+    assert SendVolume.from_counts(np.array([0, 5, 7, 0]), 0, node_of) == (2, 12, 7, 0)
+    assert SendVolume.from_counts(np.array([0, 5, 7, 0]), 3, node_of, 4.0) == (2, 12, 5, 4)
 
 
 def test_runs_end_at_gaps_other_multiplicities_and_multiples_of_64():
@@ -128,30 +128,30 @@ def test_runs_end_at_gaps_other_multiplicities_and_multiples_of_64():
     holders = np.array([2, 2, 3, 3, 1, 2, 2, 2, 2, 2])
     graph = SharingGraph(np.zeros(10, np.int32), holders, 10)
     assert graph.n_runs(keys) == 6  # 0-1, 2, 5, 7, 62-63, 64-65
-    assert SharingGraph.alone(10).n_runs(np.arange(10)) == 0
+    assert SharingGraph.single_rank(10).n_runs(np.arange(10)) == 0
 
 
 def test_runs_of_ranks_without_a_plan_are_those_of_graphs(monkeypatch):
     rng = np.random.default_rng(4)
     parts = [np.flatnonzero(np.repeat(rng.random(300) < 0.6, rng.integers(1, 40, 300))) for _ in range(5)]
-    occupancy, node_of = Occupancy.of(parts), np.zeros(5, np.int32)
-    counts = count(occupancy, node_of)
+    occupancy, node_of = Occupancy.from_rank_keys(parts), np.zeros(5, np.int32)
+    counts = count_ranks(occupancy, node_of)
     expected = []
     for keys in parts:
         holders = occupancy.multiplicity[np.searchsorted(occupancy.keys, keys)]
         expected.append(SharingGraph(np.zeros(len(keys), np.int32), holders, 0).n_runs(keys))
     np.testing.assert_array_equal(counts.n_runs[0], expected)
     monkeypatch.setattr(counting, "_PIECE", 100)
-    np.testing.assert_allclose(count(occupancy, node_of), counts, rtol=1e-13)  # equal parts are fractions
+    np.testing.assert_allclose(count_ranks(occupancy, node_of), counts, rtol=1e-13)  # equal parts are fractions
 
 
 def test_recursive_halving_leaves_a_node_with_what_its_ranks_have_not_summed_between_them():
     # 8 ranks on 2 nodes: after two halvings a rank holds a quarter of its node, and sends half of that
     node_of = np.repeat(np.arange(2, dtype=np.int32), 4)
-    (share,) = dense_shares(100, 800, 1000, node_of)
+    (share,) = dense_loads(100, 800, 1000, node_of)
     assert share.messages == 6 and share.rows == 2 * 800 * 7 / 8
     np.testing.assert_allclose(share.off_node_rows, 2 * 800 / 8)
-    (alone,) = dense_shares(100, 800, 100, np.zeros(8, np.int32))
+    (alone,) = dense_loads(100, 800, 100, np.zeros(8, np.int32))
     assert alone.messages == 8 * 6 and not np.any(alone.off_node_rows)
-    (spread,) = dense_shares(100, 800, 1000, np.arange(8, dtype=np.int32), rank=3)
+    (spread,) = dense_loads(100, 800, 1000, np.arange(8, dtype=np.int32), rank=3)
     assert spread.off_node_rows == spread.rows

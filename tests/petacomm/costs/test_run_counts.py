@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from petacomm.costs.run_counts import begins, graph_runs, list_runs, moved_begins
+from petacomm.costs.run_counts import graph_runs, list_runs, moved_run_begins, run_begins
 from petacomm.redistribution.row_lists import RowLists
 from petacomm.sharing.sharing_graph import SharingGraph
 
@@ -18,18 +18,18 @@ def test_runs_begin_where_the_kernel_cuts_lists(parts):
     counts = np.array([len(part) for part in parts])
     places = np.concatenate(parts)
     lists = np.repeat(np.arange(len(parts)), counts)
-    found = begins(lists, places, places)  # all within 64 keys
-    assert np.count_nonzero(found) == len(RowLists.of(places.astype(np.int32), counts).starts)
+    found = run_begins(lists, places, places)  # all within 64 keys
+    assert np.count_nonzero(found) == len(RowLists.from_positions(places.astype(np.int32), counts).starts)
 
 
 def test_runs_end_at_multiples_of_64_keys():
     keys = np.arange(60, 70)
-    np.testing.assert_array_equal(np.flatnonzero(begins(np.zeros(10), keys, np.arange(10))), [0, 4])
+    np.testing.assert_array_equal(np.flatnonzero(run_begins(np.zeros(10), keys, np.arange(10))), [0, 4])
 
 
 def test_what_moves_is_a_run_where_it_comes_from_and_where_it_goes():
     keys, places, there = np.arange(5), np.array([0, 1, 2, 4, 5]), np.array([0, 2, 3, 4, 5])
-    assert moved_begins(np.zeros(5), keys, places, there).tolist() == [True, True, False, True, False]
+    assert moved_run_begins(np.zeros(5), keys, places, there).tolist() == [True, True, False, True, False]
 
 
 @given(st.integers(0, 2**32 - 1))
@@ -38,18 +38,18 @@ def test_ghosts_lie_in_the_runs_of_their_lists(seed):
     keys = np.arange(64)
     owner = np.repeat(rng.integers(0, 3, 16), rng.multinomial(64, np.ones(16) / 16))
     sent = [np.flatnonzero(owner == rank).astype(np.int32) for rank in (0, 2)]
-    n_runs = sum(len(RowLists.of(rows).starts) for rows in sent)
+    n_runs = sum(len(RowLists.from_positions(rows).starts) for rows in sent)
     graph = SharingGraph(owner.astype(np.int32), np.full(64, 2), 64)
-    pairs, ghosts, asked = graph_runs(graph, keys, 1)
-    assert ghosts == n_runs and pairs == 1  # one other holder, of all keys
-    assert asked == len(RowLists.of(np.flatnonzero(owner == 1).astype(np.int32)).starts)
+    pairs, to_owners, to_ghosts = graph_runs(graph, keys, 1)
+    assert to_owners == n_runs and pairs == 1  # one other holder, of all keys
+    assert to_ghosts == len(RowLists.from_positions(np.flatnonzero(owner == 1).astype(np.int32)).starts)
 
 
 def test_holders_that_can_be_the_same_are():
     multiplicity = np.array([1, 3, 4, 2, 2, 1, 2])
     runs = list_runs(np.arange(7), np.zeros(7, np.int32), multiplicity, 0)
-    assert runs.pairs.tolist() == runs.asked.tolist() == [0, 2, 1, 0, 0, 0, 1]
-    assert not runs.ghosts.any()
+    assert runs.pairs.tolist() == runs.to_ghosts.tolist() == [0, 2, 1, 0, 0, 0, 1]
+    assert not runs.to_owners.any()
 
 
 def test_ranks_one_after_the_other_are_as_each_alone():

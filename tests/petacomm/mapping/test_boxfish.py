@@ -9,7 +9,7 @@ from petacomm.base.errors import ConfigError
 from petacomm.mapping import Placement
 from petacomm.mapping.boxfish import write_boxfish
 from petacomm.mapping.graph_sources import grid_graph
-from petacomm.mapping.metrics import loads
+from petacomm.mapping.metrics import placement_link_loads
 from petacomm.topology import Torus, percs
 
 
@@ -24,7 +24,7 @@ def rows(path: Path) -> np.ndarray:
 def test_tables_hold_links_and_places(tmp_path: Path, shape: tuple[int, ...], names: str) -> None:
     grid = Torus(shape)
     placed = Placement.random(grid, 2, seed=3)
-    on_links = loads(grid_graph((placed.n_ranks,), True, 100.0), placed, grid)
+    on_links = placement_link_loads(grid_graph((placed.n_ranks,), True, 100.0), placed, grid)
     written = write_boxfish(tmp_path / "new", grid, placed, on_links)
     assert [path.name for path in written] == ["meta.yaml", "nodes.yaml", "links.yaml", "map.yaml"]
     nodes, links, places = (rows(path) for path in written[1:])
@@ -32,8 +32,8 @@ def test_tables_hold_links_and_places(tmp_path: Path, shape: tuple[int, ...], na
         np.stack([nodes[name] for name in names], 1).tolist()
         == grid.coordinates(np.arange(grid.n_nodes)).tolist()
     )
-    source = grid.rank_of(np.stack([links[f"s{name}"] for name in names], 1))
-    target = grid.rank_of(np.stack([links[f"t{name}"] for name in names], 1))
+    source = grid.node_at(np.stack([links[f"s{name}"] for name in names], 1))
+    target = grid.node_at(np.stack([links[f"t{name}"] for name in names], 1))
     assert [source.tolist(), target.tolist()] == [ends.tolist() for ends in grid.link_ends()]
     np.testing.assert_array_equal(links["bytes"], on_links)
     assert places["nodeid"].tolist() == placed.nodes.tolist()

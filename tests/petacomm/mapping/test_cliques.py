@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from petacomm.base.errors import ConfigError
-from petacomm.mapping.cliques import best_block, edges_by_node, fft_pencils, place_blocks
+from petacomm.mapping.cliques import best_block, count_node_edges, pencil_decompositions, place_blocks
 from petacomm.mapping.graph import CommunicationGraph
-from petacomm.mapping.metrics import measure
+from petacomm.mapping.metrics import mapping_metrics
 from petacomm.mapping.placement import Placement
 from petacomm.topology import Torus, percs
 
@@ -19,12 +19,12 @@ GRID = Torus((4, 6))
 
 
 def test_the_counts_of_the_two_dimensional_example():
-    internal, remote = edges_by_node(GRID, Placement.identity(Torus((6,)), 4))
+    internal, remote = count_node_edges(GRID, Placement.identity(Torus((6,)), 4))
     # Nodes 0, 2, 3, 5 lie within a row; 1 and 4 go on in the next one and lose two edges.
     assert internal.tolist() == [6, 4, 6, 6, 4, 6] and remote.tolist() == [10, 12, 10, 10, 12, 10]
     assert best_block(GRID, 4) == (2, 2)
     blocks = place_blocks(GRID, [4])
-    internal, remote = edges_by_node(GRID, blocks)
+    internal, remote = count_node_edges(GRID, blocks)
     assert internal.tolist() == [8] * 6 and remote.tolist() == [8] * 6
     # Ranks of the first node, as the slide shows them.
     assert np.flatnonzero(blocks.nodes == 0).tolist() == [0, 1, 6, 7]
@@ -32,14 +32,14 @@ def test_the_counts_of_the_two_dimensional_example():
 
 def test_the_counts_of_the_four_dimensional_example():
     grid = Torus((2, 2, 4, 32))
-    internal, remote = edges_by_node(grid, Placement.identity(Torus((grid.n_nodes // 16,)), 16))
+    internal, remote = count_node_edges(grid, Placement.identity(Torus((grid.n_nodes // 16,)), 16))
     assert set(internal) == {30} and set(remote) == {98}
     # Where the line closes to a ring, two edges more stay: L = 16.
     grid = Torus((4, 4, 4, 16))
-    internal, remote = edges_by_node(grid, Placement.identity(Torus((grid.n_nodes // 16,)), 16))
+    internal, remote = count_node_edges(grid, Placement.identity(Torus((grid.n_nodes // 16,)), 16))
     assert set(internal) == {32} and set(remote) == {96}
     assert best_block(grid, 16) == (2, 2, 2, 2)
-    internal, remote = edges_by_node(grid, place_blocks(grid, [16]))
+    internal, remote = count_node_edges(grid, place_blocks(grid, [16]))
     assert set(internal) == {64} and set(remote) == {64}
 
 
@@ -61,8 +61,8 @@ def test_the_best_block_is_the_best_of_all(grid, size):
         with pytest.raises(ConfigError, match=f"no block of {size}"):
             best_block(grid, size)
         return
-    kept = [edges_by_node(grid, place_blocks(grid, [size], [shape]))[0].sum() for shape in shapes]
-    chosen = edges_by_node(grid, place_blocks(grid, [size]))[0].sum()
+    kept = [count_node_edges(grid, place_blocks(grid, [size], [shape]))[0].sum() for shape in shapes]
+    chosen = count_node_edges(grid, place_blocks(grid, [size]))[0].sum()
     assert chosen == max(kept)
 
 
@@ -72,9 +72,9 @@ def test_edges_are_those_of_the_graph(grid, size):
     if not any(grid.shape[d] % size == 0 for d in range(grid.n_dimensions)):
         return
     placement = place_blocks(grid, [size])
-    internal, remote = edges_by_node(grid, placement)
+    internal, remote = count_node_edges(grid, placement)
     graph = CommunicationGraph.from_edges(grid.n_nodes, *grid.link_ends())
-    told = measure(graph, placement, Torus((placement.n_nodes,)))
+    told = mapping_metrics(graph, placement, Torus((placement.n_nodes,)))
     # The graph counts the two edges of a ring of two once.
     assert internal.sum() == told.internal_bytes and remote.sum() == told.remote_bytes
 
@@ -94,11 +94,11 @@ def test_blocks_of_blocks_lie_on_drawers_and_supernodes():
         assert shape is None or all(tuple(extent) == shape for extent in extents)
     linear = Placement.identity(network, 8)
     graph = CommunicationGraph.from_edges(grid.n_nodes, *grid.link_ends())
-    assert measure(graph, placement, network).largest_load < measure(graph, linear, network).largest_load
+    assert mapping_metrics(graph, placement, network).largest_load < mapping_metrics(graph, linear, network).largest_load
 
 
 def test_rows_of_an_fft_that_fit_on_nodes_cost_nothing():
-    ways = fft_pencils(256, 8, (256, 256, 256))
+    ways = pencil_decompositions(256, 8, (256, 256, 256))
     best, worst = ways[0], ways[-1]
     # A communicator of 8 on each node: the other one alone sends, all but 1/32 of it.
     assert best.block in ((8, 1), (1, 8)) and best.remote == 1 - 8 / 256
@@ -118,9 +118,9 @@ def remote_share(way, n_ranks):
 
 
 def test_no_rank_of_an_fft_is_left_without_points():
-    assert all(way.rows <= 4 and way.columns <= 8 for way in fft_pencils(16, 4, (4, 8, 64)))
+    assert all(way.rows <= 4 and way.columns <= 8 for way in pencil_decompositions(16, 4, (4, 8, 64)))
     with pytest.raises(ConfigError, match="64 ranks cannot share pencils of 4x8x64"):
-        fft_pencils(64, 4, (4, 8, 64))
+        pencil_decompositions(64, 4, (4, 8, 64))
 
 
 @pytest.mark.parametrize(
@@ -129,8 +129,8 @@ def test_no_rank_of_an_fft_is_left_without_points():
         (lambda: best_block(GRID, 5), "no block of 5 processes divides a grid of 4x6"),
         (lambda: place_blocks(GRID, [4], [(4, 2)]), "a block of 4x2 is not 4 of a grid of 4x6"),
         (lambda: place_blocks(GRID, [4], []), "0 blocks for 1 sizes"),
-        (lambda: edges_by_node(GRID, Placement.identity(GRID, 1, 8)), "8 ranks are placed of a grid of 24"),
-        (lambda: fft_pencils(10, 4, (8, 8, 8)), "10 ranks do not fill nodes of 4"),
+        (lambda: count_node_edges(GRID, Placement.identity(GRID, 1, 8)), "8 ranks are placed of a grid of 24"),
+        (lambda: pencil_decompositions(10, 4, (8, 8, 8)), "10 ranks do not fill nodes of 4"),
     ],
 )
 def test_what_does_not_fit_is_told_in_one_line(action, message):

@@ -12,19 +12,19 @@ from petacomm.base.errors import ConfigError
 from petacomm.costs.occupancy import Occupancy
 from petacomm.mapping.graph import CommunicationGraph
 from petacomm.mapping.graph_sources import (
-    added,
+    add_graphs,
     grid_graph,
-    line_graph,
-    matrix_graph,
-    neighbours_graph,
+    subgrid_alltoall_graph,
+    matvec_graph,
+    mpi_neighbours_graph,
     occupancy_graph,
-    plan_graph,
+    reduction_plan_graph,
     schedule_graph,
-    weights_graph,
+    weight_matrix_graph,
 )
 from petacomm.mapping.nlpkkt import nlpkkt_graph, nlpkkt_matrix, nlpkkt_size
 from petacomm.reduction import ReductionPlan
-from petacomm.schedule import Call, make
+from petacomm.schedule import CollectiveCall, make_schedule
 from petacomm.sharing import IndexMap
 
 EDGES = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6), st.integers(0, 9)), max_size=40)
@@ -48,7 +48,7 @@ def test_messages_between_the_same_ranks_add_up(edges: list[tuple[int, int, int]
 def test_grouping_and_choosing_ranks(edges: list[tuple[int, int, int]], order: list[int]) -> None:
     columns = np.array(edges, np.int64).reshape(-1, 3).T
     graph = CommunicationGraph.from_edges(7, *columns)
-    grouped, some = as_dict(graph.grouped(np.array(order) // 2, 4)), as_dict(graph.among(order[:4]))
+    grouped, some = as_dict(graph.grouped(np.array(order) // 2, 4)), as_dict(graph.subgraph(order[:4]))
     groups: dict[tuple[int, int], float] = {}
     for (a, b), size in as_dict(graph).items():
         ends = order[a] // 2, order[b] // 2
@@ -64,7 +64,7 @@ def test_grouping_and_choosing_ranks(edges: list[tuple[int, int, int]], order: l
 @given(EDGES)
 def test_the_exchange_has_both_ways(edges: list[tuple[int, int, int]]) -> None:
     graph = CommunicationGraph.from_edges(7, *np.array(edges, np.int64).reshape(-1, 3).T)
-    offsets, partners, to, back = graph.exchange
+    offsets, partners, to, back = graph.partner_lists
     forth = as_dict(graph)
     rank = np.repeat(np.arange(7), np.diff(offsets))
     pairs = list(zip(rank.tolist(), partners.tolist(), strict=True))
@@ -100,12 +100,12 @@ def test_a_grid_exchanges_halos() -> None:
 
 
 def test_lines_are_all_to_alls_of_sub_communicators() -> None:
-    graph = line_graph((2, 3, 4), [1], 5.0)
+    graph = subgrid_alltoall_graph((2, 3, 4), [1], 5.0)
     for (a, b), size in as_dict(graph).items():
         places = np.unravel_index([a, b], (2, 3, 4))
         assert [column[0] == column[1] for column in places] == [True, False, True] and size == 5.0
     assert graph.n_edges == 24 * 2
-    assert line_graph((2, 3, 4), [0, 2]).n_edges == 24 * 7
+    assert subgrid_alltoall_graph((2, 3, 4), [0, 2]).n_edges == 24 * 7
 
 
 @pytest.mark.parametrize("n_ranks", [1, 2, 3, 7, 20])
@@ -118,20 +118,20 @@ def test_a_matrix_sends_each_value_once(n_ranks: int) -> None:
     for rank, column in needs:
         if owner[column] != rank:
             expected[owner[column], rank] = expected.get((owner[column], rank), 0.0) + 8.0
-    assert as_dict(matrix_graph(matrix, n_ranks)) == expected
+    assert as_dict(matvec_graph(matrix, n_ranks)) == expected
 
 
 def test_a_matrix_of_bytes_is_a_graph() -> None:
     matrix = coo_array(([3.0, 4.0], ([0, 2], [1, 0])), shape=(3, 3))
-    assert as_dict(weights_graph(matrix)) == {(0, 1): 3.0, (2, 0): 4.0}
+    assert as_dict(weight_matrix_graph(matrix)) == {(0, 1): 3.0, (2, 0): 4.0}
     with pytest.raises(ConfigError, match="2 rows and 3 columns"):
-        weights_graph(coo_array((2, 3)))
+        weight_matrix_graph(coo_array((2, 3)))
 
 
 @pytest.mark.parametrize("n_grid", [2, 3, 5])
 @pytest.mark.parametrize("n_ranks", [1, 2, 3, 5, 16, 40])
 def test_nlpkkt_by_lines_is_that_of_the_matrix(n_grid: int, n_ranks: int) -> None:
-    by_lines, whole = nlpkkt_graph(n_grid, n_ranks), matrix_graph(nlpkkt_matrix(n_grid), n_ranks)
+    by_lines, whole = nlpkkt_graph(n_grid, n_ranks), matvec_graph(nlpkkt_matrix(n_grid), n_ranks)
     assert as_dict(by_lines) == as_dict(whole)
 
 
@@ -149,16 +149,16 @@ def test_nlpkkt240_has_its_published_size() -> None:
 
 
 def test_a_schedule_is_added_up() -> None:
-    call = Call("alltoall", 6, 3, itemsize=8)
-    graph = schedule_graph(make(call, "pairwise"), 8)
+    call = CollectiveCall("alltoall", 6, 3, itemsize=8)
+    graph = schedule_graph(make_schedule(call, "pairwise"), 8)
     assert as_dict(graph) == {(a, b): 24.0 for a in range(6) for b in range(6) if a != b}
-    tree = schedule_graph(make(Call("broadcast", 5, 10), "binomial"), 8)
+    tree = schedule_graph(make_schedule(CollectiveCall("broadcast", 5, 10), "binomial"), 8)
     assert tree.n_edges == 4 and set(tree.n_bytes) == {80.0}
 
 
 def test_graphs_of_other_ranks_do_not_add() -> None:
     with pytest.raises(ConfigError, match=r"graphs of \[4, 6\] ranks"):
-        added([grid_graph((4,)), grid_graph((6,))])
+        add_graphs([grid_graph((4,)), grid_graph((6,))])
 
 
 def keys_of(rank: int, size: int) -> np.ndarray:
@@ -176,10 +176,10 @@ def plan_graphs(comm):
         if a != b and sets[a] & sets[b]
     }
     plan = ReductionPlan(IndexMap(comm, keys[comm.rank]), algorithm="pairwise")
-    assert as_dict(plan_graph(plan, k=2)) == pairs
+    assert as_dict(reduction_plan_graph(plan, k=2)) == pairs
     # By owners it is what the occupancy of the same keys tells.
     plan = ReductionPlan(IndexMap(comm, keys[comm.rank]), algorithm="owner")
-    assert as_dict(plan_graph(plan, k=2)) == as_dict(occupancy_graph(Occupancy.of(keys), k=2))
+    assert as_dict(reduction_plan_graph(plan, k=2)) == as_dict(occupancy_graph(Occupancy.from_rank_keys(keys), k=2))
 
 
 @pytest.mark.parametrize("n_ranks", [1, 2, 3, 5])
@@ -195,9 +195,9 @@ def mpi_graphs(comm):
         [(rank - 1) % size], [(rank + 1) % size], sourceweights=[64], destweights=[64]
     )
     expected = {(r, (r + 1) % size): 64.0 for r in range(size) if size > 1}
-    assert as_dict(neighbours_graph(ring)) == expected
+    assert as_dict(mpi_neighbours_graph(ring)) == expected
     plain = MPI.COMM_WORLD.Create_dist_graph_adjacent([(rank - 1) % size], [(rank + 1) % size])
-    assert as_dict(neighbours_graph(plain)) == dict.fromkeys(expected, 1.0)
+    assert as_dict(mpi_neighbours_graph(plain)) == dict.fromkeys(expected, 1.0)
 
 
 @pytest.mark.parametrize("n_ranks", [1, 2, 5])
@@ -207,4 +207,4 @@ def test_an_mpi_graph_communicator_is_read(n_ranks: int) -> None:
 
 def test_a_communicator_without_a_graph_is_refused() -> None:
     with pytest.raises(ConfigError, match="no graph"):
-        neighbours_graph(object())
+        mpi_neighbours_graph(object())

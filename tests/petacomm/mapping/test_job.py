@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from petacomm.base.errors import ConfigError
-from petacomm.mapping import STRATEGIES, Site, measure, nlpkkt_graph, place
-from petacomm.mapping.comparison import IDENTITY, RANDOM, Task, compare, map_ranks
-from petacomm.mapping.graph_sources import grid_graph, line_graph
-from petacomm.mapping.job import capacity_of, load_job
-from petacomm.mapping.mapping_table import phase_cells
-from petacomm.mapping.packet_time import simulated
+from petacomm.mapping import STRATEGIES, Resources, mapping_metrics, nlpkkt_graph, place_ranks
+from petacomm.mapping.comparison import IDENTITY, RANDOM, MappingTask, compare_strategies, map_ranks
+from petacomm.mapping.graph_sources import grid_graph, subgrid_alltoall_graph
+from petacomm.mapping.job import link_capacities, load_mapping_job
+from petacomm.mapping.mapping_table import phase_rows
+from petacomm.mapping.packet_time import simulate_placement
 from petacomm.topology import Allocation, Torus, load_machine, percs
 
 GOOD = """\
@@ -35,8 +35,8 @@ def written(folder: Path, text: str) -> Path:
 
 
 def test_a_job_is_read(tmp_path: Path) -> None:
-    job = load_job(written(tmp_path, GOOD))
-    assert (job.graph.n_ranks, job.site.network, job.site.ranks_per_node) == (128, Torus((4, 4, 4)), 2)
+    job = load_mapping_job(written(tmp_path, GOOD))
+    assert (job.graph.n_ranks, job.resources.network, job.resources.ranks_per_node) == (128, Torus((4, 4, 4)), 2)
     assert (job.strategy, job.refine, job.seed, job.format) == ("auto", True, 0, None)
     assert job.capacity is not None and set(job.capacity) == {154e6}
     assert set(job.graph.n_bytes) == {100.0}
@@ -44,8 +44,8 @@ def test_a_job_is_read(tmp_path: Path) -> None:
 
 def test_the_command_line_comes_first(tmp_path: Path) -> None:
     given = {"shape": "2x4x8", "strategy": "rcm", "refine": False, "format": "bluegene", "machine": None}
-    job = load_job(written(tmp_path, GOOD + '[map]\nstrategy = "greedy"\nseed = 5\n'), given)
-    assert job.site.network == Torus((2, 4, 8))
+    job = load_mapping_job(written(tmp_path, GOOD + '[map]\nstrategy = "greedy"\nseed = 5\n'), given)
+    assert job.resources.network == Torus((2, 4, 8))
     assert (job.strategy, job.refine, job.seed, job.format) == ("rcm", False, 5, "bluegene")
 
 
@@ -53,8 +53,8 @@ def test_files_lie_beside_the_job(tmp_path: Path) -> None:
     (tmp_path / "halo.csv").write_text("0,1,8\n")
     (tmp_path / "hosts").write_text("a\nb\nc\n")
     text = 'ranks = 3\n[graph]\nfile = "halo.csv"\n[machine]\nname = "bluegene-l"\nshape = [8]\n'
-    job = load_job(written(tmp_path, text + 'nodes = "2-3,7"\nhosts = "hosts"\n'))
-    assert isinstance(job.site.network, Allocation) and job.site.network.nodes.tolist() == [2, 3, 7]
+    job = load_mapping_job(written(tmp_path, text + 'nodes = "2-3,7"\nhosts = "hosts"\n'))
+    assert isinstance(job.resources.network, Allocation) and job.resources.network.nodes.tolist() == [2, 3, 7]
     assert job.target.hosts == ["a", "b", "c"]
 
 
@@ -73,7 +73,7 @@ def test_graphs_of_all_kinds(tmp_path: Path, graph: str, ranks: int, edges: int 
     mtx = "%%MatrixMarket matrix coordinate real symmetric\n4 4 3\n2 1 1\n3 2 1\n4 3 1\n"
     (tmp_path / "a.mtx").write_text(mtx)
     text = f'ranks = {ranks}\n[graph]\n{graph}\n[machine]\nname = "bluegene-l"\nshape = [2, 2, 2]\n'
-    job = load_job(written(tmp_path, text))
+    job = load_mapping_job(written(tmp_path, text))
     assert job.graph.n_ranks == ranks and job.graph.n_edges == (job.graph.n_edges if edges is None else edges)
     assert job.graph.n_edges > 0 and job.title
 
@@ -82,14 +82,14 @@ def test_phases_are_placed_together_and_told_apart(tmp_path: Path) -> None:
     for name, line in (("a", "0,1,8"), ("b", "0,1,5\n1,2,7")):
         (tmp_path / f"{name}.csv").write_text(f"{line}\n")
     head, machine = "ranks = 3\n[graph]\n", '[machine]\nname = "bluegene-l"\nshape = [3]\n'
-    job = load_job(written(tmp_path, head + 'file = ["a.csv", "b.csv"]\n' + machine))
+    job = load_mapping_job(written(tmp_path, head + 'file = ["a.csv", "b.csv"]\n' + machine))
     assert list(job.phases) == ["a.csv", "b.csv"]
     assert job.graph.n_bytes.tolist() == [13.0, 7.0]
-    _, row = phase_cells(job, [Task(job.graph, job.site).placed("identity")])
+    _, row = phase_rows(job, [MappingTask(job.graph, job.resources).place("identity")])
     assert row == ["identity", "8 B", "7 B", "13 B", "15 B"]
     for wrong in ('["a.csv", "a.csv"]', "[]", "[1]"):
         with pytest.raises(ConfigError, match=r":3: 'graph\.file' must be"):
-            load_job(written(tmp_path, head + f"file = {wrong}\n" + machine))
+            load_mapping_job(written(tmp_path, head + f"file = {wrong}\n" + machine))
 
 
 WRONG = [
@@ -128,39 +128,39 @@ WRONG = [
 @pytest.mark.parametrize(("old", "new", "says"), WRONG)
 def test_a_wrong_job_is_one_error_with_its_line(tmp_path: Path, old: str, new: str, says: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        load_job(written(tmp_path, GOOD.replace(old, new, 1)))
+        load_mapping_job(written(tmp_path, GOOD.replace(old, new, 1)))
     assert says in str(caught.value) and "job.toml" in str(caught.value) and "\n" not in str(caught.value)
     assert caught.value.exit_code == 2
 
 
 def test_a_missing_job_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read"):
-        load_job(tmp_path / "none.toml")
+        load_mapping_job(tmp_path / "none.toml")
 
 
 def test_links_of_levels_have_their_bandwidths() -> None:
     network = percs(2)
-    found = capacity_of(load_machine("percs"), network)
+    found = link_capacities(load_machine("percs"), network)
     assert found is not None
     assert [sorted(set(found[network.link_levels() == level])) for level in range(3)] == [
         [24e9],
         [5e9],
         [10e9],
     ]
-    assert capacity_of(load_machine("one-node"), network) is None
+    assert link_capacities(load_machine("one-node"), network) is None
 
 
-TASK = Task(grid_graph((4, 4, 8), True, 100.0), Site(Torus((4, 4, 4)), 2))
+TASK = MappingTask(grid_graph((4, 4, 8), True, 100.0), Resources(Torus((4, 4, 4)), 2))
 
 
 def test_identity_and_random_stand_beside_all() -> None:
-    rows, lacking = compare(TASK, ["greedy", "rcm"])
-    assert [row.title for row in rows] == [
+    rows, lacking = compare_strategies(TASK, ["greedy", "rcm"])
+    assert [row.label for row in rows] == [
         IDENTITY, RANDOM, "greedy", "greedy, refined", "rcm", "rcm, refined",
     ]  # fmt: skip
     assert not lacking
     worst = [
-        measure(TASK.graph, place("random", TASK.graph, TASK.site, s), TASK.site.network) for s in range(10)
+        mapping_metrics(TASK.graph, place_ranks("random", TASK.graph, TASK.resources, s), TASK.resources.network) for s in range(10)
     ]
     assert rows[1].load == min(metrics.largest_load for metrics in worst)
     for plain, refined in ((rows[2], rows[3]), (rows[4], rows[5])):
@@ -169,45 +169,45 @@ def test_identity_and_random_stand_beside_all() -> None:
 
 def test_strategies_that_cannot_be_used_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("petacomm.mapping.scotch._library", lambda: None)
-    _, lacking = compare(TASK)
+    _, lacking = compare_strategies(TASK)
     assert "no libscotch" in lacking["scotch"]
     with pytest.raises(ConfigError, match="strategy 'scotch' cannot be used: there is no libscotch"):
-        compare(TASK, ["scotch"])
+        compare_strategies(TASK, ["scotch"])
     with pytest.raises(ConfigError, match="unknown strategy 'gredy'"):
-        compare(TASK, ["gredy"])
+        compare_strategies(TASK, ["gredy"])
 
 
 def test_auto_takes_the_best_and_refines_it() -> None:
     found = map_ranks(TASK)
     assert found.chosen.refined and found.chosen.load <= min(found.identity.load, found.random.load)
     plain = map_ranks(TASK, refined=False)
-    assert plain.chosen.load == min(TASK.placed(name).load for name in ("identity", "greedy", "recursive"))
+    assert plain.chosen.load == min(TASK.place(name).load for name in ("identity", "greedy", "recursive"))
     assert [row.name for row in plain.rows] == [IDENTITY, RANDOM, plain.chosen.name]
 
 
 def test_who_does_not_gain_is_told() -> None:
     # An all-to-all of everyone is the same wherever ranks are.
-    everyone = Task(line_graph((4, 4), [0, 1]), Site(Torus((4, 4))))
-    assert not map_ranks(everyone).gains
-    assert map_ranks(Task(nlpkkt_graph(12, 64), Site(Torus((4, 4, 4))))).gains
+    everyone = MappingTask(subgrid_alltoall_graph((4, 4), [0, 1]), Resources(Torus((4, 4))))
+    assert not map_ranks(everyone).improves
+    assert map_ranks(MappingTask(nlpkkt_graph(12, 64), Resources(Torus((4, 4, 4))))).improves
 
 
 def test_loads_in_seconds_decide_where_links_differ() -> None:
-    capacity = np.linspace(1, 2, TASK.site.network.n_links)
-    found = Task(TASK.graph, TASK.site, capacity).placed("greedy")
+    capacity = np.linspace(1, 2, TASK.resources.network.n_links)
+    found = MappingTask(TASK.graph, TASK.resources, capacity).place("greedy")
     assert found.load == found.metrics.largest_time > 0
 
 
 def test_packets_take_longer_where_links_carry_more() -> None:
     machine, grid = load_machine("bluegene-l"), Torus((4, 4, 4))
     graph = grid_graph((4, 4, 4), True, 4800.0)
-    near, far = (place(name, graph, Site(grid), 1) for name in ("identity", "random"))
-    seconds = [simulated(graph, placed, grid, machine).seconds for placed in (near, far)]
+    near, far = (place_ranks(name, graph, Resources(grid), 1) for name in ("identity", "random"))
+    seconds = [simulate_placement(graph, placed, grid, machine).seconds for placed in (near, far)]
     assert seconds[0] < seconds[1]
     with pytest.raises(ConfigError, match="packets need a whole torus"):
-        simulated(graph, near, Allocation(grid, range(64)), machine)
+        simulate_placement(graph, near, Allocation(grid, range(64)), machine)
     with pytest.raises(ConfigError, match="more than 2e"):
-        simulated(grid_graph((4, 4, 4), True, 1e9), far, grid, machine)
+        simulate_placement(grid_graph((4, 4, 4), True, 1e9), far, grid, machine)
 
 
 @pytest.mark.parametrize("name", STRATEGIES)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mpi import MPIEXEC, run_ranks
 
 from petacomm.base.errors import ConfigError
-from petacomm.mapping.launchers import FORMATS, Target, format_of, new_ranks, read, reordered, write
+from petacomm.mapping.launchers import FORMATS, LaunchTarget, get_format, new_ranks, read_launcher_file, reorder_communicator, write_launcher_file
 from petacomm.mapping.placement import Placement
 from petacomm.mpi import world
 from petacomm.topology import FatTree, Torus
@@ -29,12 +29,12 @@ def placements(draw, full=False, turn=False):
     places = np.random.default_rng(draw(st.integers(0, 999))).permutation(n_places)[:n]
     if turn:
         return Placement.from_nodes(places // per_node, GRID, per_node)
-    return Placement.from_places(places, GRID, per_node)
+    return Placement.from_slot_numbers(places, GRID, per_node)
 
 
 def there_and_back(name, placement, **given):
-    target = Target(GRID, placement.ranks_per_node, **given)
-    text = FORMATS[name].text(placement, target)
+    target = LaunchTarget(GRID, placement.ranks_per_node, **given)
+    text = FORMATS[name].format(placement, target)
     assert FORMATS[name].parse(text, target, "file") == placement
     return text
 
@@ -52,7 +52,7 @@ def test_every_format_is_read_back(any_one, full, turn, cores, by_package):
     # Nodes filled in their order, the last one perhaps in part.
     count = any_one.n_ranks
     order = np.random.default_rng(count).permutation(count)
-    some = Placement.from_places(order, GRID, any_one.ranks_per_node)
+    some = Placement.from_slot_numbers(order, GRID, any_one.ranks_per_node)
     there_and_back("cray", some)
     there_and_back("split", some)
 
@@ -60,27 +60,27 @@ def test_every_format_is_read_back(any_one, full, turn, cores, by_package):
 def test_the_texts_are_those_that_launchers_read(tmp_path):
     grid = Torus((2, 2, 1))
     placement = Placement(np.array([3, 0, 3, 0]), np.array([0, 0, 1, 1]), 2, 4)
-    target = Target(grid, 2, list("abcd"), cores_per_rank=4, cores_per_package=4)
-    texts = {name: FORMATS[name].text(placement, target) for name in ("openmpi", "slurm", "fujitsu")}
+    target = LaunchTarget(grid, 2, list("abcd"), cores_per_rank=4, cores_per_package=4)
+    texts = {name: FORMATS[name].format(placement, target) for name in ("openmpi", "slurm", "fujitsu")}
     assert texts == {
         "openmpi": "rank 0=d slot=0:0-3\nrank 1=a slot=0:0-3\nrank 2=d slot=1:0-3\nrank 3=a slot=1:0-3\n",
         "slurm": "d\na\nd\na\n",
         "fujitsu": "(1,1,0)\n(0,0,0)\n(1,1,0)\n(0,0,0)\n",
     }
-    assert FORMATS["openmpi"].text(placement, Target(grid, 2)).startswith("rank 0=+n3 slot=0\n")
-    full = Placement.from_places([0, 2, 4, 6, 1, 3, 5, 7], grid, 2)
-    assert FORMATS["cray"].text(full, target) == "0,4\n1,5\n2,6\n3,7\n"
-    assert FORMATS["bluegene"].text(full, target).splitlines()[:2] == ["0 0 0 0", "0 1 0 0"]
+    assert FORMATS["openmpi"].format(placement, LaunchTarget(grid, 2)).startswith("rank 0=+n3 slot=0\n")
+    full = Placement.from_slot_numbers([0, 2, 4, 6, 1, 3, 5, 7], grid, 2)
+    assert FORMATS["cray"].format(full, target) == "0,4\n1,5\n2,6\n3,7\n"
+    assert FORMATS["bluegene"].format(full, target).splitlines()[:2] == ["0 0 0 0", "0 1 0 0"]
     # The process that runs first takes rank 0, the next one rank 4.
-    assert FORMATS["split"].text(full, target) == "0\n4\n1\n5\n2\n6\n3\n7\n"
+    assert FORMATS["split"].format(full, target) == "0\n4\n1\n5\n2\n6\n3\n7\n"
     path = tmp_path / "ranks.txt"
-    assert write("slurm", placement, path, target) == [] and read("slurm", path, target) == placement
+    assert write_launcher_file("slurm", placement, path, target) == [] and read_launcher_file("slurm", path, target) == placement
 
 
 def test_long_orders_of_ranks_are_warned_of(tmp_path):
     def warned(n):
         grid = Torus((n,))
-        return write("cray", Placement.identity(grid), tmp_path / "order", Target(grid))
+        return write_launcher_file("cray", Placement.identity(grid), tmp_path / "order", LaunchTarget(grid))
 
     assert warned(200) == []
     assert "cray-mpich 9.1.0" in warned(400)[0]
@@ -100,10 +100,10 @@ def test_long_orders_of_ranks_are_warned_of(tmp_path):
 def test_what_a_format_cannot_say_is_refused_and_nothing_is_written(
     tmp_path, name, places, given_more, message
 ):
-    placement = Placement.from_places(places, GRID, 2)
+    placement = Placement.from_slot_numbers(places, GRID, 2)
     path = tmp_path / "ranks.txt"
     with pytest.raises(ConfigError, match=message):
-        write(name, placement, path, Target(GRID, 2, **given_more))
+        write_launcher_file(name, placement, path, LaunchTarget(GRID, 2, **given_more))
     assert not path.exists()
 
 
@@ -111,16 +111,16 @@ def test_what_a_format_cannot_say_is_refused_and_nothing_is_written(
 def test_networks_without_coordinates_are_refused(name):
     tree = FatTree([4, 3], [1, 1])
     with pytest.raises(ConfigError, match="a switched network"):
-        FORMATS[name].text(Placement.identity(tree), Target(tree))
+        FORMATS[name].format(Placement.identity(tree), LaunchTarget(tree))
     flat = Torus((2, 2, 2, 2))
     with pytest.raises(ConfigError, match="4 dimensions"):
-        FORMATS[name].text(Placement.identity(flat), Target(flat))
+        FORMATS[name].format(Placement.identity(flat), LaunchTarget(flat))
 
 
 def test_the_partitions_of_blue_gene_q_have_five_dimensions():
     grid = Torus((2, 2, 2, 2, 2))
-    placement, target = Placement.random(grid, 4), Target(grid, 4)
-    text = FORMATS["bluegene"].text(placement, target)
+    placement, target = Placement.random(grid, 4), LaunchTarget(grid, 4)
+    text = FORMATS["bluegene"].format(placement, target)
     assert len(text.splitlines()) == 128 and all(len(line.split()) == 6 for line in text.splitlines())
     assert FORMATS["bluegene"].parse(text, target, "file") == placement
 
@@ -157,34 +157,34 @@ def test_wrong_files_are_told_in_one_line(tmp_path, name, text, message):
     path = tmp_path / "ranks.txt"
     path.write_text(text)
     with pytest.raises(ConfigError, match=message) as told:
-        read(name, path, Target(GRID, 2, HOSTS))
+        read_launcher_file(name, path, LaunchTarget(GRID, 2, HOSTS))
     assert str(path) in str(told.value) and told.value.exit_code == 2
 
 
 def test_hosts_that_nobody_has_named_are_told():
     for name, text in (("slurm", "node01\n"), ("openmpi", "rank 0=node01 slot=0\n")):
         with pytest.raises(ConfigError, match="those of the job are not given"):
-            FORMATS[name].parse(text, Target(GRID), "file")
+            FORMATS[name].parse(text, LaunchTarget(GRID), "file")
 
 
 @settings(deadline=None, max_examples=100)
 @given(st.sampled_from(sorted(FORMATS)), st.text("rank 012=,+nslot(x)#\n:-", max_size=40))
 def test_any_text_is_a_placement_or_an_error(name, text):
     with contextlib.suppress(ConfigError):
-        FORMATS[name].parse(text, Target(GRID, 2, HOSTS), "file")
+        FORMATS[name].parse(text, LaunchTarget(GRID, 2, HOSTS), "file")
 
 
 @pytest.mark.parametrize(
     ("action", "message"),
     [
-        (lambda: format_of("opnmpi"), "did you mean 'openmpi'"),
-        (lambda: Target(GRID, 1, ["a"]), "1 hosts for the 12 nodes"),
-        (lambda: Target(Torus((2,)), 1, ["a", "a"]), "host 'a' is named twice"),
-        (lambda: Target(Torus((1,)), 1, ["a b"]), "no name of a host"),
-        (lambda: Target(GRID, 1, cores_per_rank=3, cores_per_package=4), "do not fit packages of 4"),
-        (lambda: write("cray", Placement.identity(GRID), "never", Target(GRID, 2)), "12 nodes of 1 places"),
+        (lambda: get_format("opnmpi"), "did you mean 'openmpi'"),
+        (lambda: LaunchTarget(GRID, 1, ["a"]), "1 hosts for the 12 nodes"),
+        (lambda: LaunchTarget(Torus((2,)), 1, ["a", "a"]), "host 'a' is named twice"),
+        (lambda: LaunchTarget(Torus((1,)), 1, ["a b"]), "no name of a host"),
+        (lambda: LaunchTarget(GRID, 1, cores_per_rank=3, cores_per_package=4), "do not fit packages of 4"),
+        (lambda: write_launcher_file("cray", Placement.identity(GRID), "never", LaunchTarget(GRID, 2)), "12 nodes of 1 places"),
         (lambda: new_ranks(Placement.identity(GRID), Placement.identity(GRID, 1, 3)), "12 ranks for 3 proc"),
-        (lambda: reordered(world(), np.array([1])), "not all ranks once"),
+        (lambda: reorder_communicator(world(), np.array([1])), "not all ranks once"),
     ],
 )
 def test_wrong_targets_are_told_in_one_line(action, message):
@@ -196,13 +196,13 @@ def test_new_ranks_lead_from_any_places_to_any_others():
     for seed in range(5):
         wanted, now = Placement.random(GRID, 2, seed=seed), Placement.random(GRID, 2, seed=seed + 10)
         ranks = new_ranks(wanted, now)
-        assert np.array_equal(wanted.places[ranks], now.places)
+        assert np.array_equal(wanted.slot_numbers[ranks], now.slot_numbers)
 
 
 def takes_its_new_rank(comm):
     grid = Torus((comm.size,))
     placement = Placement.random(grid, seed=3)
-    made = reordered(comm, new_ranks(placement, Placement.identity(grid)))
+    made = reorder_communicator(comm, new_ranks(placement, Placement.identity(grid)))
     # The process with rank r of the new communicator is the one where the placement has r.
     assert placement.nodes[made.rank] == comm.rank
     assert made.allgather(comm.rank) == placement.nodes.tolist()
@@ -260,9 +260,9 @@ def test_open_mpi_starts_ranks_where_a_rank_file_puts_them(tmp_path):
     agent.chmod(0o755)
     hosts = ["alpha", "beta", "gamma"]
     grid = Torus((3,))
-    placement = Placement.from_places([4, 1, 2, 5, 0], grid, 2)
+    placement = Placement.from_slot_numbers([4, 1, 2, 5, 0], grid, 2)
     path = tmp_path / "ranks.txt"
-    write("openmpi", placement, path, Target(grid, 2, hosts))
+    write_launcher_file("openmpi", placement, path, LaunchTarget(grid, 2, hosts))
     options = ["--host", ",".join(f"{host}:2" for host in hosts), "--map-by", f"rankfile:file={path}"]
     ended = _run(folder, agent, options)
     assert ended.returncode == 0, ended.stderr

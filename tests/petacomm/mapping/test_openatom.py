@@ -15,25 +15,25 @@ from petacomm.mapping.openatom import (
     GST_BIG,
     WATER_32,
     WATER_256,
-    Maps,
-    System,
+    ObjectMaps,
+    MolecularSystem,
     cut_prisms,
     default_maps,
-    hop_bytes,
+    step_hop_bytes,
     map_pair_calculators,
     map_real_particle,
     map_real_space,
     topology_maps,
-    traffic,
+    step_traffic,
 )
-from petacomm.mapping.openatom.hops import Hops
+from petacomm.mapping.openatom.hops import HopTable
 from petacomm.mapping.openatom.maps import long_axis, map_g_space
-from petacomm.mapping.openatom.traffic import density, reduction_tree
+from petacomm.mapping.openatom.traffic import density_traffic, reduction_tree
 from petacomm.network import Traffic, link_loads
-from petacomm.papers.bhatele2010.runs import printed_runs
+from petacomm.papers.bhatele2010.runs import published_runs
 from petacomm.topology import TopologyManager, Torus
 
-SMALL = System("small", n_states=24, n_g=8, n_r=10, radius=3.0, block=6)
+SMALL = MolecularSystem("small", n_states=24, n_g=8, n_r=10, radius=3.0, block=6)
 
 
 def literally(manager, system, g_space):
@@ -60,7 +60,7 @@ def literally(manager, system, g_space):
     st.integers(3, 12), st.integers(0, 99),
 )  # fmt: skip
 def test_real_space_is_mapped_as_the_algorithm_says(shape, wrap, cores, n_r, seed):
-    manager = TopologyManager.whole(Torus(shape, wrap), cores)
+    manager = TopologyManager.from_network(Torus(shape, wrap), cores)
     system = replace(SMALL, n_r=n_r)
     # Any map of GSpace, shared by some states: its lists have processors twice, full ones and ties.
     g_space = np.random.default_rng(seed).integers(manager.n_ranks, size=(6, system.n_g)).repeat(4, axis=0)
@@ -70,12 +70,12 @@ def test_real_space_is_mapped_as_the_algorithm_says(shape, wrap, cores, n_r, see
 @pytest.mark.parametrize("shape", [(8, 4, 4), (4, 4, 4), (4, 8, 2)])
 @pytest.mark.parametrize("cores", [1, 4])
 def test_prisms_part_the_torus_alike_and_run_from_end_to_end(shape, cores):
-    manager = TopologyManager.whole(Torus(shape), cores)
+    manager = TopologyManager.from_network(Torus(shape), cores)
     for axis in range(3):
         prisms = cut_prisms(manager, 8, axis)
-        assert len(prisms.processors) == 8 and prisms.of_plane.tolist() == list(range(8))
-        assert sorted(np.concatenate(prisms.processors)) == list(range(manager.n_ranks))
-        for ranks in prisms.processors:
+        assert len(prisms.ranks) == 8 and prisms.prism_of_plane.tolist() == list(range(8))
+        assert sorted(np.concatenate(prisms.ranks)) == list(range(manager.n_ranks))
+        for ranks in prisms.ranks:
             places = manager.rank_to_coordinates(ranks)
             extents = np.ptp(places, axis=0) + 1
             assert np.prod(extents) == len(ranks) == manager.n_ranks // 8
@@ -83,14 +83,14 @@ def test_prisms_part_the_torus_alike_and_run_from_end_to_end(shape, cores):
 
 
 def test_where_planes_are_more_than_columns_some_share_a_prism():
-    manager = TopologyManager.whole(Torus((4, 2, 2)), 1)
+    manager = TopologyManager.from_network(Torus((4, 2, 2)), 1)
     prisms = cut_prisms(manager, 8, 0)
-    assert len(prisms.processors) == 4 and prisms.of_plane.tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert len(prisms.ranks) == 4 and prisms.prism_of_plane.tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
 
 
 @pytest.fixture(scope="module")
 def mapped():
-    run = next(run for run in printed_runs() if run.system.name == WATER_256.name and run.n_cores == 2048)
+    run = next(run for run in published_runs() if run.system.name == WATER_256.name and run.n_cores == 2048)
     manager = run.allocation()
     return manager, run.system, topology_maps(manager, run.system)
 
@@ -101,7 +101,7 @@ def test_states_of_a_plane_lie_in_increasing_order_along_its_prism(mapped):
     prisms = cut_prisms(manager, system.n_g, axis)
     for plane in range(system.n_g):
         ranks = maps.g_space[:, plane]
-        assert np.isin(ranks, prisms.processors[prisms.of_plane[plane]]).all()
+        assert np.isin(ranks, prisms.ranks[prisms.prism_of_plane[plane]]).all()
         assert (np.diff(manager.rank_to_coordinates(ranks)[:, axis]) >= 0).all()
     assert len(np.unique(maps.g_space)) == manager.n_ranks
 
@@ -113,7 +113,7 @@ def test_prisms_confine_planes_and_slabs_across_them_confine_states(mapped):
     prisms = cut_prisms(manager, system.n_g, axis)
     start, end = grid.link_ends()
     for plane in (0, 7, system.n_g - 1):
-        inside = np.isin(np.arange(grid.n_nodes), manager.nodes[prisms.processors[prisms.of_plane[plane]]])
+        inside = np.isin(np.arange(grid.n_nodes), manager.nodes[prisms.ranks[prisms.prism_of_plane[plane]]])
         g, pairs = (manager.nodes[part[:, plane]] for part in (maps.g_space, maps.pair_calculators))
         both = np.repeat(g, len(pairs)), np.tile(pairs, len(g))
         used = link_loads(grid, Traffic(*both, 1.0)) > 0
@@ -132,33 +132,33 @@ def test_objects_are_dealt_evenly(mapped):
     rho = np.concatenate([maps.rho_r.ravel(), maps.rho_g])
     assert len(np.unique(rho)) == len(rho), "RhoR and RhoG share no processor where there are enough"
     # Around the centroid: no free processor is nearer to a plane of RealSpace than that of RhoR's first.
-    sums = Hops(manager).sums(np.arange(manager.n_ranks), maps.real_space.T)
+    sums = HopTable(manager).group_sums(np.arange(manager.n_ranks), maps.real_space.T)
     assert sums[0, maps.rho_r[0]].tolist() == np.sort(sums[0])[: system.n_rho].tolist()
 
 
 def test_maps_are_saved_and_loaded(tmp_path):
-    manager = TopologyManager.whole(Torus((4, 4, 4)))
+    manager = TopologyManager.from_network(Torus((4, 4, 4)))
     maps = topology_maps(manager, SMALL)
     path = tmp_path / "maps.npz"
     maps.save(path)
-    again = Maps.load(path, manager.n_ranks)
-    for item in fields(Maps):
+    again = ObjectMaps.load(path, manager.n_ranks)
+    for item in fields(ObjectMaps):
         assert np.array_equal(getattr(again, item.name), getattr(maps, item.name))
     with pytest.raises(ConfigError, match="other than 32 ranks"):
-        Maps.load(path, 32)
+        ObjectMaps.load(path, 32)
     with pytest.raises(ConfigError, match="cannot be read"):
-        Maps.load(tmp_path / "none.npz", 64)
+        ObjectMaps.load(tmp_path / "none.npz", 64)
     for content in (b"", b"PK\x03\x04 broken", path.read_bytes()[:3000]):
         path.write_bytes(content)
         with pytest.raises(ConfigError, match=r"holds no maps|cannot be read"):
-            Maps.load(path, 64)
+            ObjectMaps.load(path, 64)
 
 
 @pytest.mark.parametrize(
     ("action", "message"),
     [
         (lambda: replace(SMALL, block=5), "blocks of 5 states do not divide 24"),
-        (lambda: cut_prisms(TopologyManager.whole(Torus((4, 4, 4))), 7, 0), "7 planes cannot have prisms"),
+        (lambda: cut_prisms(TopologyManager.from_network(Torus((4, 4, 4))), 7, 0), "7 planes cannot have prisms"),
         (
             lambda: cut_prisms(TopologyManager(Torus((4, 4)), [0, 5]), 2, 0),
             "2 ranks do not fill a box of 2x2x1",
@@ -179,10 +179,10 @@ def test_the_systems_have_the_states_and_planes_of_their_molecules():
 
 @pytest.mark.parametrize("wrap", [True, False])
 def test_hop_bytes_are_those_of_the_traffic(wrap):
-    manager = TopologyManager.whole(Torus((4, 2, 4), wrap), 2)
+    manager = TopologyManager.from_network(Torus((4, 2, 4), wrap), 2)
     for maps in (default_maps(manager, SMALL), topology_maps(manager, SMALL)):
-        by_phase = hop_bytes(manager, maps, SMALL)
-        sent = traffic(manager, maps, SMALL)
+        by_phase = step_hop_bytes(manager, maps, SMALL)
+        sent = step_traffic(manager, maps, SMALL)
         for phase, found in sent.items():
             hops = manager.hops_between_ranks(found.source, found.destination)
             assert np.isclose(np.dot(hops, found.n_bytes), by_phase[phase], rtol=1e-12)
@@ -197,36 +197,36 @@ def test_hop_bytes_are_those_of_the_traffic(wrap):
 
 
 def test_sums_of_densities_go_along_trees():
-    manager = TopologyManager.whole(Torus((4, 4, 4)))
+    manager = TopologyManager.from_network(Torus((4, 4, 4)))
     maps = topology_maps(manager, SMALL)
     edges = 0
     for plane in range(SMALL.n_r):
         ranks = np.unique(np.append(maps.real_space[:, plane], maps.rho_r[plane]))
         root = maps.rho_r[plane, 0]
-        source, target = reduction_tree(Hops(manager), ranks, root)
+        source, target = reduction_tree(HopTable(manager), ranks, root)
         assert sorted([*source, root]) == sorted(ranks), "each but the root sends once"
         graph = coo_array((np.ones(len(source)), (source, target)), shape=(64, 64))
         assert connected_components(graph, directed=False)[0] == 64 - len(ranks) + 1
-        least = minimum_spanning_tree(Hops(manager).between(ranks, ranks)).sum()
+        least = minimum_spanning_tree(HopTable(manager).between(ranks, ranks)).sum()
         assert least <= manager.hops_between_ranks(source, target).sum() <= 2 * least
         edges += len(source)
-    assert len(density(manager, maps, SMALL).source) == 2 * edges
+    assert len(density_traffic(manager, maps, SMALL).source) == 2 * edges
 
 
 @pytest.mark.parametrize(
-    "run", [run for run in printed_runs() if (run.n_cores, run.system.name) != (16384, GST_BIG.name)],
+    "run", [run for run in published_runs() if (run.n_cores, run.system.name) != (16384, GST_BIG.name)],
     ids=lambda run: f"{run.machine}-{run.system.name}-{run.n_cores}"
 )  # fmt: skip
 def test_hop_bytes_are_30_percent_below_the_default_maps(run):
     manager, system = run.allocation(), run.system
-    before = sum(hop_bytes(manager, default_maps(manager, system), system).values())
-    after = sum(hop_bytes(manager, topology_maps(manager, system), system).values())
+    before = sum(step_hop_bytes(manager, default_maps(manager, system), system).values())
+    after = sum(step_hop_bytes(manager, topology_maps(manager, system), system).values())
     assert after <= 0.7 * before
 
 
 @pytest.mark.parametrize(("n_cores", "most"), [(8192, 0.3), (16384, 0.7)])
 def test_maps_of_large_runs_take_less_than_printed(n_cores, most):
-    run = next(r for r in printed_runs() if (r.system.name, r.n_cores) == (WATER_256.name, n_cores))
+    run = next(r for r in published_runs() if (r.system.name, r.n_cores) == (WATER_256.name, n_cores))
     manager, system = run.allocation(), run.system
     prisms = cut_prisms(manager, system.n_g, long_axis(manager, system))
     g_space = map_g_space(prisms, system)

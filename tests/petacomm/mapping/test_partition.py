@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from petacomm.base.errors import ConfigError
-from petacomm.mapping.communicator_shapes import links_per_node
-from petacomm.mapping.launchers import Target, read
+from petacomm.mapping.communicator_shapes import alltoall_links_per_node
+from petacomm.mapping.launchers import LaunchTarget, read_launcher_file
 from petacomm.mapping.partition import Partition, autobox, box, div, mod
 from petacomm.mapping.placement import Placement
 from petacomm.topology import TopologyManager, Torus, dragonfly
@@ -52,13 +52,13 @@ def test_the_posters_script_runs_and_equals_the_closed_form_for_all_ranks(tmp_pa
     # On 512 nodes of four cores each, neighbours along the last dimension share a node.
     placement = torus.placement(Torus((8, 8, 8)))
     assert placement.ranks_per_node == 4
-    assert np.array_equal(placement.nodes, Torus((8, 8, 8)).rank_of(expected // [1, 1, 4]))
+    assert np.array_equal(placement.nodes, Torus((8, 8, 8)).node_at(expected // [1, 1, 4]))
     assert np.array_equal(placement.slots, expected[:, 2] % 4)
     # The file that Rubik writes is Blue Gene's but for the core.
     with_core = tmp_path / "with-core"
     with_core.write_text("".join(f"{line} 0\n" for line in path.read_text().splitlines()))
     grid = Torus((8, 8, 32))
-    assert read("bluegene", with_core, Target(grid)) == torus.placement(grid) == torus.placement()
+    assert read_launcher_file("bluegene", with_core, LaunchTarget(grid)) == torus.placement(grid) == torus.placement()
 
 
 @st.composite
@@ -175,7 +175,7 @@ def test_groups_of_planes_are_mapped_onto_cubes():
 
 def test_the_box_of_an_allocation_knows_its_nodes():
     machine = Torus((6, 6, 6))
-    nodes = machine.rank_of(np.add(np.indices((2, 3, 1)).reshape(3, -1).T, [5, 1, 4]))
+    nodes = machine.node_at(np.add(np.indices((2, 3, 1)).reshape(3, -1).T, [5, 1, 4]))
     manager = TopologyManager(machine, np.repeat(nodes, 2))
     made = autobox(manager=manager)
     assert made.shape == (2, 3, 1, 2)
@@ -183,7 +183,7 @@ def test_the_box_of_an_allocation_knows_its_nodes():
     placement = made.placement()
     assert np.array_equal(np.unique(placement.nodes), np.sort(nodes)) and placement.ranks_per_node == 2
     # Task 6 stands first at (1, 0, 0), which is over the seam, and was moved to its second core.
-    assert placement.nodes[6] == machine.rank_of([0, 1, 4]) and placement.slots[6] == 1
+    assert placement.nodes[6] == machine.node_at([0, 1, 4]) and placement.slots[6] == 1
     assert autobox(1, 6, manager).placement() == Placement(nodes, np.zeros(6, int), 1, 216)
     assert autobox().size >= 1
     with pytest.raises(ConfigError, match="4 nodes do not fill a box of 2x3x1"):
@@ -260,9 +260,9 @@ SHAPES = {
 def test_shapes_of_communicators_have_exact_bounds(name):
     places, ordered, all_orders = SHAPES[name]
     grid = Torus((8, 8, 8))
-    nodes = grid.rank_of(places)
-    assert math.isclose(links_per_node(grid, [nodes]), ordered, rel_tol=1e-12)
-    assert math.isclose(links_per_node(grid, [nodes], "all-orders"), all_orders, rel_tol=1e-12)
+    nodes = grid.node_at(places)
+    assert math.isclose(alltoall_links_per_node(grid, [nodes]), ordered, rel_tol=1e-12)
+    assert math.isclose(alltoall_links_per_node(grid, [nodes], "all-orders"), all_orders, rel_tol=1e-12)
 
 
 def test_tilts_help_one_communicator_and_not_all_at_once():
@@ -274,12 +274,12 @@ def test_tilts_help_one_communicator_and_not_all_at_once():
     tilted.tilt(2, 1, 1)
     nodes = [[made.placement().nodes[plane] for plane in planes] for made in (flat, tilted)]
     for routing in ("dimension-ordered", "all-orders"):
-        one = [links_per_node(grid, of[:1], routing) for of in nodes]
-        together = [links_per_node(grid, of, routing) for of in nodes]
+        one = [alltoall_links_per_node(grid, of[:1], routing) for of in nodes]
+        together = [alltoall_links_per_node(grid, of, routing) for of in nodes]
         assert one[1] > 2 * one[0] and together[1] <= together[0]
 
 
 @pytest.mark.parametrize("groups", [[], [[0]], [[0, 1], [2, 3, 4]]])
 def test_communicators_of_other_sizes_are_refused(groups):
     with pytest.raises(ConfigError, match="communicators of"):
-        links_per_node(Torus((8,)), groups)
+        alltoall_links_per_node(Torus((8,)), groups)

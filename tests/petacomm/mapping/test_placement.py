@@ -16,7 +16,7 @@ def test_identity_fills_node_after_node() -> None:
     placed = Placement.identity(GRID, 2)
     assert placed.nodes.tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
     assert placed.slots.tolist() == [0, 1] * 6
-    assert placed.order.tolist() == list(range(12))
+    assert placed.ranks_by_slot.tolist() == list(range(12))
 
 
 def test_fewer_ranks_than_places_leave_the_last_nodes_empty() -> None:
@@ -28,7 +28,7 @@ def test_fewer_ranks_than_places_leave_the_last_nodes_empty() -> None:
 def test_random_places_are_distinct_and_seeded(seed: int, width: int, data: st.DataObject) -> None:
     n_ranks = data.draw(st.integers(0, 6 * width))
     placed = Placement.random(GRID, width, n_ranks, seed=seed)
-    assert len(set(placed.places.tolist())) == n_ranks
+    assert len(set(placed.slot_numbers.tolist())) == n_ranks
     assert placed == Placement.random(GRID, width, n_ranks, seed=seed)
     assert hash(placed) == hash(Placement.random(GRID, width, n_ranks, seed=seed))
 
@@ -46,9 +46,9 @@ def test_ranks_of_a_node_take_its_slots_in_their_order(nodes: list[int]) -> None
 
 
 def test_order_lists_ranks_by_place() -> None:
-    placed = Placement.from_places([3, 1, 2, 0], Torus((2,)), 2)
-    assert placed.order.tolist() == [3, 1, 2, 0]
-    assert Placement.from_places([2, 0, 3, 1], Torus((2,)), 2).order.tolist() == [1, 3, 0, 2]
+    placed = Placement.from_slot_numbers([3, 1, 2, 0], Torus((2,)), 2)
+    assert placed.ranks_by_slot.tolist() == [3, 1, 2, 0]
+    assert Placement.from_slot_numbers([2, 0, 3, 1], Torus((2,)), 2).ranks_by_slot.tolist() == [1, 3, 0, 2]
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from petacomm.base.errors import ConfigError
-from petacomm.mapping import STRATEGIES, Placement, Site, measure, nlpkkt_graph, place, refine
+from petacomm.mapping import STRATEGIES, Placement, Resources, mapping_metrics, nlpkkt_graph, place_ranks, refine_placement
 from petacomm.mapping.graph import CommunicationGraph
-from petacomm.mapping.graph_sources import grid_graph, line_graph
-from petacomm.mapping.grouping import within_room
-from petacomm.mapping.metrics import concurrency, loads
-from petacomm.mapping.node_orders import halved, line_order
+from petacomm.mapping.graph_sources import grid_graph, subgrid_alltoall_graph
+from petacomm.mapping.grouping import fit_capacity
+from petacomm.mapping.metrics import concurrent_loads, placement_link_loads
+from petacomm.mapping.node_orders import bisect_network, line_order
 from petacomm.network import link_loads
 from petacomm.topology import Allocation, FatTree, Network, Torus, dragonfly, percs
 
@@ -44,19 +44,19 @@ def some_graph(n_ranks: int, seed: int, degree: int = 3) -> CommunicationGraph:
 @pytest.mark.parametrize(("width", "spare"), [(1, 0), (3, 0), (2, 5)])
 def test_every_rank_has_a_place(name: str, network: Network, width: int, spare: int) -> None:
     usable(name)
-    site = Site(network, width)
+    resources = Resources(network, width)
     graph = some_graph(network.n_nodes * width - spare, seed=1)
-    placed = place(name, graph, site, seed=3)  # a place twice or none would be an error
+    placed = place_ranks(name, graph, resources, seed=3)  # a place twice or none would be an error
     assert placed.n_ranks == graph.n_ranks
-    assert placed == place(name, graph, site, seed=3)
+    assert placed == place_ranks(name, graph, resources, seed=3)
 
 
 @pytest.mark.parametrize("name", ANY)
 def test_silent_and_single_ranks_are_placed(name: str) -> None:
     usable(name)
     silent = CommunicationGraph.from_edges(6, [], [])
-    assert place(name, silent, Site(Torus((2, 3)))).n_ranks == 6
-    assert place(name, CommunicationGraph.from_edges(1, [], []), Site(Torus((1,)))).nodes.tolist() == [0]
+    assert place_ranks(name, silent, Resources(Torus((2, 3)))).n_ranks == 6
+    assert place_ranks(name, CommunicationGraph.from_edges(1, [], []), Resources(Torus((1,)))).nodes.tolist() == [0]
 
 
 @pytest.mark.parametrize("name", ["greedy", "recursive", "hierarchical", "scotch"])
@@ -67,9 +67,9 @@ def test_shuffled_grids_find_back_to_a_torus(name: str, network: Torus, shape: t
     grid = grid_graph(shape)
     graph = CommunicationGraph.from_edges(grid.n_ranks, shuffle[grid.sources], shuffle[grid.targets])
     random = min(
-        measure(graph, place("random", graph, Site(network), s), network).dilation for s in range(10)
+        mapping_metrics(graph, place_ranks("random", graph, Resources(network), s), network).dilation for s in range(10)
     )
-    found = measure(graph, place(name, graph, Site(network)), network)
+    found = mapping_metrics(graph, place_ranks(name, graph, Resources(network)), network)
     assert 1.0 <= found.dilation < 0.7 * random
 
 
@@ -78,13 +78,13 @@ def test_cuthill_mckee_undoes_a_shuffled_line() -> None:
     line = grid_graph((24,), False)
     graph = CommunicationGraph.from_edges(24, shuffle[line.sources], shuffle[line.targets])
     assert (
-        measure(graph, place("rcm", graph, Site(Torus((4, 6), False))), Torus((4, 6), False)).dilation == 1.0
+        mapping_metrics(graph, place_ranks("rcm", graph, Resources(Torus((4, 6), False))), Torus((4, 6), False)).dilation == 1.0
     )
 
 
 @pytest.mark.parametrize("network", NETWORKS, ids=lambda network: type(network).__name__)
 def test_halves_are_cut_down_to_nodes(network: Network) -> None:
-    order, cuts = halved(network)
+    order, cuts = bisect_network(network)
     assert sorted(order.tolist()) == list(range(network.n_nodes))
     parts = {(0, network.n_nodes)}
     for low, middle, high, left, right in cuts.T.tolist():
@@ -96,14 +96,14 @@ def test_halves_are_cut_down_to_nodes(network: Network) -> None:
     assert sorted(line_order(network).tolist()) == list(range(network.n_nodes))
 
 
-def greedy_twin(graph: CommunicationGraph, site: Site) -> list[int]:
+def greedy_twin(graph: CommunicationGraph, resources: Resources) -> list[int]:
     """What the kernel does, as its description says it."""
-    network, n = site.network, graph.n_ranks
+    network, n = resources.network, graph.n_ranks
     both = np.zeros((n, n))
     both[graph.sources, graph.targets] = graph.n_bytes
     both += both.T
     hops = network.hops(*np.indices((network.n_nodes, network.n_nodes)))
-    order, room = halved(network).order, np.full(network.n_nodes, site.ranks_per_node)
+    order, room = bisect_network(network).order, np.full(network.n_nodes, resources.ranks_per_node)
     nodes = np.full(n, -1)
     for _ in range(n):
         open_ranks = np.flatnonzero(nodes < 0)
@@ -121,13 +121,13 @@ def greedy_twin(graph: CommunicationGraph, site: Site) -> list[int]:
 @pytest.mark.parametrize("width", [1, 2])
 def test_greedy_does_what_it_says(network: Network, width: int) -> None:
     graph = some_graph(network.n_nodes * width - 1, seed=7)
-    assert place("greedy", graph, Site(network, width)).nodes.tolist() == greedy_twin(
-        graph, Site(network, width)
+    assert place_ranks("greedy", graph, Resources(network, width)).nodes.tolist() == greedy_twin(
+        graph, Resources(network, width)
     )
 
 
 def test_halves_of_percs_are_drawers_and_supernodes() -> None:
-    cuts = halved(percs(4)).cuts
+    cuts = bisect_network(percs(4)).cuts
     assert cuts[:3, 0].tolist() == [0, 64, 128]
     small = {(low, high) for low, _, high in cuts[:3].T.tolist() if high - low == 8}
     assert small == {(8 * d, 8 * d + 8) for d in range(16)}
@@ -145,21 +145,21 @@ def test_refinement_never_makes_the_largest_load_larger(
     which: int, width: int, seed: int, spare: int
 ) -> None:
     network = NETWORKS[which]
-    site = Site(network, width)
+    resources = Resources(network, width)
     graph = some_graph(network.n_nodes * width - spare, seed)
-    before = place("random", graph, site, seed)
-    after = refine(graph, before, site, n_moves=4000, seed=seed)
+    before = place_ranks("random", graph, resources, seed)
+    after = refine_placement(graph, before, resources, n_moves=4000, seed=seed)
     assert after.n_ranks == graph.n_ranks
-    worst = [loads(graph, placed, network).max() for placed in (before, after)]
+    worst = [placement_link_loads(graph, placed, network).max() for placed in (before, after)]
     assert worst[1] <= worst[0] * (1 + 1e-12)
-    assert after == refine(graph, before, site, n_moves=4000, seed=seed)
+    assert after == refine_placement(graph, before, resources, n_moves=4000, seed=seed)
 
 
 def test_refinement_finds_a_ring_on_a_ring() -> None:
     graph = grid_graph((8,), True, 10.0)
-    site = Site(Torus((8,)))
-    found = refine(graph, place("random", graph, site, 4), site, n_moves=40_000)
-    assert measure(graph, found, site.network).largest_load == 10.0
+    resources = Resources(Torus((8,)))
+    found = refine_placement(graph, place_ranks("random", graph, resources, 4), resources, n_moves=40_000)
+    assert mapping_metrics(graph, found, resources.network).largest_load == 10.0
 
 
 def test_refinement_spares_slow_links() -> None:
@@ -169,26 +169,26 @@ def test_refinement_spares_slow_links() -> None:
     capacity[line.link(1, 0, 1)] = capacity[line.link(2, 0, -1)] = 0.01
     graph = CommunicationGraph.from_edges(4, [0, 2], [1, 3], [5.0, 5.0])
     start = Placement.from_nodes([0, 2, 1, 3], line)
-    found = refine(graph, start, Site(line), capacity=capacity, n_moves=5000)
-    assert measure(graph, found, line, capacity).largest_time == 5.0
+    found = refine_placement(graph, start, Resources(line), capacity=capacity, n_moves=5000)
+    assert mapping_metrics(graph, found, line, capacity).largest_time == 5.0
     with pytest.raises(ConfigError, match="capacities do not fit"):
-        refine(graph, start, Site(line), capacity=capacity[:-1])
+        refine_placement(graph, start, Resources(line), capacity=capacity[:-1])
 
 
 def test_nlpkkt_is_mapped_a_third_below_random() -> None:
     network = Torus((4, 4, 4))
     graph = nlpkkt_graph(40, 64)
     random = min(
-        measure(graph, place("random", graph, Site(network), s), network).largest_load for s in range(10)
+        mapping_metrics(graph, place_ranks("random", graph, Resources(network), s), network).largest_load for s in range(10)
     )
     for name in ("greedy", "recursive"):
-        found = refine(graph, place(name, graph, Site(network)), Site(network))
-        assert measure(graph, found, network).largest_load < 0.65 * random
+        found = refine_placement(graph, place_ranks(name, graph, Resources(network)), Resources(network))
+        assert mapping_metrics(graph, found, network).largest_load < 0.65 * random
 
 
 def test_crowded_nodes_send_ranks_to_near_free_ones() -> None:
     graph = CommunicationGraph.from_edges(6, [0, 1, 2], [1, 2, 0], 9.0)
-    nodes = within_room(graph, Site(Torus((4,), False), 3), np.array([0, 0, 0, 0, 3, 3]))
+    nodes = fit_capacity(graph, Resources(Torus((4,), False), 3), np.array([0, 0, 0, 0, 3, 3]))
     assert nodes.tolist() == [0, 0, 0, 1, 3, 3]  # rank 3 is tied to none of its node
 
 
@@ -197,14 +197,14 @@ def test_crowded_nodes_send_ranks_to_near_free_ones() -> None:
 )
 def test_what_cannot_be_placed_is_said(name: str, says: str) -> None:
     with pytest.raises(ConfigError, match=says):
-        place(name, some_graph(7, 1), Site(Torus((2, 3))))
+        place_ranks(name, some_graph(7, 1), Resources(Torus((2, 3))))
 
 
 def test_metrics_are_those_of_the_definition() -> None:
     grid = Torus((3, 4))
     graph = some_graph(24, 9)
-    placed = place("random", graph, Site(grid, 2), 1)
-    found = measure(graph, placed, grid, np.full(grid.n_links, 2.0))
+    placed = place_ranks("random", graph, Resources(grid, 2), 1)
+    found = mapping_metrics(graph, placed, grid, np.full(grid.n_links, 2.0))
     hops = grid.hops(placed.nodes[graph.sources], placed.nodes[graph.targets])
     by_link = link_loads(grid, graph.traffic(placed.nodes, 12))
     assert found.hop_bytes == pytest.approx(float((hops * graph.n_bytes).sum()))
@@ -221,21 +221,21 @@ def test_metrics_are_those_of_the_definition() -> None:
 def test_the_slide_counts_edges_on_nodes() -> None:
     # Hoefler's 4 x 6 periodic grid, four ranks a node: a row of four at a time 4 of 24 ranks' edges stay.
     graph = grid_graph((4, 6))
-    linear = measure(graph, Placement.identity(Torus((6,)), 4), Torus((6,)))
+    linear = mapping_metrics(graph, Placement.identity(Torus((6,)), 4), Torus((6,)))
     blocks = np.add.outer(3 * (np.arange(4) // 2), np.arange(6) // 2).ravel()
-    blocked = measure(graph, Placement.from_nodes(blocks, Torus((6,)), 4), Torus((6,)))
+    blocked = mapping_metrics(graph, Placement.from_nodes(blocks, Torus((6,)), 4), Torus((6,)))
     assert (blocked.internal_edges, blocked.remote_edges) == (6 * 8, 6 * 8)
     assert linear.internal_edges + linear.remote_edges == 96 and linear.internal_edges < 6 * 8
 
 
 def test_concurrency_tells_what_runs_at_once() -> None:
     grid = Torus((4, 4))
-    rows = line_graph((4, 4), [1], 8.0)
-    lines = [rows.among_only(range(4 * r, 4 * r + 4)) for r in range(4)]
+    rows = subgrid_alltoall_graph((4, 4), [1], 8.0)
+    lines = [rows.restricted_to(range(4 * r, 4 * r + 4)) for r in range(4)]
     placed = Placement.identity(grid)
-    found = concurrency(lines, placed, grid)
-    assert found.alone == found.together == loads(rows, placed, grid).max()
-    assert found.in_turn == 4 * found.alone
+    found = concurrent_loads(lines, placed, grid)
+    assert found.worst == found.combined == placement_link_loads(rows, placed, grid).max()
+    assert found.total == 4 * found.worst
     # Two that share links: together they load them twice.
-    again = concurrency([lines[0], lines[0]], placed, grid)
-    assert (again.alone, again.together, again.in_turn) == (found.alone, 2 * found.alone, 2 * found.alone)
+    again = concurrent_loads([lines[0], lines[0]], placed, grid)
+    assert (again.worst, again.combined, again.total) == (found.worst, 2 * found.worst, 2 * found.worst)

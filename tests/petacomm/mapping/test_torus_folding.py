@@ -6,29 +6,29 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from petacomm.base.errors import ConfigError
-from petacomm.mapping import STRATEGIES, Placement, Site, measure, place
-from petacomm.mapping.comparison import Task, compare, map_ranks
-from petacomm.mapping.graph_sources import grid_graph, line_graph
-from petacomm.mapping.torus_folding import folded, folds
+from petacomm.mapping import STRATEGIES, Placement, Resources, mapping_metrics, place_ranks
+from petacomm.mapping.comparison import MappingTask, compare_strategies, map_ranks
+from petacomm.mapping.graph_sources import grid_graph, subgrid_alltoall_graph
+from petacomm.mapping.torus_folding import fold_grid, possible_foldings
 from petacomm.topology import Torus
 
 
 def test_a_grid_of_cubes_loads_each_link_with_one_face():
     torus, graph = Torus((8, 8, 8)), grid_graph((16, 16, 16))
-    found = measure(graph, place("folded", graph, Site(torus, 8)), torus)
+    found = mapping_metrics(graph, place_ranks("folded", graph, Resources(torus, 8)), torus)
     assert found.largest_load == found.mean_load == 4  # faces of 2 x 2
     assert found.longest == 1
 
 
 def test_dimensions_may_change_places_and_stay_on_a_node():
     torus, graph = Torus((4, 8)), grid_graph((8, 3, 4), n_bytes=[1, 10, 1])
-    found = measure(graph, place("folded", graph, Site(torus, 3)), torus)
+    found = mapping_metrics(graph, place_ranks("folded", graph, Resources(torus, 3)), torus)
     assert found.largest_load == 3 and found.longest == 1
 
 
 def test_a_long_dimension_goes_to_and_fro():
     torus, graph = Torus((4, 6)), grid_graph((48,))
-    found = measure(graph, place("folded", graph, Site(torus, 2)), torus)
+    found = mapping_metrics(graph, place_ranks("folded", graph, Resources(torus, 2)), torus)
     assert found.longest == 1 and found.largest_load == 1
 
 
@@ -44,10 +44,10 @@ def test_every_fold_fills_every_node_with_a_block(torus_shape, factors, data):
         sizes[data.draw(st.integers(0, len(factors) - 1))] *= size
     torus, grid = Torus(torus_shape), Torus(sizes)
     per_node = grid.n_nodes // torus.n_nodes
-    ways = list(folds(grid.shape, torus.shape))
+    ways = list(possible_foldings(grid.shape, torus.shape))
     assert ways
     for along in ways:
-        nodes = folded(grid, torus, along)
+        nodes = fold_grid(grid, torus, along)
         assert Placement.from_nodes(nodes, torus, per_node).n_ranks == grid.n_nodes
         places = grid.coordinates(np.arange(grid.n_nodes))
         for node in range(torus.n_nodes):
@@ -58,24 +58,24 @@ def test_every_fold_fills_every_node_with_a_block(torus_shape, factors, data):
             there = places.copy()
             there[:, dimension] += 1
             inside = there[:, dimension] < grid.shape[dimension]
-            after = nodes[grid.rank_of(there[inside])]
+            after = nodes[grid.node_at(there[inside])]
             assert np.all(torus.hops(nodes[inside], after) <= 1)
 
 
 def test_folded_says_where_it_does_not_fit_and_auto_does_without():
     torus = Torus((4, 4))
     cases = [
-        (grid_graph((5, 3)), Site(torus), "a grid of 5x3 does not fold onto 4x4"),
-        (line_graph((4, 4), [0]), Site(torus), "no Cartesian grid"),
+        (grid_graph((5, 3)), Resources(torus), "a grid of 5x3 does not fold onto 4x4"),
+        (subgrid_alltoall_graph((4, 4), [0]), Resources(torus), "no Cartesian grid"),
     ]
-    for graph, site, reason in cases:
+    for graph, resources, reason in cases:
         with pytest.raises(ConfigError, match=reason):
-            place("folded", graph, site)
-        assert reason in compare(Task(graph, site), ["identity", "folded"])[1]["folded"]
-        assert map_ranks(Task(graph, site), refined=False).chosen.name in STRATEGIES
+            place_ranks("folded", graph, resources)
+        assert reason in compare_strategies(MappingTask(graph, resources), ["identity", "folded"])[1]["folded"]
+        assert map_ranks(MappingTask(graph, resources), refined=False).chosen.name in STRATEGIES
 
 
 def test_auto_takes_the_fold_of_a_grid():
     graph = grid_graph((8, 8, 8))
-    found = map_ranks(Task(graph, Site(Torus((4, 4, 4)), 8)))
+    found = map_ranks(MappingTask(graph, Resources(Torus((4, 4, 4)), 8)))
     assert found.chosen.name == "folded" and found.chosen.metrics.largest_load == 4

@@ -10,7 +10,7 @@ from mpi import run_ranks
 from petacomm.base.cache import cache_folder
 from petacomm.mpi import SerialCommunicator
 from petacomm.mpi import autotuner as tuner
-from petacomm.redistribution import WAYS, DatatypeError, Layout, Redistribution
+from petacomm.redistribution import METHODS, ArrayLayout, DatatypeError, Redistribution
 
 
 def slower_elsewhere(comm):
@@ -49,14 +49,14 @@ def test_the_slowest_rank_counts_and_all_choose_alike():
 
 
 def tuned(comm):
-    before, after = Layout((64, 64), (comm.size, 1)), Layout((64, 64), (1, comm.size))
+    before, after = ArrayLayout((64, 64), (comm.size, 1)), ArrayLayout((64, 64), (1, comm.size))
     source = np.arange(4096.0).reshape(64, 64)[before.box(comm.rank)].copy()
     plan = Redistribution(comm, before, after)
     assert plan.chosen is None
     target = plan.run(source)
-    assert plan.chosen in WAYS and set(plan.choice.candidates) == set(WAYS)
+    assert plan.chosen in METHODS and set(plan.choice.candidates) == set(METHODS)
     np.testing.assert_array_equal(target, np.arange(4096.0).reshape(64, 64)[after.box(comm.rank)])
-    told = Redistribution(comm, before, after, way="receive-type")
+    told = Redistribution(comm, before, after, method="receive-type")
     assert told.chosen == "receive-type" and told.choice is None
     comm.barrier()
     for file in cache_folder().glob("choices/*.json") if comm.rank == 0 else ():
@@ -74,9 +74,9 @@ def test_plans_choose_and_remember(tmp_path, monkeypatch):
 
 
 def test_one_rank_needs_no_clock():
-    layout = Layout((3, 4), (1, 1))
-    plan = Redistribution(SerialCommunicator(), layout, Layout((3, 4), (1, 1), (1, 0)))
+    layout = ArrayLayout((3, 4), (1, 1))
+    plan = Redistribution(SerialCommunicator(), layout, ArrayLayout((3, 4), (1, 1), (1, 0)))
     np.testing.assert_array_equal(plan.run(np.arange(12.0).reshape(3, 4)), np.arange(12.0).reshape(3, 4))
     assert plan.choice.reason == "one rank"
     with pytest.raises(DatatypeError, match="did you mean 'packed'"):
-        Redistribution(SerialCommunicator(), layout, layout, way="paked")
+        Redistribution(SerialCommunicator(), layout, layout, method="paked")

@@ -23,7 +23,7 @@ def parts_of_a_reduction(comm):
             comm.reduce_scatter(whole.copy(), counts, part, op)
             np.testing.assert_array_equal(part, expected[mine])
         gathered = np.empty_like(whole)
-        comm.gather_parts(whole[mine].copy(), counts, gathered)
+        comm.allgatherv(whole[mine].copy(), counts, gathered)
         np.testing.assert_array_equal(gathered, whole)
 
 

@@ -10,7 +10,7 @@ import pytest
 from mpi import MPIEXEC, launch
 
 from petacomm.base.errors import ConfigError, DataError
-from petacomm.mpi import SerialCommunicator, agree, collective_errors, together
+from petacomm.mpi import SerialCommunicator, agree, agree_on_errors, collective_errors
 
 SECONDS = 5.0
 
@@ -38,7 +38,7 @@ def agreed(comm):
 
 
 def worked_alone(comm):
-    with together(comm):
+    with agree_on_errors(comm):
         np.zeros(3)[comm.rank + 1]
 
 

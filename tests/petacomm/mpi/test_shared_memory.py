@@ -30,17 +30,17 @@ def nodes(comm):
 
 def windows(comm):
     node = comm.node()
-    window = comm.shared(8 * (comm.rank + 1))
+    window = comm.shared_window(8 * (comm.rank + 1))
     assert not window.bytes.any()
     window.barrier()
-    window.mine[: 8 * (comm.rank + 1)].view(np.int64)[:] = comm.rank
+    window.local[: 8 * (comm.rank + 1)].view(np.int64)[:] = comm.rank
     window.barrier()
     members = np.flatnonzero(comm.node_of == comm.node_of[comm.rank])
     for rank, begin in zip(members, window.offsets[:-1], strict=True):
         assert (window.bytes[begin:][: 8 * (rank + 1)].view(np.int64) == rank).all()
-    counters = comm.shared(8)
+    counters = comm.shared_window(8)
     for turn in range(200):
-        counters.mine[:1] = turn % 250
+        counters.local[:1] = turn % 250
         counters.barrier()
         assert (counters.bytes[counters.offsets[:-1]] == turn % 250).all(), "somebody is ahead or behind"
         counters.barrier()
@@ -52,13 +52,13 @@ def mapped():
 
 
 def leaks(comm):
-    windows = [comm.shared(100) for _ in range(3)]
+    windows = [comm.shared_window(100) for _ in range(3)]
     assert mapped() == (3 if comm.size > 1 else 0)
     # Ranks drop their memory at different times, and nobody waits.
     if comm.rank == 0:
         del windows[:]
     for _ in range(300):
-        comm.shared(5000).barrier()
+        comm.shared_window(5000).barrier()
     del windows[:]
     gc.collect()
     assert mapped() == 0
@@ -69,7 +69,7 @@ def leaks(comm):
 
 def no_room(comm):
     with pytest.raises(Exception, match="no room for"):
-        comm.shared(1 << 50 if comm.rank == comm.size - 1 else 8)
+        comm.shared_window(1 << 50 if comm.rank == comm.size - 1 else 8)
 
 
 def patterns(size):
@@ -116,7 +116,7 @@ def check_union(comm, union, keys, kept, members):
     assert max(pairs) - min(pairs) <= 2 * largest, "ranks merge equal shares"
     values = np.stack([union.key % 1000, union.n_holders], axis=1).astype(np.int32)
     if kept is keys:
-        spread = union.spread(values)
+        spread = union.scatter_to_holders(values)
         mine = keys[comm.rank]
         np.testing.assert_array_equal(spread[:, 1], [len(expected[key]) for key in mine.tolist()])
 
@@ -146,14 +146,14 @@ def test_wrong_ranks_per_node():
 
 
 def killed(comm):
-    window = comm.shared(8)
+    window = comm.shared_window(8)
     if comm.rank == 1:
         os.kill(os.getpid(), 9)
     window.barrier()
 
 
 def raising(comm):
-    window = comm.shared(8)
+    window = comm.shared_window(8)
     if comm.rank == 1:
         time.sleep(0.2)
         raise RuntimeError("one rank fails")

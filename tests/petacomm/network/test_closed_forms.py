@@ -8,16 +8,10 @@ from hypothesis import strategies as st
 from petacomm.base.errors import ConfigError
 from petacomm.network import closed_forms as forms
 from petacomm.network.schedule_time import schedule_time
-from petacomm.schedule import ALGORITHMS, Call, in_segments, make
-from petacomm.schedule.algorithms import (
-    edge_disjoint as streams,
-)
-from petacomm.schedule.algorithms import (
-    hamiltonian,
-)
-from petacomm.schedule.algorithms import (
-    rectangle_lines as lines,
-)
+from petacomm.schedule import ALGORITHMS, CollectiveCall, segmented, make_schedule
+from petacomm.schedule.algorithms.edge_disjoint import edge_disjoint_broadcast
+from petacomm.schedule.algorithms.hamiltonian import hamiltonian_reduce
+from petacomm.schedule.algorithms.rectangle_lines import lines_allreduce, lines_barrier
 from petacomm.topology import Torus
 
 US, MB = 1e-6, 1e6
@@ -29,61 +23,61 @@ def counted(schedule):
     """Messages and bytes of the busiest rank, if all wait for each round."""
     n_messages = n_elements = 0
     for part in schedule.rounds():
-        part = part.take(part.moves)
+        part = part.take(part.is_message)
         if len(part):
             n_messages += 1
             pair = part.source.astype(np.int64) * schedule.n_ranks + part.destination
             n_elements += int(np.bincount(np.unique(pair, return_inverse=True)[1], part.length).max())
-    return forms.Cost(n_messages, n_elements)
+    return forms.AlphaBetaCost(n_messages, n_elements)
 
 
 @pytest.mark.parametrize(("collective", "algorithm"), list(forms._COSTS))
 @pytest.mark.parametrize("n_ranks", [1, 2, 3, 4, 7, 8, 16, 24])
 def test_forms_count_what_schedules_send(collective, algorithm, n_ranks):
     n_elements = 1 if collective == "barrier" else 48 * n_ranks
-    said, call = forms.cost(collective, algorithm, n_ranks, n_elements), Call(collective, n_ranks, n_elements)
-    if ALGORITHMS[collective, algorithm].unmet(call):
+    said, call = forms.alpha_beta_cost(collective, algorithm, n_ranks, n_elements), CollectiveCall(collective, n_ranks, n_elements)
+    if ALGORITHMS[collective, algorithm].unmet_preconditions(call):
         assert algorithm == "scatter-doubling" and n_ranks in (3, 7, 24)
         return
-    made = counted(make(call, algorithm))
+    made = counted(make_schedule(call, algorithm))
     assert said.messages == made.messages
     assert said.bytes == pytest.approx(made.bytes)
 
 
 def test_pipelines_take_the_rounds_that_schedules_have():
-    schedule = streams.broadcast(Torus((4, 4, 4)), 6 * 1000)
-    cut = in_segments(schedule, 100)
-    said = forms.pipeline(schedule.n_rounds, 6000, 10, 1.0, 0.0, 6)
+    schedule = edge_disjoint_broadcast(Torus((4, 4, 4)), 6 * 1000)
+    cut = segmented(schedule, 100)
+    said = forms.pipeline_seconds(schedule.n_rounds, 6000, 10, 1.0, 0.0, 6)
     assert cut.n_rounds == said == 13
-    assert forms.pipeline(4, 6000, 10, 0.0, 1.0, 6) == 13 * 100
+    assert forms.pipeline_seconds(4, 6000, 10, 0.0, 1.0, 6) == 13 * 100
 
 
 @given(st.integers(1, 100), st.floats(1, 1e9), st.integers(1, 6))
 def test_the_best_number_of_segments(n_rounds, n_bytes, n_streams):
-    best = forms.best_segments(n_rounds, n_bytes, 2e-6, 1e-8, n_streams)
-    least = forms.pipeline(n_rounds, n_bytes, best, 2e-6, 1e-8, n_streams)
+    best = forms.optimal_segments(n_rounds, n_bytes, 2e-6, 1e-8, n_streams)
+    least = forms.pipeline_seconds(n_rounds, n_bytes, best, 2e-6, 1e-8, n_streams)
     for other in (best - 1, best + 1):
         if other:
-            assert least <= forms.pipeline(n_rounds, n_bytes, other, 2e-6, 1e-8, n_streams) * (1 + 1e-12)
+            assert least <= forms.pipeline_seconds(n_rounds, n_bytes, other, 2e-6, 1e-8, n_streams) * (1 + 1e-12)
 
 
 def test_barrier_and_short_allreduce_of_512_nodes():
     # Table 4: 8.72 us is 3 (S + 7 T); T is the time to read a packet, which leaves S = 0.87 us.
     overhead = (8.72 * US - 3 * 7 * READ) / 3
     assert overhead == pytest.approx(0.87 * US, rel=0.01)
-    assert forms.short_latency((8, 8, 8), overhead, 32, LINK, READ) == pytest.approx(8.72 * US)
+    assert forms.rectangle_latency((8, 8, 8), overhead, 32, LINK, READ) == pytest.approx(8.72 * US)
     # 19.7 us is 6 S + 12 T, in groups of 4: with that S, combining takes 1.2 us a packet.
     combine = (19.7 * US - 6 * overhead) / 12
     assert combine == pytest.approx(1.2 * US, rel=0.02)
-    assert forms.short_latency((8, 8, 8), overhead, 32, LINK, combine, 4) == pytest.approx(19.7 * US)
+    assert forms.rectangle_latency((8, 8, 8), overhead, 32, LINK, combine, 4) == pytest.approx(19.7 * US)
 
 
 def test_latency_counts_what_schedules_receive():
     for shape, group in (((8, 8, 8), 4), ((8, 8, 8), None), ((16, 4), 4), ((6,), 3)):
-        schedule = lines.allreduce(Torus(shape, False), 1, group)
+        schedule = lines_allreduce(Torus(shape, False), 1, group)
         received = sum(np.bincount(part.destination).max() for part in schedule.rounds())
-        assert forms.short_latency(shape, 0.0, 0.0, 1.0, 1.0, group) == received
-        assert forms.short_latency(shape, 1.0, 0.0, 1.0, 0.0, group) == schedule.n_rounds
+        assert forms.rectangle_latency(shape, 0.0, 0.0, 1.0, 1.0, group) == received
+        assert forms.rectangle_latency(shape, 1.0, 0.0, 1.0, 0.0, group) == schedule.n_rounds
 
 
 def test_the_link_or_the_processor_is_the_limit():
@@ -114,7 +108,7 @@ TABLE_2 = {
 @pytest.mark.parametrize(("shape", "wrap"), TABLE_2)
 def test_aggregate_peaks_of_table_2(shape, wrap):
     grid = Torus(shape, wrap)
-    assert forms.alltoall_peak(grid, LINK) * grid.n_nodes == pytest.approx(TABLE_2[shape, wrap] * MB)
+    assert forms.alltoall_peak_bandwidth(grid, LINK) * grid.n_nodes == pytest.approx(TABLE_2[shape, wrap] * MB)
 
 
 @pytest.mark.parametrize(("size", "ring"), [(5, False), (6, False), (5, True), (6, True), (2, False)])
@@ -131,32 +125,32 @@ def test_the_fullest_link_of_odd_lines_too(size, ring):
                 uses[there] += 1
             assert len(there) == len(back)
     # All of a node's messages in the time of the fullest link.
-    assert forms.alltoall_peak(grid, 1.0) == pytest.approx(size / uses.max())
+    assert forms.alltoall_peak_bandwidth(grid, 1.0) == pytest.approx(size / uses.max())
 
 
 def test_broadcast_is_bound_by_processors():
     # 243.8 MB/s (Table 3) are 1.58 links, or 689 cycles a packet.
     assert pytest.approx(1.58, abs=0.005) == 243.8 * MB / LINK
     assert forms.processor_bandwidth(240, 689, 700e6) == pytest.approx(243.8 * MB, rel=1e-3)
-    assert forms.stream_peak(6, LINK) == 924 * MB
-    assert forms.stream_peak(6, LINK, 243.8 * MB) == 243.8 * MB
-    assert forms.stream_peak(1, LINK, 243.8 * MB) == LINK
+    assert forms.streams_peak_bandwidth(6, LINK) == 924 * MB
+    assert forms.streams_peak_bandwidth(6, LINK, 243.8 * MB) == 243.8 * MB
+    assert forms.streams_peak_bandwidth(1, LINK, 243.8 * MB) == LINK
 
 
 def test_a_single_node_has_no_limit_and_unknown_forms_are_said():
-    assert forms.alltoall_peak(Torus((1,)), LINK) == np.inf
+    assert forms.alltoall_peak_bandwidth(Torus((1,)), LINK) == np.inf
     with pytest.raises(ConfigError, match="no alpha-beta form of allreduce 'rings'"):
-        forms.cost("allreduce", "rings", 4, 8)
+        forms.alpha_beta_cost("allreduce", "rings", 4, 8)
     with pytest.raises(ConfigError, match="of 0 ranks"):
-        forms.cost("allreduce", "ring", 0, 8)
+        forms.alpha_beta_cost("allreduce", "ring", 0, 8)
 
 
 @pytest.mark.parametrize(("collective", "algorithm"), list(forms._COSTS))
 @pytest.mark.parametrize("n_ranks", [1, 2, 4, 8, 32])
 def test_schedules_take_the_time_of_their_forms(collective, algorithm, n_ranks):
     n_elements = 1 if collective == "barrier" else 48 * n_ranks
-    schedule = make(Call(collective, n_ranks, n_elements), algorithm)
-    said = forms.cost(collective, algorithm, n_ranks, 8 * n_elements).time(3.0, 0.25)
+    schedule = make_schedule(CollectiveCall(collective, n_ranks, n_elements), algorithm)
+    said = forms.alpha_beta_cost(collective, algorithm, n_ranks, 8 * n_elements).time(3.0, 0.25)
     if algorithm == "scatter-allgather":  # the ring begins where the scatter has ended first
         assert schedule_time(schedule, 8, 3.0, 0.25) <= said * (1 + 1e-12)
     else:
@@ -164,19 +158,19 @@ def test_schedules_take_the_time_of_their_forms(collective, algorithm, n_ranks):
 
 
 def test_segments_take_the_time_of_a_pipeline():
-    path = hamiltonian.reduce(Torus((10,), False), 1200, 9)
+    path = hamiltonian_reduce(Torus((10,), False), 1200, 9)
     for n_segments in (1, 3, 12):
-        cut = in_segments(path, 1200 // n_segments)
-        said = forms.pipeline(path.n_rounds, 9600, n_segments, 2.0, 0.5)
+        cut = segmented(path, 1200 // n_segments)
+        said = forms.pipeline_seconds(path.n_rounds, 9600, n_segments, 2.0, 0.5)
         assert schedule_time(cut, 8, 2.0, 0.5) == pytest.approx(said)
 
 
 def test_a_line_is_one_message_with_the_deposit_bit():
     grid = Torus((8,), False)
-    told = lines.barrier(grid)
+    told = lines_barrier(grid)
     # Each receives seven tokens; those at the ends send seven, or one along the line.
     assert schedule_time(told, 1, 1.0, 0.0) == 7.0
-    spread = streams.broadcast(grid, 1)
+    spread = edge_disjoint_broadcast(grid, 1)
     assert schedule_time(spread, 1, 1.0, 0.0) == 1.0
     assert schedule_time(spread, 1, 1.0, 0.0, deposit=False) == 7.0
     with pytest.raises(ConfigError, match="elements of 0 bytes"):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from petacomm.base.errors import ConfigError, DataError
-from petacomm.network import Phase, predict
+from petacomm.network import LoadPhase, predict_seconds
 from petacomm.network import alpha_beta as model
 from petacomm.network.fit import Timing, fit_collective, fit_csv, fit_machine
 from petacomm.topology import load_machine
@@ -33,7 +33,7 @@ FITTED += ["core_memory_bandwidth", "synchronisation"]
 def phase(rng, off_node):
     messages, rows, moved, barriers, runs = rng.integers(1, [60, 10**6, 10**6, 5, 10**5]).astype(float)
     leaves = 3 * rows if off_node else 0.0
-    return Phase(messages, rows, leaves, moved, barriers, 8 * messages, 7 * rows, 6 * moved, runs, 5 * runs)
+    return LoadPhase(messages, rows, leaves, moved, barriers, 8 * messages, 7 * rows, 6 * moved, runs, 5 * runs)
 
 
 def timings(noise=0.0):
@@ -42,7 +42,7 @@ def timings(noise=0.0):
     for k in (1, 3, 6):
         for _ in range(30):
             load = (phase(rng, False), phase(rng, True))
-            seconds = predict(load, TRUTH, 8, k, 8) * (1 + noise * rng.standard_normal())
+            seconds = predict_seconds(load, TRUTH, 8, k, 8) * (1 + noise * rng.standard_normal())
             made.append(Timing(load, 8, k, 8, seconds))
     return made
 
@@ -57,13 +57,13 @@ def test_a_fit_recovers_the_constants_of_a_machine():
 
 
 def test_runs_of_one_length_are_not_told_from_rows():
-    loads = [(Phase(moved=1e5 * n, barriers=3.0, runs=1e4 * n),) for n in range(1, 9)]
-    made = [Timing(load, 8, k, 8, predict(load, TRUTH, 8, k, 8)) for load in loads for k in (1, 3)]
+    loads = [(LoadPhase(moved=1e5 * n, barriers=3.0, runs=1e4 * n),) for n in range(1, 9)]
+    made = [Timing(load, 8, k, 8, predict_seconds(load, TRUTH, 8, k, 8)) for load in loads for k in (1, 3)]
     fitted = fit_machine(made, TRUTH, "box", "made up")
     assert fitted.run_time == TRUTH.run_time and fitted.sources.get("run_time") != "made up"
     assert fitted.row_time == pytest.approx(TRUTH.row_time, rel=1e-6)
-    few = (Phase(moved=3e5, barriers=3.0, runs=3e5),)
-    made.append(Timing(few, 8, 3, 8, predict(few, TRUTH, 8, 3, 8)))
+    few = (LoadPhase(moved=3e5, barriers=3.0, runs=3e5),)
+    made.append(Timing(few, 8, 3, 8, predict_seconds(few, TRUTH, 8, 3, 8)))
     like = load_machine("one-node")
     fitted = fit_machine(made, like, "box", "made up")
     assert fitted.run_time == pytest.approx(TRUTH.run_time, rel=1e-6)
@@ -72,15 +72,15 @@ def test_runs_of_one_length_are_not_told_from_rows():
 def test_a_fit_of_noisy_timings_predicts_them(tmp_path):
     made = timings(noise=0.1)
     fitted = fit_machine(made, TRUTH, "box", "made up")
-    ratios = [predict(each.load, fitted, 8, each.k, 8) / each.seconds for each in made]
+    ratios = [predict_seconds(each.load, fitted, 8, each.k, 8) / each.seconds for each in made]
     assert abs(np.median(ratios) - 1) < 0.05
     path = tmp_path / "box.toml"
     path.write_text(write_machine(fitted))
-    assert predict(made[0].load, load_machine(str(path)), 8, 3, 8) == predict(made[0].load, fitted, 8, 3, 8)
+    assert predict_seconds(made[0].load, load_machine(str(path)), 8, 3, 8) == predict_seconds(made[0].load, fitted, 8, 3, 8)
 
 
 def test_what_no_timing_shows_stays_and_what_costs_nothing_is_finite():
-    only = [Timing((Phase(messages=float(n), moved=5.0),), 1, 1, 8, 1e-6 * n) for n in (1, 2, 3)]
+    only = [Timing((LoadPhase(messages=float(n), moved=5.0),), 1, 1, 8, 1e-6 * n) for n in (1, 2, 3)]
     fitted = fit_machine(only, TRUTH, "box", "made up")
     assert fitted.local_latency == pytest.approx(1e-6)
     assert fitted.synchronisation == TRUTH.synchronisation and fitted.latency == TRUTH.latency
@@ -89,7 +89,7 @@ def test_what_no_timing_shows_stays_and_what_costs_nothing_is_finite():
 
 @pytest.mark.parametrize("seconds", [0.0, -1.0, float("nan"), None])
 def test_nothing_to_fit(seconds):
-    made = [] if seconds is None else [Timing((Phase(messages=1.0),), 1, 1, 8, seconds)]
+    made = [] if seconds is None else [Timing((LoadPhase(messages=1.0),), 1, 1, 8, seconds)]
     with pytest.raises(DataError, match="nothing to fit"):
         fit_machine(made, TRUTH, "box", "made up")
 
@@ -98,10 +98,10 @@ def test_nothing_to_fit(seconds):
 def test_a_collectives_alpha_and_beta(collective, tmp_path):
     alpha, beta = 8e-6, 1 / 0.86e9
     form = {
-        "allreduce": model.allreduce,
-        "ring-allgather": model.ring_allgather,
-        "tree-allgather": model.tree_allgather,
-        "alltoallv": lambda p, n, a, b: model.pairwise_alltoallv(p - 1, n, a, b),
+        "allreduce": model.allreduce_seconds,
+        "ring-allgather": model.ring_allgather_seconds,
+        "tree-allgather": model.tree_allgather_seconds,
+        "alltoallv": lambda p, n, a, b: model.pairwise_alltoallv_seconds(p - 1, n, a, b),
     }[collective]
     sizes = [256, 512, 1024, 4096, 16384]
     n_bytes = [3e4, 1e4, 1e5, 2e4, 1e4]

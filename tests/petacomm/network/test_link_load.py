@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from petacomm.base.errors import ConfigError
-from petacomm.network.closed_forms import alltoall_peak
-from petacomm.network.link_load import ROUTINGS, TIES, Traffic, dense, link_loads
-from petacomm.topology import Torus, load_machine, parse_shape, partition
+from petacomm.network.closed_forms import alltoall_peak_bandwidth
+from petacomm.network.link_load import ROUTINGS, TIES, Traffic, dense_traffic, link_loads
+from petacomm.topology import Torus, load_machine, parse_shape, bluegene_partition
 
 LINK = 154.0  # MB/s
 # "Aggr. peak" of Table 2; that of 8x16x16 is printed as 15769: a digit is missing.
@@ -97,7 +97,7 @@ def test_bytes_times_hops_are_conserved_and_no_load_is_negative(case, routing, t
     ids=str,
 )
 def test_an_all_to_all_by_symmetry_is_that_of_its_matrix(grid, tie, routing):
-    every = dense(np.full((grid.n_nodes, grid.n_nodes), 3.0))
+    every = dense_traffic(np.full((grid.n_nodes, grid.n_nodes), 3.0))
     assert link_loads(grid, 3.0, routing, tie) == pytest.approx(
         link_loads(grid, every, routing, tie), rel=1e-9
     )
@@ -106,9 +106,9 @@ def test_an_all_to_all_by_symmetry_is_that_of_its_matrix(grid, tie, routing):
 @pytest.mark.parametrize("shape", TABLE_2)
 @pytest.mark.parametrize("routing", ["dimension-ordered", "all-orders"])
 def test_peaks_of_the_formula_and_of_exact_loads_are_those_of_table_2(shape, routing):
-    grid = partition(load_machine("bluegene-l"), parse_shape(shape)).grid
+    grid = bluegene_partition(load_machine("bluegene-l"), parse_shape(shape)).grid
     n = grid.n_nodes
-    assert n * alltoall_peak(grid, LINK) == TABLE_2[shape]
+    assert n * alltoall_peak_bandwidth(grid, LINK) == TABLE_2[shape]
     # Nodes send nothing to themselves over links: one part in n less than the formula counts.
     sent = n * (n - 1) / link_loads(grid, 1.0, routing).max() * LINK
     assert sent == pytest.approx(TABLE_2[shape] * (n - 1) / n, rel=1e-12)

@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from petacomm.base.errors import ConfigError
-from petacomm.network.closed_forms import alltoall_peak
-from petacomm.network.hardware import hardware_of
+from petacomm.network.closed_forms import alltoall_peak_bandwidth
+from petacomm.network.hardware import make_hardware
 from petacomm.network.link_load import Traffic, link_loads
-from petacomm.network.packets import POLICIES, Messages, PacketSimulator, Policy
-from petacomm.topology import Torus, load_machine, parse_shape, partition
+from petacomm.network.packets import POLICIES, PacketMessages, PacketSimulator, RouterPolicy
+from petacomm.topology import Torus, load_machine, parse_shape, bluegene_partition
 
-BGL = hardware_of(load_machine("bluegene-l"))
+BGL = make_hardware(load_machine("bluegene-l"))
 FREE = dataclasses.replace(
     BGL,
     read_cycles=0,
@@ -43,13 +43,13 @@ def random_messages(grid, seed, n, **flags):
     rng = np.random.default_rng(seed)
     pairs = rng.integers(grid.n_nodes, size=(n, 2))
     pairs = pairs[pairs[:, 0] != pairs[:, 1]]
-    return Messages(pairs[:, 0], pairs[:, 1], rng.integers(0, 1500, len(pairs)), **flags)
+    return PacketMessages(pairs[:, 0], pairs[:, 1], rng.integers(0, 1500, len(pairs)), **flags)
 
 
 def test_one_packet_takes_its_parts():
     grid = Torus((8,), False)
     for n_bytes, destination in ((0, 1), (240, 1), (100, 7)):
-        run = PacketSimulator(grid, BGL).messages(Messages([0], [destination], [n_bytes]))
+        run = PacketSimulator(grid, BGL).simulate(PacketMessages([0], [destination], [n_bytes]))
         (size,) = granules(n_bytes)
         cycles = (
             np.rint(75 * size / 8 + BGL.packet_cycles)
@@ -65,8 +65,8 @@ def test_one_packet_takes_its_parts():
 def test_a_stream_gets_the_bandwidth_of_a_link_and_three_streams_that_of_three():
     grid = Torus((2, 2, 2), False)
     for destinations in ([1], [1, 2, 4]):
-        messages = Messages([0] * len(destinations), destinations, [24000] * len(destinations))
-        run = PacketSimulator(grid, FREE).messages(messages)
+        messages = PacketMessages([0] * len(destinations), destinations, [24000] * len(destinations))
+        run = PacketSimulator(grid, FREE).simulate(messages)
         assert 24000 / run.seconds == pytest.approx(154e6, rel=0.01)
 
 
@@ -74,7 +74,7 @@ def test_a_stream_gets_the_bandwidth_of_a_link_and_three_streams_that_of_three()
 @given(grids(), st.integers(0, 99), st.sampled_from(sorted(POLICIES)))
 def test_every_packet_comes_by_a_shortest_way(grid, seed, policy):
     messages = random_messages(grid, seed, 60)
-    run = PacketSimulator(grid, BGL, policy, seed).messages(messages)
+    run = PacketSimulator(grid, BGL, policy, seed).simulate(messages)
     sizes = [granules(n) for n in messages.n_bytes]
     hops = grid.hops(messages.source, messages.destination)
     assert run.packets == sum(map(len, sizes)) and run.copies == 0
@@ -86,7 +86,7 @@ def test_every_packet_comes_by_a_shortest_way(grid, seed, policy):
 @given(grids(), st.integers(0, 99))
 def test_packets_in_order_load_the_links_that_the_model_says(grid, seed):
     messages = random_messages(grid, seed, 50, in_order=True)
-    run = PacketSimulator(grid, BGL, Policy(tie="plus")).messages(messages)
+    run = PacketSimulator(grid, BGL, RouterPolicy(tie="plus")).simulate(messages)
     wire = [32 * sum(granules(n)) for n in messages.n_bytes]
     loads = link_loads(grid, Traffic(messages.source, messages.destination, wire), tie="plus")
     assert np.array_equal(run.link_bytes, loads.round())
@@ -102,10 +102,10 @@ def test_full_rings_and_small_buffers_never_deadlock(policy, in_order):
     )
     nodes = np.repeat(np.arange(grid.n_nodes), 6)
     away = np.tile([[2, 2, 1], [3, 2, 2], [-2, -2, -1], [0, 2, 2], [2, 0, 2], [2, 2, 0]], (grid.n_nodes, 1))
-    there = grid.rank_of(grid.coordinates(nodes) + away)
+    there = grid.node_at(grid.coordinates(nodes) + away)
     sizes = np.random.default_rng(3).integers(0, 3000, len(nodes))  # packets of all sizes, mixed
     simulator = PacketSimulator(grid, small, policy)
-    run = simulator.messages(Messages(nodes, there, sizes, in_order=in_order))
+    run = simulator.simulate(PacketMessages(nodes, there, sizes, in_order=in_order))
     assert run.packets == sum(len(granules(n)) for n in sizes)
     assert run.escapes > 0
 
@@ -116,16 +116,16 @@ def test_lines_that_go_all_the_way_round_full_rings_never_deadlock():
     small = dataclasses.replace(FREE, dynamic_channels=1, channel=512, injection_fifo=512, reception_fifo=512)
     nodes, heading = np.repeat(np.arange(grid.n_nodes), 4), np.tile(np.arange(4), grid.n_nodes)
     there = [grid.neighbor(n, h // 2, 2 * (h % 2) - 1) for n, h in zip(nodes, heading, strict=True)]
-    messages = Messages(nodes, there, np.full(80, 4800), line=True, in_order=True, heading=heading)
-    run = PacketSimulator(grid, small).messages(messages)
+    messages = PacketMessages(nodes, there, np.full(80, 4800), line=True, in_order=True, heading=heading)
+    run = PacketSimulator(grid, small).simulate(messages)
     assert run.packets == 80 * 20 and run.copies == 20 * 20 * (2 * 3 + 2 * 2)
     assert set(run.link_packets.tolist()) == {20 * 4, 20 * 3}
 
 
 @settings(deadline=None, max_examples=30)
 @given(grids(), st.integers(1, 700), st.integers(1, 3))
-def test_an_all_to_all_sends_each_message_once(grid, n_bytes, packets_a_visit):
-    run = PacketSimulator(grid, BGL).all_to_all(n_bytes, packets_a_visit)
+def test_an_all_to_all_sends_each_message_once(grid, n_bytes, packets_per_visit):
+    run = PacketSimulator(grid, BGL).simulate_all_to_all(n_bytes, packets_per_visit)
     n = grid.n_nodes
     assert run.packets == n * (n - 1) * len(granules(n_bytes))
     loads = link_loads(grid, 32.0 * sum(granules(n_bytes)))
@@ -135,17 +135,17 @@ def test_an_all_to_all_sends_each_message_once(grid, n_bytes, packets_a_visit):
 def test_an_uneven_all_to_all_sends_its_matrix_and_an_even_one_is_the_same_traffic():
     grid = Torus((4, 3, 2))
     matrix = np.random.default_rng(5).integers(0, 900, (24, 24)) * (np.eye(24, dtype=int) == 0)
-    run = PacketSimulator(grid, BGL).all_to_all(matrix)
+    run = PacketSimulator(grid, BGL).simulate_all_to_all(matrix)
     assert run.packets == sum(len(granules(n)) for n in matrix.ravel() if n)
-    even = PacketSimulator(grid, BGL, Policy(tie="plus"))
-    a, b = even.all_to_all(500), even.all_to_all(np.full((24, 24), 500))
+    even = PacketSimulator(grid, BGL, RouterPolicy(tie="plus"))
+    a, b = even.simulate_all_to_all(500), even.simulate_all_to_all(np.full((24, 24), 500))
     assert (a.packets, a.link_bytes.sum()) == (b.packets, b.link_bytes.sum())
     assert a.seconds == pytest.approx(b.seconds, rel=0.1)
 
 
 def test_a_seed_gives_the_same_run_again_and_another_seed_another():
     grid = Torus((4, 4, 4))
-    runs = [PacketSimulator(grid, BGL, seed=seed).all_to_all(300) for seed in (1, 1, 2)]
+    runs = [PacketSimulator(grid, BGL, seed=seed).simulate_all_to_all(300) for seed in (1, 1, 2)]
     same, again, other = [dataclasses.replace(run, wall_seconds=0.0) for run in runs]
     assert same.seconds == again.seconds and np.array_equal(same.link_bytes, again.link_bytes)
     assert np.array_equal(same.node_seconds, again.node_seconds) and same.events == again.events
@@ -154,27 +154,27 @@ def test_a_seed_gives_the_same_run_again_and_another_seed_another():
 
 def test_a_line_deposits_a_copy_on_every_node_and_costs_each_link_once():
     grid = Torus((8, 4))
-    line = PacketSimulator(grid, BGL).messages(Messages([0], [4 * 3], [1000], line=True, in_order=True))
+    line = PacketSimulator(grid, BGL).simulate(PacketMessages([0], [4 * 3], [1000], line=True, in_order=True))
     assert line.packets == 5 and line.copies == 5 * 2 and line.hops == 5 * 3
     received = line.node_seconds > 0
     assert np.flatnonzero(received).tolist() == [0, 4, 8, 12]
     # Copies do not delay the packets that go on.
-    plain = PacketSimulator(grid, BGL).messages(Messages([0], [4 * 3], [1000], in_order=True))
+    plain = PacketSimulator(grid, BGL).simulate(PacketMessages([0], [4 * 3], [1000], in_order=True))
     assert line.node_seconds[12] == plain.node_seconds[12]
 
 
 def test_messages_wait_for_what_their_source_must_have_and_pipelines_for_segments_alone():
     grid = Torus((8,), False)
-    chain = Messages(np.arange(7), np.arange(1, 8), np.full(7, 24000), [0, 0, 1, 2, 3, 4, 5, 6], np.arange(6))
-    whole = PacketSimulator(grid, FREE).messages(chain)
-    piped = PacketSimulator(grid, FREE).messages(dataclasses.replace(chain, pipelined=True, segment=480))
+    chain = PacketMessages(np.arange(7), np.arange(1, 8), np.full(7, 24000), [0, 0, 1, 2, 3, 4, 5, 6], np.arange(6))
+    whole = PacketSimulator(grid, FREE).simulate(chain)
+    piped = PacketSimulator(grid, FREE).simulate(dataclasses.replace(chain, pipelined=True, segment=480))
     one = 24000 / 154e6
     assert whole.seconds == pytest.approx(7 * one, rel=0.02)
     assert piped.seconds == pytest.approx(one + 6 * 2 * BGL.wire_time(240), rel=0.05)
     assert np.array_equal(whole.link_bytes, piped.link_bytes)
     # A node on a line goes on when it has its copy, not when the line's end has.
-    fork = Messages([0, 1], [7, 0], [0, 0], [0, 0, 1], [0], line=[True, False])
-    run = PacketSimulator(grid, FREE).messages(fork)
+    fork = PacketMessages([0, 1], [7, 0], [0, 0], [0, 0, 1], [0], line=[True, False])
+    run = PacketSimulator(grid, FREE).simulate(fork)
     assert run.node_seconds[0] < run.node_seconds[7]
 
 
@@ -183,7 +183,7 @@ def test_combining_costs_the_receiver_the_same_for_packets_of_all_sizes():
     slow = dataclasses.replace(FREE, combine_cycles=5000)
     for n_bytes, n_packets in ((2400, 10), (16, 1)):
         plain, combined = (
-            PacketSimulator(grid, slow).messages(Messages([0], [1], [n_bytes], combine=flag))
+            PacketSimulator(grid, slow).simulate(PacketMessages([0], [1], [n_bytes], combine=flag))
             for flag in (False, True)
         )
         overlap = (n_packets - 1) * BGL.wire_time(240)
@@ -194,18 +194,18 @@ def test_processors_read_and_write_in_turn():
     # The middle node of a chain has more to read than it can pass on: it must not read all of it first.
     grid = Torus((3,), False)
     slow = dataclasses.replace(FREE, read_cycles=2000, write_cycles=1000)
-    chain = Messages(
+    chain = PacketMessages(
         [0, 1], [1, 2], [24000, 24000], [0, 0, 1], [0], combine=True, pipelined=True, segment=240
     )
-    run = PacketSimulator(grid, slow).messages(chain)
+    run = PacketSimulator(grid, slow).simulate(chain)
     assert run.seconds == pytest.approx(100 * 3000 * TICK, rel=0.05)
 
 
 def test_a_message_goes_straight_on_by_its_port_the_longer_way_too():
     ring = Torus((8, 3))
     for heading, hops in ((0, 3), (1, 5)):
-        run = PacketSimulator(ring, BGL).messages(
-            Messages([0], [9], [2400], line=True, in_order=True, heading=heading)
+        run = PacketSimulator(ring, BGL).simulate(
+            PacketMessages([0], [9], [2400], line=True, in_order=True, heading=heading)
         )
         assert (run.hops, run.copies) == (10 * hops, 10 * (hops - 1))
         assert np.count_nonzero(run.link_packets) == hops
@@ -213,11 +213,11 @@ def test_a_message_goes_straight_on_by_its_port_the_longer_way_too():
 
 @pytest.mark.parametrize(("shape", "printed"), [("4x4x2", 86), ("8x4x2", 94)])
 def test_long_messages_reach_the_published_part_of_the_peak(shape, printed):
-    grid = partition(load_machine("bluegene-l"), parse_shape(shape)).grid
+    grid = bluegene_partition(load_machine("bluegene-l"), parse_shape(shape)).grid
     n, n_bytes = grid.n_nodes, 15360
     begun = dataclasses.replace(BGL, all_to_all_cycles=0, all_to_all_miss_cycles=0)  # a slice of longer ones
-    run = PacketSimulator(grid, begun).all_to_all(n_bytes)
-    reached = (n - 1) * n_bytes / run.seconds / alltoall_peak(grid, BGL.link_bandwidth)
+    run = PacketSimulator(grid, begun).simulate_all_to_all(n_bytes)
+    reached = (n - 1) * n_bytes / run.seconds / alltoall_peak_bandwidth(grid, BGL.link_bandwidth)
     assert 100 * reached == pytest.approx(printed, abs=3)
 
 
@@ -237,27 +237,27 @@ def short_barrier(grid):
                 after += heard[d][node]
                 after_first.append(len(after))
     source, destination = np.array(rows).T
-    return Messages(source, destination, np.zeros(len(rows)), after_first, after, line=True, in_order=True)
+    return PacketMessages(source, destination, np.zeros(len(rows)), after_first, after, line=True, in_order=True)
 
 
 def test_the_published_barrier_of_512_nodes_comes_out_of_the_cost_of_packets():
-    grid = partition(load_machine("bluegene-l"), (8, 8, 8)).grid
-    run = PacketSimulator(grid, BGL, Policy(tie="plus")).messages(short_barrier(grid))
+    grid = bluegene_partition(load_machine("bluegene-l"), (8, 8, 8)).grid
+    run = PacketSimulator(grid, BGL, RouterPolicy(tie="plus")).simulate(short_barrier(grid))
     assert run.packets == 512 * 3 * 2 and run.packets + run.copies == 512 * 3 * 7
     assert 1e6 * run.seconds == pytest.approx(8.72, rel=0.05)  # Table 4
 
 
 def test_a_packet_in_flight_takes_less_than_200_bytes():
-    run = PacketSimulator(Torus((4, 4, 4)), BGL).all_to_all(2400)
+    run = PacketSimulator(Torus((4, 4, 4)), BGL).simulate_all_to_all(2400)
     assert run.memory < 200 * run.most_in_flight
 
 
 def test_messages_that_leave_the_cache_cost_more():
     slow = dataclasses.replace(FREE, all_to_all_miss_cycles=9000)
     for n_bytes, misses in ((1024, 0), (2048, 1)):  # 16 nodes, both ways: 32 KB and twice that
-        times = [PacketSimulator(GRID, hardware).all_to_all(n_bytes).seconds for hardware in (FREE, slow)]
+        times = [PacketSimulator(GRID, hardware).simulate_all_to_all(n_bytes).seconds for hardware in (FREE, slow)]
         assert times[1] > 1.5 * times[0] if misses else times[1] == times[0]
-    assert slow.visit_cycles(8 * slow.cache) == 3 * slow.visit_cycles(2 * slow.cache) == 27000
+    assert slow.alltoall_message_cycles(8 * slow.cache) == 3 * slow.alltoall_message_cycles(2 * slow.cache) == 27000
 
 
 GRID = Torus((4, 4), False)
@@ -266,29 +266,29 @@ GRID = Torus((4, 4), False)
 @pytest.mark.parametrize(
     ("action", "message"),
     [
-        (lambda s: s.messages(Messages([0], [16], [1])), "message 0: its destination is not one of 16"),
-        (lambda s: s.messages(Messages([-1], [1], [1])), "message 0: its source is not one of 16"),
-        (lambda s: s.messages(Messages([0, 3], [1, 3], [1, 1])), "message 1: it goes from a node to itself"),
-        (lambda s: s.messages(Messages([0], [1], [-1])), "its bytes are negative"),
-        (lambda s: s.messages(Messages([0], [5], [1], line=True)), "a line that is not straight"),
-        (lambda s: s.messages(Messages([0], [5], [1], heading=0)), "it does not lie straight ahead"),
-        (lambda s: s.messages(Messages([4], [0], [1], heading=0)), "it does not lie straight ahead"),
-        (lambda s: s.messages(Messages([0], [1], [1], heading=4)), "by a port that is not there"),
-        (lambda s: s.messages(Messages([0], [1, 2], [1])), "2 destinations, 1 sizes, 1 sources"),
-        (lambda s: s.messages(Messages([0], [1], [1], [0, 2], [0])), "'after_first' do not fit"),
-        (lambda s: s.messages(Messages([0], [1], [1], [0, 1], [1])), "after one that is not there"),
+        (lambda s: s.simulate(PacketMessages([0], [16], [1])), "message 0: its destination is not one of 16"),
+        (lambda s: s.simulate(PacketMessages([-1], [1], [1])), "message 0: its source is not one of 16"),
+        (lambda s: s.simulate(PacketMessages([0, 3], [1, 3], [1, 1])), "message 1: it goes from a node to itself"),
+        (lambda s: s.simulate(PacketMessages([0], [1], [-1])), "its bytes are negative"),
+        (lambda s: s.simulate(PacketMessages([0], [5], [1], line=True)), "a line that is not straight"),
+        (lambda s: s.simulate(PacketMessages([0], [5], [1], heading=0)), "it does not lie straight ahead"),
+        (lambda s: s.simulate(PacketMessages([4], [0], [1], heading=0)), "it does not lie straight ahead"),
+        (lambda s: s.simulate(PacketMessages([0], [1], [1], heading=4)), "by a port that is not there"),
+        (lambda s: s.simulate(PacketMessages([0], [1, 2], [1])), "2 destinations, 1 sizes, 1 sources"),
+        (lambda s: s.simulate(PacketMessages([0], [1], [1], [0, 2], [0])), "'after_first' do not fit"),
+        (lambda s: s.simulate(PacketMessages([0], [1], [1], [0, 1], [1])), "after one that is not there"),
         (
-            lambda s: s.messages(Messages([0, 1], [1, 0], [1, 1], [0, 1, 2], [1, 0])),
+            lambda s: s.simulate(PacketMessages([0, 1], [1, 0], [1, 1], [0, 1, 2], [1, 0])),
             "2 messages wait for ever",
         ),
-        (lambda s: s.messages(Messages([0, 2], [1, 3], [1, 1], [0, 0, 1], [0])), "message 1 first"),
-        (lambda s: s.all_to_all(0), "an all-to-all of 0 bytes"),
-        (lambda s: s.all_to_all(np.ones((3, 3))), r"bytes of shape \(3, 3\)"),
-        (lambda s: s.all_to_all(1, 0), "0 packets a visit"),
+        (lambda s: s.simulate(PacketMessages([0, 2], [1, 3], [1, 1], [0, 0, 1], [0])), "message 1 first"),
+        (lambda s: s.simulate_all_to_all(0), "an all-to-all of 0 bytes"),
+        (lambda s: s.simulate_all_to_all(np.ones((3, 3))), r"bytes of shape \(3, 3\)"),
+        (lambda s: s.simulate_all_to_all(1, 0), "0 packets a visit"),
         (lambda s: PacketSimulator(Torus((129,), False), BGL), "129 nodes in a dimension"),
         (lambda s: PacketSimulator(GRID, BGL, "transit"), "unknown policy 'transit' .*'transit-first'"),
-        (lambda s: Policy(tie="even"), "unknown tie 'even'"),
-        (lambda s: PacketSimulator(GRID, BGL, Policy(injection_room=4)), "leave room for 4 more"),
+        (lambda s: RouterPolicy(tie="even"), "unknown tie 'even'"),
+        (lambda s: PacketSimulator(GRID, BGL, RouterPolicy(injection_room=4)), "leave room for 4 more"),
         (lambda s: dataclasses.replace(BGL, channel=256), "less than two packets"),
         (lambda s: dataclasses.replace(BGL, granule=48), "multiple of granule"),
         (lambda s: dataclasses.replace(BGL, link_bandwidth=170e6), "more than raw_bandwidth allows"),
@@ -297,7 +297,7 @@ GRID = Torus((4, 4), False)
             "'hop_latency' of the hardware is nan",
         ),
         (
-            lambda s: hardware_of(load_machine("hopper")),
+            lambda s: make_hardware(load_machine("hopper")),
             r"'hopper' has no 'network.clock' .*write clock = \"700",
         ),
     ],
@@ -319,7 +319,7 @@ def test_what_cannot_be_simulated_is_told_in_one_line(action, message):
 def test_a_wrong_number_of_a_machine_is_named(key, value, message):
     machine = load_machine("bluegene-l")
     with pytest.raises(ConfigError, match=message):
-        hardware_of(dataclasses.replace(machine, network={**machine.network, key: value}))
+        make_hardware(dataclasses.replace(machine, network={**machine.network, key: value}))
 
 
 def test_every_number_of_the_hardware_has_a_source():

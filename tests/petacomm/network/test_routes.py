@@ -6,12 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from petacomm.base.errors import ConfigError
-from petacomm.network import Traffic, hops_between, link_loads, routed_loads
+from petacomm.network import Traffic, hops_between, link_loads, routed_link_loads
 from petacomm.topology import (
     Allocation,
     CliqueHierarchy,
     FatTree,
-    Level,
+    CliqueLevel,
     Network,
     Torus,
     dragonfly,
@@ -21,7 +21,7 @@ from petacomm.topology import (
 SWITCHED: list[Network] = [
     percs(3),
     dragonfly(5, 3, 2),
-    CliqueHierarchy([Level(3, True), Level(2, True), Level(4, False), Level(3, False)]),
+    CliqueHierarchy([CliqueLevel(3, True), CliqueLevel(2, True), CliqueLevel(4, False), CliqueLevel(3, False)]),
     FatTree([4, 3, 2], [1, 2, 3]),
 ]
 
@@ -46,7 +46,7 @@ def test_loads_are_those_of_the_routes(network: Network) -> None:
     expected = np.zeros(network.n_links)
     for source, destination, size in zip(a, b, n_bytes, strict=True):
         expected[network.route(int(source), int(destination))] += size
-    np.testing.assert_array_equal(routed_loads(network, Traffic(a, b, n_bytes)), expected)
+    np.testing.assert_array_equal(routed_link_loads(network, Traffic(a, b, n_bytes)), expected)
 
 
 @settings(deadline=None)
@@ -59,7 +59,7 @@ def test_loads_on_tori_split_half_rings(dimensions: list[tuple[int, bool]], seed
     rng = np.random.default_rng(seed)
     source, destination = rng.integers(0, grid.n_nodes, (2, 50))
     traffic = Traffic(source, destination, rng.integers(0, 64, 50))
-    np.testing.assert_allclose(routed_loads(grid, traffic), link_loads(grid, traffic), atol=1e-9)
+    np.testing.assert_allclose(routed_link_loads(grid, traffic), link_loads(grid, traffic), atol=1e-9)
 
 
 def test_an_allocation_uses_the_links_of_its_network() -> None:
@@ -67,7 +67,7 @@ def test_an_allocation_uses_the_links_of_its_network() -> None:
     job = Allocation(grid, [5, 2, 15])
     traffic = Traffic([0, 1], [2, 0], [8, 16])
     np.testing.assert_array_equal(
-        routed_loads(job, traffic), link_loads(grid, Traffic([5, 2], [15, 5], [8, 16]))
+        routed_link_loads(job, traffic), link_loads(grid, Traffic([5, 2], [15, 5], [8, 16]))
     )
     assert job.hops(0, 2) == grid.hops(5, 15)
     assert job.route(1, 2).tolist() == grid.route(2, 15).tolist()
@@ -84,14 +84,14 @@ def test_a_wrong_allocation_is_an_error(nodes: list[int], says: str) -> None:
 
 def test_traffic_must_fit() -> None:
     with pytest.raises(ConfigError, match="not among the 4"):
-        routed_loads(Torus((4,)), Traffic([0], [4], 1))
+        routed_link_loads(Torus((4,)), Traffic([0], [4], 1))
     with pytest.raises(ConfigError, match="2 sources and 1 destinations"):
-        routed_loads(Torus((4,)), Traffic([0, 1], [2], 1))
+        routed_link_loads(Torus((4,)), Traffic([0, 1], [2], 1))
 
 
 def test_a_network_without_end_is_refused() -> None:
     with pytest.raises(ConfigError, match="a network of 400,000,000 links"):
-        routed_loads(Torus((10_000, 10_000)), Traffic([0], [1], 1))
+        routed_link_loads(Torus((10_000, 10_000)), Traffic([0], [1], 1))
 
 
 def test_an_unknown_kind_of_network_is_an_error() -> None:
@@ -99,4 +99,4 @@ def test_an_unknown_kind_of_network_is_an_error() -> None:
         n_nodes = n_links = 3
 
     with pytest.raises(ConfigError, match="no map of the links of a Star"):
-        routed_loads(Star(), Traffic([0], [1], 1))  # type: ignore[arg-type]
+        routed_link_loads(Star(), Traffic([0], [1], 1))  # type: ignore[arg-type]

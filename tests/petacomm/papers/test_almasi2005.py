@@ -7,30 +7,30 @@ import pytest
 
 from petacomm.papers.almasi2005 import figures as almasi_figures
 from petacomm.papers.almasi2005 import tables as almasi
-from petacomm.papers.almasi2005.benchmarks import Bench, half_bytes
+from petacomm.papers.almasi2005.benchmarks import BlueGeneBenchmarks, half_bandwidth_bytes
 from petacomm.papers.almasi2005.figures import _ordered
 from petacomm.papers.almasi2005.tables import (
     CALIBRATED,
     COMPARED,
     NOT_COVERED,
     PLATEAU,
-    Retelling,
-    published,
+    Almasi2005Results,
+    published_almasi2005,
 )
-from petacomm.papers.almasi2005.text import as_json, table
-from petacomm.report.almasi2005_page import write_network
+from petacomm.papers.almasi2005.text import almasi2005_json, almasi2005_table
+from petacomm.report.almasi2005_page import write_almasi2005_page
 
 
 @pytest.fixture(scope="module")
 def bench():
-    return Bench()
+    return BlueGeneBenchmarks()
 
 
 def reached(factor):
     """Return what simulations would reach if they gave the printed numbers times a factor."""
     out = {}
-    for shape, row in published()["table2"]["rows"].items():
-        for n_bytes, value in zip(published()["table2"]["bytes"], row["values"], strict=False):
+    for shape, row in published_almasi2005()["table2"]["rows"].items():
+        for n_bytes, value in zip(published_almasi2005()["table2"]["bytes"], row["values"], strict=False):
             out[shape, n_bytes] = factor * value
         out[shape, PLATEAU] = factor * row["best"] / 100 * row["peak"]
     return out
@@ -38,18 +38,18 @@ def reached(factor):
 
 @pytest.fixture(scope="module")
 def found(bench):
-    cells = almasi._table2(bench, published()["table2"]["rows"], reached(1.0))
-    cells += almasi._table4(bench, published()["table4"])
+    cells = almasi._table2(bench, published_almasi2005()["table2"]["rows"], reached(1.0))
+    cells += almasi._table4(bench, published_almasi2005()["table4"])
     cells.append(dataclasses.replace(cells[-1], row="made up", ours=99.0, inside=False, why="a reason"))
     order = _ordered("5", "a > b", [("8 B", {"a": 2.0, "b": 1.0})], "MB/s")
-    return Retelling(
-        "title", [almasi._explained(cell) for cell in cells], [order], almasi._constants(bench.scene.machine),
+    return Almasi2005Results(
+        "title", [almasi._explained(cell) for cell in cells], [order], almasi._constants(bench.model.machine),
         {"4x4x2": [(16.0, 237.0)]}, {"4x4x2": [(16.0, 237.0), (64.0, 619.0)]},
     )  # fmt: skip
 
 
 def test_printed_numbers_are_inside_and_halves_of_them_are_not(bench):
-    rows = published()["table2"]["rows"]
+    rows = published_almasi2005()["table2"]["rows"]
     for factor, inside in ((1.0, True), (0.5, False)):
         cells = almasi._table2(bench, rows, reached(factor))
         peaks = [cell for cell in cells if cell.column == "peak"]
@@ -67,7 +67,7 @@ def test_all_latencies_of_table_4_are_inside(found):
 
 
 def test_what_is_outside_says_why(bench):
-    told = published()["half"]
+    told = published_almasi2005()["half"]
     best = {(row, column): 1.0 for row, columns in told.items() for column in columns}
     ways = {of: (lambda n: 1e-3 + n / 1e6, "by hand", COMPARED) for of in best}
     cells = [
@@ -79,8 +79,8 @@ def test_what_is_outside_says_why(bench):
 
 
 def test_half_of_a_bandwidth_is_found_between_powers_of_two():
-    assert half_bytes(lambda n: 1e-3 + n / 1e6, 1e6) == pytest.approx(1000, rel=0.03)
-    assert half_bytes(lambda n: n / 1e6, 1e6) == 16
+    assert half_bandwidth_bytes(lambda n: 1e-3 + n / 1e6, 1e6) == pytest.approx(1000, rel=0.03)
+    assert half_bandwidth_bytes(lambda n: n / 1e6, 1e6) == 16
 
 
 def test_doubles_on_the_tree_are_bounded_and_not_compared(bench):
@@ -100,7 +100,7 @@ def test_broadcasts_one_after_the_other_take_less_than_one_by_itself_unless_they
 
 
 def test_no_more_than_five_constants_are_calibrated(bench):
-    constants = almasi._constants(bench.scene.machine)
+    constants = almasi._constants(bench.model.machine)
     assert len(constants) == 5 and all("Table" in source for _, _, source in constants)
 
 
@@ -124,19 +124,19 @@ def test_orders_fail_where_values_do():
 
 
 def test_the_jobs_hold_all_short_messages_and_end():
-    rows, sizes = published()["table2"]["rows"], published()["table2"]["bytes"]
+    rows, sizes = published_almasi2005()["table2"]["rows"], published_almasi2005()["table2"]["bytes"]
     jobs = almasi._jobs(rows, sizes)
-    assert {(shape, n) for shape in rows for n in almasi.SHORT} <= set(jobs)
+    assert {(shape, n) for shape in rows for n in almasi.SHORT_MESSAGES} <= set(jobs)
     assert sum(almasi._hops(shape, almasi._simulated_bytes(shape, n)) for shape, n in jobs) < 2.5e9  # minutes
 
 
 def test_table_and_page_say_the_same(found, tmp_path):
-    text = table(found)
+    text = almasi2005_table(found)
     compared = [cell for cell in found.cells if cell.role == COMPARED]
     inside = sum(bool(cell.inside) for cell in compared)
     assert text.splitlines()[-1] == found.summary
     assert found.summary.startswith(f"{inside} of {len(compared)} cells inside the tolerances, 3 more used")
     assert text.count("OUTSIDE") == len(compared) - inside > 0
-    page = write_network(found, tmp_path / "folder" / "network.html").read_text(encoding="utf-8")
+    page = write_almasi2005_page(found, tmp_path / "folder" / "network.html").read_text(encoding="utf-8")
     assert found.summary in page and "https://" not in page
-    assert json.loads(json.dumps(as_json(found)))["summary"] == found.summary
+    assert json.loads(json.dumps(almasi2005_json(found)))["summary"] == found.summary

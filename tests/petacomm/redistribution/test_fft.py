@@ -5,7 +5,7 @@ import pytest
 from mpi import run_ranks
 
 from petacomm.mpi import SerialCommunicator
-from petacomm.redistribution import WAYS, DatatypeError, ParallelFFT
+from petacomm.redistribution import METHODS, DatatypeError, ParallelFFT
 
 CASES = [
     ((8, 6), 1),
@@ -16,7 +16,7 @@ CASES = [
     ((2, 9, 8), 2),
     ((3, 4, 2, 6), 2),
 ]
-WAYS_OF_ALL = ["in-window", "exchanged", *WAYS]
+ALL_METHODS = ["in-window", "exchanged", *METHODS]
 
 
 def grid(size, n_axes):
@@ -42,14 +42,14 @@ def transforms(comm):
             np.testing.assert_allclose(bits, expected, rtol=0, atol=limit * 8 * np.abs(expected).max())
             back = alone.inverse(bits)
             np.testing.assert_allclose(back, whole, rtol=0, atol=limit * 8)
-            for way in WAYS_OF_ALL[number % 2 :: 2]:
-                fft = ParallelFFT(comm, shape, dtype, grid(comm.size, n_split), way)
+            for method in ALL_METHODS[number % 2 :: 2]:
+                fft = ParallelFFT(comm, shape, dtype, grid(comm.size, n_split), method)
                 mine = whole[fft.before.box(comm.rank)].copy()
                 for _ in range(2):
                     there = fft.forward(mine)
-                    assert there.tobytes() == bits[fft.after.box(comm.rank)].tobytes(), (shape, dtype, way)
+                    assert there.tobytes() == bits[fft.after.box(comm.rank)].tobytes(), (shape, dtype, method)
                     home = fft.inverse(there)
-                    assert home.tobytes() == back[fft.before.box(comm.rank)].tobytes(), (shape, dtype, way)
+                    assert home.tobytes() == back[fft.before.box(comm.rank)].tobytes(), (shape, dtype, method)
 
 
 @pytest.mark.parametrize("n_ranks", [1, 2, 3, 4, 6])
@@ -64,7 +64,7 @@ def on_nodes(comm):
     assert fft.chosen == "exchanged"
     np.testing.assert_allclose(there, np.fft.fft2(whole)[fft.after.box(comm.rank)], atol=1e-12)
     with pytest.raises(DatatypeError, match="do not share a node"):
-        ParallelFFT(comm, (12, 10), way="in-window")
+        ParallelFFT(comm, (12, 10), method="in-window")
 
 
 def test_transforms_between_nodes(monkeypatch):
@@ -85,7 +85,7 @@ def refusals(comm):
         fft.inverse(good[:, :1] if last else np.zeros(fft.after.local_shape(comm.rank), complex))
     assert fft.chosen is None
     wrong = [((6,), {}), ((6, 0), {}), ((6, 6), {"dtype": int}), ((6, 6), {"grid": (3,)})]
-    wrong += [((6, 6), {"grid": (2, 1)}), ((6, 6), {"way": "quick"}), ((6, 6 + last), {})]
+    wrong += [((6, 6), {"grid": (2, 1)}), ((6, 6), {"method": "quick"}), ((6, 6 + last), {})]
     for shape, words in wrong:
         with pytest.raises(DatatypeError) as caught:
             ParallelFFT(comm, shape, **words)

@@ -12,10 +12,10 @@ from mpi import run_ranks
 from petacomm.mpi import SerialCommunicator
 from petacomm.mpi.datatypes import Datatypes
 from petacomm.redistribution.array_layout import DatatypeError
-from petacomm.redistribution.block_pattern import Pattern
-from petacomm.redistribution.halo import HALO_WAYS, OBJECTS, Field
+from petacomm.redistribution.block_pattern import BlockPattern
+from petacomm.redistribution.halo import HALO_METHODS, OBJECTS, LatticeField
 from petacomm.redistribution.lattice import Lattice
-from petacomm.redistribution.staggered import Staggered, solve
+from petacomm.redistribution.staggered import StaggeredOperator, solve_cg
 
 # Shape and grid by number of ranks: even and odd parts, parts of one site, one axis and five.
 CASES = {
@@ -33,29 +33,29 @@ def whole_field(shape, k, dtype="c16"):
     return (rng.standard_normal((*shape, k)) + 1j * rng.standard_normal((*shape, k))).astype(dtype)
 
 
-def check_field(comm, shape, grid, kind, dtype, way):
+def check_field(comm, shape, grid, kind, dtype, method):
     lattice = Lattice(shape, grid, comm.rank)
-    field = Field(comm, lattice, kind, dtype, way)
+    field = LatticeField(comm, lattice, kind, dtype, method)
     whole = whole_field(shape, OBJECTS[kind], dtype)
     for turn in (1, 2):
-        field.values[...] = lattice.take(whole * turn)
+        field.values[...] = lattice.local_rows(whole * turn)
         for parity in (0, 1):
             field.exchange(parity)
             neighbours = lattice.neighbours[lattice.sites(1 - parity)]
-            for way_to in lattice.directions:
-                beside = np.roll(whole * turn, -1 if way_to.up else 1, way_to.axis)
-                expected = lattice.take(beside)[lattice.sites(1 - parity)]
-                got = field.values[neighbours[:, way_to.number]]
-                assert np.array_equal(got, expected), (shape, grid, kind, way, way_to)
+            for to in lattice.directions:
+                beside = np.roll(whole * turn, -1 if to.up else 1, to.axis)
+                expected = lattice.local_rows(beside)[lattice.sites(1 - parity)]
+                got = field.values[neighbours[:, to.number]]
+                assert np.array_equal(got, expected), (shape, grid, kind, method, to)
             comm.barrier()
 
 
 def halos(comm):
     for shape, grid in CASES[comm.size]:
-        for (kind, dtype), way in itertools.product(
-            [("vector", "c16"), ("half", "c8"), ("matrix", "c16")], [*HALO_WAYS, "auto"]
+        for (kind, dtype), method in itertools.product(
+            [("vector", "c16"), ("half", "c8"), ("matrix", "c16")], [*HALO_METHODS, "auto"]
         ):
-            check_field(comm, shape, grid, kind, dtype, way)
+            check_field(comm, shape, grid, kind, dtype, method)
 
 
 @pytest.mark.parametrize("n_ranks", [1, 2, 3, 4, 6, 8])
@@ -76,18 +76,18 @@ def forty_eight(comm):
     """8 directions, 3 objects, 2 parities: each face is one datatype that says it exactly."""
     lattice = Lattice((8, 8, 8, 8), (2, 2, 2, 2), 5)
     types, found, kinds = Datatypes(comm), 0, set()
-    for way, parity in itertools.product(lattice.directions, (0, 1)):
-        rows = lattice.face(way, parity)
-        pattern = Pattern.of(rows)
-        kinds.add((way.axis, pattern.kind))
+    for to, parity in itertools.product(lattice.directions, (0, 1)):
+        rows = lattice.face(to, parity)
+        pattern = BlockPattern.from_rows(rows)
+        kinds.add((to.axis, pattern.kind))
         for k in OBJECTS.values():
             values = np.zeros((lattice.n_rows, k), complex)
             values[:, 0] = np.arange(len(values))
-            place = types.rows(values, int(rows[0]), pattern.length, pattern.starts, pattern.loops)
-            assert place.datatype.Get_size() == len(rows) * 16 * k
+            buffer = types.row_blocks(values, int(rows[0]), pattern.length, pattern.starts, pattern.loops)
+            assert buffer.datatype.Get_size() == len(rows) * 16 * k
             packed = np.zeros((len(rows), k), complex)
             there = comm.mpi_comm.Irecv(packed, comm.rank)
-            comm.mpi_comm.Send(place, comm.rank)
+            comm.mpi_comm.Send(buffer, comm.rank)
             there.Wait()
             np.testing.assert_array_equal(packed[:, 0].real, rows)
             found += 1
@@ -106,7 +106,7 @@ def test_patterns_say_all_rows(some, times, inner):
     rows = np.sort(np.array(some))
     rows = (np.arange(inner)[:, None] * 70 + rows).reshape(-1)
     rows = (np.arange(times)[:, None] * 300 + rows).reshape(-1)
-    pattern = Pattern.of(rows)
+    pattern = BlockPattern.from_rows(rows)
     said = np.array(pattern.starts)
     for n, stride in reversed(pattern.loops):
         said = (np.arange(n)[:, None] * stride + said).reshape(-1)
@@ -139,13 +139,13 @@ def dense_apply(links, mass, vector):
     return mass**2 * vector - hop(hop(vector))
 
 
-def solved(comm, grid, way):
+def solved(comm, grid, method):
     shape, mass = (4, 4, 6, 4), 0.3
     lattice = Lattice(shape, grid, comm.rank)
     links, right = made_links(shape), whole_field(shape, 3)
-    mine = np.stack([lattice.take(link)[: lattice.n_sites] for link in links])
-    operator = Staggered(comm, lattice, mine, mass, way)
-    found = solve(operator, lattice.take(right)[lattice.sites(0)].copy(), 1e-9)
+    mine = np.stack([lattice.local_rows(link)[: lattice.n_sites] for link in links])
+    operator = StaggeredOperator(comm, lattice, mine, mass, method)
+    found = solve_cg(operator, lattice.local_rows(right)[lattice.sites(0)].copy(), 1e-9)
     rows = np.zeros((lattice.n_rows, 3), complex)
     rows[lattice.sites(0)] = found.vector
     return lattice, links, right, mass, rows, found.residuals
@@ -159,8 +159,8 @@ def solver(comm):
     left = np.where(even[..., None], right, 0) - dense_apply(links, mass, whole)
     assert np.linalg.norm(left) < 2e-9 * np.linalg.norm(right[even])
     assert 5 < len(residuals) < 100
-    for way in [*HALO_WAYS, "auto"]:
-        mine, _, _, _, its, history = solved(comm, GRIDS[comm.size], way)
+    for method in [*HALO_METHODS, "auto"]:
+        mine, _, _, _, its, history = solved(comm, GRIDS[comm.size], method)
         assert history == residuals, "residuals have other bits"
         assert np.array_equal(its[mine.index], whole[mine.layout.box(comm.rank)])
 
@@ -181,16 +181,16 @@ def refusals(comm):
         ((Lattice((4, 4), (comm.size, 1), 0),), "those of the communicator"),
         ((good, "spinor"), "no object"),
         ((good, "vector", float), "complex128 or complex64"),
-        ((good, "vector", "c16", "quick"), "no way"),
+        ((good, "vector", "c16", "quick"), "no method"),
         ((good, "half" if last else "vector"), "ranks differ"),
     ]:
         with pytest.raises(DatatypeError, match=message) as caught:
-            Field(comm, *arguments)
+            LatticeField(comm, *arguments)
         assert len(set(comm.allgather(str(caught.value)))) == 1
     with pytest.raises(DatatypeError, match="links of shape"):
-        Staggered(comm, good, np.zeros((2, good.n_sites - last, 3, 3), complex), 0.1)
-    field = Field(comm, good, way="packed")
-    with pytest.raises(DatatypeError, match="no halo is under way"):
+        StaggeredOperator(comm, good, np.zeros((2, good.n_sites - last, 3, 3), complex), 0.1)
+    field = LatticeField(comm, good, method="packed")
+    with pytest.raises(DatatypeError, match="no halo is pending"):
         field.wait()
     field.start(0)
     with pytest.raises(DatatypeError, match="before the last one has ended"):
@@ -215,7 +215,7 @@ def many_fields(comm):
     for n in (200, 2000):
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         for i in range(n):
-            Field(comm, lattice, way=list(HALO_WAYS)[i % 4]).exchange(0)
+            LatticeField(comm, lattice, method=list(HALO_METHODS)[i % 4]).exchange(0)
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert grown < 1000, f"{grown} kB more after 2000 fields"
 

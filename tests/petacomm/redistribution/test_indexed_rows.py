@@ -10,7 +10,7 @@ from reduction_oracle import CALLS, check_calls, scan_pattern
 from petacomm.base.cache import cache_folder
 from petacomm.base.errors import ConfigError
 from petacomm.mpi import message_size as messages
-from petacomm.redistribution.indexed_rows import _parts
+from petacomm.redistribution.indexed_rows import _split_runs
 from petacomm.reduction import ReductionPlan
 from petacomm.sharing import IndexMap
 
@@ -48,10 +48,10 @@ def test_large_messages_are_cut():
 
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(st.lists(st.integers(1, 20), min_size=1, max_size=20), st.integers(1, 30))
-def test_parts_of_runs(lengths, most):
+def test_split_runs_of_runs(lengths, most):
     lengths = np.array(lengths)
     starts = np.cumsum(lengths + 3) - lengths
-    parts = _parts(starts, lengths, most)
+    parts = _split_runs(starts, lengths, most)
     rows = [np.concatenate([s + np.arange(n) for s, n in zip(*part, strict=True)]) for part in parts]
     expected = np.concatenate([s + np.arange(n) for s, n in zip(starts, lengths, strict=True)])
     np.testing.assert_array_equal(np.concatenate(rows), expected)
@@ -72,7 +72,7 @@ def bytes_and_choice(comm):
     first.allreduce(values)
     comm.barrier()
     if comm.rank == 0:
-        assert len(list(cache_folder().glob("datatypes/*.json"))) == 1
+        assert len(list(cache_folder().glob("choices/*.json"))) == 1
 
 
 def test_bytes_are_counted_and_the_choice_remembered(tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""Redistribution against the whole array: every way, layout and dtype, on every number of ranks."""
+"""Redistribution against the whole array: every method, layout and dtype, on every number of ranks."""
 
 import itertools
 import math
@@ -11,8 +11,8 @@ from numpy.lib.stride_tricks import as_strided
 
 from petacomm.mpi import SerialCommunicator
 from petacomm.mpi import message_size as messages
-from petacomm.mpi.datatypes import Datatypes, pieces
-from petacomm.redistribution import WAYS, DatatypeError, Layout, Redistribution
+from petacomm.mpi.datatypes import Datatypes, message_pieces
+from petacomm.redistribution import METHODS, ArrayLayout, DatatypeError, Redistribution
 
 SHAPES = [(7,), (5, 6), (1, 9, 2), (3, 0, 4), (4, 3, 5), (2, 3, 2, 3)]
 DTYPES = ["f8", "u1", "c16", "V12", "f4"]
@@ -40,7 +40,8 @@ def case(rng, size):
     shape = SHAPES[rng.integers(len(SHAPES))]
     every = list(grids(size, len(shape)))
     layouts = [
-        Layout(shape, every[rng.integers(len(every))], tuple(rng.permutation(len(shape)))) for _ in range(2)
+        ArrayLayout(shape, every[rng.integers(len(every))], tuple(rng.permutation(len(shape))))
+        for _ in range(2)
     ]
     return *layouts, made(rng, shape, DTYPES[rng.integers(len(DTYPES))])
 
@@ -55,18 +56,18 @@ def same_bits(array, expected):
     return np.ascontiguousarray(array).tobytes() == np.ascontiguousarray(expected).tobytes()
 
 
-def check(comm, before, after, whole, way):
-    plan = Redistribution(comm, before, after, whole.dtype, way)
+def check(comm, before, after, whole, method):
+    plan = Redistribution(comm, before, after, whole.dtype, method)
     source = held(before, whole, comm.rank)
     expected = whole[after.box(comm.rank)]
     target = plan.run(source)
-    assert same_bits(target, expected), (before, after, way)
+    assert same_bits(target, expected), (before, after, method)
     # Again, into the same memory, then from memory that the node shares.
-    after.lying(target).reshape(-1).view(np.uint8)[...] = 255
+    after.in_memory_order(target).reshape(-1).view(np.uint8)[...] = 255
     assert same_bits(plan.run(source, target), expected)
-    lent = plan.empty_source()
-    lent[...] = source
-    assert same_bits(plan.run(lent, target), expected)
+    in_window = plan.empty_source()
+    in_window[...] = source
+    assert same_bits(plan.run(in_window, target), expected)
     plan.free()
 
 
@@ -74,8 +75,8 @@ def redistributions(comm):
     rng = np.random.default_rng(comm.size)
     for _ in range(N_CASES[comm.size]):
         before, after, whole = case(rng, comm.size)
-        for way in WAYS:
-            check(comm, before, after, whole, way)
+        for method in METHODS:
+            check(comm, before, after, whole, method)
 
 
 def cut(comm):
@@ -107,20 +108,20 @@ def huge(comm):
     types = Datatypes(comm)
     n = 1 << 16
     whole = as_strided(np.zeros(1, complex), (n, n), (16 * n, 16))
-    before, after = Layout((n, n), (comm.size, 1)), Layout((n, n), (1, comm.size))
+    before, after = ArrayLayout((n, n), (comm.size, 1)), ArrayLayout((n, n), (1, comm.size))
     total = 0
     for other, box in after.overlaps(before.box(comm.rank)):
-        parts = list(pieces(whole[box]))
+        parts = list(message_pieces(whole[box]))
         assert max(part.nbytes for part in parts) <= messages.MESSAGE_BYTES
         total += sum(part.nbytes for part in parts)
         assert sum(part.nbytes for part in parts) == 16 * (n // comm.size) ** 2, other
         for part in (*parts[:2], parts[-1].T):
-            place = types.place(part)
-            assert place.n * place.datatype.Get_size() == part.nbytes
-            assert place.datatype.Get_extent() == (0, part.strides[0])
+            buffer = types.strided(part)
+            assert buffer.n * buffer.datatype.Get_size() == part.nbytes
+            assert buffer.datatype.Get_extent() == (0, part.strides[0])
         offset = parts[-1].__array_interface__["data"][0] - whole.__array_interface__["data"][0]
         assert offset > 1 << 31
-        assert types.within(whole, parts[-1]).Get_true_extent()[0] == offset
+        assert types.strided_part(whole, parts[-1]).Get_true_extent()[0] == offset
     assert total == 16 * n * n // comm.size
     types.free()
 
@@ -131,7 +132,7 @@ def test_counts_beyond_two_gigabytes():
 
 def refusals(comm):
     last = comm.rank == comm.size - 1
-    before, after = Layout((6, 6), (comm.size, 1)), Layout((6, 6), (1, comm.size))
+    before, after = ArrayLayout((6, 6), (comm.size, 1)), ArrayLayout((6, 6), (1, comm.size))
     plan = Redistribution(comm, before, after)
     good, target = np.ones(before.local_shape(comm.rank)), np.ones(after.local_shape(comm.rank))
     bad = {
@@ -151,15 +152,15 @@ def refusals(comm):
         assert said is not None and message in said and f"rank {comm.size - 1}" in said, (said, message)
         assert comm.allgather(said) == [said] * comm.size
     wrong = [
-        (before, Layout((6, 7), (1, comm.size)), "two arrays"),
-        (before, Layout((6, 6), (1, comm.size + 1)), "processes"),
-        (before, Layout((6, 6), (1, comm.size), (1, 0)) if last else after, "ranks differ"),
+        (before, ArrayLayout((6, 7), (1, comm.size)), "two arrays"),
+        (before, ArrayLayout((6, 6), (1, comm.size + 1)), "processes"),
+        (before, ArrayLayout((6, 6), (1, comm.size), (1, 0)) if last else after, "ranks differ"),
     ]
     for one, other, message in wrong:
         with pytest.raises(DatatypeError, match=message) as caught:
             Redistribution(comm, one, other)
         assert len(set(comm.allgather(str(caught.value)))) == 1
-    for words in ({"way": "quick"}, {"dtype": object}):
+    for words in ({"method": "quick"}, {"dtype": object}):
         with pytest.raises(DatatypeError):
             Redistribution(comm, before, after, **words)
     assert plan.run(np.ones(good.shape)).all(), "what was refused leaves the plan as it was"
@@ -175,13 +176,13 @@ def test_what_does_not_fit_is_refused_on_all_ranks():
 )
 def test_layouts_that_cannot_be(shape, grid, order):
     with pytest.raises(DatatypeError):
-        Layout(shape, grid, order)
+        ArrayLayout(shape, grid, order)
 
 
 def test_boxes_cover_an_array_once():
     for shape, size in itertools.product(SHAPES, (1, 4, 6)):
         for grid in grids(size, len(shape)):
-            layout = Layout(shape, grid)
+            layout = ArrayLayout(shape, grid)
             count = np.zeros(shape, int)
             for rank in range(size):
                 count[layout.box(rank)] += 1
@@ -191,13 +192,15 @@ def test_boxes_cover_an_array_once():
 
 
 def halves(comm):
-    plan = Redistribution(comm, Layout((8, 4), (comm.size, 1)), Layout((8, 4), (1, comm.size)), "i8")
+    plan = Redistribution(
+        comm, ArrayLayout((8, 4), (comm.size, 1)), ArrayLayout((8, 4), (1, comm.size)), "i8"
+    )
     source = np.full(plan.before.local_shape(comm.rank), comm.rank)
     plan.start(source)
     with pytest.raises(DatatypeError, match="before the last one has ended"):
         plan.start(source)
     np.testing.assert_array_equal(plan.wait()[:, 0], np.repeat(np.arange(comm.size), 8 // comm.size))
-    with pytest.raises(DatatypeError, match="nothing is under way"):
+    with pytest.raises(DatatypeError, match="no redistribution is pending"):
         plan.wait()
 
 
@@ -206,13 +209,13 @@ def test_calls_in_two_halves():
 
 
 def many_plans(comm):
-    before, after = Layout((9, 8), (comm.size, 1)), Layout((9, 8), (1, comm.size), (1, 0))
+    before, after = ArrayLayout((9, 8), (comm.size, 1)), ArrayLayout((9, 8), (1, comm.size), (1, 0))
     source, target = before.empty(comm.rank, "c16"), after.empty(comm.rank, "c16")
-    ways = [way for way in WAYS if way != "shared"]
+    methods = [method for method in METHODS if method != "shared"]
     for n in (500, 10_000):
         before_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         for i in range(n):
-            Redistribution(comm, before, after, "c16", ways[i % len(ways)]).run(source, target)
+            Redistribution(comm, before, after, "c16", methods[i % len(methods)]).run(source, target)
         for _ in range(n // 20):
             Redistribution(comm, before, after, "c16", "shared").run(source, target)
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kb
@@ -224,8 +227,10 @@ def test_dropped_plans_leave_nothing():
 
 
 def dropped_in_flight(comm):
-    for way in WAYS:
-        plan = Redistribution(comm, Layout((8, 4), (comm.size, 1)), Layout((8, 4), (1, comm.size)), "i8", way)
+    for method in METHODS:
+        plan = Redistribution(
+            comm, ArrayLayout((8, 4), (comm.size, 1)), ArrayLayout((8, 4), (1, comm.size)), "i8", method
+        )
         plan.start(np.zeros(plan.before.local_shape(comm.rank), np.int64))
         del plan
     comm.barrier()
@@ -238,7 +243,7 @@ def test_plans_dropped_in_flight_do_not_hang():
 def kept_to_the_end(comm):
     global left
     left = Redistribution(
-        comm, Layout((8, 4), (comm.size, 1)), Layout((8, 4), (1, comm.size)), "i8", "packed"
+        comm, ArrayLayout((8, 4), (comm.size, 1)), ArrayLayout((8, 4), (1, comm.size)), "i8", "packed"
     )
     left.run(np.zeros(left.before.local_shape(comm.rank), np.int64))
 

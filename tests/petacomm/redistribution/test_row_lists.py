@@ -19,7 +19,7 @@ LISTS = st.lists(ROWS, min_size=1, max_size=5)
 
 def lists_of(parts):
     positions = np.concatenate(parts).astype(np.int32)
-    return positions, RowLists.of(positions, np.array([len(part) for part in parts]))
+    return positions, RowLists.from_positions(positions, np.array([len(part) for part in parts]))
 
 
 @given(LISTS, st.sampled_from([1, 3, 5]), st.integers(1, 3))
@@ -35,7 +35,7 @@ def test_rows_are_taken_and_put(parts, k, n_threads):
         expected = np.zeros((700, k))
         expected[part] = values[part]
         np.testing.assert_array_equal(target, expected)
-        other = RowLists.of(np.arange(700 - len(part), 700, dtype=np.int32))
+        other = RowLists.from_positions(np.arange(700 - len(part), 700, dtype=np.int32))
         few.move(values, target, other, n_threads)
         np.testing.assert_array_equal(target[700 - len(part) :], values[part])
 
@@ -62,7 +62,7 @@ def test_what_comes_is_added_in_the_order_of_the_lists(parts, own_list, masked, 
 
 
 def test_signs_of_zeros_stay():
-    lists = RowLists.of(np.array([0], np.int32), np.array([1, 0]))
+    lists = RowLists.from_positions(np.array([0], np.int32), np.array([1, 0]))
     values = np.array([[-0.0], [-0.0]])
     lists.combine(np.array([[-0.0]]), 1, "sum", values, 1)
     assert np.signbit(values).all()
@@ -70,11 +70,11 @@ def test_signs_of_zeros_stay():
 
 @pytest.mark.parametrize("n", [0, 1, 255, 256, 1000])
 def test_a_run_takes_five_bytes(n):
-    lists = RowLists.of(np.arange(7, 7 + n, dtype=np.int32))
+    lists = RowLists.from_positions(np.arange(7, 7 + n, dtype=np.int32))
     assert lists.n_rows == n and lists.nbytes == 5 * -(-n // 255) + 16
 
 
 def test_rows_and_places_are_as_many():
-    rows, values = RowLists.of(np.arange(3, dtype=np.int32)), np.zeros((5, 1))
+    rows, values = RowLists.from_positions(np.arange(3, dtype=np.int32)), np.zeros((5, 1))
     with pytest.raises(ValueError, match="3 rows to the places of 2"):
-        rows.move(values, values.copy(), RowLists.of(np.arange(2, dtype=np.int32)), 1)
+        rows.move(values, values.copy(), RowLists.from_positions(np.arange(2, dtype=np.int32)), 1)

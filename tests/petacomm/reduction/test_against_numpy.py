@@ -12,7 +12,7 @@ from reduction_oracle import CALLS, check_calls, scan_pattern
 from petacomm.mpi import SerialCommunicator
 from petacomm.reduction import ALGORITHMS, TRANSPORTS, ReductionPlan
 from petacomm.sharing import SETUPS, IndexMap
-from petacomm.sharing.nested_groups import hops, most_messages
+from petacomm.sharing.nested_groups import layer_targets, message_bounds
 
 # Ranks beyond the cores of a small machine wait for each other most of the time.
 N_PATTERNS = {1: 20, 2: 8, 3: 6, 5: 3, 8: 1, 12: 1}
@@ -111,10 +111,10 @@ def test_ownership_is_balanced_and_bytes_are_counted():
 
 @pytest.mark.parametrize(("size", "radix"), [(1, 4), (2, 2), (7, 2), (12, 3), (13, 4), (64, 4), (97, 5)])
 def test_hops_bring_every_key_home_in_few_messages(size, radix):
-    ways = [list(hops(rank, size, radix)) for rank in range(size)]
+    ways = [list(layer_targets(rank, size, radix)) for rank in range(size)]
     assert len({len(way) for way in ways}) == 1, "all ranks go through the same layers"
     home = np.arange(size)
-    most = list(most_messages(size, radix))
+    most = list(message_bounds(size, radix))
     place = np.tile(home[:, None], size)  # where what begins on a rank stands, by home
     for layer in range(len(ways[0])):
         place = np.array([ways[r][layer] for r in range(size)])[place, home[None, :]]
@@ -128,4 +128,4 @@ def test_hops_bring_every_key_home_in_few_messages(size, radix):
 
 def test_find():
     index_map = IndexMap(SerialCommunicator(), np.array([2, 5, 7], np.int64))
-    assert index_map.find(np.array([7, 1, 2, 8], np.int64)).tolist() == [2, -1, 0, -1]
+    assert index_map.global_to_local(np.array([7, 1, 2, 8], np.int64)).tolist() == [2, -1, 0, -1]

@@ -8,14 +8,14 @@ import pytest
 from mpi import run_ranks
 
 from petacomm.base.timers import Timers
-from petacomm.costs.options import Options
+from petacomm.costs.options import ReductionOptions
 from petacomm.mpi import MpiCommunicator, SerialCommunicator
 from petacomm.mpi.shared_memory import SharedWindow
 from petacomm.reduction import ALGORITHMS, ReductionPlan
-from petacomm.reduction.node_exchange import Crossing
-from petacomm.reduction.node_vectors import NodeRows
-from petacomm.reduction.row_exchange import Buffer
-from petacomm.reduction.striped_allreduce import Lanes
+from petacomm.reduction.node_exchange import NodeExchange
+from petacomm.reduction.node_vectors import NodeVectors
+from petacomm.reduction.row_exchange import GrowingBuffer
+from petacomm.reduction.striped_allreduce import StripedAllreduce
 from petacomm.sharing import IndexMap
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
@@ -30,12 +30,16 @@ PATTERNS = {
     "L": lambda rank, size: litebird_like(rank, size, 64),
 }
 # Values on their way, and what all ranks share.
-LEFT_OUT = (MpiCommunicator, SerialCommunicator, SharedWindow, Buffer, Timers, Options)
-SHARED = {NodeRows: {"_owned", "_copies", "_bases"}, Crossing: {"_memory"}, Lanes: {"_memory"}}
+LEFT_OUT = (MpiCommunicator, SerialCommunicator, SharedWindow, GrowingBuffer, Timers, ReductionOptions)
+SHARED = {
+    NodeVectors: {"_owned", "_copies", "_bases"},
+    NodeExchange: {"_memory"},
+    StripedAllreduce: {"_memory"},
+}
 
 
 def arrays_of(thing, found, seen):
-    """Collect all arrays that an object leads to, by address; lanes are views of buffers."""
+    """Collect all arrays that an object leads to, by address; message slots are views of buffers."""
     if id(thing) in seen or isinstance(thing, LEFT_OUT):
         return
     seen.add(id(thing))
@@ -44,17 +48,17 @@ def arrays_of(thing, found, seen):
     elif isinstance(thing, list | tuple | set | dict):
         for part in thing.values() if isinstance(thing, dict) else thing:
             arrays_of(part, found, seen)
-    elif type(thing).__module__.startswith("petamap") and hasattr(thing, "__dict__"):
+    elif type(thing).__module__.startswith("petacomm") and hasattr(thing, "__dict__"):
         for name, part in vars(thing).items():
-            if name not in SHARED.get(type(thing), {"_lanes"}) | {"_lanes"}:
+            if name not in SHARED.get(type(thing), {"_buffers"}) | {"_buffers"}:
                 arrays_of(part, found, seen)
 
 
 def audit(plan):
     found = {}
     arrays_of(plan, found, set())
-    rows = getattr(plan._executor, "_rows", None)
-    own_rows = plan.index_map.n_keys if isinstance(rows, NodeRows) else 0  # one byte each, of `_owned`
+    rows = getattr(plan._executor, "_vectors", None)
+    own_rows = plan.index_map.n_keys if isinstance(rows, NodeVectors) else 0  # one byte each, of `_owned`
     return sum(found.values()) + own_rows
 
 

@@ -33,14 +33,14 @@ def lends_and_adds_up(comm):
         for shape, dtype in ROWS:
             whole = rng.integers(0, 100, (500, *shape)).astype(dtype)
             own = whole[rows.keys]
-            held = rows.to_holders(own)
+            held = rows.scatter_fwd(own)
             assert held.dtype == dtype and np.array_equal(held, whole[keys])
-            assert np.array_equal(rows.pick(held), own)
+            assert np.array_equal(rows.select_owned(held), own)
             # one memory for what is lent and for what is to be added up; alone, no other at all
-            assert np.shares_memory(rows.room(own), held) or not len(keys)
+            assert np.shares_memory(rows.held_buffer(own), held) or not len(keys)
             assert comm.size > 1 or np.shares_memory(held, own)
-            out = rows.room(own) if comm.size == 1 else np.empty_like(own)
-            added = rows.to_owners(held, out)
+            out = rows.held_buffer(own) if comm.size == 1 else np.empty_like(own)
+            added = rows.scatter_rev(held, out)
             assert added is out or comm.size == 1
             factor = holders[rows.keys].reshape(-1, *[1] * len(shape))
             assert np.array_equal(added, (whole[rows.keys] * factor).astype(dtype))
@@ -53,10 +53,10 @@ def two_plans_in_flight(comm):
     ]
     owned = [(10 * rows.keys + number).astype(np.int64) for number, rows in enumerate(plans)]
     for rows, own in zip(plans, owned, strict=True):
-        rows.to_holders_begin(own)
+        rows.scatter_fwd_begin(own)
     for number in (1, 0):
         keys = plans[number].plan.index_map.keys
-        assert np.array_equal(plans[number].to_holders_end(), 10 * keys + number)
+        assert np.array_equal(plans[number].scatter_fwd_end(), 10 * keys + number)
 
 
 @pytest.mark.parametrize("n_ranks", [2, 3, 5])

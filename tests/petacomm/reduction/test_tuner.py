@@ -11,17 +11,17 @@ import numpy as np
 import pytest
 from mpi import run_ranks
 
-from petacomm.base.cache import cache_folder, recall, remember
-from petacomm.costs import sampled_loads as sketch_module
-from petacomm.costs.options import Options
+from petacomm.base.cache import cache_folder, load_cached, save_cached
+from petacomm.costs import sampled_loads
+from petacomm.costs.options import ReductionOptions
 from petacomm.mpi import SerialCommunicator, autotuner
-from petacomm.mpi.autotuner import place
-from petacomm.network import Phase, predict
+from petacomm.mpi.autotuner import tuning_environment
+from petacomm.network import LoadPhase, predict_seconds
 from petacomm.network.fit import Timing
-from petacomm.network.fitted_machine import add_timings, known_timings, this_machine
+from petacomm.network.fitted_machine import add_timings, fitted_machine, load_timings
 from petacomm.reduction import ALGORITHMS, ReductionPlan
 from petacomm.reduction import tuner as tuner_module
-from petacomm.reduction.tuner import candidates
+from petacomm.reduction.tuner import candidates_to_time
 from petacomm.sharing import IndexMap, ReductionError
 
 
@@ -41,7 +41,7 @@ def auto_plan(comm):
 def time_two():
     """Have two candidates timed, whatever is predicted."""
     tuner_module._SHORT_S = 0.0
-    tuner_module._FINDING_OUT = 0
+    tuner_module._TRIAL_CALLS = 0
     tuner_module._TRUST_GUESS = tuner_module._TRUST_FITTED = 1e9
 
 
@@ -150,15 +150,15 @@ def test_a_cache_that_cannot_be_written_costs_a_warning(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     with pytest.warns(UserWarning, match="nothing is remembered"):
-        remember("reductions/x.json", [1])
+        save_cached("reductions/x.json", [1])
     with pytest.warns(UserWarning, match="is ignored"):
-        assert recall("reductions/x.json") is None
+        assert load_cached("reductions/x.json") is None
 
 
 def test_the_cache_gives_back_what_was_remembered(tmp_path):
-    assert recall("a/b.json") is None
-    remember("a/b.json", {"x": [1.5, None]})
-    assert recall("a/b.json") == {"x": [1.5, None]}
+    assert load_cached("a/b.json") is None
+    save_cached("a/b.json", {"x": [1.5, None]})
+    assert load_cached("a/b.json") == {"x": [1.5, None]}
     assert cache_folder() == tmp_path / "petamap"
 
 
@@ -177,13 +177,13 @@ def test_one_rank_has_nothing_to_choose():
 
 
 def test_what_is_timed():
-    assert candidates({"a": 1.0, "b": 1.02, "c": 9.0}, 1.5) == ["a", "b"]
-    assert candidates({"a": 1.0, "b": 1.3}, 1.5) == ["a"]  # may gain less than finding out costs
-    assert candidates({"a": 1.0, "b": 1.2}, 2.5) == ["a", "b"]
-    assert candidates({"a": 1.0, "b": 2.0}, 2.5) == ["a"]
-    assert candidates({"b": 1.0, "a": 1.0}, 1.5) == ["a", "b"]
-    assert candidates({"a": 1e-6, "b": 1.1e-6}, 1.5) == ["a"]  # not worth the while
-    assert len(candidates(dict.fromkeys("abcdefgh", 1.0), 1.5)) == 2
+    assert candidates_to_time({"a": 1.0, "b": 1.02, "c": 9.0}, 1.5) == ["a", "b"]
+    assert candidates_to_time({"a": 1.0, "b": 1.3}, 1.5) == ["a"]  # may gain less than finding out costs
+    assert candidates_to_time({"a": 1.0, "b": 1.2}, 2.5) == ["a", "b"]
+    assert candidates_to_time({"a": 1.0, "b": 2.0}, 2.5) == ["a"]
+    assert candidates_to_time({"b": 1.0, "a": 1.0}, 1.5) == ["a", "b"]
+    assert candidates_to_time({"a": 1e-6, "b": 1.1e-6}, 1.5) == ["a"]  # not worth the while
+    assert len(candidates_to_time(dict.fromkeys("abcdefgh", 1.0), 1.5)) == 2
 
 
 def sketches(comm):
@@ -192,12 +192,12 @@ def sketches(comm):
     spread = [np.flatnonzero(rng.random(40_000) < 0.2) + 50_000 for _ in range(comm.size)]
     keys = np.union1d(keys_of(comm.rank), spread[comm.rank]) if comm.rank < comm.size - 1 else np.arange(0)
     index_map = IndexMap(comm, keys.astype(np.int64))
-    options = Options(theta=0.9, mu=2)
+    options = ReductionOptions(theta=0.9, mu=2)
     plan = ReductionPlan(index_map, algorithm="owner")
-    few, many = sketch_module._MOST_PAIRS, sketch_module._MANY
+    few, many = sampled_loads._MOST_PAIRS, sampled_loads._BALANCED_SAMPLE
     for most, enough, tolerance in ((10**9, many, 1e-12), (few, many, 0.1), (few, 10**9, 0.4)):
-        sketch_module._MOST_PAIRS, sketch_module._MANY = most, enough
-        found = sketch_module.sketch(comm, index_map.keys, plan.graph, options)
+        sampled_loads._MOST_PAIRS, sampled_loads._BALANCED_SAMPLE = most, enough
+        found = sampled_loads.estimate_loads(comm, index_map.keys, plan.graph, options)
         several = comm.node_of.any()
         expected = {"butterfly", "hierarchical", "hybrid"} if several else {"butterfly"}
         assert set(found) == (expected if comm.rank == 0 else set())
@@ -258,9 +258,9 @@ def test_several_nodes_build_what_is_timed_alone(monkeypatch):
 def test_a_slow_candidate_is_called_once(monkeypatch):
     comm = SerialCommunicator()
     plan = ReductionPlan(IndexMap(comm, np.arange(10)), algorithm="owner")
-    tuner = tuner_module.Tuner(comm, plan.index_map.keys, plan.graph, plan._options, plan._build)
+    tuner = tuner_module.ReductionTuner(comm, plan.index_map.keys, plan.graph, plan._options, plan._build)
     calls = []
-    monkeypatch.setattr(tuner, "_in_halves", False, raising=False)
+    monkeypatch.setattr(tuner, "_reduce_broadcast", False, raising=False)
     monkeypatch.setattr(tuner, "_call", lambda *_: calls.append(None))
     monkeypatch.setattr(autotuner.time, "perf_counter", iter(range(100)).__next__)
     assert tuner._time(plan._executor, 1, np.dtype(float), slow=0.5) == 1.0
@@ -270,8 +270,8 @@ def test_a_slow_candidate_is_called_once(monkeypatch):
 
 
 def test_timings_make_this_machine():
-    where = place(SerialCommunicator())
-    guess = this_machine(where)
+    where = tuning_environment(SerialCommunicator())
+    guess = fitted_machine(where)
     assert guess.name == "one-node" and guess.cores == os.cpu_count()
     truth = dataclasses.replace(guess, local_latency=3e-6, local_bandwidth=7e8, row_time=4e-9)
     rng = np.random.default_rng(1)
@@ -279,25 +279,28 @@ def test_timings_make_this_machine():
     for k in (1, 3, 6):
         for _ in range(5):
             counts = rng.integers(1, 10**5, 4).astype(float)
-            load = (Phase(messages=counts[0], rows=counts[1]), Phase(moved=counts[2], barriers=counts[3]))
-            timings.append(Timing(load, 1, k, 8, predict(load, truth, 1, k, 8)))
+            load = (
+                LoadPhase(messages=counts[0], rows=counts[1]),
+                LoadPhase(moved=counts[2], barriers=counts[3]),
+            )
+            timings.append(Timing(load, 1, k, 8, predict_seconds(load, truth, 1, k, 8)))
     add_timings(where, timings[:5])
-    assert this_machine(where) == guess, "too few"
+    assert fitted_machine(where) == guess, "too few"
     add_timings(where, timings[5:])
-    assert known_timings(where) == timings
-    fitted = this_machine(where)
+    assert load_timings(where) == timings
+    fitted = fitted_machine(where)
     assert fitted.local_latency == pytest.approx(3e-6, rel=1e-6)
     assert fitted.local_bandwidth == pytest.approx(7e8, rel=1e-6)
     assert "15 timings" in fitted.sources["row_time"]
 
 
 def test_spoiled_timings_are_ignored():
-    where = place(SerialCommunicator())
-    add_timings(where, [Timing((Phase(),), 1, 1, 8, 1.0)])
+    where = tuning_environment(SerialCommunicator())
+    add_timings(where, [Timing((LoadPhase(),), 1, 1, 8, 1.0)])
     (path,) = cache_folder().rglob("*.json")
     path.write_text(json.dumps([{"load": [{"messages": "many"}]}]))
     with pytest.warns(UserWarning, match="are ignored"):
-        assert known_timings(where) == []
+        assert load_timings(where) == []
 
 
 def test_auto_is_no_algorithm_of_its_own():

@@ -9,21 +9,28 @@ import numpy as np
 import pytest
 from pages import BROWSER, run
 
-from petacomm.mapping import Placement, measure
-from petacomm.mapping.graph_sources import added, grid_graph, line_graph
-from petacomm.mapping.metrics import loads
+from petacomm.mapping import Placement, mapping_metrics
+from petacomm.mapping.graph_sources import add_graphs, grid_graph, subgrid_alltoall_graph
+from petacomm.mapping.metrics import placement_link_loads
 from petacomm.report.gallery import openatom, pf3d
-from petacomm.report.placement_page import Scene, Shown, minimaps, write_mapping
+from petacomm.report.placement_page import (
+    LabeledPlacement,
+    PlacementComparison,
+    minimaps,
+    write_placement_page,
+)
 from petacomm.topology import Torus, percs
 
 GRID = Torus((4, 3, 2))
 
 
-def scene(network=GRID) -> Scene:
+def scene(network=GRID) -> PlacementComparison:
     graph = grid_graph((network.n_nodes,), True, 64.0)
     placed = {"before": Placement.identity(network), "after": Placement.random(network, seed=2)}
-    shown = [Shown(name, one, measure(graph, one, network)) for name, one in placed.items()]
-    return Scene(
+    shown = [
+        LabeledPlacement(name, one, mapping_metrics(graph, one, network)) for name, one in placed.items()
+    ]
+    return PlacementComparison(
         "A <ring>", "Ranks in a ring.", graph, network, shown, {"More": (["a", "b"], [["x", "1 B"]])}
     )
 
@@ -39,10 +46,10 @@ def embedded(path: Path) -> dict:
 @pytest.mark.parametrize("wrap", [True, False])
 def test_minimaps_are_means_over_projected_links(wrap: bool) -> None:
     grid = Torus((3, 4, 2), wrap)
-    graph = added([line_graph((3, 4, 2), [0, 1], 5.0), grid_graph((24,), True, 7.0)])
-    on_links = loads(graph, Placement.random(grid, seed=1), grid)
+    graph = add_graphs([subgrid_alltoall_graph((3, 4, 2), [0, 1], 5.0), grid_graph((24,), True, 7.0)])
+    on_links = placement_link_loads(graph, Placement.random(grid, seed=1), grid)
     source, _ = grid.link_ends()
-    dimension, direction = grid.link_places()
+    dimension, direction = grid.link_directions()
     for found in minimaps(grid, on_links):
         a, b = found["dimensions"]
         for key, along in (("down", a), ("across", b)):
@@ -62,12 +69,12 @@ def test_minimaps_are_means_over_projected_links(wrap: bool) -> None:
 def test_other_networks_have_no_minimaps(tmp_path: Path) -> None:
     network = percs(1)
     assert minimaps(network, np.zeros(network.n_links)) == []
-    data = embedded(write_mapping([scene(network)], tmp_path / "p.html", "T"))
+    data = embedded(write_placement_page([scene(network)], tmp_path / "p.html", "T"))
     assert data["scenes"][0]["placements"][0]["maps"] == []
 
 
 def test_the_page_needs_no_network_and_keeps_text_text(tmp_path: Path) -> None:
-    path = write_mapping([scene()], tmp_path / "new" / "page.html", "Title & more")
+    path = write_placement_page([scene()], tmp_path / "new" / "page.html", "Title & more")
     text = path.read_text()
     assert not re.findall(r"""(?:src|href)\s*=\s*["'](?!#|data:)[^"']+""", text) and "@import" not in text
     assert "<title>Title &amp; more" in text and "A <ring>" not in text
@@ -87,22 +94,24 @@ def test_a_tilt_helps_who_is_alone_and_not_all_at_once() -> None:
         assert tilted[0] < tiles[0]  # a line of 8 alone
         assert tilted[3] > 2 * tiles[3]  # all at once
     assert table["tiles, tilted twice", "all-orders"][1] < table["planes on tiles", "all-orders"][1]
-    loads_of = [shown.metrics.largest_load for shown in found.shown]
+    loads_of = [shown.metrics.largest_load for shown in found.placements]
     assert loads_of[1] < loads_of[0] / 5  # tiles against identity
 
 
 def test_prisms_of_openatom_unburden_the_busiest_link(tmp_path: Path) -> None:
     found = openatom()
-    default, prisms = (shown.metrics for shown in found.shown)
+    default, prisms = (shown.metrics for shown in found.placements)
     assert prisms.hop_bytes < 0.7 * default.hop_bytes and prisms.largest_load < 0.5 * default.largest_load
-    placements = embedded(write_mapping([found], tmp_path / "page.html", "T"))["scenes"][0]["placements"]
+    placements = embedded(write_placement_page([found], tmp_path / "page.html", "T"))["scenes"][0][
+        "placements"
+    ]
     # Objects are on other ranks: the matrix of each is its own.
     assert placements[0]["matrix"]["squares"] != placements[1]["matrix"]["squares"]
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium here")
 def test_a_browser_draws_it_without_complaint(tmp_path: Path) -> None:
-    path = write_mapping([scene(), scene(percs(1))], tmp_path / "page.html", "Title")
+    path = write_placement_page([scene(), scene(percs(1))], tmp_path / "page.html", "Title")
     dom, said = run(path, tmp_path)
     assert not said, said
     # Three pairs of dimensions for two placements, and two matrices for each scene.

@@ -7,18 +7,16 @@ import pytest
 
 from petacomm.schedule import (
     ALGORITHMS,
-    Call,
+    CollectiveCall,
     ScheduleError,
-    algorithms,
-    call_on,
-    choose,
-    make,
-    on_machine,
+    check_schedule,
+    choose_algorithm,
+    communicator_grid,
+    list_algorithms,
+    make_schedule,
+    partition_call,
 )
-from petacomm.schedule import (
-    checker as check,
-)
-from petacomm.topology import Mode, Partition, Torus
+from petacomm.topology import BlueGenePartition, NodeMode, Torus
 
 WAYS = list(
     product(
@@ -36,16 +34,18 @@ WAYS = list(
 def test_what_is_chosen_can_always_be_used(collective):
     for kind, n_elements, integer, grid, tree, interrupts in WAYS:
         if kind == collective and not (collective == "alltoall" and n_elements > 1000):
-            call = Call(collective, 12, n_elements, 8, integer, 3, grid, tree=tree, interrupts=interrupts)
-            assert not ALGORITHMS[collective, choose(call)].unmet(call)
-            check(make(call))
+            call = CollectiveCall(
+                collective, 12, n_elements, 8, integer, 3, grid, has_tree=tree, has_interrupts=interrupts
+            )
+            assert not ALGORITHMS[collective, choose_algorithm(call)].unmet_preconditions(call)
+            check_schedule(make_schedule(call))
 
 
 @pytest.mark.parametrize("collective", ["broadcast", "reduce", "allreduce", "alltoall", "barrier"])
 def test_some_algorithms_need_nothing(collective):
     counts = np.arange(49).reshape(7, 7) if collective == "alltoall" else None
-    name = choose(Call(collective, 7, 10, counts=counts))
-    assert name in {of.name for of in algorithms(collective) if not of.requires}
+    name = choose_algorithm(CollectiveCall(collective, 7, 10, counts=counts))
+    assert name in {of.name for of in list_algorithms(collective) if not of.requires}
 
 
 LACKS = [
@@ -57,10 +57,10 @@ LACKS = [
     ("allreduce", "streams", {}, "ranks fill a rectangle"),
     ("allreduce", "hamiltonian", {}, "ranks fill a rectangle"),
     ("allreduce", "cycle", {}, "ranks fill a rectangle"),
-    ("allreduce", "cycle", {"grid": Torus((12,), False)}, "a way leads through all nodes and back"),
+    ("allreduce", "cycle", {"grid": Torus((12,), False)}, "the grid has a Hamiltonian cycle"),
     ("allreduce", "lines", {}, "ranks fill a rectangle"),
     ("allreduce", "lines", {"grid": Torus((3, 4)), "n_elements": 10**6}, "at most 8 KB"),
-    ("allreduce", "tree", {"tree": True}, "elements are integers"),
+    ("allreduce", "tree", {"has_tree": True}, "elements are integers"),
     ("alltoall", "bruck", {"counts": np.ones((12, 12), np.int64)}, "all blocks have one length"),
     ("barrier", "lines", {}, "ranks fill a rectangle"),
     ("barrier", "tree", {}, "the tree network serves these ranks"),
@@ -71,7 +71,7 @@ LACKS = [
 @pytest.mark.parametrize(("collective", "name", "given", "lacking"), LACKS)
 def test_preconditions_are_said(collective, name, given, lacking):
     with pytest.raises(ScheduleError, match=f"'{name}' cannot be used: it needs that .*{lacking}"):
-        make(Call(collective, 12, **({"n_elements": 100} | given)), name)
+        make_schedule(CollectiveCall(collective, 12, **({"n_elements": 100} | given)), name)
 
 
 def test_every_precondition_is_tested():
@@ -88,35 +88,38 @@ def test_every_precondition_is_tested():
 def test_the_choice_follows_size_and_wires():
     grid = Torus((8, 8, 8))
     of = {"n_ranks": 512, "grid": grid}
-    assert choose(Call("broadcast", n_elements=100, **of)) == "binomial"
-    assert choose(Call("broadcast", n_elements=256, **of)) == "streams"
-    assert choose(Call("broadcast", n_elements=256, tree=True, **of)) == "tree"
-    assert choose(Call("broadcast", 512, n_elements=10**5)) == "scatter-allgather"
-    assert choose(Call("broadcast", 512, n_elements=10**4)) == "scatter-doubling"
-    assert choose(Call("broadcast", 511, n_elements=10**4)) == "scatter-allgather"
-    assert choose(Call("allreduce", n_elements=2, **of)) == "lines"
-    assert choose(Call("allreduce", n_elements=10**5, **of)) == "hamiltonian"
-    assert choose(Call("allreduce", n_elements=10**5, integer=True, tree=True, **of)) == "tree"
-    assert choose(Call("alltoall", n_elements=1, **of)) == "random-order"
-    assert [choose(Call("alltoall", 512, n)) for n in (32, 33, 4096, 4097)] == [
+    assert choose_algorithm(CollectiveCall("broadcast", n_elements=100, **of)) == "binomial"
+    assert choose_algorithm(CollectiveCall("broadcast", n_elements=256, **of)) == "streams"
+    assert choose_algorithm(CollectiveCall("broadcast", n_elements=256, has_tree=True, **of)) == "tree"
+    assert choose_algorithm(CollectiveCall("broadcast", 512, n_elements=10**5)) == "scatter-allgather"
+    assert choose_algorithm(CollectiveCall("broadcast", 512, n_elements=10**4)) == "scatter-doubling"
+    assert choose_algorithm(CollectiveCall("broadcast", 511, n_elements=10**4)) == "scatter-allgather"
+    assert choose_algorithm(CollectiveCall("allreduce", n_elements=2, **of)) == "lines"
+    assert choose_algorithm(CollectiveCall("allreduce", n_elements=10**5, **of)) == "hamiltonian"
+    assert (
+        choose_algorithm(CollectiveCall("allreduce", n_elements=10**5, integer=True, has_tree=True, **of))
+        == "tree"
+    )
+    assert choose_algorithm(CollectiveCall("alltoall", n_elements=1, **of)) == "random-order"
+    assert [choose_algorithm(CollectiveCall("alltoall", 512, n)) for n in (32, 33, 4096, 4097)] == [
         "bruck", "all-post", "all-post", "pairwise",
     ]  # fmt: skip
-    assert choose(Call("barrier", interrupts=True, **of)) == "interrupt"
-    assert choose(Call("barrier", **of)) == "lines"
+    assert choose_algorithm(CollectiveCall("barrier", has_interrupts=True, **of)) == "interrupt"
+    assert choose_algorithm(CollectiveCall("barrier", **of)) == "lines"
 
 
 def test_sub_communicators_are_found_on_the_machine():
     machine = Torus((4, 4, 4))
-    nodes = machine.rank_of([[x, y, 3] for y in (1, 2) for x in (3, 0)])  # over the seam, in another order
-    grid, ranks = on_machine(machine, nodes)
+    nodes = machine.node_at([[x, y, 3] for y in (1, 2) for x in (3, 0)])  # over the seam, in another order
+    grid, ranks = communicator_grid(machine, nodes)
     assert grid.shape == (2, 2, 1) and ranks.tolist() == [0, 2, 1, 3]
-    call = Call("broadcast", 4, 1000, root=2, grid=grid, ranks=ranks)
-    schedule = make(call, "streams")
+    call = CollectiveCall("broadcast", 4, 1000, root=2, grid=grid, ranks=ranks)
+    schedule = make_schedule(call, "streams")
     assert schedule.root == 2
-    check(schedule)
-    assert on_machine(machine, np.arange(16))[1] is None
+    check_schedule(schedule)
+    assert communicator_grid(machine, np.arange(16))[1] is None
     with pytest.raises(ScheduleError, match="5 nodes do not fill a rectangle"):
-        on_machine(machine, [0, 1, 2, 3, 5])
+        communicator_grid(machine, [0, 1, 2, 3, 5])
 
 
 @pytest.mark.parametrize(
@@ -133,18 +136,24 @@ def test_sub_communicators_are_found_on_the_machine():
 )
 def test_calls_that_cannot_be(given, message):
     with pytest.raises(ScheduleError, match=message):
-        Call("alltoall", **given)
+        CollectiveCall("alltoall", **given)
 
 
 def test_unknown_names_find_the_nearest():
     with pytest.raises(ScheduleError, match=r"no broadcast 'stream' \(did you mean 'streams'"):
-        make(Call("broadcast", 4, 4), "stream")
+        make_schedule(CollectiveCall("broadcast", 4, 4), "stream")
 
 
 def test_partitions_bring_their_wires():
-    call = call_on(Partition(Torus((8, 8, 8))), "barrier")
-    assert choose(call) == "interrupt"
-    assert choose(call_on(Partition(Torus((8, 4, 2), False)), "barrier")) == "tree"  # 64 nodes: no interrupts
-    both = call_on(Partition(Torus((4, 4, 2), False), Mode.VIRTUAL_NODE), "allreduce", 2, itemsize=4)
-    assert both.n_ranks == 64 and both.rectangle.shape == (4, 4, 2, 2) and choose(both) == "lines"
-    check(make(both))
+    call = partition_call(BlueGenePartition(Torus((8, 8, 8))), "barrier")
+    assert choose_algorithm(call) == "interrupt"
+    assert (
+        choose_algorithm(partition_call(BlueGenePartition(Torus((8, 4, 2), False)), "barrier")) == "tree"
+    )  # 64 nodes: no interrupts
+    both = partition_call(
+        BlueGenePartition(Torus((4, 4, 2), False), NodeMode.VIRTUAL_NODE), "allreduce", 2, itemsize=4
+    )
+    assert (
+        both.n_ranks == 64 and both.required_grid.shape == (4, 4, 2, 2) and choose_algorithm(both) == "lines"
+    )
+    check_schedule(make_schedule(both))

@@ -11,10 +11,10 @@ from petacomm.mpi import MpiCommunicator
 from petacomm.mpi import message_size as messages
 from petacomm.mpi import shared_memory as nodes
 from petacomm.sharing import SETUPS, _sharing
-from petacomm.sharing.index_map import find
-from petacomm.sharing.key_chunks import Union, chunks_of, key_offsets, keys_of
+from petacomm.sharing.index_map import rows_of_keys
+from petacomm.sharing.key_chunks import KeyUnion, chunk_keys, key_offsets, unchunk_keys
 from petacomm.sharing.owners import choose_owners
-from petacomm.sharing.sharing_graph import counting_order, expand, offsets_of
+from petacomm.sharing.sharing_graph import counting_sort, expand_groups, offsets_from_counts
 
 KEYS = st.lists(st.one_of(st.integers(0, 300), st.integers(0, 2**62)), unique=True, max_size=200).map(
     lambda keys: np.array(sorted(keys), np.int64)
@@ -24,41 +24,41 @@ LABELS = st.lists(st.integers(0, 7), max_size=50).map(lambda labels: np.array(la
 
 @given(KEYS)
 def test_chunks_hold_the_keys(keys):
-    chunks = chunks_of(keys)
+    chunks = chunk_keys(keys)
     numbers, counts = np.unique(keys // 64, return_counts=True)
     np.testing.assert_array_equal(chunks[:, 0], numbers)
-    np.testing.assert_array_equal(key_offsets(chunks), offsets_of(counts))
+    np.testing.assert_array_equal(key_offsets(chunks), offsets_from_counts(counts))
     for number, mask in chunks.tolist():
         bits = sum(1 << int(key % 64) for key in keys[keys // 64 == number])
         assert mask % 2**64 == bits
-    np.testing.assert_array_equal(keys_of(chunks), keys)
+    np.testing.assert_array_equal(unchunk_keys(chunks), keys)
 
 
 @given(st.lists(KEYS, max_size=5))
 def test_a_union_has_each_key_once(lists):
-    arrived = [chunks_of(keys) for keys in lists]
-    union = Union.of(np.concatenate([np.empty((0, 2), np.int64), *arrived]))
+    arrived = [chunk_keys(keys) for keys in lists]
+    union = KeyUnion.from_chunks(np.concatenate([np.empty((0, 2), np.int64), *arrived]))
     every = np.concatenate([np.empty(0, np.int64), *lists])
     np.testing.assert_array_equal(np.sort(union.keys), np.unique(every))
-    np.testing.assert_array_equal(union.keys[union.places], every)
-    np.testing.assert_array_equal(keys_of(union.chunks), union.keys)
+    np.testing.assert_array_equal(union.keys[union.positions], every)
+    np.testing.assert_array_equal(unchunk_keys(union.chunks), union.keys)
 
 
 def test_a_union_of_many_chunks_far_apart():
     keys = np.sort(np.random.default_rng(1).integers(0, 2**62, 20_000))
-    union = Union.of(np.concatenate([chunks_of(keys), chunks_of(keys[::3].copy())]))
+    union = KeyUnion.from_chunks(np.concatenate([chunk_keys(keys), chunk_keys(keys[::3].copy())]))
     np.testing.assert_array_equal(union.keys, keys)
-    np.testing.assert_array_equal(union.places[len(keys) :], np.arange(0, len(keys), 3))
+    np.testing.assert_array_equal(union.positions[len(keys) :], np.arange(0, len(keys), 3))
 
 
 @given(LABELS)
 def test_counting_order_is_a_stable_sort(labels):
-    order, offsets = counting_order(labels, 8)
+    order, offsets = counting_sort(labels, 8)
     np.testing.assert_array_equal(order, np.argsort(labels, kind="stable"))
-    np.testing.assert_array_equal(offsets, offsets_of(np.bincount(labels, minlength=8)))
+    np.testing.assert_array_equal(offsets, offsets_from_counts(np.bincount(labels, minlength=8)))
     groups = np.flatnonzero(np.diff(offsets)).astype(np.int32)[::-1].copy()
     expected = [i for group in groups for i in range(offsets[group], offsets[group + 1])]
-    np.testing.assert_array_equal(expand(groups, offsets), expected)
+    np.testing.assert_array_equal(expand_groups(groups, offsets), expected)
 
 
 @given(KEYS, KEYS, st.randoms(), st.integers(1, 3))
@@ -67,7 +67,7 @@ def test_find_in_any_order(keys, others, random, n_threads):
     for order in (np.arange(len(queries)), random.sample(range(len(queries)), len(queries))):
         wanted = queries[order]
         expected = [np.flatnonzero(keys == key)[0] if key in keys else -1 for key in wanted]
-        np.testing.assert_array_equal(find(keys, wanted, n_threads), expected)
+        np.testing.assert_array_equal(rows_of_keys(keys, wanted, n_threads), expected)
 
 
 def held_by(pattern):
@@ -76,7 +76,7 @@ def held_by(pattern):
     ranks = np.repeat(np.arange(len(pattern), dtype=np.int32), [len(keys) for keys in pattern])
     order = np.argsort(every, kind="stable")
     keys, counts = np.unique(every, return_counts=True)
-    return keys, offsets_of(counts), ranks[order]
+    return keys, offsets_from_counts(counts), ranks[order]
 
 
 def first_choice(keys, offsets, holders):
@@ -133,7 +133,7 @@ def test_the_first_choice_beside_python():
     pattern = [np.flatnonzero(rng.random(30_000) < 0.7) + (2**61 - 7) for _ in range(40)]
     keys, offsets, holders = held_by(pattern)
     owners, tally = choose_owners(keys, offsets, holders, len(pattern))
-    assert tally.is_even(None)
+    assert tally.is_balanced(None)
     np.testing.assert_array_equal(owners, first_choice(keys, offsets, holders))
 
 
@@ -141,11 +141,11 @@ def test_the_first_choice_beside_python():
 def test_holders_by_node_are_those_of_all_ranks(pattern, far):
     # Each rank of the pattern stands at `far` places from the last one in a node of several words.
     n_words = -(-far * len(pattern) // 64)
-    union = Union.of(np.concatenate([chunks_of(keys) for keys in pattern]))
+    union = KeyUnion.from_chunks(np.concatenate([chunk_keys(keys) for keys in pattern]))
     counts = np.zeros(far * len(pattern), np.int64)
     counts[::far] = [len(keys) for keys in pattern]
     masks = np.zeros((len(union.keys), n_words), np.int64)
-    _sharing.mark_holders(union.places, offsets_of(counts), masks)
+    _sharing.mark_holders(union.positions, offsets_from_counts(counts), masks)
     # Two nodes like this one, of which the second comes first.
     n_keys, n_ranks = len(union.keys), len(counts)
     places = np.tile(np.arange(n_keys, dtype=np.int32), 2)

@@ -1,4 +1,4 @@
-"""Where ranks are, from recorded samples of what schedulers, hwloc and operating systems tell."""
+"""Detection of allocations from recorded samples of schedulers', hwloc's and operating systems' output."""
 
 from pathlib import Path
 
@@ -12,16 +12,16 @@ from petacomm.base.errors import ConfigError
 from petacomm.topology import TopologyManager, Torus
 from petacomm.topology.detect import (
     cray,
-    detect,
+    detect_allocation,
+    detect_node_layout,
     expand_hosts,
     expand_tasks,
     fujitsu,
     gather_allocation,
-    node_layout,
     read_coordinates,
     read_hwloc,
+    read_sysfs,
     slurm,
-    system_layout,
     write_coordinates,
 )
 
@@ -68,26 +68,28 @@ def test_tasks_of_nodes_are_expanded():
 
 
 def test_a_job_of_slurm_without_a_topology_hangs_from_one_switch():
-    manager = detect(JOB, Path("/nowhere"))
+    manager = detect_allocation(JOB, Path("/nowhere"))
     assert manager.hosts == ("n01", "n01", "n02", "n02", "n03", "n03", "n05")
     assert manager.shape == (1, 4) and manager.ranks_per_node == 2
     assert manager.hops_between_ranks(0, [1, 2, 6]).tolist() == [0, 2, 2]
-    cyclic = detect(JOB | {"SLURM_DISTRIBUTION": "cyclic"}, Path("/nowhere"))
+    cyclic = detect_allocation(JOB | {"SLURM_DISTRIBUTION": "cyclic"}, Path("/nowhere"))
     assert cyclic.hosts == ("n01", "n02", "n03", "n05", "n01", "n02", "n03")
     step = JOB | {"SLURM_STEP_ID": "0", "SLURM_STEP_NODELIST": "n02", "SLURM_STEP_TASKS_PER_NODE": "3"}
-    assert detect(step, Path("/nowhere")).hosts == ("n02",) * 3
+    assert detect_allocation(step, Path("/nowhere")).hosts == ("n02",) * 3
 
 
 def test_the_switches_of_a_topology_conf_tell_the_hops(tmp_path):
     conf = tmp_path / "etc/slurm/topology.conf"
     conf.parent.mkdir(parents=True)
     conf.write_text((SAMPLES / "topology-tree.conf").read_text())
-    manager = detect({"SLURM_JOB_NODELIST": "n[03-06]", "SLURM_TASKS_PER_NODE": "1(x4)"}, tmp_path)
+    manager = detect_allocation({"SLURM_JOB_NODELIST": "n[03-06]", "SLURM_TASKS_PER_NODE": "1(x4)"}, tmp_path)
     assert manager.shape == (1, 2, 2) and "topology.conf" in manager.source
     assert manager.hops_between_ranks(0, [0, 1, 2, 3]).tolist() == [0, 2, 4, 4]
     blocks = slurm.read_topology_conf(SAMPLES / "topology-block.conf")
     assert blocks.paths(["gb18", "gb19"]) == [("b1", "gb18"), ("b2", "gb19")]
-    near = slurm.job({"SLURM_JOB_NODELIST": "gb[17-19]", "SLURM_TASKS_PER_NODE": "1(x3)"}, blocks)
+    near = slurm.slurm_allocation(
+        {"SLURM_JOB_NODELIST": "gb[17-19]", "SLURM_TASKS_PER_NODE": "1(x3)"}, blocks
+    )
     assert near.hops_between_ranks(0, [1, 2]).tolist() == [2, 4]
 
 
@@ -118,7 +120,7 @@ def test_a_wrong_topology_conf_is_told_in_one_line(tmp_path, text, message):
 )
 def test_wrong_variables_of_slurm_are_told_in_one_line(changed, message):
     with pytest.raises(ConfigError, match=message):
-        detect(JOB | changed, Path("/nowhere"))
+        detect_allocation(JOB | changed, Path("/nowhere"))
 
 
 def test_the_switches_above_a_node_are_read_from_its_address():
@@ -126,18 +128,18 @@ def test_the_switches_above_a_node_are_read_from_its_address():
         "SLURM_TOPOLOGY_ADDR": "sh04.sh04-isw-16.sh04-16n05",
         "SLURM_TOPOLOGY_ADDR_PATTERN": "switch.switch.node",
     }
-    assert slurm.address(two) == ("sh04", "sh04-isw-16", "sh04-16n05")
+    assert slurm.slurm_switch_path(two) == ("sh04", "sh04-isw-16", "sh04-16n05")
     spines = {
         "SLURM_TOPOLOGY_ADDR": "opasw[06,14-15,07,11].opasw13.cn-0256",
         "SLURM_TOPOLOGY_ADDR_PATTERN": "switch.switch.node",
     }
-    assert slurm.address(spines) == ("opasw[06,14-15,07,11]", "opasw13", "cn-0256")
+    assert slurm.slurm_switch_path(spines) == ("opasw[06,14-15,07,11]", "opasw13", "cn-0256")
     flat = {"SLURM_TOPOLOGY_ADDR": "localhost.localdomain", "SLURM_TOPOLOGY_ADDR_PATTERN": "node"}
-    assert slurm.address(flat) is None and slurm.address({}) is None
+    assert slurm.slurm_switch_path(flat) is None and slurm.slurm_switch_path({}) is None
 
 
-class Told:
-    """A communicator whose other ranks have said their places before."""
+class FakeCommunicator:
+    """A communicator whose other ranks contribute given values."""
 
     def __init__(self, others):
         self.others, self.size = others, len(others) + 1
@@ -153,43 +155,43 @@ def test_ranks_that_say_their_switches_make_a_tree():
         "SLURM_TOPOLOGY_ADDR": "top.s2.n3", "SLURM_TOPOLOGY_ADDR_PATTERN": "switch.switch.node",
         "SLURMD_NODENAME": "n3",
     }  # fmt: skip
-    manager = gather_allocation(Told(others), environ, Path("/nowhere"))
+    manager = gather_allocation(FakeCommunicator(others), environ, Path("/nowhere"))
     assert manager.hosts == ("n1", "n1", "n2", "n3")
     assert manager.hops_between_ranks(0, [1, 2, 3]).tolist() == [0, 2, 4]
     assert manager.core_of([0, 1]).tolist() == [0, 1]
     with pytest.raises(ConfigError, match="know their places by"):
-        gather_allocation(Told(others), {}, Path("/nowhere"))
+        gather_allocation(FakeCommunicator(others), {}, Path("/nowhere"))
 
 
 def test_places_in_cabinets_of_crays_tell_their_routers(tmp_path):
     def node(path, text):
         (tmp_path / text / path).parent.mkdir(parents=True)
         (tmp_path / text / path).write_text(text + "\n")
-        return cray.address(tmp_path / text)
+        return cray.cray_node_path(tmp_path / text)
 
     cnames = ["c0-0c1s2n1", "c0-0c1s2n3", "c0-0c1s15n3", "c1-0c0s0n0", "c2-0c1s2n1"]
     places = [node("proc/cray_xt/cname", name) for name in cnames]
-    told = [(place, "nid", "Cray's names of nodes") for place in places[1:]]
-    manager = gather_allocation(Told(told), {}, tmp_path / cnames[0])
-    # The last rank is this node, c0-0c1s2n1: a neighbour on its router, its chassis, its group, beyond.
+    others = [(place, "nid", "Cray's names of nodes") for place in places[1:]]
+    manager = gather_allocation(FakeCommunicator(others), {}, tmp_path / cnames[0])
+    # The last rank is on c0-0c1s2n1; the others share its router, its chassis, its group, or nothing.
     assert manager.hops_between_ranks(4, [0, 1, 2, 3]).tolist() == [2, 4, 6, 8]
     assert node("etc/cray/xname", "x1000c3s4b1n0") == ("x1000", "c3", "s4", "b1", "n0")
-    assert cray.address(tmp_path / "nowhere") is None
+    assert cray.cray_node_path(tmp_path / "nowhere") is None
 
 
 def test_the_shape_of_a_job_on_fugaku_is_read_from_its_variables():
     environ = {"PJM_NODE_X": "4", "PJM_NODE_Y": "6", "PJM_NODE_Z": "2", "PJM_MPI_PROC": "192"}
-    manager = detect(environ)
+    manager = detect_allocation(environ)
     assert manager.shape == (4, 6, 2) and manager.ranks_per_node == 4 and not any(manager.wrap)
     # Each node filled before the next, x fastest.
     assert manager.rank_to_coordinates([0, 3, 4, 16, 96]).tolist() == [
         [0, 0, 0, 0], [0, 0, 0, 3], [1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0],
     ]  # fmt: skip
-    assert fujitsu.job(environ | {"PJM_MPI_SHAPE_X": "4"}, wrap=True).shape == (4,)
+    assert fujitsu.pjm_allocation(environ | {"PJM_MPI_SHAPE_X": "4"}, wrap=True).shape == (4,)
     with pytest.raises(ConfigError, match="PJM_NODE_Y is 'x'"):
-        detect(environ | {"PJM_NODE_Y": "x"})
+        detect_allocation(environ | {"PJM_NODE_Y": "x"})
     with pytest.raises(ConfigError, match="100 ranks on 48 nodes"):
-        detect(environ | {"PJM_MPI_PROC": "100"})
+        detect_allocation(environ | {"PJM_MPI_PROC": "100"})
 
 
 def test_packages_and_cores_are_read_from_hwloc():
@@ -197,8 +199,8 @@ def test_packages_and_cores_are_read_from_hwloc():
     assert layout.n_cores == 8 and layout.package.tolist() == [0] * 4 + [1] * 4
     assert layout.numa.tolist() == [0] * 4 + [1] * 4
     assert layout.processors[5] == (10, 11) and layout.core_of(11) == 5 and layout.core_of(99) == -1
-    assert layout.in_package(5) == (1, 1)
-    named = node_layout({"HWLOC_XMLFILE": str(SAMPLES / "hwloc-two-packages.xml")})
+    assert layout.package_slot(5) == (1, 1)
+    named = detect_node_layout({"HWLOC_XMLFILE": str(SAMPLES / "hwloc-two-packages.xml")})
     assert named.processors == layout.processors
 
 
@@ -225,15 +227,15 @@ def test_cores_are_read_from_the_operating_system(tmp_path):
         folder = tmp_path / f"sys/devices/system/node/node{node}"
         folder.mkdir(parents=True)
         (folder / "cpulist").write_text(cpus + "\n")
-    layout = system_layout(tmp_path)
+    layout = read_sysfs(tmp_path)
     assert layout.processors == ((0, 4), (1, 5), (2, 6), (3, 7))
     assert layout.package.tolist() == layout.numa.tolist() == [0, 0, 1, 1]
-    assert detect({}, tmp_path).n_ranks == 4
-    assert system_layout(tmp_path / "nowhere").n_cores >= 1
+    assert detect_allocation({}, tmp_path).n_ranks == 4
+    assert read_sysfs(tmp_path / "nowhere").n_cores >= 1
 
 
 def test_elsewhere_there_is_one_node():
-    manager = detect({}, n_ranks=3)
+    manager = detect_allocation({}, n_ranks=3)
     assert manager.n_ranks == 3 and not manager.hops_between_ranks(0, [1, 2]).any()
 
 
@@ -246,7 +248,7 @@ def test_files_of_coordinates_are_read_back(tmp_path, hosts):
     assert after.network == before.network and after.hosts == before.hosts
     assert np.array_equal(after.nodes, before.nodes) and np.array_equal(after.slots, before.slots)
     with pytest.raises(ConfigError, match="only ranks on a torus or a mesh"):
-        write_coordinates(TopologyManager.whole(Torus((4, 2), (True, False))), path)
+        write_coordinates(TopologyManager.from_network(Torus((4, 2), (True, False))), path)
 
 
 def test_coordinates_without_a_machine_lie_in_a_mesh(tmp_path):

@@ -1,11 +1,11 @@
-"""Machine files: those of the package, those of users, and what is said of wrong ones."""
+"""Machine files: those of the package, those of users, and the errors of wrong ones."""
 
 import re
 
 import pytest
 
 from petacomm.base.errors import ConfigError
-from petacomm.topology import load_machine, machines
+from petacomm.topology import load_machine, machine_names
 from petacomm.topology.machine import write_machine
 
 GOOD = """title = "Two boxes"
@@ -40,7 +40,7 @@ def user_file(tmp_path, text):
     return str(path)
 
 
-@pytest.mark.parametrize("name", machines())
+@pytest.mark.parametrize("name", machine_names())
 def test_every_machine_of_the_package_loads_with_a_source_for_each_number_and_is_written_back(name, tmp_path):
     machine = load_machine(name)
     numbers = {key for key, value in vars(machine).items() if isinstance(value, int | float)}

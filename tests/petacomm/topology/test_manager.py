@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from petacomm.base.errors import ConfigError
-from petacomm.topology import FatTree, TopologyManager, Torus, dragonfly, load_machine, network_of
+from petacomm.topology import FatTree, TopologyManager, Torus, dragonfly, load_machine, make_network
 
 
 @st.composite
@@ -79,18 +79,18 @@ def test_a_dimension_is_a_ring_only_where_the_allocation_fills_one():
     # 8x8x4 nodes of a Cray of 11x12x16 (Bhatele 2010, figure 6.1) are a mesh.
     machine = Torus((11, 12, 16))
     box = np.add(np.indices((8, 8, 4)).reshape(3, -1).T, [2, 0, 0])
-    manager = TopologyManager(machine, machine.rank_of(box))
+    manager = TopologyManager(machine, machine.node_at(box))
     assert manager.shape == (8, 8, 4) and manager.wrap == (False,) * 3
     # Over the seam of the first dimension, and the whole of the last.
     box = np.add(np.indices((4, 1, 16)).reshape(3, -1).T, [9, 3, 0])
-    manager = TopologyManager(machine, machine.rank_of(box))
+    manager = TopologyManager(machine, machine.node_at(box))
     assert manager.shape == (4, 1, 16) and manager.wrap == (False, False, True)
     assert manager.rank_to_coordinates(16).tolist() == [1, 0, 0, 0]
     assert manager.hops_between_ranks(0, 15) == 1 and manager.hops_between_ranks(0, 48) == 3
 
 
 def test_neighbours_are_a_hop_apart_or_around_a_node_halfway():
-    manager = TopologyManager.whole(Torus((8, 8)), ranks_per_node=2)
+    manager = TopologyManager.from_network(Torus((8, 8)), ranks_per_node=2)
     assert manager.are_neighbors(0, [1, 2, 14, 18, 34]).tolist() == [True, True, True, False, False]
     halfway = manager.coordinates_to_rank([3, 2, 0])
     a, b = manager.coordinates_to_rank([[1, 2, 0], [5, 2, 1]])
@@ -106,11 +106,11 @@ def test_neighbours_are_a_hop_apart_or_around_a_node_halfway():
     [
         (FatTree([4, 3], [1, 2]), (3, 4)),
         (dragonfly(3, 4, 2), (3, 4, 2)),
-        (network_of(load_machine("fugaku")), (24, 23, 24, 2, 3, 2)),
+        (make_network(load_machine("fugaku")), (24, 23, 24, 2, 3, 2)),
     ],
 )
 def test_switched_networks_and_declared_machines_have_coordinates_too(network, shape):
-    manager = TopologyManager.whole(network, 2, n_ranks=min(network.n_nodes * 2, 2000))
+    manager = TopologyManager.from_network(network, 2, n_ranks=min(network.n_nodes * 2, 2000))
     ranks = np.arange(0, manager.n_ranks, 7)
     places = manager.rank_to_coordinates(ranks)
     assert np.array_equal(manager.coordinates_to_rank(places), ranks)
@@ -138,9 +138,9 @@ def test_the_allocation_is_printed_with_what_is_known_of_it():
         (lambda: TopologyManager(Torus((4,)), [1], [-1]), "slot below 0"),
         (lambda: TopologyManager(Torus((4,)), [1, 2], [0]), "2 ranks have a node"),
         (lambda: TopologyManager(Torus((4,)), [1, 0, 1], [0, 0, 0]), "ranks 0 and 2 have one place"),
-        (lambda: TopologyManager.whole(Torus((4,))).hops_between_ranks(0, 4), "not among the 4"),
-        (lambda: TopologyManager.whole(Torus((4,))).pick_closest_rank(0, []), "no ranks"),
-        (lambda: TopologyManager.whole(dragonfly(3, 4, 2)).are_neighbors(0, 1, 2), "halfway"),
+        (lambda: TopologyManager.from_network(Torus((4,))).hops_between_ranks(0, 4), "not among the 4"),
+        (lambda: TopologyManager.from_network(Torus((4,))).pick_closest_rank(0, []), "no ranks"),
+        (lambda: TopologyManager.from_network(dragonfly(3, 4, 2)).are_neighbors(0, 1, 2), "halfway"),
     ],
 )  # fmt: skip
 def test_wrong_allocations_and_ranks_are_told_in_one_line(action, message):

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from petacomm.base.errors import ConfigError
 from petacomm.topology import (
     CliqueHierarchy,
+    CliqueLevel,
     FatTree,
-    Level,
     Machine,
     Torus,
     dragonfly,
     load_machine,
-    network_of,
+    make_network,
     percs,
 )
 
@@ -42,7 +42,7 @@ def test_a_dragonfly_goes_local_global_local():
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 3), st.booleans()), min_size=1, max_size=3), st.integers(1, 2))
 def test_routes_between_cliques_are_as_long_as_the_hops_and_use_links_that_exist(levels, nodes_per_vertex):
-    machine = CliqueHierarchy([Level(*level) for level in levels], nodes_per_vertex)
+    machine = CliqueHierarchy([CliqueLevel(*level) for level in levels], nodes_per_vertex)
     n = machine.n_nodes
     ends = {}
     for a in range(0, n, nodes_per_vertex):
@@ -89,13 +89,13 @@ def machine_with(**network):
 
 
 def test_networks_are_made_from_machine_files():
-    assert network_of(load_machine("bluegene-l")) == Torus((64, 32, 32))
-    assert network_of(load_machine("franklin"), shape=(4, 4)) == Torus((4, 4))
-    assert network_of(machine_with(kind="mesh", shape=[2, 2])) == Torus((2, 2), False)
-    assert network_of(machine_with(kind="fat tree", children=[2, 2], parents=[1, 2])).n_nodes == 4
-    assert network_of(machine_with(kind="percs", supernodes=2)).n_nodes == 64
-    assert network_of(machine_with(kind="cliques", sizes=[8, 4])).n_links == 32 * 31
-    assert network_of(machine_with(kind="dragonfly", groups=3, routers=2, nodes_per_router=2)).n_nodes == 12
+    assert make_network(load_machine("bluegene-l")) == Torus((64, 32, 32))
+    assert make_network(load_machine("franklin"), shape=(4, 4)) == Torus((4, 4))
+    assert make_network(machine_with(kind="mesh", shape=[2, 2])) == Torus((2, 2), False)
+    assert make_network(machine_with(kind="fat tree", children=[2, 2], parents=[1, 2])).n_nodes == 4
+    assert make_network(machine_with(kind="percs", supernodes=2)).n_nodes == 64
+    assert make_network(machine_with(kind="cliques", sizes=[8, 4])).n_links == 32 * 31
+    assert make_network(machine_with(kind="dragonfly", groups=3, routers=2, nodes_per_router=2)).n_nodes == 12
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_networks_are_made_from_machine_files():
 )
 def test_a_network_that_cannot_be_made_names_what_is_missing(network, message):
     with pytest.raises(ConfigError, match=message):
-        network_of(machine_with(**network))
+        make_network(machine_with(**network))
 
 
 def test_a_number_of_the_network_has_a_value_and_a_source(tmp_path):

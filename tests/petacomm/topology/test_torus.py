@@ -11,8 +11,15 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import shortest_path
 
 from petacomm.base.errors import ConfigError
-from petacomm.topology import Torus, find_rectangle, load_machine, parse_shape, partition, whole
-from petacomm.topology.bluegene import Mode
+from petacomm.topology import (
+    Torus,
+    bluegene_partition,
+    find_rectangle,
+    full_rectangle,
+    load_machine,
+    parse_shape,
+)
+from petacomm.topology.bluegene import NodeMode
 
 
 @st.composite
@@ -26,12 +33,12 @@ def tori(draw, largest=6):
 def test_links_are_numbered_without_gaps_and_join_neighbours(torus):
     start, end = torus.link_ends()
     assert len(start) == torus.n_links
-    dimension, direction = torus.link_places()
+    dimension, direction = torus.link_directions()
     seen = 0
     for d, step in product(range(torus.n_dimensions), (1, -1)):
         nodes = np.arange(torus.n_nodes)
         links, there = torus.link(nodes, d, step), torus.neighbor(nodes, d, step)
-        # A line of one node has no links, even where it is said to wrap.
+        # A dimension of one node has no links, even if it wraps.
         here = links >= 0
         assert np.array_equal(here, (there >= 0) & (torus.shape[d] > 1))
         assert np.array_equal(links[here], seen + np.arange(here.sum()))
@@ -64,9 +71,9 @@ def test_hops_and_routes_are_shortest(torus):
 def test_coordinates_go_there_and_back(torus, data):
     rank = data.draw(st.integers(0, torus.n_nodes - 1))
     place = torus.coordinates(rank)
-    assert torus.rank_of(place) == rank
+    assert torus.node_at(place) == rank
     turns = np.where(torus.wrap, np.array(torus.shape) * 3, 0)
-    assert torus.rank_of(place - turns) == rank
+    assert torus.node_at(place - turns) == rank
     assert rank == np.ravel_multi_index(tuple(place), torus.shape)
 
 
@@ -79,7 +86,7 @@ def test_rectangles_are_found_in_any_order_and_over_the_seam_and_nothing_else_is
         for size, ring, length in zip(torus.shape, torus.wrap, extent, strict=True)
     ]
     box = Torus(extent, False)
-    nodes = torus.rank_of(box.coordinates(np.arange(box.n_nodes)) + origin)
+    nodes = torus.node_at(box.coordinates(np.arange(box.n_nodes)) + origin)
     found = find_rectangle(torus, np.random.default_rng(1).permutation(nodes))
     assert found is not None and found.grid.shape == tuple(extent)
     assert set(found.nodes) == set(nodes)
@@ -96,7 +103,7 @@ def test_two_nodes_in_a_ring_of_two_are_a_rectangle_and_two_corners_are_not():
     assert find_rectangle(Torus((2, 4)), [0, 4]).grid == Torus((2, 1), (True, False))
     assert find_rectangle(Torus((4, 4)), [0, 5]) is None
     assert find_rectangle(Torus((8,)), [7, 0, 6]).origin == (6,)
-    assert whole(Torus((3, 3))).nodes.tolist() == list(range(9))
+    assert full_rectangle(Torus((3, 3))).nodes.tolist() == list(range(9))
 
 
 def test_a_ring_of_two_has_two_pairs_of_links_and_a_mesh_one():
@@ -113,15 +120,15 @@ def test_a_ring_of_two_has_two_pairs_of_links_and_a_mesh_one():
         (lambda: Torus((4, 0)), "4x0 has a dimension without nodes"),
         (lambda: Torus((2**16, 2**15)), r"more than 2\^31 - 1 nodes"),
         (lambda: Torus((4, 4), (True,)), "1 of 2 dimensions say whether they wrap"),
-        (lambda: Torus((4,), False).rank_of([4]), "outside dimension 0"),
+        (lambda: Torus((4,), False).node_at([4]), "outside dimension 0"),
         (lambda: parse_shape("8x8x"), "'8x8x' is not a shape .*8x8x8"),
         (lambda: parse_shape("8x-8"), "is not a shape"),
         (lambda: find_rectangle(Torus((4,)), []), "a set of no nodes"),
         (lambda: find_rectangle(Torus((4,)), [0, 0]), "named twice"),
         (lambda: find_rectangle(Torus((4,)), [4]), "not among the 4"),
-        (lambda: partition(load_machine("hopper"), (4, 4, 4)), "no partitions: .*torus_unit"),
-        (lambda: partition(load_machine("bluegene-l"), (4, 4)), "2 dimensions .*has 3"),
-        (lambda: partition(load_machine("bluegene-l"), (128, 32, 32)), "131072 nodes .*65536"),
+        (lambda: bluegene_partition(load_machine("hopper"), (4, 4, 4)), "no partitions: .*torus_unit"),
+        (lambda: bluegene_partition(load_machine("bluegene-l"), (4, 4)), "2 dimensions .*has 3"),
+        (lambda: bluegene_partition(load_machine("bluegene-l"), (128, 32, 32)), "131072 nodes .*65536"),
     ],
 )
 def test_wrong_shapes_and_sets_are_told_in_one_line(action, message):
@@ -139,12 +146,12 @@ def test_shapes_are_read():
      ("8x16x8", True, True), ("8x8x12", False, False), ("8x32x16", True, True)],
 )  # fmt: skip
 def test_partitions_are_tori_from_8x8x8_up(shape, ring, interrupts):
-    made = partition(load_machine("bluegene-l"), parse_shape(shape))
+    made = bluegene_partition(load_machine("bluegene-l"), parse_shape(shape))
     assert made.grid.wrap == (ring,) * 3 and made.has_interrupts == interrupts
     assert made.has_tree(made.n_ranks) and not made.has_tree(made.n_ranks - 1)
 
 
 def test_in_virtual_node_mode_the_two_ranks_of_a_node_are_a_fourth_dimension():
-    made = partition(load_machine("bluegene-l"), (8, 8, 8), Mode.VIRTUAL_NODE)
+    made = bluegene_partition(load_machine("bluegene-l"), (8, 8, 8), NodeMode.VIRTUAL_NODE)
     assert made.n_ranks == 1024 and made.rank_grid == Torus((8, 8, 8, 2), (True, True, True, False))
-    assert partition(load_machine("bluegene-l"), (8, 8, 8), Mode.HEATER).rank_grid == made.grid
+    assert bluegene_partition(load_machine("bluegene-l"), (8, 8, 8), NodeMode.HEATER).rank_grid == made.grid

@@ -1,4 +1,4 @@
-"""The table that ends a run."""
+"""Tests of the table of results of a run."""
 
 from petamap.cli.closing_table import closing_table
 

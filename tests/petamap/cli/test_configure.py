@@ -1,4 +1,4 @@
-"""``petamap init``, ``check`` and ``convert`` as their handlers see them."""
+"""Tests of ``petamap init``, ``check`` and ``convert``."""
 
 import argparse
 import dataclasses
@@ -10,7 +10,7 @@ import pytest
 from petacomm.base.errors import ConfigError, DataError
 from petacomm.base.options import option
 from petamap.cli import configure
-from petamap.data.config import load
+from petamap.data.config import load_config
 from petamap.data.observation import Observation
 
 
@@ -77,7 +77,7 @@ def config(tmp_path):
     return path
 
 
-def test_check_says_what_would_run(config, capsys):
+def test_check(config, capsys):
     assert petamap("check", "run.toml", "solver.tolerance=1e-9", "run.title=A title") == 0
     text = capsys.readouterr().out
     assert "run        run, seed 1, realization 0: A title\n" in text
@@ -86,23 +86,23 @@ def test_check_says_what_would_run(config, capsys):
     assert text.endswith("data       2 observations, 2 detectors, 360,000 samples, 1 h\n")
 
 
-def test_check_refuses_names_from_files_that_lead_out_of_a_folder(config):
+def test_check_names_that_lead_out_of_a_folder(config):
     with pytest.raises(DataError, match=r"'\.\./b' could lead out of a folder"):
         petamap("check", "run.toml", "source.1.unsafe=true")
 
 
-def test_check_refuses_an_observation_given_twice(config):
+def test_check_duplicate_observations(config):
     with pytest.raises(DataError, match="two observations are called 'one'"):
         petamap("check", "run.toml", "source.1.name=one")
 
 
-def test_check_refuses_sources_without_observations(tmp_path):
+def test_check_sources_without_observations(tmp_path):
     (tmp_path / "run.toml").write_text('[map]\nn_side = 1\n[[source]]\nkind = "empty"\n')
     with pytest.raises(ConfigError, match=r"run.toml:3: the sources give no observation"):
         petamap("check", "run.toml")
 
 
-def test_init_writes_a_file_that_check_accepts_and_never_writes_over_one(tmp_path, capsys):
+def test_init_writes_a_new_valid_file(tmp_path, capsys):
     assert petamap("init", "--kind", "pair", "new.toml") == 0
     assert petamap("check", "new.toml") == 0
     assert "1 observation, 2 detectors, 2 samples" in capsys.readouterr().out
@@ -112,13 +112,13 @@ def test_init_writes_a_file_that_check_accepts_and_never_writes_over_one(tmp_pat
     assert (tmp_path / "new.toml").read_text() == before
 
 
-def test_init_without_a_file_writes_to_the_screen(capsys, tmp_path):
+def test_init_without_a_file_prints(capsys, tmp_path):
     assert petamap("init", "--kind", "pair") == 0
     (tmp_path / "a.toml").write_text(capsys.readouterr().out)
-    assert load(tmp_path / "a.toml").sources[0].options == Options(1)
+    assert load_config(tmp_path / "a.toml").sources[0].options == Options(1)
 
 
-def test_init_lists_all_kinds_and_why_one_cannot_be_used(capsys):
+def test_init_lists_all_kinds(capsys):
     assert petamap("init", "--list") == 0
     text = capsys.readouterr().out
     assert "pair: Two detectors.\n  n_samp           samples [an integer; required]\n" in text
@@ -133,16 +133,16 @@ def test_init_writes_the_schema(capsys):
     assert "<xs:schema" in capsys.readouterr().out
 
 
-def test_convert_there_and_back_keeps_the_meaning(config, tmp_path):
+def test_convert_round_trip(config, tmp_path):
     (tmp_path / "sub").mkdir()
     assert petamap("convert", "run.toml", "sub/run.xml") == 0
     assert petamap("convert", "--complete", "sub/run.xml", "back.toml") == 0
-    assert load("sub/run.xml").sources[1].options.table == "../run.toml"
-    assert load("back.toml") == load("run.toml")
+    assert load_config("sub/run.xml").sources[1].options.table == "../run.toml"
+    assert load_config("back.toml") == load_config("run.toml")
     assert "max_iterations = 200" in (tmp_path / "back.toml").read_text()
 
 
-def test_convert_refuses_other_forms_and_files_that_exist(config):
+def test_convert_to_other_formats_and_existing_files(config):
     with pytest.raises(ConfigError, match=r"run\.yaml: a run configuration is a \.toml"):
         petamap("convert", "run.toml", "run.yaml")
     with pytest.raises(ConfigError, match="exists already"):

@@ -1,4 +1,4 @@
-"""The doctor: healthy here, and a mend for each ailment."""
+"""Tests of ``petamap doctor``."""
 
 import subprocess
 import sys
@@ -9,7 +9,7 @@ from petamap.cli import doctor
 from petamap.cli.main import main
 
 
-def test_all_is_well_here(capsys):
+def test_this_installation(capsys):
     assert main(["doctor"]) == 0
     said = capsys.readouterr().out
     for name in ("python", "numpy", "ducc0", "kernels", "processor", "threads", "memory", "disk", "mpi"):
@@ -18,11 +18,11 @@ def test_all_is_well_here(capsys):
 
 
 def test_packages():
-    assert doctor.package("numpy", (1, 26), "arrays").status == "ok"
-    assert doctor.package("numpy", (99,), "arrays").status == "fail"
-    missing = doctor.package("no-such-package", (1,), "nothing")
+    assert doctor.check_package("numpy", (1, 26), "arrays").status == "ok"
+    assert doctor.check_package("numpy", (99,), "arrays").status == "fail"
+    missing = doctor.check_package("no-such-package", (1,), "nothing")
     assert (missing.status, missing.mend) == ("fail", "pip install 'no-such-package>=1'")
-    assert doctor.optional_package("no-such-package", "nothing").status == "ok"
+    assert doctor.check_optional_package("no-such-package", "nothing").status == "ok"
 
 
 def answer(returncode=0, stdout="", stderr=""):
@@ -47,13 +47,13 @@ def answer(returncode=0, stdout="", stderr=""):
 )
 def test_kernels(monkeypatch, done, status, words):
     monkeypatch.setattr(doctor, "_python", done)
-    check = doctor.extensions()
+    check = doctor.check_kernels()
     assert (check.status, check.text.startswith(words)) == (status, True)
     assert bool(check.mend) == (status != "ok")
 
 
-def test_kernels_really_load():
-    check = doctor.extensions()
+def test_kernels_of_this_installation():
+    check = doctor.check_kernels()
     assert check.status == "ok"
     assert int(check.text.split()[0]) >= 2
 
@@ -65,12 +65,12 @@ def test_kernels_really_load():
 def test_instruction_sets(monkeypatch, built, has, status):
     monkeypatch.setattr(doctor, "_python", answer(0, built))
     monkeypatch.setattr(doctor, "cpu_info", lambda key: has if key == "flags" else "A processor")
-    assert doctor.processor().status == status
+    assert doctor.check_processor().status == status
 
 
 def test_too_many_threads(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "10000")
-    check = doctor.threads()
+    check = doctor.check_threads()
     assert check.status == "warn"
     assert check.mend.startswith("export OMP_NUM_THREADS=")
 
@@ -90,7 +90,7 @@ def hanging(*arguments, **options):
 def test_launcher_of_another_mpi(monkeypatch, done, words):
     monkeypatch.setattr(doctor, "launcher_path", lambda: "/bin/mpiexec")
     monkeypatch.setattr(doctor, "_python", done)
-    check = doctor.mpi()
+    check = doctor.check_mpi()
     assert check.status == "fail"
     assert words in check.text
     assert "same MPI library" in check.mend
@@ -98,17 +98,19 @@ def test_launcher_of_another_mpi(monkeypatch, done, words):
 
 def test_no_launcher(monkeypatch):
     monkeypatch.setattr(doctor, "launcher_path", lambda: None)
-    assert doctor.mpi().status == "warn"
+    assert doctor.check_mpi().status == "warn"
     monkeypatch.setattr(doctor, "_version", lambda name: None)
-    assert doctor.mpi().status == "ok"
+    assert doctor.check_mpi().status == "ok"
 
 
 def test_failure_sets_the_exit_code(monkeypatch, capsys):
-    monkeypatch.setattr(doctor, "checks", lambda: iter([doctor.Check("x", "fail", "broken", "mend it")]))
+    monkeypatch.setattr(
+        doctor, "run_checks", lambda: iter([doctor.DoctorCheck("x", "fail", "broken", "mend it")])
+    )
     assert main(["doctor"]) == 5
     assert "-> mend it" in capsys.readouterr().out
 
 
-def test_last_line_of_nothing():
+def test_last_line_of_empty_text():
     assert doctor._last_line("") == "no message"
-    assert sys.executable in doctor.python_version().text
+    assert sys.executable in doctor.check_python().text

@@ -1,4 +1,4 @@
-"""The command line as a whole: quick, friendly, one line for an error, and its exit code."""
+"""Tests of the command line: start-up, help, messages and exit codes."""
 
 import json
 import os
@@ -21,7 +21,7 @@ def petamap(*words, **environ):
     return subprocess.run(command, capture_output=True, text=True, env=os.environ | environ, timeout=60)
 
 
-def test_help_imports_nothing_heavy():
+def test_help_imports_no_expensive_modules():
     code = (
         "import sys, json\nfrom petamap.cli.main import main\n"
         "try:\n    main(['--help'])\nexcept SystemExit:\n    print('\\n' + json.dumps(list(sys.modules)))"
@@ -59,7 +59,7 @@ def test_no_command_shows_help(capsys):
         (["--colour"], "'--colour'"),
     ],
 )
-def test_wrong_words_are_one_line_and_exit_2(capsys, words, said):
+def test_invalid_arguments(capsys, words, said):
     assert main(words) == 2
     error = capsys.readouterr().err
     assert error.startswith("petamap: error: ")
@@ -80,7 +80,7 @@ def test_errors_have_their_exit_codes(capsys, monkeypatch, error, code):
     assert capsys.readouterr().err == "petamap: error: no\n"
 
 
-def test_ctrl_c_is_one_line_and_130(capsys, monkeypatch):
+def test_interrupt(capsys, monkeypatch):
     def interrupt(arguments):
         raise KeyboardInterrupt
 
@@ -89,13 +89,13 @@ def test_ctrl_c_is_one_line_and_130(capsys, monkeypatch):
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_one_rank_speaks():
+def test_only_one_rank_prints():
     assert petamap("exampels", PMI_RANK="0").stderr.startswith("petamap: error")
     silent = petamap("exampels", PMI_RANK="1")
     assert (silent.stderr, silent.returncode) == ("", 2)
 
 
-def test_a_reader_who_leaves_is_no_error():
+def test_closed_pipe():
     command = f"{sys.executable} -m petamap.cli.main examples | true"
     done = subprocess.run(
         ["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, timeout=60
@@ -108,7 +108,7 @@ def test_version():
     assert re.fullmatch(r"petamap \d+\.\d+\.\d+\n", petamap("--version").stdout)
 
 
-def test_report_of_no_run(tmp_path, capsys):
+def test_report_without_a_run(tmp_path, capsys):
     assert main(["report", str(tmp_path)]) == 3
     assert "summary.json: cannot be read" in capsys.readouterr().err
 
@@ -131,15 +131,15 @@ def example_folder(tmp_path, monkeypatch):
 
 
 def test_examples_by_name(example_folder, capsys):
-    assert examples.names() == ["far", "near-sky"]
-    assert examples.find("near-sky") == example_folder / "near_sky" / "run.toml"
-    assert examples.title("far") == "The far one"
+    assert examples.example_names() == ["far", "near-sky"]
+    assert examples.find_example("near-sky") == example_folder / "near_sky" / "run.toml"
+    assert examples.example_title("far") == "The far one"
     with pytest.raises(ConfigError, match=r"unknown example 'near-sly'.*did you mean 'near-sky'"):
-        examples.find("near-sly")
+        examples.find_example("near-sly")
     assert main(["examples"]) == 0
     assert "The near_sky one" in capsys.readouterr().out
 
 
 def test_examples_of_the_package_have_titles():
-    for name in examples.names():
-        assert examples.title(name), name
+    for name in examples.example_names():
+        assert examples.example_title(name), name

@@ -1,4 +1,4 @@
-"""``petamap mc``."""
+"""Tests of ``petamap mc``."""
 
 import resource
 
@@ -16,7 +16,7 @@ def ended(words):
         return end.code
 
 
-def test_realizations_grow_and_are_told(tmp_path, capsys):
+def test_more_realizations(tmp_path, capsys):
     (tmp_path / "tiny.toml").write_text(TINY)
     words = ["mc", str(tmp_path / "tiny.toml"), "--out", str(tmp_path / "out"), "--threads", "1"]
     words += ["source.0.duration=3 h", "--parts", "together", "--groups", "auto"]
@@ -36,7 +36,7 @@ def test_realizations_grow_and_are_told(tmp_path, capsys):
     assert ended([*words, "--realizations", "2", "--force"]) == 0
 
 
-def test_what_is_wrong_is_one_line(tmp_path, capsys):
+def test_errors_are_one_line(tmp_path, capsys):
     (tmp_path / "tiny.toml").write_text(TINY)
     for words, said in (
         (["--parts", "all"], "one of apart, together, sky, noise"),
@@ -50,7 +50,7 @@ def test_what_is_wrong_is_one_line(tmp_path, capsys):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_full_disk_is_one_line_and_harms_nothing(tmp_path, capsys):
+def test_full_disk(tmp_path, capsys):
     (tmp_path / "tiny.toml").write_text(TINY)
     words = ["mc", str(tmp_path / "tiny.toml"), "--out", str(tmp_path / "out"), "--threads", "1"]
     words += ["source.0.duration=3 h", "--realizations", "3"]

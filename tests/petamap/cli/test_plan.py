@@ -1,4 +1,4 @@
-"""``petamap plan`` from the command line: tables, JSON, machines, and errors of one line."""
+"""Tests of ``petamap plan``: tables, JSON, machines, errors."""
 
 import json
 
@@ -6,7 +6,7 @@ import pytest
 
 from petacomm.base.errors import ConfigError
 from petamap.cli.main import main
-from petamap.examples import find, names
+from petamap.examples import example_names, find_example
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def config(tmp_path):
     return str(path)
 
 
-def test_a_table_and_the_same_as_json(config, capsys):
+def test_table_and_json(config, capsys):
     words = ["plan", config, "--ranks", "8", "--machine", "pleiades-h"]
     assert main(words) == 0
     text = capsys.readouterr().out
@@ -28,12 +28,12 @@ def test_a_table_and_the_same_as_json(config, capsys):
     assert all(o["seconds"][o["best"]] == min(o["seconds"].values()) for o in data["outlooks"])
 
 
-def test_settings_change_the_plan(config, capsys):
+def test_settings(config, capsys):
     main(["plan", config, "--ranks", "4", "--machine", "franklin", "--json", "map.n_side=8"])
     assert json.loads(capsys.readouterr().out)["pixels"] == 768
 
 
-def test_machines_are_listed(capsys):
+def test_list_of_machines(capsys):
     assert main(["plan", "--machines"]) == 0
     assert "jaguar " in capsys.readouterr().out
 
@@ -57,9 +57,9 @@ def test_errors_are_one_line(config, words, what, capsys):
     assert error.startswith("petamap: error: ") and what in error
 
 
-def test_the_planck_year_can_be_planned_but_is_no_example_to_run():
-    assert find("planck-year", ("plan.toml", "run.toml")).name == "plan.toml"
-    assert find("spire", ("plan.toml", "run.toml")).name == "run.toml"
-    assert "planck-year" not in names()
+def test_planck_year_can_only_be_planned():
+    assert find_example("planck-year", ("plan.toml", "run.toml")).name == "plan.toml"
+    assert find_example("spire", ("plan.toml", "run.toml")).name == "run.toml"
+    assert "planck-year" not in example_names()
     with pytest.raises(ConfigError, match="unknown example 'planck-year'"):
-        find("planck-year")
+        find_example("planck-year")

@@ -1,4 +1,4 @@
-"""``petamap run``: what the command line asks of a run, and how it ends."""
+"""Tests of ``petamap run``: arguments, exit codes, products."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from petacomm.base.errors import ConfigError
 from petacomm.cli.parser import parse_arguments
 from petamap.cli.main import build_parser, main
 from petamap.cli.run import command_line, configuration_path, require_free, split_words
-from petamap.data.run_summary import Summary, pixels_sha256, schema
+from petamap.data.run_summary import Summary, pixels_sha256, summary_schema
 from petamap.sky.map_file import read_map
 
 CONFIG = """\
@@ -54,7 +54,7 @@ def config(tmp_path, monkeypatch):
 
 @pytest.fixture
 def asked(monkeypatch, make_summary):
-    """Record what the map-maker is asked for; it answers with a made-up summary."""
+    """Replace the map-maker by a function that records its arguments and returns a made-up summary."""
     calls = []
     module = ModuleType("petamap.mapmaking.run")
 
@@ -72,7 +72,7 @@ def asked(monkeypatch, make_summary):
     return calls
 
 
-def test_words_stand_before_and_after_options():
+def test_order_of_words_and_options():
     arguments = parse_arguments(
         build_parser(), ["run", "a.toml", "solver.tolerance=1", "--out", "x", "map.n_side=8", "--force"]
     )
@@ -91,7 +91,7 @@ def test_one_configuration(tmp_path):
         configuration_path(None, "no-such")
 
 
-def test_an_earlier_run_is_kept(tmp_path):
+def test_earlier_run_is_kept(tmp_path):
     require_free(tmp_path / "new", False)
     require_free(tmp_path, False)
     (tmp_path / "summary.json").write_text("{}")
@@ -102,7 +102,7 @@ def test_an_earlier_run_is_kept(tmp_path):
         require_free(tmp_path / "summary.json", True)
 
 
-def test_a_run_leaves_its_report_and_closing_table(config, asked, capsys):
+def test_report_and_closing_table(config, asked, capsys):
     assert main(["run", str(config), "--threads", "3", "solver.tolerance=1e-9"]) == 0
     read, out, comm, _ = asked[1]
     assert (read.resources.threads, read.solver.tolerance, read.map.n_side) == (3, 1e-9, 16)
@@ -114,7 +114,7 @@ def test_a_run_leaves_its_report_and_closing_table(config, asked, capsys):
     assert said.out == ""
 
 
-def test_a_second_run_needs_force(config, asked, capsys):
+def test_second_run_needs_force(config, asked, capsys):
     words = ["run", str(config), "--out", "maps"]
     assert main(words) == 0
     with pytest.raises(SystemExit) as ended:
@@ -129,7 +129,7 @@ def test_without_report(config, asked):
     assert not (config.parent / "small" / "report.html").exists()
 
 
-def test_not_converged_is_4_and_leaves_a_report(config, asked, make_summary, capsys):
+def test_not_converged(config, asked, make_summary, capsys):
     asked[0]["solver"] = replace(make_summary().solver, converged=False, reason="stagnation")
     assert main(["run", str(config)]) == 4
     assert "converged    NO, stagnation" in capsys.readouterr().err
@@ -145,7 +145,7 @@ def test_not_converged_is_4_and_leaves_a_report(config, asked, make_summary, cap
         (["--example", "no-such"], "unknown example 'no-such'"),
     ],
 )
-def test_wrong_configurations_are_told_before_any_work(config, asked, capsys, words, said):
+def test_invalid_configurations(config, asked, capsys, words, said):
     with pytest.raises(SystemExit) as ended:
         main(["run", *words])
     assert ended.value.code == 2
@@ -155,7 +155,7 @@ def test_wrong_configurations_are_told_before_any_work(config, asked, capsys, wo
     assert len(asked) == 1
 
 
-def test_several_ranks_say_an_error_once(config):
+def test_several_ranks_print_an_error_once(config):
     launcher = os.path.join(os.path.dirname(sys.executable), "mpiexec")
     if not os.path.exists(launcher):
         pytest.skip("no mpiexec beside this Python")
@@ -175,13 +175,13 @@ def test_several_ranks_say_an_error_once(config):
     assert done.stderr.count("petamap: error:") == 1
 
 
-def test_command_line_to_start_again(monkeypatch):
+def test_command_line(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["/venv/bin/petamap", "run", "run.toml"])
     assert command_line(1) == ["petamap", "run", "run.toml"]
     assert command_line(3) == ["mpiexec", "-n", "3", "petamap", "run", "run.toml"]
 
 
-def test_a_real_run_from_end_to_end(tmp_path, monkeypatch, capsys):
+def test_run(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tiny.toml").write_text(TINY)
     words = ["run", "tiny.toml", "--out", "maps", "--threads", "1", "solver.tolerance=1e-6"]
@@ -189,7 +189,7 @@ def test_a_real_run_from_end_to_end(tmp_path, monkeypatch, capsys):
     assert main(words) == 0
     summary = Summary.read("maps")
     document = json.loads((tmp_path / "maps" / "summary.json").read_text())
-    jsonschema.validate(document, schema())
+    jsonschema.validate(document, summary_schema())
     assert summary.command == ("petamap", *words)
     assert (summary.solver.converged, summary.solver.tolerance) == (True, 1e-6)
     assert {product.kind for product in summary.products} >= {"map", "binned", "hits"}

@@ -1,4 +1,4 @@
-"""``petamap spectra``."""
+"""Tests of ``petamap spectra``."""
 
 import numpy as np
 from made_maps import SKY, UP, sky, write_run
@@ -7,7 +7,7 @@ from petamap.cli.main import main
 from petamap.spectra.bandpower_files import read_bandpowers
 
 
-def test_a_table_and_a_file(tmp_path, make_summary, capsys):
+def test_table_and_file(tmp_path, make_summary, capsys):
     folder = write_run(tmp_path / "run", make_summary(), sky(), hits=np.ones(SKY.n_pix))
     words = [
         "--fwhm",

@@ -1,4 +1,4 @@
-"""Checks of samples and observations: what is named, what is only a warning."""
+"""Tests of the checks of samples and observations: errors and warnings."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from petamap.data.checks import (
     check_observations,
     check_signal,
     check_times,
-    warn_of_flags,
-    warn_of_noise,
+    flag_warnings,
+    noise_model_warnings,
 )
-from petamap.data.source import Context
+from petamap.data.source import SourceContext
 from petamap.noise.model import OneOverF
-from petamap.simulation.noise import NoiseSource, NoiseSourceOptions, SameNoise
+from petamap.simulation.noise import NoiseSource, NoiseSourceOptions, UniformNoise
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_samples_that_are_not_finite_are_named(value):
-    one = replace(observation(), meta={"file": "dir/a.h5"})
+def test_samples_that_are_not_finite(value):
+    obs = replace(observation(), meta={"file": "dir/a.h5"})
     signal = np.zeros(10)
-    assert check_signal(one, 1, 100, signal) == 10
+    assert check_signal(obs, 1, 100, signal) == 10
     signal[[3, 5]] = value
     with pytest.raises(DataError, match=r"dir/a.h5, observation first, detector D1, sample 103: 2 samples"):
-        check_signal(one, 1, 100, signal)
+        check_signal(obs, 1, 100, signal)
     flags = np.zeros(10, np.uint8)
     flags[[3, 7]] = 2
     with pytest.raises(DataError, match=r"detector D1, sample 105: a sample of 10"):
-        check_signal(one, 1, 100, signal, flags)
+        check_signal(obs, 1, 100, signal, flags)
     flags[5] = 255
-    assert check_signal(one, 1, 100, signal, flags) == 7
+    assert check_signal(obs, 1, 100, signal, flags) == 7
 
 
 def test_times_must_increase():
@@ -46,7 +46,7 @@ def test_times_must_increase():
         check_times([1, np.nan, 2], "f")
 
 
-def test_a_sound_run_has_no_warnings():
+def test_valid_observations_have_no_warnings():
     assert check_observations([observation("a"), observation("b", n_samp=200)]) == []
 
 
@@ -63,12 +63,12 @@ def test_a_sound_run_has_no_warnings():
         ({"n_samp": 299, "intervals": ()}, "299 samples of 3 detectors, its pointing 300 of 3"),
     ],
 )
-def test_observations_that_contradict_themselves_are_named(change, message):
+def test_inconsistent_observations(change, message):
     with pytest.raises(DataError, match=message):
         check_observations([replace(observation(), **change)])
 
 
-def test_observations_must_differ():
+def test_observations_with_equal_names_or_uids():
     with pytest.raises(DataError, match="two observations are called first"):
         check_observations([observation(), observation(n_samp=200)])
     with pytest.raises(DataError, match="two observations have the uid"):
@@ -78,8 +78,8 @@ def test_observations_must_differ():
 
 
 def test_warnings():
-    one = replace(observation(n_samp=1, n_det=1, spacing=1.0), intervals=((0, 0), (0, 1)))
-    warnings = check_observations([one])
+    obs = replace(observation(n_samp=1, n_det=1, spacing=1.0), intervals=((0, 0), (0, 1)))
+    warnings = check_observations([obs])
     assert (
         len(warnings) == 2
         and "interval 0 at sample 0 is empty" in warnings[0]
@@ -89,38 +89,40 @@ def test_warnings():
     assert "none of its samples is used" in warning
 
 
-def test_flagged_detectors_are_told():
-    one = observation(n_det=8)
-    assert warn_of_flags([one], [[1] * 8]) == []
-    (warning,) = warn_of_flags([one], [[1, 0, 0, 1, 1, 1, 1, 1]])
+def test_warnings_about_flagged_detectors():
+    obs = observation(n_det=8)
+    assert flag_warnings([obs], [[1] * 8]) == []
+    (warning,) = flag_warnings([obs], [[1, 0, 0, 1, 1, 1, 1, 1]])
     assert "all samples of detector D1, D2 are flagged" in warning
-    (warning,) = warn_of_flags([one], [[1] + [0] * 7])
+    (warning,) = flag_warnings([obs], [[1] + [0] * 7])
     assert "D1, D2, D3, D4, D5 and 2 more" in warning
-    assert "every detector" in warn_of_flags([one], [[0] * 8])[0]
+    assert "every detector" in flag_warnings([obs], [[0] * 8])[0]
 
 
-def test_noise_drawn_by_another_model_is_told():
-    one = replace(observation(), signals=(), noise=SameNoise(OneOverF(2e-5, 0.0, 0.0, -1.0)))
-    (of_model,) = NoiseSource(NoiseSourceOptions(), Context(Path())).extend([one])
-    assert of_model.signals and warn_of_noise([one, of_model]) == []
-    (own,) = NoiseSource(NoiseSourceOptions(net=1e-5), Context(Path())).extend([one])
-    (warning,) = warn_of_noise([of_model, own])
+def test_warning_about_noise_of_another_model():
+    obs = replace(observation(), signals=(), noise=UniformNoise(OneOverF(2e-5, 0.0, 0.0, -1.0)))
+    (of_model,) = NoiseSource(NoiseSourceOptions(), SourceContext(Path())).extend([obs])
+    assert of_model.signals and noise_model_warnings([obs, of_model]) == []
+    (own,) = NoiseSource(NoiseSourceOptions(net=1e-5), SourceContext(Path())).extend([obs])
+    (warning,) = noise_model_warnings([of_model, own])
     assert "map-making weighs by another" in warning and warning.startswith("observation")
-    (alone,) = NoiseSource(NoiseSourceOptions(net=1e-5), Context(Path())).extend([replace(one, noise=None)])
-    assert warn_of_noise([alone]) == []
+    (alone,) = NoiseSource(NoiseSourceOptions(net=1e-5), SourceContext(Path())).extend(
+        [replace(obs, noise=None)]
+    )
+    assert noise_model_warnings([alone]) == []
 
 
-def test_observations_that_lose_the_same_detector_share_a_warning():
-    some = [replace(observation(n_det=2), name=f"o{number}") for number in range(8)]
-    shared, other = warn_of_flags(some, [[1, 0]] * 6 + [[0, 1]] + [[1, 1]])
+def test_observations_with_the_same_flagged_detectors_share_a_warning():
+    observations = [replace(observation(n_det=2), name=f"o{number}") for number in range(8)]
+    shared, other = flag_warnings(observations, [[1, 0]] * 6 + [[0, 1]] + [[1, 1]])
     assert shared.startswith("observation o0, observation o1") and "o4 and 1 more: " in shared
     assert other.startswith("observation o6: all samples of detector D0")
 
 
-def test_observations_in_different_units_are_refused():
-    some = [
+def test_observations_in_different_units():
+    observations = [
         replace(observation(), name=f"o{number}", uid=number, unit=unit)
         for number, unit in enumerate(("K_CMB", "K_CMB", "Jy/beam"))
     ]
     with pytest.raises(DataError, match=r"observation o2: is in Jy/beam, but observation o0 is in K_CMB"):
-        check_observations(some)
+        check_observations(observations)

@@ -1,4 +1,4 @@
-"""Run configurations: what is read, what is refused and in which words, and what is written back."""
+"""Tests of run configurations: reading, errors and their messages, writing."""
 
 import contextlib
 import dataclasses
@@ -13,27 +13,27 @@ from hypothesis import strategies as st
 
 from petacomm.base.errors import ConfigError
 from petacomm.base.options import option
-from petacomm.base.units import dimensions, quantity
+from petacomm.base.units import units_by_dimension, parse_quantity
 from petamap.data.config import (
     SECTIONS,
     MapOptions,
     RunConfig,
     SourceConfig,
     apply_overrides,
-    load,
-    loads,
+    load_config,
+    parse_config,
     to_toml,
     to_xml,
 )
-from petamap.data.config.fields import fields_of
-from petamap.data.config.writer import with_unit
+from petamap.data.config.fields import option_fields
+from petamap.data.config.writer import format_quantity
 
 MAP = "[map]\nn_side = 64\n"
 
 
 @dataclasses.dataclass(frozen=True)
 class FileOptions:
-    """A source that has an option of every sort."""
+    """Source with options of all types."""
 
     file: str = option(path=True, help="the time stream")
     names: tuple[str, ...] = option((), help="of the detectors")
@@ -50,7 +50,7 @@ class FileOptions:
 
 @dataclasses.dataclass(frozen=True)
 class StrictOptions:
-    """Options that must fit together."""
+    """Options that must be consistent."""
 
     fast: bool = option(False, help="faster")
 
@@ -78,7 +78,7 @@ def sample_sources(monkeypatch):
 
 @pytest.fixture
 def write(tmp_path):
-    """Write a configuration, beside the data file x.dat."""
+    """Return a function that writes a configuration next to the data file x.dat."""
     (tmp_path / "x.dat").touch()
 
     def written(text, name="run.toml"):
@@ -88,21 +88,21 @@ def write(tmp_path):
     return written
 
 
-def refused(path, overrides=()):
+def error_of(path, overrides=()):
     with pytest.raises(ConfigError) as caught:
-        load(path, overrides)
+        load_config(path, overrides)
     return str(caught.value).replace(f"{path.parent}/", "")
 
 
 SOURCE = '[[source]]\nkind = "sample"\nfile = "x.dat"\n'
 
 
-def test_values_come_in_internal_units_with_defaults(write):
+def test_values_and_defaults(write):
     path = write(
         MAP + SOURCE + 'fwhm = "7.5 arcmin"\nnames = ["a", "b.1"]\nnet = "60 uK s^0.5"\npoles = [1, 2.5]\n'
         'memory = "64 MiB"\nout = "../o"\n[noise]\ninterval = "1.5 h"'
     )
-    config = load(path)
+    config = load_config(path)
     assert config.map == MapOptions(n_side=64)
     assert config.noise.interval == 5400.0 and config.solver.tolerance == 1e-6
     (source,) = config.sources
@@ -112,7 +112,7 @@ def test_values_come_in_internal_units_with_defaults(write):
         ("a", "b.1"),
         "",
         math.radians(0.125),
-        quantity("60 uK s^0.5", "noise"),
+        parse_quantity("60 uK s^0.5", "noise"),
         (1.0, 2.5),
         (),
         64 * 2**20,
@@ -122,9 +122,9 @@ def test_values_come_in_internal_units_with_defaults(write):
     assert (config.folder, config.file) == (path.parent, path)
 
 
-def test_every_default_is_allowed_by_its_own_declaration():
+def test_defaults_are_allowed():
     for cls in SECTIONS.values():
-        for field in fields_of(cls).values():
+        for field in option_fields(cls).values():
             assert field.help and field.default is not dataclasses.MISSING
             if field.choices:
                 assert field.default in field.choices
@@ -180,9 +180,9 @@ def test_every_default_is_allowed_by_its_own_declaration():
         (SOURCE + "mode = {}", "6: source.0.mode must be one of linear, nearest, not a table"),
     ],
 )  # fmt: skip
-def test_what_is_refused_is_named_with_line_key_and_mend(write, text, expected):
+def test_errors_have_line_key_and_suggestion(write, text, expected):
     source = "" if "source" in text.lower() else "\n" + SOURCE
-    assert f"run.toml:{expected}" in refused(write(MAP + text + source))
+    assert f"run.toml:{expected}" in error_of(write(MAP + text + source))
 
 
 @pytest.mark.parametrize(
@@ -194,33 +194,33 @@ def test_what_is_refused_is_named_with_line_key_and_mend(write, text, expected):
         ('[map]\npixelization = "flat"\nresolution = 0', "3: map.resolution must be above 0"),
     ],
 )
-def test_a_map_that_cannot_be_made_is_refused(write, text, expected):
-    assert refused(write(text + "\n" + SOURCE)).startswith(f"run.toml:{expected}")
+def test_inconsistent_map_options(write, text, expected):
+    assert error_of(write(text + "\n" + SOURCE)).startswith(f"run.toml:{expected}")
 
 
-def test_a_numbered_map_needs_nothing_else(write):
-    assert load(write('[map]\npixelization = "numbered"\n' + SOURCE)).map.n_side is None
+def test_numbered_map(write):
+    assert load_config(write('[map]\npixelization = "numbered"\n' + SOURCE)).map.n_side is None
 
 
-def test_all_problems_are_told_at_once_in_order_and_ten_at_most(write):
-    text = refused(write(MAP + "[run]\n" + "".join(f"k{n} = 1\n" for n in range(20))))
+def test_messages_list_at_most_ten_problems(write):
+    text = error_of(write(MAP + "[run]\n" + "".join(f"k{n} = 1\n" for n in range(20))))
     lines = text.splitlines()
     assert lines[0] == "run.toml: 21 problems" and lines[-1] == "  and 11 more" and len(lines) == 12
     assert lines[1].startswith("  run.toml:1: there is no source") and "run.k0" in lines[2]
 
 
-def test_messages_quote_no_control_characters_and_no_endless_words(write):
-    text = refused(
+def test_messages_are_printable_and_short(write):
+    text = error_of(
         write('[run]\n"\\u001b[2J" = 1\n["\\u0007"]\n[[source]]\nkind = "\\u001b' + "x" * 9000 + '"')
     )
     assert "\x1b" not in text and "\x07" not in text and "unknown key 'run.\\x1b[2J'" in text
     assert len(text) < 2000
-    assert len(refused(write("[run]\n" + "x" * 9000 + ' = "'))) < 1000
+    assert len(error_of(write("[run]\n" + "x" * 9000 + ' = "'))) < 1000
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
-def test_damage_is_refused_or_read_and_never_breaks_the_reader(write, data):
+def test_damaged_files(write, data):
     form = data.draw(st.sampled_from([".toml", ".xml"]))
     text = XML if form == ".xml" else MAP + SOURCE + 'names = [\n"a", "b.1"]\nfwhm = "7.5 arcmin"\n'
     path = write(text, f"run{form}")
@@ -231,7 +231,7 @@ def test_damage_is_refused_or_read_and_never_breaks_the_reader(write, data):
         bytes_[place : place + length] = data.draw(st.binary(max_size=4) | st.sampled_from(_SHARDS))
     path.write_bytes(bytes_)
     with contextlib.suppress(ConfigError):
-        assert isinstance(load(path), RunConfig)
+        assert isinstance(load_config(path), RunConfig)
 
 
 _SHARDS = (
@@ -251,33 +251,33 @@ _SHARDS = (
 )
 
 
-def test_a_file_of_nothing_but_errors_is_left_after_a_hundred(write):
-    text = refused(write(MAP + '[[source]]\nkind = "x"\n' * 5000))
+def test_reading_stops_after_a_hundred_problems(write):
+    text = error_of(write(MAP + '[[source]]\nkind = "x"\n' * 5000))
     assert text.startswith("run.toml: 100 problems or more\n") and text.endswith("\n  and 90 more")
 
 
-def test_files_that_are_no_configurations_are_refused(write, tmp_path):
-    assert "no such configuration" in refused(tmp_path / "none.toml")
-    assert ".toml or an .xml" in refused(write("a: !!python/object", "run.yaml"))
-    assert "more than 131072 bytes" in refused(write("#" * 300_000))
+def test_other_files(write, tmp_path):
+    assert "no such configuration" in error_of(tmp_path / "none.toml")
+    assert ".toml or an .xml" in error_of(write("a: !!python/object", "run.yaml"))
+    assert "more than 131072 bytes" in error_of(write("#" * 300_000))
     path = write("")
     path.write_bytes(b"[run]\n\ntitle = '\xff'")
-    assert "run.toml:3: not UTF-8" in refused(path)
+    assert "run.toml:3: not UTF-8" in error_of(path)
     (tmp_path / "folder.toml").mkdir()
-    assert "cannot be read" in refused(tmp_path / "folder.toml")
+    assert "cannot be read" in error_of(tmp_path / "folder.toml")
 
 
-def test_an_error_of_the_options_class_itself_is_told_with_its_line(write):
+def test_error_of_the_options_class_has_a_line(write):
     text = MAP + '[[source]]\nkind = "strict"\nfast = '
-    assert load(write(text + "false")).sources[0].options == StrictOptions()
-    assert refused(write(text + "true")) == "run.toml:3: source.0: fast needs more"
+    assert load_config(write(text + "false")).sources[0].options == StrictOptions()
+    assert error_of(write(text + "true")) == "run.toml:3: source.0: fast needs more"
 
 
 # the command line
 
 
-def test_overrides_read_words_numbers_units_and_lists(write, tmp_path, monkeypatch):
-    config = load(write(MAP + SOURCE))
+def test_overrides(write, tmp_path, monkeypatch):
+    config = load_config(write(MAP + SOURCE))
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub/y.dat").touch()
     monkeypatch.chdir(tmp_path / "sub")
@@ -300,10 +300,10 @@ def test_overrides_read_words_numbers_units_and_lists(write, tmp_path, monkeypat
         assert apply_overrides(config, [f"source.0.names={written}"]).sources[0].options.names == names
 
 
-def test_an_override_may_give_what_the_file_lacks(write, tmp_path, monkeypatch):
+def test_override_of_a_missing_option(write, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = write('[[source]]\nkind = "sample"\n')
-    config = load(path, ["source.0.file=x.dat", "map.n_side=8"])
+    config = load_config(path, ["source.0.file=x.dat", "map.n_side=8"])
     assert config.map.n_side == 8 and config.sources[0].options.file == str(tmp_path / "x.dat")
 
 
@@ -324,8 +324,8 @@ def test_an_override_may_give_what_the_file_lacks(write, tmp_path, monkeypatch):
         ("source.0.names=[" + "[" * 5000, "the value of 'names' is not TOML: [["),
     ],
 )  # fmt: skip
-def test_a_bad_override_is_named(write, override, expected):
-    text = refused(write(MAP + SOURCE), [override])
+def test_invalid_overrides(write, override, expected):
+    text = error_of(write(MAP + SOURCE), [override])
     assert text.startswith(f"command line: {expected}")
 
 
@@ -346,10 +346,10 @@ XML = """<?xml version="1.0" encoding="UTF-8"?>
 """
 
 
-def test_xml_means_what_toml_means(write):
+def test_xml_against_toml(write):
     toml = SOURCE + 'names = ["a", "b.1"]\nfwhm = "7.5 arcmin"\npoles = [1, 2.5]\nfast = true'
-    xml = load(write(XML, "run.xml"))
-    assert xml == load(write(MAP + toml))
+    xml = load_config(write(XML, "run.xml"))
+    assert xml == load_config(write(MAP + toml))
     assert xml.sources[0].line == 5
 
 
@@ -380,18 +380,18 @@ def test_xml_means_what_toml_means(write):
         ("64", "6_4", "4: map.n_side must be an integer"),
     ],
 )
-def test_bad_xml_is_refused_with_its_line(write, old, new, expected):
-    assert f"run.xml:{expected}" in refused(write(XML.replace(old, new), "run.xml"))
+def test_errors_of_xml_have_a_line(write, old, new, expected):
+    assert f"run.xml:{expected}" in error_of(write(XML.replace(old, new), "run.xml"))
 
 
-def test_an_encoding_that_hides_a_document_type_is_not_followed(write):
+def test_encoding_that_hides_a_document_type(write):
     text = XML.replace("UTF-8", "UTF-7").replace("<!-- a comment -->", "+ADwAIQ-DOCTYPE a+AD4-")
-    assert "not XML" in refused(write(text, "run.xml"))
+    assert "not XML" in error_of(write(text, "run.xml"))
 
 
-def test_processing_instructions_and_tags_of_other_languages_do_nothing(write):
+def test_processing_instructions_are_ignored(write):
     text = XML.replace("<fast>", "<?php echo 1 ?><comment>!!python/object/new:os.system</comment><fast>")
-    assert "run.xml:10: source.0.comment looks like a tag" in refused(write(text, "run.xml"))
+    assert "run.xml:10: source.0.comment looks like a tag" in error_of(write(text, "run.xml"))
 
 
 # writing
@@ -404,7 +404,7 @@ finite = st.floats(allow_nan=False, allow_infinity=False)
 
 
 def of_field(field):
-    """Values that a field allows."""
+    """Return a strategy for the values that a field allows."""
     if field.choices:
         item = st.sampled_from(field.choices)
     elif field.scalar is bool:
@@ -425,7 +425,7 @@ def of_field(field):
 
 
 def of_options(cls):
-    return st.builds(cls, **{name: of_field(field) for name, field in fields_of(cls).items()})
+    return st.builds(cls, **{name: of_field(field) for name, field in option_fields(cls).items()})
 
 
 maps = of_options(MapOptions).map(
@@ -445,40 +445,40 @@ configs = st.builds(
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(configs, st.booleans())
-def test_what_is_written_reads_back_the_same(tmp_path, config, complete):
+def test_round_trip(tmp_path, config, complete):
     (tmp_path / "x.dat").touch()
-    toml = loads(to_toml(config, complete=complete), tmp_path / "a.toml")
-    xml = loads(to_xml(config, complete=complete), tmp_path / "a.xml")
+    toml = parse_config(to_toml(config, complete=complete), tmp_path / "a.toml")
+    xml = parse_config(to_xml(config, complete=complete), tmp_path / "a.xml")
     assert toml == config and xml == config
-    assert loads(to_xml(toml), tmp_path / "a.xml") == config
+    assert parse_config(to_xml(toml), tmp_path / "a.xml") == config
     assert apply_overrides(toml, ["run.realization=7"]).sources == config.sources
 
 
 @settings(deadline=None)
-@given(st.sampled_from(sorted(dimensions())), finite)
-def test_quantities_are_written_without_loss(dimension, number):
-    assert quantity(with_unit(number, dimension), dimension) == number
+@given(st.sampled_from(sorted(units_by_dimension())), finite)
+def test_quantities_are_written_exactly(dimension, number):
+    assert parse_quantity(format_quantity(number, dimension), dimension) == number
 
 
-def test_quantities_are_written_in_the_unit_that_reads_best():
-    assert with_unit(quantity("7.5 arcmin", "angle"), "angle") == "7.5 arcmin"
-    assert with_unit(64 * 2**20, "bytes") == "64 MiB"
-    assert with_unit(quantity("50 mHz", "frequency"), "frequency") == "50 mHz"
-    assert with_unit(0.0, "time") == "0 s"
+def test_units_of_written_quantities():
+    assert format_quantity(parse_quantity("7.5 arcmin", "angle"), "angle") == "7.5 arcmin"
+    assert format_quantity(64 * 2**20, "bytes") == "64 MiB"
+    assert format_quantity(parse_quantity("50 mHz", "frequency"), "frequency") == "50 mHz"
+    assert format_quantity(0.0, "time") == "0 s"
 
 
-def test_relative_paths_are_rewritten_for_another_folder(write, tmp_path):
-    config = load(write(MAP + SOURCE + 'out = "o"'))
+def test_relative_paths_in_another_folder(write, tmp_path):
+    config = load_config(write(MAP + SOURCE + 'out = "o"'))
     (tmp_path / "sub").mkdir()
-    moved = loads(to_toml(config, tmp_path / "sub"), tmp_path / "sub/a.toml")
+    moved = parse_config(to_toml(config, tmp_path / "sub"), tmp_path / "sub/a.toml")
     assert moved.sources[0].options.file == "../x.dat" and moved.sources[0].options.out == Path("../o")
-    assert load(write(MAP + SOURCE)).map == moved.map
+    assert load_config(write(MAP + SOURCE)).map == moved.map
 
 
-def test_a_type_that_no_configuration_holds_is_an_error_of_its_author():
+def test_options_of_unsupported_type():
     @dataclasses.dataclass(frozen=True)
     class Odd:
         field: dict = option((), help="x")  # noqa: RUF009
 
     with pytest.raises(TypeError, match="option 'field'"):
-        fields_of(Odd)
+        option_fields(Odd)

@@ -1,4 +1,4 @@
-"""Lines of TOML keys, against documents whose lines are known because they were put there."""
+"""Tests of the lines of TOML keys, with generated documents whose lines are known."""
 
 import json
 
@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from petacomm.base.errors import ConfigError
-from petacomm.base.toml import locate
+from petacomm.base.toml import locate_keys
 
 words = st.text(st.sampled_from("abcdefgh_-XY09"), min_size=1, max_size=6)
 quoted = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=8)
@@ -29,7 +29,7 @@ scalars = st.sampled_from(
 
 @st.composite
 def keys(draw):
-    """A key of a table as it may be written, and as it is meant."""
+    """Draw a key of a table: as written, and its value."""
     name = draw(st.one_of(words, quoted))
     if set(name) <= set("abcdefgh_-XY09") and name and draw(st.booleans()):
         return name, name
@@ -40,7 +40,7 @@ def keys(draw):
 
 @st.composite
 def values(draw, depth=0):
-    """A value as text, and the lines at which its parts begin, counted from its own first line."""
+    """Draw a value as text, and the lines of its parts relative to its first line."""
     kind = draw(st.sampled_from(["scalar", "scalar", "array", "table"] if depth < 2 else ["scalar"]))
     if kind == "scalar":
         return draw(scalars), {}
@@ -62,7 +62,7 @@ def values(draw, depth=0):
 
 @st.composite
 def documents(draw):
-    """A TOML text, and the line of each path in it."""
+    """Draw a TOML text, and the line of each path in it."""
     text, lines = draw(noise), {}
     tables = draw(st.lists(keys(), min_size=1, max_size=4, unique_by=lambda key: key[1]))
     for written, name in tables:
@@ -91,15 +91,15 @@ def paths(tree, path=()):
 
 @settings(max_examples=60, deadline=None)
 @given(documents())
-def test_every_part_has_the_line_at_which_it_was_put(document):
+def test_lines_of_all_paths(document):
     text, lines = document
-    assert locate(text, "f.toml") == lines
+    assert locate_keys(text, "f.toml") == lines
     assert set(paths(tomllib.loads(text))) - {()} == set(lines)
 
 
 def test_dotted_keys_and_tables_below_arrays_of_tables():
     text = 'a.b.c = 1\na.b."d.e" = 2\n[[s]]\nx = 1\n[s.t]\ny = 2\n[[s]]\n[s.t]\ny = 3\n[[s.u]]\nz = 4\n'
-    lines = locate(text, "f")
+    lines = locate_keys(text, "f")
     assert lines["a", "b", "c"] == 1 and lines["a", "b", "d.e"] == 2 and lines["a", "b"] == 1
     assert lines["s", 0, "t", "y"] == 6 and lines["s", 1, "t", "y"] == 9 and lines["s", 1, "u", 0, "z"] == 11
     assert all(path in lines for path in paths(tomllib.loads(text)) if path)
@@ -114,24 +114,24 @@ def test_dotted_keys_and_tables_below_arrays_of_tables():
         ("[a]\nx = { b = 1, b = 2 }", 2, "a.x.b"),
     ],
 )
-def test_a_key_given_twice_is_named_with_both_lines(text, line, name):
+def test_duplicate_keys(text, line, name):
     with pytest.raises(ConfigError, match=rf"^f:{line}: '{name}' is given twice \(first in line \d"):
-        locate(text, "f")
+        locate_keys(text, "f")
 
 
 @settings(deadline=None)
 @given(st.text(st.sampled_from("ab=.[]{}\"'\\\n#, 1"), max_size=40))
-def test_no_text_breaks_the_scan(text):
-    """It may refuse what the reader refuses too, and nothing else."""
+def test_arbitrary_text(text):
+    """Only texts that the TOML parser rejects may be rejected."""
     try:
-        locate(text, "f")
+        locate_keys(text, "f")
     except ConfigError:
         with pytest.raises(tomllib.TOMLDecodeError):
             tomllib.loads(text)
 
 
 @pytest.mark.parametrize(
-    "bomb",
+    "text",
     [
         "a = " + "[" * 100_000,
         "a = " + "{a=" * 100_000,
@@ -139,6 +139,6 @@ def test_no_text_breaks_the_scan(text):
         "[" + "a." * 100_000 + "b]",
     ],
 )
-def test_bombs_meet_a_limit(bomb):
+def test_depth_is_limited(text):
     with pytest.raises(ConfigError, match=r"f:1: .*16"):
-        locate(bomb, "f")
+        locate_keys(text, "f")

@@ -1,4 +1,4 @@
-"""The schema and the starting configurations agree with the reader, since one declaration makes them all."""
+"""Tests of the XML schema and the templates against the reader of configurations."""
 
 import dataclasses
 import sys
@@ -9,9 +9,9 @@ from lxml import etree
 
 from petacomm.base.errors import ConfigError
 from petacomm.base.options import option
-from petamap.data.config import RunConfig, SourceConfig, load, loads, to_xml
-from petamap.data.config.template import STARTS, template
-from petamap.data.config.xsd import xsd
+from petamap.data.config import RunConfig, SourceConfig, load_config, parse_config, to_xml
+from petamap.data.config.template import TEMPLATES, config_template
+from petamap.data.config.xsd import config_xsd
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,12 +44,12 @@ def two_kinds(monkeypatch):
     monkeypatch.setitem(sys.modules, "two_kinds", module)
     kinds = {"satellite": "two_kinds:Scan", "noise": "two_kinds:Noise", "lost": "module_nobody_has:Lost"}
     monkeypatch.setattr("petamap.data.source._KINDS", kinds)
-    monkeypatch.setitem(STARTS, "satellite", ("satellite", "noise"))
+    monkeypatch.setitem(TEMPLATES, "satellite", ("satellite", "noise"))
 
 
 @pytest.fixture
 def schema():
-    return etree.XMLSchema(etree.fromstring(xsd().encode()))
+    return etree.XMLSchema(etree.fromstring(config_xsd().encode()))
 
 
 XML = """<petamap xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:noNamespaceSchemaLocation="p.xsd">
@@ -66,9 +66,9 @@ XML = """<petamap xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:noNa
 """
 
 
-def test_the_schema_and_the_reader_accept_the_same(schema, tmp_path):
+def test_schema_and_reader_accept_valid_documents(schema, tmp_path):
     schema.assertValid(etree.fromstring(XML))
-    assert loads(XML, tmp_path / "a.xml").sources[0].options.n_samp == 100
+    assert parse_config(XML, tmp_path / "a.xml").sources[0].options.n_samp == 100
 
 
 @pytest.mark.parametrize(
@@ -95,21 +95,21 @@ def test_the_schema_and_the_reader_accept_the_same(schema, tmp_path):
         ("<source kind", "<source sort='1' kind"),
     ],
 )
-def test_the_schema_and_the_reader_refuse_the_same(schema, tmp_path, old, new):
+def test_schema_and_reader_reject_invalid_documents(schema, tmp_path, old, new):
     bad = XML.replace(old, new)
     assert bad != XML and not schema.validate(etree.fromstring(bad))
     with pytest.raises(ConfigError):
-        loads(bad, tmp_path / "a.xml")
+        parse_config(bad, tmp_path / "a.xml")
 
 
-def test_the_schema_says_what_each_key_means():
-    text = xsd()
+def test_schema_is_documented():
+    text = config_xsd()
     assert "satellite: period; &lt;one&gt; turn" in text and "key of all random numbers" in text
     assert "lost" not in text
 
 
 @pytest.mark.parametrize("complete", [False, True])
-def test_what_is_written_follows_the_schema(schema, complete):
+def test_written_configurations_are_valid(schema, complete):
     sources = (
         SourceConfig("satellite", ScanOptions("a", 3.0, 10, step=0.7)),
         SourceConfig("noise", NoiseOptions()),
@@ -118,10 +118,10 @@ def test_what_is_written_follows_the_schema(schema, complete):
 
 
 @pytest.mark.parametrize("form", [".toml", ".xml"])
-def test_a_starting_configuration_reads_and_means_the_defaults(schema, tmp_path, form):
+def test_templates_have_the_defaults(schema, tmp_path, form):
     path = tmp_path / f"a{form}"
-    path.write_text(template("satellite", form))
-    config = load(path)
+    path.write_text(config_template("satellite", form))
+    config = load_config(path)
     assert config.map.n_side == 256 and config.solver == RunConfig().solver
     assert [source.kind for source in config.sources] == ["satellite", "noise"]
     assert config.sources[0].options == ScanOptions("NAME", 5400.0, 10)
@@ -129,17 +129,17 @@ def test_a_starting_configuration_reads_and_means_the_defaults(schema, tmp_path,
         schema.assertValid(etree.parse(path))
 
 
-def test_options_commented_out_are_valid_when_brought_back(tmp_path):
-    text = template("satellite").replace('file = ""', 'file = "a.toml"').replace('"PATH"', '"a.toml"')
+def test_options_commented_out_are_valid(tmp_path):
+    text = config_template("satellite").replace('file = ""', 'file = "a.toml"').replace('"PATH"', '"a.toml"')
     lines = [line[1:] if line[:1] == "#" and line[1:2].isalpha() else line for line in text.splitlines()]
     path = tmp_path / "a.toml"
     path.write_text("\n".join(lines).replace('"healpix"', '"car"'))
-    config = load(path)
+    config = load_config(path)
     assert config.sources[0].options.step == 1.0 and config.map.resolution > 0
     assert config.noise == dataclasses.replace(RunConfig().noise, interval=5400.0)
 
 
-def test_any_kind_is_a_start_and_a_wrong_word_is_named():
-    assert 'kind = "noise"' in template("noise") and "satellite" not in template("noise")
+def test_names_of_templates():
+    assert 'kind = "noise"' in config_template("noise") and "satellite" not in config_template("noise")
     with pytest.raises(ConfigError, match="did you mean 'noise'"):
-        template("niose")
+        config_template("niose")

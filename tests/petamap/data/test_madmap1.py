@@ -1,4 +1,4 @@
-"""MADmap v1 files: read against bytes written here by hand, written and read back, and damaged on purpose."""
+"""Tests of MADmap v1 files: reading of hand-written bytes, round trips, damaged files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from petacomm.base.errors import DataError, UserError
 from petamap.data.formats import madmap1_filters
 from petamap.data.formats.madmap1 import Madmap1Options, Madmap1Source, write_madmap1
 from petamap.data.observation import Observation
-from petamap.data.source import Context
+from petamap.data.source import SourceContext
 from petamap.examples import spire
 from petamap.sky.numbered import NumberedPixels
 
@@ -28,7 +28,7 @@ N_PIX = 7
 def make(
     folder: Path, order: str = ">", lengths=(5, 5, 5, 5), kinds=(0, 1, 0, 1), weight=1.0
 ) -> Madmap1Options:
-    """Write a stream of stretches of `lengths`, each with filter number `kinds`, and return the options."""
+    """Write a stream with filters of the given lengths and numbers, and return the options."""
     n_samp = sum(lengths)
     tod = struct.pack(order + "4q", 0, n_samp - 1, 1, N_PIX)
     for sample in range(n_samp):
@@ -44,11 +44,11 @@ def make(
 
 
 def read(folder: Path, options: Madmap1Options) -> list[Observation]:
-    return Madmap1Source(options, Context(folder)).extend([])
+    return Madmap1Source(options, SourceContext(folder)).extend([])
 
 
 def contents(observations: list[Observation]) -> list[tuple]:
-    """Everything that the observations hold."""
+    """Return all content of the observations."""
     found = []
     for one in observations:
         for detector in range(one.n_det):
@@ -62,7 +62,7 @@ def contents(observations: list[Observation]) -> list[tuple]:
 
 
 @pytest.mark.parametrize("order", "<>")
-def test_samples_and_filters_are_those_of_the_bytes(tmp_path, order):
+def test_samples_and_filters(tmp_path, order):
     one, two = read(tmp_path, make(tmp_path, order))
     assert (one.n_det, one.n_samp, two.n_det) == (2, 5, 2)
     out = np.ones(2)
@@ -80,20 +80,20 @@ def test_samples_and_filters_are_those_of_the_bytes(tmp_path, order):
     ("lengths", "kinds", "n_detectors", "shape"),
     [
         ((3,) * 6, (0, 1, 2, 0, 1, 2), 0, [3, 3]),  # the filters repeat
-        ((3,) * 4, (0, 0, 0, 0), 0, [4]),  # all equal: nothing tells blocks apart
+        ((3,) * 4, (0, 0, 0, 0), 0, [4]),  # all equal: blocks cannot be distinguished
         ((3,) * 4, (0, 0, 0, 0), 2, [2, 2]),
-        ((3,) * 4, (0, 1, 2, 3), 0, [4]),  # other noise in each block: detectors of one
-        ((3, 3, 4, 4), (0, 1, 2, 3), 0, [2, 2]),  # lengths tell blocks apart
+        ((3,) * 4, (0, 1, 2, 3), 0, [4]),  # different noise: detectors of one block
+        ((3, 3, 4, 4), (0, 1, 2, 3), 0, [2, 2]),  # blocks of different lengths
         ((6,), (0,), 0, [1]),
     ],
 )
-def test_blocks_are_found(tmp_path, lengths, kinds, n_detectors, shape):
+def test_blocks(tmp_path, lengths, kinds, n_detectors, shape):
     make(tmp_path, lengths=lengths, kinds=kinds)
     options = Madmap1Options(tod="tod", filters="filters", n_detectors=n_detectors)
     assert [one.n_det for one in read(tmp_path, options)] == shape
 
 
-def test_detectors_that_do_not_divide_are_refused(tmp_path):
+def test_invalid_number_of_detectors(tmp_path):
     make(tmp_path)
     with pytest.raises(DataError, match="multiple of 3"):
         read(tmp_path, Madmap1Options(tod="tod", filters="filters", n_detectors=3))
@@ -101,7 +101,7 @@ def test_detectors_that_do_not_divide_are_refused(tmp_path):
 
 @pytest.mark.parametrize("byte_order", ["little", "big"])
 @pytest.mark.parametrize("weight", [1.0, 0.5])
-def test_written_and_read_back(tmp_path, byte_order, weight):
+def test_round_trip(tmp_path, byte_order, weight):
     before = read(tmp_path, make(tmp_path, weight=weight))
     assert before[0].pointing.has_gains == (weight != 1)
     write_madmap1(tmp_path / "copy", tmp_path / "copied", before, NumberedPixels(N_PIX), byte_order)
@@ -112,7 +112,7 @@ def test_written_and_read_back(tmp_path, byte_order, weight):
 
 
 @pytest.mark.parametrize("mode", ["w", "w:gz"])
-def test_archive_of_filters_is_like_the_folder(tmp_path, mode):
+def test_archive_of_filters(tmp_path, mode):
     options = make(tmp_path)
     with tarfile.open(tmp_path / "filters.tar", mode) as archive:
         archive.add(tmp_path / "filters", "some/folder")
@@ -162,7 +162,7 @@ def damage_filter(folder: Path, offset: int, value: bytes) -> None:
         (lambda f: [file.unlink() for file in (f / "filters").iterdir()], "no inverse-noise files"),
     ],
 )
-def test_damage_is_named(tmp_path, damage, message):
+def test_damaged_files(tmp_path, damage, message):
     options = make(tmp_path)
     damage(tmp_path)
     with pytest.raises(DataError) as caught:
@@ -170,7 +170,7 @@ def test_damage_is_named(tmp_path, damage, message):
     assert message in str(caught.value) and str(tmp_path) in str(caught.value)
 
 
-def test_pixel_outside_is_named(tmp_path):
+def test_pixel_out_of_range(tmp_path):
     options = make(tmp_path)
     damage_tod(
         tmp_path, lambda c: c.__setitem__(slice(32 + 17 * 16 + 12, 32 + 18 * 16), struct.pack(">i", N_PIX))
@@ -182,7 +182,7 @@ def test_pixel_outside_is_named(tmp_path):
         two.pointing.expand(NumberedPixels(N_PIX), 1, 0, 5, np.empty(5, np.int32), None)
 
 
-def test_weight_that_is_not_finite_is_named(tmp_path):
+def test_weight_that_is_not_finite(tmp_path):
     one = read(tmp_path, make(tmp_path, weight=np.nan))[0]
     assert one.pointing.has_gains
     with pytest.raises(DataError, match=r"detector 0000, sample 1 .*weights that are not finite"):
@@ -191,7 +191,7 @@ def test_weight_that_is_not_finite_is_named(tmp_path):
         )
 
 
-def test_another_pixelization_is_refused(tmp_path):
+def test_other_pixelization(tmp_path):
     one = read(tmp_path, make(tmp_path))[0]
     with pytest.raises(DataError, match="recorded are of 7, the map has 12"):
         one.pointing.expand(NumberedPixels(12), 0, 0, 5, np.empty(5, np.int32), None)
@@ -201,7 +201,7 @@ def test_another_pixelization_is_refused(tmp_path):
     ("content", "message"),
     [(b"", "no readable FITS"), (b"SIMPLE  = nonsense" * 200, "no readable FITS"), (None, "no image of two")],
 )
-def test_image_that_is_none_is_refused(tmp_path, content, message):
+def test_invalid_image(tmp_path, content, message):
     from astropy.io import fits
 
     make(tmp_path)
@@ -213,7 +213,7 @@ def test_image_that_is_none_is_refused(tmp_path, content, message):
         read(tmp_path, Madmap1Options(tod="tod", filters="filters", image="image.fits"))
 
 
-def test_image_of_other_pixels_is_refused(tmp_path):
+def test_image_with_other_pixels(tmp_path):
     from astropy.io import fits
 
     make(tmp_path)
@@ -222,7 +222,7 @@ def test_image_of_other_pixels_is_refused(tmp_path):
         read(tmp_path, Madmap1Options(tod="tod", filters="filters", image="image.fits"))
 
 
-def test_archive_that_unpacks_without_end_is_refused(tmp_path, monkeypatch):
+def test_archive_size_is_limited(tmp_path, monkeypatch):
     make(tmp_path)
     monkeypatch.setattr(madmap1_filters, "_ARCHIVE_LIMIT", 2**20)
     with gzip.open(tmp_path / "bomb.tar.gz", "wb") as file, tarfile.open(fileobj=file, mode="w|") as archive:
@@ -240,7 +240,7 @@ def test_archive_that_unpacks_without_end_is_refused(tmp_path, monkeypatch):
     flips=st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(1, 255)), max_size=3),
     keep=st.floats(0, 1),
 )
-def test_damaged_structure_gives_a_typed_error_or_data(tmp_path_factory, name, flips, keep):
+def test_random_damage_raises_data_error(tmp_path_factory, name, flips, keep):
     folder = tmp_path_factory.mktemp("fuzz")
     make(folder)
     for archive_name, mode in [("f.tar", "w"), ("f.tar.gz", "w:gz")]:
@@ -258,7 +258,7 @@ def test_damaged_structure_gives_a_typed_error_or_data(tmp_path_factory, name, f
 
 
 @pytest.mark.parametrize(("suffix", "compress"), [(".gz", gzip.compress), (".xz", lzma.compress)])
-def test_a_compressed_stream_is_the_same(tmp_path, suffix, compress):
+def test_compressed_stream(tmp_path, suffix, compress):
     plain = make(tmp_path)
     content = (tmp_path / "tod").read_bytes()
     packed = Madmap1Options(tod="tod" + suffix, filters="filters")
@@ -279,7 +279,7 @@ def test_a_compressed_stream_is_the_same(tmp_path, suffix, compress):
             read(tmp_path, packed)
 
 
-def test_a_compressed_stream_too_large_for_memory_is_refused(tmp_path):
+def test_compressed_stream_size_is_limited(tmp_path):
     make(tmp_path)
     header = struct.pack(">4q", 0, 2**40, 1, N_PIX)
     (tmp_path / "tod.xz").write_bytes(lzma.compress(header))
@@ -314,7 +314,7 @@ def test_spire_example_bins_to_the_naive_map(tmp_path):
     assert grid.layout.shape == (285, 286) and grid.layout.header["CTYPE1"] == "RA---TAN"
 
 
-def test_damaged_example_is_noticed(tmp_path, monkeypatch):
+def test_damaged_example(tmp_path, monkeypatch):
     content = bytearray((Path(spire.__file__).parent / (spire.TOD + ".xz")).read_bytes())
     content[1000] ^= 1
     (tmp_path / "__init__.py").touch()

@@ -1,4 +1,4 @@
-"""``summary.json``: the same object back, its schema, and refusals that name the place."""
+"""Tests of ``summary.json``: round trip, schema, and errors that name the location."""
 
 import json
 from dataclasses import replace
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from petacomm.base.errors import DataError
 from petacomm.base.records import from_json, to_json
 from petamap.data import run_summary as module
-from petamap.data.run_summary import Comparison, Summary, pixels_sha256
+from petamap.data.run_summary import MapComparison, Summary, pixels_sha256
 
 SCHEMA = json.loads(Path(module.__file__).with_name("run_summary.schema.json").read_text())
 text = st.text(max_size=20)
@@ -28,20 +28,20 @@ summaries = st.builds(Summary, products=st.lists(products, max_size=3).map(tuple
 
 @settings(max_examples=15, deadline=None)
 @given(summaries)
-def test_reading_back_gives_the_same_object(summary):
+def test_round_trip(summary):
     document = json.loads(json.dumps(to_json(summary), allow_nan=False))
     jsonschema.validate(document, SCHEMA)
     assert from_json(Summary, document) == summary
 
 
-def test_shipped_schema_is_the_one_of_the_classes():
-    assert module.schema() == SCHEMA
+def test_schema_file_is_up_to_date():
+    assert module.summary_schema() == SCHEMA
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
 
 
 @settings(max_examples=5, deadline=None)
 @given(summaries.filter(lambda s: s.products))
-def test_schema_refuses_what_is_wrong(summary):
+def test_schema_rejects_invalid_documents(summary):
     document = to_json(summary)
     for wrong in ({"seed": -1}, {"seed": 1.5}, {"extra": 1}, {"command": "petamap"}):
         with pytest.raises(jsonschema.ValidationError):
@@ -75,7 +75,7 @@ def test_files(summary, tmp_path):
         (lambda d: d.update(totals=[]), "totals.*expected an object"),
     ],
 )
-def test_refusals_name_the_place(summary, tmp_path, change, words):
+def test_errors_name_the_location(summary, tmp_path, change, words):
     document = to_json(summary)
     change(document)
     (tmp_path / "summary.json").write_text(json.dumps(document))
@@ -83,7 +83,7 @@ def test_refusals_name_the_place(summary, tmp_path, change, words):
         Summary.read(tmp_path)
 
 
-def test_no_summary_and_no_json(tmp_path):
+def test_missing_and_invalid_files(tmp_path):
     with pytest.raises(DataError, match="cannot be read"):
         Summary.read(tmp_path)
     (tmp_path / "summary.json").write_text("{")
@@ -91,7 +91,7 @@ def test_no_summary_and_no_json(tmp_path):
         Summary.read(tmp_path)
 
 
-def test_sha256_is_of_values_not_of_layout():
+def test_sha256_does_not_depend_on_memory_layout():
     pixels = np.arange(12.0).reshape(3, 4)
     digest = pixels_sha256(pixels)
     assert digest == pixels_sha256(pixels.astype(">f8")) == pixels_sha256(np.asfortranarray(pixels))
@@ -101,7 +101,7 @@ def test_sha256_is_of_values_not_of_layout():
 
 
 def test_comparison_with_nan_never_passes():
-    good = Comparison(name="a", reference="b", max_abs=1.0, rms=0.5, limit=1.0, unit="K")
+    good = MapComparison(name="a", reference="b", max_abs=1.0, rms=0.5, limit=1.0, unit="K")
     assert good.passed
     assert replace(good, max_abs=5.0, limit=None).passed
     assert not replace(good, max_abs=1.1).passed

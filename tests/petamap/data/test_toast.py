@@ -1,4 +1,4 @@
-"""TOAST volumes: a file that TOAST 3.0.6 wrote against what it makes of it, round trips, and damage.
+"""Tests of TOAST volumes: a file written by TOAST 3.0.6 against TOAST's own results, round trips, damage.
 
 ``toast_3.0.6`` holds a simulated observation of 14 detectors, 60 samples, a half-wave plate; and pixels
 (N_side 256, nested) and weights of the detectors that are not flagged, as its operators expand them.
@@ -23,19 +23,19 @@ from made_observations import White, flags_of, observation, signal_of
 from petacomm.base.errors import DataError, UserError
 from petamap.data.formats.toast import ToastOptions, ToastSource
 from petamap.data.formats.toast_write import write_toast
-from petamap.data.source import Context
+from petamap.data.source import SourceContext
 from petamap.noise.model import InverseLags, OneOverF
-from petamap.noise.psd import psd
+from petamap.noise.psd import noise_psd
 from petamap.pointing.compressed import UniformPlate
 from petamap.sky.healpix import Healpix
 
 GIVEN = Path(__file__).parent / "toast_3.0.6"
-NOISE = OneOverF(0.05, 0.005, 1e-5, -1.0)  # of every detector of the file
+NOISE = OneOverF(0.05, 0.005, 1e-5, -1.0)  # of all detectors of the file
 TURN = 2 * np.pi / 2**32
 
 
 def read(path, **options):
-    return ToastSource(ToastOptions(path=path.name, **options), Context(path.parent)).extend([])
+    return ToastSource(ToastOptions(path=path.name, **options), SourceContext(path.parent)).extend([])
 
 
 def weights_of(one, detector) -> tuple[np.ndarray, np.ndarray]:
@@ -51,7 +51,7 @@ def copy(tmp_path) -> Path:
     return Path(shutil.copy(GIVEN / "observation.h5", tmp_path / "a.h5"))
 
 
-def test_a_file_of_toast_is_read_as_toast_reads_it():
+def test_file_against_toast():
     expected = np.load(GIVEN / "expected.npz")
     (one,) = read(GIVEN / "observation.h5")
     assert list(one.detectors) == expected["detectors"].tolist()
@@ -71,7 +71,7 @@ def test_a_file_of_toast_is_read_as_toast_reads_it():
     assert one.noise.noise_model(2, 0) == NOISE
 
 
-def test_masks_choose_bits():
+def test_masks():
     (one,) = read(GIVEN / "observation.h5", shared_mask=7, detector_mask=1)
     assert not flags_of(one, 0).any()
     (one,) = read(GIVEN / "observation.h5", shared_mask=8, detector_flags="")
@@ -80,27 +80,27 @@ def test_masks_choose_bits():
     assert one.n_det == 14
 
 
-def test_intervals_are_those_of_toast():
+def test_intervals_against_toast():
     (one,) = read(GIVEN / "observation.h5", intervals="scan")
     assert one.intervals == ((3, 25), (30, 60))
 
 
-def test_thinned_boresight_keeps_its_accuracy():
+def test_accuracy_of_thinned_boresight():
     full, thin = (read(GIVEN / "observation.h5", thin=thin)[0] for thin in (0.0, 1e-6))
     assert len(thin.pointing.boresight.knots) < 30
     exact, near = (one.pointing.directions(0, 0, 60)[0] for one in (full, thin))
     assert np.abs(exact - near).max() < 1e-6
 
 
-def test_tabulated_noise_is_that_of_the_parameters(copy):
+def test_tabulated_against_analytic_noise(copy):
     with h5py.File(copy, "r+") as file:
         del file["metadata/noise_model/analytic"]
     (one,) = read(copy)
     model = one.noise.noise_model(0, 0)
-    np.testing.assert_allclose(model.values, psd(NOISE, model.frequencies), rtol=1e-5)
+    np.testing.assert_allclose(model.values, noise_psd(NOISE, model.frequencies), rtol=1e-5)
 
 
-def test_mixed_streams_add_up(copy):
+def test_mixed_noise_streams(copy):
     with h5py.File(copy, "r+") as file:
         group = file["metadata/noise_model"]
         del group["analytic"]
@@ -112,17 +112,17 @@ def test_mixed_streams_add_up(copy):
         del group["mixing_matrix"]
         group["mixing_matrix"] = np.array(mixing, dtype)
     model = read(copy)[0].noise.noise_model(0, 0)
-    expected = psd(NOISE, model.frequencies)
+    expected = noise_psd(NOISE, model.frequencies)
     np.testing.assert_allclose(model.values, (9 + 4) * expected, rtol=1e-5)
 
 
-def test_without_a_noise_model_the_focal_plane_tells(copy):
+def test_noise_of_the_focal_plane(copy):
     with h5py.File(copy, "r+") as file:
         del file["metadata/noise_model"]
     assert read(copy)[0].noise.noise_model(1, 0) == NOISE
 
 
-def test_written_and_read_back(tmp_path):
+def test_round_trip(tmp_path):
     plates = {"a": None, "b": "sampled", "c": UniformPlate(0.3, 0.02)}
     written = [observation(name, noise=White(), plate=plate) for name, plate in plates.items()]
     write_toast(tmp_path / "volume", written)
@@ -164,7 +164,7 @@ def test_measured_noise_is_written_as_a_table(tmp_path):
     np.testing.assert_allclose(model.values, expected, rtol=1e-4)
 
 
-def test_what_the_format_cannot_say_is_refused(tmp_path):
+def test_unsupported_observations(tmp_path):
     with pytest.raises(DataError, match="noise that differs between intervals"):
         write_toast(tmp_path, [observation()])
     with pytest.raises(DataError, match="is no name for a file"):
@@ -216,7 +216,7 @@ def all_of(observations):
         (lambda f: f["metadata/noise_model"].attrs.update(psd_units="no unit at all"), None),
     ],
 )
-def test_damaged_structure_is_named(copy, action, message):
+def test_damaged_structure(copy, action, message):
     change(copy, action)
     if message is None:  # the analytic model does not need it
         all_of(read(copy))
@@ -226,7 +226,7 @@ def test_damaged_structure_is_named(copy, action, message):
     assert str(copy) in str(caught.value)
 
 
-def test_names_that_were_asked_for_must_be_there():
+def test_missing_datasets():
     for options in ({"shared_flags": "flogs"}, {"detector_flags": "flogs"}):
         with pytest.raises(DataError, match="flogs: is missing"):
             all_of(read(GIVEN / "observation.h5", **options))
@@ -235,7 +235,7 @@ def test_names_that_were_asked_for_must_be_there():
             read(GIVEN / "observation.h5", **options)
 
 
-def test_detectors_all_flagged_leave_nothing(copy):
+def test_all_detectors_flagged(copy):
     with h5py.File(copy, "r+") as file:
         names = json.loads(file.attrs["observation_detectors"])
         file.attrs["observation_detector_flags"] = json.dumps(dict.fromkeys(names, 1))
@@ -243,7 +243,7 @@ def test_detectors_all_flagged_leave_nothing(copy):
         read(copy)
 
 
-def test_flac_needs_its_package(copy, monkeypatch):
+def test_flac_without_its_package(copy, monkeypatch):
     monkeypatch.setitem(sys.modules, "flacarray", None)
     monkeypatch.setitem(sys.modules, "flacarray.hdf5", None)
     with h5py.File(copy, "r+") as file:
@@ -254,7 +254,7 @@ def test_flac_needs_its_package(copy, monkeypatch):
         read(copy)
 
 
-def test_more_declared_than_held_is_refused(copy):
+def test_declared_size_is_checked(copy):
     def action(file):
         file.attrs["observation_samples"] = 10**15
         for name in ("shared/times", "detdata/signal"):
@@ -267,7 +267,7 @@ def test_more_declared_than_held_is_refused(copy):
         read(copy)
 
 
-def test_names_of_classes_are_not_imported(copy):
+def test_classes_are_not_imported(copy):
     def action(file):
         file["instrument"].attrs["focalplane_class"] = "antigravity.Focalplane"
         file["metadata/noise_model"].attrs["class"] = "antigravity.Noise"
@@ -282,7 +282,7 @@ def test_names_of_classes_are_not_imported(copy):
     places=st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(1, 255)), max_size=3),
     keep=st.sampled_from([1.0, 1.0, 0.0, 0.5, 0.95, 0.999]),
 )
-def test_damage_gives_a_typed_error_or_an_observation(tmp_path_factory, places, keep):
+def test_random_damage_raises_data_error(tmp_path_factory, places, keep):
     path = tmp_path_factory.mktemp("fuzz") / "a.h5"
     content = bytearray((GIVEN / "observation.h5").read_bytes())
     for place, flip in places:

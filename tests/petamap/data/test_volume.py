@@ -1,4 +1,4 @@
-"""petamap's own volume: what is written comes back, and no damage passes unnoticed."""
+"""Tests of petamap's own volume format: round trips and detection of damage."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from petacomm.base.errors import DataError, UserError
 from petamap.data.formats import volume_write
 from petamap.data.formats.volume import VolumeOptions, VolumeSource
 from petamap.data.formats.volume_write import write_volume
-from petamap.data.source import Context
+from petamap.data.source import SourceContext
 from petamap.pointing.compressed import UniformPlate
 
 
 def read(path, **options):
-    return VolumeSource(VolumeOptions(path=path.name, **options), Context(path.parent)).extend([])
+    return VolumeSource(VolumeOptions(path=path.name, **options), SourceContext(path.parent)).extend([])
 
 
 def same_noise(one, two) -> bool:
@@ -47,7 +47,7 @@ def assert_same(one, two):
 
 
 @pytest.mark.parametrize("chunk", [1 << 16, 64])
-def test_written_and_read_back(tmp_path, monkeypatch, chunk):
+def test_round_trip(tmp_path, monkeypatch, chunk):
     monkeypatch.setattr(volume_write, "_CHUNK", chunk)
     written = [observation("first"), observation("second one", n_samp=1, n_det=1, spacing=1.0)]
     write_volume(tmp_path / "all.h5", written)
@@ -59,7 +59,7 @@ def test_written_and_read_back(tmp_path, monkeypatch, chunk):
         assert np.array_equal(signal_of(part, 2, start, stop), whole[start:stop])
 
 
-def test_threads_read_the_same(tmp_path, monkeypatch):
+def test_reading_by_threads(tmp_path, monkeypatch):
     monkeypatch.setattr(volume_write, "_CHUNK", 50)
     one = observation(n_samp=1000, n_det=4)
     write_volume(tmp_path / "a.h5", [one])
@@ -71,7 +71,7 @@ def test_threads_read_the_same(tmp_path, monkeypatch):
         assert np.array_equal(values, signal_of(one, detector, start, stop))
 
 
-def test_uniform_plate_and_parts_left_out(tmp_path):
+def test_uniform_plate_and_omitted_parts(tmp_path):
     one = observation(plate=UniformPlate(0.3, 1e-3))
     write_volume(tmp_path / "a.h5", [one])
     (back,) = read(tmp_path / "a.h5", signal=False, flags=False, noise=False)
@@ -100,7 +100,7 @@ def test_folder_of_volumes(tmp_path):
 
 
 def all_of(path):
-    """Read everything, as a run would."""
+    """Read all content, as a run does."""
     observations = read(path)
     for one in observations:
         assert one.pointing.boresight.n_samp == one.n_samp
@@ -111,7 +111,7 @@ def all_of(path):
     return observations
 
 
-def test_a_flipped_sample_is_named(tmp_path, monkeypatch):
+def test_damaged_samples_are_named(tmp_path, monkeypatch):
     monkeypatch.setattr(volume_write, "_CHUNK", 100)
     write_volume(tmp_path / "a.h5", [observation()])
     with h5py.File(tmp_path / "a.h5") as file:
@@ -125,7 +125,7 @@ def test_a_flipped_sample_is_named(tmp_path, monkeypatch):
         signal_of(one, 1, 150, 250)
 
 
-def test_exchanged_chunks_are_noticed(tmp_path):
+def test_exchanged_chunks_are_detected(tmp_path):
     write_volume(tmp_path / "a.h5", [observation()])
     with h5py.File(tmp_path / "a.h5", "r+") as file:
         file["0000/signal"][0] = file["0000/signal"][1]
@@ -145,7 +145,7 @@ def content(tmp_path_factory):
     flips=st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(1, 255)), max_size=3),
     keep=st.sampled_from([1.0, 1.0, 1.0, 0.0, 0.3, 0.9, 0.999]),
 )
-def test_any_damage_gives_a_typed_error_or_the_truth(tmp_path_factory, content, flips, keep):
+def test_random_damage_is_detected(tmp_path_factory, content, flips, keep):
     path = tmp_path_factory.mktemp("fuzz") / "a.h5"
     damaged = bytearray(content)
     for place, flip in flips:
@@ -174,7 +174,7 @@ def test_any_damage_gives_a_typed_error_or_the_truth(tmp_path_factory, content, 
         (lambda h: h.pop("name"), "name"),
     ],
 )
-def test_headers_that_contradict_are_refused(tmp_path, change, message):
+def test_inconsistent_headers(tmp_path, change, message):
     path = tmp_path / "a.h5"
     write_volume(path, [observation()])
     with h5py.File(path, "r+") as file:
@@ -186,14 +186,14 @@ def test_headers_that_contradict_are_refused(tmp_path, change, message):
 
 
 def replace_header(group, text: bytes) -> None:
-    from petamap.data.formats.volume_header import crc_of
+    from petamap.data.formats.volume_header import crc32
 
     del group["header"]
     group["header"] = np.frombuffer(text, np.uint8)
-    group["header"].attrs["crc"] = crc_of(text)
+    group["header"].attrs["crc"] = crc32(text)
 
 
-def test_deep_nesting_is_refused(tmp_path):
+def test_deep_nesting(tmp_path):
     write_volume(tmp_path / "a.h5", [observation()])
     with h5py.File(tmp_path / "a.h5", "r+") as file:
         replace_header(file["0000"], b"[" * 200_000)
@@ -201,7 +201,7 @@ def test_deep_nesting_is_refused(tmp_path):
         read(tmp_path / "a.h5")
 
 
-def test_what_declares_more_than_it_holds_is_refused(tmp_path):
+def test_declared_size_is_checked(tmp_path):
     write_volume(tmp_path / "a.h5", [observation()])
     with h5py.File(tmp_path / "a.h5", "r+") as file:
         del file["0000/knots"]
@@ -211,7 +211,7 @@ def test_what_declares_more_than_it_holds_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["external link", "soft link", "external storage"])
-def test_nothing_outside_the_file_is_read(tmp_path, kind):
+def test_references_out_of_the_file(tmp_path, kind):
     path = tmp_path / "a.h5"
     write_volume(path, [observation()])
     (tmp_path / "secret").write_bytes(bytes(10_000))
@@ -229,7 +229,7 @@ def test_nothing_outside_the_file_is_read(tmp_path, kind):
         all_of(path)
 
 
-def test_another_file_is_refused(tmp_path):
+def test_other_files(tmp_path):
     (tmp_path / "a.h5").write_bytes(b"no HDF5 at all")
     with pytest.raises(DataError, match=r"a\.h5.*cannot be read"):
         read(tmp_path / "a.h5")
@@ -244,7 +244,7 @@ def test_another_file_is_refused(tmp_path):
         read(tmp_path / "c.h5")
 
 
-def test_pointing_that_cannot_be_held_leaves_no_file(tmp_path):
+def test_unsupported_pointing_leaves_no_file(tmp_path):
     with pytest.raises(DataError, match="cannot hold object"):
         write_volume(tmp_path / "a.h5", [replace(observation(), pointing=object())])
     assert list(tmp_path.iterdir()) == []

@@ -89,10 +89,10 @@ def test_a_run_writes_it(tmp_path):
     assert found.run_id == done.run_id and np.all(np.linalg.eigvalsh(found.values) > 0)
     with pytest.raises(ConfigError, match="there already"):
         run_on([scans()], tmp_path, noise={"n_lag": 8}, **on)
-    part, n = found.of(found.pixels[[3, 7]]), len(found.pixels)
+    part, n = found.submatrix(found.pixels[[3, 7]]), len(found.pixels)
     assert part[1, 2] == found.values[7, n + 3] and part.shape == (6, 6)
     with pytest.raises(DataError, match="does not hold pixel 48"):
-        found.of(np.array([found.pixels[3], 48]))
+        found.submatrix(np.array([found.pixels[3], 48]))
 
 
 def test_a_damaged_file_is_refused(tmp_path):

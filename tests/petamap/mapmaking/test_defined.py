@@ -147,9 +147,9 @@ def test_noise_that_is_none_is_refused_by_name(tmp_path, model, kernel):
 
 
 def test_no_noise_and_no_pointing_are_refused_by_name(tmp_path):
-    with pytest.raises(ConfigError, match="what the noise is"):
+    with pytest.raises(ConfigError, match="gives the noise"):
         run_on([dataclasses.replace(made_of(), noise=None)], tmp_path, **NUMBERED)
-    with pytest.raises(ConfigError, match="where the detectors look"):
+    with pytest.raises(ConfigError, match="gives the pointing"):
         run_on([dataclasses.replace(made_of(), pointing=None)], tmp_path, **NUMBERED)
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from petamap.mapmaking.distribution import deal
+from petamap.mapmaking.distribution import distribute
 
 
 def best_limit(costs, size):
@@ -24,7 +24,7 @@ def best_limit(costs, size):
 @given(st.lists(st.floats(0, 1e3), max_size=25), st.integers(1, 9))
 def test_contiguous_runs_within_a_block_of_the_best(costs, size):
     costs = np.array(costs)
-    boundaries = deal(costs, size)
+    boundaries = distribute(costs, size)
     assert boundaries.dtype == np.int64 and boundaries[0] == 0 and boundaries[-1] == len(costs)
     runs = np.diff(boundaries)
     assert np.all(runs > 0) if len(costs) >= size else np.all((runs == 0) | (runs == 1))
@@ -34,12 +34,12 @@ def test_contiguous_runs_within_a_block_of_the_best(costs, size):
 
 
 def test_equal_blocks():
-    assert deal(10, 3).tolist() == [0, 3, 7, 10]
-    assert deal(2, 4).tolist() == [0, 1, 2, 2, 2]
-    assert deal(0, 2).tolist() == [0, 0, 0]
+    assert distribute(10, 3).tolist() == [0, 3, 7, 10]
+    assert distribute(2, 4).tolist() == [0, 1, 2, 2, 2]
+    assert distribute(0, 2).tolist() == [0, 0, 0]
 
 
 @pytest.mark.parametrize("costs", [[-1.0], [np.nan], [np.inf]])
 def test_costs_are_finite(costs):
     with pytest.raises(ValueError, match="finite"):
-        deal(np.array(costs), 2)
+        distribute(np.array(costs), 2)

@@ -6,18 +6,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from petacomm.base.progress import Silent
+from petacomm.base.progress import SilentProgress
 from petacomm.base.timers import Timers
 from petacomm.mpi import SerialCommunicator
-from petamap.data.config import loads, open_sources
+from petamap.data.config import open_sources, parse_config
 from petamap.mapmaking.binning import right_hand_side
 from petamap.mapmaking.cg import ConjugateGradients
 from petamap.mapmaking.intervals import free_ends
 from petamap.mapmaking.noise_kernels import declared_model
 from petamap.mapmaking.normal_operator import NormalOperator
-from petamap.mapmaking.system import Choices, set_up
+from petamap.mapmaking.system import SystemOptions, set_up
 from petamap.mapmaking.vectors import Unknowns
-from petamap.simulation.instrument import BadRanges
+from petamap.simulation.instrument import FlaggedRanges
 from petamap.sky.healpix import Healpix
 
 N_LAG = 64
@@ -44,9 +44,9 @@ kind = "noise"
 
 def solve(observation, **choices):
     """Return the map (n_local, 3) and the pixels that are solved for."""
-    options = Choices(n_lag=N_LAG, **choices)
+    options = SystemOptions(n_lag=N_LAG, **choices)
     comm = SerialCommunicator()
-    system = set_up([observation], Healpix(8, nest=True), options, declared_model, comm, Timers(), Silent())
+    system = set_up([observation], Healpix(8, nest=True), options, declared_model, comm, Timers(), SilentProgress())
     statistics = system.statistics
     rhs = right_hand_side(
         system.projection, system.noise, system.shared, statistics.binned_weights, statistics.hits_max
@@ -59,7 +59,7 @@ def solve(observation, **choices):
 
 
 def observation(seconds):
-    return open_sources(loads(CONFIG.format(seconds=seconds), Path("test.toml")))[0]
+    return open_sources(parse_config(CONFIG.format(seconds=seconds), Path("test.toml")))[0]
 
 
 @pytest.mark.parametrize("pointing", ["keep", "recompute"])
@@ -68,7 +68,7 @@ def test_free_ends_are_flagged_samples(pointing, flags):
     """An interval with free ends gives the bits of a longer one whose ends are flagged."""
     whole = observation(600)
     inner = (N_LAG, whole.n_samp - N_LAG)
-    ends = BadRanges(np.array([[0, N_LAG], [inner[1], whole.n_samp]]))
+    ends = FlaggedRanges(np.array([[0, N_LAG], [inner[1], whole.n_samp]]))
     free, solved, n_free = solve(
         replace(whole, intervals=(inner,)), free_ends=True, pointing=pointing, flags=flags
     )

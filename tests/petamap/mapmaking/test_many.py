@@ -47,7 +47,7 @@ CASES = {
 
 def bytes_of(solution):
     """Return all that a solution says, the times left out."""
-    history = [(step.iteration, step.relative_residual) for step in solution.history]
+    history = [(step.number, step.relative_residual) for step in solution.history]
     parts = [part.tobytes() for part in solution.map]
     return parts, history, solution.converged, solution.true_residual, solution.reason
 
@@ -99,7 +99,7 @@ def test_columns_are_those_of_the_matrix(width):
     vectors = gradients_of(system).zeros(width)
     for part in vectors:
         part[:] = values.standard_normal(part.shape)
-    found = gradients_of(system).times(vectors)
+    found = operator_of(system).apply(vectors)
     given, products = (np.concatenate([part.reshape(-1, width) for part in v]) for v in (vectors, found))
     np.testing.assert_allclose(products, matrix @ given, rtol=0, atol=1e-12 * np.abs(matrix @ given).max())
 
@@ -142,11 +142,11 @@ def results(comm):
         rhs = unknowns(read_many(system, datasets(made, 6)))
         gradients = gradients_of(system)
         space = Deflation.train(gradients, rhs[:2], 1e-6, 40, 4)
-        solutions = gradients.solve_many(rhs[2:], TOLERANCE, 200, space=space)
+        solutions = gradients.solve_many(rhs[2:], TOLERANCE, 200, deflation=space)
         for number, one in enumerate(solutions):
             whole = np.zeros((grid.n_pix, one.map.pixels.shape[1]))
             whole[system.keys] = one.map.pixels
-            history = [(step.iteration, step.relative_residual) for step in one.history]
+            history = [(step.number, step.relative_residual) for step in one.history]
             found[name, number] = (comm.allreduce(whole).tobytes(), history, one.true_residual)
     return found
 

@@ -64,7 +64,7 @@ print(json.dumps([memory.predicted_bytes, memory.peak_bytes, memory.bytes_per_sa
 
 def measured(*arguments):
     """Return predicted bytes, peak bytes, bytes a sample and pixels of a run in a fresh process."""
-    words = [sys.executable, "-c", PROGRAM, str(Path(__file__).parents[1]), *map(str, arguments)]
+    words = [sys.executable, "-c", PROGRAM, str(Path(__file__).parents[2] / "support"), *map(str, arguments)]
     ended = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
     assert ended.returncode == 0, ended.stderr
     return json.loads(ended.stdout.splitlines()[-1])

@@ -11,14 +11,14 @@ from small_runs import config, run_on
 from small_systems import Models, Samples, spinning
 
 from petacomm.base.errors import DataError
-from petacomm.base.progress import Silent
+from petacomm.base.progress import SilentProgress
 from petacomm.base.timers import Timers
 from petacomm.mpi import SerialCommunicator
 from petamap.data.observation import Observation
 from petamap.mapmaking.noise_estimate import estimated_models
-from petamap.mapmaking.system import Choices
+from petamap.mapmaking.system import SystemOptions
 from petamap.noise.model import OneOverF
-from petamap.noise.psd import psd
+from petamap.noise.psd import noise_psd
 from petamap.pointing.recorded import RecordedPixels
 from petamap.simulation.noise import SimulatedNoise
 from petamap.sky.healpix import Healpix
@@ -48,7 +48,12 @@ def scans(n_samp=N_SAMP):
 
 def models_of(made, pixelization, comm=None, **choices):
     return estimated_models(
-        [made], pixelization, Choices(n_lag=100, **choices), comm or SerialCommunicator(), Timers(), Silent()
+        [made],
+        pixelization,
+        SystemOptions(n_lag=100, **choices),
+        comm or SerialCommunicator(),
+        Timers(),
+        SilentProgress(),
     )
 
 
@@ -58,7 +63,7 @@ def test_spectra_are_near_the_truth():
     for detector in range(4):
         for interval in range(2):
             model = found(made, detector, interval)
-            truth = psd(made.noise.noise_model(detector, interval), model.frequencies)
+            truth = noise_psd(made.noise.noise_model(detector, interval), model.frequencies)
             ratio = model.values / truth
             assert np.exp(np.mean(np.log(ratio))) == pytest.approx(1, abs=0.1)
             assert np.std(np.log(ratio[model.frequencies > 0.1])) < 0.2

@@ -15,7 +15,7 @@ from small_runs import config, noisy_scans, one_detector, recorded_with_gains, r
 from small_systems import Samples, compressed
 
 from petacomm.base.errors import ConfigError, ResourceError
-from petamap.data.run_summary import Summary, pixels_sha256, schema
+from petamap.data.run_summary import Summary, pixels_sha256, summary_schema
 from petamap.sky.map_file import read_map
 
 KINDS = {"hits", "covariance", "rcond", "binned", "map", "residual"}
@@ -37,7 +37,7 @@ def done(tmp_path_factory):
 def test_summary_is_valid_and_tells_what_is_there(done):
     out, summary = done
     document = json.loads((out / "summary.json").read_text())
-    jsonschema.validate(document, schema())
+    jsonschema.validate(document, summary_schema())
     assert Summary.read(out) == summary
     assert {product.kind for product in summary.products} == KINDS
     written = {path.name for path in out.iterdir()}

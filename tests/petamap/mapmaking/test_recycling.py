@@ -18,7 +18,7 @@ from small_systems import (
 
 from petamap.mapmaking import _mapmaking
 from petamap.mapmaking.recycling import Deflation
-from petamap.mapmaking.vectors import Unknowns
+from petamap.mapmaking.vectors import stack
 from petamap.sky.healpix import Healpix
 
 TOLERANCE = 1e-9
@@ -38,7 +38,7 @@ def test_a_space_makes_iterations_fewer_and_the_map_the_same(slow_system):
     assert space.n_vectors == 20
     for one in rhs[2:]:
         alone = gradients.solve(one, TOLERANCE, 300)
-        helped = gradients.solve(one, TOLERANCE, 300, space=space)
+        helped = gradients.solve(one, TOLERANCE, 300, deflation=space)
         assert alone.converged and helped.converged and helped.true_residual <= 2 * TOLERANCE
         assert helped.iterations <= 0.8 * alone.iterations
         # the residual bounds the error, as M^-1 A has no eigenvalue below a hundredth
@@ -59,7 +59,7 @@ def test_a_space_is_the_same_however_many_are_learnt_from_at_once(slow_system):
     spaces = [Deflation.train(gradients, rhs[:3], 1e-6, 60, 5, at_once) for at_once in (1, 2, 8)]
     for other in spaces[1:]:
         np.testing.assert_array_equal(spaces[0].vectors.vectors.pixels, other.vectors.vectors.pixels)
-        assert spaces[0].alone == other.alone
+        assert spaces[0].undeflated_iterations == other.undeflated_iterations
 
 
 def test_a_space_of_all_solves_at_once():
@@ -71,10 +71,10 @@ def test_a_space_of_all_solves_at_once():
     for at in range(18):
         units.append(rhs[0].zeros_like())
         units[-1].pixels.flat[at] = 1
-    vectors = Unknowns.beside(units, 24)
-    images = [gradients.times(Unknowns.beside([one])).column(0) for one in units]
-    space = Deflation(vectors, Unknowns.beside(images, 24), 18, system.comm, 1)
-    solution = gradients.solve(rhs[1], 1e-8, 5, space=space)
+    vectors = stack(units, 24)
+    images = [gradients.operator.apply(stack([one])).column(0) for one in units]
+    space = Deflation(vectors, stack(images, 24), 18, system.comm, 1)
+    solution = gradients.solve(rhs[1], 1e-8, 5, deflation=space)
     assert solution.converged and solution.iterations == 0
     np.testing.assert_allclose(solution.map.pixels, gradients.solve(rhs[1], 1e-12, 99).map.pixels, rtol=1e-8)
 
@@ -84,7 +84,7 @@ def test_nothing_to_learn_is_no_space(slow_system):
     gradients = gradients_of(system)
     space = Deflation.train(gradients, [rhs[0].zeros_like()], 1e-6, 60, 5)
     assert space.n_vectors == 0
-    found = gradients.solve(rhs[1], 1e-6, 100, space=space)
+    found = gradients.solve(rhs[1], 1e-6, 100, deflation=space)
     alone = gradients.solve(rhs[1], 1e-6, 100)
     assert found.iterations == alone.iterations
     np.testing.assert_array_equal(found.map.pixels, alone.map.pixels)

@@ -13,6 +13,9 @@ from small_systems import Models, Samples, dense, full_map, make_system, numbere
 from petacomm.base.errors import ConvergenceError
 from petacomm.mpi import SerialCommunicator
 from petamap.mapmaking.binning import binned_map
+from petamap.mapmaking.cg import ConjugateGradients
+from petamap.mapmaking.normal_operator import NormalOperator
+from petamap.mapmaking.vectors import Unknowns
 from petamap.noise.model import InverseLags
 
 
@@ -124,7 +127,7 @@ def test_history_falls_to_the_tolerance(case):
     solution = solve(make_system(case, numbered(20), n_lag=12), 1e-8)
     history = [step.relative_residual for step in solution.history]
     assert history[0] == 1 and history[-1] <= 1e-8 < min(history[:-1])
-    assert [step.iteration for step in solution.history] == list(range(solution.iterations + 1))
+    assert [step.number for step in solution.history] == list(range(solution.iterations + 1))
     assert solution.converged and "1e-08" in solution.reason
     assert solution.true_residual == pytest.approx(history[-1], rel=1e-4)
 
@@ -185,19 +188,18 @@ def test_a_kernel_that_is_not_positive_is_refused(case):
 
 def test_a_solver_that_gets_nowhere_says_so(case, monkeypatch):
     system = make_system(case, numbered(20), n_lag=12)
-    from petamap.mapmaking import cg as pcg
 
     # An operator that is blurred on purpose cannot bring the residual below what the blur allows.
-    class Blurred(pcg.NormalOperator):
-        def apply(self, vector, largest, out):
-            step = super().apply(vector, largest, out)
+    class Blurred(NormalOperator):
+        def apply_integers(self, vectors, largest, out):
+            step = super().apply_integers(vectors, largest, out)
             out.pixels.view(np.int64)[:] &= ~((1 << 45) - 1)
             return step
 
     rhs = read(system)
     operator = Blurred(system.projection, system.noise, system.shared, system.statistics.hits_max)
-    solver = pcg.ConjugateGradients(operator, system.preconditioner)
-    solution = solver.solve(pcg.Unknowns(rhs.pixels, rhs.gaps), 1e-15, 5000)
+    solver = ConjugateGradients(operator, system.preconditioner)
+    solution = solver.solve(Unknowns(rhs.pixels, rhs.gaps), 1e-15, 5000)
     assert not solution.converged
     assert "stalled" in solution.reason and solution.iterations < 5000 and solution.true_residual > 1e-6
 

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from petacomm.base.errors import ConfigError
 from petamap.data.observation import Observation
-from petamap.mapmaking.distribution import deal
+from petamap.mapmaking.distribution import distribute
 from petamap.mapmaking.intervals import split_intervals
-from petamap.mapmaking.time_layout import ALIGNMENT, Layout, transform_length
+from petamap.mapmaking.time_layout import ALIGNMENT, TimeLayout, transform_length
 
 
 @st.composite
@@ -41,19 +41,19 @@ lags = st.one_of(st.integers(0, 6), st.sampled_from([31, 64, 100, 511, 4096, 20_
 def test_every_sample_is_an_output_of_one_block_with_its_halos(made, n_lag, n_ranks, free):
     margin = n_lag if free else 0
     try:
-        layout = Layout(made, n_lag, margin)
+        layout = TimeLayout(made, n_lag, margin)
     except ConfigError:
         assert sum(b - a for one in made for a, b in one.intervals) == 0
         return
-    bounds = deal(layout.costs(), n_ranks)
+    bounds = distribute(layout.costs(), n_ranks)
     seen = {number: np.zeros(s.stop - s.start, int) for number, s in enumerate(layout.streams)}
     tables = []
     for rank in range(n_ranks):
-        share = layout.share(np.arange(bounds[rank], bounds[rank + 1]))
+        share = layout.local_blocks(np.arange(bounds[rank], bounds[rank + 1]))
         tables.append(_check_share(layout, share, seen))
     assert all((count == 1).all() for count in seen.values())
     # the blocks are the same whoever works on them
-    whole = _check_share(layout, layout.share(np.arange(layout.n_blocks)), seen)
+    whole = _check_share(layout, layout.local_blocks(np.arange(layout.n_blocks)), seen)
     np.testing.assert_array_equal(np.concatenate(tables), whole)
     assert layout.n_samp == sum((b - a) * one.n_det for one in made for a, b in one.intervals)
     assert layout.sample_keys[-1] == layout.n_samp + 2 * margin * len(layout.streams)
@@ -92,14 +92,14 @@ def test_transforms_hold_the_band(n_lag):
 
 def test_costs_count_samples_and_halos():
     one = Observation("o", 1, 2000, 1.0, ("a",), intervals=((0, 2000),))
-    layout = Layout([one], 64)
+    layout = TimeLayout([one], 64)
     assert layout.block == 2 * (1024 - 128)
     np.testing.assert_array_equal(layout.costs(), [1792 + 128, 208 + 128])
 
 
 def test_no_samples_are_refused():
     with pytest.raises(ConfigError, match="no samples"):
-        Layout([Observation("o", 1, 10, 1.0, ("a",), intervals=((3, 3),))], 4)
+        TimeLayout([Observation("o", 1, 10, 1.0, ("a",), intervals=((3, 3),))], 4)
 
 
 @given(st.lists(st.integers(1, 500), min_size=1, max_size=6), st.floats(0.01, 300, allow_subnormal=False))

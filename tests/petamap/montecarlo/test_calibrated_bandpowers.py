@@ -1,4 +1,4 @@
-"""The map of a run, calibrated by a Monte Carlo: in Python and by ``petamap spectra --montecarlo``."""
+"""Tests of bandpowers calibrated by a Monte Carlo, in Python and by ``petamap spectra --montecarlo``."""
 
 from dataclasses import replace
 
@@ -21,10 +21,10 @@ from made_realizations import (
 
 from petacomm.base.errors import ConfigError, DataError
 from petamap.cli.main import main
-from petamap.montecarlo.calibrated_bandpowers import measure_with
+from petamap.montecarlo.calibrated_bandpowers import measure_calibrated
 from petamap.montecarlo.calibration import Calibration
-from petamap.montecarlo.statistics import hotelling, quadratic
-from petamap.simulation.sky_spectra import smooth, synthesize
+from petamap.montecarlo.statistics import hotelling_probability, quadratic_form
+from petamap.simulation.sky_spectra import smooth_alm, synthesize
 from petamap.sky.healpix import Healpix
 from petamap.sky.power_spectra import Spectra
 from petamap.spectra.bandpower_files import read_bandpowers
@@ -35,8 +35,8 @@ THEORY = Spectra(spectra(), ("TT", "EE", "BB", "TE"))
 
 @pytest.fixture(scope="module")
 def data():
-    """A map of another realization, with nothing where there is no weight."""
-    values = synthesize(smooth(draw(500), L_MAX, FWHM), L_MAX, N_SIDE) + noise(500)
+    """Return a map of another realization, unobserved where the weight is zero."""
+    values = synthesize(smooth_alm(draw(500), L_MAX, FWHM), L_MAX, N_SIDE) + noise(500)
     return np.where(weights()[0] > 0, values, np.nan)
 
 
@@ -48,44 +48,44 @@ def folders(tmp_path, make_summary, data):
     return write_run(tmp_path / "run", make_summary(), data, sky_pixels=SKY), mc
 
 
-def test_bandpowers_agree_with_the_theory(folders):
+def test_bandpowers_against_theory(folders):
     run, mc = folders
-    found = measure_with(RunMaps(run), mc)
+    found = measure_calibrated(RunMaps(run), mc)
     bandpowers, expected = found.bandpowers, found.expected(THEORY)
     n = bandpowers.values.size
-    value = quadratic(
+    value = quadratic_form(
         bandpowers.covariance.reshape(n, n), (bandpowers.values - expected.values).reshape(1, n)
     )
-    assert hotelling(value, 99, n)[0] > 0.005
+    assert hotelling_probability(value, 99, n)[0] > 0.005
     made = realizations()
-    scatter = Calibration.of(made).of_realizations(made).std(axis=0, ddof=1)
+    scatter = Calibration.from_realizations(made).realization_bandpowers(made).std(axis=0, ddof=1)
     np.testing.assert_allclose(bandpowers.errors, scatter, rtol=1e-9)
     assert found.n_realizations == 100 and found.f_sky["TT"] == pytest.approx(0.5, abs=0.2)
     assert "scatter of 100 realizations" in found.notes[0] and "to 7 %" in found.notes[0]
 
 
-def test_a_map_in_other_order_is_the_same(folders, tmp_path, make_summary, data):
+def test_map_in_other_ordering(folders, tmp_path, make_summary, data):
     run, mc = folders
     nest = Healpix(N_SIDE, nest=True)
     turned = data[:, nest.reordered(np.arange(nest.n_pix))]
     other = write_run(tmp_path / "nest", make_summary(), turned, sky_pixels=nest)
-    one, two = (measure_with(RunMaps(folder), mc).bandpowers for folder in (run, other))
+    one, two = (measure_calibrated(RunMaps(folder), mc).bandpowers for folder in (run, other))
     np.testing.assert_allclose(two.values, one.values, rtol=1e-9)
 
 
-def test_filters_are_divided_out(folders, tmp_path, make_summary):
+def test_transfer_function_is_divided_out(folders, tmp_path, make_summary):
     run, _ = folders
     write(tmp_path / "filtered_mc.h5", realizations(filtered=0.3))
-    plain = measure_with(RunMaps(run), tmp_path / "filtered_mc.h5")
+    plain = measure_calibrated(RunMaps(run), tmp_path / "filtered_mc.h5")
     assert any("transfer function is not 1" in note for note in plain.notes)
-    divided = measure_with(RunMaps(run), tmp_path / "filtered_mc.h5", divide=True)
+    divided = measure_calibrated(RunMaps(run), tmp_path / "filtered_mc.h5", divide=True)
     ratio = plain.bandpowers["TT"][0] / divided.bandpowers["TT"][0]
     assert ratio == pytest.approx(0.49, abs=0.05) and "divided out" in divided.notes[2]
-    # of all bins the covariance is that of bandpowers that were divided too
+    # the covariance is that of divided bandpowers
     assert divided.bandpowers.errors[0, 0] > 1.5 * plain.bandpowers.errors[0, 0]
 
 
-def test_by_the_command(folders, tmp_path, capsys):
+def test_command(folders, tmp_path, capsys):
     run, mc = folders
     out = tmp_path / "spectra.fits"
     words = ["spectra", str(run), "--montecarlo", str(mc), "--against", "planck2018", "--out", str(out)]
@@ -102,7 +102,7 @@ def test_by_the_command(folders, tmp_path, capsys):
     assert matrix.shape == (30, 30) and np.count_nonzero(matrix - np.diag(np.diag(matrix))) > 800
 
 
-def test_what_does_not_fit_is_refused(folders, tmp_path, make_summary, data, capsys):
+def test_inconsistent_arguments(folders, tmp_path, make_summary, data, capsys):
     run, mc = folders
     for words, code, word in (
         (["--mask", "galaxy.fits"], 2, "--mask cannot be chosen with --montecarlo"),
@@ -113,21 +113,21 @@ def test_what_does_not_fit_is_refused(folders, tmp_path, make_summary, data, cap
         assert word in capsys.readouterr().err
     assert main(["spectra", str(run), "--transfer"]) == 2
     assert "--montecarlo MC" in capsys.readouterr().err
-    made = realizations().chosen(slice(0, 3))
+    made = realizations().select(slice(0, 3))
     write(mc / "made_mc.h5", made, frame="equatorial")
     with pytest.raises(DataError, match="in frame galactic, the Monte Carlo in frame equatorial"):
-        measure_with(RunMaps(run), mc)
+        measure_calibrated(RunMaps(run), mc)
     write(mc / "made_mc.h5", replace(made, unit="K_RJ^2"))
     with pytest.raises(DataError, match=r"in K_CMB\^2, the Monte Carlo in K_RJ\^2"):
-        measure_with(RunMaps(run), mc)
+        measure_calibrated(RunMaps(run), mc)
     only = replace(made, names=("TT",), pseudo={"sky": made.pseudo["sky"][:, :1]}, input=None)
     write(mc / "made_mc.h5", replace(only, choices=replace(CHOICES, l_max=31)), theory=False)
     with pytest.raises(ConfigError, match="the map has IQU, the Monte Carlo TT"):
-        measure_with(RunMaps(run), mc)
+        measure_calibrated(RunMaps(run), mc)
     write(mc / "made_mc.h5", made)
     coarse = write_run(tmp_path / "coarse", make_summary(), data[:, :768], sky_pixels=Healpix(8))
     with pytest.raises(DataError, match="n_side 8, the Monte Carlo 16"):
-        measure_with(RunMaps(coarse), mc)
+        measure_calibrated(RunMaps(coarse), mc)
     holes = np.where(np.arange(SKY.n_pix) < 500, np.nan, data)
     with pytest.raises(DataError, match="has a weight and no value"):
-        measure_with(RunMaps(write_run(tmp_path / "holes", make_summary(), holes, sky_pixels=SKY)), mc)
+        measure_calibrated(RunMaps(write_run(tmp_path / "holes", make_summary(), holes, sky_pixels=SKY)), mc)

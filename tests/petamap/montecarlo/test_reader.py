@@ -1,4 +1,4 @@
-"""Realizations from files: those that are done, and nothing of those that are not."""
+"""Tests of reading finished realizations from files."""
 
 from dataclasses import replace
 
@@ -8,70 +8,70 @@ import pytest
 from made_realizations import realizations, spectra, write
 
 from petacomm.base.errors import DataError
-from petamap.montecarlo.reader import file_in, read_finished, weights_of
+from petamap.montecarlo.reader import find_montecarlo_file, read_results, reordered_weights
 from petamap.sky.healpix import Healpix
 
 
 @pytest.fixture
 def made():
-    few = realizations().chosen(slice(0, 8))
+    few = realizations().select(slice(0, 8))
     return replace(few, iterations=np.arange(16).reshape(8, 2))
 
 
-def test_what_is_done_comes_back(tmp_path, made):
+def test_finished_realizations(tmp_path, made):
     path = write(tmp_path / "made_mc.h5", made, failed=("not converged",), left=3)
     for place in (path, tmp_path):
-        found = read_finished(place)
+        found = read_results(place)
         for part, values in made.pseudo.items():
             np.testing.assert_array_equal(found.realizations.pseudo[part], values)
         for name in ("numbers", "input", "weights", "iterations"):
             np.testing.assert_array_equal(getattr(found.realizations, name), getattr(made, name))
         assert found.realizations.choices == made.choices and found.realizations.names == made.names
-        assert (found.failed, found.left) == (((8, "not converged"),), 3)
+        assert (found.failed, found.n_remaining) == (((8, "not converged"),), 3)
         assert (found.name, found.run_id, found.frame) == ("made", "0123", "galactic")
         np.testing.assert_array_equal(found.theory["TE"], spectra()[3])
 
 
-def test_signals_in_common_are_taken_off(tmp_path, made):
+def test_fixed_signals_are_subtracted(tmp_path, made):
     path = write(tmp_path / "made_mc.h5", made, theory=False)
     common = np.ones(made.main.shape[1:])
     with h5py.File(path, "r+") as file:
         file["pseudo/both"][...] += common
         file["fixed/pseudo"] = common
         file["fixed"].attrs["added"] = np.bytes_(b"both")
-    found = read_finished(path)
+    found = read_results(path)
     np.testing.assert_allclose(found.realizations.pseudo["both"], made.pseudo["both"], atol=1e-15)
     assert found.theory is None
 
 
-def test_weights_follow_the_pixels(made):
+def test_ordering_of_weights(made):
     nest = Healpix(made.pixelization.n_side, nest=True)
     places = nest.reordered(np.arange(nest.n_pix))
-    np.testing.assert_array_equal(weights_of(made, nest)[0], made.weights[0, places])
-    assert weights_of(made, made.pixelization) is made.weights
+    np.testing.assert_array_equal(reordered_weights(made, nest)[0], made.weights[0, places])
+    assert reordered_weights(made, made.pixelization) is made.weights
     with pytest.raises(DataError, match="n_side 8, the Monte Carlo 16"):
-        weights_of(made, Healpix(8))
+        reordered_weights(made, Healpix(8))
 
 
-def test_what_is_no_such_file(tmp_path, made):
+def test_invalid_files(tmp_path, made):
     with pytest.raises(DataError, match="no Monte Carlo here"):
-        read_finished(tmp_path)
-    assert file_in(tmp_path) is None
+        read_results(tmp_path)
+    assert find_montecarlo_file(tmp_path) is None
     (tmp_path / "a_mc.h5").write_bytes(b"nothing")
     with pytest.raises(DataError, match=r"a_mc\.h5: is no file of a Monte Carlo"):
-        read_finished(tmp_path)
+        read_results(tmp_path)
     write(tmp_path / "a_mc.h5", made, version=2)
     with pytest.raises(DataError, match="is no file of format petamap-montecarlo 1"):
-        read_finished(tmp_path)
+        read_results(tmp_path)
     write(tmp_path / "a_mc.h5", made)
     with h5py.File(tmp_path / "a_mc.h5", "r+") as file:
         file["status"][...] = 0
     with pytest.raises(DataError, match=r"a_mc\.h5: no realization is finished"):
-        read_finished(tmp_path)
+        read_results(tmp_path)
     with h5py.File(tmp_path / "a_mc.h5", "r+") as file:
         del file["weights"]
     with pytest.raises(DataError, match=r"a_mc\.h5: is no file"):
-        read_finished(tmp_path)
+        read_results(tmp_path)
     write(tmp_path / "b_mc.h5", made)
     with pytest.raises(DataError, match="holds 2 Monte Carlos"):
-        read_finished(tmp_path)
+        read_results(tmp_path)

@@ -1,4 +1,4 @@
-"""A Monte Carlo that is killed at any moment, and goes on."""
+"""Tests of continuing a Monte Carlo after it was killed."""
 
 import multiprocessing
 import os
@@ -19,13 +19,13 @@ from petamap.montecarlo.store import Store
 
 N_KILLS, N_REALIZATIONS = 20, 50
 SHORT = "source.0.duration=3 h"
-# long enough for 20 kills: what a run needs before its first realization is more than one takes
+# enough realizations for 20 kills: the set-up of a run takes longer than a realization
 SETTINGS = (f"montecarlo.realizations={N_REALIZATIONS}", SHORT, "montecarlo.maps=true")
 
 
 @pytest.fixture(scope="module")
 def forks():
-    """Processes that have imported everything and started no thread."""
+    """Return a context for processes that have imported everything and started no thread."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(
         ["petamap.montecarlo.run", "petacomm.cli.progress", "ducc0", "h5py", "scipy.spatial"]
@@ -34,14 +34,14 @@ def forks():
 
 
 def finished(path):
-    """Return how many realizations a file has; 0 where there is none."""
+    """Return the number of finished realizations in a file; 0 if there is no file."""
     if not path.exists():
         return 0
     with h5py.File(path) as file:
         return int(np.count_nonzero(file["status"][...]))
 
 
-def test_killed_twenty_times_it_ends_with_the_same_bytes(tmp_path, forks):
+def test_same_bytes_after_twenty_kills(tmp_path, forks):
     (tmp_path / "tiny.toml").write_text(TINY)
     words = ["mc", str(tmp_path / "tiny.toml"), *SETTINGS]
     assert main([*words, "--out", str(tmp_path / "whole")]) == 0
@@ -50,7 +50,7 @@ def test_killed_twenty_times_it_ends_with_the_same_bytes(tmp_path, forks):
     for kill in range(N_KILLS):
         process = forks.Process(target=main, args=([*words, "--batch", "1", "--out", str(path.parent)],))
         process.start()
-        _let_go_on(path, process, at_least=kill * (N_REALIZATIONS - 5) // N_KILLS)
+        _wait_for(path, process, at_least=kill * (N_REALIZATIONS - 5) // N_KILLS)
         time.sleep(chance.uniform(0, 0.06))
         process.kill()
         process.join()
@@ -66,8 +66,8 @@ def test_killed_twenty_times_it_ends_with_the_same_bytes(tmp_path, forks):
     assert path.read_bytes() == (tmp_path / "whole" / "tiny_mc.h5").read_bytes()
 
 
-def _let_go_on(path, process, at_least):
-    """Wait until a file has so many realizations."""
+def _wait_for(path, process, at_least):
+    """Wait until a file has at least so many realizations."""
     end = time.monotonic() + 30
     while finished(path) < at_least:
         assert process.is_alive() and time.monotonic() < end, finished(path)
@@ -75,7 +75,7 @@ def _let_go_on(path, process, at_least):
 
 
 def write_less_on_one_rank(comm):
-    """Let the disk be full for rank 1 once the file is laid out; ranks are groups of their own."""
+    """Simulate a full disk for rank 1 after the file is created; each rank is a group."""
     out = Path(os.environ["OUT"])
     made(out, "montecarlo.realizations=1", SHORT, comm=comm)
     n_bytes = (out / "tiny_mc.h5").stat().st_size
@@ -90,7 +90,7 @@ def write_less_on_one_rank(comm):
         made(out, "montecarlo.realizations=40", "montecarlo.groups=2", "montecarlo.batch=1", SHORT, comm=comm)
 
 
-def test_a_disk_that_is_full_for_one_group_ends_all_and_loses_nothing(tmp_path, monkeypatch):
+def test_full_disk_of_one_group_ends_all_groups(tmp_path, monkeypatch):
     monkeypatch.setenv("OUT", str(tmp_path / "full"))
     ended = launch(write_less_on_one_rank, 2)
     assert ended.code == 5, ended.err

@@ -1,4 +1,4 @@
-"""Realizations of small runs: each as it would be alone, and as `petamap run` makes it."""
+"""Tests of small Monte Carlos: independence of realizations, and agreement with `petamap run`."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -10,30 +10,30 @@ from montecarlo_runs import TINY, arrays, configured, made, same
 
 from petacomm.base.errors import ConfigError, DataError
 from petacomm.base.options import option
-from petacomm.base.progress import Silent
+from petacomm.base.progress import SilentProgress
 from petamap.data.run_summary import Summary
 from petamap.data.source import _KINDS
 from petamap.mapmaking.recycling import Deflation
 from petamap.mapmaking.run import run
-from petamap.montecarlo.reader import read_finished
-from petamap.montecarlo.run import simulate
+from petamap.montecarlo.reader import read_results
+from petamap.montecarlo.run import run_montecarlo
 from petamap.sky.healpix import Healpix
 from petamap.sky.map_file import write_map
 from petamap.spectra.cross_spectra import pseudo_spectra
-from petamap.spectra.transforms import harmonics
+from petamap.spectra.transforms import weighted_harmonics
 
 ROWS = ("input", "iterations", "residual", "hash", "error")
 
 
 @pytest.fixture(scope="module")
 def apart(tmp_path_factory):
-    """Four realizations with their maps."""
+    """Return four realizations with their maps."""
     out = tmp_path_factory.mktemp("apart")
     summary = made(out, "montecarlo.realizations=4", "montecarlo.maps=true")
     return out, summary, arrays(out)
 
 
-def test_summary_and_file_tell_the_same(apart):
+def test_summary_and_file(apart):
     out, summary, found = apart
     assert Summary.read(out) == summary
     told = summary.montecarlo
@@ -42,8 +42,8 @@ def test_summary_and_file_tell_the_same(apart):
     assert told.iterations.min == found["iterations"].min()
     assert found["numbers"].tolist() == [0, 1, 2, 3] and (found["status"] == 1).all()
     assert (found["residual"] <= 1e-6).all()
-    read = read_finished(out)
-    assert (read.realizations.n, read.left, read.failed, read.frame) == (4, 0, (), "galactic")
+    read = read_results(out)
+    assert (read.realizations.n, read.n_remaining, read.failed, read.frame) == (4, 0, (), "galactic")
     assert same(read.realizations.main, found["pseudo/both"]) and read.theory["TT"][2] > 0
     assert read.realizations.choices.fwhm == pytest.approx(np.radians(10))
     assert read.realizations.choices.width == 3
@@ -54,13 +54,13 @@ def test_sky_and_noise_add_up(apart):
     sky, noise, both = (found[f"maps/{part}"] for part in ("sky", "noise", "both"))
     assert same(both, sky + noise) and np.nanstd(sky) > 1e-5 and np.nanstd(noise) > 1e-6
     for part, maps in (("sky", sky), ("both", both)):
-        seen = harmonics(maps[1], Healpix(4), *found["weights"])
+        seen = weighted_harmonics(maps[1], Healpix(4), *found["weights"])
         spectra = pseudo_spectra(seen).values
-        # those in the file are without monopole and dipole of I
+        # monopole and dipole of I are removed in the file
         assert np.allclose(found[f"pseudo/{part}"][1, 1:3], spectra[1:3], rtol=1e-12, atol=1e-30)
 
 
-def test_a_realization_is_the_same_alone_and_among_others(apart, tmp_path):
+def test_realizations_are_independent(apart, tmp_path):
     _, _, found = apart
     made(tmp_path, "montecarlo.first=2", "montecarlo.realizations=1", "montecarlo.maps=true")
     alone = arrays(tmp_path)
@@ -70,7 +70,7 @@ def test_a_realization_is_the_same_alone_and_among_others(apart, tmp_path):
     assert not same(found["maps/sky"][2], found["maps/sky"][3])
 
 
-def test_a_realization_is_what_a_run_makes(tmp_path):
+def test_realization_against_a_run(tmp_path):
     made(tmp_path / "mc", "montecarlo.first=7", "montecarlo.realizations=2", "montecarlo.parts=together")
     found = arrays(tmp_path / "mc")
     for row, number in enumerate((7, 8)):
@@ -80,7 +80,7 @@ def test_a_realization_is_what_a_run_makes(tmp_path):
         assert found["iterations"][row, 0] == summary.solver.iterations
 
 
-def test_the_input_is_what_the_sky_was_drawn_with(apart):
+def test_input_spectra(apart):
     _, _, found = apart
     theory = np.zeros_like(found["input"][0])
     theory[:, : found["theory"].shape[1]] = found["theory"][:, : theory.shape[1]]
@@ -93,7 +93,7 @@ def test_the_input_is_what_the_sky_was_drawn_with(apart):
     assert (found["input"][:, 2] == 0).all() or found["input"][:, 2].max() < found["input"][:, 1].max()
 
 
-def test_binned_maps_and_one_part_alone(apart, tmp_path):
+def test_binned_maps_and_single_parts(apart, tmp_path):
     _, _, found = apart
     made(tmp_path / "noise", "montecarlo.realizations=2", "montecarlo.parts=noise")
     noise = arrays(tmp_path / "noise")
@@ -105,12 +105,12 @@ def test_binned_maps_and_one_part_alone(apart, tmp_path):
     assert (binned["pseudo/noise"][:, 1, 2:] > 0).all() and not same(binned["hash"][0], found["hash"][0])
 
 
-def test_vectors_spare_iterations_and_change_no_map_beyond_the_tolerance(apart, tmp_path):
+def test_deflation_vectors(apart, tmp_path):
     _, _, found = apart
     summary = made(tmp_path, "montecarlo.realizations=2", "montecarlo.maps=true", "montecarlo.vectors=10")
     fewer = arrays(tmp_path)
     assert summary.montecarlo.vectors == 10
-    # other realizations were learnt on: their iterations scatter
+    # the vectors are from other realizations
     assert summary.montecarlo.alone == pytest.approx(found["iterations"].mean(), rel=0.1)
     assert summary.montecarlo.vectors_pay >= 1
     assert fewer["iterations"].sum() < 0.9 * found["iterations"][:2].sum()
@@ -136,7 +136,7 @@ def test_fixed_signals_are_mapped_once(apart, tmp_path):
         assert calls.get("fixed signals", 0) == (fixed != "leave") and calls["data"] == 1
     add, apart_, leave = (arrays(tmp_path / fixed) for fixed in ("add", "apart", "leave"))
     assert same(add["maps/both"], found["maps/both"][:2] + add["fixed/map"])
-    less = read_finished(tmp_path / "add").realizations.pseudo["both"]
+    less = read_results(tmp_path / "add").realizations.pseudo["both"]
     assert same(less, add["pseudo/both"] - add["fixed/pseudo"])
     assert same(apart_["fixed/map"], add["fixed/map"]) and "fixed/map" not in leave
     for one in (apart_, leave):
@@ -148,7 +148,7 @@ def test_fixed_signals_are_mapped_once(apart, tmp_path):
     assert same(arrays(tmp_path / "add")["maps/both"][:2], add["maps/both"])
 
 
-def test_noise_by_the_model_of_the_map_maker(apart, tmp_path):
+def test_noise_of_the_model(apart, tmp_path):
     _, _, found = apart
     made(tmp_path / "model", "montecarlo.realizations=2", "montecarlo.noise=model", "montecarlo.parts=noise")
     assert same(arrays(tmp_path / "model")["hash"][:, 0], found["hash"][:2, 1])
@@ -158,13 +158,13 @@ def test_noise_by_the_model_of_the_map_maker(apart, tmp_path):
     drawn, estimated = (
         arrays(tmp_path / name)["pseudo/noise"][:, 1:3, 2:].mean() for name in ("drawn", "estimate")
     )
-    # 4 maps of 2 times 140 modes each: a mean is known to 4 %
+    # 4 maps of 2 times 140 modes each: the error of a mean is 4 %
     assert abs(estimated / drawn - 1) < 0.25
 
 
 @dataclass(frozen=True)
 class _Unlucky:
-    """A signal that is not finite in one realization."""
+    """Signal that is not finite in one realization."""
 
     realization: int
 
@@ -175,7 +175,7 @@ class _Unlucky:
 
 @dataclass(frozen=True)
 class _UnluckyOptions:
-    """Nothing to choose."""
+    """No options."""
 
     never: bool = option(False, help="unused")
 
@@ -193,7 +193,7 @@ class _UnluckySource:
         return [replace(one, signals=(*one.signals, _Unlucky(self._realization))) for one in observations]
 
 
-def test_a_realization_that_fails_does_not_stop_the_others(apart, tmp_path):
+def test_failed_realization_does_not_stop_the_others(apart, tmp_path):
     _, _, found = apart
     module = type("module", (), {"Source": _UnluckySource})
     kinds = mock.patch.dict(_KINDS, {"unlucky": "unlucky:Source"})
@@ -207,7 +207,7 @@ def test_a_realization_that_fails_does_not_stop_the_others(apart, tmp_path):
     assert any("realization 2 failed: " in text for text in summary.warnings)
 
 
-def test_what_cannot_work_is_told_before_any_work(tmp_path):
+def test_errors_before_any_work(tmp_path):
     write_map(tmp_path / "mask.fits", np.ones((1, 768)), Healpix(8), names=["MASK"], unit="", run_id="",
               frame="galactic")  # fmt: skip
     (tmp_path / "bad.txt").write_text("# L TT\n2 1\n3 -1\n")
@@ -228,10 +228,10 @@ def test_what_cannot_work_is_told_before_any_work(tmp_path):
         assert not (tmp_path / "out" / "tiny_mc.h5").exists()
 
 
-def test_progress_is_told_as_it_goes(tmp_path):
+def test_progress(tmp_path):
     said = []
 
-    class Listener(Silent):
+    class Listener(SilentProgress):
         def begin(self, phase, total=None, unit=""):
             said.append([phase, total, 0.0, []])
 
@@ -244,24 +244,24 @@ def test_progress_is_told_as_it_goes(tmp_path):
         settings = (f"montecarlo.realizations={n}", f"montecarlo.batch={batch}", "source.0.duration=3 h")
         made(tmp_path, *settings, progress=Listener())
         phase, total, done, steps = said[-1]
-        # what was there before is no part of what is left
+        # finished realizations are not counted
         assert (phase, total, round(done, 9)) == ("realizations", 3.0 if n == 3 else 2.0, total)
         within = [amount for amount, note in steps if note.startswith("iteration")]
         assert any(0 < amount < batch and amount % 1 for amount in within)
         assert all(0 <= amount <= total + 1e-9 for amount in within)
 
 
-def test_batches_are_as_large_as_memory_allows(tmp_path):
+def test_batches_fit_into_memory(tmp_path):
     wanted = ("montecarlo.realizations=4", "source.0.duration=3 h")
     assert made(tmp_path / "free", *wanted).montecarlo.batch == 4
     config = configured(*wanted)
     with mock.patch("petamap.montecarlo.rank_groups._bytes_at_once", lambda *_: 1e15 * (_[2] - 2)):
-        summary = simulate(config, out=tmp_path / "tight")
+        summary = run_montecarlo(config, out=tmp_path / "tight")
     assert summary.montecarlo.batch == 2 and summary.montecarlo.why.endswith("2 at once, for memory")
     assert same(arrays(tmp_path / "tight")["hash"], arrays(tmp_path / "free")["hash"])
 
 
-def test_vectors_are_found_on_as_many_at_once_as_memory_allows(tmp_path):
+def test_training_fits_into_memory(tmp_path):
     wanted = ("montecarlo.realizations=2", "montecarlo.vectors=4", "montecarlo.vectors_from=3")
     asked = []
 
@@ -274,6 +274,6 @@ def test_vectors_are_found_on_as_many_at_once_as_memory_allows(tmp_path):
         made(tmp_path / "free", *wanted, "source.0.duration=3 h")
         with mock.patch("petamap.montecarlo.rank_groups._bytes_at_once", lambda *_: 1e15 * (_[3] - 2)):
             made(tmp_path / "tight", *wanted, "source.0.duration=3 h")
-    # sky and noise of each
+    # sky and noise of each realization
     assert asked == [(6, 6), (6, 4)]
     assert same(arrays(tmp_path / "tight")["hash"], arrays(tmp_path / "free")["hash"])

@@ -1,4 +1,4 @@
-"""Covariances and probabilities of realizations, against NumPy and known distributions."""
+"""Tests of covariances and probabilities against NumPy and known distributions."""
 
 import numpy as np
 import pytest
@@ -10,9 +10,9 @@ from petamap.montecarlo.statistics import (
     MeanTest,
     Uniformity,
     covariance,
-    hartlap,
-    hotelling,
-    left_out,
+    hartlap_factor,
+    hotelling_probability,
+    leave_one_out_t2,
     standard_error,
 )
 
@@ -24,7 +24,7 @@ def draws(n, p=5, seed=0):
     return np.random.default_rng(seed).standard_normal((n, p)) @ MIX[:p, :p]
 
 
-def test_covariance_is_numpys():
+def test_covariance_against_numpy():
     values = draws(40) + 7
     np.testing.assert_allclose(covariance(values), np.cov(values.T), rtol=1e-12)
     np.testing.assert_allclose(standard_error(values), np.std(values, axis=0, ddof=1) / np.sqrt(40))
@@ -33,70 +33,70 @@ def test_covariance_is_numpys():
         covariance(values[:1])
 
 
-def test_each_is_held_against_the_covariance_of_the_others():
+def test_leave_one_out_t2():
     values, expected = draws(30) + 2, np.full(5, 2.0)
-    for i, found in enumerate(left_out(values, expected)):
+    for i, found in enumerate(leave_one_out_t2(values, expected)):
         others = np.delete(values, i, axis=0)
         off = values[i] - expected
         assert found == pytest.approx(off @ np.linalg.solve(np.cov(others.T), off), rel=1e-9)
 
 
-def test_scale_of_a_number_does_not_matter():
-    """Bandpowers in K^2 lie 1e-24 from one another in variance."""
+def test_scale_invariance():
+    """Variances of bandpowers in K^2 are of the order of 1e-24."""
     values, scale = draws(30), 10.0 ** np.array([-24, -12, 0, 6, 3])
     np.testing.assert_allclose(
-        left_out(values * scale, np.zeros(5)), left_out(values, np.zeros(5)), rtol=1e-9
+        leave_one_out_t2(values * scale, np.zeros(5)), leave_one_out_t2(values, np.zeros(5)), rtol=1e-9
     )
-    found, other = MeanTest.of(values * scale), MeanTest.of(values)
+    found, other = MeanTest.from_samples(values * scale), MeanTest.from_samples(values)
     assert found.probability == pytest.approx(other.probability, rel=1e-9)
 
 
-def test_probabilities_of_gaussian_draws_are_uniform():
-    """Also of few draws, where chi-squared with the inverse covariance would lie far off."""
+def test_probabilities_of_gaussian_samples_are_uniform():
+    """Also for few samples, for which chi-squared with the inverse covariance is biased."""
     probabilities = np.concatenate(
-        [Uniformity.of(draws(12, seed=seed), np.zeros(5)).probabilities[:1] for seed in range(400)]
+        [Uniformity.from_samples(draws(12, seed=seed), np.zeros(5)).probabilities[:1] for seed in range(400)]
     )
     assert kstest(probabilities, "uniform").pvalue > 0.01
-    means = [MeanTest.of(draws(12, seed=seed)).probability for seed in range(400)]
+    means = [MeanTest.from_samples(draws(12, seed=seed)).probability for seed in range(400)]
     assert kstest(means, "uniform").pvalue > 0.01
 
 
 def test_the_t_distribution_of_sellentin_and_heavens():
-    """Their density (1 + T^2 / (n - 1))^(-n / 2) has the probabilities of `hotelling`."""
+    """The density (1 + T^2 / (n - 1))^(-n / 2) has the probabilities of `hotelling_probability`."""
     n, p = 12, 3
     matrix = np.cov(draws(n, p).T)
-    # as SciPy writes it: shape parameter S (n - 1) / (n - p), n - p degrees
+    # in SciPy: shape matrix S (n - 1) / (n - p), n - p degrees of freedom
     drawn = multivariate_t(shape=matrix * (n - 1) / (n - p), df=n - p).rvs(20000, random_state=3)
     squared = np.einsum("ni,ij,nj->n", drawn, np.linalg.inv(matrix), drawn)
-    assert kstest(hotelling(squared, n - 1, p), "uniform").pvalue > 0.01
+    assert kstest(hotelling_probability(squared, n - 1, p), "uniform").pvalue > 0.01
 
 
 def test_hartlap_makes_the_inverse_unbiased():
     inverses = [np.linalg.inv(covariance(draws(15, seed=seed))) for seed in range(3000)]
     true = np.linalg.inv(MIX.T @ MIX)
     ratio = np.mean(inverses, axis=0).diagonal() / true.diagonal()
-    np.testing.assert_allclose(ratio * hartlap(15, 5), 1, atol=0.06)
-    assert ratio.min() > 1.5 and hartlap(15, 20) == 0
+    np.testing.assert_allclose(ratio * hartlap_factor(15, 5), 1, atol=0.06)
+    assert ratio.min() > 1.5 and hartlap_factor(15, 20) == 0
 
 
-def test_a_bias_is_found():
+def test_bias_is_detected():
     values = draws(200) + 0.5 * MIX.std(axis=0)
-    found = MeanTest.of(values)
+    found = MeanTest.from_samples(values)
     assert found.probability < 1e-6 and found.worst > 2
-    assert Uniformity.of(values, values.mean(axis=0) + 2 * MIX[0]).probability < 1e-6
-    assert Uniformity.of(values, values.mean(axis=0)).probability > 0.01
-    assert MeanTest.of(draws(200)).chance() == pytest.approx(0.015, abs=0.002)
+    assert Uniformity.from_samples(values, values.mean(axis=0) + 2 * MIX[0]).probability < 1e-6
+    assert Uniformity.from_samples(values, values.mean(axis=0)).probability > 0.01
+    assert MeanTest.from_samples(draws(200)).chance() == pytest.approx(0.015, abs=0.002)
 
 
-def test_too_few_for_a_covariance():
+def test_too_few_samples():
     few = draws(7)
-    assert Uniformity.of(few, np.zeros(5)) is None
-    found = MeanTest.of(few)
+    assert Uniformity.from_samples(few, np.zeros(5)) is None
+    found = MeanTest.from_samples(few)
     assert np.isnan(found.probability) and np.isfinite(found.pulls).all()
 
 
-def test_convergence_is_as_of_gaussian_draws():
-    found = Convergence.of(draws(4000))
+def test_convergence_of_gaussian_samples():
+    found = Convergence.from_samples(draws(4000))
     assert found.steps[0] == 4 and found.steps[-1] < 4000
     assert found.error == pytest.approx(np.sqrt(2 / 3999))
     later = np.array(found.steps) > 50

@@ -1,4 +1,4 @@
-"""Transfer functions: those of filters that are known, the fixed point of the iteration, what has none."""
+"""Tests of transfer functions: known filters, simulated skies, errors."""
 
 from dataclasses import replace
 
@@ -8,7 +8,7 @@ from made_realizations import L_MAX, NAMES, realizations
 
 from petacomm.base.errors import ConvergenceError, DataError
 from petamap.montecarlo.calibration import Calibration
-from petamap.montecarlo.transfer import bin_of, transfer_function
+from petamap.montecarlo.transfer import bin_indices, transfer_function
 from petamap.sky.power_spectra import Spectra
 from petamap.spectra.coupling import WINDOWS, coupling_of_windows
 from petamap.spectra.multipole_bins import Binning
@@ -24,32 +24,34 @@ def coupling():
 
 
 @pytest.mark.parametrize("own", [("TT", "EE"), ("TT", "EE", "BB"), ("TT", "BB")])
-def test_filters_of_known_spectra_are_found(own):
-    """Without chance, F comes back to rounding, E that leaks into B included."""
+def test_known_filters(own):
+    """Without scatter, F is recovered to rounding, including E-to-B leakage."""
     matrices, n = coupling(), 6
     true = np.abs(RNG.standard_normal((n, len(NAMES), L_MAX + 1))) + 1
     levels = {name: RNG.uniform(0.3, 1.2, BINS.n) for name in own}
     of_b = levels.get("BB", levels.get("EE"))
     left = {name: np.ones(L_MAX + 1) for name in NAMES}
     left |= {"TT": levels["TT"], "EE": levels.get("EE", of_b), "BB": of_b}
-    left = {name: (row[bin_of(BINS, L_MAX)] if len(row) == BINS.n else row) for name, row in left.items()}
+    left = {
+        name: (row[bin_indices(BINS, L_MAX)] if len(row) == BINS.n else row) for name, row in left.items()
+    }
     transfer = {name: left[name] * WINDOW[name] for name in NAMES}
     pseudo = np.stack([matrices.coupled(Spectra(row, NAMES), transfer).values for row in true])
     found = transfer_function(pseudo, true, NAMES, matrices, WINDOW, BINS, own)
     for name, row in zip(found.names, found.values, strict=True):
         np.testing.assert_allclose(row, levels[name], rtol=1e-7)
     assert found.iterations > 5 and found.errors.max() < 1e-9
-    rows = found.of(NAMES, L_MAX)
+    rows = found.at_multipoles(NAMES, L_MAX)
     np.testing.assert_allclose(rows["BB"], left["BB"], rtol=1e-7)
     np.testing.assert_allclose(rows["TE"], np.sqrt(left["TT"] * left["EE"]), rtol=1e-7)
     assert rows["TT"][0] == rows["TT"][2] and rows["TT"][L_MAX] == rows["TT"][31]
 
 
-def test_of_simulated_skies():
-    """1 without a filter; what a filter left of the amplitude squared with one. Pulls by the errors given."""
-    plain = Calibration.of(realizations()).transfer
+def test_simulated_skies():
+    """F is 1 without a filter, and the square of its amplitude with one, within the errors."""
+    plain = Calibration.from_realizations(realizations()).transfer
     assert plain.against_one.probability > 0.01 and plain.against_one.worst < 3.5
-    filtered = Calibration.of(realizations(filtered=0.3)).transfer
+    filtered = Calibration.from_realizations(realizations(filtered=0.3)).transfer
     # bins 2-7, 8-13, 14-19 ...; the filter ends at 11, in the second
     pulls = (filtered.values - [0.49, np.nan, 1, 1, 1]) / filtered.errors
     assert np.nanmax(np.abs(pulls)) < 3.7
@@ -57,18 +59,18 @@ def test_of_simulated_skies():
     assert np.all((filtered.values[:, 1] > 0.5) & (filtered.values[:, 1] < 0.95))
 
 
-def test_errors_shrink_with_the_input_known():
-    """The skies' own scatter is not in the errors: with the theory instead of each input they are larger."""
+def test_errors_with_known_input():
+    """Errors do not include cosmic variance: with the theory instead of the inputs they are larger."""
     made = realizations()
-    tight = Calibration.of(made).transfer
+    tight = Calibration.from_realizations(made).transfer
     mean = np.broadcast_to(made.input.mean(axis=0), made.input.shape)
-    loose = Calibration.of(replace(made, input=mean)).transfer
+    loose = Calibration.from_realizations(replace(made, input=mean)).transfer
     np.testing.assert_allclose(loose.values, tight.values, rtol=1e-8)
     ratio = loose.errors / tight.errors
     assert ratio.min() > 1 and ratio.mean() > 1.3
 
 
-def test_what_has_no_transfer_function():
+def test_missing_transfer_functions():
     matrices = coupling()
     true = np.ones((3, len(NAMES), L_MAX + 1))
     true[:, :, 20:] = 0
@@ -77,10 +79,10 @@ def test_what_has_no_transfer_function():
     true[:] = 1
     only = transfer_function(true, true, NAMES, matrices, WINDOW, BINS, ("TT",))
     with pytest.raises(DataError, match="no transfer function of B E"):
-        only.of(NAMES, L_MAX)
+        only.at_multipoles(NAMES, L_MAX)
     with pytest.raises(DataError, match="not above 0"):
-        replace(only, values=-only.values).of(("TT",), L_MAX)
-    narrow = {kind: np.ones(60) for kind in WINDOWS}  # a sky that is seen in a point
+        replace(only, values=-only.values).at_multipoles(("TT",), L_MAX)
+    narrow = {kind: np.ones(60) for kind in WINDOWS}  # a sky observed in a point
     with pytest.raises((ConvergenceError, DataError)):
         blurred = coupling_of_windows(narrow, L_MAX)
         transfer_function(true + RNG.random(true.shape), true, NAMES, blurred, WINDOW, BINS)

@@ -1,4 +1,4 @@
-"""The in-place convolution of two real blocks, against SciPy's FFT and against its own symmetries."""
+"""Tests of the in-place convolution of two real blocks against SciPy's FFT, and of its symmetries."""
 
 import numpy as np
 import pytest
@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from petamap.noise._noise import Convolver
 
 
-def twin(block, lags):
-    """Convolve circularly by a plain FFT of the even kernel."""
+def reference_convolution(block, lags):
+    """Return the circular convolution with the even kernel, by FFT."""
     kernel = np.zeros(block.size)
     kernel[: lags.size] = lags
     kernel[block.size - lags.size + 1 :] += lags[:0:-1]
@@ -27,19 +27,19 @@ def convolve(a, b, lags):
 
 
 @pytest.mark.parametrize("exponent", range(6, 18))
-def test_equals_fft(exponent):
+def test_against_fft(exponent):
     n = 2**exponent
     rng = np.random.default_rng(exponent)
     lags = rng.standard_normal(n // 4)
     a, b = rng.standard_normal((2, n))
-    for got, block in zip(convolve(a, b, lags), (a, b), strict=True):
-        expected = twin(block, lags)
-        assert np.abs(got - expected).max() < 1e-15 * exponent * np.abs(lags).sum()
+    for result, block in zip(convolve(a, b, lags), (a, b), strict=True):
+        expected = reference_convolution(block, lags)
+        assert np.abs(result - expected).max() < 1e-15 * exponent * np.abs(lags).sum()
 
 
 @given(st.integers(6, 11), st.integers(0, 2**32 - 1), st.floats(1e-3, 1))
 def test_self_adjoint(exponent, seed, band):
-    """<x, K y> = <K x, y>, the two blocks never mixing."""
+    """<x, K y> = <K x, y>, without mixing of the two blocks."""
     n = 2**exponent
     rng = np.random.default_rng(seed)
     lags = rng.standard_normal(max(1, int(band * (n // 2 - 1))))
@@ -51,16 +51,16 @@ def test_self_adjoint(exponent, seed, band):
 
 def test_unit_kernel_returns_the_data():
     a, b = np.random.default_rng(0).standard_normal((2, 4096))
-    for got, block in zip(convolve(a, b, np.ones(1)), (a, b), strict=True):
-        assert np.abs(got - block).max() < 1e-14
+    for result, block in zip(convolve(a, b, np.ones(1)), (a, b), strict=True):
+        assert np.abs(result - block).max() < 1e-14
 
 
 @pytest.mark.parametrize("n", [0, 32, 96, 1000])
-def test_refuses_other_lengths(n):
+def test_invalid_lengths(n):
     with pytest.raises(ValueError, match="power of two"):
         Convolver(n)
 
 
-def test_refuses_a_kernel_longer_than_the_transform():
+def test_kernel_longer_than_the_transform():
     with pytest.raises(ValueError, match="longer"):
         Convolver(64).spectrum(np.ones(34), np.empty(64))

@@ -1,35 +1,35 @@
-"""Noise spectra: the formula, tables, and what is refused."""
+"""Tests of noise spectra: formula, tables, invalid models."""
 
 import numpy as np
 import pytest
 
 from petacomm.base.errors import DataError
 from petamap.noise.model import InverseLags, OneOverF, TabulatedPsd
-from petamap.noise.psd import check, is_white, psd
+from petamap.noise.psd import check_noise_model, is_white, noise_psd
 
 
 def test_one_over_f_against_its_limits():
     model = OneOverF(net=2.0, fknee=0.1, fmin=1e-5, alpha=-1.5)
     f = np.array([0.0, 1e-3, 0.1, 50.0])
     expected_colour = (1e-3**1.5 + 0.1**1.5) / (1e-3**1.5 + 1e-5**1.5)
-    assert psd(model, f)[1] == pytest.approx(8 * expected_colour, rel=1e-13)
-    assert psd(model, f)[0] == pytest.approx(8 * (0.1 / 1e-5) ** 1.5, rel=1e-12)
-    assert psd(model, f)[2] == pytest.approx(16, rel=1e-5)
-    assert psd(model, f)[3] == pytest.approx(8, rel=1e-3)
+    assert noise_psd(model, f)[1] == pytest.approx(8 * expected_colour, rel=1e-13)
+    assert noise_psd(model, f)[0] == pytest.approx(8 * (0.1 / 1e-5) ** 1.5, rel=1e-12)
+    assert noise_psd(model, f)[2] == pytest.approx(16, rel=1e-5)
+    assert noise_psd(model, f)[3] == pytest.approx(8, rel=1e-3)
 
 
-def test_white_noise_is_flat_and_no_fmin_diverges_at_zero():
-    assert np.all(psd(OneOverF(net=3.0, fmin=1e-4), np.array([0.0, 1.0])) == 18)
-    assert psd(OneOverF(net=1.0, fknee=1.0), np.array([0.0]))[0] == np.inf
+def test_white_noise_and_zero_fmin():
+    assert np.all(noise_psd(OneOverF(net=3.0, fmin=1e-4), np.array([0.0, 1.0])) == 18)
+    assert noise_psd(OneOverF(net=1.0, fknee=1.0), np.array([0.0]))[0] == np.inf
 
 
-def test_table_is_log_log_and_flat_outside():
+def test_interpolation_of_tables():
     table = TabulatedPsd(np.array([0.0, 0.1, 10.0]), np.array([0.0, 100.0, 1.0]))
     f = np.array([0.0, 0.01, 0.1, 1.0, 10.0, 99.0])
-    np.testing.assert_allclose(psd(table, f), [100, 100, 100, 10, 1, 1], rtol=1e-13)
+    np.testing.assert_allclose(noise_psd(table, f), [100, 100, 100, 10, 1, 1], rtol=1e-13)
 
 
-def test_what_is_white():
+def test_is_white():
     assert is_white(OneOverF(1.0)) and not is_white(OneOverF(1.0, 0.1))
     assert is_white(InverseLags(np.array([1.0, 0.0]))) and not is_white(InverseLags(np.array([1.0, -0.1])))
     assert is_white(TabulatedPsd(np.array([1.0, 2.0]), np.array([3.0, 3.0])))
@@ -56,7 +56,7 @@ def table(frequencies, values):
         (InverseLags(np.array([1.0, np.nan])), "entry 1"),
     ],
 )
-def test_what_is_no_noise_is_refused_by_name(model, word):
+def test_invalid_models(model, word):
     with pytest.raises(DataError, match=word) as caught:
-        check(model, where="scan-1, detector 27M")
+        check_noise_model(model, where="scan-1, detector 27M")
     assert str(caught.value).startswith("scan-1, detector 27M: ")

@@ -1,17 +1,17 @@
-"""Noise estimated from data finds what was put in."""
+"""Tests of noise estimation: simulated noise is recovered."""
 
 import numpy as np
 import pytest
 
 from petacomm.base.errors import DataError
 from petamap.noise.model import OneOverF
-from petamap.noise.psd import psd
+from petamap.noise.psd import noise_psd
 from petamap.noise.spectrum_estimate import estimate_psd, fit_one_over_f
 
 
 def stream(model, n, rate, seed):
     rng = np.random.default_rng(seed)
-    amplitude = np.sqrt(psd(model, np.fft.rfftfreq(n, 1 / rate)) * rate / 2)
+    amplitude = np.sqrt(noise_psd(model, np.fft.rfftfreq(n, 1 / rate)) * rate / 2)
     return np.fft.irfft(np.fft.rfft(rng.standard_normal(n)) * amplitude, n)
 
 
@@ -19,7 +19,7 @@ MODEL = OneOverF(net=3e-4, fknee=0.4, fmin=1e-3, alpha=-1.3)
 
 
 @pytest.mark.parametrize("bad_fraction", [0.0, 0.02])
-def test_the_model_put_in_comes_out(bad_fraction):
+def test_input_model_is_recovered(bad_fraction):
     n, rate = 1 << 18, 20.0
     samples = stream(MODEL, n, rate, 1)
     good = np.random.default_rng(2).random(n) >= bad_fraction
@@ -27,7 +27,7 @@ def test_the_model_put_in_comes_out(bad_fraction):
     samples[~good] = 1e9
     table = estimate_psd(samples, good, rate, longest=1 << 14)
     upper = table.frequencies > 0.05
-    ratio = table.values[upper] / psd(MODEL, table.frequencies[upper])
+    ratio = table.values[upper] / noise_psd(MODEL, table.frequencies[upper])
     assert np.all(np.abs(ratio - 1) < 0.25) and abs(ratio.mean() - 1) < 0.04
     fit = fit_one_over_f(table)
     assert fit.net == pytest.approx(MODEL.net, rel=0.03)
@@ -35,21 +35,21 @@ def test_the_model_put_in_comes_out(bad_fraction):
     assert fit.alpha == pytest.approx(MODEL.alpha, rel=0.12)
 
 
-def test_white_noise_has_no_knee_within_reach():
+def test_fit_of_white_noise():
     fit = fit_one_over_f(estimate_psd(stream(OneOverF(1.0), 1 << 16, 1.0, 3), np.ones(1 << 16, bool), 1.0))
     assert fit.net == pytest.approx(1.0, rel=0.02)
-    assert np.all(psd(fit, np.array([1e-2, 0.1])) < 2.3)
+    assert np.all(noise_psd(fit, np.array([1e-2, 0.1])) < 2.3)
 
 
 def test_segments_lie_between_many_gaps():
-    """No long segment is three quarters good, short ones are: white noise of the right level is found."""
+    """Short segments are used if no long segment has three quarters of good samples."""
     samples = np.random.default_rng(1).standard_normal(1 << 16)
     good = np.arange(1 << 16) % 500 < 300
     found = estimate_psd(np.where(good, samples, 1e6), good, 1.0)
     np.testing.assert_allclose(found.values, 2.0, rtol=0.2)
 
 
-def test_what_cannot_be_estimated_is_refused():
+def test_invalid_samples():
     samples = np.random.default_rng(0).standard_normal(4096)
     with pytest.raises(DataError, match="too few"):
         estimate_psd(samples, np.zeros(4096, bool), 1.0, where="scan-1")

@@ -1,4 +1,4 @@
-"""The banded inverse noise: positive, exact for autoregressive noise, and near the optimum."""
+"""Tests of the banded inverse noise: positive, exact for autoregressive noise, near the optimum."""
 
 import numpy as np
 import pytest
@@ -7,17 +7,17 @@ from hypothesis import strategies as st
 from scipy.linalg import toeplitz
 
 from petamap.noise.model import InverseLags, OneOverF, TabulatedPsd
-from petamap.noise.psd import psd
+from petamap.noise.psd import noise_psd
 from petamap.noise.toeplitz import (
     autoregressive_lags,
     inverse_lags,
     is_positive,
-    spectrum,
+    toeplitz_spectrum,
     white_lags,
 )
 
 
-def test_white_noise_is_one_number():
+def test_white_noise():
     lags = inverse_lags(OneOverF(net=2.0), 25.0, 3)
     assert lags.tolist() == [0.01, 0, 0, 0]
     assert inverse_lags(OneOverF(net=2.0), 25.0, 0).tolist() == white_lags(OneOverF(2.0, 1.0), 25.0).tolist()
@@ -37,28 +37,28 @@ def test_autoregressive_noise_is_inverted_exactly():
     st.floats(1e-7, 1),
     st.sampled_from([1, 7, 64, 500]),
 )
-def test_any_model_gives_a_positive_band_of_the_right_level(fknee, alpha, ratio, n_lag):
+def test_bands_are_positive(fknee, alpha, ratio, n_lag):
     model = OneOverF(net=1e-4, fknee=fknee, fmin=fknee * ratio, alpha=alpha)
     lags = inverse_lags(model, 20.0, n_lag)
     assert lags.shape == (n_lag + 1,)
     assert is_positive(lags)
-    assert spectrum(lags, 4096).max() < 3 * white_lags(model, 20.0)[0]
+    assert toeplitz_spectrum(lags, 4096).max() < 3 * white_lags(model, 20.0)[0]
 
 
-def test_the_spectrum_is_that_of_the_model_where_the_band_resolves_it():
+def test_spectrum_against_the_model():
     model = OneOverF(net=1e-4, fknee=0.5, fmin=1e-3, alpha=-1.2)
-    found = spectrum(inverse_lags(model, 10.0, 1024), 4096)
+    found = toeplitz_spectrum(inverse_lags(model, 10.0, 1024), 4096)
     f = np.arange(4097) / 8192 * 10.0
-    inverse = 2 / (psd(model, f) * 10.0)
+    inverse = 2 / (noise_psd(model, f) * 10.0)
     np.testing.assert_allclose(found[20:], inverse[20:], rtol=0.01)
 
 
 def map_variance(covariance, lags, scan, n_pix):
-    """Trace of the covariance of the weighted least-squares map, its mean removed."""
+    """Return the trace of the covariance of the weighted least-squares map without its mean."""
     pointing = np.zeros((len(scan), n_pix))
     pointing[np.arange(len(scan)), scan] = 1
     weight = toeplitz(np.concatenate((lags, np.zeros(len(scan) - len(lags)))))
-    weight += toeplitz(np.concatenate(([0], weight[0, :0:-1])))  # periodic: the ends are another question
+    weight += toeplitz(np.concatenate(([0], weight[0, :0:-1])))  # periodic, without ends
     weighted = weight @ pointing
     solve = np.linalg.pinv(pointing.T @ weighted, rcond=1e-13)
     centre = np.eye(n_pix) - 1 / n_pix
@@ -68,9 +68,9 @@ def map_variance(covariance, lags, scan, n_pix):
 @pytest.mark.parametrize(
     ("fknee", "fmin", "alpha"), [(0.02, 1e-5, -2.0), (0.1, 1e-4, -1.5), (0.02, 1e-5, -1.0)]
 )
-def test_loss_of_optimality_is_small(fknee, fmin, alpha):
+def test_loss_of_optimality(fknee, fmin, alpha):
     model, n, n_pix = OneOverF(1.0, fknee, fmin, alpha), 1024, 16
-    variances = psd(model, np.fft.rfftfreq(n)) / 2
+    variances = noise_psd(model, np.fft.rfftfreq(n)) / 2
     covariance = toeplitz(np.fft.irfft(variances, n))
     scan = np.rint((n_pix - 1) * 0.5 * (1 - np.cos(2 * np.pi * np.arange(n) / 97.3))).astype(int)
     best = map_variance(covariance, np.fft.irfft(1 / variances, n)[: n // 2], scan, n_pix)
@@ -80,7 +80,7 @@ def test_loss_of_optimality_is_small(fknee, fmin, alpha):
     assert loss < 0.3 * white_loss
 
 
-def test_given_lags_pass_through_and_a_shorter_band_stays_positive():
+def test_given_lags():
     lags = np.array([2.0, -0.9, -0.05])
     given = InverseLags(lags)
     assert inverse_lags(given, 1.0, 4).tolist() == [2.0, -0.9, -0.05, 0, 0]
@@ -89,14 +89,14 @@ def test_given_lags_pass_through_and_a_shorter_band_stays_positive():
     np.testing.assert_allclose(short, lags[:2], rtol=0.1)
 
 
-def test_a_table_of_the_model_gives_the_lags_of_the_model():
+def test_table_against_model():
     model = OneOverF(net=1e-4, fknee=0.5, fmin=1e-2, alpha=-1.0)
     f = np.geomspace(1e-4, 5, 2000)
-    from_table = inverse_lags(TabulatedPsd(f, psd(model, f)), 10.0, 200)
+    from_table = inverse_lags(TabulatedPsd(f, noise_psd(model, f)), 10.0, 200)
     np.testing.assert_allclose(
         from_table, inverse_lags(model, 10.0, 200), rtol=1e-4, atol=1e-3 * from_table[0]
     )
 
 
-def test_is_positive_sees_a_negative_spectrum():
+def test_is_positive():
     assert not is_positive(np.array([1.0, 0.6]))

@@ -1,4 +1,4 @@
-"""The source's figures made again: the published numbers agree, and a small run goes through."""
+"""Reproduction of Sudarsan et al. 2011: consistency of the published numbers, and a small run."""
 
 import csv
 import json
@@ -10,21 +10,21 @@ import pytest
 from made_scans import satellite
 from mpi import run_ranks
 
-from petacomm.base.progress import Silent
+from petacomm.base.progress import SilentProgress
 from petacomm.costs.occupancy import Occupancy
 from petacomm.topology import load_machine
 from petamap.cli.main import main
-from petamap.papers.sudarsan2011.costs import Cost, closed_form_speed_up, modelled
+from petamap.papers.sudarsan2011.costs import VersionCost, closed_form_speedup, modelled_ratio
 from petamap.papers.sudarsan2011.figures import TIME_MAJOR
-from petamap.papers.sudarsan2011.measurements import measure
-from petamap.papers.sudarsan2011.overlaps import of_first, overlaps_of_first
-from petamap.papers.sudarsan2011.published import VERSIONS, published
+from petamap.papers.sudarsan2011.measurements import measure_setup
+from petamap.papers.sudarsan2011.overlaps import compute_first_rank_overlaps, first_rank_overlaps
+from petamap.papers.sudarsan2011.published import VERSIONS, published_sudarsan2011
 
-PAPER = published()
+PAPER = published_sudarsan2011()
 
 
-def values(figure, of, to=None, set_up=True):
-    return PAPER.ratio(figure, of, to, set_up).values
+def values(figure, numerator, denominator=None, set_up=True):
+    return PAPER.ratio(figure, numerator, denominator, set_up).values
 
 
 def test_published_ratios_follow_from_each_other():
@@ -50,7 +50,7 @@ def test_published_numbers_of_runs_and_machines():
 
 def test_ratios_of_costs():
     costs = {
-        name: {v: [Cost(6, k * (i + 1.0), 50.0 * i) for _ in range(2)] for i, v in enumerate(VERSIONS)}
+        name: {v: [VersionCost(6, k * (i + 1.0), 50.0 * i) for _ in range(2)] for i, v in enumerate(VERSIONS)}
         for name, k in (
             ("franklin", 1.0),
             ("jaguar", 2.0),
@@ -61,30 +61,32 @@ def test_ratios_of_costs():
     }
     with_it = PAPER.ratio(4, "unthreaded allreduce", "threaded allgather")
     without = PAPER.ratio(6, "unthreaded allreduce", "threaded allgather", set_up=False)
-    assert modelled(with_it, costs, 50)["franklin"] == pytest.approx(50 / (200 + 150))
-    assert modelled(without, costs, 50)["jaguar"] == pytest.approx(1 / 4)
-    assert modelled(PAPER.ratio(4, "unthreaded allreduce", None), costs, 50)["jaguar"] == 2
+    assert modelled_ratio(with_it, costs, 50)["franklin"] == pytest.approx(50 / (200 + 150))
+    assert modelled_ratio(without, costs, 50)["jaguar"] == pytest.approx(1 / 4)
+    assert modelled_ratio(PAPER.ratio(4, "unthreaded allreduce", None), costs, 50)["jaguar"] == 2
 
 
 def test_the_closed_forms_promise_more_than_was_measured():
     """With Table 2's constants: 160 to 1,900 times, where 8.3 to 116 times were measured."""
     for name, measured in values(6, "unthreaded allreduce", "threaded allgather", set_up=False).items():
-        found = closed_form_speed_up(load_machine(name), PAPER.hosts[name], 1.5e8, 4.0, 2.0)
+        found = closed_form_speedup(load_machine(name), PAPER.hosts[name], 1.5e8, 4.0, 2.0)
         assert max(100, measured) < found < 2000
 
 
 def test_what_the_first_rank_shares():
-    found = of_first(Occupancy.of([np.arange(10), np.arange(8, 12), np.arange(5), np.arange(3, 9)]))
+    found = first_rank_overlaps(
+        Occupancy.from_rank_keys([np.arange(10), np.arange(8, 12), np.arange(5), np.arange(3, 9)])
+    )
     assert found.counts.tolist() == [10, 2, 5, 6]
-    assert found.near.tolist() == [0, 2, 7, 10]  # of each key that is shared, the nearest other holder
+    assert found.cumulative.tolist() == [0, 2, 7, 10]  # of each key that is shared, the nearest other holder
     assert found.shared_part(2) == 0.7 and found.sum_over_keys == 1.3
     assert found.few_part(5) == pytest.approx(1 / 3)
 
 
 def test_the_first_rank_of_many_shares_what_is_seen_of_its_own_pixels():
     config = satellite()
-    few, many = overlaps_of_first(config, [16, 64], TIME_MAJOR, 1, Silent())
-    again = overlaps_of_first(config, [64], TIME_MAJOR, 1, Silent())[0]
+    few, many = compute_first_rank_overlaps(config, [16, 64], TIME_MAJOR, 1, SilentProgress())
+    again = compute_first_rank_overlaps(config, [64], TIME_MAJOR, 1, SilentProgress())[0]
     assert many.counts.tolist() == again.counts.tolist()
     assert few.counts[0] > many.counts[0] > 0 and few.size == 16
 
@@ -155,7 +157,7 @@ def test_the_machine_is_not_asked_for(capsys):
 
 
 def measured_on_ranks(comm):
-    found = measure(satellite(), comm, TIME_MAJOR)
+    found = measure_setup(satellite(), comm, TIME_MAJOR)
     assert found.ranks == comm.size and found.keys > 0
     assert set(found.steps) == {"allgather", "sift", "initialise"}
     assert set(found.constants) == {"allreduce", "ring-allgather", "alltoallv"}

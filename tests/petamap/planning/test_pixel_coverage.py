@@ -1,17 +1,17 @@
-"""What stretches see: the kernel against NumPy, dealing and pixels against the map-maker's own."""
+"""Pixel coverage of sample ranges against NumPy; distributions and pixels against the map-maker's."""
 
 import numpy as np
 import pytest
 from made_scans import CUTS, satellite
 
-from petacomm.base.progress import Silent
-from petamap.mapmaking.distribution import deal
+from petacomm.base.progress import SilentProgress
+from petamap.mapmaking.distribution import distribute
 from petamap.mapmaking.projection import Projection
 from petamap.mapmaking.target import target_pixelization
-from petamap.planning.pixel_coverage import _Looker, look
-from petamap.planning.plan import lay_out
-from petamap.planning.rank_samples import dealt
-from petamap.planning.sky_regions import draw, whole_sky
+from petamap.planning.pixel_coverage import _PixelExpander, compute_pixel_coverage
+from petamap.planning.plan import observations_and_layout
+from petamap.planning.rank_samples import distribute_samples
+from petamap.planning.sky_regions import draw_sky_sample, full_sky_sample
 from petamap.sky.healpix import Healpix
 from petamap.sky.stokes import Stokes
 
@@ -27,14 +27,14 @@ def seen_by_numpy(pointing, sample, detector, start, stop):
 
 @pytest.mark.parametrize("fraction", [0.004, 0.03, 1.0])
 def test_nothing_in_the_sample_is_passed_over(fraction):
-    (observation, *_), _ = lay_out(satellite(rate=200, hours=1))
+    (observation, *_), _ = observations_and_layout(satellite(rate=200, hours=1))
     grid = Healpix(512, nest=True)
-    sample = draw(grid, fraction, 3)
-    looker = _Looker(observation, sample)
-    assert (looker._stride > 4) == (fraction < 1)
+    sample = draw_sky_sample(grid, fraction, 3)
+    expander = _PixelExpander(observation, sample)
+    assert (expander._stride > 4) == (fraction < 1)
     n = observation.n_samp
     rows = np.array([[0, 0, n], [3, 1, 2], [1, 7, 7], [2, 12_345, n - 1]])
-    pixels, counts = looker.look(rows)
+    pixels, counts = expander.pixels(rows)
     expected = [seen_by_numpy(observation.pointing, sample, *row) for row in rows.tolist()]
     assert counts.tolist() == [len(part) for part in expected]
     assert pixels.tolist() == [pixel for part in expected for pixel in part]
@@ -44,40 +44,42 @@ def test_nothing_in_the_sample_is_passed_over(fraction):
 @pytest.mark.parametrize(("ends", "more"), [("zero", ""), ("free", CUTS)])
 def test_ranks_hold_what_the_map_maker_gives_them(ends, more):
     config = satellite(ends=ends, more=more)
-    observations, layout = lay_out(config)
+    observations, layout = observations_and_layout(config)
     grid = target_pixelization(config.map, observations)
-    ways, size = (None, 1, 2, 4), 7
-    dealings = [dealt(layout, groups, size) for groups in ways]
-    looks = look(observations, layout, whole_sky(grid), dealings, 2, Silent())
-    for groups, dealing in zip(ways, dealings, strict=True):
-        occupancy = looks.occupancy(dealing)
+    all_groups, size = (None, 1, 2, 4), 7
+    distributions = [distribute_samples(layout, groups, size) for groups in all_groups]
+    coverage = compute_pixel_coverage(
+        observations, layout, full_sky_sample(grid), distributions, 2, SilentProgress()
+    )
+    for groups, distribution in zip(all_groups, distributions, strict=True):
+        occupancy = coverage.occupancy(distribution)
         order = layout.order(groups)
         assert sorted(order) == list(range(layout.n_blocks))
-        bounds = deal(layout.costs()[order], size)
+        bounds = distribute(layout.costs()[order], size)
         for rank in range(size):
-            share = layout.share(np.sort(order[bounds[rank] : bounds[rank + 1]]))
+            share = layout.local_blocks(np.sort(order[bounds[rank] : bounds[rank + 1]]))
             held = sum(segment.stop - segment.start for segment in share.segments)
-            assert dealing.n_held[rank] == held
+            assert distribution.n_held[rank] == held
             keys = Projection(observations, layout, share, grid, Stokes.I).keys()
             mine = np.repeat(occupancy.keys, occupancy.multiplicity)[occupancy.holders == rank]
             np.testing.assert_array_equal(mine, keys)
 
 
 def test_orders_are_what_they_are_called():
-    _, layout = lay_out(satellite())
+    _, layout = observations_and_layout(satellite())
     detectors = np.array([stream.detector for stream in layout.streams])
-    streams, _ = layout.places(layout.order(4))
+    streams, _ = layout.locate(layout.order(4))
     assert (np.diff(detectors[streams]) >= 0).all()
-    streams, within = layout.places(layout.order(1))
+    streams, within = layout.locate(layout.order(1))
     assert (np.diff(detectors[streams].reshape(-1, 4)) == 1).all()
     assert (np.diff(within.reshape(-1, 4)) == 0).all()
 
 
 def test_samples_are_drawn_evenly_and_the_same_again():
     grid = Healpix(256, nest=True)
-    sample = draw(grid, 0.01, 5)
+    sample = draw_sky_sample(grid, 0.01, 5)
     assert sample.fraction == pytest.approx(0.01, rel=0.01)
-    per_stretch = np.searchsorted(sample.stretches, sample.regions, side="right") - 1
-    np.testing.assert_array_equal(per_stretch, np.arange(len(sample.regions)))
-    np.testing.assert_array_equal(draw(grid, 0.01, 5).regions, sample.regions)
-    assert draw(grid, 1.0, 5).fraction == 1
+    strata = np.searchsorted(sample.stratum_edges, sample.regions, side="right") - 1
+    np.testing.assert_array_equal(strata, np.arange(len(sample.regions)))
+    np.testing.assert_array_equal(draw_sky_sample(grid, 0.01, 5).regions, sample.regions)
+    assert draw_sky_sample(grid, 1.0, 5).fraction == 1

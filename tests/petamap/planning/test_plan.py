@@ -1,4 +1,4 @@
-"""Plans without ranks: equal to real ones where nothing is sampled, within their errors where the sky is."""
+"""Plans: equal to real ones without sampling, within their errors with a sample of the sky."""
 
 import dataclasses
 import os
@@ -9,15 +9,15 @@ from made_scans import satellite
 from mpi import run_ranks
 
 from petacomm.base.errors import ConfigError
-from petacomm.base.progress import Silent
+from petacomm.base.progress import SilentProgress
 from petacomm.reduction import ALGORITHMS, ReductionPlan
 from petacomm.sharing import IndexMap
 from petacomm.topology import load_machine
-from petamap.mapmaking.distribution import deal
+from petamap.mapmaking.distribution import distribute
 from petamap.mapmaking.projection import Projection
 from petamap.mapmaking.target import target_pixelization
-from petamap.planning.plan import distributions, lay_out, plan
-from petamap.planning.plan_table import as_json, table
+from petamap.planning.plan import observations_and_layout, plan, possible_distributions
+from petamap.planning.plan_table import plan_json, plan_table
 from petamap.sky.stokes import Stokes
 
 MACHINE = dataclasses.replace(load_machine("jaguar"), sockets_per_node=1, cores_per_socket=3)
@@ -29,29 +29,29 @@ def without_work(load):
 
 def real_plans(comm):
     config = satellite()
-    observations, layout = lay_out(config)
+    observations, layout = observations_and_layout(config)
     grid = target_pixelization(config.map, observations)
     per_node = int(os.environ.get("PETAMAP_RANKS_PER_NODE", comm.size))
     machine = dataclasses.replace(MACHINE, cores_per_socket=per_node)
     planned = plan(config, comm.size, machine, n_threads=1)
     assert planned.fraction == 1
-    for way in distributions(4):
-        order = layout.order(way.groups)
-        bounds = deal(layout.costs()[order], comm.size)
-        share = layout.share(np.sort(order[bounds[comm.rank] : bounds[comm.rank + 1]]))
+    for distribution in possible_distributions(4):
+        order = layout.order(distribution.groups)
+        bounds = distribute(layout.costs()[order], comm.size)
+        share = layout.local_blocks(np.sort(order[bounds[comm.rank] : bounds[comm.rank + 1]]))
         keys = Projection(observations, layout, share, grid, Stokes.I).keys()
-        (outlook,) = (o for o in planned.outlooks if o.distribution == way and o.threads == 1)
-        assert set(outlook.forecast.loads) == set(ALGORITHMS)
-        for name, load in outlook.forecast.loads.items():
+        (prediction,) = (o for o in planned.predictions if o.distribution == distribution and o.threads == 1)
+        assert set(prediction.forecast.loads) == set(ALGORITHMS)
+        for name, load in prediction.forecast.loads.items():
             buffer_keys = int(config.comm.buffer) // 24
             made = ReductionPlan(IndexMap(comm, keys), algorithm=name, buffer_keys=buffer_keys)
             real = made.load()
             if name in ("hierarchical", "hybrid"):  # how evenly a node's ranks share its work is not foreseen
                 assert [phase.node_moved for phase in real] == pytest.approx([p.node_moved for p in load])
                 real, load = without_work(real), without_work(load)
-            assert real == load, (way.name, name)
-        assert outlook.forecast.n_keys == comm.max(len(keys))
-        assert outlook.forecast.n_global.value == made.n_global
+            assert real == load, (distribution.name, name)
+        assert prediction.forecast.n_keys == comm.max(len(keys))
+        assert prediction.forecast.n_global.value == made.n_global
 
 
 def test_loads_are_those_of_real_plans(monkeypatch):
@@ -70,7 +70,7 @@ def test_a_sample_of_the_sky_tells_within_its_error(both):
     whole, sampled = both
     assert whole.fraction == 1 and sampled.fraction < 0.21
     pulls = []
-    for one, other in zip(whole.outlooks, sampled.outlooks, strict=True):
+    for one, other in zip(whole.predictions, sampled.predictions, strict=True):
         true, told = one.forecast, other.forecast
         assert told.n_keys == pytest.approx(true.n_keys, rel=0.03)
         assert told.partners.value == pytest.approx(true.partners.value, rel=0.03)
@@ -86,8 +86,8 @@ def test_a_sample_of_the_sky_tells_within_its_error(both):
 
 def test_the_table_and_json_say_the_same(both):
     for planned in both:
-        text, data = table(planned), as_json(planned)
-        assert len(data["outlooks"]) == len(planned.outlooks) == 8
+        text, data = plan_table(planned), plan_json(planned)
+        assert len(data["outlooks"]) == len(planned.predictions) == 8
         for outlook in data["outlooks"]:
             assert f"{outlook['ranks']} x {outlook['threads']}" in text
             assert f"{outlook['largest_pixels']:,.0f}" in text
@@ -96,14 +96,14 @@ def test_the_table_and_json_say_the_same(both):
 
 
 def test_ranks_that_share_pixels_need_more_memory_for_kept_pointing(both):
-    for outlook in both[0].outlooks:
-        assert outlook.memory_kept > outlook.memory > 90e6
+    for prediction in both[0].predictions:
+        assert prediction.memory_kept > prediction.memory > 90e6
 
 
 def test_wrong_plans_are_refused():
     config = satellite()
     with pytest.raises(ConfigError, match=r"56064 cores.*take 1 to 56064"):
-        plan(config, 60_000, MACHINE, progress=Silent())
+        plan(config, 60_000, MACHINE, progress=SilentProgress())
     with pytest.raises(ConfigError, match="0 ranks"):
         plan(config, 0, MACHINE)
     with pytest.raises(ConfigError, match="blocks of data for 5000 ranks"):

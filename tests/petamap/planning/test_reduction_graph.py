@@ -1,4 +1,4 @@
-"""The communication graph of reductions of a run that need not be there."""
+"""Communication graphs of the reductions of a planned run."""
 
 from pathlib import Path
 
@@ -9,24 +9,24 @@ from made_scans import satellite
 from petacomm.base.errors import ConfigError
 from petacomm.costs.occupancy import Occupancy
 from petacomm.mapping.graph_sources import occupancy_graph
-from petacomm.mapping.job import load_job
+from petacomm.mapping.job import load_mapping_job
 from petamap.mapmaking.target import target_pixelization
 from petamap.planning import reduction_graph as sharing
-from petamap.planning.node_samples import keys_of_rank
-from petamap.planning.plan import lay_out
-from petamap.planning.rank_samples import dealt
+from petamap.planning.node_samples import rank_pixels
+from petamap.planning.plan import observations_and_layout
+from petamap.planning.rank_samples import distribute_samples
 
 N_RANKS = 6
 
 
 def test_the_whole_sky_tells_what_the_keys_of_the_ranks_tell() -> None:
     config = satellite()
-    observations, layout = lay_out(config)
+    observations, layout = observations_and_layout(config)
     grid = target_pixelization(config.map, observations)
-    dealing = dealt(layout, None, N_RANKS)
-    keys = [keys_of_rank(observations, layout, grid, dealing, rank) for rank in range(N_RANKS)]
-    expected = occupancy_graph(Occupancy.of(keys), k=3)
-    found = sharing.sharing_graph(config, N_RANKS)
+    distribution = distribute_samples(layout, None, N_RANKS)
+    keys = [rank_pixels(observations, layout, grid, distribution, rank) for rank in range(N_RANKS)]
+    expected = occupancy_graph(Occupancy.from_rank_keys(keys), k=3)
+    found = sharing.run_reduction_graph(config, N_RANKS)
     assert found.offsets.tolist() == expected.offsets.tolist() and found.n_edges > N_RANKS
     np.testing.assert_array_equal(found.targets, expected.targets)
     np.testing.assert_allclose(found.n_bytes, expected.n_bytes)
@@ -34,16 +34,16 @@ def test_the_whole_sky_tells_what_the_keys_of_the_ranks_tell() -> None:
 
 def test_a_sample_of_the_sky_tells_about_as_much(monkeypatch: pytest.MonkeyPatch) -> None:
     config = satellite(n_side=128)
-    whole = sharing.sharing_graph(config, N_RANKS)
+    whole = sharing.run_reduction_graph(config, N_RANKS)
     monkeypatch.setattr(sharing, "_N_REGIONS", 600)  # of 3072
-    some = sharing.sharing_graph(config, N_RANKS)
+    some = sharing.run_reduction_graph(config, N_RANKS)
     assert some.total_bytes == pytest.approx(whole.total_bytes, rel=0.1)
     assert some.total_bytes != whole.total_bytes
 
 
 def test_more_ranks_than_blocks_are_refused() -> None:
     with pytest.raises(ConfigError, match="blocks of data for 100000 ranks"):
-        sharing.sharing_graph(satellite(), 100_000)
+        sharing.run_reduction_graph(satellite(), 100_000)
 
 
 def test_a_job_can_name_a_run(tmp_path: Path) -> None:
@@ -53,8 +53,8 @@ def test_a_job_can_name_a_run(tmp_path: Path) -> None:
     )
     job = tmp_path / "job.toml"
     job.write_text('ranks = 4\n[graph]\nrun = "run.toml"\n[machine]\nname = "bluegene-l"\nshape = [4]\n')
-    found = load_job(job)
+    found = load_mapping_job(job)
     assert found.graph.n_ranks == 4 and found.graph.total_bytes > 0
     job.write_text(job.read_text().replace("run.toml", "none.toml"))
     with pytest.raises(ConfigError, match=r"none\.toml"):
-        load_job(job)
+        load_mapping_job(job)

@@ -1,4 +1,4 @@
-"""Compressed pointing against NumPy, against SciPy, and against a Mueller-matrix computation."""
+"""Tests of compressed pointing against NumPy, SciPy, and a Mueller-matrix computation."""
 
 import itertools
 
@@ -10,7 +10,7 @@ from scipy.spatial.transform import Rotation, Slerp
 
 from petacomm.base.errors import DataError
 from petamap.pointing import quaternion as quat
-from petamap.pointing.boresight import Boresight, compress, from_times, pointing_error
+from petamap.pointing.boresight import Boresight, boresight_from_times, compress_boresight, pointing_error
 from petamap.pointing.compressed import CompressedPointing, SampledPlate, UniformPlate
 
 TURN = 2 * np.pi
@@ -19,7 +19,7 @@ IDENTITY = [[0.0, 0.0, 0.0, 1.0]]
 
 
 def spinning(n, rate=0.01):
-    """A spin about an axis that precesses and nods: no constant rotation."""
+    """Return a spin about an axis that precesses and nutates: not a constant rotation."""
     t = np.arange(n)
     axis = quat.from_angles(1.1 + 0.2 * np.sin(1e-3 * t), 2e-3 * t, 0.0)
     return quat.multiply(quat.multiply(axis, quat.about_z(rate * t)), quat.about_y(0.9))
@@ -30,7 +30,7 @@ def some_detectors(n):
 
 
 def turns(angle):
-    """Radians as wrapped turns / 2^32, rounded; float64 carries enough bits."""
+    """Return radians in units of 2 pi / 2^32, wrapped and rounded; float64 has enough bits."""
     return np.round(np.mod(np.asarray(angle) / TURN, 1.0) * 2.0**32).astype(np.int64)
 
 
@@ -40,7 +40,7 @@ def assert_same_angle(given, radians, within):
 
 
 def cosmo_angle(q):
-    """The polarization angle from vectors, with no quaternion identity: atan2(X . east, X . south)."""
+    """Return the polarization angle without quaternion identities: atan2(X . east, X . south)."""
     z, x = quat.rotate(q, [0, 0, 1.0]), quat.rotate(q, [1.0, 0, 0])
     east = np.stack([-z[:, 1], z[:, 0], 0 * z[:, 0]], axis=1)
     south = np.cross(east, z)
@@ -48,16 +48,16 @@ def cosmo_angle(q):
 
 
 @pytest.mark.parametrize(("spacing", "offset"), [(7.0, 0.0), (33.25, -12.5), (1.0, 0.0), (1.0, -0.5)])
-def test_slerp_is_scipys(spacing, offset):
+def test_slerp_against_scipy(spacing, offset):
     n = 3000
     n_knots = int(np.ceil((n - 1 - offset) / spacing)) + 1
     knots = spinning(n_knots, rate=0.01 * spacing)
     boresight = Boresight(knots, n, spacing, offset, order="slerp")
-    at = offset + spacing * np.arange(n_knots)
-    samples = np.minimum(np.arange(n), at[-1])
-    expected = Slerp(at, Rotation.from_quat(knots))(samples)
-    off = (expected.inv() * Rotation.from_quat(boresight.quaternions(0, n))).magnitude()
-    assert off.max() < 1e-12
+    positions = offset + spacing * np.arange(n_knots)
+    samples = np.minimum(np.arange(n), positions[-1])
+    expected = Slerp(positions, Rotation.from_quat(knots))(samples)
+    error = (expected.inv() * Rotation.from_quat(boresight.quaternions(0, n))).magnitude()
+    assert error.max() < 1e-12
 
 
 def test_directions_and_angles_of_detectors_off_the_boresight():
@@ -71,23 +71,23 @@ def test_directions_and_angles_of_detectors_off_the_boresight():
         assert_same_angle(angles, 2 * cosmo_angle(q), 1)
         np.testing.assert_allclose(
             pointing.quaternions(detector, 0, n),
-            quat.multiply(quat.normalized(full), detectors[detector]),
+            quat.multiply(quat.normalize(full), detectors[detector]),
             atol=2e-15,
         )
 
 
-def test_cubic_is_exact_for_a_constant_rotation_and_of_fourth_order_otherwise():
+def test_order_of_cubic_interpolation():
     n = 4097
     steady = quat.multiply(quat.about_z(0.02 * np.arange(n)), quat.about_y(1.4))
-    _, error = compress(steady, spacing=64)
+    _, error = compress_boresight(steady, spacing=64)
     assert error.max_arcsec < 1e-6 and error.max_roll_arcsec < 1e-6
-    inner = [compress(spinning(n), spacing=h)[0] for h in (16, 32)]
+    inner = [compress_boresight(spinning(n), spacing=h)[0] for h in (16, 32)]
     fine, coarse = (pointing_error(b, spinning(n)[200:3800], 200).max_arcsec for b in inner)
     assert 12 < coarse / fine < 20
 
 
 def rotation_matrix_of_stokes(angle):
-    """Mueller matrix that refers (I, Q, U) to axes turned by `angle`."""
+    """Return the Mueller matrix from (I, Q, U) to axes rotated by `angle`."""
     c, s = np.cos(2 * angle), np.sin(2 * angle)
     return np.array([[1, 0, 0], [0, c, s], [0, -s, c]])
 
@@ -103,7 +103,7 @@ def test_half_wave_plate_against_mueller_matrices(plate):
     hwp = UniformPlate(phase, rate) if plate == "uniform" else SampledPlate(np.mod(chi, TURN))
     pointing = CompressedPointing(Boresight(boresight, n), detector, epsilon=[epsilon], plate=hwp)
     _, angles = pointing.directions(0, 0, n)
-    # the focal plane's X, carried to the detector's place, is the detector's X turned back by gamma
+    # X of the focal plane, transported to the detector, is X of the detector rotated by -gamma
     focal_x = cosmo_angle(quat.multiply(boresight, quat.multiply(detector, quat.about_z(-gamma))))
     ideal_plate = np.diag([1.0, 1.0, -1.0])
     polarizer = np.array([1.0, (1 - epsilon) / (1 + epsilon), 0.0])
@@ -115,7 +115,7 @@ def test_half_wave_plate_against_mueller_matrices(plate):
         np.testing.assert_allclose([1, e * np.cos(phi), e * np.sin(phi)], row, atol=1e-8)
 
 
-def test_the_stated_formula_of_the_plate():
+def test_half_wave_plate_against_the_formula():
     n, chi = 100, 0.3 + 0.05 * np.arange(100)
     q = spinning(n)
     pointing = CompressedPointing(Boresight(q, n), IDENTITY, gamma=[0.4], plate=UniformPlate(0.3, 0.05))
@@ -123,17 +123,17 @@ def test_the_stated_formula_of_the_plate():
     assert_same_angle(pointing.directions(0, 0, n)[1], -2 * theta, 3)
 
 
-def test_a_long_uniform_rotation_keeps_its_phase():
+def test_phase_of_a_long_uniform_rotation():
     n, rate = 2_000_000_000, 2 * np.pi * 2.0 / 200
     pointing = CompressedPointing(Boresight(IDENTITY, n, n), IDENTITY, plate=UniformPlate(0.0, rate))
     angles = pointing.directions(0, n - 4, n)[1]
-    # rate is 1/100 turn to one part in 2^53, so that 2e7 turns are known to a few 1e-9
+    # the rate is 1/100 turn to one part in 2^53, hence 2e7 turns are accurate to a few 1e-9
     assert_same_angle(angles, 4 * TURN * np.mod(np.arange(n - 4, n), 100) / 100, 64)
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.data())
-def test_pieces_give_the_same_bits(data):
+def test_sample_ranges_give_the_same_bits(data):
     n = 5000
     order = data.draw(st.sampled_from(["slerp", "cubic"]))
     spacing = data.draw(st.sampled_from([1.0, 3.0, 41.7, 160.0]))
@@ -143,17 +143,17 @@ def test_pieces_give_the_same_bits(data):
     )
     boresight = Boresight(spinning(n_knots, 0.004 * spacing), n, spacing, order=order)
     pointing = CompressedPointing(boresight, quat.from_angles(0.05, 1.0, 0.3), plate=plate)
-    whole, whole_angles = pointing.directions(0, 0, n)
+    vectors, all_angles = pointing.directions(0, 0, n)
     cuts = sorted({0, n, *data.draw(st.lists(st.integers(1, n - 1), max_size=12))})
     for start, stop in itertools.pairwise(cuts):
         part, angles = pointing.directions(0, start, stop)
-        assert part.tobytes() == whole[start:stop].tobytes()
-        assert angles.tobytes() == whole_angles[start:stop].tobytes()
+        assert part.tobytes() == vectors[start:stop].tobytes()
+        assert angles.tobytes() == all_angles[start:stop].tobytes()
 
 
-def test_compress_keeps_its_promise():
+def test_reported_error_of_compression():
     full = spinning(10_000)
-    boresight, error = compress(full, tolerance_arcsec=0.05)
+    boresight, error = compress_boresight(full, tolerance_arcsec=0.05)
     assert error.max_arcsec <= 0.05 and boresight.spacing > 7
     exact = quat.rotate(full, [0, 0, 1.0])
     given = CompressedPointing(boresight, IDENTITY).directions(0, 0, len(full))[0]
@@ -162,11 +162,11 @@ def test_compress_keeps_its_promise():
     assert np.sqrt(np.mean(arcsec**2)) == pytest.approx(error.rms_arcsec, rel=1e-3)
 
 
-def test_signs_of_quaternions_do_not_matter():
+def test_signs_of_quaternions():
     full = spinning(600)
     flipped = full * RNG.choice([-1.0, 1.0], size=(600, 1))
     for spacing in (1, 20):
-        a, b = (compress(q, spacing=spacing)[0].quaternions(0, 600) for q in (full, flipped))
+        a, b = (compress_boresight(q, spacing=spacing)[0].quaternions(0, 600) for q in (full, flipped))
         np.testing.assert_allclose(np.abs(np.sum(a * b, axis=1)), 1.0, atol=1e-14)
 
 
@@ -174,30 +174,30 @@ def test_irregular_times():
     n, rate = 1000, 20.0
     times = np.sort(RNG.uniform(99.0, 151.0, 3000))
     turn = quat.multiply(quat.about_z(0.1 * times), quat.about_y(1.0))
-    boresight = from_times(times, turn, start_time=100.0, sample_rate=rate, n_samp=n)
+    boresight = boresight_from_times(times, turn, start_time=100.0, sample_rate=rate, n_samp=n)
     clock = 100.0 + np.arange(n) / rate
     expected = quat.multiply(quat.about_z(0.1 * clock), quat.about_y(1.0))
     assert pointing_error(boresight, expected).max_arcsec < 1e-6
 
 
 @pytest.mark.parametrize("bad", [[0, 0, 0, 0], [np.nan, 0, 0, 1], [np.inf, 0, 0, 1]])
-def test_a_bad_knot_is_named(bad):
+def test_invalid_knots_are_named(bad):
     knots = spinning(10)
     knots[6] = bad
     with pytest.raises(DataError, match="knot 6"):
         Boresight(knots, 10)
 
 
-def test_what_is_refused():
+def test_invalid_arguments():
     knots = spinning(10)
     with pytest.raises(DataError, match=r"to sample|reach"):
         Boresight(knots, 11)
     with pytest.raises(DataError, match="knot 4"):
         Boresight(np.concatenate([knots[:5], quat.multiply(knots[5:], quat.about_x(2.0))]), 10)
     with pytest.raises(DataError, match="sample 3"):
-        from_times([0, 1, 2, 2, 4.0], knots[:5], start_time=0, sample_rate=1, n_samp=4)
+        boresight_from_times([0, 1, 2, 2, 4.0], knots[:5], start_time=0, sample_rate=1, n_samp=4)
     with pytest.raises(DataError, match="samples from"):
-        from_times([0, 1, 2, 3, 4.0], knots[:5], start_time=0, sample_rate=1, n_samp=40)
+        boresight_from_times([0, 1, 2, 3, 4.0], knots[:5], start_time=0, sample_rate=1, n_samp=40)
     pointing = CompressedPointing(Boresight(knots, 10), IDENTITY)
     for detector, start, stop in [(1, 0, 1), (-1, 0, 1), (0, -1, 1), (0, 0, 11), (0, 5, 4)]:
         with pytest.raises(DataError):
@@ -210,7 +210,7 @@ def test_what_is_refused():
         CompressedPointing(Boresight(knots, 10), [[0.0, 0, 0, 0]])
 
 
-def test_the_poles_have_a_defined_angle():
+def test_angles_at_the_poles():
     pointing = CompressedPointing(Boresight(IDENTITY, 3, 3), IDENTITY)
     vectors, angles = pointing.directions(0, 0, 3)
     np.testing.assert_array_equal(vectors, [[0, 0, 1]] * 3)
@@ -218,14 +218,14 @@ def test_the_poles_have_a_defined_angle():
 
 
 class Nested:
-    """What `expand` needs of a pixelization: HEALPix, nested."""
+    """Minimal nested HEALPix pixelization for `expand`."""
 
     def __init__(self, n_side):
         self.grid = np.array([1.0, n_side])
 
 
 @pytest.mark.parametrize("n_side", [1, 64, 512, 8192])
-def test_pixels_are_healpys(n_side):
+def test_pixels_against_healpy(n_side):
     healpy = pytest.importorskip("healpy")
     n = 20_000
     full = spinning(n)
@@ -240,18 +240,18 @@ def test_pixels_are_healpys(n_side):
     assert np.all(gains == 1)
 
 
-def test_knots_are_laid_at_first_use():
-    asked = []
+def test_boresight_function_is_called_at_first_use():
+    calls = []
 
     def boresight():
-        asked.append(1)
+        calls.append(1)
         return Boresight(spinning(50), 50)
 
     pointing = CompressedPointing(boresight, IDENTITY, n_samp=50)
-    assert pointing.n_samp == 50 and pointing.n_det == 1 and not asked
+    assert pointing.n_samp == 50 and pointing.n_det == 1 and not calls
     expected = CompressedPointing(boresight(), IDENTITY).directions(0, 0, 50)[0]
     np.testing.assert_array_equal(pointing.directions(0, 0, 50)[0], expected)
     pointing.directions(0, 3, 4)
-    assert len(asked) == 2
+    assert len(calls) == 2
     with pytest.raises(DataError, match="50 samples for 49"):
         CompressedPointing(boresight, IDENTITY, n_samp=49).directions(0, 0, 1)

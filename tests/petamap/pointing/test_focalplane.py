@@ -1,4 +1,4 @@
-"""Focal planes: files read as written, Planck's published values, the convention of their angles."""
+"""Tests of focal planes: file round trips, published values of Planck, conventions of angles."""
 
 import dataclasses
 from pathlib import Path
@@ -12,35 +12,35 @@ from petamap.pointing import focalplane, quaternion
 RIMO = Path(__file__).parents[3] / "../shared/data/planck_lfi_wmap/LFI_RIMO_R4.00.fits"
 
 
-def test_the_built_in_instrument_has_the_published_values():
+def test_built_in_instrument_against_the_rimo():
     if not RIMO.is_file():
-        pytest.skip("the RIMO file is not here")
-    published, own = focalplane.read_rimo(RIMO), focalplane.load("planck-lfi")
-    assert own.names == published.names and len(own.names) == 22
-    for given, expected in zip(own.detectors, published.detectors, strict=True):
+        pytest.skip("the RIMO file is not available")
+    published, built_in = focalplane.read_rimo(RIMO), focalplane.load_focalplane("planck-lfi")
+    assert built_in.names == published.names and len(built_in.names) == 22
+    for given, expected in zip(built_in.detectors, published.detectors, strict=True):
         assert dataclasses.astuple(given)[1:] == pytest.approx(dataclasses.astuple(expected)[1:], rel=1e-13)
 
 
-def test_what_is_known_of_the_built_in_instrument():
-    lfi = focalplane.load("planck-lfi")
+def test_selections_of_the_built_in_instrument():
+    lfi = focalplane.load_focalplane("planck-lfi")
     assert lfi.select(("LFI27", "LFI28")).names == ("LFI27S", "LFI27M", "LFI28S", "LFI28M")
     assert lfi.select(("LFI24M", "LFI18S")).names == ("LFI18S", "LFI24M")
     mean_30 = lfi.select(("LFI27", "LFI28")).values("fknee").mean()
     assert mean_30 == pytest.approx(0.1141, abs=5e-5)  # the published mean of the 30 GHz radiometers
-    # the arms of a horn look at one place and are orthogonal to half a degree
+    # the two arms of a horn have the same line of sight and are orthogonal to half a degree
     for side, main in zip(lfi.detectors[::2], lfi.detectors[1::2], strict=True):
         np.testing.assert_allclose(*(quaternion.rotate(d.quaternion, [0, 0, 1]) for d in (side, main)))
         assert np.degrees(main.psi - side.psi) == pytest.approx(90, abs=0.51)
 
 
-def test_the_polarization_angle_is_carried_from_the_boresight():
+def test_polarization_angle_is_parallel_transported():
     detector = focalplane.Detector("a", theta=0.2, phi=2.0, psi=0.7)
-    sight = quaternion.rotate(detector.quaternion, [0, 0, 1])
+    direction = quaternion.rotate(detector.quaternion, [0, 0, 1])
     expected = [np.sin(0.2) * np.cos(2.0), np.sin(0.2) * np.sin(2.0), np.cos(0.2)]
-    np.testing.assert_allclose(sight, expected, atol=1e-15)
-    # carry X turned by psi along the great circle: rotate about the axis normal to it
-    carry = quaternion.exponential(0.5 * 0.2 * np.array([-np.sin(2.0), np.cos(2.0), 0]))
-    axis = quaternion.rotate(carry, [np.cos(0.7), np.sin(0.7), 0])
+    np.testing.assert_allclose(direction, expected, atol=1e-15)
+    # transport X rotated by psi along the great circle: rotate about the axis normal to it
+    transport = quaternion.from_half_rotation_vector(0.5 * 0.2 * np.array([-np.sin(2.0), np.cos(2.0), 0]))
+    axis = quaternion.rotate(transport, [np.cos(0.7), np.sin(0.7), 0])
     np.testing.assert_allclose(quaternion.rotate(detector.quaternion, [1, 0, 0]), axis, atol=1e-15)
     z, w = detector.quaternion[2:]
     assert 2 * np.arctan2(z, w) == pytest.approx(0.7)
@@ -48,19 +48,19 @@ def test_the_polarization_angle_is_carried_from_the_boresight():
 
 def test_toml_round_trip(tmp_path):
     plane = focalplane.hexagonal(38, 0.01, fwhm=0.003, net=3e-4, fknee=0.05, fmin=1e-5, alpha=-1.2)
-    focalplane.write_toml(plane, tmp_path / "plane.toml")
-    again = focalplane.load("plane.toml", tmp_path)
+    focalplane.write_focalplane_toml(plane, tmp_path / "plane.toml")
+    again = focalplane.load_focalplane("plane.toml", tmp_path)
     assert again.names == plane.names
     for given, expected in zip(again.detectors, plane.detectors, strict=True):
         assert dataclasses.astuple(given)[1:] == pytest.approx(dataclasses.astuple(expected)[1:], rel=1e-14)
 
 
 @pytest.mark.parametrize("n_det", [1, 2, 3, 14, 38, 1000])
-def test_hexagons(n_det):
+def test_hexagonal_grid(n_det):
     plane = focalplane.hexagonal(n_det, 0.01)
-    sights = quaternion.rotate(plane.quaternions, [0, 0, 1.0])[::2]
-    distances = quaternion.angle_between(sights[:, None], sights[None]) + 10 * np.eye(len(sights))
-    if len(sights) > 1:
+    directions = quaternion.rotate(plane.quaternions, [0, 0, 1.0])[::2]
+    distances = quaternion.angle_between(directions[:, None], directions[None]) + 10 * np.eye(len(directions))
+    if len(directions) > 1:
         # each pair's nearest neighbour is one spacing away, up to the curvature of the sky
         np.testing.assert_allclose(distances.min(axis=1), 0.01, rtol=0.05)
     assert len(plane.names) == n_det
@@ -80,20 +80,20 @@ def test_hexagons(n_det):
         ("[[detector", "cannot be read"),
     ],
 )
-def test_bad_files_are_refused(tmp_path, text, message):
+def test_invalid_files(tmp_path, text, message):
     (tmp_path / "bad.toml").write_text(text)
     with pytest.raises(ConfigError, match=message):
-        focalplane.read_toml(tmp_path / "bad.toml")
+        focalplane.read_focalplane_toml(tmp_path / "bad.toml")
 
 
-def test_what_is_not_there():
+def test_unknown_names():
     with pytest.raises(ConfigError, match="no focal plane"):
-        focalplane.load("planck-hfj")
+        focalplane.load_focalplane("planck-hfj")
     with pytest.raises(ConfigError, match="did you mean 'LFI18S'"):
-        focalplane.load("planck-lfi").select(("LFI18X",))
+        focalplane.load_focalplane("planck-lfi").select(("LFI18X",))
 
 
-def test_a_file_that_is_no_rimo(tmp_path):
+def test_invalid_rimo(tmp_path):
     (tmp_path / "x.fits").write_bytes(b"nothing")
     with pytest.raises(DataError, match="no reduced instrument model"):
-        focalplane.load("x.fits", tmp_path)
+        focalplane.load_focalplane("x.fits", tmp_path)

@@ -1,4 +1,4 @@
-"""Recorded pointing: lists of pixels, and antenna logs of real scans."""
+"""Tests of recorded pointing: pixel numbers, and antenna logs of real scans."""
 
 import gzip
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 
 from petacomm.base.errors import DataError
 from petamap.pointing import quaternion
-from petamap.pointing.antenna import boresight_of, read_log
+from petamap.pointing.antenna import boresight_from_log, read_antenna_log
 from petamap.pointing.recorded import RecordedPixels
 from petamap.sky.numbered import NumberedPixels
 
@@ -16,10 +16,10 @@ LOGS = Path(__file__).parents[3] / "../shared/data/aste_deshima"
 ARCSEC = np.pi / 180 / 3600
 
 
-def log(name):
+def log_path(name):
     path = LOGS / f"{name}.ant.gz"
     if not path.is_file():
-        pytest.skip("the recorded scans are not here")
+        pytest.skip("the recorded scans are not available")
     return path
 
 
@@ -30,7 +30,7 @@ def expanded(pointing, n_pix, detector, start, stop):
     return out
 
 
-def test_pixels_from_arrays_and_from_a_function():
+def test_pixels_from_arrays_and_functions():
     table = np.arange(30).reshape(2, 15) % 7
     gains = np.linspace(0, 1, 30, dtype=np.float32).reshape(2, 15)
     for given in (table, table.tolist(), lambda d, a, b: table[d, a:b]):
@@ -43,7 +43,7 @@ def test_pixels_from_arrays_and_from_a_function():
     assert not RecordedPixels(table).has_gains
 
 
-def test_bad_recordings_name_the_sample():
+def test_errors_name_the_sample():
     table = np.zeros((2, 9), int)
     table[1, 5] = 12
     with pytest.raises(DataError, match="detector 1, sample 5: pixel 12 of 12"):
@@ -60,9 +60,9 @@ def test_bad_recordings_name_the_sample():
         expanded(RecordedPixels(table), 20, 0, 5, 10)
 
 
-def test_the_orion_raster_is_where_it_was_commanded():
-    path = log("20171113070539")
-    antenna = read_log(path)
+def test_orion_raster_against_commanded_positions():
+    path = log_path("20171113070539")
+    antenna = read_antenna_log(path)
     text = gzip.decompress(path.read_bytes()).decode()
     rows = [row.split() for row in text.splitlines() if not row.startswith("#")][:-1]
     commanded = np.radians([[float(v) for v in row[1:3]] for row in rows])
@@ -71,28 +71,28 @@ def test_the_orion_raster_is_where_it_was_commanded():
     assert on.sum() == 1640
     east = (phi - commanded[:, 0])[on] * np.cos(commanded[on, 1]) / ARCSEC
     north = (np.pi / 2 - theta - commanded[:, 1])[on] / ARCSEC
-    # aberration is left out of both the log's sidereal track and ours only in part: a constant of up to 30"
+    # the log and our transformation differ in their treatment of aberration: a constant of up to 30"
     assert abs(east.mean()) < 35 and abs(north.mean()) < 35
     assert east.std() < 1.5 and north.std() < 1.5
 
 
-def test_the_mars_raster_spans_its_box():
-    antenna = read_log(log("20171111110002"))
-    sight = quaternion.rotate(antenna.quaternions("offset"), [0, 0, 1.0])[antenna.scanning] / ARCSEC
+def test_extent_of_the_mars_raster():
+    antenna = read_antenna_log(log_path("20171111110002"))
+    offsets = quaternion.rotate(antenna.quaternions("offset"), [0, 0, 1.0])[antenna.scanning] / ARCSEC
     for axis in (1, 2):
-        assert np.abs(sight[:, axis]).max() == pytest.approx(121, abs=2.5)
-    boresight, bad = boresight_of(antenna, 160.0, track="offset")
+        assert np.abs(offsets[:, axis]).max() == pytest.approx(121, abs=2.5)
+    boresight, bad = boresight_from_log(antenna, 160.0, track="offset")
     assert boresight.spacing == pytest.approx(16, rel=1e-6)
     assert 0.55 < bad.mean() < 0.95 and len(bad) == boresight.n_samp
     given = quaternion.rotate(boresight.quaternions(0, len(bad)), [0, 0, 1.0])[~bad] / ARCSEC
     assert np.abs(given[:, 1:]).max() < 125
 
 
-def test_the_uranus_daisy_has_a_slew_among_its_scan_rows():
-    antenna = read_log(log("20171115052750"))
-    away = antenna.distance()[antenna.scanning] / ARCSEC
-    assert away.max() == pytest.approx(1113, abs=3)
-    assert np.mean(away < 65) > 0.9  # the daisy itself; the rest is a slew, to be cut by distance
+def test_uranus_daisy_contains_a_slew():
+    antenna = read_antenna_log(log_path("20171115052750"))
+    distance = antenna.distance()[antenna.scanning] / ARCSEC
+    assert distance.max() == pytest.approx(1113, abs=3)
+    assert np.mean(distance < 65) > 0.9  # the daisy; the rest is a slew, to be cut by distance
 
 
 HEADER = "#time ra-prg\n"
@@ -111,19 +111,19 @@ def row(second, kind="SCAN", real="30.5 40.5"):
 def test_flags_of_a_log(tmp_path):
     kinds = ["GRAD", "SCAN", "SCAN", "SCAN", "TRAN", "ACC", "SCAN", "SCAN"]
     rows = [row(0.1 * i, kind, "999 999" if i == 2 else "30.5 40.5") for i, kind in enumerate(kinds)]
-    antenna = read_log(written(tmp_path, *rows, "209 " + "999 " * 17 + "END\n"))
+    antenna = read_antenna_log(written(tmp_path, *rows, "209 " + "999 " * 17 + "END\n"))
     np.testing.assert_array_equal(antenna.scanning, [False, True, False, True, False, False, True, True])
-    # reached minus the pointing model; where missing, as programmed
+    # encoder values minus the pointing model; the programmed values where these are missing
     np.testing.assert_allclose(np.degrees(antenna.azimuth), [30.2, 30.2, 30.0, 30.2] + [30.2] * 4)
     np.testing.assert_allclose(np.degrees(antenna.elevation), [40.4, 40.4, 40.0, 40.4] + [40.4] * 4)
-    _, bad = boresight_of(antenna, 20.0)
+    _, bad = boresight_from_log(antenna, 20.0)
     good = np.flatnonzero(~bad)
     np.testing.assert_array_equal(good, [2, 6, 12, 13, 14])
 
 
-def test_a_gap_in_a_log_is_bad(tmp_path):
-    antenna = read_log(written(tmp_path, *(row(t) for t in (0.0, 0.1, 0.2, 0.3, 0.9, 1.0))))
-    _, bad = boresight_of(antenna, 10.0)
+def test_gaps_in_a_log_are_bad(tmp_path):
+    antenna = read_antenna_log(written(tmp_path, *(row(t) for t in (0.0, 0.1, 0.2, 0.3, 0.9, 1.0))))
+    _, bad = boresight_from_log(antenna, 10.0)
     np.testing.assert_array_equal(np.flatnonzero(bad), [4, 5, 6, 7, 8])
 
 
@@ -137,13 +137,13 @@ def test_a_gap_in_a_log_is_bad(tmp_path):
         ([row(0.0)], "fewer than two rows"),
     ],
 )
-def test_bad_logs_are_refused(tmp_path, rows, message):
+def test_invalid_logs(tmp_path, rows, message):
     with pytest.raises(DataError, match=message):
-        read_log(written(tmp_path, *rows))
+        read_antenna_log(written(tmp_path, *rows))
 
 
 def test_truncated_gzip(tmp_path):
-    whole = gzip.compress("".join(row(0.1 * i) for i in range(100)).encode())
-    (tmp_path / "cut.ant.gz").write_bytes(whole[: len(whole) // 2])
+    content = gzip.compress("".join(row(0.1 * i) for i in range(100)).encode())
+    (tmp_path / "cut.ant.gz").write_bytes(content[: len(content) // 2])
     with pytest.raises(DataError, match="cannot be read"):
-        read_log(tmp_path / "cut.ant.gz")
+        read_antenna_log(tmp_path / "cut.ant.gz")

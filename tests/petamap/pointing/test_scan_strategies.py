@@ -1,4 +1,4 @@
-"""Scan strategies and frames against astropy, and against what defines them."""
+"""Tests of scan strategies and frames against astropy and against their definitions."""
 
 import numpy as np
 import pytest
@@ -6,13 +6,13 @@ import pytest
 from petacomm.base.errors import ConfigError
 from petamap.pointing import frames, quaternion
 from petamap.pointing import scan_strategies as scan
-from petamap.pointing.boresight import follow, pointing_error
+from petamap.pointing.boresight import pointing_error, sample_motion
 
 ARCSEC = np.pi / 180 / 3600
 RNG = np.random.default_rng(1)
 
 
-def sights(q):
+def lines_of_sight(q):
     return quaternion.rotate(q, [0.0, 0.0, 1.0])
 
 
@@ -25,17 +25,17 @@ def astropy_frame(name):
 
 @pytest.mark.parametrize("given", frames.FRAMES)
 @pytest.mark.parametrize("wanted", frames.FRAMES)
-def test_frames_are_astropys(given, wanted):
+def test_frames_against_astropy(given, wanted):
     from astropy.coordinates import SkyCoord
 
-    vectors = quaternion.normalized(RNG.normal(size=(20, 3)))
+    vectors = quaternion.normalize(RNG.normal(size=(20, 3)))
     sky = SkyCoord(*vectors.T, representation_type="cartesian", frame=astropy_frame(given))
     expected = sky.transform_to(astropy_frame(wanted)).cartesian.xyz.value.T
-    turned = quaternion.rotate(frames.rotation(given, wanted), vectors)
+    turned = quaternion.rotate(frames.frame_rotation(given, wanted), vectors)
     np.testing.assert_allclose(turned, expected, atol=1e-12)
 
 
-def test_the_horizon_is_astropys_within_what_is_stated():
+def test_horizon_against_astropy():
     import warnings
 
     from astropy import units as u
@@ -52,43 +52,43 @@ def test_the_horizon_is_astropys_within_what_is_stated():
         sky = SkyCoord(azimuth * u.rad, elevation * u.rad, frame=altaz).transform_to(ICRS())
     expected = sky.cartesian.xyz.value.T
     horizon = frames.horizon_to_equatorial(unix, np.radians(-22.96), np.radians(-67.79))
-    given = sights(quaternion.multiply(horizon, frames.at_horizon(azimuth, elevation)))
-    off = quaternion.angle_between(given, expected) / ARCSEC
-    assert off.max() < 35
-    assert off.min() > 0.01  # aberration is left out, as the docstring says
+    given = lines_of_sight(quaternion.multiply(horizon, frames.horizon_pointing(azimuth, elevation)))
+    error = quaternion.angle_between(given, expected) / ARCSEC
+    assert error.max() < 35
+    assert error.min() > 0.01  # aberration is neglected
 
 
-def test_the_satellite_turns_as_it_says():
+def test_satellite_motion():
     day = 86400.0
     motion = scan.satellite()
     seconds = 1.6e9 + np.arange(0, 365 * day, 1234.5)
     q = motion(seconds)
-    # the telescope's X leans to the spin axis: in its frame the axis is 85 degrees from Z towards X
+    # in the telescope frame the spin axis is 85 degrees from Z towards X
     axis = quaternion.rotate(q, [np.sin(np.radians(85)), 0, np.cos(np.radians(85))])
     longitude = np.radians(280.4603) + np.pi + 2 * np.pi * (seconds - 946728000) / (365.2422 * day)
-    away = np.stack([np.cos(longitude), np.sin(longitude), 0 * longitude], axis=1)
-    np.testing.assert_allclose(quaternion.angle_between(axis, away), np.radians(7.5), atol=1e-8)
-    np.testing.assert_allclose(quaternion.angle_between(axis, sights(q)), np.radians(85), atol=1e-12)
-    # one turn a minute: after 20 s the line of sight has gone 120 degrees round the axis
-    a, b = sights(motion(seconds[:1])), sights(motion(seconds[:1] + 20))
+    anti_sun = np.stack([np.cos(longitude), np.sin(longitude), 0 * longitude], axis=1)
+    np.testing.assert_allclose(quaternion.angle_between(axis, anti_sun), np.radians(7.5), atol=1e-8)
+    np.testing.assert_allclose(quaternion.angle_between(axis, lines_of_sight(q)), np.radians(85), atol=1e-12)
+    # one turn per minute: 120 degrees about the spin axis in 20 s
+    a, b = lines_of_sight(motion(seconds[:1])), lines_of_sight(motion(seconds[:1] + 20))
     chord = 2 * np.arcsin(np.sin(np.radians(85)) * np.sin(np.radians(60)))
     assert quaternion.angle_between(a, b)[0] == pytest.approx(chord, abs=1e-5)
 
 
-def test_the_mean_sun_is_near_the_true_one():
+def test_mean_sun_against_the_true_sun():
     from astropy.coordinates import get_sun
     from astropy.time import Time
 
     seconds = 1.5e9 + np.arange(10) * 3e6
     motion = scan.satellite(opening=0.0, precession_angle=0.0)
-    sun = quaternion.normalized(get_sun(Time(seconds, format="unix")).cartesian.xyz.value.T)
-    sun = quaternion.rotate(frames.rotation("equatorial", "ecliptic"), sun)
-    angle = quaternion.angle_between(sights(motion(seconds)), -sun)
+    sun = quaternion.normalize(get_sun(Time(seconds, format="unix")).cartesian.xyz.value.T)
+    sun = quaternion.rotate(frames.frame_rotation("equatorial", "ecliptic"), sun)
+    angle = quaternion.angle_between(lines_of_sight(motion(seconds)), -sun)
     assert np.degrees(angle).max() < 2.5  # the equation of centre is 1.9 degrees
 
 
-def test_knots_of_a_satellite_are_sparse():
-    boresight, error = follow(scan.satellite(), 4_000_000, 78.77, begin=1.6e9)
+def test_knot_spacing_of_a_satellite():
+    boresight, error = sample_motion(scan.satellite(), 4_000_000, 78.77, begin=1.6e9)
     assert boresight.spacing >= 512
     assert error.max_arcsec < 0.1
     middle = 2_345_678
@@ -96,28 +96,28 @@ def test_knots_of_a_satellite_are_sparse():
     assert pointing_error(boresight, exact, middle).max_arcsec < 0.1
 
 
-def test_sweeps_are_smooth_and_keep_their_limits():
+def test_speed_and_acceleration_of_sweeps():
     sweep = scan.Sweep(width=20.0, speed=1.5, acceleration=2.5)
     step = 1e-3
-    place = sweep.position(np.arange(0, 200, step))
-    speed, acceleration = np.diff(place) / step, np.diff(place, 2) / step**2
+    position = sweep.position(np.arange(0, 200, step))
+    speed, acceleration = np.diff(position) / step, np.diff(position, 2) / step**2
     assert np.abs(speed).max() == pytest.approx(1.5, rel=1e-6)
     assert np.abs(acceleration).max() == pytest.approx(2.5, rel=1e-3)
-    assert place.min() == pytest.approx(-(1.5**2) / 2.5, rel=1e-3)
-    assert place.max() == pytest.approx(20 + 1.5**2 / 2.5, rel=1e-3)
+    assert position.min() == pytest.approx(-(1.5**2) / 2.5, rel=1e-3)
+    assert position.max() == pytest.approx(20 + 1.5**2 / 2.5, rel=1e-3)
 
 
 @pytest.mark.parametrize("begin", [0.0, 3.7, 1234.5])
-def test_turnarounds_are_where_the_speed_changes(begin):
+def test_turnarounds_are_the_samples_of_changing_speed(begin):
     sweep, rate, n = scan.Sweep(10.0, 1.5, 2.5), 50.0, 5000
     seconds = begin + np.arange(n) / rate
     bad = np.zeros(n, bool)
     for start, stop in sweep.turnarounds(n, rate, begin):
         bad[start:stop] = True
     tiny = 1e-4
-    ahead, behind = (sweep.position(seconds + s * tiny) for s in (1, -1))
-    full_speed = np.abs(np.abs(ahead - behind) / (2 * tiny) - 1.5) < 1e-3
-    assert np.mean(bad == full_speed) < 1e-2  # turns begin and end slowly
+    later, earlier = (sweep.position(seconds + s * tiny) for s in (1, -1))
+    full_speed = np.abs(np.abs(later - earlier) / (2 * tiny) - 1.5) < 1e-3
+    assert np.mean(bad == full_speed) < 1e-2  # the speed changes slowly at both ends of a turn-around
     outside = (sweep.position(seconds) < -1e-9) | (sweep.position(seconds) > 10 + 1e-9)
     assert not np.any(outside & ~bad)
     assert 0.1 < bad.mean() < 0.3
@@ -130,59 +130,61 @@ def test_constant_elevation_on_the_ground():
     sweep = scan.Sweep(np.radians(40), np.radians(1), np.radians(1))
     motion = scan.constant_elevation(sweep, azimuth=1.0, elevation=0.9, start_time=1.6e9, **site)
     seconds = np.arange(0, 3600, 7.0)
-    up = sights(quaternion.multiply(
+    up = lines_of_sight(quaternion.multiply(
         quaternion.conjugate(horizon_to_equatorial(1.6e9 + seconds, **site)), motion(seconds)))  # fmt: skip
     np.testing.assert_allclose(np.arcsin(up[:, 2]), 0.9, atol=1e-9)
     azimuth = np.mod(np.arctan2(-up[:, 1], up[:, 0]), 2 * np.pi)
     np.testing.assert_allclose(azimuth, 1.0 + sweep.position(seconds), atol=1e-9)
-    # any piece gives the same
+    # independent of the range of samples
     np.testing.assert_array_equal(motion(seconds)[100:120], motion(seconds[100:120]))
-    boresight, error = follow(motion, 360_000, 100.0, tolerance_arcsec=0.5)
+    boresight, error = sample_motion(motion, 360_000, 100.0, tolerance_arcsec=0.5)
     assert boresight.spacing >= 4 and error.max_arcsec < 0.5
 
 
-def test_a_raster_covers_its_box():
+def test_raster():
     arcmin = np.pi / 180 / 60
     sweep = scan.Sweep(30 * arcmin, 1 * arcmin, 2 * arcmin)
     motion = scan.raster(sweep, longitude=1.0, latitude=-0.7, rows=7, row_spacing=3 * arcmin)
     period = sweep.leg + sweep.turn
     ends = np.ravel(np.arange(14)[:, None] * period + [0, sweep.leg])
     centre = quaternion.from_angles(np.pi / 2 + 0.7, 1.0, 0.0)
-    south, east, _ = (quaternion.rotate(quaternion.conjugate(centre), sights(motion(ends))) / arcmin).T
+    south, east, _ = (
+        quaternion.rotate(quaternion.conjugate(centre), lines_of_sight(motion(ends))) / arcmin
+    ).T
     np.testing.assert_allclose(east[::2], 15 * np.tile([-1, 1], 7), atol=1e-3)
     np.testing.assert_allclose(east[1::2], 15 * np.tile([1, -1], 7), atol=1e-3)
     rows = [0, 1, 2, 3, 4, 5, 6, 5, 4, 3, 2, 1, 0, 1]
     np.testing.assert_allclose(-south[::2], 3 * np.array(rows) - 9, atol=1e-3)
     np.testing.assert_allclose(south[1::2], south[::2], atol=1e-3)
-    # east on the sky is growing longitude
-    assert np.mod(np.arctan2(*sights(motion(ends[1:2]))[0, 1::-1]), 2 * np.pi) > 1.0
+    # longitude increases to the east
+    assert np.mod(np.arctan2(*lines_of_sight(motion(ends[1:2]))[0, 1::-1]), 2 * np.pi) > 1.0
 
 
-def test_position_angles_turn_rows_from_east_to_north():
+def test_position_angle_of_a_raster():
     sweep = scan.Sweep(0.01, 0.001, 0.01)
     motion = scan.raster(
         sweep, longitude=0.0, latitude=0.0, rows=3, row_spacing=0.004, position_angle=np.radians(30)
     )
-    begin = 2 * (sweep.leg + sweep.turn)  # of the third row, which runs forth again
-    ends = sights(motion(np.array([begin, begin + sweep.leg])))
+    begin = 2 * (sweep.leg + sweep.turn)  # the third row, which is scanned in the direction of the first
+    ends = lines_of_sight(motion(np.array([begin, begin + sweep.leg])))
     east, north = (ends[1] - ends[0])[1:]
     assert np.degrees(np.arctan2(north, east)) == pytest.approx(30, abs=1e-6)
-    # the polarization axis, which points south at 0, turns with them: south to east
+    # the polarization axis, which points south at 0, is rotated by the same angle towards east
     axis = quaternion.rotate(motion(np.array([begin + 0.5 * sweep.leg])), [1.0, 0, 0])[0]
     assert np.degrees(np.arctan2(axis[1], -axis[2])) == pytest.approx(30, abs=0.1)
 
 
-def test_a_daisy_stays_in_its_circle():
+def test_daisy():
     motion = scan.daisy(longitude=1.0, latitude=0.5, radius=0.01, speed=0.002)
-    sight = sights(motion(np.linspace(0, 600, 5001)))
+    sight = lines_of_sight(motion(np.linspace(0, 600, 5001)))
     centre = np.array([np.cos(0.5) * np.cos(1.0), np.cos(0.5) * np.sin(1.0), np.sin(0.5)])
-    away = quaternion.angle_between(sight, centre)
-    assert away.max() == pytest.approx(0.01, rel=1e-3) and away.min() < 1e-5
+    distance = quaternion.angle_between(sight, centre)
+    assert distance.max() == pytest.approx(0.01, rel=1e-3) and distance.min() < 1e-5
     speed = quaternion.angle_between(sight[1:], sight[:-1]) / (600 / 5000)
     assert speed[0] == pytest.approx(0.002, rel=1e-2)
 
 
-def test_senseless_scans_are_refused():
+def test_invalid_scans():
     with pytest.raises(ConfigError, match="speed"):
         scan.Sweep(1.0, 0.0, 1.0)
     with pytest.raises(ConfigError, match="elevation"):
@@ -192,4 +194,4 @@ def test_senseless_scans_are_refused():
     with pytest.raises(ConfigError, match="rows"):
         scan.raster(scan.Sweep(1, 1, 1), longitude=0, latitude=0, rows=1, row_spacing=1)
     with pytest.raises(ConfigError, match="did you mean 'galactic'"):
-        frames.rotation("galaktic", "equatorial")
+        frames.frame_rotation("galaktic", "equatorial")

@@ -1,4 +1,4 @@
-"""The folder of a finished run, made up: WMAP's sky where it is there, a smooth one elsewhere."""
+"""Fixture: folder of a finished run with WMAP maps and smooth ones."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +24,7 @@ def sky_of(z):
 
 @pytest.fixture
 def out_dir(tmp_path, make_summary):
-    """A folder with maps and summary.json; `out_dir.maps` is what the files hold, by kind."""
+    """Return a folder with maps and summary.json; `out_dir.maps` has the values of the files by kind."""
     rng = np.random.default_rng(3)
     pixelization = Healpix(N_SIDE)
     z = pixelization.directions_of(np.arange(pixelization.n_pix))[:, 2]

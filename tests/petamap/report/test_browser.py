@@ -1,4 +1,4 @@
-"""The page in a real browser: it draws without complaint, and says of a pixel what the file says."""
+"""Tests of the report in a browser: drawing without errors, and values of pixels."""
 
 import json
 import re
@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 from pages import BROWSER, run
 
+import petacomm.report.page as page_module
 import petamap.report.run_page as module
 from petacomm.papers.almasi2005.figures import Ordering
-from petacomm.papers.almasi2005.tables import Cell, Retelling
-from petacomm.report.almasi2005_page import write_network
+from petacomm.papers.almasi2005.tables import TableCell, Almasi2005Results
+from petacomm.report.almasi2005_page import write_almasi2005_page
 from petamap.data import run_summary as s
-from petamap.report.embedding import Layer, Sheet
-from petamap.report.run_page import page, write_report
+from petamap.report.embedding import MapLayer, MapSheet
+from petamap.report.run_page import report_page, write_report
 from petamap.sky.car import CarPatch
 from petamap.sky.flat import FlatPatch
 from petamap.sky.healpix import Healpix
@@ -25,7 +26,8 @@ from petamap.sky.healpix import Healpix
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium here")
 
 PAGE = Path(module.__file__).with_name("page")
-# Chooses each map in turn, points at places of it, and writes what the page says of each.
+SHARED = Path(page_module.__file__).with_name("page")
+# Selects each map in turn, points at positions, and writes the read-out of each.
 PROBE = """
 <pre id="probe"></pre><script>
 addEventListener("load", () => setTimeout(() => {
@@ -54,7 +56,7 @@ def probed(text, tmp_path):
 
 
 def numbers(text):
-    """Return the numbers that a read-out names, by name; '' is the value."""
+    """Return the numbers of a read-out by name; '' is the value."""
     plain = text.replace("−", "-").replace("°", "")
     found = re.fullmatch(r"(\S+) (\S*?)(l|RA) ([-\d.]+)(b|Dec) ([-\d.]+)pixel (.*)", plain)
     assert found, text
@@ -64,7 +66,7 @@ def numbers(text):
     return float(mantissa) * 10.0**power, unit, float(lon), float(lat), pixel
 
 
-def test_every_section_is_drawn_without_complaint(out_dir, tmp_path):
+def test_all_sections_are_drawn(out_dir, tmp_path):
     dom, console = run(write_report(out_dir.folder), tmp_path)
     assert console == []
     titles = re.findall(r"<h2[^>]*>([^<]*)</h2>", dom)
@@ -81,7 +83,7 @@ def test_every_section_is_drawn_without_complaint(out_dir, tmp_path):
     assert "mpiexec -n 3 petamap run --example planck-lfi --out 'my maps'" in dom
 
 
-def test_read_out_is_the_files_value(make_summary, tmp_path):
+def test_read_out(make_summary, tmp_path):
     rng = np.random.default_rng(0)
     pixelizations = [Healpix(64), Healpix(64, nest=True)]
     pixelizations += [
@@ -90,12 +92,14 @@ def test_read_out_is_the_files_value(make_summary, tmp_path):
     ]
     maps = [rng.normal(0, 1e-4, pixelization.n_pix) for pixelization in pixelizations]
     sheets = [
-        Sheet(pixelization, frame, [Layer(f"map {frame}", "map", "I", "K_CMB", partial(np.copy, values))])
+        MapSheet(
+            pixelization, frame, [MapLayer(f"map {frame}", "map", "I", "K_CMB", partial(np.copy, values))]
+        )
         for pixelization, values, frame in zip(
             pixelizations, maps, ("galactic", "galactic", "equatorial", "equatorial"), strict=True
         )
     ]
-    said = probed(page(make_summary(), sheets), tmp_path)
+    said = probed(report_page(make_summary(), sheets), tmp_path)
     for pixelization, values, texts in zip(pixelizations, maps, said, strict=True):
         found = [text for text in texts if not text.startswith("Point at the map")]
         assert 4 <= len(found) < len(PLACES)
@@ -121,7 +125,7 @@ def check_reading(pixelization, values, text):
 
 
 def test_pixels_and_words_of_the_scripts(tmp_path):
-    """Pixels equal healpy's for random directions; places on the sky and back; the palette is even."""
+    """Pixels equal those of healpy; positions convert to directions and back; the palette is even."""
     rng = np.random.default_rng(1)
     vectors = rng.normal(size=(4000, 3))
     vectors /= np.linalg.norm(vectors, axis=1)[:, None]
@@ -142,7 +146,9 @@ def test_pixels_and_words_of_the_scripts(tmp_path):
       out.figures = [0, 1234567, 0.00012346, -12.3456, 1e-30, NaN].map(v => figure(v));
       document.getElementById("probe").textContent = JSON.stringify(out);
     """
-    scripts = "\n".join((PAGE / name).read_text() for name in ("sphere.js", "colour.js", "text.js"))
+    scripts = "\n".join(
+        path.read_text() for path in (SHARED / "colour.js", PAGE / "sphere.js", SHARED / "text.js")
+    )
     text = f"<body><pre id='probe'></pre><script>{scripts}\n{code}</script></body>"
     path = tmp_path / "unit.html"
     path.write_text(text.replace("DIRECTIONS", json.dumps(directions.tolist())), encoding="utf-8")
@@ -160,11 +166,11 @@ def test_pixels_and_words_of_the_scripts(tmp_path):
     assert out["figures"] == ["0", "1.235×10⁶", "1.235×10⁻⁴", "−12.35", "1.000×10⁻³⁰", "–"]
 
 
-def test_odd_numbers_are_drawn_without_complaint(make_summary, tmp_path):
-    """A run that failed at once: nothing finite, nothing converged, nothing on the map."""
+def test_failed_run_is_drawn(make_summary, tmp_path):
+    """A run that failed at once: nothing finite, nothing converged, empty maps."""
     nan = float("nan")
-    start = s.Step(iteration=0, relative_residual=nan, seconds=0.0)
-    none = s.Spread(min=0.0, mean=0.0, max=0.0)
+    start = s.SolverStep(iteration=0, relative_residual=nan, seconds=0.0)
+    none = s.RankStatistics(min=0.0, mean=0.0, max=0.0)
     summary = make_summary(
         ranks=1,
         title="",
@@ -172,14 +178,14 @@ def test_odd_numbers_are_drawn_without_complaint(make_summary, tmp_path):
         phases=(s.PhaseCost(name="data", seconds=none, calls=0, bytes=none),),
         memory=s.Memory(predicted_bytes=0, peak_bytes=0, bytes_per_sample=nan),
         comparisons=(
-            s.Comparison(name="map", reference="x", max_abs=nan, rms=nan, limit=1.0, unit="K_CMB"),
-            s.Comparison(name="map", reference="y", max_abs=float("inf"), rms=nan, limit=None, unit=""),
+            s.MapComparison(name="map", reference="x", max_abs=nan, rms=nan, limit=1.0, unit="K_CMB"),
+            s.MapComparison(name="map", reference="y", max_abs=float("inf"), rms=nan, limit=None, unit=""),
         ),
     )
     maps = (np.full(48, nan), np.zeros(48), np.full(48, 1e30))
-    layers = [Layer("empty", "map", "IQU"[i], "K_CMB", partial(np.copy, maps[i])) for i in range(3)]
+    layers = [MapLayer("empty", "map", "IQU"[i], "K_CMB", partial(np.copy, maps[i])) for i in range(3)]
     path = tmp_path / "odd.html"
-    path.write_text(page(summary, [Sheet(Healpix(2), "", layers)]))
+    path.write_text(report_page(summary, [MapSheet(Healpix(2), "", layers)]))
     dom, console = run(path, tmp_path)
     assert console == []
     assert "NaN" not in re.sub(r"<script.*?</script>", "", dom, flags=re.S)
@@ -187,10 +193,10 @@ def test_odd_numbers_are_drawn_without_complaint(make_summary, tmp_path):
     assert "The solver did not converge: " in dom
 
 
-def test_the_tables_of_a_network_are_drawn_without_complaint(tmp_path):
+def test_tables_of_a_network_are_drawn(tmp_path):
     cells = [
-        Cell(2, "", "4x4x2", "peak", "MB/s", 4928, 4928.0, "compared", "equal", True, "formula"),
-        Cell(
+        TableCell(2, "", "4x4x2", "peak", "MB/s", 4928, 4928.0, "compared", "equal", True, "formula"),
+        TableCell(
             2,
             "Table 2",
             "4x4x2",
@@ -204,13 +210,13 @@ def test_the_tables_of_a_network_are_drawn_without_complaint(tmp_path):
             "packets",
             "x < y",
         ),
-        Cell(3, "Table 3", "broadcast", "torus", "MB/s", 243.8, 236.0, "calibrated", "15 %", None, "packets"),
-        Cell(4, "Table 4", "barrier", "tree", "us", 4.04, None, "not covered", "20 %", None, ""),
+        TableCell(3, "Table 3", "broadcast", "torus", "MB/s", 243.8, 236.0, "calibrated", "15 %", None, "packets"),
+        TableCell(4, "Table 4", "barrier", "tree", "us", 4.04, None, "not covered", "20 %", None, ""),
     ]
     order = Ordering("10", "tree < torus", [("8x8x8", {"tree": 3.0, "torus": 8.0})], "us", True)
     points = {"4x4x2": [(16.0, 237.0), (64.0, 619.0)]}
-    found = Retelling("a source", cells, [order], [("packet_cycles", "205", "Table 3")], points, points)
-    dom, console = run(write_network(found, tmp_path / "network.html"), tmp_path)
+    found = Almasi2005Results("a source", cells, [order], [("packet_cycles", "205", "Table 3")], points, points)
+    dom, console = run(write_almasi2005_page(found, tmp_path / "network.html"), tmp_path)
     assert console == []
     assert "1 of 2 cells inside the tolerances, 1 more used to calibrate, 1 not covered" in dom
     badges = re.findall(r'<span class="badge \w+">([^<]*)</span>', dom)

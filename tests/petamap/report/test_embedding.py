@@ -1,4 +1,4 @@
-"""Maps in the page: the values come back, blocks are means of their pixels, and the budget holds."""
+"""Tests of embedded maps: values, means of blocks, and size."""
 
 import base64
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from petamap.report.embedding import Layer, Sheet, coarse_pixels, embed
+from petamap.report.embedding import MapLayer, MapSheet, coarse_pixels, embed_maps
 from petamap.sky.car import CarPatch
 from petamap.sky.flat import FlatPatch
 from petamap.sky.healpix import Healpix
@@ -16,7 +16,7 @@ from petamap.sky.numbered import ImageLayout, NumberedPixels
 
 
 def unpacked(data, layer=0):
-    """Return the pixels and values of a layer, as layers.js does."""
+    """Return the pixels and values of a layer, like layers.js."""
     found = data["layers"][layer]
     runs = np.frombuffer(base64.b64decode(data["grids"][found["grid"]]["runs"]), "<i4").reshape(-1, 2)
     pixels = np.concatenate([np.arange(first, first + n) for first, n in runs] or [np.zeros(0, int)])
@@ -33,8 +33,8 @@ def reading(values):
 
 
 def sheet(pixelization, *tables, frame="galactic"):
-    return Sheet(
-        pixelization, frame, [Layer("map", "map", "I", "K_CMB", reading(values)) for values in tables]
+    return MapSheet(
+        pixelization, frame, [MapLayer("map", "map", "I", "K_CMB", reading(values)) for values in tables]
     )
 
 
@@ -46,14 +46,14 @@ def partial(n_side, seed=0):
 
 def test_small_maps_are_exact_to_float32():
     values = partial(16)
-    pixels, found = unpacked(embed([sheet(Healpix(16), values)]))
+    pixels, found = unpacked(embed_maps([sheet(Healpix(16), values)]))
     assert np.array_equal(pixels, np.flatnonzero(np.isfinite(values)))
     assert np.array_equal(found, values[pixels].astype(np.float32))
 
 
 def test_layers_share_the_pixels_of_any_of_them():
     a, b = partial(8, 1), partial(8, 5)
-    data = embed([sheet(Healpix(8), a, b)])
+    data = embed_maps([sheet(Healpix(8), a, b)])
     for layer, values in enumerate((a, b)):
         pixels, found = unpacked(data, layer)
         assert np.array_equal(found, values[pixels].astype(np.float32), equal_nan=True)
@@ -62,11 +62,11 @@ def test_layers_share_the_pixels_of_any_of_them():
 
 @settings(max_examples=50, deadline=None)
 @given(st.floats(0, 3), st.integers(0, 2**31))
-def test_words_keep_four_digits(decades, seed):
+def test_accuracy_of_16_bit_words(decades, seed):
     """Half a step of u = asinh(v / s) is half a step times sqrt(v^2 + s^2) of v."""
     rng = np.random.default_rng(seed)
     values = rng.normal(size=3072) * 10 ** rng.uniform(-decades / 2, decades / 2, 3072)
-    data = embed([sheet(Healpix(16), values)], budget=2 * values.size)
+    data = embed_maps([sheet(Healpix(16), values)], budget=2 * values.size)
     layer = data["layers"][0]
     assert layer["encoding"] == "asinh16"
     half = 0.5 * (layer["to"] - layer["from"]) / 65534
@@ -75,18 +75,18 @@ def test_words_keep_four_digits(decades, seed):
     assert (np.abs(found - values) <= 1.001 * half * np.hypot(values, layer["scale"])).all()
 
 
-def test_words_of_constant_and_empty_maps():
+def test_constant_and_empty_maps():
     for values in (np.full(192, 3.25), np.zeros(192)):
-        _, found = unpacked(embed([sheet(Healpix(4), values)], budget=2 * 192))
+        _, found = unpacked(embed_maps([sheet(Healpix(4), values)], budget=2 * 192))
         assert np.allclose(found, values, rtol=1e-12)
-    pixels, found = unpacked(embed([sheet(Healpix(4), np.full(192, np.nan))]))
+    pixels, found = unpacked(embed_maps([sheet(Healpix(4), np.full(192, np.nan))]))
     assert pixels.size == found.size == 0
 
 
 @pytest.mark.parametrize("nest", [False, True])
-def test_coarse_healpix_is_healpys(nest):
+def test_coarse_healpix_against_healpy(nest):
     values = partial(16)
-    data = embed([sheet(Healpix(16, nest=nest), values)], budget=2 * 12 * 4**2)
+    data = embed_maps([sheet(Healpix(16, nest=nest), values)], budget=2 * 12 * 4**2)
     grid = data["grids"][0]
     assert (grid["n_side"], grid["nest"]) == (4, nest)
     assert "N_side 4" in grid["note"]
@@ -100,7 +100,7 @@ def test_coarse_healpix_is_healpys(nest):
 def test_coarse_image_is_the_mean_of_blocks():
     patch = FlatPatch.box((120.0, 0.5), (1.3, 0.9), 0.1)
     values = np.random.default_rng(0).normal(size=patch.n_pix)
-    data = embed([sheet(patch, values)], budget=2 * 40)
+    data = embed_maps([sheet(patch, values)], budget=2 * 40)
     grid = data["grids"][0]
     assert (grid["factor"], grid["nx"], grid["ny"]) == (2, 7, 5)
     _, found = unpacked(data)
@@ -109,16 +109,16 @@ def test_coarse_image_is_the_mean_of_blocks():
     assert np.isclose(found[-1], image[8, 12], atol=2e-4)
 
 
-def test_numbered_pixels_stand_where_their_layout_says():
+def test_numbered_pixels_with_layout():
     index = np.array([7, 0, 5])
     pixels, found = unpacked(
-        embed([sheet(NumberedPixels(3, ImageLayout((2, 4), index)), np.array([1.0, 2, 3]))])
+        embed_maps([sheet(NumberedPixels(3, ImageLayout((2, 4), index)), np.array([1.0, 2, 3]))])
     )
     assert dict(zip(pixels.tolist(), found.tolist(), strict=True)) == {7: 1.0, 0: 2.0, 5: 3.0}
 
 
 @pytest.mark.parametrize("pixelization", [Healpix(64), Healpix(64, nest=True), CarPatch.full_sky(1.0)])
-def test_coarse_pixels_hold_their_pixels(pixelization):
+def test_coarse_pixels(pixelization):
     pixels = np.arange(0, pixelization.n_pix, 97)
     coarse = coarse_pixels(pixelization, pixels, 4)
     for number in coarse[::50]:
@@ -126,19 +126,19 @@ def test_coarse_pixels_hold_their_pixels(pixelization):
         assert (inside @ inside[0]).min() > np.cos(np.radians(8))
 
 
-def test_partial_sky_is_framed():
+def test_view_of_a_partial_sky():
     centre = np.array(healpy.ang2vec(40.0, -30.0, lonlat=True))
     values = np.full(12 * 64**2, np.nan)
     values[healpy.query_disc(64, centre, np.radians(10))] = 1.0
-    grid = embed([sheet(Healpix(64), values)])["grids"][0]
+    grid = embed_maps([sheet(Healpix(64), values)])["grids"][0]
     assert np.allclose(np.degrees(grid["centre"]), [40, -30], atol=0.5)
     assert np.allclose(grid["reach"], np.sin(np.radians(10)), rtol=0.15)
-    assert embed([sheet(Healpix(64), np.ones(12 * 64**2))])["grids"][0]["reach"] == [1.0, 1.0]
+    assert embed_maps([sheet(Healpix(64), np.ones(12 * 64**2))])["grids"][0]["reach"] == [1.0, 1.0]
 
 
 def test_palette_follows_the_values():
     around_zero = np.random.default_rng(0).normal(size=768)
-    data = embed([sheet(Healpix(8), around_zero, around_zero + 20)])
+    data = embed_maps([sheet(Healpix(8), around_zero, around_zero + 20)])
     assert [layer["palette"] for layer in data["layers"]] == ["balance", "dusk"]
-    hits = Sheet(Healpix(8), "", [Layer("hits", "hits", "", "", lambda: around_zero)])
-    assert embed([hits])["layers"][0]["palette"] == "dusk"
+    hits = MapSheet(Healpix(8), "", [MapLayer("hits", "hits", "", "", lambda: around_zero)])
+    assert embed_maps([hits])["layers"][0]["palette"] == "dusk"

@@ -1,4 +1,4 @@
-"""The sections of a Monte Carlo: what the page is told, and that a browser draws it."""
+"""Tests of the Monte Carlo sections: data, and drawing in a browser."""
 
 import json
 import re
@@ -11,9 +11,9 @@ from pages import BROWSER, data_of, run
 
 from petacomm.base.errors import DataError
 from petamap.montecarlo.calibration import Calibration
-from petamap.montecarlo.validation import Check
-from petamap.report.montecarlo_data import read_montecarlo
-from petamap.report.run_page import page, write_report
+from petamap.montecarlo.validation import ConsistencyCheck
+from petamap.report.montecarlo_data import read_montecarlo_data
+from petamap.report.run_page import report_page, write_report
 
 
 @pytest.fixture
@@ -25,10 +25,10 @@ def folder(tmp_path, make_summary):
     return tmp_path
 
 
-def test_the_page_is_told_what_was_found(folder):
+def test_data_of_the_page(folder):
     told = data_of(write_report(folder).read_text())["montecarlo"]
     made = realizations()
-    check = Check.of(made, Calibration.of(made))
+    check = ConsistencyCheck.from_realizations(made, Calibration.from_realizations(made))
     assert (told["n"], told["left"], told["failed"]) == (100, 2, [[100, "<b>no</b>"]])
     first = told["bandpowers"]["spectra"][0]
     np.testing.assert_allclose(first["value"], 1e12 * check.bandpowers[:, 0].mean(axis=0))
@@ -44,25 +44,25 @@ def test_the_page_is_told_what_was_found(folder):
 
 
 def test_without_input_or_with_few(tmp_path, make_summary):
-    few = realizations().chosen(slice(0, 12))
+    few = realizations().select(slice(0, 12))
     write(tmp_path / "made_mc.h5", replace(few, input=None, pseudo={"noise": few.pseudo["noise"]}))
-    told = read_montecarlo(tmp_path)
+    told = read_montecarlo_data(tmp_path)
     assert told["tests"] == [] and told["transfer"] is None and told["convergence"] is None
     json.dumps(told, allow_nan=False)
     write(tmp_path / "made_mc.h5", few)
-    told = read_montecarlo(tmp_path)
+    told = read_montecarlo_data(tmp_path)
     assert told["tests"][-1]["probability"] is None  # 12 realizations of 30 numbers
     json.dumps(told, allow_nan=False)
-    write(tmp_path / "made_mc.h5", few.chosen(slice(0, 2)))
-    assert read_montecarlo(tmp_path) is None
+    write(tmp_path / "made_mc.h5", few.select(slice(0, 2)))
+    assert read_montecarlo_data(tmp_path) is None
     (tmp_path / "made_mc.h5").write_bytes(b"nothing")
     with pytest.raises(DataError, match=r"made_mc\.h5"):
-        read_montecarlo(tmp_path)
+        read_montecarlo_data(tmp_path)
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium here")
 @pytest.mark.parametrize("width", [400, 1200])
-def test_every_section_is_drawn_without_complaint(folder, tmp_path, make_summary, width):
+def test_all_sections_are_drawn(folder, tmp_path, make_summary, width):
     dom, console = run(write_report(folder), tmp_path, width)
     assert console == []
     titles = re.findall(r"<h2[^>]*>([^<]*)</h2>", dom)
@@ -71,9 +71,9 @@ def test_every_section_is_drawn_without_complaint(folder, tmp_path, make_summary
     shown = re.sub(r"<script.*?</script>", "", dom, flags=re.S)
     assert "NaN" not in shown and "undefined" not in shown and "&lt;b&gt;no&lt;/b&gt;" in shown
     assert shown.count('class="band k1"') == 30
-    few = realizations().chosen(slice(0, 12))
+    few = realizations().select(slice(0, 12))
     write(folder / "made_mc.h5", replace(few, input=None, pseudo={"noise": few.pseudo["noise"]}))
     path = tmp_path / "few.html"
-    path.write_text(page(make_summary(), [], read_montecarlo(folder)))
+    path.write_text(report_page(make_summary(), [], read_montecarlo_data(folder)))
     dom, console = run(path, tmp_path, width)
     assert console == [] and "is not known" in dom

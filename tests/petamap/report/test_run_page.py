@@ -1,4 +1,4 @@
-"""The page as a file: alone, small, whole, and deaf to what names say."""
+"""Tests of the report as a file: self-contained, small, complete, escaped."""
 
 import json
 import re
@@ -10,10 +10,10 @@ from pages import Elements, data_of
 
 from petacomm.base.errors import DataError
 from petacomm.base.records import from_json, to_json
-from petacomm.report.page import filled
+from petacomm.report.page import fill_template
 from petamap.data.run_summary import Summary
-from petamap.report.embedding import Layer, Sheet
-from petamap.report.run_page import page, write_report
+from petamap.report.embedding import MapLayer, MapSheet
+from petamap.report.run_page import report_page, write_report
 from petamap.sky.healpix import Healpix
 from petamap.sky.map_file import write_map
 from petamap.sky.numbered import NumberedPixels
@@ -21,7 +21,7 @@ from petamap.sky.numbered import NumberedPixels
 EVIL = "</script><script>alert(1)</script><!-- <script> <img src=x> {{data}} {{script}} & \u2028"
 
 
-def test_holds_the_summary_and_every_map(out_dir):
+def test_summary_and_maps_are_embedded(out_dir):
     path = write_report(out_dir.folder)
     data = data_of(path.read_text())
     assert from_json(Summary, data["summary"]) == Summary.read(out_dir.folder)
@@ -41,7 +41,7 @@ def test_difference_where_there_is_no_residual(out_dir):
     assert np.isclose(layers[7]["rms"], np.sqrt(np.mean(difference**2)))
 
 
-def test_needs_nothing_but_itself(out_dir):
+def test_page_is_self_contained(out_dir):
     text = write_report(out_dir.folder).read_text()
     tags = Elements(text).tags
     assert not [tag for tag, _ in tags if tag in ("link", "img", "iframe", "object", "embed", "base")]
@@ -51,12 +51,12 @@ def test_needs_nothing_but_itself(out_dir):
     assert "default-src 'none'" in text
 
 
-def test_names_stay_text(make_summary):
+def test_names_are_escaped(make_summary):
     summary = make_summary(
         name=EVIL, title=EVIL, warnings=(EVIL,), configuration=EVIL, command=(EVIL,), run_id=EVIL
     )
-    layer = Layer(EVIL, "map", EVIL, EVIL, lambda: np.arange(12.0))
-    text = page(summary, [Sheet(Healpix(1), EVIL, [layer])])
+    layer = MapLayer(EVIL, "map", EVIL, EVIL, lambda: np.arange(12.0))
+    text = report_page(summary, [MapSheet(Healpix(1), EVIL, [layer])])
     found = Elements(text)
     assert len(found.scripts) == 2
     assert not [tag for tag, _ in found.tags if tag == "img"]
@@ -66,26 +66,26 @@ def test_names_stay_text(make_summary):
 
 
 def test_parts_are_not_searched_for_more():
-    assert filled("a {{x}} b {{y}} c", x="{{y}}", y="{{x}}") == "a {{y}} b {{x}} c"
+    assert fill_template("a {{x}} b {{y}} c", x="{{y}}", y="{{x}}") == "a {{y}} b {{x}} c"
 
 
 def test_stays_below_5_megabytes(make_summary):
     values = np.random.default_rng(0).normal(size=12 * 256**2)
-    layers = [Layer(f"map {i // 3}", "map", "IQU"[i % 3], "K_CMB", lambda: values) for i in range(14)]
-    assert len(page(make_summary(), [Sheet(Healpix(256), "galactic", layers)])) < 5_000_000
+    layers = [MapLayer(f"map {i // 3}", "map", "IQU"[i % 3], "K_CMB", lambda: values) for i in range(14)]
+    assert len(report_page(make_summary(), [MapSheet(Healpix(256), "galactic", layers)])) < 5_000_000
 
 
 def test_binning_alone_without_maps(make_summary):
     summary = make_summary(ranks=1, solver=None, noise=None, phases=(), comparisons=(), warnings=())
-    data = data_of(page(summary, []))
+    data = data_of(report_page(summary, []))
     assert data["layers"] == []
     assert data["summary"] == json.loads(json.dumps(to_json(summary)))
 
 
-def test_pixels_without_places(make_summary):
-    text = page(
+def test_pixels_without_positions(make_summary):
+    text = report_page(
         make_summary(),
-        [Sheet(NumberedPixels(10), "", [Layer("m", "map", "I", "K", lambda: np.arange(10.0))])],
+        [MapSheet(NumberedPixels(10), "", [MapLayer("m", "map", "I", "K", lambda: np.arange(10.0))])],
     )
     grid = data_of(text)["grids"][0]
     assert (grid["nx"], grid["ny"], grid["wcs"]) == (4, 3, None)
@@ -112,7 +112,7 @@ def test_other_names_of_columns_are_kept(out_dir):
 
 
 def test_pixels_without_hits_are_not_part_of_the_map(out_dir):
-    """Hits are 0 and conditions 0 where nobody looked; the page frames what was looked at."""
+    """Unobserved pixels have zero hits and condition; the view shows the observed ones."""
     pixelization = Healpix(32)
     patch = pixelization.directions_of(np.arange(pixelization.n_pix)) @ [0, 1, 0] > 0.97
     for kind in ("hits", "rcond"):

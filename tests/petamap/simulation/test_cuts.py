@@ -1,4 +1,4 @@
-"""Cuts by rule."""
+"""Tests of simulated cuts."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from petacomm.base.errors import ConfigError
 from petamap.data.observation import Observation
-from petamap.data.source import Context
+from petamap.data.source import SourceContext
 from petamap.simulation.cuts import CutsOptions, CutsSource
 
 N_SAMP = 50_000
@@ -22,7 +22,7 @@ def observation(**changes):
 
 
 def cuts(existing=None, seed=3, **options):
-    source = CutsSource(CutsOptions(**options), Context(folder=Path(), seed=seed))
+    source = CutsSource(CutsOptions(**options), SourceContext(folder=Path(), seed=seed))
     return source.extend(existing or [observation()])
 
 
@@ -35,13 +35,13 @@ def read(one, detector=0, start=0, stop=N_SAMP):
 
 @settings(deadline=None, max_examples=30)
 @given(st.lists(st.integers(0, N_SAMP), min_size=2, max_size=6, unique=True).map(sorted))
-def test_any_pieces_give_the_same_gaps(edges):
+def test_gaps_do_not_depend_on_the_sample_range(edges):
     (one,) = cuts(gap_every=20.0, gap_length=3.0)
     parts = [read(one, 0, a, b) for a, b in pairwise(edges)]
     assert np.array_equal(np.concatenate(parts), read(one, 0, edges[0], edges[-1]))
 
 
-def test_random_gaps_have_their_rate_and_length():
+def test_rate_and_length_of_random_gaps():
     (one,) = cuts(gap_every=20.0, gap_length=3.0)
     flags = read(one).astype(int)
     begins = np.flatnonzero(np.diff(flags, prepend=0) == 1)
@@ -60,14 +60,14 @@ def test_gaps_differ_by_detector_unless_shared():
     assert not np.array_equal(read(one, 0), read(other, 0))
 
 
-def test_a_time_range_of_a_detector():
+def test_time_range_of_a_detector():
     (one,) = cuts(detectors=("b",), begin=100.0, end=250.0)
     assert not read(one, 0).any()
     assert np.flatnonzero(read(one, 1)).tolist() == list(range(1000, 2500))
     assert np.flatnonzero(read(one, 1, 2400, 2600)).tolist() == list(range(100))
 
 
-def test_whole_detectors_of_named_observations():
+def test_detectors_of_named_observations():
     first, second = cuts([observation(), observation(name="next")], detectors=("a",), observations=("next",))
     assert not read(first).any()
     assert read(second, 0).all() and not read(second, 1).any()
@@ -85,7 +85,7 @@ def test_latitudes():
     assert np.array_equal(read(one) == 1, (lat >= -0.2) & (lat <= 0.5))
 
 
-def test_flags_of_others_stay():
+def test_existing_flags_are_kept():
     (one,) = cuts(begin=100.0, end=200.0)
     (both,) = cuts([one], detectors=("a",), begin=300.0, end=400.0)
     assert read(both).sum() == 2000
@@ -102,6 +102,6 @@ def test_flags_of_others_stay():
         ({"lat_min": 0.1}, "no pointing"),
     ],
 )
-def test_rules_that_make_no_sense_are_refused(options, word):
+def test_invalid_rules(options, word):
     with pytest.raises(ConfigError, match=word):
         cuts(**options)

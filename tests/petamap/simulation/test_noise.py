@@ -1,4 +1,4 @@
-"""Simulated noise: its spectrum, its independence of the request, its sources."""
+"""Tests of simulated noise: spectrum, independence of the sample range, sources."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -11,9 +11,9 @@ from scipy.signal import welch
 
 from petacomm.base.errors import ConfigError, DataError
 from petamap.data.observation import Observation
-from petamap.data.source import Context
+from petamap.data.source import SourceContext
 from petamap.noise.model import InverseLags, OneOverF, TabulatedPsd
-from petamap.noise.psd import psd
+from petamap.noise.psd import noise_psd
 from petamap.noise.toeplitz import inverse_lags
 from petamap.simulation import _simulation
 from petamap.simulation.noise import (
@@ -21,14 +21,14 @@ from petamap.simulation.noise import (
     CommonModeSource,
     NoiseSource,
     NoiseSourceOptions,
-    SameNoise,
     SimulatedNoise,
+    UniformNoise,
 )
-from petamap.simulation.noise_filters import cascade
-from petamap.simulation.random_keys import Purpose, stream
+from petamap.simulation.noise_filters import design_cascade
+from petamap.simulation.random_keys import Purpose, random_stream
 
 PLANCK = OneOverF(net=2e-4, fknee=0.05, fmin=1e-4, alpha=-1.1)
-CONTEXT = Context(folder=Path(), seed=3, realization=5)
+CONTEXT = SourceContext(folder=Path(), seed=3, realization=5)
 
 
 def observation(**changes):
@@ -37,7 +37,7 @@ def observation(**changes):
 
 
 def noise_of(model=PLANCK, **changes):
-    return SimulatedNoise(observation(**changes), SameNoise(model), 3, 5)
+    return SimulatedNoise(observation(**changes), UniformNoise(model), 3, 5)
 
 
 def read(signal, start, stop, detector=0):
@@ -61,19 +61,19 @@ MODELS = [
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_the_filters_make_the_spectrum_of_the_model(model):
-    """Without random numbers: the power of all levels, images of the interpolation included."""
-    design = cascade(model, 10.0, duration=1e4)
+def test_spectrum_of_the_filters(model):
+    """Power of all levels including images of the interpolation, without random numbers."""
+    design = design_cascade(model, 10.0, duration=1e4)
     f = np.geomspace(max(getattr(model, "fmin", 0) / 3, 2.5e-5), 5, 3333)
-    np.testing.assert_allclose(design.psd(f), psd(model, f), rtol=0.02 if model is KINKED else 0.012)
+    np.testing.assert_allclose(design.psd(f), noise_psd(model, f), rtol=0.02 if model is KINKED else 0.012)
 
 
 def test_interpolation_weights_sum_to_one():
-    np.testing.assert_allclose(cascade(PLANCK, 10.0, 1.0).interpolation.sum(axis=0), 1, rtol=1e-14)
+    np.testing.assert_allclose(design_cascade(PLANCK, 10.0, 1.0).interpolation.sum(axis=0), 1, rtol=1e-14)
 
 
-def kernel_twin(design, words, start, n):
-    """The same cascade by numpy: convolve, insert, convolve; start and n are multiples of 4^levels."""
+def reference_noise(design, words, start, n):
+    """Return the noise of a cascade by NumPy; start and n are multiples of 4^levels."""
     half = design.filters.shape[1] - 1
     group = _simulation.GROUP
     total, below = np.zeros(0), 0
@@ -95,13 +95,13 @@ def kernel_twin(design, words, start, n):
     return total
 
 
-def test_the_kernel_against_numpy():
-    design = cascade(STEEP, 10.0, 1.0)
+def test_kernel_against_numpy():
+    design = design_cascade(STEEP, 10.0, 1.0)
     design = type(design)(design.filters[:3], design.interpolation, 10.0)
-    words = np.array([stream(Purpose.NOISE, seed, 0) for seed in range(3)])
+    words = np.array([random_stream(Purpose.NOISE, seed, 0) for seed in range(3)])
     out = np.ones(640)
     _simulation.add_noise(design.filters, design.interpolation, words, -320, 2.0, out, 1)
-    expected = 1 + 2 * kernel_twin(design, words, -320, 640)
+    expected = 1 + 2 * reference_noise(design, words, -320, 640)
     np.testing.assert_allclose(out, expected, rtol=1e-11, atol=1e-11 * np.abs(expected).max())
 
 
@@ -110,7 +110,7 @@ ranges = st.lists(st.integers(0, 40_000), min_size=2, max_size=6, unique=True).m
 
 @settings(deadline=None, max_examples=40)
 @given(st.sampled_from([0, 12_345, 10**12]), ranges, st.sampled_from([PLANCK, STEEP, OneOverF(1.0)]))
-def test_any_pieces_give_the_same_bits(offset, edges, model):
+def test_sample_ranges_give_the_same_bits(offset, edges, model):
     signal = noise_of(model)
     whole = read(signal, offset + edges[0], offset + edges[-1])
     parts = [read(signal, offset + a, offset + b) for a, b in pairwise(edges)]
@@ -118,9 +118,9 @@ def test_any_pieces_give_the_same_bits(offset, edges, model):
 
 
 @pytest.mark.parametrize("n_threads", [2, 3])
-def test_any_threads_give_the_same_bits(n_threads):
-    design = cascade(PLANCK, 10.0, 1.0)
-    words = np.array([stream(Purpose.NOISE, seed, 0) for seed in range(design.n_levels)])
+def test_threads_give_the_same_bits(n_threads):
+    design = design_cascade(PLANCK, 10.0, 1.0)
+    words = np.array([random_stream(Purpose.NOISE, seed, 0) for seed in range(design.n_levels)])
     one, more = np.zeros(50_001), np.zeros(50_001)
     _simulation.add_noise(design.filters, design.interpolation, words, 77, 1.0, one, 1)
     _simulation.add_noise(design.filters, design.interpolation, words, 77, 1.0, more, n_threads)
@@ -129,7 +129,7 @@ def test_any_threads_give_the_same_bits(n_threads):
 
 def band_ratio(samples, model, rate, n_segment):
     f, power = welch(samples, rate, nperseg=n_segment, detrend=False)
-    f, ratio = f[2:-1], (power / psd(model, np.maximum(f, 1e-300)))[2:-1]
+    f, ratio = f[2:-1], (power / noise_psd(model, np.maximum(f, 1e-300)))[2:-1]
     bands = np.floor(np.log2(f / f[0])).astype(int)
     n_average = 2 * len(samples) / n_segment
     return [
@@ -138,7 +138,7 @@ def band_ratio(samples, model, rate, n_segment):
 
 
 @pytest.mark.parametrize("model", [PLANCK, OneOverF(1.0, 1.0, 3e-3, -2.0), OneOverF(1.0)])
-def test_the_spectrum_of_long_streams_follows_the_model(model):
+def test_spectrum_of_long_streams(model):
     samples = read(noise_of(model), 0, 1 << 22)
     for ratio, spread in band_ratio(samples, model, 10.0, 1 << 18)[1:]:
         assert abs(ratio - 1) < 0.01 + 4 * spread
@@ -146,8 +146,8 @@ def test_the_spectrum_of_long_streams_follows_the_model(model):
     assert max(abs(ratio - 1) for ratio, _ in fast[-5:]) < 0.02
 
 
-def test_hours_apart_are_correlated_as_the_model_says():
-    """Covariance of means over 100 s, one hour apart, over independent streams."""
+def test_correlation_over_an_hour():
+    """Covariance of means over 100 s that are one hour apart, from independent streams."""
     model, n_streams, n = OneOverF(1.0, 0.1, 1e-5, -1.0), 1500, 36_000
     signal = noise_of(model, detectors=tuple(map(str, range(n_streams))))
     means = np.empty((n_streams, 2))
@@ -155,7 +155,7 @@ def test_hours_apart_are_correlated_as_the_model_says():
         for i, start in enumerate((0, n)):
             means[detector, i] = read(signal, start, start + 1000, detector).mean()
     f = (np.arange(400_000) + 0.5) * 2.5e-6 / 4
-    mean_response = psd(model, f) * np.sinc(f * 100) ** 2 * (f[1] - f[0])
+    mean_response = noise_psd(model, f) * np.sinc(f * 100) ** 2 * (f[1] - f[0])
     variance, covariance = mean_response.sum(), (mean_response * np.cos(2 * np.pi * f * 3600)).sum()
     spread = np.sqrt((variance**2 + covariance**2) / n_streams)
     assert covariance > 5 * spread
@@ -163,20 +163,20 @@ def test_hours_apart_are_correlated_as_the_model_says():
     assert abs(np.mean(means**2) - variance) < 4 * variance / np.sqrt(n_streams)
 
 
-def test_years_on_the_noise_is_still_noise():
+def test_noise_after_years():
     late = read(noise_of(), 10 * 31_557_600 * 10, 10 * 31_557_600 * 10 + 200_000)
     early = read(noise_of(), 0, 200_000)
     assert abs(np.corrcoef(early, late)[0, 1]) < 0.05
     assert np.diff(late).std() == pytest.approx(np.diff(early).std(), rel=0.02)
 
 
-def test_streams_differ_by_all_that_keys_them():
+def test_streams_differ_for_all_keys():
     base = read(noise_of(), 0, 4096)
     others = [
         read(noise_of(), 0, 4096, detector=1),
         read(noise_of(uid=10), 0, 4096),
-        read(SimulatedNoise(observation(), SameNoise(PLANCK), 4, 5), 0, 4096),
-        read(SimulatedNoise(observation(), SameNoise(PLANCK), 3, 6), 0, 4096),
+        read(SimulatedNoise(observation(), UniformNoise(PLANCK), 4, 5), 0, 4096),
+        read(SimulatedNoise(observation(), UniformNoise(PLANCK), 3, 6), 0, 4096),
     ]
     for other in others:
         assert abs(np.corrcoef(np.diff(base), np.diff(other))[0, 1]) < 0.08
@@ -187,7 +187,7 @@ class TwoModels:
         return OneOverF(1.0) if interval == 0 else OneOverF(10.0)
 
 
-def test_intervals_have_their_own_models_and_gaps_get_nothing():
+def test_intervals_and_gaps():
     there = observation(n_samp=30_000, intervals=((100, 10_000), (12_000, 30_000)))
     signal = SimulatedNoise(there, TwoModels(), 1, 0)
     samples = read(signal, 0, 30_000)
@@ -197,18 +197,18 @@ def test_intervals_have_their_own_models_and_gaps_get_nothing():
     assert np.array_equal(samples[9000:13_000], read(signal, 9000, 13_000))
 
 
-def test_noise_of_inverse_lags_has_their_inverse_as_spectrum():
+def test_spectrum_of_inverse_lags():
     model = OneOverF(1.0, 1.0, 1e-2, -1.5)
-    design = cascade(InverseLags(inverse_lags(model, 10.0, 2000)), 10.0, 1e4)
+    design = design_cascade(InverseLags(inverse_lags(model, 10.0, 2000)), 10.0, 1e4)
     f = np.geomspace(0.02, 5, 500)
-    np.testing.assert_allclose(design.psd(f), psd(model, f), rtol=0.03)
+    np.testing.assert_allclose(design.psd(f), noise_psd(model, f), rtol=0.03)
 
 
 def source(**options):
     return NoiseSource(NoiseSourceOptions(**options), CONTEXT)
 
 
-def test_the_source_adds_signal_and_model():
+def test_source_adds_signal_and_model():
     (found,) = source(net=1.0).extend([observation(n_samp=1000)])
     assert found.noise.noise_model(1, 0) == OneOverF(1.0)
     doubled, _ = found.signals[0], None
@@ -216,15 +216,15 @@ def test_the_source_adds_signal_and_model():
     np.testing.assert_allclose(read(scaled.signals[0], 0, 1000), 2 * read(doubled, 0, 1000), rtol=1e-14)
 
 
-def test_the_observations_own_noise_is_used_and_kept():
-    own = SameNoise(OneOverF(5.0))
+def test_noise_model_of_the_observation_is_used():
+    own = UniformNoise(OneOverF(5.0))
     (found,) = source().extend([observation(n_samp=1000, noise=own)])
     assert found.noise is own and found.signals[0].noise is own
     (other,) = source(net=1.0).extend([observation(n_samp=1000, noise=own)])
     assert other.noise is own and other.signals[0].noise != own
 
 
-def test_what_makes_no_sense_is_refused(tmp_path):
+def test_invalid_options(tmp_path):
     with pytest.raises(ConfigError, match="scan: has no noise model"):
         source().extend([observation()])
     with pytest.raises(ConfigError, match="without net"):
@@ -237,19 +237,19 @@ def test_what_makes_no_sense_is_refused(tmp_path):
     (tmp_path / "word.txt").write_text("0.1 one\n")
     with pytest.raises(DataError, match="no table of numbers"):
         source(psd=str(tmp_path / "word.txt"))
-    bad = SameNoise(TabulatedPsd(np.array([1.0, 2.0]), np.array([1.0, -1.0])))
+    bad = UniformNoise(TabulatedPsd(np.array([1.0, 2.0]), np.array([1.0, -1.0])))
     (found,) = source().extend([observation(n_samp=100, noise=bad)])
     with pytest.raises(DataError, match="scan, detector b, interval 0: PSD value at entry 1"):
         read(found.signals[0], 0, 10, detector=1)
 
 
-def test_a_table_from_a_file_is_used(tmp_path):
+def test_psd_from_a_file(tmp_path):
     (tmp_path / "flat.txt").write_text("0.1 0.02\n1.0 0.02\n")
     (found,) = source(psd=str(tmp_path / "flat.txt")).extend([observation(n_samp=20_000)])
     assert read(found.signals[0], 0, 20_000).std() == pytest.approx(np.sqrt(0.1), rel=0.03)
 
 
-def test_the_common_mode_is_common():
+def test_common_mode():
     options = CommonModeOptions(net=1.0, fknee=1.0, fmin=1e-2, coefficients=(1.0, -0.5))
     (found,) = CommonModeSource(options, CONTEXT).extend([observation(n_samp=5000)])
     first, second = (read(found.signals[0], 0, 5000, detector=d) for d in (0, 1))

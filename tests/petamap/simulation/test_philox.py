@@ -1,4 +1,4 @@
-"""Philox4x32-10 against the known answers of its authors (Random123, kat_vectors)."""
+"""Tests of Philox4x32-10 against the known answers of Random123 (kat_vectors)."""
 
 import numpy as np
 import pytest

@@ -1,17 +1,17 @@
-"""Random numbers: normal to the last digits, and a function of their key alone."""
+"""Tests of random numbers: accuracy, distribution, dependence on the key."""
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from petamap.simulation import _simulation
-from petamap.simulation.random_keys import Purpose, gaussians, stream, streams, uniforms
+from petamap.simulation.random_keys import Purpose, gaussians, random_stream, random_streams, uniforms
 
-WORDS = stream(Purpose.NOISE, 7, 0, 11, 3)
+WORDS = random_stream(Purpose.NOISE, 7, 0, 11, 3)
 
 
-def twin(words, group):
-    """The numbers of a group from Philox, log, cos and sin of the libraries."""
+def reference_gaussians(words, group):
+    """Return the numbers of a group from Philox, log, cos and sin of libraries."""
     pairs = _simulation.GROUP // 2
     counters = np.zeros((pairs, 4), np.uint32)
     index = np.arange(group * pairs, (group + 1) * pairs).astype(np.uint64)
@@ -26,35 +26,35 @@ def twin(words, group):
 
 
 @pytest.mark.parametrize("group", [0, 1, -1, -(2**20), 2**27, 2**50])
-def test_against_a_twin_made_of_libraries(group):
+def test_gaussians_against_libraries(group):
     out = np.empty(_simulation.GROUP)
     _simulation.gaussians(WORDS, group, out)
-    np.testing.assert_allclose(out, twin(WORDS, group), rtol=1e-12, atol=2e-15)
+    np.testing.assert_allclose(out, reference_gaussians(WORDS, group), rtol=1e-12, atol=2e-15)
 
 
-def test_numbers_are_normal():
+def test_distribution_of_gaussians():
     sample = gaussians(WORDS, 1 << 20)
     assert stats.kstest(sample, "norm").pvalue > 1e-3
     for moment, expected, spread in ((1, 0, 1), (2, 1, 2), (3, 0, 15), (4, 3, 96)):
         assert abs(np.mean(sample**moment) - expected) < 4 * np.sqrt(spread / sample.size)
-    # the tail: expected 2.7e-3 * 2^20 / 1000 beyond 4.8 sigma or so
+    # tail: expected 2.7e-3 * 2^20 / 1000 beyond about 4.8 sigma
     beyond = np.count_nonzero(np.abs(sample) > 4)
     assert abs(beyond - 2 * stats.norm.sf(4) * sample.size) < 4 * np.sqrt(beyond)
     halves = sample.reshape(-1, 2, 32)
     assert abs(np.mean(halves[:, 0] * halves[:, 1])) < 4 / np.sqrt(sample.size / 2)
 
 
-def test_every_part_of_the_key_matters():
+def test_streams_differ_for_all_keys():
     base = (Purpose.NOISE, 1, 0, 0, 0, 0)
-    found = {tuple(stream(*base))}
+    found = {tuple(random_stream(*base))}
     for at in range(6):
         other = list(base)
         other[at] = Purpose.SKY if at == 0 else 2**31 + 5
-        found.add(tuple(stream(*other)))
-    found.add(tuple(stream(Purpose.NOISE, 1 + 2**40, 0)))
-    found.add(tuple(streams(*base, n_levels=2)[1]))
+        found.add(tuple(random_stream(*other)))
+    found.add(tuple(random_stream(Purpose.NOISE, 1 + 2**40, 0)))
+    found.add(tuple(random_streams(*base, n_levels=2)[1]))
     assert len(found) == 9
-    assert np.array_equal(streams(*base, n_levels=3)[0], stream(*base))
+    assert np.array_equal(random_streams(*base, n_levels=3)[0], random_stream(*base))
 
 
 def test_uniform_numbers():

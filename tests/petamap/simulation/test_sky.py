@@ -1,4 +1,4 @@
-"""Sky signal: scanned maps, Gaussian skies, point sources."""
+"""Tests of sky signal: scanned maps, Gaussian skies, point sources."""
 
 from pathlib import Path
 
@@ -8,10 +8,10 @@ import pytest
 
 from petacomm.base.errors import ConfigError, DataError
 from petamap.data.observation import Observation, add_signals
-from petamap.data.source import Context
+from petamap.data.source import SourceContext
 from petamap.pointing.boresight import Boresight
 from petamap.pointing.compressed import CompressedPointing
-from petamap.simulation.random_keys import Purpose, stream
+from petamap.simulation.random_keys import Purpose, random_stream
 from petamap.simulation.sky import (
     PointSourcesOptions,
     PointSourcesSource,
@@ -22,17 +22,17 @@ from petamap.simulation.sky import (
     SkySpectraOptions,
     SkySpectraSource,
 )
-from petamap.simulation.sky_spectra import alm_indices, gaussian_alm, read_spectra, smooth, synthesize
+from petamap.simulation.sky_spectra import alm_indices, gaussian_alm, read_spectra, smooth_alm, synthesize
 from petamap.sky.healpix import Healpix
 from petamap.sky.map_file import write_map
 
-CONTEXT = Context(folder=Path(), seed=3, realization=5)
+CONTEXT = SourceContext(folder=Path(), seed=3, realization=5)
 N_SAMP = 20_000
 RNG = np.random.default_rng(8)
 
 
 def pointing(n_samp=N_SAMP):
-    """A spinning boresight over much of the sky; two detectors, one with leakage."""
+    """Return a spinning boresight over much of the sky with two detectors, one with leakage."""
     step = 50
     t = np.arange(0, n_samp + 2 * step, step)
     spin, tilt, drift = 2 * np.pi * t / 3000, 0.9, 2 * np.pi * t / 40_000
@@ -104,7 +104,7 @@ def test_scanning_a_map_against_healpy(interpolate, nest, n_stokes):
     np.testing.assert_allclose(read(signal), expected, rtol=0, atol=1e-12 if not interpolate else 1e-9)
 
 
-def test_any_pieces_give_the_same_bits():
+def test_sample_ranges_give_the_same_bits():
     values = RNG.standard_normal((3, 12 * 8**2))
     for interpolate in (False, True):
         signal = SkySignal(Sky(Healpix(8), lambda: values), LOOK, interpolate)
@@ -118,13 +118,13 @@ def random_sky(n_side, n_stokes):
 
 
 class Ramp:
-    """A signal that shares nothing."""
+    """Signal without batches."""
 
     def add_signal(self, detector, start, stop, out):
         out += 1e-3 * np.arange(start, stop)
 
 
-def test_data_sets_read_together_get_the_bits_that_each_gets_alone():
+def test_batches_give_the_same_bits():
     skies = [
         SkySignal(random_sky(n_side, n_stokes), look, four)
         for n_side, n_stokes, look, four in (
@@ -134,17 +134,17 @@ def test_data_sets_read_together_get_the_bits_that_each_gets_alone():
     ]  # fmt: skip
     looks = []
     datasets = [(Ramp(), one, Ramp()) for one in skies[:3]] + [(one, Ramp()) for one in skies[3:]] + [()]
-    shared = SkySignal.add_together
+    shared = SkySignal.add_signal_batch
 
     def watched(found, *others):
         looks.append(len(found))
         shared(found, *others)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(SkySignal, "add_together", staticmethod(watched))
+        patch.setattr(SkySignal, "add_signal_batch", staticmethod(watched))
         outs = np.zeros((len(datasets), 9500))
         add_signals(datasets, 1, 300, 9800, list(outs))
-    # those at the same place in their data sets with all in common
+    # batches: signals with the same position and the same key
     assert sorted(looks) == [1, 1, 1, 1, 2, 2]
     for signals, together in zip(datasets, outs, strict=True):
         alone = np.zeros(9500)
@@ -153,7 +153,7 @@ def test_data_sets_read_together_get_the_bits_that_each_gets_alone():
         np.testing.assert_array_equal(together, alone)
 
 
-def test_a_pixel_without_value_is_refused_by_name():
+def test_pixel_without_value():
     values = np.zeros((1, 12 * 8**2))
     pixels = np.empty(N_SAMP, np.int32)
     LOOK.expand(Healpix(8), 1, 0, N_SAMP, pixels, None)
@@ -165,7 +165,7 @@ def test_a_pixel_without_value_is_refused_by_name():
 
 
 class RecordedGains:
-    """Pointing with a gain that varies from sample to sample."""
+    """Pointing with gains that vary from sample to sample."""
 
     has_gains, n_samp, n_det = True, N_SAMP, 1
     gains = RNG.random(N_SAMP).astype(np.float32)
@@ -180,25 +180,25 @@ class RecordedGains:
         gains[:] = self.gains[start:stop]
 
 
-def test_recorded_gains_and_samples_outside():
+def test_gains_and_samples_outside_the_map():
     values = np.arange(3)[:, None] + np.zeros((3, 12)) + 1.0
     found = read(SkySignal(Sky(Healpix(1), lambda: values), RecordedGains()), detector=0)
     assert not found[::3].any()
     np.testing.assert_allclose(found[1::3], RecordedGains.gains[1::3] * (1 + 0.5 * 3.0), rtol=1e-7)
 
 
-def test_a_map_file_is_scanned_in_kelvin(tmp_path):
+def test_units_of_map_files(tmp_path):
     values = RNG.standard_normal((3, 12 * 8**2))
     write_map(
         tmp_path / "sky.fits", values, Healpix(8), names="IQU", unit="mK_CMB", run_id="x", frame="galactic"
     )
     options = SkyMapOptions(map="sky.fits", scale=2.0)
-    (found,) = SkyMapSource(options, Context(folder=tmp_path)).extend([observation()])
+    (found,) = SkyMapSource(options, SourceContext(folder=tmp_path)).extend([observation()])
     direct = SkySignal(Sky(Healpix(8), lambda: 2e-3 * values), LOOK)
     np.testing.assert_allclose(read(found.signals[0]), read(direct), rtol=1e-12, atol=1e-18)
 
 
-def test_map_sources_that_do_not_fit_are_refused(tmp_path):
+def test_invalid_map_sources(tmp_path):
     values = np.zeros((1, 12))
     write_map(
         tmp_path / "hits.fits", values, Healpix(1), names=["HITS"], unit="", run_id="x", frame="galactic"
@@ -206,7 +206,7 @@ def test_map_sources_that_do_not_fit_are_refused(tmp_path):
     write_map(
         tmp_path / "i.fits", values, Healpix(1), names=["I"], unit="K_CMB", run_id="x", frame="galactic"
     )
-    context = Context(folder=tmp_path)
+    context = SourceContext(folder=tmp_path)
 
     def extend(name, one, **options):
         return SkyMapSource(SkyMapOptions(map=name, **options), context).extend([one])
@@ -221,17 +221,17 @@ def test_map_sources_that_do_not_fit_are_refused(tmp_path):
         extend("i.fits", observation(meta={"coordinates": "equatorial"}))
 
 
-def test_the_wmap_maps_of_the_package_are_read():
+def test_wmap_maps_of_the_package():
     folder = Path(__file__).parents[3] / "src/petamap/examples/planck_lfi"
     options = SkyMapOptions(map="wmap_w_n32.fits", unit="mK_CMB", polarization="COSMO", frame="galactic")
-    (found,) = SkyMapSource(options, Context(folder=folder)).extend([observation()])
+    (found,) = SkyMapSource(options, SourceContext(folder=folder)).extend([observation()])
     reference = healpy.read_map(folder / "wmap_w_n32.fits", field=(0, 1, 2), dtype=np.float64) * 1e-3
     np.testing.assert_allclose(found.signals[0].sky.values.T, reference, rtol=1e-6)
     assert 3e-5 < read(found.signals[0]).std() < 3e-3
 
 
 def words(seed=1):
-    return np.stack([stream(Purpose.SKY, seed, 0, detector=k) for k in range(3)])
+    return np.stack([random_stream(Purpose.SKY, seed, 0, detector=k) for k in range(3)])
 
 
 def test_planck_spectra_of_the_package():
@@ -244,7 +244,7 @@ def test_planck_spectra_of_the_package():
     assert spectra[3, 2] == pytest.approx(2.7421513, rel=1e-5)
 
 
-def test_spectra_written_by_healpy_are_read(tmp_path):
+def test_spectra_of_healpy(tmp_path):
     spectra = read_spectra("planck2018")[:, :100] * 1e12
     healpy.write_cl(str(tmp_path / "cl.fits"), spectra, dtype=np.float64)
     np.testing.assert_allclose(read_spectra(tmp_path / "cl.fits"), spectra * 1e-12, rtol=1e-12)
@@ -261,13 +261,13 @@ def test_spectra_written_by_healpy_are_read(tmp_path):
         ("# L TT\n0 1 2\n", "columns"),
     ],
 )
-def test_impossible_spectra_are_refused(tmp_path, text, word):
+def test_invalid_spectra(tmp_path, text, word):
     (tmp_path / "dl.txt").write_text(text)
     with pytest.raises(DataError, match=word):
         read_spectra(tmp_path / "dl.txt")
 
 
-def test_drawn_coefficients_have_the_spectra():
+def test_spectra_of_the_coefficients():
     spectra = read_spectra("planck2018")
     l_max = 600
     alm = gaussian_alm(spectra, words(), l_max)
@@ -282,7 +282,7 @@ def test_drawn_coefficients_have_the_spectra():
     assert np.all(alm[:, : l_max + 1].imag == 0)
 
 
-def test_a_larger_l_max_keeps_the_coefficients():
+def test_coefficients_do_not_depend_on_l_max():
     spectra = read_spectra("planck2018")
     few, many = gaussian_alm(spectra, words(), 20), gaussian_alm(spectra, words(), 50)
     m, l = alm_indices(50)  # noqa: E741
@@ -294,7 +294,7 @@ def test_synthesis_and_beam_against_healpy():
     n_side, l_max, fwhm = 16, 40, 0.05
     alm = gaussian_alm(read_spectra("planck2018"), words(), l_max)
     expected = np.array(healpy.alm2map(alm, n_side, lmax=l_max, fwhm=fwhm, pol=True))
-    found = synthesize(smooth(alm, l_max, fwhm), l_max, n_side)
+    found = synthesize(smooth_alm(alm, l_max, fwhm), l_max, n_side)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12 * np.abs(expected).max())
 
 
@@ -302,21 +302,21 @@ def spectra_source(context=CONTEXT, **options):
     return SkySpectraSource(SkySpectraOptions(n_side=16, **options), context)
 
 
-def test_all_observations_see_one_sky_made_once():
+def test_sky_is_shared_and_made_once():
     found = spectra_source().extend([observation(), observation(name="next", uid=10)])
     assert found[0].signals[0].sky is found[1].signals[0].sky
     assert np.array_equal(read(found[0].signals[0]), read(found[1].signals[0]))
     assert 5e-5 < read(found[0].signals[0]).std() < 3e-4
 
 
-def test_realizations_differ_unless_the_sky_is_fixed():
-    later = Context(folder=Path(), seed=3, realization=6)
+def test_realizations():
+    later = SourceContext(folder=Path(), seed=3, realization=6)
     assert not np.array_equal(spectra_source().make(), spectra_source(later).make())
     fixed = spectra_source(fixed=True).make()
     assert np.array_equal(fixed, spectra_source(later, fixed=True).make())
 
 
-def test_l_max_beyond_the_spectra_is_refused():
+def test_l_max_beyond_the_spectra():
     with pytest.raises(ConfigError, match="end at 2000"):
         spectra_source(l_max=2001)
 
@@ -344,6 +344,6 @@ def test_point_sources_against_the_distance():
     "text",
     ["1 deg, 2 deg, 1 mK", "1 deg, 95 deg, 1 mK, 1 deg", "1 deg, 2 deg, 1 mK, 0 deg", "1 m, 2 deg, 1, 1 deg"],
 )
-def test_what_is_no_point_source_is_refused(text):
+def test_invalid_point_sources(text):
     with pytest.raises(ConfigError):
         PointSourcesSource(PointSourcesOptions(sources=(text,)), CONTEXT)

@@ -1,4 +1,4 @@
-"""Sources of scans, as a run configuration makes them."""
+"""Tests of sources of scans."""
 
 import zlib
 from pathlib import Path
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from petacomm.base.errors import ConfigError, DataError
-from petamap.data.source import Context, source_class
+from petamap.data.source import SourceContext, source_class
 from petamap.noise.model import OneOverF
 from petamap.pointing import frames, quaternion
 from petamap.sky.healpix import Healpix
@@ -18,7 +18,7 @@ DEGREE = np.pi / 180
 
 def observations(kind, folder=Path(), before=(), **options):
     source = source_class(kind)
-    return source(source.options(**options), Context(folder)).extend(before)
+    return source(source.options(**options), SourceContext(folder)).extend(before)
 
 
 def bad_samples(observation):
@@ -48,8 +48,8 @@ def test_planck_lfi_at_30_ghz():
     assert first.pointing.nbytes < 0.5 * first.n_samp
 
 
-def test_a_short_year_hurries_the_mission():
-    # half a turn of the Sun: the spin axis, mean of the line of sight over a spin, goes to the other side
+def test_short_year():
+    # half a year later the spin axis, the mean of the line of sight over a spin, is reversed
     made = observations(
         "satellite", n_det=1, sample_rate=1.0, duration=2 * 86400.0, year=4 * 86400.0, precession_angle=0.0,
         frame="ecliptic",
@@ -62,14 +62,14 @@ def test_a_short_year_hurries_the_mission():
         observations("satellite", n_det=1, sample_rate=1.0, year=0.0)
 
 
-def test_observations_continue_each_other():
+def test_consecutive_observations():
     whole = observations("satellite", n_det=1, sample_rate=20.0, duration=3600.0)[0]
     parts = observations("satellite", n_det=1, sample_rate=20.0, duration=3600.0, n_observations=4)
     together = np.concatenate([o.pointing.directions(0, 0, o.n_samp)[0] for o in parts])
     np.testing.assert_allclose(together, whole.pointing.directions(0, 0, whole.n_samp)[0], atol=1e-6)
 
 
-def test_the_half_wave_plate_continues_too():
+def test_half_wave_plate_is_continuous():
     options = {"n_det": 1, "sample_rate": 20.0, "duration": 600.0, "hwp_frequency": 2.3, "hwp_angle": 0.4}
     whole = observations("satellite", **options)[0].pointing.directions(0, 0, 12000)[1]
     parts = observations("satellite", n_observations=3, **options)
@@ -83,7 +83,7 @@ def test_the_half_wave_plate_continues_too():
     np.testing.assert_allclose(turning, expected, atol=1e-7)
 
 
-def test_a_year_of_planck_covers_the_sky():
+def test_year_of_planck_covers_the_sky():
     made = observations("satellite", n_det=1, sample_rate=0.5, duration=365 * 86400.0, frame="ecliptic",
                         spin_period=3600.0 * 7)[0]  # fmt: skip
     pixels = np.empty(made.n_samp, np.int32)
@@ -97,10 +97,10 @@ def test_frames_of_the_map():
         for f in frames.FRAMES
     }
     sight = {f: o.pointing.directions(0, 0, 300)[0] for f, o in scans.items()}
-    turned = quaternion.rotate(frames.rotation("ecliptic", "galactic"), sight["ecliptic"])
+    turned = quaternion.rotate(frames.frame_rotation("ecliptic", "galactic"), sight["ecliptic"])
     np.testing.assert_allclose(turned, sight["galactic"], atol=1e-9)
     assert {f: o.meta["coordinates"] for f, o in scans.items()} == {f: f for f in frames.FRAMES}
-    rotated = scans["ecliptic"].pointing.rotated(frames.rotation("ecliptic", "galactic"))
+    rotated = scans["ecliptic"].pointing.rotated(frames.frame_rotation("ecliptic", "galactic"))
     for given, expected in zip(
         rotated.directions(0, 0, 300), scans["galactic"].pointing.directions(0, 0, 300), strict=True
     ):
@@ -113,7 +113,7 @@ def test_ground_scan_and_its_turnarounds():
     options = {"sample_rate": 50.0, "duration": 1800.0, "net": 3e-4, "fknee": 0.1, "alpha": -1.0, "n_det": 6}
     made = observations("ground", **options)[0]
     bad = bad_samples(made)
-    leg, turn = 80.0, np.pi  # 80 degrees at 1 deg/s; half a swing of 1 deg/s with at most 1 deg/s^2
+    leg, turn = 80.0, np.pi  # 80 degrees at 1 deg/s; turn-arounds with at most 1 deg/s^2
     assert bad.mean() == pytest.approx(turn / (leg + turn), rel=0.05)
     assert not bad[:3999].any() and bad[4001:4156].all() and not bad[4159:8155].any()
     assert not observations("ground", turnarounds="keep", **options)[0].flags
@@ -123,7 +123,7 @@ def test_ground_scan_and_its_turnarounds():
     assert low - 0.5 < declination.min() and declination.max() < high
 
 
-def test_flags_in_pieces():
+def test_flags_do_not_depend_on_the_sample_range():
     made = observations("ground", sample_rate=50.0, duration=900.0)[0]
     whole = bad_samples(made)
     for start, stop in [(0, 10), (3990, 4010), (4050, 4060), (4090, 9000), (0, made.n_samp)]:
@@ -133,7 +133,7 @@ def test_flags_in_pieces():
         np.testing.assert_array_equal(part[2:], whole[start + 2 : stop])
 
 
-def test_rasters_are_crossed():
+def test_position_angles_of_rasters():
     box = {"longitude": 1.0, "latitude": -0.3, "width": DEGREE, "height": 0.5 * DEGREE}
     motion = {"row_spacing": DEGREE / 30, "speed": DEGREE / 10, "acceleration": DEGREE / 2}
     made = observations(
@@ -162,7 +162,7 @@ def test_recorded_mars():
     near = observations("recorded", max_distance=100 / 206265, **options)[0]
     assert bad_samples(near).mean() > bad.mean()
     kept = bad_samples(observations("recorded", turnarounds="keep", **options)[0])
-    assert kept.sum() == pytest.approx(9.6 * 40, abs=2)  # the log has a gap, which is no pointing at all
+    assert kept.sum() == pytest.approx(9.6 * 40, abs=2)  # the log has a gap without pointing
     default = observations("recorded", folder=LOGS, path=path.name)[0]
     assert default.sample_rate == pytest.approx(10.0)
 
@@ -186,11 +186,11 @@ def test_sources_append():
         ("raster", {"sample_rate": 1.0, "speed": 0.0}, "speed"),
     ],
 )
-def test_what_is_refused(kind, options, message):
+def test_invalid_options(kind, options, message):
     with pytest.raises(ConfigError, match=message):
         observations(kind, **options)
 
 
-def test_a_missing_record(tmp_path):
+def test_missing_log(tmp_path):
     with pytest.raises(DataError, match="cannot be read"):
         observations("recorded", folder=tmp_path, path="none.ant")

@@ -1,4 +1,4 @@
-"""Map files: round trips, healpy and astropy as readers, the files of others, and damaged files."""
+"""Tests of map files: round trips, reading by healpy and astropy, files of other programs, damaged files."""
 
 import contextlib
 import resource
@@ -18,7 +18,7 @@ from petamap.sky.car import CarPatch
 from petamap.sky.flat import FlatPatch
 from petamap.sky.healpix import Healpix
 from petamap.sky.map_file import read_map, write_map
-from petamap.sky.map_header import map_head
+from petamap.sky.map_header import make_map_header
 from petamap.sky.numbered import ImageLayout, NumberedPixels
 from petamap.sky.sky_map import UNSEEN, to_kelvin
 from petamap.sky.stokes import Stokes
@@ -62,14 +62,14 @@ def test_round_trip(tmp_path, pixelization, name):
 def test_healpy_reads_healpix(tmp_path, nest, partial):
     path = tmp_path / "map.fits"
     values = values_on(Healpix(8, nest))
-    values[:, 100:] = np.nan  # healpy's own writer fails where the largest pixel is below 128
+    values[:, 100:] = np.nan  # healpy's writer fails if the largest pixel is below 128
     write_iqu(path, Healpix(8, nest), values, partial=partial)
     read = healpy.read_map(path, field=None, nest=nest, dtype=np.float64)
     np.testing.assert_array_equal(read, np.where(np.isnan(values), UNSEEN, values))
     np.testing.assert_array_equal(read_map(path).values, values)
 
 
-def test_header_says_everything(tmp_path):
+def test_header(tmp_path):
     write_iqu(tmp_path / "map.fits", Healpix(8, nest=True), partial=True, cards={"NITER": 30})
     header = fits.getheader(tmp_path / "map.fits", 1)
     expected = {
@@ -84,7 +84,7 @@ def test_header_says_everything(tmp_path):
 
 @pytest.mark.parametrize("pixelization", [Healpix(4), FLAT], ids=["healpix", "flat"])
 @pytest.mark.parametrize("suffix", ["fits", "fits.gz"])
-def test_the_same_map_makes_the_same_bytes(tmp_path, pixelization, suffix):
+def test_equal_maps_give_equal_bytes(tmp_path, pixelization, suffix):
     for name in ("a", "b"):
         write_iqu(tmp_path / f"{name}.{suffix}", pixelization)
     assert (tmp_path / f"a.{suffix}").read_bytes() == (tmp_path / f"b.{suffix}").read_bytes()
@@ -109,15 +109,15 @@ LAYOUT = ImageLayout((30, 40), np.random.default_rng(0).permutation(1200)[:777],
         (("A", "B"), ("", "Jy")),
     ],
 )
-def test_astropy_makes_the_same_bytes(tmp_path, pixelization, partial, names, unit):
-    """The file is what astropy makes of its headers and its values, checksums included."""
+def test_astropy_writes_the_same_bytes(tmp_path, pixelization, partial, names, unit):
+    """The file equals what astropy writes from its headers and values, checksums included."""
     frame = None if isinstance(pixelization, NumberedPixels) else "galactic"
     values = values_on(pixelization, len(names))
     options = {"names": names, "unit": unit, "frame": frame, "partial": partial, "cards": {"LONG": "x" * 99}}
     write_iqu(tmp_path / "map.fits", pixelization, values, **options)
     with fits.open(tmp_path / "map.fits") as hdus:
         made = fits.HDUList([type(hdu)(data=hdu.data, header=hdu.header) for hdu in hdus])
-        n_axis = made[0].header["NAXIS"]  # astropy lost EXTEND with the header of another
+        n_axis = made[0].header["NAXIS"]  # astropy drops EXTEND from a copied header
         made[0].header.set("EXTEND", True, after=f"NAXIS{n_axis or ''}")
         for hdu in made:
             del hdu.header["CHECKSUM"], hdu.header["DATASUM"]
@@ -129,15 +129,15 @@ def test_astropy_makes_the_same_bytes(tmp_path, pixelization, partial, names, un
 @pytest.mark.parametrize(
     "pixelization", [Healpix(8192), CarPatch.full_sky(1 / 60)], ids=lambda p: p.describe()["kind"]
 )
-def test_heads_are_made_without_values(pixelization):
+def test_headers_are_made_without_values(pixelization):
     options = {"names": IQU, "unit": "K_CMB", "run_id": "test-1", "frame": "galactic"}
-    map_head(pixelization, **options)
+    make_map_header(pixelization, **options)
     tracemalloc.start()
-    head = map_head(pixelization, **options)
+    header = make_map_header(pixelization, **options)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 1 << 20 and head.data.n_rows == pixelization.n_pix
-    assert head.data.begin == len(head.to_bytes(2**32 - 1)) and head.data.begin % 2880 == 0
+    assert peak < 1 << 20 and header.data.n_rows == pixelization.n_pix
+    assert header.data.begin == len(header.to_bytes(2**32 - 1)) and header.data.begin % 2880 == 0
 
 
 def test_a_partial_map_without_pixels(tmp_path):
@@ -159,7 +159,7 @@ def test_astropy_places_images(tmp_path, patch):
     assert stokes.tolist() == [1, 2, 3]
 
 
-def test_columns_of_any_name(tmp_path):
+def test_columns_with_other_names(tmp_path):
     names = ("II", "IQ", "IU", "QQ", "QU", "UU")
     values = values_on(Healpix(4), 6)
     write_iqu(tmp_path / "cov.fits", Healpix(4), values, names=names, unit="K_CMB^2")
@@ -188,7 +188,7 @@ def test_numbered_pixels(tmp_path):
 
 
 def test_toast_like_file(tmp_path):
-    """Nested, float32, units counted from TUNIT0, neither COORDSYS nor POLCCONV."""
+    """Nested, float32, units numbered from TUNIT0, neither COORDSYS nor POLCCONV."""
     values = np.random.default_rng(3).standard_normal((3, 768)).astype(np.float32)
     values[:, 7] = UNSEEN
     units = [(f"TUNIT{i}", unit) for i, unit in enumerate(["mK", "K", "uK"])]
@@ -222,7 +222,7 @@ def test_polarization_without_convention_warns(tmp_path):
 
 
 def test_pixell_like_image(tmp_path):
-    """A plane for each of T, Q, U without STOKES axis or POLCCONV, float32, poles on pixel centres."""
+    """Planes T, Q, U without STOKES axis or POLCCONV, float32, poles on pixel centres."""
     header = fits.Header({"CTYPE1": "RA---CAR", "CTYPE2": "DEC--CAR", "CRVAL1": 0.0, "CRVAL2": 0.0})
     header.update({"CRPIX1": 36.0, "CRPIX2": 10.0, "CDELT1": -5.0, "CDELT2": 10.0, "CUNIT1": "deg"})
     patch = CarPatch((0.0, 0.0), (36.0, 10.0), (-5.0, 10.0), (19, 72))
@@ -242,7 +242,7 @@ def test_wmap():
     assert len(read_map(path).warnings) == 3
 
 
-def test_spire_image_between_tables_that_cannot_be_read():
+def test_spire_image_between_unreadable_tables():
     read = read_map(EXAMPLES / "spire/madmapSpirePSW.fits.gz", hdu="image", frame="equatorial")
     assert read.pixelization.shape == (285, 286) and np.isfinite(read.values).sum() > 60_000
 
@@ -263,13 +263,13 @@ def test_units(unit, expected):
 
 
 @pytest.mark.parametrize("pixelization", [Healpix(4), FLAT], ids=["healpix", "flat"])
-def test_a_flipped_bit_is_found_anywhere(tmp_path, pixelization):
+def test_flipped_bits_are_detected(tmp_path, pixelization):
     path = tmp_path / "map.fits"
     write_iqu(path, pixelization)
-    whole = path.read_bytes()
+    intact = path.read_bytes()
     rng = np.random.default_rng(5)
-    for place in rng.integers(0, len(whole), 60):
-        damaged = bytearray(whole)
+    for place in rng.integers(0, len(intact), 60):
+        damaged = bytearray(intact)
         damaged[place] ^= 1 << int(rng.integers(0, 8))
         path.write_bytes(damaged)
         with pytest.raises(DataError, match=r"map\.fits"):
@@ -277,24 +277,24 @@ def test_a_flipped_bit_is_found_anywhere(tmp_path, pixelization):
 
 
 @pytest.mark.parametrize("pixelization", [Healpix(4), FLAT], ids=["healpix", "flat"])
-def test_a_truncated_file_is_found(tmp_path, pixelization):
+def test_truncation_is_detected(tmp_path, pixelization):
     path = tmp_path / "map.fits"
     write_iqu(path, pixelization)
-    whole = path.read_bytes()
-    for length in [0, 1, 79, 80, 2879, 2880, 2881, 5760, 7000, len(whole) - 2880, len(whole) - 1]:
-        path.write_bytes(whole[:length])
+    intact = path.read_bytes()
+    for length in [0, 1, 79, 80, 2879, 2880, 2881, 5760, 7000, len(intact) - 2880, len(intact) - 1]:
+        path.write_bytes(intact[:length])
         with pytest.raises(DataError, match=r"map\.fits"):
             read_map(path)
 
 
-def test_damaged_headers_without_checksums_are_read_or_refused(tmp_path):
+def test_damaged_headers_without_checksums(tmp_path):
     path = tmp_path / "map.fits"
     healpy.write_map(path, np.ones((3, 192)), dtype=np.float32)
-    whole = path.read_bytes()
+    intact = path.read_bytes()
     rng = np.random.default_rng(6)
-    places = [place for place in range(8640) if whole[place] != ord(" ")]
+    places = [place for place in range(8640) if intact[place] != ord(" ")]
     for place in rng.choice(places, 300):
-        damaged = bytearray(whole)
+        damaged = bytearray(intact)
         damaged[place] = int(rng.integers(0, 256))
         path.write_bytes(damaged)
         with contextlib.suppress(DataError):
@@ -330,20 +330,20 @@ def table(path, columns, **cards):
         ([("I", "D", [1.0] * 12)], {}, "no HEALPix table"),
     ],
 )
-def test_tables_that_are_no_maps(tmp_path, columns, cards, words):
+def test_invalid_tables(tmp_path, columns, cards, words):
     with pytest.raises(DataError, match=words) as caught:
         read_map(table(tmp_path / "bad.fits", columns, **cards))
     assert "bad.fits" in str(caught.value)
 
 
-def test_a_rotated_image_is_refused(tmp_path):
+def test_rotated_images_raise(tmp_path):
     header = fits.Header(FLAT.wcs_cards() | {"CROTA2": 12.0})
     fits.PrimaryHDU(np.zeros(FLAT.shape), header).writeto(tmp_path / "rotated.fits")
     with pytest.raises(DataError, match="rotated"):
         read_map(tmp_path / "rotated.fits")
 
 
-def test_files_that_are_not_there_or_no_fits(tmp_path):
+def test_missing_files_and_other_formats(tmp_path):
     with pytest.raises(DataError, match="no such file"):
         read_map(tmp_path / "none.fits")
     (tmp_path / "text.fits").write_text("map\n" * 2000)
@@ -363,13 +363,13 @@ def test_files_that_are_not_there_or_no_fits(tmp_path):
         (FLAT, {"partial": True}),
     ],
 )
-def test_writing_refuses_what_does_not_fit(tmp_path, pixelization, more):
+def test_invalid_arguments_of_write_map(tmp_path, pixelization, more):
     with pytest.raises(ConfigError):
         write_iqu(tmp_path / "map.fits", pixelization, **more)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_failed_write_leaves_the_old_map(tmp_path):
+def test_failed_write_leaves_the_old_map(tmp_path):
     values = write_iqu(tmp_path / "map.fits", Healpix(4))
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))

@@ -1,4 +1,4 @@
-"""CAR and flat patches against astropy.wcs; validated arguments; descriptions and their inverse."""
+"""Tests of pixelizations: CAR and flat patches against astropy.wcs, validation, descriptions."""
 
 import math
 
@@ -15,18 +15,18 @@ from petamap.sky.flat import FlatPatch
 from petamap.sky.healpix import Healpix
 from petamap.sky.image import unit_vectors
 from petamap.sky.numbered import ImageLayout, NumberedPixels
-from petamap.sky.pixelization_kinds import pixelization_of
+from petamap.sky.pixelization_factory import make_pixelization
 
 PATCHES = [
     CarPatch.full_sky(0.5),
-    CarPatch((0.0, 0.0), (361.0, 181.0), (-0.5, 0.5), (361, 720)),  # poles on pixel centres, as pixell has it
+    CarPatch((0.0, 0.0), (361.0, 181.0), (-0.5, 0.5), (361, 720)),  # poles on pixel centres, as in pixell
     CarPatch((120.0, 0.0), (1.0, 1.0), (0.25, -0.25), (300, 1440)),
     CarPatch.box((30.0, -40.0), (20.0, 10.0), 0.1),
     FlatPatch.box((266.4, -29.0), (40.0, 30.0), 0.1),
     FlatPatch.box((0.0, 90.0), (60.0, 60.0), 0.25),
     FlatPatch((10.0, 45.0), (-20.0, 300.5), (0.1, 0.2), (200, 300)),
 ]
-ANY = [*PATCHES, Healpix(64), Healpix(64, nest=True), Healpix(100)]
+PIXELIZATIONS = [*PATCHES, Healpix(64), Healpix(64, nest=True), Healpix(100)]
 
 
 def random_directions(n=100_000, seed=5):
@@ -46,9 +46,9 @@ def astropy_pixels(patch, directions):
     lon, lat = np.degrees(np.arctan2(y, x)), np.degrees(np.arctan2(z, np.hypot(x, y)))
     column, row = wcs.all_world2pix(lon, lat, 0)
     column, row = np.floor(column + 0.5), np.floor(row + 0.5)
-    if patch.kind == "car":  # longitudes repeat; astropy knows one turn of them
-        turn = round(360 / abs(patch.cdelt[0]))
-        column = column % turn
+    if patch.kind == "car":  # longitudes are periodic; astropy returns one period
+        period = round(360 / abs(patch.cdelt[0]))
+        column = column % period
     rows, columns = patch.shape
     inside = (column >= 0) & (column < columns) & (row >= 0) & (row < rows)
     return np.where(inside, row * columns + column, -1)
@@ -62,7 +62,7 @@ def test_pixels_equal_astropy(patch):
     assert np.count_nonzero(pixels >= 0) > 100
 
 
-@pytest.mark.parametrize("pixelization", ANY, ids=repr)
+@pytest.mark.parametrize("pixelization", PIXELIZATIONS, ids=repr)
 def test_centres_lie_in_their_pixels(pixelization):
     pixels = np.random.default_rng(6).integers(0, pixelization.n_pix, 20_000)
     directions = pixelization.directions_of(pixels)
@@ -80,19 +80,19 @@ def test_centres_lie_in_their_pixels(pixelization):
     columns=st.integers(1, 50),
     rows=st.integers(1, 50),
 )
-def test_any_flat_patch_finds_its_centres(centre, size, columns, rows):
+def test_centres_of_random_flat_patches(centre, size, columns, rows):
     patch = FlatPatch(centre, (columns / 2, rows / 2), (-size / columns, size / rows), (rows, columns))
     pixels = np.arange(patch.n_pix)
     np.testing.assert_array_equal(pixels_of(patch, patch.directions_of(pixels)), pixels)
 
 
-@pytest.mark.parametrize("pixelization", ANY, ids=repr)
-def test_directions_that_are_none(pixelization):
+@pytest.mark.parametrize("pixelization", PIXELIZATIONS, ids=repr)
+def test_invalid_directions(pixelization):
     bad = np.array([[0, 0, 0], [np.nan, 0, 1], [0, np.nan, 0], [np.inf, 0, 0], [0, 0, -np.inf]])
     assert pixels_of(pixelization, bad).tolist() == [-1] * len(bad)
 
 
-def test_full_sky_has_no_hole():
+def test_full_sky_is_covered():
     sky = CarPatch.full_sky(1.0)
     longitudes = np.arange(-720, 721) * math.pi / 360
     for latitude in (-90, -45.5, 0, 90):
@@ -101,7 +101,7 @@ def test_full_sky_has_no_hole():
     assert sky.pixel_area * sky.n_pix == pytest.approx(4 * math.pi)
 
 
-def test_longitudes_are_found_in_any_turn():
+def test_longitudes_are_periodic():
     patch = CarPatch.box((175.0, 0.0), (20.0, 2.0), 1.0)
     around = CarPatch.box((175.0 - 360, 0.0), (20.0, 2.0), 1.0)
     centres = patch.directions_of(np.arange(patch.n_pix))
@@ -110,16 +110,16 @@ def test_longitudes_are_found_in_any_turn():
 
 
 @pytest.mark.parametrize("patch", [PATCHES[3], PATCHES[4], PATCHES[6]], ids=repr)
-def test_pixel_area_is_the_share_of_random_directions(patch):
+def test_pixel_area_against_random_directions(patch):
     n = 1_000_000
     inside = np.count_nonzero(pixels_of(patch, random_directions(n, 8)) >= 0)
     expected = patch.pixel_area * patch.n_pix / (4 * math.pi) * n
     assert abs(inside - expected) < 4 * math.sqrt(expected)
 
 
-@pytest.mark.parametrize("pixelization", [*ANY, NumberedPixels(17)], ids=repr)
-def test_descriptions_have_an_inverse(pixelization):
-    again = pixelization_of(pixelization.describe())
+@pytest.mark.parametrize("pixelization", [*PIXELIZATIONS, NumberedPixels(17)], ids=repr)
+def test_description_round_trip(pixelization):
+    again = make_pixelization(pixelization.describe())
     assert type(again) is type(pixelization)
     assert again.describe() == pixelization.describe()
     np.testing.assert_array_equal(again.grid, pixelization.grid)
@@ -140,9 +140,9 @@ def test_descriptions_have_an_inverse(pixelization):
         ({"kind": "flat", "crval_deg": 3, "crpix": [1, 1], "cdelt_deg": [1, 1], "shape": [2, 2]}, "flat"),
     ],
 )
-def test_wrong_descriptions(description, words):
+def test_invalid_descriptions(description, words):
     with pytest.raises(ConfigError, match=words):
-        pixelization_of(description)
+        make_pixelization(description)
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_wrong_descriptions(description, words):
         (FlatPatch, ((0, 0), (1, 1), (1, 1), (2**16, 2**15))),
     ],
 )
-def test_wrong_patches(cls, arguments):
+def test_invalid_patches(cls, arguments):
     with pytest.raises(ConfigError):
         cls(*arguments)
 
@@ -169,7 +169,7 @@ def test_numbered_pixels_have_no_directions():
     assert np.isnan(NumberedPixels(3).directions_of(np.arange(3))).all()
 
 
-def test_layouts_are_checked():
+def test_invalid_layouts():
     with pytest.raises(DataError, match="outside"):
         ImageLayout((2, 2), np.array([4]))
     with pytest.raises(DataError, match="same place"):

@@ -1,4 +1,4 @@
-"""The pixel kernels against healpy: ordering, centres, interpolation, edges and bad directions."""
+"""Tests of the HEALPix kernels against healpy: ordering, centres, interpolation, edges, bad input."""
 
 import healpy
 import numpy as np
@@ -25,7 +25,7 @@ def random_directions(n, seed=1):
 
 
 def special_directions():
-    """Poles, equator, the borders z = +-2/3 of the caps, z near +-0.99, and longitude 0."""
+    """Return poles, equator, the borders z = +-2/3 of the caps, z near +-0.99, and longitude 0."""
     heights = np.array([0.0, 2 / 3, 0.99, 0.5, 1 / 3, 1 - 1e-9, 1 - 1e-15, 1.0])
     heights = np.unique(np.concatenate([heights, np.nextafter(heights[:-1], 2)]))
     heights = np.concatenate([heights, -heights])
@@ -37,7 +37,7 @@ def special_directions():
 
 
 def near_edges(n_side, n=20_000):
-    """Points just inside and just outside random pixel edges, 1e-9 of the way from the centre."""
+    """Return points inside and outside random pixel edges, 1e-9 of the distance from the centre."""
     rng = np.random.default_rng(n_side)
     pixels = rng.integers(0, 12 * n_side**2, n)
     edges = healpy.boundaries(n_side, pixels, step=8)[np.arange(n), :, rng.integers(0, 32, n)]
@@ -60,7 +60,7 @@ def test_ring_pixels_of_any_n_side(n_side):
     np.testing.assert_array_equal(pixels_of(n_side, False, directions), expected)
 
 
-def test_length_does_not_matter_and_threads_do_not_either():
+def test_pixels_do_not_depend_on_length_or_threads():
     directions = random_directions(10_000)
     pixels = pixels_of(256, True, directions)
     np.testing.assert_array_equal(pixels_of(256, True, 2.0**40 * directions), pixels)
@@ -68,7 +68,7 @@ def test_length_does_not_matter_and_threads_do_not_either():
 
 
 @pytest.mark.parametrize("nest", [False, True])
-def test_directions_that_are_none(nest):
+def test_invalid_directions(nest):
     bad = [[0, 0, 0], [np.nan, 0, 1], [0, np.nan, 1], [1, 0, np.nan], [np.inf, 0, 0], [0, -np.inf, np.inf]]
     assert pixels_of(64, nest, [*bad, [0, 0, 1]])[:-1].tolist() == [-1] * len(bad)
 
@@ -102,7 +102,7 @@ def test_interpolation(n_side, nest):
     directions = np.concatenate([random_directions(20_000), [[0, 1e-9, 1], [1e-9, 0, -1], [1e-3, 2e-3, 1]]])
     pixels, weights = np.empty((len(directions), 4), np.int32), np.empty((len(directions), 4))
     _sky.healpix_interpolation(grid_of(n_side, nest), directions, pixels, weights, 2)
-    # healpy.vec2ang takes an arc cosine, which near the poles is good to 1e-8 alone.
+    # healpy.vec2ang takes an arc cosine, accurate to only 1e-8 near the poles.
     theta = np.arctan2(np.hypot(directions[:, 0], directions[:, 1]), directions[:, 2])
     phi = np.arctan2(directions[:, 1], directions[:, 0])
     expected_pixels, expected = healpy.get_interp_weights(n_side, theta, phi, nest=nest)
@@ -110,7 +110,7 @@ def test_interpolation(n_side, nest):
     np.testing.assert_allclose(weights, expected.T, rtol=0, atol=1e-15 * n_side + 1e-12)
 
 
-def test_interpolation_of_no_direction():
+def test_interpolation_of_invalid_directions():
     pixels, weights = np.empty((1, 4), np.int32), np.empty((1, 4))
     _sky.healpix_interpolation(grid_of(8, False), np.array([[np.nan, 0, 1]]), pixels, weights, 1)
     assert pixels.tolist() == [[-1] * 4] and weights.tolist() == [[0.0] * 4]
@@ -120,11 +120,11 @@ def test_interpolation_of_no_direction():
     "grid",
     [[0, 0], [1, 3], [0, 13378], [0, np.nan], [5, 1], [-1, 1], [0], [2, 0, 1, 1, 0, 1, 5, 5], [4, 2**31]],
 )
-def test_grids_that_are_none(grid):
+def test_invalid_grids(grid):
     with pytest.raises(ValueError):
         _sky.pixels_of(np.array(grid, np.float64), np.zeros((1, 3)), np.zeros(1, np.int32), 1)
 
 
-def test_pixels_outside_are_refused():
+def test_pixels_outside_raise():
     with pytest.raises(ValueError):
         _sky.healpix_directions(grid_of(1, False), np.array([12]), np.empty((1, 3)), 1)

@@ -1,4 +1,4 @@
-"""Files of spectra: CAMB's text, FITS of HEALPix and healpy, back and forth."""
+"""Tests of spectrum files: text of CAMB, FITS of HEALPix and healpy, round trips."""
 
 from pathlib import Path
 
@@ -7,23 +7,23 @@ import numpy as np
 import pytest
 
 from petacomm.base.errors import ConfigError, DataError, ResourceError
-from petamap.sky.power_spectra import Spectra, d_of_c
-from petamap.sky.spectrum_file import ALL, read_spectrum_file, write_spectrum_file
+from petamap.sky.power_spectra import Spectra, cl_to_dl_factor
+from petamap.sky.spectrum_file import SPECTRUM_NAMES, read_spectrum_file, write_spectrum_file
 
 RNG = np.random.default_rng(1)
-SIX = Spectra(RNG.standard_normal((6, 30)) * 1e-12, ALL)
+SIX = Spectra(RNG.standard_normal((6, 30)) * 1e-12, SPECTRUM_NAMES)
 
 
 @pytest.mark.parametrize("name", ["a.fits", "a.fits.gz"])
-def test_fits_back_and_forth(tmp_path, name):
+def test_fits_round_trip(tmp_path, name):
     write_spectrum_file(tmp_path / name, SIX)
     again = read_spectrum_file(tmp_path / name)
     assert again.names == SIX.names and again.unit == "K_CMB^2"
     assert np.array_equal(again.values, SIX.values)
 
 
-def test_text_back_and_forth(tmp_path):
-    nine = Spectra(RNG.standard_normal((9, 12)) * 1e-12, (*ALL, "ET", "BE", "BT"))
+def test_text_round_trip(tmp_path):
+    nine = Spectra(RNG.standard_normal((9, 12)) * 1e-12, (*SPECTRUM_NAMES, "ET", "BE", "BT"))
     write_spectrum_file(tmp_path / "a.dat", nine)
     again = read_spectrum_file(tmp_path / "a.dat")
     assert again.names == nine.names and again.unit == "K_CMB^2"
@@ -36,12 +36,12 @@ def test_text_back_and_forth(tmp_path):
 
 
 def test_healpy_reads_and_writes_the_same(tmp_path):
-    """healpy reads by place and calls EB, its fifth, C-T."""
+    """healpy reads columns by position and calls the fifth, EB, C-T."""
     write_spectrum_file(tmp_path / "ours.fits", SIX)
     np.testing.assert_array_equal(healpy.read_cl(tmp_path / "ours.fits"), SIX.values)
     healpy.write_cl(tmp_path / "theirs.fits", SIX.values, dtype=np.float64, column_units="K^2")
     theirs = read_spectrum_file(tmp_path / "theirs.fits")
-    for name in ALL:
+    for name in SPECTRUM_NAMES:
         np.testing.assert_array_equal(theirs[name], SIX[name])
     healpy.write_cl(tmp_path / "tt.fits", SIX["TT"], dtype=np.float64, column_units="uK^2")
     tt = read_spectrum_file(tmp_path / "tt.fits")
@@ -49,7 +49,7 @@ def test_healpy_reads_and_writes_the_same(tmp_path):
     np.testing.assert_allclose(tt["TT"], SIX["TT"] * 1e-12)
 
 
-def test_columns_that_healpix_names_stay_what_they_are(tmp_path):
+def test_column_names_of_healpix(tmp_path):
     from astropy.io import fits
 
     names = ("TEMPERATURE", "GRADIENT", "CURL", "G-T", "C-T", "C-G")
@@ -67,13 +67,13 @@ def test_columns_that_healpix_names_stay_what_they_are(tmp_path):
 @pytest.mark.parametrize(
     ("columns", "names"), [(1, ("TT",)), (3, ("TT", "EE", "TE")), (4, ("TT", "EE", "BB", "TE"))]
 )
-def test_text_without_names_is_as_camb_writes_it(tmp_path, columns, names):
+def test_text_without_names_has_the_columns_of_camb(tmp_path, columns, names):
     l = np.arange(2, 9)  # noqa: E741
     table = np.column_stack((l, np.full((len(l), columns), 5.0) + np.arange(columns)))
     np.savetxt(tmp_path / "cl.dat", table)
     found = read_spectrum_file(tmp_path / "cl.dat", unit="uK^2")
     assert found.names == names and found.l_max == 8 and np.all(found.values[:, :2] == 0)
-    np.testing.assert_allclose(found.values[:, 2:] * d_of_c(l) * 1e12, table[:, 1:].T, rtol=1e-12)
+    np.testing.assert_allclose(found.values[:, 2:] * cl_to_dl_factor(l) * 1e12, table[:, 1:].T, rtol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -88,13 +88,13 @@ def test_text_without_names_is_as_camb_writes_it(tmp_path, columns, names):
         ("# L TT\n", "no numbers"),
     ],
 )
-def test_bad_text_is_one_error_with_its_line(tmp_path, text, word):
+def test_errors_in_text_name_the_line(tmp_path, text, word):
     (tmp_path / "cl.dat").write_text(text)
     with pytest.raises(DataError, match=word):
         read_spectrum_file(tmp_path / "cl.dat")
 
 
-def test_other_bad_files(tmp_path):
+def test_invalid_files(tmp_path):
     for name, content in (
         ("none.dat", None),
         ("bytes.dat", b"\xff\xfe\x00"),
@@ -111,11 +111,11 @@ def test_other_bad_files(tmp_path):
         write_spectrum_file(Path("/proc/none/a.dat"), SIX)
 
 
-def test_choosing_spectra():
-    chosen = SIX.chosen(("BB", "BT"), 5)
+def test_select():
+    chosen = SIX.select(("BB", "BT"), 5)
     assert chosen.l_max == 5 and np.array_equal(chosen["BB"], SIX["BB"][:6]) and not chosen["BT"].any()
     with pytest.raises(DataError, match="end at l = 29"):
-        SIX.chosen(("TT",), 30)
+        SIX.select(("TT",), 30)
     with pytest.raises(DataError, match="no ET spectrum"):
         SIX["ET"]
     with pytest.raises(DataError, match="are no spectra"):

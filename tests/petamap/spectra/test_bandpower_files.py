@@ -7,7 +7,7 @@ import pytest
 
 from petacomm.base.errors import DataError, ResourceError
 from petamap.spectra.bandpower_files import read_bandpowers, write_bandpowers
-from petamap.spectra.bandpower_plot import drawing
+from petamap.spectra.bandpower_plot import bandpower_plot
 from petamap.spectra.bandpowers import Bandpowers
 from petamap.spectra.cross_spectra import spectra_names
 from petamap.spectra.multipole_bins import Binning
@@ -101,7 +101,7 @@ def test_what_is_drawn_is_json():
     import json
 
     bandpowers = some()
-    drawn = drawing(bandpowers)
+    drawn = bandpower_plot(bandpowers)
     assert json.loads(json.dumps(drawn)) == drawn
     assert drawn["unit"] == "uK^2" and drawn["power"] == "D_l" and len(drawn["spectra"]) == 6
     first = drawn["spectra"][0]

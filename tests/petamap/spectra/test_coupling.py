@@ -10,7 +10,7 @@ from wigner import three_j
 from petamap.sky.healpix import Healpix
 from petamap.sky.power_spectra import Spectra
 from petamap.spectra.coupling import KINDS, WINDOWS, coupling_of_windows, mode_coupling
-from petamap.spectra.transforms import harmonics
+from petamap.spectra.transforms import weighted_harmonics
 
 
 def dense(windows, l_max):
@@ -71,7 +71,7 @@ def test_the_whole_sky_couples_nothing():
 
 def test_the_whole_sky_on_pixels_couples_next_to_nothing():
     ones = np.ones((3, Healpix(16).n_pix))
-    matrices = mode_coupling(harmonics(ones, Healpix(16), l_max=24)).matrices
+    matrices = mode_coupling(weighted_harmonics(ones, Healpix(16), l_max=24)).matrices
     np.testing.assert_allclose(matrices[0], np.eye(25), atol=1e-4)
     np.testing.assert_allclose(matrices[3][2:, 2:], np.eye(23), atol=1e-4)
 

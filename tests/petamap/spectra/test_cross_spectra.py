@@ -7,7 +7,7 @@ import pytest
 from petacomm.base.errors import ConfigError, DataError
 from petamap.sky.healpix import Healpix
 from petamap.spectra.cross_spectra import pseudo_spectra, spectra_names
-from petamap.spectra.transforms import harmonics
+from petamap.spectra.transforms import weighted_harmonics
 
 NAMES = ("TT", "EE", "BB", "TE", "EB", "TB")
 SKY = Healpix(16)
@@ -19,7 +19,7 @@ WEIGHTS = RNG.random(SKY.n_pix) * (RNG.random(SKY.n_pix) > 0.3)
 
 @pytest.mark.parametrize("iterations", [0, 3])
 def test_all_six_against_anafast(iterations):
-    found = pseudo_spectra(harmonics(MAPS, SKY, WEIGHTS, l_max=40, iterations=iterations))
+    found = pseudo_spectra(weighted_harmonics(MAPS, SKY, WEIGHTS, l_max=40, iterations=iterations))
     expected = healpy.anafast(MAPS * WEIGHTS, lmax=40, iter=iterations)
     assert found.names == NAMES and found.l_max == 40
     for name, row in zip(NAMES, expected, strict=True):
@@ -27,8 +27,8 @@ def test_all_six_against_anafast(iterations):
 
 
 def test_cross_spectra_tell_te_from_et():
-    one = harmonics(MAPS, SKY, WEIGHTS, l_max=40)
-    two = harmonics(OTHER, SKY, WEIGHTS, WEIGHTS**2, l_max=40)
+    one = weighted_harmonics(MAPS, SKY, WEIGHTS, l_max=40)
+    two = weighted_harmonics(OTHER, SKY, WEIGHTS, WEIGHTS**2, l_max=40)
     found, turned = pseudo_spectra(one, two), pseudo_spectra(two, one)
     assert found.names == (*NAMES, "ET", "BE", "BT")
     alm = [
@@ -43,51 +43,51 @@ def test_cross_spectra_tell_te_from_et():
 
 
 def test_some_components_alone_and_both_orders():
-    whole = pseudo_spectra(harmonics(MAPS, SKY, WEIGHTS, l_max=20))
-    intensity = pseudo_spectra(harmonics(MAPS[:1], SKY, WEIGHTS, l_max=20))
-    polarized = pseudo_spectra(harmonics(MAPS[1:], SKY, WEIGHTS, l_max=20))
+    whole = pseudo_spectra(weighted_harmonics(MAPS, SKY, WEIGHTS, l_max=20))
+    intensity = pseudo_spectra(weighted_harmonics(MAPS[:1], SKY, WEIGHTS, l_max=20))
+    polarized = pseudo_spectra(weighted_harmonics(MAPS[1:], SKY, WEIGHTS, l_max=20))
     assert intensity.names == ("TT",) and polarized.names == ("EE", "BB", "EB")
     for part in (intensity, polarized):
         for name in part.names:
             np.testing.assert_array_equal(part[name], whole[name])
     nest = Healpix(16, nest=True)
     nested = [healpy.reorder(row, r2n=True) for row in (*MAPS, WEIGHTS)]
-    again = harmonics(np.array(nested[:3]), nest, nested[3], l_max=20)
+    again = weighted_harmonics(np.array(nested[:3]), nest, nested[3], l_max=20)
     np.testing.assert_array_equal(pseudo_spectra(again).values, whole.values)
 
 
 def test_bits_do_not_depend_on_threads():
     sky = Healpix(32)
     maps = RNG.standard_normal((3, sky.n_pix))
-    one = harmonics(maps, sky, l_max=95, n_threads=1)
+    one = weighted_harmonics(maps, sky, l_max=95, n_threads=1)
     for n_threads in (2, 3, 8):
-        again = harmonics(maps, sky, l_max=95, n_threads=n_threads)
+        again = weighted_harmonics(maps, sky, l_max=95, n_threads=n_threads)
         assert np.array_equal(again.alm, one.alm) and np.array_equal(again.weights, one.weights)
 
 
 def test_pixels_without_a_value_need_no_weight():
     holes = MAPS.copy()
     holes[:, WEIGHTS == 0] = np.nan
-    expected = harmonics(MAPS, SKY, WEIGHTS, l_max=20).alm
-    np.testing.assert_array_equal(harmonics(holes, SKY, WEIGHTS, l_max=20).alm, expected)
+    expected = weighted_harmonics(MAPS, SKY, WEIGHTS, l_max=20).alm
+    np.testing.assert_array_equal(weighted_harmonics(holes, SKY, WEIGHTS, l_max=20).alm, expected)
     seen = np.isfinite(holes[0]).astype(float)
-    expected = harmonics(MAPS, SKY, seen, l_max=20).alm
-    np.testing.assert_array_equal(harmonics(holes, SKY, l_max=20).alm, expected)
+    expected = weighted_harmonics(MAPS, SKY, seen, l_max=20).alm
+    np.testing.assert_array_equal(weighted_harmonics(holes, SKY, l_max=20).alm, expected)
 
 
 def test_what_does_not_fit_is_refused():
     holes = MAPS.copy()
     holes[1, 77] = np.nan
     with pytest.raises(DataError, match="QU of pixel 77"):
-        harmonics(holes, SKY, np.ones(SKY.n_pix))
+        weighted_harmonics(holes, SKY, np.ones(SKY.n_pix))
     with pytest.raises(DataError, match="768 pixels, not the 3072"):
-        harmonics(MAPS, SKY, np.ones(768))
+        weighted_harmonics(MAPS, SKY, np.ones(768))
     with pytest.raises(DataError, match="negative or not finite in pixel 3"):
-        harmonics(MAPS, SKY, np.where(np.arange(SKY.n_pix) == 3, -1.0, 1.0))
+        weighted_harmonics(MAPS, SKY, np.where(np.arange(SKY.n_pix) == 3, -1.0, 1.0))
     with pytest.raises(ConfigError, match="beyond the reach"):
-        harmonics(MAPS, SKY, l_max=65)
+        weighted_harmonics(MAPS, SKY, l_max=65)
     with pytest.raises(DataError, match="no cross-spectrum"):
-        pseudo_spectra(harmonics(MAPS, SKY, l_max=20), harmonics(MAPS, SKY, l_max=21))
+        pseudo_spectra(weighted_harmonics(MAPS, SKY, l_max=20), weighted_harmonics(MAPS, SKY, l_max=21))
     with pytest.raises(DataError, match="no Q and U"):
-        harmonics(np.ones((4, SKY.n_pix)), SKY)
+        weighted_harmonics(np.ones((4, SKY.n_pix)), SKY)
     assert spectra_names("T", "EB") == ("TE", "TB")

@@ -8,10 +8,10 @@ import pytest
 from petamap.sky.healpix import Healpix
 from petamap.spectra.coupling import mode_coupling
 from petamap.spectra.cross_spectra import pseudo_spectra
-from petamap.spectra.dipole_fit import Fit, without_fit
-from petamap.spectra.masks import apodized
-from petamap.spectra.pseudo_cl import Sight
-from petamap.spectra.transforms import Harmonics, harmonics, multipoles, synthesise
+from petamap.spectra.dipole_fit import DipoleFit, subtract_dipole_fit
+from petamap.spectra.masks import apodize
+from petamap.spectra.pseudo_cl import PseudoClEstimator
+from petamap.spectra.transforms import Harmonics, multipoles, synthesise, weighted_harmonics
 
 N_SIDE, LAST = 8, 11
 SKY = Healpix(N_SIDE)
@@ -22,7 +22,7 @@ def weights(seed, sky=SKY):
     """Of I, with a rugged cut, and of Q and U, which vary."""
     x, y, z = sky.directions_of(np.arange(sky.n_pix)).T
     hard = (np.abs(z + 0.2 * np.sin((3 + seed) * np.arctan2(y, x))) > 0.3).astype(float)
-    soft = apodized(hard, sky, np.radians(10))
+    soft = apodize(hard, sky, np.radians(10))
     return soft, hard * (1 + 0.5 * x)
 
 
@@ -39,7 +39,7 @@ def modes(l_max, degree):
 @cache
 def seen(seed, keep, l_max=3 * N_SIDE - 1):
     """Coefficients of the weighted maps of all fields up to LAST, by degree, in T and in E."""
-    sight = Sight(SKY, np.stack(weights(seed)), 3, keep_dipole=keep)
+    sight = PseudoClEstimator(SKY, np.stack(weights(seed)), 3, keep_dipole=keep)
     found = []
     for degree in range(LAST + 1):
         rows = []
@@ -67,10 +67,10 @@ def taken(first, second, name):
 @pytest.mark.parametrize(("first", "second"), [(0, 0), (0, 2)])
 def test_what_a_fit_takes_is_what_it_takes_of_all_modes(first, second):
     parts = [seen(seed, True)[0][0] for seed in (first, second)]
-    fits = [Fit(*weights(seed), SKY) for seed in (first, second)]
+    fits = [DipoleFit(*weights(seed), SKY) for seed in (first, second)]
     auto = first == second
     plain = mode_coupling(parts[0], None if auto else parts[1])
-    fitted = without_fit(plain, fits[0], None if auto else fits[1])
+    fitted = subtract_dipole_fit(plain, fits[0], None if auto else fits[1])
     names = ("TT", "TE") if auto else ("TT", "TE", "ET")
     for name in names:
         found = fitted.block(name, name, names) - plain.block(name, name, names)
@@ -87,8 +87,8 @@ def test_what_a_fit_takes_is_what_it_takes_of_all_modes(first, second):
 def test_nothing_is_left_of_monopole_and_dipole(n_side):
     sky = Healpix(n_side)
     both = weights(1, sky)
-    plain = mode_coupling(harmonics(np.zeros((1, sky.n_pix)), sky, both[0]))
-    fitted = without_fit(plain, Fit(both[0], None, sky))
+    plain = mode_coupling(weighted_harmonics(np.zeros((1, sky.n_pix)), sky, both[0]))
+    fitted = subtract_dipole_fit(plain, DipoleFit(both[0], None, sky))
     end = 3 * min(n_side, 32)
     before, after = (one.matrices[0][:end, :2] for one in (plain, fitted))
     assert np.abs(after).max() < 2e-3 * np.abs(before).max()
@@ -98,7 +98,9 @@ def test_nothing_is_left_of_monopole_and_dipole(n_side):
 def test_of_the_whole_sky_the_fit_takes_monopole_and_dipole_alone():
     alm = np.zeros((1, len(multipoles(23))), np.complex128)
     whole = np.ones(SKY.n_pix)
-    window = harmonics(np.zeros((1, SKY.n_pix)), SKY, whole)
-    fitted = without_fit(mode_coupling(Harmonics(alm, "T", window.weights, 23, 23)), Fit(whole, None, SKY))
+    window = weighted_harmonics(np.zeros((1, SKY.n_pix)), SKY, whole)
+    fitted = subtract_dipole_fit(
+        mode_coupling(Harmonics(alm, "T", window.weights, 23, 23)), DipoleFit(whole, None, SKY)
+    )
     expected = np.diag(np.where(np.arange(24) < 2, 0.0, 1.0))
     np.testing.assert_allclose(fitted.matrices[0], expected, rtol=0, atol=2e-3)

@@ -5,19 +5,19 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from petacomm.base.errors import ConfigError, DataError, ResourceError
-from petamap.simulation.random_keys import Purpose, stream
+from petamap.simulation.random_keys import Purpose, random_stream
 from petamap.simulation.sky_spectra import gaussian_alm, read_spectra, synthesize
 from petamap.sky.healpix import Healpix
 from petamap.sky.power_spectra import Spectra
 from petamap.spectra import likelihood
-from petamap.spectra.likelihood import PixelLikelihood, modes_of
+from petamap.spectra.likelihood import PixelLikelihood, harmonic_modes
 from petamap.spectra.multipole_bins import Binning
 
 SKY, L_MAX = Healpix(4), 8
 DIRECTIONS = SKY.directions_of(np.arange(SKY.n_pix))
 SEEN = np.tile(np.abs(DIRECTIONS[:, 2]) > 0.2, (3, 1))
 WINDOWS = {"T": np.ones(L_MAX + 1), "P": np.ones(L_MAX + 1)}
-MODES = modes_of(4, SEEN, L_MAX, WINDOWS)
+MODES = harmonic_modes(4, SEEN, L_MAX, WINDOWS)
 TRUE = read_spectra("planck2018")[:, : L_MAX + 1] * 1e12
 TRUE[1] = 1e-3 * TRUE[0]
 TRUE[2], TRUE[3] = 0.5 * TRUE[1], 0.3 * np.sqrt(TRUE[0] * TRUE[1])
@@ -37,7 +37,7 @@ DATA = RNG.standard_normal(len(SIGMA))
 
 
 def draw(realization):
-    words = np.stack([stream(Purpose.SKY, 9, realization, detector=k) for k in range(3)])
+    words = np.stack([random_stream(Purpose.SKY, 9, realization, detector=k) for k in range(3)])
     sky = synthesize(gaussian_alm(TRUE, words, L_MAX), L_MAX, 4)[SEEN]
     return sky + np.linalg.cholesky(NOISE) @ RNG.standard_normal(len(SIGMA))
 
@@ -61,7 +61,7 @@ def test_covariance_is_the_sum_of_legendre_functions():
 
 
 def test_derivatives():
-    found, powers = made(draw(0)), BINS.binned(FIDUCIAL.chosen(made(draw(0)).names).values)
+    found, powers = made(draw(0)), BINS.binned(FIDUCIAL.select(made(draw(0)).names).values)
     gradient, fisher, _ = found.slope(powers)
     for i in (0, 4, 7, 10, 13, 16):
         step = np.zeros(powers.size)
@@ -84,7 +84,7 @@ def test_skies_come_back():
     alone = made(maps[3]).quadratic()
     values = made(maps[0]).estimates(maps)
     np.testing.assert_allclose(values[3], alone.values, atol=1e-9 * alone.errors.max())
-    expected = np.einsum("ablm,lm->ab", alone.windows, FIDUCIAL.chosen(made(draw(0)).names).values)
+    expected = np.einsum("ablm,lm->ab", alone.windows, FIDUCIAL.select(made(draw(0)).names).values)
     pulls = (values.mean(axis=0) - expected) / alone.errors * np.sqrt(n)
     assert np.abs(pulls).max() < 4 and np.mean(pulls**2) < 2
     np.testing.assert_allclose(values.std(axis=0).mean(axis=1) / alone.errors.mean(axis=1), 1, atol=0.3)
@@ -96,7 +96,7 @@ def test_the_maximum():
     best = found.maximum(1e-4)
     gradient, fisher, _ = found.slope(best.values)
     assert np.all(np.abs(np.linalg.solve(fisher, gradient)) < 1e-3 * best.errors.ravel())
-    assert found.value(best.values) > found.value(BINS.binned(wrong.chosen(found.names).values))
+    assert found.value(best.values) > found.value(BINS.binned(wrong.select(found.names).values))
 
 
 def test_bits_do_not_depend_on_the_threads_of_blas():

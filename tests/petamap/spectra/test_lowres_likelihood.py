@@ -1,4 +1,4 @@
-"""The likelihood of a run's map: downgraded or as it is, with the noise that the run knows."""
+"""The likelihood of a run's map: downgrade_map or as it is, with the noise that the run knows."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -10,22 +10,22 @@ from made_maps import FWHM, SKY, UP, sky, write_run
 from petacomm.base.errors import ConfigError, DataError, ResourceError
 from petamap.cli.main import main
 from petamap.data.run_summary import Product
-from petamap.simulation.random_keys import Purpose, stream
-from petamap.simulation.sky_spectra import gaussian_alm, read_spectra, smooth, synthesize
+from petamap.simulation.random_keys import Purpose, random_stream
+from petamap.simulation.sky_spectra import gaussian_alm, read_spectra, smooth_alm, synthesize
 from petamap.sky.covariance_file import PixelCovariance, read_pixel_covariance, write_pixel_covariance
 from petamap.sky.healpix import Healpix
 from petamap.sky.map_file import read_map, write_map
 from petamap.sky.power_spectra import Spectra
 from petamap.spectra import lowres_likelihood as module
-from petamap.spectra.lowres import _Smoothing, cosine_window, downgraded
-from petamap.spectra.lowres_likelihood import exact
-from petamap.spectra.measure import Choices, measure
+from petamap.spectra.lowres import _Smoothing, cosine_window, downgrade_map
+from petamap.spectra.lowres_likelihood import measure_likelihood
+from petamap.spectra.measure import SpectraChoices, measure_bandpowers
 from petamap.spectra.run_maps import RunMaps
 from petamap.spectra.transforms import analyse, in_ring_order, synthesise
 
 THEORY = Spectra(read_spectra("planck2018"), ("TT", "EE", "BB", "TE"))
 SIGMA = np.where(UP > 0.5, 1.0, 2.0) * np.array([[2e-6], [1e-7]])
-CHOICES = Choices(fwhm=FWHM, pixel_window=False, width=3, l_max=10)
+CHOICES = SpectraChoices(fwhm=FWHM, pixel_window=False, width=3, l_max=10)
 
 
 def noisy(seed, seen=None):
@@ -65,12 +65,12 @@ def test_what_is_kept_of_a_map(tmp_path, make_summary):
     low = synthesise(alm, 32, 8, 0)
     maps.sky.values[:] = 0
     maps.sky.values[0] = low[0]
-    found = downgraded(maps, mask, 4, 0.0, False, np.zeros(576))
+    found = downgrade_map(maps, mask, 4, 0.0, False, np.zeros(576))
     np.testing.assert_allclose(found.values[0], synthesise(alm, 4, 8, 0)[0], atol=1e-5)
     up = Healpix(4).directions_of(np.arange(192))[:, 2]
     assert found.seen.shape == (3, 192) and np.array_equal(found.seen[0], up < 0.6)
     part = run_of(tmp_path / "b", make_summary(), 0, seen)
-    found = downgraded(part, np.ones_like(mask), 4, 0.0, False, np.zeros(576))
+    found = downgrade_map(part, np.ones_like(mask), 4, 0.0, False, np.zeros(576))
     assert up[found.seen[0]].min() > -0.1 and found.seen[0][up > 0.3].mean() > 0.9
 
 
@@ -80,9 +80,9 @@ def test_skies_come_back_as_they_do_by_pseudo_spectra(tmp_path, make_summary):
     choices = replace(CHOICES, l_max=7, width=3)
     for seed in range(n):
         maps = run_of(tmp_path / str(seed), make_summary(), seed)
-        one = exact(maps, choices, THEORY, 4)
+        one = measure_likelihood(maps, choices, THEORY, 4)
         exactly.append(one.bandpowers.values)
-        two = measure(maps, replace(choices, weights="uniform", noise="white", l_max=10))
+        two = measure_bandpowers(maps, replace(choices, weights="uniform", noise="white", l_max=10))
         pseudo.append(two.bandpowers.values[:, :2])
     pulls = (np.mean(exactly, axis=0) - one.expected(THEORY).values) / one.bandpowers.errors * np.sqrt(n)
     assert np.abs(pulls).max() < 4 and np.mean(pulls**2) < 2
@@ -96,8 +96,8 @@ def small_run(folder, summary, seed, covariance=None, rows=3):
     """A map of n_side 4 with correlated noise: a run of its own."""
     folder.mkdir()
     pixels, l_max = Healpix(4), 11
-    words = np.stack([stream(Purpose.SKY, seed, 0, detector=k) for k in range(3)])
-    values = synthesize(smooth(gaussian_alm(read_spectra("planck2018"), words, l_max), l_max, 0.35), l_max, 4)
+    words = np.stack([random_stream(Purpose.SKY, seed, 0, detector=k) for k in range(3)])
+    values = synthesize(smooth_alm(gaussian_alm(read_spectra("planck2018"), words, l_max), l_max, 0.35), l_max, 4)
     n = values.size
     factor = np.linalg.cholesky(NOISE)
     values += (factor @ np.random.default_rng(seed).standard_normal(n)).reshape(3, -1)
@@ -117,23 +117,23 @@ SCALE = np.repeat([1e-6, 1e-7, 1e-7], 192)
 NEAR = np.exp(-np.abs(np.subtract.outer(np.arange(576), np.arange(576))) / 10.0)
 NOISE = np.multiply.outer(SCALE, SCALE) * (NEAR + 0.1 * np.eye(576))
 COVARIANCE = PixelCovariance(NOISE, np.arange(192), 4, "IQU", "K_CMB^2")
-SMALL = Choices(fwhm=0.35, pixel_window=False, width=3, l_max=10)
+SMALL = SpectraChoices(fwhm=0.35, pixel_window=False, width=3, l_max=10)
 
 
 def test_correlated_noise_of_the_map_maker(tmp_path, make_summary):
     n, values = 12, []
     for seed in range(n):
         maps = small_run(tmp_path / str(seed), make_summary(), seed, COVARIANCE)
-        found = exact(maps, SMALL, THEORY)
+        found = measure_likelihood(maps, SMALL, THEORY)
         values.append(found.bandpowers.values)
     pulls = (np.mean(values, axis=0) - found.expected(THEORY).values) / found.bandpowers.errors * np.sqrt(n)
     assert np.abs(pulls).max() < 4.2 and np.mean(pulls**2) < 2
     assert not any("white" in note for note in found.notes)
     other = replace(COVARIANCE, n_side=8)
     with pytest.raises(DataError, match="of IQU of n_side 8"):
-        exact(small_run(tmp_path / "other", make_summary(), 0, other), SMALL, THEORY)
+        measure_likelihood(small_run(tmp_path / "other", make_summary(), 0, other), SMALL, THEORY)
     with pytest.raises(DataError, match="no covariance"):
-        exact(small_run(tmp_path / "none", make_summary(), 0), SMALL, THEORY)
+        measure_likelihood(small_run(tmp_path / "none", make_summary(), 0), SMALL, THEORY)
 
 
 def test_what_does_not_fit_is_refused(tmp_path, make_summary, monkeypatch, capsys):
@@ -144,11 +144,11 @@ def test_what_does_not_fit_is_refused(tmp_path, make_summary, monkeypatch, capsy
         ({"l_max": 12}, 4, "at most 11"),
     ):
         with pytest.raises(ConfigError, match=word):
-            exact(maps, replace(CHOICES, **changes), THEORY, n_side)
+            measure_likelihood(maps, replace(CHOICES, **changes), THEORY, n_side)
     told = []
     monkeypatch.setattr(module, "available_bytes", lambda: 10**7)
     with pytest.raises(ResourceError, match=r"2304 data needs .* GB"):
-        exact(maps, CHOICES, THEORY, 8, tell=told.append)
+        measure_likelihood(maps, CHOICES, THEORY, 8, report=told.append)
     assert not told
     assert main(["spectra", str(maps.folder), "--likelihood", "max"]) == 2
     assert "did you mean 'maximum'" in capsys.readouterr().err

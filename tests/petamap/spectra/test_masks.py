@@ -8,11 +8,11 @@ from petacomm.base.errors import ConfigError, DataError
 from petamap.sky.healpix import Healpix
 from petamap.spectra.masks import (
     APODIZATIONS,
-    apodized,
+    apodize,
     distance_to_masked,
     effective_fraction,
     sky_fraction,
-    without_monopole,
+    subtract_monopole,
 )
 
 SKY = Healpix(16)
@@ -36,13 +36,13 @@ def test_distances_are_those_on_the_sphere():
 @pytest.mark.parametrize("kind", APODIZATIONS)
 def test_edges_are_soft_inside_the_mask(kind):
     mask, width = cap(100), np.radians(20)
-    soft = apodized(mask, SKY, width, kind)
+    soft = apodize(mask, SKY, width, kind)
     assert soft.min() == 0 and soft.max() == pytest.approx(1, abs=1e-3) and np.all(soft <= mask)
     distance = distance_to_masked(mask, SKY)
     ordered = soft[np.argsort(distance)]
     assert np.all(np.diff(ordered) > -0.05)
     assert np.abs(np.diff(ordered[ordered > 0])).max() < 0.4
-    nested = apodized(healpy.reorder(mask, r2n=True), Healpix(16, nest=True), width, kind)
+    nested = apodize(healpy.reorder(mask, r2n=True), Healpix(16, nest=True), width, kind)
     np.testing.assert_allclose(nested, healpy.reorder(soft, r2n=True), atol=1e-12)
 
 
@@ -51,9 +51,9 @@ def test_formulas_of_the_edges():
     distance = distance_to_masked(mask, SKY)
     x = np.sqrt((1 - np.cos(distance)) / (1 - np.cos(width)))
     expected = np.where(x < 1, x - np.sin(2 * np.pi * x) / (2 * np.pi), 1)
-    np.testing.assert_allclose(apodized(mask, SKY, width, "C1"), mask * expected, atol=1e-12)
+    np.testing.assert_allclose(apodize(mask, SKY, width, "C1"), mask * expected, atol=1e-12)
     expected = np.where(x < 1, 0.5 * (1 - np.cos(np.pi * x)), 1)
-    np.testing.assert_allclose(apodized(mask, SKY, width, "C2"), mask * expected, atol=1e-12)
+    np.testing.assert_allclose(apodize(mask, SKY, width, "C2"), mask * expected, atol=1e-12)
 
 
 def test_fractions_of_the_sky():
@@ -64,7 +64,7 @@ def test_fractions_of_the_sky():
     )
     assert effective_fraction(mask) == effective_fraction(half) == pytest.approx(mask.mean())
     assert effective_fraction(mask, 1 - mask) == 0
-    soft = apodized(mask, SKY, np.radians(20))
+    soft = apodize(mask, SKY, np.radians(20))
     assert effective_fraction(soft) < mask.mean()
 
 
@@ -75,20 +75,22 @@ def test_monopole_and_dipole_are_taken_off_as_healpy_does():
     masked = np.where(mask > 0, sky, healpy.UNSEEN)
     used = mask > 0
     expected = healpy.remove_monopole(masked)
-    np.testing.assert_allclose(without_monopole(sky, mask, None)[used], expected[used], atol=1e-12)
+    np.testing.assert_allclose(subtract_monopole(sky, mask, None)[used], expected[used], atol=1e-12)
     expected = healpy.remove_dipole(masked)
-    np.testing.assert_allclose(without_monopole(sky, mask, DIRECTIONS)[used], expected[used], atol=1e-10)
+    np.testing.assert_allclose(subtract_monopole(sky, mask, DIRECTIONS)[used], expected[used], atol=1e-10)
     uneven = mask * rng.uniform(0.1, 1, SKY.n_pix)
-    assert np.array_equal(without_monopole(sky, uneven, DIRECTIONS), without_monopole(sky, mask, DIRECTIONS))
-    assert np.array_equal(without_monopole(sky, 0 * mask, None), sky)
+    assert np.array_equal(
+        subtract_monopole(sky, uneven, DIRECTIONS), subtract_monopole(sky, mask, DIRECTIONS)
+    )
+    assert np.array_equal(subtract_monopole(sky, 0 * mask, None), sky)
 
 
 def test_what_is_no_mask_is_refused():
     with pytest.raises(DataError, match="n_side 16"):
-        apodized(np.ones(12), SKY, 0.1)
+        apodize(np.ones(12), SKY, 0.1)
     with pytest.raises(DataError, match="negative"):
-        apodized(-cap(10), SKY, 0.1)
+        apodize(-cap(10), SKY, 0.1)
     with pytest.raises(ConfigError, match="width"):
-        apodized(cap(10), SKY, -0.1)
+        apodize(cap(10), SKY, -0.1)
     with pytest.raises(ConfigError, match="no apodization"):
-        apodized(cap(10), SKY, 0.1, "C3")
+        apodize(cap(10), SKY, 0.1, "C3")

@@ -5,18 +5,18 @@ import pytest
 from scipy.stats import chi2
 
 from petacomm.base.errors import ConfigError, DataError
-from petamap.simulation.random_keys import Purpose, stream
+from petamap.simulation.random_keys import Purpose, random_stream
 from petamap.simulation.sky_spectra import gaussian_alm, read_spectra, synthesize
 from petamap.sky.healpix import Healpix
 from petamap.sky.power_spectra import Spectra
-from petamap.spectra.beams import gaussian_beam, map_window, transfer_of
+from petamap.spectra.beams import gaussian_beam, map_window, window_products
 from petamap.spectra.coupling import WINDOWS, coupling_of_windows, mode_coupling
 from petamap.spectra.cross_spectra import pseudo_spectra, spectra_names
-from petamap.spectra.gaussian_errors import knox_errors, modes
-from petamap.spectra.masks import apodized, effective_fraction, sky_fraction
-from petamap.spectra.master import Master
+from petamap.spectra.gaussian_errors import knox_errors, modes_per_bin
+from petamap.spectra.masks import apodize, effective_fraction, sky_fraction
+from petamap.spectra.master import MasterEstimator
 from petamap.spectra.multipole_bins import Binning
-from petamap.spectra.transforms import harmonics
+from petamap.spectra.transforms import weighted_harmonics
 
 AUTO, CROSS = spectra_names("TEB"), spectra_names("TEB", "TEB")
 RNG = np.random.default_rng(8)
@@ -29,7 +29,7 @@ def some_coupling(l_max=40):
 
 
 def draw(spectra, realization, n_side, l_max):
-    words = np.stack([stream(Purpose.SKY, 5, realization, detector=k) for k in range(3)])
+    words = np.stack([random_stream(Purpose.SKY, 5, realization, detector=k) for k in range(3)])
     return synthesize(gaussian_alm(spectra, words, l_max), l_max, n_side)
 
 
@@ -38,7 +38,7 @@ def draw(spectra, realization, n_side, l_max):
 def test_skies_flat_in_the_bins_come_back(names, of_d):
     coupling, binning = some_coupling(), Binning(np.array([2, 9, 20, 41]), of_d)
     transfer = {name: np.exp(-0.01 * np.arange(41)) * (1 + i) for i, name in enumerate(names)}
-    master = Master(coupling, binning, names, transfer)
+    master = MasterEstimator(coupling, binning, names, transfer)
     powers = RNG.standard_normal((len(names), 3))
     true = Spectra(binning.unbinned(powers), names)
     noise = Spectra(RNG.standard_normal((len(names), 41)), names)
@@ -50,7 +50,7 @@ def test_skies_flat_in_the_bins_come_back(names, of_d):
 
 def test_windows_tell_the_mean_of_any_sky():
     coupling, binning = some_coupling(), Binning.linear(2, 40, 5)
-    master = Master(coupling, binning, AUTO)
+    master = MasterEstimator(coupling, binning, AUTO)
     true = Spectra(RNG.standard_normal((6, 41)), AUTO)
     found = master.bandpowers(coupling.coupled(true))
     np.testing.assert_allclose(found.values, master.expected(true).values, rtol=1e-9, atol=1e-11)
@@ -65,7 +65,7 @@ def test_the_whole_sky_is_binning_alone():
     coupling = coupling_of_windows({kind: np.array([4 * np.pi]) for kind in WINDOWS}, 30)
     binning = Binning.linear(2, 30, 1)
     pseudo = Spectra(RNG.standard_normal((6, 31)), AUTO)
-    found = Master(coupling, binning, AUTO).bandpowers(pseudo)
+    found = MasterEstimator(coupling, binning, AUTO).bandpowers(pseudo)
     np.testing.assert_allclose(found.values, binning.binned(pseudo.values), rtol=1e-12)
 
 
@@ -73,8 +73,8 @@ def test_the_limit_of_f_sky():
     """Far above the width of a mask's window, Cp_l = f_sky w_2 C_l where C_l is smooth."""
     sky = Healpix(32)
     z = sky.directions_of(np.arange(sky.n_pix))[:, 2]
-    mask = apodized((np.abs(z) > 0.3).astype(float), sky, np.radians(20))
-    coupling = mode_coupling(harmonics(np.tile(mask, (3, 1)), sky, mask, l_max=95))
+    mask = apodize((np.abs(z) > 0.3).astype(float), sky, np.radians(20))
+    coupling = mode_coupling(weighted_harmonics(np.tile(mask, (3, 1)), sky, mask, l_max=95))
     true = Spectra(np.ones((6, 96)) * (2.0 + np.arange(96)) ** -0.5, AUTO)
     true.values[2] = 0
     seen, flat = coupling.coupled(true), sky_fraction(mask, 2) * true.values
@@ -89,15 +89,15 @@ def test_unbiased_on_a_cut_sky():
     sky, spectra = Healpix(n_side), read_spectra("planck2018")[:, : l_max + 1] * 1e12
     spectra[2] = 0.3 * spectra[1]
     z = sky.directions_of(np.arange(sky.n_pix))[:, 2]
-    mask = apodized((np.abs(z) > 0.25).astype(float), sky, np.radians(12))
+    mask = apodize((np.abs(z) > 0.25).astype(float), sky, np.radians(12))
     beam = gaussian_beam(np.radians(5), l_max)
     seen = spectra * np.stack((beam["T"] ** 2, beam["P"] ** 2, beam["P"] ** 2, beam["T"] * beam["P"]))
     binning = Binning.linear(2, 37, 6)
     found = []
     for realization in range(n):
-        h = harmonics(draw(seen, realization, n_side, l_max), sky, mask, l_max=l_max)
+        h = weighted_harmonics(draw(seen, realization, n_side, l_max), sky, mask, l_max=l_max)
         if realization == 0:
-            master = Master(mode_coupling(h), binning, AUTO, transfer_of(AUTO, beam))
+            master = MasterEstimator(mode_coupling(h), binning, AUTO, window_products(AUTO, beam))
         found.append(master.bandpowers(pseudo_spectra(h)).values)
     found = np.array(found)
     expected = master.expected(Spectra(spectra, ("TT", "EE", "BB", "TE"))).values
@@ -116,7 +116,7 @@ def test_unbiased_on_a_cut_sky():
 def test_modes_and_bins():
     binning = Binning.linear(2, 20, 4)
     assert binning.ranges == [(2, 5), (6, 9), (10, 13), (14, 17)] and binning.l_max == 17
-    np.testing.assert_array_equal(modes(binning, 0.5), [16, 32, 48, 64])
+    np.testing.assert_array_equal(modes_per_bin(binning, 0.5), [16, 32, 48, 64])
     np.testing.assert_array_equal(binning.middle, [3.5, 7.5, 11.5, 15.5])
     powers = RNG.standard_normal((2, 4))
     np.testing.assert_allclose(binning.binned(binning.unbinned(powers, 25)), powers, rtol=1e-12)
@@ -126,30 +126,30 @@ def test_windows_of_maps():
     window = map_window(16, np.radians(3), 40)
     beam = gaussian_beam(np.radians(3), 40)
     assert np.all(window["T"][1:] < beam["T"][1:]) and np.all(map_window(None, 0.0, 5)["T"] == 1)
-    product = transfer_of(("TT", "ET"), window, beam)
+    product = window_products(("TT", "ET"), window, beam)
     np.testing.assert_array_equal(product["ET"], window["P"] * beam["T"])
 
 
 def test_what_does_not_fit_is_refused():
     coupling = some_coupling()
     with pytest.raises(ConfigError, match="bins reach to l = 41"):
-        Master(coupling, Binning.linear(2, 41, 1), AUTO)
+        MasterEstimator(coupling, Binning.linear(2, 41, 1), AUTO)
     with pytest.raises(ConfigError, match="no transfer of TT"):
-        Master(coupling, Binning.linear(2, 40, 5), AUTO, {"TT": np.ones(40)})
+        MasterEstimator(coupling, Binning.linear(2, 40, 5), AUTO, {"TT": np.ones(40)})
     for edges, of_d in (((0, 5), True), ((5, 5), True), ((5,), True), ((-1, 4), False)):
         with pytest.raises(ConfigError):
             Binning(np.array(edges), of_d)
     with pytest.raises(ConfigError):
         Binning.linear(2, 40, 0)
-    master = Master(coupling, Binning.linear(2, 40, 5), AUTO)
+    master = MasterEstimator(coupling, Binning.linear(2, 40, 5), AUTO)
     with pytest.raises(DataError, match="pseudo-spectra end at 20"):
         master.bandpowers(Spectra(np.ones((6, 21)), AUTO))
     with pytest.raises(DataError, match="noise ends"):
         master.bandpowers(Spectra(np.ones((6, 41)), AUTO), Spectra(np.ones((6, 30)), AUTO))
     nothing = coupling_of_windows({kind: np.zeros(3) for kind in WINDOWS}, 40)
     with pytest.raises(DataError, match="too little sky"):
-        Master(nothing, Binning.linear(2, 40, 5), AUTO).bandpowers(Spectra(np.ones((6, 41)), AUTO))
+        MasterEstimator(nothing, Binning.linear(2, 40, 5), AUTO).bandpowers(Spectra(np.ones((6, 41)), AUTO))
     with pytest.raises(DataError, match="no TT bandpowers"):
-        _ = Master(coupling, Binning.linear(2, 40, 5), ("EE",)).bandpowers(
+        _ = MasterEstimator(coupling, Binning.linear(2, 40, 5), ("EE",)).bandpowers(
             Spectra(np.ones((1, 41)), ("EE",))
         )["TT"]

@@ -10,11 +10,11 @@ from petamap.simulation.sky_spectra import read_spectra
 from petamap.sky.healpix import Healpix
 from petamap.sky.map_file import write_map
 from petamap.sky.power_spectra import Spectra
-from petamap.spectra.measure import Choices, measure
+from petamap.spectra.measure import SpectraChoices, measure_bandpowers
 from petamap.spectra.run_maps import RunMaps, read_mask
 
 THEORY = Spectra(read_spectra("planck2018"), ("TT", "EE", "BB", "TE"))
-CHOICES = Choices(fwhm=FWHM, pixel_window=False, width=6, apodization=np.radians(10), l_max=50)
+CHOICES = SpectraChoices(fwhm=FWHM, pixel_window=False, width=6, apodization=np.radians(10), l_max=50)
 SIGMA = np.where(UP > 0.5, 1.0, 2.0) * np.array([[3e-6], [2e-6]])
 RNG = np.random.default_rng(3)
 
@@ -50,42 +50,42 @@ def probability(found, name):
 
 
 def test_white_noise_is_taken_off(runs):
-    found = measure(runs[0], Choices(**{**CHOICES.__dict__, "noise": "white"}))
+    found = measure_bandpowers(runs[0], SpectraChoices(**{**CHOICES.__dict__, "noise": "white"}))
     for name in ("TT", "EE", "TE", "EB", "TB"):
         assert probability(found, name) > 0.005, name
     # the errors know nothing of the variance that E brings to B on a cut sky
     assert probability(found, "BB") > 1e-5
-    raw = measure(runs[0], CHOICES)
+    raw = measure_bandpowers(runs[0], CHOICES)
     assert probability(raw, "BB") < 1e-20 and "noise" in raw.notes[0]
     assert found.f_sky["TT"] == pytest.approx(0.5, abs=0.15)
 
 
 def test_pure_b(runs):
-    pure = Choices(**{**CHOICES.__dict__, "noise": "white", "pure": "B"})
-    found = measure(runs[0], pure)
+    pure = SpectraChoices(**{**CHOICES.__dict__, "noise": "white", "pure": "B"})
+    found = measure_bandpowers(runs[0], pure)
     pulls = (found.bandpowers["BB"] - found.expected(THEORY)["BB"]) / found.bandpowers.errors[2]
     # the errors do not know the noise that pure B amplifies at low l: a note says up to where
     last = int(found.notes[-2].partition("l = ")[2].split(":")[0])
     pulls = pulls[found.bandpowers.binning.edges[:-1] > last]
     assert len(pulls) >= 5 and chi2.sf(np.sum(pulls**2), len(pulls)) > 0.002
-    bare = Choices(**{**CHOICES.__dict__, "pure": "EB", "apodization": 0.0})
-    notes = measure(runs[0], bare, runs[1]).notes
+    bare = SpectraChoices(**{**CHOICES.__dict__, "pure": "EB", "apodization": 0.0})
+    notes = measure_bandpowers(runs[0], bare, runs[1]).notes
     assert "soft edges" in notes[0] and "amplified" in notes[1]
-    wide = Choices(**{**pure.__dict__, "apodization": np.radians(22)})
-    assert not any("soft edges" in note for note in measure(runs[0], wide).notes)
+    wide = SpectraChoices(**{**pure.__dict__, "apodization": np.radians(22)})
+    assert not any("soft edges" in note for note in measure_bandpowers(runs[0], wide).notes)
 
 
 def test_cross_spectra_have_no_bias(runs):
-    found = measure(runs[0], CHOICES, runs[1])
+    found = measure_bandpowers(runs[0], CHOICES, runs[1])
     for name in found.bandpowers.names:
         assert probability(found, name) > (1e-5 if name == "BB" else 0.002), name
-    turned = measure(runs[1], CHOICES, runs[0])
+    turned = measure_bandpowers(runs[1], CHOICES, runs[0])
     np.testing.assert_allclose(turned.bandpowers["ET"], found.bandpowers["TE"], rtol=1e-9)
 
 
 def test_bits_do_not_depend_on_threads(runs):
-    one = measure(runs[0], CHOICES).bandpowers
-    two = measure(runs[0], Choices(**{**CHOICES.__dict__, "n_threads": 3})).bandpowers
+    one = measure_bandpowers(runs[0], CHOICES).bandpowers
+    two = measure_bandpowers(runs[0], SpectraChoices(**{**CHOICES.__dict__, "n_threads": 3})).bandpowers
     assert np.array_equal(one.values, two.values) and np.array_equal(one.windows, two.windows)
 
 
@@ -95,13 +95,13 @@ def test_monopole_and_dipole_do_not_count(tmp_path, make_summary, made, runs):
     shifted[0] += 5e-3 + directions @ [1e-3, 2e-3, -3e-3]
     moved = RunMaps(write_run(tmp_path / "moved", make_summary(), shifted, SIGMA**2))
     # the weights of I see the sky's variance, dipole included
-    choices = Choices(**{**CHOICES.__dict__, "weights": "covariance"})
-    expected = measure(runs[0], choices).bandpowers.values
+    choices = SpectraChoices(**{**CHOICES.__dict__, "weights": "covariance"})
+    expected = measure_bandpowers(runs[0], choices).bandpowers.values
     np.testing.assert_allclose(
-        measure(moved, choices).bandpowers.values, expected, atol=1e-6 * expected.max()
+        measure_bandpowers(moved, choices).bandpowers.values, expected, atol=1e-6 * expected.max()
     )
-    kept = Choices(**{**choices.__dict__, "keep_dipole": True})
-    assert measure(moved, kept).bandpowers["TT"][0] > 2 * expected[0, 0]
+    kept = SpectraChoices(**{**choices.__dict__, "keep_dipole": True})
+    assert measure_bandpowers(moved, kept).bandpowers["TT"][0] > 2 * expected[0, 0]
 
 
 def test_weights(tmp_path, make_summary, made, runs):
@@ -118,14 +118,14 @@ def test_weights(tmp_path, make_summary, made, runs):
     hits = np.where(seen, 1.0 + (UP > 0), 0)
     other = RunMaps(write_run(tmp_path / "hits", make_summary(), made[0], hits=hits))
     np.testing.assert_array_equal(other.weights("auto")[1], hits / 2)
-    noted = measure(other, Choices(**{**CHOICES.__dict__, "noise": "white"}))
+    noted = measure_bandpowers(other, SpectraChoices(**{**CHOICES.__dict__, "noise": "white"}))
     assert "no covariance" in noted.notes[0]
 
 
 def test_i_alone_and_q_u_alone(tmp_path, make_summary, made):
     for rows, letters, names in (([0], "I", ("TT",)), ([1, 2], "QU", ("EE", "BB", "EB"))):
         run = RunMaps(write_run(tmp_path / letters, make_summary(), made[0][rows], names=letters))
-        found = measure(run, CHOICES)
+        found = measure_bandpowers(run, CHOICES)
         assert found.bandpowers.names == names and np.isfinite(found.bandpowers.errors).all()
 
 
@@ -159,7 +159,7 @@ def test_what_does_not_fit_is_refused(tmp_path, runs):
         ({"apodization": 3.0, "kind": "smooth"}, "too little sky"),
     ):
         with pytest.raises((ConfigError, DataError), match=word):
-            measure(runs[0], Choices(**{**CHOICES.__dict__, **changes}))
-    found = measure(runs[0], CHOICES)
+            measure_bandpowers(runs[0], SpectraChoices(**{**CHOICES.__dict__, **changes}))
+    found = measure_bandpowers(runs[0], CHOICES)
     with pytest.raises(DataError, match="theory ends at l = 30"):
-        found.expected(THEORY.chosen(("TT",), 30))
+        found.expected(THEORY.select(("TT",), 30))

@@ -5,17 +5,17 @@ import pytest
 from wigner import three_j
 
 from petacomm.base.errors import ConfigError
-from petamap.simulation.random_keys import Purpose, stream
+from petamap.simulation.random_keys import Purpose, random_stream
 from petamap.simulation.sky_spectra import gaussian_alm, read_spectra, synthesize
 from petamap.sky.healpix import Healpix
 from petamap.sky.power_spectra import Spectra
 from petamap.spectra.coupling import KINDS, PURE_KINDS, WINDOWS, coupling_of_windows, mode_coupling
 from petamap.spectra.cross_spectra import pseudo_spectra, spectra_names
-from petamap.spectra.masks import APODIZATIONS, apodized
-from petamap.spectra.master import Master
+from petamap.spectra.masks import APODIZATIONS, apodize
+from petamap.spectra.master import MasterEstimator
 from petamap.spectra.multipole_bins import Binning
-from petamap.spectra.purification import pure_noise, purified
-from petamap.spectra.transforms import harmonics, synthesise
+from petamap.spectra.purification import pure_noise, purify
+from petamap.spectra.transforms import synthesise, weighted_harmonics
 
 RNG = np.random.default_rng(4)
 AUTO = spectra_names("TEB")
@@ -25,11 +25,11 @@ SKY = Healpix(32)
 def patch(width, kind="C1", sky=SKY, fraction=0.03, band_limited=False):
     middle = np.array([np.sin(1.0), 0, np.cos(1.0)])
     cap = sky.directions_of(np.arange(sky.n_pix)) @ middle > 1 - 2 * fraction
-    return apodized(cap.astype(float), sky, np.radians(width), kind, band_limited=band_limited)
+    return apodize(cap.astype(float), sky, np.radians(width), kind, band_limited=band_limited)
 
 
 def draw(spectra, realization, sky, l_max):
-    words = np.stack([stream(Purpose.SKY, 7, realization, detector=k) for k in range(3)])
+    words = np.stack([random_stream(Purpose.SKY, 7, realization, detector=k) for k in range(3)])
     return synthesize(gaussian_alm(spectra, words, l_max), l_max, sky.n_side)
 
 
@@ -78,8 +78,8 @@ def test_coupling_against_skies_of_one_multipole(pure):
                     1 if m == 0 else np.sqrt(0.5)
                 )
                 values = synthesise(alm, 16, l_max, 2)
-                seen = harmonics(values, sky, weights, l_max=l_max)
-                seen = purified(seen, values, sky, weights, pure)
+                seen = weighted_harmonics(values, sky, weights, l_max=l_max)
+                seen = purify(seen, values, sky, weights, pure)
                 total = total + pseudo_spectra(seen).values
         sums["EB"[component]] = total
     coupling, names = mode_coupling(seen), ("EE", "BB", "EB")
@@ -98,10 +98,10 @@ def test_e_does_not_leak_into_pure_b(kind):
     spectra[2] = 0
     weights = patch(10, kind, sky, band_limited=True)
     values = draw(spectra, 0, sky, l_max)[1:]
-    plain = harmonics(values, sky, weights)
+    plain = weighted_harmonics(values, sky, weights)
     leaked = {}
-    for pure, seen in (("", plain), ("B", purified(plain, values, sky, weights))):
-        master = Master(mode_coupling(seen), Binning.linear(2, 191, 15), spectra_names("EB"))
+    for pure, seen in (("", plain), ("B", purify(plain, values, sky, weights))):
+        master = MasterEstimator(mode_coupling(seen), Binning.linear(2, 191, 15), spectra_names("EB"))
         found = master.bandpowers(pseudo_spectra(seen))
         # a bin of few modes may have little E by chance
         expected = master.expected(Spectra(np.pad(spectra, ((0, 0), (0, 63))), ("TT", "EE", "BB", "TE")))
@@ -117,8 +117,8 @@ def test_edges_of_pixels_leak():
     leaked = []
     for band_limited in (False, True):
         weights = patch(20, "C2", fraction=0.05, band_limited=band_limited)
-        seen = purified(harmonics(values, SKY, weights), values, SKY, weights)
-        found = Master(mode_coupling(seen), Binning.linear(2, 95, 15), spectra_names("EB"))
+        seen = purify(weighted_harmonics(values, SKY, weights), values, SKY, weights)
+        found = MasterEstimator(mode_coupling(seen), Binning.linear(2, 95, 15), spectra_names("EB"))
         leaked.append(np.abs(found.bandpowers(pseudo_spectra(seen))["BB"][:3]))
     assert np.all(100 * leaked[1] < leaked[0])
 
@@ -133,9 +133,9 @@ def test_pure_bandpowers_are_unbiased_and_noise_is_known():
     rng = np.random.default_rng(1)
     for realization in range(n):
         values = draw(spectra, realization, sky, 64) + sigma * rng.standard_normal((3, sky.n_pix))
-        seen = purified(harmonics(values, sky, weights, l_max=64), values, sky, weights)
+        seen = purify(weighted_harmonics(values, sky, weights, l_max=64), values, sky, weights)
         if realization == 0:
-            master = Master(mode_coupling(seen), binning, AUTO)
+            master = MasterEstimator(mode_coupling(seen), binning, AUTO)
             rows = np.zeros((6, 65))
             rows[2] = pure_noise(weights, np.full(sky.n_pix, sigma**2), sky, 64)
             rows[:2] = 4 * np.pi / sky.n_pix * np.mean(weights**2) * sigma**2
@@ -149,21 +149,21 @@ def test_pure_bandpowers_are_unbiased_and_noise_is_known():
 def test_bits_do_not_depend_on_threads_or_order():
     weights, values = patch(16), RNG.standard_normal((2, SKY.n_pix))
     one, two = (
-        purified(harmonics(values, SKY, weights, n_threads=k), values, SKY, weights, n_threads=k)
+        purify(weighted_harmonics(values, SKY, weights, n_threads=k), values, SKY, weights, n_threads=k)
         for k in (1, 3)
     )
     assert np.array_equal(one.alm, two.alm)
     nest = Healpix(32, nest=True)
     order = nest.reordered(np.arange(SKY.n_pix))
     moved, soft = values[:, order], weights[order]
-    turned = purified(harmonics(moved, nest, soft), moved, nest, soft)
+    turned = purify(weighted_harmonics(moved, nest, soft), moved, nest, soft)
     np.testing.assert_array_equal(turned.alm, one.alm)
 
 
 def test_what_cannot_be_pure_is_refused():
     values, weights = np.ones((1, SKY.n_pix)), np.ones(SKY.n_pix)
     with pytest.raises(ConfigError, match="no pure B of T"):
-        purified(harmonics(values, SKY, weights, l_max=8), values, SKY, weights)
+        purify(weighted_harmonics(values, SKY, weights, l_max=8), values, SKY, weights)
     values = np.ones((2, SKY.n_pix))
     with pytest.raises(ConfigError, match="no pure E of EB"):
-        purified(harmonics(values, SKY, weights, l_max=8), values, SKY, weights, "E")
+        purify(weighted_harmonics(values, SKY, weights, l_max=8), values, SKY, weights, "E")

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from petamap.sky.map_file import read_map
-from petamap.sky.power_spectra import d_of_c
+from petamap.sky.power_spectra import cl_to_dl_factor
 from petamap.sky.spectrum_file import read_spectrum_file
 from petamap.spectra.cross_spectra import pseudo_spectra
-from petamap.spectra.masks import sky_fraction, without_monopole
-from petamap.spectra.transforms import harmonics
+from petamap.spectra.masks import sky_fraction, subtract_monopole
+from petamap.spectra.transforms import weighted_harmonics
 
 MAPS = Path(str(files("petamap.examples") / "planck_lfi"))
 DATA = Path(__file__).parent / "data"
@@ -27,8 +27,8 @@ def sky():
         found = read_map(
             MAPS / f"wmap_{band}_n32.fits", unit="mK_CMB", frame="galactic", polarization="COSMO"
         )
-        values = np.vstack((without_monopole(found.values[0], mask, None), found.values[1:]))
-        seen.append(harmonics(values, found.pixelization, mask, l_max=64))
+        values = np.vstack((subtract_monopole(found.values[0], mask, None), found.values[1:]))
+        seen.append(weighted_harmonics(values, found.pixelization, mask, l_max=64))
     return mask, *seen
 
 
@@ -38,7 +38,7 @@ def test_w_times_v(sky):
     expected = read_spectrum_file(DATA / CROSS, unit="mK^2")["TT"]
     # the file has eight digits
     np.testing.assert_allclose(found[2:], expected[2:], rtol=1e-6)
-    power = found * d_of_c(np.arange(65)) / sky_fraction(mask) * 1e12
+    power = found * cl_to_dl_factor(np.arange(65)) / sky_fraction(mask) * 1e12
     assert power[10:31].mean() == pytest.approx(783, abs=1)
 
 

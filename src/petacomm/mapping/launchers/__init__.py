@@ -1,46 +1,55 @@
-"""Placements as the files that launchers read: each format written, read back, or refused."""
+"""Placement files of job launchers: writing, reading and their formats."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from petacomm.base.errors import ConfigError, did_you_mean
-from petacomm.base.files import replacing
-from petacomm.mapping.launchers.coordinate_files import BlueGeneMap, VcoordFile
-from petacomm.mapping.launchers.cray_order import RankOrder
-from petacomm.mapping.launchers.openmpi import RankFile
-from petacomm.mapping.launchers.slurm_hosts import HostFile
-from petacomm.mapping.launchers.split import SplitKeys, new_ranks, reordered
-from petacomm.mapping.launchers.target import LauncherFile, Target
+from petacomm.base.files import atomic_write
+from petacomm.mapping.launchers.coordinate_files import BlueGeneMapFile, VcoordFile
+from petacomm.mapping.launchers.cray_order import CrayRankOrder
+from petacomm.mapping.launchers.openmpi import OpenMpiRankFile
+from petacomm.mapping.launchers.slurm_hosts import SlurmHostFile
+from petacomm.mapping.launchers.split import SplitKeys, new_ranks, reorder_communicator
+from petacomm.mapping.launchers.target import LauncherFile, LaunchTarget
 from petacomm.mapping.placement import Placement
 
-__all__ = ["FORMATS", "LauncherFile", "Target", "format_of", "new_ranks", "read", "reordered", "write"]
+__all__ = [
+    "FORMATS",
+    "LaunchTarget",
+    "LauncherFile",
+    "get_format",
+    "new_ranks",
+    "read_launcher_file",
+    "reorder_communicator",
+    "write_launcher_file",
+]
 
 FORMATS: dict[str, LauncherFile] = {
-    "openmpi": RankFile(),
-    "slurm": HostFile(),
-    "cray": RankOrder(),
+    "openmpi": OpenMpiRankFile(),
+    "slurm": SlurmHostFile(),
+    "cray": CrayRankOrder(),
     "fujitsu": VcoordFile(),
-    "bluegene": BlueGeneMap(),
+    "bluegene": BlueGeneMapFile(),
     "split": SplitKeys(),
 }
 
 
-def format_of(name: str) -> LauncherFile:
+def get_format(name: str) -> LauncherFile:
     """Return a format by its name in `FORMATS`.
 
     Raises
     ------
     ConfigError
-        If there is none of this name.
+        If there is no such format.
     """
     if name not in FORMATS:
         raise ConfigError(f"unknown format '{name}' of a launcher", mend=did_you_mean(name, list(FORMATS)))
     return FORMATS[name]
 
 
-def write(name: str, placement: Placement, path: str | Path, target: Target) -> list[str]:
-    """Write the file of a launcher.
+def write_launcher_file(name: str, placement: Placement, path: str | Path, target: LaunchTarget) -> list[str]:
+    """Write a placement as a launcher's file.
 
     Parameters
     ----------
@@ -48,21 +57,21 @@ def write(name: str, placement: Placement, path: str | Path, target: Target) -> 
         One of `FORMATS`.
     placement : Placement
     path : str or Path
-        Whole or unchanged.
-    target : Target
-        Its network and ranks a node are the placement's.
+        Written atomically.
+    target : LaunchTarget
+        Its network and ranks per node must be those of the placement.
 
     Returns
     -------
     list of str
-        Warnings of what is known to go wrong with such a file.
+        Warnings of known problems with the file.
 
     Raises
     ------
     ConfigError
-        If the format cannot say the placement; nothing is written then.
+        If the format cannot express the placement; nothing is written.
     """
-    chosen = format_of(name)
+    chosen = get_format(name)
     given = target.network.n_nodes, target.ranks_per_node
     if given != (placement.n_nodes, placement.ranks_per_node):
         raise ConfigError(
@@ -72,21 +81,21 @@ def write(name: str, placement: Placement, path: str | Path, target: Target) -> 
         )
     if not placement.n_ranks:
         raise ConfigError("a placement of no ranks", mend="place at least one")
-    text = chosen.text(placement, target)
-    with replacing(path) as temporary:
+    text = chosen.format(placement, target)
+    with atomic_write(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
     return chosen.warnings(text)
 
 
-def read(name: str, path: str | Path, target: Target) -> Placement:
-    """Read the file of a launcher back.
+def read_launcher_file(name: str, path: str | Path, target: LaunchTarget) -> Placement:
+    """Read a placement from a launcher's file.
 
     Raises
     ------
     ConfigError
-        If it cannot be read, a line is wrong, a rank is placed twice or never, or two share a place.
+        If it cannot be read, a line is wrong, a rank is missing or duplicate, or two ranks have one slot.
     """
-    chosen = format_of(name)
+    chosen = get_format(name)
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

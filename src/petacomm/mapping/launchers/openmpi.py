@@ -1,24 +1,24 @@
-"""Rank files of Open MPI and PRRTE: a line ``rank 0=host slot=1:0-2`` for each rank."""
+"""Rank files of Open MPI and PRRTE: one line ``rank 0=host slot=1:0-2`` per rank."""
 
 from __future__ import annotations
 
 import re
 
 from petacomm.base.errors import ConfigError, printable
-from petacomm.mapping.launchers.target import Target, by_rank, lines_of
+from petacomm.mapping.launchers.target import LaunchTarget, content_lines, placement_from_slots
 from petacomm.mapping.placement import Placement
 
 _LINE = re.compile(r"rank\s+(\d{1,10})\s*=\s*(\S+)\s+slot\s*=\s*(?:(\d{1,9}):)?(\d{1,9})(?:-(\d{1,9}))?")
 
 
-class RankFile:
-    """Each rank's host and the cores it is bound to; hosts without names are ``+n0``, ``+n1``, ..."""
+class OpenMpiRankFile:
+    """Open MPI's rank file: host and cores of each rank; hosts without names are ``+n0``, ``+n1``, ..."""
 
     title = "Open MPI, PRRTE"
     usage = "mpirun --map-by rankfile:file={file} (Open MPI 4: mpirun -rf {file})"
 
-    def text(self, placement: Placement, target: Target) -> str:
-        """Return a line a rank, in order."""
+    def format(self, placement: Placement, target: LaunchTarget) -> str:
+        """Return the text of the file, one line per rank."""
         lines = []
         for rank, (node, slot) in enumerate(
             zip(placement.nodes.tolist(), placement.slots.tolist(), strict=True)
@@ -27,28 +27,28 @@ class RankFile:
             lines.append(f"rank {rank}={host} slot={_cores(slot, target)}\n")
         return "".join(lines)
 
-    def parse(self, text: str, target: Target, file: str) -> Placement:
-        """Take the lines apart, in any order."""
-        found: dict[int, int] = {}
-        for line, where in lines_of(text, file):
+    def parse(self, text: str, target: LaunchTarget, file: str) -> Placement:
+        """Return the placement of a file's text, with ranks in any order."""
+        slot_numbers: dict[int, int] = {}
+        for line, where in content_lines(text, file):
             match = _LINE.fullmatch(line)
             if not match:
                 mend = "write rank 0=host slot=0-3"
                 raise ConfigError(f"'{printable(line)}' is no line of a rank file", where=where, mend=mend)
             rank = int(match[1])
-            if rank in found:
+            if rank in slot_numbers:
                 raise ConfigError(f"rank {rank} is placed twice", where=where)
             relative = re.fullmatch(r"\+n(\d{1,10})", match[2])
             node = int(relative[1]) if relative else target.node(match[2], where)
-            found[rank] = node * target.ranks_per_node + _slot(match, target, where)
-        return by_rank(found, target, file)
+            slot_numbers[rank] = node * target.ranks_per_node + _slot(match, target, where)
+        return placement_from_slots(slot_numbers, target, file)
 
     def warnings(self, text: str) -> list[str]:
-        """Nothing is known to go wrong."""
+        """Return no warnings."""
         return []
 
 
-def _cores(slot: int, target: Target) -> str:
+def _cores(slot: int, target: LaunchTarget) -> str:
     first = slot * target.cores_per_rank
     package = ""
     if target.cores_per_package is not None:
@@ -58,7 +58,7 @@ def _cores(slot: int, target: Target) -> str:
     return f"{package}{first}" if first == last else f"{package}{first}-{last}"
 
 
-def _slot(match: re.Match[str], target: Target, where: str) -> int:
+def _slot(match: re.Match[str], target: LaunchTarget, where: str) -> int:
     first = int(match[4])
     width = int(match[5] or first) - first + 1
     if match[3] is not None:

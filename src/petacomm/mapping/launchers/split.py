@@ -1,4 +1,4 @@
-"""New ranks for a program that runs already: ``Comm.Split(key=new_rank)``."""
+"""Renumbering of the ranks of a running program: ``Comm.Split(key=new_rank)``."""
 
 from __future__ import annotations
 
@@ -6,42 +6,42 @@ import numpy as np
 
 from petacomm.base.errors import ConfigError, printable
 from petacomm.base.typing import Int64Array
-from petacomm.mapping.launchers.target import Target, lines_of
+from petacomm.mapping.launchers.target import LaunchTarget, content_lines
 from petacomm.mapping.placement import Placement
 from petacomm.mpi import Communicator, MpiCommunicator
 
 
 def new_ranks(placement: Placement, current: Placement) -> Int64Array:
-    """Return the rank that each running process must take to be where a placement wants it.
+    """Return the new rank of each running process that realizes a placement.
 
     Parameters
     ----------
     placement : Placement
-        The place of each rank as it should be.
+        Desired placement.
     current : Placement
-        The place of each process now, by its rank now. What the launcher does unasked is
+        Placement of the running processes, by their current rank; that of the launcher's default is
         ``Placement.identity``.
 
     Returns
     -------
     int64 (n_ranks,)
-        For ``comm.Split(0, key=new_ranks[comm.rank])``.
+        Keys for ``comm.Split(0, key=new_ranks[comm.rank])``.
 
     Raises
     ------
     ConfigError
-        If a rank should be where no process runs.
+        If the placements do not use the same slots.
     """
     if current.n_ranks != placement.n_ranks:
         raise ConfigError(f"{placement.n_ranks} ranks for {current.n_ranks} processes", mend="take as many")
     per_node = max(placement.ranks_per_node, current.ranks_per_node)
     wanted = placement.nodes * per_node + placement.slots
-    taken = current.nodes * per_node + current.slots
+    used = current.nodes * per_node + current.slots
     order = np.argsort(wanted)
-    index = np.minimum(np.searchsorted(wanted[order], taken), len(wanted) - 1)
-    free = np.flatnonzero(wanted[order][index] != taken)
+    index = np.minimum(np.searchsorted(wanted[order], used), len(wanted) - 1)
+    free = np.flatnonzero(wanted[order][index] != used)
     if len(free):
-        node, slot = divmod(int(taken[free[0]]), per_node)
+        node, slot = divmod(int(used[free[0]]), per_node)
         raise ConfigError(
             f"a process runs on slot {slot} of node {node}, where the placement wants none",
             mend="place ranks where processes run",
@@ -49,52 +49,52 @@ def new_ranks(placement: Placement, current: Placement) -> Int64Array:
     return order[index]
 
 
-def reordered(comm: Communicator, ranks: Int64Array) -> Communicator:
-    """Return a communicator of the same processes with new ranks. Collective.
+def reorder_communicator(comm: Communicator, ranks: Int64Array) -> Communicator:
+    """Return a communicator of the same processes with new ranks. Collective on comm.
 
     Parameters
     ----------
     comm : Communicator
     ranks : int64 (comm.size,)
-        The new rank of each, as `new_ranks` gives them; equal on all.
+        New rank of each process, from `new_ranks`; equal on all ranks.
 
     Raises
     ------
     ConfigError
-        If they are not all ranks once.
+        If it is not a permutation of the ranks.
     """
     if not np.array_equal(np.sort(ranks), np.arange(comm.size)):
         raise ConfigError("new ranks are not all ranks once", mend="take them from new_ranks")
     if not isinstance(comm, MpiCommunicator):
         return comm
     split = comm.mpi_comm.Split(0, int(ranks[comm.rank]))
-    made = MpiCommunicator(split)
+    reordered = MpiCommunicator(split)
     split.Free()
-    return made
+    return reordered
 
 
 class SplitKeys:
-    """A line for each process of a launcher that fills nodes in their order: its new rank."""
+    """Keys for ``MPI_Comm_split``: the new rank of each process, one per line, for the default placement."""
 
     title = "a running program, any MPI"
     usage = "MPI_Comm_split(MPI_COMM_WORLD, 0, line of this rank in {file}, &comm)"
 
-    def text(self, placement: Placement, target: Target) -> str:
-        """Return a new rank a line."""
-        usual = Placement.identity(target.network, placement.ranks_per_node, placement.n_ranks)
-        return "".join(f"{rank}\n" for rank in new_ranks(placement, usual).tolist())
+    def format(self, placement: Placement, target: LaunchTarget) -> str:
+        """Return the text of the file, one new rank per line."""
+        default = Placement.identity(target.network, placement.ranks_per_node, placement.n_ranks)
+        return "".join(f"{rank}\n" for rank in new_ranks(placement, default).tolist())
 
-    def parse(self, text: str, target: Target, file: str) -> Placement:
-        """Read the new ranks."""
+    def parse(self, text: str, target: LaunchTarget, file: str) -> Placement:
+        """Return the placement of a file's text."""
         keys = []
-        for line, where in lines_of(text, file):
+        for line, where in content_lines(text, file):
             if not (line.isdecimal() and len(line) < 11):
                 raise ConfigError(f"'{printable(line)}' is no rank", where=where, mend="write a rank a line")
             keys.append(int(line))
         if not keys or sorted(keys) != list(range(len(keys))):
             raise ConfigError("new ranks are not all ranks once", where=file, mend="write each once, from 0")
-        return Placement.from_places(np.argsort(keys), target.network, target.ranks_per_node)
+        return Placement.from_slot_numbers(np.argsort(keys), target.network, target.ranks_per_node)
 
     def warnings(self, text: str) -> list[str]:
-        """Nothing is known to go wrong."""
+        """Return no warnings."""
         return []

@@ -1,4 +1,4 @@
-"""What a launcher's file is about: the nodes of a network, and what the launcher calls them."""
+"""Interface of launchers' files, and the nodes and host names that they refer to."""
 
 from __future__ import annotations
 
@@ -10,24 +10,26 @@ import numpy as np
 
 from petacomm.base.errors import ConfigError, printable
 from petacomm.mapping.placement import Placement
-from petacomm.topology import Network, in_turn
+from petacomm.topology import Network, local_ranks
 
 
 @dataclass(frozen=True)
-class Target:
-    """Where a file's ranks go.
+class LaunchTarget:
+    """The nodes to which a launcher's file refers.
 
     Attributes
     ----------
     network : Network
     ranks_per_node : int
-        Places of a node.
+        Number of slots of a node.
     hosts : sequence of str, optional
-        The name of each node of the network, in the order of its numbers.
+        Host name of each node of the network, in order of the node numbers.
     cores_per_rank : int
-        Consecutive cores that a rank is bound to, where a format says it.
+        Number of consecutive cores to which a rank is bound, for formats with binding.
     cores_per_package : int, optional
-        Where given, cores are counted package by package.
+        If given, cores are numbered package by package.
+    node_numbers : dict of str to int
+        Node of each host.
     """
 
     network: Network
@@ -35,7 +37,7 @@ class Target:
     hosts: Sequence[str] | None = None
     cores_per_rank: int = 1
     cores_per_package: int | None = None
-    numbers: dict[str, int] = field(init=False, repr=False, compare=False)
+    node_numbers: dict[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         names = list(self.hosts or [])
@@ -50,7 +52,7 @@ class Target:
         if len(numbers) < len(names):
             again = next(name for node, name in enumerate(names) if numbers[name] != node)
             raise ConfigError(f"host '{again}' is named twice", mend="name each node once")
-        object.__setattr__(self, "numbers", numbers)
+        object.__setattr__(self, "node_numbers", numbers)
         package = self.cores_per_package
         if self.cores_per_rank < 1 or (package is not None and package % self.cores_per_rank):
             raise ConfigError(
@@ -59,56 +61,56 @@ class Target:
             )
 
     def host(self, node: int) -> str:
-        """Return the name of a node."""
+        """Return the host name of a node."""
         if self.hosts is None:
             raise ConfigError("this file names hosts, and none are given", mend="give a name for each node")
         return self.hosts[node]
 
     def node(self, host: str, where: str) -> int:
-        """Return the node of a name, or say that there is none."""
+        """Return the node of a host name; raise a ConfigError if there is none."""
         if self.hosts is None:
             raise ConfigError("names hosts, and those of the job are not given", where=where)
-        if host not in self.numbers:
+        if host not in self.node_numbers:
             raise ConfigError(f"host '{printable(host)}' is not one of the job", where=where)
-        return self.numbers[host]
+        return self.node_numbers[host]
 
 
 class LauncherFile(Protocol):
-    """A format that a launcher reads.
+    """Interface of a launcher's file format.
 
     Attributes
     ----------
     title : str
-        Whose it is.
+        Name of the launcher.
     usage : str
-        How it is used; ``{file}`` is its path.
+        Command line or variables that use the file; ``{file}`` is its path.
     """
 
     title: str
     usage: str
 
-    def text(self, placement: Placement, target: Target) -> str:
-        """Return the file's text, or raise a ConfigError where the format cannot say it."""
+    def format(self, placement: Placement, target: LaunchTarget) -> str:
+        """Return the text of the file; raise a ConfigError if the format cannot express the placement."""
         ...
 
-    def parse(self, text: str, target: Target, file: str) -> Placement:
-        """Return the placement of a text, or raise a ConfigError that names the line."""
+    def parse(self, text: str, target: LaunchTarget, file: str) -> Placement:
+        """Return the placement of a file's text; raise a ConfigError that names the line if it is wrong."""
         ...
 
     def warnings(self, text: str) -> list[str]:
-        """Return what is known to go wrong with a text that the format allows."""
+        """Return warnings of known problems with the text of a file."""
         ...
 
 
-def lines_of(text: str, file: str) -> list[tuple[str, str]]:
-    """Return the lines of a text that say something, stripped, each with its place."""
+def content_lines(text: str, file: str) -> list[tuple[str, str]]:
+    """Return the non-empty lines of a text without comments, each with its position "file:number"."""
     stripped = [(line.split("#")[0].strip(), number) for number, line in enumerate(text.splitlines(), 1)]
     return [(line, f"{file}:{number}") for line, number in stripped if line]
 
 
-def refuse_slots_out_of_turn(placement: Placement, title: str) -> None:
-    """Raise an error unless the ranks of each node take its first slots in their order."""
-    slots = in_turn(placement.nodes)
+def require_slots_in_order(placement: Placement, title: str) -> None:
+    """Raise a ConfigError unless the ranks of each node have its first slots in order."""
+    slots = local_ranks(placement.nodes)
     wrong = np.flatnonzero(slots != placement.slots)
     if len(wrong):
         rank = int(wrong[0])
@@ -119,10 +121,13 @@ def refuse_slots_out_of_turn(placement: Placement, title: str) -> None:
         )
 
 
-def by_rank(found: dict[int, int], target: Target, file: str) -> Placement:
-    """Return the placement of a place (node * ranks_per_node + slot) for each rank, none left out."""
-    missing = next((rank for rank in range(len(found)) if rank not in found), None)
-    if missing is not None or not found:
-        raise ConfigError(f"rank {missing or 0} has no place", where=file, mend="give each rank a line")
-    places = [found[rank] for rank in range(len(found))]
-    return Placement.from_places(places, target.network, target.ranks_per_node)
+def placement_from_slots(
+    slot_numbers: dict[int, int], target: LaunchTarget, file: str, mend: str = "give each rank a line"
+) -> Placement:
+    """Return the placement of the slot numbers of all ranks; raise a ConfigError if a rank is missing."""
+    n = len(slot_numbers)
+    missing = next((rank for rank in range(n) if rank not in slot_numbers), None)
+    if missing is not None or not n:
+        raise ConfigError(f"rank {missing or 0} has no place", where=file, mend=mend)
+    ordered = [slot_numbers[rank] for rank in range(n)]
+    return Placement.from_slot_numbers(ordered, target.network, target.ranks_per_node)

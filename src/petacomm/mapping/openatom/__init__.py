@@ -1,7 +1,7 @@
-"""OpenAtom on a torus: arrays of objects in prisms, as Bhatele 2010 maps them."""
+"""Mapping of OpenAtom's arrays of objects onto a torus (Bhatele 2010, section 7.1)."""
 
 from petacomm.mapping.openatom.maps import (
-    Maps,
+    ObjectMaps,
     default_maps,
     map_pair_calculators,
     map_real_particle,
@@ -9,22 +9,22 @@ from petacomm.mapping.openatom.maps import (
     topology_maps,
 )
 from petacomm.mapping.openatom.prisms import Prisms, cut_prisms
-from petacomm.mapping.openatom.system import GST_BIG, WATER_32, WATER_256, System
-from petacomm.mapping.openatom.traffic import hop_bytes, traffic
+from petacomm.mapping.openatom.system import GST_BIG, WATER_32, WATER_256, MolecularSystem
+from petacomm.mapping.openatom.traffic import step_hop_bytes, step_traffic
 
 __all__ = [
     "GST_BIG",
     "WATER_32",
     "WATER_256",
-    "Maps",
+    "MolecularSystem",
+    "ObjectMaps",
     "Prisms",
-    "System",
     "cut_prisms",
     "default_maps",
-    "hop_bytes",
     "map_pair_calculators",
     "map_real_particle",
     "map_real_space",
+    "step_hop_bytes",
+    "step_traffic",
     "topology_maps",
-    "traffic",
 ]

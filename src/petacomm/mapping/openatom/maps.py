@@ -1,4 +1,4 @@
-"""Maps of OpenAtom's arrays of objects onto processors (Bhatele 2010, section 7.1)."""
+"""Maps of OpenAtom's arrays of objects onto ranks (Bhatele 2010, section 7.1)."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from zipfile import BadZipFile
 import numpy as np
 
 from petacomm.base.errors import ConfigError
-from petacomm.base.files import replacing
+from petacomm.base.files import atomic_write
 from petacomm.base.typing import Int64Array
-from petacomm.mapping.openatom.hops import Hops
+from petacomm.mapping.openatom.hops import HopTable
 from petacomm.mapping.openatom.prisms import Prisms, cut_prisms
-from petacomm.mapping.openatom.system import System
+from petacomm.mapping.openatom.system import MolecularSystem
 from petacomm.topology import TopologyManager
 
 
 @dataclass(frozen=True, eq=False)
-class Maps:
-    """The rank of each object.
+class ObjectMaps:
+    """The rank of each object of OpenAtom's arrays.
 
     Attributes
     ----------
     g_space : int64 (n_states, n_g)
     real_space : int64 (n_states, n_r)
     pair_calculators : int64 (n_pairs, n_g)
-        Of `block_pairs`, plane by plane.
+        For each of the `block_pairs` and each plane.
     rho_r : int64 (n_r, n_rho)
     rho_g : int64 (n_r,)
     real_particle : int64 (n_states, n_r)
@@ -40,81 +40,81 @@ class Maps:
     real_particle: Int64Array
 
     def save(self, path: str | Path) -> None:
-        """Write the maps, for the next start of a run."""
-        with replacing(path) as temporary, temporary.open("wb") as file:
+        """Write the maps to a file, to be reused by later runs."""
+        with atomic_write(path) as temporary, temporary.open("wb") as file:
             np.savez(file, **{item.name: getattr(self, item.name) for item in fields(self)})
 
     @classmethod
-    def load(cls, path: str | Path, n_ranks: int) -> Maps:
-        """Read maps back.
+    def load(cls, path: str | Path, n_ranks: int) -> ObjectMaps:
+        """Read maps from a file.
 
         Raises
         ------
         ConfigError
-            If the file is not one of maps, or they need more ranks than there are.
+            If the file has no maps, or they use ranks beyond `n_ranks`.
         """
         try:
             with np.load(path, allow_pickle=False) as file:
                 names = [item.name for item in fields(cls)]
-                made = cls(**{name: file[name].astype(np.int64, casting="safe") for name in names})
+                maps = cls(**{name: file[name].astype(np.int64, casting="safe") for name in names})
         except OSError as error:
             raise ConfigError(f"cannot be read: {error.strerror or 'not maps'}", where=str(path)) from None
         except (KeyError, ValueError, TypeError, EOFError, BadZipFile):
             raise ConfigError("holds no maps", where=str(path), mend="write it with Maps.save") from None
-        ranks = np.concatenate([getattr(made, item.name).ravel() for item in fields(cls)])
+        ranks = np.concatenate([getattr(maps, item.name).ravel() for item in fields(cls)])
         if len(ranks) and (ranks.min() < 0 or ranks.max() >= n_ranks):
             raise ConfigError(f"maps objects to other than {n_ranks} ranks", where=str(path), mend="map anew")
-        return made
+        return maps
 
 
-def block_pairs(system: System) -> Int64Array:
-    """Return the pairs of blocks of states that have a PairCalculator: int64 (n_pairs, 2), in order."""
+def block_pairs(system: MolecularSystem) -> Int64Array:
+    """Return the pairs of blocks of states with a PairCalculator: int64 (n_pairs, 2)."""
     return np.stack(np.triu_indices(system.n_blocks), -1).astype(np.int64)
 
 
-def default_maps(manager: TopologyManager, system: System) -> Maps:
-    """Return OpenAtom's maps for networks without a topology.
+def default_maps(manager: TopologyManager, system: MolecularSystem) -> ObjectMaps:
+    """Return OpenAtom's default maps, which ignore the topology.
 
-    Objects that talk much are on one processor or near in rank: GSpace and RealSpace in blocks of states and
-    planes, planes slowest, dealt evenly to consecutive ranks; PairCalculators, plane by plane, likewise.
+    Objects that communicate much have equal or consecutive ranks: GSpace and RealSpace are distributed evenly
+    in blocks over consecutive ranks, planes slowest; PairCalculators likewise, plane by plane.
     """
     n = manager.n_ranks
 
-    def dealt(n_rows: int, n_columns: int) -> Int64Array:
+    def block_map(n_rows: int, n_columns: int) -> Int64Array:
         row, column = np.indices((n_rows, n_columns))
         return np.asarray((column * n_rows + row) * n // (n_rows * n_columns), np.int64)
 
-    return Maps(
-        dealt(system.n_states, system.n_g),
-        dealt(system.n_states, system.n_r),
-        dealt(len(block_pairs(system)), system.n_g),
-        dealt(system.n_rho, system.n_r).T.copy(),
-        dealt(1, system.n_r)[0],
-        dealt(system.n_states, system.n_r),
+    return ObjectMaps(
+        block_map(system.n_states, system.n_g),
+        block_map(system.n_states, system.n_r),
+        block_map(len(block_pairs(system)), system.n_g),
+        block_map(system.n_rho, system.n_r).T.copy(),
+        block_map(1, system.n_r)[0],
+        block_map(system.n_states, system.n_r),
     )
 
 
-def topology_maps(manager: TopologyManager, system: System, axis: int | None = None) -> Maps:
-    """Return the maps that follow the torus.
+def topology_maps(manager: TopologyManager, system: MolecularSystem, axis: int | None = None) -> ObjectMaps:
+    """Return topology-aware maps, based on prisms of the torus.
 
     Parameters
     ----------
     manager : TopologyManager
-        Of an allocation that fills a box, all cores of each node used.
-    system : System
+        An allocation that fills a box, with all cores of each node in use.
+    system : MolecularSystem
     axis : int, optional
-        The dimension along which prisms lie; by default the shortest that leaves room for all planes.
+        Dimension along which the prisms extend; by default that of `long_axis`.
 
     Raises
     ------
     ConfigError
-        If planes cannot have prisms of one size.
+        If the planes cannot have prisms of equal size.
     """
     prisms = cut_prisms(manager, system.n_g, long_axis(manager, system) if axis is None else axis)
     g_space = map_g_space(prisms, system)
     real_space = map_real_space(manager, system, g_space)
     rho_r, rho_g = map_densities(manager, system, real_space)
-    return Maps(
+    return ObjectMaps(
         g_space,
         real_space,
         map_pair_calculators(manager, system, prisms, g_space),
@@ -124,96 +124,97 @@ def topology_maps(manager: TopologyManager, system: System, axis: int | None = N
     )
 
 
-def long_axis(manager: TopologyManager, system: System) -> int:
-    """Return the shortest dimension that leaves a column for each plane, else the shortest of all."""
+def long_axis(manager: TopologyManager, system: MolecularSystem) -> int:
+    """Return the shortest dimension that leaves a column of ranks for each plane, else the shortest."""
     dimensions = sorted(range(len(manager.shape)), key=lambda d: (manager.shape[d], -d))
     room = [d for d in dimensions if manager.n_ranks // manager.shape[d] >= system.n_g]
     return (room or dimensions)[0]
 
 
-def map_g_space(prisms: Prisms, system: System) -> Int64Array:
-    """Return the map of GSpace: a prism a plane, its states in increasing order along the long axis."""
+def map_g_space(prisms: Prisms, system: MolecularSystem) -> Int64Array:
+    """Return the map of GSpace: one prism per plane, with the states in order along the long axis."""
     states = np.arange(system.n_states)
-    of_prism = [ranks[states * len(ranks) // system.n_states] for ranks in prisms.processors]
-    return np.stack([of_prism[prism] for prism in prisms.of_plane], -1)
+    prism_maps = [ranks[states * len(ranks) // system.n_states] for ranks in prisms.ranks]
+    return np.stack([prism_maps[prism] for prism in prisms.prism_of_plane], -1)
 
 
-def map_real_space(manager: TopologyManager, system: System, g_space: Int64Array) -> Int64Array:
+def map_real_space(manager: TopologyManager, system: MolecularSystem, g_space: Int64Array) -> Int64Array:
     """Return the map of RealSpace by Algorithm 7.1.
 
-    For each state, the processors of its GSpace planes are a list. For each plane, full ones leave it, it is
-    sorted by hops from its first processor, equals in their order, and the object goes to the first. Full
-    is a processor with the fewest objects that, as a limit for all of the list, leave room for the state.
+    For each state, the ranks of its GSpace planes form a list. For each plane, full ranks are removed, the
+    list is sorted by hops from its first rank (stably), and the object is assigned to the first. A rank is
+    full if it has reached the smallest limit that, applied to the complete list, leaves room for all objects
+    of the state.
 
-    The first processor stays first until it is full, so the list is sorted once for each; and alike for all
-    states that have it.
+    The first rank remains first until it is full, so that the list is sorted once per rank; the result is
+    cached for states with the same list.
     """
     held = np.zeros(manager.n_ranks, np.int64)
-    hops = Hops(manager)
-    known: dict[bytes, Int64Array] = {}
+    hops = HopTable(manager)
+    cache: dict[bytes, Int64Array] = {}
     result = np.empty((system.n_states, system.n_r), np.int64)
     for state in range(system.n_states):
         ranks = _distinct(g_space[state])
-        most = _limit(held[ranks], system.n_r)
-        ranks = ranks[held[ranks] < most]
+        limit = _limit(held[ranks], system.n_r)
+        ranks = ranks[held[ranks] < limit]
         key = ranks.tobytes()
-        if key not in known:
-            known[key] = _chain(hops, ranks)
-        chain = known[key]
-        result[state] = np.repeat(chain, most - held[chain])[: system.n_r]
+        if key not in cache:
+            cache[key] = _fill_order(hops, ranks)
+        order = cache[key]
+        result[state] = np.repeat(order, limit - held[order])[: system.n_r]
         held += np.bincount(result[state], minlength=len(held))
     return result
 
 
-def _chain(hops: Hops, ranks: Int64Array) -> Int64Array:
-    """Return a list in the order in which its processors come first, each leaving when it has been."""
+def _fill_order(hops: HopTable, ranks: Int64Array) -> Int64Array:
+    """Return the order in which ranks become first, if the others are always sorted by hops from the first."""
     order = np.empty_like(ranks)
-    for place in range(len(ranks)):
-        order[place] = ranks[0]
-        ranks = ranks[1:][np.argsort(hops.from_one(ranks[0], ranks[1:]), kind="stable")]
+    for index in range(len(ranks)):
+        order[index] = ranks[0]
+        ranks = ranks[1:][np.argsort(hops.from_rank(ranks[0], ranks[1:]), kind="stable")]
     return order
 
 
 def _limit(held: Int64Array, n_objects: int) -> int:
-    """Return the smallest limit on each processor's objects that leaves room for so many more."""
+    """Return the smallest limit on each rank's objects that leaves room for `n_objects` more."""
     ordered = np.sort(held)
-    # With the first k filled to one level, these hold all there is room for.
+    # The level to which the k least loaded ranks are filled by all objects; the minimum over k is the limit.
     levels = -(-(np.cumsum(ordered) + n_objects) // np.arange(1, len(ordered) + 1))
     return int(levels.min())
 
 
 def map_pair_calculators(
-    manager: TopologyManager, system: System, prisms: Prisms, g_space: Int64Array
+    manager: TopologyManager, system: MolecularSystem, prisms: Prisms, g_space: Int64Array
 ) -> Int64Array:
-    """Return the map of PairCalculators: in the prism of their plane, around the centroid of their states.
+    """Return the map of PairCalculators: in the prism of their plane, near the centroid of their states.
 
-    The centroid is where hops to all processors of both blocks of states are fewest. Objects of a plane are
-    dealt evenly to its processors, so that the sum of these hops is the least.
+    The objects of a plane are distributed evenly over its ranks such that the sum of hops to all ranks of
+    both blocks of states is minimal.
     """
     from scipy.optimize import linear_sum_assignment
 
     pairs = block_pairs(system)
     result = np.empty((len(pairs), system.n_g), np.int64)
-    hops = Hops(manager)
-    for plane, prism in enumerate(prisms.of_plane):
-        ranks = prisms.processors[prism]
-        sums = hops.sums(ranks, g_space[:, plane].reshape(system.n_blocks, -1))
-        away = sums[pairs[:, 0]] + sums[pairs[:, 1]]
-        most = -(-len(pairs) // len(ranks))
-        _, chosen = linear_sum_assignment(np.tile(away, most))
+    hops = HopTable(manager)
+    for plane, prism in enumerate(prisms.prism_of_plane):
+        ranks = prisms.ranks[prism]
+        sums = hops.group_sums(ranks, g_space[:, plane].reshape(system.n_blocks, -1))
+        cost = sums[pairs[:, 0]] + sums[pairs[:, 1]]
+        objects_per_rank = -(-len(pairs) // len(ranks))
+        _, chosen = linear_sum_assignment(np.tile(cost, objects_per_rank))
         result[:, plane] = ranks[chosen % len(ranks)]
     return result
 
 
 def map_densities(
-    manager: TopologyManager, system: System, real_space: Int64Array
+    manager: TopologyManager, system: MolecularSystem, real_space: Int64Array
 ) -> tuple[Int64Array, Int64Array]:
-    """Return the maps of RhoR and RhoG: around the centroid of each plane of RealSpace, RhoG beside RhoR.
+    """Return the maps of RhoR and RhoG: near the centroid of each plane of RealSpace, RhoG near RhoR.
 
-    No processor has two of RhoR, or of RhoR and RhoG, as long as there are enough.
+    No rank has two objects of RhoR and RhoG, if there are enough ranks.
     """
-    hops = Hops(manager)
-    sums = hops.sums(np.arange(manager.n_ranks), real_space.T)
+    hops = HopTable(manager)
+    sums = hops.group_sums(np.arange(manager.n_ranks), real_space.T)
     rho_r = np.empty((system.n_r, system.n_rho), np.int64)
     used = np.zeros(manager.n_ranks, np.int64)
     for plane in range(system.n_r):
@@ -221,7 +222,7 @@ def map_densities(
         rho_r[plane] = np.resize(order, system.n_rho)
         used[order] += 1
     rho_g = np.empty(system.n_r, np.int64)
-    near = hops.sums(np.arange(manager.n_ranks), rho_r)
+    near = hops.group_sums(np.arange(manager.n_ranks), rho_r)
     for plane in range(system.n_r):
         rho_g[plane] = np.lexsort((near[plane], used))[0]
         used[rho_g[plane]] += 1
@@ -229,29 +230,29 @@ def map_densities(
 
 
 def map_real_particle(
-    manager: TopologyManager, system: System, g_space: Int64Array, real_space: Int64Array
+    manager: TopologyManager, system: MolecularSystem, g_space: Int64Array, real_space: Int64Array
 ) -> Int64Array:
-    """Return the map of RealParticlePlane: as Algorithm 7.1, from the RealSpace object of each plane."""
+    """Return the map of RealParticlePlane: Algorithm 7.1, starting at the RealSpace object of each plane."""
     held = np.zeros(manager.n_ranks, np.int64)
-    hops = Hops(manager)
+    hops = HopTable(manager)
     result = np.empty((system.n_states, system.n_r), np.int64)
     for state in range(system.n_states):
         ranks = _distinct(g_space[state])
         starts, first = np.unique(real_space[state], return_inverse=True)
-        away = hops.between(starts, ranks).astype(float)
+        distance = hops.between(starts, ranks).astype(float)
         room = _limit(held[ranks], system.n_r) - held[ranks]
-        away[:, room <= 0] = np.inf
+        distance[:, room <= 0] = np.inf
         for plane in range(system.n_r):
-            chosen = away[first[plane]].argmin()
+            chosen = distance[first[plane]].argmin()
             result[state, plane] = ranks[chosen]
             room[chosen] -= 1
             if not room[chosen]:
-                away[:, chosen] = np.inf
+                distance[:, chosen] = np.inf
         held += np.bincount(result[state], minlength=len(held))
     return result
 
 
 def _distinct(ranks: Int64Array) -> Int64Array:
-    """Return distinct ranks in the order in which they come first."""
-    found, first = np.unique(ranks, return_index=True)
-    return found[np.argsort(first)]
+    """Return the distinct ranks in order of first occurrence."""
+    unique, first = np.unique(ranks, return_index=True)
+    return unique[np.argsort(first)]

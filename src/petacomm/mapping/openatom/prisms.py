@@ -1,4 +1,4 @@
-"""The torus cut into prisms, one for each plane of GSpace."""
+"""Division of the torus into prisms, one for each plane of GSpace."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ from petacomm.topology import TopologyManager
 
 @dataclass(frozen=True, eq=False)
 class Prisms:
-    """Boxes of processors along one dimension of the torus, from end to end.
+    """Boxes of ranks that extend over the full length of one dimension of the torus.
 
     Attributes
     ----------
     axis : int
         The long dimension.
-    processors : tuple of int64 (n,)
-        The ranks of each prism, in increasing order along the axis.
-    of_plane : int64 (n_planes,)
-        The prism of each plane; where planes are more than columns of processors, some share one.
+    ranks : tuple of int64 (n,)
+        Ranks of each prism, in increasing order along the axis.
+    prism_of_plane : int64 (n_planes,)
+        Prism of each plane; planes share prisms if they are more than the columns of ranks.
     """
 
     axis: int
-    processors: tuple[Int64Array, ...]
-    of_plane: Int64Array
+    ranks: tuple[Int64Array, ...]
+    prism_of_plane: Int64Array
 
 
 def cut_prisms(manager: TopologyManager, n_planes: int, axis: int) -> Prisms:
-    """Cut an allocation that fills a box into one prism for each plane, all alike and as square as can be.
+    """Return prisms for the planes, of equal size and as square as possible, that fill a box-shaped allocation.
 
     Parameters
     ----------
     manager : TopologyManager
     n_planes : int
     axis : int
-        The dimension of the torus that all prisms run along.
+        Dimension of the torus along which the prisms extend.
 
     Raises
     ------
     ConfigError
-        If the allocation does not fill its box, or the planes cannot have prisms of one size.
+        If the allocation does not fill its box, or the planes cannot have prisms of equal size.
     """
     sizes = (*manager.shape, manager.ranks_per_node)
     if manager.n_ranks != math.prod(sizes):
@@ -57,34 +57,34 @@ def cut_prisms(manager: TopologyManager, n_planes: int, axis: int) -> Prisms:
     widths = [sizes[d] for d in across]
     columns = math.prod(widths)
     n_prisms = math.gcd(n_planes, columns) if n_planes > columns else n_planes
-    cuts = min(_divisions(n_prisms, widths), key=lambda parts: _extent(widths, parts), default=None)
+    cuts = min(_factorizations(n_prisms, widths), key=lambda parts: _extent(widths, parts), default=None)
     if cuts is None or n_planes % n_prisms:
         raise ConfigError(
             f"{n_planes} planes cannot have prisms of one size in a cross-section of "
             f"{'x'.join(map(str, widths))}",
             mend="give a number of planes that divides it, or another axis",
         )
-    places = manager.rank_to_coordinates(np.arange(manager.n_ranks))
+    coordinates = manager.rank_to_coordinates(np.arange(manager.n_ranks))
     index = np.zeros(manager.n_ranks, np.int64)
     for d, width, n in zip(across, widths, cuts, strict=True):
-        index = index * n + places[:, d] // (width // n)
-    order = np.lexsort((*(places[:, d] for d in reversed(across)), places[:, axis], index))
-    processors = tuple(order.reshape(n_prisms, -1))
-    return Prisms(axis, processors, np.arange(n_planes) * n_prisms // n_planes)
+        index = index * n + coordinates[:, d] // (width // n)
+    order = np.lexsort((*(coordinates[:, d] for d in reversed(across)), coordinates[:, axis], index))
+    ranks = tuple(order.reshape(n_prisms, -1))
+    return Prisms(axis, ranks, np.arange(n_planes) * n_prisms // n_planes)
 
 
-def _divisions(n: int, widths: list[int]) -> Iterator[tuple[int, ...]]:
-    """Iterate over the ways to write n as a product of divisors of the widths."""
+def _factorizations(n: int, widths: list[int]) -> Iterator[tuple[int, ...]]:
+    """Iterate over the factorizations of n into divisors of the widths."""
     if not widths:
         if n == 1:
             yield ()
         return
     for part in range(1, widths[0] + 1):
         if widths[0] % part == 0 and n % part == 0:
-            for rest in _divisions(n // part, widths[1:]):
+            for rest in _factorizations(n // part, widths[1:]):
                 yield (part, *rest)
 
 
 def _extent(widths: list[int], cuts: tuple[int, ...]) -> float:
-    """Return how far it is across a prism; cores of a node, the last width, are no way at all."""
+    """Return the extent of the cross-section of a prism, without the last width (the cores of a node)."""
     return sum(width / part for width, part in zip(widths[:-1], cuts[:-1], strict=True))

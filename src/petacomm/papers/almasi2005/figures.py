@@ -1,4 +1,4 @@
-"""The orders that the text of Almasi et al. 2005 tells of Figures 5 to 10, and whether the model has them."""
+"""Orderings that the text of Almasi et al. 2005 states for Figures 5 to 10, compared with the model."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, TypeAlias
 
-from petacomm.papers.almasi2005.benchmarks import Bench
+from petacomm.papers.almasi2005.benchmarks import BlueGeneBenchmarks
 
 _SHAPES = ("4x4x2", "8x4x2", "8x4x4", "8x8x4", "8x8x8", "8x16x8", "8x16x16", "8x32x16")
-# At each abscissa, the values by name.
+# Values by name, at each abscissa.
 Points: TypeAlias = Sequence[tuple[str, Mapping[str, float]]]
 
 
 @dataclass(frozen=True)
 class Ordering:
-    """An order that the source tells of a figure.
+    """An ordering that the source states for a figure. The attributes are also the keys of its JSON.
 
     Attributes
     ----------
     figure : str
     what : str
-        The order in words.
+        Description of the ordering.
     points : sequence of (str, mapping of str to float)
-        Ours: at each abscissa the values, in the order that is told.
+        Modelled values at each abscissa, in the stated order.
     unit : str
     holds : bool or None
-        None: the model does not cover it.
+        Whether the model has the ordering; None if it does not cover it.
     note : str
     """
 
@@ -46,37 +46,37 @@ def _ordered(
     unit: str,
     note: str = "",
 ) -> Ordering:
-    """Make an ordering that holds if values fall at each point, or times rise."""
+    """Return an ordering that holds if the values decrease at each point, or times increase."""
     up = unit == "us"
     holds = all((a < b) if up else (a > b) for _, values in points for a, b in pairwise(values.values()))
     return Ordering(figure, what, points, unit, holds, note)
 
 
-def orderings(
-    bench: Bench,
+def figure_orderings(
+    bench: BlueGeneBenchmarks,
     cells: Sequence[Any],
     rows: Mapping[str, Any],
     reached: Mapping[tuple[str, int], float],
 ) -> list[Ordering]:
-    """Return all orders; those of bandwidths from the cells of Table 3."""
+    """Return all orderings; those of bandwidths are computed from the cells of Table 3."""
     third = [cell for cell in cells if cell.table == 3 and cell.ours is not None]
     ours = {(cell.row, cell.column): cell.ours for cell in third}
     shapes = [shape for shape in _SHAPES if shape in rows]
     return [
-        _of_table(
+        _table_ordering(
             "5 (a)", "broadcast: tree > torus > MPICH2", ours, "broadcast", ("tree", "torus", "MPICH2")
         ),
         _crossover(bench),
-        _of_table(
+        _table_ordering(
             "6 (a)", "all-reduce of integers: tree > Hamiltonian path > MPICH2", ours,
             "allreduce of integers", ("tree", "torus", "MPICH2"),
         ),
         _latencies(bench),
-        _of_table(
+        _table_ordering(
             "7", "all-reduce of doubles: Hamiltonian path > MPICH2", ours,
             "allreduce of doubles", ("torus", "MPICH2"),
         ),
-        _quirk(ours),
+        _doubles_and_integers(ours),
         _doubles_on_tree(ours),
         _all_to_all(bench, shapes, rows, reached),
         _short_by_size(bench, shapes),
@@ -85,14 +85,14 @@ def orderings(
     ]  # fmt: skip
 
 
-def _of_table(
+def _table_ordering(
     figure: str, what: str, ours: Mapping[tuple[str, str], float], row: str, columns: Sequence[str]
 ) -> Ordering:
     return _ordered(figure, what, [("512 nodes", {name: ours[row, name] for name in columns})], "MB/s")
 
 
-def _crossover(bench: Bench) -> Ordering:
-    """The decision makes the optimized broadcast slower than the default up to about 2 KB (section 5.1)."""
+def _crossover(bench: BlueGeneBenchmarks) -> Ordering:
+    """Return the ordering of 5 (b): the decision makes the optimized broadcast slower up to about 2 KB."""
     points = []
     for n in (16, 64, 256, 512, 1024, 2048, 4096, 8192):
         times = {"default": bench.default_broadcast(n), "torus": bench.torus_broadcast(n)}
@@ -106,7 +106,7 @@ def _crossover(bench: Bench) -> Ordering:
     return Ordering("5 (b)", what, points, "us", near, note)
 
 
-def _latencies(bench: Bench) -> Ordering:
+def _latencies(bench: BlueGeneBenchmarks) -> Ordering:
     points = []
     for n in (64, 1024):
         times = {
@@ -120,7 +120,7 @@ def _latencies(bench: Bench) -> Ordering:
     )
 
 
-def _quirk(ours: Mapping[tuple[str, str], float]) -> Ordering:
+def _doubles_and_integers(ours: Mapping[tuple[str, str], float]) -> Ordering:
     values = {
         "doubles": ours["allreduce of doubles", "torus"],
         "integers": ours["allreduce of integers", "torus"],
@@ -139,7 +139,10 @@ def _doubles_on_tree(ours: Mapping[tuple[str, str], float]) -> Ordering:
 
 
 def _all_to_all(
-    bench: Bench, shapes: Sequence[str], rows: Mapping[str, Any], reached: Mapping[tuple[str, int], float]
+    bench: BlueGeneBenchmarks,
+    shapes: Sequence[str],
+    rows: Mapping[str, Any],
+    reached: Mapping[tuple[str, int], float],
 ) -> Ordering:
     points = []
     for shape in shapes:
@@ -152,17 +155,17 @@ def _all_to_all(
     return _ordered("8", "all-to-all of long messages: random order > MPICH2", points, "MB/s", note)
 
 
-def _short_by_size(bench: Bench, shapes: Sequence[str]) -> Ordering:
+def _short_by_size(bench: BlueGeneBenchmarks, shapes: Sequence[str]) -> Ordering:
     points = [(shape, _short(bench, 8, shape)) for shape in shapes]
     return _ordered("9 (a)", "all-reduce of 8 bytes: tree < torus < MPICH2 on all sizes", points, "us")
 
 
-def _short_by_bytes(bench: Bench) -> Ordering:
+def _short_by_bytes(bench: BlueGeneBenchmarks) -> Ordering:
     points = [(f"{n} B", _short(bench, n, "8x8x8")) for n in (8, 64, 128, 232)]
     return _ordered("9 (b)", "all-reduce of 8 to 232 bytes: tree < torus < MPICH2", points, "us")
 
 
-def _short(bench: Bench, n_bytes: int, shape: str) -> dict[str, float]:
+def _short(bench: BlueGeneBenchmarks, n_bytes: int, shape: str) -> dict[str, float]:
     return {
         "tree": 1e6 * bench.tree("allreduce", n_bytes, shape),
         "torus": 1e6 * bench.simulated("allreduce", "lines", n_bytes, True, shape),
@@ -170,7 +173,7 @@ def _short(bench: Bench, n_bytes: int, shape: str) -> dict[str, float]:
     }
 
 
-def _barriers(bench: Bench, shapes: Sequence[str]) -> Ordering:
+def _barriers(bench: BlueGeneBenchmarks, shapes: Sequence[str]) -> Ordering:
     points = []
     for shape in shapes:
         part = bench.partition(shape)

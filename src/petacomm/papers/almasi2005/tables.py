@@ -1,4 +1,4 @@
-"""Tables 2 to 4 of Almasi et al. 2005 made again, and the orders that its text tells of Figures 5 to 10."""
+"""Reproduction of Tables 2 to 4 of Almasi et al. 2005, and of the orderings stated for Figures 5 to 10."""
 
 from __future__ import annotations
 
@@ -9,45 +9,45 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from petacomm.base.progress import Progress, Silent
-from petacomm.base.threads import available_threads, over_threads
-from petacomm.base.toml import parse
-from petacomm.network.closed_forms import alltoall_peak
-from petacomm.papers.almasi2005.benchmarks import MIDDLE, Bench, half_bytes
-from petacomm.papers.almasi2005.figures import Ordering, orderings
+from petacomm.base.progress import Progress, SilentProgress
+from petacomm.base.threads import available_threads, map_threads
+from petacomm.base.toml import parse_toml
+from petacomm.network.closed_forms import alltoall_peak_bandwidth
+from petacomm.papers.almasi2005.benchmarks import DEFAULT_SHAPE, BlueGeneBenchmarks, half_bandwidth_bytes
+from petacomm.papers.almasi2005.figures import Ordering, figure_orderings
 from petacomm.topology import Machine, parse_shape
 
-FILE = Path(__file__).with_name("published.toml")
-# Bytes of "bandwidth": the source does not say how many it took; eight times the longest half of Table 3.
-LONG = 1 << 23
-SHORT, SHORT_FACTOR = (16, 64, 256), 1.6
-# Links that packets of one all-to-all cross at most, of messages longer than those that are all simulated.
-_MOST_HOPS = 60e6
-PLATEAU = 0  # in place of bytes: what long messages reach
+PUBLISHED_FILE = Path(__file__).with_name("published.toml")
+# Message size of bandwidths, not stated in the source: eight times the largest n_1/2 of Table 3.
+LONG_MESSAGE = 1 << 23
+SHORT_MESSAGES, SHORT_FACTOR = (16, 64, 256), 1.6
+# Maximum number of packet hops of a simulated all-to-all, except for short messages.
+_MAX_HOPS = 60e6
+PLATEAU = 0  # stands for a message size: the limit of long messages
 COMPARED, CALIBRATED, NOT_COVERED = "compared", "calibrated", "not covered"
 
 
 @dataclass(frozen=True)
-class Cell:
-    """A printed number and ours.
+class TableCell:
+    """A published number and its reproduction. The attributes are also the keys of its JSON.
 
     Attributes
     ----------
     table : int
     group : str
-        Which tolerance it falls under.
+        Group of cells with the same tolerance.
     row, column, unit : str
     published : float
     ours : float or None
-        None where the model does not cover it.
+        None if the model does not cover it.
     role : str
-        ``compared``; ``calibrated``: a constant was taken from it; or ``not covered``.
+        ``compared``; ``calibrated``, if a constant was derived from it; or ``not covered``.
     tolerance : str
-        In words.
+        Description of the tolerance.
     inside : bool or None
-        None unless it is compared.
+        Whether it is within the tolerance; None unless it is compared.
     how, why : str
-        How ours was found, and why it is outside or not covered.
+        Method of the reproduction, and the reason why it is outside or not covered.
     """
 
     table: int
@@ -65,26 +65,27 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Retelling:
-    """All that was found.
+class Almasi2005Results:
+    """Results of the reproduction.
 
     Attributes
     ----------
     title : str
-    cells : list of Cell
+    cells : list of TableCell
     orderings : list of Ordering
     constants : list of (str, str, str)
-        Calibrated: name, value and what they were taken from.
+        Name, value and source of each calibrated constant.
     curves : mapping of str to list of (float, float)
-        Of the all-to-all: bytes and MB/s, by shape, simulated; last the plateau, at the longest published.
+        Bytes and simulated MB/s of the all-to-all, by shape; the last point is the plateau, at the longest
+        published message.
     printed : mapping of str to list of (float, float)
-        The same as published.
+        The published curves.
     left_out : list of str
-        What was not computed.
+        Results that were not computed.
     """
 
     title: str
-    cells: list[Cell]
+    cells: list[TableCell]
     orderings: list[Ordering]
     constants: list[tuple[str, str, str]]
     curves: Mapping[str, list[tuple[float, float]]]
@@ -93,7 +94,7 @@ class Retelling:
 
     @property
     def groups(self) -> dict[str, tuple[int, int]]:
-        """By tolerance: cells inside, and cells that are compared."""
+        """Number of cells within the tolerance, and of compared cells, for each group."""
         compared = [cell for cell in self.cells if cell.role == COMPARED]
         return {
             name: (
@@ -105,9 +106,9 @@ class Retelling:
 
     @property
     def summary(self) -> str:
-        """How many cells are inside the tolerances, in a line."""
+        """One-line summary of the cells within the tolerances."""
         inside, compared = (sum(count[i] for count in self.groups.values()) for i in (0, 1))
-        known = [found for found in self.orderings if found.holds is not None]
+        known = [ordering for ordering in self.orderings if ordering.holds is not None]
         roles = [cell.role for cell in self.cells]
         return (
             f"{inside} of {compared} cells inside the tolerances, {roles.count(CALIBRATED)} more used to "
@@ -117,42 +118,42 @@ class Retelling:
 
 
 @cache
-def published() -> dict[str, Any]:
-    """Return the tables of the file."""
-    tree, _ = parse(FILE.read_text(encoding="utf-8"), str(FILE))
+def published_almasi2005() -> dict[str, Any]:
+    """Return the published tables, read from ``published.toml``."""
+    tree, _ = parse_toml(PUBLISHED_FILE.read_text(encoding="utf-8"), str(PUBLISHED_FILE))
     return tree
 
 
-def retell(most_nodes: int = 4096, progress: Progress | None = None) -> Retelling:
-    """Make the tables and orders again.
+def reproduce_almasi2005(max_nodes: int = 4096, progress: Progress | None = None) -> Almasi2005Results:
+    """Return the reproduction of the tables and orderings.
 
     Parameters
     ----------
-    most_nodes : int
+    max_nodes : int
         All-to-alls on more nodes are left out.
     progress : Progress, optional
     """
-    listener = progress or Silent()
-    bench, told = Bench(), published()
-    rows = {shape: row for shape, row in told["table2"]["rows"].items() if _nodes(shape) <= most_nodes}
-    reached = _all_to_alls(bench, _jobs(rows, told["table2"]["bytes"]), listener)
+    listener = progress or SilentProgress()
+    bench, published = BlueGeneBenchmarks(), published_almasi2005()
+    rows = {shape: row for shape, row in published["table2"]["rows"].items() if _nodes(shape) <= max_nodes}
+    reached = _all_to_alls(bench, _jobs(rows, published["table2"]["bytes"]), listener)
     listener.begin("tables and orders", 3, "tables")
     cells = _table2(bench, rows, reached)
     listener.advance(1)
-    cells += _table3(bench, told["table3"], told["half"], reached.get((MIDDLE, PLATEAU)))
+    cells += _table3(bench, published["table3"], published["half"], reached.get((DEFAULT_SHAPE, PLATEAU)))
     listener.advance(1)
-    cells += _table4(bench, told["table4"])
-    orders = orderings(bench, cells, rows, reached)
+    cells += _table4(bench, published["table4"])
+    orders = figure_orderings(bench, cells, rows, reached)
     listener.end()
-    sizes = told["table2"]["bytes"]
-    return Retelling(
-        told["title"],
+    sizes = published["table2"]["bytes"]
+    return Almasi2005Results(
+        published["title"],
         [_explained(cell) for cell in cells],
         orders,
-        _constants(bench.scene.machine),
+        _constants(bench.model.machine),
         {shape: _curve(shape, row, sizes, reached) for shape, row in rows.items()},
         {shape: list(zip(map(float, sizes), row["values"], strict=False)) for shape, row in rows.items()},
-        _left_out(told["table2"]["rows"], rows),
+        _left_out(published["table2"]["rows"], rows),
     )
 
 
@@ -161,7 +162,7 @@ def _nodes(shape: str) -> int:
 
 
 def _hops(shape: str, n_bytes: int) -> float:
-    """Return about how many links the packets of an all-to-all cross."""
+    """Return the approximate number of packet hops of an all-to-all."""
     sizes = parse_shape(shape)
     ring = _nodes(shape) >= 512
     mean = sum(size / 4 if ring else (size - 1 / size) / 3 for size in sizes)
@@ -169,19 +170,19 @@ def _hops(shape: str, n_bytes: int) -> float:
 
 
 def _jobs(rows: Mapping[str, Any], sizes: Sequence[int]) -> list[tuple[str, int]]:
-    """Return shapes and bytes to be simulated, the longest first; plateaus by the name `PLATEAU`."""
+    """Return the shapes and message sizes (or `PLATEAU`) to be simulated, the most expensive first."""
     jobs = {
         (shape, n_bytes)
         for shape in rows
         for n_bytes in sizes
-        if n_bytes in SHORT or _hops(shape, n_bytes) < _MOST_HOPS
+        if n_bytes in SHORT_MESSAGES or _hops(shape, n_bytes) < _MAX_HOPS
     }
     jobs |= {(shape, PLATEAU) for shape in rows}
     return sorted(jobs, key=lambda job: -_hops(job[0], _simulated_bytes(*job)))
 
 
 def _simulated_bytes(shape: str, n_bytes: int) -> int:
-    return int(published()["table2"]["rows"][shape]["long"]) if n_bytes == PLATEAU else n_bytes
+    return int(published_almasi2005()["table2"]["rows"][shape]["long"]) if n_bytes == PLATEAU else n_bytes
 
 
 def _curve(
@@ -192,57 +193,61 @@ def _curve(
 
 
 def _all_to_alls(
-    bench: Bench, jobs: Sequence[tuple[str, int]], listener: Progress
+    bench: BlueGeneBenchmarks, jobs: Sequence[tuple[str, int]], listener: Progress
 ) -> dict[tuple[str, int], float]:
-    """Return the aggregate MB/s of each, of messages that cross the network."""
+    """Return the aggregate MB/s of each job, counting messages between different nodes."""
     total = sum(_hops(shape, _simulated_bytes(shape, n)) for shape, n in jobs)
     listener.begin("all-to-alls, packet by packet", total, "hops")
 
     def work(job: tuple[str, int]) -> float:
         shape, n_bytes = job[0], _simulated_bytes(*job)
-        run = bench.all_to_all(shape, n_bytes, slice_of_long=job[1] == PLATEAU)
+        run = bench.simulate_all_to_all(shape, n_bytes, slice_of_long=job[1] == PLATEAU)
         listener.advance(_hops(shape, n_bytes), f"{shape}, {n_bytes} B")
         return _nodes(shape) * (_nodes(shape) - 1) * n_bytes / run.seconds / 1e6
 
-    found = over_threads(work, jobs, min(4, available_threads()))
+    bandwidths = map_threads(work, jobs, min(4, available_threads()))
     listener.end()
-    return dict(zip(jobs, found, strict=True))
+    return dict(zip(jobs, bandwidths, strict=True))
 
 
-def _table2(bench: Bench, rows: Mapping[str, Any], reached: Mapping[tuple[str, int], float]) -> list[Cell]:
+def _table2(
+    bench: BlueGeneBenchmarks, rows: Mapping[str, Any], reached: Mapping[tuple[str, int], float]
+) -> list[TableCell]:
     cells = []
     for shape, row in rows.items():
         grid = bench.partition(shape).grid
-        peak = grid.n_nodes * alltoall_peak(grid, bench.link) / 1e6
+        peak = grid.n_nodes * alltoall_peak_bandwidth(grid, bench.link) / 1e6
         how = "4 L / max(m, n, p) a node of a mesh, 8 L of a torus"
         if "misprint" in row:
             how += f"; printed as {row['misprint']}, a dropped digit"
         same = math.isclose(peak, row["peak"])
         cells.append(
-            Cell(2, "Table 2, peaks", shape, "peak", "MB/s", row["peak"], peak, COMPARED, "equal", same, how)
+            TableCell(
+                2, "Table 2, peaks", shape, "peak", "MB/s", row["peak"], peak, COMPARED, "equal", same, how
+            )
         )
-        for n_bytes, value in zip(published()["table2"]["bytes"], row["values"], strict=False):
-            if n_bytes in SHORT:
+        for n_bytes, value in zip(published_almasi2005()["table2"]["bytes"], row["values"], strict=False):
+            if n_bytes in SHORT_MESSAGES:
                 cells.append(_short(shape, n_bytes, value, reached[shape, n_bytes]))
         cells.append(_plateau(shape, row, peak, reached))
     return cells
 
 
-def _short(shape: str, n_bytes: int, value: float, ours: float) -> Cell:
-    role = CALIBRATED if shape == MIDDLE and n_bytes != SHORT[0] else COMPARED
+def _short(shape: str, n_bytes: int, value: float, ours: float) -> TableCell:
+    role = CALIBRATED if shape == DEFAULT_SHAPE and n_bytes != SHORT_MESSAGES[0] else COMPARED
     inside = 1 / SHORT_FACTOR <= ours / value <= SHORT_FACTOR
-    return Cell(
-        2, f"Table 2, {SHORT[-1]} B and less", shape, f"{n_bytes} B", "MB/s", value, ours, role,
+    return TableCell(
+        2, f"Table 2, {SHORT_MESSAGES[-1]} B and less", shape, f"{n_bytes} B", "MB/s", value, ours, role,
         f"factor {SHORT_FACTOR}", inside if role == COMPARED else None, "packets",
     )  # fmt: skip
 
 
 def _plateau(
     shape: str, row: Mapping[str, Any], peak: float, reached: Mapping[tuple[str, int], float]
-) -> Cell:
+) -> TableCell:
     ours, points = 100 * reached[shape, PLATEAU] / peak, row["points"]
     inside = abs(ours - row["best"]) <= points
-    return Cell(
+    return TableCell(
         2, "Table 2, best", shape, "best", "% of peak", row["best"], ours, COMPARED,
         f"{points} points", inside, f"packets, a slice of {row['long']} B of long messages",
     )  # fmt: skip
@@ -250,10 +255,10 @@ def _plateau(
 
 def _relative(
     table: int, row: str, column: str, value: float, ours: float | None, how: str, role: str = COMPARED
-) -> Cell:
+) -> TableCell:
     part, unit = {3: (0.15, "MB/s"), 4: (0.2, "us")}[table]
     inside = ours is not None and abs(ours - value) <= part * value
-    return Cell(
+    return TableCell(
         table, f"Table {table}", row, column, unit, value, ours, role if ours is not None else NOT_COVERED,
         f"{100 * part:.0f} %", inside if role == COMPARED and ours is not None else None, how,
     )  # fmt: skip
@@ -262,17 +267,20 @@ def _relative(
 _ROUNDS = "links: rounds wait for their busiest link"
 _DECIDED = "MPICH2's all-reduce to decide"
 _STREAMS = "packets, six streams, lines of half rings"
-# By row and column: seconds, how they were found, and the role of the cell.
-_Ways = dict[tuple[str, str], tuple[Callable[[], float], str, str]]
+# By row and column: function that returns the value, its method, and the role of the cell.
+_Methods = dict[tuple[str, str], tuple[Callable[[], float], str, str]]
 
 
 def _table3(
-    bench: Bench, told: Mapping[str, Any], half: Mapping[str, Any], all_nodes: float | None
-) -> list[Cell]:
-    """Return Table 3: MB/s of 8 MiB, of the all-to-all of 1 MiB to each; and bytes of half of that."""
+    bench: BlueGeneBenchmarks,
+    published: Mapping[str, Any],
+    half: Mapping[str, Any],
+    all_nodes: float | None,
+) -> list[TableCell]:
+    """Return Table 3: MB/s with 8 MiB (all-to-all: 1 MiB to each node), and the n_1/2."""
     curves = _bandwidths(bench)
-    best: _Ways = {
-        of: (lambda seconds=seconds: LONG / seconds(LONG) / 1e6, how, role)  # type: ignore[misc]
+    best: _Methods = {
+        of: (lambda seconds=seconds: LONG_MESSAGE / seconds(LONG_MESSAGE) / 1e6, how, role)  # type: ignore[misc]
         for of, (seconds, how, role) in curves.items()
     }
     best["alltoall, a node", "MPICH2"] = (
@@ -281,14 +289,14 @@ def _table3(
     if all_nodes is not None:
         node = all_nodes / 512
         best["alltoall, a node", "torus"] = (lambda: node, "packets, a slice of long messages", COMPARED)
-    cells = _cells(3, told, best)
+    cells = _cells(3, published, best)
     reached = {(cell.row, cell.column): cell.ours for cell in cells}
     return cells + _halves(bench, half, curves, reached)
 
 
-def _bandwidths(bench: Bench) -> dict[tuple[str, str], tuple[Callable[[int], float], str, str]]:
-    """Return the seconds of so many bytes, how they are found, and the role of their best."""
-    integers, doubles, told = "allreduce of integers", "allreduce of doubles", "broadcast"
+def _bandwidths(bench: BlueGeneBenchmarks) -> dict[tuple[str, str], tuple[Callable[[int], float], str, str]]:
+    """Return functions of the message size that return seconds, their methods, and the roles of the cells."""
+    integers, doubles, broadcast = "allreduce of integers", "allreduce of doubles", "broadcast"
 
     def default(n: int) -> float:
         return bench.mpich2("allreduce", n)
@@ -303,9 +311,9 @@ def _bandwidths(bench: Bench) -> dict[tuple[str, str], tuple[Callable[[int], flo
         (doubles, "MPICH2"): (default, _ROUNDS, COMPARED),
         (doubles, "torus"): (partial(path, integer=False), "packets, Hamiltonian path", CALIBRATED),
         (doubles, "tree"): (bench.tree_doubles, "an upper bound", NOT_COVERED),
-        (told, "MPICH2"): (bench.default_broadcast, _ROUNDS, COMPARED),
-        (told, "torus"): (bench.torus_broadcast, f"{_DECIDED}, then {_STREAMS}", COMPARED),
-        (told, "tree"): (
+        (broadcast, "MPICH2"): (bench.default_broadcast, _ROUNDS, COMPARED),
+        (broadcast, "torus"): (bench.torus_broadcast, f"{_DECIDED}, then {_STREAMS}", COMPARED),
+        (broadcast, "tree"): (
             lambda n: bench.decision() + bench.tree("broadcast", n),
             f"{_DECIDED}, closed form",
             COMPARED,
@@ -314,97 +322,102 @@ def _bandwidths(bench: Bench) -> dict[tuple[str, str], tuple[Callable[[int], flo
 
 
 def _halves(
-    bench: Bench,
-    told: Mapping[str, Any],
+    bench: BlueGeneBenchmarks,
+    published: Mapping[str, Any],
     curves: Mapping[tuple[str, str], tuple[Callable[[int], float], str, str]],
     reached: Mapping[tuple[str, str], float | None],
-) -> list[Cell]:
-    """Return the bytes that reach half of the bandwidth; printed are the powers of two that were tried."""
+) -> list[TableCell]:
+    """Return the message sizes that reach half of the bandwidth; published are powers of two."""
 
     def alltoall(n: int) -> float:
-        return bench.all_to_all(MIDDLE, n).seconds / 511
+        return bench.simulate_all_to_all(DEFAULT_SHAPE, n).seconds / 511
 
-    ways = {of: (seconds, how) for of, (seconds, how, role) in curves.items() if role != NOT_COVERED}
-    ways["alltoall, a node", "torus"] = (alltoall, "packets")
+    methods = {key: (seconds, how) for key, (seconds, how, role) in curves.items() if role != NOT_COVERED}
+    methods["alltoall, a node", "torus"] = (alltoall, "packets")
     cells = []
-    for row, columns in told.items():
+    for row, columns in published.items():
         for column, value in columns.items():
             best, ours, how = reached.get((row, column)), None, ""
-            if best is not None and (row, column) in ways:
-                seconds, how = ways[row, column]
-                ours = half_bytes(seconds, 1e6 * best) / 1024
+            if best is not None and (row, column) in methods:
+                seconds, how = methods[row, column]
+                ours = half_bandwidth_bytes(seconds, 1e6 * best) / 1024
             role = COMPARED if ours is not None else NOT_COVERED
             inside = None if ours is None else 1 / 2 <= ours / value <= 2
             cells.append(
-                Cell(3, "Table 3, half", row, f"{column}/2", "KB", value, ours, role, "factor 2", inside, how)
+                TableCell(
+                    3, "Table 3, half", row, f"{column}/2", "KB", value, ours, role, "factor 2", inside, how
+                )
             )
     return cells
 
 
-def _table4(bench: Bench, told: Mapping[str, Any]) -> list[Cell]:
-    """Return Table 4 in microseconds."""
+def _table4(bench: BlueGeneBenchmarks, published: Mapping[str, Any]) -> list[TableCell]:
+    """Return Table 4, in microseconds."""
     levels = "the full system's, by levels of a tree"
-    ways: _Ways = {
+    methods: _Methods = {
         ("barrier", "MPICH2"): (lambda: bench.mpich2("barrier", 0), _ROUNDS, CALIBRATED),
         ("barrier", "torus"): (lambda: bench.simulated("barrier", "lines", 0), "packets", COMPARED),
         ("barrier", "tree"): (lambda: bench.tree("barrier"), "closed form", COMPARED),
         ("barrier", "GI"): (lambda: bench.closed("barrier", "interrupt"), levels, COMPARED),
     }
-    return _cells(4, told, ways | _short_messages(bench, 16) | _short_messages(bench, 256), 1e6)
+    return _cells(4, published, methods | _short_messages(bench, 16) | _short_messages(bench, 256), 1e6)
 
 
-def _short_messages(bench: Bench, n: int) -> _Ways:
-    added, told = f"allreduce, {n} B", f"broadcast, {n} B"
+def _short_messages(bench: BlueGeneBenchmarks, n: int) -> _Methods:
+    allreduce, broadcast = f"allreduce, {n} B", f"broadcast, {n} B"
     curves, overlap = _bandwidths(bench), "one after the other: what the root takes for each"
     return {
-        (added, "MPICH2"): (lambda: bench.mpich2("allreduce", n), _ROUNDS, COMPARED),
-        (added, "torus"): (
+        (allreduce, "MPICH2"): (lambda: bench.mpich2("allreduce", n), _ROUNDS, COMPARED),
+        (allreduce, "torus"): (
             lambda: bench.simulated("allreduce", "lines", n, True), "packets, of integers", COMPARED),
-        (added, "tree"): (lambda: bench.tree("allreduce", n), "closed form", COMPARED),
-        (told, "MPICH2"): (lambda: bench.default_broadcast(n), overlap, COMPARED),
+        (allreduce, "tree"): (lambda: bench.tree("allreduce", n), "closed form", COMPARED),
+        (broadcast, "MPICH2"): (lambda: bench.default_broadcast(n), overlap, COMPARED),
     } | {
-        (told, column): (partial(curves["broadcast", column][0], n), curves["broadcast", column][1], COMPARED)
+        (broadcast, column): (
+            partial(curves["broadcast", column][0], n), curves["broadcast", column][1], COMPARED)
         for column in ("torus", "tree")
     }  # fmt: skip
 
 
-def _cells(table: int, told: Mapping[str, Any], ways: _Ways, scale: float = 1.0) -> list[Cell]:
+def _cells(
+    table: int, published: Mapping[str, Any], methods: _Methods, scale: float = 1.0
+) -> list[TableCell]:
     cells = []
-    for row, columns in told.items():
+    for row, columns in published.items():
         for column, value in columns.items():
-            if (row, column) in ways:
-                ours, how, role = ways[row, column]
+            if (row, column) in methods:
+                ours, how, role = methods[row, column]
                 cells.append(_relative(table, row, column, value, scale * ours(), how, role))
             else:
                 cells.append(_relative(table, row, column, value, None, ""))
     return cells
 
 
-def _explained(cell: Cell) -> Cell:
-    """Return a cell with why it is outside or not covered."""
+def _explained(cell: TableCell) -> TableCell:
+    """Return a cell with the reason why it is outside or not covered."""
     if cell.why or (cell.inside is not False and cell.role != NOT_COVERED):
         return cell
-    reasons = published()["why"]
+    reasons = published_almasi2005()["why"]
     keys = [f"{cell.row}, {cell.column}", f"half, {cell.column}"]
     if cell.table == 2:
         name = "plateau" if cell.column == "best" else "short"
         keys += [f"{name}, {_nodes(cell.row)}", name]
     why = next((reasons[key] for key in keys if key in reasons), "no cause was found")
-    return Cell(**{**vars(cell), "why": why})
+    return TableCell(**{**vars(cell), "why": why})
 
 
 def _constants(machine: Machine) -> list[tuple[str, str, str]]:
-    """Return the numbers of the machine's file that were calibrated."""
-    found = [
+    """Return the calibrated numbers of the machine's file: name, value and source."""
+    calibrated = [
         (key, str(machine.network[key]), source)
         for key, source in machine.network_sources.items()
         if source.startswith("calibrated")
     ]
     if machine.sources["latency"].startswith("calibrated"):
-        found.append(("latency", f"{1e6 * machine.latency:.3g} us", machine.sources["latency"]))
-    return [(key, value, source.removeprefix("calibrated: ")) for key, value, source in found]
+        calibrated.append(("latency", f"{1e6 * machine.latency:.3g} us", machine.sources["latency"]))
+    return [(key, value, source.removeprefix("calibrated: ")) for key, value, source in calibrated]
 
 
-def _left_out(every: Mapping[str, Any], rows: Mapping[str, Any]) -> list[str]:
-    missing = [shape for shape in every if shape not in rows]
+def _left_out(all_rows: Mapping[str, Any], rows: Mapping[str, Any]) -> list[str]:
+    missing = [shape for shape in all_rows if shape not in rows]
     return [f"all-to-alls on {', '.join(missing)}: more nodes than asked for"] if missing else []

@@ -1,4 +1,4 @@
-"""The tables made again, as people and programs read them."""
+"""Text and JSON of the reproduction."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 from petacomm.papers.almasi2005.figures import Ordering
-from petacomm.papers.almasi2005.tables import COMPARED, Cell, Retelling
+from petacomm.papers.almasi2005.tables import COMPARED, Almasi2005Results, TableCell
 
 _NAMES = {
     2: "Table 2: aggregate bandwidth of the all-to-all",
@@ -15,11 +15,11 @@ _NAMES = {
 }
 
 
-def table(found: Retelling) -> str:
-    """Return everything as text, a block a table, and the summary last."""
+def almasi2005_table(found: Almasi2005Results) -> str:
+    """Return the reproduction as text: one block per table, then the orderings, constants and summary."""
     blocks = [found.title]
-    for number, name in _NAMES.items():
-        cells = [cell for cell in found.cells if cell.table == number]
+    for format_value, name in _NAMES.items():
+        cells = [cell for cell in found.cells if cell.table == format_value]
         blocks.append("\n".join([name, *(_line(cell) for cell in cells), *_reasons(cells)]))
     blocks.append("\n".join(["Orders in Figures 5 to 10", *(_order(order) for order in found.orderings)]))
     constants = [f"  {key} = {value}: {source}" for key, value, source in found.constants]
@@ -29,28 +29,28 @@ def table(found: Retelling) -> str:
     return "\n\n".join(blocks)
 
 
-def verdict(cell: Cell) -> str:
-    """Return whether a cell is inside, in a word or two."""
+def cell_verdict(cell: TableCell) -> str:
+    """Return whether a cell is within its tolerance, in a word or two."""
     return ("inside" if cell.inside else "OUTSIDE") if cell.role == COMPARED else cell.role
 
 
-def number(value: float | None) -> str:
-    """Return a number with three or four digits; - for none."""
+def format_value(value: float | None) -> str:
+    """Return a number with three or four digits; - for None."""
     if value is None:
         return "-"
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
-def _line(cell: Cell) -> str:
+def _line(cell: TableCell) -> str:
     ratio = "" if cell.ours is None else f"{cell.ours / cell.published:.2f}"
     line = (
-        f"  {cell.row:<22}{cell.column:<8}{number(cell.published):>9}{number(cell.ours):>9} {cell.unit:<10}"
-        f"{ratio:>5}  {verdict(cell):<12}{cell.tolerance:<11}{cell.how}"
+        f"  {cell.row:<22}{cell.column:<8}{format_value(cell.published):>9}{format_value(cell.ours):>9} "
+        f"{cell.unit:<10}{ratio:>5}  {cell_verdict(cell):<12}{cell.tolerance:<11}{cell.how}"
     )
     return line.rstrip()
 
 
-def _reasons(cells: list[Cell]) -> list[str]:
+def _reasons(cells: list[TableCell]) -> list[str]:
     lines = []
     for why in dict.fromkeys(cell.why for cell in cells if cell.why):
         places = [f"{cell.row} {cell.column}" for cell in cells if cell.why == why]
@@ -62,15 +62,15 @@ def _order(order: Ordering) -> str:
     word = {True: "holds", False: "FAILS", None: "not covered"}[order.holds]
     lines = [f"  {order.figure:<6} {order.what}: {word}"]
     for at, values in order.points:
-        told = ", ".join(f"{name} {number(value)}" for name, value in values.items())
-        lines.append(f"           {at:<10} {told} {order.unit}")
+        text = ", ".join(f"{name} {format_value(value)}" for name, value in values.items())
+        lines.append(f"           {at:<10} {text} {order.unit}")
     if order.note:
         lines.append(f"           {order.note}")
     return "\n".join(lines)
 
 
-def as_json(found: Retelling) -> dict[str, Any]:
-    """Return everything as what JSON can hold; units are said."""
+def almasi2005_json(found: Almasi2005Results) -> dict[str, Any]:
+    """Return the reproduction as JSON data."""
     return {
         "source": found.title,
         "summary": found.summary,

@@ -1,46 +1,46 @@
-"""The runs of Tables 7.2 to 7.4 of Bhatele 2010: machines, partitions, printed seconds a step."""
+"""Published runs of Tables 7.2 to 7.4 of Bhatele 2010: machines, partitions, and seconds per step."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from petacomm.mapping.openatom.system import GST_BIG, WATER_32, WATER_256, System
+from petacomm.mapping.openatom.system import GST_BIG, WATER_32, WATER_256, MolecularSystem
 from petacomm.topology import TopologyManager, Torus
 
 
 @dataclass(frozen=True)
-class PrintedRun:
-    """One cell of a table.
+class PublishedRun:
+    """A run of OpenAtom with both kinds of maps.
 
     Attributes
     ----------
     machine : str
-        The machine and how a node is used.
-    system : System
+        Name of the machine and its mode.
+    system : MolecularSystem
     n_cores : int
     default, topology : float
-        Seconds a step with OpenAtom's default maps and with those that follow the torus, as printed.
+        Published seconds per step with the default maps and with the topology-aware maps.
     """
 
     machine: str
-    system: System
+    system: MolecularSystem
     n_cores: int
     default: float
     topology: float
 
     def allocation(self) -> TopologyManager:
-        """Return ranks on a partition of this size, all cores of a node filled before the next.
+        """Return the ranks on a partition of this size, each node filled before the next.
 
-        Shapes are not printed, but one: 8x8x4 nodes of the XT3. Blue Gene's partitions are tori from 512
-        nodes up. Of the XT3's 11x12x16 nodes only a partition of all 16 is a ring.
+        Only one shape is published, 8x8x4 nodes of the XT3; the others are assumed. Blue Gene's partitions
+        are tori from 512 nodes up. On the XT3, of 11x12x16 nodes, only a dimension of all 16 nodes is a ring.
         """
         cores, shapes = _PARTITIONS[self.machine]
         shape = shapes[self.n_cores // cores]
         rings = [False, False, shape[2] == 16]
         if shapes is _BLUE_GENE:
             rings = [self.n_cores // cores >= 512] * 3
-        return TopologyManager.whole(Torus(shape, rings), cores)
+        return TopologyManager.from_network(Torus(shape, rings), cores)
 
 
 _BLUE_GENE = {
@@ -54,10 +54,10 @@ _PARTITIONS = {
     "XT3, SN": (1, _XT3),
     "XT3, VN": (2, _XT3),
 }
-# Nodes of a prism: small partitions have fewer planes of GSpace.
-_LEAST_PRISM = 8
-# Cores: default, topology-aware.
-_PRINTED: dict[str, dict[System, dict[int, tuple[float, float]]]] = {
+# Minimum number of nodes of a prism: small partitions have fewer planes of GSpace.
+_MIN_PRISM = 8
+# Seconds per step, default and topology-aware, by number of cores.
+_PUBLISHED: dict[str, dict[MolecularSystem, dict[int, tuple[float, float]]]] = {
     "Blue Gene/L, CO": {
         WATER_32: {512: (0.274, 0.259), 1024: (0.189, 0.150), 2048: (0.219, 0.112), 4096: (0.167, 0.082),
                    8192: (0.129, 0.063)},
@@ -85,11 +85,11 @@ _PRINTED: dict[str, dict[System, dict[int, tuple[float, float]]]] = {
 }  # fmt: skip
 
 
-def printed_runs() -> Iterator[PrintedRun]:
-    """Iterate over all cells, table by table."""
-    for machine, systems in _PRINTED.items():
+def published_runs() -> Iterator[PublishedRun]:
+    """Iterate over all published runs, table by table."""
+    for machine, systems in _PUBLISHED.items():
         for system, cells in systems.items():
             for n_cores, (default, topology) in cells.items():
                 nodes = n_cores // _PARTITIONS[machine][0]
-                planes = min(system.n_g, nodes // _LEAST_PRISM)
-                yield PrintedRun(machine, replace(system, n_g=planes), n_cores, default, topology)
+                planes = min(system.n_g, nodes // _MIN_PRISM)
+                yield PublishedRun(machine, replace(system, n_g=planes), n_cores, default, topology)

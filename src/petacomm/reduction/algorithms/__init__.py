@@ -1,4 +1,4 @@
-"""The ways to reduce values on shared keys, by name in `ALGORITHMS`."""
+"""Algorithms of reductions on shared keys, by name in `ALGORITHMS`."""
 
 from petacomm.reduction.algorithms import (
     butterfly,
@@ -6,20 +6,18 @@ from petacomm.reduction.algorithms import (
     hierarchical,
     hybrid,
     owner,
+    pairwise,
 )
-from petacomm.reduction.algorithms import (
-    pairs as pairwise,
-)
-from petacomm.reduction.algorithms.base import ALGORITHMS, Algorithm, register
+from petacomm.reduction.algorithms.base import ALGORITHMS, ReductionAlgorithm, register_algorithm
 
 __all__ = [
     "ALGORITHMS",
-    "Algorithm",
+    "ReductionAlgorithm",
     "butterfly",
     "dense",
     "hierarchical",
     "hybrid",
     "owner",
     "pairwise",
-    "register",
+    "register_algorithm",
 ]

@@ -1,4 +1,4 @@
-"""What every way to reduce has in common."""
+"""Base class and registry of reduction algorithms."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import numpy as np
 import numpy.typing as npt
 
 from petacomm.base.typing import AnyArray, Int32Array, Int64Array
-from petacomm.costs.options import Options
+from petacomm.costs.options import ReductionOptions
 from petacomm.mpi.communicator import Communicator, Operation
-from petacomm.network import Share
-from petacomm.reduction.row_exchange import OwnerExchange, Steps
+from petacomm.network import RankLoad
+from petacomm.reduction.row_exchange import CallSteps, OwnerExchange
 from petacomm.sharing.sharing_graph import SharingGraph
 
-ALGORITHMS: dict[str, type[Algorithm]] = {}
+ALGORITHMS: dict[str, type[ReductionAlgorithm]] = {}
 
-_A = TypeVar("_A", bound="type[Algorithm]")
+_A = TypeVar("_A", bound="type[ReductionAlgorithm]")
 
 
-class Kept(Protocol):
-    """What an algorithm keeps between calls."""
+class MemoryUser(Protocol):
+    """Part of an algorithm that keeps memory between calls."""
 
     @property
     def nbytes(self) -> int:
@@ -32,12 +32,12 @@ class Kept(Protocol):
 
     @property
     def buffer_bytes(self) -> int:
-        """Bytes for values on their way."""
+        """Bytes of buffers for values."""
         ...
 
 
-def register(name: str) -> Callable[[_A], _A]:
-    """Make a class of `Algorithm` known by `name`."""
+def register_algorithm(name: str) -> Callable[[_A], _A]:
+    """Return a decorator that registers a `ReductionAlgorithm` by name."""
 
     def keep(algorithm: _A) -> _A:
         ALGORITHMS[name] = algorithm
@@ -46,19 +46,20 @@ def register(name: str) -> Callable[[_A], _A]:
     return keep
 
 
-class Algorithm(abc.ABC):
-    """What executes the verbs of a plan: here through owners; subclasses have their own all-reduce.
+class ReductionAlgorithm(abc.ABC):
+    """Implementation of the calls of a plan, by default by owners; subclasses have their own all-reduce.
 
-    Each verb is a generator: it starts messages, yields where it would wait for them, and goes on when it is
-    resumed. It may yield any number of times; the values are the caller's again when it has ended.
+    Each call is a generator: it starts messages, yields where it would wait for them, and continues when it
+    is resumed. It may yield any number of times; values must not be accessed before it has ended.
 
     Parameters
     ----------
     comm : Communicator
     keys : int64 (n_keys,)
+        Keys of this rank.
     graph : SharingGraph
         With overlaps if the class `needs_overlaps`.
-    options : Options
+    options : ReductionOptions
     """
 
     needs_overlaps: ClassVar[bool] = False
@@ -68,64 +69,64 @@ class Algorithm(abc.ABC):
         comm: Communicator,
         keys: Int64Array,
         graph: SharingGraph,
-        options: Options,
+        options: ReductionOptions,
     ) -> None:
         self.comm = comm
         self.keys = keys
         self.graph = graph
         self.options = options
-        self._prepare()
-        self.graph = graph.kept(comm.size)
+        self._set_up()
+        self.graph = graph.compact(comm.size)
 
     @abc.abstractmethod
-    def _prepare(self) -> None:
-        """Build what all calls share. Collective."""
+    def _set_up(self) -> None:
+        """Build the lists and exchanges of all calls. Collective."""
 
     @functools.cached_property
     def _owners(self) -> OwnerExchange:
-        # Built in the first call that needs it, which is collective as well.
+        # Made in the first call that needs it, which is collective as well.
         return OwnerExchange(self.comm, self.keys, self.graph.owner, self.options)
 
     @property
     @abc.abstractmethod
     def partners(self) -> Int64Array:
-        """Ranks that this one exchanges messages with in an all-reduce."""
+        """Ranks with which this rank exchanges messages in an all-reduce."""
 
     @abc.abstractmethod
     def bytes_per_call(self, k: int, itemsize: int) -> int:
-        """Bytes that this rank sends in an all-reduce of rows of `k` values."""
+        """Return the bytes that this rank sends in an all-reduce of rows of `k` values."""
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the lists that it keeps, beside keys and graph."""
-        return sum(part.nbytes for part in self._kept())
+        """Bytes of lists, without keys and graph."""
+        return sum(part.nbytes for part in self._memory_users())
 
     @property
     def buffer_bytes(self) -> int:
-        """Bytes that it keeps for values on their way."""
-        return sum(part.buffer_bytes for part in self._kept())
+        """Bytes of buffers for values that are kept between calls."""
+        return sum(part.buffer_bytes for part in self._memory_users())
 
-    def _kept(self) -> list[Kept]:
-        """Return what takes memory between calls."""
+    def _memory_users(self) -> list[MemoryUser]:
+        """Return the parts that keep memory between calls."""
         return [self._owners] if "_owners" in vars(self) else []
 
     @abc.abstractmethod
-    def shares(self, node_of: Int32Array) -> tuple[Share, ...]:
-        """Return what an all-reduce asks of this rank, phase by phase, where rank r is on ``node_of[r]``."""
+    def rank_loads(self, node_of: Int32Array) -> tuple[RankLoad, ...]:
+        """Return the load of this rank in each phase of an all-reduce, with rank r on `node_of[r]`."""
 
     def empty(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> AnyArray:
-        """Return an uninitialised vector that this algorithm need not copy. Collective."""
+        """Return a vector that this algorithm does not copy in calls. Collective."""
         return np.empty(shape, dtype)
 
-    def allreduce(self, values: AnyArray, op: Operation) -> Steps:
-        """Reduce the values of all holders, onto all of them."""
+    def allreduce(self, values: AnyArray, op: Operation) -> CallSteps:
+        """Reduce the values of all holders of each key, onto all of them."""
         yield from self.reduce(values, op)
         yield from self.broadcast(values)
 
-    def reduce(self, values: AnyArray, op: Operation) -> Steps:
-        """Reduce the values of all holders onto the owners; ghosts keep theirs."""
+    def reduce(self, values: AnyArray, op: Operation) -> CallSteps:
+        """Reduce the values of all holders onto the owners; values of ghosts do not change."""
         yield from self._owners.reduce(values, op)
 
-    def broadcast(self, values: AnyArray) -> Steps:
-        """Overwrite ghosts with the values of their owners."""
+    def broadcast(self, values: AnyArray) -> CallSteps:
+        """Overwrite the values of ghosts with those of their owners."""
         yield from self._owners.broadcast(values)

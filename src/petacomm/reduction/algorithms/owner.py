@@ -1,33 +1,33 @@
-"""Through owners: a key that m ranks hold moves 2 (m - 1) times, where pairs exchange it m (m - 1) times."""
+"""Reduction by owners, which sends a key of m holders 2 (m - 1) times; by pairs it is m (m - 1) times."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from petacomm.base.typing import Int32Array, Int64Array
-from petacomm.costs.algorithm_loads import Volume, owner_shares
+from petacomm.costs.algorithm_loads import SendVolume, owner_loads
 from petacomm.costs.run_counts import graph_runs
-from petacomm.network import Share
-from petacomm.reduction.algorithms.base import Algorithm, register
+from petacomm.network import RankLoad
+from petacomm.reduction.algorithms.base import ReductionAlgorithm, register_algorithm
 
 
-@register("owner")
-class Owner(Algorithm):
-    """Reduce onto owners, then broadcast: two all-to-alls of few bytes."""
+@register_algorithm("owner")
+class Owner(ReductionAlgorithm):
+    """Algorithm that reduces onto owners and broadcasts to ghosts, by two all-to-alls."""
 
-    def _prepare(self) -> None:
+    def _set_up(self) -> None:
         _ = self._owners
 
     @property
     def partners(self) -> Int64Array:
-        return np.flatnonzero(self._owners.ghost_counts + self._owners.asked_counts)
+        return np.flatnonzero(self._owners.to_owner_counts + self._owners.to_ghost_counts)
 
     def bytes_per_call(self, k: int, itemsize: int) -> int:
-        return int(self._owners.ghost_counts.sum() + self._owners.asked_counts.sum()) * k * itemsize
+        return int(self._owners.to_owner_counts.sum() + self._owners.to_ghost_counts.sum()) * k * itemsize
 
-    def shares(self, node_of: Int32Array) -> tuple[Share, ...]:
+    def rank_loads(self, node_of: Int32Array) -> tuple[RankLoad, ...]:
         rank = self.comm.rank
-        _, ghost_runs, asked_runs = graph_runs(self.graph, self.keys, rank)
-        ghosts = Volume.of(self._owners.ghost_counts, rank, node_of, ghost_runs)
-        asked = Volume.of(self._owners.asked_counts, rank, node_of, asked_runs)
-        return owner_shares(ghosts, asked, self.graph.n_lent(rank))
+        _, to_owner_runs, to_ghost_runs = graph_runs(self.graph, self.keys, rank)
+        to_owners = SendVolume.from_counts(self._owners.to_owner_counts, rank, node_of, to_owner_runs)
+        to_ghosts = SendVolume.from_counts(self._owners.to_ghost_counts, rank, node_of, to_ghost_runs)
+        return owner_loads(to_owners, to_ghosts, self.graph.n_owned_shared(rank))

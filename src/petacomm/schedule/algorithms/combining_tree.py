@@ -1,8 +1,8 @@
-"""Broadcast, all-reduce and barrier on a combining tree: up to its top, and down to all (Almasi et al. 2005,
-4).
+"""Broadcast, all-reduce and barrier on a combining tree: up to its root, and down to all ranks.
 
-BlueGene/L's tree network does this in hardware, for integers: floating-point sums take two phases, as in
-`petacomm.mpi`. Elsewhere its messages are sent like all others.
+BlueGene/L's tree network does this in hardware, for integers (Almasi et al. 2005, 4); floating-point sums
+take two phases, as in `petacomm.collectives.integer_sums`. On other networks the messages are sent point to
+point.
 """
 
 from __future__ import annotations
@@ -14,44 +14,46 @@ from dataclasses import replace
 import numpy as np
 
 from petacomm.base.typing import Int64Array
-from petacomm.schedule.schedule import Collective, Round, Schedule, ScheduleError, check_ranks
+from petacomm.schedule.schedule import Collective, Round, Schedule, ScheduleError, check_n_ranks
 
 
-def binary(n_ranks: int) -> Int64Array:
-    """Return the parents of a binary tree, -1 at its top, rank 0: int64 (n_ranks,)."""
+def binary_tree_parents(n_ranks: int) -> Int64Array:
+    """Return the parents in a binary tree, -1 at its root, rank 0: int64 (n_ranks,)."""
     return (np.arange(n_ranks, dtype=np.int64) - 1) // 2
 
 
-def allreduce(n_ranks: int, n_elements: int, parents: Int64Array | None = None) -> Schedule:
-    """Combine on the way up, turn back at the top, and broadcast.
+def tree_allreduce(n_ranks: int, n_elements: int, parents: Int64Array | None = None) -> Schedule:
+    """Return an all-reduce that combines up to the root of the tree and broadcasts down.
 
     Parameters
     ----------
     n_ranks, n_elements : int
     parents : int (n_ranks,), optional
-        The tree: the parent of each rank, -1 at the top. By default a binary tree.
+        Parent of each rank in the tree, -1 at its root. By default a binary tree.
     """
     return _schedule("allreduce", n_ranks, n_elements, parents)
 
 
-def barrier(n_ranks: int, parents: Int64Array | None = None) -> Schedule:
-    """Wait for one packet to come back."""
+def tree_barrier(n_ranks: int, parents: Int64Array | None = None) -> Schedule:
+    """Return a barrier: an all-reduce of one element."""
     return replace(_schedule("barrier", n_ranks, 1, parents), pipelined=False)
 
 
-def broadcast(n_ranks: int, n_elements: int, root: int = 0, parents: Int64Array | None = None) -> Schedule:
-    """Send from the root up to the top of the tree, and from there to all, as the hardware does."""
+def tree_broadcast(
+    n_ranks: int, n_elements: int, root: int = 0, parents: Int64Array | None = None
+) -> Schedule:
+    """Return a broadcast from `root` up to the root of the tree and down to all ranks, as in hardware."""
     parent, levels = _levels(n_ranks, parents)
-    way = [root]
-    while len(way) <= n_ranks and parent[way[-1]] >= 0:
-        way.append(int(parent[way[-1]]))
+    path = [root]
+    while len(path) <= n_ranks and parent[path[-1]] >= 0:
+        path.append(int(parent[path[-1]]))
 
     def rounds() -> Iterator[Round]:
-        for here, there in itertools.pairwise(way):
-            yield Round.of(here, there, 0, n_elements)
+        for child, above in itertools.pairwise(path):
+            yield Round.from_columns(child, above, 0, n_elements)
         yield from _down(parent, levels, n_elements)
 
-    n_rounds = len(way) - 1 + len(levels)
+    n_rounds = len(path) - 1 + len(levels)
     return Schedule(
         "broadcast", "tree", n_ranks, n_elements, n_rounds, rounds, root=root, pipelined=True, network="tree"
     )
@@ -62,7 +64,7 @@ def _schedule(collective: Collective, n_ranks: int, n_elements: int, parents: In
 
     def rounds() -> Iterator[Round]:
         for ranks in reversed(levels):
-            yield Round.of(ranks, parent[ranks], 0, n_elements, reduce=True)
+            yield Round.from_columns(ranks, parent[ranks], 0, n_elements, reduce=True)
         yield from _down(parent, levels, n_elements)
 
     n_rounds = 2 * len(levels)
@@ -71,13 +73,13 @@ def _schedule(collective: Collective, n_ranks: int, n_elements: int, parents: In
 
 def _down(parent: Int64Array, levels: list[Int64Array], n_elements: int) -> Iterator[Round]:
     for ranks in levels:
-        yield Round.of(parent[ranks], ranks, 0, n_elements)
+        yield Round.from_columns(parent[ranks], ranks, 0, n_elements)
 
 
 def _levels(n_ranks: int, parents: Int64Array | None) -> tuple[Int64Array, list[Int64Array]]:
-    """Return the parents, and the ranks of each level below the top."""
-    check_ranks(n_ranks)
-    parent = binary(n_ranks) if parents is None else np.asarray(parents, np.int64)
+    """Return the parents, and the ranks of each level below the root."""
+    check_n_ranks(n_ranks)
+    parent = binary_tree_parents(n_ranks) if parents is None else np.asarray(parents, np.int64)
     _check_parents(parent, n_ranks)
     level = np.zeros(n_ranks, np.int64)
     above = parent.copy()

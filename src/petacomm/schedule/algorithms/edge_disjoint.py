@@ -1,5 +1,7 @@
-"""Broadcast, reduce and all-reduce along several spanning trees that share no link, each with its part of the
-vector (Almasi et al. 2005, 3.1)."""
+"""Broadcast, reduce and all-reduce along edge-disjoint spanning trees, each with a part of the vector.
+
+See Almasi et al. 2005, 3.1, and `petacomm.schedule.disjoint_trees`.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +11,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from petacomm.base.typing import Int64Array
-from petacomm.schedule.disjoint_trees import Tree, most_streams, trees
-from petacomm.schedule.schedule import Collective, Round, Schedule, joined, numbered_lines, parts
+from petacomm.schedule.disjoint_trees import SpanningTree, edge_disjoint_trees, max_streams
+from petacomm.schedule.schedule import Collective, Round, Schedule, merge_rounds, number_lines, split_evenly
 from petacomm.topology.torus import Torus
 
 
-def broadcast(
+def edge_disjoint_broadcast(
     grid: Torus,
     n_elements: int,
     root: int = 0,
@@ -22,7 +24,7 @@ def broadcast(
     deposit: bool = True,
     half_rings: bool = False,
 ) -> Schedule:
-    """Broadcast along spanning trees.
+    """Return a broadcast along edge-disjoint spanning trees.
 
     Parameters
     ----------
@@ -30,41 +32,42 @@ def broadcast(
     n_elements : int
     root : int
     n_streams : int, optional
-        By default as many as there are: the dimensions of a mesh, twice these of a torus.
+        Number of trees. By default `max_streams`: the dimensions of a mesh, or twice as many of a torus.
     deposit : bool
-        Whether straight runs are one message that leaves copies on its way; else each rank passes it on.
+        Whether each straight line is one message with the deposit bit; else each rank forwards the message.
     half_rings : bool
-        Whether no line goes the longer way round a ring, since routers would not: some ranks pass it on.
+        Whether lines are split where they would take the longer arc of a ring, as routers would not.
     """
-    chosen = trees(grid, root, n_streams or max(1, most_streams(grid)))
+    chosen = edge_disjoint_trees(grid, root, n_streams or max(1, max_streams(grid)))
     if half_rings:
         reach = [
             max(1, (size - 1) // 2) if ring else size
             for size, ring in zip(grid.shape, grid.wrap, strict=True)
         ]
-        chosen = [tree.with_lines_of(np.array(reach)) for tree in chosen]
+        chosen = [tree.with_line_limit(np.array(reach)) for tree in chosen]
     down = [_lines(tree) if deposit else _links(tree) for tree in chosen]
     return _schedule("broadcast", grid, n_elements, root, [down])
 
 
-def reduce(grid: Torus, n_elements: int, root: int = 0, n_streams: int | None = None) -> Schedule:
-    """Reduce along the spanning trees of a broadcast, in reverse: each rank adds its own, so nothing is
-    deposited."""
-    chosen = trees(grid, root, n_streams or max(1, most_streams(grid)))
+def edge_disjoint_reduce(
+    grid: Torus, n_elements: int, root: int = 0, n_streams: int | None = None
+) -> Schedule:
+    """Return a reduce along the trees of a broadcast in reverse; without deposit bit, as each rank adds."""
+    chosen = edge_disjoint_trees(grid, root, n_streams or max(1, max_streams(grid)))
     return _schedule("reduce", grid, n_elements, root, [[_reversed(tree) for tree in chosen]])
 
 
-def allreduce(
+def edge_disjoint_allreduce(
     grid: Torus, n_elements: int, root: int = 0, n_streams: int | None = None, deposit: bool = True
 ) -> Schedule:
-    """Reduce to a root and broadcast from it, along the same trees.
+    """Return an all-reduce: a reduce to a root and a broadcast from it, along the same trees.
 
-    By default one stream on a mesh, and on a torus one for each dimension: their ways back do not meet the
-    ways there, so that each link is used at most once.
+    By default there is one tree on a mesh, and on a torus one for each dimension: these and their reverses
+    share no link, so that each link is used at most once.
     """
-    most = most_streams(grid)
-    torus = all(grid.wrap[i] for i, size in enumerate(grid.shape) if size > 1)
-    chosen = trees(grid, root, n_streams or max(1, most // 2 if torus else 1))
+    is_torus = all(grid.wrap[i] for i, size in enumerate(grid.shape) if size > 1)
+    default = max(1, max_streams(grid) // 2 if is_torus else 1)
+    chosen = edge_disjoint_trees(grid, root, n_streams or default)
     up = [_reversed(tree) for tree in chosen]
     down = [_lines(tree) if deposit else _links(tree) for tree in chosen]
     return _schedule("allreduce", grid, n_elements, root, [up, down])
@@ -73,32 +76,32 @@ def allreduce(
 def _schedule(
     collective: Collective, grid: Torus, n_elements: int, root: int, phases: list[list[list[Round]]]
 ) -> Schedule:
-    """Make a schedule of phases one after the other, each with the rounds of several streams at once.
+    """Return a schedule of consecutive phases, each with the rounds of several concurrent streams.
 
-    Streams are small, a row for each rank, and are kept.
+    Streams are small, one row per rank, and are kept in memory.
     """
-    begins, lengths = parts(n_elements, len(phases[0]))
-    each = [max(len(stream) for stream in phase) for phase in phases]
+    begins, lengths = split_evenly(n_elements, len(phases[0]))
+    phase_lengths = [max(len(stream) for stream in phase) for phase in phases]
 
     def rounds() -> Iterator[Round]:
-        for phase, n_rounds in zip(phases, each, strict=True):
+        for phase, n_rounds in zip(phases, phase_lengths, strict=True):
             for k in range(n_rounds):
-                yield joined(
+                yield merge_rounds(
                     [
-                        _placed(stream[k], begins[s], lengths[s])
+                        _with_elements(stream[k], begins[s], lengths[s])
                         for s, stream in enumerate(phase)
                         if k < len(stream)
                     ]
                 )
 
     return Schedule(
-        collective, "streams", grid.n_nodes, n_elements, sum(each), rounds, root=root, pipelined=True
+        collective, "streams", grid.n_nodes, n_elements, sum(phase_lengths), rounds, root=root, pipelined=True
     )
 
 
-def _placed(part: Round, begin: int, length: int) -> Round:
-    """Give a stream's round its part of the vector."""
-    return Round.of(
+def _with_elements(part: Round, begin: int, length: int) -> Round:
+    """Return a round whose messages carry a given part of the vector."""
+    return Round.from_columns(
         part.source,
         part.destination,
         begin,
@@ -109,41 +112,43 @@ def _placed(part: Round, begin: int, length: int) -> Round:
     )
 
 
-def _lines(tree: Tree) -> list[Round]:
-    """Return a tree as rounds of straight lines."""
-    ranks = _others(tree)
-    order = ranks[np.lexsort((tree.depth[ranks], tree.heading[ranks], tree.corner[ranks], tree.turn[ranks]))]
+def _lines(tree: SpanningTree) -> list[Round]:
+    """Return the rounds of a broadcast along a tree, straight line by straight line."""
+    ranks = _non_roots(tree)
+    keys = (tree.depth[ranks], tree.heading[ranks], tree.line_start[ranks], tree.turn[ranks])
+    order = ranks[np.lexsort(keys)]
     edges = np.searchsorted(tree.turn[order], np.arange(1, tree.turn.max(initial=0) + 2))
-    return [_deposited(tree, order[a:b]) for a, b in itertools.pairwise(edges) if b > a]
+    return [_line_round(tree, order[a:b]) for a, b in itertools.pairwise(edges) if b > a]
 
 
-def _deposited(tree: Tree, ranks: Int64Array) -> Round:
-    corner, heading = tree.corner[ranks], tree.heading[ranks]
-    begins = np.append(True, (corner[1:] != corner[:-1]) | (heading[1:] != heading[:-1]))
-    return Round.of(corner, ranks, 0, 0, heading=heading, line=numbered_lines(begins))
+def _line_round(tree: SpanningTree, ranks: Int64Array) -> Round:
+    start, heading = tree.line_start[ranks], tree.heading[ranks]
+    begins = np.append(True, (start[1:] != start[:-1]) | (heading[1:] != heading[:-1]))
+    return Round.from_columns(start, ranks, 0, 0, heading=heading, line=number_lines(begins))
 
 
-def _links(tree: Tree) -> list[Round]:
-    """Return a tree as rounds of single links, from the root."""
+def _links(tree: SpanningTree) -> list[Round]:
+    """Return the rounds of a broadcast along a tree, link by link."""
     return [
-        Round.of(tree.parent[ranks], ranks, 0, 0, heading=tree.heading[ranks]) for ranks in _by_depth(tree)
+        Round.from_columns(tree.parent[ranks], ranks, 0, 0, heading=tree.heading[ranks])
+        for ranks in _by_depth(tree)
     ]
 
 
-def _reversed(tree: Tree) -> list[Round]:
-    """Return a tree as rounds of single links to the root, where what arrives is added."""
+def _reversed(tree: SpanningTree) -> list[Round]:
+    """Return the rounds of a reduce along a tree, link by link."""
     return [
-        Round.of(ranks, tree.parent[ranks], 0, 0, heading=tree.heading[ranks] ^ 1, reduce=True)
+        Round.from_columns(ranks, tree.parent[ranks], 0, 0, heading=tree.heading[ranks] ^ 1, reduce=True)
         for ranks in reversed(_by_depth(tree))
     ]
 
 
-def _others(tree: Tree) -> Int64Array:
+def _non_roots(tree: SpanningTree) -> Int64Array:
     return np.flatnonzero(tree.parent >= 0)
 
 
-def _by_depth(tree: Tree) -> list[Int64Array]:
-    ranks = _others(tree)
+def _by_depth(tree: SpanningTree) -> list[Int64Array]:
+    ranks = _non_roots(tree)
     ranks = ranks[np.argsort(tree.depth[ranks], kind="stable")]
     edges = np.searchsorted(tree.depth[ranks], np.arange(1, tree.depth.max(initial=0) + 2))
     return [ranks[a:b] for a, b in itertools.pairwise(edges)]

@@ -1,4 +1,4 @@
-"""Where the ranks of this job are, from whatever is at hand on the running system."""
+"""Detection of a job's allocation from the environment, system files and the ranks themselves."""
 
 from __future__ import annotations
 
@@ -11,51 +11,52 @@ from typing import Any, Protocol
 from petacomm.base.errors import ConfigError
 from petacomm.topology.detect import cray, fujitsu, slurm
 from petacomm.topology.detect.coordinates import read_coordinates, write_coordinates
-from petacomm.topology.detect.node_layout import NodeLayout, read_hwloc, system_layout
+from petacomm.topology.detect.node_layout import NodeLayout, read_hwloc, read_sysfs
 from petacomm.topology.detect.slurm import expand_hosts, expand_tasks, read_topology_conf
-from petacomm.topology.detect.switch_tree import tree_of
+from petacomm.topology.detect.switch_tree import fat_tree_from_paths
 from petacomm.topology.manager import TopologyManager
 
 __all__ = [
     "NodeLayout",
-    "detect",
+    "detect_allocation",
+    "detect_node_layout",
     "expand_hosts",
     "expand_tasks",
     "gather_allocation",
-    "node_layout",
     "read_coordinates",
     "read_hwloc",
+    "read_sysfs",
     "read_topology_conf",
-    "system_layout",
     "write_coordinates",
 ]
 
 
-class _Gathers(Protocol):
-    """What is needed of a communicator."""
+class _Communicator(Protocol):
+    """The part of a communicator that `gather_allocation` needs."""
 
     size: int
 
     def allgather(self, value: Any) -> list[Any]:
-        """Return one object a rank in rank order."""
+        """Return the objects of all ranks, in rank order."""
         ...
 
 
-def detect(
+def detect_allocation(
     environ: Mapping[str, str] = os.environ, root: Path = Path("/"), n_ranks: int | None = None
 ) -> TopologyManager:
-    """Return the ranks of the job that this process is in, without asking the others.
+    """Return the allocation of this process's job, without communication.
 
-    Fujitsu's and Slurm's variables tell it, Slurm's with the ``topology.conf`` beside the ``slurm.conf`` that
-    ``SLURM_CONF`` names, else in /etc/slurm, where it is to be read. Elsewhere it is this one node.
+    It is read from Fujitsu's or Slurm's environment variables; with Slurm also from ``topology.conf``, in the
+    folder of the ``slurm.conf`` that ``SLURM_CONF`` names or else in /etc/slurm, if there is one. Without a
+    job scheduler the allocation is this node.
 
     Parameters
     ----------
     environ : mapping
     root : Path
-        Of the files of the operating system.
+        Root of the file system.
     n_ranks : int, optional
-        Of a job on this node alone; by default one a core.
+        Number of ranks if there is no job scheduler; by default one per core.
 
     Raises
     ------
@@ -63,45 +64,45 @@ def detect(
         If variables or files are wrong.
     """
     if environ.get("PJM_NODE_X") or environ.get("PJM_MPI_SHAPE_X"):
-        return fujitsu.job(environ)
+        return fujitsu.pjm_allocation(environ)
     if environ.get("SLURM_JOB_NODELIST"):
         conf = Path(environ.get("SLURM_CONF", root / "etc/slurm/slurm.conf")).with_name("topology.conf")
-        return slurm.job(environ, read_topology_conf(conf) if conf.is_file() else None)
-    layout = node_layout(environ, root)
+        return slurm.slurm_allocation(environ, read_topology_conf(conf) if conf.is_file() else None)
+    layout = detect_node_layout(environ, root)
     count = layout.n_cores if n_ranks is None else n_ranks
-    network, nodes = tree_of([(socket.gethostname(),)] * count)
+    network, nodes = fat_tree_from_paths([(socket.gethostname(),)] * count)
     source = f"one node, {layout.n_cores} cores by {layout.source}"
     return TopologyManager(network, nodes, hosts=[socket.gethostname()] * count, source=source)
 
 
 def gather_allocation(
-    comm: _Gathers, environ: Mapping[str, str] = os.environ, root: Path = Path("/")
+    comm: _Communicator, environ: Mapping[str, str] = os.environ, root: Path = Path("/")
 ) -> TopologyManager:
-    """Return the ranks of a communicator where they really are: each says its own place. Collective.
+    """Return the allocation of a communicator, from the position that each rank detects. Collective on comm.
 
-    A place is what Slurm tells of the switches above a node (``SLURM_TOPOLOGY_ADDR``), else a Cray's place in
-    its cabinets, else the name of the host, all of them under one switch.
+    The position of a node is given by the switches above it according to Slurm (``SLURM_TOPOLOGY_ADDR``),
+    else by its place in a Cray's cabinets, else by its host name, with all nodes under one switch.
 
     Raises
     ------
     ConfigError
-        On all ranks, if they know their places in different ways.
+        On all ranks, if they detect their positions from different sources.
     """
     host = environ.get("SLURMD_NODENAME") or socket.gethostname()
-    place, source = slurm.address(environ), "Slurm's topology address"
-    if place is None:
-        place, source = cray.address(root), "Cray's names of nodes"
-    if place is None:
-        place, source = ("switch", host), "names of hosts; one switch assumed"
-    told = comm.allgather((place, host, source))
-    sources = sorted({where for _, _, where in told})
+    path, source = slurm.slurm_switch_path(environ), "Slurm's topology address"
+    if path is None:
+        path, source = cray.cray_node_path(root), "Cray's names of nodes"
+    if path is None:
+        path, source = ("switch", host), "names of hosts; one switch assumed"
+    gathered = comm.allgather((path, host, source))
+    sources = sorted({name for _, _, name in gathered})
     if len(sources) > 1:
         raise ConfigError(f"ranks know their places by {' and by '.join(sources)}", mend="use a file")
-    network, nodes = tree_of([place for place, _, _ in told])
-    return TopologyManager(network, nodes, hosts=[host for _, host, _ in told], source=source)
+    network, nodes = fat_tree_from_paths([path for path, _, _ in gathered])
+    return TopologyManager(network, nodes, hosts=[host for _, host, _ in gathered], source=source)
 
 
-def node_layout(environ: Mapping[str, str] = os.environ, root: Path = Path("/")) -> NodeLayout:
-    """Return the packages and cores of this node: from ``HWLOC_XMLFILE`` where it is set, else from Linux."""
+def detect_node_layout(environ: Mapping[str, str] = os.environ, root: Path = Path("/")) -> NodeLayout:
+    """Return the packages and cores of this node, from ``HWLOC_XMLFILE`` if set, else from ``/sys``."""
     path = environ.get("HWLOC_XMLFILE")
-    return read_hwloc(Path(path)) if path else system_layout(root)
+    return read_hwloc(Path(path)) if path else read_sysfs(root)

@@ -1,4 +1,4 @@
-"""Files of coordinates: where ranks are, written by hand or by a program that knows."""
+"""Coordinate files: text files with the coordinates of each rank's node and its core."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from pathlib import Path
 import numpy as np
 
 from petacomm.base.errors import ConfigError, printable
-from petacomm.base.files import replacing
+from petacomm.base.files import atomic_write
 from petacomm.topology.manager import TopologyManager
 from petacomm.topology.torus import Torus, parse_shape
 
 
 def read_coordinates(path: str | Path) -> TopologyManager:
-    """Read a file of coordinates.
+    """Read a coordinate file.
 
-    A line for each rank in order: the coordinates of its node and its core, whole numbers, and the name of
-    the host if it is known. A first line ``torus 8x8x8`` or ``mesh 8x8x8`` says what machine they lie in;
-    without it they lie in a mesh as large as they are. What follows ``#`` is a comment.
+    It has one line per rank, in order: the coordinates of its node, its core, and optionally the host name. A
+    first line ``torus 8x8x8`` or ``mesh 8x8x8`` gives the machine; without it, the machine is the smallest
+    mesh that contains all coordinates. Text after ``#`` is a comment.
 
     Raises
     ------
     ConfigError
-        If it cannot be read, or a line is wrong: it names the line.
+        If it cannot be read, or a line is wrong; the error names the line.
     """
     try:
         text = Path(path).read_text(encoding="utf-8")
@@ -38,7 +38,7 @@ def read_coordinates(path: str | Path) -> TopologyManager:
         if words and words[0] in ("torus", "mesh") and not rows and grid is None and len(words) == 2:
             grid = Torus(parse_shape(words[1]), words[0] == "torus")
         elif words:
-            _add(words, rows, hosts, where)
+            _append_line(words, rows, hosts, where)
     if not rows:
         raise ConfigError("has no coordinates", where=str(path), mend="write a line a rank: x y z core")
     if hosts and len(hosts) != len(rows):
@@ -50,11 +50,11 @@ def read_coordinates(path: str | Path) -> TopologyManager:
     )
     if len(outside):
         raise ConfigError(f"rank {outside[0]} lies outside {grid}", where=str(path), mend="count from 0")
-    nodes = grid.rank_of(table[:, :-1])
+    nodes = grid.node_at(table[:, :-1])
     return TopologyManager(grid, nodes, table[:, -1], hosts=hosts or None, source=str(path))
 
 
-def _add(words: list[str], rows: list[list[int]], hosts: list[str], where: str) -> None:
+def _append_line(words: list[str], rows: list[list[int]], hosts: list[str], where: str) -> None:
     numbers = words
     if any(letter.isalpha() for letter in words[-1]):
         hosts.append(words[-1])
@@ -69,12 +69,12 @@ def _add(words: list[str], rows: list[list[int]], hosts: list[str], where: str) 
 
 
 def write_coordinates(manager: TopologyManager, path: str | Path) -> None:
-    """Write the file of coordinates of ranks on a torus or mesh, which `read_coordinates` reads back.
+    """Write the coordinate file of ranks on a torus or mesh, which `read_coordinates` reads back.
 
     Raises
     ------
     ConfigError
-        If the network is switched, or a ring in some dimensions only: the file cannot say it.
+        If the network is switched, or has rings in only some dimensions, which the file cannot express.
     """
     grid = manager.network
     rings = (
@@ -85,9 +85,9 @@ def write_coordinates(manager: TopologyManager, path: str | Path) -> None:
     if not isinstance(grid, Torus) or len(rings) > 1:
         raise ConfigError("only ranks on a torus or a mesh have a file of coordinates", mend=None)
     kind = "torus" if rings == {True} else "mesh"
-    places = np.column_stack([grid.coordinates(manager.nodes), manager.slots]).tolist()
+    rows = np.column_stack([grid.coordinates(manager.nodes), manager.slots]).tolist()
     lines = [f"{kind} {'x'.join(map(str, grid.shape))}"]
-    for rank, row in enumerate(places):
+    for rank, row in enumerate(rows):
         lines.append(" ".join(map(str, row)) + (f" {manager.hosts[rank]}" if manager.hosts else ""))
-    with replacing(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")

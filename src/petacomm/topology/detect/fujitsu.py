@@ -1,4 +1,4 @@
-"""Fujitsu's job operation software (K, FX100, Fugaku): the shape of a job and its usual order of ranks."""
+"""Allocation of a job from the variables of Fujitsu's job operation software (K, FX100, Fugaku)."""
 
 from __future__ import annotations
 
@@ -11,23 +11,24 @@ from petacomm.topology.manager import TopologyManager
 from petacomm.topology.torus import Torus
 
 
-def job(environ: Mapping[str, str], wrap: bool = False) -> TopologyManager:
-    """Return the ranks of a job from its shape and number of processes.
+def pjm_allocation(environ: Mapping[str, str], wrap: bool = False) -> TopologyManager:
+    """Return the allocation of a job from its shape and number of processes.
 
-    They are ``PJM_MPI_SHAPE_X``, Y, Z, else ``PJM_NODE_X``, ..., and ``PJM_MPI_PROC``. Nodes are those of the
-    job-logical torus of one to three dimensions. Ranks are taken to lie as ``rank-map-bychip`` puts them:
-    each node filled before the next, x fastest. The variables do not tell other orders, nor a `vcoordfile`.
+    They are read from ``PJM_MPI_SHAPE_X``, Y, Z, else ``PJM_NODE_X``, ..., and ``PJM_MPI_PROC``. Nodes are
+    those of the job-logical torus of one to three dimensions. Ranks are assumed to be placed by
+    ``rank-map-bychip``: each node filled before the next, x fastest. The variables do not report other
+    orders, nor a `vcoordfile`.
 
     Parameters
     ----------
     environ : mapping
     wrap : bool
-        Whether the allocation is closed to rings (``node=4x6x4:torus``), which the variables do not tell.
+        Whether the dimensions are rings (``node=4x6x4:torus``), which the variables do not report.
 
     Raises
     ------
     ConfigError
-        If the shape is missing, a number is wrong, or ranks are not the same on all nodes.
+        If the shape is missing, a number is wrong, or the nodes do not have the same number of ranks.
     """
     prefix = "PJM_MPI_SHAPE_" if environ.get("PJM_MPI_SHAPE_X") else "PJM_NODE_"
     shape = [_number(environ, prefix + "X")]
@@ -41,9 +42,9 @@ def job(environ: Mapping[str, str], wrap: bool = False) -> TopologyManager:
             mend="write a file of coordinates",
         )
     node, core = np.divmod(np.arange(n_ranks), per_node)
-    # x runs fastest here, the last dimension in the network's numbers.
-    places = np.stack(np.unravel_index(node, grid.shape[::-1]), -1)[:, ::-1]
-    return TopologyManager(grid, grid.rank_of(places), core, source="Fujitsu's PJM variables, by chip")
+    # Fujitsu numbers nodes with x fastest, `Torus` with the last dimension fastest.
+    coordinates = np.stack(np.unravel_index(node, grid.shape[::-1]), -1)[:, ::-1]
+    return TopologyManager(grid, grid.node_at(coordinates), core, source="Fujitsu's PJM variables, by chip")
 
 
 def _number(environ: Mapping[str, str], name: str) -> int:

@@ -1,4 +1,4 @@
-"""What is inside a node: packages, NUMA domains and cores, from hwloc's XML or the operating system."""
+"""Layout of a node (packages, NUMA domains, cores), from hwloc's XML or the operating system."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class NodeLayout:
     Attributes
     ----------
     package : int64 (n_cores,)
-        Of each core, counted from 0.
+        Package of each core, counted from 0.
     numa : int64 (n_cores,)
-        The operating system's number of the domain of each core.
+        NUMA domain of each core, as numbered by the operating system.
     processors : tuple of tuple of int
-        The operating system's numbers of each core's hardware threads.
+        Hardware threads of each core, as numbered by the operating system.
     source : str
     """
 
@@ -39,21 +39,21 @@ class NodeLayout:
 
     @property
     def n_cores(self) -> int:
-        """Cores of the node."""
+        """Number of cores of the node."""
         return len(self.processors)
 
     def core_of(self, processor: int) -> int:
-        """Return the core of one of the operating system's processors; -1 where there is none such."""
-        return next((core for core, its in enumerate(self.processors) if processor in its), -1)
+        """Return the core of a hardware thread, as numbered by the operating system; -1 if there is none."""
+        return next((core for core, threads in enumerate(self.processors) if processor in threads), -1)
 
-    def in_package(self, core: int) -> tuple[int, int]:
-        """Return the package of a core and its number there, as ``slot=1:0`` of a rank file says them."""
+    def package_slot(self, core: int) -> tuple[int, int]:
+        """Return the package of a core and its number in it, as in ``slot=1:0`` of a rank file."""
         before = np.count_nonzero(self.package[:core] == self.package[core])
         return int(self.package[core]), int(before)
 
 
 def read_hwloc(path: Path) -> NodeLayout:
-    """Read what ``lstopo --of xml`` writes, or the file that ``HWLOC_XMLFILE`` names.
+    """Read the layout of a node from the XML that hwloc's ``lstopo --of xml`` writes.
 
     Raises
     ------
@@ -74,33 +74,33 @@ def read_hwloc(path: Path) -> NodeLayout:
         )
     packages: dict[int, int] = {}
     rows: list[tuple[int, int, tuple[int, ...]]] = []
-    # Machines without cores of their own (some virtual ones) have processing units alone.
+    # Some virtual machines report processing units without cores.
     kind = "Core" if root.find(".//object[@type='Core']") is not None else "PU"
     for core in root.iter("object"):
         if core.get("type") == kind:
             above = [up for up in core.iterancestors("object") if up.get("type") in ("Package", "Socket")]
             package = packages.setdefault(id(above[0]) if above else 0, len(packages))
-            rows.append((package, _lowest(core.get("nodeset")), _units(core)))
+            rows.append((package, _lowest_bit(core.get("nodeset")), _processing_units(core)))
     if not rows:
         raise ConfigError("has no cores", where=str(path), mend="lstopo --of xml")
     return _layout(rows, f"hwloc's {path.name}")
 
 
-def _units(core: Any) -> tuple[int, ...]:
+def _processing_units(core: Any) -> tuple[int, ...]:
     units = [unit for unit in core.iter("object") if unit.get("type") == "PU"]
     return tuple(int(text) for unit in units if (text := unit.get("os_index", "")).isdecimal())
 
 
-def _lowest(mask: str | None) -> int:
-    """Return the lowest bit of a mask such as ``0x00000002`` or ``0x1,0x00000000``; 0 of none."""
+def _lowest_bit(mask: str | None) -> int:
+    """Return the lowest bit of a mask such as ``0x00000002`` or ``0x1,0x00000000``; 0 if it is empty."""
     value = 0
     for word in (mask or "").split(","):
         value = value << 32 | (int(word, 16) if re.fullmatch(r"0x[0-9a-fA-F]+", word) else 0)
     return (value & -value).bit_length() - 1 if value else 0
 
 
-def system_layout(root: Path = Path("/")) -> NodeLayout:
-    """Return the cores of this machine as Linux tells them in ``/sys``, else one package."""
+def read_sysfs(root: Path = Path("/")) -> NodeLayout:
+    """Return the layout of this node from Linux's ``/sys``; without it, one package of all processors."""
     rows: dict[tuple[int, int], list[int]] = {}
     folder = root / "sys/devices/system"
     for path in folder.glob("cpu/cpu[0-9]*"):
@@ -113,7 +113,7 @@ def system_layout(root: Path = Path("/")) -> NodeLayout:
     if not rows:
         count = os.cpu_count() or 1
         return _layout([(0, 0, (cpu,)) for cpu in range(count)], "the operating system")
-    numa = _numa_of(folder)
+    numa = _numa_domains(folder)
     packages = {name: index for index, name in enumerate(sorted({package for package, _ in rows}))}
     ordered = sorted(
         (packages[package], min(cpus), tuple(sorted(cpus))) for (package, _), cpus in rows.items()
@@ -121,8 +121,9 @@ def system_layout(root: Path = Path("/")) -> NodeLayout:
     return _layout([(p, numa.get(first, 0), cpus) for p, first, cpus in ordered], "the operating system")
 
 
-def _numa_of(folder: Path) -> dict[int, int]:
-    found: dict[int, int] = {}
+def _numa_domains(folder: Path) -> dict[int, int]:
+    """Return the NUMA domain of each processor."""
+    domains: dict[int, int] = {}
     for path in folder.glob("node/node[0-9]*/cpulist"):
         try:
             text = path.read_text().strip()
@@ -130,8 +131,9 @@ def _numa_of(folder: Path) -> dict[int, int]:
             continue
         for item in text.split(",") if _LIST.fullmatch(text) else []:
             first, _, last = item.partition("-")
-            found.update(dict.fromkeys(range(int(first), int(last or first) + 1), int(path.parent.name[4:])))
-    return found
+            cpus = range(int(first), int(last or first) + 1)
+            domains.update(dict.fromkeys(cpus, int(path.parent.name[4:])))
+    return domains
 
 
 def _layout(rows: Sequence[tuple[int, int, tuple[int, ...]]], source: str) -> NodeLayout:

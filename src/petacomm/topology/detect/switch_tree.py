@@ -1,4 +1,4 @@
-"""Names of switches and nodes, as job schedulers tell them, made a tree with numbers."""
+"""Fat tree made from the names of switches and nodes that a job scheduler reports."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from petacomm.base.typing import Int64Array
 from petacomm.topology.switched import FatTree
 
 
-def tree_of(paths: Sequence[tuple[Hashable, ...]]) -> tuple[FatTree, Int64Array]:
-    """Return a tree that holds all paths, and the number of each one's node.
+def fat_tree_from_paths(paths: Sequence[tuple[Hashable, ...]]) -> tuple[FatTree, Int64Array]:
+    """Return a fat tree that contains all paths, and the node at the end of each.
 
     Parameters
     ----------
     paths : sequence of tuple
-        From the top to the node; a node named twice is one node. Members of a group are numbered in the
-        order in which they come. Shorter paths hang from the top.
+        Names from the top to the node; equal paths lead to the same node. Members of a group are numbered in
+        order of appearance. Shorter paths are extended at the top.
 
     Returns
     -------
     network : FatTree
-        One parent for each vertex; as many members a level as the largest group has, so some numbers of
-        nodes belong to none.
+        Each vertex has one parent, and all groups of a level have the size of the largest, so that some node
+        numbers are unused.
     nodes : int64 (len(paths),)
     """
     depth = max(len(path) for path in paths)

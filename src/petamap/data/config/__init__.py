@@ -1,11 +1,11 @@
-"""Run configurations: one typed model, read from TOML, XML and the command line.
+"""Run configurations: typed options, read from TOML, XML and the command line.
 
-`load` reads a file, `apply_overrides` takes ``key=value``, `to_toml` and `to_xml` write, `open_sources` gives
-the observations; `petamap.data.config.xsd` describes the XML form. All errors are found before any work and
-told at once, each with file, line, key and mend.
+`load_config` reads a file, `apply_overrides` applies ``key=value``, `to_toml` and `to_xml` write,
+`open_sources` returns the observations; `petamap.data.config.xsd` has the schema of the XML form. All errors
+are collected and raised at once, each with file, line, key and a suggestion.
 
-Names (of the run, observations, detectors) consist of letters, digits and ``_ - . +``, at most 128 of them,
-and do not begin with a dot, so that they can be parts of file names anywhere.
+Names (of the run, observations, detectors) consist of at most 128 letters, digits and ``_ - . +``, and do not
+begin with a dot, so that they can be parts of file names on all systems.
 """
 
 from petamap.data.config.model import (
@@ -22,31 +22,31 @@ from petamap.data.config.model import (
     SourceConfig,
     SpectraOptions,
 )
-from petamap.data.config.observations import Drawing, Parts, open_parts, open_sources
+from petamap.data.config.observations import RandomSource, SignalParts, open_signal_parts, open_sources
 from petamap.data.config.overrides import apply_overrides
-from petamap.data.config.reader import load, loads
+from petamap.data.config.reader import load_config, parse_config
 from petamap.data.config.writer import to_toml, to_xml
 
 __all__ = [
     "SECTIONS",
     "CommOptions",
-    "Drawing",
     "MapOptions",
     "MonteCarloOptions",
     "NoiseOptions",
-    "Parts",
     "ProductOptions",
+    "RandomSource",
     "ResourceOptions",
     "RunConfig",
     "RunOptions",
+    "SignalParts",
     "SolverOptions",
     "SourceConfig",
     "SpectraOptions",
     "apply_overrides",
-    "load",
-    "loads",
-    "open_parts",
+    "load_config",
+    "open_signal_parts",
     "open_sources",
+    "parse_config",
     "to_toml",
     "to_xml",
 ]

@@ -1,4 +1,4 @@
-"""A configuration as it was written, before it is known to mean anything: tables of values with lines."""
+"""Parsed but not yet validated configurations: tables of values with line numbers."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from pathlib import Path
 
 from petacomm.base.errors import ConfigError, UserError, printable
 
-_SHOWN = 10
-_MOST = 100  # after so many the rest is not looked at: a file of nothing but errors is refused soon
+_SHOWN = 10  # problems in a message
+_MOST = 100  # problems after which reading stops
 
 
 @dataclass(frozen=True)
 class Value:
-    """A value and where it stands.
+    """Value with its position in the file.
 
     Attributes
     ----------
     raw : object
-        What the file says: text, number, bool or a list of them. XML and the command line know only text.
+        Value as parsed: text, number, bool or a list of them. XML and the command line have only text.
     line : int
-        Counted from 1; 0 where it comes from the command line.
+        Line, counted from 1; 0 for the command line.
     item_lines : tuple of int
-        The lines of the items of a list, where they are known.
+        Lines of the items of a list, if they are known.
     untyped : bool
         Whether text may stand for a number or a bool.
     """
@@ -33,22 +33,22 @@ class Value:
     untyped: bool = False
 
     def item(self, index: int) -> Value:
-        """Return one item of a list."""
+        """Return an item of a list."""
         assert isinstance(self.raw, list)
         line = self.item_lines[index] if index < len(self.item_lines) else self.line
         return Value(self.raw[index], line, untyped=self.untyped)
 
 
 @dataclass
-class Table:
-    """A section, or one source: values by key."""
+class DocumentTable:
+    """Section or source: values by key."""
 
     line: int
     values: dict[str, Value] = field(default_factory=dict)
 
 
 class Problems:
-    """What is wrong with a configuration, collected so that all of it can be told at once."""
+    """Problems of a configuration, collected in order to report them all at once."""
 
     def __init__(self, file: str) -> None:
         self.file = file
@@ -58,12 +58,12 @@ class Problems:
         return len(self._found)
 
     def add(self, line: int, what: str, mend: str | None = None) -> None:
-        """Keep one problem; line 0 is the command line.
+        """Add a problem; line 0 stands for the command line.
 
         Raises
         ------
         ConfigError
-            If these are too many to go on.
+            If there are too many problems to continue.
         """
         where = f"{self.file}:{line}" if line else "command line"
         error = ConfigError(printable(what), where=where, mend=printable(mend) if mend else None)
@@ -72,18 +72,18 @@ class Problems:
             self.raise_any()
 
     def add_error(self, line: int, error: UserError) -> None:
-        """Keep what an error says."""
+        """Add the message of an error as a problem."""
         self.add(line, error.what, error.mend)
 
     def raise_any(self) -> None:
-        """Raise what was found, in the order of the lines.
+        """Raise the problems, if any, in the order of lines.
 
         Raises
         ------
         ConfigError
-            The problem, or one that lists up to ten of them, a line each.
+            The only problem, or an error that lists up to ten of them, one per line.
         """
-        errors = [error for _, error in sorted(self._found, key=lambda found: found[0])]
+        errors = [error for _, error in sorted(self._found, key=lambda item: item[0])]
         if len(errors) == 1:
             raise errors[0]
         if errors:
@@ -96,26 +96,26 @@ class Problems:
 
 @dataclass
 class Document:
-    """A configuration file taken apart.
+    """Parsed configuration file.
 
     Attributes
     ----------
     file : str
-        Its name, as error messages give it.
+        Name of the file for messages.
     folder : Path
-        Where relative paths start.
-    sections : dict of str to Table
-        By name, unknown ones included.
-    sources : list of Table
-        In order; the kind of each is a value like the others.
+        Folder that relative paths refer to.
+    sections : dict of str to DocumentTable
+        Sections by name, including unknown ones.
+    sources : list of DocumentTable
+        Sources in order; the kind is one of the values.
     problems : Problems
-        What the reader found wrong with the structure.
+        Problems of the structure.
     """
 
     file: str
     folder: Path
-    sections: dict[str, Table] = field(default_factory=dict)
-    sources: list[Table] = field(default_factory=list)
+    sections: dict[str, DocumentTable] = field(default_factory=dict)
+    sources: list[DocumentTable] = field(default_factory=list)
     problems: Problems = field(init=False)
 
     def __post_init__(self) -> None:

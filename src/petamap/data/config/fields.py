@@ -1,4 +1,4 @@
-"""Options dataclasses, taken apart into fields that readers, writers and help can work from."""
+"""Fields of options dataclasses, as used by readers, writers and help."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from petacomm.base.units import dimensions
+from petacomm.base.units import units_by_dimension
 
-# options of these names hold names of things, which become parts of file names and of report lines
+# options whose values are names, which become parts of file names and of report lines
 _NAMES = frozenset({"name", "names", "detector", "detectors", "observation", "observations"})
 
 _EXAMPLES = {
@@ -35,18 +35,18 @@ _WORDS = {bool: "true or false", int: "an integer", float: "a number", str: "tex
 
 
 @dataclass(frozen=True)
-class Field:
-    """One option.
+class OptionField:
+    """Option of a section or source.
 
     Attributes
     ----------
     name : str
     scalar : type
-        bool, int, float, str or Path: of the value, or of each item of a list.
+        Type of the value or of the items of a list: bool, int, float, str or Path.
     length : int, optional
-        None for a single value, 0 for a list of any length, else the length that a list must have.
+        None for a single value, 0 for a list of any length, else the required length of the list.
     default : object
-        `dataclasses.MISSING` where the option must be given.
+        `dataclasses.MISSING` for a required option.
     help, dimension, choices, minimum, maximum, path
         As declared by `petacomm.base.options.option`.
     """
@@ -69,23 +69,23 @@ class Field:
 
     @property
     def is_name(self) -> bool:
-        """Whether it holds names: letters, digits and ``_ - . +``, the first not a dot."""
+        """Whether values are names: letters, digits and ``_ - . +``, the first not a dot."""
         return self.scalar is str and self.choices is None and self.name in _NAMES
 
     @property
     def is_path(self) -> bool:
-        """Whether it holds paths, existing or not."""
+        """Whether values are paths, existing or not."""
         return self.path or self.scalar is Path
 
     @property
     def example(self) -> str | None:
-        """A value with a unit, where the option has a dimension."""
+        """Example of a value with a unit; None for an option without dimension."""
         if self.dimension is None:
             return None
-        return _EXAMPLES.get(self.dimension) or f"1 {dimensions()[self.dimension][0]}"
+        return _EXAMPLES.get(self.dimension) or f"1 {units_by_dimension()[self.dimension][0]}"
 
     def allowed(self) -> str:
-        """Say in words what may be written for one value or item."""
+        """Return a description of the allowed values."""
         if self.choices:
             return "one of " + ", ".join(self.choices)
         if self.dimension:
@@ -98,7 +98,7 @@ class Field:
         return _WORDS[self.scalar] + (f", {bounds}" if bounds else "")
 
     def bounds(self) -> str:
-        """Say the bounds, in the internal unit where the option has a dimension; empty without bounds."""
+        """Return a description of the bounds, in internal units; empty without bounds."""
         low, high = self.minimum, self.maximum
         unit = f" {_INTERNAL[self.dimension]}" if self.dimension in _INTERNAL else ""
         if low is not None and high is not None:
@@ -108,26 +108,26 @@ class Field:
         return f"<= {high}{unit}" if high is not None else ""
 
 
-def fields_of(options: type) -> dict[str, Field]:
-    """Return the fields of an options dataclass by name, in their order.
+def option_fields(options: type) -> dict[str, OptionField]:
+    """Return the fields of an options dataclass by name, in order.
 
     Raises
     ------
     TypeError
-        If a field has a type that no configuration can hold: the class is wrong, not the user.
+        If a field has a type that a configuration cannot represent (an error of the class, not of the user).
     """
     return _fields_of(options)
 
 
 @lru_cache
-def _fields_of(options: Any) -> dict[str, Field]:
+def _fields_of(options: Any) -> dict[str, OptionField]:
     hints = typing.get_type_hints(options)
     return {
         entry.name: _field(entry, hints[entry.name]) for entry in dataclasses.fields(options) if entry.init
     }
 
 
-def _field(entry: dataclasses.Field[Any], hint: Any) -> Field:
+def _field(entry: dataclasses.Field[Any], hint: Any) -> OptionField:
     hint = _without_none(hint)
     length: int | None = None
     if typing.get_origin(hint) is tuple:
@@ -137,9 +137,9 @@ def _field(entry: dataclasses.Field[Any], hint: Any) -> Field:
         hint = items.pop() if len(items) == 1 else None
     if hint not in _WORDS:
         raise TypeError(f"option '{entry.name}': a configuration cannot hold values of type {entry.type}")
-    known = {field.name for field in dataclasses.fields(Field)}
+    known = {field.name for field in dataclasses.fields(OptionField)}
     declared = {key: value for key, value in entry.metadata.items() if key in known}
-    return Field(entry.name, hint, length, entry.default, **declared)
+    return OptionField(entry.name, hint, length, entry.default, **declared)
 
 
 def _without_none(hint: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The typed run configuration: one model behind TOML, XML and the command line."""
+"""Typed options of a run configuration, common to TOML, XML and the command line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from petacomm.reduction import ALGORITHMS, AUTO
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What the run is, and what keys its random numbers."""
+    """Name of the run, and keys of its random numbers."""
 
     name: str = option("run", help="name of the run; part of file names")
     title: str = option("", help="one line for the report")
@@ -60,7 +60,7 @@ class MapOptions:
 
 @dataclass(frozen=True)
 class NoiseOptions:
-    """The noise that the map-maker assumes."""
+    """The noise model of map-making."""
 
     kernel: str = option(
         "model",
@@ -106,12 +106,12 @@ class SolverOptions:
 
 @dataclass(frozen=True)
 class CommOptions:
-    """How processes sum what they share."""
+    """Communication between processes."""
 
     reduction: str = option(
         AUTO,
         choices=(AUTO, *sorted(ALGORITHMS)),
-        help="how shared pixels are summed; auto: the fastest here, by a model and the clock",
+        help="how shared pixels are summed; auto: the fastest here, by a model and measurements",
     )
     setup: str = option(
         "rendezvous",
@@ -176,7 +176,7 @@ class ProductOptions:
 
 @dataclass(frozen=True)
 class SpectraOptions:
-    """How power spectra of maps are measured, as by `petamap spectra`."""
+    """Power spectra of maps, as by `petamap spectra`."""
 
     weights: str = option(
         "auto",
@@ -206,7 +206,7 @@ class SpectraOptions:
 
 @dataclass(frozen=True)
 class MonteCarloOptions:
-    """Realizations of a run, as `petamap mc` makes them."""
+    """Monte Carlo realizations of a run, as by `petamap mc`."""
 
     realizations: int = option(100, help="how many", minimum=1, maximum=10**7)
     first: int = option(0, help="number of the first", minimum=0, maximum=2**32 - 1)
@@ -230,7 +230,7 @@ class MonteCarloOptions:
     maps: bool = option(False, help="keep the maps, not their spectra alone")
     vectors: int = option(0, help="found once to speed up all solutions; 0: none", minimum=0, maximum=1000)
     vectors_from: int = option(
-        2, help="realizations that vectors are found on, beside those asked for", minimum=1, maximum=8
+        2, help="additional realizations that vectors are found from", minimum=1, maximum=8
     )
     batch: int = option(0, help="realizations at once; 0: by memory", minimum=0, maximum=1000)
     groups: int = option(
@@ -253,16 +253,16 @@ SECTIONS: dict[str, type] = {
 
 @dataclass(frozen=True)
 class SourceConfig:
-    """One ``[[source]]``.
+    """Entry ``[[source]]`` of a run configuration.
 
     Attributes
     ----------
     kind : str
-        As registered in `petamap.data.source`.
+        Kind of the source, as registered in `petamap.data.source`.
     options : object
-        An instance of the ``options`` dataclass of that source class.
+        Instance of the ``options`` dataclass of the source class.
     line : int
-        Where it stands in the file; 0 where it stands in none.
+        Line in the file; 0 if there is no file.
     """
 
     kind: str
@@ -272,16 +272,18 @@ class SourceConfig:
 
 @dataclass(frozen=True)
 class RunConfig:
-    """A run configuration: every option has its value, in internal units, and every value is allowed.
+    """Validated run configuration with values in internal units.
 
     Attributes
     ----------
+    run, map, noise, solver, comm, resources, products, spectra, montecarlo
+        Options of the sections.
     sources : tuple of SourceConfig
-        In the order in which they are applied.
+        Sources in the order in which they are applied.
     folder : Path
-        Where relative paths start: the folder of the file.
+        Folder that relative paths refer to: that of the file.
     file : Path, optional
-        The file that it was read from.
+        File that the configuration was read from.
     """
 
     run: RunOptions = field(default_factory=RunOptions)
@@ -298,18 +300,18 @@ class RunConfig:
     file: Path | None = field(default=None, compare=False)
 
 
-def inconsistencies(chosen: MapOptions) -> Iterator[tuple[str, str, str | None]]:
-    """Yield what does not fit together in ``[map]``: key, what is wrong, the mend."""
-    kind, n_side = chosen.pixelization, chosen.n_side
+def map_option_conflicts(options: MapOptions) -> Iterator[tuple[str, str, str | None]]:
+    """Yield inconsistencies of ``[map]``: key, message, suggestion."""
+    kind, n_side = options.pixelization, options.n_side
     if kind == "healpix" and n_side is None:
         yield "n_side", "map.n_side is missing; pixelization healpix needs it", "write e.g. n_side = 256"
     if n_side is not None and n_side & (n_side - 1):
         below = 1 << (n_side.bit_length() - 1)
         mend = f"{below} or {2 * below}" if below < 8192 else "8192 at most"
         yield "n_side", f"map.n_side must be a power of two, not {n_side}", mend
-    if kind in ("car", "flat") and chosen.resolution is None:
+    if kind in ("car", "flat") and options.resolution is None:
         what = f"map.resolution is missing; pixelization {kind} needs it"
         yield "resolution", what, 'write e.g. resolution = "2 arcmin"'
     for key in ("resolution", "width", "height"):
-        if getattr(chosen, key) == 0:
+        if getattr(options, key) == 0:
             yield key, f"map.{key} must be above 0", None

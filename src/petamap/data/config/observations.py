@@ -1,4 +1,4 @@
-"""From a configuration to its observations."""
+"""Opening of the sources of a run configuration."""
 
 from __future__ import annotations
 
@@ -8,116 +8,121 @@ from dataclasses import dataclass, replace
 from petacomm.base.errors import ConfigError, DataError
 from petamap.data.config.model import RunConfig, SourceConfig
 from petamap.data.observation import Observation, Signal
-from petamap.data.source import Context, Source, source_class
+from petamap.data.source import Source, SourceContext, source_class
 
 
 @dataclass(frozen=True)
-class Drawing:
-    """A source that draws another signal in each realization.
+class RandomSource:
+    """Source with a signal that is drawn anew in each realization.
 
     Attributes
     ----------
     part : {"sky", "noise"}
     config : SourceConfig
-    context : Context
-    seen : sequence of Observation
-        The observations as the source finds them, without signals.
+    context : SourceContext
+    observations : sequence of Observation
+        Observations of the sources before, without signals.
     """
 
     part: str
     config: SourceConfig
-    context: Context
-    seen: Sequence[Observation]
+    context: SourceContext
+    observations: Sequence[Observation]
 
     def source(self, realization: int) -> Source:
-        """Return the source as it is in a realization."""
+        """Return the source for a realization."""
         context = replace(self.context, realization=realization)
         return source_class(self.config.kind)(self.config.options, context)
 
     def signals(self, source: Source) -> dict[str, tuple[Signal, ...]]:
-        """Return what a source of some realization adds, by observation."""
-        return {one.name: one.signals for one in source.extend(self.seen)}
+        """Return the signals that the source of a realization adds, by name of the observation."""
+        return {observation.name: observation.signals for observation in source.extend(self.observations)}
 
 
 @dataclass(frozen=True)
-class Parts:
-    """The signals of observations, sorted by whether realizations draw them.
+class SignalParts:
+    """Signals of the observations, separated into fixed and random ones.
 
     Attributes
     ----------
     fixed : dict of str to tuple of Signal
-        Those that do not change from realization to realization, by observation.
-    drawings : tuple of Drawing
-        The sources of the others, in their order.
+        Signals that are equal in all realizations, by name of the observation.
+    random_sources : tuple of RandomSource
+        Sources of the other signals, in order.
     """
 
     fixed: dict[str, tuple[Signal, ...]]
-    drawings: tuple[Drawing, ...]
+    random_sources: tuple[RandomSource, ...]
 
 
 def open_sources(config: RunConfig) -> list[Observation]:
-    """Apply the sources in order and return the observations; headers are read, no samples.
+    """Return the observations of all sources, applied in order; headers of files are read, but no samples.
 
     Raises
     ------
     ConfigError
         If the sources give no observation.
     DataError
-        If a file is wrong, or gives a name that could lead out of a folder, or gives one twice.
+        If a file is not valid, or a name is not unique or could lead out of a folder.
     """
-    return _opened(config, lambda *_: None)
+    return _open(config, lambda *_: None)
 
 
-def open_parts(config: RunConfig) -> tuple[list[Observation], Parts]:
-    """Return the observations as `open_sources` does, and their signals sorted.
+def open_signal_parts(config: RunConfig) -> tuple[list[Observation], SignalParts]:
+    """Return the observations of all sources, and their signals separated into fixed and random ones.
 
-    A source draws if it has an attribute ``part`` that is not None.
+    A source is random if it has an attribute ``part`` that is not None. See `open_sources`.
     """
     fixed: dict[str, tuple[Signal, ...]] = {}
-    drawings: list[Drawing] = []
+    random_sources: list[RandomSource] = []
 
-    def watch(
-        number: int, source: Source, context: Context, before: list[Observation], after: list[Observation]
+    def collect(
+        number: int,
+        source: Source,
+        context: SourceContext,
+        before: list[Observation],
+        after: list[Observation],
     ) -> None:
         part = getattr(source, "part", None)
         if part is not None:
-            seen = tuple(replace(one, signals=()) for one in before)
-            drawings.append(Drawing(part, config.sources[number], context, seen))
+            without_signals = tuple(replace(observation, signals=()) for observation in before)
+            random_sources.append(RandomSource(part, config.sources[number], context, without_signals))
             return
-        had = {one.name: len(one.signals) for one in before}
-        for one in after:
-            fixed[one.name] = (*fixed.get(one.name, ()), *one.signals[had.get(one.name, 0) :])
+        n_before = {observation.name: len(observation.signals) for observation in before}
+        for observation in after:
+            name = observation.name
+            fixed[name] = (*fixed.get(name, ()), *observation.signals[n_before.get(name, 0) :])
 
-    return _opened(config, watch), Parts(fixed, tuple(drawings))
-
-
-_Watch = Callable[[int, Source, Context, list[Observation], list[Observation]], None]
+    return _open(config, collect), SignalParts(fixed, tuple(random_sources))
 
 
-def _opened(config: RunConfig, watch: _Watch) -> list[Observation]:
-    context = Context(config.folder, config.run.seed, config.run.realization)
-    found: list[Observation] = []
-    for number, chosen in enumerate(config.sources):
-        source = source_class(chosen.kind)(chosen.options, context)
-        before, found = found, source.extend(found)
-        watch(number, source, context, before, found)
-    if not found:
+_Callback = Callable[[int, Source, SourceContext, list[Observation], list[Observation]], None]
+
+
+def _open(config: RunConfig, collect: _Callback) -> list[Observation]:
+    context = SourceContext(config.folder, config.run.seed, config.run.realization)
+    observations: list[Observation] = []
+    for number, entry in enumerate(config.sources):
+        source = source_class(entry.kind)(entry.options, context)
+        before, observations = observations, source.extend(observations)
+        collect(number, source, context, before, observations)
+    if not observations:
         mend = "a source of pointing and time must come first"
-        raise ConfigError("the sources give no observation", where=_place(config), mend=mend)
-    _check_names(found)
-    return found
+        raise ConfigError("the sources give no observation", where=_location(config), mend=mend)
+    _check_names(observations)
+    return observations
 
 
-def _place(config: RunConfig) -> str | None:
+def _location(config: RunConfig) -> str | None:
     return f"{config.file}:{config.sources[0].line}" if config.file and config.sources else None
 
 
 def _check_names(observations: list[Observation]) -> None:
-    seen: set[str] = set()
+    names: set[str] = set()
     for observation in observations:
-        if observation.name in seen:
+        if observation.name in names:
             raise DataError(f"two observations are called '{observation.name}'", mend="rename one")
-        seen.add(observation.name)
+        names.add(observation.name)
         for name in (observation.name, *observation.detectors):
             if not _is_harmless(name):
                 what = f"the name {name!a} could lead out of a folder"
@@ -125,5 +130,5 @@ def _check_names(observations: list[Observation]) -> None:
 
 
 def _is_harmless(name: str) -> bool:
-    """Tell whether a name from a file can be part of a file name; files may say more than configurations."""
+    """Return whether a name from a file can be part of a file name; configurations are more restrictive."""
     return bool(name) and name.isprintable() and name[0] != "." and not set(name) & set("/\\")

@@ -1,4 +1,4 @@
-"""From a file to a run configuration."""
+"""Reading of run configurations from files."""
 
 from __future__ import annotations
 
@@ -9,46 +9,83 @@ from pathlib import Path
 from petacomm.base.errors import ConfigError
 from petamap.data.config.document import Document
 from petamap.data.config.model import RunConfig
-from petamap.data.config.overrides import override
+from petamap.data.config.overrides import override_document
 from petamap.data.config.resolve import resolve
-from petamap.data.config.toml_reader import read_toml
-from petamap.data.config.xml_reader import read_xml
+from petamap.data.config.toml_reader import read_toml_document
+from petamap.data.config.xml_reader import read_xml_document
 
 MAX_BYTES = 128 * 1024
-_READERS = {".toml": read_toml, ".xml": read_xml}
+_READERS = {".toml": read_toml_document, ".xml": read_xml_document}
 
 
-def load(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> RunConfig:
+def load_config(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> RunConfig:
     """Read a run configuration, TOML or XML by its suffix.
 
     Parameters
     ----------
     path : path
-        The file.
+        File with the suffix ``.toml`` or ``.xml``.
     overrides : sequence of str
-        ``key=value``, applied before anything is judged; see `petamap.data.config.overrides`.
+        ``key=value``, applied before validation (see `petamap.data.config.overrides`).
+
+    Returns
+    -------
+    RunConfig
 
     Raises
     ------
     ConfigError
-        With all that is wrong, each by file, line, key and mend. No source is opened.
+        If the configuration is not valid; lists all problems with file, line, key and a suggestion. No source
+        is opened.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import petamap
+    >>> text = '[map]\\nn_side = 64\\n[[source]]\\nkind = "satellite"\\nduration = "1 h"\\n'
+    >>> _ = Path("run.toml").write_text(text)
+    >>> petamap.load_config("run.toml", ["map.n_side=128"]).map.n_side
+    128
     """
     path = Path(path)
     if path.suffix.lower() not in _READERS:
         raise ConfigError("a run configuration is a .toml or an .xml file", where=str(path))
-    return loads(_text(path), path, overrides)
+    return parse_config(_text(path), path, overrides)
 
 
-def loads(text: str, path: Path, overrides: Sequence[str] = ()) -> RunConfig:
-    """Read a run configuration from a text that stands, or might stand, at `path`.
+def parse_config(text: str, path: Path, overrides: Sequence[str] = ()) -> RunConfig:
+    """Return the run configuration of a text.
+
+    Parameters
+    ----------
+    text : str
+        Configuration in TOML or XML.
+    path : Path
+        File of the text, which need not exist: it gives the format, the folder of relative paths, and the
+        name for messages.
+    overrides : sequence of str
+        ``key=value``, applied before validation.
+
+    Returns
+    -------
+    RunConfig
 
     Raises
     ------
     ConfigError
-        As `load`.
+        If the configuration is not valid.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import petamap
+    >>> text = '[map]\\nn_side = 64\\n[[source]]\\nkind = "satellite"\\nduration = "1 h"\\n'
+    >>> config = petamap.parse_config(text, Path("run.toml"))
+    >>> config.map.n_side, config.sources[0].kind
+    (64, 'satellite')
     """
     document: Document = _READERS[path.suffix.lower()](text, str(path), path.absolute().parent)
-    override(document, overrides)
+    override_document(document, overrides)
     return resolve(document, path)
 
 

@@ -1,4 +1,4 @@
-"""From a document to a run configuration, finding all that is wrong on the way."""
+"""Validation of a document and its conversion to a run configuration."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from pathlib import Path
 from typing import Any
 
 from petacomm.base.errors import ConfigError, did_you_mean
-from petamap.data.config.document import Document, Table
-from petamap.data.config.fields import fields_of
-from petamap.data.config.model import SECTIONS, RunConfig, SourceConfig, inconsistencies
-from petamap.data.config.values import BadValue, convert
+from petamap.data.config.document import Document, DocumentTable
+from petamap.data.config.fields import option_fields
+from petamap.data.config.model import SECTIONS, RunConfig, SourceConfig, map_option_conflicts
+from petamap.data.config.values import BadValue, convert_value
 
 
 def resolve(document: Document, file: Path | None = None) -> RunConfig:
-    """Return the configuration that a document means.
+    """Return the run configuration of a document.
 
     Raises
     ------
     ConfigError
-        One that lists all problems found.
+        If the document is not valid; lists all problems.
     """
     problems = document.problems
     for name, table in document.sections.items():
@@ -29,17 +29,17 @@ def resolve(document: Document, file: Path | None = None) -> RunConfig:
     if not document.sources:
         problems.add(1, "there is no source: nothing says where the data come from", "add a [[source]]")
     problems.raise_any()
-    found = tuple(source for source in sources if source is not None)
-    return RunConfig(**sections, sources=found, folder=document.folder, file=file)
+    valid = tuple(source for source in sources if source is not None)
+    return RunConfig(**sections, sources=valid, folder=document.folder, file=file)
 
 
-def options_of(kind: str) -> type:
+def options_class(kind: str) -> type:
     """Return the options dataclass of a kind of source.
 
     Raises
     ------
     ConfigError
-        If there is no such kind, or a package that it needs is not installed.
+        If there is no such kind, or it needs a package that is not installed.
     """
     from petamap.data.source import source_class
 
@@ -57,16 +57,16 @@ def _section_mend(name: str) -> str | None:
 
 
 def _section(name: str, document: Document) -> Any:
-    table = document.sections.get(name) or Table(1)
+    table = document.sections.get(name) or DocumentTable(1)
     section = _options(SECTIONS[name], table, name, document)
     if name == "map" and section is not None:
-        for key, what, mend in inconsistencies(section):
+        for key, what, mend in map_option_conflicts(section):
             line = table.values[key].line if key in table.values else table.line
             document.problems.add(line, what, mend)
     return section
 
 
-def _source(index: int, table: Table, document: Document) -> SourceConfig | None:
+def _source(index: int, table: DocumentTable, document: Document) -> SourceConfig | None:
     name = f"source.{index}"
     kind = table.values.get("kind")
     if kind is None:
@@ -76,18 +76,18 @@ def _source(index: int, table: Table, document: Document) -> SourceConfig | None
         document.problems.add(kind.line, f"{name}.kind must be text")
         return None
     try:
-        options = options_of(kind.raw)
+        options = options_class(kind.raw)
     except ConfigError as error:
         document.problems.add(kind.line, f"{name}.kind: {error.what}", error.mend)
         return None
     rest = {key: value for key, value in table.values.items() if key != "kind"}
-    resolved = _options(options, Table(table.line, rest), name, document)
+    resolved = _options(options, DocumentTable(table.line, rest), name, document)
     return None if resolved is None else SourceConfig(kind.raw, resolved, table.line)
 
 
-def _options(options: type, table: Table, name: str, document: Document) -> Any:
-    """Return an instance of an options dataclass, or None where something is wrong with it."""
-    fields = fields_of(options)
+def _options(options: type, table: DocumentTable, name: str, document: Document) -> Any:
+    """Return an instance of an options dataclass, or None if there are problems."""
+    fields = option_fields(options)
     before = len(document.problems)
     known: dict[str, object] = {}
     for key, value in table.values.items():
@@ -96,7 +96,7 @@ def _options(options: type, table: Table, name: str, document: Document) -> Any:
             document.problems.add(value.line, what, _key_mend(key, name, list(fields)))
             continue
         try:
-            known[key] = convert(fields[key], value, f"{name}.{key}", document.folder)
+            known[key] = convert_value(fields[key], value, f"{name}.{key}", document.folder)
         except BadValue as error:
             document.problems.add_error(error.line, error)
     for key, field in fields.items():
@@ -105,12 +105,7 @@ def _options(options: type, table: Table, name: str, document: Document) -> Any:
             document.problems.add(table.line, what, field.help or None)
     if len(document.problems) > before:
         return None
-    return _made(options, known, table, name, document)
-
-
-def _made(options: type, known: dict[str, object], table: Table, name: str, document: Document) -> Any:
-    """Make the instance; a source's ``__post_init__`` may find what does not fit together."""
-    try:
+    try:  # the ``__post_init__`` of the options may find inconsistencies
         return options(**known)
     except ConfigError as error:
         document.problems.add(table.line, f"{name}: {error.what}", error.mend)
@@ -119,7 +114,7 @@ def _made(options: type, known: dict[str, object], table: Table, name: str, docu
 
 def _key_mend(key: str, section: str, known: list[str]) -> str | None:
     for other, options in SECTIONS.items():
-        if other != section and key in fields_of(options):
+        if other != section and key in option_fields(options):
             return f"'{key}' belongs to [{other}]"
     mend = did_you_mean(key, known)
     return mend or "it has no options"

@@ -1,4 +1,4 @@
-"""The kinds of source there are, with their options: for help, starting configurations and schema."""
+"""Kinds of sources with their options, for help, configuration templates and schema."""
 
 from __future__ import annotations
 
@@ -6,53 +6,53 @@ import inspect
 from dataclasses import dataclass
 
 from petacomm.base.errors import ConfigError
-from petamap.data.config.fields import Field, fields_of
-from petamap.data.config.resolve import options_of
+from petamap.data.config.fields import OptionField, option_fields
+from petamap.data.config.resolve import options_class
 
 
 @dataclass(frozen=True)
-class Kind:
-    """A kind of source.
+class SourceKind:
+    """Kind of source.
 
     Attributes
     ----------
     name : str
     summary : str
-        One line; where the kind cannot be used, why.
-    fields : dict of str to Field
-        Its options; empty where it cannot be used.
+        One line; the reason if the kind cannot be used.
+    fields : dict of str to OptionField
+        Options; empty if the kind cannot be used.
     usable : bool
-        False where a package that it needs is not installed.
+        False if a package that it needs is not installed.
     """
 
     name: str
     summary: str
-    fields: dict[str, Field]
+    fields: dict[str, OptionField]
     usable: bool = True
 
 
-def kind_of(name: str) -> Kind:
-    """Return what there is to know of one kind.
+def source_kind(name: str) -> SourceKind:
+    """Return summary and options of a kind of source.
 
     Raises
     ------
     ConfigError
-        If there is no such kind, or a package that it needs is not installed.
+        If there is no such kind, or it needs a package that is not installed.
     """
-    options = options_of(name)
+    options = options_class(name)
     summary = (inspect.getdoc(options) or "").partition("\n")[0]
-    return Kind(name, summary, fields_of(options))
+    return SourceKind(name, summary, option_fields(options))
 
 
-def catalogue() -> list[Kind]:
-    """Return all kinds, those that cannot be used included."""
-    from petamap.data.source import kinds
+def all_source_kinds() -> list[SourceKind]:
+    """Return all kinds of sources, including those that cannot be used."""
+    from petamap.data.source import source_kinds
 
-    return [_kind_or_reason(name) for name in kinds()]
+    return [_kind_or_reason(name) for name in source_kinds()]
 
 
-def _kind_or_reason(name: str) -> Kind:
+def _kind_or_reason(name: str) -> SourceKind:
     try:
-        return kind_of(name)
+        return source_kind(name)
     except ConfigError as error:
-        return Kind(name, error.what, {}, usable=False)
+        return SourceKind(name, error.what, {}, usable=False)

@@ -1,4 +1,4 @@
-"""Starting configurations: every option with its meaning, those left at their default commented out."""
+"""Configuration templates: all options with their meanings, those with a default commented out."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
 from petacomm.base.errors import ConfigError, did_you_mean
-from petamap.data.config.fields import Field, fields_of
+from petamap.data.config.fields import OptionField, option_fields
 from petamap.data.config.model import SECTIONS
-from petamap.data.config.source_kinds import kind_of
-from petamap.data.config.writer import toml_value, written
+from petamap.data.config.source_kinds import source_kind
+from petamap.data.config.writer import toml_value, written_value
 
-# what the words of `petamap init --kind` begin with; any kind of source is such a word too
-STARTS: dict[str, tuple[str, ...]] = {
+# kinds of sources by template name (`petamap init --kind`); kinds of sources are template names, too
+TEMPLATES: dict[str, tuple[str, ...]] = {
     "satellite": ("satellite", "sky-spectra", "noise"),
     "ground": ("ground", "sky-spectra", "noise", "common-mode"),
     "files": ("volume",),
@@ -27,8 +27,8 @@ _SOURCES = "Sources, applied in order: each adds observations, or parts of those
 
 
 @dataclass(frozen=True)
-class Line:
-    """One option of a starting configuration: comment, key, value, and whether it is commented out."""
+class TemplateLine:
+    """Option of a template: comment, key, value, and whether it is active or commented out."""
 
     comment: str
     key: str
@@ -37,89 +37,93 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Block:
-    """A section, or a source where `kind` is given."""
+class TemplateBlock:
+    """Section of a template, or source if `kind` is given."""
 
     name: str
     kind: str | None
     comment: str
-    lines: tuple[Line, ...]
+    lines: tuple[TemplateLine, ...]
 
 
-def template(start: str = "satellite", form: str = ".toml") -> str:
-    """Return a starting configuration.
+def config_template(start: str = "satellite", form: str = ".toml") -> str:
+    """Return a configuration template.
 
     Parameters
     ----------
     start : str
-        A word of `STARTS`, or a kind of source.
+        Name in `TEMPLATES`, or a kind of source.
     form : str
         ".toml" or ".xml".
 
     Raises
     ------
     ConfigError
-        If there is no such start.
+        If there is no such template.
     """
     blocks = list(_blocks(_kinds(start)))
     return _xml(blocks) if form == ".xml" else _toml(blocks)
 
 
 def _kinds(start: str) -> tuple[str, ...]:
-    from petamap.data.source import kinds
+    from petamap.data.source import source_kinds
 
-    if start in STARTS:
-        return STARTS[start]
-    if start in kinds():
+    if start in TEMPLATES:
+        return TEMPLATES[start]
+    if start in source_kinds():
         return (start,)
-    raise ConfigError(f"nothing starts with '{start}'", mend=did_you_mean(start, [*STARTS, *kinds()]))
+    raise ConfigError(
+        f"nothing starts with '{start}'", mend=did_you_mean(start, [*TEMPLATES, *source_kinds()])
+    )
 
 
-def _blocks(kinds: Sequence[str]) -> Iterator[Block]:
-    chosen = _numbered if kinds[0] == "madmap1" else _healpix
+def _blocks(source_kinds: Sequence[str]) -> Iterator[TemplateBlock]:
+    chosen = _numbered if source_kinds[0] == "madmap1" else _healpix
     for name, options in SECTIONS.items():
-        fields = fields_of(options).values()
+        fields = option_fields(options).values()
         lines = tuple(_line(field, chosen.get(f"{name}.{field.name}")) for field in fields)
-        yield Block(name, None, (options.__doc__ or "").partition("\n")[0], lines)
-    for kind in kinds:
-        found = kind_of(kind)
-        yield Block("source", kind, found.summary, tuple(_line(field) for field in found.fields.values()))
+        yield TemplateBlock(name, None, (options.__doc__ or "").partition("\n")[0], lines)
+    for kind in source_kinds:
+        source = source_kind(kind)
+        yield TemplateBlock(
+            "source", kind, source.summary, tuple(_line(field) for field in source.fields.values())
+        )
 
 
 _healpix: dict[str, object] = {"run.name": "first", "map.n_side": 256}
 _numbered: dict[str, object] = {"run.name": "first", "map.pixelization": "numbered", "map.stokes": "I"}
 
 
-def _line(field: Field, chosen: object = None) -> Line:
-    default = default_of(field)
+def _line(field: OptionField, chosen: object = None) -> TemplateLine:
+    default = written_default(field)
     if chosen is not None:
-        return Line(_comment(field), field.name, chosen, active=True)
+        return TemplateLine(_comment(field), field.name, chosen, active=True)
     if default is not None:
-        return Line(_comment(field), field.name, default, active=False)
-    example = _listed(field, _placeholder(field))
+        return TemplateLine(_comment(field), field.name, default, active=False)
+    example = _as_list(field, _placeholder(field))
     ending = "" if field.required else "; no default"
-    return Line(_comment(field) + ending, field.name, example, active=field.required)
+    return TemplateLine(_comment(field) + ending, field.name, example, active=field.required)
 
 
-def _comment(field: Field) -> str:
-    """Return the help, with what is allowed unless the value beside it says so well enough."""
+def _comment(field: OptionField) -> str:
+    """Return the help text, with the allowed values unless the example value makes them obvious."""
     plain = field.dimension or field.path or field.scalar is bool or field.allowed() in ("text", "a path")
     allowed = "" if plain else f" [{field.allowed()}]"
     return field.help + allowed
 
 
-def default_of(field: Field) -> object:
-    """Return the default of an option as it would be written; None where it has none."""
+def written_default(field: OptionField) -> object:
+    """Return the default of an option in written form; None if it has no default."""
     if field.required or field.default is None:
         return None
-    return written(field, field.default)
+    return written_value(field, field.default)
 
 
-def _listed(field: Field, item: object) -> object:
+def _as_list(field: OptionField, item: object) -> object:
     return item if field.length is None else [item] * (field.length or 1)
 
 
-def _placeholder(field: Field) -> object:
+def _placeholder(field: OptionField) -> object:
     if field.choices:
         return field.choices[0]
     if field.dimension:
@@ -133,7 +137,7 @@ def _placeholder(field: Field) -> object:
     return "NAME" if field.is_name else "TEXT"
 
 
-def _toml(blocks: Sequence[Block]) -> str:
+def _toml(blocks: Sequence[TemplateBlock]) -> str:
     lines = [f"# {text}" for text in _HEAD]
     seen_source = False
     for block in blocks:
@@ -148,7 +152,7 @@ def _toml(blocks: Sequence[Block]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _xml(blocks: Sequence[Block]) -> str:
+def _xml(blocks: Sequence[TemplateBlock]) -> str:
     lines = ['<?xml version="1.0" encoding="UTF-8"?>', "<petamap>"]
     lines += [_xml_comment(text, 1) for text in (*_HEAD, _SOURCES)]
     for block in blocks:

@@ -1,12 +1,12 @@
-"""Reads TOML into a `Document`."""
+"""Parsing of TOML into a `Document`."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-from petacomm.base.toml import Lines, parse
-from petamap.data.config.document import Document, Table, Value
+from petacomm.base.toml import KeyLines, parse_toml
+from petamap.data.config.document import Document, DocumentTable, Value
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -14,15 +14,15 @@ else:
     import tomli as tomllib
 
 
-def read_toml(text: str, file: str, folder: Path) -> Document:
-    """Take a TOML text apart.
+def read_toml_document(text: str, file: str, folder: Path) -> Document:
+    """Return the document of a TOML text.
 
     Raises
     ------
     ConfigError
-        If it is not TOML, names a key twice, or nests deeper than any configuration.
+        If the text is not TOML, has a key twice, or is nested too deeply.
     """
-    tree, lines = parse(text, file)
+    tree, lines = parse_toml(text, file)
     document = Document(file, folder)
     for name, content in tree.items():
         if name == "source":
@@ -35,7 +35,7 @@ def read_toml(text: str, file: str, folder: Path) -> Document:
     return document
 
 
-def _read_sources(content: object, lines: Lines, document: Document) -> None:
+def _read_sources(content: object, lines: KeyLines, document: Document) -> None:
     if not isinstance(content, list):
         document.problems.add(lines.get(("source",), 1), "source must be a list", "write [[source]]")
         return
@@ -48,25 +48,25 @@ def _read_sources(content: object, lines: Lines, document: Document) -> None:
             document.problems.add(lines.get(path, 1), what, "write [[source]]")
 
 
-def _table(content: dict[str, object], path: tuple[str | int, ...], lines: Lines) -> Table:
+def _table(content: dict[str, object], path: tuple[str | int, ...], lines: KeyLines) -> DocumentTable:
     line = lines.get(path, 1)
-    return Table(line, {key: _value(raw, (*path, key), lines, line) for key, raw in content.items()})
+    return DocumentTable(line, {key: _value(raw, (*path, key), lines, line) for key, raw in content.items()})
 
 
-def _value(raw: object, path: tuple[str | int, ...], lines: Lines, above: int) -> Value:
+def _value(raw: object, path: tuple[str | int, ...], lines: KeyLines, above: int) -> Value:
     line = lines.get(path, above)
     if not isinstance(raw, list):
         return Value(raw, line)
     return Value(raw, line, tuple(lines.get((*path, index), line) for index in range(len(raw))))
 
 
-def read_value(text: str) -> object:
-    """Read one TOML value.
+def parse_toml_value(text: str) -> object:
+    """Return the value of a text that is a TOML value.
 
     Raises
     ------
     ValueError
-        If it is none.
+        If the text is not a TOML value.
     """
     try:
         tree = tomllib.loads(f"value = {text}")

@@ -1,4 +1,4 @@
-"""From what a file says to what an option holds."""
+"""Conversion of parsed values to the types and units of options."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import re
 from pathlib import Path
 
 from petacomm.base.errors import ConfigError, did_you_mean
-from petacomm.base.units import quantity
+from petacomm.base.units import parse_quantity
 from petamap.data.config.document import Value
-from petamap.data.config.fields import Field
+from petamap.data.config.fields import OptionField
 
 _NAME = re.compile(r"[A-Za-z0-9_+-][A-Za-z0-9_.+-]{0,127}", re.ASCII)
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
@@ -17,31 +17,31 @@ _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", re.AS
 
 
 class BadValue(ConfigError):
-    """A value that its option cannot hold; `line` is where it stands."""
+    """Error of a value that its option does not allow, with its line."""
 
     def __init__(self, what: str, line: int, mend: str | None = None) -> None:
         super().__init__(what, mend=mend)
         self.line = line
 
 
-def convert(field: Field, value: Value, name: str, folder: Path) -> object:
-    """Return what an option holds for a value: internal units, tuples for lists, paths as written.
+def convert_value(field: OptionField, value: Value, name: str, folder: Path) -> object:
+    """Return the value of an option: in internal units, tuples for lists, paths as written.
 
     Parameters
     ----------
-    field : Field
-        The option.
+    field : OptionField
+        Option.
     value : Value
-        What was written.
+        Parsed value.
     name : str
-        The option's full name, for messages.
+        Full name of the option, for messages.
     folder : Path
-        Where relative paths start.
+        Folder that relative paths refer to.
 
     Raises
     ------
     BadValue
-        If the option cannot hold it.
+        If the option does not allow the value.
     """
     if field.length is None:
         return _scalar(field, value, name, folder)
@@ -50,7 +50,7 @@ def convert(field: Field, value: Value, name: str, folder: Path) -> object:
     return _sequence(field, value, name, folder)
 
 
-def _sequence(field: Field, value: Value, name: str, folder: Path) -> tuple[object, ...]:
+def _sequence(field: OptionField, value: Value, name: str, folder: Path) -> tuple[object, ...]:
     if not isinstance(value.raw, list):
         raise BadValue(
             f"{name} must be a list, not {_shown(value.raw)}", value.line, f"each: {field.allowed()}"
@@ -62,7 +62,7 @@ def _sequence(field: Field, value: Value, name: str, folder: Path) -> tuple[obje
     )
 
 
-def _scalar(field: Field, value: Value, name: str, folder: Path) -> object:
+def _scalar(field: OptionField, value: Value, name: str, folder: Path) -> object:
     try:
         if field.dimension:
             return _within(field, _with_unit(field, value), value, name)
@@ -73,7 +73,7 @@ def _scalar(field: Field, value: Value, name: str, folder: Path) -> object:
         return _text(field, value, name, folder)
     except BadValue:
         raise
-    except ConfigError as error:  # of the unit
+    except ConfigError as error:  # unknown unit
         raise BadValue(f"{name}: {error.what}", value.line, error.mend) from None
     except (TypeError, OverflowError, ValueError):
         wanted = f"{name} must be {field.allowed()}, not {_shown(value.raw)}"
@@ -90,7 +90,7 @@ def _shown(raw: object) -> str:
     return text if len(text) <= 60 else text[:56] + "...'"
 
 
-def _mend(field: Field, value: Value) -> str | None:
+def _mend(field: OptionField, value: Value) -> str | None:
     raw = value.raw
     if field.dimension and isinstance(raw, int | float) and not isinstance(raw, bool):
         unit = (field.example or "").partition(" ")[2]
@@ -110,7 +110,7 @@ def _bool(value: Value) -> bool:
     raise TypeError
 
 
-def _number(field: Field, value: Value) -> int | float:
+def _number(field: OptionField, value: Value) -> int | float:
     raw = value.raw
     if isinstance(raw, str) and value.untyped:
         pattern = _INTEGER if field.scalar is int else _NUMBER
@@ -122,7 +122,7 @@ def _number(field: Field, value: Value) -> int | float:
     return raw if field.scalar is int else float(raw)
 
 
-def _with_unit(field: Field, value: Value) -> int | float:
+def _with_unit(field: OptionField, value: Value) -> int | float:
     raw = value.raw
     if isinstance(raw, str):
         number = _quantity(raw, field, value)
@@ -137,20 +137,20 @@ def _with_unit(field: Field, value: Value) -> int | float:
     return int(number)
 
 
-def _quantity(text: str, field: Field, value: Value) -> float:
+def _quantity(text: str, field: OptionField, value: Value) -> float:
     if value.untyped and _NUMBER.fullmatch(text) and float(text) == 0:
         return 0.0
     number = text.strip().partition(" ")[0]
     if _NUMBER.fullmatch(text.strip()) or not (_NUMBER.fullmatch(number) or number.lstrip("+-")[:3] in _ODD):
         raise TypeError
     assert field.dimension is not None
-    return quantity(text, field.dimension)
+    return parse_quantity(text, field.dimension)
 
 
-_ODD = ("inf", "nan")  # numbers to the units; refused with the bounds
+_ODD = ("inf", "nan")  # parsed as numbers, then rejected with the bounds
 
 
-def _within(field: Field, number: int | float, value: Value, name: str) -> int | float:
+def _within(field: OptionField, number: int | float, value: Value, name: str) -> int | float:
     if not math.isfinite(number):
         raise BadValue(f"{name} must be finite, not {_shown(value.raw)}", value.line)
     low, high = field.minimum, field.maximum
@@ -162,7 +162,7 @@ def _within(field: Field, number: int | float, value: Value, name: str) -> int |
     return number
 
 
-def _text(field: Field, value: Value, name: str, folder: Path) -> str | Path:
+def _text(field: OptionField, value: Value, name: str, folder: Path) -> str | Path:
     text = value.raw
     if not isinstance(text, str):
         raise TypeError
@@ -181,9 +181,9 @@ def _text(field: Field, value: Value, name: str, folder: Path) -> str | Path:
     return Path(text) if field.scalar is Path else text
 
 
-def _check_path(field: Field, text: str, value: Value, name: str, folder: Path) -> None:
+def _check_path(field: OptionField, text: str, value: Value, name: str, folder: Path) -> None:
     if not text and field.default == "":
-        return  # written out in full, the default stands for no path
+        return  # the default, which stands for no path, in a complete configuration
     if not text:
         raise BadValue(f"{name} is an empty path", value.line, "leave the key out instead")
     if field.path and not _exists(folder / text):
@@ -194,5 +194,5 @@ def _check_path(field: Field, text: str, value: Value, name: str, folder: Path) 
 def _exists(path: Path) -> bool:
     try:
         return path.exists()
-    except OSError:  # a name too long, or a folder that may not be entered
+    except OSError:  # name too long, or no permission to enter a folder
         return False

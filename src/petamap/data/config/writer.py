@@ -1,7 +1,6 @@
-"""From a run configuration to TOML or XML.
+"""Writing of run configurations as TOML or XML.
 
-Only what differs from the defaults is written, so that the file says what its author decided; a complete
-record is written on request.
+By default, only options that differ from their defaults are written; a complete record on request.
 """
 
 from __future__ import annotations
@@ -13,21 +12,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from petacomm.base.units import dimensions, quantity
-from petamap.data.config.document import Document, Table, Value
-from petamap.data.config.fields import Field, fields_of
+from petacomm.base.units import parse_quantity, units_by_dimension
+from petamap.data.config.document import Document, DocumentTable, Value
+from petamap.data.config.fields import OptionField, option_fields
 from petamap.data.config.model import SECTIONS, RunConfig
 
 
-def document_of(config: RunConfig, folder: Path | None = None, *, complete: bool = False) -> Document:
-    """Return the configuration as it would be written.
+def to_document(config: RunConfig, folder: Path | None = None, *, complete: bool = False) -> Document:
+    """Return the document of a configuration.
 
     Parameters
     ----------
+    config : RunConfig
     folder : Path, optional
-        Where the file will stand, if not in `config.folder`: relative paths are rewritten to start there.
+        Folder of the file to be written, if it is not `config.folder`: relative paths are rewritten.
     complete : bool
-        Include what equals the default.
+        Include options that equal their defaults.
     """
     document = Document(str(config.file or "configuration"), folder or config.folder)
     writer = _Tables(config.folder, document.folder, complete)
@@ -44,19 +44,19 @@ def document_of(config: RunConfig, folder: Path | None = None, *, complete: bool
 
 @dataclass(frozen=True)
 class _Tables:
-    """Writes options as tables, moving relative paths from one folder to another."""
+    """Conversion of options to tables, with relative paths moved from one folder to another."""
 
     old: Path
     new: Path
     complete: bool
 
-    def table(self, options: Any, line: int) -> Table:
-        table = Table(line)
-        for name, field in fields_of(type(options)).items():
+    def table(self, options: Any, line: int) -> DocumentTable:
+        table = DocumentTable(line)
+        for name, field in option_fields(type(options)).items():
             content = getattr(options, name)
             if content is not None and (self.complete or content != field.default):
                 moved = self._moved(content) if field.is_path else content
-                table.values[name] = Value(written(field, moved), line)
+                table.values[name] = Value(written_value(field, moved), line)
         return table
 
     def _moved(self, content: Any) -> Any:
@@ -67,50 +67,50 @@ class _Tables:
         return os.path.relpath(self.old / content, self.new)
 
 
-def written(field: Field, content: Any) -> object:
-    """Return what a file says for what an option holds."""
+def written_value(field: OptionField, content: Any) -> object:
+    """Return the written form of the value of an option."""
     if field.length is not None:
         return [_written_item(field, item) for item in content]
     return _written_item(field, content)
 
 
-def _written_item(field: Field, content: Any) -> object:
+def _written_item(field: OptionField, content: Any) -> object:
     if field.dimension:
-        return with_unit(content, field.dimension)
+        return format_quantity(content, field.dimension)
     return str(content) if isinstance(content, Path) else content
 
 
-def with_unit(number: float, dimension: str) -> str:
-    """Write a number in an internal unit so that `petacomm.base.units.quantity` reads exactly it back.
+def format_quantity(number: float, dimension: str) -> str:
+    """Return a number in internal units as text that `petacomm.base.units.parse_quantity` reads exactly.
 
-    The unit is the one that needs the fewest digits: 64 MiB, not 67108864 B.
+    The unit is the one with the fewest digits: 64 MiB, not 67108864 B.
     """
-    units = dimensions()[dimension]
-    written = [f"{number / quantity(f'1 {unit}', dimension):.15g} {unit}" for unit in units]
-    same = [text for text in written if quantity(text, dimension) == number]
-    return min(same, key=_effort, default=f"{float(number)!r} {units[0]}")
+    units = units_by_dimension()[dimension]
+    written_value = [f"{number / parse_quantity(f'1 {unit}', dimension):.15g} {unit}" for unit in units]
+    same = [text for text in written_value if parse_quantity(text, dimension) == number]
+    return min(same, key=_length, default=f"{float(number)!r} {units[0]}")
 
 
-def _effort(text: str) -> tuple[int, float]:
+def _length(text: str) -> tuple[int, float]:
     digits = text.partition(" ")[0]
     return len(digits), abs(math.log10(abs(float(digits)) or 1.0))
 
 
 def to_toml(config: RunConfig, folder: Path | None = None, *, complete: bool = False) -> str:
-    """Return the configuration as TOML; `folder` and `complete` as in `document_of`."""
-    document = document_of(config, folder, complete=complete)
+    """Return the configuration as TOML; for `folder` and `complete` see `to_document`."""
+    document = to_document(config, folder, complete=complete)
     blocks = [_toml_block(f"[{name}]", table) for name, table in document.sections.items()]
     blocks += [_toml_block("[[source]]", table) for table in document.sources]
     return "\n".join(blocks)
 
 
-def _toml_block(header: str, table: Table) -> str:
+def _toml_block(header: str, table: DocumentTable) -> str:
     lines = [f"{key} = {toml_value(value.raw)}" for key, value in table.values.items()]
     return "\n".join([header, *lines]) + "\n"
 
 
 def toml_value(raw: object) -> str:
-    """Write one value as TOML."""
+    """Return a value as TOML."""
     if isinstance(raw, bool):
         return str(raw).lower()
     if isinstance(raw, str):
@@ -121,13 +121,13 @@ def toml_value(raw: object) -> str:
 
 
 def to_xml(config: RunConfig, folder: Path | None = None, *, complete: bool = False) -> str:
-    """Return the configuration as XML, in the form that `petamap.data.config.xsd` describes.
+    """Return the configuration as XML (schema: `petamap.data.config.xsd`).
 
-    `folder` and `complete` are as in `document_of`.
+    For `folder` and `complete` see `to_document`.
     """
     from lxml import etree
 
-    document = document_of(config, folder, complete=complete)
+    document = to_document(config, folder, complete=complete)
     root = etree.Element("petamap")
     for name, table in document.sections.items():
         _xml_table(etree.SubElement(root, name), table)
@@ -138,7 +138,7 @@ def to_xml(config: RunConfig, folder: Path | None = None, *, complete: bool = Fa
     return text.decode("utf-8")
 
 
-def _xml_table(element: Any, table: Table) -> None:
+def _xml_table(element: Any, table: DocumentTable) -> None:
     from lxml import etree
 
     for key, value in table.values.items():

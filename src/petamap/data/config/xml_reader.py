@@ -1,8 +1,8 @@
-"""Reads XML: MADmap's idea of a run described in XML, kept to what a configuration needs.
+"""Parsing of XML into a `Document`, after the XML run configurations of MADmap.
 
-The root is ``<petamap>``; its children are the sections and any number of ``<source kind="...">``; theirs are
-the keys, whose text is the value; a list holds one ``<item>`` a value. No document types, entities or other
-files are ever read; `petamap.data.config.xsd` describes the form.
+The root is ``<petamap>``; its children are the sections and any number of ``<source kind="...">``. Their
+children are the keys, with the value as text; a list has one ``<item>`` per value. Document types, entities
+and other files are never read. `petamap.data.config.xsd` has the schema.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from pathlib import Path
 from typing import Any
 
 from petacomm.base.errors import ConfigError, printable
-from petamap.data.config.document import Document, Table, Value
+from petamap.data.config.document import Document, DocumentTable, Value
 
 _DECLARATION = re.compile(r"<!(DOCTYPE|ENTITY|ELEMENT|ATTLIST|NOTATION)", re.IGNORECASE)
 _SCHEMA = "{http://www.w3.org/2001/XMLSchema-instance}noNamespaceSchemaLocation"
 
 
-def read_xml(text: str, file: str, folder: Path) -> Document:
-    """Take an XML text apart.
+def read_xml_document(text: str, file: str, folder: Path) -> Document:
+    """Return the document of an XML text.
 
     Raises
     ------
     ConfigError
-        If it is not XML, declares a document type or entities, or nests deeper than 256.
+        If the text is not XML, declares a document type or entities, or is nested deeper than 256.
     """
     root = _parsed(text, file)
     document = Document(file, folder)
@@ -49,10 +49,10 @@ def read_xml(text: str, file: str, folder: Path) -> Document:
 def _parsed(text: str, file: str) -> Any:
     from lxml import etree
 
-    found = _DECLARATION.search(text)
-    if found:
-        line = text.count("\n", 0, found.start()) + 1
-        what = f"<!{found.group(1)} is not allowed in a configuration"
+    declaration = _DECLARATION.search(text)
+    if declaration:
+        line = text.count("\n", 0, declaration.start()) + 1
+        what = f"<!{declaration.group(1)} is not allowed in a configuration"
         raise ConfigError(what, where=f"{file}:{line}", mend="remove document types and entities")
     parser = etree.XMLParser(
         encoding="utf-8",
@@ -74,7 +74,7 @@ def _line(element: Any) -> int:
     return int(element.sourceline or 1)
 
 
-def _source(element: Any, document: Document) -> Table:
+def _source(element: Any, document: Document) -> DocumentTable:
     _no_attributes(element, ("kind",), document)
     table = _table(element, document)
     if "kind" in table.values:
@@ -87,8 +87,8 @@ def _source(element: Any, document: Document) -> Table:
     return table
 
 
-def _table(element: Any, document: Document) -> Table:
-    table = Table(_line(element))
+def _table(element: Any, document: Document) -> DocumentTable:
+    table = DocumentTable(_line(element))
     _no_text(element, document)
     for child in element:
         if child.tag in table.values:

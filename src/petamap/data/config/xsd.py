@@ -1,25 +1,26 @@
-"""The XML form as an XSD (version 1.0), generated from the options that the reader works from.
+"""XML schema (XSD 1.0) of run configurations, generated from the options.
 
-What XSD 1.0 cannot say stays with the reader: that a section stands once at most, that files exist, and which
-keys go with which kind of source; the schema knows the keys of all kinds, and says in words whose they are.
+XSD 1.0 cannot express that a section occurs at most once, that files exist, or which keys belong to which
+kind of source; the reader checks these. The schema has the keys of all kinds, and documents which kinds use
+them.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from petacomm.base.units import dimensions
-from petamap.data.config.fields import Field, fields_of
+from petacomm.base.units import units_by_dimension
+from petamap.data.config.fields import OptionField, option_fields
 from petamap.data.config.model import SECTIONS
-from petamap.data.config.source_kinds import catalogue
+from petamap.data.config.source_kinds import all_source_kinds
 
 _NUMBER = r"[+\-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+\-]?[0-9]+)?"
 _ZERO = r"[+\-]?(0+\.?0*|\.0+)([eE][+\-]?[0-9]+)?"
 _XS = "http://www.w3.org/2001/XMLSchema"
 
 
-def xsd() -> str:
-    """Return the schema of the XML form, documented; kinds of source not usable here are left out."""
+def config_xsd() -> str:
+    """Return the documented XML schema, without kinds of sources that cannot be used."""
     from lxml import etree
 
     schema = etree.Element(f"{{{_XS}}}schema", nsmap={"xs": _XS})
@@ -30,7 +31,7 @@ def xsd() -> str:
         section = _add(root, "element", name=name)
         _document(section, (options.__doc__ or "").partition("\n")[0] + " At most once.")
         keys = _add(_add(section, "complexType"), "all")
-        for field in fields_of(options).values():
+        for field in option_fields(options).values():
             _add_key(keys, [field], _meaning(field))
     _add_source(root)
     text = etree.tostring(schema, pretty_print=True, xml_declaration=True, encoding="UTF-8")
@@ -50,13 +51,13 @@ def _document(element: Any, text: str) -> None:
     _add(_add(element, "annotation"), "documentation").text = text
 
 
-def _meaning(field: Field) -> str:
+def _meaning(field: OptionField) -> str:
     default = "" if field.required or field.default in (None, "", ()) else f"; default {field.default}"
     return f"{field.help}; {field.allowed()}{default}"
 
 
 def _add_quantities(schema: Any) -> None:
-    for dimension, units in dimensions().items():
+    for dimension, units in units_by_dimension().items():
         named = _add(schema, "simpleType", name=f"{dimension}-quantity")
         _document(named, f"A number and a unit of {dimension}, or zero.")
         escaped = "|".join(unit.replace(".", r"\.").replace("^", r"\^") for unit in units)
@@ -65,7 +66,7 @@ def _add_quantities(schema: Any) -> None:
 
 
 def _add_source(root: Any) -> None:
-    usable = [kind for kind in catalogue() if kind.usable]
+    usable = [kind for kind in all_source_kinds() if kind.usable]
     source = _add(root, "element", name="source")
     _document(source, "Adds observations, or parts of those that the sources before it gave.")
     content = _add(source, "complexType")
@@ -80,8 +81,8 @@ def _add_source(root: Any) -> None:
         _document(_add(restriction, "enumeration", value=kind.name), kind.summary)
 
 
-def _add_key(keys: Any, fields: list[Field], meaning: str) -> None:
-    """Add a key that one or more kinds of source have; where they differ in type, any text or list passes."""
+def _add_key(keys: Any, fields: list[OptionField], meaning: str) -> None:
+    """Add a key of one or more kinds of sources; if their types differ, any text or list is valid."""
     element = _add(keys, "element", name=fields[0].name, minOccurs="0")
     _document(element, meaning)
     if len({_signature(field) for field in fields}) > 1:
@@ -95,7 +96,7 @@ def _add_key(keys: Any, fields: list[Field], meaning: str) -> None:
         _add_type(_add(items, "element", name="item", **bounds), fields[0])
 
 
-def _signature(field: Field) -> tuple[object, ...]:
+def _signature(field: OptionField) -> tuple[object, ...]:
     words = (field.choices, field.dimension, field.minimum, field.maximum, field.is_name)
     return field.scalar, field.length, *words
 
@@ -105,7 +106,7 @@ def _add_anything(element: Any) -> None:
     _add(_add(content, "sequence"), "element", name="item", type="xs:string", **_ANY_NUMBER)
 
 
-def _add_type(element: Any, field: Field) -> None:
+def _add_type(element: Any, field: OptionField) -> None:
     if field.dimension:
         element.set("type", f"{field.dimension}-quantity")
         return
@@ -121,7 +122,7 @@ def _add_type(element: Any, field: Field) -> None:
         _add(restriction, "maxInclusive", value=str(field.scalar(field.maximum)))
 
 
-def _base(field: Field) -> tuple[str, str | None]:
+def _base(field: OptionField) -> tuple[str, str | None]:
     if field.choices:
         return "token", None
     if field.scalar is bool:

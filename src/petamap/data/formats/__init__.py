@@ -1,1 +1,1 @@
-"""File formats as sources of observations, one module a format."""
+"""File formats of time-ordered data: MADmap version 1, TOAST HDF5 volumes, and petamap's own volume."""

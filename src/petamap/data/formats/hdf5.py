@@ -1,4 +1,4 @@
-"""HDF5 files read with suspicion: sizes are checked before memory is taken, and every error is typed."""
+"""Defensive reading of HDF5 files: sizes are checked before allocation, and all errors are DataError."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ import numpy as np
 from petacomm.base.errors import DataError
 from petacomm.base.typing import AnyArray
 
-# Deflate, the densest filter read here, packs zeros 1032 to 1.
-_DENSEST = 1100
+# Largest compression ratio: deflate compresses zeros 1032 to 1.
+_MAX_COMPRESSION = 1100
 
-_HEAP = b"GCOL\x01\0\0\0"  # how a collection of a global heap begins
-_HEAPS_WITHIN = 1 << 22  # bytes of the file
+_HEAP_SIGNATURE = b"GCOL\x01\0\0\0"  # of a collection of the global heap
+_HEAPS_WITHIN = 1 << 22  # bytes at the beginning of the file
 
 
-class Reader:
-    """An HDF5 file, opened when first asked for; reading is safe from any number of threads.
+class Hdf5Reader:
+    """HDF5 file that is opened at first use and can be read from several threads.
 
-    Nothing outside the file is followed: external and soft links, external storage, virtual datasets.
+    References out of the file are rejected: external and soft links, external storage, virtual datasets.
     """
 
     def __init__(self, path: Path) -> None:
@@ -38,7 +38,7 @@ class Reader:
         return h5py.File(self.path, "r", locking="best-effort")
 
     def names(self, group: str = "/") -> list[str]:
-        """Return the names in a group, none where there is no such group."""
+        """Return the sorted names in a group; none if there is no such group."""
         with self._guard(group):
             return sorted(self._file[group]) if group in self._file else []
 
@@ -60,7 +60,7 @@ class Reader:
         Raises
         ------
         DataError
-            If it is neither there nor has a default, or is something else.
+            If the attribute is missing without a default, or is of another type.
         """
         with self._guard(name):
             attributes = self._file[name].attrs
@@ -72,35 +72,36 @@ class Reader:
                 raise DataError(f"attribute '{key}' is no {kind.__name__}", where=self.where(name))
             value = attributes[key]
             if kind is str:
-                # h5py keeps bytes that are no UTF-8 as lone surrogates, which nothing else can write.
+                # h5py represents invalid UTF-8 by lone surrogates; decode strictly.
                 value = (value if isinstance(value, bytes) else value.encode()).decode()
             return kind(value)
 
     def dataset(self, name: str, kinds: str, shape: tuple[int | None, ...] | None = None) -> Any:
-        """Return a dataset that is what it should be, and holds what it declares.
+        """Return a dataset after checking its type, shape and storage.
 
         Parameters
         ----------
         name : str
             Path in the file.
         kinds : str
-            NumPy kinds of data type allowed, "V" for records.
+            Allowed NumPy kinds of data type; "V" for records.
         shape : tuple, optional
-            None for an axis of any length.
+            Expected shape, with None for an axis of any length.
 
         Raises
         ------
         DataError
-            If it is missing, of another type or shape, empty of data, or points out of the file.
+            If the dataset is missing, of another type or shape, declares more data than the file contains, or
+            refers to other files.
         """
         import h5py
 
         with self._guard(name):
-            self._inside(name)
+            self._check_links(name)
             data = self._file.get(name)
             if not isinstance(data, h5py.Dataset):
                 raise DataError("is missing", where=self.where(name))
-            known = data.dtype.kind in kinds and _sound(data.dtype) and data.shape is not None
+            known = data.dtype.kind in kinds and _is_safe(data.dtype) and data.shape is not None
             if not known or data.dtype.itemsize != data.id.get_type().get_size():
                 raise DataError(
                     f"is of type {data.dtype}, which does not belong here", where=self.where(name)
@@ -112,14 +113,14 @@ class Reader:
             return data
 
     def array(self, name: str, kinds: str, shape: tuple[int | None, ...] | None = None) -> AnyArray:
-        """Return all of a dataset; see `dataset`."""
+        """Return all values of a dataset; see `dataset`."""
         data = self.dataset(name, kinds, shape)
         with self._guard(name):
             values: AnyArray = data[()]
         return values
 
     def rows(self, name: str, data: Any, selection: tuple[Any, ...], where: str) -> AnyArray:
-        """Return part of a dataset; `where` says which in an error."""
+        """Return a selection of a dataset; `where` describes it for messages."""
         with self._guard(name, where):
             values: AnyArray = data[selection]
         return values
@@ -130,7 +131,7 @@ class Reader:
         Raises
         ------
         DataError
-            If the package flacarray, which can read it, is not installed.
+            If the package flacarray is not installed, or the group is not valid.
         """
         import h5py
 
@@ -140,7 +141,7 @@ class Reader:
             what = "is compressed with FLAC, which needs the package flacarray"
             raise DataError(what, where=self.where(name), mend="pip install flacarray") from error
         with self._guard(name):
-            self._inside(name)
+            self._check_links(name)
             group = self._file[name]
         if not isinstance(group, h5py.Group):
             raise DataError("is no group", where=self.where(name))
@@ -151,7 +152,7 @@ class Reader:
     def flac_row(
         self, name: str, row: int, shape: tuple[int, int], start: int, stop: int, where: str
     ) -> AnyArray:
-        """Return samples [start, stop) of a row of a FLAC group that holds an array of `shape`."""
+        """Return samples [start, stop) of a row of a FLAC group with an array of `shape`."""
         group = self.flac(name)
         from flacarray.hdf5 import read_array
 
@@ -163,12 +164,12 @@ class Reader:
         return values.reshape(-1)
 
     def where(self, name: str, part: str = "") -> str:
-        """Return the place for an error message."""
+        """Return file, name and part for an error message."""
         return f"{self.path}, {name}" + (f", {part}" if part else "")
 
     @contextmanager
     def _guard(self, name: str, part: str = "") -> Iterator[None]:
-        """Turn whatever h5py raises over a damaged file into a DataError."""
+        """Convert all errors that h5py raises for damaged files to DataError."""
         try:
             yield
         except (OSError, KeyError, RuntimeError, ValueError, TypeError, OverflowError, MemoryError) as error:
@@ -176,7 +177,7 @@ class Reader:
             first_line = " ".join(str(reason).split("\n")[0].split())
             raise DataError(f"cannot be read: {first_line}", where=self.where(name, part)) from error
 
-    def _inside(self, name: str) -> None:
+    def _check_links(self, name: str) -> None:
         import h5py
 
         parts = [part for part in name.split("/") if part]
@@ -190,8 +191,7 @@ class Reader:
         if data.external or data.is_virtual:
             raise DataError("keeps its values in other files", where=self.where(name))
         stored = data.id.get_storage_size()
-        # HDF5 reports one filter or more by a chunked dataset's creation list.
-        most = stored * (_DENSEST if data.id.get_create_plist().get_nfilters() else 1)
+        most = stored * (_MAX_COMPRESSION if data.id.get_create_plist().get_nfilters() else 1)
         if data.nbytes > most or stored > self.path.stat().st_size:
             raise DataError(
                 f"declares {data.size} values, the file holds {stored} bytes of them", where=self.where(name)
@@ -199,17 +199,17 @@ class Reader:
 
 
 @contextmanager
-def located(place: str) -> Iterator[None]:
-    """Add the file to the place that a DataError names."""
+def add_location(location: str) -> Iterator[None]:
+    """Prepend `location` to the location of a DataError raised in the context."""
     try:
         yield
     except DataError as error:
-        where = f"{place}, {error.where}" if error.where else place
+        where = f"{location}, {error.where}" if error.where else location
         raise DataError(error.what, where=where, mend=error.mend) from error
 
 
 def _is_scalar(attribute: Any, text: bool) -> bool:
-    """Return whether an attribute is one text, or one number; HDF5 crashes over types that are neither."""
+    """Return whether an attribute is a single text or number; HDF5 may crash for other types."""
     from h5py import h5t
 
     stored = attribute.get_type()
@@ -218,37 +218,37 @@ def _is_scalar(attribute: Any, text: bool) -> bool:
 
 
 def _check_heaps(path: Path) -> None:
-    """Refuse a damaged heap of texts: HDF5 would walk it without end, where sizes do not add up.
+    """Raise DataError if a global heap is damaged: for inconsistent sizes HDF5 would loop forever.
 
-    Heaps are made with the first attribute of variable length, so they stand near the beginning.
+    Heaps are created with the first attribute of variable length, hence they are near the beginning.
     """
     with path.open("rb") as file:
         content = file.read(_HEAPS_WITHIN)
-    at = content.find(_HEAP)
-    while at >= 0:
-        end = at + int.from_bytes(content[at + 8 : at + 16], "little")
-        place = at + 16
-        while place + 16 <= min(end, len(content)):
-            index, _, _, size = struct.unpack_from("<HHIQ", content, place)
+    begin = content.find(_HEAP_SIGNATURE)
+    while begin >= 0:
+        end = begin + int.from_bytes(content[begin + 8 : begin + 16], "little")
+        offset = begin + 16
+        while offset + 16 <= min(end, len(content)):
+            index, _, _, size = struct.unpack_from("<HHIQ", content, offset)
             step = 16 + (size + 7) // 8 * 8 if index else size
-            if step < 16 or place + step > end:
-                raise DataError(f"is damaged: a text of impossible size at byte {place}", where=str(path))
-            place += step
-        at = content.find(_HEAP, at + 8)
+            if step < 16 or offset + step > end:
+                raise DataError(f"is damaged: a text of impossible size at byte {offset}", where=str(path))
+            offset += step
+        begin = content.find(_HEAP_SIGNATURE, begin + 8)
 
 
-def _sound(dtype: np.dtype[Any]) -> bool:
-    """Return whether a type is plain and its parts lie inside it and apart.
+def _is_safe(dtype: np.dtype[Any]) -> bool:
+    """Return whether a type consists of plain types that neither overlap nor exceed its size.
 
-    HDF5 converts others as well, and writes beyond the memory that NumPy gives it.
+    HDF5 would convert others as well, and write out of the bounds of the NumPy array.
     """
     if dtype.subdtype is not None:
-        return _sound(dtype.subdtype[0])
+        return _is_safe(dtype.subdtype[0])
     if dtype.fields is not None:
         parts = sorted((offset, offset + part.itemsize, part) for part, offset, *_ in dtype.fields.values())
         ends = [0, *(end for _, end, _ in parts)]
         apart = all(begin >= end for (begin, _, _), end in zip(parts, ends, strict=False))
-        return apart and max(ends) <= dtype.itemsize and all(_sound(part) for *_, part in parts)
+        return apart and max(ends) <= dtype.itemsize and all(_is_safe(part) for *_, part in parts)
     return dtype.kind == "S" or (dtype.kind in "fiu" and dtype.itemsize <= 8)
 
 

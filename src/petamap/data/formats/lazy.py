@@ -1,4 +1,4 @@
-"""Pointing that is read from its file when it is first asked for, by those ranks that ask."""
+"""Pointing that is read from its file at first use."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class LazyPointing(CompressedPointing):
     Parameters
     ----------
     n_samp, n_det : int
-        Its size.
+        Number of samples and detectors.
     load : callable
-        Reads the pointing; asked once, or more often where threads meet.
+        Reads the pointing. Called once, or more often if several threads need it at the same time.
     """
 
     def __init__(self, n_samp: int, n_det: int, load: Callable[[], CompressedPointing]) -> None:
@@ -24,7 +24,7 @@ class LazyPointing(CompressedPointing):
 
     @property
     def n_samp(self) -> int:
-        """Samples of the observation."""
+        """Number of samples of the observation."""
         return self._n_samp
 
     @property
@@ -33,7 +33,7 @@ class LazyPointing(CompressedPointing):
         return self._n_det
 
     def __getattr__(self, name: str) -> Any:
-        # Only asked for what is not there yet.
+        # Called only for attributes that are not set yet.
         if name == "_load" or name.startswith("__"):
             raise AttributeError(name)
         for key, value in vars(self._load()).items():

@@ -1,10 +1,10 @@
-"""MADmap version 1: one binary stream of all samples, and one inverse-noise file for each piece of it.
+"""MADmap version 1 format: a binary stream of all samples, and inverse-noise files for ranges of it.
 
-The stream is a header of four int64 (first sample, last sample, pixels per sample, ``n_pix``) and one record
-{float64 signal, float32 weight, int32 pixel} a sample. An inverse-noise file is three int64 (first sample,
-last sample, ``n_corr``) and ``n_corr + 1`` float64: N^-1 at lags 0..n_corr for these samples of the stream.
-So each file of the second sort says where one detector's data of one stationary block lie; MADmap orders
-them block by block and, inside a block, detector by detector. All numbers have one byte order.
+The stream is a header of four int64 (first sample, last sample, pixels per sample, ``n_pix``), followed by
+one record {float64 signal, float32 weight, int32 pixel} per sample. An inverse-noise file has three int64
+(first sample, last sample, ``n_corr``) and ``n_corr + 1`` float64: N^-1 at lags 0 to n_corr for this sample
+range of the stream. Hence each inverse-noise file gives the sample range of one detector in one stationary
+block; MADmap orders them by block and, within a block, by detector. All numbers have the same byte order.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import BinaryIO, ClassVar
 import numpy as np
 
 from petacomm.base.errors import DataError
-from petacomm.base.files import replacing
+from petacomm.base.files import atomic_write
 from petacomm.base.options import option
 from petacomm.base.typing import (
     AnyArray,
@@ -33,24 +33,24 @@ from petacomm.base.typing import (
 )
 from petamap.data.formats.madmap1_filters import (
     BYTE_ORDERS,
-    Filter,
-    order_of,
-    read_filters,
+    NoiseFilter,
+    detect_byte_order,
+    read_noise_filters,
     split_blocks,
 )
 from petamap.data.observation import Observation
-from petamap.data.source import Context
+from petamap.data.source import SourceContext
 from petamap.noise.model import InverseLags
 from petamap.sky.numbered import ImageLayout, NumberedPixels
 from petamap.sky.pixelization import Pixelization
 
 _HEADER_BYTES = 32
 _COMPRESSED = (".gz", ".xz")
-_UNPACKED_LIMIT = 2**31  # bytes of memory that a compressed stream may take
+_UNPACKED_LIMIT = 2**31  # largest uncompressed size of a compressed stream, bytes
 
 
-def record(order: str) -> np.dtype[np.void]:
-    """Return the dtype of one sample in byte order `order` (">" or "<")."""
+def sample_dtype(order: str) -> np.dtype[np.void]:
+    """Return the dtype of a sample in byte order `order` (">" or "<")."""
     return np.dtype([("signal", order + "f8"), ("weight", order + "f4"), ("pixel", order + "i4")])
 
 
@@ -78,37 +78,35 @@ class Madmap1Options:
 
 
 class Madmap1Source:
-    """Observations of a MADmap v1 stream, one for each block of detectors."""
+    """Source of the observations of a MADmap v1 stream, one for each block of detectors."""
 
     options: ClassVar[type] = Madmap1Options
 
-    def __init__(self, options: Madmap1Options, context: Context) -> None:
+    def __init__(self, options: Madmap1Options, context: SourceContext) -> None:
         self._options = options
         self._folder = context.folder
 
     def extend(self, observations: Sequence[Observation]) -> list[Observation]:
-        """Append one observation a block; `meta["pixelization"]` is the one that the pixels refer to.
+        """Append one observation per block; `meta["pixelization"]` is the pixelization of the pixel numbers.
 
         Raises
         ------
         DataError
-            If a file is cut short, contradicts itself, or samples have no inverse-noise file.
+            If a file is truncated or inconsistent, or samples have no inverse-noise file.
         """
-        stream = Stream(self._folder / self._options.tod, self._options.byte_order)
-        filters = read_filters(self._folder / self._options.filters, self._options.byte_order)
-        stream.check_cover(filters)
+        stream = Madmap1Stream(self._folder / self._options.tod, self._options.byte_order)
+        filters = read_noise_filters(self._folder / self._options.filters, self._options.byte_order)
+        stream.check_coverage(filters)
         pixelization = self._pixelization(stream)
         blocks = split_blocks(filters, self._options.n_detectors)
-        found = list(observations)
-        for number, block in enumerate(blocks):
-            found.append(self._observation(stream, number, block, pixelization))
-        return found
+        new = [self._observation(stream, number, block, pixelization) for number, block in enumerate(blocks)]
+        return [*observations, *new]
 
-    def _pixelization(self, stream: Stream) -> NumberedPixels:
+    def _pixelization(self, stream: Madmap1Stream) -> NumberedPixels:
         if not self._options.image:
             return NumberedPixels(stream.n_pix)
         path = self._folder / self._options.image
-        layout = read_layout(path)
+        layout = read_image_layout(path)
         if layout.index.size != stream.n_pix:
             raise DataError(
                 f"{layout.index.size} finite pixels where the stream has {stream.n_pix}", where=str(path)
@@ -116,10 +114,10 @@ class Madmap1Source:
         return NumberedPixels(stream.n_pix, layout)
 
     def _observation(
-        self, stream: Stream, number: int, filters: Sequence[Filter], pixelization: NumberedPixels
+        self, stream: Madmap1Stream, number: int, filters: Sequence[NoiseFilter], pixelization: NumberedPixels
     ) -> Observation:
         name = f"{self._options.name}-{number:04d}"
-        block = Block(stream, name, filters, self._options.weights)
+        block = Madmap1Block(stream, name, filters, self._options.weights)
         return Observation(
             name=name,
             uid=zlib.crc32(name.encode()),
@@ -136,8 +134,8 @@ class Madmap1Source:
         )
 
 
-def read_layout(path: Path) -> ImageLayout:
-    """Return where the finite pixels of the first two-dimensional image of a FITS file stand, row by row.
+def read_image_layout(path: Path) -> ImageLayout:
+    """Return the layout of the finite pixels of the first two-dimensional image of a FITS file.
 
     Raises
     ------
@@ -149,7 +147,7 @@ def read_layout(path: Path) -> ImageLayout:
 
     try:
         with fits.open(path, memmap=False) as file:
-            hdu = next((one for one in file if one.is_image and one.header.get("NAXIS") == 2), None)
+            hdu = next((hdu for hdu in file if hdu.is_image and hdu.header.get("NAXIS") == 2), None)
             if hdu is None:
                 raise DataError("holds no image of two dimensions", where=str(path))
             image, cards = hdu.data, dict(WCS(hdu.header).to_header())
@@ -158,7 +156,7 @@ def read_layout(path: Path) -> ImageLayout:
     return ImageLayout(image.shape, np.flatnonzero(np.isfinite(image)), cards)
 
 
-def _opened(path: Path) -> BinaryIO | gzip.GzipFile | lzma.LZMAFile:
+def _open(path: Path) -> BinaryIO | gzip.GzipFile | lzma.LZMAFile:
     match path.suffix:
         case ".gz":
             return gzip.open(path)
@@ -167,29 +165,34 @@ def _opened(path: Path) -> BinaryIO | gzip.GzipFile | lzma.LZMAFile:
     return path.open("rb")
 
 
-class Stream:
-    """A stream file, opened: its header, and its samples where they are asked for.
+class Madmap1Stream:
+    """Stream file: its header, and access to its samples.
 
-    A plain file is mapped; one compressed by gzip or xz is unpacked and held.
+    A plain file is memory-mapped; a file compressed by gzip or xz is decompressed to memory.
+
+    Parameters
+    ----------
+    path : Path
+    byte_order : {"auto", "big", "little"}
 
     Raises
     ------
     DataError
-        If the header makes no sense or the size of the file contradicts it.
+        If the header is not valid or does not match the size of the file.
     """
 
     def __init__(self, path: Path, byte_order: str = "auto") -> None:
         self.path = path
         self._content: bytes | None = None
         try:
-            with _opened(path) as file:
+            with _open(path) as file:
                 header = file.read(_HEADER_BYTES)
             size = path.stat().st_size
         except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
             raise DataError(f"cannot be read: {error}", where=str(path)) from error
         if len(header) < _HEADER_BYTES:
             raise DataError(f"cut short: {size} bytes are less than a header", where=str(path))
-        self._record = record(order_of(header, byte_order, str(path)))
+        self._record = sample_dtype(detect_byte_order(header, byte_order, str(path)))
         numbers = np.frombuffer(header, self._record["signal"].byteorder + "i8")
         self.first, last, n_per_sample, self.n_pix = (int(number) for number in numbers)
         self.stop = last + 1
@@ -200,16 +203,16 @@ class Stream:
 
     @property
     def _bytes(self) -> int:
-        """Size that the header asks for."""
+        """Size of the uncompressed file according to the header."""
         return _HEADER_BYTES + (self.stop - self.first) * self._record.itemsize
 
     def _unpacked(self) -> bytes:
-        """Return what a compressed file holds; of more than the header says, one byte."""
+        """Return the uncompressed content, with at most one byte more than the header says."""
         if self._bytes > _UNPACKED_LIMIT:
             what = f"unpacks to more than {_UNPACKED_LIMIT >> 20} MiB"
             raise DataError(what, where=str(self.path), mend="unpack it and name the file")
         try:
-            with _opened(self.path) as file:
+            with _open(self.path) as file:
                 return file.read(self._bytes + 1)
         except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
             raise DataError(f"cannot be unpacked: {error}", where=str(self.path)) from error
@@ -225,9 +228,10 @@ class Stream:
             raise DataError(f"the header says {self.n_pix} pixels", where=str(self.path))
         expected = self._bytes
         if size < expected:
-            whole = (size - _HEADER_BYTES) // self._record.itemsize
+            n_complete = (size - _HEADER_BYTES) // self._record.itemsize
+            n_samp = self.stop - self.first
             raise DataError(
-                f"cut short in sample {self.first + whole}, the header says {self.stop - self.first} samples",
+                f"cut short in sample {self.first + n_complete}, the header says {n_samp} samples",
                 where=str(self.path),
             )
         if size > expected:
@@ -237,50 +241,52 @@ class Stream:
     def _records(self) -> AnyArray:
         if self._content is not None:
             return np.frombuffer(self._content, self._record, offset=_HEADER_BYTES)
-        # A mapped file is read page by page as asked for, from any number of threads.
+        # A memory-mapped file is read page by page on demand, by any number of threads.
         return np.memmap(self.path, self._record, "r", _HEADER_BYTES, (self.stop - self.first,))
 
     def read(self, field: str, start: int, stop: int) -> AnyArray:
-        """Return the "signal", "weight" or "pixel" of samples [start, stop), in the file's byte order."""
+        """Return the "signal", "weight" or "pixel" of samples [start, stop), in byte order of the file."""
         values: AnyArray = self._records[field][start - self.first : stop - self.first]
         return values
 
-    def check_cover(self, filters: Sequence[Filter]) -> None:
+    def check_coverage(self, filters: Sequence[NoiseFilter]) -> None:
         """Check that sorted filters cover each sample once.
 
         Raises
         ------
         DataError
-            Naming the first sample that has no filter, or two.
+            If a sample has no filter or two; names the first.
         """
-        at = self.first
-        for one in filters:
-            if one.start != at:
+        covered = self.first
+        for item in filters:
+            if item.start != covered:
                 fault = (
-                    f"sample {at} has no inverse-noise file"
-                    if one.start > at
-                    else (f"samples from {one.start} have two inverse-noise files")
+                    f"sample {covered} has no inverse-noise file"
+                    if item.start > covered
+                    else (f"samples from {item.start} have two inverse-noise files")
                 )
-                raise DataError(fault, where=f"{self.path}, {one.where}")
-            at = one.stop
-        if at != self.stop:
+                raise DataError(fault, where=f"{self.path}, {item.where}")
+            covered = item.stop
+        if covered != self.stop:
             fault = (
-                f"sample {at} has no inverse-noise file"
-                if at < self.stop
-                else (f"covers samples up to {at - 1}, the stream ends with {self.stop - 1}")
+                f"sample {covered} has no inverse-noise file"
+                if covered < self.stop
+                else (f"covers samples up to {covered - 1}, the stream ends with {self.stop - 1}")
             )
             raise DataError(fault, where=f"{self.path}, {filters[-1].where}")
 
 
-class Block:
-    """The detectors of one block: their signal, noise and recorded pixels."""
+class Madmap1Block:
+    """Signal, noise and recorded pixels of the detectors of a block."""
 
-    def __init__(self, stream: Stream, name: str, filters: Sequence[Filter], weights: str) -> None:
+    def __init__(
+        self, stream: Madmap1Stream, name: str, filters: Sequence[NoiseFilter], weights: str
+    ) -> None:
         self._stream, self._name, self._filters, self._weights = stream, name, filters, weights
 
     @property
     def n_samp(self) -> int:
-        """Samples of each detector."""
+        """Number of samples of each detector."""
         return self._filters[0].n_samp
 
     @property
@@ -290,14 +296,14 @@ class Block:
 
     @cached_property
     def has_gains(self) -> bool:
-        """Whether any recorded weight is not 1."""
+        """Whether recorded weights are used: as configured, or if any is not 1."""
         if self._weights != "auto":
             return self._weights == "recorded"
-        ranges = ((one.start, one.stop) for one in self._filters)
+        ranges = ((item.start, item.stop) for item in self._filters)
         return any(bool((self._stream.read("weight", *samples) != 1).any()) for samples in ranges)
 
     def efficiency(self, detector: int) -> float:
-        """Return 0: the weights are of intensity alone."""
+        """Return 0: the format is for intensity only."""
         return 0.0
 
     def noise_model(self, detector: int, interval: int) -> InverseLags:
@@ -318,12 +324,12 @@ class Block:
         angles: UInt32Array | None,
         gains: Float32Array | None = None,
     ) -> None:
-        """Write the recorded pixels and weights; response angles are 0.
+        """Write the recorded pixel numbers and weights; response angles are 0.
 
         Raises
         ------
         DataError
-            If `pixelization` has another number of pixels, or a recorded number lies outside.
+            If `pixelization` has another number of pixels, or a recorded number is out of range.
         """
         if pixelization.n_pix != self._stream.n_pix:
             raise DataError(
@@ -341,7 +347,7 @@ class Block:
             self._check(~np.isfinite(gains), gains, "weights that are not finite", detector, start)
 
     def directions(self, detector: int, start: int, stop: int) -> tuple[FloatArray, UInt32Array]:
-        """Refuse: recorded pixels have no directions."""
+        """Raise DataError: recorded pixels have no directions."""
         raise DataError(
             "the pointing is recorded as pixel numbers, which have no directions",
             where=str(self._stream.path),
@@ -370,23 +376,22 @@ def write_madmap1(
     pixelization: Pixelization,
     byte_order: str = "little",
 ) -> None:
-    """Write a stream and a folder of inverse-noise files, a block for each stationary interval.
+    """Write a stream and a folder of inverse-noise files, one block for each stationary interval.
 
     Parameters
     ----------
     tod, filters : Path
-        The stream, and the folder for ``invntt.0``, ``invntt.1``, ... Each file is whole or absent.
+        Stream file, and folder for ``invntt.0``, ``invntt.1``, ... Each file is written atomically.
     observations : sequence of Observation
-        With signal, pointing and `InverseLags` noise; samples outside intervals are not written.
+        Observations with signal, pointing and `InverseLags` noise; samples outside intervals are not written.
     pixelization : Pixelization
-        What the pixel numbers refer to.
+        Pixelization of the pixel numbers.
     byte_order : {"little", "big"}
-        Of all numbers.
 
     Raises
     ------
     DataError
-        Where an observation has what the format cannot say: flags, another noise model, no pointing.
+        If the format cannot represent an observation: flags, another noise model, no pointing.
     """
     order = BYTE_ORDERS[byte_order]
     pieces = [
@@ -399,12 +404,12 @@ def write_madmap1(
     for k, (observation, interval, detector) in enumerate(pieces):
         lags = _lags(observation, interval, detector)
         header = np.array([bounds[k], bounds[k + 1] - 1, lags.size - 1])
-        with replacing(filters / f"invntt.{k}") as path:
+        with atomic_write(filters / f"invntt.{k}") as path:
             path.write_bytes(header.astype(order + "i8").tobytes() + lags.astype(order + "f8").tobytes())
-    with replacing(tod) as path, path.open("wb") as file:
+    with atomic_write(tod) as path, path.open("wb") as file:
         file.write(np.array([0, bounds[-1] - 1, 1, pixelization.n_pix]).astype(order + "i8").tobytes())
         for observation, interval, detector in pieces:
-            file.write(_records(observation, interval, detector, pixelization, record(order)).tobytes())
+            file.write(_records(observation, interval, detector, pixelization, sample_dtype(order)).tobytes())
 
 
 def _length(observation: Observation, interval: int) -> int:

@@ -1,4 +1,4 @@
-"""The inverse-noise files of MADmap v1, from a folder or an archive, and the blocks that they tell of."""
+"""Inverse-noise files of MADmap v1, in a folder or an archive, and the blocks of detectors they define."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ BYTE_ORDERS = {"big": ">", "little": "<"}
 _NAME = re.compile(r"(.+)\.\d+")
 _HEADER_BYTES = 24
 _FILTER_LIMIT = 2**26  # bytes of one inverse-noise file
-_ARCHIVE_LIMIT = 2**30  # bytes that an archive may unpack to
+_ARCHIVE_LIMIT = 2**30  # bytes of an uncompressed archive
 
 
 @dataclass(frozen=True)
-class Filter:
-    """One inverse-noise file: samples [start, stop) of the stream, and their noise."""
+class NoiseFilter:
+    """Inverse-noise file: a sample range [start, stop) of the stream, and its inverse noise."""
 
     where: str
     start: int
@@ -42,15 +42,15 @@ class Filter:
         return self.stop - self.start
 
 
-def read_filters(path: Path, byte_order: str = "auto") -> list[Filter]:
-    """Read all inverse-noise files of a folder or a .tar or .tar.gz archive, sorted by first sample.
+def read_noise_filters(path: Path, byte_order: str = "auto") -> list[NoiseFilter]:
+    """Return all inverse-noise files of a folder or a .tar or .tar.gz archive, sorted by first sample.
 
-    Equal contents share one `InverseLags`.
+    Files with equal content share an `InverseLags`.
 
     Raises
     ------
     DataError
-        If there are none, or one cannot be read, has the wrong size, or is not positive at lag 0.
+        If there are none, or a file cannot be read, has the wrong size, or is not positive at lag 0.
     """
     contents = _in_folder(path) if path.is_dir() else _in_archive(path)
     shared: dict[bytes, InverseLags] = {}
@@ -59,22 +59,22 @@ def read_filters(path: Path, byte_order: str = "auto") -> list[Filter]:
         raise DataError(
             "no inverse-noise files here", where=str(path), mend="they are called NAME.0, NAME.1, ..."
         )
-    return sorted(filters, key=lambda one: one.start)
+    return sorted(filters, key=lambda item: item.start)
 
 
-def order_of(header: bytes, byte_order: str, where: str) -> str:
-    """Return the NumPy prefix of the byte order in which a header of int64 has sensible values.
+def detect_byte_order(header: bytes, byte_order: str, where: str) -> str:
+    """Return the NumPy prefix of the byte order in which a header of int64 has valid values.
 
-    In the wrong order small positive numbers become huge or negative.
+    In the wrong byte order, small positive numbers become huge or negative.
 
     Raises
     ------
     DataError
-        If no order (or not the one asked for) gives sensible numbers.
+        If no byte order, or not the given one, gives valid numbers.
     """
     orders = list(BYTE_ORDERS.values()) if byte_order == "auto" else [BYTE_ORDERS[byte_order]]
     numbers = {order: np.frombuffer(header, order + "i8") for order in orders}
-    for order in sorted(orders, key=lambda one: int(numbers[one].max())):
+    for order in sorted(orders, key=lambda item: int(numbers[item].max())):
         if (
             numbers[order].min() >= 0
             and numbers[order].max() < 2**48
@@ -89,24 +89,25 @@ def order_of(header: bytes, byte_order: str, where: str) -> str:
     )
 
 
-def split_blocks(filters: Sequence[Filter], n_detectors: int = 0) -> list[list[Filter]]:
-    """Split sorted filters into blocks; the filters of a block are one for each detector, of equal length.
+def split_blocks(filters: Sequence[NoiseFilter], n_detectors: int = 0) -> list[list[NoiseFilter]]:
+    """Split sorted filters into blocks with one filter per detector, all of equal length.
 
-    A run of equal lengths is one block, unless `n_detectors` divides it, or (with 0) its filters repeat after
-    some number of detectors, as they do where noise is taken as stationary over the whole stream.
+    A sequence of filters of equal length is split after each `n_detectors` of them. With 0, it is split where
+    filters repeat after some number of detectors, as for noise that is stationary over the whole stream; else
+    it is one block.
 
     Raises
     ------
     DataError
-        If `n_detectors` does not divide the run.
+        If the length of a sequence is not a multiple of `n_detectors`.
     """
-    blocks: list[list[Filter]] = []
-    for _, members in groupby(filters, key=lambda one: one.n_samp):
+    blocks: list[list[NoiseFilter]] = []
+    for _, members in groupby(filters, key=lambda item: item.n_samp):
         run = list(members)
         size = n_detectors or _period(run)
         if len(run) % size:
             raise DataError(
-                f"{len(run)} stretches of {run[0].n_samp} samples are no multiple of {size} detectors",
+                f"{len(run)} filters of {run[0].n_samp} samples are no multiple of {size} detectors",
                 where=run[0].where,
                 mend="mend n_detectors, or leave it out",
             )
@@ -114,9 +115,9 @@ def split_blocks(filters: Sequence[Filter], n_detectors: int = 0) -> list[list[F
     return blocks
 
 
-def _period(run: Sequence[Filter]) -> int:
-    """Return after how many detectors the filters repeat; all of them where they don't, or all are equal."""
-    kinds = [id(one.noise) for one in run]
+def _period(run: Sequence[NoiseFilter]) -> int:
+    """Return the period of the filters; their number if they do not repeat or are all equal."""
+    kinds = [id(item.noise) for item in run]
     if len(set(kinds)) > 1:
         for size in range(2, len(run) // 2 + 1):
             if len(run) % size == 0 and kinds[size:] == kinds[:-size]:
@@ -124,10 +125,10 @@ def _period(run: Sequence[Filter]) -> int:
     return len(run)
 
 
-def _parse(where: str, content: bytes, byte_order: str, shared: dict[bytes, InverseLags]) -> Filter:
+def _parse(where: str, content: bytes, byte_order: str, shared: dict[bytes, InverseLags]) -> NoiseFilter:
     if len(content) < _HEADER_BYTES + 8:
         raise DataError(f"cut short: {len(content)} bytes are no inverse-noise file", where=where)
-    order = order_of(content[:_HEADER_BYTES], byte_order, where)
+    order = detect_byte_order(content[:_HEADER_BYTES], byte_order, where)
     first, last, n_corr = (int(number) for number in np.frombuffer(content[:_HEADER_BYTES], order + "i8"))
     expected = _HEADER_BYTES + 8 * (n_corr + 1)
     if len(content) != expected:
@@ -138,7 +139,7 @@ def _parse(where: str, content: bytes, byte_order: str, shared: dict[bytes, Inve
     key = order.encode() + content[_HEADER_BYTES:]
     if key not in shared:
         shared[key] = InverseLags(_valid(np.frombuffer(content, order + "f8", offset=_HEADER_BYTES), where))
-    return Filter(where, first, last + 1, shared[key])
+    return NoiseFilter(where, first, last + 1, shared[key])
 
 
 def _valid(lags: FloatArray, where: str) -> FloatArray:
@@ -179,7 +180,7 @@ def _in_archive(path: Path) -> Iterator[tuple[str, bytes]]:
 
 @contextmanager
 def _archive(path: Path) -> Iterator[tarfile.TarFile]:
-    """Open an archive as a stream that refuses to grow beyond all measure."""
+    """Open an archive as a stream of limited uncompressed size."""
     try:
         with path.open("rb") as raw:
             packed = raw.read(2) == b"\x1f\x8b"
@@ -194,7 +195,7 @@ def _archive(path: Path) -> Iterator[tarfile.TarFile]:
 
 
 class _Bounded(io.RawIOBase):
-    """A stream that gives at most `_ARCHIVE_LIMIT` bytes."""
+    """Stream of at most `_ARCHIVE_LIMIT` bytes."""
 
     def __init__(self, stream: IO[bytes], where: str) -> None:
         self._stream, self._where, self._left = stream, where, _ARCHIVE_LIMIT

@@ -1,8 +1,8 @@
-"""TOAST's HDF5 volumes, format version 2: a folder of files, each an observation.
+"""TOAST HDF5 volumes, format version 2: a folder of files with one observation each.
 
-What is read: ``shared`` times, boresight quaternions, half-wave plate angle and flags; ``detdata`` signal
-and flags; the ``instrument/focalplane`` table; ``metadata/noise_model``; ``intervals``. Classes that a file
-names are neither imported nor called, and ``index.sqlite`` is not needed.
+Read are ``shared`` times, boresight quaternions, half-wave plate angle and flags; ``detdata`` signal and
+flags; the table ``instrument/focalplane``; ``metadata/noise_model``; and ``intervals``. Classes named in a
+file are neither imported nor called, and ``index.sqlite`` is not needed.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from petacomm.base.errors import DataError
 from petacomm.base.options import option
 from petacomm.base.typing import AnyArray, FloatArray, UInt8Array
 from petamap.data.checks import check_times
-from petamap.data.formats.hdf5 import Reader, located
+from petamap.data.formats.hdf5 import Hdf5Reader, add_location
 from petamap.data.formats.lazy import LazyPointing
 from petamap.data.formats.toast_instrument import (
-    Focalplane,
+    ToastFocalplane,
     ToastNoise,
-    noise_of_focalplane,
-    noise_of_model,
+    noise_from_focalplane,
+    noise_from_model,
 )
 from petamap.data.observation import Observation
-from petamap.data.source import Context
-from petamap.noise.psd import check
-from petamap.pointing.boresight import Boresight, compress
+from petamap.data.source import SourceContext
+from petamap.noise.psd import check_noise_model
+from petamap.pointing.boresight import Boresight, compress_boresight
 from petamap.pointing.compressed import CompressedPointing, SampledPlate
 
 FORMAT_VERSION = 2
@@ -62,32 +62,32 @@ class ToastOptions:
 
 
 class ToastSource:
-    """Observations of a TOAST volume; detectors that are flagged as a whole are left out."""
+    """Source of the observations of a TOAST volume, without detectors that are flagged in full."""
 
     options: ClassVar[type] = ToastOptions
 
-    def __init__(self, options: ToastOptions, context: Context) -> None:
+    def __init__(self, options: ToastOptions, context: SourceContext) -> None:
         self._options = options
         self._path = context.folder / options.path
 
     def extend(self, observations: Sequence[Observation]) -> list[Observation]:
-        """Append the observations of all files that have a detector left.
+        """Append the observations of all files that have an unflagged detector.
 
         Raises
         ------
         DataError
-            If there are none, or a file is not of format version 2 or contradicts itself.
+            If there are none, or a file is not of format version 2 or is inconsistent.
         """
         paths = sorted(self._path.rglob("*.h5")) if self._path.is_dir() else [self._path]
         files = [ToastFile(path, self._options) for path in paths]
-        found = [one.observation() for one in files if one.detectors]
-        if not found:
+        new = [file.observation() for file in files if file.detectors]
+        if not new:
             raise DataError("no observation with a detector that is not flagged", where=str(self._path))
-        return [*observations, *found]
+        return [*observations, *new]
 
 
 class ToastFile:
-    """One observation: signal and flags of its detectors, read where they are asked for.
+    """File with one observation; signal and flags of its detectors are read on demand.
 
     Raises
     ------
@@ -97,7 +97,7 @@ class ToastFile:
 
     def __init__(self, path: Path, options: ToastOptions) -> None:
         self._options = options
-        self._reader = reader = Reader(path)
+        self._reader = reader = Hdf5Reader(path)
         version = reader.attribute("/", "toast_format_version", int, -1)
         if version != FORMAT_VERSION:
             raise DataError(f"is not a TOAST file of format version {FORMAT_VERSION}", where=str(path))
@@ -112,13 +112,13 @@ class ToastFile:
         self.detectors = tuple(self._all[row] for row in self._rows)
 
     def observation(self) -> Observation:
-        """Return the observation; reads the focal plane and the noise model, and no samples."""
+        """Return the observation; reads the focal plane and the noise model, but no samples."""
         reader, options = self._reader, self._options
         if options.signal:
             self._check_detdata(f"detdata/{options.signal}")
         times = reader.dataset("shared/times", "f", (self.n_samp,))
         start, stop = (float(times[k]) for k in (0, -1))
-        focalplane = Focalplane(reader, self.detectors)
+        focalplane = ToastFocalplane(reader, self.detectors)
         rate = focalplane.sample_rate() or (self.n_samp - 1) / max(stop - start, 1e-9)
         unit = self._unit()
         return Observation(
@@ -142,21 +142,21 @@ class ToastFile:
         out += self._samples(f"detdata/{self._options.signal}", "f", detector, start, stop)
 
     def or_flags(self, detector: int, start: int, stop: int, out: UInt8Array) -> None:
-        """Set `out` to 1 where the shared or the detector flags have a bit of their mask."""
+        """Set `out` to 1 for samples whose shared or detector flags have a bit of their mask."""
         options = self._options
-        if self._flagged("shared", options.shared_flags, "shared_flags"):
+        if self._has_flags("shared", options.shared_flags, "shared_flags"):
             name = f"shared/{options.shared_flags}"
             data = self._reader.dataset(name, "iu", (self.n_samp,))
             shared = self._reader.rows(name, data, (slice(start, stop),), f"samples {start}..{stop - 1}")
             out |= (shared & options.shared_mask) != 0
-        if self._flagged("detdata", options.detector_flags, "detector_flags"):
-            own = self._samples(f"detdata/{options.detector_flags}", "iu", detector, start, stop)
-            out |= (own & options.detector_mask) != 0
+        if self._has_flags("detdata", options.detector_flags, "detector_flags"):
+            flags = self._samples(f"detdata/{options.detector_flags}", "iu", detector, start, stop)
+            out |= (flags & options.detector_mask) != 0
 
-    def _flagged(self, group: str, name: str, key: str) -> bool:
-        """Return whether flags are there; a name that was asked for must be."""
-        usual = {one.name: one.default for one in fields(ToastOptions)}[key]
-        return bool(name) and (name != usual or self._reader.has(f"{group}/{name}"))
+    def _has_flags(self, group: str, name: str, key: str) -> bool:
+        """Return whether there are flags to read; flags of other than the default name must exist."""
+        default = {field.name: field.default for field in fields(ToastOptions)}[key]
+        return bool(name) and (name != default or self._reader.has(f"{group}/{name}"))
 
     def _samples(self, name: str, kinds: str, detector: int, start: int, stop: int) -> AnyArray:
         row = self._rows[detector]
@@ -177,31 +177,33 @@ class ToastFile:
             return "K"
         return self._reader.attribute(f"detdata/{self._options.signal}", "units", str, "") or "K"
 
-    def _noise(self, focalplane: Focalplane, unit: str) -> ToastNoise | None:
+    def _noise(self, focalplane: ToastFocalplane, unit: str) -> ToastNoise | None:
         name = self._options.noise
         group = f"metadata/{name}"
         if name and self._reader.has(group):
-            noise: ToastNoise | None = noise_of_model(self._reader, group, self.detectors, unit)
+            noise: ToastNoise | None = noise_from_model(self._reader, group, self.detectors, unit)
         else:
-            noise = noise_of_focalplane(focalplane, unit)
+            noise = noise_from_focalplane(focalplane, unit)
         for detector, model in zip(self.detectors, noise.models if noise else (), strict=False):
-            check(model, self._reader.where("noise", f"detector {detector}"))
+            check_noise_model(model, self._reader.where("noise", f"detector {detector}"))
         return noise
 
-    def _pointing(self, focalplane: Focalplane) -> CompressedPointing:
+    def _pointing(self, focalplane: ToastFocalplane) -> CompressedPointing:
         reader, options = self._reader, self._options
         check_times(self._times, reader.where("shared/times"))
         name = f"shared/{options.boresight}"
         knots = reader.array(name, "f", (self.n_samp, 4))
-        with located(reader.where(name)):
+        with add_location(reader.where(name)):
             if options.thin:
-                boresight = compress(knots, tolerance_arcsec=float(np.degrees(options.thin) * 3600))[0]
+                boresight = compress_boresight(
+                    knots, tolerance_arcsec=float(np.degrees(options.thin) * 3600)
+                )[0]
             else:
                 boresight = Boresight(knots, self.n_samp)
         plate = None
         if options.hwp_angle and reader.has(f"shared/{options.hwp_angle}"):
             plate = SampledPlate(reader.array(f"shared/{options.hwp_angle}", "f", (self.n_samp,)))
-        with located(reader.where("instrument/focalplane")):
+        with add_location(reader.where("instrument/focalplane")):
             return CompressedPointing(
                 boresight,
                 focalplane.quaternions(),
@@ -211,7 +213,7 @@ class ToastFile:
             )
 
     def _intervals(self) -> tuple[tuple[int, int], ...]:
-        """Return sample ranges: a sample belongs to an interval from its start until before its stop."""
+        """Return the intervals as sample ranges [start, stop)."""
         name = f"intervals/{self._options.intervals}"
         if not self._options.intervals:
             return ((0, self.n_samp),)
@@ -219,7 +221,7 @@ class ToastFile:
         times = check_times(self._times, self._reader.where("shared/times"))
         if not np.isfinite(spans).all():
             raise DataError("has bounds that are not finite", where=self._reader.where(name))
-        # Bounds are stored as times; half a sample of slack makes up for their rounding.
+        # Bounds are stored as times; the slack compensates for rounding.
         slack = 1e-3 * float(np.median(np.diff(times))) if self.n_samp > 1 else 0.0
         starts, stops = (np.searchsorted(times, bound - slack) for bound in spans)
         stops[stops == self.n_samp - 1] = self.n_samp  # an interval that ends at the last sample includes it
@@ -236,9 +238,9 @@ class ToastFile:
             value = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise DataError(f"attribute '{key}' is no JSON: {error}", where=str(self._reader.path)) from error
-        sound = isinstance(value, kind) and all(isinstance(item, str) for item in value)
-        if kind is dict and sound:
-            sound = all(type(item) is int for item in value.values())
-        if not sound or (kind is list and len(set(value)) < len(value)):
+        valid = isinstance(value, kind) and all(isinstance(item, str) for item in value)
+        if kind is dict and valid:
+            valid = all(type(item) is int for item in value.values())
+        if not valid or (kind is list and len(set(value)) < len(value)):
             raise DataError(f"attribute '{key}' is not what it should be", where=str(self._reader.path))
         return value

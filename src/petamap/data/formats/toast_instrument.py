@@ -1,4 +1,4 @@
-"""The focal plane and the noise model of a TOAST observation, read without a YAML loader."""
+"""Focal plane and noise model of a TOAST observation, read without a YAML loader."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ import numpy as np
 
 from petacomm.base.errors import DataError
 from petacomm.base.typing import AnyArray, FloatArray
-from petamap.data.formats.hdf5 import Reader
+from petamap.data.formats.hdf5 import Hdf5Reader
 from petamap.noise.model import NoiseModel, OneOverF, TabulatedPsd
 
 _TABLE = "instrument/focalplane"
 _META = "instrument/focalplane.__table_column_meta__"
 _META_LIMIT = 2**24  # bytes
 
-# the two things wanted of the table's YAML: units of columns, and the sample rate
+# parts of the table's YAML that are needed: units of columns, and the sample rate
 _COLUMN = re.compile(r"- \{name: (\S+?), unit: ([^,}]+), datatype")
 _RATE = re.compile(r"- sample_rate: !astropy\.units\.Quantity\n\s+unit: (.+)\n\s+value: ([-+.\deE]+)\n")
 _UNIT = re.compile(r"!astropy\.units\.Unit \{unit: ([^}]+)\}")
 
 
-class Focalplane:
-    """The table of detectors, in the order of the observation.
+class ToastFocalplane:
+    """Table of detectors, in the order of the observation.
 
     Raises
     ------
@@ -33,7 +33,7 @@ class Focalplane:
         If a detector or a column is missing.
     """
 
-    def __init__(self, reader: Reader, detectors: tuple[str, ...]) -> None:
+    def __init__(self, reader: Hdf5Reader, detectors: tuple[str, ...]) -> None:
         self._reader = reader
         table = reader.array(_TABLE, "V", (None,))
         self._known = {_text(name): row for row, name in enumerate(self._column(table, "name"))}
@@ -50,26 +50,26 @@ class Focalplane:
         return values.astype(np.float64)
 
     def values(self, name: str, unit: str = "") -> FloatArray | None:
-        """Return a column in a unit, or None where there is no such column."""
+        """Return a column in a unit, (n_det,), or None if there is no such column."""
         if name not in (self._table.dtype.names or ()):
             return None
         column = self._column(self._table, name)
         if column.ndim != 1 or column.dtype.kind not in "fiu":
             raise DataError(f"column {name} is not of numbers", where=self._reader.where(_TABLE))
-        factor = convert(self._units.get(name, unit), unit, self._reader.where(_TABLE, f"column {name}"))
+        factor = unit_factor(self._units.get(name, unit), unit, self._reader.where(_TABLE, f"column {name}"))
         return column.astype(np.float64) * factor
 
     def sample_rate(self) -> float | None:
-        """Return the sample rate in Hz, or None where the table does not tell it."""
-        found = _RATE.search(self._yaml)
-        if not found:
+        """Return the sample rate in Hz, or None if the table does not have it."""
+        match = _RATE.search(self._yaml)
+        if not match:
             return None
-        unit = found[1]
-        if unit.startswith("*"):  # an alias of a unit that stands further up
+        unit = match[1]
+        if unit.startswith("*"):  # an alias of a unit defined before
             anchor = re.search(rf"&{re.escape(unit[1:].strip())} (.+)", self._yaml)
             unit = anchor[1] if anchor else ""
         named = _UNIT.search(unit)
-        rate = float(found[2]) * convert(named[1] if named else "Hz", "Hz", self._reader.where(_META))
+        rate = float(match[2]) * unit_factor(named[1] if named else "Hz", "Hz", self._reader.where(_META))
         return rate if np.isfinite(rate) and rate > 0 else None
 
     @cached_property
@@ -92,7 +92,7 @@ class Focalplane:
 
 @dataclass(frozen=True)
 class ToastNoise:
-    """Noise of each detector, the same in all intervals."""
+    """Noise model of each detector, common to all intervals."""
 
     models: tuple[NoiseModel, ...]
 
@@ -101,8 +101,8 @@ class ToastNoise:
         return self.models[detector]
 
 
-def noise_of_focalplane(focalplane: Focalplane, unit: str) -> ToastNoise | None:
-    """Return the noise that the columns psd_* tell, or None where they are not there."""
+def noise_from_focalplane(focalplane: ToastFocalplane, unit: str) -> ToastNoise | None:
+    """Return the noise given by the columns psd_* of the focal plane, or None if there are none."""
     net = focalplane.values("psd_net", f"{unit} s(1/2)")
     if net is None:
         return None
@@ -114,12 +114,12 @@ def noise_of_focalplane(focalplane: Focalplane, unit: str) -> ToastNoise | None:
     return ToastNoise(tuple(OneOverF(*row) for row in rows))
 
 
-def noise_of_model(reader: Reader, group: str, detectors: tuple[str, ...], unit: str) -> ToastNoise:
-    """Return the noise of a TOAST noise model: analytic where it says so, else its tables.
+def noise_from_model(reader: Hdf5Reader, group: str, detectors: tuple[str, ...], unit: str) -> ToastNoise:
+    """Return the noise of a TOAST noise model: the analytic one if there is one, else its tables.
 
-    TOAST's densities are those of a detector's white level squared, half of the one-sided density of
-    `petamap.noise.model`. Streams that are mixed into a detector add up by their weights squared; what they
-    have in common between detectors is not used.
+    TOAST's densities equal the square of the white level of a detector: half of the one-sided PSD of
+    `petamap.noise.model`. Streams that are mixed into a detector are added with their squared weights;
+    correlations between detectors are ignored.
 
     Raises
     ------
@@ -138,8 +138,8 @@ def noise_of_model(reader: Reader, group: str, detectors: tuple[str, ...], unit:
     return ToastNoise(tuple(models))
 
 
-def _analytic(reader: Reader, name: str, detectors: tuple[str, ...], unit: str) -> ToastNoise:
-    factor = convert("K s(1/2)", f"{unit} s(1/2)", reader.where(name))
+def _analytic(reader: Hdf5Reader, name: str, detectors: tuple[str, ...], unit: str) -> ToastNoise:
+    factor = unit_factor("K s(1/2)", f"{unit} s(1/2)", reader.where(name))
     rows = {_text(row[0]): row[1:] for row in reader.array(name, "V", (None,)).tolist()}
     models = []
     for detector in detectors:
@@ -150,10 +150,10 @@ def _analytic(reader: Reader, name: str, detectors: tuple[str, ...], unit: str) 
     return ToastNoise(tuple(models))
 
 
-def _tables(reader: Reader, group: str, unit: str) -> dict[str, tuple[FloatArray, FloatArray]]:
-    """Return frequencies and one-sided densities of each stream; the names of datasets are hashes."""
+def _tables(reader: Hdf5Reader, group: str, unit: str) -> dict[str, tuple[FloatArray, FloatArray]]:
+    """Return frequencies and one-sided PSDs by stream; the names of datasets are hashes."""
     stored = reader.attribute(group, "psd_units", str)
-    factor = 2 * convert(stored, f"{unit}2 s", reader.where(group))
+    factor = 2 * unit_factor(stored, f"{unit}2 s", reader.where(group))
     tables = {}
     for keys in (name for name in reader.names(group) if name.endswith("_keys")):
         name = keys.removesuffix("_keys")
@@ -175,13 +175,13 @@ def _mixed(streams: list[tuple[str, float]], tables: dict[str, Any], where: str)
     return TabulatedPsd(frequencies, np.sum([weight * table[1] for table, weight in parts], axis=0))
 
 
-def convert(unit: str, wanted: str, where: str) -> float:
-    """Return the factor from a unit that a file names to another.
+def unit_factor(unit: str, wanted: str, where: str) -> float:
+    """Return the factor from the unit in a file to the wanted unit.
 
     Raises
     ------
     DataError
-        If the file's unit is unknown or of another dimension.
+        If the unit in the file is unknown or of another dimension.
     """
     if unit == wanted:
         return 1.0

@@ -1,26 +1,26 @@
-"""petamap's own volume: observations in one HDF5 file whose every byte is checked.
+"""petamap's own volume format: observations in one HDF5 file with checksums of all data.
 
 Layout, version 1. Root attributes: ``format`` = "petamap volume", ``version`` = 1, ``n_observations``. Each
 observation is a group ``0000``, ``0001``, ... with datasets
 
 =================  =======================  ==============================================================
-header             (n,) uint8               JSON in UTF-8: all that is small, see below
+header             (n,) uint8               JSON in UTF-8, see below
 knots              (n_knots, 4) float64     boresight quaternions (x, y, z, w), telescope to sky
 quaternions        (n_det, 4) float64       detector quaternions, detector to telescope
 detector_angles    (2, n_det) float64       cross-polar leakage epsilon; polarization angle gamma, radians
-plate              (n,) float64             angles of a sampled half-wave plate, radians (only with one)
-signal             (n_det, n_samp)          float64 or float32, in the header's unit
+plate              (n,) float64             angles of a sampled half-wave plate, radians (if there is one)
+signal             (n_det, n_samp)          float64 or float32, in the unit of the header
 flags              (n_det, n_samp) uint8    1 where a sample is bad
 noise_0, ...       (n,) or (2, n) float64   inverse lags, or frequencies (Hz) and one-sided PSD
 signal_crc, ...    (n_det, n_chunks) uint32 CRC-32 of each chunk of a row of signal and flags
 =================  =======================  ==============================================================
 
-The header: name, uid, n_samp, sample_rate (Hz), start_time (Unix s), detectors, intervals, unit;
+The header has name, uid, n_samp, sample_rate (Hz), start_time (Unix s), detectors, intervals, unit;
 ``boresight`` {spacing, offset, order}; ``plate`` {kind, ...}; ``noise`` {models, index (n_det, n_intervals)};
-``chunk`` (samples); and ``crc``, the CRC-32 of each dataset that is read whole. The header's own CRC-32 is
+``chunk`` (samples); and ``crc``, the CRC-32 of each dataset that is read in full. The CRC-32 of the header is
 the attribute ``crc`` of its dataset. Parts that an observation does not have are absent.
 
-HDF5's structures are of the versions that carry checksums of their own (``libver`` v110 and later); chunks
+The internal structures of HDF5 are of the versions with checksums (``libver`` v110 and later); chunks
 have Fletcher-32 in addition.
 """
 
@@ -37,13 +37,13 @@ import numpy as np
 from petacomm.base.errors import DataError
 from petacomm.base.options import option
 from petacomm.base.typing import AnyArray, FloatArray, UInt8Array
-from petamap.data.formats.hdf5 import Reader, located
+from petamap.data.formats.hdf5 import Hdf5Reader, add_location
 from petamap.data.formats.lazy import LazyPointing
-from petamap.data.formats.volume_header import FORMAT, VERSION, Header, crc_of
+from petamap.data.formats.volume_header import FORMAT, VERSION, VolumeHeader, crc32
 from petamap.data.observation import Observation
-from petamap.data.source import Context
+from petamap.data.source import SourceContext
 from petamap.noise.model import InverseLags, NoiseModel, OneOverF, TabulatedPsd
-from petamap.noise.psd import check
+from petamap.noise.psd import check_noise_model
 from petamap.pointing.boresight import Boresight
 from petamap.pointing.compressed import CompressedPointing, HalfWavePlate, SampledPlate, UniformPlate
 
@@ -63,11 +63,11 @@ class VolumeOptions:
 
 
 class VolumeSource:
-    """Observations of a volume, in the order of files and of writing."""
+    """Source of the observations of volumes, in the order of files and of writing."""
 
     options: ClassVar[type] = VolumeOptions
 
-    def __init__(self, options: VolumeOptions, context: Context) -> None:
+    def __init__(self, options: VolumeOptions, context: SourceContext) -> None:
         self._options = options
         self._path = context.folder / options.path
 
@@ -77,17 +77,15 @@ class VolumeSource:
         Raises
         ------
         DataError
-            If a file is no volume, of a newer version, or damaged.
+            If a file is not a volume, is of a newer version, or is damaged.
         """
         paths = sorted(self._path.glob("*.h5")) if self._path.is_dir() else [self._path]
         if not paths:
             raise DataError("no .h5 files here", where=str(self._path))
-        found = list(observations)
-        for path in paths:
-            found.extend(self._observation(stored) for stored in open_volume(path))
-        return found
+        new = [self._observation(stored) for path in paths for stored in open_volume(path)]
+        return [*observations, *new]
 
-    def _observation(self, stored: Stored) -> Observation:
+    def _observation(self, stored: VolumeObservation) -> Observation:
         wanted = self._options
         header = stored.header
         return Observation(
@@ -107,15 +105,15 @@ class VolumeSource:
         )
 
 
-def open_volume(path: Path) -> list[Stored]:
-    """Return the observations of a file; reads their headers.
+def open_volume(path: Path) -> list[VolumeObservation]:
+    """Return the observations of a file; reads only their headers.
 
     Raises
     ------
     DataError
-        If it is no volume, of a newer version, or damaged.
+        If the file is not a volume, is of a newer version, or is damaged.
     """
-    reader = Reader(path)
+    reader = Hdf5Reader(path)
     if reader.attribute("/", "format", str, "") != FORMAT:
         raise DataError("is no petamap volume", where=str(path))
     version = reader.attribute("/", "version", int)
@@ -127,13 +125,13 @@ def open_volume(path: Path) -> list[Stored]:
     names = reader.names()
     if names != [f"{number:04d}" for number in range(n_observations)]:
         raise DataError(f"should hold {n_observations} observations, not {', '.join(names)}", where=str(path))
-    return [Stored(reader, name) for name in names]
+    return [VolumeObservation(reader, name) for name in names]
 
 
-class Stored:
-    """One observation of a volume: its signal, flags and noise, read and checked where they are asked for."""
+class VolumeObservation:
+    """Observation of a volume; signal, flags and noise are read and checked on demand."""
 
-    def __init__(self, reader: Reader, group: str) -> None:
+    def __init__(self, reader: Hdf5Reader, group: str) -> None:
         self.reader = reader
         self._group = group
         name = f"{group}/header"
@@ -141,11 +139,11 @@ class Stored:
         if values.size > _HEADER_LIMIT:
             raise DataError(f"{values.size} bytes are too many", where=reader.where(name))
         content = reader.array(name, "u", (None,)).astype(np.uint8).tobytes()
-        self._compare(name, crc_of(content), reader.attribute(name, "crc", int))
-        self.header = Header.from_json(content, reader.where(name))
+        self._compare(name, crc32(content), reader.attribute(name, "crc", int))
+        self.header = VolumeHeader.from_json(content, reader.where(name))
 
     def has(self, name: str) -> bool:
-        """Return whether a part was written."""
+        """Return whether a dataset exists."""
         return self.reader.has(f"{self._group}/{name}")
 
     def add_signal(self, detector: int, start: int, stop: int, out: FloatArray) -> None:
@@ -163,62 +161,62 @@ class Stored:
         return self._models[number]
 
     def lazy_pointing(self) -> LazyPointing:
-        """Return the pointing, to be read when it is first asked for."""
+        """Return the pointing, which is read at first use."""
         return LazyPointing(self.header.n_samp, len(self.header.detectors), self.pointing)
 
     def pointing(self) -> CompressedPointing:
-        """Return the pointing; its knots are read now."""
+        """Read and return the pointing."""
         header, n_det = self.header, len(self.header.detectors)
         if header.boresight is None:
             raise self._contradiction("has knots and no boresight")
-        knots, quaternions = self._whole("knots", (None, 4)), self._whole("quaternions", (n_det, 4))
-        epsilon, gamma = self._whole("detector_angles", (2, n_det))
-        with located(self.reader.where(f"{self._group}/knots")):
+        knots, quaternions = self._read("knots", (None, 4)), self._read("quaternions", (n_det, 4))
+        epsilon, gamma = self._read("detector_angles", (2, n_det))
+        with add_location(self.reader.where(f"{self._group}/knots")):
             boresight = Boresight(knots, header.n_samp, **header.boresight)
-        with located(self.reader.where(self._group)):
+        with add_location(self.reader.where(self._group)):
             return CompressedPointing(
                 boresight, quaternions, epsilon=epsilon, gamma=gamma, plate=self._plate()
             )
 
     def _plate(self) -> HalfWavePlate | None:
-        said = self.header.plate
-        if said is None:
+        plate = self.header.plate
+        if plate is None:
             return None
-        if said["kind"] == "uniform":
-            return UniformPlate(said["phase"], said["rate"])
-        return SampledPlate(self._whole("plate", (None,)), said["spacing"], said["offset"])
+        if plate["kind"] == "uniform":
+            return UniformPlate(plate["phase"], plate["rate"])
+        return SampledPlate(self._read("plate", (None,)), plate["spacing"], plate["offset"])
 
     @cached_property
     def _models(self) -> list[NoiseModel]:
         assert self.header.noise is not None
-        models = [self._model(said) for said in self.header.noise["models"]]
+        models = [self._model(entry) for entry in self.header.noise["models"]]
         for number, model in enumerate(models):
-            check(model, self.reader.where(self._group, f"noise model {number}"))
+            check_noise_model(model, self.reader.where(self._group, f"noise model {number}"))
         return models
 
-    def _model(self, said: dict[str, Any]) -> NoiseModel:
-        if said["kind"] == "one-over-f":
-            return OneOverF(said["net"], said["fknee"], said["fmin"], said["alpha"])
-        if said["kind"] == "inverse-lags":
-            return InverseLags(self._whole(said["dataset"], (None,)))
-        return TabulatedPsd(*self._whole(said["dataset"], (2, None)))
+    def _model(self, entry: dict[str, Any]) -> NoiseModel:
+        if entry["kind"] == "one-over-f":
+            return OneOverF(entry["net"], entry["fknee"], entry["fmin"], entry["alpha"])
+        if entry["kind"] == "inverse-lags":
+            return InverseLags(self._read(entry["dataset"], (None,)))
+        return TabulatedPsd(*self._read(entry["dataset"], (2, None)))
 
-    def _whole(self, name: str, shape: tuple[int | None, ...]) -> AnyArray:
+    def _read(self, name: str, shape: tuple[int | None, ...]) -> AnyArray:
         values = self.reader.array(f"{self._group}/{name}", "fu", shape)
-        self._compare(f"{self._group}/{name}", crc_of(values), self.header.crc.get(name, -1))
+        self._compare(f"{self._group}/{name}", crc32(values), self.header.crc.get(name, -1))
         return values
 
     def _samples(self, name: str, kind: str, detector: int, start: int, stop: int) -> AnyArray:
-        """Read a row chunk by chunk, so that damage can be told to samples."""
-        header, place = self.header, f"{self._group}/{name}"
-        data = self.reader.dataset(place, kind, (len(header.detectors), header.n_samp))
+        """Read part of a row chunk by chunk, so that messages can name damaged samples."""
+        header, path = self.header, f"{self._group}/{name}"
+        data = self.reader.dataset(path, kind, (len(header.detectors), header.n_samp))
         crc = self._crc(name)
         out = np.empty(stop - start, data.dtype)
         for begin in range(start // header.chunk * header.chunk, stop, header.chunk):
             end = min(begin + header.chunk, header.n_samp)
             where = f"{header.name}, detector {header.detectors[detector]}, samples {begin}..{end - 1}"
-            chunk = self.reader.rows(place, data, (detector, slice(begin, end)), where)
-            self._compare(place, crc_of(chunk), int(crc[detector, begin // header.chunk]), where)
+            chunk = self.reader.rows(path, data, (detector, slice(begin, end)), where)
+            self._compare(path, crc32(chunk), int(crc[detector, begin // header.chunk]), where)
             first, last = max(begin, start), min(end, stop)
             out[first - start : last - start] = chunk[first - begin : last - begin]
         return out
@@ -226,17 +224,17 @@ class Stored:
     def _crc(self, name: str) -> AnyArray:
         if name not in self._crcs:
             n_chunks = -(-self.header.n_samp // self.header.chunk)
-            self._crcs[name] = self._whole(f"{name}_crc", (len(self.header.detectors), n_chunks))
+            self._crcs[name] = self._read(f"{name}_crc", (len(self.header.detectors), n_chunks))
         return self._crcs[name]
 
     @cached_property
     def _crcs(self) -> dict[str, AnyArray]:
         return {}
 
-    def _compare(self, name: str, found: int, written: int, part: str = "") -> None:
-        if found != written:
+    def _compare(self, name: str, computed: int, written: int, part: str = "") -> None:
+        if computed != written:
             raise DataError(
-                f"is damaged: its CRC-32 is {found:08x}, {written:08x} was written",
+                f"is damaged: its CRC-32 is {computed:08x}, {written:08x} was written",
                 where=self.reader.where(name, part),
                 mend=_MEND,
             )

@@ -1,4 +1,4 @@
-"""The header of an observation in a volume: what is small, as JSON."""
+"""JSON header of an observation in a volume."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from petacomm.base.typing import AnyArray
 FORMAT = "petamap volume"
 VERSION = 1
 
-# what a description consists of, by its kind
+# keys of plates and noise models by kind
 _PLATES = {"uniform": ("phase", "rate"), "sampled": ("spacing", "offset")}
 _MODELS = {"one-over-f": ("net", "fknee", "fmin", "alpha"), "inverse-lags": (), "psd": ()}
 
 
 @dataclass(frozen=True)
-class Header:
-    """What `petamap.data.formats.volume` says of the JSON header."""
+class VolumeHeader:
+    """Header of an observation; for the keys see `petamap.data.formats.volume`."""
 
     name: str
     uid: int
@@ -40,17 +40,17 @@ class Header:
     crc: dict[str, int] = field(default_factory=dict)
 
     def to_json(self) -> bytes:
-        """Return the header as it is written; floats keep all their bits."""
+        """Return the header as JSON; floats are exact."""
         return json.dumps(asdict(self), allow_nan=False).encode()
 
     @classmethod
-    def from_json(cls, content: bytes, where: str) -> Header:
-        """Read a header.
+    def from_json(cls, content: bytes, where: str) -> VolumeHeader:
+        """Return the header of a JSON text.
 
         Raises
         ------
         DataError
-            If it is not what `to_json` writes.
+            If the text is not a valid header.
         """
         try:
             raw = json.loads(content)
@@ -92,13 +92,13 @@ class Header:
             _must(all(type(k) is int and 0 <= k < len(noise["models"]) for k in row), "noise index")
 
 
-def crc_of(values: AnyArray | bytes) -> int:
-    """Return the CRC-32 of an array as it lies in memory."""
+def crc32(values: AnyArray | bytes) -> int:
+    """Return the CRC-32 of an array in C order, or of bytes."""
     return zlib.crc32(values if isinstance(values, bytes) else np.ascontiguousarray(values).data)
 
 
-def _numbers(said: dict[str, Any], *names: str) -> bool:
-    return all(type(said[name]) in (int, float) for name in names)
+def _numbers(entry: dict[str, Any], *names: str) -> bool:
+    return all(type(entry[name]) in (int, float) for name in names)
 
 
 def _must(true: bool, what: str) -> None:

@@ -1,4 +1,4 @@
-"""Writing petamap's own volume; the layout stands in `petamap.data.formats.volume`."""
+"""Writing of petamap's own volume format; for the layout see `petamap.data.formats.volume`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any, Literal
 import numpy as np
 
 from petacomm.base.errors import DataError
-from petacomm.base.files import replacing
+from petacomm.base.files import atomic_write
 from petacomm.base.typing import AnyArray
-from petamap.data.formats.volume_header import FORMAT, VERSION, Header, crc_of
+from petamap.data.formats.volume_header import FORMAT, VERSION, VolumeHeader, crc32
 from petamap.data.observation import Observation
 from petamap.noise.model import InverseLags, NoiseModel, OneOverF, TabulatedPsd
 from petamap.pointing.compressed import CompressedPointing, SampledPlate, UniformPlate
@@ -22,16 +22,16 @@ _CHUNK = 1 << 16  # samples
 def write_volume(
     path: Path, observations: Sequence[Observation], precision: Literal["float64", "float32"] = "float64"
 ) -> None:
-    """Write observations to one file, which is whole or absent; contributions to the signal are summed.
+    """Write observations to one file atomically; the signal is written as the sum of its contributions.
 
     Parameters
     ----------
     path : Path
-        Name it ``*.h5``: a source can then name the folder.
+        With the suffix ``.h5``, the folder can be used as a source.
     observations : sequence of Observation
-        What they lack (pointing, signal, flags, noise) is not written either.
+        Pointing, signal, flags and noise are each optional.
     precision : {"float64", "float32"}
-        Of the signal.
+        Data type of the signal.
 
     Raises
     ------
@@ -42,7 +42,7 @@ def write_volume(
     """
     import h5py
 
-    with replacing(path) as temporary, h5py.File(temporary, "w", libver=("v110", "latest")) as file:
+    with atomic_write(path) as temporary, h5py.File(temporary, "w", libver=("v110", "latest")) as file:
         file.attrs["format"], file.attrs["version"] = np.bytes_(FORMAT), VERSION
         file.attrs["n_observations"] = len(observations)
         for number, observation in enumerate(observations):
@@ -50,7 +50,7 @@ def write_volume(
 
 
 class _Writer:
-    """Writes one observation to its group, and the header at last."""
+    """Writer of an observation to its group; the header is written last."""
 
     def __init__(self, group: Any, observation: Observation) -> None:
         self._group = group
@@ -59,30 +59,30 @@ class _Writer:
         self._crc: dict[str, int] = {}
 
     def write(self, precision: str) -> None:
-        """Write all that the observation has."""
-        one = self._observation
-        boresight, plate = self._pointing() if one.pointing is not None else (None, None)
-        if one.signals:
+        """Write all parts of the observation."""
+        observation = self._observation
+        boresight, plate = self._pointing() if observation.pointing is not None else (None, None)
+        if observation.signals:
             self._samples("signal", precision)
-        if one.flags:
+        if observation.flags:
             self._samples("flags", "uint8")
-        header = Header(
-            name=one.name,
-            uid=int(one.uid),
-            n_samp=int(one.n_samp),
-            sample_rate=float(one.sample_rate),
-            start_time=float(one.start_time),
-            detectors=one.detectors,
-            intervals=tuple((int(start), int(stop)) for start, stop in one.intervals),
-            unit=one.unit,
+        header = VolumeHeader(
+            name=observation.name,
+            uid=int(observation.uid),
+            n_samp=int(observation.n_samp),
+            sample_rate=float(observation.sample_rate),
+            start_time=float(observation.start_time),
+            detectors=observation.detectors,
+            intervals=tuple((int(start), int(stop)) for start, stop in observation.intervals),
+            unit=observation.unit,
             boresight=boresight,
             plate=plate,
-            noise=self._noise() if one.noise is not None else None,
+            noise=self._noise() if observation.noise is not None else None,
             chunk=self._chunk,
             crc=self._crc,
         )
         content = header.to_json()
-        self._whole("header", np.frombuffer(content, np.uint8)).attrs["crc"] = crc_of(content)
+        self._dataset("header", np.frombuffer(content, np.uint8)).attrs["crc"] = crc32(content)
 
     def _pointing(self) -> tuple[dict[str, Any], dict[str, Any] | None]:
         pointing = self._observation.pointing
@@ -93,29 +93,29 @@ class _Writer:
                 mend="only compressed pointing",
             )
         boresight = pointing.boresight
-        self._whole("knots", boresight.knots)
-        self._whole("quaternions", pointing.detectors)
-        self._whole("detector_angles", np.stack([pointing.epsilon, pointing.gamma]))
-        said = {"spacing": boresight.spacing, "offset": boresight.offset, "order": boresight.order}
+        self._dataset("knots", boresight.knots)
+        self._dataset("quaternions", pointing.detectors)
+        self._dataset("detector_angles", np.stack([pointing.epsilon, pointing.gamma]))
+        entry = {"spacing": boresight.spacing, "offset": boresight.offset, "order": boresight.order}
         match pointing.plate:
             case UniformPlate(phase, rate):
-                return said, {"kind": "uniform", "phase": phase, "rate": rate}
+                return entry, {"kind": "uniform", "phase": phase, "rate": rate}
             case SampledPlate(angles, spacing, offset):
-                self._whole("plate", np.asarray(angles, np.float64))
-                return said, {"kind": "sampled", "spacing": spacing, "offset": offset}
-        return said, None
+                self._dataset("plate", np.asarray(angles, np.float64))
+                return entry, {"kind": "sampled", "spacing": spacing, "offset": offset}
+        return entry, None
 
     def _samples(self, name: str, dtype: str) -> None:
-        one = self._observation
-        bounds = range(0, one.n_samp, self._chunk)
-        crc = np.zeros((one.n_det, len(bounds)), np.uint32)
-        data = self._create(name, (one.n_det, one.n_samp), dtype, (1, self._chunk))
-        for detector in range(one.n_det):
+        observation = self._observation
+        bounds = range(0, observation.n_samp, self._chunk)
+        crc = np.zeros((observation.n_det, len(bounds)), np.uint32)
+        data = self._create(name, (observation.n_det, observation.n_samp), dtype, (1, self._chunk))
+        for detector in range(observation.n_det):
             for k, start in enumerate(bounds):
-                values = self._read(name, detector, start, min(start + self._chunk, one.n_samp))
+                values = self._read(name, detector, start, min(start + self._chunk, observation.n_samp))
                 data[detector, start : start + len(values)] = values = values.astype(dtype)
-                crc[detector, k] = crc_of(values)
-        self._whole(f"{name}_crc", crc)
+                crc[detector, k] = crc32(values)
+        self._dataset(f"{name}_crc", crc)
 
     def _read(self, name: str, detector: int, start: int, stop: int) -> AnyArray:
         if name == "flags":
@@ -129,15 +129,15 @@ class _Writer:
         return signal
 
     def _noise(self) -> dict[str, Any]:
-        one = self._observation
-        assert one.noise is not None
+        observation = self._observation
+        assert observation.noise is not None
         known: dict[object, int] = {}
         models: list[dict[str, Any]] = []
         index = []
-        for detector in range(one.n_det):
+        for detector in range(observation.n_det):
             row = []
-            for interval in range(len(one.intervals)):
-                model = one.noise.noise_model(detector, interval)
+            for interval in range(len(observation.intervals)):
+                model = observation.noise.noise_model(detector, interval)
                 key = noise_key(model)
                 if key not in known:
                     known[key] = len(models)
@@ -152,34 +152,29 @@ class _Writer:
                 numbers = {"net": net, "fknee": fknee, "fmin": fmin, "alpha": alpha}
                 return {"kind": "one-over-f", **{name: float(value) for name, value in numbers.items()}}
             case InverseLags(lags):
-                self._whole(f"noise_{number}", np.asarray(lags, np.float64))
+                self._dataset(f"noise_{number}", np.asarray(lags, np.float64))
                 return {"kind": "inverse-lags", "dataset": f"noise_{number}"}
             case TabulatedPsd(frequencies, values):
-                self._whole(f"noise_{number}", np.stack([frequencies, values]).astype(np.float64))
+                self._dataset(f"noise_{number}", np.stack([frequencies, values]).astype(np.float64))
                 return {"kind": "psd", "dataset": f"noise_{number}"}
 
-    def _whole(self, name: str, values: AnyArray) -> Any:
-        """Write a dataset that is read as a whole."""
+    def _dataset(self, name: str, values: AnyArray) -> Any:
+        """Write a dataset that is read in full, and keep its CRC-32."""
         rows = max(1, min(values.shape[0], (1 << 19) // max(1, values[:1].nbytes)))
         data = self._create(name, values.shape, values.dtype, (rows, *values.shape[1:]))
         data[...] = values
-        self._crc[name] = crc_of(values)
+        self._crc[name] = crc32(values)
         return data
 
     def _create(self, name: str, shape: tuple[int, ...], dtype: Any, chunks: tuple[int, ...]) -> Any:
-        packed = "gzip" if name == "flags" else None
+        compression = "gzip" if name == "flags" else None
         return self._group.create_dataset(
-            name,
-            shape,
-            dtype,
-            chunks=chunks,
-            fletcher32=True,
-            compression=packed,
+            name, shape, dtype, chunks=chunks, fletcher32=True, compression=compression
         )
 
 
 def noise_key(model: NoiseModel) -> object:
-    """Return what is equal for equal models, and can be hashed."""
+    """Return a hashable key that is equal for equal noise models."""
     if isinstance(model, OneOverF):
         return model
     arrays = (model.lags,) if isinstance(model, InverseLags) else (model.frequencies, model.values)

@@ -1,4 +1,4 @@
-"""MADmap's own test: a SPIRE stream, its noise filters, and the naive and MADmap maps (PROVENANCE.txt)."""
+"""Test data of MADmap: a SPIRE stream, its noise filters, and the naive and MADmap maps (PROVENANCE.txt)."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import zlib
 from pathlib import Path
 
 from petacomm.base.errors import DataError
-from petacomm.base.files import replacing
+from petacomm.base.files import atomic_write
 
 TOD = "todSpirePSW_be"
 FILTERS = "invnttSpirePSW_be.tar.gz"
 NAIVE_MAP = "naivemapSpirePSW.fits"
 MADMAP_MAP = "madmapSpirePSW.fits"
 
-# file -> (as it is kept here, SHA-256 of the content)
+# file -> (name in the package, SHA-256 of the content)
 _FILES = {
     TOD: (TOD + ".xz", "f57ddcf994ed93ed0c6d2920a7052f9c6541339fbe2c0fe7aad42addbe630d58"),
     FILTERS: (FILTERS, "f87aed2ceda3b8fb763b9a122f783af1d9c5e54b7a652d121060e8699d9ccbce"),
@@ -28,9 +28,9 @@ _MEND = "install petamap anew"
 
 
 def unpack(folder: Path) -> None:
-    """Write the four files, as MADmap and HIPE wrote them, to `folder`; keep those that are there already.
+    """Write the four uncompressed files, 17 MB, to `folder`; existing ones are kept.
 
-    17 MB in all. Safe when several processes do it at once.
+    Several processes may call this at the same time.
 
     Raises
     ------
@@ -43,7 +43,7 @@ def unpack(folder: Path) -> None:
         target = folder / name
         if target.is_file() and hashlib.sha256(target.read_bytes()).hexdigest() == digest:
             continue
-        with replacing(target) as path:
+        with atomic_write(target) as path:
             path.write_bytes(_content(Path(__file__).parent / packed, digest))
 
 
@@ -53,9 +53,7 @@ def _content(packed: Path, digest: str) -> bytes:
     try:
         content = read.get(suffix, bytes)(packed.read_bytes())
     except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
-        raise DataError(
-            f"cannot be unpacked: {error}", where=str(packed), mend="install petamap anew"
-        ) from error
+        raise DataError(f"cannot be unpacked: {error}", where=str(packed), mend=_MEND) from error
     if hashlib.sha256(content).hexdigest() != digest:
-        raise DataError("damaged: the checksum is wrong", where=str(packed), mend="install petamap anew")
+        raise DataError("damaged: the checksum is wrong", where=str(packed), mend=_MEND)
     return content

@@ -1,4 +1,4 @@
-"""Published numbers beside ours, and what the published ones say of each other."""
+"""Comparison of published numbers with reproduced ones, and inconsistencies among the published ones."""
 
 from __future__ import annotations
 
@@ -7,31 +7,31 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from petacomm.topology import load_machine
-from petamap.papers.sudarsan2011.costs import VALUES, Costs, closed_form_speed_up, modelled
-from petamap.papers.sudarsan2011.overlaps import Overlaps
-from petamap.papers.sudarsan2011.published import Published
+from petamap.papers.sudarsan2011.costs import VALUES, Costs, closed_form_speedup, modelled_ratio
+from petamap.papers.sudarsan2011.overlaps import RankOverlaps
+from petamap.papers.sudarsan2011.published import Sudarsan2011Data
 
 if TYPE_CHECKING:
-    from petamap.papers.sudarsan2011.figures import Spread
+    from petamap.papers.sudarsan2011.figures import KeyDistribution
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """A published number, and ours.
+class PublishedComparison:
+    """A published number and its reproduction. The attributes are also the keys of its JSON.
 
     Attributes
     ----------
     figure : int
     what, machine, section : str
     published : tuple of float
-        One number, or the ends of a range.
+        One number, or the limits of a range.
     ours : float
     why : str
-        Where they differ; empty where they need not.
+        Reason for a difference; may be empty.
     bound : str
-        "" for a value, "below" for a bound, "almost" for what is said to be nearly so.
+        "" for a value, "below" for an upper bound, "almost" for an approximate statement.
     error : float
-        The standard error of ours that the sample of the sky leaves.
+        Standard error of `ours` due to the sample of the sky.
     """
 
     figure: int
@@ -45,50 +45,53 @@ class Comparison:
     error: float = 0.0
 
 
-def comparisons(
-    paper: Published, overlaps: Sequence[Overlaps], spreads: Sequence[Spread], costs: Costs
-) -> list[Comparison]:
-    """Return all comparisons, by figure."""
-    found = _of_overlaps(paper, overlaps, spreads) + _of_ratios(paper, costs)
-    found += _of_closed_forms(paper) + _of_sustained(paper) + _of_set_up(paper, costs)
-    found += _of_overall(paper, costs)
-    return sorted(found, key=lambda comparison: comparison.figure)
+def compare_with_published(
+    paper: Sudarsan2011Data,
+    overlaps: Sequence[RankOverlaps],
+    spreads: Sequence[KeyDistribution],
+    costs: Costs,
+) -> list[PublishedComparison]:
+    """Return all comparisons, sorted by figure."""
+    rows = _of_overlaps(paper, overlaps, spreads) + _of_ratios(paper, costs)
+    rows += _of_closed_forms(paper) + _of_sustained(paper) + _of_set_up(paper, costs)
+    rows += _of_overall(paper, costs)
+    return sorted(rows, key=lambda comparison: comparison.figure)
 
 
 _SCAN = (
-    "the scan, the places of the detectors and the ranks of the figure are not in the text; here the axis "
-    "moves steadily, and each pair of detectors, 45' apart, draws rings of its own"
+    "the scan, the positions of the detectors and the ranks of the figure are not in the text; here the axis "
+    "moves steadily, and each pair of detectors, 45' apart, scans separate rings"
 )
 _UNITS = f"{_SCAN}; if n_all counts pixels and N_p values, three of a pixel, ours are a third of this"
 
 
 def _of_overlaps(
-    paper: Published, overlaps: Sequence[Overlaps], spreads: Sequence[Spread]
-) -> list[Comparison]:
+    paper: Sudarsan2011Data, overlaps: Sequence[RankOverlaps], spreads: Sequence[KeyDistribution]
+) -> list[PublishedComparison]:
     facts = paper.overlaps
     section, last, few = facts["section"], facts["shared_with"], facts["few"]
     rows = []
-    for found in overlaps:
-        where = f"{found.size:,} ranks"
+    for overlap in overlaps:
+        where = f"{overlap.size:,} ranks"
         rows += [
-            Comparison(
+            PublishedComparison(
                 2, f"part of the keys of rank 0 that ranks 1 to {last} hold too", where, section,
-                (facts["shared_part"],), found.shared_part(last), _SCAN,
+                (facts["shared_part"],), overlap.shared_part(last), _SCAN,
             ),
-            Comparison(
+            PublishedComparison(
                 2, f"part of the ranks that share fewer than {few} keys with it", where, section,
-                (1.0,), found.few_part(few // VALUES), _SCAN, "almost",
+                (1.0,), overlap.few_part(few // VALUES), _SCAN, "almost",
             ),
-            Comparison(
+            PublishedComparison(
                 2, "sum of overlaps of rank 0, over its keys", where, section,
-                (facts["sum_bound"],), found.sum_over_keys, _SCAN, "below",
+                (facts["sum_bound"],), overlap.sum_over_keys, _SCAN, "below",
             ),
         ]  # fmt: skip
     for spread in spreads:
         if spread.cores <= facts["all_up_to"] * 1.1:
             estimate = spread.all_over_map
             rows.append(
-                Comparison(
+                PublishedComparison(
                     2, "n_all over N_p, all detectors", f"{spread.cores:,} ranks", section,
                     tuple(facts["all_over_map"]), estimate.value, _UNITS, error=estimate.error,
                 )
@@ -96,10 +99,10 @@ def _of_overlaps(
     return rows
 
 
-_UNKNOWN = "the model knows no congestion, no jitter and no imbalance"
+_NEGLECTED = "the model has no congestion, no jitter and no imbalance"
 _AMORTISED = "communication speed-up, set-up amortised"
 _WHY = {
-    "communication speed-up, set-up included": f"{_UNKNOWN}, nor the work of sifting",
+    "communication speed-up, set-up included": f"{_NEGLECTED}, nor the work of sifting",
     "communication of unthreaded allreduce, in Franklin's": "the model has Table 2's bandwidth shared by "
     "the ranks of a node; collectives sustained less, and not in proportion",
     "less communication by threads alone": "in the model fewer ranks on a node send less off it and fill and "
@@ -107,38 +110,40 @@ _WHY = {
     "communication of threaded allreduce, in Franklin's": "as for unthreaded",
     "communication of threaded allgather, in Franklin's": "the text's own ratios give 0.61 with the set-up "
     "and 0.32 without",
-    _AMORTISED: f"{_UNKNOWN}; and ranks of our scan share more keys than those of the source (Figure 2)",
+    _AMORTISED: f"{_NEGLECTED}; and ranks of our scan share more keys than those of the source (Figure 2)",
 }
 
 
-def _of_ratios(paper: Published, costs: Costs) -> list[Comparison]:
+def _of_ratios(paper: Sudarsan2011Data, costs: Costs) -> list[PublishedComparison]:
     rows = []
     for ratio in paper.ratios:
-        ours = modelled(ratio, costs, paper.study["iterations"])
+        ours = modelled_ratio(ratio, costs, paper.study["iterations"])
         rows += [
-            Comparison(ratio.figure, ratio.name, name, ratio.section, (value,), ours[name], _WHY[ratio.name])
+            PublishedComparison(
+                ratio.figure, ratio.name, name, ratio.section, (value,), ours[name], _WHY[ratio.name]
+            )
             for name, value in ratio.values.items()
         ]
     return rows
 
 
-def _of_closed_forms(paper: Published) -> list[Comparison]:
-    """The same speed-up by the closed forms, with the source's own bounds of what ranks share."""
+def _of_closed_forms(paper: Sudarsan2011Data) -> list[PublishedComparison]:
+    """Return the speed-ups by the closed forms, with the published bounds of the overlaps."""
     ratio = paper.ratio(6, "unthreaded allreduce", "threaded allgather", set_up=False)
     n_all = sum(paper.overlaps["all_over_map"]) / 2
     bounds = paper.study["map_values"], n_all, paper.overlaps["sum_bound"]
-    why = f"{_UNKNOWN}: with what the text says of overlaps and Table 2 of machines it promises far more"
+    why = f"{_NEGLECTED}: with what the text says of overlaps and Table 2 of machines it promises far more"
     return [
-        Comparison(
+        PublishedComparison(
             6, f"{_AMORTISED}: closed forms of 3.2 and 3.3 with n_all = {n_all:g} N_p", name, ratio.section,
-            (value,), closed_form_speed_up(load_machine(name), paper.hosts[name], *bounds), why,
+            (value,), closed_form_speedup(load_machine(name), paper.hosts[name], *bounds), why,
         )
         for name, value in ratio.values.items()
     ]  # fmt: skip
 
 
-def _of_sustained(paper: Published) -> list[Comparison]:
-    """Return what a process sustained on Franklin, and the most it can: a message, or its share of one."""
+def _of_sustained(paper: Sudarsan2011Data) -> list[PublishedComparison]:
+    """Return the sustained bandwidth of a process on Franklin, compared with its share of the peak."""
     machine = load_machine("franklin")
     rows = []
     for version, value in paper.sustained.items():
@@ -147,21 +152,21 @@ def _of_sustained(paper: Published) -> list[Comparison]:
         why = "ours: Table 2's point-to-point bandwidth, the most there can be; the ranks of a node "
         why += "share it, but in a ring one of them alone sends off the node"
         what = f"sustained by a process, {version}, GB/s"
-        rows.append(Comparison(5, what, machine.name, "5.2", (value / 1e9,), most / 1e9, why))
+        rows.append(PublishedComparison(5, what, machine.name, "5.2", (value / 1e9,), most / 1e9, why))
     return rows
 
 
-def _of_set_up(paper: Published, costs: Costs) -> list[Comparison]:
-    """The part of communication that is set-up, which the two published speed-ups imply."""
+def _of_set_up(paper: Sudarsan2011Data, costs: Costs) -> list[PublishedComparison]:
+    """Return the fraction of communication that is set-up, as implied by the two published speed-ups."""
     versions = "unthreaded allreduce", "threaded allgather"
     with_it, without = paper.ratio(4, *versions), paper.ratio(6, *versions, set_up=False)
     rows = []
     for name, value in with_it.values.items():
         cost = costs[name]["threaded allgather"][-1]
-        whole = cost.core_seconds(paper.study["iterations"])
-        ours = cost.cores * cost.set_up / whole
+        total = cost.core_seconds(paper.study["iterations"])
+        ours = cost.cores * cost.set_up / total
         rows.append(
-            Comparison(
+            PublishedComparison(
                 6, "part of the communication of threaded allgather that is set-up", name, "5.1, 5.3",
                 (1 - value / without.values[name],), ours,
                 "published: what the two speed-ups imply; the model leaves out the sifting, and its sum is "
@@ -171,17 +176,17 @@ def _of_set_up(paper: Published, costs: Costs) -> list[Comparison]:
     return rows
 
 
-def _of_overall(paper: Published, costs: Costs) -> list[Comparison]:
-    """The overall speed-up if communication were as quick as in the model, and all else as published.
+def _of_overall(paper: Sudarsan2011Data, costs: Costs) -> list[PublishedComparison]:
+    """Return the overall speed-up with the modelled communication, and all else as published.
 
-    A run that is S times quicker, of which a part f is communication, c times quicker, becomes
-    S / (1 - f + f c / c') times quicker where c' stands for c.
+    If a run is S times faster and a fraction f of it is communication, which is c times faster, replacing c
+    by c' makes the run S / (1 - f + f c / c') times faster.
     """
     ratio = paper.ratio(6, "unthreaded allreduce", "threaded allgather", set_up=False)
     part = sum(paper.overall["communication_part"]) / 2
-    ours = modelled(ratio, costs, paper.study["iterations"])
+    ours = modelled_ratio(ratio, costs, paper.study["iterations"])
     return [
-        Comparison(
+        PublishedComparison(
             6, "overall speed-up, set-up amortised", name, paper.overall["section"], (speed_up,),
             speed_up / (1 - part + part * ratio.values[name] / ours[name]),
             "ours: the published run with the model's communication for its own 3 %",
@@ -190,8 +195,8 @@ def _of_overall(paper: Published, costs: Costs) -> list[Comparison]:
     ]  # fmt: skip
 
 
-def inconsistencies(paper: Published) -> list[str]:
-    """Return what the published numbers say against each other."""
+def published_inconsistencies(paper: Sudarsan2011Data) -> list[str]:
+    """Return descriptions of the contradictions among the published numbers."""
     less = paper.ratio(4, "unthreaded allreduce", "threaded allreduce").values
     first = paper.ratio(4, "unthreaded allreduce", None).values
     second = paper.ratio(4, "threaded allreduce", None).values

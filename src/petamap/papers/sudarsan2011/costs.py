@@ -1,4 +1,4 @@
-"""What the sums of a run cost on the machines of the source, and on others: its Figures 4 and 6."""
+"""Modelled costs of the reductions of a run: Figures 4 and 6 of Sudarsan et al. 2011."""
 
 from __future__ import annotations
 
@@ -9,34 +9,38 @@ from dataclasses import dataclass
 import numpy as np
 
 from petacomm.base.progress import Progress
-from petacomm.costs.forecast import Estimate, Forecast, Imbalance, Parts, combine
-from petacomm.costs.nested_group_counts import count_some_hops
+from petacomm.costs.forecast import Estimate, Forecast, Imbalance, SampleParts, forecast_from_counts
+from petacomm.costs.nested_group_counts import count_sampled_layers
 from petacomm.costs.occupancy import Occupancy
-from petacomm.costs.options import Options
-from petacomm.costs.rank_counts import count, node_numbers, told_messages
-from petacomm.network import predict
-from petacomm.network.alpha_beta import buffered_allreduce, gather_set_up, pairwise_alltoallv
+from petacomm.costs.options import ReductionOptions
+from petacomm.costs.rank_counts import assumed_partners, count_ranks, node_of_ranks
+from petacomm.network import predict_seconds
+from petacomm.network.alpha_beta import (
+    buffered_allreduce_seconds,
+    gather_setup_seconds,
+    pairwise_alltoallv_seconds,
+)
 from petacomm.topology import Machine
-from petamap.papers.sudarsan2011.published import VERSIONS, Host, Ratio
+from petamap.papers.sudarsan2011.published import VERSIONS, CostRatio, MachineRuns
 from petamap.planning.sky_regions import SkySample
 
-# I, Q and U of a pixel, as float64; a key of each of them, which 32 bits hold.
+# I, Q and U of a pixel as float64, with one 32-bit key each.
 VALUES = 3
 _VALUE_BYTES = 8
 KEY_BYTES = 4
-_EVEN = Imbalance((1.0, 1.0), (1.0, 1.0), (1.0, 1.0))
+_BALANCED = Imbalance((1.0, 1.0), (1.0, 1.0), (1.0, 1.0))
 _ALGORITHM = {"allreduce": "dense", "allgather": "pairwise"}
 
 
 @dataclass(frozen=True)
-class Cost:
-    """The communication of one version at one concurrency.
+class VersionCost:
+    """Communication cost of one version at one number of cores. The attributes are also keys of the JSON.
 
     Attributes
     ----------
     cores : int
     reduction, set_up : float
-        Seconds of one sum over ranks, and of what is done once.
+        Seconds of one reduction, and of the set-up.
     """
 
     cores: int
@@ -44,124 +48,128 @@ class Cost:
     set_up: float
 
     def core_seconds(self, iterations: int, with_set_up: bool = True) -> float:
-        """Return the core-seconds of a run."""
+        """Return the core-seconds of communication of a run."""
         return self.cores * (iterations * self.reduction + (self.set_up if with_set_up else 0.0))
 
 
-Costs = Mapping[str, Mapping[str, Sequence[Cost]]]
+Costs = Mapping[str, Mapping[str, Sequence[VersionCost]]]
 
 
-class Forecasts:
-    """Forecasts from a sample of the sky, each made once.
+class ForecastCache:
+    """Cache of forecasts from a sample of the sky.
 
     Parameters
     ----------
     occupancies : mapping of int to Occupancy
-        By cores, a rank each.
+        Occupancy by number of cores, with one rank per core.
     sample : SkySample
     buffer_bytes : int
-        Of one value of "dense".
+        Buffer size of the algorithm "dense".
     """
 
     def __init__(self, occupancies: Mapping[int, Occupancy], sample: SkySample, buffer_bytes: int) -> None:
         self.occupancies = occupancies
         self.sample = sample
         self.buffer_keys = max(1, buffer_bytes // (_VALUE_BYTES * VALUES))
-        self._made: dict[tuple[int, int, int], Forecast] = {}
+        self._forecasts: dict[tuple[int, int, int], Forecast] = {}
 
-    def of(self, cores: int, threads: int, ranks_per_node: int) -> Forecast:
+    def get(self, cores: int, threads: int, ranks_per_node: int) -> Forecast:
         """Return the forecast for ranks of `threads` cores."""
         key = cores, threads, ranks_per_node
-        if key not in self._made:
-            merged = self.occupancies[cores].merged(threads)
-            self._made[key] = even_forecast(merged, self.sample, ranks_per_node, self.buffer_keys)
-        return self._made[key]
+        if key not in self._forecasts:
+            merged = self.occupancies[cores].merge_ranks(threads)
+            self._forecasts[key] = balanced_forecast(merged, self.sample, ranks_per_node, self.buffer_keys)
+        return self._forecasts[key]
 
 
-def even_forecast(occupancy: Occupancy, sample: SkySample, ranks_per_node: int, buffer_keys: int) -> Forecast:
-    """Return the forecast where all ranks do as much as the mean one, and each meets all others.
+def balanced_forecast(
+    occupancy: Occupancy, sample: SkySample, ranks_per_node: int, buffer_keys: int
+) -> Forecast:
+    """Return the forecast with the mean work on all ranks, each of which shares keys with all others.
 
-    Both are what the source's model has: p messages, and n_lmax about n_all / p. Partners need not be told
-    then, which a sample of the sky cannot do.
+    These are the assumptions of the published model: p messages, and n_lmax about n_all / p. Partners, which
+    a sample of the sky does not determine, need not be estimated.
     """
-    node_of = node_numbers(occupancy.size, ranks_per_node)
+    node_of = node_of_ranks(occupancy.size, ranks_per_node)
     region = np.searchsorted(sample.regions, occupancy.keys >> sample.shift)
-    fractions = np.bincount(sample.parts, sample.weights) / int(sample.stretches[-1])
-    weights, options = sample.weights[region], Options(buffer_keys=buffer_keys)
-    counts = count(occupancy, node_of, sample.parts[region], weights, options)
-    hops = count_some_hops(occupancy, node_of, options.radix, sample.parts[region], weights)
+    fractions = np.bincount(sample.jackknife_part, sample.weights) / int(sample.stratum_edges[-1])
+    weights, options = sample.weights[region], ReductionOptions(buffer_keys=buffer_keys)
+    counts = count_ranks(occupancy, node_of, sample.jackknife_part[region], weights, options)
+    layers = count_sampled_layers(occupancy, node_of, options.radix, sample.jackknife_part[region], weights)
     others, nodes = occupancy.size - 1.0, float(node_of[-1])
-    messages = told_messages(counts, others, others, math.ceil(nodes / ranks_per_node))
+    messages = assumed_partners(counts, others, others, math.ceil(nodes / ranks_per_node))
     partners = Estimate(others), Estimate(others)
-    parts = Parts(fractions, sample.fraction)
-    return combine(counts, hops, parts, messages, partners, _EVEN, ranks_per_node, options)
+    parts = SampleParts(fractions, sample.fraction)
+    return forecast_from_counts(counts, layers, parts, messages, partners, _BALANCED, ranks_per_node, options)
 
 
-def versions(
-    host: Host, machine: Machine, forecasts: Forecasts, buffer_bytes: int, progress: Progress
-) -> dict[str, list[Cost]]:
-    """Return the costs of the four versions at all concurrencies of a machine."""
-    found: dict[str, list[Cost]] = {version: [] for version in VERSIONS}
+def version_costs(
+    host: MachineRuns, machine: Machine, forecasts: ForecastCache, buffer_bytes: int, progress: Progress
+) -> dict[str, list[VersionCost]]:
+    """Return the costs of the four versions at all numbers of cores of a machine."""
+    costs: dict[str, list[VersionCost]] = {version: [] for version in VERSIONS}
     for cores in host.cores:
         for version in VERSIONS:
             threads = host.threads if version.startswith("threaded") else 1
             per_node = machine.cores // threads
-            forecast = forecasts.of(cores, threads, per_node)
+            forecast = forecasts.get(cores, threads, per_node)
             algorithm = _ALGORITHM[version.split()[1]]
-            seconds = float(predict(forecast.loads[algorithm], machine, per_node, VALUES, _VALUE_BYTES))
-            once = gathering(forecast, machine, buffer_bytes) if algorithm == "pairwise" else 0.0
-            found[version].append(Cost(cores, seconds, once))
+            seconds = float(
+                predict_seconds(forecast.loads[algorithm], machine, per_node, VALUES, _VALUE_BYTES)
+            )
+            once = key_gather_seconds(forecast, machine, buffer_bytes) if algorithm == "pairwise" else 0.0
+            costs[version].append(VersionCost(cores, seconds, once))
         progress.advance(1, f"{machine.name}, {cores} cores")
-    return found
+    return costs
 
 
-def gathering(forecast: Forecast, machine: Machine, buffer_bytes: int) -> float:
-    """Return the seconds in which all ranks gather the keys of all, a key for each value of a pixel.
+def key_gather_seconds(forecast: Forecast, machine: Machine, buffer_bytes: int) -> float:
+    """Return the seconds in which all ranks gather the keys of all ranks, with one key per value of a pixel.
 
-    Each node takes in the keys of all others once: its edge carries as much as one message at a time.
+    Each node receives the keys of all other nodes once, at the bandwidth of one message.
     """
     held = forecast.n_held * VALUES * KEY_BYTES
     beta = 1 / min(machine.bandwidth, machine.node_bandwidth)
-    return gather_set_up(forecast.size, held, buffer_bytes, machine.latency, beta)
+    return gather_setup_seconds(forecast.size, held, buffer_bytes, machine.latency, beta)
 
 
-def other_ways(
-    machine: Machine, cores: int, threads: int, forecasts: Forecasts
+def algorithm_seconds(
+    machine: Machine, cores: int, threads: int, forecasts: ForecastCache
 ) -> dict[str, dict[str, float]]:
-    """Return the seconds of one sum by each algorithm, with a rank a core and with ranks of `threads`."""
+    """Return the seconds of one reduction by each algorithm, unthreaded and with `threads` cores per rank."""
     return {
         kind: {
-            name: float(predict(load, machine, machine.cores // n, VALUES, _VALUE_BYTES))
-            for name, load in forecasts.of(cores, n, machine.cores // n).loads.items()
+            name: float(predict_seconds(load, machine, machine.cores // n, VALUES, _VALUE_BYTES))
+            for name, load in forecasts.get(cores, n, machine.cores // n).loads.items()
         }
         for kind, n in (("unthreaded", 1), ("threaded", threads))
     }
 
 
-def modelled(ratio: Ratio, costs: Costs, iterations: int) -> dict[str, float]:
-    """Return what the model makes of a published ratio, by machine, at the most cores."""
+def modelled_ratio(ratio: CostRatio, costs: Costs, iterations: int) -> dict[str, float]:
+    """Return the modelled value of a published ratio at the largest number of cores, by machine."""
 
     def cost(machine: str, version: str) -> float:
         return costs[machine][version][-1].core_seconds(iterations, ratio.set_up)
 
     return {
-        name: cost(name, ratio.of)
-        / (cost(name, ratio.to) if ratio.to else cost(str(ratio.machine), ratio.of))
+        name: cost(name, ratio.numerator)
+        / (cost(name, ratio.denominator) if ratio.denominator else cost(str(ratio.machine), ratio.numerator))
         for name in ratio.values
     }
 
 
-def closed_form_speed_up(
-    machine: Machine, host: Host, map_values: float, all_over_map: float, bound: float
+def closed_form_speedup(
+    machine: Machine, host: MachineRuns, map_values: float, all_over_map: float, bound: float
 ) -> float:
-    """Return the speed-up of a sum by the closed forms of sections 3.2 and 3.3, with the source's own bounds.
+    """Return the speed-up of a reduction by the closed forms (3.2, 3.3) with the published bounds.
 
-    Unthreaded, one all-reduce of the whole map; threaded, p messages and k n_lmax values.
+    Unthreaded, it is one all-reduce of the full map; threaded, p messages and k n_lmax values.
 
     Parameters
     ----------
     machine : Machine
-    host : Host
+    host : MachineRuns
     map_values : float
         N_p.
     all_over_map, bound : float
@@ -170,6 +178,6 @@ def closed_form_speed_up(
     cores, n_bytes = host.cores[-1], map_values * _VALUE_BYTES
     size = cores // host.threads
     alone, shared = (machine.cores / n / machine.node_bandwidth for n in (1, host.threads))
-    slow = buffered_allreduce(cores, n_bytes, n_bytes, machine.latency, alone)
+    slow = buffered_allreduce_seconds(cores, n_bytes, n_bytes, machine.latency, alone)
     sent = bound * all_over_map * n_bytes / size
-    return slow / pairwise_alltoallv(size, sent, machine.latency, shared)
+    return slow / pairwise_alltoallv_seconds(size, sent, machine.latency, shared)

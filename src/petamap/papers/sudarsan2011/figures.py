@@ -1,49 +1,51 @@
-"""The figures of Sudarsan et al. 2011 made again: the published numbers, and those of the model."""
+"""Reproduction of the figures of Sudarsan et al. 2011 by the model."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from petacomm.base.progress import Progress, Silent
+from petacomm.base.progress import Progress, SilentProgress
 from petacomm.base.threads import available_threads
 from petacomm.costs.forecast import Estimate
 from petacomm.network.fit import fit_csv
 from petacomm.topology import load_machine
 from petamap.data.config import RunConfig
 from petamap.mapmaking.target import target_pixelization
-from petamap.papers.sudarsan2011.comparisons import Comparison, comparisons
-from petamap.papers.sudarsan2011.costs import VALUES, Costs, Forecasts, other_ways, versions
-from petamap.papers.sudarsan2011.measurements import Measured
-from petamap.papers.sudarsan2011.overlaps import Overlaps, overlaps_of_first
-from petamap.papers.sudarsan2011.published import Published, published
-from petamap.planning.pixel_coverage import look
-from petamap.planning.plan import lay_out
-from petamap.planning.rank_samples import dealt
-from petamap.planning.sky_regions import crowds, draw
+from petamap.papers.sudarsan2011.comparisons import PublishedComparison, compare_with_published
+from petamap.papers.sudarsan2011.costs import VALUES, Costs, ForecastCache, algorithm_seconds, version_costs
+from petamap.papers.sudarsan2011.measurements import Measurements
+from petamap.papers.sudarsan2011.overlaps import RankOverlaps, compute_first_rank_overlaps
+from petamap.papers.sudarsan2011.published import Sudarsan2011Data, published_sudarsan2011
+from petamap.planning.pixel_coverage import compute_pixel_coverage
+from petamap.planning.plan import observations_and_layout
+from petamap.planning.rank_samples import distribute_samples
+from petamap.planning.sky_regions import coarse_hit_counts, draw_sky_sample
 
-# Ranks get all detectors for a short time: the way in which rank 0 shares most with those that follow it.
+# Groups of the time-major distribution (all detectors of a short time), in which rank 0 shares most with its
+# successors.
 TIME_MAJOR = 1
-# Regions of the sky that are looked at, and ranks of Figure 2, whose number the text does not tell.
+# Number of regions of the sky sample, and assumed numbers of ranks of Figure 2, which the text does not
+# state.
 _N_REGIONS = 2000
 _OVERLAP_RANKS = (1024, 4096)
-# Machines of today, and their cores of a rank where it has several.
-_TODAY = {"perlmutter": 64, "fugaku": 12}
+# Present machines, and their cores per rank in the threaded version.
+_PRESENT_MACHINES = {"perlmutter": 64, "fugaku": 12}
 
 
 @dataclass(frozen=True)
-class Spread:
-    """How keys are spread over ranks of one core.
+class KeyDistribution:
+    """Distribution of keys over ranks of one core. The attributes are also keys of the JSON.
 
     Attributes
     ----------
     cores : int
     n_held : float
-        Keys of a rank.
+        Number of keys of a rank.
     all_over_map : Estimate
-        n_all over N_p.
+        n_all / N_p.
     sum_over_keys : float
-        Overlaps of a rank with all others, over its keys.
+        Sum of the overlaps of a rank with all others, divided by the number of its keys.
     """
 
     cores: int
@@ -53,8 +55,8 @@ class Spread:
 
 
 @dataclass(frozen=True)
-class SetUp:
-    """The steps of the published set-up on Franklin, in seconds: the model's, unthreaded."""
+class SetupSeconds:
+    """Modelled seconds of the steps of the published set-up on Franklin, unthreaded."""
 
     cores: int
     allgather: float
@@ -63,75 +65,76 @@ class SetUp:
 
 
 @dataclass(frozen=True, eq=False)
-class Retelling:
-    """All that was found.
+class Sudarsan2011Results:
+    """Results of the reproduction.
 
     Attributes
     ----------
-    published : Published
+    published : Sudarsan2011Data
     fraction : float
-        Of the sky that was looked at.
-    overlaps : sequence of Overlaps
+        Fraction of the sky in the sample.
+    overlaps : sequence of RankOverlaps
         Figure 2.
-    spreads : sequence of Spread
-    set_ups : sequence of SetUp
+    spreads : sequence of KeyDistribution
+    set_ups : sequence of SetupSeconds
         Figure 3.
-    measured : Measured
-        Here, for Figures 3 and 5.
+    measured : Measurements
+        Measurements on the running system, for Figures 3 and 5.
     costs : Costs
-        Figures 4 and 6: by machine and version, at all concurrencies.
-    ways : mapping
-        Seconds of a sum at the most cores, by machine, "unthreaded" or "threaded", and algorithm.
+        Figures 4 and 6: costs by machine and version, at all numbers of cores.
+    seconds : mapping
+        Seconds of a reduction at the largest number of cores, by machine, "unthreaded" or "threaded", and
+        algorithm.
     fitted : mapping of str to (float, float)
-        Alpha and beta by collective, of the timings that were given.
-    comparisons : list of Comparison
+        Alpha and beta by collective, fitted to timings.
+    comparisons : list of PublishedComparison
     """
 
-    published: Published
+    published: Sudarsan2011Data
     fraction: float
-    overlaps: Sequence[Overlaps]
-    spreads: Sequence[Spread]
-    set_ups: Sequence[SetUp]
-    measured: Measured
+    overlaps: Sequence[RankOverlaps]
+    spreads: Sequence[KeyDistribution]
+    set_ups: Sequence[SetupSeconds]
+    measured: Measurements
     costs: Costs
-    ways: Mapping[str, Mapping[str, Mapping[str, float]]]
+    seconds: Mapping[str, Mapping[str, Mapping[str, float]]]
     fitted: Mapping[str, tuple[float, float]]
-    comparisons: Sequence[Comparison]
+    comparisons: Sequence[PublishedComparison]
 
     @property
     def iterations(self) -> int:
-        """Of a run."""
+        """Number of iterations of a run."""
         return int(self.published.study["iterations"])
 
 
-def retell(
+def reproduce_sudarsan2011(
     config: RunConfig,
     few_detectors: RunConfig,
-    measured: Measured,
+    measured: Measurements,
     *,
     timings: str | None = None,
-    most_cores: int = 16384,
+    max_cores: int = 16384,
     sample: float | None = None,
     seed: int = 1,
     n_threads: int | None = None,
     progress: Progress | None = None,
-) -> Retelling:
-    """Make the figures of the source again.
+) -> Sudarsan2011Results:
+    """Return the reproduction of the figures.
 
     Parameters
     ----------
     config, few_detectors : RunConfig
-        The run, and that of Figure 2, of four detectors.
-    measured : Measured
-        What was measured here.
+        Configuration of the runs, and of the run of Figure 2, with fewer detectors.
+    measured : Measurements
+        Measurements on the running system.
     timings : str, optional
-        A CSV file of timings of collectives, as `fit_csv` reads it.
-    most_cores : int
-        Concurrencies above are left out.
+        A CSV file with timings of collectives, as for `fit_csv`.
+    max_cores : int
+        Larger numbers of cores are left out.
     sample : float, optional
-        Part of the sky to look at; by default 2000 regions.
+        Fraction of the sky that is sampled; by default 2000 regions.
     seed : int
-        Of the draw of the sample.
+        Seed of the sample.
     n_threads : int, optional
     progress : Progress, optional
 
@@ -141,64 +144,76 @@ def retell(
         If a configuration or the file of timings is wrong.
     """
     fitted = fit_csv(timings) if timings else measured.constants
-    progress, n_threads = progress or Silent(), n_threads or available_threads()
-    paper = published().up_to(most_cores)
-    ranks = [size for size in _OVERLAP_RANKS if size <= most_cores] or [most_cores]
-    overlaps = overlaps_of_first(few_detectors, ranks, TIME_MAJOR, n_threads, progress)
+    progress, n_threads = progress or SilentProgress(), n_threads or available_threads()
+    paper = published_sudarsan2011().up_to(max_cores)
+    ranks = [size for size in _OVERLAP_RANKS if size <= max_cores] or [max_cores]
+    overlaps = compute_first_rank_overlaps(few_detectors, ranks, TIME_MAJOR, n_threads, progress)
     forecasts, n_pix = _forecasts(config, paper, sample, seed, n_threads, progress)
     buffer_bytes = int(config.comm.buffer)
     progress.begin("model", float(sum(len(host.cores) for host in paper.hosts.values())), "concurrencies")
     costs = {
-        name: versions(host, load_machine(name), forecasts, buffer_bytes, progress)
+        name: version_costs(host, load_machine(name), forecasts, buffer_bytes, progress)
         for name, host in paper.hosts.items()
     }
     tops = {name: (host.cores[-1], host.threads) for name, host in paper.hosts.items()}
-    tops |= {name: (tops["franklin"][0], threads) for name, threads in _TODAY.items()}
-    ways = {
-        name: other_ways(load_machine(name), cores, threads, forecasts)
+    tops |= {name: (tops["franklin"][0], threads) for name, threads in _PRESENT_MACHINES.items()}
+    seconds = {
+        name: algorithm_seconds(load_machine(name), cores, threads, forecasts)
         for name, (cores, threads) in tops.items()
     }
     progress.end()
-    spreads = [_spread(forecasts, cores, n_pix) for cores in paper.hosts["franklin"].cores]
-    set_ups = [_set_up(costs, spread, measured, i) for i, spread in enumerate(spreads)]
-    found = comparisons(paper, overlaps, spreads, costs)
-    return Retelling(
-        paper, forecasts.sample.fraction, overlaps, spreads, set_ups, measured, costs, ways, fitted, found
+    spreads = [_key_distribution(forecasts, cores, n_pix) for cores in paper.hosts["franklin"].cores]
+    set_ups = [_setup_seconds(costs, spread, measured, i) for i, spread in enumerate(spreads)]
+    compared = compare_with_published(paper, overlaps, spreads, costs)
+    return Sudarsan2011Results(
+        paper,
+        forecasts.sample.fraction,
+        overlaps,
+        spreads,
+        set_ups,
+        measured,
+        costs,
+        seconds,
+        fitted,
+        compared,
     )
 
 
 def _forecasts(
     config: RunConfig,
-    paper: Published,
-    part: float | None,
+    paper: Sudarsan2011Data,
+    fraction: float | None,
     seed: int,
     n_threads: int,
     progress: Progress,
-) -> tuple[Forecasts, int]:
-    """Look at a sample of the sky, and deal what is seen to all numbers of ranks."""
-    observations, layout = lay_out(config)
+) -> tuple[ForecastCache, int]:
+    """Return the forecasts from a sample of the sky for all numbers of ranks, and the number of pixels."""
+    observations, layout = observations_and_layout(config)
     grid = target_pixelization(config.map, observations)
-    part = part or min(1.0, 64 * _N_REGIONS / grid.n_pix)
-    sample = draw(grid, part, seed, crowds(observations, grid))
+    fraction = fraction or min(1.0, 64 * _N_REGIONS / grid.n_pix)
+    sample = draw_sky_sample(grid, fraction, seed, coarse_hit_counts(observations, grid))
     sizes = sorted({cores for host in paper.hosts.values() for cores in host.cores})
-    dealings = [dealt(layout, TIME_MAJOR, size) for size in sizes]
-    looks = look(observations, layout, sample, dealings, n_threads, progress)
-    occupancies = {dealing.size: looks.occupancy(dealing) for dealing in dealings}
-    return Forecasts(occupancies, sample, int(config.comm.buffer)), grid.n_pix
+    distributions = [distribute_samples(layout, TIME_MAJOR, size) for size in sizes]
+    coverage = compute_pixel_coverage(observations, layout, sample, distributions, n_threads, progress)
+    occupancies = {distribution.size: coverage.occupancy(distribution) for distribution in distributions}
+    return ForecastCache(occupancies, sample, int(config.comm.buffer)), grid.n_pix
 
 
-def _spread(forecasts: Forecasts, cores: int, n_pix: int) -> Spread:
+def _key_distribution(forecasts: ForecastCache, cores: int, n_pix: int) -> KeyDistribution:
     franklin = load_machine("franklin")
-    found = forecasts.of(cores, 1, franklin.cores)
-    scale = found.n_global.value / n_pix
-    each = found.multiplicity
-    sums = found.rows["pairwise"].value / found.n_held
-    return Spread(cores, found.n_held, Estimate(each.value * scale, each.error * scale), sums)
+    forecast = forecasts.get(cores, 1, franklin.cores)
+    scale = forecast.n_global.value / n_pix
+    holders = forecast.multiplicity
+    all_over_map = Estimate(holders.value * scale, holders.error * scale)
+    overlaps = forecast.rows["pairwise"].value / forecast.n_held
+    return KeyDistribution(cores, forecast.n_held, all_over_map, overlaps)
 
 
-def _set_up(costs: Costs, spread: Spread, measured: Measured, index: int) -> SetUp:
-    """Price the steps: the gathering by the model, the work by the time of a key that was measured here."""
+def _setup_seconds(costs: Costs, spread: KeyDistribution, measured: Measurements, index: int) -> SetupSeconds:
+    """Return the seconds of the set-up: gathering by the model, the other steps by measured times per key."""
     cost = costs["franklin"]["unthreaded allgather"][index]
     gathered = cost.cores * spread.n_held * VALUES
     shared = spread.n_held * VALUES * (1 + spread.sum_over_keys)
-    return SetUp(cost.cores, cost.set_up, gathered * measured.sift_time, shared * measured.initialise_time)
+    return SetupSeconds(
+        cost.cores, cost.set_up, gathered * measured.sift_time, shared * measured.initialise_time
+    )

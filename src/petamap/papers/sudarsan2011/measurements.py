@@ -1,4 +1,4 @@
-"""What can be measured here of Figures 3 and 5 of the source: the published set-up, and collectives."""
+"""Measurements for Figures 3 and 5 of Sudarsan et al. 2011: the published set-up, and collectives."""
 
 from __future__ import annotations
 
@@ -14,39 +14,39 @@ from petacomm.network.fit import fit_collective
 from petacomm.sharing.setup import gather_sift
 from petamap.data.config import RunConfig
 from petamap.mapmaking.target import target_pixelization
-from petamap.planning.node_samples import keys_of_rank
-from petamap.planning.plan import lay_out
-from petamap.planning.rank_samples import dealt
+from petamap.planning.node_samples import rank_pixels
+from petamap.planning.plan import observations_and_layout
+from petamap.planning.rank_samples import distribute_samples
 
-# Ranks of which those here play the first: some keys, and neighbours that share most of them.
-_OF = 4096
-# Keys of all ranks together that are gathered at once.
+# Total number of ranks of the emulated run, of which the running ranks are the first.
+_RUN_RANKS = 4096
+# Total number of keys that are gathered at a time.
 _BUFFER_KEYS = 1 << 20
-# Values in messages, and how often each is timed.
+# Message lengths in values, and number of repetitions.
 _LENGTHS = (1 << 12, 1 << 15, 1 << 18, 1 << 20)
 _REPEATS = 5
 
 
 @dataclass(frozen=True)
-class Measured:
-    """What was measured on this computer.
+class Measurements:
+    """Measurements on the running system.
 
     Attributes
     ----------
-    ranks, of : int
-        Ranks here, and how many a run would have of which these are the first.
+    ranks, run_ranks : int
+        Number of running ranks, and number of ranks of the run of which they are the first.
     keys : float
-        Of a rank, the mean.
+        Mean number of keys of a rank.
     steps : dict of str to float
-        Seconds of the set-up, by step: that of the slowest rank.
+        Seconds of each step of the set-up, on the slowest rank.
     sift_time, initialise_time : float
-        Seconds a key gathered, and a key found to be shared.
+        Seconds per gathered key, and per shared key.
     constants : dict of str to (float, float)
-        Alpha and beta by collective; none of a single rank.
+        Alpha and beta by collective; empty for a single rank.
     """
 
     ranks: int
-    of: int
+    run_ranks: int
     keys: float
     steps: dict[str, float]
     sift_time: float
@@ -54,20 +54,20 @@ class Measured:
     constants: dict[str, tuple[float, float]]
 
 
-def measure(config: RunConfig, comm: Communicator, groups: int | None) -> Measured:
-    """Set up a plan by gathering and sifting, and time collectives. Collective."""
-    observations, layout = lay_out(config)
+def measure_setup(config: RunConfig, comm: Communicator, groups: int | None) -> Measurements:
+    """Return timings of the published set-up, gathering and sifting, and of collectives. Collective on comm."""
+    observations, layout = observations_and_layout(config)
     grid = target_pixelization(config.map, observations)
-    of = max(comm.size, min(_OF, layout.n_blocks))
-    keys = keys_of_rank(observations, layout, grid, dealt(layout, groups, of), comm.rank)
+    run_ranks = max(comm.size, min(_RUN_RANKS, layout.n_blocks))
+    keys = rank_pixels(observations, layout, grid, distribute_samples(layout, groups, run_ranks), comm.rank)
     timers = Timers()
     graph = gather_sift(comm, keys, want_overlaps=True, buffer_keys=_BUFFER_KEYS, timers=timers)
     steps = {name: comm.max(phase.seconds) for name, phase in timers.phases.items()}
     total = comm.sum(len(keys))
     held = comm.max(float(graph.multiplicity.sum(dtype=np.int64)))
-    return Measured(
+    return Measurements(
         ranks=comm.size,
-        of=of,
+        run_ranks=run_ranks,
         keys=total / comm.size,
         steps=steps,
         sift_time=steps["sift"] / total,
@@ -77,22 +77,24 @@ def measure(config: RunConfig, comm: Communicator, groups: int | None) -> Measur
 
 
 def _constants(comm: Communicator) -> dict[str, tuple[float, float]]:
-    """Time collectives with several lengths, and fit their closed forms."""
+    """Return alpha and beta of collectives, fitted to timings of several message lengths."""
     counts = np.zeros(comm.size, np.int64)
     calls: dict[str, Callable[[int], object]] = {
         "allreduce": lambda n: comm.allreduce(np.ones(n)),
         "ring-allgather": lambda n: comm.allgather_rows(np.ones(n)),
         "alltoallv": lambda n: comm.alltoallv(np.ones(n // comm.size * comm.size), counts + n // comm.size),
     }
-    found = {}
+    constants = {}
     for name, call in calls.items():
-        seconds = [_least(comm, call, n) for n in _LENGTHS]
-        found[name] = fit_collective(name, [comm.size] * len(_LENGTHS), [8.0 * n for n in _LENGTHS], seconds)
-    return found
+        seconds = [_shortest_time(comm, call, n) for n in _LENGTHS]
+        constants[name] = fit_collective(
+            name, [comm.size] * len(_LENGTHS), [8.0 * n for n in _LENGTHS], seconds
+        )
+    return constants
 
 
-def _least(comm: Communicator, call: Callable[[int], object], n: int) -> float:
-    """Return the least time of a call, each time that of the slowest rank."""
+def _shortest_time(comm: Communicator, call: Callable[[int], object], n: int) -> float:
+    """Return the shortest of several times of a call, each that of the slowest rank."""
     times = []
     for _ in range(_REPEATS):
         comm.barrier()

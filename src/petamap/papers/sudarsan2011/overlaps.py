@@ -1,4 +1,4 @@
-"""The keys that the first rank shares with each other: Figure 2 of the source."""
+"""Keys that the first rank shares with each other rank: Figure 2 of Sudarsan et al. 2011."""
 
 from __future__ import annotations
 
@@ -13,81 +13,82 @@ from petacomm.base.typing import Int64Array
 from petacomm.costs.occupancy import Occupancy
 from petamap.data.config import RunConfig
 from petamap.mapmaking.target import target_pixelization
-from petamap.planning.node_samples import keys_of_rank
-from petamap.planning.pixel_coverage import look
-from petamap.planning.plan import lay_out
-from petamap.planning.rank_samples import dealt
-from petamap.planning.sky_regions import SkySample, whole_sky
+from petamap.planning.node_samples import rank_pixels
+from petamap.planning.pixel_coverage import compute_pixel_coverage
+from petamap.planning.plan import observations_and_layout
+from petamap.planning.rank_samples import distribute_samples
+from petamap.planning.sky_regions import SkySample, full_sky_sample
 
 
 @dataclass(frozen=True, eq=False)
-class Overlaps:
-    """What rank 0 shares.
+class RankOverlaps:
+    """Numbers of keys that rank 0 shares with others.
 
     Attributes
     ----------
     counts : int64 (size,)
-        Keys that it shares with each rank; its own are all of its keys.
-    near : int64 (size,)
-        Keys that it shares with any of ranks 1 to r.
+        Number of keys shared with each rank; ``counts[0]`` is the number of its keys.
+    cumulative : int64 (size,)
+        Number of keys shared with any of ranks 1 to r.
     """
 
     counts: Int64Array
-    near: Int64Array
+    cumulative: Int64Array
 
     @property
     def size(self) -> int:
-        """Ranks."""
+        """Number of ranks."""
         return len(self.counts)
 
     def shared_part(self, last: int) -> float:
-        """Return the part of its keys that it shares with any of ranks 1 to `last`."""
-        return float(self.near[min(last, self.size - 1)]) / float(self.counts[0])
+        """Return the fraction of the keys of rank 0 that it shares with any of ranks 1 to `last`."""
+        return float(self.cumulative[min(last, self.size - 1)]) / float(self.counts[0])
 
     def few_part(self, few: int) -> float:
-        """Return with which part of the other ranks it shares fewer than `few` keys, of one value a pixel."""
+        """Return the fraction of the other ranks with which rank 0 shares fewer than `few` keys."""
         return float(np.mean(self.counts[1:] < few))
 
     @property
     def sum_over_keys(self) -> float:
-        """All overlaps over its keys."""
+        """Sum of all overlaps, divided by the number of keys of rank 0."""
         return float(self.counts[1:].sum()) / float(self.counts[0])
 
 
-def of_first(occupancy: Occupancy) -> Overlaps:
-    """Return what rank 0 shares, from an occupancy that has all its keys."""
+def first_rank_overlaps(occupancy: Occupancy) -> RankOverlaps:
+    """Return the overlaps of rank 0, from an occupancy with all its keys."""
     first = occupancy.offsets[:-1]
-    mine = occupancy.holders[first] == 0
-    counts = np.bincount(occupancy.holders[mine[occupancy.key_of]], minlength=occupancy.size)
-    # holders are increasing: the next one is the nearest
-    shared = mine & (occupancy.multiplicity > 1)
+    own = occupancy.holders[first] == 0
+    counts = np.bincount(occupancy.holders[own[occupancy.key_of]], minlength=occupancy.size)
+    # Holders are increasing: the next one after rank 0 is the nearest.
+    shared = own & (occupancy.multiplicity > 1)
     nearest = np.bincount(occupancy.holders[first[shared] + 1], minlength=occupancy.size)
-    return Overlaps(counts.astype(np.int64), np.cumsum(nearest))
+    return RankOverlaps(counts.astype(np.int64), np.cumsum(nearest))
 
 
-def overlaps_of_first(
+def compute_first_rank_overlaps(
     config: RunConfig, sizes: Sequence[int], groups: int | None, n_threads: int, progress: Progress
-) -> list[Overlaps]:
-    """Return what rank 0 of each of several numbers of ranks shares, exactly.
+) -> list[RankOverlaps]:
+    """Return the exact overlaps of rank 0 for several numbers of ranks.
 
-    The sky is looked at where rank 0 of the fewest ranks looks: of more ranks it has some of these pixels.
+    The sample of the sky consists of the regions that rank 0 observes with the fewest ranks; with more ranks
+    it observes a part of them.
 
     Parameters
     ----------
     config : RunConfig
     sizes : sequence of int
-        Ranks, increasing.
+        Numbers of ranks, increasing.
     groups : int or None
-        As in `Layout.order`.
+        Groups of detectors, as in `TimeLayout.order`.
     n_threads : int
     progress : Progress
     """
-    observations, layout = lay_out(config)
+    observations, layout = observations_and_layout(config)
     grid = target_pixelization(config.map, observations)
-    dealings = [dealt(layout, groups, size) for size in sizes]
-    whole = whole_sky(grid)
-    keys = keys_of_rank(observations, layout, grid, dealings[0], 0)
-    regions = distinct(keys >> whole.shift)
-    sample = SkySample(grid, regions, np.append(regions, whole.stretches[-1]))
-    looks = look(observations, layout, sample, dealings, n_threads, progress)
-    return [of_first(looks.occupancy(dealing)) for dealing in dealings]
+    distributions = [distribute_samples(layout, groups, size) for size in sizes]
+    full_sky = full_sky_sample(grid)
+    keys = rank_pixels(observations, layout, grid, distributions[0], 0)
+    regions = distinct(keys >> full_sky.shift)
+    sample = SkySample(grid, regions, np.append(regions, full_sky.stratum_edges[-1]))
+    coverage = compute_pixel_coverage(observations, layout, sample, distributions, n_threads, progress)
+    return [first_rank_overlaps(coverage.occupancy(distribution)) for distribution in distributions]

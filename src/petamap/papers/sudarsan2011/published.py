@@ -1,4 +1,4 @@
-"""What the source published of its machines and its runs, as data."""
+"""Published numbers of the machines and runs of Sudarsan et al. 2011, read from ``published.toml``."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from petacomm.base.toml import parse
+from petacomm.base.toml import parse_toml
 
-FILE = Path(__file__).with_name("published.toml")
-# Of a run: ranks of one core or of several, and the sum over ranks.
+PUBLISHED_FILE = Path(__file__).with_name("published.toml")
+# Versions of a run: ranks of one core or of several (threaded), and the collective of the reduction.
 VERSIONS = ("unthreaded allreduce", "unthreaded allgather", "threaded allreduce", "threaded allgather")
 
 
 @dataclass(frozen=True)
-class Host:
-    """How runs were laid out on a machine.
+class MachineRuns:
+    """Runs on a machine.
 
     Attributes
     ----------
     ranks_per_node : int
-        With a rank a core.
+        Ranks per node of the unthreaded versions.
     threads : int
         Cores of a rank in the threaded versions.
     cores : tuple of int
-        Concurrencies, increasing.
+        Numbers of cores of the runs, increasing.
     """
 
     ranks_per_node: int
@@ -35,86 +35,87 @@ class Host:
 
 
 @dataclass(frozen=True)
-class Ratio:
-    """Costs over costs, by machine, at the most cores.
+class CostRatio:
+    """Ratios of communication costs at the largest number of cores, by machine.
 
     Attributes
     ----------
     figure : int
     name, section : str
-        What it is, and where in the text the numbers stand.
-    of : str
-        The version in the numerator.
-    to : str or None
-        The version in the denominator on the same machine; without it, the same version on `machine`.
+        Description, and section of the paper with the numbers.
+    numerator : str
+        Version of the numerator.
+    denominator : str or None
+        Version of the denominator, on the same machine. None: the version of the numerator on `machine`.
     machine : str or None
     set_up : bool
-        Whether the costs hold the set-up.
+        Whether the costs include the set-up.
     values : mapping of str to float
-        By machine.
+        Ratio by machine.
     """
 
     figure: int
     name: str
     section: str
-    of: str
+    numerator: str
     set_up: bool
     values: Mapping[str, float]
-    to: str | None = None
+    denominator: str | None = None
     machine: str | None = None
 
 
 @dataclass(frozen=True)
-class Published:
-    """The numbers of the file; tables that are read once are left as they stand there.
+class Sudarsan2011Data:
+    """Published numbers of the paper.
 
     Attributes
     ----------
     title : str
     study, overlaps, overall : mapping
-        Tables of the file.
-    hosts : mapping of str to Host
-        By machine.
+        Tables of the file ``published.toml``.
+    hosts : mapping of str to MachineRuns
+        Runs by machine.
     sustained : mapping of str to float
-        Bytes a second of a process on Franklin, by version.
+        Sustained bandwidth of a process on Franklin in bytes per second, by version.
     threading_factor : float
-        By which the text says that threads raise it.
-    ratios : tuple of Ratio
+        Factor by which threading increases it, according to the text.
+    ratios : tuple of CostRatio
     """
 
     title: str
     study: Mapping[str, Any]
     overlaps: Mapping[str, Any]
     overall: Mapping[str, Any]
-    hosts: Mapping[str, Host]
+    hosts: Mapping[str, MachineRuns]
     sustained: Mapping[str, float]
     threading_factor: float
-    ratios: tuple[Ratio, ...]
+    ratios: tuple[CostRatio, ...]
 
-    def up_to(self, cores: int) -> Published:
-        """Return the same with the concurrencies that have no more cores, or the least one."""
+    def up_to(self, cores: int) -> Sudarsan2011Data:
+        """Return the data with only the runs on at most `cores` cores, or the smallest run."""
         hosts = {
             name: replace(host, cores=tuple(n for n in host.cores if n <= cores) or host.cores[:1])
             for name, host in self.hosts.items()
         }
         return replace(self, hosts=hosts)
 
-    def ratio(self, figure: int, of: str, to: str | None, set_up: bool = True) -> Ratio:
-        """Return one of the ratios."""
-        (found,) = (r for r in self.ratios if (r.figure, r.of, r.to, r.set_up) == (figure, of, to, set_up))
-        return found
+    def ratio(self, figure: int, numerator: str, denominator: str | None, set_up: bool = True) -> CostRatio:
+        """Return the ratio of two versions in a figure."""
+        key = figure, numerator, denominator, set_up
+        (ratio,) = (r for r in self.ratios if (r.figure, r.numerator, r.denominator, r.set_up) == key)
+        return ratio
 
 
 @cache
-def published() -> Published:
-    """Return the numbers of Sudarsan et al. 2011."""
-    tree, _ = parse(FILE.read_text(encoding="utf-8"), str(FILE))
+def published_sudarsan2011() -> Sudarsan2011Data:
+    """Return the published numbers, read from ``published.toml``."""
+    tree, _ = parse_toml(PUBLISHED_FILE.read_text(encoding="utf-8"), str(PUBLISHED_FILE))
     cores = tree["concurrencies"]
     hosts = {
-        name: Host(host["ranks_per_node"], host["threads"], tuple(cores[host["concurrencies"]]))
+        name: MachineRuns(host["ranks_per_node"], host["threads"], tuple(cores[host["concurrencies"]]))
         for name, host in tree["machines"].items()
     }
-    return Published(
+    return Sudarsan2011Data(
         title=tree["title"],
         study=tree["study"],
         overlaps=tree["overlaps"],
@@ -122,5 +123,5 @@ def published() -> Published:
         hosts=hosts,
         sustained={version: tree["sustained"]["franklin"][version] for version in VERSIONS},
         threading_factor=tree["sustained"]["threading_factor"],
-        ratios=tuple(Ratio(**row) for row in tree["ratio"]),
+        ratios=tuple(CostRatio(**row) for row in tree["ratio"]),
     )

@@ -51,7 +51,7 @@ function lineChart({ points, xName, yName, level, describe, label }) {
   return el("figure", { class: "plot" }, svg, says);
 }
 
-// One bar a row up to the mean, with a whisker from the least to the greatest over the ranks.
+// A bar per row up to the mean, with a whisker from the minimum to the maximum over the ranks.
 function bars(rows, format, name) {
   const most = Math.max(...rows.map(row => Number(row.spread.max)), 0);
   if (!(most > 0)) return el("p", { class: "faint" }, `No ${name}.`);

@@ -1,4 +1,4 @@
-// Maps as they are embedded: pixels with a value in ascending order, as runs, and their values.
+// Embedded maps: runs of pixels with a value, in ascending order, and their values.
 
 function words(text, kind) {
   const raw = atob(text);
@@ -8,14 +8,14 @@ function words(text, kind) {
 }
 
 function openGrid(grid) {
-  const runs = words(grid.runs, Int32Array); // first pixel, how many, and so on
+  const runs = words(grid.runs, Int32Array); // first pixel, number of pixels, ...
   grid.first = runs.filter((_, i) => i % 2 === 0);
   grid.offset = new Int32Array(grid.first.length + 1);
   grid.first.forEach((_, i) => { grid.offset[i + 1] = grid.offset[i] + runs[2 * i + 1]; });
   return grid;
 }
 
-// Where the value of a pixel stands among the values, or -1.
+// Index of the value of a pixel, or -1.
 function slot(grid, pixel) {
   const { first, offset } = grid;
   let low = 0;
@@ -47,7 +47,7 @@ function openLayer(layer) {
   return layer;
 }
 
-// The range that shows most of the values; symmetric where the palette has a middle.
+// Range that shows most of the values; symmetric for a diverging palette.
 function resetRange(layer) {
   if (layer.palette === "balance") {
     layer.high = Math.max(Math.abs(layer.show_from), Math.abs(layer.show_to)) || 1;

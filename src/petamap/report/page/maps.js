@@ -1,4 +1,4 @@
-// The section of the maps: chooser, canvas, colour bar, read-out.
+// Section of the maps: selection, canvas, colour bar, read-out.
 
 function sectionOfMaps({ grids, layers }) {
   if (!layers.length) return null;
@@ -50,7 +50,7 @@ function sectionOfMaps({ grids, layers }) {
   return made;
 }
 
-// Radio buttons, a row a product and a button a component.
+// Radio buttons: a row per product, a button per component.
 function chooser(layers, choose) {
   const products = new Map();
   layers.forEach((layer, i) => products.set(layer.product, [...(products.get(layer.product) ?? []), [layer, i]]));
@@ -101,7 +101,7 @@ function showReading(output, layer, grids, found) {
   ].filter(Boolean));
 }
 
-// The bar with its histogram: drag its ends, or type the numbers.
+// Colour bar with histogram: drag its ends, or type the numbers.
 function colourBar(redraw, current) {
   const histogram = el("canvas", { class: "histogram", "aria-hidden": "true" });
   const strip = el("div", { class: "strip" });

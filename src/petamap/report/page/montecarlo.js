@@ -2,7 +2,7 @@
 
 const BETWEEN = (a, b, x) => a + (b - a) * x;
 
-// A frame with linear axes: ranges x = [from, to] and y = [from, to], drawn between `top` and `bottom`.
+// Frame with linear axes: ranges x = [from, to] and y = [from, to], drawn between `top` and `bottom`.
 function frameOf({ x, y, top = 14, bottom = 254, height = 300, xName, yName, label, yCount = 4 }) {
   const [W, L, R] = [innerWidth < 520 ? 380 : 560, 66, 14];
   const svg = el("svg:svg", { viewBox: `0 0 ${W} ${height}`, class: "chart", role: "img", "aria-label": label });
@@ -27,7 +27,7 @@ function frameOf({ x, y, top = 14, bottom = 254, height = 300, xName, yName, lab
 
 const path = points => points.map(([x, y]) => `${x},${y}`).join(" ");
 
-// What is to be seen: line, means and the middle of the bands; a bin that nothing is known of does not rule.
+// Range of the ordinate: line, means and the middle of the bands; poorly determined bins are ignored.
 function rangeOf(s) {
   const line = s.line ? s.line.value : [];
   const known = [...s.value, ...(s.expected ?? []), ...line.slice(0, 2000)].filter(Number.isFinite);
@@ -65,7 +65,7 @@ function bandChart(s, power, unit, n) {
   return el("div", {}, el("h3", {}, s.name), el("figure", { class: "plot" }, chart.svg));
 }
 
-// Below: how far the mean lies off, in its standard errors.
+// Below: deviation of the mean in units of its standard error.
 function strip({ sx, axis, add }, s, pulls) {
   const most = Math.max(4, ...pulls.map(v => Math.ceil(Math.abs(v))));
   const sy = axis([-most, most], 262, 336, "off [σ]", 4);
@@ -95,7 +95,7 @@ function testsOf(m) {
     el("p", { class: "faint why" }, "Means are held against those of the skies drawn; the worst of many bins lies beyond 3 σ by the chance given even if all is well. Probabilities allow for a covariance that is itself from these realizations (Hotelling; Sellentin & Heavens). The last column: each realization against the input with the covariance of all others has a p, and these are uniform if the errors are right (Kolmogorov–Smirnov). – where there are too few realizations for so many bins."));
 }
 
-// bars: heights; level: what each should have.
+// bars: heights; level: expected height.
 function histogram({ counts, from, to, xName, level, label, tell }) {
   const most = Math.max(...counts, (level ?? 0) + 2 * Math.sqrt(level ?? 0));
   const { svg, sx, sy, add } = frameOf({ x: [from, to], y: [0, 1.08 * most], xName, yName: "realizations", label });
@@ -165,7 +165,7 @@ function covarianceOf(m) {
         ticks: [4, 10, 30, 100, 300, 1000, 3000, 10000].filter(n => n < m.n), xName: "realizations", yName: "rms", label: "The covariance approaches that of all realizations." }))));
 }
 
-// Figures of the whole, and what went wrong.
+// Figures of the Monte Carlo, and its failures.
 function summed(m) {
   const tests = m.tests.flatMap(t => [t.probability, t.uniform]).filter(p => p !== null);
   const bad = tests.filter(p => p < LEAST).length;

@@ -1,4 +1,4 @@
-// The page of a run: sections made from its summary.
+// Report of a run: sections made from its summary.
 
 function opening(s) {
   const failed = s.comparisons.filter(c => !c.passed).length;

@@ -1,4 +1,4 @@
-// The page of the source's figures: published numbers beside ours.
+// Page of the reproduced figures: published numbers next to ours.
 
 const VERSIONS = ["unthreaded allreduce", "unthreaded allgather", "threaded allreduce", "threaded allgather"];
 

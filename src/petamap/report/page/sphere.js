@@ -1,5 +1,5 @@
-// Pixels of directions and of plane positions. A grid says which pixel lies at a position of its plane,
-// and where on the sky; the viewer knows nothing else of it.
+// Pixels of directions and of plane positions. A grid converts positions in its plane to pixels and to
+// directions; the viewer uses nothing else of it.
 
 const TAU = 2 * Math.PI;
 
@@ -62,7 +62,7 @@ function spread(v) {
 
 const wrap = lon => lon - TAU * Math.floor(lon / TAU);
 
-// The whole sky as an ellipse of 4 by 2, longitude growing to the left.
+// Full sky as an ellipse of 4 by 2, longitude increasing to the left.
 class Mollweide {
   constructor(grid, centre) {
     this.pixel = grid.nest ? nestPixel : ringPixel;
@@ -98,7 +98,7 @@ class Mollweide {
   outline(path) { path.ellipse(0, 0, 2, 1, 0, 0, TAU); }
 }
 
-// Half of the sky as a disc of radius 1 seen from inside; dragging turns it.
+// Half of the sky as a disc of radius 1 seen from inside; dragging rotates it.
 class Globe {
   constructor(grid, centre) {
     this.pixel = grid.nest ? nestPixel : ringPixel;
@@ -138,7 +138,7 @@ class Globe {
   outline(path) { path.arc(0, 0, 1, 0, TAU); }
 }
 
-// A rectangle of pixels, its plane in pixels of the file: pixel (0, 0) covers [0, 1) x [0, 1), y upwards.
+// Rectangle of pixels; plane positions in pixels of the file: pixel (0, 0) covers [0, 1) x [0, 1), y upwards.
 class Flat {
   constructor(grid, box) {
     Object.assign(this, grid);

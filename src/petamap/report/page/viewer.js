@@ -1,4 +1,4 @@
-// The map viewer: one canvas, drawn pixel by pixel through a projection.
+// Map viewer: one canvas, drawn pixel by pixel through a projection.
 
 class Viewer {
   constructor(canvas, onRead) {
@@ -11,7 +11,7 @@ class Viewer {
     this.listen();
   }
 
-  // Show a layer; the view stays where the grid and the projection stay.
+  // Show a layer; the view is kept if grid and projection do not change.
   show(layer, grid, projection) {
     const same = this.projection === projection;
     Object.assign(this, { layer, grid, projection });
@@ -30,7 +30,7 @@ class Viewer {
     this.zoom = 1;
   }
 
-  // Plane units a CSS pixel.
+  // Plane units per CSS pixel.
   get step() {
     const { clientWidth: w, clientHeight: h } = this.canvas;
     return 1.04 * Math.max(this.extent[0] / w, this.extent[1] / h) / this.zoom;
@@ -150,7 +150,7 @@ class Viewer {
     context.restore();
   }
 
-  // Tell what lies under the cursor.
+  // Show position and value under the cursor.
   read() {
     if (!this.layer || !this.cursor) return this.onRead(null);
     const [x, y] = this.plane(...this.cursor);

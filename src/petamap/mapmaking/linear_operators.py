@@ -1,0 +1,107 @@
+"""Interfaces of the solver: the operator A, the preconditioner M^-1, and the preconditioners in use.
+
+Whoever derives from `Operator` or `Preconditioner` can be given to `petamap.mapmaking.cg.cg`.
+"""
+
+from __future__ import annotations
+
+import abc
+
+import numpy as np
+
+import petamap.mapmaking._mapmaking as _mapmaking
+from petacomm.base.exact import add_exactly, zero_limbs
+from petacomm.base.typing import FloatArray, Int64Array
+from petacomm.mpi import Communicator
+from petamap.mapmaking.vectors import Unknowns
+
+
+class Operator(abc.ABC):
+    """A symmetric positive definite operator on vectors at the owners of their rows.
+
+    Attributes
+    ----------
+    comm : Communicator
+        Ranks that share the vectors.
+    n_threads : int
+    """
+
+    comm: Communicator
+    n_threads: int
+
+    @abc.abstractmethod
+    def apply(self, vectors: Unknowns) -> Unknowns:
+        """Return A times vectors side by side. Collective on comm.
+
+        Results must not depend on the number of ranks and threads, nor a column on the other columns.
+        """
+
+    def apply_and_dot(self, p: Unknowns, largest: FloatArray, q: Unknowns) -> Int64Array:
+        """Write A p to `q` and return this rank's part of p . q as limbs. Collective on comm.
+
+        Override it where the two can be computed in one pass.
+
+        Parameters
+        ----------
+        p : Unknowns
+        largest : float64 (width,)
+            Largest |I| + |Q| + |U| of each vector over all ranks; 0 for vectors that are not needed.
+        q : Unknowns
+            Overwritten.
+
+        Returns
+        -------
+        int64 (width, N_LIMBS)
+            To be added over ranks and rounded (`petacomm.base.exact`).
+        """
+        for part, values in zip(q, self.apply(p), strict=True):
+            part[...] = values
+        return exact_dots(p, q)
+
+
+class Preconditioner(abc.ABC):
+    """M^-1: a symmetric positive definite approximation of the inverse of an operator."""
+
+    @abc.abstractmethod
+    def apply(self, vectors: Unknowns) -> Unknowns:
+        """Return M^-1 times vectors side by side; collective if the implementation communicates."""
+
+
+class IdentityPreconditioner(Preconditioner):
+    """M = 1: plain conjugate gradients."""
+
+    def apply(self, vectors: Unknowns) -> Unknowns:
+        """Return a copy of the vectors."""
+        return vectors.copy()
+
+
+class BlockDiagonalPreconditioner(Preconditioner):
+    """A symmetric block for each pixel and a number for each gap.
+
+    Parameters
+    ----------
+    blocks : Unknowns
+        Upper triangles (n_owned, triangle) on pixels and (n_gaps, 1) on gaps, at the owners; zero where a
+        pixel is not solved for.
+    n_threads : int
+    """
+
+    def __init__(self, blocks: Unknowns, n_threads: int = 1) -> None:
+        self.blocks = blocks
+        self.n_threads = n_threads
+
+    def apply(self, vectors: Unknowns) -> Unknowns:
+        """Return M^-1 times vectors side by side."""
+        out = vectors.zeros_like()
+        for blocks, values, to in zip(self.blocks, vectors, out, strict=True):
+            _mapmaking.precondition(blocks, values, to, self.n_threads)
+        return out
+
+
+def exact_dots(a: Unknowns, b: Unknowns) -> Int64Array:
+    """Return this rank's part of the dot products of columns as limbs, int64 (width, N_LIMBS)."""
+    limbs = zero_limbs(a.width)
+    for left, right in zip(a, b, strict=True):
+        for column in range(a.width):
+            add_exactly(np.multiply(left[..., column], right[..., column]), limbs[column])
+    return limbs

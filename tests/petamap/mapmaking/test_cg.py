@@ -1,0 +1,117 @@
+"""Conjugate gradients with operators and preconditioners of one's own, against dense algebra."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mpi import run_ranks
+from small_runs import noisy_scans
+from small_systems import make_system, read
+
+from petacomm.base.errors import ConvergenceError
+from petacomm.mpi import SerialCommunicator
+from petamap.mapmaking.cg import ConjugateGradients, cg
+from petamap.mapmaking.linear_operators import IdentityPreconditioner, Operator, Preconditioner, exact_dots
+from petamap.mapmaking.vectors import Unknowns, stack
+from petamap.sky.healpix import Healpix
+
+
+class MatrixOperator(Operator):
+    """A dense matrix on pixels, and the identity on gaps."""
+
+    def __init__(self, matrix):
+        self.matrix = matrix
+        self.comm, self.n_threads = SerialCommunicator(), 1
+
+    def apply(self, vectors):
+        pixels = np.einsum("ij,jsw->isw", self.matrix, vectors.pixels)
+        return Unknowns(pixels, vectors.gaps.copy())
+
+
+class MatrixPreconditioner(Preconditioner):
+    """A dense matrix on pixels, and the identity on gaps."""
+
+    def __init__(self, matrix):
+        self.matrix = matrix
+
+    def apply(self, vectors):
+        return Unknowns(np.einsum("ij,jsw->isw", self.matrix, vectors.pixels), vectors.gaps.copy())
+
+
+def positive(n, seed, condition=100.0):
+    basis = np.linalg.qr(np.random.default_rng(seed).normal(size=(n, n)))[0]
+    return basis @ np.diag(np.geomspace(1.0, condition, n)) @ basis.T
+
+
+def vector(n, seed, n_stokes=1):
+    rng = np.random.default_rng(seed)
+    return Unknowns(rng.normal(size=(n, n_stokes)), rng.normal(size=(2, 1)))
+
+
+@settings(max_examples=20, deadline=None)
+@given(n=st.integers(1, 12), n_stokes=st.sampled_from([1, 3]), seed=st.integers(0, 2**32 - 1))
+def test_any_positive_operator_is_solved(n, n_stokes, seed):
+    matrix, b = positive(n, seed), vector(n, seed + 1, n_stokes)
+    found = cg(MatrixOperator(matrix), b, tolerance=1e-10, max_iterations=200)
+    assert found.converged, found.reason
+    np.testing.assert_allclose(found.map.pixels, np.linalg.solve(matrix, b.pixels), atol=1e-7)
+    np.testing.assert_allclose(found.map.gaps, b.gaps, atol=1e-7)
+
+
+def test_the_inverse_as_preconditioner_needs_one_iteration():
+    matrix, b = positive(30, 3), vector(30, 4)
+    alone = cg(MatrixOperator(matrix), b, tolerance=1e-8)
+    helped = cg(MatrixOperator(matrix), b, MatrixPreconditioner(np.linalg.inv(matrix)), tolerance=1e-8)
+    assert helped.iterations == 1 < alone.iterations
+    np.testing.assert_allclose(helped.map.pixels, np.linalg.solve(matrix, b.pixels), rtol=1e-7)
+
+
+@pytest.mark.parametrize(("operator", "preconditioner"), [(-1, 1), (1, -1)])
+def test_what_is_not_positive_is_refused(operator, preconditioner):
+    eye = np.eye(4)
+    with pytest.raises(ConvergenceError, match="not positive"):
+        cg(MatrixOperator(operator * eye), vector(4, 1), MatrixPreconditioner(preconditioner * eye))
+
+
+def test_several_right_hand_sides_are_each_solved_as_alone():
+    solver = ConjugateGradients(MatrixOperator(positive(20, 5)), IdentityPreconditioner())
+    rhs = [vector(20, seed) for seed in range(3)]
+    rhs[1].pixels *= 1e-9
+    alone = [solver.solve(one, 1e-8, 100).map.pixels for one in rhs]
+    for one, other in zip(alone, solver.solve_many(rhs, 1e-8, 100), strict=True):
+        np.testing.assert_allclose(one, other.map.pixels, rtol=1e-6)
+
+
+def test_exact_dots_are_rounded_once():
+    big = Unknowns(np.array([[1e30], [1.0], [-1e30]]), np.array([[2.0**-60]]))
+    ones = Unknowns(np.ones((3, 1)), np.ones((1, 1)))
+    from petacomm.base.exact import round_limbs
+
+    (limbs,) = exact_dots(stack([big]), stack([ones]))
+    assert round_limbs(limbs) == 1.0
+
+
+class SameBlocks(Preconditioner):
+    """The block-diagonal preconditioner by the interface alone, so that no kernel fuses it."""
+
+    def __init__(self, blocks):
+        self.blocks = blocks
+
+    def apply(self, vectors):
+        return self.blocks.apply(vectors)
+
+
+def own_preconditioner(comm):
+    system = make_system(noisy_scans(3000, 2), Healpix(4, nest=True), comm, n_lag=64)
+    rhs = read(system)
+    b = Unknowns(rhs.pixels, rhs.gaps)
+    fused = system.solver().solve(b, 1e-8, 300)
+    own = cg(system.operator(), b, SameBlocks(system.preconditioner), tolerance=1e-8, max_iterations=300)
+    assert fused.converged and own.converged and abs(fused.iterations - own.iterations) <= 1
+    size = comm.max(np.abs(fused.map.pixels).max())
+    np.testing.assert_allclose(own.map.pixels, fused.map.pixels, rtol=0, atol=1e-6 * size)
+
+
+@pytest.mark.parametrize("n_ranks", [1, 3])
+def test_a_preconditioner_of_ones_own_on_a_real_system(n_ranks):
+    run_ranks(own_preconditioner, n_ranks)
