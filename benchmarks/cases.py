@@ -18,7 +18,7 @@ from petacomm.base.progress import SilentProgress
 from petacomm.base.timers import Timers
 from petacomm.base.typing import FloatArray
 from petacomm.mpi import world
-from petamap.data.config import RunConfig, parse_config, open_sources
+from petamap.data.config import RunConfig, open_sources, parse_config
 from petamap.data.observation import Observation
 from petamap.mapmaking.binning import right_hand_side
 from petamap.mapmaking.cg import ConjugateGradients
@@ -150,7 +150,9 @@ def solver(scan: Observation, pointing: str, n_threads: int, n_side: int = N_SID
     """Set the equation up; `pointing` is "keep" or "recompute"."""
     timers = Timers()
     choices = SystemOptions(stokes=Stokes.IQU, n_lag=N_LAG, pointing=pointing, n_threads=n_threads)
-    system = set_up([scan], Healpix(n_side, nest=True), choices, declared_model, world(), timers, SilentProgress())
+    system = set_up(
+        [scan], Healpix(n_side, nest=True), choices, declared_model, world(), timers, SilentProgress()
+    )
     return Solver(system, timers)
 
 

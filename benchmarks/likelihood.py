@@ -28,7 +28,7 @@ from petamap.spectra.beams import map_window, window_products
 from petamap.spectra.coupling import mode_coupling
 from petamap.spectra.cross_spectra import pseudo_spectra, spectra_names
 from petamap.spectra.dipole_fit import DipoleFit, subtract_dipole_fit
-from petamap.spectra.likelihood import PixelLikelihood, likelihood_bytes, harmonic_modes
+from petamap.spectra.likelihood import PixelLikelihood, harmonic_modes, likelihood_bytes
 from petamap.spectra.masks import apodize, subtract_monopole
 from petamap.spectra.master import MasterEstimator
 from petamap.spectra.multipole_bins import Binning

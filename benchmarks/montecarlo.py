@@ -40,7 +40,7 @@ from petacomm.base.host import cpu_model
 from petacomm.base.progress import SilentProgress
 from petacomm.base.typing import FloatArray
 from petacomm.mpi import world
-from petamap.data.config import SignalParts, RunConfig, load_config, open_signal_parts
+from petamap.data.config import RunConfig, SignalParts, load_config, open_signal_parts
 from petamap.data.observation import Observation
 from petamap.data.run_summary import Summary
 from petamap.examples import find_example
@@ -52,7 +52,7 @@ from petamap.mapmaking.setup import RunSetup
 from petamap.mapmaking.system import MapmakingSystem
 from petamap.mapmaking.vectors import Unknowns
 from petamap.montecarlo.draws import Draws, Realization, Signals
-from petamap.montecarlo.rank_groups import _candidate, _machine
+from petamap.montecarlo.rank_groups import _candidate, _local_machine
 from petamap.montecarlo.run import run_montecarlo
 
 EXAMPLE = "planck-lfi"
@@ -153,7 +153,9 @@ class Stored:
 
 def example(*changes: str) -> RunConfig:
     """Return the example without the sky that no realization draws, which runs from scratch would scan."""
-    config = load_config(find_example(EXAMPLE), ["montecarlo.parts=together", "resources.threads=1", *changes])
+    config = load_config(
+        find_example(EXAMPLE), ["montecarlo.parts=together", "resources.threads=1", *changes]
+    )
     return replace(config, sources=tuple(one for one in config.sources if one.kind != "sky-map"))
 
 
@@ -315,7 +317,7 @@ def peer_lines(n_samples: int, n_side: int, python: str) -> Iterator[str]:
 def group_rows(n: int) -> Iterator[Row]:
     """Make realizations by all numbers of groups of the ranks: predicted seconds, and those of the clock."""
     comm, config = world(), example("source.0.duration=2 day", f"montecarlo.realizations={n}")
-    machine = _machine(comm)
+    machine = _local_machine(comm)
     numbers = [groups for groups in range(1, comm.size + 1) if comm.size % groups == 0]
     for groups in numbers:
         foreseen = _candidate(config, groups, comm.size // groups, 1, machine, math.inf).seconds

@@ -29,8 +29,8 @@ from petacomm.network import (
     PacketSimulator,
     SimulationResult,
     alltoall_peak_bandwidth,
-    make_hardware,
     link_loads,
+    make_hardware,
 )
 from petacomm.topology import Torus, bluegene_partition, load_machine, parse_shape
 
@@ -128,7 +128,7 @@ def simgrid() -> None:
         loads = link_loads(grid, 1024.0, tie="plus").max() / HARDWARE.link_bandwidth
         took = time.process_time() - begin
         simulator = PacketSimulator(grid, HARDWARE)
-        run, cpu = timed(partial(simulator.all_to_all, 1024))
+        run, cpu = timed(partial(simulator.simulate_all_to_all, 1024))
         print(f"{shape:8s} {1e6 * loads:12.1f} ({took:.4f}) {1e6 * run.seconds:12.1f} ({cpu:.3f})", end="")
         print(f" {1e6 * found['seconds']:14.1f} ({found['cpu']:.3f})")
 

@@ -15,10 +15,10 @@ from petacomm.mapping.openatom import (
     WATER_256,
     cut_prisms,
     default_maps,
-    step_hop_bytes,
     map_pair_calculators,
     map_real_particle,
     map_real_space,
+    step_hop_bytes,
     topology_maps,
 )
 from petacomm.mapping.openatom.maps import long_axis, map_g_space

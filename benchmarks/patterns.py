@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 
 from petacomm.base.typing import Int64Array
-from petamap.data.config import parse_config, open_sources
+from petamap.data.config import open_sources, parse_config
 from petamap.sky.healpix import Healpix
 
 # Keys of a rank among so many.

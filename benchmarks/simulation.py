@@ -17,7 +17,7 @@ from petamap.noise.model import OneOverF
 from petamap.pointing import quaternion
 from petamap.pointing.boresight import Boresight
 from petamap.pointing.compressed import CompressedPointing
-from petamap.simulation.noise import UniformNoise, SimulatedNoise
+from petamap.simulation.noise import SimulatedNoise, UniformNoise
 from petamap.simulation.noise_filters import design_cascade
 from petamap.simulation.random_keys import Purpose, gaussians, random_stream
 from petamap.simulation.sky import PointSources, Sky, SkySignal
@@ -81,7 +81,9 @@ def main(n: int) -> None:
         for step in (1 << 17, 1 << 12):
             show(f"{name}, requests of {step}", nanoseconds(reading(noise, n, step), n))
         show(
-            "    its filters, made once", nanoseconds(partial(design_cascade, model, RATE, n / RATE), 1) / 1e6, "ms"
+            "    its filters, made once",
+            nanoseconds(partial(design_cascade, model, RATE, n / RATE), 1) / 1e6,
+            "ms",
         )
     pointing = scan(n)
     values = np.random.default_rng(0).standard_normal((3, 12 * 512**2))

@@ -156,7 +156,9 @@ def realization(name: str, number: int) -> dict[str, FloatArray]:
     """Return the pseudo-spectra of a realization, and what its sky was drawn with."""
     case = CASES[name]
     alm, l_max = draw(number, case.l_max), case.l_max
-    white = [gaussians(random_stream(Purpose.NOISE, SEED, number, detector=k), case.sky.n_pix) for k in range(3)]
+    white = [
+        gaussians(random_stream(Purpose.NOISE, SEED, number, detector=k), case.sky.n_pix) for k in range(3)
+    ]
     sky, noise = seen(case, alm), case.sight.harmonics(case.sigma * np.stack(white))
     both = replace(sky, alm=sky.alm + noise.alm)  # coefficients of a sum, at two thirds of the time
     found = {part: pseudo_spectra(h).values for part, h in (("sky", sky), ("noise", noise), ("both", both))}
@@ -256,10 +258,14 @@ def told(case: str, found: Realizations) -> list[tuple[str, bool]]:
         f"{transfer.iterations} iterations", one.probability > LEAST,
     ))  # fmt: skip
     raw = replace(calibration, noise=None)
-    bias = ConsistencyCheck.from_realizations(replace(found, pseudo={"both": found.pseudo["both"]}), raw).deviations["BB"]
+    bias = ConsistencyCheck.from_realizations(
+        replace(found, pseudo={"both": found.pseudo["both"]}), raw
+    ).deviations["BB"]
     lines.append((f"{case:8} with its noise bias left in, BB would lie {bias.worst:.0f} sigma off", True))
     one_half, other = split_halves(found)
-    split = ConsistencyCheck.from_realizations(other, Calibration.from_realizations(one_half, divide=True)).deviations
+    split = ConsistencyCheck.from_realizations(
+        other, Calibration.from_realizations(one_half, divide=True)
+    ).deviations
     lines.append((
         f"{case:8} divided by F of the other half: TT p {split['TT'].probability:.3f}, EE p "
         f"{split['EE'].probability:.3f}", not min(split[name].probability for name in ("TT", "EE")) < LEAST,

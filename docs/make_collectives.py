@@ -1,4 +1,4 @@
-"""Write the drawings of ``docs/petacomm/collectives.md`` and its table of algorithms from the schedules themselves.
+"""Write the drawings of ``docs/petacomm/collectives.md`` and its table of algorithms from the schedules.
 
 python docs/make_collectives.py
 """
@@ -26,10 +26,16 @@ def panels(collective: str) -> Iterator[tuple[str, Schedule, Torus | None]]:
         if name in ("streams", "hamiltonian", "cycle"):
             for grid, kind in ((_MESH, "mesh"), (_TORUS, "torus")):
                 if kind == "mesh" or name == "streams":
-                    yield f"{name}, {kind}", make_schedule(CollectiveCall(collective, 16, 96, grid=grid), name), grid
+                    yield (
+                        f"{name}, {kind}",
+                        make_schedule(CollectiveCall(collective, 16, 96, grid=grid), name),
+                        grid,
+                    )
         else:
             line = Torus((8,), False) if name == "lines" else None
-            call = CollectiveCall(collective, 8, 8, integer=True, grid=line, has_tree=True, has_interrupts=True)
+            call = CollectiveCall(
+                collective, 8, 8, integer=True, grid=line, has_tree=True, has_interrupts=True
+            )
             yield name, make_schedule(call, name), None
 
 

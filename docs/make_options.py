@@ -1,4 +1,4 @@
-"""Write ``docs/petamap/options.md``: every option of a run configuration, from the dataclasses that define them.
+"""Write ``docs/petamap/options.md``: all options of a run configuration, from their dataclasses.
 
 python docs/make_options.py
 """
@@ -25,7 +25,9 @@ that are installed, plug-ins included. A quantity is a number and a unit in one 
 def options_page() -> str:
     """Return the page."""
     parts = [HEAD, _units(), "## Sections"]
-    parts += [_table(f"`[{name}]`", _first_line(kind), option_fields(kind)) for name, kind in SECTIONS.items()]
+    parts += [
+        _table(f"`[{name}]`", _first_line(kind), option_fields(kind)) for name, kind in SECTIONS.items()
+    ]
     parts += ["## Sources\n\nEach `[[source]]` says its `kind`; what follows are the options of that kind."]
     parts += [_table(f'`kind = "{kind.name}"`', kind.summary, kind.fields) for kind in all_source_kinds()]
     return "\n\n".join(part.strip() for part in parts) + "\n"
@@ -33,7 +35,8 @@ def options_page() -> str:
 
 def _units() -> str:
     rows = [
-        f"| {name} | {', '.join(f'`{unit}`' for unit in units)} |" for name, units in units_by_dimension().items()
+        f"| {name} | {', '.join(f'`{unit}`' for unit in units)} |"
+        for name, units in units_by_dimension().items()
     ]
     return "\n".join(["## Units", "", "| dimension | units |", "|---|---|", *rows])
 

@@ -27,7 +27,7 @@ def solve(comm: Communicator) -> tuple[int, int, float]:
 
     Returns the number of nodes, the iterations, and the largest error of a node.
     """
-    mine = triangles()[comm.rank :: comm.size]  # dealt like cards: the hardest way
+    mine = triangles()[comm.rank :: comm.size]  # round-robin: the hardest distribution
     nodes, local = np.unique(mine, return_inverse=True)
     local = local.reshape(mine.shape)
     plan = ReductionPlan(IndexMap(comm, nodes.astype(np.int64)))

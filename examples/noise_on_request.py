@@ -9,7 +9,7 @@ from petamap.data.observation import Observation
 from petamap.noise.model import OneOverF
 from petamap.noise.psd import noise_psd
 from petamap.noise.spectrum_estimate import estimate_psd
-from petamap.simulation.noise import UniformNoise, SimulatedNoise
+from petamap.simulation.noise import SimulatedNoise, UniformNoise
 
 MODEL = OneOverF(net=60e-6, fknee=0.1, fmin=1e-4, alpha=-1.7)
 RATE, N_SAMP = 20.0, 1 << 18

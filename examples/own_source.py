@@ -17,7 +17,7 @@ from typing import ClassVar
 import numpy as np
 
 from petacomm.base.options import option
-from petamap.data.config import parse_config, open_sources
+from petamap.data.config import open_sources, parse_config
 from petamap.data.observation import Observation
 from petamap.data.source import SourceContext
 

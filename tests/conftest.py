@@ -26,11 +26,14 @@ def _summary(ranks=3, **changes):
     rng = np.random.default_rng(7)
 
     def phase(name, seconds, calls, sent):
-        spread = [s.RankStatistics.from_values(most * rng.uniform(0.8, 1.0, ranks)) for most in (seconds, sent)]
+        spread = [
+            s.RankStatistics.from_values(most * rng.uniform(0.8, 1.0, ranks)) for most in (seconds, sent)
+        ]
         return s.PhaseCost(name=name, seconds=spread[0], calls=calls, bytes=spread[1])
 
     history = tuple(
-        s.SolverStep(iteration=i, relative_residual=0.6**i, seconds=0.41 * i + 0.01 * np.sin(i)) for i in range(46)
+        s.SolverStep(iteration=i, relative_residual=0.6**i, seconds=0.41 * i + 0.01 * np.sin(i))
+        for i in range(46)
     )
     made = s.Summary(
         petamap="0.1.0",
@@ -86,7 +89,9 @@ def _summary(ranks=3, **changes):
         memory=s.Memory(predicted_bytes=412_000_000, peak_bytes=436_000_000, bytes_per_sample=14.0),
         products=(),
         comparisons=(
-            s.MapComparison(name="map", reference="input", max_abs=2e-13, rms=4e-14, limit=1e-12, unit="K_CMB"),
+            s.MapComparison(
+                name="map", reference="input", max_abs=2e-13, rms=4e-14, limit=1e-12, unit="K_CMB"
+            ),
         ),
         warnings=("3 pixels have a reciprocal condition below 1e-6 and are cut",),
     )

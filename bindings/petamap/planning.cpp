@@ -11,10 +11,10 @@ namespace {
 
 // Rows of `ranges`: detector, start, stop. Returns nothing: counts[i] pixels of range i stand in `seen`,
 // one range after the other.
-void glimpse(const PointingArguments& arguments, In<double> grid_numbers, int shift, In<std::int32_t> chosen,
-             const PointingArguments& sparse_arguments, In<double> scan_grid,
-             std::optional<In<std::uint8_t>> near, std::int64_t stride, In<std::int64_t, 2> ranges,
-             Out<std::int32_t> seen, Out<std::int64_t> counts) {
+void cover_pixels(const PointingArguments& arguments, In<double> grid_numbers, int shift,
+                  In<std::int32_t> chosen, const PointingArguments& sparse_arguments, In<double> scan_grid,
+                  std::optional<In<std::uint8_t>> near, std::int64_t stride, In<std::int64_t, 2> ranges,
+                  Out<std::int32_t> seen, Out<std::int64_t> counts) {
     const auto pointing = compressed_pointing(arguments);
     const auto sparse = compressed_pointing(sparse_arguments);
     const auto grid = petamap::sky::Grid::from(grid_numbers.data(), grid_numbers.shape(0));
@@ -40,8 +40,8 @@ void glimpse(const PointingArguments& arguments, In<double> grid_numbers, int sh
     nb::gil_scoped_release release;
     std::vector<std::int32_t> pixels;
     for (std::size_t i = 0; i < n; ++i) {
-        planning::glimpse(pointing, grid, sample, scan, rows[3 * i], rows[3 * i + 1], rows[3 * i + 2],
-                          pixels);
+        planning::cover_pixels(pointing, grid, sample, scan, rows[3 * i], rows[3 * i + 1], rows[3 * i + 2],
+                               pixels);
         out = std::copy(pixels.begin(), pixels.end(), out);
         count[i] = static_cast<std::int64_t>(pixels.size());
     }
@@ -50,8 +50,8 @@ void glimpse(const PointingArguments& arguments, In<double> grid_numbers, int sh
 }  // namespace
 
 NB_MODULE(_planning, module) {
-    module.def("glimpse", &glimpse, nb::arg("arguments"), nb::arg("grid").noconvert(), nb::arg("shift"),
-               nb::arg("chosen").noconvert(), nb::arg("sparse_arguments"), nb::arg("scan_grid").noconvert(),
-               nb::arg("near").noconvert().none(), nb::arg("stride"), nb::arg("ranges").noconvert(),
-               nb::arg("seen").noconvert(), nb::arg("counts").noconvert());
+    module.def("cover_pixels", &cover_pixels, nb::arg("arguments"), nb::arg("grid").noconvert(),
+               nb::arg("shift"), nb::arg("chosen").noconvert(), nb::arg("sparse_arguments"),
+               nb::arg("scan_grid").noconvert(), nb::arg("near").noconvert().none(), nb::arg("stride"),
+               nb::arg("ranges").noconvert(), nb::arg("seen").noconvert(), nb::arg("counts").noconvert());
 }

@@ -11,14 +11,17 @@ from petacomm.collectives.calls import broadcast as broadcast
 from petacomm.collectives.calls import reduce as reduce
 from petacomm.collectives.integer_sums import exact_allreduce as exact_allreduce
 from petacomm.mapping.comparison import map_ranks as map_ranks
+from petacomm.mapping.comparison import MappingTask as MappingTask
 from petacomm.mapping.graph import CommunicationGraph as CommunicationGraph
 from petacomm.mapping.graph_files import read_graph as read_graph
 from petacomm.mapping.partition import box as box
 from petacomm.mapping.placement import Placement as Placement
+from petacomm.mapping.strategies import Resources as Resources
 from petacomm.mpi.serial import world as world
 from petacomm.network.link_load import link_loads as link_loads
 from petacomm.network.packets import PacketSimulator as PacketSimulator
 from petacomm.network.predictions import predict_algorithms as predict_algorithms
+from petacomm.network.query import CollectiveQuery as CollectiveQuery
 from petacomm.redistribution.array_layout import ArrayLayout as ArrayLayout
 from petacomm.redistribution.fft import ParallelFFT as ParallelFFT
 from petacomm.redistribution.halo import LatticeField as LatticeField
@@ -28,6 +31,7 @@ from petacomm.reduction.owned_rows import OwnedRows as OwnedRows
 from petacomm.reduction.plan import ReductionPlan as ReductionPlan
 from petacomm.schedule.catalogue import make_schedule as make_schedule
 from petacomm.schedule.checker import check_schedule as check_schedule
+from petacomm.schedule.collective_call import CollectiveCall as CollectiveCall
 from petacomm.sharing.index_map import IndexMap as IndexMap
 from petacomm.topology.detect import detect_allocation as detect_allocation
 from petacomm.topology.machine import load_machine as load_machine

@@ -10,8 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-
-validate = pytest.importorskip("numpydoc.validate")
+from numpydoc import validate
 
 PACKAGES = ("petacomm", "petamap")
 # Matters of style, which say nothing of completeness: where the text begins, sections
@@ -37,10 +36,7 @@ ALLOWED_OF_MEMBERS = ALLOWED | {"EX01"}
 
 
 def exports():
-    for package in PACKAGES:
-        module = importlib.import_module(package)
-        for name in dir(module):
-            yield pytest.param(f"{package}.{name}", id=f"{package}.{name}")
+    return [f"{package}.{name}" for package in PACKAGES for name in dir(importlib.import_module(package))]
 
 
 def documented(path):

@@ -76,10 +76,18 @@ def test_from_time_streams_to_spectra(tmp_path):
     assert check.failed(0.002) == [] and check.deviations[ALL_SPECTRA].worst < 3.9
     assert calibration.transfer.against_one.probability > 0.002
     one, other = split_halves(realizations)
-    assert ConsistencyCheck.from_realizations(other, Calibration.from_realizations(one, divide=True)).failed(0.002) == []
+    assert (
+        ConsistencyCheck.from_realizations(other, Calibration.from_realizations(one, divide=True)).failed(
+            0.002
+        )
+        == []
+    )
     # noise that is left in lies far off
     raw = replace(realizations, pseudo={"both": realizations.pseudo["both"]})
-    assert ConsistencyCheck.from_realizations(raw, replace(calibration, noise=None)).deviations["BB"].probability < 1e-12
+    assert (
+        ConsistencyCheck.from_realizations(raw, replace(calibration, noise=None)).deviations["BB"].probability
+        < 1e-12
+    )
     told = read_montecarlo_data(tmp_path)
     assert told["n"] == 80 and sum(told["iterations"]["counts"]) == 80
 
@@ -90,7 +98,9 @@ def test_fixed_signals_do_not_bias(tmp_path):
     text = PIPELINE + foreground
     made(tmp_path, "montecarlo.realizations=60", "montecarlo.fixed=add", text=text)
     realizations = read_results(tmp_path).realizations
-    deviations = ConsistencyCheck.from_realizations(realizations, Calibration.from_realizations(realizations)).deviations
+    deviations = ConsistencyCheck.from_realizations(
+        realizations, Calibration.from_realizations(realizations)
+    ).deviations
     assert min(deviations[name].probability for name in realizations.names) > 0.001
 
 

@@ -1,4 +1,4 @@
-"""Communication graphs as tests compare them."""
+"""Communication graphs in a form that tests compare."""
 
 from petacomm.mapping import CommunicationGraph
 

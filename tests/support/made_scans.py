@@ -1,4 +1,4 @@
-"""Configurations of scans that are quick to look at."""
+"""Configurations of scans whose pixel coverage is quick to compute."""
 
 from pathlib import Path
 
@@ -31,6 +31,6 @@ gap_length = "5 s"
 
 
 def satellite(n_side=32, rate=8, hours=6, ends="zero", more=""):
-    """Return a satellite that sees the sky within hours."""
+    """Return a satellite scan that covers the sky within hours."""
     text = SATELLITE.format(n_side=n_side, rate=rate, hours=hours, half=hours / 2, ends=ends)
     return parse_config(text + more, Path("satellite.toml"))

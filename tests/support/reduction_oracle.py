@@ -1,4 +1,4 @@
-"""What reductions must give, by NumPy: one rank after another."""
+"""Reference results of reductions, by NumPy, one rank after another."""
 
 import numpy as np
 
@@ -16,7 +16,7 @@ UFUNCS = {"sum": np.add, "max": np.maximum, "min": np.minimum, "or": np.bitwise_
 
 
 def scan_pattern(size):
-    """Rings that drift from rank to rank and meet at a pole; the last rank has seen nothing."""
+    """Rings of pixels that drift from rank to rank and intersect at a pole; the last rank has none."""
     rings = [np.union1d(np.arange(200 * r, 200 * r + 500), np.arange(0, 5000, 97)) for r in range(size)]
     return [*rings[:-1], np.zeros(0, np.int64)] if size > 1 else rings
 
@@ -30,7 +30,7 @@ def make_values(rng, keys, k, dtype):
 
 
 def reduce_densely(pattern, values, op):
-    """The whole vector on every key, by NumPy, one rank after another."""
+    """Return the reduction over all keys, by NumPy, one rank after another."""
     total = {}
     for keys, rows in zip(pattern, values, strict=True):
         for key, row in zip(keys.tolist(), rows, strict=True):

@@ -1,4 +1,4 @@
-"""Schedules of every algorithm, for tests of what reads them."""
+"""Hypothesis strategies of grids, and schedules of all algorithms."""
 
 import numpy as np
 from hypothesis import strategies as st
@@ -10,23 +10,30 @@ COLLECTIVES = ("broadcast", "reduce", "allreduce", "alltoall", "barrier")
 
 
 def grids(largest):
-    """Tori, meshes and what is between, of 1 to 4 dimensions and at most so many nodes."""
+    """Return a strategy of tori, meshes and mixtures of 1 to 4 dimensions with at most `largest` nodes."""
 
-    def of(shape):
+    def with_wraps(shape):
         wraps = st.one_of(st.booleans(), st.tuples(*[st.booleans()] * len(shape)))
         return wraps.map(lambda wrap: Torus(shape, wrap))
 
     sizes = st.lists(st.sampled_from([1, 2, 3, 4, 5, 6, 7, 8, 16, 31, 64]), min_size=1, max_size=4)
-    return sizes.filter(lambda shape: np.prod(shape) <= largest).map(tuple).flatmap(of)
+    return sizes.filter(lambda shape: np.prod(shape) <= largest).map(tuple).flatmap(with_wraps)
 
 
-def every_schedule(n_ranks, n_elements, grid=None, root=0, counts=None):
-    """Iterate over the schedules of all algorithms that can serve so many ranks."""
+def all_schedules(n_ranks, n_elements, grid=None, root=0, counts=None):
+    """Iterate over the schedules of all algorithms that can be used on `n_ranks` ranks."""
     for collective in COLLECTIVES:
         call = CollectiveCall(
-            collective, n_ranks, n_elements, integer=True, root=root, grid=grid, has_tree=True, has_interrupts=True,
+            collective,
+            n_ranks,
+            n_elements,
+            integer=True,
+            root=root,
+            grid=grid,
+            has_tree=True,
+            has_interrupts=True,
             counts=counts if collective == "alltoall" else None,
-        )  # fmt: skip
+        )
         for algorithm in list_algorithms(collective):
             if not algorithm.unmet_preconditions(call):
                 yield algorithm.build(call)

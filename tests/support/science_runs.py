@@ -49,7 +49,9 @@ def planck_sky(config: RunConfig, n_side: int) -> np.ndarray:
         for kind in ("sky-map", "sky-spectra")
     )
     wmap = read_map(config.folder / sky_map.map, unit="mK_CMB", polarization="COSMO", frame="galactic")
-    cmb = SkySpectraSource(spectra, SourceContext(config.folder, config.run.seed, config.run.realization)).make()
+    cmb = SkySpectraSource(
+        spectra, SourceContext(config.folder, config.run.seed, config.run.realization)
+    ).make()
     ring = wmap.values + cmb
     nested = ring[:, Healpix(32, nest=True).reordered(np.arange(ring.shape[1]))]
     return np.repeat(nested, (n_side // 32) ** 2, axis=1)

@@ -146,7 +146,13 @@ def make_system(observations, pixelization, comm=None, model_of=declared_model, 
     choices["stokes"] = Stokes(choices.get("stokes", "IQU"))
     options = SystemOptions(**choices)
     return set_up(
-        observations, pixelization, options, model_of, comm or SerialCommunicator(), Timers(), SilentProgress()
+        observations,
+        pixelization,
+        options,
+        model_of,
+        comm or SerialCommunicator(),
+        Timers(),
+        SilentProgress(),
     )
 
 

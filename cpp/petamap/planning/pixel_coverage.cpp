@@ -34,9 +34,9 @@ struct Coverage {
 
 }  // namespace
 
-void glimpse(const pointing::CompressedPointing& pointing, const sky::Grid& grid, const SkySample& sample,
-             const SparseScan& scan, std::int64_t detector, std::int64_t start, std::int64_t stop,
-             std::vector<std::int32_t>& seen) {
+void cover_pixels(const pointing::CompressedPointing& pointing, const sky::Grid& grid,
+                  const SkySample& sample, const SparseScan& scan, std::int64_t detector, std::int64_t start,
+                  std::int64_t stop, std::vector<std::int32_t>& seen) {
     seen.clear();
     const Coverage coverage{pointing, grid, sample, detector, seen};
     if (!scan.near) {

@@ -26,8 +26,8 @@ struct SparseScan {
 
 // Write to `seen` the pixels of the sample that samples [start, stop) of a detector fall into, increasing and
 // distinct, numbered (number of the region) * 2^shift + (place in it).
-void glimpse(const pointing::CompressedPointing& pointing, const sky::Grid& grid, const SkySample& sample,
-             const SparseScan& scan, std::int64_t detector, std::int64_t start, std::int64_t stop,
-             std::vector<std::int32_t>& seen);
+void cover_pixels(const pointing::CompressedPointing& pointing, const sky::Grid& grid,
+                  const SkySample& sample, const SparseScan& scan, std::int64_t detector, std::int64_t start,
+                  std::int64_t stop, std::vector<std::int32_t>& seen);
 
 }  // namespace petamap::planning

@@ -12,7 +12,7 @@ from typing import Any
 def lazy_exports(package: str, stub: Path) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Return `__getattr__`, `__dir__` and `__all__` of a package from its stub.
 
-    The stub, ``__init__.pyi``, is the one place that names the exports, as ``from module import name as name``
+    The stub, ``__init__.pyi``, alone names the exports, in ``from module import name as name``
     lines; type checkers read it too.
 
     Parameters

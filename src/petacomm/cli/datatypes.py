@@ -55,10 +55,10 @@ def _datatypes(arguments: argparse.Namespace) -> int:
         from petacomm.redistribution.bench import bench, benchmark_json, benchmark_table
 
         subject = words[0] if words else "transpose"
-        found = bench(comm, subject, shape, arguments.dtype, arguments.turns)
+        timings = bench(comm, subject, shape, arguments.dtype, arguments.turns)
         where = tuning_environment(comm)
         if comm.rank == 0:
-            print(benchmark_json(found, where) if arguments.json else benchmark_table(found, where))
+            print(benchmark_json(timings, where) if arguments.json else benchmark_table(timings, where))
     return 0
 
 

@@ -30,7 +30,8 @@ def add_commands(commands: Any) -> None:
         help="predict, simulate and draw collectives on a machine's network",
         description="Model a collective on a machine without running on it: 'predict' the times of all "
         "algorithms by closed forms and exact link loads; 'simulate' it packet by packet; 'draw' its "
-        "messages and link loads. 'paper' reproduces the tables of Almasi et al. 2005, on screen and as a page.",
+        "messages and link loads. 'paper' reproduces the tables of Almasi et al. 2005, on screen and as a "
+        "page.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         usage="petacomm net predict|simulate|draw COLLECTIVE --machine NAME --shape AxBxC --bytes N [...]\n"
@@ -148,6 +149,10 @@ def _paper(arguments: argparse.Namespace) -> None:
     if arguments.machine not in (None, "bluegene-l"):
         raise ConfigError("--machine with 'paper'", mend="its machine is that of the source, bluegene-l")
     with progress_listener(0) as progress:
-        found = reproduce_almasi2005(arguments.ranks or 4096, progress)
-    path = write_almasi2005_page(found, (arguments.out or Path()) / "network.html")
-    print(json.dumps(almasi2005_json(found)) if arguments.json else f"{almasi2005_table(found)}\n\npage: {path}")
+        results = reproduce_almasi2005(arguments.ranks or 4096, progress)
+    path = write_almasi2005_page(results, (arguments.out or Path()) / "network.html")
+    print(
+        json.dumps(almasi2005_json(results))
+        if arguments.json
+        else f"{almasi2005_table(results)}\n\npage: {path}"
+    )

@@ -54,7 +54,7 @@ def exact_allreduce(
 
     Returns
     -------
-    Done
+    CollectiveResult
         With the schedule of the second phase, and the traffic of both phases.
 
     Raises

@@ -328,7 +328,7 @@ def load_with_imbalance(
     ----------
     name : str
         Name of the algorithm.
-    shares : sequence of Share
+    rank_loads : sequence of RankLoad
         Loads of all ranks in each phase.
     imbalance : Imbalance or None
         Imbalance of ranks and nodes if the loads are those of a sample.

@@ -58,13 +58,21 @@ class MeasuredPlacement:
 class MappingTask:
     """Input of the mapping strategies.
 
-    Attributes
+    Parameters
     ----------
     graph : CommunicationGraph
-    resources : Site
+    resources : Resources
+        Network and slots of its nodes.
     capacity : float64 (n_links,), optional
         Bandwidth of each link, in bytes per second.
     seed : int
+
+    Examples
+    --------
+    >>> import petacomm
+    >>> graph = petacomm.CommunicationGraph.from_edges(2, [0], [1], [100])
+    >>> petacomm.MappingTask(graph, petacomm.Resources(petacomm.Torus((2,)))).seed
+    0
     """
 
     graph: CommunicationGraph
@@ -75,18 +83,52 @@ class MappingTask:
     def measure(
         self, name: str, placement: Placement, begin: float, refined: bool = False
     ) -> MeasuredPlacement:
-        """Return a placement with its metrics and the time since `begin`, of `time.perf_counter`."""
+        """Return a placement with its metrics and the time since `begin`, of `time.perf_counter`.
+
+        Parameters
+        ----------
+        name : str
+            Of the strategy.
+        placement : Placement
+        begin : float
+            Seconds of `time.perf_counter`.
+        refined : bool
+
+        Returns
+        -------
+        MeasuredPlacement
+        """
         seconds = time.perf_counter() - begin
         metrics = mapping_metrics(self.graph, placement, self.resources.network, self.capacity)
         return MeasuredPlacement(name, refined, placement, metrics, seconds)
 
     def place(self, name: str) -> MeasuredPlacement:
-        """Return the placement of a strategy, not refined."""
+        """Return the placement of a strategy, not refined.
+
+        Parameters
+        ----------
+        name : str
+            Of the strategy.
+
+        Returns
+        -------
+        MeasuredPlacement
+        """
         begin = time.perf_counter()
         return self.measure(name, place_ranks(name, self.graph, self.resources, self.seed), begin)
 
     def refine(self, measured: MeasuredPlacement, n_moves: int | None = None) -> MeasuredPlacement:
-        """Return the refined placement; its computing time includes that of the original."""
+        """Return the refined placement; its computing time includes that of the original.
+
+        Parameters
+        ----------
+        measured : MeasuredPlacement
+        n_moves : int, optional
+
+        Returns
+        -------
+        MeasuredPlacement
+        """
         begin = time.perf_counter() - measured.seconds
         better = refine_placement(
             self.graph,
@@ -99,7 +141,12 @@ class MappingTask:
         return self.measure(measured.name, better, begin, refined=True)
 
     def baselines(self) -> list[MeasuredPlacement]:
-        """Return the baselines: the identity, and the best of ten random placements."""
+        """Return the baselines: the identity, and the best of ten random placements.
+
+        Returns
+        -------
+        list of MeasuredPlacement
+        """
         check_capacity(self.graph.n_ranks, self.resources)
         random = []
         for number in range(_RANDOM):
@@ -150,10 +197,24 @@ def map_ranks(
         Whether the placement is refined.
     progress : Progress, optional
 
+    Returns
+    -------
+    MappingResult
+        Its `chosen` has placement and metrics; its `rows` those of the baselines too.
+
     Raises
     ------
     ConfigError
         If the strategy is unknown or cannot be used, or ranks do not fit.
+
+    Examples
+    --------
+    >>> import petacomm
+    >>> from petacomm.mapping.graph_sources import grid_graph
+    >>> task = petacomm.MappingTask(grid_graph([8, 8]), petacomm.Resources(petacomm.Torus((8, 8))))
+    >>> result = petacomm.map_ranks(task)
+    >>> result.chosen.placement.n_ranks
+    64
     """
     listener = progress or SilentProgress()
     if name == AUTO:

@@ -36,7 +36,7 @@ class PartnerLists(NamedTuple):
 class CommunicationGraph:
     """Bytes sent between ranks: a directed graph in compressed sparse row format.
 
-    Attributes
+    Parameters
     ----------
     offsets : int64 (n_ranks + 1,)
     targets : int32 (n_edges,)
@@ -46,6 +46,13 @@ class CommunicationGraph:
         Bytes of each edge, more than 0.
     grid : tuple of int, optional
         Shape of the Cartesian grid of the ranks, the last dimension running fastest.
+
+    Examples
+    --------
+    >>> import petacomm
+    >>> graph = petacomm.CommunicationGraph.from_edges(3, [0, 1, 1], [1, 2, 2], [10, 20, 5])
+    >>> graph.n_ranks, graph.n_bytes.tolist()
+    (3, [10.0, 25.0])
     """
 
     offsets: Int64Array
@@ -65,6 +72,10 @@ class CommunicationGraph:
         source, target : int (n,)
             Ranks.
         n_bytes : (n,) or number
+
+        Returns
+        -------
+        CommunicationGraph
 
         Raises
         ------
@@ -103,7 +114,12 @@ class CommunicationGraph:
         return float(self.n_bytes.sum())
 
     def reversed(self) -> CommunicationGraph:
-        """Return the graph with the direction of all edges reversed."""
+        """Return the graph with the direction of all edges reversed.
+
+        Returns
+        -------
+        CommunicationGraph
+        """
         return CommunicationGraph.from_edges(self.n_ranks, self.targets, self.sources, self.n_bytes)
 
     def grouped(self, group_of: npt.ArrayLike, n_groups: int) -> CommunicationGraph:
@@ -113,13 +129,28 @@ class CommunicationGraph:
         ----------
         group_of : int (n_ranks,)
         n_groups : int
+
+        Returns
+        -------
+        CommunicationGraph
+            Of `n_groups` ranks.
         """
         groups = np.asarray(group_of)
         ends = groups[self.sources], groups[self.targets]
         return CommunicationGraph.from_edges(n_groups, *ends, self.n_bytes)
 
     def subgraph(self, ranks: npt.ArrayLike) -> CommunicationGraph:
-        """Return the graph induced by some ranks (n,), renumbered in the given order."""
+        """Return the graph induced by some ranks (n,), renumbered in the given order.
+
+        Parameters
+        ----------
+        ranks : int (n,)
+
+        Returns
+        -------
+        CommunicationGraph
+            Of n ranks.
+        """
         chosen = np.asarray(ranks, np.int64)
         number = np.full(self.n_ranks, -1, np.int64)
         number[chosen] = np.arange(len(chosen))
@@ -130,7 +161,17 @@ class CommunicationGraph:
         )
 
     def restricted_to(self, ranks: npt.ArrayLike) -> CommunicationGraph:
-        """Return the graph of all ranks with only the edges between the given ranks (n,)."""
+        """Return the graph of all ranks with only the edges between the given ranks (n,).
+
+        Parameters
+        ----------
+        ranks : int (n,)
+
+        Returns
+        -------
+        CommunicationGraph
+            Of all ranks.
+        """
         inside = np.zeros(self.n_ranks, np.bool_)
         inside[np.asarray(ranks, np.int64)] = True
         kept = inside[self.sources] & inside[self.targets]
@@ -139,7 +180,17 @@ class CommunicationGraph:
         )
 
     def traffic(self, nodes: npt.ArrayLike, n_nodes: int) -> Traffic:
-        """Return the traffic between nodes if rank r is on ``nodes[r]``; each pair of nodes occurs once."""
+        """Return the traffic between nodes if rank r is on ``nodes[r]``; each pair of nodes occurs once.
+
+        Parameters
+        ----------
+        nodes : int (n_ranks,)
+        n_nodes : int
+
+        Returns
+        -------
+        Traffic
+        """
         between = self.grouped(nodes, n_nodes)
         return Traffic(between.sources, between.targets, between.n_bytes)
 

@@ -15,7 +15,7 @@ from petacomm.mapping.graph import CommunicationGraph
 
 
 def read_graph(path: str | os.PathLike[str], n_ranks: int | None = None) -> CommunicationGraph:
-    """Read a communication graph, in the format given by the suffix of the file name.
+    r"""Read a communication graph, in the format given by the suffix of the file name.
 
     ``.graph`` and ``.metis``: METIS, undirected; the weight of an edge is the bytes in each direction.
     ``.mtx``: Matrix Market coordinates; the value in row i and column j is the bytes from rank i - 1 to rank
@@ -28,10 +28,22 @@ def read_graph(path: str | os.PathLike[str], n_ranks: int | None = None) -> Comm
     n_ranks : int, optional
         Number of ranks of a CSV file, which does not state it; by default the highest rank plus one.
 
+    Returns
+    -------
+    CommunicationGraph
+
     Raises
     ------
     ConfigError
         If there is no such file, or a line is malformed; the error names the line.
+
+    Examples
+    --------
+    >>> import petacomm
+    >>> with open("halo.csv", "w") as file:
+    ...     _ = file.write("0,1,100\n1,0,100\n")
+    >>> petacomm.read_graph("halo.csv").n_ranks
+    2
     """
     path = Path(path)
     if path.suffix not in _READERS:

@@ -45,10 +45,26 @@ _CONTIGUOUS: Slicer = div
 def box(shape: Sequence[int]) -> Partition:
     """Return a box of tasks numbered in C order, the last dimension fastest.
 
+    Parameters
+    ----------
+    shape : sequence of int
+
+    Returns
+    -------
+    Partition
+
     Raises
     ------
     ConfigError
         If a size is not a positive integer.
+
+    Examples
+    --------
+    >>> import petacomm
+    >>> machine = petacomm.box([4, 4])
+    >>> machine.tile([2, 2])
+    >>> machine.shape
+    (4, 4)
     """
     sizes = _checked_sizes(shape, "a box")
     return Partition(np.arange(math.prod(sizes), dtype=np.int64).reshape(sizes))

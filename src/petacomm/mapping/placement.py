@@ -31,6 +31,13 @@ class Placement:
     ------
     ConfigError
         If a node or a slot is out of range, or two ranks have the same slot; the error names the rank.
+
+    Examples
+    --------
+    >>> import petacomm
+    >>> torus = petacomm.Torus((4, 2))
+    >>> petacomm.Placement.identity(torus, ranks_per_node=2).nodes.tolist()[:5]
+    [0, 0, 1, 1, 2]
     """
 
     nodes: Int64Array
@@ -66,6 +73,10 @@ class Placement:
         ranks_per_node : int
         n_ranks : int, optional
             By default as many as there are slots.
+
+        Returns
+        -------
+        Placement
         """
         count = network.n_nodes * ranks_per_node if n_ranks is None else n_ranks
         return cls.from_slot_numbers(np.arange(count), network, ranks_per_node)
@@ -83,6 +94,10 @@ class Placement:
         n_ranks : int, optional
             By default as many as there are slots.
         seed : int
+
+        Returns
+        -------
+        Placement
         """
         n_slots = network.n_nodes * ranks_per_node
         count = n_slots if n_ranks is None else n_ranks
@@ -93,6 +108,16 @@ class Placement:
     @classmethod
     def from_nodes(cls, nodes: npt.ArrayLike, network: Network, ranks_per_node: int = 1) -> Placement:
         """Return the placement on given nodes (n_ranks,); the ranks of a node take its slots in order.
+
+        Parameters
+        ----------
+        nodes : int (n_ranks,)
+        network : Network
+        ranks_per_node : int
+
+        Returns
+        -------
+        Placement
 
         Raises
         ------
@@ -106,7 +131,18 @@ class Placement:
     def from_slot_numbers(
         cls, slot_numbers: npt.ArrayLike, network: Network, ranks_per_node: int = 1
     ) -> Placement:
-        """Return the placement with given slot numbers (n_ranks,), node * ranks_per_node + slot."""
+        """Return the placement with given slot numbers (n_ranks,), node * ranks_per_node + slot.
+
+        Parameters
+        ----------
+        slot_numbers : int (n_ranks,)
+        network : Network
+        ranks_per_node : int
+
+        Returns
+        -------
+        Placement
+        """
         numbers = np.asarray(slot_numbers, np.int64)
         _check_capacity(len(numbers), network, ranks_per_node)
         return cls(numbers // ranks_per_node, numbers % ranks_per_node, ranks_per_node, network.n_nodes)

@@ -26,7 +26,7 @@ _PASSES = 6
 class Resources:
     """The nodes on which ranks can be placed.
 
-    Attributes
+    Parameters
     ----------
     network : Network
     ranks_per_node : int
@@ -36,6 +36,12 @@ class Resources:
     ------
     ConfigError
         If there are no slots, or more than 2^26.
+
+    Examples
+    --------
+    >>> import petacomm
+    >>> petacomm.Resources(petacomm.Torus((4, 4)), ranks_per_node=2).network.n_nodes
+    16
     """
 
     network: Network
@@ -91,9 +97,9 @@ def register_strategy(
 ) -> Callable[[Strategy], Strategy]:
     """Return a decorator that registers a function as the strategy `name`."""
 
-    def decorate(place_ranks: Strategy) -> Strategy:
-        STRATEGIES[name] = StrategyEntry(place_ranks, summary, missing, unfit)
-        return place_ranks
+    def decorate(function: Strategy) -> Strategy:
+        STRATEGIES[name] = StrategyEntry(function, summary, missing, unfit)
+        return function
 
     return decorate
 

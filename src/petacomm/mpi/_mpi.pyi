@@ -9,6 +9,6 @@ def barrier_arrive(
 def barrier_wait(
     words: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu")],
     ticket: int,
-    n_looks: int,
+    n_polls: int,
     seconds: float,
 ) -> bool: ...

@@ -1,5 +1,5 @@
-import enum
 from collections.abc import Sequence
+import enum
 from typing import Annotated, overload
 
 import numpy

@@ -68,6 +68,13 @@ def link_loads(
     ------
     ConfigError
         If the routing or the tie is unknown, or the traffic does not fit the grid.
+
+    Examples
+    --------
+    >>> import petacomm
+    >>> loads = petacomm.link_loads(petacomm.Torus((8,)), 100.0)
+    >>> float(loads.max())
+    800.0
     """
     for name, value, known in (("routing", routing, ROUTINGS), ("tie", tie, TIES)):
         if value not in known:

@@ -184,6 +184,15 @@ class PacketSimulator:
     ------
     ConfigError
         If a dimension is too long, the policy is unknown, or packets do not fit the buffers.
+
+    Examples
+    --------
+    >>> import petacomm
+    >>> from petacomm.network import make_hardware
+    >>> hardware = make_hardware(petacomm.load_machine("bluegene-l"))
+    >>> simulator = petacomm.PacketSimulator(petacomm.Torus((4, 4, 2), False), hardware)
+    >>> simulator.simulate_all_to_all(240).seconds > 0
+    True
     """
 
     def __init__(
@@ -220,6 +229,10 @@ class PacketSimulator:
             ignored.
         packets_per_visit : int
 
+        Returns
+        -------
+        SimulationResult
+
         Raises
         ------
         ConfigError
@@ -244,6 +257,14 @@ class PacketSimulator:
 
     def simulate(self, messages: PacketMessages) -> SimulationResult:
         """Simulate a list of messages.
+
+        Parameters
+        ----------
+        messages : PacketMessages
+
+        Returns
+        -------
+        SimulationResult
 
         Raises
         ------

@@ -99,10 +99,28 @@ def predict_algorithms(
 ) -> list[Prediction]:
     """Return the predictions for all algorithms of a call, including those that cannot be used.
 
+    Parameters
+    ----------
+    call : CollectiveCall
+    model : NetworkModel
+    progress : Progress, optional
+
+    Returns
+    -------
+    list of Prediction
+
     Raises
     ------
     ConfigError
         If the machine's file lacks a number that is needed.
+
+    Examples
+    --------
+    >>> import petacomm
+    >>> query = petacomm.CollectiveQuery("allreduce", "bluegene-l", shape="4x4x4", n_bytes=1024)
+    >>> predictions = petacomm.predict_algorithms(*query.resolve())
+    >>> len(predictions) > 3
+    True
     """
     listener = progress or SilentProgress()
     algorithms, chosen = list_algorithms(call.collective), choose_algorithm(call)

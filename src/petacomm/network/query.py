@@ -33,7 +33,7 @@ _ITEM_SIZES = {"double": 8, "int": 4}
 class CollectiveQuery:
     """A query about a collective on a machine, with the options of the command line.
 
-    Attributes
+    Parameters
     ----------
     collective, machine : str
     shape : str, optional
@@ -50,6 +50,13 @@ class CollectiveQuery:
     mode : str
         Mode of BlueGene/L's nodes: ``coprocessor``, ``virtual-node`` or ``heater``.
     algorithm : str
+
+    Examples
+    --------
+    >>> import petacomm
+    >>> call, model = petacomm.CollectiveQuery("barrier", "bluegene-l", shape="4x4x4").resolve()
+    >>> call.n_ranks
+    64
     """
 
     collective: str
@@ -65,6 +72,11 @@ class CollectiveQuery:
 
     def resolve(self) -> tuple[CollectiveCall, NetworkModel]:
         """Return the call, and the model of the network on which it runs.
+
+        Returns
+        -------
+        call : CollectiveCall
+        model : NetworkModel
 
         Raises
         ------

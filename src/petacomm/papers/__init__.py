@@ -1,1 +1,4 @@
-"""Tables and figures of published papers, computed again by the other rooms."""
+"""Tables and figures of published papers, reproduced by the public parts of the rooms below.
+
+Must not import: report, cli.
+"""

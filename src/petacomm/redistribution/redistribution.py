@@ -31,7 +31,7 @@ class Redistribution:
     Parameters
     ----------
     comm : Communicator
-    before, after : Layout
+    before, after : ArrayLayout
         Layouts of the same shape; the same on all ranks.
     dtype : dtype
         Any of fixed size.

@@ -152,7 +152,7 @@ def solve_cg(
 
     Parameters
     ----------
-    operator : Staggered
+    operator : StaggeredOperator
     rhs : complex128 (n_even, 3)
     tolerance : float
         Bound on the norm of the residual, relative to that of `rhs`.

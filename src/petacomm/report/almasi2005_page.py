@@ -13,7 +13,7 @@ from petacomm.report.page import assemble_page
 _SCRIPTS = ("text.js", "parts.js", "lines.js", "network.js")
 
 
-def write_almasi2005_page(found: Almasi2005Results, path: str | os.PathLike[str]) -> Path:
+def write_almasi2005_page(results: Almasi2005Results, path: str | os.PathLike[str]) -> Path:
     """Write the page, and return its path.
 
     Raises
@@ -24,7 +24,7 @@ def write_almasi2005_page(found: Almasi2005Results, path: str | os.PathLike[str]
     text = assemble_page(
         "The tables of Almasi et al. 2005 – petacomm",
         "what <code>petacomm net paper --json</code> writes",
-        almasi2005_json(found),
+        almasi2005_json(results),
         _SCRIPTS,
     )
     path = Path(path)

@@ -44,7 +44,7 @@ def write_gallery(path: str | os.PathLike[str], progress: Progress | None = None
 
 
 def pf3d() -> PlacementComparison:
-    """Return the Rubik poster's placements of pF3D: planes of 8 x 16 ranks on tiles of a torus, and tilted."""
+    """Return the Rubik poster's placements of pF3D: planes of 8 x 16 ranks on tiles, and tilted."""
     torus = Torus((8, 8, 32))
     lines = [subgrid_alltoall_graph((16, 8, 16), [dimension], _MIB / 128) for dimension in (1, 2)]
     graph = add_graphs(lines)
@@ -61,7 +61,8 @@ def pf3d() -> PlacementComparison:
     text = (
         "pF3D on 16 x 8 x 16 ranks: all-to-alls along lines of 8 and of 16 ranks within each plane of 8 x "
         "16, 8 KiB from each rank to each. Planes are mapped to tiles of 8 x 8 x 2 of the torus; tilting "
-        "spreads each line over more links. This reduces the load of a single line, most of all where routers "
+        "spreads each line over more links. This reduces the load of a single line, most of all where "
+        "routers "
         "take the dimensions in any order. When all lines communicate at once, all links are in use anyway, "
         "and longer routes only increase their loads."
     )
@@ -139,7 +140,8 @@ def openatom() -> PlacementComparison:
         loads = concurrent_loads(list(phases.values()), placed, network)
         rows.append([name, *map(format_bytes, (*loads.separate, loads.combined, loads.total))])
     text = (
-        "A step of OpenAtom for 256 molecules of water on 1024 nodes: transposes, pairs and sums of six arrays "
+        "A step of OpenAtom for 256 molecules of water on 1024 nodes: transposes, pairs and sums of six "
+        "arrays "
         "of objects. Objects are mapped here, not ranks: by default in blocks of consecutive ranks; with "
         "prisms, each prism of the torus has a plane of states, and the pairs of a plane stay in its prism."
     )

@@ -121,18 +121,18 @@ def _link_chart(schedule: Schedule, grid: Torus, itemsize: int) -> tuple[float, 
     most = float(bars.max(initial=0)) or 1.0
     left, top, tall, width = 20.0, 46.0, 120.0, 420.0
     wide = min(40.0, (width - 2 * left) / max(1, len(bars)))
-    each = f"{step} rounds" if step > 1 else "round"
+    group = f"{step} rounds" if step > 1 else "round"
     out = [
-        f'<text x="{left}" y="16">bytes on the busiest link of each {each}, most {most:,.0f};</text>',
+        f'<text x="{left}" y="16">bytes on the busiest link of each {group}, most {most:,.0f};</text>',
         f'<text x="{left}" y="32">dark: the mean of all {grid.n_links:,} links</text>',
     ]
     for number, (busiest, mean) in enumerate(bars):
         for value, colour in ((busiest, "#9db8e0"), (mean, "#2a4b8d")):
             high = tall * value / most
-            told = f"from round {firsts[number]}: {busiest:,.0f} B, mean {mean:,.1f} B"
+            title = f"from round {firsts[number]}: {busiest:,.0f} B, mean {mean:,.1f} B"
             out.append(
                 f'<rect x="{left + wide * number:.1f}" y="{top + tall - high:.1f}" fill="{colour}" '
-                f'width="{max(0.5, 0.85 * wide):.1f}" height="{high:.1f}"><title>{told}</title></rect>'
+                f'width="{max(0.5, 0.85 * wide):.1f}" height="{high:.1f}"><title>{title}</title></rect>'
             )
     base = top + tall
     right = left + wide * len(bars)

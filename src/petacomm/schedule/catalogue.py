@@ -267,14 +267,25 @@ def make_schedule(call: CollectiveCall, name: str = "auto") -> Schedule:
 
     Parameters
     ----------
-    call : Call
+    call : CollectiveCall
     name : str
         Name of an algorithm, or "auto" for that of `choose_algorithm`.
+
+    Returns
+    -------
+    Schedule
 
     Raises
     ------
     ScheduleError
         If there is no such algorithm, or the call does not meet its preconditions.
+
+    Examples
+    --------
+    >>> import petacomm
+    >>> schedule = petacomm.make_schedule(petacomm.CollectiveCall("allreduce", 8, 100), "ring")
+    >>> schedule.algorithm
+    'ring'
     """
     name = choose_algorithm(call) if name == "auto" else name
     algorithm = ALGORITHMS.get((call.collective, name))

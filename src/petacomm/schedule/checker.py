@@ -36,10 +36,19 @@ def check_schedule(schedule: Schedule) -> None:
     A barrier may count a rank more than once. The cost is that of moving one integer per atom; for incorrect
     schedules, also that of one bit per atom and rank, to report the error.
 
+    Parameters
+    ----------
+    schedule : Schedule
+
     Raises
     ------
     ScheduleError
         If the schedule is incorrect; the message names the round and the ranks.
+
+    Examples
+    --------
+    >>> import petacomm
+    >>> petacomm.check_schedule(petacomm.make_schedule(petacomm.CollectiveCall("broadcast", 5, 10)))
     """
     atoms = find_atoms(schedule)
     if schedule.collective in ("broadcast", "alltoall"):

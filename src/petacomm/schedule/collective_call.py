@@ -16,7 +16,7 @@ from petacomm.topology import BlueGenePartition, Torus, find_rectangle
 class CollectiveCall:
     """One call of a collective, with arguments that are equal on all ranks.
 
-    Attributes
+    Parameters
     ----------
     collective : str
     n_ranks : int
@@ -40,6 +40,12 @@ class CollectiveCall:
     ------
     ScheduleError
         If the arguments are inconsistent.
+
+    Examples
+    --------
+    >>> import petacomm
+    >>> petacomm.CollectiveCall("alltoall", 8, 100).n_ranks
+    8
     """
 
     collective: Collective

@@ -111,10 +111,21 @@ def load_machine(name: str) -> Machine:
     name : str
         One of `machine_names()`, or the path of a TOML file (with a ``/`` or ending in ``.toml``).
 
+    Returns
+    -------
+    Machine
+
     Raises
     ------
     ConfigError
         If there is no such machine, or its file lacks a number, has an unknown key, or is not TOML.
+
+    Examples
+    --------
+    >>> import petacomm
+    >>> machine = petacomm.load_machine("bluegene-l")
+    >>> machine.cores
+    2
     """
     known = machine_names()
     by_path = "/" in name or name.endswith(".toml")

@@ -64,6 +64,17 @@ class TopologyManager:
     ------
     ConfigError
         If there are no ranks, a node is not in the network, or two ranks have the same node and slot.
+
+    Examples
+    --------
+    >>> import petacomm
+    >>> manager = petacomm.TopologyManager.from_network(petacomm.Torus((4, 4)), ranks_per_node=2)
+    >>> manager.n_ranks, manager.shape
+    (32, (4, 4))
+    >>> manager.rank_to_coordinates(5).tolist()
+    [0, 2, 1]
+    >>> int(manager.hops_between_ranks(0, 21))
+    4
     """
 
     def __init__(
@@ -116,6 +127,10 @@ class TopologyManager:
         ranks_per_node : int
         n_ranks : int, optional
             By default as many as the network has room for.
+
+        Returns
+        -------
+        TopologyManager
         """
         count = network.n_nodes * ranks_per_node if n_ranks is None else n_ranks
         nodes, slots = np.divmod(np.arange(count), ranks_per_node)
@@ -127,13 +142,30 @@ class TopologyManager:
         return len(self.nodes)
 
     def rank_to_coordinates(self, rank: npt.ArrayLike) -> Int64Array:
-        """Return the coordinates of ranks in the allocation, the core last: int64 (..., len(shape) + 1)."""
+        """Return the coordinates of ranks in the allocation, the core last: int64 (..., len(shape) + 1).
+
+        Parameters
+        ----------
+        rank : int (...)
+
+        Returns
+        -------
+        int64 (..., len(shape) + 1)
+        """
         return self._coordinates[self._checked(rank)]
 
     def coordinates_to_rank(self, coordinates: npt.ArrayLike) -> Int64Array:
         """Return the ranks at coordinates (..., len(shape) + 1), the core last; -1 where there is none.
 
         Coordinates along rings are taken modulo their size.
+
+        Parameters
+        ----------
+        coordinates : int (..., len(shape) + 1)
+
+        Returns
+        -------
+        int64 (...)
         """
         position = np.array(coordinates, np.int64)
         sizes = np.array([*self.shape, self.ranks_per_node])
@@ -144,7 +176,17 @@ class TopologyManager:
         return np.where(exists & (self._sorted_indices[index] == flat), self._order[index], -1)
 
     def hops_between_ranks(self, a: npt.ArrayLike, b: npt.ArrayLike) -> Int64Array:
-        """Return the number of links between the nodes of ranks: int64, 0 on the same node."""
+        """Return the number of links between the nodes of ranks: int64, 0 on the same node.
+
+        Parameters
+        ----------
+        a, b : int (...)
+            Ranks.
+
+        Returns
+        -------
+        int64 (...)
+        """
         first, second = self._checked(a), self._checked(b)
         if self._grid is None:
             return self.network.hops(self.nodes[first], self.nodes[second])
@@ -153,12 +195,37 @@ class TopologyManager:
         return np.asarray(np.where(self.wrap, np.minimum(apart, sizes - apart), apart).sum(-1), np.int64)
 
     def sort_ranks_by_hops(self, rank: int, ranks: npt.ArrayLike) -> Int64Array:
-        """Return `ranks` (n,) sorted by their hops from `rank`, the nearest first; the sort is stable."""
+        """Return `ranks` (n,) sorted by their hops from `rank`, the nearest first; the sort is stable.
+
+        Parameters
+        ----------
+        rank : int
+        ranks : int (n,)
+
+        Returns
+        -------
+        int64 (n,)
+        """
         given = np.asarray(ranks, np.int64).ravel()
         return given[np.argsort(self.hops_between_ranks(rank, given), kind="stable")]
 
     def pick_closest_rank(self, rank: int, ranks: npt.ArrayLike) -> int:
-        """Return the first of `ranks` with the fewest hops from `rank`; Charm++ returns its index."""
+        """Return the first of `ranks` with the fewest hops from `rank`; Charm++ returns its index.
+
+        Parameters
+        ----------
+        rank : int
+        ranks : int (n,)
+
+        Returns
+        -------
+        int
+
+        Raises
+        ------
+        ConfigError
+            If there are no ranks to pick from.
+        """
         given = np.asarray(ranks, np.int64).ravel()
         if not len(given):
             raise ConfigError("the closest of no ranks", mend="give at least one")
@@ -170,6 +237,22 @@ class TopologyManager:
         """Return whether ranks `a` are at most `distance` hops from ranks `b`.
 
         With `c`, as in Charm++: of the node halfway from `b` to `c`, on tori and meshes only.
+
+        Parameters
+        ----------
+        a, b, c : int (...)
+            Ranks.
+        distance : int
+            Largest number of hops.
+
+        Returns
+        -------
+        bool (...)
+
+        Raises
+        ------
+        ConfigError
+            If `c` is given and the network is switched.
         """
         if c is None:
             return np.asarray(self.hops_between_ranks(a, b) <= distance)
@@ -181,15 +264,39 @@ class TopologyManager:
         return np.asarray(grid.hops(node, halfway) <= distance)
 
     def node_of(self, rank: npt.ArrayLike) -> Int64Array:
-        """Return the nodes of ranks, in the network's numbering."""
+        """Return the nodes of ranks, in the network's numbering.
+
+        Parameters
+        ----------
+        rank : int (...)
+
+        Returns
+        -------
+        int64 (...)
+        """
         return self.nodes[self._checked(rank)]
 
     def core_of(self, rank: npt.ArrayLike) -> Int64Array:
-        """Return the cores of ranks within their nodes."""
+        """Return the cores of ranks within their nodes.
+
+        Parameters
+        ----------
+        rank : int (...)
+
+        Returns
+        -------
+        int64 (...)
+        """
         return self.slots[self._checked(rank)]
 
     def print_allocation(self, file: TextIO | None = None) -> None:
-        """Print a summary of the allocation, then one line per rank with its coordinates, core and host."""
+        """Print a summary of the allocation, then one line per rank with its coordinates, core and host.
+
+        Parameters
+        ----------
+        file : text file, optional
+            By default standard output.
+        """
         out = sys.stdout if file is None else file
         n_nodes = len(np.unique(self.nodes))
         kinds = " x ".join(

@@ -51,10 +51,21 @@ def make_network(machine: Machine, **overrides: Any) -> Network:
     **overrides
         Entries that replace those of the file, e.g. the shape of a part of the machine.
 
+    Returns
+    -------
+    Network
+
     Raises
     ------
     ConfigError
         If the kind is not among these, or a number is missing or wrong.
+
+    Examples
+    --------
+    >>> import petacomm
+    >>> network = petacomm.make_network(petacomm.load_machine("bluegene-l"), shape=[8, 8, 8])
+    >>> network.n_nodes
+    512
     """
     table = {**machine.network, **overrides}
     kind = table.get("kind")

@@ -60,7 +60,7 @@ class FatTree:
         return 2 * self.common_level(a, b)
 
     def route(self, a: int, b: int) -> Int64Array:
-        """Return the links from one node to another by d-mod-k routing (destination modulo): int64 (hops,)."""
+        """Return the links from one node to another, int64 (hops,), by d-mod-k routing."""
         up: list[int] = []
         down: list[int] = []
         copy = 0

@@ -44,6 +44,15 @@ class Torus:
     ------
     ConfigError
         If the shape is empty, too large or not positive, or `wrap` does not fit it.
+
+    Examples
+    --------
+    >>> import petacomm
+    >>> torus = petacomm.Torus((4, 4, 2))
+    >>> torus.n_nodes, torus.n_links
+    (32, 192)
+    >>> int(torus.hops(0, torus.node_at([2, 2, 1])))
+    5
     """
 
     def __init__(self, shape: Sequence[int], wrap: bool | Sequence[bool] = True) -> None:
@@ -77,11 +86,28 @@ class Torus:
         return f"Torus({self.shape}, wrap={self.wrap})"
 
     def coordinates(self, node: npt.ArrayLike) -> Int64Array:
-        """Return the coordinates of nodes: int64 (..., n_dimensions)."""
+        """Return the coordinates of nodes: int64 (..., n_dimensions).
+
+        Parameters
+        ----------
+        node : int (...)
+
+        Returns
+        -------
+        int64 (..., n_dimensions)
+        """
         return np.stack(np.unravel_index(np.asarray(node), self.shape), -1).astype(np.int64)
 
     def node_at(self, coordinates: npt.ArrayLike) -> Int64Array:
         """Return the nodes at coordinates (..., n_dimensions), which are taken modulo the size of rings.
+
+        Parameters
+        ----------
+        coordinates : int (..., n_dimensions)
+
+        Returns
+        -------
+        int64 (...)
 
         Raises
         ------
@@ -98,7 +124,19 @@ class Torus:
         return np.asarray(np.ravel_multi_index(tuple(np.moveaxis(position, -1, 0)), self.shape), np.int64)
 
     def neighbor(self, node: npt.ArrayLike, dimension: int, direction: int) -> Int64Array:
-        """Return the nodes one step away in direction +1 or -1; -1 where the mesh ends."""
+        """Return the nodes one step away in direction +1 or -1; -1 where the mesh ends.
+
+        Parameters
+        ----------
+        node : int (...)
+        dimension : int
+        direction : int
+            +1 or -1.
+
+        Returns
+        -------
+        int64 (...)
+        """
         position = self.coordinates(node)
         column = position[..., dimension] + direction
         size = self.shape[dimension]
@@ -107,7 +145,19 @@ class Torus:
         return np.where(inside, self.node_at(position), -1)
 
     def link(self, node: npt.ArrayLike, dimension: int, direction: int) -> Int64Array:
-        """Return the numbers of the links that leave nodes in direction +1 or -1; -1 where there is none."""
+        """Return the numbers of the links that leave nodes in direction +1 or -1; -1 where there is none.
+
+        Parameters
+        ----------
+        node : int (...)
+        dimension : int
+        direction : int
+            +1 or -1.
+
+        Returns
+        -------
+        int64 (...)
+        """
         position = self.coordinates(node)
         sources = self._sources[dimension]
         position[..., dimension] -= direction < 0 and not self.wrap[dimension]
@@ -120,7 +170,12 @@ class Torus:
         return np.where(exists, self._first[2 * dimension + (direction < 0)] + number, -1)
 
     def link_ends(self) -> tuple[Int64Array, Int64Array]:
-        """Return the source and the target node of each link: int64 (n_links,) each."""
+        """Return the source and the target node of each link: int64 (n_links,) each.
+
+        Returns
+        -------
+        source, target : int64 (n_links,)
+        """
         ends = [np.empty(self.n_links, np.int64) for _ in range(2)]
         nodes = np.arange(self.n_nodes)
         for dimension in range(self.n_dimensions):
@@ -132,7 +187,12 @@ class Torus:
         return ends[0], ends[1]
 
     def link_directions(self) -> tuple[Int64Array, Int64Array]:
-        """Return the dimension and the direction (+1, -1) of each link: int64 (n_links,) each."""
+        """Return the dimension and the direction (+1, -1) of each link: int64 (n_links,) each.
+
+        Returns
+        -------
+        dimension, direction : int64 (n_links,)
+        """
         counts = np.diff(self._first)
         dimension = np.repeat(np.arange(2 * self.n_dimensions) // 2, counts)
         return dimension, np.repeat(np.tile([1, -1], self.n_dimensions), counts)
@@ -141,6 +201,11 @@ class Torus:
         """Return the signed steps from nodes `a` to nodes `b` in each dimension.
 
         Steps go along the shorter arc of a ring; half a ring counts as positive.
+
+        Parameters
+        ----------
+        a, b : int (...)
+            Nodes.
 
         Returns
         -------
@@ -155,7 +220,17 @@ class Torus:
         return steps
 
     def hops(self, a: npt.ArrayLike, b: npt.ArrayLike) -> Int64Array:
-        """Return the number of links of a shortest route from nodes `a` to nodes `b`: int64."""
+        """Return the number of links of a shortest route from nodes `a` to nodes `b`: int64.
+
+        Parameters
+        ----------
+        a, b : int (...)
+            Nodes.
+
+        Returns
+        -------
+        int64 (...)
+        """
         return np.asarray(np.abs(self.displacement(a, b)).sum(-1))
 
     def route(self, a: int, b: int, order: Sequence[int] | None = None) -> Int64Array:
@@ -164,8 +239,14 @@ class Torus:
         Parameters
         ----------
         a, b : int
+            Nodes.
         order : sequence of int, optional
-            Order of the dimensions; by default 0, 1, ...
+            Order of the dimensions; by default from the first to the last.
+
+        Returns
+        -------
+        int64 (n_hops,)
+            Links in the order in which they are crossed.
         """
         steps = self.displacement(a, b)
         links: list[int] = []

@@ -33,12 +33,13 @@ _OPTIONAL = {"flacarray": "reads TOAST volumes compressed by FLAC", "healpy": "o
 # Run in a separate process, which an instruction that the processor lacks would kill.
 _IMPORT_EXTENSIONS = """
 import importlib
-import pathlib, petamap
-files = [file for root in petamap.__path__ for file in pathlib.Path(root).glob("*/_*")]
-for file in sorted(file for file in files if file.suffix in (".so", ".pyd")):
-    name = f"petamap.{file.parent.name}.{file.name.split('.')[0]}"
-    print(name, flush=True)
-    importlib.import_module(name)
+import pathlib, petacomm, petamap
+for package in (petacomm, petamap):
+    files = [file for root in package.__path__ for file in pathlib.Path(root).glob("*/_*")]
+    for file in sorted(file for file in files if file.suffix in (".so", ".pyd")):
+        name = f"{package.__name__}.{file.parent.name}.{file.name.split('.')[0]}"
+        print(name, flush=True)
+        importlib.import_module(name)
 """
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 import petamap.mapmaking._mapmaking as _mapmaking
 from petacomm.base.errors import DataError
-from petacomm.base.threads import map_with_states, map_threads
+from petacomm.base.threads import map_threads, map_with_states
 from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.mpi import agree_on_errors
 from petacomm.reduction import OwnedRows
@@ -224,7 +224,7 @@ class _Reading:
             if not (fits and np.isfinite(filtered[number]).all()):
                 raise DataError(
                     "a sample is more than 10^9 times its noise",
-                    where=projection.place(block, int(np.abs(data[number]).argmax())),
+                    where=projection.error_location(block, int(np.abs(data[number]).argmax())),
                     mend="flag it, or correct the unit of the signal or of the noise",
                 )
 

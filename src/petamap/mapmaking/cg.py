@@ -16,7 +16,7 @@ import numpy as np
 
 import petamap.mapmaking._mapmaking as _mapmaking
 from petacomm.base.errors import ConvergenceError
-from petacomm.base.exact import zero_limbs, round_limbs
+from petacomm.base.exact import round_limbs, zero_limbs
 from petacomm.base.typing import FloatArray, Int64Array
 from petamap.mapmaking.linear_operators import (
     BlockDiagonalPreconditioner,
@@ -113,11 +113,24 @@ def cg(
     Returns
     -------
     Solution
+        Its `map` holds x, at the owners.
 
     Raises
     ------
     ConvergenceError
         If A or M is not positive definite, or b is not finite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import petacomm, petamap
+    >>> class Twice(petamap.Operator):
+    ...     comm, n_threads = petacomm.world(), 1
+    ...     def apply(self, vectors):
+    ...         return petamap.Unknowns(2 * vectors.pixels, 2 * vectors.gaps)
+    >>> solution = petamap.cg(Twice(), petamap.Unknowns(np.ones((3, 1)), np.zeros((0, 1))))
+    >>> solution.converged, solution.iterations
+    (True, 1)
     """
     solver = ConjugateGradients(A, preconditioner or IdentityPreconditioner())
     return solver.solve(b, tolerance, max_iterations, callback)
@@ -246,7 +259,7 @@ class ConjugateGradients:
             betas = np.divide(norms, before, out=np.zeros_like(norms), where=active & (before > 0))
 
     def _turn(self, betas: FloatArray, state: _State) -> FloatArray:
-        """p = M^-1 r + beta p; return the largest values of p over all ranks."""
+        """Set p = M^-1 r + beta p; return the largest values of p over all ranks."""
         if self._blocks is None:
             for p, z in zip(state.p, state.z, strict=True):
                 p *= betas
@@ -258,11 +271,11 @@ class ConjugateGradients:
         return self.comm.allreduce(largest.max(axis=0), "max")
 
     def _apply(self, largest: FloatArray, state: _State) -> FloatArray:
-        """q = A p; return p . q."""
+        """Set q = A p; return p . q."""
         return self._totals(self.operator.apply_and_dot(state.p, largest, state.q))
 
     def _advance(self, alphas: FloatArray, state: _State) -> FloatArray:
-        """x += alpha p, r -= alpha q; return r . M^-1 r."""
+        """Add alpha p to x, subtract alpha q from r; return r . M^-1 r."""
         if self._blocks is None:
             for p, q, x, r in zip(state.p, state.q, state.x, state.r, strict=True):
                 x += alphas * p

@@ -68,7 +68,7 @@ class Gaps:
         return sum(len(self._slots(segment)) for segment in self.local.segments) if self.length else 1
 
     def number(self) -> Int64Array:
-        """Number the slots; return the keys of the unknowns: positions among all samples of the run."""
+        """Assign numbers to the slots; return the keys of the unknowns: positions among all samples."""
         if self.length:
             slots = [self._slots(segment) for segment in self.local.segments]
             self._starts = np.concatenate([*slots, np.zeros(0, np.int64)])

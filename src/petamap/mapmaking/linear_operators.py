@@ -24,6 +24,19 @@ class Operator(abc.ABC):
     comm : Communicator
         Ranks that share the vectors.
     n_threads : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import petacomm, petamap
+    >>> class Scaled(petamap.Operator):
+    ...     def __init__(self, diagonal):
+    ...         self.diagonal, self.comm, self.n_threads = diagonal, petacomm.world(), 1
+    ...     def apply(self, vectors):
+    ...         return petamap.Unknowns(vectors.pixels * self.diagonal[:, None, None], vectors.gaps.copy())
+    >>> b = petamap.Unknowns(np.ones((2, 1)), np.zeros((0, 1)))
+    >>> petamap.cg(Scaled(np.array([1.0, 4.0])), b, tolerance=1e-12).map.pixels[:, 0].round(6)
+    array([1.  , 0.25])
     """
 
     comm: Communicator
@@ -34,6 +47,16 @@ class Operator(abc.ABC):
         """Return A times vectors side by side. Collective on comm.
 
         Results must not depend on the number of ranks and threads, nor a column on the other columns.
+
+        Parameters
+        ----------
+        vectors : Unknowns
+            Arrays (n, n_stokes, width) and (n_gaps, 1, width), at the owners.
+
+        Returns
+        -------
+        Unknowns
+            Of the same shapes.
         """
 
     def apply_and_dot(self, p: Unknowns, largest: FloatArray, q: Unknowns) -> Int64Array:
@@ -60,11 +83,32 @@ class Operator(abc.ABC):
 
 
 class Preconditioner(abc.ABC):
-    """M^-1: a symmetric positive definite approximation of the inverse of an operator."""
+    """M^-1: a symmetric positive definite approximation of the inverse of an operator.
+
+    Examples
+    --------
+    >>> import petamap
+    >>> class Half(petamap.Preconditioner):
+    ...     def apply(self, vectors):
+    ...         return petamap.Unknowns(vectors.pixels / 2, vectors.gaps / 2)
+    >>> isinstance(Half(), petamap.Preconditioner)
+    True
+    """
 
     @abc.abstractmethod
     def apply(self, vectors: Unknowns) -> Unknowns:
-        """Return M^-1 times vectors side by side; collective if the implementation communicates."""
+        """Return M^-1 times vectors side by side; collective if the implementation communicates.
+
+        Parameters
+        ----------
+        vectors : Unknowns
+            Arrays (n, n_stokes, width) and (n_gaps, 1, width), at the owners.
+
+        Returns
+        -------
+        Unknowns
+            Of the same shapes.
+        """
 
 
 class IdentityPreconditioner(Preconditioner):

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from petacomm.base.errors import ConfigError
-from petacomm.base.exact import add_exactly, zero_limbs, round_limbs
+from petacomm.base.exact import add_exactly, round_limbs, zero_limbs
 from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.mpi import agree_on_errors
 from petamap.data.run_summary import Product

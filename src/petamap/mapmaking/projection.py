@@ -278,7 +278,7 @@ class Projection:
             map_threads(renumber, self.pieces(), self.n_threads)
 
     def number_gaps(self) -> Int64Array:
-        """Number the gaps; return the keys of their unknowns: positions among all samples of the run."""
+        """Assign numbers to the gaps; return the keys of their unknowns (positions among all samples)."""
         keys = self.gaps.number()
         kept = self._pixels
         if kept is not None and self.gaps:

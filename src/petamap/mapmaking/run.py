@@ -52,12 +52,39 @@ def run(
     command : sequence of str
         Words of the command line, for the summary.
 
+    Returns
+    -------
+    Summary
+        What ``summary.json`` holds: solver, samples, pixels, seconds and bytes of each phase, products.
+
     Raises
     ------
     ConfigError, DataError, ResourceError
         On all ranks, before any work where possible.
     ConvergenceError
         With ``solver.on_stall = "error"``, if the tolerance was not reached; the products are written before.
+
+    Examples
+    --------
+    >>> import petamap
+    >>> config = petamap.parse_config('''
+    ... [run]
+    ... name = "night"
+    ... [map]
+    ... n_side = 16
+    ... [[source]]
+    ... kind = "satellite"
+    ... duration = "6 h"
+    ... sample_rate = "5 Hz"
+    ... [[source]]
+    ... kind = "noise"
+    ... net = "60 uK s^0.5"
+    ... ''')
+    >>> summary = petamap.run(config, out="maps")
+    >>> summary.solver.converged
+    True
+    >>> petamap.read_map("maps/night_map.fits").names
+    ('I', 'Q', 'U')
     """
     job = _Job(config, Path(out), comm or world(), progress or SilentProgress(), list(command))
     return job.run()
@@ -248,7 +275,9 @@ class _Job:
             case _:
                 return "binned minus maximum-likelihood", binned - best, list(stokes.value), self.unit
 
-    def _compare(self, writer: MapWriter, best: FloatArray, binned: FloatArray) -> list[summary.MapComparison]:
+    def _compare(
+        self, writer: MapWriter, best: FloatArray, binned: FloatArray
+    ) -> list[summary.MapComparison]:
         chosen = self.config.products
         wanted = (
             ("map", chosen.compare, chosen.compare_limit, best),

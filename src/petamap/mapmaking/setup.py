@@ -96,7 +96,9 @@ class RunSetup:
         """
         with self.timers.phase("sources"):
             observations = (opened or open_sources)(self.config)
-            drawn_otherwise = [] if self.config.noise.kernel == "estimate" else noise_model_warnings(observations)
+            drawn_otherwise = (
+                [] if self.config.noise.kernel == "estimate" else noise_model_warnings(observations)
+            )
             if self.config.map.pixelization != "numbered":
                 observations = in_frame(observations, self.config.map.frame)
             if self.config.noise.interval is not None:
@@ -231,9 +233,13 @@ class RunSetup:
         return tuple(
             summary.PhaseCost(
                 name=name,
-                seconds=RankStatistics.from_values([phases[name].seconds for phases in by_rank if name in phases]),
+                seconds=RankStatistics.from_values(
+                    [phases[name].seconds for phases in by_rank if name in phases]
+                ),
                 calls=phase.calls,
-                bytes=RankStatistics.from_values([float(phases[name].bytes) for phases in by_rank if name in phases]),
+                bytes=RankStatistics.from_values(
+                    [float(phases[name].bytes) for phases in by_rank if name in phases]
+                ),
             )
             for name, phase in self.timers.phases.items()
         )

@@ -119,7 +119,9 @@ class Slabs:
                 to_root = np.zeros(size, np.int64)
                 to_root[0] = len(own)
                 piece = np.empty(int(counts.sum()))
-                self.comm.alltoallv_into(np.ascontiguousarray(own), to_root, piece, counts, int(parts[-1] - begin))
+                self.comm.alltoallv_into(
+                    np.ascontiguousarray(own), to_root, piece, counts, int(parts[-1] - begin)
+                )
                 if rank == 0:
                     yield column, begin, piece
 

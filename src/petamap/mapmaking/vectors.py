@@ -37,12 +37,19 @@ class Unknowns:
 
     Side by side, the values of all vectors for a row lie in the same cache lines and in one register.
 
-    Attributes
+    Parameters
     ----------
     pixels : float64 (n, n_stokes) or (n, n_stokes, width)
         The map, on pixels that samples of this rank fall into.
     gaps : float64 (n_gaps, 1) or (n_gaps, 1, width)
         Values of samples that must not enter the map.
+
+    Examples
+    --------
+    >>> import petamap
+    >>> b = petamap.Unknowns.zeros(n_pixels=12, n_stokes=3, n_gaps=0)
+    >>> b.pixels.shape, b.gaps.shape
+    ((12, 3), (0, 1))
     """
 
     pixels: FloatArray
@@ -50,7 +57,16 @@ class Unknowns:
 
     @staticmethod
     def zeros(n_pixels: int, n_stokes: int, n_gaps: int) -> Unknowns:
-        """Return a vector of zeros."""
+        """Return a vector of zeros.
+
+        Parameters
+        ----------
+        n_pixels, n_stokes, n_gaps : int
+
+        Returns
+        -------
+        Unknowns
+        """
         return Unknowns(np.zeros((n_pixels, n_stokes)), np.zeros((n_gaps, 1)))
 
     @property
@@ -59,30 +75,72 @@ class Unknowns:
         return int(self.pixels.shape[2])
 
     def column(self, number: int) -> Unknowns:
-        """Return a copy of one of several vectors."""
+        """Return a copy of one of several vectors.
+
+        Parameters
+        ----------
+        number : int
+
+        Returns
+        -------
+        Unknowns
+        """
         return Unknowns(*(part[..., number].copy() for part in self))
 
     def columns(self, numbers: Sequence[int]) -> Unknowns:
-        """Return some of several vectors, side by side in the width that they need."""
+        """Return some of several vectors, side by side in the width that they need.
+
+        Parameters
+        ----------
+        numbers : sequence of int
+
+        Returns
+        -------
+        Unknowns
+        """
         return Unknowns(
             *(_stacked([part[..., n] for n in numbers], width_for(len(numbers))) for part in self)
         )
 
     def largest(self, comm: Communicator) -> FloatArray:
-        """Return the largest |I| + |Q| + |U| of each of several vectors over all ranks. Collective."""
+        """Return the largest |I| + |Q| + |U| of each of several vectors over all ranks. Collective.
+
+        Parameters
+        ----------
+        comm : Communicator
+
+        Returns
+        -------
+        float64 (width,)
+        """
         sizes = [np.abs(part).sum(axis=1).max(axis=0, initial=0.0) for part in self]
         return comm.allreduce(np.maximum(*sizes), "max")
 
     def zeros_like(self) -> Unknowns:
-        """Return zeros of the same shapes."""
+        """Return zeros of the same shapes.
+
+        Returns
+        -------
+        Unknowns
+        """
         return Unknowns(np.zeros_like(self.pixels), np.zeros_like(self.gaps))
 
     def copy(self) -> Unknowns:
-        """Return a copy."""
+        """Return a copy.
+
+        Returns
+        -------
+        Unknowns
+        """
         return Unknowns(self.pixels.copy(), self.gaps.copy())
 
     def as_integers(self) -> tuple[Int64Array, Int64Array]:
-        """Return the same memory viewed as int64."""
+        """Return the same memory viewed as int64.
+
+        Returns
+        -------
+        pixels, gaps : int64
+        """
         return self.pixels.view(np.int64), self.gaps.view(np.int64)
 
     def __iter__(self) -> Iterator[FloatArray]:

@@ -29,8 +29,8 @@ class OneOverF:
     >>> import petamap
     >>> model = petamap.OneOverF(net=60e-6, fknee=0.05, fmin=1e-5, alpha=-1.0)
     >>> psd = petamap.noise_psd(model, np.array([0.05, 100.0]))
-    >>> np.round(psd / (2 * model.net**2), 3)
-    array([2.   , 1.001])
+    >>> np.round(psd / (2 * model.net**2), 2)
+    array([2., 1.])
     """
 
     net: float

@@ -188,7 +188,7 @@ class _PixelExpander:
         sample, sparse = self._sample, self._stride > 1
         seen = np.empty(int((rows[:, 2] - rows[:, 1]).sum()), np.int32)
         counts = np.empty(len(rows), np.int64)
-        kernels.glimpse(
+        kernels.cover_pixels(
             self._pointing.kernel_arguments(), sample.pixelization.grid, sample.shift, sample.sample_index,
             self._sparse.kernel_arguments(), sample.coarse_grid.grid if sparse else sample.pixelization.grid,
             sample.near_mask if sparse else None, self._stride, rows, seen, counts,

@@ -158,12 +158,39 @@ def plan(
     distributions : sequence of Distribution, optional
         Distributions of the data that are compared; by default all `possible_distributions`.
 
+    Returns
+    -------
+    RunPlan
+        Memory, volumes and seconds by distribution, algorithm and ranks per node.
+
     Raises
     ------
     ConfigError
         For a wrong configuration, cores that the machine lacks, or more ranks than blocks of data.
     DataError
         If a file of the sources is wrong.
+
+    Examples
+    --------
+    >>> import petacomm, petamap
+    >>> config = petamap.parse_config('''
+    ... [run]
+    ... name = "night"
+    ... [map]
+    ... n_side = 16
+    ... [noise]
+    ... n_lag = 64
+    ... [[source]]
+    ... kind = "satellite"
+    ... duration = "6 h"
+    ... sample_rate = "5 Hz"
+    ... [[source]]
+    ... kind = "noise"
+    ... net = "60 uK s^0.5"
+    ... ''')
+    >>> run_plan = petamap.plan(config, 8, petacomm.load_machine("perlmutter"))
+    >>> len(run_plan.predictions) > 0
+    True
     """
     available = machine.nodes * machine.cores
     if not 1 <= cores <= available:

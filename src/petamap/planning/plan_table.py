@@ -84,7 +84,7 @@ def plan_json(plan: RunPlan) -> dict[str, Any]:
         "pixels": plan.n_pix,
         "values_a_pixel": plan.n_stokes,
         "sky_fraction": plan.fraction,
-        "outlooks": [_prediction_json(prediction) for prediction in plan.predictions],
+        "predictions": [_prediction_json(prediction) for prediction in plan.predictions],
     }
 
 

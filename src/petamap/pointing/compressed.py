@@ -87,7 +87,7 @@ class CompressedPointing:
     >>> pixels, angles = np.empty(101, np.int32), np.empty(101, np.uint32)
     >>> pointing.expand(petamap.Healpix(16), 0, 0, 101, pixels, angles)
     >>> len(set(pixels.tolist()))
-    17
+    18
     """
 
     has_gains = False

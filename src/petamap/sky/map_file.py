@@ -88,7 +88,7 @@ def write_map(
     >>> sky = petamap.Healpix(4)
     >>> hits = np.arange(sky.n_pix)
     >>> petamap.write_map("hits.fits", hits, sky, names=["HITS"], unit="", run_id="a", frame="galactic")
-    >>> petamap.read_map("hits.fits").values.max()
+    >>> float(petamap.read_map("hits.fits").values.max())
     191.0
     """
     columns = np.atleast_2d(np.asarray(values, np.float64))

@@ -35,7 +35,7 @@ class Spectra:
     >>> spectra = petamap.Spectra(np.ones((2, 11)), ("TT", "EE"))
     >>> spectra.l_max, "TE" in spectra
     (10, False)
-    >>> spectra["EE"].sum()
+    >>> float(spectra["EE"].sum())
     11.0
     """
 

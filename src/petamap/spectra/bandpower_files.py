@@ -27,12 +27,28 @@ def write_bandpowers(path: str | os.PathLike[str], bandpowers: Bandpowers) -> No
     FITS loses nothing. Text has values and errors alone, in uK^2 where they are in K_CMB^2. sacc (an optional
     package) has C_l, one window a spectrum, and covariance.
 
+    Parameters
+    ----------
+    path : path
+        Its ending chooses the format.
+    bandpowers : Bandpowers
+
     Raises
     ------
     ConfigError
         If sacc is asked for and not installed.
     ResourceError
         If the file cannot be written.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import petamap
+    >>> from petamap.spectra.multipole_bins import Binning
+    >>> found = petamap.Bandpowers(np.array([[1e-10, 2e-10]]), ("TT",), Binning.linear(2, 21, 10))
+    >>> petamap.write_bandpowers("spectra.fits", found)
+    >>> petamap.read_bandpowers("spectra.fits").names
+    ('TT',)
     """
     name = os.fspath(path)
     write = _write_text
@@ -47,10 +63,28 @@ def write_bandpowers(path: str | os.PathLike[str], bandpowers: Bandpowers) -> No
 def read_bandpowers(path: str | os.PathLike[str]) -> Bandpowers:
     """Read bandpowers from a ``.fits`` file of `write_bandpowers`.
 
+    Parameters
+    ----------
+    path : path
+
+    Returns
+    -------
+    Bandpowers
+
     Raises
     ------
     DataError
         If the file is missing, damaged, or holds no bandpowers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import petamap
+    >>> from petamap.spectra.multipole_bins import Binning
+    >>> found = petamap.Bandpowers(np.array([[1e-10, 2e-10]]), ("TT",), Binning.linear(2, 21, 10))
+    >>> petamap.write_bandpowers("spectra.fits", found)
+    >>> petamap.read_bandpowers("spectra.fits")["TT"]
+    array([1.e-10, 2.e-10])
     """
     from astropy.io import fits
 

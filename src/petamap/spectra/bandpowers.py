@@ -15,7 +15,7 @@ from petamap.spectra.multipole_bins import Binning
 class Bandpowers:
     """Binned spectra.
 
-    Attributes
+    Parameters
     ----------
     values : float64 (n_spectra, n_bins)
         Means of D_l or C_l, as the binning says.
@@ -27,6 +27,17 @@ class Bandpowers:
         None where errors are unknown.
     windows : float64 (n_spectra, n_bins, n_spectra, l_max + 1) or None
         Bandpower windows: the expectation of `values` is windows . C_l of the sky.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import petamap
+    >>> from petamap.spectra.multipole_bins import Binning
+    >>> found = petamap.Bandpowers(np.array([[1.0, 2.0]]), ("TT",), Binning.linear(2, 21, 10))
+    >>> found["TT"]
+    array([1., 2.])
+    >>> found.with_errors(np.array([[0.1, 0.2]])).errors
+    array([[0.1, 0.2]])
     """
 
     values: FloatArray
@@ -53,12 +64,30 @@ class Bandpowers:
         return found
 
     def with_errors(self, errors: FloatArray) -> Bandpowers:
-        """Return the same with independent errors, (n_spectra, n_bins)."""
+        """Return the same bandpowers with independent errors.
+
+        Parameters
+        ----------
+        errors : float64 (n_spectra, n_bins)
+
+        Returns
+        -------
+        Bandpowers
+        """
         covariance = np.diag((errors**2).ravel()).reshape(self.values.shape * 2)
         return replace(self, covariance=covariance)
 
     def cut(self, n_bins: int) -> Bandpowers:
-        """Return the first `n_bins` bins."""
+        """Return the first bins alone.
+
+        Parameters
+        ----------
+        n_bins : int
+
+        Returns
+        -------
+        Bandpowers
+        """
         return replace(
             self,
             values=self.values[:, :n_bins],

@@ -93,6 +93,16 @@ def apodize(
         For a width that is negative or more than pi, or another kind.
     DataError
         If the mask does not fit the pixels, is negative or not finite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import petamap
+    >>> pixels = petamap.Healpix(16)
+    >>> north = pixels.directions_of(np.arange(pixels.n_pix))[:, 2] > 0
+    >>> soft = petamap.apodize(north.astype(float), pixels, np.radians(20))
+    >>> bool(0 < soft.mean() < north.mean())
+    True
     """
     check_weights(mask, pixelization, "the mask")
     if not 0 <= width <= math.pi:

@@ -158,6 +158,8 @@ def bandpowers(
     --------
     >>> import petamap
     >>> config = petamap.parse_config('''
+    ... [run]
+    ... name = "night"
     ... [map]
     ... n_side = 16
     ... [[source]]

@@ -70,7 +70,7 @@ class PseudoClEstimator:
         """Return the pseudo-spectra of a map, float64 (n_stokes, n_pix), nan where there is no value."""
         return pseudo_spectra(self.harmonics(values), unit=unit)
 
-    def weighted_harmonics(self, values: FloatArray) -> Harmonics:
+    def harmonics(self, values: FloatArray) -> Harmonics:
         """Return the coefficients of a weighted map."""
         if self._directions is not None and self.n_stokes != 2:
             intensity = subtract_monopole(values[0], self.weights[0], self._directions)

@@ -1,4 +1,4 @@
-"""Errors: what they say, their exit codes, and their way between ranks."""
+"""Errors: messages, exit codes, and pickling between ranks."""
 
 import copy
 import pickle
@@ -26,7 +26,7 @@ def test_errors_survive_pickling(kind, code):
             assert (other.what, other.where, other.mend, str(other)) == ("is wrong", where, mend, str(error))
 
 
-def test_words():
+def test_messages():
     assert str(UserError("is wrong")) == "is wrong"
     assert str(UserError("is wrong", where="a:3")) == "a:3: is wrong"
     assert str(UserError("is wrong", where="a:3", mend="do this")) == "a:3: is wrong (do this)"

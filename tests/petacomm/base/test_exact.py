@@ -1,4 +1,4 @@
-"""Exact sums against Python's own and against every order of the terms."""
+"""Exact sums against math.fsum, in any order of the terms."""
 
 import math
 
@@ -36,13 +36,13 @@ def test_long_sum_with_cancellation():
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-def test_refuses_what_is_not_finite(bad):
+def test_values_that_are_not_finite_are_errors(bad):
     with pytest.raises(ValueError, match="finite"):
         exact_sum(np.array([1.0, bad]))
 
 
 @given(terms)
-def test_slices_add_up_to_many_sums(values):
+def test_limbs_add_up_to_exact_sums(values):
     array = np.array(values, dtype=float)
     lowest, limbs = split_limbs(array)
     bottom = int(lowest[lowest >= 0].min(initial=59))
@@ -52,7 +52,7 @@ def test_slices_add_up_to_many_sums(values):
     assert round_sums(total, np.array([bottom]))[0] == exact_sum(array) == math.fsum(values)
 
 
-def test_halves_go_to_even_and_a_bit_far_below_decides():
+def test_ties_are_rounded_to_even_and_lower_bits_decide():
     for terms in (
         [1.0, 2.0**-53],
         [1.0 + 2.0**-52, 2.0**-53],
@@ -68,6 +68,6 @@ def test_halves_go_to_even_and_a_bit_far_below_decides():
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, 2.0**900])
-def test_slices_refuse_what_is_not_finite_or_too_large(bad):
+def test_splitting_values_out_of_range_is_an_error(bad):
     with pytest.raises(ValueError, match="finite"):
         split_limbs(np.array([1.0, bad]))

@@ -1,4 +1,4 @@
-"""Files are replaced whole or not at all, whatever fails."""
+"""Atomic writing: files are replaced completely or not at all."""
 
 import os
 import resource
@@ -20,7 +20,7 @@ def write(path, data=b"new"):
         temporary.write_bytes(data)
 
 
-def test_a_file_is_there_when_done_and_nothing_else(tmp_path):
+def test_only_the_written_file_remains(tmp_path):
     write(tmp_path / "deep" / "er" / "a.txt")
     assert contents(tmp_path / "deep" / "er") == {"a.txt": b"new"}
 
@@ -41,7 +41,7 @@ def test_permissions_are_those_of_a_new_file(tmp_path, umask):
     assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o666 & ~umask
 
 
-def test_an_error_inside_leaves_what_was_there(tmp_path):
+def test_an_error_in_the_block_keeps_the_old_file(tmp_path):
     (tmp_path / "a").write_bytes(b"old")
     with pytest.raises(KeyError), atomic_write(tmp_path / "a") as temporary:
         temporary.write_bytes(b"half")
@@ -49,7 +49,7 @@ def test_an_error_inside_leaves_what_was_there(tmp_path):
     assert contents(tmp_path) == {"a": b"old"}
 
 
-def test_a_full_disk_leaves_what_was_there(tmp_path):
+def test_a_full_disk_keeps_the_old_file(tmp_path):
     (tmp_path / "a").write_bytes(b"old")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -66,13 +66,13 @@ def test_a_full_disk_leaves_what_was_there(tmp_path):
 
 
 @pytest.mark.parametrize("path", ["/dev/null/a", "/proc/petamap/a"])
-def test_a_folder_that_cannot_be_made_is_said(path):
+def test_a_folder_that_cannot_be_made_is_an_error(path):
     with pytest.raises(ResourceError) as caught:
         write(path)
     assert caught.value.where == path
 
 
-def test_a_folder_in_place_of_the_file_is_said(tmp_path):
+def test_a_folder_in_place_of_the_file_is_an_error(tmp_path):
     (tmp_path / "a").mkdir()
     with pytest.raises(ResourceError):
         write(tmp_path / "a")
@@ -80,7 +80,7 @@ def test_a_folder_in_place_of_the_file_is_said(tmp_path):
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_no_permission_is_said(tmp_path):
+def test_missing_permission_is_an_error(tmp_path):
     tmp_path.chmod(0o500)
     try:
         with pytest.raises(ResourceError):

@@ -1,4 +1,4 @@
-"""Work over threads: order, errors, states; and what phases cost."""
+"""Work over threads: order, errors and states; and timers of phases."""
 
 import threading
 
@@ -16,7 +16,7 @@ def test_results_come_in_order(n_threads):
 
 
 @pytest.mark.parametrize("n_threads", [1, 3])
-def test_the_first_error_is_raised_and_the_rest_left_undone(n_threads):
+def test_the_first_error_is_raised_and_other_work_cancelled(n_threads):
     done = []
 
     def work(x):
@@ -30,7 +30,7 @@ def test_the_first_error_is_raised_and_the_rest_left_undone(n_threads):
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 5])
-def test_each_item_is_worked_on_once_by_states_of_one_thread_each(n_threads):
+def test_each_item_is_processed_once_with_the_state_of_its_thread(n_threads):
     owners = {}
 
     def work(state, item):
@@ -52,7 +52,7 @@ def test_an_error_in_a_worker_is_raised(n_threads):
         map_with_states(list, work, range(1000), n_threads)
 
 
-def test_there_is_a_thread():
+def test_at_least_one_thread_is_available():
     assert available_threads() >= 1
 
 

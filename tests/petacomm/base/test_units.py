@@ -1,4 +1,4 @@
-"""Quantities with units, as configurations write them."""
+"""Quantities with units, as in configurations."""
 
 import math
 
@@ -45,14 +45,14 @@ def test_constants():
         ("1 2 deg", "angle", "unit"),
     ],
 )
-def test_what_is_no_quantity_is_refused(text, dimension, words):
+def test_invalid_quantities_are_errors(text, dimension, words):
     with pytest.raises(ConfigError) as caught:
         parse_quantity(text, dimension)
     assert words in str(caught.value) and caught.value.mend
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False, min_value=-1e290, max_value=1e290), st.data())
-def test_every_unit_of_every_dimension_reads_back(number, data):
+def test_all_units_of_all_dimensions_are_parsed(number, data):
     dimension = data.draw(st.sampled_from(sorted(units_by_dimension())))
     unit = data.draw(st.sampled_from(units_by_dimension()[dimension]))
     assert parse_quantity(f"{number!r} {unit}", dimension) == number * parse_quantity(f"1 {unit}", dimension)

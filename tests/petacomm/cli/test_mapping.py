@@ -1,13 +1,13 @@
-"""``petacomm map`` as it is typed."""
+"""``petacomm map`` from the command line."""
 
 import json
 from pathlib import Path
 
 import pytest
 
+from petacomm.cli.main import main
 from petacomm.mapping.launchers import LaunchTarget, read_launcher_file
 from petacomm.topology import Torus
-from petamap.cli.main import main
 
 JOB = """\
 ranks = 64
@@ -29,13 +29,13 @@ def job(tmp_path: Path) -> Path:
 def test_a_file_is_written_that_can_be_read_back(job: Path, tmp_path: Path, capsys) -> None:
     out = tmp_path / "map.txt"
     assert main(["map", str(job), "--format", "bluegene", "--out", str(out), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    data = json.loads(capsys.readouterr().out)
     placed = read_launcher_file("bluegene", out, LaunchTarget(Torus((4, 4, 4))))
-    assert placed.nodes.tolist() == found["nodes_of_ranks"]
-    assert [row["strategy"] for row in found["placements"]][:2] == ["identity", "best of 10 random"]
+    assert placed.nodes.tolist() == data["nodes_of_ranks"]
+    assert [row["strategy"] for row in data["placements"]][:2] == ["identity", "best of 10 random"]
 
 
-def test_a_table_shows_the_yardsticks(job: Path, capsys) -> None:
+def test_a_table_has_the_baselines(job: Path, capsys) -> None:
     assert main(["map", str(job), "--strategy", "greedy", "--no-refine"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split("  ")[0] for line in lines[2:6]] == [
@@ -46,22 +46,22 @@ def test_a_table_shows_the_yardsticks(job: Path, capsys) -> None:
     ]
 
 
-def test_what_gains_nothing_is_said(job: Path, capsys) -> None:
+def test_a_placement_without_gain_is_reported(job: Path, capsys) -> None:
     job.write_text(JOB.replace("grid", "alltoalls").replace("[machine]", "along = [[0, 1, 2]]\n[machine]"))
     assert main(["map", str(job)]) == 0
-    assert "no better than what costs nothing" in capsys.readouterr().out
+    assert "no better than a default or random placement" in capsys.readouterr().out
 
 
 def test_compare_lists_strategies(job: Path, capsys) -> None:
     words = ["map", "compare", str(job), "--strategies", "greedy,rcm", "--simulate", "--json"]
     assert main(words) == 0
-    found = json.loads(capsys.readouterr().out)
-    names = [(row["strategy"], row["refined"]) for row in found["placements"]]
+    data = json.loads(capsys.readouterr().out)
+    names = [(row["strategy"], row["refined"]) for row in data["placements"]]
     assert names[2:] == [("greedy", False), ("greedy", True), ("rcm", False), ("rcm", True)]
-    assert len(found["simulated"]) == len(names) and min(found["simulated"]) > 0
+    assert len(data["simulated"]) == len(names) and min(data["simulated"]) > 0
 
 
-def test_phases_have_a_table_of_their_own(job: Path, tmp_path: Path, capsys) -> None:
+def test_phases_have_a_separate_table(job: Path, tmp_path: Path, capsys) -> None:
     job.write_text(JOB.replace("grid", "alltoalls").replace("[machine]", "along = [[0], [1]]\n[machine]"))
     page = tmp_path / "page.html"
     assert (

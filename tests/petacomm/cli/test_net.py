@@ -5,24 +5,24 @@ import re
 
 import pytest
 
+from petacomm.cli.main import main
 from petacomm.topology import load_machine
 from petacomm.topology.machine import write_machine
-from petamap.cli.main import main
 
 MESH = ["--machine", "bluegene-l", "--shape", "4x4x2"]
 
 
-def told(words, capsys):
+def run_net(words, capsys):
     assert main(["net", *words]) == 0
     return capsys.readouterr().out
 
 
-def test_predict_tells_of_all_algorithms_and_marks_the_chosen(capsys):
+def test_predict_lists_all_algorithms_and_marks_the_chosen(capsys):
     words = ["predict", "allreduce", *MESH, "--bytes", "8 KiB"]
-    text = told(words, capsys)
+    text = run_net(words, capsys)
     assert "allreduce of 8,192 bytes, 32 ranks on a mesh of 4x4x2" in text
     assert "\nhamiltonian * " in text and "tree cannot be used: it needs that elements are integers" in text
-    data = json.loads(told([*words, "--json"], capsys))
+    data = json.loads(run_net([*words, "--json"], capsys))
     chosen = [row["algorithm"] for row in data["algorithms"] if row["chosen"]]
     assert chosen == ["hamiltonian"]
     rows = {row["algorithm"]: row for row in data["algorithms"]}
@@ -42,7 +42,7 @@ def test_long_messages_of_mpich_wait_for_the_busiest_link(capsys):
         "1 MiB",
         "--json",
     ]
-    rows = {row["algorithm"]: row for row in json.loads(told(words, capsys))["algorithms"]}
+    rows = {row["algorithm"]: row for row in json.loads(run_net(words, capsys))["algorithms"]}
     a_node = 511 * 2**20 / rows["pairwise"]["loaded"] / 1e6
     assert a_node == pytest.approx(58.3, rel=0.01)  # MB/s, measured (Almasi et al. 2005, Table 3)
     assert rows["random-order"]["loaded"] == pytest.approx(rows["random-order"]["closed"], rel=0.01)
@@ -50,21 +50,21 @@ def test_long_messages_of_mpich_wait_for_the_busiest_link(capsys):
 
 def test_ranks_without_a_shape_have_closed_forms_alone(capsys):
     words = ["predict", "barrier", "--machine", "perlmutter", "--ranks", "1024", "--json"]
-    rows = {row["algorithm"]: row for row in json.loads(told(words, capsys))["algorithms"]}
+    rows = {row["algorithm"]: row for row in json.loads(run_net(words, capsys))["algorithms"]}
     assert rows["dissemination"]["closed"] == pytest.approx(10 * load_machine("perlmutter").latency, rel=1e-3)
     assert rows["dissemination"]["loaded"] is None and rows["lines"]["unmet"]
 
 
 def test_simulate_counts_packets(capsys):
     words = ["simulate", "alltoall", *MESH, "--bytes", "480"]
-    assert re.search(r"packets +1,984, and 0 copies", told(words, capsys))
-    data = json.loads(told([*words, "--json"], capsys))
+    assert re.search(r"packets +1,984, and 0 copies", run_net(words, capsys))
+    data = json.loads(run_net([*words, "--json"], capsys))
     assert data["packets"] == 32 * 31 * 2 and data["seconds"] > 32 * 480 / 154e6
-    assert json.loads(told([*words, "--json", "--seed", "1"], capsys))["seconds"] == data["seconds"]
+    assert json.loads(run_net([*words, "--json", "--seed", "1"], capsys))["seconds"] == data["seconds"]
 
 
 def test_wires_are_not_simulated(capsys):
-    assert "the closed form" in told(["simulate", "barrier", *MESH], capsys)
+    assert "the closed form" in run_net(["simulate", "barrier", *MESH], capsys)
 
 
 def test_a_part_of_the_shape_is_a_mesh(capsys):
@@ -79,7 +79,7 @@ def test_a_part_of_the_shape_is_a_mesh(capsys):
         "960",
         "--json",
     ]
-    data = json.loads(told([*words, "--nodes", "0-3,8-11", "--algorithm", "streams"], capsys))
+    data = json.loads(run_net([*words, "--nodes", "0-3,8-11", "--algorithm", "streams"], capsys))
     assert data["shape"] == [1, 2, 4] and data["wrap"] == [False] * 3
 
 
@@ -94,7 +94,7 @@ def test_a_part_of_the_shape_is_a_mesh(capsys):
 def test_drawings_show_rounds_and_links(collective, words, what, tmp_path, capsys):
     path = tmp_path / "drawn.svg"
     words = ["draw", collective, "--machine", "bluegene-l", *words, "--bytes", "960", "--out", str(path)]
-    assert told(words, capsys).strip() == str(path)
+    assert run_net(words, capsys).strip() == str(path)
     text = path.read_text()
     assert text.startswith("<svg ") and re.search(what, text) and "busiest link" in text
 
@@ -139,7 +139,7 @@ def test_errors_are_one_line_before_any_work(words, what, capsys):
     assert main(["net", *words]) == 2
     said = capsys.readouterr()
     (line,) = said.err.splitlines()
-    assert line.startswith("petamap: error: ") and what in line and not said.out
+    assert line.startswith("petacomm: error: ") and what in line and not said.out
 
 
 @pytest.mark.parametrize(

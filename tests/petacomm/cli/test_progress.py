@@ -1,4 +1,4 @@
-"""Progress: few plain lines where nobody watches, bars where somebody does, silence on other ranks."""
+"""Progress: lines without a terminal, bars on a terminal, nothing on other ranks."""
 
 import io
 import re
@@ -6,7 +6,7 @@ import re
 import pytest
 
 from petacomm.base.progress import SilentProgress
-from petacomm.cli.progress import BarProgress, LineProgress, format_duration, progress_listener, format_scaled
+from petacomm.cli.progress import BarProgress, LineProgress, format_duration, format_scaled, progress_listener
 
 
 class Clock:
@@ -57,7 +57,7 @@ def test_lines_carry_the_time_of_day():
 
 
 @pytest.mark.parametrize("kind", [LineProgress, BarProgress])
-def test_warnings_are_said_and_kept(kind):
+def test_warnings_are_printed_and_kept(kind):
     stream = Terminal()
     progress = kind(stream)
     progress.warn("[bold]3 pixels[/] are cut")

@@ -1,4 +1,4 @@
-"""``petacomm topology``: machines with their sources, and where ranks run."""
+"""``petacomm topology``: machines with their sources, and the places of ranks."""
 
 import json
 import subprocess
@@ -49,12 +49,12 @@ def test_bad_input_is_one_line(words, said, capsys):
     assert said in err and err.count("\n") == 1
 
 
-def test_detect_tells_where_the_only_process_runs(capsys):
+def test_detect_reports_the_place_of_a_single_process(capsys):
     assert main(["topology", "detect"]) == 0
     assert "rank 0:" in capsys.readouterr().out
 
 
-def test_detect_tells_where_ranks_run():
+def test_detect_reports_the_places_of_ranks():
     if not MPIEXEC.exists():
         pytest.skip("no mpiexec beside this Python: pip install mpich")
     command = [
@@ -69,5 +69,5 @@ def test_detect_tells_where_ranks_run():
         "--json",
     ]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    found = json.loads(ended.stdout)
-    assert len(found["hosts"]) == len(found["nodes"]) == 3 and len(set(found["hosts"])) == 1
+    data = json.loads(ended.stdout)
+    assert len(data["hosts"]) == len(data["nodes"]) == 3 and len(set(data["hosts"])) == 1

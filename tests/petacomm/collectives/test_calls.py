@@ -1,9 +1,9 @@
-"""Schedules over MPI against the library's own collectives, and what they move against what they say."""
+"""Schedules over MPI against the collectives of the MPI library, and their traffic against simulations."""
 
 import numpy as np
 import pytest
 from mpi import run_ranks
-from schedules import every_schedule
+from schedules import all_schedules
 
 from petacomm.collectives import PreparedSchedule, execute_schedule
 from petacomm.collectives import calls as collectives
@@ -30,7 +30,7 @@ def values_of(comm, n, dtype=np.int64):
 
 
 def library(comm, array, collective, op, root):
-    """The result of the MPI library."""
+    """Return the result of the MPI library."""
     result = array.copy()
     if comm.size > 1:
         ops = {"sum": comm.mpi.SUM, "max": comm.mpi.MAX, "min": comm.mpi.MIN, "or": comm.mpi.BOR}
@@ -110,8 +110,8 @@ def barriers(comm):
 
 
 def counted(comm):
-    """Simulated bytes are executed bytes."""
-    for schedule in every_schedule(comm.size, 29, Torus(SHAPES[comm.size]), root=comm.size - 1):
+    """Simulated bytes equal executed bytes."""
+    for schedule in all_schedules(comm.size, 29, Torus(SHAPES[comm.size]), root=comm.size - 1):
         work = np.ones(schedule.n_elements, np.int64)
         moved = execute_schedule(comm, schedule, [work])
         table = schedule_timeline(schedule, 8)
@@ -126,7 +126,7 @@ def counted(comm):
 
 
 def prepared(comm):
-    """A schedule can be executed again, on other arrays."""
+    """A prepared schedule can be executed on several arrays."""
     schedule = segmented(edge_disjoint_allreduce(Torus(SHAPES[comm.size]), 50), 8)
     once = PreparedSchedule(comm, schedule)
     for i in range(3):
@@ -145,7 +145,7 @@ def all_of_it(comm):
     counted(comm)
 
 
-def test_alone():
+def test_a_single_process():
     all_of_it(SerialCommunicator())
 
 
@@ -180,7 +180,7 @@ def kinds_of_arrays(comm):
 
 
 def sub_communicator(comm):
-    """Ranks on four nodes over the seam of a machine, in another order than theirs."""
+    """Ranks on four nodes across the periodic boundary of a machine, in another order than the nodes."""
     machine = Torus((4, 4, 4))
     grid, ranks = communicator_grid(machine, machine.node_at([[x, y, 3] for y in (1, 2) for x in (3, 0)]))
     assert ranks is not None
@@ -229,7 +229,7 @@ def wrong_calls(comm):
     collectives.barrier(comm)
 
 
-def test_wrong_calls_are_told_on_all_ranks():
+def test_invalid_calls_are_errors_on_all_ranks():
     run_ranks(wrong_calls, 3)
 
 

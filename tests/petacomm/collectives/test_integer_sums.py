@@ -1,4 +1,4 @@
-"""Floating-point sums in two phases of integers: exact, on any ranks, by any algorithm."""
+"""Exact floating-point sums by integer all-reduces, on any number of ranks and by any algorithm."""
 
 import math
 
@@ -26,7 +26,7 @@ def terms(n_elements=40):
 
 
 def any_ranks(comm):
-    """Each rank gives one term: the sum of those that there are."""
+    """Each rank contributes one term."""
     values = terms()[: comm.size]
     expected = [exact_sum(column) for column in values.T]
     kept = values[comm.rank].copy()
@@ -45,7 +45,7 @@ def wrong_values(comm):
         exact_allreduce(comm, np.arange(3))
 
 
-def test_alone():
+def test_a_single_process():
     any_ranks(SerialCommunicator())
     wrong_values(SerialCommunicator())
 
@@ -70,5 +70,5 @@ def all_algorithms(comm):
         np.testing.assert_array_equal(total.reshape(-1), expected)
 
 
-def test_wrong_values_are_told_on_all_ranks():
+def test_invalid_values_are_errors_on_all_ranks():
     run_ranks(wrong_values, 3)

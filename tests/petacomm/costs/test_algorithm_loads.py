@@ -1,4 +1,4 @@
-"""Loads of plans: equal to what is moved, and to what is counted by hand."""
+"""Loads of plans against the traffic of calls and explicit counts."""
 
 import numpy as np
 from mpi import run_ranks
@@ -31,13 +31,13 @@ def rows_sent(comm, plan):
 def loads(comm):
     index_map = IndexMap(comm, keys_of(comm.rank))
     for name in ALGORITHMS:
-        # no dense part in a hybrid: what MPI sends for it is its own affair
+        # no dense keys in a hybrid: the traffic of MPI all-reduces is unknown
         plan = ReductionPlan(index_map, algorithm=name, buffer_keys=5000, theta=2, checks="first")
         load = plan.load()
         assert comm.allgather(load) == [load] * comm.size, "the load differs between ranks"
         assert predict_seconds(load, load_machine("one-node"), comm.size, 3, 8) > 0
         sent = comm.allgather(rows_sent(comm, plan))
-        if name == "dense":  # what MPI sends is its own affair; what it is given is not
+        if name == "dense":  # the traffic of MPI is unknown, its arguments are not
             assert sent == [plan.n_global] * comm.size
             continue
         by_nodes = np.bincount(comm.node_of, sent)
@@ -50,7 +50,7 @@ def loads(comm):
         assert any(leaves) == (comm.node_of[-1] > 0), "what leaves a node"
 
 
-def test_loads_are_what_is_moved(monkeypatch):
+def test_loads_equal_the_traffic_of_calls(monkeypatch):
     run_ranks(loads, 3)
     run_ranks(loads, 5)
     monkeypatch.setenv("PETAMAP_RANKS_PER_NODE", "2")
@@ -59,10 +59,10 @@ def test_loads_are_what_is_moved(monkeypatch):
 
 def dense_between_nodes(comm):
     plan = ReductionPlan(IndexMap(comm, np.arange(900)), algorithm="hybrid")
-    first, lanes, *_ = plan.load()
-    # Three nodes of 2, 2 and 1 ranks: one lane, whose ranks send all 900 rows twice but for a third.
-    assert first.messages == 0 and lanes.messages == 4 and lanes.barriers == 3
-    assert lanes.rows == lanes.off_node_rows == lanes.node_rows == 1200
+    first, dense, *_ = plan.load()
+    # Three nodes of 2, 2 and 1 ranks: one stripe, of which each node sends two thirds of 900 rows twice.
+    assert first.messages == 0 and dense.messages == 4 and dense.barriers == 3
+    assert dense.rows == dense.off_node_rows == dense.node_rows == 1200
     before = comm.traffic["allreduce"].bytes
     plan.allreduce(np.ones((900, 2)))
     plan.allreduce(np.ones((900, 2)))
@@ -70,7 +70,7 @@ def dense_between_nodes(comm):
     assert given >= 2 * 900 * 16 if comm.node().rank == 0 else given < 900
 
 
-def test_a_hybrid_reduces_between_nodes_what_all_of_them_hold(monkeypatch):
+def test_a_hybrid_all_reduces_keys_of_all_nodes_densely(monkeypatch):
     monkeypatch.setenv("PETAMAP_RANKS_PER_NODE", "2")
     run_ranks(dense_between_nodes, 5)
 
@@ -81,17 +81,17 @@ def dense_in_halves(comm):
     )
     values = np.ones((plan.index_map.n_keys, 3))
 
-    def handed_over():
+    def bytes_given():
         plan.reduce(values)
         plan.broadcast(values)
         return {name: traffic.bytes for name, traffic in comm.traffic.items()}
 
-    before, after = handed_over(), handed_over()
-    handed = {name: after[name] - before[name] for name in after if after[name] > before[name]}
-    assert handed == {"reduce_scatter": plan.n_global * 24, "allgather": int(plan.owned.sum()) * 24}
+    before, after = bytes_given(), bytes_given()
+    given_bytes = {name: after[name] - before[name] for name in after if after[name] > before[name]}
+    assert given_bytes == {"reduce_scatter": plan.n_global * 24, "allgather": int(plan.owned.sum()) * 24}
 
 
-def test_dense_halves_are_those_of_an_all_reduce():
+def test_dense_reduces_by_reduce_scatter_and_all_gather():
     run_ranks(dense_in_halves, 3)
 
 
@@ -102,22 +102,22 @@ def test_a_plan_of_one_rank_sends_nothing():
         assert all(phase.messages == 0 and phase.rows == 0 for phase in load)
 
 
-def foretold(comm):
+def loads_on_one_node(comm):
     keys = keys_of(comm.rank)
     plan = ReductionPlan(IndexMap(comm, keys), algorithm="hierarchical")
     sharing = SharingCounts.from_graph(comm, keys, plan.graph)
-    told = loads_from_counts(sharing, plan.n_global, 5000, comm.node_of, comm.rank)["hierarchical"]
-    shares = np.array(comm.allgather(told))
+    loads = loads_from_counts(sharing, plan.n_global, 5000, comm.node_of, comm.rank)["hierarchical"]
+    shares = np.array(comm.allgather(loads))
     for phase, share in zip(plan.load(), shares.transpose(1, 2, 0), strict=True):
         assert phase.node_moved == share[3].sum() and phase.barriers == share[4].max()
         assert phase.messages == share[0].max() == 0
 
 
-def test_sums_on_a_node_are_told_by_counts():
-    run_ranks(foretold, 3)
+def test_loads_on_one_node_follow_from_counts():
+    run_ranks(loads_on_one_node, 3)
 
 
-def test_volumes_count_ranks_rows_and_those_that_leave_the_node():
+def test_volumes_count_messages_rows_and_rows_off_node():
     node_of = np.array([0, 0, 1, 1], np.int32)
     assert SendVolume.from_counts(np.array([0, 5, 7, 0]), 0, node_of) == (2, 12, 7, 0)
     assert SendVolume.from_counts(np.array([0, 5, 7, 0]), 3, node_of, 4.0) == (2, 12, 5, 4)
@@ -131,7 +131,7 @@ def test_runs_end_at_gaps_other_multiplicities_and_multiples_of_64():
     assert SharingGraph.single_rank(10).n_runs(np.arange(10)) == 0
 
 
-def test_runs_of_ranks_without_a_plan_are_those_of_graphs(monkeypatch):
+def test_runs_from_occupancy_equal_those_of_graphs(monkeypatch):
     rng = np.random.default_rng(4)
     parts = [np.flatnonzero(np.repeat(rng.random(300) < 0.6, rng.integers(1, 40, 300))) for _ in range(5)]
     occupancy, node_of = Occupancy.from_rank_keys(parts), np.zeros(5, np.int32)
@@ -142,16 +142,18 @@ def test_runs_of_ranks_without_a_plan_are_those_of_graphs(monkeypatch):
         expected.append(SharingGraph(np.zeros(len(keys), np.int32), holders, 0).n_runs(keys))
     np.testing.assert_array_equal(counts.n_runs[0], expected)
     monkeypatch.setattr(counting, "_PIECE", 100)
-    np.testing.assert_allclose(count_ranks(occupancy, node_of), counts, rtol=1e-13)  # equal parts are fractions
+    np.testing.assert_allclose(
+        count_ranks(occupancy, node_of), counts, rtol=1e-13
+    )  # equal parts are fractions
 
 
-def test_recursive_halving_leaves_a_node_with_what_its_ranks_have_not_summed_between_them():
+def test_rows_off_node_of_recursive_halving():
     # 8 ranks on 2 nodes: after two halvings a rank holds a quarter of its node, and sends half of that
     node_of = np.repeat(np.arange(2, dtype=np.int32), 4)
     (share,) = dense_loads(100, 800, 1000, node_of)
     assert share.messages == 6 and share.rows == 2 * 800 * 7 / 8
     np.testing.assert_allclose(share.off_node_rows, 2 * 800 / 8)
-    (alone,) = dense_loads(100, 800, 100, np.zeros(8, np.int32))
-    assert alone.messages == 8 * 6 and not np.any(alone.off_node_rows)
-    (spread,) = dense_loads(100, 800, 1000, np.arange(8, dtype=np.int32), rank=3)
-    assert spread.off_node_rows == spread.rows
+    (single_node,) = dense_loads(100, 800, 100, np.zeros(8, np.int32))
+    assert single_node.messages == 8 * 6 and not np.any(single_node.off_node_rows)
+    (one_rank_a_node,) = dense_loads(100, 800, 1000, np.arange(8, dtype=np.int32), rank=3)
+    assert one_rank_a_node.off_node_rows == one_rank_a_node.rows

@@ -1,4 +1,4 @@
-"""Runs of rows in lists: as the kernel cuts them, and as owners and numbers of holders tell."""
+"""Runs of rows in lists, against those of the kernel."""
 
 import numpy as np
 from hypothesis import given
@@ -14,7 +14,7 @@ PLACES = st.lists(st.integers(0, 60), unique=True, max_size=40).map(
 
 
 @given(st.lists(PLACES, min_size=1, max_size=4))
-def test_runs_begin_where_the_kernel_cuts_lists(parts):
+def test_runs_begin_as_in_the_kernel(parts):
     counts = np.array([len(part) for part in parts])
     places = np.concatenate(parts)
     lists = np.repeat(np.arange(len(parts)), counts)
@@ -27,13 +27,13 @@ def test_runs_end_at_multiples_of_64_keys():
     np.testing.assert_array_equal(np.flatnonzero(run_begins(np.zeros(10), keys, np.arange(10))), [0, 4])
 
 
-def test_what_moves_is_a_run_where_it_comes_from_and_where_it_goes():
+def test_moved_rows_are_runs_in_source_and_target():
     keys, places, there = np.arange(5), np.array([0, 1, 2, 4, 5]), np.array([0, 2, 3, 4, 5])
     assert moved_run_begins(np.zeros(5), keys, places, there).tolist() == [True, True, False, True, False]
 
 
 @given(st.integers(0, 2**32 - 1))
-def test_ghosts_lie_in_the_runs_of_their_lists(seed):
+def test_runs_of_ghosts_equal_those_of_lists(seed):
     rng = np.random.default_rng(seed)
     keys = np.arange(64)
     owner = np.repeat(rng.integers(0, 3, 16), rng.multinomial(64, np.ones(16) / 16))
@@ -45,20 +45,20 @@ def test_ghosts_lie_in_the_runs_of_their_lists(seed):
     assert to_ghosts == len(RowLists.from_positions(np.flatnonzero(owner == 1).astype(np.int32)).starts)
 
 
-def test_holders_that_can_be_the_same_are():
+def test_as_many_holders_as_possible_are_the_same():
     multiplicity = np.array([1, 3, 4, 2, 2, 1, 2])
     runs = list_runs(np.arange(7), np.zeros(7, np.int32), multiplicity, 0)
     assert runs.pairs.tolist() == runs.to_ghosts.tolist() == [0, 2, 1, 0, 0, 0, 1]
     assert not runs.to_owners.any()
 
 
-def test_ranks_one_after_the_other_are_as_each_alone():
+def test_several_ranks_in_one_call_equal_single_ranks():
     rng = np.random.default_rng(8)
     parts = [np.flatnonzero(rng.random(300) < 0.7) for _ in range(3)]
     owner, multiplicity = rng.integers(0, 3, 300), rng.integers(1, 4, 300)
-    alone = [list_runs(keys, owner[keys], multiplicity[keys], rank) for rank, keys in enumerate(parts)]
+    single = [list_runs(keys, owner[keys], multiplicity[keys], rank) for rank, keys in enumerate(parts)]
     keys, holder = np.concatenate(parts), np.repeat(np.arange(3), [len(part) for part in parts])
-    together = list_runs(keys, owner[keys], multiplicity[keys], holder)
-    for name in together._fields:
-        expected = np.concatenate([getattr(runs, name) for runs in alone])
-        np.testing.assert_array_equal(getattr(together, name), expected)
+    combined = list_runs(keys, owner[keys], multiplicity[keys], holder)
+    for name in combined._fields:
+        expected = np.concatenate([getattr(runs, name) for runs in single])
+        np.testing.assert_array_equal(getattr(combined, name), expected)

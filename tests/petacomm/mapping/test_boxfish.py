@@ -1,4 +1,4 @@
-"""Boxfish's tables: heads in YAML, rows that add up."""
+"""Tables for Boxfish: YAML headers, and sums of rows."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from petacomm.topology import Torus, percs
 
 
 def rows(path: Path) -> np.ndarray:
-    """Read a table as Boxfish does: what stands after the line of three dots, with the types of the head."""
+    """Return the rows of a table as Boxfish reads them: after the line of three dots, typed by the header."""
     head, body = path.read_text().split("\n...\n")
     fields = [line[3:-1].split(", ") for line in head.splitlines() if line.startswith("- [")]
     return np.loadtxt(body.splitlines(), dtype=np.dtype([(name, kind) for name, kind in fields]))

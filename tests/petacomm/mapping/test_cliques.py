@@ -20,13 +20,13 @@ GRID = Torus((4, 6))
 
 def test_the_counts_of_the_two_dimensional_example():
     internal, remote = count_node_edges(GRID, Placement.identity(Torus((6,)), 4))
-    # Nodes 0, 2, 3, 5 lie within a row; 1 and 4 go on in the next one and lose two edges.
+    # Nodes 0, 2, 3, 5 are within a row; 1 and 4 continue in the next row and lose two edges.
     assert internal.tolist() == [6, 4, 6, 6, 4, 6] and remote.tolist() == [10, 12, 10, 10, 12, 10]
     assert best_block(GRID, 4) == (2, 2)
     blocks = place_blocks(GRID, [4])
     internal, remote = count_node_edges(GRID, blocks)
     assert internal.tolist() == [8] * 6 and remote.tolist() == [8] * 6
-    # Ranks of the first node, as the slide shows them.
+    # Ranks of the first node, as on the slide.
     assert np.flatnonzero(blocks.nodes == 0).tolist() == [0, 1, 6, 7]
 
 
@@ -74,9 +74,9 @@ def test_edges_are_those_of_the_graph(grid, size):
     placement = place_blocks(grid, [size])
     internal, remote = count_node_edges(grid, placement)
     graph = CommunicationGraph.from_edges(grid.n_nodes, *grid.link_ends())
-    told = mapping_metrics(graph, placement, Torus((placement.n_nodes,)))
+    metrics = mapping_metrics(graph, placement, Torus((placement.n_nodes,)))
     # The graph counts the two edges of a ring of two once.
-    assert internal.sum() == told.internal_bytes and remote.sum() == told.remote_bytes
+    assert internal.sum() == metrics.internal_bytes and remote.sum() == metrics.remote_bytes
 
 
 def test_blocks_of_blocks_lie_on_drawers_and_supernodes():
@@ -94,7 +94,10 @@ def test_blocks_of_blocks_lie_on_drawers_and_supernodes():
         assert shape is None or all(tuple(extent) == shape for extent in extents)
     linear = Placement.identity(network, 8)
     graph = CommunicationGraph.from_edges(grid.n_nodes, *grid.link_ends())
-    assert mapping_metrics(graph, placement, network).largest_load < mapping_metrics(graph, linear, network).largest_load
+    assert (
+        mapping_metrics(graph, placement, network).largest_load
+        < mapping_metrics(graph, linear, network).largest_load
+    )
 
 
 def test_rows_of_an_fft_that_fit_on_nodes_cost_nothing():
@@ -129,10 +132,13 @@ def test_no_rank_of_an_fft_is_left_without_points():
         (lambda: best_block(GRID, 5), "no block of 5 processes divides a grid of 4x6"),
         (lambda: place_blocks(GRID, [4], [(4, 2)]), "a block of 4x2 is not 4 of a grid of 4x6"),
         (lambda: place_blocks(GRID, [4], []), "0 blocks for 1 sizes"),
-        (lambda: count_node_edges(GRID, Placement.identity(GRID, 1, 8)), "8 ranks are placed of a grid of 24"),
+        (
+            lambda: count_node_edges(GRID, Placement.identity(GRID, 1, 8)),
+            "8 ranks are placed of a grid of 24",
+        ),
         (lambda: pencil_decompositions(10, 4, (8, 8, 8)), "10 ranks do not fill nodes of 4"),
     ],
 )
-def test_what_does_not_fit_is_told_in_one_line(action, message):
+def test_sizes_that_do_not_fit_are_errors(action, message):
     with pytest.raises(ConfigError, match=message):
         action()

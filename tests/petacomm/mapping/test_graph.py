@@ -1,4 +1,4 @@
-"""Communication graphs: edges, groups, and where they come from."""
+"""Communication graphs: edges, groups, and their sources."""
 
 import numpy as np
 import pytest
@@ -14,12 +14,12 @@ from petacomm.mapping.graph import CommunicationGraph
 from petacomm.mapping.graph_sources import (
     add_graphs,
     grid_graph,
-    subgrid_alltoall_graph,
     matvec_graph,
     mpi_neighbours_graph,
     occupancy_graph,
     reduction_plan_graph,
     schedule_graph,
+    subgrid_alltoall_graph,
     weight_matrix_graph,
 )
 from petacomm.mapping.nlpkkt import nlpkkt_graph, nlpkkt_matrix, nlpkkt_size
@@ -62,7 +62,7 @@ def test_grouping_and_choosing_ranks(edges: list[tuple[int, int, int]], order: l
 
 @settings(deadline=None)
 @given(EDGES)
-def test_the_exchange_has_both_ways(edges: list[tuple[int, int, int]]) -> None:
+def test_partner_lists_have_both_directions(edges: list[tuple[int, int, int]]) -> None:
     graph = CommunicationGraph.from_edges(7, *np.array(edges, np.int64).reshape(-1, 3).T)
     offsets, partners, to, back = graph.partner_lists
     forth = as_dict(graph)
@@ -177,13 +177,15 @@ def plan_graphs(comm):
     }
     plan = ReductionPlan(IndexMap(comm, keys[comm.rank]), algorithm="pairwise")
     assert as_dict(reduction_plan_graph(plan, k=2)) == pairs
-    # By owners it is what the occupancy of the same keys tells.
+    # With the owner algorithm it equals the graph computed from the occupancy of the same keys.
     plan = ReductionPlan(IndexMap(comm, keys[comm.rank]), algorithm="owner")
-    assert as_dict(reduction_plan_graph(plan, k=2)) == as_dict(occupancy_graph(Occupancy.from_rank_keys(keys), k=2))
+    assert as_dict(reduction_plan_graph(plan, k=2)) == as_dict(
+        occupancy_graph(Occupancy.from_rank_keys(keys), k=2)
+    )
 
 
 @pytest.mark.parametrize("n_ranks", [1, 2, 3, 5])
-def test_a_plan_tells_who_sends_to_whom(n_ranks: int) -> None:
+def test_the_graph_of_a_reduction_plan(n_ranks: int) -> None:
     run_ranks(plan_graphs, n_ranks)
 
 

@@ -1,4 +1,4 @@
-"""Graphs from files, and what is said of malformed ones."""
+"""Graphs from files, and the errors of malformed files."""
 
 from pathlib import Path
 

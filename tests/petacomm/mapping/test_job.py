@@ -1,4 +1,4 @@
-"""Jobs: what a file says, and what is said of a wrong one; comparisons with their yardsticks."""
+"""Jobs: files, the errors of invalid files, and comparisons with the baselines."""
 
 from pathlib import Path
 
@@ -36,7 +36,11 @@ def written(folder: Path, text: str) -> Path:
 
 def test_a_job_is_read(tmp_path: Path) -> None:
     job = load_mapping_job(written(tmp_path, GOOD))
-    assert (job.graph.n_ranks, job.resources.network, job.resources.ranks_per_node) == (128, Torus((4, 4, 4)), 2)
+    assert (job.graph.n_ranks, job.resources.network, job.resources.ranks_per_node) == (
+        128,
+        Torus((4, 4, 4)),
+        2,
+    )
     assert (job.strategy, job.refine, job.seed, job.format) == ("auto", True, 0, None)
     assert job.capacity is not None and set(job.capacity) == {154e6}
     assert set(job.graph.n_bytes) == {100.0}
@@ -49,7 +53,7 @@ def test_the_command_line_comes_first(tmp_path: Path) -> None:
     assert (job.strategy, job.refine, job.seed, job.format) == ("rcm", False, 5, "bluegene")
 
 
-def test_files_lie_beside_the_job(tmp_path: Path) -> None:
+def test_paths_are_relative_to_the_job(tmp_path: Path) -> None:
     (tmp_path / "halo.csv").write_text("0,1,8\n")
     (tmp_path / "hosts").write_text("a\nb\nc\n")
     text = 'ranks = 3\n[graph]\nfile = "halo.csv"\n[machine]\nname = "bluegene-l"\nshape = [8]\n'
@@ -78,7 +82,7 @@ def test_graphs_of_all_kinds(tmp_path: Path, graph: str, ranks: int, edges: int 
     assert job.graph.n_edges > 0 and job.title
 
 
-def test_phases_are_placed_together_and_told_apart(tmp_path: Path) -> None:
+def test_phases_are_placed_together_and_reported_separately(tmp_path: Path) -> None:
     for name, line in (("a", "0,1,8"), ("b", "0,1,5\n1,2,7")):
         (tmp_path / f"{name}.csv").write_text(f"{line}\n")
     head, machine = "ranks = 3\n[graph]\n", '[machine]\nname = "bluegene-l"\nshape = [3]\n'
@@ -140,9 +144,9 @@ def test_a_missing_job_is_an_error(tmp_path: Path) -> None:
 
 def test_links_of_levels_have_their_bandwidths() -> None:
     network = percs(2)
-    found = link_capacities(load_machine("percs"), network)
-    assert found is not None
-    assert [sorted(set(found[network.link_levels() == level])) for level in range(3)] == [
+    capacity = link_capacities(load_machine("percs"), network)
+    assert capacity is not None
+    assert [sorted(set(capacity[network.link_levels() == level])) for level in range(3)] == [
         [24e9],
         [5e9],
         [10e9],
@@ -153,14 +157,17 @@ def test_links_of_levels_have_their_bandwidths() -> None:
 TASK = MappingTask(grid_graph((4, 4, 8), True, 100.0), Resources(Torus((4, 4, 4)), 2))
 
 
-def test_identity_and_random_stand_beside_all() -> None:
+def test_identity_and_random_are_compared_with_all() -> None:
     rows, lacking = compare_strategies(TASK, ["greedy", "rcm"])
     assert [row.label for row in rows] == [
         IDENTITY, RANDOM, "greedy", "greedy, refined", "rcm", "rcm, refined",
     ]  # fmt: skip
     assert not lacking
     worst = [
-        mapping_metrics(TASK.graph, place_ranks("random", TASK.graph, TASK.resources, s), TASK.resources.network) for s in range(10)
+        mapping_metrics(
+            TASK.graph, place_ranks("random", TASK.graph, TASK.resources, s), TASK.resources.network
+        )
+        for s in range(10)
     ]
     assert rows[1].load == min(metrics.largest_load for metrics in worst)
     for plain, refined in ((rows[2], rows[3]), (rows[4], rows[5])):
@@ -178,15 +185,15 @@ def test_strategies_that_cannot_be_used_are_named(monkeypatch: pytest.MonkeyPatc
 
 
 def test_auto_takes_the_best_and_refines_it() -> None:
-    found = map_ranks(TASK)
-    assert found.chosen.refined and found.chosen.load <= min(found.identity.load, found.random.load)
+    result = map_ranks(TASK)
+    assert result.chosen.refined and result.chosen.load <= min(result.identity.load, result.random.load)
     plain = map_ranks(TASK, refined=False)
     assert plain.chosen.load == min(TASK.place(name).load for name in ("identity", "greedy", "recursive"))
     assert [row.name for row in plain.rows] == [IDENTITY, RANDOM, plain.chosen.name]
 
 
-def test_who_does_not_gain_is_told() -> None:
-    # An all-to-all of everyone is the same wherever ranks are.
+def test_a_placement_without_gain_is_reported() -> None:
+    # The loads of an all-to-all of all ranks do not depend on the placement.
     everyone = MappingTask(subgrid_alltoall_graph((4, 4), [0, 1]), Resources(Torus((4, 4))))
     assert not map_ranks(everyone).improves
     assert map_ranks(MappingTask(nlpkkt_graph(12, 64), Resources(Torus((4, 4, 4))))).improves
@@ -194,8 +201,8 @@ def test_who_does_not_gain_is_told() -> None:
 
 def test_loads_in_seconds_decide_where_links_differ() -> None:
     capacity = np.linspace(1, 2, TASK.resources.network.n_links)
-    found = MappingTask(TASK.graph, TASK.resources, capacity).place("greedy")
-    assert found.load == found.metrics.largest_time > 0
+    placement = MappingTask(TASK.graph, TASK.resources, capacity).place("greedy")
+    assert placement.load == placement.metrics.largest_time > 0
 
 
 def test_packets_take_longer_where_links_carry_more() -> None:
@@ -211,5 +218,5 @@ def test_packets_take_longer_where_links_carry_more() -> None:
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
-def test_every_strategy_has_a_line_about_it(name: str) -> None:
+def test_all_strategies_have_a_summary(name: str) -> None:
     assert STRATEGIES[name].summary and "\n" not in STRATEGIES[name].summary

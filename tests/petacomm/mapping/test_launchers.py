@@ -1,4 +1,4 @@
-"""Files of launchers: written, read back, refused; and ranks found where a file put them."""
+"""Launcher files: written, read back, rejected; and the ranks that a launcher started from them."""
 
 import contextlib
 import os
@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 from mpi import MPIEXEC, run_ranks
 
 from petacomm.base.errors import ConfigError
-from petacomm.mapping.launchers import FORMATS, LaunchTarget, get_format, new_ranks, read_launcher_file, reorder_communicator, write_launcher_file
+from petacomm.mapping.launchers import (
+    FORMATS,
+    LaunchTarget,
+    get_format,
+    new_ranks,
+    read_launcher_file,
+    reorder_communicator,
+    write_launcher_file,
+)
 from petacomm.mapping.placement import Placement
 from petacomm.mpi import world
 from petacomm.topology import FatTree, Torus
@@ -49,7 +57,7 @@ def test_every_format_is_read_back(any_one, full, turn, cores, by_package):
     there_and_back("fujitsu", turn)
     for name in ("cray", "bluegene", "split"):
         there_and_back(name, full)
-    # Nodes filled in their order, the last one perhaps in part.
+    # Nodes are filled in order, the last one possibly in part.
     count = any_one.n_ranks
     order = np.random.default_rng(count).permutation(count)
     some = Placement.from_slot_numbers(order, GRID, any_one.ranks_per_node)
@@ -74,7 +82,10 @@ def test_the_texts_are_those_that_launchers_read(tmp_path):
     # The process that runs first takes rank 0, the next one rank 4.
     assert FORMATS["split"].format(full, target) == "0\n4\n1\n5\n2\n6\n3\n7\n"
     path = tmp_path / "ranks.txt"
-    assert write_launcher_file("slurm", placement, path, target) == [] and read_launcher_file("slurm", path, target) == placement
+    assert (
+        write_launcher_file("slurm", placement, path, target) == []
+        and read_launcher_file("slurm", path, target) == placement
+    )
 
 
 def test_long_orders_of_ranks_are_warned_of(tmp_path):
@@ -97,7 +108,7 @@ def test_long_orders_of_ranks_are_warned_of(tmp_path):
         ("split", [0, 2], {}, "slot 1 of node 0, where the placement wants none"),
     ],
 )
-def test_what_a_format_cannot_say_is_refused_and_nothing_is_written(
+def test_placements_that_a_format_cannot_express_are_refused_and_nothing_is_written(
     tmp_path, name, places, given_more, message
 ):
     placement = Placement.from_slot_numbers(places, GRID, 2)
@@ -153,15 +164,15 @@ def test_the_partitions_of_blue_gene_q_have_five_dimensions():
         ("split", "1\n-1\n", "ranks.txt:2: '-1' is no rank"),
     ],
 )
-def test_wrong_files_are_told_in_one_line(tmp_path, name, text, message):
+def test_wrong_files_are_errors(tmp_path, name, text, message):
     path = tmp_path / "ranks.txt"
     path.write_text(text)
-    with pytest.raises(ConfigError, match=message) as told:
+    with pytest.raises(ConfigError, match=message) as error:
         read_launcher_file(name, path, LaunchTarget(GRID, 2, HOSTS))
-    assert str(path) in str(told.value) and told.value.exit_code == 2
+    assert str(path) in str(error.value) and error.value.exit_code == 2
 
 
-def test_hosts_that_nobody_has_named_are_told():
+def test_unknown_hosts_are_errors():
     for name, text in (("slurm", "node01\n"), ("openmpi", "rank 0=node01 slot=0\n")):
         with pytest.raises(ConfigError, match="those of the job are not given"):
             FORMATS[name].parse(text, LaunchTarget(GRID), "file")
@@ -182,12 +193,15 @@ def test_any_text_is_a_placement_or_an_error(name, text):
         (lambda: LaunchTarget(Torus((2,)), 1, ["a", "a"]), "host 'a' is named twice"),
         (lambda: LaunchTarget(Torus((1,)), 1, ["a b"]), "no name of a host"),
         (lambda: LaunchTarget(GRID, 1, cores_per_rank=3, cores_per_package=4), "do not fit packages of 4"),
-        (lambda: write_launcher_file("cray", Placement.identity(GRID), "never", LaunchTarget(GRID, 2)), "12 nodes of 1 places"),
+        (
+            lambda: write_launcher_file("cray", Placement.identity(GRID), "never", LaunchTarget(GRID, 2)),
+            "12 nodes of 1 places",
+        ),
         (lambda: new_ranks(Placement.identity(GRID), Placement.identity(GRID, 1, 3)), "12 ranks for 3 proc"),
         (lambda: reorder_communicator(world(), np.array([1])), "not all ranks once"),
     ],
 )
-def test_wrong_targets_are_told_in_one_line(action, message):
+def test_wrong_targets_are_errors(action, message):
     with pytest.raises(ConfigError, match=message):
         action()
 
@@ -213,7 +227,7 @@ def test_running_ranks_take_new_numbers(n_ranks):
     run_ranks(takes_its_new_rank, n_ranks)
 
 
-# Open MPI's launcher reaches other nodes by ssh. Here other nodes are this one under another name.
+# Open MPI's launcher reaches other nodes by ssh. In these tests they are this node under other names.
 _FAKE_SSH = """#!/bin/sh
 while [ $# -gt 1 ] && [ "${1#-}" != "$1" ]; do shift; done
 host=$1; shift
@@ -229,7 +243,7 @@ print(comm.rank, socket.gethostname(), *sorted(os.sched_getaffinity(0)))
 
 
 def _mpirun():
-    """Return an Open MPI's mpirun and a Python of its own, or skip."""
+    """Return the mpirun of an Open MPI and a Python that uses it, or skip."""
     folder = Path(__file__).parents[3] / ".venv-openmpi/bin"
     if MPIEXEC.with_name("prterun").exists():
         folder = MPIEXEC.parent
@@ -266,9 +280,9 @@ def test_open_mpi_starts_ranks_where_a_rank_file_puts_them(tmp_path):
     options = ["--host", ",".join(f"{host}:2" for host in hosts), "--map-by", f"rankfile:file={path}"]
     ended = _run(folder, agent, options)
     assert ended.returncode == 0, ended.stderr
-    found = {int(line.split()[0]): line.split()[1:] for line in ended.stdout.splitlines()}
-    assert {rank: place[0] for rank, place in found.items()} == dict(
+    started = {int(line.split()[0]): line.split()[1:] for line in ended.stdout.splitlines()}
+    assert {rank: place[0] for rank, place in started.items()} == dict(
         enumerate(hosts[node] for node in placement.nodes)
     )
     if {0, 1} <= os.sched_getaffinity(0):
-        assert [found[rank][1:] for rank in range(5)] == [[str(slot)] for slot in placement.slots]
+        assert [started[rank][1:] for rank in range(5)] == [[str(slot)] for slot in placement.slots]

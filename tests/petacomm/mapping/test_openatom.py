@@ -1,4 +1,4 @@
-"""OpenAtom's maps: Algorithm 7.1 to the letter, prisms that confine, and the tables of their source."""
+"""OpenAtom's maps: Algorithm 7.1, prisms, and the tables of the source."""
 
 import time
 from dataclasses import fields, replace
@@ -15,16 +15,16 @@ from petacomm.mapping.openatom import (
     GST_BIG,
     WATER_32,
     WATER_256,
-    ObjectMaps,
     MolecularSystem,
+    ObjectMaps,
     cut_prisms,
     default_maps,
-    step_hop_bytes,
     map_pair_calculators,
     map_real_particle,
     map_real_space,
-    topology_maps,
+    step_hop_bytes,
     step_traffic,
+    topology_maps,
 )
 from petacomm.mapping.openatom.hops import HopTable
 from petacomm.mapping.openatom.maps import long_axis, map_g_space
@@ -59,17 +59,17 @@ def literally(manager, system, g_space):
     st.sampled_from([(4, 4, 2), (2, 4, 4), (4, 2, 3), (8, 2, 2)]), st.booleans(), st.integers(1, 2),
     st.integers(3, 12), st.integers(0, 99),
 )  # fmt: skip
-def test_real_space_is_mapped_as_the_algorithm_says(shape, wrap, cores, n_r, seed):
+def test_real_space_is_mapped_by_the_algorithm(shape, wrap, cores, n_r, seed):
     manager = TopologyManager.from_network(Torus(shape, wrap), cores)
     system = replace(SMALL, n_r=n_r)
-    # Any map of GSpace, shared by some states: its lists have processors twice, full ones and ties.
+    # Any map of GSpace, also shared by states: its lists have repeated processors, full processors and ties.
     g_space = np.random.default_rng(seed).integers(manager.n_ranks, size=(6, system.n_g)).repeat(4, axis=0)
     assert np.array_equal(map_real_space(manager, system, g_space), literally(manager, system, g_space))
 
 
 @pytest.mark.parametrize("shape", [(8, 4, 4), (4, 4, 4), (4, 8, 2)])
 @pytest.mark.parametrize("cores", [1, 4])
-def test_prisms_part_the_torus_alike_and_run_from_end_to_end(shape, cores):
+def test_prisms_partition_the_torus_evenly_and_span_a_dimension(shape, cores):
     manager = TopologyManager.from_network(Torus(shape), cores)
     for axis in range(3):
         prisms = cut_prisms(manager, 8, axis)
@@ -124,14 +124,14 @@ def test_prisms_confine_planes_and_slabs_across_them_confine_states(mapped):
         assert np.array_equal(places[array], np.broadcast_to(places[maps.g_space[:, :1]], array.shape))
 
 
-def test_objects_are_dealt_evenly(mapped):
+def test_objects_are_distributed_evenly(mapped):
     manager, system, maps = mapped
     for array in (maps.g_space, maps.real_space, maps.real_particle, maps.pair_calculators):
         counts = np.bincount(array.ravel(), minlength=manager.n_ranks)
         assert counts.max() <= array.size / manager.n_ranks * 1.3 + 1
     rho = np.concatenate([maps.rho_r.ravel(), maps.rho_g])
     assert len(np.unique(rho)) == len(rho), "RhoR and RhoG share no processor where there are enough"
-    # Around the centroid: no free processor is nearer to a plane of RealSpace than that of RhoR's first.
+    # Around the centroid: no free processor is nearer to a plane of RealSpace than the first one of RhoR.
     sums = HopTable(manager).group_sums(np.arange(manager.n_ranks), maps.real_space.T)
     assert sums[0, maps.rho_r[0]].tolist() == np.sort(sums[0])[: system.n_rho].tolist()
 
@@ -158,14 +158,17 @@ def test_maps_are_saved_and_loaded(tmp_path):
     ("action", "message"),
     [
         (lambda: replace(SMALL, block=5), "blocks of 5 states do not divide 24"),
-        (lambda: cut_prisms(TopologyManager.from_network(Torus((4, 4, 4))), 7, 0), "7 planes cannot have prisms"),
+        (
+            lambda: cut_prisms(TopologyManager.from_network(Torus((4, 4, 4))), 7, 0),
+            "7 planes cannot have prisms",
+        ),
         (
             lambda: cut_prisms(TopologyManager(Torus((4, 4)), [0, 5]), 2, 0),
             "2 ranks do not fill a box of 2x2x1",
         ),
     ],
 )
-def test_what_cannot_be_cut_is_told_in_one_line(action, message):
+def test_systems_that_cannot_be_cut_are_errors(action, message):
     with pytest.raises(ConfigError, match=message):
         action()
 
@@ -183,10 +186,10 @@ def test_hop_bytes_are_those_of_the_traffic(wrap):
     for maps in (default_maps(manager, SMALL), topology_maps(manager, SMALL)):
         by_phase = step_hop_bytes(manager, maps, SMALL)
         sent = step_traffic(manager, maps, SMALL)
-        for phase, found in sent.items():
-            hops = manager.hops_between_ranks(found.source, found.destination)
-            assert np.isclose(np.dot(hops, found.n_bytes), by_phase[phase], rtol=1e-12)
-        # Every ordered pair of objects that talk, one by one.
+        for phase, graph in sent.items():
+            hops = manager.hops_between_ranks(graph.source, graph.destination)
+            assert np.isclose(np.dot(hops, graph.n_bytes), by_phase[phase], rtol=1e-12)
+        # All ordered pairs of objects that communicate, one by one.
         state_bytes = sum(
             SMALL.n_lines / SMALL.n_g * 16 * int(manager.hops_between_ranks(g, r)) * 2
             for g_row, r_row in zip(maps.g_space, maps.real_space, strict=True)

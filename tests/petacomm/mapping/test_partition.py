@@ -1,4 +1,4 @@
-"""Rubik's boxes: the poster's script, cuts that part and moves that permute, shapes of communicators."""
+"""Rubik's boxes: the script of the poster, partitions, permutations, shapes of communicators."""
 
 import io
 import math
@@ -54,18 +54,22 @@ def test_the_posters_script_runs_and_equals_the_closed_form_for_all_ranks(tmp_pa
     assert placement.ranks_per_node == 4
     assert np.array_equal(placement.nodes, Torus((8, 8, 8)).node_at(expected // [1, 1, 4]))
     assert np.array_equal(placement.slots, expected[:, 2] % 4)
-    # The file that Rubik writes is Blue Gene's but for the core.
+    # The file that Rubik writes is that of Blue Gene without the core.
     with_core = tmp_path / "with-core"
     with_core.write_text("".join(f"{line} 0\n" for line in path.read_text().splitlines()))
     grid = Torus((8, 8, 32))
-    assert read_launcher_file("bluegene", with_core, LaunchTarget(grid)) == torus.placement(grid) == torus.placement()
+    assert (
+        read_launcher_file("bluegene", with_core, LaunchTarget(grid))
+        == torus.placement(grid)
+        == torus.placement()
+    )
 
 
 @st.composite
 def boxes(draw, least=1):
     shape = draw(st.lists(st.sampled_from([1, 2, 3, 4, 6]), min_size=least, max_size=4))
     made = box(shape)
-    # Any contents: moves permute what is there.
+    # Moves permute the contents, whatever they are.
     made.tasks[...] = (
         np.random.default_rng(draw(st.integers(0, 9))).permutation(made.tasks.ravel()).reshape(shape)
     )
@@ -86,7 +90,7 @@ def cut_at_random(part, draw, levels):
 
 @settings(deadline=None, max_examples=60)
 @given(boxes(), st.data())
-def test_leaves_of_any_nesting_part_the_box_and_are_views_of_it(made, data):
+def test_leaves_of_any_nesting_partition_the_box_and_are_views_of_it(made, data):
     cut_at_random(made, data.draw, 2)
     leaves = list(made.leaves())
     assert sorted(np.concatenate([leaf.tasks.ravel() for leaf in leaves])) == list(range(made.size))
@@ -182,7 +186,7 @@ def test_the_box_of_an_allocation_knows_its_nodes():
     made.tilt(3, 0, 1)
     placement = made.placement()
     assert np.array_equal(np.unique(placement.nodes), np.sort(nodes)) and placement.ranks_per_node == 2
-    # Task 6 stands first at (1, 0, 0), which is over the seam, and was moved to its second core.
+    # Task 6 is first at (1, 0, 0), which wraps around, and was moved to the second core.
     assert placement.nodes[6] == machine.node_at([0, 1, 4]) and placement.slots[6] == 1
     assert autobox(1, 6, manager).placement() == Placement(nodes, np.zeros(6, int), 1, 216)
     assert autobox().size >= 1
@@ -226,7 +230,7 @@ def _half():
         (lambda: box([4]).placement(dragonfly(2, 2, 1)), "on a torus or a mesh"),
     ],
 )  # fmt: skip
-def test_what_does_not_fit_is_told_in_one_line(action, message):
+def test_sizes_that_do_not_fit_are_errors(action, message):
     with pytest.raises(ConfigError, match=message):
         action()
 
@@ -243,7 +247,7 @@ def test_a_box_is_not_mapped_onto_a_part_of_itself_nor_onto_groups_of_other_size
         torus.map(app)
 
 
-# In links a node; of one communicator at once, on 8x8x8, whole numbers of links by ways that share evenly.
+# In links per node; for one communicator on 8x8x8, integers if the load is spread evenly over routes.
 _I = np.arange(8)
 _XY = np.indices((8, 8)).reshape(2, -1)
 SHAPES = {

@@ -1,4 +1,4 @@
-"""Placements: every rank somewhere, no place twice."""
+"""Placements: each rank has a slot, and no slot is used twice."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Strategies: every rank has a place, and near ranks are placed near."""
+"""Strategies: each rank has a slot, and communicating ranks are placed close to each other."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from petacomm.base.errors import ConfigError
-from petacomm.mapping import STRATEGIES, Placement, Resources, mapping_metrics, nlpkkt_graph, place_ranks, refine_placement
+from petacomm.mapping import (
+    STRATEGIES,
+    Placement,
+    Resources,
+    mapping_metrics,
+    nlpkkt_graph,
+    place_ranks,
+    refine_placement,
+)
 from petacomm.mapping.graph import CommunicationGraph
 from petacomm.mapping.graph_sources import grid_graph, subgrid_alltoall_graph
 from petacomm.mapping.grouping import fit_capacity
@@ -24,7 +32,7 @@ NETWORKS: list[Network] = [
     Allocation(Torus((4, 4, 4)), np.random.default_rng(5).permutation(64)[:23]),
 ]
 
-# Those for any graph on any network: of the others only their own tests know what fits.
+# Strategies for any graph on any network; the others have separate tests.
 ANY = [name for name in STRATEGIES if name != "folded"]
 
 
@@ -46,7 +54,7 @@ def test_every_rank_has_a_place(name: str, network: Network, width: int, spare: 
     usable(name)
     resources = Resources(network, width)
     graph = some_graph(network.n_nodes * width - spare, seed=1)
-    placed = place_ranks(name, graph, resources, seed=3)  # a place twice or none would be an error
+    placed = place_ranks(name, graph, resources, seed=3)  # a slot used twice, or none, would be an error
     assert placed.n_ranks == graph.n_ranks
     assert placed == place_ranks(name, graph, resources, seed=3)
 
@@ -56,21 +64,24 @@ def test_silent_and_single_ranks_are_placed(name: str) -> None:
     usable(name)
     silent = CommunicationGraph.from_edges(6, [], [])
     assert place_ranks(name, silent, Resources(Torus((2, 3)))).n_ranks == 6
-    assert place_ranks(name, CommunicationGraph.from_edges(1, [], []), Resources(Torus((1,)))).nodes.tolist() == [0]
+    assert place_ranks(
+        name, CommunicationGraph.from_edges(1, [], []), Resources(Torus((1,)))
+    ).nodes.tolist() == [0]
 
 
 @pytest.mark.parametrize("name", ["greedy", "recursive", "hierarchical", "scotch"])
 @pytest.mark.parametrize(("network", "shape"), [(Torus((8, 8)), (8, 8)), (Torus((4, 4, 8)), (4, 4, 8))])
-def test_shuffled_grids_find_back_to_a_torus(name: str, network: Torus, shape: tuple[int, ...]) -> None:
+def test_shuffled_grids_are_recovered_on_a_torus(name: str, network: Torus, shape: tuple[int, ...]) -> None:
     usable(name)
     shuffle = np.random.default_rng(2).permutation(network.n_nodes)
     grid = grid_graph(shape)
     graph = CommunicationGraph.from_edges(grid.n_ranks, shuffle[grid.sources], shuffle[grid.targets])
     random = min(
-        mapping_metrics(graph, place_ranks("random", graph, Resources(network), s), network).dilation for s in range(10)
+        mapping_metrics(graph, place_ranks("random", graph, Resources(network), s), network).dilation
+        for s in range(10)
     )
-    found = mapping_metrics(graph, place_ranks(name, graph, Resources(network)), network)
-    assert 1.0 <= found.dilation < 0.7 * random
+    metrics = mapping_metrics(graph, place_ranks(name, graph, Resources(network)), network)
+    assert 1.0 <= metrics.dilation < 0.7 * random
 
 
 def test_cuthill_mckee_undoes_a_shuffled_line() -> None:
@@ -78,7 +89,10 @@ def test_cuthill_mckee_undoes_a_shuffled_line() -> None:
     line = grid_graph((24,), False)
     graph = CommunicationGraph.from_edges(24, shuffle[line.sources], shuffle[line.targets])
     assert (
-        mapping_metrics(graph, place_ranks("rcm", graph, Resources(Torus((4, 6), False))), Torus((4, 6), False)).dilation == 1.0
+        mapping_metrics(
+            graph, place_ranks("rcm", graph, Resources(Torus((4, 6), False))), Torus((4, 6), False)
+        ).dilation
+        == 1.0
     )
 
 
@@ -97,7 +111,7 @@ def test_halves_are_cut_down_to_nodes(network: Network) -> None:
 
 
 def greedy_twin(graph: CommunicationGraph, resources: Resources) -> list[int]:
-    """What the kernel does, as its description says it."""
+    """Return the result of the kernel, computed as documented."""
     network, n = resources.network, graph.n_ranks
     both = np.zeros((n, n))
     both[graph.sources, graph.targets] = graph.n_bytes
@@ -119,7 +133,7 @@ def greedy_twin(graph: CommunicationGraph, resources: Resources) -> list[int]:
 
 @pytest.mark.parametrize("network", NETWORKS, ids=lambda network: type(network).__name__)
 @pytest.mark.parametrize("width", [1, 2])
-def test_greedy_does_what_it_says(network: Network, width: int) -> None:
+def test_greedy_equals_its_definition(network: Network, width: int) -> None:
     graph = some_graph(network.n_nodes * width - 1, seed=7)
     assert place_ranks("greedy", graph, Resources(network, width)).nodes.tolist() == greedy_twin(
         graph, Resources(network, width)
@@ -158,19 +172,19 @@ def test_refinement_never_makes_the_largest_load_larger(
 def test_refinement_finds_a_ring_on_a_ring() -> None:
     graph = grid_graph((8,), True, 10.0)
     resources = Resources(Torus((8,)))
-    found = refine_placement(graph, place_ranks("random", graph, resources, 4), resources, n_moves=40_000)
-    assert mapping_metrics(graph, found, resources.network).largest_load == 10.0
+    refined = refine_placement(graph, place_ranks("random", graph, resources, 4), resources, n_moves=40_000)
+    assert mapping_metrics(graph, refined, resources.network).largest_load == 10.0
 
 
-def test_refinement_spares_slow_links() -> None:
+def test_refinement_avoids_slow_links() -> None:
     # Two pairs on a line of four nodes with one slow link in the middle.
     line = Torus((4,), False)
     capacity = np.ones(line.n_links)
     capacity[line.link(1, 0, 1)] = capacity[line.link(2, 0, -1)] = 0.01
     graph = CommunicationGraph.from_edges(4, [0, 2], [1, 3], [5.0, 5.0])
     start = Placement.from_nodes([0, 2, 1, 3], line)
-    found = refine_placement(graph, start, Resources(line), capacity=capacity, n_moves=5000)
-    assert mapping_metrics(graph, found, line, capacity).largest_time == 5.0
+    refined = refine_placement(graph, start, Resources(line), capacity=capacity, n_moves=5000)
+    assert mapping_metrics(graph, refined, line, capacity).largest_time == 5.0
     with pytest.raises(ConfigError, match="capacities do not fit"):
         refine_placement(graph, start, Resources(line), capacity=capacity[:-1])
 
@@ -179,11 +193,12 @@ def test_nlpkkt_is_mapped_a_third_below_random() -> None:
     network = Torus((4, 4, 4))
     graph = nlpkkt_graph(40, 64)
     random = min(
-        mapping_metrics(graph, place_ranks("random", graph, Resources(network), s), network).largest_load for s in range(10)
+        mapping_metrics(graph, place_ranks("random", graph, Resources(network), s), network).largest_load
+        for s in range(10)
     )
     for name in ("greedy", "recursive"):
-        found = refine_placement(graph, place_ranks(name, graph, Resources(network)), Resources(network))
-        assert mapping_metrics(graph, found, network).largest_load < 0.65 * random
+        refined = refine_placement(graph, place_ranks(name, graph, Resources(network)), Resources(network))
+        assert mapping_metrics(graph, refined, network).largest_load < 0.65 * random
 
 
 def test_crowded_nodes_send_ranks_to_near_free_ones() -> None:
@@ -195,7 +210,7 @@ def test_crowded_nodes_send_ranks_to_near_free_ones() -> None:
 @pytest.mark.parametrize(
     ("name", "says"), [("greddy", "unknown strategy 'greddy' .did you mean 'greedy'"), ("rcm", "do not fit")]
 )
-def test_what_cannot_be_placed_is_said(name: str, says: str) -> None:
+def test_graphs_that_cannot_be_placed_are_errors(name: str, says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         place_ranks(name, some_graph(7, 1), Resources(Torus((2, 3))))
 
@@ -204,22 +219,22 @@ def test_metrics_are_those_of_the_definition() -> None:
     grid = Torus((3, 4))
     graph = some_graph(24, 9)
     placed = place_ranks("random", graph, Resources(grid, 2), 1)
-    found = mapping_metrics(graph, placed, grid, np.full(grid.n_links, 2.0))
+    metrics = mapping_metrics(graph, placed, grid, np.full(grid.n_links, 2.0))
     hops = grid.hops(placed.nodes[graph.sources], placed.nodes[graph.targets])
     by_link = link_loads(grid, graph.traffic(placed.nodes, 12))
-    assert found.hop_bytes == pytest.approx(float((hops * graph.n_bytes).sum()))
-    assert found.hop_bytes == pytest.approx(by_link.sum())
-    assert found.dilation == pytest.approx(found.hop_bytes / graph.total_bytes)
-    assert found.longest == hops.max()
-    assert found.largest_load == pytest.approx(by_link.max())
-    assert found.largest_time == pytest.approx(by_link.max() / 2)
-    assert found.mean_load == pytest.approx(by_link.mean())
-    assert (found.internal_edges, found.remote_edges) == ((hops == 0).sum(), (hops > 0).sum())
-    assert found.internal_bytes == pytest.approx(graph.n_bytes[hops == 0].sum())
+    assert metrics.hop_bytes == pytest.approx(float((hops * graph.n_bytes).sum()))
+    assert metrics.hop_bytes == pytest.approx(by_link.sum())
+    assert metrics.dilation == pytest.approx(metrics.hop_bytes / graph.total_bytes)
+    assert metrics.longest == hops.max()
+    assert metrics.largest_load == pytest.approx(by_link.max())
+    assert metrics.largest_time == pytest.approx(by_link.max() / 2)
+    assert metrics.mean_load == pytest.approx(by_link.mean())
+    assert (metrics.internal_edges, metrics.remote_edges) == ((hops == 0).sum(), (hops > 0).sum())
+    assert metrics.internal_bytes == pytest.approx(graph.n_bytes[hops == 0].sum())
 
 
 def test_the_slide_counts_edges_on_nodes() -> None:
-    # Hoefler's 4 x 6 periodic grid, four ranks a node: a row of four at a time 4 of 24 ranks' edges stay.
+    # Hoefler's 4 x 6 periodic grid, four ranks per node.
     graph = grid_graph((4, 6))
     linear = mapping_metrics(graph, Placement.identity(Torus((6,)), 4), Torus((6,)))
     blocks = np.add.outer(3 * (np.arange(4) // 2), np.arange(6) // 2).ravel()
@@ -228,14 +243,14 @@ def test_the_slide_counts_edges_on_nodes() -> None:
     assert linear.internal_edges + linear.remote_edges == 96 and linear.internal_edges < 6 * 8
 
 
-def test_concurrency_tells_what_runs_at_once() -> None:
+def test_concurrent_loads_of_several_graphs() -> None:
     grid = Torus((4, 4))
     rows = subgrid_alltoall_graph((4, 4), [1], 8.0)
     lines = [rows.restricted_to(range(4 * r, 4 * r + 4)) for r in range(4)]
     placed = Placement.identity(grid)
-    found = concurrent_loads(lines, placed, grid)
-    assert found.worst == found.combined == placement_link_loads(rows, placed, grid).max()
-    assert found.total == 4 * found.worst
-    # Two that share links: together they load them twice.
+    loads = concurrent_loads(lines, placed, grid)
+    assert loads.worst == loads.combined == placement_link_loads(rows, placed, grid).max()
+    assert loads.total == 4 * loads.worst
+    # Two communications that share links: combined, the loads add up.
     again = concurrent_loads([lines[0], lines[0]], placed, grid)
-    assert (again.worst, again.combined, again.total) == (found.worst, 2 * found.worst, 2 * found.worst)
+    assert (again.worst, again.combined, again.total) == (loads.worst, 2 * loads.worst, 2 * loads.worst)

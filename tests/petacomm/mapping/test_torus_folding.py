@@ -1,4 +1,4 @@
-"""Grids folded onto tori: each node a block, and links that carry no more than the faces of blocks."""
+"""Grids folded onto tori: one block per node, and links that carry no more than the faces of blocks."""
 
 import numpy as np
 import pytest
@@ -15,21 +15,21 @@ from petacomm.topology import Torus
 
 def test_a_grid_of_cubes_loads_each_link_with_one_face():
     torus, graph = Torus((8, 8, 8)), grid_graph((16, 16, 16))
-    found = mapping_metrics(graph, place_ranks("folded", graph, Resources(torus, 8)), torus)
-    assert found.largest_load == found.mean_load == 4  # faces of 2 x 2
-    assert found.longest == 1
+    metrics = mapping_metrics(graph, place_ranks("folded", graph, Resources(torus, 8)), torus)
+    assert metrics.largest_load == metrics.mean_load == 4  # faces of 2 x 2
+    assert metrics.longest == 1
 
 
 def test_dimensions_may_change_places_and_stay_on_a_node():
     torus, graph = Torus((4, 8)), grid_graph((8, 3, 4), n_bytes=[1, 10, 1])
-    found = mapping_metrics(graph, place_ranks("folded", graph, Resources(torus, 3)), torus)
-    assert found.largest_load == 3 and found.longest == 1
+    metrics = mapping_metrics(graph, place_ranks("folded", graph, Resources(torus, 3)), torus)
+    assert metrics.largest_load == 3 and metrics.longest == 1
 
 
-def test_a_long_dimension_goes_to_and_fro():
+def test_a_long_dimension_is_folded_to_and_fro():
     torus, graph = Torus((4, 6)), grid_graph((48,))
-    found = mapping_metrics(graph, place_ranks("folded", graph, Resources(torus, 2)), torus)
-    assert found.longest == 1 and found.largest_load == 1
+    metrics = mapping_metrics(graph, place_ranks("folded", graph, Resources(torus, 2)), torus)
+    assert metrics.longest == 1 and metrics.largest_load == 1
 
 
 @settings(deadline=None, max_examples=40)
@@ -53,7 +53,7 @@ def test_every_fold_fills_every_node_with_a_block(torus_shape, factors, data):
         for node in range(torus.n_nodes):
             extent = np.ptp(places[nodes == node], axis=0) + 1
             assert np.prod(extent) == per_node
-        # Neighbours in the grid, closed or not, are on one node or, but for the closing link, next to it.
+        # Neighbours in the grid are on one node or on adjacent nodes, except those of a periodic boundary.
         for dimension in range(grid.n_dimensions):
             there = places.copy()
             there[:, dimension] += 1
@@ -62,7 +62,7 @@ def test_every_fold_fills_every_node_with_a_block(torus_shape, factors, data):
             assert np.all(torus.hops(nodes[inside], after) <= 1)
 
 
-def test_folded_says_where_it_does_not_fit_and_auto_does_without():
+def test_folded_is_unfit_for_some_grids_and_auto_skips_it():
     torus = Torus((4, 4))
     cases = [
         (grid_graph((5, 3)), Resources(torus), "a grid of 5x3 does not fold onto 4x4"),
@@ -71,11 +71,13 @@ def test_folded_says_where_it_does_not_fit_and_auto_does_without():
     for graph, resources, reason in cases:
         with pytest.raises(ConfigError, match=reason):
             place_ranks("folded", graph, resources)
-        assert reason in compare_strategies(MappingTask(graph, resources), ["identity", "folded"])[1]["folded"]
+        assert (
+            reason in compare_strategies(MappingTask(graph, resources), ["identity", "folded"])[1]["folded"]
+        )
         assert map_ranks(MappingTask(graph, resources), refined=False).chosen.name in STRATEGIES
 
 
 def test_auto_takes_the_fold_of_a_grid():
     graph = grid_graph((8, 8, 8))
-    found = map_ranks(MappingTask(graph, Resources(Torus((4, 4, 4)), 8)))
-    assert found.chosen.name == "folded" and found.chosen.metrics.largest_load == 4
+    mapping = map_ranks(MappingTask(graph, Resources(Torus((4, 4, 4)), 8)))
+    assert mapping.chosen.name == "folded" and mapping.chosen.metrics.largest_load == 4

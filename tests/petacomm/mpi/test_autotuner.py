@@ -1,4 +1,4 @@
-"""The choice of a way: by the clock, the same on all ranks, remembered, and never needed."""
+"""The autotuner: the fastest candidate is chosen on all ranks, and cached."""
 
 import json
 import time
@@ -14,37 +14,37 @@ from petacomm.redistribution import METHODS, ArrayLayout, DatatypeError, Redistr
 
 
 def slower_elsewhere(comm):
-    """Ranks of which each finds another way slow: the slowest rank of a way counts."""
+    """Each rank has another slow candidate: the slowest rank of a candidate counts."""
     calls = dict.fromkeys(("packed", "first", "second"), 0)
 
-    def way(name, seconds):
+    def candidate(name, seconds):
         def call():
             calls[name] += 1
             time.sleep(seconds)
 
         return call
 
-    ways = {
-        "packed": way("packed", 0.02),
-        "first": way("first", 0.06 if comm.rank == 0 else 0.0),
-        "second": way("second", 0.005),
+    candidates = {
+        "packed": candidate("packed", 0.02),
+        "first": candidate("first", 0.06 if comm.rank == 0 else 0.0),
+        "second": candidate("second", 0.005),
     }
-    choice = tuner.choose_fastest(comm, "slower elsewhere", ways)
+    choice = tuner.choose_fastest(comm, "slower elsewhere", candidates)
     assert comm.allgather(choice) == [choice] * comm.size
     assert choice.name == "second" and "timed" in choice.reason
-    assert calls["first"] <= 2, "what is slow is not timed again and again"
+    assert calls["first"] <= 2, "slow candidates are timed once"
     before = dict(calls)
-    again = tuner.choose_fastest(comm, "slower elsewhere", ways)
+    again = tuner.choose_fastest(comm, "slower elsewhere", candidates)
     assert (again.name, again.candidates, calls) == ("second", choice.candidates, before)
     assert "earlier" in again.reason
-    # A gain that the clock cannot tell leaves it packed.
+    # A gain below the noise does not replace the default.
     taken = {"packed": 1.0, "first": 0.96, "second": 0.94}
     tuner.call_seconds = lambda comm, call: taken[call]
     assert tuner.choose_fastest(comm, "even", {name: name for name in ("packed", "first")}).name == "packed"
     assert tuner.choose_fastest(comm, "clear", {name: name for name in taken}).name == "second"
 
 
-def test_the_slowest_rank_counts_and_all_choose_alike():
+def test_the_slowest_rank_counts_and_all_make_the_same_choice():
     run_ranks(slower_elsewhere, 3)
 
 
@@ -56,8 +56,8 @@ def tuned(comm):
     target = plan.run(source)
     assert plan.chosen in METHODS and set(plan.choice.candidates) == set(METHODS)
     np.testing.assert_array_equal(target, np.arange(4096.0).reshape(64, 64)[after.box(comm.rank)])
-    told = Redistribution(comm, before, after, method="receive-type")
-    assert told.chosen == "receive-type" and told.choice is None
+    fixed = Redistribution(comm, before, after, method="receive-type")
+    assert fixed.chosen == "receive-type" and fixed.choice is None
     comm.barrier()
     for file in cache_folder().glob("choices/*.json") if comm.rank == 0 else ():
         assert json.loads(file.read_text())["name"] == plan.chosen
@@ -68,12 +68,12 @@ def tuned(comm):
     assert "timed" in again.choice.reason
 
 
-def test_plans_choose_and_remember(tmp_path, monkeypatch):
+def test_plans_choose_and_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert "ignored: not a choice" in run_ranks(tuned, 2).err
 
 
-def test_one_rank_needs_no_clock():
+def test_one_rank_needs_no_timing():
     layout = ArrayLayout((3, 4), (1, 1))
     plan = Redistribution(SerialCommunicator(), layout, ArrayLayout((3, 4), (1, 1), (1, 0)))
     np.testing.assert_array_equal(plan.run(np.arange(12.0).reshape(3, 4)), np.arange(12.0).reshape(3, 4))

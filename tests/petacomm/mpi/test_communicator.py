@@ -1,4 +1,4 @@
-"""Every collective against what NumPy says, in one process and on several ranks."""
+"""All collectives against NumPy, in one process and on several ranks."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ RANK_COUNTS = [2, 5]
 
 
 def parts_of_a_reduction(comm):
-    """Ranks get parts of different lengths, rank 0 none unless it is alone."""
+    """Ranks get parts of different lengths; rank 0 of several gets none."""
     counts = 3 * np.arange(comm.size) if comm.size > 1 else np.array([3])
     mine = slice(counts[: comm.rank].sum(), counts[: comm.rank + 1].sum())
     for dtype in (np.int64, np.float64, np.float32, np.uint8):
@@ -85,7 +85,7 @@ def test_several_ranks(n_ranks):
     run_ranks(collectives, n_ranks)
 
 
-def test_messages_above_the_limit_are_cut():
+def test_messages_above_the_limit_are_split():
     run_ranks(small_messages, 3)
 
 
@@ -102,10 +102,10 @@ def test_messages_above_the_limit_are_cut():
         ({"PETAMAP_MPI": "1"}, None),
     ],
 )
-def test_launchers_are_known_by_their_variables(environ, size):
+def test_launchers_are_detected_by_their_variables(environ, size):
     assert launched_size(environ) == size
 
 
-def test_a_wish_for_mpi_is_zero_or_one():
+def test_petamap_mpi_is_zero_or_one():
     with pytest.raises(ConfigError, match="PETAMAP_MPI is 'yes'"):
         launched_size({"PETAMAP_MPI": "yes"})

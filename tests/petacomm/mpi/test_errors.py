@@ -58,7 +58,7 @@ def test_one_rank_that_exits_ends_all():
     ended = launch(leaves_quietly, 3, timeout=30)
     said = ended.err
     if MPIEXEC.with_name("prterun").exists():
-        # Open MPI's launcher says in a frame of its own which rank has ended the job.
+        # Open MPI's launcher prints which rank ended the job.
         said = said.split("-" * 74)[0]
     assert (ended.code, said) == (4, "")
 
@@ -82,14 +82,14 @@ def test_one_message_and_the_exit_code(function, message, code):
     assert ended.seconds < SECONDS + 2, "beyond the start of Python"
 
 
-def test_a_single_process_exits_alike(capsys):
+def test_a_single_process_has_the_same_exit_codes(capsys):
     with pytest.raises(SystemExit) as exit_info, collective_errors(SerialCommunicator()):
         raise DataError("bad", where="x.fits", mend="mend it")
     assert exit_info.value.code == 3
     assert capsys.readouterr().err == "petamap: error: x.fits: bad (mend it)\n"
 
 
-def test_a_launcher_without_mpi4py_says_what_to_install():
+def test_a_launcher_without_mpi4py_is_an_error_with_a_remedy():
     program = "import sys; sys.modules['mpi4py'] = None\nfrom petacomm.mpi import world\nworld()"
     ended = subprocess.run(
         [sys.executable, "-c", program],

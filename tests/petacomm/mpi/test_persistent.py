@@ -1,4 +1,4 @@
-"""Persistent exchanges against the all-to-all: started many times, cut into pieces, and dropped."""
+"""Persistent exchanges against the all-to-all: started many times, split into messages, and dropped."""
 
 import resource
 
@@ -14,7 +14,7 @@ KINDS = [(1, np.int64), (3, np.float64), (3, np.float32), (5, np.uint8)]
 
 
 def open_exchange(comm, transport, seed, k=1, dtype=np.int64):
-    """An exchange with random counts, many of them none, and its buffers."""
+    """An exchange with random counts, many of them 0, and its buffers."""
     rng = np.random.default_rng(seed)
     shape = comm.size, comm.size
     counts = rng.integers(0, 7, shape) * rng.integers(0, 2, shape) * k
@@ -68,7 +68,7 @@ def test_exchanges_of_a_single_process():
     exchanges(SerialCommunicator())
 
 
-def test_large_messages_are_cut():
+def test_large_messages_are_split():
     run_ranks(cut_exchanges, 3)
 
 
@@ -83,7 +83,7 @@ def many_exchanges(comm):
         assert grown < 2000, f"{grown} kB more after 10000 exchanges of {transport}"
 
 
-def test_dropped_exchanges_leave_nothing():
+def test_dropped_exchanges_free_their_memory():
     run_ranks(many_exchanges, 2)
 
 

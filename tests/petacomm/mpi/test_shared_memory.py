@@ -42,7 +42,9 @@ def windows(comm):
     for turn in range(200):
         counters.local[:1] = turn % 250
         counters.barrier()
-        assert (counters.bytes[counters.offsets[:-1]] == turn % 250).all(), "somebody is ahead or behind"
+        assert (counters.bytes[counters.offsets[:-1]] == turn % 250).all(), (
+            "a rank passed a barrier too early or too late"
+        )
         counters.barrier()
     assert node.size == window.size
 
@@ -54,7 +56,7 @@ def mapped():
 def leaks(comm):
     windows = [comm.shared_window(100) for _ in range(3)]
     assert mapped() == (3 if comm.size > 1 else 0)
-    # Ranks drop their memory at different times, and nobody waits.
+    # Ranks drop their memory at different times, without waiting.
     if comm.rank == 0:
         del windows[:]
     for _ in range(300):
@@ -139,7 +141,7 @@ def test_one_process_is_a_node():
     everything(SerialCommunicator())
 
 
-def test_wrong_ranks_per_node():
+def test_invalid_ranks_per_node():
     assert ranks_per_node({}) is None
     with pytest.raises(ConfigError, match="PETAMAP_RANKS_PER_NODE is '0'"):
         ranks_per_node({"PETAMAP_RANKS_PER_NODE": "0"})

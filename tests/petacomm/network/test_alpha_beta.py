@@ -1,4 +1,4 @@
-"""The alpha-beta model: closed forms against hand computation, loads, and what nodes share."""
+"""The alpha-beta model: closed forms against hand computation, loads, and contention within nodes."""
 
 import dataclasses
 
@@ -32,7 +32,9 @@ def test_closed_forms_against_hand_computation():
     assert model.message_seconds(10, alpha, beta) == 7.0
     assert model.allreduce_seconds(8, 80, alpha, beta) == 2 * 3 * 2.0 + 2 * 80 * 7 / 8 * 0.5
     assert model.buffered_allreduce_seconds(8, 80, 30, alpha, beta) == 3 * 2 * 3 * 2.0 + 2 * 80 * 7 / 8 * 0.5
-    assert model.buffered_allreduce_seconds(8, 80, 80, alpha, beta) == model.allreduce_seconds(8, 80, alpha, beta)
+    assert model.buffered_allreduce_seconds(8, 80, 80, alpha, beta) == model.allreduce_seconds(
+        8, 80, alpha, beta
+    )
     assert model.ring_allgather_seconds(4, 10, alpha, beta) == 3 * 7.0
     assert model.tree_allgather_seconds(4, 10, alpha, beta) == 2 * 2.0 + 3 * 10 * 0.5
     assert model.pairwise_alltoallv_seconds(7, 100, alpha, beta) == 7 * 2.0 + 100 * 0.5
@@ -61,7 +63,7 @@ def test_a_phase_costs_its_messages_bytes_moves_and_waits():
     assert predict_seconds(both, MACHINE, 1, 3, 8) == pytest.approx(5e-7 + 1e-5 + 1000 * (1e-9 + 48 / 10e9))
 
 
-def test_what_leaves_a_node_is_shared_by_its_ranks():
+def test_ranks_of_a_node_share_its_bandwidth():
     alone = seconds(rows=1000, off_node_rows=1000)
     assert alone == pytest.approx(24000 / 1e9)
     assert seconds(2, rows=1000, off_node_rows=2000) == pytest.approx(alone)  # the node has room for two
@@ -78,7 +80,7 @@ def test_ranks_beyond_the_cores_take_turns():
     assert seconds(8, barriers=1) == pytest.approx(3 * 4 * 1e-5)
 
 
-def test_the_memory_of_a_node_is_shared_by_its_cores():
+def test_cores_of_a_node_share_its_memory_bandwidth():
     slow = dataclasses.replace(MACHINE, memory_bandwidth=10e9)
     phase = LoadPhase(moved=1000, node_moved=2000)
     assert predict_seconds((phase,), slow, 2, 3, 8) == pytest.approx(2000 * 48 / 10e9)

@@ -1,4 +1,4 @@
-"""Closed forms against what schedules say, and against the published numbers of BlueGene/L."""
+"""Closed forms against the volumes of schedules and the published numbers of BlueGene/L."""
 
 import numpy as np
 import pytest
@@ -8,19 +8,19 @@ from hypothesis import strategies as st
 from petacomm.base.errors import ConfigError
 from petacomm.network import closed_forms as forms
 from petacomm.network.schedule_time import schedule_time
-from petacomm.schedule import ALGORITHMS, CollectiveCall, segmented, make_schedule
+from petacomm.schedule import ALGORITHMS, CollectiveCall, make_schedule, segmented
 from petacomm.schedule.algorithms.edge_disjoint import edge_disjoint_broadcast
 from petacomm.schedule.algorithms.hamiltonian import hamiltonian_reduce
 from petacomm.schedule.algorithms.rectangle_lines import lines_allreduce, lines_barrier
 from petacomm.topology import Torus
 
 US, MB = 1e-6, 1e6
-LINK = 154 * MB  # payload, one way (Almasi et al. 2005, 2.1)
+LINK = 154 * MB  # payload, in one direction (Almasi et al. 2005, 2.1)
 READ = 204 / 700e6  # seconds to read a full packet (2.1)
 
 
 def counted(schedule):
-    """Messages and bytes of the busiest rank, if all wait for each round."""
+    """Return messages and bytes of the busiest rank, if all wait for each round."""
     n_messages = n_elements = 0
     for part in schedule.rounds():
         part = part.take(part.is_message)
@@ -35,7 +35,10 @@ def counted(schedule):
 @pytest.mark.parametrize("n_ranks", [1, 2, 3, 4, 7, 8, 16, 24])
 def test_forms_count_what_schedules_send(collective, algorithm, n_ranks):
     n_elements = 1 if collective == "barrier" else 48 * n_ranks
-    said, call = forms.alpha_beta_cost(collective, algorithm, n_ranks, n_elements), CollectiveCall(collective, n_ranks, n_elements)
+    said, call = (
+        forms.alpha_beta_cost(collective, algorithm, n_ranks, n_elements),
+        CollectiveCall(collective, n_ranks, n_elements),
+    )
     if ALGORITHMS[collective, algorithm].unmet_preconditions(call):
         assert algorithm == "scatter-doubling" and n_ranks in (3, 7, 24)
         return
@@ -58,7 +61,9 @@ def test_the_best_number_of_segments(n_rounds, n_bytes, n_streams):
     least = forms.pipeline_seconds(n_rounds, n_bytes, best, 2e-6, 1e-8, n_streams)
     for other in (best - 1, best + 1):
         if other:
-            assert least <= forms.pipeline_seconds(n_rounds, n_bytes, other, 2e-6, 1e-8, n_streams) * (1 + 1e-12)
+            assert least <= forms.pipeline_seconds(n_rounds, n_bytes, other, 2e-6, 1e-8, n_streams) * (
+                1 + 1e-12
+            )
 
 
 def test_barrier_and_short_allreduce_of_512_nodes():
@@ -66,7 +71,7 @@ def test_barrier_and_short_allreduce_of_512_nodes():
     overhead = (8.72 * US - 3 * 7 * READ) / 3
     assert overhead == pytest.approx(0.87 * US, rel=0.01)
     assert forms.rectangle_latency((8, 8, 8), overhead, 32, LINK, READ) == pytest.approx(8.72 * US)
-    # 19.7 us is 6 S + 12 T, in groups of 4: with that S, combining takes 1.2 us a packet.
+    # 19.7 us is 6 S + 12 T, in groups of 4: with that S, combining takes 1.2 us per packet.
     combine = (19.7 * US - 6 * overhead) / 12
     assert combine == pytest.approx(1.2 * US, rel=0.02)
     assert forms.rectangle_latency((8, 8, 8), overhead, 32, LINK, combine, 4) == pytest.approx(19.7 * US)
@@ -108,7 +113,9 @@ TABLE_2 = {
 @pytest.mark.parametrize(("shape", "wrap"), TABLE_2)
 def test_aggregate_peaks_of_table_2(shape, wrap):
     grid = Torus(shape, wrap)
-    assert forms.alltoall_peak_bandwidth(grid, LINK) * grid.n_nodes == pytest.approx(TABLE_2[shape, wrap] * MB)
+    assert forms.alltoall_peak_bandwidth(grid, LINK) * grid.n_nodes == pytest.approx(
+        TABLE_2[shape, wrap] * MB
+    )
 
 
 @pytest.mark.parametrize(("size", "ring"), [(5, False), (6, False), (5, True), (6, True), (2, False)])
@@ -118,7 +125,7 @@ def test_the_fullest_link_of_odd_lines_too(size, ring):
     for a in range(size):
         for b in range(size):
             there, back = grid.route(a, b), grid.route(b, a)
-            if ring and 2 * abs(a - b) == size:  # half the ring: half of it either way
+            if ring and 2 * abs(a - b) == size:  # half the ring: half of the bytes in each direction
                 for way in (there, [grid.link(n, 0, -1) for n in np.arange(a, a - size // 2, -1) % size]):
                     uses[np.array(way, int)] += 0.5
             else:
@@ -129,7 +136,7 @@ def test_the_fullest_link_of_odd_lines_too(size, ring):
 
 
 def test_broadcast_is_bound_by_processors():
-    # 243.8 MB/s (Table 3) are 1.58 links, or 689 cycles a packet.
+    # 243.8 MB/s (Table 3) are 1.58 links, or 689 cycles per packet.
     assert pytest.approx(1.58, abs=0.005) == 243.8 * MB / LINK
     assert forms.processor_bandwidth(240, 689, 700e6) == pytest.approx(243.8 * MB, rel=1e-3)
     assert forms.streams_peak_bandwidth(6, LINK) == 924 * MB
@@ -137,7 +144,7 @@ def test_broadcast_is_bound_by_processors():
     assert forms.streams_peak_bandwidth(1, LINK, 243.8 * MB) == LINK
 
 
-def test_a_single_node_has_no_limit_and_unknown_forms_are_said():
+def test_a_single_node_has_no_limit_and_unknown_forms_are_errors():
     assert forms.alltoall_peak_bandwidth(Torus((1,)), LINK) == np.inf
     with pytest.raises(ConfigError, match="no alpha-beta form of allreduce 'rings'"):
         forms.alpha_beta_cost("allreduce", "rings", 4, 8)
@@ -151,7 +158,7 @@ def test_schedules_take_the_time_of_their_forms(collective, algorithm, n_ranks):
     n_elements = 1 if collective == "barrier" else 48 * n_ranks
     schedule = make_schedule(CollectiveCall(collective, n_ranks, n_elements), algorithm)
     said = forms.alpha_beta_cost(collective, algorithm, n_ranks, 8 * n_elements).time(3.0, 0.25)
-    if algorithm == "scatter-allgather":  # the ring begins where the scatter has ended first
+    if algorithm == "scatter-allgather":  # the ring begins at the ranks where the scatter ends first
         assert schedule_time(schedule, 8, 3.0, 0.25) <= said * (1 + 1e-12)
     else:
         assert schedule_time(schedule, 8, 3.0, 0.25) == pytest.approx(said)
@@ -167,9 +174,9 @@ def test_segments_take_the_time_of_a_pipeline():
 
 def test_a_line_is_one_message_with_the_deposit_bit():
     grid = Torus((8,), False)
-    told = lines_barrier(grid)
+    barrier = lines_barrier(grid)
     # Each receives seven tokens; those at the ends send seven, or one along the line.
-    assert schedule_time(told, 1, 1.0, 0.0) == 7.0
+    assert schedule_time(barrier, 1, 1.0, 0.0) == 7.0
     spread = edge_disjoint_broadcast(grid, 1)
     assert schedule_time(spread, 1, 1.0, 0.0) == 1.0
     assert schedule_time(spread, 1, 1.0, 0.0, deposit=False) == 7.0

@@ -1,4 +1,4 @@
-"""Fits recover the constants that made the timings."""
+"""Fits recover the constants from which the timings were computed."""
 
 import dataclasses
 
@@ -33,7 +33,9 @@ FITTED += ["core_memory_bandwidth", "synchronisation"]
 def phase(rng, off_node):
     messages, rows, moved, barriers, runs = rng.integers(1, [60, 10**6, 10**6, 5, 10**5]).astype(float)
     leaves = 3 * rows if off_node else 0.0
-    return LoadPhase(messages, rows, leaves, moved, barriers, 8 * messages, 7 * rows, 6 * moved, runs, 5 * runs)
+    return LoadPhase(
+        messages, rows, leaves, moved, barriers, 8 * messages, 7 * rows, 6 * moved, runs, 5 * runs
+    )
 
 
 def timings(noise=0.0):
@@ -49,14 +51,14 @@ def timings(noise=0.0):
 
 def test_a_fit_recovers_the_constants_of_a_machine():
     fitted = fit_machine(timings(), load_machine("one-node"), "box", "made up")
-    assert fitted.cores == 8  # those of the machine it is like
+    assert fitted.cores == 8  # the cores of the machine that it is based on
     fitted = fit_machine(timings(), TRUTH, "box", "made up")
     for name in FITTED:
         assert getattr(fitted, name) == pytest.approx(getattr(TRUTH, name), rel=1e-6), name
         assert fitted.sources[name] == "made up"
 
 
-def test_runs_of_one_length_are_not_told_from_rows():
+def test_runs_of_one_length_cannot_be_separated_from_rows():
     loads = [(LoadPhase(moved=1e5 * n, barriers=3.0, runs=1e4 * n),) for n in range(1, 9)]
     made = [Timing(load, 8, k, 8, predict_seconds(load, TRUTH, 8, k, 8)) for load in loads for k in (1, 3)]
     fitted = fit_machine(made, TRUTH, "box", "made up")
@@ -76,10 +78,12 @@ def test_a_fit_of_noisy_timings_predicts_them(tmp_path):
     assert abs(np.median(ratios) - 1) < 0.05
     path = tmp_path / "box.toml"
     path.write_text(write_machine(fitted))
-    assert predict_seconds(made[0].load, load_machine(str(path)), 8, 3, 8) == predict_seconds(made[0].load, fitted, 8, 3, 8)
+    assert predict_seconds(made[0].load, load_machine(str(path)), 8, 3, 8) == predict_seconds(
+        made[0].load, fitted, 8, 3, 8
+    )
 
 
-def test_what_no_timing_shows_stays_and_what_costs_nothing_is_finite():
+def test_constants_without_timings_stay_and_zero_costs_are_finite():
     only = [Timing((LoadPhase(messages=float(n), moved=5.0),), 1, 1, 8, 1e-6 * n) for n in (1, 2, 3)]
     fitted = fit_machine(only, TRUTH, "box", "made up")
     assert fitted.local_latency == pytest.approx(1e-6)

@@ -1,4 +1,4 @@
-"""Loads of links: against ways walked one by one, the published peaks, and what must hold of any traffic."""
+"""Link loads against routes followed one by one, published peaks, and invariants of any traffic."""
 
 from itertools import permutations
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from petacomm.base.errors import ConfigError
 from petacomm.network.closed_forms import alltoall_peak_bandwidth
 from petacomm.network.link_load import ROUTINGS, TIES, Traffic, dense_traffic, link_loads
-from petacomm.topology import Torus, load_machine, parse_shape, bluegene_partition
+from petacomm.topology import Torus, bluegene_partition, load_machine, parse_shape
 
 LINK = 154.0  # MB/s
 # "Aggr. peak" of Table 2; that of 8x16x16 is printed as 15769: a digit is missing.
@@ -27,7 +27,7 @@ TABLE_2 = {
 
 
 def walked(grid, traffic, routing):
-    """The loads where half rings go one way, link by link along every way."""
+    """Return the loads with ties "plus", computed link by link along all routes."""
     loads = np.zeros(grid.n_links)
     for source, destination, n_bytes in zip(
         traffic.source, traffic.destination, traffic.n_bytes, strict=True
@@ -60,14 +60,14 @@ def cases(draw):
 
 @settings(deadline=None, max_examples=40)
 @given(cases(), st.sampled_from(ROUTINGS))
-def test_loads_are_those_of_all_ways_walked(case, routing):
+def test_loads_equal_those_of_all_routes_followed(case, routing):
     grid, traffic = case
     assert link_loads(grid, traffic, routing, "plus") == pytest.approx(
         walked(grid, traffic, routing), abs=1e-9
     )
 
 
-def test_where_ways_end_rounding_leaves_nothing_below_zero():
+def test_rounding_leaves_no_negative_loads():
     grid = Torus((3, 3, 1, 1), (False, True, False, False))
     loads = link_loads(grid, Traffic(np.array([1, 8]), np.array([2, 0]), np.array([3, 1])), "all-orders")
     assert loads.min() == 0
@@ -109,7 +109,7 @@ def test_peaks_of_the_formula_and_of_exact_loads_are_those_of_table_2(shape, rou
     grid = bluegene_partition(load_machine("bluegene-l"), parse_shape(shape)).grid
     n = grid.n_nodes
     assert n * alltoall_peak_bandwidth(grid, LINK) == TABLE_2[shape]
-    # Nodes send nothing to themselves over links: one part in n less than the formula counts.
+    # Nodes send nothing to themselves over links: 1/n less than in the formula.
     sent = n * (n - 1) / link_loads(grid, 1.0, routing).max() * LINK
     assert sent == pytest.approx(TABLE_2[shape] * (n - 1) / n, rel=1e-12)
 
@@ -127,7 +127,7 @@ def test_the_tie_rule_decides_who_carries_half_a_ring():
     assert link_loads(ring, one, tie="split")[plus].sum() == 2
 
 
-def test_mpich2_pairwise_exchange_of_512_nodes_is_what_one_way_ties_give():
+def test_mpich2_pairwise_exchange_of_512_nodes_equals_ties_plus():
     # Steps that wait for each other; each takes its busiest link. 58.3 MB/s was measured (Table 3).
     grid = Torus((8, 8, 8))
     nodes = np.arange(512)
@@ -141,7 +141,7 @@ def test_sixteen_thousand_nodes():
     assert link_loads(Torus((32, 32, 16)), 1.0, "adaptive").max() == pytest.approx(16384 * 32 / 8)
     mesh = Torus((32, 32, 16), False)
     assert link_loads(mesh, 1.0, "all-orders").max() == 16384 * 32 / 4
-    crossed = sum(16384**2 * (n * n - 1) / (3 * n) for n in mesh.shape)  # links between all pairs of places
+    crossed = sum(16384**2 * (n * n - 1) / (3 * n) for n in mesh.shape)  # links between all pairs of nodes
     assert link_loads(mesh, 1.0, "adaptive").sum() == pytest.approx(crossed)
 
 
@@ -156,6 +156,6 @@ def test_sixteen_thousand_nodes():
         ((Traffic([0], [1], float("nan")),), "negative or not finite"),
     ],
 )
-def test_what_does_not_fit_is_told(arguments, message):
+def test_inputs_that_do_not_fit_are_errors(arguments, message):
     with pytest.raises(ConfigError, match=message):
         link_loads(Torus((4, 4, 4)), *arguments)

@@ -1,4 +1,4 @@
-"""The packet simulator: times by hand, conservation, no deadlock, one run a seed, published plateaus."""
+"""The packet simulator: times computed by hand, conservation, no deadlock, seeds, published plateaus."""
 
 import dataclasses
 
@@ -12,7 +12,7 @@ from petacomm.network.closed_forms import alltoall_peak_bandwidth
 from petacomm.network.hardware import make_hardware
 from petacomm.network.link_load import Traffic, link_loads
 from petacomm.network.packets import POLICIES, PacketMessages, PacketSimulator, RouterPolicy
-from petacomm.topology import Torus, load_machine, parse_shape, bluegene_partition
+from petacomm.topology import Torus, bluegene_partition, load_machine, parse_shape
 
 BGL = make_hardware(load_machine("bluegene-l"))
 FREE = dataclasses.replace(
@@ -28,7 +28,7 @@ TICK = 1 / BGL.clock
 
 
 def granules(n_bytes):
-    """Granules of each packet of a message, as the page says."""
+    """Return the granules of each packet of a message, as documented."""
     full, rest = divmod(int(n_bytes), 240)
     return [8] * full + [-(-(rest + 16) // 32)] * (rest > 0 or not full)
 
@@ -46,7 +46,7 @@ def random_messages(grid, seed, n, **flags):
     return PacketMessages(pairs[:, 0], pairs[:, 1], rng.integers(0, 1500, len(pairs)), **flags)
 
 
-def test_one_packet_takes_its_parts():
+def test_the_time_of_one_packet_is_the_sum_of_its_parts():
     grid = Torus((8,), False)
     for n_bytes, destination in ((0, 1), (240, 1), (100, 7)):
         run = PacketSimulator(grid, BGL).simulate(PacketMessages([0], [destination], [n_bytes]))
@@ -72,7 +72,7 @@ def test_a_stream_gets_the_bandwidth_of_a_link_and_three_streams_that_of_three()
 
 @settings(deadline=None, max_examples=60)
 @given(grids(), st.integers(0, 99), st.sampled_from(sorted(POLICIES)))
-def test_every_packet_comes_by_a_shortest_way(grid, seed, policy):
+def test_packets_take_shortest_routes(grid, seed, policy):
     messages = random_messages(grid, seed, 60)
     run = PacketSimulator(grid, BGL, policy, seed).simulate(messages)
     sizes = [granules(n) for n in messages.n_bytes]
@@ -84,7 +84,7 @@ def test_every_packet_comes_by_a_shortest_way(grid, seed, policy):
 
 @settings(deadline=None, max_examples=40)
 @given(grids(), st.integers(0, 99))
-def test_packets_in_order_load_the_links_that_the_model_says(grid, seed):
+def test_packets_in_order_load_the_links_of_the_model(grid, seed):
     messages = random_messages(grid, seed, 50, in_order=True)
     run = PacketSimulator(grid, BGL, RouterPolicy(tie="plus")).simulate(messages)
     wire = [32 * sum(granules(n)) for n in messages.n_bytes]
@@ -95,7 +95,7 @@ def test_packets_in_order_load_the_links_that_the_model_says(grid, seed):
 @pytest.mark.parametrize("policy", sorted(POLICIES))
 @pytest.mark.parametrize("in_order", [False, True])
 def test_full_rings_and_small_buffers_never_deadlock(policy, in_order):
-    # All go almost half round all rings at once, through buffers of two packets.
+    # All packets go almost half around all rings at once, with buffers of two packets.
     grid = Torus((6, 5, 4))
     small = dataclasses.replace(
         FREE, dynamic_channels=1, channel=512, injection_fifo=512, reception_fifo=512, injection_fifos=2
@@ -110,8 +110,8 @@ def test_full_rings_and_small_buffers_never_deadlock(policy, in_order):
     assert run.escapes > 0
 
 
-def test_lines_that_go_all_the_way_round_full_rings_never_deadlock():
-    # All nodes send along all but one link of every ring they lie on, both ways, through two packets' room.
+def test_lines_around_full_rings_never_deadlock():
+    # All nodes send along all links but one of their rings both ways, with buffers of two packets.
     grid = Torus((5, 4))
     small = dataclasses.replace(FREE, dynamic_channels=1, channel=512, injection_fifo=512, reception_fifo=512)
     nodes, heading = np.repeat(np.arange(grid.n_nodes), 4), np.tile(np.arange(4), grid.n_nodes)
@@ -163,16 +163,18 @@ def test_a_line_deposits_a_copy_on_every_node_and_costs_each_link_once():
     assert line.node_seconds[12] == plain.node_seconds[12]
 
 
-def test_messages_wait_for_what_their_source_must_have_and_pipelines_for_segments_alone():
+def test_messages_wait_for_their_dependencies_and_pipelines_for_segments_only():
     grid = Torus((8,), False)
-    chain = PacketMessages(np.arange(7), np.arange(1, 8), np.full(7, 24000), [0, 0, 1, 2, 3, 4, 5, 6], np.arange(6))
+    chain = PacketMessages(
+        np.arange(7), np.arange(1, 8), np.full(7, 24000), [0, 0, 1, 2, 3, 4, 5, 6], np.arange(6)
+    )
     whole = PacketSimulator(grid, FREE).simulate(chain)
     piped = PacketSimulator(grid, FREE).simulate(dataclasses.replace(chain, pipelined=True, segment=480))
     one = 24000 / 154e6
     assert whole.seconds == pytest.approx(7 * one, rel=0.02)
     assert piped.seconds == pytest.approx(one + 6 * 2 * BGL.wire_time(240), rel=0.05)
     assert np.array_equal(whole.link_bytes, piped.link_bytes)
-    # A node on a line goes on when it has its copy, not when the line's end has.
+    # A node on a line continues when it has its copy, not when the end of the line has its copy.
     fork = PacketMessages([0, 1], [7, 0], [0, 0], [0, 0, 1], [0], line=[True, False])
     run = PacketSimulator(grid, FREE).simulate(fork)
     assert run.node_seconds[0] < run.node_seconds[7]
@@ -201,7 +203,7 @@ def test_processors_read_and_write_in_turn():
     assert run.seconds == pytest.approx(100 * 3000 * TICK, rel=0.05)
 
 
-def test_a_message_goes_straight_on_by_its_port_the_longer_way_too():
+def test_a_message_goes_straight_by_its_port_on_longer_routes_too():
     ring = Torus((8, 3))
     for heading, hops in ((0, 3), (1, 5)):
         run = PacketSimulator(ring, BGL).simulate(
@@ -215,14 +217,16 @@ def test_a_message_goes_straight_on_by_its_port_the_longer_way_too():
 def test_long_messages_reach_the_published_part_of_the_peak(shape, printed):
     grid = bluegene_partition(load_machine("bluegene-l"), parse_shape(shape)).grid
     n, n_bytes = grid.n_nodes, 15360
-    begun = dataclasses.replace(BGL, all_to_all_cycles=0, all_to_all_miss_cycles=0)  # a slice of longer ones
+    begun = dataclasses.replace(
+        BGL, all_to_all_cycles=0, all_to_all_miss_cycles=0
+    )  # a slice of longer messages
     run = PacketSimulator(grid, begun).simulate_all_to_all(n_bytes)
     reached = (n - 1) * n_bytes / run.seconds / alltoall_peak_bandwidth(grid, BGL.link_bandwidth)
     assert 100 * reached == pytest.approx(printed, abs=3)
 
 
 def short_barrier(grid):
-    """Every node tells its line, one dimension after the other, and waits for all of it (section 3.2)."""
+    """Return broadcasts of all nodes to their lines, one dimension after the other (section 3.2)."""
     nodes = np.arange(grid.n_nodes)
     rows, after_first, after = [], [0], []
     heard = [[[] for _ in nodes] for _ in range(grid.n_dimensions + 1)]
@@ -237,7 +241,9 @@ def short_barrier(grid):
                 after += heard[d][node]
                 after_first.append(len(after))
     source, destination = np.array(rows).T
-    return PacketMessages(source, destination, np.zeros(len(rows)), after_first, after, line=True, in_order=True)
+    return PacketMessages(
+        source, destination, np.zeros(len(rows)), after_first, after, line=True, in_order=True
+    )
 
 
 def test_the_published_barrier_of_512_nodes_comes_out_of_the_cost_of_packets():
@@ -254,10 +260,16 @@ def test_a_packet_in_flight_takes_less_than_200_bytes():
 
 def test_messages_that_leave_the_cache_cost_more():
     slow = dataclasses.replace(FREE, all_to_all_miss_cycles=9000)
-    for n_bytes, misses in ((1024, 0), (2048, 1)):  # 16 nodes, both ways: 32 KB and twice that
-        times = [PacketSimulator(GRID, hardware).simulate_all_to_all(n_bytes).seconds for hardware in (FREE, slow)]
+    for n_bytes, misses in ((1024, 0), (2048, 1)):  # 16 nodes, sent and received: 32 KB and twice that
+        times = [
+            PacketSimulator(GRID, hardware).simulate_all_to_all(n_bytes).seconds for hardware in (FREE, slow)
+        ]
         assert times[1] > 1.5 * times[0] if misses else times[1] == times[0]
-    assert slow.alltoall_message_cycles(8 * slow.cache) == 3 * slow.alltoall_message_cycles(2 * slow.cache) == 27000
+    assert (
+        slow.alltoall_message_cycles(8 * slow.cache)
+        == 3 * slow.alltoall_message_cycles(2 * slow.cache)
+        == 27000
+    )
 
 
 GRID = Torus((4, 4), False)
@@ -268,7 +280,10 @@ GRID = Torus((4, 4), False)
     [
         (lambda s: s.simulate(PacketMessages([0], [16], [1])), "message 0: its destination is not one of 16"),
         (lambda s: s.simulate(PacketMessages([-1], [1], [1])), "message 0: its source is not one of 16"),
-        (lambda s: s.simulate(PacketMessages([0, 3], [1, 3], [1, 1])), "message 1: it goes from a node to itself"),
+        (
+            lambda s: s.simulate(PacketMessages([0, 3], [1, 3], [1, 1])),
+            "message 1: it goes from a node to itself",
+        ),
         (lambda s: s.simulate(PacketMessages([0], [1], [-1])), "its bytes are negative"),
         (lambda s: s.simulate(PacketMessages([0], [5], [1], line=True)), "a line that is not straight"),
         (lambda s: s.simulate(PacketMessages([0], [5], [1], heading=0)), "it does not lie straight ahead"),
@@ -302,7 +317,7 @@ GRID = Torus((4, 4), False)
         ),
     ],
 )
-def test_what_cannot_be_simulated_is_told_in_one_line(action, message):
+def test_invalid_simulations_are_errors(action, message):
     with pytest.raises(ConfigError, match=message):
         action(PacketSimulator(GRID, BGL))
 

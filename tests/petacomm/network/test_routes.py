@@ -1,4 +1,4 @@
-"""Kernels take the ways that networks say."""
+"""The kernels follow the routes of the networks."""
 
 import numpy as np
 import pytest
@@ -10,8 +10,8 @@ from petacomm.network import Traffic, hops_between, link_loads, routed_link_load
 from petacomm.topology import (
     Allocation,
     CliqueHierarchy,
-    FatTree,
     CliqueLevel,
+    FatTree,
     Network,
     Torus,
     dragonfly,
@@ -21,7 +21,9 @@ from petacomm.topology import (
 SWITCHED: list[Network] = [
     percs(3),
     dragonfly(5, 3, 2),
-    CliqueHierarchy([CliqueLevel(3, True), CliqueLevel(2, True), CliqueLevel(4, False), CliqueLevel(3, False)]),
+    CliqueHierarchy(
+        [CliqueLevel(3, True), CliqueLevel(2, True), CliqueLevel(4, False), CliqueLevel(3, False)]
+    ),
     FatTree([4, 3, 2], [1, 2, 3]),
 ]
 
@@ -89,7 +91,7 @@ def test_traffic_must_fit() -> None:
         routed_link_loads(Torus((4,)), Traffic([0, 1], [2], 1))
 
 
-def test_a_network_without_end_is_refused() -> None:
+def test_a_network_with_too_many_links_is_refused() -> None:
     with pytest.raises(ConfigError, match="a network of 400,000,000 links"):
         routed_link_loads(Torus((10_000, 10_000)), Traffic([0], [1], 1))
 

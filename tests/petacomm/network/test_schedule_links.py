@@ -1,8 +1,8 @@
-"""What links carry in the rounds of a schedule, against routes link by link."""
+"""Link loads in the rounds of a schedule, against routes link by link."""
 
 import numpy as np
 import pytest
-from schedules import every_schedule
+from schedules import all_schedules
 
 from petacomm.network.schedule_links import busiest_link_bytes, round_link_loads, synchronous_rounds_time
 from petacomm.schedule import CollectiveCall, link_message_counts, make_schedule
@@ -11,7 +11,7 @@ from petacomm.topology import Torus
 
 @pytest.mark.parametrize("grid", [Torus((4, 2, 3), False), Torus((4, 5))])
 def test_loads_are_those_of_the_routes(grid):
-    for schedule in every_schedule(grid.n_nodes, 12, grid, root=1):
+    for schedule in all_schedules(grid.n_nodes, 12, grid, root=1):
         for part, loads in zip(schedule.rounds(), round_link_loads(schedule, grid, 8), strict=True):
             if (part.heading >= 0).any():
                 continue
@@ -33,8 +33,12 @@ def test_lines_load_each_link_once(grid):
 def test_rounds_wait_for_their_busiest_link():
     ring = make_schedule(CollectiveCall("allreduce", 8, 64), "ring")
     assert synchronous_rounds_time(ring, Torus((8,)), 8, 1.0, 64.0) == pytest.approx(14 * (1 + 1))
-    # On a line the way from its end to its beginning is over all links: both directions, no link carries two.
+    # On a line the message from the end to the beginning uses all links; no link carries two messages.
     assert synchronous_rounds_time(ring, Torus((8,), False), 8, 1.0, 64.0) == pytest.approx(14 * (1 + 1))
-    # Messages of more than so many bytes ask first: two latencies more, of all rounds here.
-    assert synchronous_rounds_time(ring, Torus((8,)), 8, 1.0, 64.0, rendezvous=63) == pytest.approx(14 * (3 + 1))
-    assert synchronous_rounds_time(ring, Torus((8,)), 8, 1.0, 64.0, rendezvous=64) == pytest.approx(14 * (1 + 1))
+    # Larger messages use the rendezvous protocol: two more latencies, in all rounds here.
+    assert synchronous_rounds_time(ring, Torus((8,)), 8, 1.0, 64.0, rendezvous=63) == pytest.approx(
+        14 * (3 + 1)
+    )
+    assert synchronous_rounds_time(ring, Torus((8,)), 8, 1.0, 64.0, rendezvous=64) == pytest.approx(
+        14 * (1 + 1)
+    )

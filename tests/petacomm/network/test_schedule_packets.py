@@ -1,14 +1,13 @@
-"""Every schedule ends on the packet simulator, with the packets that it says."""
+"""All schedules end on the packet simulator, with the number of packets of the schedule."""
 
 import numpy as np
 import pytest
-from schedules import every_schedule
+from schedules import all_schedules
 
 from petacomm.base.errors import ConfigError
 from petacomm.network import PacketSimulator, RouterPolicy, make_hardware
 from petacomm.network.schedule_packets import packet_messages
-from petacomm.schedule import check_schedule
-from petacomm.schedule import flat_messages, link_message_counts
+from petacomm.schedule import check_schedule, flat_messages, link_message_counts
 from petacomm.schedule.algorithms.edge_disjoint import edge_disjoint_broadcast
 from petacomm.topology import Torus, load_machine
 
@@ -24,8 +23,8 @@ def simulated(schedule, grid):
 
 
 @pytest.mark.parametrize("grid", [Torus((4, 2, 3), False), Torus((3, 3)), Torus((4, 10))])
-def test_all_schedules_end_and_load_the_links_that_they_name(grid):
-    for schedule in every_schedule(grid.n_nodes, 90, grid, root=grid.n_nodes // 2):
+def test_all_schedules_end_and_load_their_links(grid):
+    for schedule in all_schedules(grid.n_nodes, 90, grid, root=grid.n_nodes // 2):
         run = simulated(schedule, grid)
         assert run.seconds > 0
         if all((part.heading[part.is_message] >= 0).all() for part in schedule.rounds()):
@@ -48,6 +47,6 @@ def test_two_streams_are_quicker_than_one_and_processors_are_the_limit():
     assert 48000 / three < 2 * HARDWARE.link_bandwidth  # of three
 
 
-def test_a_node_a_rank():
+def test_there_is_one_rank_per_node():
     with pytest.raises(ConfigError, match="16 ranks on 8 nodes"):
         packet_messages(edge_disjoint_broadcast(Torus((4, 4)), 8), 8, Torus((8,)))

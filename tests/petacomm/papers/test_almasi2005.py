@@ -1,4 +1,4 @@
-"""The tables of Almasi et al. 2005: what counts as inside, and what the page and the table say."""
+"""The tables of Almasi et al. 2005: tolerances, page and text."""
 
 import dataclasses
 import json
@@ -27,7 +27,7 @@ def bench():
 
 
 def reached(factor):
-    """Return what simulations would reach if they gave the printed numbers times a factor."""
+    """Return simulated bandwidths that equal the printed numbers times a factor."""
     out = {}
     for shape, row in published_almasi2005()["table2"]["rows"].items():
         for n_bytes, value in zip(published_almasi2005()["table2"]["bytes"], row["values"], strict=False):
@@ -37,7 +37,7 @@ def reached(factor):
 
 
 @pytest.fixture(scope="module")
-def found(bench):
+def results(bench):
     cells = almasi._table2(bench, published_almasi2005()["table2"]["rows"], reached(1.0))
     cells += almasi._table4(bench, published_almasi2005()["table4"])
     cells.append(dataclasses.replace(cells[-1], row="made up", ours=99.0, inside=False, why="a reason"))
@@ -53,26 +53,26 @@ def test_printed_numbers_are_inside_and_halves_of_them_are_not(bench):
     for factor, inside in ((1.0, True), (0.5, False)):
         cells = almasi._table2(bench, rows, reached(factor))
         peaks = [cell for cell in cells if cell.column == "peak"]
-        assert len(peaks) == 8 and all(cell.inside for cell in peaks)  # nothing of them is simulated
+        assert len(peaks) == 8 and all(cell.inside for cell in peaks)  # none is simulated
         others = [cell for cell in cells if cell.role == COMPARED and cell.column != "peak"]
         assert len(others) == 7 * 3 + 1 + 8 and all(cell.inside == inside for cell in others)
-        assert sum(cell.role == CALIBRATED for cell in cells) == 2  # of the row 8x8x8
+        assert sum(cell.role == CALIBRATED for cell in cells) == 2  # in the row 8x8x8
 
 
-def test_all_latencies_of_table_4_are_inside(found):
-    cells = {(cell.row, cell.column): cell for cell in found.cells if cell.table == 4 and not cell.why}
+def test_all_latencies_of_table_4_are_inside(results):
+    cells = {(cell.row, cell.column): cell for cell in results.cells if cell.table == 4 and not cell.why}
     assert len(cells) == 16
     assert cells["barrier", "MPICH2"].role == CALIBRATED
     assert [cell for cell in cells.values() if cell.role == COMPARED and not cell.inside] == []
 
 
-def test_what_is_outside_says_why(bench):
-    told = published_almasi2005()["half"]
-    best = {(row, column): 1.0 for row, columns in told.items() for column in columns}
+def test_cells_outside_have_a_reason(bench):
+    halves = published_almasi2005()["half"]
+    best = {(row, column): 1.0 for row, columns in halves.items() for column in columns}
     ways = {of: (lambda n: 1e-3 + n / 1e6, "by hand", COMPARED) for of in best}
     cells = [
         almasi._explained(cell)
-        for cell in almasi._halves(bench, {"broadcast": told["broadcast"]}, ways, best)
+        for cell in almasi._halves(bench, {"broadcast": halves["broadcast"]}, ways, best)
     ]
     assert [round(1024 * cell.ours) for cell in cells] == pytest.approx([1000] * 3, rel=0.1)  # 1 ms at 1 MB/s
     assert all(cell.inside is False and cell.why for cell in cells)
@@ -86,15 +86,15 @@ def test_half_of_a_bandwidth_is_found_between_powers_of_two():
 def test_doubles_on_the_tree_are_bounded_and_not_compared(bench):
     curves = almasi._bandwidths(bench)
     seconds, _, role = curves["allreduce of doubles", "tree"]
-    assert role == NOT_COVERED and 8e6 / seconds(8 * 10**6) < 119.4e6  # the torus's, published
+    assert role == NOT_COVERED and 8e6 / seconds(8 * 10**6) < 119.4e6  # published, on the torus
 
 
 def test_interrupt_wires_take_longer_for_more_nodes(bench):
     times = [bench.closed("barrier", "interrupt", shape=shape) for shape in ("4x4x2", "8x8x8", "8x32x16")]
-    assert times == sorted(times) and times[-1] < 1.5e-6  # the full system's
+    assert times == sorted(times) and times[-1] < 1.5e-6  # of the full system
 
 
-def test_broadcasts_one_after_the_other_take_less_than_one_by_itself_unless_they_ask_first(bench):
+def test_consecutive_broadcasts_take_less_than_one_except_with_rendezvous(bench):
     assert bench.default_broadcast(256) < bench.mpich2("broadcast", 256) / 2
     assert bench.default_broadcast(1024) == bench.mpich2("broadcast", 1024)
 
@@ -104,11 +104,11 @@ def test_no_more_than_five_constants_are_calibrated(bench):
     assert len(constants) == 5 and all("Table" in source for _, _, source in constants)
 
 
-def test_orders_that_the_source_tells_hold(bench):
+def test_orders_of_the_source_hold(bench):
     for order in (almasi_figures._crossover(bench), almasi_figures._barriers(bench, ["4x4x2", "8x8x8"])):
         assert order.holds
-    told = {name for _, values in almasi_figures._barriers(bench, ["8x8x8"]).points for name in values}
-    assert told == {"GI", "tree", "torus", "MPICH2"}
+    names = {name for _, values in almasi_figures._barriers(bench, ["8x8x8"]).points for name in values}
+    assert names == {"GI", "tree", "torus", "MPICH2"}
     n = 1 << 21  # closed forms; the tables simulate longer vectors
     path = {integer: bench.closed("allreduce", "hamiltonian", n, integer) for integer in (True, False)}
     assert bench.tree("allreduce", n) < path[True] < bench.mpich2("allreduce", n)
@@ -130,13 +130,13 @@ def test_the_jobs_hold_all_short_messages_and_end():
     assert sum(almasi._hops(shape, almasi._simulated_bytes(shape, n)) for shape, n in jobs) < 2.5e9  # minutes
 
 
-def test_table_and_page_say_the_same(found, tmp_path):
-    text = almasi2005_table(found)
-    compared = [cell for cell in found.cells if cell.role == COMPARED]
+def test_table_and_page_agree(results, tmp_path):
+    text = almasi2005_table(results)
+    compared = [cell for cell in results.cells if cell.role == COMPARED]
     inside = sum(bool(cell.inside) for cell in compared)
-    assert text.splitlines()[-1] == found.summary
-    assert found.summary.startswith(f"{inside} of {len(compared)} cells inside the tolerances, 3 more used")
+    assert text.splitlines()[-1] == results.summary
+    assert results.summary.startswith(f"{inside} of {len(compared)} cells inside the tolerances, 3 more used")
     assert text.count("OUTSIDE") == len(compared) - inside > 0
-    page = write_almasi2005_page(found, tmp_path / "folder" / "network.html").read_text(encoding="utf-8")
-    assert found.summary in page and "https://" not in page
-    assert json.loads(json.dumps(almasi2005_json(found)))["summary"] == found.summary
+    page = write_almasi2005_page(results, tmp_path / "folder" / "network.html").read_text(encoding="utf-8")
+    assert results.summary in page and "https://" not in page
+    assert json.loads(json.dumps(almasi2005_json(results)))["summary"] == results.summary

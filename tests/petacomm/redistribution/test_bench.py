@@ -14,7 +14,7 @@ from petacomm.redistribution.bench import bench, benchmark_json, benchmark_table
 from petacomm.redistribution.exchange_cost import ExchangeCosts, ExchangeWork, copy_work
 
 
-def test_the_model_finds_costs_again():
+def test_the_fit_reproduces_costs():
     rng = np.random.default_rng(1)
     true = ExchangeWork(2e-6, 1e-10, 3e-9, 5e-11, 2e-8, 1e-10, 4e-6)
     works = [ExchangeWork(*rng.uniform(1, 100, 7) * [1, 1e4, 1e2, 1e4, 1e2, 1e4, 1]) for _ in range(40)]
@@ -28,7 +28,7 @@ def test_the_model_finds_costs_again():
     assert found.packing_share(half) == pytest.approx(0.5)
 
 
-def test_blocks_are_what_lies_together():
+def test_blocks_are_contiguous_memory():
     whole = np.zeros((6, 8, 4))
     assert copy_work([whole]) == ExchangeWork(copied_blocks=1, copied_bytes=1536)
     assert copy_work([whole[:, :3]]).copied_blocks == 6
@@ -105,7 +105,7 @@ def test_the_command(capsys):
 @pytest.mark.parametrize(
     ("n", "axes", "grid"), [(1, 2, (1, 1)), (8, 4, (2, 2, 2, 1)), (12, 3, (3, 2, 2)), (7, 2, (7, 1))]
 )
-def test_grids_are_even(n, axes, grid):
+def test_even_grids(n, axes, grid):
     assert even_grid(n, axes) == grid
 
 

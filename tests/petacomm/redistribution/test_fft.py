@@ -1,4 +1,4 @@
-"""Parallel transforms against NumPy's, and against one process to the bit."""
+"""Parallel transforms against NumPy, and with the bits of one process."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ def made(shape, dtype):
 
 
 def transforms(comm):
-    few = comm.size > 3  # ranks beyond the cores wait for each other most of the time
+    few = comm.size > 3  # more ranks than cores are slow
     for number, (shape, n_split) in enumerate(CASES[::3] if few else CASES):
         for dtype in ("c16", "f4") if few else ("c16", "f8", "c8", "f4"):
             whole = made(shape, dtype)
@@ -92,5 +92,5 @@ def refusals(comm):
         assert len(set(comm.allgather(str(caught.value)))) == 1
 
 
-def test_what_does_not_fit_is_refused_on_all_ranks():
+def test_invalid_arguments_are_errors_on_all_ranks():
     run_ranks(refusals, 2)

@@ -1,4 +1,4 @@
-"""Halos against the whole lattice, their datatypes, and the solver against one process to the bit."""
+"""Halo exchanges against the global lattice, their datatypes, and the solver with the bits of one process."""
 
 import itertools
 import resource
@@ -59,11 +59,11 @@ def halos(comm):
 
 
 @pytest.mark.parametrize("n_ranks", [1, 2, 3, 4, 6, 8])
-def test_ghosts_are_what_neighbours_hold(n_ranks):
+def test_ghosts_equal_the_sites_of_neighbours(n_ranks):
     run_ranks(halos, n_ranks)
 
 
-def test_nodes_that_share_meet_nodes_that_do_not(monkeypatch):
+def test_several_nodes_of_several_ranks(monkeypatch):
     monkeypatch.setenv("PETAMAP_RANKS_PER_NODE", "2")
     run_ranks(halos, 3)
 
@@ -73,7 +73,7 @@ def test_a_single_process_needs_no_mpi():
 
 
 def forty_eight(comm):
-    """8 directions, 3 objects, 2 parities: each face is one datatype that says it exactly."""
+    """8 directions, 3 objects, 2 parities: each face is exactly one datatype."""
     lattice = Lattice((8, 8, 8, 8), (2, 2, 2, 2), 5)
     types, found, kinds = Datatypes(comm), 0, set()
     for to, parity in itertools.product(lattice.directions, (0, 1)):
@@ -102,7 +102,7 @@ def test_the_faces_of_four_dimensions_are_forty_eight_datatypes():
 
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(st.lists(st.integers(0, 60), min_size=1, unique=True), st.integers(1, 3), st.integers(1, 3))
-def test_patterns_say_all_rows(some, times, inner):
+def test_patterns_describe_all_rows(some, times, inner):
     rows = np.sort(np.array(some))
     rows = (np.arange(inner)[:, None] * 70 + rows).reshape(-1)
     rows = (np.arange(times)[:, None] * 300 + rows).reshape(-1)
@@ -115,7 +115,7 @@ def test_patterns_say_all_rows(some, times, inner):
 
 
 def made_links(shape):
-    """Random unitary matrices of determinant 1 on each link of the whole lattice."""
+    """Random unitary matrices of determinant 1 on each link of the global lattice."""
     rng = np.random.default_rng(11)
     size = (len(shape), *shape, 3, 3)
     links, _ = np.linalg.qr(rng.standard_normal(size) + 1j * rng.standard_normal(size))
@@ -123,7 +123,7 @@ def made_links(shape):
 
 
 def dense_apply(links, mass, vector):
-    """The operator by NumPy on the whole lattice: zero on odd sites in, zero there out."""
+    """Apply the operator by NumPy on the global lattice; odd sites are zero before and after."""
 
     def hop(v):
         total, phase = np.zeros_like(v), np.ones(v.shape[:-1])
@@ -198,14 +198,14 @@ def refusals(comm):
     field.wait()
 
 
-def test_what_does_not_fit_is_refused_on_all_ranks():
+def test_invalid_arguments_are_errors_on_all_ranks():
     run_ranks(refusals, 2)
 
 
 @pytest.mark.parametrize(
     ("shape", "grid"), [((3, 4), (1, 1)), ((4, 0), (1, 1)), ((2, 4), (3, 1)), ((4,), (1, 1))]
 )
-def test_lattices_that_cannot_be(shape, grid):
+def test_invalid_lattices(shape, grid):
     with pytest.raises(DatatypeError):
         Lattice(shape, grid, 0)
 
@@ -220,6 +220,6 @@ def many_fields(comm):
     assert grown < 1000, f"{grown} kB more after 2000 fields"
 
 
-def test_dropped_fields_leave_nothing():
+def test_dropped_fields_free_their_memory():
     ended = run_ranks(many_fields, 2)
     assert "freeing" not in ended.err

@@ -1,4 +1,4 @@
-"""Reductions whose rows are sent from where they lie: the same as when they are packed."""
+"""Reductions whose rows are sent by indexed datatypes, against NumPy."""
 
 import numpy as np
 import pytest
@@ -38,17 +38,17 @@ def cut(comm):
 
 
 @pytest.mark.parametrize("n_ranks", [1, 2, 3, 5])
-def test_rows_sent_from_where_they_lie(n_ranks):
+def test_rows_sent_by_indexed_datatypes(n_ranks):
     run_ranks(reductions, n_ranks)
 
 
-def test_large_messages_are_cut():
+def test_large_messages_are_split():
     run_ranks(cut, 3)
 
 
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(st.lists(st.integers(1, 20), min_size=1, max_size=20), st.integers(1, 30))
-def test_split_runs_of_runs(lengths, most):
+def test_splitting_runs(lengths, most):
     lengths = np.array(lengths)
     starts = np.cumsum(lengths + 3) - lengths
     parts = _split_runs(starts, lengths, most)
@@ -75,6 +75,6 @@ def bytes_and_choice(comm):
         assert len(list(cache_folder().glob("choices/*.json"))) == 1
 
 
-def test_bytes_are_counted_and_the_choice_remembered(tmp_path, monkeypatch):
+def test_bytes_are_counted_and_the_choice_cached(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     run_ranks(bytes_and_choice, 2)

@@ -1,4 +1,4 @@
-"""Lists of rows as runs: what is moved and added up by them, beside NumPy."""
+"""Lists of rows as runs: moved and reduced rows against NumPy."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from petacomm.redistribution.row_lists import RowLists
 
 UFUNCS = {"sum": np.add, "max": np.maximum, "min": np.minimum}
-# Increasing rows of 700, in runs short and longer than one entry of the lists can say.
+# Increasing rows of 700, in runs shorter and longer than an entry of the lists can hold.
 ROWS = st.lists(st.tuples(st.integers(0, 650), st.integers(1, 600)), max_size=4).map(
     lambda runs: np.unique(
         np.concatenate([np.zeros(0, int), *(np.arange(a, min(a + n, 700)) for a, n in runs)])
@@ -23,7 +23,7 @@ def lists_of(parts):
 
 
 @given(LISTS, st.sampled_from([1, 3, 5]), st.integers(1, 3))
-def test_rows_are_taken_and_put(parts, k, n_threads):
+def test_taking_and_putting_rows(parts, k, n_threads):
     positions, lists = lists_of(parts)
     values = np.random.default_rng(1).random((700, k))
     taken = np.empty((len(positions), k))
@@ -41,7 +41,7 @@ def test_rows_are_taken_and_put(parts, k, n_threads):
 
 
 @given(LISTS, st.integers(0, 5), st.booleans(), st.sampled_from(sorted(UFUNCS)), st.integers(1, 3), st.data())
-def test_what_comes_is_added_in_the_order_of_the_lists(parts, own_list, masked, op, n_threads, data):
+def test_rows_are_reduced_in_the_order_of_the_lists(parts, own_list, masked, op, n_threads, data):
     own_list = min(own_list, len(parts))
     positions, lists = lists_of([*parts[:own_list], np.zeros(0, int), *parts[own_list:]])
     k = data.draw(st.sampled_from([1, 3, 4, 300]))
@@ -61,7 +61,7 @@ def test_what_comes_is_added_in_the_order_of_the_lists(parts, own_list, masked, 
     np.testing.assert_array_equal(values, expected)
 
 
-def test_signs_of_zeros_stay():
+def test_signs_of_zeros_are_kept():
     lists = RowLists.from_positions(np.array([0], np.int32), np.array([1, 0]))
     values = np.array([[-0.0], [-0.0]])
     lists.combine(np.array([[-0.0]]), 1, "sum", values, 1)
@@ -74,7 +74,7 @@ def test_a_run_takes_five_bytes(n):
     assert lists.n_rows == n and lists.nbytes == 5 * -(-n // 255) + 16
 
 
-def test_rows_and_places_are_as_many():
+def test_moving_lists_of_different_lengths_is_an_error():
     rows, values = RowLists.from_positions(np.arange(3, dtype=np.int32)), np.zeros((5, 1))
     with pytest.raises(ValueError, match="3 rows to the places of 2"):
         rows.move(values, values.copy(), RowLists.from_positions(np.arange(2, dtype=np.int32)), 1)

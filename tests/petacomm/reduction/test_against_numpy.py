@@ -1,4 +1,4 @@
-"""Reductions against dense NumPy: every algorithm, set-up and transport, on every number of ranks."""
+"""Reductions against dense NumPy, for all algorithms, set-ups, transports and numbers of ranks."""
 
 import itertools
 
@@ -14,12 +14,12 @@ from petacomm.reduction import ALGORITHMS, TRANSPORTS, ReductionPlan
 from petacomm.sharing import SETUPS, IndexMap
 from petacomm.sharing.nested_groups import layer_targets, message_bounds
 
-# Ranks beyond the cores of a small machine wait for each other most of the time.
+# More ranks than cores are slow.
 N_PATTERNS = {1: 20, 2: 8, 3: 6, 5: 3, 8: 1, 12: 1}
 
 
 def key_patterns(size):
-    """Keys of every rank: none, few, runs, or most of a small or very large range."""
+    """Return keys of all ranks: none, few, runs, or most of a small or very large range."""
     one_rank = st.one_of(
         st.just([]),
         st.lists(st.integers(0, 40), unique=True, max_size=40),
@@ -56,7 +56,7 @@ def reductions(comm):
     for number, pattern in enumerate(patterns):
         index_map = IndexMap(comm, pattern[comm.rank])
         first = ReductionPlan(index_map)
-        # Every algorithm meets every transport, and every set-up, over the patterns.
+        # Over the patterns, each algorithm is combined with all transports and set-ups.
         ways = itertools.product(enumerate(ALGORITHMS), range(3 if number == 0 else 1))
         for (i, algorithm), j in ways:
             plan = ReductionPlan(
@@ -96,8 +96,8 @@ def ownership(comm):
     plan = ReductionPlan(IndexMap(comm, keys), algorithm="pairwise")
     share = np.count_nonzero(plan.owned) / len(keys) * comm.size
     assert 0.8 < share < 1.2, share
-    assert np.count_nonzero(np.diff(plan.owned)) < len(keys) / 64, "runs of neighbours stay together"
-    # All ranks hold all keys: pairwise sends everything to everyone, owners half of it both ways.
+    assert np.count_nonzero(np.diff(plan.owned)) < len(keys) / 64, "runs of consecutive keys have one owner"
+    # All ranks hold all keys: "pairwise" sends each key to all ranks, "owner" to and from owners.
     assert plan.bytes_per_call(3, 8) == (comm.size - 1) * len(keys) * 24
     before = comm.traffic["alltoallv"].bytes
     plan.allreduce(np.zeros((len(keys), 3)))
@@ -110,9 +110,9 @@ def test_ownership_is_balanced_and_bytes_are_counted():
 
 
 @pytest.mark.parametrize(("size", "radix"), [(1, 4), (2, 2), (7, 2), (12, 3), (13, 4), (64, 4), (97, 5)])
-def test_hops_bring_every_key_home_in_few_messages(size, radix):
+def test_layers_send_all_keys_to_their_final_ranks(size, radix):
     ways = [list(layer_targets(rank, size, radix)) for rank in range(size)]
-    assert len({len(way) for way in ways}) == 1, "all ranks go through the same layers"
+    assert len({len(way) for way in ways}) == 1, "all ranks have the same layers"
     home = np.arange(size)
     most = list(message_bounds(size, radix))
     place = np.tile(home[:, None], size)  # where what begins on a rank stands, by home
@@ -126,6 +126,6 @@ def test_hops_bring_every_key_home_in_few_messages(size, radix):
     np.testing.assert_array_equal(place, np.tile(home, (size, 1)))
 
 
-def test_find():
+def test_global_to_local():
     index_map = IndexMap(SerialCommunicator(), np.array([2, 5, 7], np.int64))
     assert index_map.global_to_local(np.array([7, 1, 2, 8], np.int64)).tolist() == [2, -1, 0, -1]

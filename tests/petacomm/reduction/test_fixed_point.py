@@ -1,4 +1,4 @@
-"""Exact sums: the kernels' twins, the bound of their rounding, and the same bits in every way."""
+"""Exact sums: kernels against Python, the bound of the rounding error, and bits that never differ."""
 
 import itertools
 import math
@@ -25,7 +25,7 @@ DTYPES = [np.float64, np.float32]
     st.integers(1, 20_000),
 )
 @settings(max_examples=50, derandomize=True, database=None, deadline=None)
-def test_kernels_against_their_twins(dtype, values, exponent, n_terms):
+def test_kernels_against_python(dtype, values, exponent, n_terms):
     values = np.ldexp(np.array(values), exponent).astype(dtype)[:, None]
     size = np.abs(values).max().astype(float)
     assert largest(values, 2) == size
@@ -39,7 +39,7 @@ def test_kernels_against_their_twins(dtype, values, exponent, n_terms):
     assert size == 0 or fixed.unit <= max(n_terms * size * 2.0**-60, 2.0**-1022)
 
 
-def test_the_largest_value_is_infinite_where_one_is_not_finite():
+def test_the_largest_magnitude_is_infinite_if_a_value_is_not_finite():
     assert largest(np.zeros((0, 3)), 1) == 0
     for lost in (np.nan, np.inf, -np.inf):
         for dtype in DTYPES:
@@ -59,7 +59,7 @@ def test_units_of_all_sizes(size):
 
 
 def rank_keys(size, rank):
-    """Random keys of a rank; the last of several ranks has none."""
+    """Return random keys of a rank; the last of several ranks has none."""
     rng = np.random.default_rng([size, rank])
     n = 0 if rank == size - 1 > 0 else 300
     return np.sort(rng.choice(700, n, replace=False))
@@ -71,7 +71,7 @@ def rank_values(keys, rank, dtype):
 
 
 def terms_of(comm, dtype):
-    """The keys and values of this rank, the terms of each of their sums, and the largest value anywhere."""
+    """Return keys and values of this rank, the terms of each sum, and the largest value of all ranks."""
     every_keys = [rank_keys(comm.size, r) for r in range(comm.size)]
     every = [rank_values(keys, r, dtype) for r, keys in enumerate(every_keys)]
     keys, mine = every_keys[comm.rank], every[comm.rank]
@@ -107,7 +107,7 @@ def check_bits(comm, dtype):
         doubled = plan.allreduce(mine.copy(), exact=True, owner_op=double)
         assert doubled.tobytes() == (2 * expected).tobytes()
     for cell, value in zip(terms, expected.ravel().tolist(), strict=True):
-        # The sum that is rounded last is not the true one, but half of its terms' units away.
+        # The rounded sum differs from the true one by at most half a unit per term.
         bound = most * unit / 2 + np.finfo(dtype).eps / 2 * (abs(value) + most * unit)
         assert abs(math.fsum([*cell, -value])) <= bound
 
@@ -122,7 +122,7 @@ def bits(comm):
 
 
 @pytest.mark.parametrize("n_ranks", [2, 5, 12])
-def test_exact_sums_have_the_same_bits_in_every_way(n_ranks):
+def test_exact_sums_have_the_same_bits_by_all_algorithms(n_ranks):
     run_ranks(bits, n_ranks)
 
 
@@ -130,7 +130,7 @@ def test_exact_sums_of_a_single_process():
     bits(SerialCommunicator())
 
 
-def test_exact_changes_nothing_where_sums_are_exact_already():
+def test_exact_does_not_change_integer_sums():
     comm = SerialCommunicator()
     plan = ReductionPlan(IndexMap(comm, np.arange(4)))
     for values in (np.arange(4), np.arange(4, dtype=np.uint8)):

@@ -1,4 +1,4 @@
-"""Reductions in shared memory, on one node and on several pretended ones, against NumPy."""
+"""Reductions in shared memory, on one node and on several emulated nodes, against NumPy."""
 
 import gc
 import itertools
@@ -21,12 +21,12 @@ def patterns(size):
     yield [np.flatnonzero(rng.random(300) < 0.5) if rank % 2 else np.arange(0) for rank in range(size)]
     yield [np.arange(0) for _ in range(size)]
     yield [np.array([7, 2**62 + rank, 2**63 - 2]) for rank in range(size)]
-    # Longer than a run may be.
+    # Longer than the longest run.
     yield [np.arange(140_000) for _ in range(size)]
 
 
 def check_in_place(comm, plan, pattern, seed):
-    """Vectors made by the plan, its views, and ranks that do not agree to use them."""
+    """Vectors made by the plan, their views, and vectors that only some ranks made by it."""
     rng = np.random.default_rng(seed)
     for k, dtype, op in CALLS[:5] if seed == 0 else CALLS[1:2]:
         values = [make_values(rng, keys, k, dtype) for keys in pattern]
@@ -45,7 +45,7 @@ def check_in_place(comm, plan, pattern, seed):
 
 
 def check_views(comm, plan, keys):
-    """A view of other rows than the vector's is a plain array."""
+    """A view with rows of another size is an ordinary array."""
     vector = plan.empty((len(keys), 4), np.float64)
     vector[...] = 1.0
     narrow = vector.reshape(-1)[: 2 * len(keys)].reshape(-1, 2)
@@ -56,14 +56,14 @@ def check_views(comm, plan, keys):
     assert (plan.allreduce(bits) == plan.multiplicity[:, None]).all()
 
 
-def in_halves(comm, plan, keys):
+def reduce_and_broadcast(comm, plan, keys):
     values = np.ones((len(keys), 2))
     plan.allreduce_begin(values)
     plan.allreduce_end()
     np.testing.assert_array_equal(values[:, 0], plan.multiplicity)
 
 
-# Between nodes all by owners, or each of a hybrid's three ways and mixtures of them.
+# Between nodes all keys by owners, or each class of keys of "hybrid" and mixtures.
 WAYS = [
     {"algorithm": "hierarchical"},
     {"algorithm": "hybrid"},
@@ -73,7 +73,7 @@ WAYS = [
 
 
 def exactly(comm, plan, keys):
-    """Exact sums have the same bits whatever brought them together."""
+    """Exact sums have the same bits by all algorithms."""
     values = [make_values(np.random.default_rng(9), mine, 3, np.float64) for mine in keys]
     other = ReductionPlan(plan.index_map, algorithm="owner")
     one, two = (each.allreduce(values[comm.rank].copy(), exact=True) for each in (plan, other))
@@ -81,13 +81,13 @@ def exactly(comm, plan, keys):
 
 
 def reductions(comm):
-    # Ranks beyond the cores of a small machine wait for each other most of the time.
+    # More ranks than cores are slow.
     few = comm.size > 6
     for number, pattern in enumerate(itertools.islice(patterns(comm.size), 2 if few else None)):
         keys = [keys.astype(np.int64) for keys in pattern]
         for way in WAYS if comm.node_of.any() else WAYS[:2]:
             plan = ReductionPlan(IndexMap(comm, keys[comm.rank]), **way)
-            in_halves(comm, plan, keys[comm.rank])
+            reduce_and_broadcast(comm, plan, keys[comm.rank])
             if len(keys[0]) > 100_000:
                 break
             first = number == 0 and way in WAYS[:2]
@@ -138,5 +138,5 @@ def test_reductions_in_shared_memory(n_ranks, per_node, monkeypatch):
     run_ranks(everything, n_ranks)
 
 
-def test_alone():
+def test_a_single_process():
     everything(SerialCommunicator())

@@ -1,4 +1,4 @@
-"""What plans keep: what they say they do, and little of it."""
+"""Memory of plans: as reported, and below a bound."""
 
 import sys
 from pathlib import Path
@@ -29,7 +29,7 @@ PATTERNS = {
     "P": lambda rank, size: full_year(rank, size, 128),
     "L": lambda rank, size: litebird_like(rank, size, 64),
 }
-# Values on their way, and what all ranks share.
+# Buffers of values, and objects that all ranks share.
 LEFT_OUT = (MpiCommunicator, SerialCommunicator, SharedWindow, GrowingBuffer, Timers, ReductionOptions)
 SHARED = {
     NodeVectors: {"_owned", "_copies", "_bases"},
@@ -39,7 +39,7 @@ SHARED = {
 
 
 def arrays_of(thing, found, seen):
-    """Collect all arrays that an object leads to, by address; message slots are views of buffers."""
+    """Collect all arrays that an object refers to, by address; message slots are views of buffers."""
     if id(thing) in seen or isinstance(thing, LEFT_OUT):
         return
     seen.add(id(thing))
@@ -71,7 +71,10 @@ def memory(comm):
             values = np.ones((n_keys, 3))
             plan.allreduce(values)
             assert plan.nbytes < MOST_BYTES_A_KEY * n_keys, (name, algorithm, plan.nbytes / n_keys)
-            assert abs(plan.nbytes - audit(plan)) < 2000, (name, algorithm)  # what grows with ranks alone
+            assert abs(plan.nbytes - audit(plan)) < 2000, (
+                name,
+                algorithm,
+            )  # counts that grow with the number of ranks
             assert plan.buffer_bytes > 0 or comm.size == 1
             plan.reduce(values)
             plan.broadcast(values)
@@ -85,12 +88,12 @@ def test_plans_keep_less_than_24_bytes_a_key(n_ranks):
     run_ranks(memory, n_ranks)
 
 
-def test_plans_keep_as_little_between_nodes(monkeypatch):
+def test_plans_keep_less_than_24_bytes_a_key_on_several_nodes(monkeypatch):
     monkeypatch.setenv("PETAMAP_RANKS_PER_NODE", "2")
     run_ranks(memory, 5)
 
 
-def test_one_process_keeps_its_keys_and_numbers():
+def test_a_single_process_keeps_keys_owners_and_multiplicities():
     plan = ReductionPlan(IndexMap(SerialCommunicator(), np.arange(1000)))
     plan.allreduce(np.ones(1000))
     assert 10 * 1000 <= plan.nbytes < 11 * 1000 and plan.buffer_bytes == 0

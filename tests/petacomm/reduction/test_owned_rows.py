@@ -1,4 +1,4 @@
-"""Vectors at the owners of their rows: lent to all holders and added up again, against dense NumPy."""
+"""Scatters of vectors between owners and holders, against dense NumPy."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ ROWS = [((), np.int64), ((3,), np.float64), ((2, 4), np.int64), ((), np.uint8), 
 
 
 def keys_of(rank, size, seed):
-    """Return keys of a rank; of several, one holds none, and one all that there are."""
+    """Return keys of a rank; of several ranks, one has none, and one all keys."""
     rng = np.random.default_rng([seed, rank])
     if size > 2 and rank == seed % size:
         return np.empty(0, np.int64)
@@ -36,7 +36,7 @@ def lends_and_adds_up(comm):
             held = rows.scatter_fwd(own)
             assert held.dtype == dtype and np.array_equal(held, whole[keys])
             assert np.array_equal(rows.select_owned(held), own)
-            # one memory for what is lent and for what is to be added up; alone, no other at all
+            # one buffer for both scatters; a single process needs none
             assert np.shares_memory(rows.held_buffer(own), held) or not len(keys)
             assert comm.size > 1 or np.shares_memory(held, own)
             out = rows.held_buffer(own) if comm.size == 1 else np.empty_like(own)
@@ -60,7 +60,7 @@ def two_plans_in_flight(comm):
 
 
 @pytest.mark.parametrize("n_ranks", [2, 3, 5])
-def test_rows_go_to_holders_and_back(n_ranks):
+def test_forward_and_reverse_scatters(n_ranks):
     run_ranks(checks, n_ranks)
 
 

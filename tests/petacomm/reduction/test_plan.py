@@ -1,4 +1,4 @@
-"""The calls of a plan: in halves, with an operation at owners, with several right-hand sides, and refused."""
+"""Calls of a plan: in halves, with an operation at owners, with several right-hand sides, and errors."""
 
 import gc
 import weakref
@@ -52,7 +52,7 @@ def check_owner_op(plan, mine):
 
 
 def check_right_hand_sides(comm, plan, mine):
-    plan.allreduce(mine.copy())  # ranks agree in the first call, and open channels
+    plan.allreduce(mine.copy())  # the first call compares arguments and makes exchanges
     before = sum(traffic.calls for traffic in comm.traffic.values())
     together = plan.allreduce(mine.copy())
     calls = sum(traffic.calls for traffic in comm.traffic.values()) - before
@@ -62,7 +62,7 @@ def check_right_hand_sides(comm, plan, mine):
         alone = plan.allreduce(np.ascontiguousarray(mine[:, i]))
         if comm.size > 1:
             assert sum(traffic.calls for traffic in comm.traffic.values()) - before == calls
-        if plan.algorithm in ("pairwise", "owner", "butterfly"):  # others add by pieces of the message
+        if plan.algorithm in ("pairwise", "owner", "butterfly"):  # others have other messages
             assert together[:, i].tobytes() == alone.tobytes()
         np.testing.assert_allclose(together[:, i], alone, rtol=1e-13, atol=1e-13)
 
@@ -82,7 +82,7 @@ def calls(comm):
 
 
 def rows_of_changing_size(plan):
-    """Call after call, so that one rank may be in the next while another still leaves the last."""
+    """Call after call, so that ranks may be in different calls."""
     widths = (6, 2, 1, 6, 2, 3)
     rows = [np.full((plan.index_map.n_keys, k), i + 1.0) for i, k in enumerate(widths)]
     for values in rows:
@@ -184,7 +184,7 @@ def too_many_rows(comm):
     exchange._MOST_ROWS = 5
     for name in ("pairwise", "owner", "butterfly"):
         index_map = IndexMap(comm, np.arange(100 if comm.rank < 2 else 0, dtype=np.int64))
-        # Two of three ranks exchange rows; the third must hear of it.
+        # Two of three ranks exchange rows; the third must raise the error, too.
         fails("rows at once", lambda m=index_map, n=name: ReductionPlan(m, algorithm=n), ResourceError)
     exchange._MOST_ROWS = 2**31 - 1
 
@@ -201,17 +201,17 @@ def faults(comm):
         plan.allreduce(values)
         plan.allreduce(values, exact=True)
         plan.reduce(values)
-    # Also where every rank makes a call that all have made before.
+    # Also in a call that all ranks have made before.
     bad_values(comm, last, plan)
-    assert (plan.allreduce(np.ones(3)) == comm.size).all(), "a refused call leaves the plan as it was"
+    assert (plan.allreduce(np.ones(3)) == comm.size).all(), "errors do not change the plan"
     too_many_rows(comm)
 
 
-def test_faults_of_one_rank_are_raised_on_all():
+def test_errors_of_one_rank_are_raised_on_all():
     run_ranks(faults, 3)
 
 
-def test_faults_of_a_single_process():
+def test_errors_of_a_single_process():
     comm = SerialCommunicator()
     bad_keys(comm, True)
     plan = ReductionPlan(IndexMap(comm, np.arange(3)))

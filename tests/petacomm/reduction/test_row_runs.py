@@ -1,4 +1,4 @@
-"""Reductions of rows in shared memory: the kernel beside NumPy."""
+"""Reductions of rows in shared memory: the kernel against NumPy."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The tuner: one choice on all ranks, remembered, never a part of the result; and the cache it is kept in."""
+"""The tuner: one choice on all ranks, cached and without effect on results; and the cache."""
 
 import dataclasses
 import json
@@ -39,7 +39,7 @@ def auto_plan(comm):
 
 
 def time_two():
-    """Have two candidates timed, whatever is predicted."""
+    """Let two candidates be timed, whatever is predicted."""
     tuner_module._SHORT_S = 0.0
     tuner_module._TRIAL_CALLS = 0
     tuner_module._TRUST_GUESS = tuner_module._TRUST_FITTED = 1e9
@@ -88,12 +88,12 @@ def choices(comm):
 
 
 @pytest.mark.parametrize("n_ranks", [2, 3])
-def test_one_choice_on_all_ranks_that_is_remembered(n_ranks):
+def test_one_choice_on_all_ranks_that_is_cached(n_ranks):
     run_ranks(choices, n_ranks)
 
 
 def odd_clocks(comm):
-    """Each rank has a clock of its own that has nothing to do with time."""
+    """Clock that differs between ranks and is independent of time."""
     time_two()
     rng = np.random.default_rng(comm.rank)
 
@@ -108,11 +108,11 @@ def odd_clocks(comm):
         plan = auto_plan(comm)
         check_sums(comm, plan)
         assert comm.allgather(plan.choice) == [plan.choice] * comm.size
-        tuner_module._VERSION += 1  # so that nothing is recalled
+        tuner_module._VERSION += 1  # so that no cached choice is used
     assert before[0] == comm.rank
 
 
-def test_ranks_agree_whatever_their_clocks_say():
+def test_ranks_agree_with_different_clocks():
     run_ranks(odd_clocks, 3)
 
 
@@ -155,14 +155,14 @@ def test_a_cache_that_cannot_be_written_costs_a_warning(tmp_path, monkeypatch):
         assert load_cached("reductions/x.json") is None
 
 
-def test_the_cache_gives_back_what_was_remembered(tmp_path):
+def test_the_cache_returns_saved_values(tmp_path):
     assert load_cached("a/b.json") is None
     save_cached("a/b.json", {"x": [1.5, None]})
     assert load_cached("a/b.json") == {"x": [1.5, None]}
     assert cache_folder() == tmp_path / "petamap"
 
 
-def test_the_cache_is_where_the_system_has_it(monkeypatch):
+def test_the_cache_folder_of_the_system(monkeypatch):
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setattr("sys.platform", "linux")
     assert cache_folder() == Path.home() / ".cache" / "petamap"
@@ -170,19 +170,19 @@ def test_the_cache_is_where_the_system_has_it(monkeypatch):
     assert cache_folder() == Path.home() / "Library" / "Caches" / "petamap"
 
 
-def test_one_rank_has_nothing_to_choose():
+def test_one_rank_needs_no_choice():
     plan = ReductionPlan(IndexMap(SerialCommunicator(), np.arange(10)), algorithm="auto")
     assert plan.choose(3) == "owner" and plan.choice.reason == "one rank"
     assert plan.choose(6) == "owner"
 
 
-def test_what_is_timed():
+def test_candidates_to_time():
     assert candidates_to_time({"a": 1.0, "b": 1.02, "c": 9.0}, 1.5) == ["a", "b"]
-    assert candidates_to_time({"a": 1.0, "b": 1.3}, 1.5) == ["a"]  # may gain less than finding out costs
+    assert candidates_to_time({"a": 1.0, "b": 1.3}, 1.5) == ["a"]  # may save less than timing costs
     assert candidates_to_time({"a": 1.0, "b": 1.2}, 2.5) == ["a", "b"]
     assert candidates_to_time({"a": 1.0, "b": 2.0}, 2.5) == ["a"]
     assert candidates_to_time({"b": 1.0, "a": 1.0}, 1.5) == ["a", "b"]
-    assert candidates_to_time({"a": 1e-6, "b": 1.1e-6}, 1.5) == ["a"]  # not worth the while
+    assert candidates_to_time({"a": 1e-6, "b": 1.1e-6}, 1.5) == ["a"]  # too short to be worth timing
     assert len(candidates_to_time(dict.fromkeys("abcdefgh", 1.0), 1.5)) == 2
 
 
@@ -221,17 +221,17 @@ def check_sketch(found, real, tolerance, name):
         ):
             told, true = getattr(one, count), getattr(other, count)
             if count == "messages":
-                # Pairs of nodes that share no key of the class are not told apart.
+                # Pairs of nodes without keys of the class are counted, too.
                 assert true <= told <= 2 * true + 2, (name, count, told, true)
             else:
-                # At last, how much the busiest has above the mean is a guess: ranks and groups are few.
+                # The imbalance in the last case is a rough estimate: there are few ranks and groups.
                 if tolerance > 0.2 and (name == "butterfly" or count == "rows"):
                     continue
                 assert told == pytest.approx(true, rel=tolerance), (name, count, told, true, tolerance)
 
 
 @pytest.mark.parametrize(("n_ranks", "per_node"), [(3, None), (6, 2), (5, 2)])
-def test_a_sample_tells_what_counts_do_not(n_ranks, per_node, monkeypatch):
+def test_loads_from_samples(n_ranks, per_node, monkeypatch):
     if per_node:
         monkeypatch.setenv("PETAMAP_RANKS_PER_NODE", str(per_node))
     run_ranks(sketches, n_ranks)
@@ -246,11 +246,11 @@ def prunes(comm):
     known = plan.choice.candidates
     assert {"hierarchical", "butterfly", "owner"} <= set(known), known
     timed = [name for name, each in known.items() if each.measured is not None]
-    assert sorted(built) == sorted(timed or [plan.choice.name]), "only what is timed is built"
+    assert sorted(built) == sorted(timed or [plan.choice.name]), "only timed candidates are built"
     assert all(each.predicted is not None for each in known.values())
 
 
-def test_several_nodes_build_what_is_timed_alone(monkeypatch):
+def test_only_timed_candidates_are_built_on_several_nodes(monkeypatch):
     monkeypatch.setenv("PETAMAP_RANKS_PER_NODE", "2")
     run_ranks(prunes, 4)
 
@@ -264,12 +264,12 @@ def test_a_slow_candidate_is_called_once(monkeypatch):
     monkeypatch.setattr(tuner, "_call", lambda *_: calls.append(None))
     monkeypatch.setattr(autotuner.time, "perf_counter", iter(range(100)).__next__)
     assert tuner._time(plan._executor, 1, np.dtype(float), slow=0.5) == 1.0
-    assert len(calls) == 2, "one to warm up, one that counts"
+    assert len(calls) == 2, "one warm-up call and one timed call"
     assert tuner._time(plan._executor, 1, np.dtype(float), slow=1.5) == 1.0
     assert len(calls) == 2 + 4
 
 
-def test_timings_make_this_machine():
+def test_timings_fit_the_machine():
     where = tuning_environment(SerialCommunicator())
     guess = fitted_machine(where)
     assert guess.name == "one-node" and guess.cores == os.cpu_count()
@@ -303,5 +303,5 @@ def test_spoiled_timings_are_ignored():
         assert load_timings(where) == []
 
 
-def test_auto_is_no_algorithm_of_its_own():
+def test_auto_is_not_an_algorithm():
     assert "auto" not in ALGORITHMS

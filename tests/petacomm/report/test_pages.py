@@ -1,4 +1,4 @@
-"""The page of placements: what its data say, and that a browser draws it."""
+"""The page of placements: its data, and its rendering in a browser."""
 
 import base64
 import json
@@ -24,7 +24,7 @@ from petacomm.topology import Torus, percs
 GRID = Torus((4, 3, 2))
 
 
-def scene(network=GRID) -> PlacementComparison:
+def make_comparison(network=GRID) -> PlacementComparison:
     graph = grid_graph((network.n_nodes,), True, 64.0)
     placed = {"before": Placement.identity(network), "after": Placement.random(network, seed=2)}
     shown = [
@@ -36,11 +36,11 @@ def scene(network=GRID) -> PlacementComparison:
 
 
 def embedded(path: Path) -> dict:
-    found = re.search(
+    match = re.search(
         r'<script type="application/json" id="data">(.*?)</script>', path.read_text(), re.DOTALL
     )
-    assert found
-    return json.loads(found.group(1))
+    assert match
+    return json.loads(match.group(1))
 
 
 @pytest.mark.parametrize("wrap", [True, False])
@@ -50,11 +50,11 @@ def test_minimaps_are_means_over_projected_links(wrap: bool) -> None:
     on_links = placement_link_loads(graph, Placement.random(grid, seed=1), grid)
     source, _ = grid.link_ends()
     dimension, direction = grid.link_directions()
-    for found in minimaps(grid, on_links):
-        a, b = found["dimensions"]
+    for minimap in minimaps(grid, on_links):
+        a, b = minimap["dimensions"]
         for key, along in (("down", a), ("across", b)):
-            values = np.array(found[key]).reshape(found["shape"])
-            # All links of the dimension, spread over the projection: the sum is that of their means.
+            values = np.array(minimap[key]).reshape(minimap["shape"])
+            # All links of the dimension are averaged in the projection: the sum is that of the means.
             depth = grid.n_nodes // values.size
             whole = on_links[dimension == along].sum() / 2 / depth
             assert values.sum() == pytest.approx(whole, abs=values.size * 0.05 + 1e-6)
@@ -69,12 +69,12 @@ def test_minimaps_are_means_over_projected_links(wrap: bool) -> None:
 def test_other_networks_have_no_minimaps(tmp_path: Path) -> None:
     network = percs(1)
     assert minimaps(network, np.zeros(network.n_links)) == []
-    data = embedded(write_placement_page([scene(network)], tmp_path / "p.html", "T"))
+    data = embedded(write_placement_page([make_comparison(network)], tmp_path / "p.html", "T"))
     assert data["scenes"][0]["placements"][0]["maps"] == []
 
 
-def test_the_page_needs_no_network_and_keeps_text_text(tmp_path: Path) -> None:
-    path = write_placement_page([scene()], tmp_path / "new" / "page.html", "Title & more")
+def test_the_page_is_self_contained_and_escapes_text(tmp_path: Path) -> None:
+    path = write_placement_page([make_comparison()], tmp_path / "new" / "page.html", "Title & more")
     text = path.read_text()
     assert not re.findall(r"""(?:src|href)\s*=\s*["'](?!#|data:)[^"']+""", text) and "@import" not in text
     assert "<title>Title &amp; more" in text and "A <ring>" not in text
@@ -85,34 +85,36 @@ def test_the_page_needs_no_network_and_keeps_text_text(tmp_path: Path) -> None:
     assert np.count_nonzero(matrix) == 48 and matrix[0, 1] == matrix[0, 23] == 255
 
 
-def test_a_tilt_helps_who_is_alone_and_not_all_at_once() -> None:
-    found = pf3d()
-    (_, rows) = next(iter(found.more.values()))
+def test_a_tilt_helps_one_communicator_and_not_all_at_once() -> None:
+    comparison = pf3d()
+    (_, rows) = next(iter(comparison.tables.values()))
     table = {(row[0], row[1]): [float(cell.split()[0]) for cell in row[2:]] for row in rows}
     for routing in ("dimension-ordered", "all-orders"):
         tiles, tilted = table["planes on tiles", routing], table["tiles, tilted twice", routing]
-        assert tilted[0] < tiles[0]  # a line of 8 alone
+        assert tilted[0] < tiles[0]  # a separate line of 8
         assert tilted[3] > 2 * tiles[3]  # all at once
     assert table["tiles, tilted twice", "all-orders"][1] < table["planes on tiles", "all-orders"][1]
-    loads_of = [shown.metrics.largest_load for shown in found.placements]
+    loads_of = [labeled.metrics.largest_load for labeled in comparison.placements]
     assert loads_of[1] < loads_of[0] / 5  # tiles against identity
 
 
 def test_prisms_of_openatom_unburden_the_busiest_link(tmp_path: Path) -> None:
-    found = openatom()
-    default, prisms = (shown.metrics for shown in found.placements)
+    comparison = openatom()
+    default, prisms = (labeled.metrics for labeled in comparison.placements)
     assert prisms.hop_bytes < 0.7 * default.hop_bytes and prisms.largest_load < 0.5 * default.largest_load
-    placements = embedded(write_placement_page([found], tmp_path / "page.html", "T"))["scenes"][0][
+    placements = embedded(write_placement_page([comparison], tmp_path / "page.html", "T"))["scenes"][0][
         "placements"
     ]
-    # Objects are on other ranks: the matrix of each is its own.
+    # Objects are on other ranks, so each placement has another matrix.
     assert placements[0]["matrix"]["squares"] != placements[1]["matrix"]["squares"]
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium here")
-def test_a_browser_draws_it_without_complaint(tmp_path: Path) -> None:
-    path = write_placement_page([scene(), scene(percs(1))], tmp_path / "page.html", "Title")
+def test_a_browser_renders_it_without_errors(tmp_path: Path) -> None:
+    path = write_placement_page(
+        [make_comparison(), make_comparison(percs(1))], tmp_path / "page.html", "Title"
+    )
     dom, said = run(path, tmp_path)
     assert not said, said
-    # Three pairs of dimensions for two placements, and two matrices for each scene.
+    # Three pairs of dimensions for two placements, and two matrices for each comparison.
     assert dom.count('class="minimap"') == 6 and dom.count('class="matrix"') == 4

@@ -1,4 +1,4 @@
-"""Preconditions, and a choice that all ranks make alike."""
+"""The catalogue: preconditions of algorithms, and the choice of one."""
 
 from itertools import product
 
@@ -31,7 +31,7 @@ WAYS = list(
 
 
 @pytest.mark.parametrize("collective", ["broadcast", "reduce", "allreduce", "alltoall", "barrier"])
-def test_what_is_chosen_can_always_be_used(collective):
+def test_the_chosen_algorithm_can_always_be_used(collective):
     for kind, n_elements, integer, grid, tree, interrupts in WAYS:
         if kind == collective and not (collective == "alltoall" and n_elements > 1000):
             call = CollectiveCall(
@@ -42,7 +42,7 @@ def test_what_is_chosen_can_always_be_used(collective):
 
 
 @pytest.mark.parametrize("collective", ["broadcast", "reduce", "allreduce", "alltoall", "barrier"])
-def test_some_algorithms_need_nothing(collective):
+def test_some_algorithms_have_no_precondition(collective):
     counts = np.arange(49).reshape(7, 7) if collective == "alltoall" else None
     name = choose_algorithm(CollectiveCall(collective, 7, 10, counts=counts))
     assert name in {of.name for of in list_algorithms(collective) if not of.requires}
@@ -69,7 +69,7 @@ LACKS = [
 
 
 @pytest.mark.parametrize(("collective", "name", "given", "lacking"), LACKS)
-def test_preconditions_are_said(collective, name, given, lacking):
+def test_unmet_preconditions_are_named(collective, name, given, lacking):
     with pytest.raises(ScheduleError, match=f"'{name}' cannot be used: it needs that .*{lacking}"):
         make_schedule(CollectiveCall(collective, 12, **({"n_elements": 100} | given)), name)
 
@@ -81,7 +81,7 @@ def test_every_precondition_is_tested():
         for collective, name, text in needing
         if any((collective, name) == lack[:2] and lack[3] in text for lack in LACKS)
     }
-    # A call without a tree lacks the tree first: integers are tested with one.
+    # The missing tree is reported first, so integers are tested with a tree.
     assert needing - tested == {("allreduce", "tree", "the tree network serves these ranks")}
 
 
@@ -110,7 +110,7 @@ def test_the_choice_follows_size_and_wires():
 
 def test_sub_communicators_are_found_on_the_machine():
     machine = Torus((4, 4, 4))
-    nodes = machine.node_at([[x, y, 3] for y in (1, 2) for x in (3, 0)])  # over the seam, in another order
+    nodes = machine.node_at([[x, y, 3] for y in (1, 2) for x in (3, 0)])  # wrapped around, in another order
     grid, ranks = communicator_grid(machine, nodes)
     assert grid.shape == (2, 2, 1) and ranks.tolist() == [0, 2, 1, 3]
     call = CollectiveCall("broadcast", 4, 1000, root=2, grid=grid, ranks=ranks)
@@ -134,17 +134,17 @@ def test_sub_communicators_are_found_on_the_machine():
         ({"n_ranks": 4, "counts": np.ones((3, 4), np.int64)}, "counts of an all-to-all do not fit"),
     ],
 )
-def test_calls_that_cannot_be(given, message):
+def test_invalid_calls_are_errors(given, message):
     with pytest.raises(ScheduleError, match=message):
         CollectiveCall("alltoall", **given)
 
 
-def test_unknown_names_find_the_nearest():
+def test_errors_of_unknown_names_suggest_the_nearest():
     with pytest.raises(ScheduleError, match=r"no broadcast 'stream' \(did you mean 'streams'"):
         make_schedule(CollectiveCall("broadcast", 4, 4), "stream")
 
 
-def test_partitions_bring_their_wires():
+def test_partition_calls_have_the_wires_of_the_partition():
     call = partition_call(BlueGenePartition(Torus((8, 8, 8))), "barrier")
     assert choose_algorithm(call) == "interrupt"
     assert (

@@ -1,4 +1,4 @@
-"""The checker: every algorithm passes it, on any ranks and grids, and no damage does."""
+"""The checker: all algorithms pass on any ranks and grids, and damaged schedules fail."""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from schedules import every_schedule, grids
+from schedules import all_schedules, grids
 
 from petacomm.schedule import (
     ALGORITHMS,
@@ -47,14 +47,14 @@ def test_all_algorithms_on_any_number_of_ranks(n_ranks):
     counts = rng.integers(0, 9, (n_ranks, n_ranks)) * rng.integers(0, 2, (n_ranks, n_ranks))
     for n_elements in (0, 1, 3 * n_ranks + 1):
         for matrix in (None, counts):
-            for schedule in every_schedule(n_ranks, n_elements, root=n_ranks // 2, counts=matrix):
+            for schedule in all_schedules(n_ranks, n_elements, root=n_ranks // 2, counts=matrix):
                 check_schedule(schedule)
                 if schedule.pipelined:
                     check_schedule(segmented(schedule, 2))
 
 
-# Of all rounds together: an all-to-all of 256 ranks, a ring of 512. Longer ones stand below, one by one.
-MOST_ROWS = 1 << 20
+# Limit of messages of all rounds: an all-to-all of 256 ranks, a ring of 512. Longer ones are tested below.
+MAX_ROWS = 1 << 20
 
 
 @settings(max_examples=10, deadline=None)
@@ -63,8 +63,8 @@ def test_every_algorithm_on_any_shape(grid, data):
     root = data.draw(st.integers(0, grid.n_nodes - 1))
     n_elements = data.draw(st.integers(0, 100))
     kept = set()
-    for schedule in every_schedule(grid.n_nodes, 1 if grid.n_nodes > 64 else n_elements, grid, root):
-        if schedule.n_rounds * grid.n_nodes * (8 if schedule.blocks else 1) <= MOST_ROWS:
+    for schedule in all_schedules(grid.n_nodes, 1 if grid.n_nodes > 64 else n_elements, grid, root):
+        if schedule.n_rounds * grid.n_nodes * (8 if schedule.blocks else 1) <= MAX_ROWS:
             check_schedule(schedule)
             kept.add((schedule.collective, schedule.algorithm))
     assert len(kept) >= len(ALGORITHMS) - 10 or grid.n_nodes > 1024
@@ -95,7 +95,7 @@ def test_streams_and_paths_use_each_link_once(grid, data):
 @given(grids(128), st.integers(1, 100), st.integers(1, 10), st.randoms(use_true_random=False))
 def test_segments_and_other_ranks_change_nothing(grid, n_elements, segment, random):
     ranks = np.array(random.sample(range(grid.n_nodes), grid.n_nodes))
-    for schedule in every_schedule(grid.n_nodes, n_elements, grid, root=grid.n_nodes // 2):
+    for schedule in all_schedules(grid.n_nodes, n_elements, grid, root=grid.n_nodes // 2):
         if schedule.pipelined:
             check_schedule(segmented(schedule, segment))
         if schedule.blocks is None:
@@ -120,7 +120,7 @@ def test_four_thousand_nodes_on_all_wires():
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(1, 12), st.randoms(use_true_random=False))
-def test_numbers_of_sums_are_what_sets_are(n_ranks, random):
+def test_partial_sums_equal_sets_of_ranks(n_ranks, random):
     sums, sets = PartialSums(n_ranks), {rank: [rank] for rank in range(n_ranks)}
     for _ in range(random.randrange(8)):
         pairs = np.array([[random.randrange(len(sets)) for _ in range(6)] for _ in range(2)])
@@ -137,7 +137,7 @@ def test_a_torus_has_twice_as_many_streams_as_dimensions(n_streams):
     uses = link_message_counts(schedule, Torus((4, 5, 3)))
     assert uses.max() == 1 and uses.sum() == n_streams * 59
     first = next(schedule.rounds())
-    assert len(np.unique(first.heading)) == n_streams  # each leaves the root by a port of its own
+    assert len(np.unique(first.heading)) == n_streams  # each leaves the root by another port
 
 
 def test_straight_runs_are_lines():
@@ -156,7 +156,7 @@ def test_a_hamiltonian_reduce_has_two_streams_where_a_dimension_is_even():
         schedule = hamiltonian_reduce(Torus(shape, False), 100, 5 if shape[1] > 1 else 2)
         lengths = {int(length) for part in schedule.rounds() for length in part.length}
         assert lengths == {100 // n_streams}
-        for part in schedule.rounds():  # nobody adds more than one message of a stream, but at the root
+        for part in schedule.rounds():  # except the root, no rank adds more than one message of a stream
             here = part.destination[part.destination != schedule.root]
             assert len(here) == len(np.unique(here)) or n_streams == 2
 
@@ -167,7 +167,7 @@ def test_a_hamiltonian_allreduce_goes_both_ways_round_a_cycle(grid):
     check_schedule(schedule)
     check_schedule(segmented(schedule, 7))
     assert all((part.length == 50).all() for part in schedule.rounds())
-    # Each half goes there one way and back the other: a link carries as much as along a path.
+    # Each half goes around in one direction and back in the other: a link carries as much as along a path.
     assert link_message_counts(schedule, grid).max() == 2 and schedule.n_rounds == 2 * (grid.n_nodes - 1)
 
 
@@ -185,7 +185,7 @@ def part_received(part):
     return received[0]
 
 
-def test_the_random_order_never_meets_at_a_rank():
+def test_the_random_order_has_no_two_messages_to_one_rank():
     schedule = random_order_alltoall(AlltoallBlocks(16, 7), packet=2, packets_per_visit=2, seed=3)
     for part in schedule.rounds():
         assert len(np.unique(part.destination)) == len(part)
@@ -205,7 +205,7 @@ def test_any_counts_arrive_in_random_order(n_ranks, packet, packets_per_visit, s
     check_schedule(schedule)
     for number, part in enumerate(schedule.rounds()):
         assert number == 0 or part.length.max(initial=0) <= packet * packets_per_visit
-        assert len(np.unique(part.source)) == len(part)  # one visit a round
+        assert len(np.unique(part.source)) == len(part)  # one message per source and round
 
 
 def test_exhausted_destinations_leave_the_list():
@@ -213,7 +213,7 @@ def test_exhausted_destinations_leave_the_list():
     counts[0, 1] = 10
     schedule = random_order_alltoall(AlltoallBlocks(6, counts=counts), packet=1, packets_per_visit=1)
     check_schedule(schedule)
-    assert schedule.n_rounds == 1 + 5 + 9  # its own, one each, and then only the long one
+    assert schedule.n_rounds == 1 + 5 + 9  # own block, one of each rank, and then only the long one
 
 
 def test_store_and_forward_sends_half_of_all_blocks_a_round():
@@ -235,9 +235,9 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_no_damage_passes(damage):
+def test_damaged_schedules_fail(damage):
     n_found = 0
-    for schedule in every_schedule(12, 24, Torus((3, 4)), root=5):
+    for schedule in all_schedules(12, 24, Torus((3, 4)), root=5):
         if schedule.collective == "barrier":
             continue  # tokens may come twice
         for number, part in enumerate(schedule.rounds()):
@@ -248,14 +248,14 @@ def test_no_damage_passes(damage):
                 continue
             try:
                 check_schedule(damaged)
-                assert ends_right(damaged)  # such as the same copy from another rank
+                assert ends_right(damaged)  # for example the same copy from another rank
             except ScheduleError:
                 n_found += 1
     assert n_found > 15
 
 
 def ends_right(schedule):
-    """Whether the numbers come out right."""
+    """Return whether the numerical result is correct."""
     work = np.random.default_rng(0).integers(0, 2**62, (schedule.n_ranks, schedule.n_elements))
     before, n = work.copy(), schedule.n_ranks
     replay(schedule, work)
@@ -270,7 +270,7 @@ def ends_right(schedule):
 
 
 def damage_round(schedule, number, damage):
-    """Return a schedule with a round of messages that do not go round, damaged."""
+    """Return a damaged schedule with a round of messages that form no cycle."""
     whole = list(schedule.rounds())
     before = whole[number].take(whole[number].is_message & (whole[number].line < 0))
     if not len(before):
@@ -284,7 +284,7 @@ def damage_round(schedule, number, damage):
     return replace(schedule, rounds=lambda: iter(whole))
 
 
-def test_what_is_not_there_yet_is_not_sent():
+def test_elements_are_not_sent_before_they_arrive():
     def rounds():
         yield Round.from_columns(1, 2, 0, 4)
         yield Round.from_columns(0, 1, 0, 4)
@@ -302,7 +302,7 @@ def test_contributions_count_once():
         check_schedule(Schedule("allreduce", "wrong", 2, 4, 2, rounds))
 
 
-def test_a_window_holds_only_what_does_not_depend():
+def test_concurrent_rounds_are_independent():
     check_schedule(replace(ring_allreduce(5, 10), window=1))
     with pytest.raises(ScheduleError, match="sends what came less than 2 rounds before"):
         check_schedule(replace(ring_allreduce(5, 10), window=2))
@@ -338,6 +338,6 @@ def test_a_line_is_straight():
         (lambda: permute_ranks(ring_allreduce(4, 8), np.array([0, 1, 1, 2])), "each of 0 to 3 once"),
     ],
 )
-def test_what_cannot_be_is_said_at_once(make, message):
+def test_invalid_schedules_are_errors(make, message):
     with pytest.raises(ScheduleError, match=message):
         make()

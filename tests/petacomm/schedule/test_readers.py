@@ -1,11 +1,11 @@
-"""What reads schedules: replays on numbers, flat messages for simulators, tables for pictures."""
+"""Reference execution, flat messages and timelines of schedules."""
 
 import tracemalloc
 from itertools import islice
 
 import numpy as np
 import pytest
-from schedules import every_schedule
+from schedules import all_schedules
 
 from petacomm.schedule import (
     AlltoallBlocks,
@@ -30,10 +30,10 @@ from petacomm.topology import Torus
 
 
 @pytest.mark.parametrize("shape", [(1,), (2,), (3,), (2, 3), (4, 2), (3, 3)])
-def test_replays_do_what_collectives_do(shape):
+def test_reference_execution_equals_the_collective(shape):
     grid, rng = Torus(shape), np.random.default_rng(0)
     n_ranks, root = grid.n_nodes, grid.n_nodes // 2
-    for schedule in every_schedule(n_ranks, 11, grid, root):
+    for schedule in all_schedules(n_ranks, 11, grid, root):
         work = rng.integers(-1000, 1000, (n_ranks, schedule.n_elements))
         before = work.copy()
         replay(schedule, work)
@@ -67,7 +67,7 @@ def test_replicated_arithmetic_gives_all_ranks_the_same_bits(wrap):
 
 
 def play(messages, n_ranks):
-    """Send messages as soon as those that they wait for have come; return the order."""
+    """Send messages as soon as their dependencies have arrived; return the order."""
     done, sent = set(), []
     while len(sent) < len(messages):
         ready = [
@@ -83,7 +83,7 @@ def play(messages, n_ranks):
 
 
 def test_flat_messages_wait_for_what_their_source_receives():
-    for schedule in every_schedule(8, 24, Torus((4, 2)), 3):
+    for schedule in all_schedules(8, 24, Torus((4, 2)), 3):
         messages = flat_messages(schedule, 8)
         assert len(play(messages, 8)) == len(messages)
         waiting = np.repeat(np.arange(len(messages)), np.diff(messages.after_first))
@@ -95,7 +95,7 @@ def test_flat_messages_wait_for_what_their_source_receives():
 
 
 def reached(schedule, messages):
-    """The ranks that receive each message."""
+    """Return the ranks that receive each message."""
     table = schedule_timeline(schedule, 8)
     return [
         set(table["destination"][(table["source"] == s) & (table["round"] == r) & table["deposit"]]) | {d}
@@ -147,24 +147,24 @@ def test_pairwise_steps_wait_for_each_other_and_posts_do_not():
     stored = flat_messages(bruck_alltoall(AlltoallBlocks(8, 5)), 8)
     assert len(stored) == 24 and set(stored.bytes) == {
         4 * 5 * 8
-    }  # a message a partner, of half of the blocks
+    }  # one message per partner, with half of the blocks
     with pytest.raises(ScheduleError, match="0 bytes"):
         flat_messages(ring_allreduce(2, 2), 0)
 
 
-def test_segments_are_messages_of_their_own():
+def test_segments_are_separate_messages():
     whole, cut = (flat_messages(of, 8) for of in (tree_broadcast(7, 12), segmented(tree_broadcast(7, 12), 4)))
     assert len(cut) == 3 * len(whole) and cut.bytes.sum() == whole.bytes.sum()
     assert np.diff(cut.after_first).max() == 1
 
 
-def test_drawings_have_a_row_for_each_rank_that_is_reached():
+def test_timelines_have_a_row_for_each_rank_that_is_reached():
     table = schedule_timeline(edge_disjoint_broadcast(Torus((3, 3), False), 10), 8)
     assert len(table) == 2 * 8 and set(table["bytes"]) == {40}
     assert table["deposit"].sum() == 2 * (2 + 4) and table["round"].max() == 2
 
 
-def test_messages_go_the_way_that_their_port_says():
+def test_messages_leave_by_their_port():
     torus, mesh = Torus((8, 4)), Torus((8, 4), False)
     for grid in (torus, mesh):
         messages = flat_messages(edge_disjoint_broadcast(grid, 80, 9), 8)
@@ -180,7 +180,7 @@ def test_messages_go_the_way_that_their_port_says():
     )
 
 
-def test_sixteen_thousand_ranks_do_not_lie_in_memory():
+def test_sixteen_thousand_ranks_are_not_held_in_memory():
     grid = Torus((32, 32, 16))
     tracemalloc.start()
     for schedule in (

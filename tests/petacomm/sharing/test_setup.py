@@ -1,4 +1,4 @@
-"""Finding out who shares what: kernels beside NumPy, owners for thousands of ranks, set-ups on ranks."""
+"""Set-up of sharing graphs: kernels against NumPy, owners for thousands of ranks, set-ups on ranks."""
 
 import numpy as np
 import pytest
@@ -35,7 +35,7 @@ def test_chunks_hold_the_keys(keys):
 
 
 @given(st.lists(KEYS, max_size=5))
-def test_a_union_has_each_key_once(lists):
+def test_a_union_contains_each_key_once(lists):
     arrived = [chunk_keys(keys) for keys in lists]
     union = KeyUnion.from_chunks(np.concatenate([np.empty((0, 2), np.int64), *arrived]))
     every = np.concatenate([np.empty(0, np.int64), *lists])
@@ -62,7 +62,7 @@ def test_counting_order_is_a_stable_sort(labels):
 
 
 @given(KEYS, KEYS, st.randoms(), st.integers(1, 3))
-def test_find_in_any_order(keys, others, random, n_threads):
+def test_rows_of_keys_in_any_order(keys, others, random, n_threads):
     queries = np.concatenate([keys, others, [-1, 2**63 - 1]])
     for order in (np.arange(len(queries)), random.sample(range(len(queries)), len(queries))):
         wanted = queries[order]
@@ -71,7 +71,7 @@ def test_find_in_any_order(keys, others, random, n_threads):
 
 
 def held_by(pattern):
-    """Keys, offsets and holders of the keys of a pattern."""
+    """Return keys, offsets and holders of the keys of a pattern."""
     every = np.concatenate(pattern)
     ranks = np.repeat(np.arange(len(pattern), dtype=np.int32), [len(keys) for keys in pattern])
     order = np.argsort(every, kind="stable")
@@ -80,7 +80,7 @@ def held_by(pattern):
 
 
 def first_choice(keys, offsets, holders):
-    """The rule of equal arcs, key by key, in Python's own integers."""
+    """Return the first choice of owners, key by key, in Python integers."""
     return [
         holders[begin + (turn_of(key) * int(end - begin) >> 32)]
         for key, begin, end in zip(keys.tolist(), offsets[:-1], offsets[1:], strict=True)
@@ -88,7 +88,7 @@ def first_choice(keys, offsets, holders):
 
 
 def turn_of(key):
-    """The place of a key on the circle, of 2^32."""
+    """Return the position of a key on the circle of 2^32 positions."""
     word = (key >> 16) + 1
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         word = (word ^ (word >> shift)) * factor % 2**64
@@ -127,9 +127,9 @@ def test_more_holders_than_weights_fit_into_32_bits():
         assert owner[0] == np.searchsorted(np.cumsum(weights, dtype=np.int64), place, side="right")
 
 
-def test_the_first_choice_beside_python():
+def test_the_first_choice_equals_that_in_python():
     rng = np.random.default_rng(2)
-    # Even enough for the first choice to stand.
+    # Balanced, so that the first choice is final.
     pattern = [np.flatnonzero(rng.random(30_000) < 0.7) + (2**61 - 7) for _ in range(40)]
     keys, offsets, holders = held_by(pattern)
     owners, tally = choose_owners(keys, offsets, holders, len(pattern))
@@ -139,14 +139,14 @@ def test_the_first_choice_beside_python():
 
 @given(st.lists(KEYS, min_size=1, max_size=9), st.integers(1, 40))
 def test_holders_by_node_are_those_of_all_ranks(pattern, far):
-    # Each rank of the pattern stands at `far` places from the last one in a node of several words.
+    # Consecutive ranks of the pattern are `far` ranks apart in a node with masks of several words.
     n_words = -(-far * len(pattern) // 64)
     union = KeyUnion.from_chunks(np.concatenate([chunk_keys(keys) for keys in pattern]))
     counts = np.zeros(far * len(pattern), np.int64)
     counts[::far] = [len(keys) for keys in pattern]
     masks = np.zeros((len(union.keys), n_words), np.int64)
     _sharing.mark_holders(union.positions, offsets_from_counts(counts), masks)
-    # Two nodes like this one, of which the second comes first.
+    # Two such nodes, of which the second comes first.
     n_keys, n_ranks = len(union.keys), len(counts)
     places = np.tile(np.arange(n_keys, dtype=np.int32), 2)
     offsets = np.empty(n_keys + 1, np.int64)
@@ -165,7 +165,7 @@ def test_holders_by_node_are_those_of_all_ranks(pattern, far):
 
 
 def rings(n_ranks, n_side, opening, precession, tilt, n_detectors, detector_major):
-    """Pixels of a spinning telescope whose axis precesses, nested; a year dealt to ranks."""
+    """Pixels of a spinning telescope whose axis precesses, nested; a year distributed over ranks."""
     import ducc0
 
     healpix = ducc0.healpix.Healpix_Base(n_side, "NEST")
@@ -202,7 +202,7 @@ def rings(n_ranks, n_side, opening, precession, tilt, n_detectors, detector_majo
 
 
 def ground(n_ranks, n_side):
-    """Bands of right ascension that drift by: neighbours in time see almost the same pixels."""
+    """Bands of right ascension that drift by: consecutive ranks hit almost the same pixels."""
     rng = np.random.default_rng(3)
     width = 4 * n_side
     pattern = []
@@ -217,7 +217,7 @@ def assert_even(pattern, most=1.3):
     keys, offsets, holders = held_by(pattern)
     _, tally = choose_owners(keys, offsets, holders, len(pattern))
     assert tally.sent.max() / tally.sent.mean() < most
-    # With fewer keys one of them weighs more than what equal parts leave below the bound.
+    # With fewer keys, a single key exceeds the margin of the bound.
     if tally.held.max() > 2 * (len(holders) / len(keys)) ** 2:
         assert tally.sent.max() <= 2 * tally.held.max()
 
@@ -227,20 +227,20 @@ def assert_even(pattern, most=1.3):
     ("n_ranks", "n_side", "opening", "precession", "tilt", "n_detectors"),
     [(64, 128, 1.48, 2, 0.13, 8), (1024, 64, 1.48, 2, 0.13, 8), (256, 64, 0.87, 2700, 0.78, 4)],
 )
-def test_owners_of_satellites_send_alike(
+def test_owners_are_balanced_for_satellites(
     n_ranks, n_side, opening, precession, tilt, n_detectors, detector_major
 ):
-    # Fewer keys than real ones, so harder.
+    # Fewer keys than in real runs, which makes balance harder.
     assert_even(rings(n_ranks, n_side, opening, precession, tilt, n_detectors, detector_major))
 
 
-def test_owners_of_other_patterns_send_alike():
+def test_owners_are_balanced_for_other_patterns():
     rng = np.random.default_rng(4)
     assert_even(ground(256, 256), 1.1)
     assert_even([np.arange(100_000)] * 64, 1.02)
     assert_even([np.arange(2**20, 2**20 + 20_000)] * 96, 1.05)
     assert_even([np.unique(rng.integers(0, 60_000, 5_000)) for _ in range(512)], 1.1)
-    # Those who hold less own more: what all send is more even than what they hold.
+    # Ranks with fewer keys own more of them: rows sent are more balanced than keys.
     assert_even([np.arange(rank * 50, 20_000 + rank * 300) for rank in range(100)], 1.2)
     # A column of a map in rows: keys at one stride.
     assert_even([np.arange(9_000) * 10_946 + rank // 2 for rank in range(128)], 1.2)
@@ -249,7 +249,7 @@ def test_owners_of_other_patterns_send_alike():
 def test_owners_where_thousands_hold_the_same_keys():
     keys, offsets, holders = held_by([np.arange(3_000)] * 3_000)
     _, tally = choose_owners(keys, offsets, holders, 3_000)
-    # Each owns one or none, or two: no choice can be more even than one key.
+    # Each rank owns at most two keys: no choice is more balanced than one key.
     assert tally.owned.max() <= 3
 
 
@@ -281,8 +281,8 @@ def random_pattern(rng, size):
     return [kinds[rng.integers(len(kinds))]() for _ in range(size)]
 
 
-def pretend_nodes(comm, node_of):
-    """Give the communicator nodes as they might be: of any size, of ranks that do not follow each other."""
+def set_nodes(comm, node_of):
+    """Give the communicator nodes of any size, of ranks that are not consecutive."""
     split = comm.mpi_comm.Split(int(node_of[comm.rank]))
     comm.__dict__["_node"] = nodes.Node(MpiCommunicator(split), np.array(node_of, np.int32), "")
 
@@ -293,7 +293,7 @@ NODES = [lambda r: 0 * r, lambda r: r, lambda r: r // 2, lambda r: r % 2, lambda
 def graphs(comm):
     rng = np.random.default_rng(5)
     for i in range(10):
-        pretend_nodes(comm, NODES[i // 2](np.arange(comm.size)))
+        set_nodes(comm, NODES[i // 2](np.arange(comm.size)))
         pattern = random_pattern(rng, comm.size)
         comm.sparse_size = 1 if i % 2 else 1000
         overlaps = i % 4 < 2
@@ -318,7 +318,7 @@ def sparse(comm):
     for largest in (1 << 30, 56):
         messages.MESSAGE_BYTES = largest
         for i in range(12):
-            # Nobody, one other, this rank, a few: and two exchanges of other types follow each other at once.
+            # No rank, one other, this rank, a few; two exchanges of different types in succession.
             counts = rng.integers(0, 6, comm.size) * (rng.random(comm.size) < i % 4 / 3)
             rows = rng.integers(0, 2**62, (int(counts.sum()), 3))
             for mine in (rows, rows[:, 0].astype(np.int32)):

@@ -1,4 +1,4 @@
-"""Detection of allocations from recorded samples of schedulers', hwloc's and operating systems' output."""
+"""Detection of allocations from recorded output of schedulers, hwloc and operating systems."""
 
 from pathlib import Path
 
@@ -56,7 +56,7 @@ def test_any_text_is_a_list_of_hosts_or_an_error(text):
 
 
 @pytest.mark.parametrize("text", ["", "n[", "n[1-", "n[3-1]", "n[1-99999999]", "n[[1]]", "a,,b", "n[a-b]"])
-def test_what_is_no_list_of_hosts_is_told(text):
+def test_an_invalid_list_of_hosts_is_an_error(text):
     with pytest.raises(ConfigError, match="not a list of hosts"):
         expand_hosts(text)
 
@@ -67,7 +67,7 @@ def test_tasks_of_nodes_are_expanded():
         expand_tasks("2(x3")
 
 
-def test_a_job_of_slurm_without_a_topology_hangs_from_one_switch():
+def test_a_slurm_job_without_topology_has_one_switch():
     manager = detect_allocation(JOB, Path("/nowhere"))
     assert manager.hosts == ("n01", "n01", "n02", "n02", "n03", "n03", "n05")
     assert manager.shape == (1, 4) and manager.ranks_per_node == 2
@@ -78,7 +78,7 @@ def test_a_job_of_slurm_without_a_topology_hangs_from_one_switch():
     assert detect_allocation(step, Path("/nowhere")).hosts == ("n02",) * 3
 
 
-def test_the_switches_of_a_topology_conf_tell_the_hops(tmp_path):
+def test_hops_follow_from_the_switches_of_a_topology_conf(tmp_path):
     conf = tmp_path / "etc/slurm/topology.conf"
     conf.parent.mkdir(parents=True)
     conf.write_text((SAMPLES / "topology-tree.conf").read_text())
@@ -103,7 +103,7 @@ def test_the_switches_of_a_topology_conf_tell_the_hops(tmp_path):
         ("SwitchName=a Nodes=n[1-\n", "not a list of hosts"),
     ],
 )
-def test_a_wrong_topology_conf_is_told_in_one_line(tmp_path, text, message):
+def test_a_wrong_topology_conf_is_an_error(tmp_path, text, message):
     path = tmp_path / "topology.conf"
     path.write_text(text)
     with pytest.raises(ConfigError, match=message):
@@ -118,7 +118,7 @@ def test_a_wrong_topology_conf_is_told_in_one_line(tmp_path, text, message):
         ({"SLURM_DISTRIBUTION": "arbitrary"}, "deals ranks by 'arbitrary'"),
     ],
 )
-def test_wrong_variables_of_slurm_are_told_in_one_line(changed, message):
+def test_wrong_variables_of_slurm_are_errors(changed, message):
     with pytest.raises(ConfigError, match=message):
         detect_allocation(JOB | changed, Path("/nowhere"))
 
@@ -148,7 +148,7 @@ class FakeCommunicator:
         return [*self.others, value]
 
 
-def test_ranks_that_say_their_switches_make_a_tree():
+def test_switch_paths_of_ranks_make_a_tree():
     source = "Slurm's topology address"
     others = [(("top", "s1", "n1"), "n1", source)] * 2 + [(("top", "s1", "n2"), "n2", source)]
     environ = {
@@ -163,7 +163,7 @@ def test_ranks_that_say_their_switches_make_a_tree():
         gather_allocation(FakeCommunicator(others), {}, Path("/nowhere"))
 
 
-def test_places_in_cabinets_of_crays_tell_their_routers(tmp_path):
+def test_routers_follow_from_cray_node_names(tmp_path):
     def node(path, text):
         (tmp_path / text / path).parent.mkdir(parents=True)
         (tmp_path / text / path).write_text(text + "\n")
@@ -173,7 +173,7 @@ def test_places_in_cabinets_of_crays_tell_their_routers(tmp_path):
     places = [node("proc/cray_xt/cname", name) for name in cnames]
     others = [(place, "nid", "Cray's names of nodes") for place in places[1:]]
     manager = gather_allocation(FakeCommunicator(others), {}, tmp_path / cnames[0])
-    # The last rank is on c0-0c1s2n1; the others share its router, its chassis, its group, or nothing.
+    # The last rank is on c0-0c1s2n1; the others share its router, its chassis, its group, or none of them.
     assert manager.hops_between_ranks(4, [0, 1, 2, 3]).tolist() == [2, 4, 6, 8]
     assert node("etc/cray/xname", "x1000c3s4b1n0") == ("x1000", "c3", "s4", "b1", "n0")
     assert cray.cray_node_path(tmp_path / "nowhere") is None
@@ -204,7 +204,7 @@ def test_packages_and_cores_are_read_from_hwloc():
     assert named.processors == layout.processors
 
 
-def test_a_file_that_is_not_of_hwloc_is_told(tmp_path):
+def test_a_file_that_is_not_of_hwloc_is_an_error(tmp_path):
     path = tmp_path / "x.xml"
     for text, message in (
         ("<a/>", "root is <a>"),
@@ -217,7 +217,7 @@ def test_a_file_that_is_not_of_hwloc_is_told(tmp_path):
 
 
 def test_cores_are_read_from_the_operating_system(tmp_path):
-    # Two packages of two cores with two threads each, numbered as many machines do: threads last.
+    # Two packages of two cores with two threads each, in the common numbering: threads last.
     for cpu in range(8):
         folder = tmp_path / f"sys/devices/system/cpu/cpu{cpu}/topology"
         folder.mkdir(parents=True)
@@ -234,7 +234,7 @@ def test_cores_are_read_from_the_operating_system(tmp_path):
     assert read_sysfs(tmp_path / "nowhere").n_cores >= 1
 
 
-def test_elsewhere_there_is_one_node():
+def test_without_a_scheduler_there_is_one_node():
     manager = detect_allocation({}, n_ranks=3)
     assert manager.n_ranks == 3 and not manager.hops_between_ranks(0, [1, 2]).any()
 
@@ -251,7 +251,7 @@ def test_files_of_coordinates_are_read_back(tmp_path, hosts):
         write_coordinates(TopologyManager.from_network(Torus((4, 2), (True, False))), path)
 
 
-def test_coordinates_without_a_machine_lie_in_a_mesh(tmp_path):
+def test_coordinates_without_a_machine_are_those_of_a_mesh(tmp_path):
     path = tmp_path / "places.txt"
     path.write_text("# by hand\n0 0 1 0\n2 1 1 0  # far\n")
     manager = read_coordinates(path)
@@ -270,7 +270,7 @@ def test_coordinates_without_a_machine_lie_in_a_mesh(tmp_path):
         ("0 0 0\n0 0 0\n", "ranks 0 and 1 have one place"),
     ],
 )
-def test_a_wrong_file_of_coordinates_is_told_in_one_line(tmp_path, text, message):
+def test_a_wrong_file_of_coordinates_is_an_error(tmp_path, text, message):
     path = tmp_path / "places.txt"
     path.write_text(text)
     with pytest.raises(ConfigError, match=message):
@@ -287,5 +287,5 @@ def on_one_host(comm):
 
 
 @pytest.mark.parametrize("n_ranks", [1, 3])
-def test_running_ranks_find_each_other(n_ranks):
+def test_running_ranks_gather_their_allocation(n_ranks):
     run_ranks(on_one_host, n_ranks)

@@ -1,4 +1,4 @@
-"""Machine files: those of the package, those of users, and the errors of wrong ones."""
+"""Machine files of the package and of users, and the errors of invalid files."""
 
 import re
 
@@ -61,7 +61,7 @@ def test_the_five_machines_have_the_numbers_of_the_published_table(name):
     assert (machine.cores, machine.nodes) == (cores, nodes)
 
 
-def test_a_users_file_is_read_by_its_path_and_what_it_leaves_out_has_a_stated_default(tmp_path):
+def test_a_users_file_is_read_by_path_and_missing_numbers_have_defaults(tmp_path):
     machine = load_machine(user_file(tmp_path, GOOD))
     assert (machine.name, machine.title, machine.nodes, machine.cores) == ("boxes", "Two boxes", 2, 4)
     assert machine.latency == 2e-6 and machine.sources["latency"] == "the vendor's data sheet"
@@ -94,12 +94,12 @@ def test_a_users_file_is_read_by_its_path_and_what_it_leaves_out_has_a_stated_de
         ("latency =", "nodes =", r":5: 'nodes' is given twice \(first in line 2\)"),
     ],
 )
-def test_a_wrong_file_is_named_with_its_line_and_the_mend(tmp_path, old, new, message):
+def test_errors_of_a_wrong_file_name_line_and_remedy(tmp_path, old, new, message):
     with pytest.raises(ConfigError, match=re.escape("boxes.toml") + ".*" + message):
         load_machine(user_file(tmp_path, GOOD.replace(old, new, 1)))
 
 
-def test_an_unknown_machine_and_a_file_that_is_not_there(tmp_path):
+def test_an_unknown_machine_and_a_missing_file(tmp_path):
     with pytest.raises(ConfigError, match=r"unknown machine 'jagaur' .*did you mean 'jaguar'"):
         load_machine("jagaur")
     with pytest.raises(ConfigError, match=r"none\.toml: cannot be read: No such file"):

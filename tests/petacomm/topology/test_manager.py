@@ -1,4 +1,4 @@
-"""The manager of a topology: coordinates, hops and neighbours of ranks on all kinds of networks."""
+"""TopologyManager: coordinates, hops and neighbours of ranks on all kinds of networks."""
 
 import io
 from itertools import pairwise
@@ -14,7 +14,7 @@ from petacomm.topology import FatTree, TopologyManager, Torus, dragonfly, load_m
 
 @st.composite
 def allocations(draw):
-    """Ranks on some places of a torus or mesh, in any order."""
+    """Return a strategy of ranks on some nodes of a torus or mesh, in any order."""
     shape = draw(st.lists(st.integers(1, 5), min_size=1, max_size=3))
     grid = Torus(shape, draw(st.lists(st.booleans(), min_size=len(shape), max_size=len(shape))))
     per_node = draw(st.integers(1, 3))
@@ -25,16 +25,16 @@ def allocations(draw):
 
 @settings(deadline=None)
 @given(allocations())
-def test_coordinates_are_in_the_extents_and_lead_back(made):
+def test_coordinates_are_in_the_extents_and_invertible(made):
     _, manager = made
     ranks = np.arange(manager.n_ranks)
     places = manager.rank_to_coordinates(ranks)
     assert (places >= 0).all() and (places < [*manager.shape, manager.ranks_per_node]).all()
     assert np.array_equal(manager.coordinates_to_rank(places), ranks)
-    # Round every ring, and nowhere else.
+    # Distances wrap around in the rings and in no other dimension.
     turned = places + np.append(np.where(manager.wrap, manager.shape, 0), 0)
     assert np.array_equal(manager.coordinates_to_rank(turned), ranks)
-    # Each extent is touched, and a ring is one that the allocation fills.
+    # The extents are tight, and a dimension is a ring only if the allocation fills it.
     for column, size in zip(places[:, :-1].T, manager.shape, strict=True):
         assert column.min() == 0 and column.max() == size - 1
 
@@ -61,7 +61,7 @@ def test_hops_are_those_of_a_grid_of_the_extents(made):
 
 @settings(deadline=None)
 @given(allocations(), st.data())
-def test_ranks_are_sorted_by_hops_and_equals_stay(made, data):
+def test_ranks_are_sorted_stably_by_hops(made, data):
     _, manager = made
     ranks = np.array(data.draw(st.permutations(range(manager.n_ranks))))
     start = data.draw(st.integers(0, manager.n_ranks - 1))
@@ -81,7 +81,7 @@ def test_a_dimension_is_a_ring_only_where_the_allocation_fills_one():
     box = np.add(np.indices((8, 8, 4)).reshape(3, -1).T, [2, 0, 0])
     manager = TopologyManager(machine, machine.node_at(box))
     assert manager.shape == (8, 8, 4) and manager.wrap == (False,) * 3
-    # Over the seam of the first dimension, and the whole of the last.
+    # The allocation wraps around in the first dimension and fills the last.
     box = np.add(np.indices((4, 1, 16)).reshape(3, -1).T, [9, 3, 0])
     manager = TopologyManager(machine, machine.node_at(box))
     assert manager.shape == (4, 1, 16) and manager.wrap == (False, False, True)
@@ -89,14 +89,14 @@ def test_a_dimension_is_a_ring_only_where_the_allocation_fills_one():
     assert manager.hops_between_ranks(0, 15) == 1 and manager.hops_between_ranks(0, 48) == 3
 
 
-def test_neighbours_are_a_hop_apart_or_around_a_node_halfway():
+def test_neighbours_are_one_hop_apart_or_at_a_distance_from_a_third_node():
     manager = TopologyManager.from_network(Torus((8, 8)), ranks_per_node=2)
     assert manager.are_neighbors(0, [1, 2, 14, 18, 34]).tolist() == [True, True, True, False, False]
     halfway = manager.coordinates_to_rank([3, 2, 0])
     a, b = manager.coordinates_to_rank([[1, 2, 0], [5, 2, 1]])
     assert manager.are_neighbors(halfway, a, b, distance=0)
     assert not manager.are_neighbors(halfway, a, a, distance=1)
-    # The seam is crossed where that is shorter.
+    # Routes wrap around where that is shorter.
     a, b = manager.coordinates_to_rank([[7, 0, 0], [1, 0, 0]])
     assert manager.are_neighbors(manager.coordinates_to_rank([0, 0, 1]), a, b, distance=0)
 
@@ -120,7 +120,7 @@ def test_switched_networks_and_declared_machines_have_coordinates_too(network, s
         assert np.array_equal(manager.hops_between_ranks(0, ranks), network.hops(0, ranks // 2))
 
 
-def test_the_allocation_is_printed_with_what_is_known_of_it():
+def test_the_allocation_is_printed():
     manager = TopologyManager(Torus((4, 2)), [0, 1, 0], hosts=["a", "b", "a"], source="a test")
     out = io.StringIO()
     manager.print_allocation(out)
@@ -143,6 +143,6 @@ def test_the_allocation_is_printed_with_what_is_known_of_it():
         (lambda: TopologyManager.from_network(dragonfly(3, 4, 2)).are_neighbors(0, 1, 2), "halfway"),
     ],
 )  # fmt: skip
-def test_wrong_allocations_and_ranks_are_told_in_one_line(action, message):
+def test_wrong_allocations_and_ranks_are_errors(action, message):
     with pytest.raises(ConfigError, match=message):
         action()

@@ -1,4 +1,4 @@
-"""Fat trees and cliques: numbers of links from the papers, routes that are connected and shortest."""
+"""Fat trees and cliques: numbers of links of the papers; routes are connected and shortest."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ from petacomm.topology import (
 small = st.integers(1, 4)
 
 
-def test_percs_has_7_ll_24_lr_and_one_d_link_a_pair_of_supernodes():
+def test_percs_has_7_ll_24_lr_and_one_d_link_per_pair_of_supernodes():
     machine = percs(5)
     per_level = np.bincount(machine.link_levels())
     hubs = 8 * 4 * 5

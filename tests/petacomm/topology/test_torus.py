@@ -56,19 +56,19 @@ def test_hops_and_routes_are_shortest(torus):
     n = torus.n_nodes
     graph = coo_array((np.ones(len(start)), (start, end)), shape=(n, n))
     a, b = np.divmod(np.arange(n * n), n)
-    found = shortest_path(graph.tocsr(), unweighted=True)
-    assert np.array_equal(torus.hops(a, b).reshape(n, n), found)
+    path_lengths = shortest_path(graph.tocsr(), unweighted=True)
+    assert np.array_equal(torus.hops(a, b).reshape(n, n), path_lengths)
     for u, v in ((0, n - 1), (n - 1, n // 2)):
         for order in (None, range(torus.n_dimensions)[::-1]):
             links = torus.route(u, v, order)
             path = [u, *end[links]]
-            assert len(links) == found[u, v] and path[-1] == v
+            assert len(links) == path_lengths[u, v] and path[-1] == v
             assert np.array_equal(start[links], path[:-1])
 
 
 @settings(deadline=None)
 @given(tori(), st.data())
-def test_coordinates_go_there_and_back(torus, data):
+def test_coordinates_are_invertible(torus, data):
     rank = data.draw(st.integers(0, torus.n_nodes - 1))
     place = torus.coordinates(rank)
     assert torus.node_at(place) == rank
@@ -79,7 +79,7 @@ def test_coordinates_go_there_and_back(torus, data):
 
 @settings(deadline=None)
 @given(tori(), st.data())
-def test_rectangles_are_found_in_any_order_and_over_the_seam_and_nothing_else_is(torus, data):
+def test_only_rectangles_are_found_in_any_order_and_wrapped_around(torus, data):
     extent = [data.draw(st.integers(1, size)) for size in torus.shape]
     origin = [
         data.draw(st.integers(0, size - 1 if ring else size - length))
@@ -87,14 +87,14 @@ def test_rectangles_are_found_in_any_order_and_over_the_seam_and_nothing_else_is
     ]
     box = Torus(extent, False)
     nodes = torus.node_at(box.coordinates(np.arange(box.n_nodes)) + origin)
-    found = find_rectangle(torus, np.random.default_rng(1).permutation(nodes))
-    assert found is not None and found.grid.shape == tuple(extent)
-    assert set(found.nodes) == set(nodes)
+    rectangle = find_rectangle(torus, np.random.default_rng(1).permutation(nodes))
+    assert rectangle is not None and rectangle.grid.shape == tuple(extent)
+    assert set(rectangle.nodes) == set(nodes)
     full = [w and e == s for w, e, s in zip(torus.wrap, extent, torus.shape, strict=True)]
-    assert found.grid.wrap == tuple(full)
+    assert rectangle.grid.wrap == tuple(full)
     # Straight lines of the box are straight lines of the machine.
-    start, end = found.grid.link_ends()
-    assert (torus.hops(found.nodes[start], found.nodes[end]) == 1).all()
+    start, end = rectangle.grid.link_ends()
+    assert (torus.hops(rectangle.nodes[start], rectangle.nodes[end]) == 1).all()
     if sum(size > 1 for size in extent) > 1 and math.prod(extent) > 4:
         assert find_rectangle(torus, nodes[1:]) is None
 
@@ -131,7 +131,7 @@ def test_a_ring_of_two_has_two_pairs_of_links_and_a_mesh_one():
         (lambda: bluegene_partition(load_machine("bluegene-l"), (128, 32, 32)), "131072 nodes .*65536"),
     ],
 )
-def test_wrong_shapes_and_sets_are_told_in_one_line(action, message):
+def test_wrong_shapes_and_sets_are_errors(action, message):
     with pytest.raises(ConfigError, match=message):
         action()
 
@@ -145,7 +145,7 @@ def test_shapes_are_read():
     [("4x4x2", False, True), ("8x4x2", False, False), ("8x8x4", False, False), ("8x8x8", True, True),
      ("8x16x8", True, True), ("8x8x12", False, False), ("8x32x16", True, True)],
 )  # fmt: skip
-def test_partitions_are_tori_from_8x8x8_up(shape, ring, interrupts):
+def test_partitions_of_8x8x8_and_larger_are_tori(shape, ring, interrupts):
     made = bluegene_partition(load_machine("bluegene-l"), parse_shape(shape))
     assert made.grid.wrap == (ring,) * 3 and made.has_interrupts == interrupts
     assert made.has_tree(made.n_ranks) and not made.has_tree(made.n_ranks - 1)

@@ -24,8 +24,8 @@ def test_table_and_json(config, capsys):
     assert "8 cores on 1 of 5888 nodes" in text and "\nbest: " in text
     assert main([*words, "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
-    assert data["machine"] == "pleiades-h" and {o["threads"] for o in data["outlooks"]} == {1, 4, 8}
-    assert all(o["seconds"][o["best"]] == min(o["seconds"].values()) for o in data["outlooks"])
+    assert data["machine"] == "pleiades-h" and {o["threads"] for o in data["predictions"]} == {1, 4, 8}
+    assert all(o["seconds"][o["best"]] == min(o["seconds"].values()) for o in data["predictions"])
 
 
 def test_settings(config, capsys):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from petacomm.base.errors import ConfigError
 from petacomm.base.options import option
-from petacomm.base.units import units_by_dimension, parse_quantity
+from petacomm.base.units import parse_quantity, units_by_dimension
 from petamap.data.config import (
     SECTIONS,
     MapOptions,

@@ -46,7 +46,9 @@ def solve(observation, **choices):
     """Return the map (n_local, 3) and the pixels that are solved for."""
     options = SystemOptions(n_lag=N_LAG, **choices)
     comm = SerialCommunicator()
-    system = set_up([observation], Healpix(8, nest=True), options, declared_model, comm, Timers(), SilentProgress())
+    system = set_up(
+        [observation], Healpix(8, nest=True), options, declared_model, comm, Timers(), SilentProgress()
+    )
     statistics = system.statistics
     rhs = right_hand_side(
         system.projection, system.noise, system.shared, statistics.binned_weights, statistics.hits_max

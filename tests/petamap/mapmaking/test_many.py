@@ -23,6 +23,7 @@ from petacomm.base.errors import ConvergenceError, DataError
 from petacomm.mpi import SerialCommunicator
 from petamap.mapmaking.normal_operator import as_matrix
 from petamap.mapmaking.recycling import Deflation
+from petamap.mapmaking.vectors import stack
 from petamap.sky.healpix import Healpix
 
 TOLERANCE = 1e-9
@@ -96,7 +97,7 @@ def test_columns_are_those_of_the_matrix(width):
     system = make_system(observations(), grid, **choices)
     projection, values = system.projection, np.random.default_rng(1)
     matrix = as_matrix(operator_of(system), projection.n_local, 3, projection.gaps.n)
-    vectors = gradients_of(system).zeros(width)
+    vectors = stack([system.shared.zeros(3)] * width)
     for part in vectors:
         part[:] = values.standard_normal(part.shape)
     found = operator_of(system).apply(vectors)

@@ -151,7 +151,7 @@ def test_simple_preconditioners_are_diagonal(case, stokes, name):
     system = make_system(case, numbered(20), n_lag=12, stokes=stokes, preconditioner=name)
     n = len(stokes)
     i, j = np.triu_indices(n)
-    pixels = system.preconditioner.pixels
+    pixels = system.preconditioner.blocks.pixels
     assert not pixels[:, i != j].any() and (pixels[:, i == j] > 0).all()
 
 

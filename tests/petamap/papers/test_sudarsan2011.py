@@ -67,23 +67,23 @@ def test_ratios_of_costs():
 
 
 def test_the_closed_forms_promise_more_than_was_measured():
-    """With Table 2's constants: 160 to 1,900 times, where 8.3 to 116 times were measured."""
+    """With the constants of Table 2: factors 160 to 1,900, where 8.3 to 116 were measured."""
     for name, measured in values(6, "unthreaded allreduce", "threaded allgather", set_up=False).items():
-        found = closed_form_speedup(load_machine(name), PAPER.hosts[name], 1.5e8, 4.0, 2.0)
-        assert max(100, measured) < found < 2000
+        factor = closed_form_speedup(load_machine(name), PAPER.hosts[name], 1.5e8, 4.0, 2.0)
+        assert max(100, measured) < factor < 2000
 
 
-def test_what_the_first_rank_shares():
-    found = first_rank_overlaps(
+def test_overlaps_of_the_first_rank():
+    overlaps = first_rank_overlaps(
         Occupancy.from_rank_keys([np.arange(10), np.arange(8, 12), np.arange(5), np.arange(3, 9)])
     )
-    assert found.counts.tolist() == [10, 2, 5, 6]
-    assert found.cumulative.tolist() == [0, 2, 7, 10]  # of each key that is shared, the nearest other holder
-    assert found.shared_part(2) == 0.7 and found.sum_over_keys == 1.3
-    assert found.few_part(5) == pytest.approx(1 / 3)
+    assert overlaps.counts.tolist() == [10, 2, 5, 6]
+    assert overlaps.cumulative.tolist() == [0, 2, 7, 10]  # for each shared key, the nearest other holder
+    assert overlaps.shared_part(2) == 0.7 and overlaps.sum_over_keys == 1.3
+    assert overlaps.few_part(5) == pytest.approx(1 / 3)
 
 
-def test_the_first_rank_of_many_shares_what_is_seen_of_its_own_pixels():
+def test_overlaps_of_the_first_rank_of_many():
     config = satellite()
     few, many = compute_first_rank_overlaps(config, [16, 64], TIME_MAJOR, 1, SilentProgress())
     again = compute_first_rank_overlaps(config, [64], TIME_MAJOR, 1, SilentProgress())[0]
@@ -93,7 +93,7 @@ def test_the_first_rank_of_many_shares_what_is_seen_of_its_own_pixels():
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """Return the folder of a small run, and its text; timings of which the constants are known."""
+    """Return the folder of a small run, and its text; the constants of the timings are known."""
     folder = tmp_path_factory.mktemp("paper")
     source = "\n".join(["kind = 'satellite'", "n_det = 4", "sample_rate = '8 Hz'", "duration = '12 h'"])
     scan = "year = '12 h'\nprecession_period = '6 h'\nn_observations = 3\ninterval = '1 h'\nnet = '1 K s^0.5'"
@@ -111,7 +111,7 @@ WORDS = ["--ranks", "256", "--sample", "0.5"]
 
 
 @pytest.fixture(scope="module")
-def told(run):
+def page_text(run):
     words = ["plan", "paper", str(run / "run.toml"), *WORDS, "--timings", str(run / "timings.csv")]
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(run)
@@ -120,20 +120,20 @@ def told(run):
 
 
 def data_of(page):
-    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
-    return json.loads(found[1])
+    match = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    return json.loads(match[1])
 
 
-def test_the_page_has_all_figures_and_no_link_outside(told):
-    data = data_of(told)
+def test_the_page_has_all_figures_and_no_link_outside(page_text):
+    data = data_of(page_text)
     figures = Counter(row["figure"] for row in data["comparisons"])
     assert figures == {2: 4, 4: 19, 5: 4, 6: 20}
     assert all(row["published"] and row["section"] and row["why"] for row in data["comparisons"])
     assert not re.search(
         r"(?:src|href)\s*=|url\(|@import|fetch\(|https?://(?!www\.w3\.org/2000/svg)",
-        re.sub(r'href="#\w+"|href: `#', "", told),
+        re.sub(r'href="#\w+"|href: `#', "", page_text),
     )
-    assert "default-src 'none'" in told and len(told) < 300_000
+    assert "default-src 'none'" in page_text and len(page_text) < 300_000
     assert data["fitted"]["ring-allgather"]["bytes_a_second"] == pytest.approx(2e9)
     assert data["fitted"]["ring-allgather"]["alpha"] == pytest.approx(5e-6)
 
@@ -151,16 +151,16 @@ def test_json_on_the_screen(run, capsys, monkeypatch):
     assert (run / "other.html").exists()
 
 
-def test_the_machine_is_not_asked_for(capsys):
+def test_the_machine_is_not_an_option(capsys):
     assert main(["plan", "paper", "--machine", "jaguar"]) == 2
     assert "--machine with 'paper'" in capsys.readouterr().err
 
 
 def measured_on_ranks(comm):
-    found = measure_setup(satellite(), comm, TIME_MAJOR)
-    assert found.ranks == comm.size and found.keys > 0
-    assert set(found.steps) == {"allgather", "sift", "initialise"}
-    assert set(found.constants) == {"allreduce", "ring-allgather", "alltoallv"}
+    measured = measure_setup(satellite(), comm, TIME_MAJOR)
+    assert measured.ranks == comm.size and measured.keys > 0
+    assert set(measured.steps) == {"allgather", "sift", "initialise"}
+    assert set(measured.constants) == {"allreduce", "ring-allgather", "alltoallv"}
 
 
 def test_collectives_are_timed_on_ranks():

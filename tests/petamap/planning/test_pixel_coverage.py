@@ -1,4 +1,4 @@
-"""Pixel coverage of sample ranges against NumPy; distributions and pixels against the map-maker's."""
+"""Pixel coverage of sample ranges against NumPy; distributions and pixels against the map-maker."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ def seen_by_numpy(pointing, sample, detector, start, stop):
 
 
 @pytest.mark.parametrize("fraction", [0.004, 0.03, 1.0])
-def test_nothing_in_the_sample_is_passed_over(fraction):
+def test_no_pixel_of_the_sample_is_missed(fraction):
     (observation, *_), _ = observations_and_layout(satellite(rate=200, hours=1))
     grid = Healpix(512, nest=True)
     sample = draw_sky_sample(grid, fraction, 3)
@@ -42,7 +42,7 @@ def test_nothing_in_the_sample_is_passed_over(fraction):
 
 
 @pytest.mark.parametrize(("ends", "more"), [("zero", ""), ("free", CUTS)])
-def test_ranks_hold_what_the_map_maker_gives_them(ends, more):
+def test_ranks_hold_the_samples_of_the_map_maker(ends, more):
     config = satellite(ends=ends, more=more)
     observations, layout = observations_and_layout(config)
     grid = target_pixelization(config.map, observations)
@@ -65,7 +65,7 @@ def test_ranks_hold_what_the_map_maker_gives_them(ends, more):
             np.testing.assert_array_equal(mine, keys)
 
 
-def test_orders_are_what_they_are_called():
+def test_distributions_have_the_order_of_their_name():
     _, layout = observations_and_layout(satellite())
     detectors = np.array([stream.detector for stream in layout.streams])
     streams, _ = layout.locate(layout.order(4))

@@ -1,4 +1,4 @@
-"""Plans: equal to real ones without sampling, within their errors with a sample of the sky."""
+"""Run plans: equal to the real run without sampling, within the errors with a sample of the sky."""
 
 import dataclasses
 import os
@@ -46,7 +46,7 @@ def real_plans(comm):
             buffer_keys = int(config.comm.buffer) // 24
             made = ReductionPlan(IndexMap(comm, keys), algorithm=name, buffer_keys=buffer_keys)
             real = made.load()
-            if name in ("hierarchical", "hybrid"):  # how evenly a node's ranks share its work is not foreseen
+            if name in ("hierarchical", "hybrid"):  # the balance among the ranks of a node is not predicted
                 assert [phase.node_moved for phase in real] == pytest.approx([p.node_moved for p in load])
                 real, load = without_work(real), without_work(load)
             assert real == load, (distribution.name, name)
@@ -66,31 +66,31 @@ def both():
     return [plan(config, 96, MACHINE, sample=part, n_threads=2) for part in (1.0, 0.2)]
 
 
-def test_a_sample_of_the_sky_tells_within_its_error(both):
-    whole, sampled = both
-    assert whole.fraction == 1 and sampled.fraction < 0.21
+def test_a_sample_of_the_sky_is_correct_within_its_error(both):
+    full, sampled = both
+    assert full.fraction == 1 and sampled.fraction < 0.21
     pulls = []
-    for one, other in zip(whole.predictions, sampled.predictions, strict=True):
-        true, told = one.forecast, other.forecast
-        assert told.n_keys == pytest.approx(true.n_keys, rel=0.03)
-        assert told.partners.value == pytest.approx(true.partners.value, rel=0.03)
+    for one, other in zip(full.predictions, sampled.predictions, strict=True):
+        exact, estimate = one.forecast, other.forecast
+        assert estimate.n_keys == pytest.approx(exact.n_keys, rel=0.03)
+        assert estimate.partners.value == pytest.approx(exact.partners.value, rel=0.03)
         for name in ("pairwise", "owner", "hierarchical", "butterfly", "hybrid"):
-            assert told.rows[name].relative < 0.08, name
-            pulls.append((told.rows[name].value - true.rows[name].value) / told.rows[name].error)
-            # how much its busiest rank has above the mean is not told layer by layer
+            assert estimate.rows[name].relative < 0.08, name
+            pulls.append((estimate.rows[name].value - exact.rows[name].value) / estimate.rows[name].error)
+            # the imbalance is not predicted for each layer
             within = 0.2 if name == "butterfly" else 0.15
             assert other.seconds[name] == pytest.approx(one.seconds[name], rel=within), name
-        assert true.rows["owner"].error == 0
+        assert exact.rows["owner"].error == 0
     assert np.sqrt(np.mean(np.square(pulls))) < 2.5
 
 
-def test_the_table_and_json_say_the_same(both):
+def test_the_table_and_json_agree(both):
     for planned in both:
         text, data = plan_table(planned), plan_json(planned)
-        assert len(data["outlooks"]) == len(planned.predictions) == 8
-        for outlook in data["outlooks"]:
-            assert f"{outlook['ranks']} x {outlook['threads']}" in text
-            assert f"{outlook['largest_pixels']:,.0f}" in text
+        assert len(data["predictions"]) == len(planned.predictions) == 8
+        for row in data["predictions"]:
+            assert f"{row['ranks']} x {row['threads']}" in text
+            assert f"{row['largest_pixels']:,.0f}" in text
         assert ("sampled" in text) == (planned.fraction < 1)
         assert planned.best.best in text.splitlines()[-1]
 

@@ -19,20 +19,20 @@ from petamap.planning.rank_samples import distribute_samples
 N_RANKS = 6
 
 
-def test_the_whole_sky_tells_what_the_keys_of_the_ranks_tell() -> None:
+def test_the_full_sky_gives_the_graph_of_the_keys_of_the_ranks() -> None:
     config = satellite()
     observations, layout = observations_and_layout(config)
     grid = target_pixelization(config.map, observations)
     distribution = distribute_samples(layout, None, N_RANKS)
     keys = [rank_pixels(observations, layout, grid, distribution, rank) for rank in range(N_RANKS)]
     expected = occupancy_graph(Occupancy.from_rank_keys(keys), k=3)
-    found = sharing.run_reduction_graph(config, N_RANKS)
-    assert found.offsets.tolist() == expected.offsets.tolist() and found.n_edges > N_RANKS
-    np.testing.assert_array_equal(found.targets, expected.targets)
-    np.testing.assert_allclose(found.n_bytes, expected.n_bytes)
+    graph = sharing.run_reduction_graph(config, N_RANKS)
+    assert graph.offsets.tolist() == expected.offsets.tolist() and graph.n_edges > N_RANKS
+    np.testing.assert_array_equal(graph.targets, expected.targets)
+    np.testing.assert_allclose(graph.n_bytes, expected.n_bytes)
 
 
-def test_a_sample_of_the_sky_tells_about_as_much(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sample_of_the_sky_gives_about_the_same_graph(monkeypatch: pytest.MonkeyPatch) -> None:
     config = satellite(n_side=128)
     whole = sharing.run_reduction_graph(config, N_RANKS)
     monkeypatch.setattr(sharing, "_N_REGIONS", 600)  # of 3072
@@ -53,8 +53,8 @@ def test_a_job_can_name_a_run(tmp_path: Path) -> None:
     )
     job = tmp_path / "job.toml"
     job.write_text('ranks = 4\n[graph]\nrun = "run.toml"\n[machine]\nname = "bluegene-l"\nshape = [4]\n')
-    found = load_mapping_job(job)
-    assert found.graph.n_ranks == 4 and found.graph.total_bytes > 0
+    mapping_job = load_mapping_job(job)
+    assert mapping_job.graph.n_ranks == 4 and mapping_job.graph.total_bytes > 0
     job.write_text(job.read_text().replace("run.toml", "none.toml"))
     with pytest.raises(ConfigError, match=r"none\.toml"):
         load_mapping_job(job)

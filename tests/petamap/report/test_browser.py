@@ -14,7 +14,7 @@ from pages import BROWSER, run
 import petacomm.report.page as page_module
 import petamap.report.run_page as module
 from petacomm.papers.almasi2005.figures import Ordering
-from petacomm.papers.almasi2005.tables import TableCell, Almasi2005Results
+from petacomm.papers.almasi2005.tables import Almasi2005Results, TableCell
 from petacomm.report.almasi2005_page import write_almasi2005_page
 from petamap.data import run_summary as s
 from petamap.report.embedding import MapLayer, MapSheet
@@ -210,12 +210,16 @@ def test_tables_of_a_network_are_drawn(tmp_path):
             "packets",
             "x < y",
         ),
-        TableCell(3, "Table 3", "broadcast", "torus", "MB/s", 243.8, 236.0, "calibrated", "15 %", None, "packets"),
+        TableCell(
+            3, "Table 3", "broadcast", "torus", "MB/s", 243.8, 236.0, "calibrated", "15 %", None, "packets"
+        ),
         TableCell(4, "Table 4", "barrier", "tree", "us", 4.04, None, "not covered", "20 %", None, ""),
     ]
     order = Ordering("10", "tree < torus", [("8x8x8", {"tree": 3.0, "torus": 8.0})], "us", True)
     points = {"4x4x2": [(16.0, 237.0), (64.0, 619.0)]}
-    found = Almasi2005Results("a source", cells, [order], [("packet_cycles", "205", "Table 3")], points, points)
+    found = Almasi2005Results(
+        "a source", cells, [order], [("packet_cycles", "205", "Table 3")], points, points
+    )
     dom, console = run(write_almasi2005_page(found, tmp_path / "network.html"), tmp_path)
     assert console == []
     assert "1 of 2 cells inside the tolerances, 1 more used to calibrate, 1 not covered" in dom

@@ -97,7 +97,9 @@ def small_run(folder, summary, seed, covariance=None, rows=3):
     folder.mkdir()
     pixels, l_max = Healpix(4), 11
     words = np.stack([random_stream(Purpose.SKY, seed, 0, detector=k) for k in range(3)])
-    values = synthesize(smooth_alm(gaussian_alm(read_spectra("planck2018"), words, l_max), l_max, 0.35), l_max, 4)
+    values = synthesize(
+        smooth_alm(gaussian_alm(read_spectra("planck2018"), words, l_max), l_max, 0.35), l_max, 4
+    )
     n = values.size
     factor = np.linalg.cholesky(NOISE)
     values += (factor @ np.random.default_rng(seed).standard_normal(n)).reshape(3, -1)

@@ -167,7 +167,7 @@ def map_real_space(manager: TopologyManager, system: MolecularSystem, g_space: I
 
 
 def _fill_order(hops: HopTable, ranks: Int64Array) -> Int64Array:
-    """Return the order in which ranks become first, if the others are always sorted by hops from the first."""
+    """Return the order in which ranks become first, the others being sorted by hops from the first."""
     order = np.empty_like(ranks)
     for index in range(len(ranks)):
         order[index] = ranks[0]

@@ -33,7 +33,7 @@ class Prisms:
 
 
 def cut_prisms(manager: TopologyManager, n_planes: int, axis: int) -> Prisms:
-    """Return prisms for the planes, of equal size and as square as possible, that fill a box-shaped allocation.
+    """Return prisms for the planes, of equal size, as square as possible, that fill a box-shaped allocation.
 
     Parameters
     ----------

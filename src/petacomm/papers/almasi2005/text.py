@@ -1,4 +1,4 @@
-"""Text and JSON of the reproduction."""
+"""Text and JSON of the reproduced tables."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _NAMES = {
 }
 
 
-def almasi2005_table(found: Almasi2005Results) -> str:
+def almasi2005_table(results: Almasi2005Results) -> str:
     """Return the reproduction as text: one block per table, then the orderings, constants and summary."""
-    blocks = [found.title]
-    for format_value, name in _NAMES.items():
-        cells = [cell for cell in found.cells if cell.table == format_value]
+    blocks = [results.title]
+    for table, name in _NAMES.items():
+        cells = [cell for cell in results.cells if cell.table == table]
         blocks.append("\n".join([name, *(_line(cell) for cell in cells), *_reasons(cells)]))
-    blocks.append("\n".join(["Orders in Figures 5 to 10", *(_order(order) for order in found.orderings)]))
-    constants = [f"  {key} = {value}: {source}" for key, value, source in found.constants]
-    blocks.append("\n".join([f"{len(found.constants)} calibrated constants", *constants]))
-    counts = [f"  {name}: {inside} of {n} inside" for name, (inside, n) in found.groups.items()]
-    blocks.append("\n".join([*found.left_out, *counts, found.summary]))
+    blocks.append("\n".join(["Orders in Figures 5 to 10", *(_order(order) for order in results.orderings)]))
+    constants = [f"  {key} = {value}: {source}" for key, value, source in results.constants]
+    blocks.append("\n".join([f"{len(results.constants)} calibrated constants", *constants]))
+    counts = [f"  {name}: {inside} of {n} inside" for name, (inside, n) in results.groups.items()]
+    blocks.append("\n".join([*results.left_out, *counts, results.summary]))
     return "\n\n".join(blocks)
 
 
@@ -69,16 +69,16 @@ def _order(order: Ordering) -> str:
     return "\n".join(lines)
 
 
-def almasi2005_json(found: Almasi2005Results) -> dict[str, Any]:
+def almasi2005_json(results: Almasi2005Results) -> dict[str, Any]:
     """Return the reproduction as JSON data."""
     return {
-        "source": found.title,
-        "summary": found.summary,
-        "groups": {name: list(counts) for name, counts in found.groups.items()},
-        "cells": [dataclasses.asdict(cell) for cell in found.cells],
-        "orderings": [dataclasses.asdict(order) for order in found.orderings],
-        "constants": [list(row) for row in found.constants],
-        "curves": {shape: [list(point) for point in points] for shape, points in found.curves.items()},
-        "printed": {shape: [list(point) for point in points] for shape, points in found.printed.items()},
-        "left_out": found.left_out,
+        "source": results.title,
+        "summary": results.summary,
+        "groups": {name: list(counts) for name, counts in results.groups.items()},
+        "cells": [dataclasses.asdict(cell) for cell in results.cells],
+        "orderings": [dataclasses.asdict(order) for order in results.orderings],
+        "constants": [list(row) for row in results.constants],
+        "curves": {shape: [list(point) for point in points] for shape, points in results.curves.items()},
+        "printed": {shape: [list(point) for point in points] for shape, points in results.printed.items()},
+        "left_out": results.left_out,
     }

@@ -1,4 +1,4 @@
-// Colour maps with even steps of lightness (Oklab), made here so that nothing has to be shipped as a table.
+// Colour maps with uniform steps of lightness (Oklab), computed so that no table has to be shipped.
 
 const DEG = Math.PI / 180;
 
@@ -19,7 +19,7 @@ function oklch(l, c, h) {
 
 const onScreen = rgb => rgb.every(v => v >= 0 && v <= 1);
 
-// The colour of lightness l and hue h with chroma c, or as much of it as a screen can show.
+// The colour of lightness l and hue h with chroma c, reduced to the sRGB gamut.
 function shown(l, c, h) {
   let low = 0;
   let high = c;

@@ -41,7 +41,7 @@ const legend = curves => el("figcaption", { class: "legend" }, curves.map(c => e
   el("svg:svg", { viewBox: "0 0 26 8", width: 26, height: 8, "aria-hidden": "true" },
     el("svg:line", { x1: 1, x2: 25, y1: 4, y2: 4, class: `line c${c.colour}`, "stroke-dasharray": DASHES[c.dash ?? 0] })), c.name)));
 
-// Pairs of bars, published and ours, on one logarithmic scale; rows: [{ name, published, ours }].
+// Pairs of bars of published and computed values on one logarithmic scale; rows: [{ name, published, ours }].
 function pairBars(rows, digits = 3) {
   const values = rows.flatMap(r => [r.published, r.ours]).filter(v => v > 0);
   const [low, high] = [Math.min(0, ...values.map(Math.log10)), Math.max(...values.map(Math.log10))];

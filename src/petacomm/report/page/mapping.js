@@ -1,10 +1,10 @@
-// The page of placements: minimaps of a torus, the matrix of ranks, links by what they carry.
+// Page of placements: minimaps of a torus, the communication matrix, and the loads of links.
 
 const axisName = (d, n) => (n <= 3 ? "XYZ" : "ABCDEF")[d];
 const rgb = t => `rgb(${PALETTES.dusk(Math.max(0, Math.min(1, t))).join(" ")})`;
 const signed = share => `${share > 0 ? "+" : share < 0 ? "−" : ""}${figure(Math.abs(100 * share), 2)} %`;
 
-// A canvas as wide as it may be, its picture drawn in its own units.
+// A canvas that fills the width; the drawing uses its own units.
 function picture(width, height, label, draw) {
   const canvas = el("canvas", { role: "img", "aria-label": label, class: "minimap" });
   const scale = 2;
@@ -17,7 +17,7 @@ function picture(width, height, label, draw) {
   return canvas;
 }
 
-// Places of two dimensions of the torus, links between them coloured by what they carry.
+// Nodes in two dimensions of the torus, with links coloured by load.
 function minimap(map, largest, step, names) {
   const [rows, columns] = map.shape;
   const [width, height] = [(columns + 1) * step, (rows + 1) * step];
@@ -32,7 +32,7 @@ function minimap(map, largest, step, names) {
         const load = map[kind][row * columns + column];
         if (end[kind] && load === 0) continue;
         c.strokeStyle = rgb(load / largest);
-        // What goes over the seam of a ring is a stump.
+        // A link that wraps around is drawn as a short segment at both ends.
         const length = step * (end[kind] ? 0.5 : 1);
         c.beginPath();
         c.moveTo(x, y);

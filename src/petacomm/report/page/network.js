@@ -1,4 +1,4 @@
-// The page of a network's tables: printed numbers beside ours.
+// Page of the reproduced tables: published and computed values.
 
 const short = v => v === null ? "–" : v >= 1000 ? whole(Math.round(v)) : figure(v, 3);
 const verdict = c => c.role !== "compared" ? c.role : c.inside ? "inside" : "outside";

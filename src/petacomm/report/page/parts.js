@@ -1,4 +1,4 @@
-// What every page is made of: sections, tables, and the switch between light and dark.
+// Parts common to all pages: sections, tables, and the switch between light and dark.
 
 const section = (id, title, ...children) => el("section", { id, "aria-labelledby": `${id}-title` },
   el("h2", { id: `${id}-title` }, title), children);

@@ -1,4 +1,4 @@
-// Numbers for people, and elements made without ever parsing text as HTML.
+// Formatted numbers, and elements created without parsing text as HTML.
 
 function el(tag, attributes = {}, ...children) {
   const made = tag.startsWith("svg:")
@@ -50,7 +50,7 @@ function seconds(s) {
   return v >= 1e-3 ? `${figure(v * 1e3, 3)} ms` : `${figure(v * 1e6, 3)} µs`;
 }
 
-// The unit in which values of this size read well: [factor, name].
+// Unit for values of this size: [factor, name].
 function readable(unit, size) {
   if (!/^(K|Jy|V|W)([_/]\w+)?$/.test(unit) || !(size > 0)) return [1, pretty(unit)];
   if (size < 5e-7) return [1e9, "n" + pretty(unit)];

@@ -1,0 +1,1 @@
+"""Algorithms of the collectives: each module returns the schedules of one family."""

@@ -58,10 +58,21 @@ def detect_allocation(
     n_ranks : int, optional
         Number of ranks if there is no job scheduler; by default one per core.
 
+    Returns
+    -------
+    TopologyManager
+
     Raises
     ------
     ConfigError
         If variables or files are wrong.
+
+    Examples
+    --------
+    >>> import petacomm
+    >>> manager = petacomm.detect_allocation({}, n_ranks=4)
+    >>> manager.n_ranks
+    4
     """
     if environ.get("PJM_NODE_X") or environ.get("PJM_MPI_SHAPE_X"):
         return fujitsu.pjm_allocation(environ)

@@ -19,7 +19,7 @@ _READERS = {".toml": read_toml_document, ".xml": read_xml_document}
 
 
 def load_config(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> RunConfig:
-    """Read a run configuration, TOML or XML by its suffix.
+    r"""Read a run configuration, TOML or XML by its suffix.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def load_config(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> 
     --------
     >>> from pathlib import Path
     >>> import petamap
-    >>> text = '[map]\\nn_side = 64\\n[[source]]\\nkind = "satellite"\\nduration = "1 h"\\n'
+    >>> text = '[map]\nn_side = 64\n[[source]]\nkind = "satellite"\nduration = "1 h"\n'
     >>> _ = Path("run.toml").write_text(text)
     >>> petamap.load_config("run.toml", ["map.n_side=128"]).map.n_side
     128
@@ -53,8 +53,10 @@ def load_config(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> 
     return parse_config(_text(path), path, overrides)
 
 
-def parse_config(text: str, path: Path, overrides: Sequence[str] = ()) -> RunConfig:
-    """Return the run configuration of a text.
+def parse_config(
+    text: str, path: Path = Path("configuration.toml"), overrides: Sequence[str] = ()
+) -> RunConfig:
+    r"""Return the run configuration of a text.
 
     Parameters
     ----------
@@ -79,7 +81,7 @@ def parse_config(text: str, path: Path, overrides: Sequence[str] = ()) -> RunCon
     --------
     >>> from pathlib import Path
     >>> import petamap
-    >>> text = '[map]\\nn_side = 64\\n[[source]]\\nkind = "satellite"\\nduration = "1 h"\\n'
+    >>> text = '[map]\nn_side = 64\n[[source]]\nkind = "satellite"\nduration = "1 h"\n'
     >>> config = petamap.parse_config(text, Path("run.toml"))
     >>> config.map.n_side, config.sources[0].kind
     (64, 'satellite')

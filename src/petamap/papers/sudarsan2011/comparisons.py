@@ -204,7 +204,7 @@ def published_inconsistencies(paper: Sudarsan2011Data) -> list[str]:
     with_it = paper.ratio(4, "unthreaded allreduce", "threaded allgather").values
     without = paper.ratio(6, "unthreaded allreduce", "threaded allgather", set_up=False).values
     recomputed = {name: first[name] / less[name] * less["franklin"] for name in second}
-    told = ", ".join(f"{name} {second[name]:g} and {recomputed[name]:.2f}" for name in second)
+    printed = ", ".join(f"{name} {second[name]:g} and {recomputed[name]:.2f}" for name in second)
     implied = [first["jaguar"] / s["jaguar"] * s["franklin"] for s in (with_it, without)]
     sustained = paper.sustained
     factors = [sustained[f"threaded {v}"] / sustained[f"unthreaded {v}"] for v in ("allreduce", "allgather")]
@@ -216,7 +216,7 @@ def published_inconsistencies(paper: Sudarsan2011Data) -> list[str]:
         "Section 5.2 says that threads raise the sustained bandwidth by a factor of "
         f"{paper.threading_factor:g} for both collectives; its own numbers give {factors[0]:.2f} for "
         f"allreduce and {factors[1]:.2f} for allgather.",
-        f"Threaded allreduce in Franklin's, printed in 5.2 and recomputed from its other ratios: {told}.",
+        f"Threaded allreduce in Franklin's, printed in 5.2 and recomputed from its other ratios: {printed}.",
         f"Threaded allgather is said to be {1 / third:.2f} times quicker on Jaguar than on Franklin; the "
         f"other ratios give {1 / implied[0]:.2f} with the set-up and {1 / implied[1]:.2f} without.",
         f"Hopper has {paper.hosts['hopper'].ranks_per_node} ranks a node in 5.2, and {hopper} cores a node "

@@ -55,7 +55,7 @@ class Measurements:
 
 
 def measure_setup(config: RunConfig, comm: Communicator, groups: int | None) -> Measurements:
-    """Return timings of the published set-up, gathering and sifting, and of collectives. Collective on comm."""
+    """Return timings of the published set-up and of collectives. Collective on comm."""
     observations, layout = observations_and_layout(config)
     grid = target_pixelization(config.map, observations)
     run_ranks = max(comm.size, min(_RUN_RANKS, layout.n_blocks))

@@ -94,18 +94,18 @@ def _spreads(results: Sudarsan2011Results) -> str:
 
 
 def _set_ups(results: Sudarsan2011Results) -> str:
-    here = results.measured
+    measured = results.measured
     rows = [
         [f"{s.cores:,}", *map(format_number, (s.allgather, s.sift, s.initialise))] for s in results.set_ups
     ]
     head = ["cores", "allgather", "sift", "initialise"]
-    steps = ", ".join(f"{name} {seconds:.3g}" for name, seconds in here.steps.items())
+    steps = ", ".join(f"{name} {seconds:.3g}" for name, seconds in measured.steps.items())
     title = (
         f"seconds of the set-up on Franklin, unthreaded: allgather by the model; sift and initialise at "
-        f"{1e9 * here.sift_time:.3g} ns a key\n"
-        f"gathered and {1e9 * here.initialise_time:.3g} ns a key shared, measured here"
+        f"{1e9 * measured.sift_time:.3g} ns a key\n"
+        f"gathered and {1e9 * measured.initialise_time:.3g} ns a key shared, measured here"
     )
-    ranks = f"{here.ranks} of {here.run_ranks:,} ranks, {here.keys:,.0f} keys each"
+    ranks = f"{measured.ranks} of {measured.run_ranks:,} ranks, {measured.keys:,.0f} keys each"
     where = f"measured here on {ranks}, the slowest, in s: {steps}"
     return _block(title, head, rows) + "\n" + where
 
