@@ -223,7 +223,7 @@ def many_plans(comm):
 
 
 def test_dropped_plans_free_their_memory():
-    run_ranks(many_plans, 2, timeout=180)
+    run_ranks(many_plans, 2)
 
 
 def dropped_in_flight(comm):
