@@ -128,8 +128,8 @@ def test_the_benchmark_tells_what_does_not_hold(benchmark, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", words)
     assert benchmark.main() == 0
     capsys.readouterr()
-    smooth = benchmark.smooth
-    monkeypatch.setattr(benchmark, "smooth", lambda alm, l_max, fwhm: smooth(alm, l_max, 0.9 * fwhm))
+    smooth_alm = benchmark.smooth_alm
+    monkeypatch.setattr(benchmark, "smooth_alm", lambda alm, l_max, fwhm: smooth_alm(alm, l_max, 0.9 * fwhm))
     assert benchmark.main() == 1
     assert "! cut      TT" in capsys.readouterr().out
 
