@@ -17,7 +17,7 @@ from petacomm.base.typing import AnyArray, Int32Array, Int64Array
 from petacomm.mpi import message_size as messages
 from petacomm.mpi import shared_memory
 from petacomm.mpi.launch import load_mpi
-from petacomm.mpi.persistent import TRANSPORT_EXCHANGES, PersistentExchange, Transport
+from petacomm.mpi.persistent import TRANSPORT_EXCHANGES, AlltoallvBuffers, PersistentExchange, Transport
 from petacomm.mpi.shared_memory import SharedWindow
 from petacomm.mpi.sparse_alltoall import exchange_by_consensus
 
@@ -120,37 +120,12 @@ class Communicator(Protocol):
         """Do as `alltoallv`; from `sparse_size` ranks on, counts of 0 cost nothing."""
         ...
 
-    def alltoallv_into(
-        self,
-        send: AnyArray,
-        send_counts: Int64Array,
-        receive: AnyArray,
-        receive_counts: Int64Array,
-        largest: int,
-    ) -> None:
-        """Do an all-to-all into a buffer of the caller, where both sides know the counts.
-
-        Parameters
-        ----------
-        send, receive : array (n,)
-            Flat, contiguous, of one dtype.
-        send_counts, receive_counts : int64 (size,)
-            Elements for each rank and from each rank, in rank order.
-        largest : int
-            Upper bound, equal on all ranks, of the elements that any rank sends or receives.
-        """
+    def alltoallv_into(self, buffers: AlltoallvBuffers) -> None:
+        """Do an all-to-all between buffers of the caller."""
         ...
 
-    def persistent_exchange(
-        self,
-        transport: Transport,
-        send: AnyArray,
-        send_counts: Int64Array,
-        receive: AnyArray,
-        receive_counts: Int64Array,
-        largest: int,
-    ) -> PersistentExchange:
-        """Return an exchange between fixed buffers; other parameters as in `alltoallv_into`."""
+    def persistent_exchange(self, transport: Transport, buffers: AlltoallvBuffers) -> PersistentExchange:
+        """Return an exchange between fixed buffers that can be started any number of times."""
         ...
 
     def gather_rows(self, rows: AnyArray, root: int = 0) -> AnyArray | None:
@@ -316,7 +291,9 @@ class MpiCommunicator:
         width = _width(rows)
         largest = int(self.allreduce(np.array([max(len(rows), len(received))], np.int64), "max")[0])
         self.alltoallv_into(
-            _as_bytes(rows), counts * width, _as_bytes(received), received_counts * width, largest * width
+            AlltoallvBuffers(
+                _as_bytes(rows), counts * width, _as_bytes(received), received_counts * width, largest * width
+            )
         )
         return received, received_counts
 
@@ -329,42 +306,14 @@ class MpiCommunicator:
         self.count_traffic("consensus", rows.nbytes - int(counts[self.rank]) * width)
         return received.view(rows.dtype).reshape(-1, *rows.shape[1:]), received_counts // width
 
-    def alltoallv_into(
-        self,
-        send: AnyArray,
-        send_counts: Int64Array,
-        receive: AnyArray,
-        receive_counts: Int64Array,
-        largest: int,
-    ) -> None:
-        if not largest:
-            return
-        self.count_traffic("alltoallv", (send.size - int(send_counts[self.rank])) * send.itemsize)
-        n_bytes = largest * send.itemsize
-        if n_bytes <= messages.MESSAGE_BYTES:
-            self.mpi_comm.Alltoallv((send, send_counts), (receive, receive_counts))
-            return
-        send_begins = np.concatenate([[0], np.cumsum(send_counts)[:-1]])
-        receive_begins = np.concatenate([[0], np.cumsum(receive_counts)[:-1]])
-        for (sent, send_at), (got, got_at) in zip(
-            messages.split_counts(send_counts, n_bytes),
-            messages.split_counts(receive_counts, n_bytes),
-            strict=True,
-        ):
-            self.mpi_comm.Alltoallv(
-                (send, (sent, send_begins + send_at)), (receive, (got, receive_begins + got_at))
-            )
+    def alltoallv_into(self, buffers: AlltoallvBuffers) -> None:
+        if buffers.largest:
+            self.count_traffic("alltoallv", buffers.bytes_from(self.rank))
+            for send, receive in buffers.rounds():
+                self.mpi_comm.Alltoallv(send, receive)
 
-    def persistent_exchange(
-        self,
-        transport: Transport,
-        send: AnyArray,
-        send_counts: Int64Array,
-        receive: AnyArray,
-        receive_counts: Int64Array,
-        largest: int,
-    ) -> PersistentExchange:
-        return TRANSPORT_EXCHANGES[transport](self, send, send_counts, receive, receive_counts, largest)
+    def persistent_exchange(self, transport: Transport, buffers: AlltoallvBuffers) -> PersistentExchange:
+        return TRANSPORT_EXCHANGES[transport](self, buffers)
 
     def gather_rows(self, rows: AnyArray, root: int = 0) -> AnyArray | None:
         counts = np.zeros(self.size, np.int64)

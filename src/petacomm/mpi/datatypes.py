@@ -253,7 +253,7 @@ class NeighborAlltoallwExchange(RequestExchange):
             requests.append(self._graph.Neighbor_alltoallw_init(*self._call))
         self._persistent = bool(requests)
         super().__init__(comm, requests)
-        weakref.finalize(self, _free_graph, comm.mpi, self._graph)
+        self._owned.append(self._graph)
 
     def start(self) -> None:
         if self._persistent:
@@ -312,8 +312,3 @@ def _free_all(mpi: Any, types: dict[Hashable, Any]) -> None:
             if datatype != mpi.DATATYPE_NULL:
                 datatype.Free()
     types.clear()
-
-
-def _free_graph(mpi: Any, graph: Any) -> None:
-    if not mpi.Is_finalized():
-        graph.Free()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import abc
 import weakref
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -21,10 +22,61 @@ if TYPE_CHECKING:
     from petacomm.mpi.communicator import MpiCommunicator
 
 Transport: TypeAlias = Literal["alltoallv", "neighbour", "persistent"]
+Selection: TypeAlias = slice | Int64Array
+# A buffer with the counts and the begins of its parts, as mpi4py takes it.
+VectorBuffer: TypeAlias = tuple[AnyArray, tuple[Int64Array, Int64Array]]
 
 _TAG = 11
 # Requests and buffers of exchanges that were freed in flight: MPI may still write to these buffers.
 _abandoned: list[Any] = []
+
+
+@dataclass(frozen=True)
+class AlltoallvBuffers:
+    """Buffers of an all-to-all in which both sides know the counts.
+
+    Attributes
+    ----------
+    send, receive : array (n,)
+        Flat, contiguous, of one dtype.
+    send_counts, receive_counts : int64 (size,)
+        Elements for each rank and from each rank, in rank order.
+    largest : int
+        Upper bound, equal on all ranks, of the elements that any rank sends or receives.
+    """
+
+    send: AnyArray
+    send_counts: Int64Array
+    receive: AnyArray
+    receive_counts: Int64Array
+    largest: int
+
+    def bytes_from(self, rank: int) -> int:
+        """Return the bytes that this rank, number `rank`, sends to others."""
+        return (self.send.size - int(self.send_counts[rank])) * self.send.itemsize
+
+    def rounds(
+        self, targets: Selection = slice(None), sources: Selection = slice(None)
+    ) -> list[tuple[VectorBuffer, VectorBuffer]]:
+        """Return what is sent and received in each of the calls that keep messages below `MESSAGE_BYTES`.
+
+        Parameters
+        ----------
+        targets, sources : slice or array of int
+            Ranks whose counts and begins are given; by default all.
+        """
+        n_bytes = self.largest * self.send.itemsize
+        sides = [
+            [
+                (buffer, (part[selected], (_begins(counts) + begin)[selected]))
+                for part, begin in messages.split_counts(counts, n_bytes)
+            ]
+            for buffer, counts, selected in (
+                (self.send, self.send_counts, targets),
+                (self.receive, self.receive_counts, sources),
+            )
+        ]
+        return list(zip(*sides, strict=True))
 
 
 class PersistentExchange(abc.ABC):
@@ -45,6 +97,11 @@ class PersistentExchange(abc.ABC):
     @abc.abstractmethod
     def free(self) -> None:
         """Free the MPI objects of this exchange, which must not be started again."""
+
+    def run(self) -> None:
+        """Start the exchange and wait for it."""
+        self.start()
+        self.wait()
 
 
 class SerialExchange(PersistentExchange):
@@ -73,11 +130,14 @@ class RequestExchange(PersistentExchange):
         Persistent requests. Without any, a subclass fills the list `_requests` in `start`.
     """
 
-    def __init__(self, comm: MpiCommunicator, requests: Sequence[Any]) -> None:
+    def __init__(self, comm: MpiCommunicator, requests: Sequence[Any] = ()) -> None:
         self._mpi = comm.mpi
         self._requests = list(requests)
+        self._owned: list[Any] = []  # MPI objects and datatypes that are freed after the requests
         self._pinned: list[AnyArray] = []
-        self._finalizer = weakref.finalize(self, _free_requests, self._mpi, self._requests, self._pinned)
+        self._finalizer = weakref.finalize(
+            self, _free_requests, self._mpi, self._requests, self._pinned, self._owned
+        )
 
     def pin(self, *arrays: AnyArray) -> None:
         """Keep arrays alive until `wait` returns: MPI knows the addresses of buffers only."""
@@ -94,87 +154,48 @@ class RequestExchange(PersistentExchange):
         self._finalizer()
 
 
-def _free_requests(mpi: Any, requests: list[Any], pinned: list[AnyArray]) -> None:
-    if mpi.Is_finalized() or not requests:
+def _free_requests(mpi: Any, requests: list[Any], pinned: list[AnyArray], owned: list[Any]) -> None:
+    if mpi.Is_finalized():
         return
     if pinned and not mpi.Request.Testall(requests):
-        _abandoned.append((requests, list(pinned)))
+        _abandoned.append((requests, list(pinned), owned))
         return
-    for request in requests:
-        if request != mpi.REQUEST_NULL:
-            request.Free()
+    for freed in [*requests, *owned]:
+        if freed:  # not a null handle
+            freed.Free()
 
 
-class TransportExchange(PersistentExchange):
+class TransportExchange(RequestExchange):
     """All-to-all of one of the transports.
 
     Parameters
     ----------
     comm : MpiCommunicator
-    send, receive : array (n,)
-        Flat, contiguous, of one dtype.
-    send_counts, receive_counts : int64 (size,)
-        Elements for each rank and from each rank, in rank order.
-    largest : int
-        Upper bound, equal on all ranks, of the elements that any rank sends or receives.
+    buffers : AlltoallvBuffers
     """
 
     name: Transport
 
-    def __init__(
-        self,
-        comm: MpiCommunicator,
-        send: AnyArray,
-        send_counts: Int64Array,
-        receive: AnyArray,
-        receive_counts: Int64Array,
-        largest: int,
-    ) -> None:
-        self._comm = comm
-        self._send, self._receive = send, receive
-        self._n_bytes = (send.size - int(send_counts[comm.rank])) * send.itemsize
-        self._requests: list[Any] = []
-        self._idle = largest == 0
-        self._pending = False
-        if not self._idle:
-            self._open(send_counts, receive_counts, largest * send.itemsize)
+    def __init__(self, comm: MpiCommunicator, buffers: AlltoallvBuffers) -> None:
+        super().__init__(comm)
+        self._comm, self._buffers = comm, buffers
+        self._n_bytes = buffers.bytes_from(comm.rank)
+        if buffers.largest:
+            self._open()
 
     @abc.abstractmethod
-    def _open(self, send_counts: Int64Array, receive_counts: Int64Array, n_bytes: int) -> None:
+    def _open(self) -> None:
         """Make the MPI objects that all calls share. Collective."""
 
     @abc.abstractmethod
     def _begin(self) -> None:
         """Start the requests."""
 
-    def _close(self) -> None:
-        """Free the MPI objects made by `_open`; by default there are none."""
-
     def start(self) -> None:
-        if self._idle:
-            return
-        self._comm.count_traffic(self.name, self._n_bytes)
-        self._pending = True
-        self._begin()
-
-    def wait(self) -> None:
-        if self._pending:
-            self._comm.mpi.Request.Waitall(self._requests)
-            self._pending = False
-
-    def free(self) -> None:
-        if self._idle or self._comm.mpi.Is_finalized():
-            return
-        self._idle = True
-        if self._pending and not self._comm.mpi.Request.Testall(self._requests):
-            _abandoned.append((self._send, self._receive, self._requests))
-            return
-        self._close()
-
-    def __del__(self) -> None:
-        # An exchange whose constructor failed has no attribute `_idle`.
-        if not getattr(self, "_idle", True):
-            self.free()
+        if self._buffers.largest:
+            self._comm.count_traffic(self.name, self._n_bytes)
+            self.pin(self._buffers.send, self._buffers.receive)
+            self._begin()
 
 
 class AlltoallvExchange(TransportExchange):
@@ -182,19 +203,11 @@ class AlltoallvExchange(TransportExchange):
 
     name = "alltoallv"
 
-    def _open(self, send_counts: Int64Array, receive_counts: Int64Array, n_bytes: int) -> None:
-        send_begins, receive_begins = _begins(send_counts), _begins(receive_counts)
-        self._calls = [
-            ((self._send, (sent, send_begins + at)), (self._receive, (got, receive_begins + got_at)))
-            for (sent, at), (got, got_at) in zip(
-                messages.split_counts(send_counts, n_bytes),
-                messages.split_counts(receive_counts, n_bytes),
-                strict=True,
-            )
-        ]
+    def _open(self) -> None:
+        self._calls = self._buffers.rounds()
 
     def _begin(self) -> None:
-        self._requests = [self._comm.mpi_comm.Ialltoallv(send, receive) for send, receive in self._calls]
+        self._requests[:] = [self._comm.mpi_comm.Ialltoallv(*call) for call in self._calls]
 
 
 class NeighborExchange(TransportExchange):
@@ -202,29 +215,17 @@ class NeighborExchange(TransportExchange):
 
     name = "neighbour"
 
-    def _open(self, send_counts: Int64Array, receive_counts: Int64Array, n_bytes: int) -> None:
-        sources, targets = np.flatnonzero(receive_counts), np.flatnonzero(send_counts)
+    def _open(self) -> None:
+        sources = np.flatnonzero(self._buffers.receive_counts)
+        targets = np.flatnonzero(self._buffers.send_counts)
         self._graph = self._comm.mpi_comm.Create_dist_graph_adjacent(
             sources.tolist(), targets.tolist(), reorder=False
         )
-        send_begins, receive_begins = _begins(send_counts), _begins(receive_counts)
-        self._calls = [
-            (
-                (self._send, (sent[targets], (send_begins + at)[targets])),
-                (self._receive, (got[sources], (receive_begins + got_at)[sources])),
-            )
-            for (sent, at), (got, got_at) in zip(
-                messages.split_counts(send_counts, n_bytes),
-                messages.split_counts(receive_counts, n_bytes),
-                strict=True,
-            )
-        ]
+        self._owned.append(self._graph)
+        self._calls = self._buffers.rounds(targets, sources)
 
     def _begin(self) -> None:
-        self._requests = [self._graph.Ineighbor_alltoallv(send, receive) for send, receive in self._calls]
-
-    def _close(self) -> None:
-        self._graph.Free()
+        self._requests[:] = [self._graph.Ineighbor_alltoallv(*call) for call in self._calls]
 
 
 class PointToPointExchange(TransportExchange):
@@ -232,27 +233,22 @@ class PointToPointExchange(TransportExchange):
 
     name = "persistent"
 
-    def _open(self, send_counts: Int64Array, receive_counts: Int64Array, n_bytes: int) -> None:
-        comm, rank = self._comm.mpi_comm, self._comm.rank
-        self._own_send = self._send[_range_of(send_counts, rank)]
-        self._own_receive = self._receive[_range_of(receive_counts, rank)]
+    def _open(self) -> None:
+        comm, rank, buffers = self._comm.mpi_comm, self._comm.rank, self._buffers
+        self._own_send = buffers.send[_range_of(buffers.send_counts, rank)]
+        self._own_receive = buffers.receive[_range_of(buffers.receive_counts, rank)]
         # Receives first, so that no message arrives unexpected.
-        self._requests = [
-            comm.Recv_init(piece, other, _TAG)
-            for other, piece in _message_pieces(self._receive, receive_counts, rank)
-        ]
-        self._requests += [
-            comm.Send_init(piece, other, _TAG)
-            for other, piece in _message_pieces(self._send, send_counts, rank)
-        ]
+        for make, buffer, counts in (
+            (comm.Recv_init, buffers.receive, buffers.receive_counts),
+            (comm.Send_init, buffers.send, buffers.send_counts),
+        ):
+            self._requests += [
+                make(piece, other, _TAG) for other, piece in _message_pieces(buffer, counts, rank)
+            ]
 
     def _begin(self) -> None:
         self._own_receive[...] = self._own_send
-        self._comm.mpi.Prequest.Startall(self._requests)
-
-    def _close(self) -> None:
-        for request in self._requests:
-            request.Free()
+        self._mpi.Prequest.Startall(self._requests)
 
 
 TRANSPORT_EXCHANGES: dict[str, type[TransportExchange]] = {

@@ -10,7 +10,7 @@ import numpy as np
 from petacomm.base.typing import AnyArray, Int32Array, Int64Array
 from petacomm.mpi.communicator import SPARSE_SIZE, CollectiveTraffic, Communicator, MpiCommunicator, Operation
 from petacomm.mpi.launch import launched_size
-from petacomm.mpi.persistent import PersistentExchange, SerialExchange, Transport
+from petacomm.mpi.persistent import AlltoallvBuffers, PersistentExchange, SerialExchange, Transport
 from petacomm.mpi.shared_memory import SharedWindow, private_window
 
 
@@ -61,27 +61,12 @@ class SerialCommunicator:
     def sparse_alltoallv(self, rows: AnyArray, counts: Int64Array) -> tuple[AnyArray, Int64Array]:
         return rows, counts
 
-    def alltoallv_into(
-        self,
-        send: AnyArray,
-        send_counts: Int64Array,
-        receive: AnyArray,
-        receive_counts: Int64Array,
-        largest: int,
-    ) -> None:
-        if largest:
-            receive[...] = send
+    def alltoallv_into(self, buffers: AlltoallvBuffers) -> None:
+        if buffers.largest:
+            buffers.receive[...] = buffers.send
 
-    def persistent_exchange(
-        self,
-        transport: Transport,
-        send: AnyArray,
-        send_counts: Int64Array,
-        receive: AnyArray,
-        receive_counts: Int64Array,
-        largest: int,
-    ) -> PersistentExchange:
-        return SerialExchange(send, receive)
+    def persistent_exchange(self, transport: Transport, buffers: AlltoallvBuffers) -> PersistentExchange:
+        return SerialExchange(buffers.send, buffers.receive)
 
     def gather_rows(self, rows: AnyArray, root: int = 0) -> AnyArray | None:
         return rows

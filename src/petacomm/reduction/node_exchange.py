@@ -9,7 +9,7 @@ import numpy as np
 
 from petacomm.base.typing import AnyArray, Int32Array, Int64Array
 from petacomm.mpi.communicator import Communicator
-from petacomm.mpi.persistent import PersistentExchange
+from petacomm.mpi.persistent import AlltoallvBuffers, PersistentExchange
 from petacomm.sharing.sharing_graph import offsets_from_counts
 
 
@@ -191,14 +191,8 @@ class NodeExchange:
         def exchange(
             source: AnyArray, send_counts: Int64Array, target: AnyArray, receive_counts: Int64Array
         ) -> PersistentExchange:
-            return self.comm.persistent_exchange(
-                "persistent",
-                source.reshape(-1),
-                send_counts * k,
-                target.reshape(-1),
-                receive_counts * k,
-                self.largest * k,
-            )
+            flat = source.reshape(-1), send_counts * k, target.reshape(-1), receive_counts * k
+            return self.comm.persistent_exchange("persistent", AlltoallvBuffers(*flat, self.largest * k))
 
         forward = exchange(send[own_send], self.send_counts, receive[own_receive], self.receive_counts)
         backward = exchange(reply[own_receive], self.receive_counts, result[own_send], self.send_counts)

@@ -14,7 +14,7 @@ from petacomm.base.typing import AnyArray, Int32Array, Int64Array
 from petacomm.costs.options import ReductionOptions
 from petacomm.mpi.autotuner import choose_fastest
 from petacomm.mpi.communicator import Communicator, MpiCommunicator, Operation
-from petacomm.mpi.persistent import PersistentExchange
+from petacomm.mpi.persistent import AlltoallvBuffers, PersistentExchange
 from petacomm.redistribution.indexed_rows import IndexedRowExchange
 from petacomm.redistribution.row_lists import RowLists
 from petacomm.sharing.index_map import rows_of_keys
@@ -153,11 +153,13 @@ class RowExchange:
             receive = self._receive.rows(self.n_received, values)
             exchange = self.comm.persistent_exchange(
                 self.options.transport,
-                send.reshape(-1),
-                self.send_counts * k,
-                receive.reshape(-1),
-                self.receive_counts * k,
-                self.largest * k,
+                AlltoallvBuffers(
+                    send.reshape(-1),
+                    self.send_counts * k,
+                    receive.reshape(-1),
+                    self.receive_counts * k,
+                    self.largest * k,
+                ),
             )
             self._buffers[kind] = self._choose_packing(_RowBuffers(send, receive, exchange), values)
         return self._buffers[kind]

@@ -13,6 +13,7 @@ import numpy as np
 from petacomm.base.files import atomic_write, write_errors
 from petacomm.base.typing import AnyArray, FloatArray, Int64Array
 from petacomm.mpi import Communicator, agree_on_errors
+from petacomm.mpi.persistent import AlltoallvBuffers
 from petamap.sky.checksum import fold_carries, word_sum
 from petamap.sky.map_data import PIECE_BYTES, MapDataLayout
 from petamap.sky.map_header import MapHeader
@@ -119,8 +120,9 @@ class Slabs:
                 to_root = np.zeros(size, np.int64)
                 to_root[0] = len(own)
                 piece = np.empty(int(counts.sum()))
+                sent = np.ascontiguousarray(own)
                 self.comm.alltoallv_into(
-                    np.ascontiguousarray(own), to_root, piece, counts, int(parts[-1] - begin)
+                    AlltoallvBuffers(sent, to_root, piece, counts, int(parts[-1] - begin))
                 )
                 if rank == 0:
                     yield column, begin, piece

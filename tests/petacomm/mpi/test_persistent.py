@@ -8,7 +8,7 @@ from mpi import run_ranks
 
 from petacomm.mpi import SerialCommunicator
 from petacomm.mpi import message_size as messages
-from petacomm.mpi.persistent import TRANSPORT_EXCHANGES
+from petacomm.mpi.persistent import TRANSPORT_EXCHANGES, AlltoallvBuffers
 
 KINDS = [(1, np.int64), (3, np.float64), (3, np.float32), (5, np.uint8)]
 
@@ -21,7 +21,8 @@ def open_exchange(comm, transport, seed, k=1, dtype=np.int64):
     to, from_ranks = counts[comm.rank], counts[:, comm.rank].copy()
     send, receive = np.zeros(to.sum(), dtype), np.zeros(from_ranks.sum(), dtype)
     largest = int(max(counts.sum(axis=0).max(), counts.sum(axis=1).max()))
-    return comm.persistent_exchange(transport, send, to, receive, from_ranks, largest), send, to, receive
+    buffers = AlltoallvBuffers(send, to, receive, from_ranks, largest)
+    return comm.persistent_exchange(transport, buffers), send, to, receive
 
 
 def exchanges(comm):
