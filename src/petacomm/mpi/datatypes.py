@@ -167,15 +167,21 @@ class MessageExchange(RequestExchange):
     receives, sends : sequence of (int, TypedBuffer or array)
         The other rank, and the buffer of a message from it or to it. Two ranks list the messages between them
         in the same order. No message is larger than `message_size.MESSAGE_BYTES`.
+    types : Datatypes, optional
+        Freed with the exchange.
     """
 
     def __init__(
-        self, comm: MpiCommunicator, receives: Sequence[tuple[int, Any]], sends: Sequence[tuple[int, Any]]
+        self,
+        comm: MpiCommunicator,
+        receives: Sequence[tuple[int, Any]],
+        sends: Sequence[tuple[int, Any]],
+        types: Datatypes | None = None,
     ) -> None:
         # Receives first, so that no message arrives unexpected.
         requests = [comm.mpi_comm.Recv_init(buffer, other, _TAG) for other, buffer in receives]
         requests += [comm.mpi_comm.Send_init(buffer, other, _TAG) for other, buffer in sends]
-        super().__init__(comm, requests)
+        super().__init__(comm, requests, types)
 
 
 class AlltoallwExchange(RequestExchange):
@@ -189,6 +195,8 @@ class AlltoallwExchange(RequestExchange):
     rounds : sequence of (dict of int to datatype, dict of int to datatype)
         For each call, the datatypes by rank of the parts of `source` that are sent and of the parts of
         `target` that are received.
+    types : Datatypes
+        Freed with the exchange.
     """
 
     def __init__(
@@ -197,10 +205,11 @@ class AlltoallwExchange(RequestExchange):
         source: AnyArray,
         target: AnyArray,
         rounds: Sequence[tuple[dict[int, Any], dict[int, Any]]],
+        types: Datatypes,
     ) -> None:
-        def arguments(array: AnyArray, types: dict[int, Any]) -> list[Any]:
-            datatypes = [types.get(other, comm.mpi.BYTE) for other in range(comm.size)]
-            counts = [int(other in types) for other in range(comm.size)]
+        def arguments(array: AnyArray, parts: dict[int, Any]) -> list[Any]:
+            datatypes = [parts.get(other, comm.mpi.BYTE) for other in range(comm.size)]
+            counts = [int(other in parts) for other in range(comm.size)]
             return [_memory(comm.mpi, array), counts, [0] * comm.size, datatypes]
 
         self._comm = comm.mpi_comm
@@ -208,7 +217,7 @@ class AlltoallwExchange(RequestExchange):
         requests: list[Any] = []
         with contextlib.suppress(NotImplementedError):
             requests += [self._comm.Alltoallw_init(*call) for call in self._calls]
-        super().__init__(comm, requests)
+        super().__init__(comm, requests, types)
         self._persistent = bool(requests)
 
     def start(self) -> None:
@@ -226,6 +235,8 @@ class NeighborAlltoallwExchange(RequestExchange):
     comm : MpiCommunicator
     receives, sends : sequence of (int, TypedBuffer)
         As for `MessageExchange`.
+    types : Datatypes
+        Freed with the exchange.
     """
 
     def __init__(
@@ -233,6 +244,7 @@ class NeighborAlltoallwExchange(RequestExchange):
         comm: MpiCommunicator,
         receives: Sequence[tuple[int, TypedBuffer]],
         sends: Sequence[tuple[int, TypedBuffer]],
+        types: Datatypes,
     ) -> None:
         self._graph = comm.mpi_comm.Create_dist_graph_adjacent(
             [other for other, _ in receives], [other for other, _ in sends], reorder=False
@@ -244,16 +256,16 @@ class NeighborAlltoallwExchange(RequestExchange):
             begin = min(begins, default=0)
             end = max((buffer.memory.address + buffer.memory.nbytes for buffer in buffers), default=0)
             memory = comm.mpi.memory.fromaddress(begin, end - begin)
-            counts, types = [buffer.n for buffer in buffers], [buffer.datatype for buffer in buffers]
-            return [memory, counts, [at - begin for at in begins], types]
+            counts, datatypes = [buffer.n for buffer in buffers], [buffer.datatype for buffer in buffers]
+            return [memory, counts, [at - begin for at in begins], datatypes]
 
         self._call = arguments(sends), arguments(receives)
         requests: list[Any] = []
         with contextlib.suppress(NotImplementedError):
             requests.append(self._graph.Neighbor_alltoallw_init(*self._call))
         self._persistent = bool(requests)
-        super().__init__(comm, requests)
-        self._owned.append(self._graph)
+        super().__init__(comm, requests, types)
+        self._frees.append(self._graph.Free)
 
     def start(self) -> None:
         if self._persistent:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import abc
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -20,6 +20,7 @@ from petacomm.mpi import message_size as messages
 
 if TYPE_CHECKING:
     from petacomm.mpi.communicator import MpiCommunicator
+    from petacomm.mpi.datatypes import Datatypes
 
 Transport: TypeAlias = Literal["alltoallv", "neighbour", "persistent"]
 Selection: TypeAlias = slice | Int64Array
@@ -104,7 +105,23 @@ class PersistentExchange(abc.ABC):
         self.wait()
 
 
-class SerialExchange(PersistentExchange):
+class EmptyExchange(PersistentExchange):
+    """Exchange without messages."""
+
+    def pin(self, *arrays: AnyArray) -> None:
+        """Do what `RequestExchange.pin` does where there are no requests: nothing."""
+
+    def start(self) -> None:
+        pass
+
+    def wait(self) -> None:
+        pass
+
+    def free(self) -> None:
+        pass
+
+
+class SerialExchange(EmptyExchange):
     """All-to-all of a single process: a copy."""
 
     def __init__(self, send: AnyArray, receive: AnyArray) -> None:
@@ -112,12 +129,6 @@ class SerialExchange(PersistentExchange):
 
     def start(self) -> None:
         self._receive[...] = self._send
-
-    def wait(self) -> None:
-        pass
-
-    def free(self) -> None:
-        pass
 
 
 class RequestExchange(PersistentExchange):
@@ -128,15 +139,20 @@ class RequestExchange(PersistentExchange):
     comm : MpiCommunicator
     requests : sequence of mpi4py.MPI.Prequest
         Persistent requests. Without any, a subclass fills the list `_requests` in `start`.
+    types : Datatypes, optional
+        Datatypes of the requests, which are freed after them.
     """
 
-    def __init__(self, comm: MpiCommunicator, requests: Sequence[Any] = ()) -> None:
+    def __init__(
+        self, comm: MpiCommunicator, requests: Sequence[Any] = (), types: Datatypes | None = None
+    ) -> None:
         self._mpi = comm.mpi
+        self._types = types
         self._requests = list(requests)
-        self._owned: list[Any] = []  # MPI objects and datatypes that are freed after the requests
         self._pinned: list[AnyArray] = []
+        self._frees: list[Callable[[], object]] = [] if types is None else [types.free]
         self._finalizer = weakref.finalize(
-            self, _free_requests, self._mpi, self._requests, self._pinned, self._owned
+            self, _free_requests, self._mpi, self._requests, self._pinned, self._frees
         )
 
     def pin(self, *arrays: AnyArray) -> None:
@@ -154,15 +170,16 @@ class RequestExchange(PersistentExchange):
         self._finalizer()
 
 
-def _free_requests(mpi: Any, requests: list[Any], pinned: list[AnyArray], owned: list[Any]) -> None:
+def _free_requests(
+    mpi: Any, requests: list[Any], pinned: list[AnyArray], frees: list[Callable[[], object]]
+) -> None:
     if mpi.Is_finalized():
         return
     if pinned and not mpi.Request.Testall(requests):
-        _abandoned.append((requests, list(pinned), owned))
+        _abandoned.append((requests, list(pinned)))
         return
-    for freed in [*requests, *owned]:
-        if freed:  # not a null handle
-            freed.Free()
+    for free in [*(request.Free for request in requests if request != mpi.REQUEST_NULL), *frees]:
+        free()
 
 
 class TransportExchange(RequestExchange):
@@ -221,7 +238,7 @@ class NeighborExchange(TransportExchange):
         self._graph = self._comm.mpi_comm.Create_dist_graph_adjacent(
             sources.tolist(), targets.tolist(), reorder=False
         )
-        self._owned.append(self._graph)
+        self._frees.append(self._graph.Free)
         self._calls = self._buffers.rounds(targets, sources)
 
     def _begin(self) -> None:

@@ -15,8 +15,8 @@ import numpy as np
 
 from petacomm.base.typing import AnyArray
 from petacomm.mpi.communicator import Communicator, MpiCommunicator
-from petacomm.mpi.datatypes import AlltoallwExchange, Datatypes, MessageExchange, TypedBuffer, message_pieces
-from petacomm.mpi.persistent import PersistentExchange
+from petacomm.mpi.datatypes import AlltoallwExchange, Datatypes, MessageExchange, message_pieces
+from petacomm.mpi.persistent import EmptyExchange, PersistentExchange, RequestExchange
 from petacomm.mpi.shared_memory import SharedWindow
 from petacomm.redistribution.array_layout import ArrayLayout, Box, relative_box
 from petacomm.redistribution.exchange_cost import ExchangeWork, copy_work, datatype_work, message_work
@@ -75,6 +75,7 @@ class RedistributionExchange(PersistentExchange):
 
     def __init__(self, overlaps: LayoutOverlaps, source: AnyArray, target: AnyArray) -> None:
         self.overlaps, self.source, self.target = overlaps, source, target
+        self._messages: EmptyExchange | RequestExchange = EmptyExchange()
         rank = overlaps.comm.rank
         self._sends = [(other, view) for other, view in overlaps.sends(source) if other != rank]
         self._receives = [(other, view) for other, view in overlaps.receives(target) if other != rank]
@@ -82,9 +83,23 @@ class RedistributionExchange(PersistentExchange):
                for side in (overlaps.receives(target), overlaps.sends(source))]  # fmt: skip
         self._own_copies = list(zip(*own, strict=True))
 
+    def _start_messages(self, *buffers: AnyArray) -> None:
+        self._messages.pin(self.source, self.target, *buffers)
+        self._messages.start()
+
     def _copy_own(self) -> None:
         for target, source in self._own_copies:
             np.copyto(target, source)
+
+    def start(self) -> None:
+        self._start_messages()
+        self._copy_own()
+
+    def wait(self) -> None:
+        self._messages.wait()
+
+    def free(self) -> None:
+        self._messages.free()
 
     @abc.abstractmethod
     def work(self) -> ExchangeWork:
@@ -101,42 +116,22 @@ class _PointToPointExchange(RedistributionExchange):
         super().__init__(overlaps, source, target)
         self._send_buffers = [] if self.send_type else _buffers(self._sends)
         self._receive_buffers = [] if self.receive_type else _buffers(self._receives)
-        self._messages: MessageExchange | None = None
-        if isinstance(overlaps.comm, MpiCommunicator):
-            self._types = Datatypes(overlaps.comm)
-            receives = self._message_buffers(self._receives, self._receive_buffers)
-            sends = self._message_buffers(self._sends, self._send_buffers)
-            self._messages = MessageExchange(overlaps.comm, receives, sends)
-
-    def _message_buffers(
-        self, views: list[tuple[int, AnyArray]], buffers: list[AnyArray]
-    ) -> list[tuple[int, Any]]:
-        """Return the buffers of messages: the views, or the contiguous buffers used in their place."""
-        arrays = [(view if not buffers else buffers[i]) for i, (_, view) in enumerate(views)]
-        return [
-            (other, self._types.strided(piece))
-            for (other, _), array in zip(views, arrays, strict=True)
-            for piece in message_pieces(array)
-        ]
+        self._messages = _strided_messages(
+            overlaps.comm,
+            _replaced(self._receives, self._receive_buffers),
+            _replaced(self._sends, self._send_buffers),
+        )
 
     def start(self) -> None:
         for (_, view), buffer in zip(self._sends, self._send_buffers, strict=False):
             np.copyto(buffer, view)
-        if self._messages is not None:
-            self._messages.pin(self.source, self.target, *self._send_buffers, *self._receive_buffers)
-            self._messages.start()
+        self._start_messages(*self._send_buffers, *self._receive_buffers)
         self._copy_own()
 
     def wait(self) -> None:
-        if self._messages is not None:
-            self._messages.wait()
+        self._messages.wait()
         for (_, view), buffer in zip(self._receives, self._receive_buffers, strict=False):
             np.copyto(view, buffer)
-
-    def free(self) -> None:
-        if self._messages is not None:
-            self._messages.free()
-            self._types.free()
 
     def work(self) -> ExchangeWork:
         sent, received = _views(self._sends), _views(self._receives)
@@ -179,42 +174,26 @@ class CollectiveExchange(RedistributionExchange):
 
     def __init__(self, overlaps: LayoutOverlaps, source: AnyArray, target: AnyArray) -> None:
         super().__init__(overlaps, source, target)
-        self._alltoallw: AlltoallwExchange | None = None
         if not isinstance(overlaps.comm, MpiCommunicator):
             return
-        self._types = Datatypes(overlaps.comm)
+        types = Datatypes(overlaps.comm)
         send_array = overlaps.before.in_memory_order(source)
         receive_array = overlaps.after.in_memory_order(target)
         same_order = overlaps.before.order == overlaps.after.order
-        sends = [(other, [self._types.subarray(send_array, piece) for piece in message_pieces(view)])
+        sends = [(other, [types.subarray(send_array, piece) for piece in message_pieces(view)])
                  for other, view in self._sends]  # fmt: skip
-        receive_type = self._types.subarray if same_order else self._types.strided_part
+        receive_type = types.subarray if same_order else types.strided_part
         receives = [(other, [receive_type(receive_array, piece) for piece in message_pieces(view)])
                     for other, view in self._receives]  # fmt: skip
-        most = max((len(types) for _, types in sends + receives), default=0)
+        most = max((len(pieces) for _, pieces in sends + receives), default=0)
         rounds = [
             (
-                {other: types[i] for other, types in sends if i < len(types)},
-                {other: types[i] for other, types in receives if i < len(types)},
+                {other: pieces[i] for other, pieces in sends if i < len(pieces)},
+                {other: pieces[i] for other, pieces in receives if i < len(pieces)},
             )
             for i in range(int(overlaps.comm.max(most)))
         ]
-        self._alltoallw = AlltoallwExchange(overlaps.comm, source, target, rounds)
-
-    def start(self) -> None:
-        if self._alltoallw is not None:
-            self._alltoallw.pin(self.source, self.target)
-            self._alltoallw.start()
-        self._copy_own()
-
-    def wait(self) -> None:
-        if self._alltoallw is not None:
-            self._alltoallw.wait()
-
-    def free(self) -> None:
-        if self._alltoallw is not None:
-            self._alltoallw.free()
-            self._types.free()
+        self._messages = AlltoallwExchange(overlaps.comm, source, target, rounds, types)
 
     def work(self) -> ExchangeWork:
         sent, own = _views(self._sends), [view for pair in self._own_copies for view in pair]
@@ -281,29 +260,18 @@ class SharedMemoryExchange(RedistributionExchange):
                 array = source_window.array(overlaps.before, other, source.dtype, node_ranks.index(other))
                 part = array[overlaps.box_in_sender(other)]
                 self._copies.append((view, overlaps.in_message_order(part)))
-        self._messages: MessageExchange | None = None
         self._ticket, self._message_work = 0, ExchangeWork()
-        if isinstance(comm, MpiCommunicator) and len(node_ranks) < comm.size:
-            self._types = Datatypes(comm)
+        if len(node_ranks) < comm.size:
             receives, sends = (
                 [(other, view) for other, view in side if other not in node_ranks]
                 for side in (self._receives, self._sends)
             )
-            self._messages = MessageExchange(
-                comm, self._message_buffers(receives), self._message_buffers(sends)
-            )
+            self._messages = _strided_messages(comm, receives, sends)
             sent, received = _views(sends), _views(receives)
             self._message_work = message_work(sent) + datatype_work(sent) + datatype_work(received)
 
-    def _message_buffers(self, views: list[tuple[int, AnyArray]]) -> list[tuple[int, TypedBuffer]]:
-        return [
-            (other, self._types.strided(piece)) for other, view in views for piece in message_pieces(view)
-        ]
-
     def start(self) -> None:
-        if self._messages is not None:
-            self._messages.pin(self.source, self.target)
-            self._messages.start()
+        self._start_messages()
         self._source_window.wait_for_readers()
         if not self._in_window:
             np.copyto(self._window_array, self.source)
@@ -318,13 +286,7 @@ class SharedMemoryExchange(RedistributionExchange):
         if self._in_window:
             # The caller may write to its array in the window from now on.
             self._source_window.wait_for_readers()
-        if self._messages is not None:
-            self._messages.wait()
-
-    def free(self) -> None:
-        if self._messages is not None:
-            self._messages.free()
-            self._types.free()
+        self._messages.wait()
 
     def work(self) -> ExchangeWork:
         pairs = [view for pair in self._own_copies + self._copies for view in pair]
@@ -351,3 +313,23 @@ def _views(side: list[tuple[int, AnyArray]]) -> list[AnyArray]:
 
 def _buffers(views: list[tuple[int, AnyArray]]) -> list[AnyArray]:
     return [np.empty(view.shape, view.dtype) for _, view in views]
+
+
+def _replaced(views: list[tuple[int, AnyArray]], buffers: list[AnyArray]) -> list[tuple[int, AnyArray]]:
+    """Return the contiguous buffers that are used in the place of views; the views if there are none."""
+    others = [other for other, _ in views]
+    return list(zip(others, buffers, strict=True)) if buffers else views
+
+
+def _strided_messages(
+    comm: Communicator, receives: list[tuple[int, AnyArray]], sends: list[tuple[int, AnyArray]]
+) -> EmptyExchange | RequestExchange:
+    """Return persistent messages between views of any strides."""
+    if not isinstance(comm, MpiCommunicator):
+        return EmptyExchange()
+    types = Datatypes(comm)
+    received, sent = (
+        [(other, types.strided(piece)) for other, view in side for piece in message_pieces(view)]
+        for side in (receives, sends)
+    )
+    return MessageExchange(comm, received, sent, types)

@@ -15,7 +15,7 @@ from petacomm.mpi.agreement import agree
 from petacomm.mpi.autotuner import Choice, choose_fastest
 from petacomm.mpi.communicator import Communicator, MpiCommunicator
 from petacomm.mpi.datatypes import Datatypes, MessageExchange, NeighborAlltoallwExchange, TypedBuffer
-from petacomm.mpi.persistent import PersistentExchange
+from petacomm.mpi.persistent import EmptyExchange, PersistentExchange, RequestExchange
 from petacomm.mpi.shared_memory import SharedWindow
 from petacomm.redistribution._redistribution import cut_lists, move_rows
 from petacomm.redistribution.argument_checks import require_same_arguments
@@ -141,9 +141,7 @@ class LatticeField:
         def call(name: str) -> Callable[[], None]:
             def once() -> None:
                 for parity in _PARITIES:
-                    exchange = self._exchange(name, parity)
-                    exchange.start()
-                    exchange.wait()
+                    self._exchange(name, parity).run()
 
             return once
 
@@ -195,6 +193,17 @@ class HaloExchange(PersistentExchange):
         ghosts = [(to, lattice.ghosts[to.number, parity]) for to in lattice.remote_directions]
         self._faces = [(lattice.neighbour(to), rows) for to, rows in faces if len(rows)]
         self._ghosts = [(to, rows) for to, rows in ghosts if rows.stop > rows.start]
+        self._messages: EmptyExchange | RequestExchange = EmptyExchange()
+
+    def start(self) -> None:
+        self._messages.pin(self.field.values)
+        self._messages.start()
+
+    def wait(self) -> None:
+        self._messages.wait()
+
+    def free(self) -> None:
+        self._messages.free()
 
     @staticmethod
     def _opposite_directions(lattice: Lattice) -> list[LatticeDirection]:
@@ -221,7 +230,6 @@ class PackedHaloExchange(HaloExchange):
 
     def __init__(self, field: LatticeField, parity: int, window: SharedWindow) -> None:
         super().__init__(field, parity, window)
-        self._messages: MessageExchange | None = None
         rows = [rows for _, rows in self._faces]
         counts = [len(part) for part in rows]
         self._face_rows = _FaceRows(np.concatenate(rows) if rows else np.empty(0, np.int64))
@@ -237,18 +245,9 @@ class PackedHaloExchange(HaloExchange):
             self._messages = MessageExchange(field.comm, receives, sends)
 
     def start(self) -> None:
-        if self._messages is not None:
-            self._face_rows.copy(self.field.values, self._send_buffer)
-            self._messages.pin(self._send_buffer, self.field.values)
-            self._messages.start()
-
-    def wait(self) -> None:
-        if self._messages is not None:
-            self._messages.wait()
-
-    def free(self) -> None:
-        if self._messages is not None:
-            self._messages.free()
+        self._face_rows.copy(self.field.values, self._send_buffer)
+        self._messages.pin(self._send_buffer)
+        super().start()
 
     def work(self) -> ExchangeWork:
         work = self._message_work(self._faces)
@@ -263,7 +262,6 @@ class DatatypeHaloExchange(HaloExchange):
 
     def __init__(self, field: LatticeField, parity: int, window: SharedWindow) -> None:
         super().__init__(field, parity, window)
-        self._messages: MessageExchange | NeighborAlltoallwExchange | None = None
         if isinstance(field.comm, MpiCommunicator):
             self._types = Datatypes(field.comm)
             neighbour, values = field.lattice.neighbour, field.values
@@ -275,7 +273,7 @@ class DatatypeHaloExchange(HaloExchange):
                 for to, part in self._ghosts
                 if self._by_message(neighbour(to))
             ]
-            self._messages = type(self)._exchange_type(field.comm, receives, sends)
+            self._messages = type(self)._exchange_type(field.comm, receives, sends, self._types)
 
     def _by_message(self, other: int) -> bool:
         """Return whether this rank and another one exchange messages."""
@@ -286,20 +284,6 @@ class DatatypeHaloExchange(HaloExchange):
         return self._types.row_blocks(
             self.field.values, int(rows[0]), pattern.length, pattern.starts, pattern.loops
         )
-
-    def start(self) -> None:
-        if self._messages is not None:
-            self._messages.pin(self.field.values)
-            self._messages.start()
-
-    def wait(self) -> None:
-        if self._messages is not None:
-            self._messages.wait()
-
-    def free(self) -> None:
-        if self._messages is not None:
-            self._messages.free()
-            self._types.free()
 
     def work(self) -> ExchangeWork:
         faces = [(other, rows) for other, rows in self._faces if self._by_message(other)]

@@ -10,7 +10,7 @@ from petacomm.base.typing import AnyArray, Int64Array
 from petacomm.mpi import message_size as messages
 from petacomm.mpi.communicator import MpiCommunicator
 from petacomm.mpi.datatypes import Datatypes, MessageExchange, TypedBuffer
-from petacomm.mpi.persistent import PersistentExchange
+from petacomm.mpi.persistent import EmptyExchange, PersistentExchange, RequestExchange
 
 PACKINGS = ("packed", "indexed", "auto")
 
@@ -46,34 +46,29 @@ class IndexedRowExchange(PersistentExchange):
         self._comm, self._receive, self._counts = comm, receive, counts
         self._runs = starts, lengths, bounds
         self._n_bytes = 0
-        self._types: Datatypes | None = None
-        self._messages: MessageExchange | None = None
+        self._messages: EmptyExchange | RequestExchange = EmptyExchange()
         self._address = -1
 
     def bind(self, values: AnyArray) -> None:
         """Set the vector (n, k) whose rows the next `start` sends."""
         address = values.__array_interface__["data"][0]
-        if self._messages is None or address != self._address:
+        if address != self._address:
             self.free()
             self._address, self._messages = address, self._make_messages(values)
         self._messages.pin(values, self._receive)
 
     def start(self) -> None:
-        assert self._messages is not None
         self._comm.count_traffic("indexed", self._n_bytes)
         self._messages.start()
 
     def wait(self) -> None:
-        assert self._messages is not None
         self._messages.wait()
 
     def free(self) -> None:
-        if self._messages is not None and self._types is not None:
-            self._messages.free()
-            self._types.free()
+        self._messages.free()
 
     def _make_messages(self, values: AnyArray) -> MessageExchange:
-        self._types = types = Datatypes(self._comm)
+        types = Datatypes(self._comm)
         self._n_bytes = 0
         starts, lengths, bounds = self._runs
         row_bytes = values.shape[1] * values.itemsize
@@ -92,7 +87,7 @@ class IndexedRowExchange(PersistentExchange):
             begin, end = int(ends[other] - self._counts[other]), int(ends[other])
             parts = [self._receive[i : min(i + most, end)] for i in range(begin, end, most)]
             receives += [(other, part.reshape(-1).view(np.uint8)) for part in parts]
-        return MessageExchange(self._comm, receives, sends)
+        return MessageExchange(self._comm, receives, sends, types)
 
 
 def _split_runs(starts: Int64Array, lengths: Int64Array, most: int) -> list[tuple[Int64Array, Int64Array]]:

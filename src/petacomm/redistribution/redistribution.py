@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
@@ -213,17 +212,10 @@ class Redistribution:
         self._exchanges, self._addresses = {}, []
 
     def _choose(self, source: AnyArray, target: AnyArray) -> None:
-        def call(name: str) -> Callable[[], None]:
-            def once() -> None:
-                exchange = self._exchange(name, source, target)
-                exchange.start()
-                exchange.wait()
-
-            return once
-
         in_window = self._source_window is not None and self._source_window.contains(source)
         subject = (str(self.before), str(self.after), self.dtype.itemsize, in_window)
-        self.choice = choose_fastest(self.comm, subject, {name: call(name) for name in METHODS})
+        calls = {name: lambda name=name: self._exchange(name, source, target).run() for name in METHODS}
+        self.choice = choose_fastest(self.comm, subject, calls)
         for name in [name for name in self._exchanges if name != self.choice.name]:
             self._exchanges.pop(name).free()
 
