@@ -61,19 +61,6 @@ void bind_intervals(nb::module_& module) {
         },
         nb::arg("intervals").noconvert(), nb::arg("offsets").noconvert(), nb::arg("low"), nb::arg("high"),
         nb::arg("runs").noconvert().none(), nb::arg("entries").noconvert().none());
-    module.def(
-        "spread_runs",
-        [](In<std::int32_t, 2> run_values, In<std::int64_t, 2> runs, In<std::uint32_t> entries,
-           Out<std::int32_t, 2> values) {
-            require(run_values.shape(0) == runs.shape(0), "values for each run");
-            require(run_values.shape(1) == values.shape(1), "rows of the same length");
-            const auto* of = structs_of<petacomm::Run>(runs);
-            nb::gil_scoped_release release;
-            petacomm::spread_runs(run_values.data(), of, entries.data(), length(runs.shape(0)),
-                                  length(values.shape(1)), values.data());
-        },
-        nb::arg("run_values").noconvert(), nb::arg("runs").noconvert(), nb::arg("entries").noconvert(),
-        nb::arg("values").noconvert());
 }
 
 void bind_row_runs(nb::module_& module) {

@@ -117,15 +117,4 @@ std::pair<std::int64_t, std::int64_t> merge_runs(const IntervalLists& lists, std
     return {n_runs, n_entries};
 }
 
-void spread_runs(const std::int32_t* run_values, const Run* runs, const std::uint32_t* entries,
-                 std::int64_t n_runs, std::int64_t k, std::int32_t* values) {
-    for (std::int64_t i = 0; i < n_runs; ++i) {
-        for (std::int64_t j = 0; j < runs[i].n_entries; ++j) {
-            std::int32_t* to = values + *entries++ * k;
-            for (std::int64_t key = 0; key < runs[i].length; ++key)
-                for (std::int64_t c = 0; c < k; ++c) *to++ = run_values[i * k + c];
-        }
-    }
-}
-
 }  // namespace petacomm

@@ -42,8 +42,4 @@ std::int64_t split_key(const IntervalLists& lists, std::int64_t target);
 std::pair<std::int64_t, std::int64_t> merge_runs(const IntervalLists& lists, std::int64_t low,
                                                  std::int64_t high, Run* runs, std::uint32_t* entries);
 
-// values[rows of key] = run_values[i, :] for all keys and holders of run i; rows of k values.
-void spread_runs(const std::int32_t* run_values, const Run* runs, const std::uint32_t* entries,
-                 std::int64_t n_runs, std::int64_t k, std::int32_t* values);
-
 }  // namespace petacomm

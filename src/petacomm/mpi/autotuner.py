@@ -32,6 +32,7 @@ _CLEAR = 0.95
 _VERSION = 3
 
 _EARLIER = "in an earlier run"
+AUTO = "auto"
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,28 @@ class Choice:
     candidates: Mapping[str, Candidate] = field(default_factory=dict)
     subject: str = ""
     machine: str = ""
+
+
+class MethodChoice:
+    """Method of a plan: the one that the caller names, or "auto", which chooses in the first call.
+
+    Attributes
+    ----------
+    method : str
+        Name given by the caller.
+    choice : Choice or None
+        Choice of "auto"; None before.
+    """
+
+    method: str
+    choice: Choice | None = None
+
+    @property
+    def chosen(self) -> str | None:
+        """Name of the method in use; None before "auto" has chosen."""
+        if self.choice is not None:
+            return self.choice.name
+        return None if self.method == AUTO else self.method
 
 
 def tuning_environment(comm: Communicator) -> dict[str, Any]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
 
+from petacomm.base.errors import did_you_mean
 from petacomm.base.typing import AnyArray
 from petacomm.mpi.agreement import agree, require_same_text
+from petacomm.mpi.autotuner import AUTO
 from petacomm.mpi.communicator import Communicator
 from petacomm.redistribution.array_layout import ArrayLayout, DatatypeError
 
@@ -29,6 +32,14 @@ def agree_on_call(comm: Communicator, error: DatatypeError | None, new: bool) ->
     if words[0] != -comm.size:
         agree(comm, error)
     return bool(words[1])
+
+
+def method_error(method: str, known: Collection[str]) -> DatatypeError | None:
+    """Return the error of a method that is neither "auto" nor known; None if it is."""
+    names = [AUTO, *known]
+    if method in names:
+        return None
+    return DatatypeError(f"no method '{method}'", mend=did_you_mean(method, names))
 
 
 def array_error(

@@ -14,12 +14,16 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from petacomm.base.errors import did_you_mean
 from petacomm.base.typing import AnyArray
 from petacomm.mpi.agreement import agree
-from petacomm.mpi.autotuner import Choice, choose_fastest
+from petacomm.mpi.autotuner import MethodChoice, choose_fastest
 from petacomm.mpi.communicator import Communicator
-from petacomm.redistribution.argument_checks import agree_on_call, array_error, require_same_arguments
+from petacomm.redistribution.argument_checks import (
+    agree_on_call,
+    array_error,
+    method_error,
+    require_same_arguments,
+)
 from petacomm.redistribution.array_layout import ArrayLayout, DatatypeError
 from petacomm.redistribution.exchanges import METHODS
 from petacomm.redistribution.line_transforms import complex_lines, from_real, to_real
@@ -29,7 +33,7 @@ _EXCHANGED, _IN_WINDOW = "exchanged", "in-window"
 _COMPLEX = {"f": np.complex64, "d": np.complex128, "F": np.complex64, "D": np.complex128}
 
 
-class ParallelFFT:
+class ParallelFFT(MethodChoice):
     """Plan of forward and inverse Fourier transforms over all axes of an array. Collective on `comm`.
 
     ``Y[k] = sum over j of X[j] exp(-2 pi i sum over axes of j k / n)``; the inverse has the other sign and
@@ -99,7 +103,6 @@ class ParallelFFT:
         self.stages = _stages(self._transformed_shape, self.grid)
         self.before = ArrayLayout(self.shape, self.stages[0].grid)
         self.after = self.stages[-1]
-        self.choice: Choice | None = None
         self._transforms: dict[str, _Transform] = {}
         self._checked = False
 
@@ -112,13 +115,6 @@ class ParallelFFT:
     def is_real(self) -> bool:
         """Whether the array is real."""
         return self.dtype.kind == "f"
-
-    @property
-    def chosen(self) -> str | None:
-        """Name of the method in use; None before "auto" has chosen."""
-        if self.choice is not None:
-            return self.choice.name
-        return None if self.method == "auto" else self.method
 
     def forward(self, array: AnyArray, out: AnyArray | None = None) -> AnyArray:
         """Return this rank's part of the transform of an array, in the layout `after`. Collective.
@@ -215,12 +211,9 @@ class ParallelFFT:
             )
         if int(np.prod(self.grid)) != self.comm.size:
             return DatatypeError(f"a grid of {self.grid} ranks, and {self.comm.size} processes")
-        known = ["auto", _EXCHANGED, _IN_WINDOW, *METHODS]
-        if self.method not in known:
-            return DatatypeError(f"no method '{self.method}'", mend=did_you_mean(self.method, known))
         if self.method == _IN_WINDOW and self.comm.node().size < self.comm.size:
             return DatatypeError("'in-window' where ranks do not share a node", mend="use 'exchanged'")
-        return None
+        return method_error(self.method, [_EXCHANGED, _IN_WINDOW, *METHODS])
 
 
 def _stages(shape: tuple[int, ...], grid: tuple[int, ...]) -> list[ArrayLayout]:

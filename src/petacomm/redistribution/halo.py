@@ -12,13 +12,13 @@ import numpy.typing as npt
 from petacomm.base.errors import did_you_mean
 from petacomm.base.typing import AnyArray, Int32Array, Int64Array, UInt8Array
 from petacomm.mpi.agreement import agree
-from petacomm.mpi.autotuner import Choice, choose_fastest
+from petacomm.mpi.autotuner import MethodChoice, choose_fastest
 from petacomm.mpi.communicator import Communicator, MpiCommunicator
 from petacomm.mpi.datatypes import Datatypes, MessageExchange, NeighborAlltoallwExchange, TypedBuffer
 from petacomm.mpi.persistent import EmptyExchange, PersistentExchange, RequestExchange
 from petacomm.mpi.shared_memory import SharedWindow
 from petacomm.redistribution._redistribution import cut_lists, move_rows
-from petacomm.redistribution.argument_checks import require_same_arguments
+from petacomm.redistribution.argument_checks import method_error, require_same_arguments
 from petacomm.redistribution.array_layout import DatatypeError
 from petacomm.redistribution.block_pattern import BlockPattern
 from petacomm.redistribution.exchange_cost import ExchangeWork
@@ -29,7 +29,7 @@ OBJECTS = {"vector": 3, "half": 6, "matrix": 9}
 _PARITIES = tuple(range(N_PARITIES))
 
 
-class LatticeField:
+class LatticeField(MethodChoice):
     """Field on the sites and the ghosts of a lattice block, and its halo exchange. Collective on `comm`.
 
     Parameters
@@ -83,16 +83,8 @@ class LatticeField:
         # In memory that the node shares, so that neighbours on the node can read it.
         self._window = comm.shared_window(lattice.n_rows * row_bytes)
         self.values = _values_in_window(self._window, self._window.rank, lattice, kind, self.dtype)
-        self.choice: Choice | None = None
         self._exchanges: dict[tuple[str, int], HaloExchange] = {}
         self._pending: HaloExchange | None = None
-
-    @property
-    def chosen(self) -> str | None:
-        """Name of the method in use; None before "auto" has chosen."""
-        if self.choice is not None:
-            return self.choice.name
-        return None if self.method == "auto" else self.method
 
     def exchange(self, parity: int) -> None:
         """Fill the ghosts of a parity with the values of their owners. Collective.
@@ -160,9 +152,6 @@ class LatticeField:
             return DatatypeError(f"no object '{self.kind}'", mend=did_you_mean(self.kind, list(OBJECTS)))
         if self.dtype.char not in "FD":
             return DatatypeError(f"a field of {self.dtype}", mend="complex128 or complex64")
-        known = ["auto", *HALO_METHODS]
-        if self.method not in known:
-            return DatatypeError(f"no method '{self.method}'", mend=did_you_mean(self.method, known))
         n_ranks = self.lattice.layout.n_ranks
         if n_ranks != self.comm.size or self.lattice.rank != self.comm.rank:
             return DatatypeError(
@@ -170,7 +159,7 @@ class LatticeField:
                 where=f"rank {self.comm.rank} of {self.comm.size}",
                 mend="grid and rank must be those of the communicator",
             )
-        return None
+        return method_error(self.method, HALO_METHODS)
 
 
 class HaloExchange(PersistentExchange):

@@ -216,9 +216,7 @@ class Lattice:
         -------
         int32 (n,)
         """
-        part = self.sites(parity)
-        inner: Int32Array = (part.start + np.flatnonzero(~self.is_boundary[part])).astype(np.int32)
-        return inner
+        return self._rows_where(~self.is_boundary, parity)
 
     def boundary(self, parity: int) -> Int32Array:
         """Return the rows of the sites of a parity that have a ghost as neighbour.
@@ -232,9 +230,12 @@ class Lattice:
         -------
         int32 (n,)
         """
+        return self._rows_where(self.is_boundary, parity)
+
+    def _rows_where(self, selected: BoolArray, parity: int) -> Int32Array:
         part = self.sites(parity)
-        boundary: Int32Array = (part.start + np.flatnonzero(self.is_boundary[part])).astype(np.int32)
-        return boundary
+        rows: Int32Array = (part.start + np.flatnonzero(selected[part])).astype(np.int32)
+        return rows
 
     def local_rows(self, values: AnyArray) -> AnyArray:
         """Return this rank's rows of values on the global lattice.

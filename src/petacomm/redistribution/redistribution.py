@@ -8,12 +8,16 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from petacomm.base.errors import did_you_mean
 from petacomm.base.typing import AnyArray
 from petacomm.mpi.agreement import agree
-from petacomm.mpi.autotuner import Choice, choose_fastest
+from petacomm.mpi.autotuner import MethodChoice, choose_fastest
 from petacomm.mpi.communicator import Communicator
-from petacomm.redistribution.argument_checks import agree_on_call, array_error, require_same_arguments
+from petacomm.redistribution.argument_checks import (
+    agree_on_call,
+    array_error,
+    method_error,
+    require_same_arguments,
+)
 from petacomm.redistribution.array_layout import ArrayLayout, DatatypeError
 from petacomm.redistribution.exchange_cost import ExchangeWork
 from petacomm.redistribution.exchanges import (
@@ -24,7 +28,7 @@ from petacomm.redistribution.exchanges import (
 )
 
 
-class Redistribution:
+class Redistribution(MethodChoice):
     """Plan of the redistribution of an array between two layouts. Collective on `comm`.
 
     Parameters
@@ -76,7 +80,6 @@ class Redistribution:
         self.dtype, self.method, self.checks = np.dtype(dtype), method, checks
         agree(comm, self._argument_error())
         require_same_arguments(comm, f"{before} to {after}, {self.dtype.str}, {method}, checks {checks}")
-        self.choice: Choice | None = None
         self._overlaps = LayoutOverlaps(comm, before, after)
         self._source_window: SourceWindow | None = None
         self._exchanges: dict[str, RedistributionExchange] = {}
@@ -96,11 +99,7 @@ class Redistribution:
             return DatatypeError(f"layouts of two arrays: {self.before}, and {self.after}")
         if self.dtype.hasobject or self.dtype.itemsize == 0:
             return DatatypeError(f"elements of dtype {self.dtype}", mend="any of fixed size, without objects")
-        if self.method not in ("auto", *METHODS):
-            return DatatypeError(
-                f"no method '{self.method}'", mend=did_you_mean(self.method, ["auto", *METHODS])
-            )
-        return None
+        return method_error(self.method, METHODS)
 
     def empty_source(self) -> AnyArray:
         """Return an uninitialised array of the layout before that "shared" does not copy. Collective.
@@ -181,13 +180,6 @@ class Redistribution:
             raise DatatypeError("no redistribution is pending", mend="`start` before")
         exchange.wait()
         return exchange.target
-
-    @property
-    def chosen(self) -> str | None:
-        """Name of the method in use; None before "auto" has chosen."""
-        if self.choice is not None:
-            return self.choice.name
-        return None if self.method == "auto" else self.method
 
     def work(self) -> ExchangeWork:
         """Return the work of this rank in one call by the method in use. Not collective.

@@ -34,14 +34,6 @@ def merge_runs(
     runs: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order="C", device="cpu")] | None,
     entries: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu")] | None,
 ) -> tuple[int, int]: ...
-def spread_runs(
-    run_values: Annotated[
-        NDArray[numpy.int32], dict(shape=(None, None), order="C", device="cpu", writable=False)
-    ],
-    runs: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order="C", device="cpu", writable=False)],
-    entries: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    values: Annotated[NDArray[numpy.int32], dict(shape=(None, None), order="C", device="cpu")],
-) -> None: ...
 
 class Flow(enum.Enum):
     everywhere = 0

@@ -18,7 +18,6 @@ from petacomm.reduction._reduction import (
     cut_intervals,
     merge_runs,
     split_key,
-    spread_runs,
 )
 from petacomm.sharing.sharing_graph import offsets_from_counts
 
@@ -120,27 +119,6 @@ class NodeUnion:
     def group(self) -> Int64Array:
         """Group of each run, int64 (n_runs,)."""
         return self.runs[:, 3]
-
-    def scatter_to_holders(self, values: Int32Array) -> Int32Array:
-        """Return the values of this rank's keys, from those of all runs of the node. Collective on `comm`.
-
-        Parameters
-        ----------
-        values : int32 (n_runs, k)
-            Values of each run of this rank's range; the same k on all ranks.
-
-        Returns
-        -------
-        int32 (n_keys, k)
-            Values of each of this rank's keys.
-        """
-        node, k = self.comm.node(), values.shape[1]
-        n_bytes = int(self.row_offsets[-1]) * k * 4
-        window = self.comm.shared_window(n_bytes if node.rank == 0 else 0)
-        node_values = window.bytes[:n_bytes].view(np.int32).reshape(-1, k)
-        spread_runs(values, self.runs, self.rows, node_values)
-        window.barrier()
-        return node_values[self.row_offsets[node.rank] : self.row_offsets[node.rank + 1]].copy()
 
 
 def merge_intervals(

@@ -8,6 +8,7 @@ through an owner. Other keys are reduced by the nodes of their owners. Sudarsan,
 
 from __future__ import annotations
 
+import abc
 import functools
 
 import numpy as np
@@ -72,7 +73,7 @@ class Hybrid(ReductionAlgorithm):
             self._by_owners = _OwnerKeys(comm, keys, owners, self.options)
 
     @property
-    def _classes(self) -> list[_DenseKeys | _PairKeys | _OwnerKeys]:
+    def _classes(self) -> list[_KeyClass]:
         return [keys for keys in (self._dense, self._pairs, self._by_owners) if keys is not None]
 
     def _memory_users(self) -> list[MemoryUser]:
@@ -90,7 +91,8 @@ class Hybrid(ReductionAlgorithm):
 
     @property
     def partners(self) -> Int64Array:
-        return np.unique(np.concatenate([np.zeros(0, np.int64), *(keys.partners for keys in self._classes)]))
+        partners = [keys.exchange.partners for keys in self._classes]
+        return np.unique(np.concatenate([np.zeros(0, np.int64), *partners]))
 
     def bytes_per_call(self, k: int, itemsize: int) -> int:
         rows = sum(float(np.sum(load.rows)) for load in self.rank_loads(self.comm.node_of))
@@ -115,7 +117,7 @@ class Hybrid(ReductionAlgorithm):
         to_owner_nodes, from_owner_nodes = (SendVolume.from_counts(rows, rank, node_of) for rows in counts)
         by_pairs = SendVolume.from_counts(pairs.exchange.send_counts if pairs else nothing, rank, node_of)
         volumes = to_owner_nodes, from_owner_nodes, by_pairs
-        n_dense = dense.striped.n_slots if dense else 0
+        n_dense = dense.exchange.n_slots if dense else 0
         return hybrid_loads(n_shared, n_runs, tables, volumes, n_dense, node_of, rank)
 
     def empty(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> AnyArray:
@@ -153,11 +155,39 @@ def _advance(pending: list[CallSteps]) -> list[CallSteps]:
     return [steps for steps in pending if next(steps, ended) is not ended]
 
 
-class _DenseKeys:
-    """Keys that nearly all nodes hold. Collective.
+class _KeyClass(abc.ABC):
+    """Keys of a class, and their reduction between nodes.
 
-    As in all classes of keys, `steps` yields where the ranks of the node need a barrier: after filling slots,
-    after starting messages, after receiving them, and so on.
+    `steps` yields where the ranks of the node need a barrier: after filling slots, after starting messages,
+    after receiving them, and so on.
+
+    Attributes
+    ----------
+    exchange : StripedAllreduce or NodeExchange
+    tables : list of RowRuns
+        Tables of the rows of the keys.
+    """
+
+    exchange: StripedAllreduce | NodeExchange
+    tables: list[RowRuns]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the lists of this rank."""
+        return self.exchange.nbytes + sum(table.nbytes for table in self.tables)
+
+    @property
+    def buffer_bytes(self) -> int:
+        """Bytes of this rank's part of the slots."""
+        return self.exchange.buffer_bytes
+
+    @abc.abstractmethod
+    def steps(self, node_values: NodeValues, op: Operation) -> CallSteps:
+        """Reduce these keys over the nodes that hold them."""
+
+
+class _DenseKeys(_KeyClass):
+    """Keys that nearly all nodes hold. Collective.
 
     Parameters
     ----------
@@ -178,38 +208,24 @@ class _DenseKeys:
         owner: npt.NDArray[np.integer],
         options: ReductionOptions,
     ) -> None:
-        self.striped = StripedAllreduce(comm, keys.key[selected], owner, options)
-        slots = KeySlots(np.arange(len(selected)), np.ones(len(selected), np.int64), self.striped.slots)
+        self.exchange: StripedAllreduce = StripedAllreduce(comm, keys.key[selected], owner, options)
+        slots = KeySlots(np.arange(len(selected)), np.ones(len(selected), np.int64), self.exchange.slots)
         self.table = keys.table(selected, slots)
-        del self.striped.slots  # they are in the table
+        self.tables = [self.table]
+        del self.exchange.slots  # they are in the table
         self._n_threads = options.n_threads
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the lists of this rank."""
-        return self.table.nbytes + self.striped.nbytes
-
-    @property
-    def buffer_bytes(self) -> int:
-        """Bytes of this rank's part of the slots."""
-        return self.striped.buffer_bytes
-
-    @property
-    def partners(self) -> Int64Array:
-        return self.striped.partners
-
     def steps(self, node_values: NodeValues, op: Operation) -> CallSteps:
-        """Reduce these keys over all nodes."""
-        slots = self.striped.slots_for(node_values.rows, op)
+        slots = self.exchange.slots_for(node_values.rows, op)
         self.table.reduce(Flow.onto_slots, node_values, op, self._n_threads, out_slots=slots)
         yield
         yield
-        self.striped.allreduce(slots, op)
+        self.exchange.allreduce(slots, op)
         yield
         self.table.reduce(Flow.from_slots, node_values, "or", self._n_threads, in_slots=slots)
 
 
-class _PairKeys:
+class _PairKeys(_KeyClass):
     """Keys of few nodes, each of which sends its sums to all others; parameters as in `_DenseKeys`."""
 
     def __init__(
@@ -222,28 +238,15 @@ class _PairKeys:
         order = np.lexsort([graph.shared_positions, node])
         key, node = graph.shared_positions[order].astype(np.int64), node[order]
         # Both nodes of a pair send the same keys, so a key has the same slot in sending and receiving.
+        self.exchange: NodeExchange
         self.exchange, slot = _make_exchange(comm, keys.key[selected[key]], node)
         slots = KeySlots(key, node.astype(np.int64) - comm.node_of[comm.rank], slot)
         self.table = keys.table(selected, slots)
+        self.tables = [self.table]
         self.exchange.received_keys.clear()
         self._n_threads = options.n_threads
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the lists of this rank."""
-        return self.table.nbytes + self.exchange.nbytes
-
-    @property
-    def buffer_bytes(self) -> int:
-        """Bytes of this rank's part of the slots."""
-        return self.exchange.buffer_bytes
-
-    @property
-    def partners(self) -> Int64Array:
-        return self.exchange.partners
-
     def steps(self, node_values: NodeValues, op: Operation) -> CallSteps:
-        """Reduce these keys over the nodes that hold them."""
         buffers = self.exchange.buffers_for(node_values.rows)
         self.table.reduce(Flow.onto_slots, node_values, op, self._n_threads, out_slots=buffers.send)
         yield
@@ -254,7 +257,7 @@ class _PairKeys:
         self.table.reduce(Flow.in_node_order, node_values, op, self._n_threads, in_slots=buffers.receive)
 
 
-class _OwnerKeys:
+class _OwnerKeys(_KeyClass):
     """Other keys, reduced by the nodes of their owners; parameters as in `_DenseKeys`."""
 
     def __init__(
@@ -263,11 +266,13 @@ class _OwnerKeys:
         owner_node, own_node = keys.group[selected], int(comm.node_of[comm.rank])
         remote = np.flatnonzero(owner_node != own_node)
         remote = remote[np.argsort(owner_node[remote], kind="stable")]
+        self.exchange: NodeExchange
         self.exchange, slot = _make_exchange(comm, keys.key[selected[remote]], owner_node[remote])
         ones = np.ones(len(remote), np.int64)
         self.sent = keys.table(selected[remote], KeySlots(np.arange(len(remote)), ones, slot))
         owned = selected[owner_node == own_node]
         self.owned = keys.table(owned, self._received_slots(keys.key[owned]))
+        self.tables = [self.sent, self.owned]
         self.exchange.received_keys.clear()
         self._n_threads = options.n_threads
 
@@ -282,22 +287,7 @@ class _OwnerKeys:
         key, slot = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         return KeySlots(key, np.ones(len(key), np.int64), slot)
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the lists of this rank."""
-        return self.sent.nbytes + self.owned.nbytes + self.exchange.nbytes
-
-    @property
-    def buffer_bytes(self) -> int:
-        """Bytes of this rank's part of the slots."""
-        return self.exchange.buffer_bytes
-
-    @property
-    def partners(self) -> Int64Array:
-        return self.exchange.partners
-
     def steps(self, node_values: NodeValues, op: Operation) -> CallSteps:
-        """Reduce these keys on the nodes of their owners, and broadcast the results back."""
         buffers = self.exchange.buffers_for(node_values.rows)
         self.sent.reduce(Flow.onto_slots, node_values, op, self._n_threads, out_slots=buffers.send)
         yield
