@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from petacomm.base.typing import Int64Array
-from petacomm.schedule.schedule import ScheduleError, check_n_ranks
+from petacomm.schedule.schedule import ScheduleError, check_root
 from petacomm.topology.torus import Torus
 
 
@@ -91,9 +91,7 @@ def edge_disjoint_trees(grid: Torus, root: int, n_streams: int) -> list[Spanning
     ScheduleError
         If there is no such root, or the number of trees is out of range.
     """
-    check_n_ranks(grid.n_nodes)
-    if not 0 <= root < grid.n_nodes:
-        raise ScheduleError(f"there is no rank {root} in {grid}", mend="the root is one of its nodes")
+    check_root(grid, root)
     limit = max(1, max_streams(grid))
     if not 1 <= n_streams <= limit:
         raise ScheduleError(

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from petacomm.base.errors import ConfigError
 from petacomm.base.typing import BoolArray, Int32Array, Int64Array
+from petacomm.topology.torus import Torus
 
 Collective: TypeAlias = Literal["broadcast", "reduce", "allreduce", "alltoall", "barrier"]
 NetworkKind: TypeAlias = Literal["torus", "tree", "interrupt"]
@@ -84,6 +85,11 @@ class Round:
 
     def __len__(self) -> int:
         return len(self.source)
+
+    def with_elements(self, begin: int, length: int) -> Round:
+        """Return the round with one range of elements, at the same index on both sides, in all messages."""
+        n = np.ones(len(self), np.int64)
+        return replace(self, begin=begin * n, destination_begin=begin * n, length=length * n)
 
     def take(self, rows: Any) -> Round:
         """Return the rows selected by a slice, indices or a mask."""
@@ -249,6 +255,13 @@ class Schedule:
             rows = part.for_rank(rank)
             if len(rows):
                 yield number, rows
+
+
+def check_root(grid: Torus, root: int) -> None:
+    """Raise a ScheduleError unless a schedule can have the nodes of a grid as ranks, and this root."""
+    check_n_ranks(grid.n_nodes)
+    if not 0 <= root < grid.n_nodes:
+        raise ScheduleError(f"there is no rank {root} in {grid}", mend="the root is one of its nodes")
 
 
 def check_n_ranks(n_ranks: int) -> None:

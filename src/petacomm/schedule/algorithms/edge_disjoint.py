@@ -88,7 +88,7 @@ def _schedule(
             for k in range(n_rounds):
                 yield merge_rounds(
                     [
-                        _with_elements(stream[k], begins[s], lengths[s])
+                        stream[k].with_elements(begins[s], lengths[s])
                         for s, stream in enumerate(phase)
                         if k < len(stream)
                     ]
@@ -96,19 +96,6 @@ def _schedule(
 
     return Schedule(
         collective, "streams", grid.n_nodes, n_elements, sum(phase_lengths), rounds, root=root, pipelined=True
-    )
-
-
-def _with_elements(part: Round, begin: int, length: int) -> Round:
-    """Return a round whose messages carry a given part of the vector."""
-    return Round.from_columns(
-        part.source,
-        part.destination,
-        begin,
-        length,
-        reduce=part.reduce,
-        heading=part.heading,
-        line=part.line,
     )
 
 

@@ -15,6 +15,7 @@ from petacomm.schedule.schedule import (
     Schedule,
     ScheduleError,
     check_n_ranks,
+    check_root,
     merge_rounds,
     split_evenly,
 )
@@ -28,7 +29,7 @@ def hamiltonian_reduce(grid: Torus, n_elements: int, root: int = 0) -> Schedule:
     one dimension and it is a ring. On other grids the vector flows to the root from both ends of a path.
     """
     n_ranks = grid.n_nodes
-    _check_root(grid, root)
+    check_root(grid, root)
     cycle = hamiltonian_cycle(grid)
     if cycle is None:
         path = hamiltonian_path(grid)
@@ -83,7 +84,7 @@ def hamiltonian_cycle_allreduce(grid: Torus, n_elements: int, root: int = 0) -> 
     ScheduleError
         If the grid has no Hamiltonian cycle, or no such root.
     """
-    _check_root(grid, root)
+    check_root(grid, root)
     cycle = hamiltonian_cycle(grid)
     if cycle is None:
         raise ScheduleError(
@@ -166,9 +167,3 @@ def _reduce_hop(hops: Round, k: int, begin: int, length: int) -> Round:
 
 def _broadcast_hop(hops: Round, k: int, begin: int, length: int) -> Round:
     return Round.from_columns(hops.destination[k], hops.source[k], begin, length, heading=hops.heading[k] ^ 1)
-
-
-def _check_root(grid: Torus, root: int) -> None:
-    check_n_ranks(grid.n_nodes)
-    if not 0 <= root < grid.n_nodes:
-        raise ScheduleError(f"there is no rank {root} in {grid}", mend="the root is one of its nodes")

@@ -59,15 +59,9 @@ def _schedule(collective: str, grid: Torus, n_elements: int, group: int | None) 
     def rounds() -> Iterator[Round]:
         for dimension, members, among in steps:
             both = [_lines(grid, dimension, members, among, direction) for direction in (1, -1)]
-            yield _with_elements(merge_rounds(both), n_elements)
+            yield merge_rounds(both).with_elements(0, n_elements)
 
     return Schedule(collective, "lines", grid.n_nodes, n_elements, len(steps), rounds)  # type: ignore[arg-type]
-
-
-def _with_elements(part: Round, n_elements: int) -> Round:
-    return Round.from_columns(
-        part.source, part.destination, 0, n_elements, reduce=True, heading=part.heading, line=part.line
-    )
 
 
 def _lines(grid: Torus, dimension: int, members: int, among: str, direction: int) -> Round:
@@ -81,7 +75,9 @@ def _lines(grid: Torus, dimension: int, members: int, among: str, direction: int
     coordinates[:, dimension] = (coordinates[:, dimension] + direction * step) % grid.shape[dimension]
     line = number_lines(step == 1)
     heading = 2 * dimension + (direction < 0)
-    return Round.from_columns(source, grid.node_at(coordinates), 0, 0, heading=heading, line=line)
+    return Round.from_columns(
+        source, grid.node_at(coordinates), 0, 0, reduce=True, heading=heading, line=line
+    )
 
 
 def _reach(
