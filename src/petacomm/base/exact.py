@@ -25,8 +25,7 @@ def round_limbs(limbs: Int64Array) -> float:
     if limbs[-1] >= _base.NOT_FINITE // 2:
         return math.inf
     total = sum(int(limb) << (_base.LIMB_BITS * i) for i, limb in enumerate(limbs))
-    value: float = total / (1 << -_base.LOWEST_BIT)
-    return value
+    return total / (1 << -_base.LOWEST_BIT)
 
 
 def exact_sum(values: FloatArray) -> float:

@@ -160,8 +160,7 @@ class SharedWindow:
 
     def arrive(self) -> int:
         """Enter the barrier without waiting, and return the ticket for `wait`. Collective on the node."""
-        ticket: int = barrier_arrive(self._words, self.size)
-        return ticket
+        return barrier_arrive(self._words, self.size)
 
     def wait(self, ticket: int) -> None:
         """Wait until all ranks of the node have entered the barrier of this ticket."""

@@ -51,5 +51,4 @@ class FixedPoint:
 
 def largest_magnitude(values: AnyArray, n_threads: int) -> float:
     """Return the largest magnitude of values (n, k); 0 for no values, infinity if a value is not finite."""
-    size: float = largest(values, n_threads)
-    return size
+    return largest(values, n_threads)

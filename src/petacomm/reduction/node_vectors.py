@@ -158,15 +158,13 @@ class NodeVectors:
 
     def _memory_of(self, values: AnyArray) -> UInt8Array:
         address = _address(values)
-        memory: UInt8Array = self._bases[address][-self._vectors[address].n_bytes :]
-        return memory
+        return self._bases[address][-self._vectors[address].n_bytes :]
 
     def _copy_in(self, values: AnyArray) -> None:
         self.shared.move(values, self._copy_of(values), self.shared, self.n_threads)
 
     def _copy_of(self, values: AnyArray) -> AnyArray:
-        copy: AnyArray = self._as_rows(self._copies, values)[self._own_rows]
-        return copy
+        return self._as_rows(self._copies, values)[self._own_rows]
 
     def _as_rows(self, memory: UInt8Array, like: AnyArray) -> AnyArray:
         k = like.shape[1]

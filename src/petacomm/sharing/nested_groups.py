@@ -42,8 +42,7 @@ class GroupParts(NamedTuple):
         """
         begin = self.begin[final_rank]
         other = begin + (rank - self.begin[rank]) % (self.end[final_rank] - begin)
-        targets: Int64Array = np.where(self.number[rank] == self.number[final_rank], rank, other)
-        return targets
+        return np.where(self.number[rank] == self.number[final_rank], rank, other)
 
 
 def group_layers(size: int, radix: int) -> Iterator[GroupParts]:

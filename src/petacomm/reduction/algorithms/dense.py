@@ -102,5 +102,4 @@ class Dense(ReductionAlgorithm):
     def _counts(self, i: int) -> Int64Array:
         """Return the number of rows of a buffer that each rank owns."""
         ends = np.clip(self._firsts, self._bounds[i], self._bounds[i + 1])
-        counts: Int64Array = ends[1:] - ends[:-1]
-        return counts
+        return ends[1:] - ends[:-1]
