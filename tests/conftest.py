@@ -1,5 +1,6 @@
 """What tests of several rooms need."""
 
+import tempfile
 from dataclasses import replace
 
 import numpy as np
@@ -9,10 +10,13 @@ from petamap.data import run_summary as s
 
 
 @pytest.fixture(autouse=True, scope="session")
-def own_cache(tmp_path_factory):
-    """What is remembered between runs stays out of the user's cache."""
+def own_folders(tmp_path_factory):
+    """Keep cached choices out of the user's cache, and temporary files of all processes with pytest's own."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        temporary = str(tmp_path_factory.mktemp("tmp"))
+        patch.setenv("TMPDIR", temporary)
+        patch.setattr(tempfile, "tempdir", temporary)
         yield
 
 
