@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import ClassVar
 
 _LONGEST = 400  # characters of a message
@@ -150,6 +151,13 @@ def did_you_mean(word: str, known: list[str]) -> str | None:
     if close:
         return f"did you mean '{close[0]}'?"
     return f"known: {', '.join(sorted(known))}" if known else None
+
+
+def require_known(what: str, word: str, known: Iterable[str]) -> None:
+    """Raise a ConfigError of `what` and the word, and the most similar known one, unless it is known."""
+    words = list(known)
+    if word not in words:
+        raise ConfigError(f"{what} '{word}'", mend=did_you_mean(word, words))
 
 
 def printable(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Atomic writing of files: under a temporary name, synced, then renamed."""
+"""Reading of text files, and atomic writing of files: under a temporary name, synced, then renamed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from petacomm.base.errors import ResourceError
+from petacomm.base.errors import ConfigError, ResourceError
 
 
 @contextmanager
@@ -34,6 +34,21 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
             _sync(target.parent)
         finally:
             temporary.unlink(missing_ok=True)
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write a text file by `atomic_write`, as UTF-8."""
+    with atomic_write(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def read_text(path: str | os.PathLike[str], mend: str | None = None) -> str:
+    """Return the text of a file; raise a ConfigError with the remedy `mend` if it cannot be read as UTF-8."""
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
+        raise ConfigError(f"cannot be read: {reason}", where=os.fspath(path), mend=mend) from None
 
 
 _MEND = "free space or choose another --out; what stood there before is untouched"

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from petacomm.base.errors import ConfigError, did_you_mean
+from petacomm.base.errors import ConfigError, did_you_mean, require_known
 
 if TYPE_CHECKING:
     from petacomm.network.query import CollectiveQuery
@@ -116,11 +116,10 @@ def _simulate(arguments: argparse.Namespace) -> None:
     from petacomm.network import POLICIES, prediction_table
     from petacomm.network.predictions import simulate_collective
 
-    if arguments.policy is not None and arguments.policy not in POLICIES:
-        raise ConfigError(
-            f"unknown policy '{arguments.policy}'", mend=did_you_mean(arguments.policy, list(POLICIES))
-        )
-    policy = None if arguments.policy is None else POLICIES[arguments.policy]
+    policy = None
+    if arguments.policy is not None:
+        require_known("unknown policy", arguments.policy, POLICIES)
+        policy = POLICIES[arguments.policy]
     call, model = _query(arguments).resolve()
     with progress_listener(0) as progress:
         simulated = simulate_collective(call, model, arguments.algorithm, policy, arguments.seed, progress)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from petacomm.base.errors import ConfigError
-from petacomm.base.files import atomic_write
+from petacomm.base.files import write_text
 from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.mapping.placement import Placement
 from petacomm.topology import Network, Torus
@@ -41,7 +41,6 @@ def write_boxfish(
     """
     grid = require_grid(network)
     folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
     names = _NAMES.get(grid.n_dimensions, _LETTERS[: grid.n_dimensions])
     nodes = np.arange(grid.n_nodes)
     coordinates = grid.coordinates(nodes)
@@ -70,8 +69,7 @@ def write_boxfish(
     written = []
     for name, text in texts.items():
         written.append(folder / f"{name}.yaml")
-        with atomic_write(written[-1]) as temporary:
-            temporary.write_text(text, encoding="utf-8")
+        write_text(written[-1], text)
     return written
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from petacomm.base.errors import ConfigError
+from petacomm.base.text import shape_text
 from petacomm.base.typing import Int64Array
 from petacomm.mapping.placement import Placement
 from petacomm.topology import Torus
@@ -53,9 +54,8 @@ def best_block(grid: Torus, size: int) -> tuple[int, ...]:
     """
     blocks = list(_blocks(grid.shape, size))
     if not blocks:
-        shape = "x".join(map(str, grid.shape))
         raise ConfigError(
-            f"no block of {size} processes divides a grid of {shape}",
+            f"no block of {size} processes divides a grid of {shape_text(grid.shape)}",
             mend="take another number of processes a node, or another grid",
         )
     return min(blocks, key=lambda block: (-_internal_edges(grid, block), max(block) - min(block)))
@@ -88,9 +88,8 @@ def place_blocks(
     for level, size in enumerate(sizes):
         block = best_block(rest, size) if blocks is None else tuple(blocks[level])
         if block not in _blocks(rest.shape, size):
-            texts = ["x".join(map(str, shape)) for shape in (block, rest.shape)]
             raise ConfigError(
-                f"a block of {texts[0]} is not {size} of a grid of {texts[1]}",
+                f"a block of {shape_text(block)} is not {size} of a grid of {shape_text(rest.shape)}",
                 mend="give divisors of the grid",
             )
         number += inner * np.ravel_multi_index(tuple((coordinates % block).T), block)
@@ -158,8 +157,8 @@ def pencil_decompositions(
             placement = place_blocks(grid, [ranks_per_node], [(across, along)])
             decompositions.append(PencilDecomposition(rows, columns, (across, along), placement, remote))
     if not decompositions:
-        size = "x".join(map(str, points))
-        raise ConfigError(f"{n_ranks} ranks cannot share pencils of {size}", mend="take fewer ranks")
+        what = f"{n_ranks} ranks cannot share pencils of {shape_text(points)}"
+        raise ConfigError(what, mend="take fewer ranks")
     return sorted(decompositions, key=lambda pencils: (pencils.remote, abs(pencils.rows - pencils.columns)))
 
 

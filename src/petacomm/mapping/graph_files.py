@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from petacomm.base.errors import ConfigError, printable
+from petacomm.base.files import read_text
 from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.mapping.graph import CommunicationGraph
 
@@ -49,12 +50,7 @@ def read_graph(path: str | os.PathLike[str], n_ranks: int | None = None) -> Comm
     if path.suffix not in _READERS:
         known = ", ".join(_READERS)
         raise ConfigError("no graph: the format is told by the ending", where=str(path), mend=f"use {known}")
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
-        raise ConfigError(f"cannot be read: {reason}", where=str(path), mend=None) from None
-    graph = _READERS[path.suffix](_Text(str(path), lines), n_ranks)
+    graph = _READERS[path.suffix](_Text(str(path), read_text(path).splitlines()), n_ranks)
     if n_ranks not in (None, graph.n_ranks):
         raise ConfigError(f"a graph of {graph.n_ranks} ranks, not {n_ranks}", where=str(path), mend=None)
     return graph

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from petacomm.base.errors import ConfigError, UserError, did_you_mean
+from petacomm.base.files import read_text
 from petacomm.base.toml import KeyLines, parse_toml
 from petacomm.base.typing import FloatArray
 from petacomm.mapping.comparison import AUTO, MappingTask
@@ -97,12 +98,7 @@ def load_mapping_job(path: str | Path, overrides: Overrides | None = None) -> Ma
         names the line.
     """
     file = Path(path)
-    try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
-        raise ConfigError(f"cannot be read: {reason}", where=str(file), mend="give a job as TOML") from None
-    tree, lines = parse_toml(text, str(file))
+    tree, lines = parse_toml(read_text(file, "give a job as TOML"), str(file))
     given = {key: value for key, value in (overrides or {}).items() if value is not None}
     return _Reader(file, tree, lines, graph_kinds()).job(given)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from petacomm.base.errors import ConfigError
+from petacomm.base.text import shape_text
 from petacomm.mapping.graph import CommunicationGraph
 from petacomm.mapping.graph_files import read_graph
 from petacomm.mapping.graph_sources import (
@@ -109,7 +110,7 @@ def _grid(table: JobTable, n_ranks: int) -> JobCommunication:
         if type(size) not in (int, float) or not 0 < size < math.inf:
             raise table.error("bytes", f"{size!r} bytes", "give more than 0")
     return JobCommunication.from_graph(
-        grid_graph(shape, wrap, sizes, corners), f"halos of a grid of {_x(shape)}"
+        grid_graph(shape, wrap, sizes, corners), f"halos of a grid of {shape_text(shape)}"
     )
 
 
@@ -124,7 +125,7 @@ def _lines(table: JobTable, n_ranks: int) -> JobCommunication:
         )
         if not inside or not dimensions or len(set(dimensions)) < len(dimensions):
             raise table.error(
-                "along", f"{dimensions} are no dimensions of {_x(shape)}", "write [[0], [1, 2]]"
+                "along", f"{dimensions} are no dimensions of {shape_text(shape)}", "write [[0], [1, 2]]"
             )
         name = "along " + ",".join(map(str, dimensions))
         if name in phases:
@@ -132,7 +133,7 @@ def _lines(table: JobTable, n_ranks: int) -> JobCommunication:
         phases[name] = subgrid_alltoall_graph(shape, dimensions, _number(table, "bytes", 1.0))
     if not phases:
         raise table.error("along", "no dimensions", "write [[0], [1, 2]]")
-    return JobCommunication(f"all-to-alls of {_x(shape)}, {' and '.join(phases)}", phases)
+    return JobCommunication(f"all-to-alls of {shape_text(shape)}, {' and '.join(phases)}", phases)
 
 
 def _collective(table: JobTable, n_ranks: int) -> JobCommunication:
@@ -151,7 +152,7 @@ def _collective(table: JobTable, n_ranks: int) -> JobCommunication:
 
 def _check_product(table: JobTable, key: str, shape: list[int], n_ranks: int) -> None:
     if math.prod(shape) != n_ranks or not shape:
-        raise table.error(key, f"a grid of {_x(shape)} has {math.prod(shape)} ranks, not {n_ranks}")
+        raise table.error(key, f"a grid of {shape_text(shape)} has {math.prod(shape)} ranks, not {n_ranks}")
 
 
 def _number(table: JobTable, key: str, default: float) -> float:
@@ -159,10 +160,6 @@ def _number(table: JobTable, key: str, default: float) -> float:
     if not (math.isfinite(value) and value > 0):
         raise ConfigError(f"{value:g} bytes", mend="give more than 0")
     return value
-
-
-def _x(shape: list[int]) -> str:
-    return "x".join(map(str, shape))
 
 
 GRAPH_KINDS: dict[str, GraphKind] = {

@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from petacomm.base.text import align_columns, shape_text
 from petacomm.mapping.comparison import MeasuredPlacement
 from petacomm.mapping.job import MappingJob
 from petacomm.mapping.metrics import concurrent_loads
+from petacomm.network.prediction_table import format_seconds
 from petacomm.topology import Allocation, CliqueHierarchy, FatTree, Network, Torus
 
 
@@ -24,12 +26,11 @@ def describe_network(network: Network) -> str:
     if isinstance(network, Allocation):
         return f"{network.n_nodes:,} nodes of {describe_network(network.network)}"
     if isinstance(network, Torus):
-        shape = "x".join(map(str, network.shape))
-        return f"a {'torus' if any(network.wrap) else 'mesh'} of {shape}"
+        return f"a {'torus' if any(network.wrap) else 'mesh'} of {shape_text(network.shape)}"
     if isinstance(network, CliqueHierarchy):
-        return f"cliques of {'x'.join(str(level.size) for level in network.levels)}"
+        return f"cliques of {shape_text(level.size for level in network.levels)}"
     if isinstance(network, FatTree):
-        return f"a fat tree of {'x'.join(map(str, network.children))}"
+        return f"a fat tree of {shape_text(network.children)}"
     return f"a network of {network.n_nodes:,} nodes"
 
 
@@ -59,11 +60,11 @@ def mapping_table(job: MappingJob, rows: Sequence[MeasuredPlacement], notes: Seq
             f"{metrics.internal_edges:,}",
         ]
         if timed:
-            line.insert(2, _duration(metrics.largest_time))
+            line.insert(2, format_seconds(metrics.largest_time, 3))
         cells.append(line)
-    text = [job_title(job), "", *_aligned(cells)]
+    text = [job_title(job), "", *align_columns(cells)]
     if len(job.phases) > 1:
-        text += ["", "busiest link of each phase", "", *_aligned(phase_rows(job, rows))]
+        text += ["", "busiest link of each phase", "", *align_columns(phase_rows(job, rows))]
     return "\n".join([*text, *([""] if notes else []), *notes])
 
 
@@ -76,30 +77,12 @@ def phase_rows(job: MappingJob, rows: Sequence[MeasuredPlacement]) -> list[list[
     return cells
 
 
-def _aligned(cells: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(len(line[i]) for line in cells) for i in range(len(cells[0]))]
-    return [
-        "  ".join(
-            cell.rjust(width) if i else cell.ljust(width)
-            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
-        )
-        for line in cells
-    ]
-
-
 def format_bytes(n_bytes: float) -> str:
     """Return a number of bytes with a suitable unit."""
     for factor, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
         if n_bytes >= factor:
             return f"{n_bytes / factor:.3g} {unit}"
     return f"{n_bytes:.3g} B"
-
-
-def _duration(seconds: float) -> str:
-    for factor, unit in ((1.0, "s"), (1e3, "ms")):
-        if seconds * factor >= 1:
-            return f"{seconds * factor:.3g} {unit}"
-    return f"{seconds * 1e6:.3g} us"
 
 
 def mapping_json(

@@ -18,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from petacomm.base.errors import ConfigError
-from petacomm.base.files import atomic_write
+from petacomm.base.files import write_text
+from petacomm.base.text import shape_text
 from petacomm.base.typing import AnyArray, Int64Array
 from petacomm.mapping.placement import Placement
 from petacomm.topology import Network, TopologyManager, Torus
@@ -94,7 +95,7 @@ def autobox(
     n_nodes = len(np.unique(allocation.nodes))
     if n_nodes != math.prod(allocation.shape):
         raise ConfigError(
-            f"{n_nodes} nodes do not fill a box of {_shape_text(allocation.shape)}",
+            f"{n_nodes} nodes do not fill a box of {shape_text(allocation.shape)}",
             mend="give the shape: box([...])",
         )
     partition = box(allocation.shape if tasks == 1 else (*allocation.shape, tasks))
@@ -150,7 +151,7 @@ class Partition:
         return iter(self.children.flat)
 
     def __repr__(self) -> str:
-        return f"{_shape_text(self.shape)} tasks in {sum(1 for _ in self.leaves())} groups\n{self.tasks}"
+        return f"{shape_text(self.shape)} tasks in {sum(1 for _ in self.leaves())} groups\n{self.tasks}"
 
     def depth(self) -> int:
         """Return the number of levels of the hierarchy of groups, including this one."""
@@ -293,7 +294,7 @@ class Partition:
         nodes = (*grid.shape, *[1] * (self.ndim - grid.n_dimensions))
         if len(nodes) != self.ndim or any(size % n for size, n in zip(self.shape, nodes, strict=True)):
             raise ConfigError(
-                f"a box of {_shape_text(self.shape)} does not lie on nodes of {_shape_text(grid.shape)}",
+                f"a box of {shape_text(self.shape)} does not lie on nodes of {shape_text(grid.shape)}",
                 mend="its sizes must be multiples of theirs",
             )
         block = np.array(self.shape) // nodes
@@ -305,11 +306,10 @@ class Partition:
     def write_map_file(self, file: str | Path | TextIO | None = None) -> None:
         """Write one line with the coordinates of each task, to a path, an open file, or stdout."""
         text = "".join(" ".join(map(str, row)) + "\n" for row in self.coordinates().tolist())
-        if not isinstance(file, str | Path):
+        if isinstance(file, str | Path):
+            write_text(file, text)
+        else:
             (sys.stdout if file is None else file).write(text)
-            return
-        with atomic_write(file) as temporary:
-            temporary.write_text(text, encoding="utf-8")
 
     def _placement_in_allocation(self, manager: TopologyManager) -> Placement:
         positions = self.coordinates()
@@ -324,12 +324,12 @@ class Partition:
     def _check_divides(self, sizes: tuple[int, ...], what: str) -> None:
         if len(sizes) != self.ndim:
             raise ConfigError(
-                f"{what} of {len(sizes)} dimensions in a box of {_shape_text(self.shape)}",
+                f"{what} of {len(sizes)} dimensions in a box of {shape_text(self.shape)}",
                 mend=f"give {self.ndim} numbers",
             )
         if any(size % part for size, part in zip(self.shape, sizes, strict=True)):
             raise ConfigError(
-                f"{what} of {_shape_text(sizes)} does not divide a box of {_shape_text(self.shape)}",
+                f"{what} of {shape_text(sizes)} does not divide a box of {shape_text(self.shape)}",
                 mend="each number must divide the size of its dimension",
             )
 
@@ -347,7 +347,3 @@ def _checked_sizes(numbers: Sequence[int], what: str) -> tuple[int, ...]:
     if not sizes or not all(isinstance(size, int | np.integer) and size > 0 for size in sizes):
         raise ConfigError(f"{what} of {list(sizes)}", mend="give whole numbers, 1 or more")
     return tuple(int(size) for size in sizes)
-
-
-def _shape_text(shape: Sequence[int]) -> str:
-    return "x".join(map(str, shape))

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from petacomm.base.errors import ConfigError, did_you_mean
+from petacomm.base.errors import ConfigError, require_known
 from petacomm.base.typing import Int64Array
 from petacomm.mapping import _mapping
 from petacomm.mapping.graph import CommunicationGraph
@@ -112,8 +112,7 @@ def get_strategy(name: str) -> StrategyEntry:
     ConfigError
         If there is no such strategy, or a dependency is not installed.
     """
-    if name not in STRATEGIES:
-        raise ConfigError(f"unknown strategy '{name}'", mend=did_you_mean(name, list(STRATEGIES)))
+    require_known("unknown strategy", name, STRATEGIES)
     lack = STRATEGIES[name].missing()
     if lack:
         raise ConfigError(f"strategy '{name}' cannot be used: {lack}", mend="install it, or choose another")

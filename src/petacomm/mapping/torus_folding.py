@@ -8,6 +8,7 @@ from itertools import product
 
 import numpy as np
 
+from petacomm.base.text import shape_text
 from petacomm.base.typing import Int64Array
 from petacomm.mapping.graph import CommunicationGraph
 from petacomm.mapping.metrics import mapping_metrics
@@ -70,8 +71,8 @@ def _unfit(graph: CommunicationGraph, resources: Resources) -> str:
     if not isinstance(resources.network, Torus):
         return "the network is no whole torus or mesh"
     if next(possible_foldings(graph.grid, resources.network.shape), None) is None:
-        texts = ["x".join(map(str, shape)) for shape in (graph.grid, resources.network.shape)]
-        return f"a grid of {texts[0]} does not fold onto {texts[1]} nodes"
+        torus = shape_text(resources.network.shape)
+        return f"a grid of {shape_text(graph.grid)} does not fold onto {torus} nodes"
     return ""
 
 

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from petacomm.base.errors import ConfigError, did_you_mean
+from petacomm.base.errors import ConfigError, require_known
 from petacomm.topology import Torus
 
 
@@ -111,15 +111,11 @@ def alpha_beta_cost(collective: str, algorithm: str, n_ranks: int, n_bytes: floa
     ConfigError
         If there is no closed form of that name, or there are no ranks.
     """
-    form = _COSTS.get((collective, algorithm))
-    if form is None:
-        known = [name for other, name in _COSTS if other == collective]
-        raise ConfigError(
-            f"no alpha-beta form of {collective} '{algorithm}'", mend=did_you_mean(algorithm, known)
-        )
+    known = [name for other, name in _COSTS if other == collective]
+    require_known(f"no alpha-beta form of {collective}", algorithm, known)
     if n_ranks < 1:
         raise ConfigError(f"a {collective} of {n_ranks} ranks", mend="give 1 or more")
-    return form(n_ranks, n_bytes)
+    return _COSTS[collective, algorithm](n_ranks, n_bytes)
 
 
 def pipeline_seconds(

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from petacomm.base.errors import ConfigError, DataError, did_you_mean
+from petacomm.base.errors import DataError, require_known
 from petacomm.base.typing import FloatArray
 from petacomm.network.alpha_beta import (
     allreduce_seconds,
@@ -184,9 +184,7 @@ def fit_collective(
     ConfigError
         If there is no such collective.
     """
-    if collective not in _COLLECTIVES:
-        known = list(_COLLECTIVES)
-        raise ConfigError(f"no closed form of '{collective}'", mend=did_you_mean(collective, known))
+    require_known("no closed form of", collective, _COLLECTIVES)
     form = _COLLECTIVES[collective]
     pairs = list(zip(sizes, n_bytes, strict=True))
     columns = np.array([[form(p, n, 1.0, 0.0), form(p, n, 0.0, 1.0)] for p, n in pairs])

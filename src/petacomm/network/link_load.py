@@ -11,7 +11,7 @@ from itertools import combinations, product
 import numpy as np
 import numpy.typing as npt
 
-from petacomm.base.errors import ConfigError, did_you_mean
+from petacomm.base.errors import ConfigError, require_known
 from petacomm.base.typing import BoolArray, FloatArray, Int64Array
 from petacomm.topology import Torus
 
@@ -76,9 +76,8 @@ def link_loads(
     >>> float(loads.max())
     800.0
     """
-    for name, value, known in (("routing", routing, ROUTINGS), ("tie", tie, TIES)):
-        if value not in known:
-            raise ConfigError(f"unknown {name} '{value}'", mend=did_you_mean(value, list(known)))
+    require_known("unknown routing", routing, ROUTINGS)
+    require_known("unknown tie", tie, TIES)
     if not isinstance(traffic, Traffic):
         return _uniform(grid, float(traffic), routing, tie)
     table = np.zeros((grid.n_dimensions, 2, *grid.shape))

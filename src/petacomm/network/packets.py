@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from petacomm.base.errors import ConfigError, did_you_mean
+from petacomm.base.errors import ConfigError, require_known
 from petacomm.base.typing import BoolArray, FloatArray, Int32Array, Int64Array, UInt8Array
 from petacomm.network._network import (
     Arbitration,
@@ -74,15 +74,9 @@ class RouterPolicy:
     early_release: bool = True
 
     def __post_init__(self) -> None:
-        for name, known in (
-            ("arbitration", list(_ARBITRATIONS)),
-            ("fifo", ["emptiest", "direction"]),
-            ("tie", list(_TIES)),
-        ):
-            if getattr(self, name) not in known:
-                raise ConfigError(
-                    f"unknown {name} '{getattr(self, name)}'", mend=did_you_mean(getattr(self, name), known)
-                )
+        require_known("unknown arbitration", self.arbitration, _ARBITRATIONS)
+        require_known("unknown fifo", self.fifo, ["emptiest", "direction"])
+        require_known("unknown tie", self.tie, _TIES)
 
 
 POLICIES = {
@@ -199,8 +193,7 @@ class PacketSimulator:
         self, grid: Torus, hardware: Hardware, policy: RouterPolicy | str = "transit-first", seed: int = 1
     ) -> None:
         if isinstance(policy, str):
-            if policy not in POLICIES:
-                raise ConfigError(f"unknown policy '{policy}'", mend=did_you_mean(policy, list(POLICIES)))
+            require_known("unknown policy", policy, POLICIES)
             policy = POLICIES[policy]
         for size, ring in zip(grid.shape, grid.wrap, strict=True):
             longest = _MAX_RING if ring else _MAX_LINE

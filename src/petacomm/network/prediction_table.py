@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from petacomm.base.text import align_columns, shape_text
 from petacomm.network.predictions import Prediction, SimulatedCollective
 from petacomm.schedule import CollectiveCall
 from petacomm.topology import Machine
@@ -20,11 +21,10 @@ def call_title(call: CollectiveCall, machine: Machine) -> str:
 def _grid_text(call: CollectiveCall) -> str:
     if call.grid is None:
         return ""
-    shape = "x".join(map(str, call.grid.shape))
     kind = "torus" if all(w or s == 1 for w, s in zip(call.grid.wrap, call.grid.shape, strict=True)) else (
         "mesh" if not any(call.grid.wrap) else "partly closed mesh"
     )  # fmt: skip
-    return f" on a {kind} of {shape}"
+    return f" on a {kind} of {shape_text(call.grid.shape)}"
 
 
 def prediction_table(call: CollectiveCall, machine: Machine, predictions: Sequence[Prediction]) -> str:
@@ -40,7 +40,7 @@ def prediction_table(call: CollectiveCall, machine: Machine, predictions: Sequen
         for prediction in predictions
         if not prediction.unmet
     ]
-    lines = [call_title(call, machine), "", *_aligned(rows), ""]
+    lines = [call_title(call, machine), "", *align_columns(rows), ""]
     lines += ["* what the selector takes; link loads leave processors out"]
     lines += [f"{p.algorithm}: {p.why}" for p in predictions if p.why]
     lines += [
@@ -63,29 +63,18 @@ def simulation_table(call: CollectiveCall, machine: Machine, simulated: Simulate
             ("busiest link", f"{int(run.link_bytes.max(initial=0)):,} B, headers included"),
             ("in flight", f"{run.most_in_flight:,} packets at most"),
         ]
-    lines = [call_title(call, machine), "", *_aligned(rows, left=2)]
+    lines = [call_title(call, machine), "", *align_columns(rows, left=2)]
     return "\n".join([*lines, *([f"note: {simulated.note}"] if simulated.note else [])])
 
 
-def format_seconds(value: float | None) -> str:
-    """Return a time with a suitable unit; - for None."""
+def format_seconds(value: float | None, digits: int = 4) -> str:
+    """Return a time with a suitable unit, rounded to significant digits; - for None."""
     if value is None:
         return "-"
     for factor, unit in ((1.0, "s"), (1e3, "ms")):
         if value * factor >= 1:
-            return f"{value * factor:.4g} {unit}"
-    return f"{value * 1e6:.4g} us"
-
-
-def _aligned(rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return [
-        "  ".join(
-            cell.ljust(width) if i < left else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
+            return f"{value * factor:.{digits}g} {unit}"
+    return f"{value * 1e6:.{digits}g} us"
 
 
 def call_json(call: CollectiveCall, machine: Machine) -> dict[str, Any]:

@@ -7,13 +7,13 @@ from typing import cast
 
 import numpy as np
 
-from petacomm.base.errors import ConfigError, did_you_mean
+from petacomm.base.errors import ConfigError, require_known
 from petacomm.base.typing import Int64Array
 from petacomm.base.units import parse_quantity
 from petacomm.network.bluegene_wires import network_number
 from petacomm.network.hardware import make_hardware
 from petacomm.network.predictions import NetworkModel
-from petacomm.schedule import ALGORITHMS, CollectiveCall, communicator_grid, list_algorithms, partition_call
+from petacomm.schedule import CollectiveCall, communicator_grid, list_algorithms, partition_call
 from petacomm.schedule.schedule import Collective, check_n_ranks
 from petacomm.topology import (
     BlueGenePartition,
@@ -119,20 +119,12 @@ class CollectiveQuery:
         return call, NetworkModel(machine, None, machine.bandwidth)
 
     def _collective(self) -> Collective:
-        if self.collective not in COLLECTIVES:
-            mend = did_you_mean(self.collective, list(COLLECTIVES))
-            raise ConfigError(f"unknown collective '{self.collective}'", mend=mend)
+        require_known("unknown collective", self.collective, COLLECTIVES)
         collective = cast(Collective, self.collective)
-        known = ["auto", *(algorithm.name for algorithm in list_algorithms(collective))]
-        if self.algorithm != "auto" and (collective, self.algorithm) not in ALGORITHMS:
-            mend = did_you_mean(self.algorithm, known)
-            raise ConfigError(f"there is no {collective} '{self.algorithm}'", mend=mend)
-        for name, value, choices in (
-            ("type", self.element_type, list(_ITEM_SIZES)),
-            ("mode", self.mode, [mode.value for mode in NodeMode]),
-        ):
-            if value not in choices:
-                raise ConfigError(f"unknown {name} '{value}'", mend=did_you_mean(value, choices))
+        algorithms = ["auto", *(algorithm.name for algorithm in list_algorithms(collective))]
+        require_known(f"there is no {collective}", self.algorithm, algorithms)
+        require_known("unknown type", self.element_type, _ITEM_SIZES)
+        require_known("unknown mode", self.mode, [mode.value for mode in NodeMode])
         return collective
 
     def _elements(self) -> tuple[int, int]:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import html
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from petacomm.base.files import write_text
 
 _PAGE = Path(__file__).with_name("page")
 
@@ -33,6 +36,20 @@ def assemble_page(title: str, elsewhere: str, data: Any, scripts: Sequence[str |
         data=json_for_html(data),
         script="\n".join((_PAGE / name).read_text(encoding="utf-8") for name in scripts),
     )
+
+
+def write_page(
+    path: str | os.PathLike[str], title: str, elsewhere: str, data: Any, scripts: Sequence[str | Path]
+) -> Path:
+    """Write the page of `assemble_page`, and return its path.
+
+    Raises
+    ------
+    ResourceError
+        If it cannot be written.
+    """
+    write_text(path, assemble_page(title, elsewhere, data, scripts))
+    return Path(path)
 
 
 def json_for_html(data: Any) -> str:

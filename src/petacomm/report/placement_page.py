@@ -14,12 +14,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from petacomm.base.files import atomic_write
 from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.mapping import CommunicationGraph, Placement
 from petacomm.mapping.mapping_table import describe_network
 from petacomm.mapping.metrics import MappingMetrics, placement_link_loads
-from petacomm.report.page import assemble_page
+from petacomm.report.page import write_page
 from petacomm.topology import Network, Torus
 
 _SCRIPTS = ("colour.js", "text.js", "parts.js", "lines.js", "mapping.js")
@@ -81,14 +80,8 @@ def write_placement_page(
         If it cannot be written.
     """
     data = {"title": title, "scenes": [_section(comparison) for comparison in comparisons]}
-    text = assemble_page(
-        f"{title} – petacomm", "what <code>petacomm map compare --json</code> writes", data, _SCRIPTS
-    )
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_write(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
-    return path
+    elsewhere = "what <code>petacomm map compare --json</code> writes"
+    return write_page(path, f"{title} – petacomm", elsewhere, data, _SCRIPTS)
 
 
 def _section(comparison: PlacementComparison) -> dict[str, Any]:

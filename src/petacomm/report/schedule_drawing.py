@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from petacomm.base.errors import ConfigError
-from petacomm.base.files import atomic_write
+from petacomm.base.files import write_text
 from petacomm.network.schedule_links import round_link_loads
 from petacomm.schedule import Round, Schedule
 from petacomm.topology import Torus
@@ -59,8 +59,7 @@ def write_drawing(
         raise ConfigError(
             f"{schedule.n_ranks:,} ranks are too many to draw", mend="give a shape, or fewer ranks"
         )
-    with atomic_write(Path(path)) as temporary:
-        temporary.write_text(_stacked(parts), encoding="utf-8")
+    write_text(path, _stacked(parts))
     return Path(path)
 
 

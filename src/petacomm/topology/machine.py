@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from petacomm.base.errors import ConfigError, did_you_mean
+from petacomm.base.files import read_text
 from petacomm.base.toml import KeyLines, parse_toml
 from petacomm.base.units import parse_quantity
 
@@ -134,13 +135,7 @@ def load_machine(name: str) -> Machine:
             f"unknown machine '{name}'", mend=f"{did_you_mean(name, known)}; or give the path of a TOML file"
         )
     path = Path(name) if by_path else _FOLDER / f"{name}.toml"
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
-        raise ConfigError(
-            f"cannot be read: {reason}", where=str(path), mend="see `machine_names()`"
-        ) from None
+    text = read_text(path, "see `machine_names()`")
     return _Reader(str(path), *parse_toml(text, str(path))).machine(path.stem)
 
 

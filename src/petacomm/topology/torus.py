@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from petacomm.base.errors import ConfigError
+from petacomm.base.text import shape_text
 from petacomm.base.typing import Int64Array
 
 # The kernels number nodes and links with int32.
@@ -265,7 +266,7 @@ class Torus:
 
 def _checked_shape(shape: Sequence[int]) -> tuple[int, ...]:
     sizes = tuple(int(size) for size in shape)
-    text = "x".join(map(str, sizes))
+    text = shape_text(sizes)
     if not 1 <= len(sizes) <= MAX_DIMENSIONS:
         raise ConfigError(
             f"a shape of {len(sizes)} dimensions", mend=f"give 1 to {MAX_DIMENSIONS}, like 8x8x8"

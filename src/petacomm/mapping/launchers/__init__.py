@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from petacomm.base.errors import ConfigError, did_you_mean
-from petacomm.base.files import atomic_write
+from petacomm.base.files import read_text, write_text
 from petacomm.mapping.launchers.coordinate_files import BlueGeneMapFile, VcoordFile
 from petacomm.mapping.launchers.cray_order import CrayRankOrder
 from petacomm.mapping.launchers.openmpi import OpenMpiRankFile
@@ -82,8 +82,7 @@ def write_launcher_file(name: str, placement: Placement, path: str | Path, targe
     if not placement.n_ranks:
         raise ConfigError("a placement of no ranks", mend="place at least one")
     text = chosen.format(placement, target)
-    with atomic_write(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    write_text(path, text)
     return chosen.warnings(text)
 
 
@@ -96,11 +95,7 @@ def read_launcher_file(name: str, path: str | Path, target: LaunchTarget) -> Pla
         If it cannot be read, a line is wrong, a rank is missing or duplicate, or two ranks have one slot.
     """
     chosen = get_format(name)
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
-        raise ConfigError(f"cannot be read: {reason}", where=str(path)) from None
+    text = read_text(path)
     try:
         return chosen.parse(text, target, str(path))
     except ConfigError as error:

@@ -7,6 +7,7 @@ import re
 import numpy as np
 
 from petacomm.base.errors import ConfigError, printable
+from petacomm.base.text import shape_text
 from petacomm.base.typing import Int64Array
 from petacomm.mapping.launchers.target import LaunchTarget, content_lines, require_slots_in_order
 from petacomm.mapping.placement import Placement
@@ -98,8 +99,7 @@ def _checked_row(row: list[int], sizes: tuple[int, ...], where: str) -> list[int
     if len(row) != len(sizes):
         raise ConfigError(f"{len(row)} coordinates", where=where, mend=f"{len(sizes)} are needed")
     if any(value >= size for value, size in zip(row, sizes, strict=True)):
-        shape = "x".join(map(str, sizes))
-        raise ConfigError(f"{tuple(row)} lies outside {shape}", where=where, mend="count from 0")
+        raise ConfigError(f"{tuple(row)} lies outside {shape_text(sizes)}", where=where, mend="count from 0")
     return row
 
 

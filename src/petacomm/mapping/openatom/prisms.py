@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from petacomm.base.errors import ConfigError
+from petacomm.base.text import shape_text
 from petacomm.base.typing import Int64Array
 from petacomm.topology import TopologyManager
 
@@ -50,7 +51,7 @@ def cut_prisms(manager: TopologyManager, n_planes: int, axis: int) -> Prisms:
     sizes = (*manager.shape, manager.ranks_per_node)
     if manager.n_ranks != math.prod(sizes):
         raise ConfigError(
-            f"{manager.n_ranks} ranks do not fill a box of {'x'.join(map(str, sizes))}",
+            f"{manager.n_ranks} ranks do not fill a box of {shape_text(sizes)}",
             mend="prisms need a rectangular allocation, all cores of each node used",
         )
     across = [d for d in range(len(sizes)) if d != axis]
@@ -60,8 +61,7 @@ def cut_prisms(manager: TopologyManager, n_planes: int, axis: int) -> Prisms:
     cuts = min(_factorizations(n_prisms, widths), key=lambda parts: _extent(widths, parts), default=None)
     if cuts is None or n_planes % n_prisms:
         raise ConfigError(
-            f"{n_planes} planes cannot have prisms of one size in a cross-section of "
-            f"{'x'.join(map(str, widths))}",
+            f"{n_planes} planes cannot have prisms of one size in a cross-section of {shape_text(widths)}",
             mend="give a number of planes that divides it, or another axis",
         )
     coordinates = manager.rank_to_coordinates(np.arange(manager.n_ranks))

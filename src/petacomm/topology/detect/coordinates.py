@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from petacomm.base.errors import ConfigError, printable
-from petacomm.base.files import atomic_write
+from petacomm.base.files import read_text, write_text
+from petacomm.base.text import shape_text
 from petacomm.topology.manager import TopologyManager
 from petacomm.topology.torus import Torus, parse_shape
 
@@ -24,15 +25,10 @@ def read_coordinates(path: str | Path) -> TopologyManager:
     ConfigError
         If it cannot be read, or a line is wrong; the error names the line.
     """
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
-        raise ConfigError(f"cannot be read: {reason}", where=str(path)) from None
     grid: Torus | None = None
     rows: list[list[int]] = []
     hosts: list[str] = []
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(read_text(path).splitlines(), 1):
         words = line.split("#")[0].split()
         where = f"{path}:{number}"
         if words and words[0] in ("torus", "mesh") and not rows and grid is None and len(words) == 2:
@@ -86,8 +82,7 @@ def write_coordinates(manager: TopologyManager, path: str | Path) -> None:
         raise ConfigError("only ranks on a torus or a mesh have a file of coordinates", mend=None)
     kind = "torus" if rings == {True} else "mesh"
     rows = np.column_stack([grid.coordinates(manager.nodes), manager.slots]).tolist()
-    lines = [f"{kind} {'x'.join(map(str, grid.shape))}"]
+    lines = [f"{kind} {shape_text(grid.shape)}"]
     for rank, row in enumerate(rows):
         lines.append(" ".join(map(str, row)) + (f" {manager.hosts[rank]}" if manager.hosts else ""))
-    with atomic_write(path) as temporary:
-        temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write_text(path, "\n".join(lines) + "\n")

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from petacomm.base.errors import ConfigError, printable
+from petacomm.base.files import read_text
 from petacomm.base.typing import Int64Array
 from petacomm.topology.detect.switch_tree import fat_tree_from_paths
 from petacomm.topology.manager import TopologyManager
@@ -201,13 +202,8 @@ def read_topology_conf(path: Path) -> SwitchTopology:
     ConfigError
         If it cannot be read, or a line has another form; the error names the line.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
-        raise ConfigError(f"cannot be read: {reason}", where=str(path)) from None
     switches = SwitchTopology(str(path))
-    for number, line in enumerate(text.replace("\\\n", " ").splitlines(), 1):
+    for number, line in enumerate(read_text(path).replace("\\\n", " ").splitlines(), 1):
         words = line.split("#")[0].split()
         pairs = {name.lower(): value for name, _, value in (word.partition("=") for word in words)}
         if not pairs or "blocksizes" in pairs:

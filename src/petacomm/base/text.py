@@ -1,0 +1,22 @@
+"""Text of tables and of shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+
+def align_columns(rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:
+    """Return the lines of a table with aligned columns, the first `left` of them to the left."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return [
+        "  ".join(
+            cell.ljust(width) if i < left else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def shape_text(shape: Iterable[int]) -> str:
+    """Return a shape as text, such as ``8x8x4``."""
+    return "x".join(map(str, shape))
