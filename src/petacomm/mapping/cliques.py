@@ -52,7 +52,7 @@ def best_block(grid: Torus, size: int) -> tuple[int, ...]:
     ConfigError
         If no block of this size divides the grid.
     """
-    blocks = list(_blocks(grid.shape, size))
+    blocks = list(dividing_blocks(grid.shape, size))
     if not blocks:
         raise ConfigError(
             f"no block of {size} processes divides a grid of {shape_text(grid.shape)}",
@@ -87,7 +87,7 @@ def place_blocks(
     rest, inner, number = grid, 1, np.zeros(grid.n_nodes, np.int64)
     for level, size in enumerate(sizes):
         block = best_block(rest, size) if blocks is None else tuple(blocks[level])
-        if block not in _blocks(rest.shape, size):
+        if block not in dividing_blocks(rest.shape, size):
             raise ConfigError(
                 f"a block of {shape_text(block)} is not {size} of a grid of {shape_text(rest.shape)}",
                 mend="give divisors of the grid",
@@ -148,11 +148,11 @@ def pencil_decompositions(
     if n_ranks < 1 or ranks_per_node < 1 or n_ranks % ranks_per_node:
         raise ConfigError(f"{n_ranks} ranks do not fill nodes of {ranks_per_node}", mend="fill all nodes")
     decompositions = []
-    for rows, columns in _blocks((n_ranks, n_ranks), n_ranks):
+    for rows, columns in dividing_blocks((n_ranks, n_ranks), n_ranks):
         if rows > min(points[:2]) or columns > min(points[1:]):
             continue
         grid = Torus((rows, columns), False)
-        for across, along in _blocks(grid.shape, ranks_per_node):
+        for across, along in dividing_blocks(grid.shape, ranks_per_node):
             remote = 2.0 - across / rows - along / columns
             placement = place_blocks(grid, [ranks_per_node], [(across, along)])
             decompositions.append(PencilDecomposition(rows, columns, (across, along), placement, remote))
@@ -162,7 +162,7 @@ def pencil_decompositions(
     return sorted(decompositions, key=lambda pencils: (pencils.remote, abs(pencils.rows - pencils.columns)))
 
 
-def _blocks(shape: Sequence[int], size: int) -> Iterator[tuple[int, ...]]:
+def dividing_blocks(shape: Sequence[int], size: int) -> Iterator[tuple[int, ...]]:
     """Iterate over the shapes of `size` elements that divide the shape of a grid."""
     if not shape:
         if size == 1:
@@ -170,7 +170,7 @@ def _blocks(shape: Sequence[int], size: int) -> Iterator[tuple[int, ...]]:
         return
     for part in range(1, min(shape[0], size) + 1):
         if shape[0] % part == 0 and size % part == 0:
-            for others in _blocks(shape[1:], size // part):
+            for others in dividing_blocks(shape[1:], size // part):
                 yield (part, *others)
 
 

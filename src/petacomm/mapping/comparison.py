@@ -10,9 +10,9 @@ from petacomm.base.progress import Progress, SilentProgress
 from petacomm.base.typing import FloatArray
 from petacomm.mapping.graph import CommunicationGraph
 from petacomm.mapping.metrics import MappingMetrics, mapping_metrics
-from petacomm.mapping.placement import Placement
+from petacomm.mapping.placement import Placement, check_capacity
 from petacomm.mapping.refinement import refine_placement
-from petacomm.mapping.strategies import STRATEGIES, Resources, check_capacity, get_strategy, place_ranks
+from petacomm.mapping.strategies import STRATEGIES, Resources, get_strategy, place_ranks
 
 AUTO = "auto"
 # Strategies among which "auto" chooses; they need no other package.
@@ -146,7 +146,7 @@ class MappingTask:
         -------
         list of MeasuredPlacement
         """
-        check_capacity(self.graph.n_ranks, self.resources)
+        check_capacity(self.graph.n_ranks, self.resources.network, self.resources.ranks_per_node)
         random = []
         for number in range(_RANDOM):
             begin = time.perf_counter()

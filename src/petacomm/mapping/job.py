@@ -18,13 +18,15 @@ from petacomm.mapping.comparison import AUTO, MappingTask
 from petacomm.mapping.graph import CommunicationGraph
 from petacomm.mapping.job_graphs import GraphKind, JobCommunication, graph_kinds
 from petacomm.mapping.launchers import LaunchTarget, get_format
-from petacomm.mapping.strategies import Resources, check_capacity, get_strategy
+from petacomm.mapping.placement import check_capacity
+from petacomm.mapping.strategies import Resources, get_strategy
 from petacomm.network.bluegene_wires import network_number
 from petacomm.topology import (
     Allocation,
     CliqueHierarchy,
     Machine,
     Network,
+    full_network,
     load_machine,
     make_network,
     parse_shape,
@@ -183,7 +185,7 @@ class _Reader:
         machine, network, hosts = self._machine(given)
         out_format, target = self._out(given, network, ranks_per_node, hosts)
         resources: Resources = self._within("ranks_per_node", lambda: Resources(network, ranks_per_node))
-        self._within("ranks", lambda: check_capacity(n_ranks, resources))
+        self._within("ranks", lambda: check_capacity(n_ranks, network, ranks_per_node))
         communication = self._graph(n_ranks)
         graph = communication.graph
         if graph.n_ranks != n_ranks:
@@ -289,9 +291,7 @@ def link_capacities(machine: Machine, network: Network) -> FloatArray | None:
     The machine's file has `link_bandwidth` for all links; for cliques, `level_bandwidths` for each level,
     from the smallest cliques up.
     """
-    full = network
-    while isinstance(full, Allocation):
-        full = full.network
+    _, full = full_network(network)
     levels = machine.network.get("level_bandwidths")
     if isinstance(full, CliqueHierarchy) and isinstance(levels, list) and len(levels) == len(full.levels):
         numbers = []

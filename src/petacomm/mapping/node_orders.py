@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from petacomm.base.typing import Int32Array, Int64Array
-from petacomm.topology import Allocation, CliqueHierarchy, FatTree, Network, Torus
+from petacomm.topology import Network, Torus, full_network, network_shape
 
 
 class Bisection(NamedTuple):
@@ -29,15 +30,15 @@ class Bisection(NamedTuple):
 
 def bisect_network(network: Network) -> Bisection:
     """Return the bisection of a network: of grids across the longest side, else between groups."""
-    nodes, full = _full_network(network)
+    nodes, full = full_network(network)
     if isinstance(full, Torus):
         return _bisect_grid(full, nodes)
-    return _bisect_groups(_group_sizes(full), nodes)
+    return _bisect_groups(full, nodes)
 
 
 def line_order(network: Network) -> Int64Array:
     """Return the nodes in an order in which each is near the next; boustrophedon on grids."""
-    nodes, full = _full_network(network)
+    nodes, full = full_network(network)
     if not isinstance(full, Torus):
         return np.argsort(nodes, kind="stable")
     coordinates = full.coordinates(nodes)
@@ -50,33 +51,40 @@ def line_order(network: Network) -> Int64Array:
     return np.argsort(number, kind="stable")
 
 
-def _full_network(network: Network) -> tuple[Int64Array, Network]:
-    """Return the nodes of an allocation in its complete network, and that network."""
-    nodes, full = np.arange(network.n_nodes), network
-    while isinstance(full, Allocation):
-        nodes, full = full.nodes[nodes], full.network
-    return nodes, full
-
-
-def _bisect_grid(grid: Torus, nodes: Int64Array) -> Bisection:
-    coordinates = grid.coordinates(nodes)
-    order = np.arange(len(nodes))
+def _bisect(
+    order: Int64Array,
+    cut: Callable[[Int64Array], tuple[Int64Array, int]],
+    centre: Callable[[Int64Array], int],
+) -> Bisection:
+    """Return the bisection by functions of a part: its order and the size of its first half; its centre."""
     cuts: list[tuple[int, ...]] = []
-    parts = deque([(0, len(nodes))])
+    parts = deque([(0, len(order))])
     while parts:
         low, high = parts.popleft()
         if high - low < 2:
             continue
-        part = order[low:high]
-        extents = np.ptp(coordinates[part], axis=0)
-        along = int(np.argmax(extents))
-        part = part[np.argsort(coordinates[part, along], kind="stable")]
-        order[low:high] = part
-        middle = low + _even_cut(coordinates[part, along])
-        centres = [_central(coordinates, order[a:b]) for a, b in ((low, middle), (middle, high))]
-        cuts.append((low, middle, high, *centres))
+        order[low:high], size = cut(order[low:high])
+        middle = low + size
+        cuts.append((low, middle, high, centre(order[low:middle]), centre(order[middle:high])))
         parts += [(low, middle), (middle, high)]
-    return _make_bisection(order, cuts)
+    table = np.array(cuts, np.int32).reshape(-1, 5).T
+    return Bisection(order.astype(np.int32), np.ascontiguousarray(table))
+
+
+def _bisect_grid(grid: Torus, nodes: Int64Array) -> Bisection:
+    coordinates = grid.coordinates(nodes)
+
+    def cut(part: Int64Array) -> tuple[Int64Array, int]:
+        along = int(np.argmax(np.ptp(coordinates[part], axis=0)))
+        ordered = part[np.argsort(coordinates[part, along], kind="stable")]
+        return ordered, _even_cut(coordinates[ordered, along])
+
+    def centre(part: Int64Array) -> int:
+        """Return the node of a part that is nearest to its mean coordinates."""
+        distance = np.abs(coordinates[part] - coordinates[part].mean(axis=0)).sum(axis=1)
+        return int(part[np.argmin(distance)])
+
+    return _bisect(np.arange(len(nodes)), cut, centre)
 
 
 def _even_cut(sorted_coordinates: Int64Array) -> int:
@@ -89,48 +97,21 @@ def _even_cut(sorted_coordinates: Int64Array) -> int:
     return nearest if abs(nearest - n / 2) <= n / 4 else n // 2
 
 
-def _central(coordinates: Int64Array, part: Int64Array) -> int:
-    """Return the node of a part that is nearest to its mean coordinates."""
-    distance = np.abs(coordinates[part] - coordinates[part].mean(axis=0)).sum(axis=1)
-    return int(part[np.argmin(distance)])
-
-
-def _group_sizes(network: Network) -> list[int]:
-    """Return the number of nodes of a group of each level, from the smallest up."""
-    if isinstance(network, FatTree):
-        sizes = np.cumprod(network.children)
-    elif isinstance(network, CliqueHierarchy):
-        sizes = network.nodes_per_vertex * np.cumprod([1, *(level.size for level in network.levels)])
-    else:
-        sizes = np.array([1])
-    return [int(size) for size in sizes if size > 1]
-
-
-def _bisect_groups(sizes: list[int], nodes: Int64Array) -> Bisection:
-    order = np.argsort(nodes, kind="stable")
-    nodes = nodes[order]
-    cuts: list[tuple[int, ...]] = []
-    parts = deque([(0, len(nodes))])
-    while parts:
-        low, high = parts.popleft()
-        if high - low < 2:
-            continue
-        middle = low + _group_cut(nodes[low:high], sizes)
-        cuts.append((low, middle, high, int(order[(low + middle) // 2]), int(order[(middle + high) // 2])))
-        parts += [(low, middle), (middle, high)]
-    return _make_bisection(order, cuts)
+def _bisect_groups(network: Network, nodes: Int64Array) -> Bisection:
+    # The number of nodes of a group of each level, from the largest down.
+    sizes = [*np.cumprod(network_shape(network)[::-1])[::-1].tolist(), 1]
+    return _bisect(
+        np.argsort(nodes, kind="stable"),
+        lambda part: (part, _group_cut(nodes[part], sizes)),
+        lambda part: int(part[len(part) // 2]),
+    )
 
 
 def _group_cut(numbers: Int64Array, sizes: list[int]) -> int:
     """Return the position of a cut between groups of the highest level at which the nodes differ."""
-    for size in [*reversed(sizes), 1]:
+    for size in sizes:
         groups = numbers // size
         if groups[0] != groups[-1]:
             borders = np.flatnonzero(np.diff(groups)) + 1
             return int(borders[np.argmin(np.abs(borders - len(numbers) / 2))])
     raise AssertionError("nodes are distinct")
-
-
-def _make_bisection(order: Int64Array, cuts: list[tuple[int, ...]]) -> Bisection:
-    table = np.array(cuts, np.int32).reshape(-1, 5).T
-    return Bisection(order.astype(np.int32), np.ascontiguousarray(table))

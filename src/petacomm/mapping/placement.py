@@ -101,7 +101,7 @@ class Placement:
         """
         n_slots = network.n_nodes * ranks_per_node
         count = n_slots if n_ranks is None else n_ranks
-        _check_capacity(count, network, ranks_per_node)
+        check_capacity(count, network, ranks_per_node)
         slot_numbers = np.random.Generator(np.random.Philox(seed)).permutation(n_slots)[:count]
         return cls.from_slot_numbers(slot_numbers, network, ranks_per_node)
 
@@ -144,7 +144,7 @@ class Placement:
         Placement
         """
         numbers = np.asarray(slot_numbers, np.int64)
-        _check_capacity(len(numbers), network, ranks_per_node)
+        check_capacity(len(numbers), network, ranks_per_node)
         return cls(numbers // ranks_per_node, numbers % ranks_per_node, ranks_per_node, network.n_nodes)
 
     @property
@@ -173,7 +173,8 @@ class Placement:
         return hash((self.slot_numbers.tobytes(), self.ranks_per_node, self.n_nodes))
 
 
-def _check_capacity(n_ranks: int, network: Network, ranks_per_node: int) -> None:
+def check_capacity(n_ranks: int, network: Network, ranks_per_node: int) -> None:
+    """Raise a ConfigError if there are more ranks than slots."""
     if n_ranks > network.n_nodes * ranks_per_node:
         raise ConfigError(
             f"{n_ranks} ranks do not fit on {network.n_nodes} nodes with {ranks_per_node} ranks a node",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import ctypes.util
 import functools
-import math
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from petacomm.base.typing import AnyArray, Int64Array
 from petacomm.mapping.graph import CommunicationGraph
 from petacomm.mapping.grouping import fit_capacity
 from petacomm.mapping.strategies import Resources, register_strategy
-from petacomm.topology import Allocation, CliqueHierarchy, FatTree, Network, Torus
+from petacomm.topology import Allocation, CliqueHierarchy, FatTree, Network, Torus, network_shape
 
 _QUALITY, _BALANCE, _RECURSIVE = 1, 4, 256
 # The sum of weights must fit the library's integers, of 32 bits in most builds.
@@ -121,24 +120,20 @@ class _Session:
             kind = "archTorusX" if any(network.wrap) else "archMeshX"
             self._call(kind, pointer, self.number(len(shape)), self._pointer(shape))
         else:
-            sizes, costs = _tree(network)
-            arrays = self._array(np.array(sizes)), self._array(np.array(costs))
-            self._call("archTleaf", pointer, self.number(len(sizes)), *map(self._pointer, arrays))
+            costs = _tree_costs(network)
+            arrays = self._array(np.array(network_shape(network))), self._array(np.array(costs))
+            self._call("archTleaf", pointer, self.number(len(costs)), *map(self._pointer, arrays))
         return pointer
 
 
-def _tree(network: Network) -> tuple[list[int], list[int]]:
-    """Return the network as a tree of groups, from the root: the members and the link cost of each level."""
+def _tree_costs(network: Network) -> list[int]:
+    """Return the link cost of each level of the network as a tree of groups, from the root."""
     if isinstance(network, FatTree):
-        return list(network.children[::-1]), [1] * len(network.children)
+        return [1] * len(network.children)
     if isinstance(network, CliqueHierarchy):
-        sizes = [level.size for level in network.levels]
-        costs, longest = [], 0
+        costs, longest = [1] * (network.nodes_per_vertex > 1), 0
         for level in network.levels:
             longest = max(1, longest) if level.fully_linked else 2 * longest + 1
             costs.append(longest)
-        if network.nodes_per_vertex > 1:
-            sizes, costs = [network.nodes_per_vertex, *sizes], [1, *costs]
-        assert math.prod(sizes) == network.n_nodes
-        return sizes[::-1], costs[::-1]
+        return costs[::-1]
     raise ConfigError(f"Scotch knows no {type(network).__name__}", mend="choose another strategy")

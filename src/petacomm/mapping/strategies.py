@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from petacomm.base.typing import Int64Array
 from petacomm.mapping import _mapping
 from petacomm.mapping.graph import CommunicationGraph
 from petacomm.mapping.node_orders import bisect_network, line_order
-from petacomm.mapping.placement import Placement
+from petacomm.mapping.placement import Placement, check_capacity
 from petacomm.network.routes import kernel_routes
 from petacomm.topology import Network
 
@@ -58,6 +58,7 @@ class Resources:
 # Returns the node of each rank, int (n_ranks,), given graph, resources and seed; no node has more ranks than
 # slots.
 Strategy: TypeAlias = Callable[[CommunicationGraph, Resources, int], Int64Array]
+F = TypeVar("F", bound=Strategy)
 
 
 @dataclass(frozen=True)
@@ -94,10 +95,10 @@ def register_strategy(
     summary: str,
     missing: Callable[[], str] = lambda: "",
     unfit: Callable[[CommunicationGraph, Resources], str] = lambda graph, resources: "",
-) -> Callable[[Strategy], Strategy]:
+) -> Callable[[F], F]:
     """Return a decorator that registers a function as the strategy `name`."""
 
-    def decorate(function: Strategy) -> Strategy:
+    def decorate(function: F) -> F:
         STRATEGIES[name] = StrategyEntry(function, summary, missing, unfit)
         return function
 
@@ -128,22 +129,12 @@ def place_ranks(name: str, graph: CommunicationGraph, resources: Resources, seed
         If there is no such strategy, it cannot be used, or there are more ranks than slots.
     """
     entry = get_strategy(name)
-    check_capacity(graph.n_ranks, resources)
+    check_capacity(graph.n_ranks, resources.network, resources.ranks_per_node)
     if lack := entry.unfit(graph, resources):
         raise ConfigError(f"strategy '{name}' cannot be used: {lack}", mend="choose another, or auto")
     return Placement.from_nodes(
         entry.function(graph, resources, seed), resources.network, resources.ranks_per_node
     )
-
-
-def check_capacity(n_ranks: int, resources: Resources) -> None:
-    """Raise a ConfigError if there are more ranks than slots."""
-    if n_ranks > resources.network.n_nodes * resources.ranks_per_node:
-        raise ConfigError(
-            f"{n_ranks} ranks do not fit on {resources.network.n_nodes} nodes with "
-            f"{resources.ranks_per_node} ranks a node",
-            mend="take more nodes, or more ranks a node",
-        )
 
 
 @register_strategy(
@@ -161,11 +152,7 @@ def _random(graph: CommunicationGraph, resources: Resources, seed: int) -> Int64
 @register_strategy(
     "greedy", "the rank with most bytes to placed ones first, where they cross the fewest links"
 )
-def _greedy(graph: CommunicationGraph, resources: Resources, seed: int) -> Int64Array:
-    return greedy_nodes(graph, resources)
-
-
-def greedy_nodes(graph: CommunicationGraph, resources: Resources) -> Int64Array:
+def greedy_nodes(graph: CommunicationGraph, resources: Resources, seed: int = 0) -> Int64Array:
     """Return the node of each rank by greedy placement, one rank after the other: int64 (n_ranks,)."""
     nodes = np.empty(graph.n_ranks, np.int32)
     order = bisect_network(resources.network).order

@@ -11,7 +11,7 @@ from petacomm.base.errors import ConfigError
 from petacomm.base.typing import FloatArray, Int32Array
 from petacomm.network import _network
 from petacomm.network.link_load import Traffic
-from petacomm.topology import Allocation, CliqueHierarchy, FatTree, Network, Torus
+from petacomm.topology import CliqueHierarchy, FatTree, Network, Torus, full_network
 
 # The kernels store the loads of all links and the positions of all nodes.
 _MAX_LINKS = 100_000_000
@@ -29,10 +29,7 @@ def kernel_routes(network: Network) -> Any:
     """
     if network.n_links > _MAX_LINKS:
         raise ConfigError(f"a network of {network.n_links:,} links", mend="take a part of it")
-    vertex = np.arange(network.n_nodes)
-    full = network
-    while isinstance(full, Allocation):
-        vertex, full = full.nodes[vertex], full.network
+    vertex, full = full_network(network)
     if isinstance(full, Torus):
         kind: dict[str, Any] = {"shape": list(full.shape), "wrap": list(full.wrap)}
     elif isinstance(full, CliqueHierarchy):

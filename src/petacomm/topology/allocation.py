@@ -59,3 +59,11 @@ class Allocation:
     def route(self, a: int, b: int) -> Int64Array:
         """Return the links from one node of the job to another, in order: int64 (hops,)."""
         return self.network.route(int(self.nodes[a]), int(self.nodes[b]))
+
+
+def full_network(network: Network) -> tuple[Int64Array, Network]:
+    """Return the nodes of an allocation in its complete network, and that network."""
+    nodes, full = np.arange(network.n_nodes), network
+    while isinstance(full, Allocation):
+        nodes, full = full.nodes[nodes], full.network
+    return nodes, full

@@ -20,9 +20,8 @@ import numpy.typing as npt
 
 from petacomm.base.errors import ConfigError
 from petacomm.base.typing import Int64Array
-from petacomm.topology.networks import Network
-from petacomm.topology.rectangle import shortest_span
-from petacomm.topology.switched import CliqueHierarchy, FatTree
+from petacomm.topology.networks import Network, network_shape
+from petacomm.topology.rectangle import bounding_box
 from petacomm.topology.torus import Torus
 
 
@@ -92,20 +91,12 @@ class TopologyManager:
         self.hosts = None if hosts is None else tuple(hosts)
         self.source = source
         self._check()
-        network_shape = _network_shape(network)
-        positions = np.stack(np.unravel_index(self.nodes, network_shape), -1)
-        rings = network.wrap if isinstance(network, Torus) else (False,) * len(network_shape)
-        spans = [
-            shortest_span(np.unique(column), size, ring)
-            for column, size, ring in zip(positions.T, network_shape, rings, strict=True)
-        ]
-        self.shape = tuple(length for _, length in spans)
-        self.wrap = tuple(
-            ring and length == size
-            for ring, length, size in zip(rings, self.shape, network_shape, strict=True)
-        )
+        full_shape = network_shape(network)
+        positions = np.stack(np.unravel_index(self.nodes, full_shape), -1)
+        rings = network.wrap if isinstance(network, Torus) else (False,) * len(full_shape)
+        origin, self.shape, self.wrap = bounding_box(positions, full_shape, rings)
         self.ranks_per_node = int(self.slots.max()) + 1
-        relative = (positions - [first for first, _ in spans]) % network_shape
+        relative = (positions - origin) % full_shape
         self._coordinates = np.column_stack([relative, self.slots]).astype(np.int64)
         # Messages stay within the allocation: a dimension that it does not fill is a mesh.
         self._grid = Torus(self.shape, self.wrap) if isinstance(network, Torus) else None
@@ -341,24 +332,12 @@ class TopologyManager:
             )
 
 
-def _network_shape(network: Network) -> tuple[int, ...]:
-    """Return the dimensions of a network in the order of its node numbers, the last one running fastest."""
-    if isinstance(network, Torus):
-        return network.shape
-    if isinstance(network, FatTree):
-        return network.children[::-1]
-    if isinstance(network, CliqueHierarchy):
-        sizes = tuple(level.size for level in reversed(network.levels))
-        return (*sizes, network.nodes_per_vertex) if network.nodes_per_vertex > 1 else sizes
-    return (network.n_nodes,)
-
-
-def local_ranks(nodes: Int64Array) -> Int64Array:
+def local_ranks(nodes: npt.NDArray[np.integer]) -> Int64Array:
     """Return the local rank of each rank: its position among the ranks on its node, in order of rank.
 
     Parameters
     ----------
-    nodes : int64 (n_ranks,)
+    nodes : int (n_ranks,)
         Node of each rank.
 
     Returns

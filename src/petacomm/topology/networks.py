@@ -29,6 +29,21 @@ class Network(Protocol):
         ...
 
 
+def network_shape(network: Network) -> tuple[int, ...]:
+    """Return the dimensions of a network in the order of its node numbers, the last one running fastest.
+
+    Those of a switched network are the members of each level, from the top.
+    """
+    if isinstance(network, Torus):
+        return network.shape
+    if isinstance(network, FatTree):
+        return network.children[::-1]
+    if isinstance(network, CliqueHierarchy):
+        sizes = tuple(level.size for level in reversed(network.levels))
+        return (*sizes, network.nodes_per_vertex) if network.nodes_per_vertex > 1 else sizes
+    return (network.n_nodes,)
+
+
 _KINDS = {
     "torus": ("shape",),
     "mesh": ("shape",),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,11 +38,6 @@ class Rectangle:
         return self.torus.node_at(coordinates)
 
 
-def full_rectangle(torus: Torus) -> Rectangle:
-    """Return the rectangle of all nodes of a torus or mesh."""
-    return Rectangle(torus, (0,) * torus.n_dimensions, torus)
-
-
 def find_rectangle(torus: Torus, nodes: npt.ArrayLike) -> Rectangle | None:
     """Return the rectangle that a set of nodes fills, or None where it fills none.
 
@@ -57,18 +53,10 @@ def find_rectangle(torus: Torus, nodes: npt.ArrayLike) -> Rectangle | None:
         If there are no nodes, or one is outside the torus or given twice.
     """
     chosen = _checked_nodes(torus, nodes)
-    coordinates = torus.coordinates(chosen)
-    spans = [
-        shortest_span(np.unique(coordinates[:, dimension]), size, ring)
-        for dimension, (size, ring) in enumerate(zip(torus.shape, torus.wrap, strict=True))
-    ]
-    extent = tuple(length for _, length in spans)
+    origin, extent, rings = bounding_box(torus.coordinates(chosen), torus.shape, torus.wrap)
     if np.prod(extent, dtype=np.int64) != len(chosen):
         return None
-    rings = [
-        ring and length == size for ring, length, size in zip(torus.wrap, extent, torus.shape, strict=True)
-    ]
-    return Rectangle(torus, tuple(first for first, _ in spans), Torus(extent, rings))
+    return Rectangle(torus, origin, Torus(extent, rings))
 
 
 def _checked_nodes(torus: Torus, nodes: npt.ArrayLike) -> Int64Array:
@@ -82,7 +70,32 @@ def _checked_nodes(torus: Torus, nodes: npt.ArrayLike) -> Int64Array:
     return chosen
 
 
-def shortest_span(values: Int64Array, size: int, ring: bool) -> tuple[int, int]:
+def bounding_box(
+    coordinates: Int64Array, shape: Sequence[int], wrap: Sequence[bool]
+) -> tuple[tuple[int, ...], tuple[int, ...], tuple[bool, ...]]:
+    """Return the smallest box in a grid that contains nodes.
+
+    Parameters
+    ----------
+    coordinates : int64 (n, n_dimensions)
+    shape, wrap : sequence
+        Size of each dimension of the grid, and whether it is a ring.
+
+    Returns
+    -------
+    origin, extent : tuple of int
+        Lowest corner of the box, and its size.
+    rings : tuple of bool
+        Which dimensions are rings that the box fills.
+    """
+    sizes = list(zip(shape, wrap, strict=True))
+    columns = zip(coordinates.T, sizes, strict=True)
+    origin, extent = zip(*(_shortest_span(np.unique(column), *size) for column, size in columns), strict=True)
+    rings = tuple(ring and length == size for length, (size, ring) in zip(extent, sizes, strict=True))
+    return origin, extent, rings
+
+
+def _shortest_span(values: Int64Array, size: int, ring: bool) -> tuple[int, int]:
     """Return the start and length of the shortest interval, or arc of a ring, that contains sorted values."""
     if not ring or len(values) == size:
         return int(values[0]), int(values[-1] - values[0] + 1)

@@ -9,14 +9,19 @@ import numpy as np
 from petacomm.base.errors import ConfigError, printable
 from petacomm.base.text import shape_text
 from petacomm.base.typing import Int64Array
-from petacomm.mapping.launchers.target import LaunchTarget, content_lines, require_slots_in_order
+from petacomm.mapping.launchers.target import (
+    LauncherFile,
+    LaunchTarget,
+    content_lines,
+    require_slots_in_order,
+)
 from petacomm.mapping.placement import Placement
 from petacomm.topology import Torus
 
 _VCOORD = re.compile(r"\(\s*(\d{1,9}(?:\s*,\s*\d{1,9}){0,2})\s*\)")
 
 
-class VcoordFile:
+class VcoordFile(LauncherFile):
     """Fujitsu's vcoordfile: one line ``(x,y,z)`` per rank, job-logical coordinates of 1 to 3 dimensions."""
 
     title = "Fujitsu MPI (K, FX100, Fugaku)"
@@ -41,12 +46,8 @@ class VcoordFile:
         nodes = grid.node_at(_table(rows, grid.n_dimensions, file))
         return Placement.from_nodes(nodes, grid, target.ranks_per_node)
 
-    def warnings(self, text: str) -> list[str]:
-        """Return no warnings."""
-        return []
 
-
-class BlueGeneMapFile:
+class BlueGeneMapFile(LauncherFile):
     """Blue Gene's map file: one line ``x y z t`` (L, P) or ``a b c d e t`` (Q) per rank of the partition."""
 
     title = "Blue Gene"
@@ -78,10 +79,6 @@ class BlueGeneMapFile:
         table = _table(rows, len(sizes), file)
         nodes = grid.node_at(table[:, :-1])
         return Placement(nodes, table[:, -1], target.ranks_per_node, grid.n_nodes)
-
-    def warnings(self, text: str) -> list[str]:
-        """Return no warnings."""
-        return []
 
 
 def _grid(target: LaunchTarget, dimensions: tuple[int, ...], title: str) -> Torus:

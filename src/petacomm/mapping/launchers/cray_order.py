@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from petacomm.base.errors import ConfigError, printable
-from petacomm.mapping.launchers.target import LaunchTarget, content_lines, placement_from_slots
+from petacomm.mapping.launchers.target import LauncherFile, LaunchTarget, content_lines, placement_from_slots
 from petacomm.mapping.placement import Placement
 
 # cray-mpich 9.1.0 was observed to fail in MPI_Init if the encoded list has this many bytes or more.
 _FAILING_BYTES = 1024
 
 
-class CrayRankOrder:
+class CrayRankOrder(LauncherFile):
     """Cray MPICH's rank order file: comma-separated ranks, one line per node, nodes in order and filled."""
 
     title = "Cray MPICH"

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 
 from petacomm.base.errors import ConfigError, printable
-from petacomm.mapping.launchers.target import LaunchTarget, content_lines, placement_from_slots
+from petacomm.mapping.launchers.target import LauncherFile, LaunchTarget, content_lines, placement_from_slots
 from petacomm.mapping.placement import Placement
 
 _LINE = re.compile(r"rank\s+(\d{1,10})\s*=\s*(\S+)\s+slot\s*=\s*(?:(\d{1,9}):)?(\d{1,9})(?:-(\d{1,9}))?")
 
 
-class OpenMpiRankFile:
+class OpenMpiRankFile(LauncherFile):
     """Open MPI's rank file: host and cores of each rank; hosts without names are ``+n0``, ``+n1``, ..."""
 
     title = "Open MPI, PRRTE"
@@ -42,10 +42,6 @@ class OpenMpiRankFile:
             node = int(relative[1]) if relative else target.node(match[2], where)
             slot_numbers[rank] = node * target.ranks_per_node + _slot(match, target, where)
         return placement_from_slots(slot_numbers, target, file)
-
-    def warnings(self, text: str) -> list[str]:
-        """Return no warnings."""
-        return []
 
 
 def _cores(slot: int, target: LaunchTarget) -> str:

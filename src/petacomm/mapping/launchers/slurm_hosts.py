@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from petacomm.mapping.launchers.target import LaunchTarget, content_lines, require_slots_in_order
+from petacomm.mapping.launchers.target import (
+    LauncherFile,
+    LaunchTarget,
+    content_lines,
+    require_slots_in_order,
+)
 from petacomm.mapping.placement import Placement
 
 
-class SlurmHostFile:
+class SlurmHostFile(LauncherFile):
     """Slurm's host file: the host of each task; the tasks of a host take its slots in order."""
 
     title = "Slurm"
@@ -25,7 +30,3 @@ class SlurmHostFile:
             for host in line.rstrip(",").split(",")
         ]
         return Placement.from_nodes(nodes, target.network, target.ranks_per_node)
-
-    def warnings(self, text: str) -> list[str]:
-        """Return no warnings."""
-        return []

@@ -6,7 +6,7 @@ import numpy as np
 
 from petacomm.base.errors import ConfigError, printable
 from petacomm.base.typing import Int64Array
-from petacomm.mapping.launchers.target import LaunchTarget, content_lines
+from petacomm.mapping.launchers.target import LauncherFile, LaunchTarget, content_lines
 from petacomm.mapping.placement import Placement
 from petacomm.mpi import Communicator, MpiCommunicator
 
@@ -73,7 +73,7 @@ def reorder_communicator(comm: Communicator, ranks: Int64Array) -> Communicator:
     return reordered
 
 
-class SplitKeys:
+class SplitKeys(LauncherFile):
     """Keys for ``MPI_Comm_split``: the new rank of each process, one per line, for the default placement."""
 
     title = "a running program, any MPI"
@@ -94,7 +94,3 @@ class SplitKeys:
         if not keys or sorted(keys) != list(range(len(keys))):
             raise ConfigError("new ranks are not all ranks once", where=file, mend="write each once, from 0")
         return Placement.from_slot_numbers(np.argsort(keys), target.network, target.ranks_per_node)
-
-    def warnings(self, text: str) -> list[str]:
-        """Return no warnings."""
-        return []

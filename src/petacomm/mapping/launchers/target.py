@@ -98,8 +98,8 @@ class LauncherFile(Protocol):
         ...
 
     def warnings(self, text: str) -> list[str]:
-        """Return warnings of known problems with the text of a file."""
-        ...
+        """Return warnings of known problems with the text of a file; by default none."""
+        return []
 
 
 def content_lines(text: str, file: str) -> list[tuple[str, str]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from petacomm.base.errors import ConfigError
 from petacomm.base.text import shape_text
 from petacomm.base.typing import Int64Array
+from petacomm.mapping.cliques import dividing_blocks
 from petacomm.topology import TopologyManager
 
 
@@ -58,7 +58,7 @@ def cut_prisms(manager: TopologyManager, n_planes: int, axis: int) -> Prisms:
     widths = [sizes[d] for d in across]
     columns = math.prod(widths)
     n_prisms = math.gcd(n_planes, columns) if n_planes > columns else n_planes
-    cuts = min(_factorizations(n_prisms, widths), key=lambda parts: _extent(widths, parts), default=None)
+    cuts = min(dividing_blocks(widths, n_prisms), key=lambda parts: _extent(widths, parts), default=None)
     if cuts is None or n_planes % n_prisms:
         raise ConfigError(
             f"{n_planes} planes cannot have prisms of one size in a cross-section of {shape_text(widths)}",
@@ -71,18 +71,6 @@ def cut_prisms(manager: TopologyManager, n_planes: int, axis: int) -> Prisms:
     order = np.lexsort((*(coordinates[:, d] for d in reversed(across)), coordinates[:, axis], index))
     ranks = tuple(order.reshape(n_prisms, -1))
     return Prisms(axis, ranks, np.arange(n_planes) * n_prisms // n_planes)
-
-
-def _factorizations(n: int, widths: list[int]) -> Iterator[tuple[int, ...]]:
-    """Iterate over the factorizations of n into divisors of the widths."""
-    if not widths:
-        if n == 1:
-            yield ()
-        return
-    for part in range(1, widths[0] + 1):
-        if widths[0] % part == 0 and n % part == 0:
-            for rest in _factorizations(n // part, widths[1:]):
-                yield (part, *rest)
 
 
 def _extent(widths: list[int], cuts: tuple[int, ...]) -> float:

@@ -14,7 +14,7 @@ from petacomm.base.errors import ConfigError, printable
 from petacomm.base.files import read_text
 from petacomm.base.typing import Int64Array
 from petacomm.topology.detect.switch_tree import fat_tree_from_paths
-from petacomm.topology.manager import TopologyManager
+from petacomm.topology.manager import TopologyManager, local_ranks
 
 _MAX_HOSTS = 1_000_000
 _PIECE = re.compile(r"\[([^\[\]]*)\]|([^\[\],]+)|(,)")
@@ -140,14 +140,12 @@ def _variable(environ: Mapping[str, str], name: str) -> str:
 
 def _distribute(tasks: list[int], distribution: str) -> Int64Array:
     """Return the node of each rank in a block or cyclic distribution."""
-    counts = np.array(tasks)
-    block = np.repeat(np.arange(len(tasks)), counts)
+    block = np.repeat(np.arange(len(tasks)), tasks)
     method = distribution.split(":")[0].split(",")[0]
     if method in ("", "*", "block"):
         return block
     if method == "cyclic":
-        local_rank = np.arange(len(block)) - np.repeat(np.cumsum(counts) - counts, counts)
-        return block[np.lexsort((block, local_rank))]
+        return block[np.lexsort((block, local_ranks(block)))]
     raise ConfigError(
         f"Slurm deals ranks by '{printable(distribution)}', which its variables do not tell",
         mend="ask the running ranks: gather_allocation(comm)",
