@@ -110,16 +110,6 @@ def matvec_graph(matrix: Any, n_ranks: int, value_bytes: float = 8.0) -> Communi
     return CommunicationGraph.from_edges(n_ranks, owner, rank, value_bytes)
 
 
-def weight_matrix_graph(matrix: Any) -> CommunicationGraph:
-    """Return the graph of a matrix whose value in row i and column j is the bytes from rank i to rank j."""
-    from scipy.sparse import coo_array
-
-    entries = coo_array(matrix)
-    if entries.shape[0] != entries.shape[1]:
-        raise ConfigError(f"{entries.shape[0]} rows and {entries.shape[1]} columns", mend="both are ranks")
-    return CommunicationGraph.from_edges(entries.shape[0], entries.row, entries.col, entries.data)
-
-
 def schedule_graph(schedule: Schedule, itemsize: int) -> CommunicationGraph:
     """Return the graph of all messages of a schedule, with elements of `itemsize` bytes."""
     sums: list[CommunicationGraph] = []

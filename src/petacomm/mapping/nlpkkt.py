@@ -10,16 +10,12 @@ point and its 26 neighbours. The sizes are exact; the order of the rows is recal
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from petacomm.base.errors import ConfigError
 from petacomm.base.typing import Int64Array
 from petacomm.mapping.graph import CommunicationGraph
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
 
 
 def nlpkkt_size(n_grid: int) -> tuple[int, int]:
@@ -67,27 +63,6 @@ def nlpkkt_graph(n_grid: int, n_ranks: int, value_bytes: float = 8.0) -> Communi
     return CommunicationGraph.from_edges(n_ranks, source, target, value_bytes * count)
 
 
-def nlpkkt_matrix(n_grid: int) -> csr_array:
-    """Return the sparsity pattern of the matrix, with all values 1; for small cubes."""
-    from scipy.sparse import block_array, coo_array, eye_array
-
-    variables, equations = _blocks(n_grid)
-    lines = [(a, b) for a in range(n_grid + 2) for b in range(n_grid + 2) if equations.has(a, b)]
-    rows, columns = [], []
-    for a, b in lines:
-        row = equations.first[a, b] + np.arange(n_grid)
-        for da, db, dk in np.ndindex(3, 3, 3):
-            line = a + da - 1, b + db - 1
-            point = np.arange(1, n_grid + 1) + dk - 1
-            exists = (point >= variables.low[line]) & (point < variables.high[line])
-            rows.append(row[exists] - equations.first[1, 1])
-            columns.append(variables.first[line] + point[exists] - variables.low[line])
-    row, column = np.concatenate(rows), np.concatenate(columns)
-    n = n_grid**3 + 6 * n_grid**2
-    part = coo_array((np.ones(len(row)), (row, column)), shape=(n_grid**3, n)).tocsr()
-    return block_array([[eye_array(n), part.T], [part, None]], format="csr")
-
-
 @dataclass(frozen=True)
 class _Block:
     """Rows of the matrix for points of the (N + 2)^3 grid, by lines along the last dimension.
@@ -103,9 +78,6 @@ class _Block:
     first: Int64Array
     low: Int64Array
     high: Int64Array
-
-    def has(self, a: int, b: int) -> bool:
-        return bool(self.high[a, b] > 0)
 
 
 def _blocks(n: int) -> tuple[_Block, _Block]:

@@ -7,7 +7,7 @@ from petacomm.network.alpha_beta import predict_seconds
 from petacomm.network.closed_forms import alltoall_peak_bandwidth
 from petacomm.network.communication_load import Load, LoadPhase, RankLoad, busiest_load
 from petacomm.network.hardware import Hardware, make_hardware
-from petacomm.network.link_load import Traffic, dense_traffic, link_loads
+from petacomm.network.link_load import Traffic, link_loads
 from petacomm.network.packets import POLICIES, PacketMessages, PacketSimulator, RouterPolicy, SimulationResult
 from petacomm.network.routes import hops_between, routed_link_loads
 
@@ -24,7 +24,6 @@ __all__ = [
     "Traffic",
     "alltoall_peak_bandwidth",
     "busiest_load",
-    "dense_traffic",
     "hops_between",
     "link_loads",
     "make_hardware",

@@ -140,18 +140,9 @@ def load_machine(name: str) -> Machine:
 
 
 _COUNTS = ("nodes", "sockets_per_node", "cores_per_socket")
-_DIMENSIONS = {
-    "latency": "time",
-    "local_latency": "time",
-    "row_time": "time",
-    "run_time": "time",
-    "synchronisation": "time",
-    "bandwidth": "bandwidth",
-    "node_bandwidth": "bandwidth",
-    "local_bandwidth": "bandwidth",
-    "memory_bandwidth": "bandwidth",
-    "core_memory_bandwidth": "bandwidth",
-}
+_TIMES = ("latency", "local_latency", "row_time", "run_time", "synchronisation")
+_BANDWIDTHS = ("bandwidth", "node_bandwidth", "local_bandwidth", "memory_bandwidth", "core_memory_bandwidth")
+_DIMENSIONS = dict.fromkeys(_TIMES, "time") | dict.fromkeys(_BANDWIDTHS, "bandwidth")
 _KEYS = ["title", *_COUNTS, *_DIMENSIONS, "network", "sources"]
 
 
@@ -252,41 +243,3 @@ def _example(key: str) -> str:
     if key in _COUNTS:
         return "2"
     return '"2 us"' if _DIMENSIONS[key] == "time" else '"25 GB/s"'
-
-
-def write_machine(machine: Machine) -> str:
-    """Return the text of the machine's TOML file, which `load_machine` reads back to the same numbers."""
-    lines = [f"title = {_quoted(machine.title)}", ""]
-    for key in (*_COUNTS, *_DIMENSIONS):
-        value = getattr(machine, key)
-        unit = {"time": "s", "bandwidth": "B/s"}.get(_DIMENSIONS.get(key, ""))
-        text = f'"{value!r} {unit}"' if unit else str(value)
-        source = _quoted(machine.sources.get(key, "unknown"))
-        lines.append(f"{key} = {{ value = {text}, source = {source} }}")
-    if machine.network:
-        lines += ["", "[network]", *(_network_line(machine, key) for key in machine.network)]
-    return "\n".join(lines) + "\n"
-
-
-def _network_line(machine: Machine, key: str) -> str:
-    value: Any = machine.network[key]
-    if key in machine.network_sources:
-        value = {"value": value, "source": machine.network_sources[key]}
-    return f"{key} = {_toml_value(value)}"
-
-
-def _toml_value(value: Any) -> str:
-    if isinstance(value, dict):
-        return "{ " + ", ".join(f"{key} = {_toml_value(item)}" for key, item in value.items()) + " }"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_toml_value, value)) + "]"
-    if isinstance(value, bool):
-        return str(value).lower()
-    return _quoted(value) if isinstance(value, str) else repr(value)
-
-
-def _quoted(text: str) -> str:
-    import json
-
-    # TOML's basic strings use the escapes of JSON, and must escape DEL too.
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -187,17 +187,6 @@ class Torus:
                 ends[1][links[links >= 0]] = neighbors[links >= 0]
         return ends[0], ends[1]
 
-    def link_directions(self) -> tuple[Int64Array, Int64Array]:
-        """Return the dimension and the direction (+1, -1) of each link: int64 (n_links,) each.
-
-        Returns
-        -------
-        dimension, direction : int64 (n_links,)
-        """
-        counts = np.diff(self._first)
-        dimension = np.repeat(np.arange(2 * self.n_dimensions) // 2, counts)
-        return dimension, np.repeat(np.tile([1, -1], self.n_dimensions), counts)
-
     def displacement(self, a: npt.ArrayLike, b: npt.ArrayLike) -> Int64Array:
         """Return the signed steps from nodes `a` to nodes `b` in each dimension.
 

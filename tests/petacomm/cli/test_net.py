@@ -4,10 +4,10 @@ import json
 import re
 
 import pytest
+from machine_files import write_machine
 
 from petacomm.cli.main import main
 from petacomm.topology import load_machine
-from petacomm.topology.machine import write_machine
 
 MESH = ["--machine", "bluegene-l", "--shape", "4x4x2"]
 

@@ -1,12 +1,14 @@
 """Communication graphs: edges, groups, and their sources."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from graphs import as_dict
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpi import run_ranks
-from scipy.sparse import coo_array, random_array
+from scipy.sparse import block_array, coo_array, csr_array, eye_array, random_array
 
 from petacomm.base.errors import ConfigError
 from petacomm.costs.occupancy import Occupancy
@@ -20,9 +22,8 @@ from petacomm.mapping.graph_sources import (
     reduction_plan_graph,
     schedule_graph,
     subgrid_alltoall_graph,
-    weight_matrix_graph,
 )
-from petacomm.mapping.nlpkkt import nlpkkt_graph, nlpkkt_matrix, nlpkkt_size
+from petacomm.mapping.nlpkkt import nlpkkt_graph, nlpkkt_size
 from petacomm.reduction import ReductionPlan
 from petacomm.schedule import CollectiveCall, make_schedule
 from petacomm.sharing import IndexMap
@@ -121,11 +122,23 @@ def test_a_matrix_sends_each_value_once(n_ranks: int) -> None:
     assert as_dict(matvec_graph(matrix, n_ranks)) == expected
 
 
-def test_a_matrix_of_bytes_is_a_graph() -> None:
-    matrix = coo_array(([3.0, 4.0], ([0, 2], [1, 0])), shape=(3, 3))
-    assert as_dict(weight_matrix_graph(matrix)) == {(0, 1): 3.0, (2, 0): 4.0}
-    with pytest.raises(ConfigError, match="2 rows and 3 columns"):
-        weight_matrix_graph(coo_array((2, 3)))
+def nlpkkt_matrix(n_grid: int) -> csr_array:
+    """Return the pattern of a matrix of the class, with all values 1, point by point."""
+    points = [
+        point
+        for point in product(range(n_grid + 2), repeat=3)
+        if sum(x in (0, n_grid + 1) for x in point) < 2  # no edges and corners
+    ]
+    number = {point: i for i, point in enumerate(points)}
+    inside = [point for point in points if all(1 <= x <= n_grid for x in point)]
+    entries = [
+        (row, number[neighbour])
+        for row, point in enumerate(inside)
+        for neighbour in product(*((x - 1, x, x + 1) for x in point))
+        if neighbour in number
+    ]
+    part = coo_array((np.ones(len(entries)), np.transpose(entries)), shape=(len(inside), len(points)))
+    return block_array([[eye_array(len(points)), part.T], [part, None]], format="csr")
 
 
 @pytest.mark.parametrize("n_grid", [2, 3, 5])

@@ -4,13 +4,13 @@ import dataclasses
 
 import numpy as np
 import pytest
+from machine_files import write_machine
 
 from petacomm.base.errors import ConfigError, DataError
 from petacomm.network import LoadPhase, predict_seconds
 from petacomm.network import alpha_beta as model
 from petacomm.network.fit import Timing, fit_collective, fit_csv, fit_machine
 from petacomm.topology import load_machine
-from petacomm.topology.machine import write_machine
 
 TRUTH = dataclasses.replace(
     load_machine("one-node"),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from petacomm.base.errors import ConfigError
 from petacomm.network.closed_forms import alltoall_peak_bandwidth
-from petacomm.network.link_load import ROUTINGS, TIES, Traffic, dense_traffic, link_loads
+from petacomm.network.link_load import ROUTINGS, TIES, Traffic, link_loads
 from petacomm.topology import Torus, bluegene_partition, load_machine, parse_shape
 
 LINK = 154.0  # MB/s
@@ -97,7 +97,7 @@ def test_bytes_times_hops_are_conserved_and_no_load_is_negative(case, routing, t
     ids=str,
 )
 def test_an_all_to_all_by_symmetry_is_that_of_its_matrix(grid, tie, routing):
-    every = dense_traffic(np.full((grid.n_nodes, grid.n_nodes), 3.0))
+    every = Traffic(*np.divmod(np.arange(grid.n_nodes**2), grid.n_nodes), 3.0)
     assert link_loads(grid, 3.0, routing, tie) == pytest.approx(
         link_loads(grid, every, routing, tie), rel=1e-9
     )

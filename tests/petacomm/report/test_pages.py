@@ -3,6 +3,7 @@
 import base64
 import json
 import re
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -49,7 +50,10 @@ def test_minimaps_are_means_over_projected_links(wrap: bool) -> None:
     graph = add_graphs([subgrid_alltoall_graph((3, 4, 2), [0, 1], 5.0), grid_graph((24,), True, 7.0)])
     on_links = placement_link_loads(graph, Placement.random(grid, seed=1), grid)
     source, _ = grid.link_ends()
-    dimension, direction = grid.link_directions()
+    dimension, direction = np.empty((2, grid.n_links), int)
+    for d, step in product(range(grid.n_dimensions), (1, -1)):
+        links = grid.link(np.arange(grid.n_nodes), d, step)
+        dimension[links[links >= 0]], direction[links[links >= 0]] = d, step
     for minimap in minimaps(grid, on_links):
         a, b = minimap["dimensions"]
         for key, along in (("down", a), ("across", b)):

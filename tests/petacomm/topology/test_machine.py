@@ -3,10 +3,10 @@
 import re
 
 import pytest
+from machine_files import write_machine
 
 from petacomm.base.errors import ConfigError
 from petacomm.topology import load_machine, machine_names
-from petacomm.topology.machine import write_machine
 
 GOOD = """title = "Two boxes"
 nodes = { value = 2, source = "counted" }

@@ -114,7 +114,7 @@ def test_a_network_that_cannot_be_made_names_what_is_missing(network, message):
 
 
 def test_a_number_of_the_network_has_a_value_and_a_source(tmp_path):
-    from petacomm.topology.machine import write_machine
+    from machine_files import write_machine
 
     path = tmp_path / "m.toml"
     path.write_text(
