@@ -17,6 +17,7 @@ from petacomm.costs.run_counts import graph_runs
 from petacomm.mpi.communicator import Communicator
 from petacomm.network.communication_load import Count, RankLoad
 from petacomm.sharing.sharing_graph import SharingGraph
+from petacomm.topology import local_ranks
 
 
 class SendVolume(NamedTuple):
@@ -295,10 +296,7 @@ def _striped_load(n_dense: float, node_of: Int32Array, rank: int | None) -> Rank
     """Return the load of the striped all-reduce, in which ranks with peers on all nodes have equal parts."""
     sizes = np.bincount(node_of)
     n_nodes, n_stripes = len(sizes), int(sizes.min())
-    order = np.argsort(node_of, kind="stable")
-    node_rank = np.empty(len(node_of), np.int64)
-    node_rank[order] = np.arange(len(node_of)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    rows = np.where(node_rank < n_stripes, n_dense / n_stripes * (n_nodes - 1) / n_nodes, 0.0)
+    rows = np.where(local_ranks(node_of) < n_stripes, n_dense / n_stripes * (n_nodes - 1) / n_nodes, 0.0)
     messages = np.where(rows > 0, 2.0 * math.ceil(math.log2(n_nodes)), 0.0)
     waits = np.maximum(messages - 1, 0)
     counts = messages, 2 * rows, 2 * rows, rows, waits

@@ -14,7 +14,8 @@ from petacomm.costs.node_counts import sum_at_index
 from petacomm.costs.occupancy import Occupancy
 from petacomm.costs.run_counts import run_begins
 from petacomm.sharing.nested_groups import final_ranks, group_layers, message_bounds
-from petacomm.sharing.sharing_graph import RUN_BITS, offsets_from_counts
+from petacomm.sharing.sharing_graph import RUN_BITS
+from petacomm.topology import local_ranks
 
 # Most pairs of a key and a holder that are counted exactly; of more, a sample.
 _MOST_HOLDERS = 2e6
@@ -91,10 +92,9 @@ def count_layers(
         def sums(ranks: Int64Array, keys: Int64Array) -> FloatArray:
             return sum_at_index(part_of[keys] * size + ranks, weights[keys], shape)
 
-        row, target_row = (
-            _rows_of_entries(rank, size),
-            _rows_of_entries(following % size, size)[np.searchsorted(following, key * size + target)],
-        )
+        # The row of each entry among those of its rank, before and after.
+        row = local_ranks(rank)
+        target_row = local_ranks(following % size)[np.searchsorted(following, key * size + target)]
         source, destination, moved = rank[moves], target[moves], key[moves]
         off = node_of[source] != node_of[destination]
         pairs = distinct(source * size + destination)
@@ -116,14 +116,6 @@ def count_layers(
         )
         key, rank = np.divmod(following, size)
     return layers
-
-
-def _rows_of_entries(rank: Int64Array, size: int) -> Int64Array:
-    """Return the row of each entry among those of its rank."""
-    order = np.argsort(rank, kind="stable")
-    rows = np.empty_like(order)
-    rows[order] = np.arange(len(order)) - offsets_from_counts(np.bincount(rank, minlength=size))[rank[order]]
-    return rows
 
 
 def _begins(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -117,20 +116,10 @@ def count_rows_between_nodes(
     }
 
 
-class NodePartnerCounts(NamedTuple):
-    """Number of messages of each rank for its node, float64 (size,): see `rank_counts.PartnerCounts`."""
-
-    to_owner_nodes: FloatArray
-    from_owner_nodes: FloatArray
-    hybrid_to_owner_nodes: FloatArray
-    hybrid_from_owner_nodes: FloatArray
-    hybrid_pairs: FloatArray
-
-
 def count_messages_between_nodes(
     occupancy: Occupancy, node_of: Int32Array, options: ReductionOptions
-) -> NodePartnerCounts:
-    """Return the numbers of partners of all ranks on other nodes."""
+) -> dict[str, FloatArray]:
+    """Return the counts of `rank_counts.PartnerCounts` of messages between nodes, of shape (size,)."""
     nodes, entries = ConsecutiveNodes(node_of), NodeEntries.from_occupancy(occupancy, node_of, options)
 
     def n_messages(sources: Int32Array, destinations: Int32Array) -> FloatArray:
@@ -142,13 +131,13 @@ def count_messages_between_nodes(
 
     by_owners = entries.classes.owners
     one, other = entries.pairs()
-    return NodePartnerCounts(
-        n_messages(entries.node, entries.owner),
-        n_messages(entries.owner, entries.node),
-        n_messages(entries.node[by_owners], entries.owner[by_owners]),
-        n_messages(entries.owner[by_owners], entries.node[by_owners]),
-        n_messages(entries.node[one], entries.node[other]),
-    )
+    return {
+        "to_owner_nodes": n_messages(entries.node, entries.owner),
+        "from_owner_nodes": n_messages(entries.owner, entries.node),
+        "hybrid_to_owner_nodes": n_messages(entries.node[by_owners], entries.owner[by_owners]),
+        "hybrid_from_owner_nodes": n_messages(entries.owner[by_owners], entries.node[by_owners]),
+        "hybrid_pairs": n_messages(entries.node[one], entries.node[other]),
+    }
 
 
 class ConsecutiveNodes:

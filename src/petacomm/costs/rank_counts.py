@@ -218,9 +218,9 @@ def count_partners(
     owned = np.zeros((size, size), np.bool_)
     owned[holders, owner] = True
     np.fill_diagonal(owned, False)
-    shared = np.array([_n_partners(occupancy, keys) for keys in _keys_by_rank(occupancy)])
-    counts = (shared, owned.sum(1), owned.sum(0), *count_messages_between_nodes(occupancy, node_of, options))
-    return PartnerCounts(*(np.asarray(count_ranks, np.float64) for count_ranks in counts))
+    shared = [_n_partners(occupancy, keys) for keys in _keys_by_rank(occupancy)]
+    counts = (np.asarray(count, np.float64) for count in (shared, owned.sum(1), owned.sum(0)))
+    return PartnerCounts(*counts, **count_messages_between_nodes(occupancy, node_of, options))
 
 
 def assumed_partners(counts: RankCounts, pairs: float, owners: float, nodes: float) -> PartnerCounts:

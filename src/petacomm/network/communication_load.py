@@ -90,20 +90,15 @@ def busiest_load(rank_loads: Sequence[RankLoad], node_of: Int32Array) -> Load:
 
 
 def _busiest_phase(loads: RankLoad, node_of: Int32Array) -> LoadPhase:
-    counts = [np.broadcast_to(np.asarray(count, np.float64), node_of.shape) for count in loads]
-    messages, rows, off_node_rows, moved, barriers, runs = counts
-    return LoadPhase(
-        messages=float(messages.max()),
-        rows=float(rows.max()),
-        off_node_rows=_node_sum(off_node_rows, node_of),
-        moved=float(moved.max()),
-        barriers=float(barriers.max()),
-        node_messages=_node_sum(messages, node_of),
-        node_rows=_node_sum(rows, node_of),
-        node_moved=_node_sum(moved, node_of),
-        runs=float(runs.max()),
-        node_runs=_node_sum(runs, node_of),
-    )
+    counts = {
+        name: np.broadcast_to(np.asarray(count, np.float64), node_of.shape)
+        for name, count in loads._asdict().items()
+    }
+    off_node_rows = _node_sum(counts.pop("off_node_rows"), node_of)
+    most = {name: float(count.max()) for name, count in counts.items()}
+    del counts["barriers"]
+    of_nodes = {f"node_{name}": _node_sum(count, node_of) for name, count in counts.items()}
+    return LoadPhase(off_node_rows=off_node_rows, **most, **of_nodes)
 
 
 def _node_sum(counts: FloatArray, node_of: Int32Array) -> float:

@@ -4,37 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from petacomm.base.errors import ConfigError, did_you_mean
 from petacomm.base.units import parse_quantity
 from petacomm.topology import Machine
-
-# Dimension of each number in a machine's file (None: an integer, "": a plain number).
-_NUMBERS: dict[str, str | None] = {
-    "clock": "frequency",
-    "packet": "bytes",
-    "payload": "bytes",
-    "granule": "bytes",
-    "link_bandwidth": "bandwidth",
-    "raw_bandwidth": "bandwidth",
-    "hop_latency": "time",
-    "dynamic_channels": None,
-    "channel": "bytes",
-    "injection_fifos": None,
-    "injection_fifo": "bytes",
-    "reception_fifo": "bytes",
-    "read_cycles": "",
-    "write_cycles": "",
-    "combine_cycles": "",
-    "packet_cycles": "",
-    "message_cycles": "",
-    "all_to_all_cycles": "",
-    "all_to_all_miss_cycles": "",
-    "cache": "bytes",
-}
-
 
 # Numbers of the same table that other modules read.
 _OTHER_NUMBERS = (
@@ -47,6 +22,11 @@ _OTHER_NUMBERS = (
     "integer_combine_cycles",
     "rendezvous",
 )
+
+
+def _number(dimension: str | None) -> Any:
+    """Return a field that is a number of that dimension in a machine's file; None: an integer, "": plain."""
+    return field(metadata={"dimension": dimension})
 
 
 @dataclass(frozen=True)
@@ -83,26 +63,26 @@ class Hardware:
         Source of each number, by its name.
     """
 
-    clock: float
-    packet: int
-    payload: int
-    granule: int
-    link_bandwidth: float
-    raw_bandwidth: float
-    hop_latency: float
-    dynamic_channels: int
-    channel: int
-    injection_fifos: int
-    injection_fifo: int
-    reception_fifo: int
-    read_cycles: float
-    write_cycles: float
-    combine_cycles: float
-    packet_cycles: float
-    message_cycles: float
-    all_to_all_cycles: float
-    all_to_all_miss_cycles: float
-    cache: int
+    clock: float = _number("frequency")
+    packet: int = _number("bytes")
+    payload: int = _number("bytes")
+    granule: int = _number("bytes")
+    link_bandwidth: float = _number("bandwidth")
+    raw_bandwidth: float = _number("bandwidth")
+    hop_latency: float = _number("time")
+    dynamic_channels: int = _number(None)
+    channel: int = _number("bytes")
+    injection_fifos: int = _number(None)
+    injection_fifo: int = _number("bytes")
+    reception_fifo: int = _number("bytes")
+    read_cycles: float = _number("")
+    write_cycles: float = _number("")
+    combine_cycles: float = _number("")
+    packet_cycles: float = _number("")
+    message_cycles: float = _number("")
+    all_to_all_cycles: float = _number("")
+    all_to_all_miss_cycles: float = _number("")
+    cache: int = _number("bytes")
     sources: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -145,6 +125,9 @@ class Hardware:
         return (-(-content // self.granule) * self.granule + self.overhead) / self.raw_bandwidth
 
 
+_NUMBERS = {item.name: item.metadata["dimension"] for item in fields(Hardware) if item.metadata}
+
+
 def make_hardware(machine: Machine) -> Hardware:
     """Return the hardware parameters in the table `network` of a machine's file.
 
@@ -153,13 +136,13 @@ def make_hardware(machine: Machine) -> Hardware:
     ConfigError
         If a number is missing or has a wrong unit.
     """
-    numbers: dict[str, Any] = {key: _number(machine, key) for key in _NUMBERS}
+    numbers: dict[str, Any] = {key: _read_number(machine, key) for key in _NUMBERS}
     return Hardware(
         **numbers, sources={key: machine.network_sources.get(key, "not said") for key in _NUMBERS}
     )
 
 
-def _number(machine: Machine, key: str) -> float | int:
+def _read_number(machine: Machine, key: str) -> float | int:
     dimension = _NUMBERS[key]
     value = machine.network.get(key)
     if value is None:

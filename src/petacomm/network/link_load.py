@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
 from itertools import combinations, product
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,8 @@ import numpy.typing as npt
 from petacomm.base.errors import ConfigError, require_known
 from petacomm.base.typing import BoolArray, FloatArray, Int64Array
 from petacomm.topology import Torus
+
+T = TypeVar("T", bound=np.generic)
 
 ROUTINGS = ("dimension-ordered", "all-orders", "adaptive")
 TIES = ("split", "plus", "parity")
@@ -33,13 +36,6 @@ class Traffic:
     source: npt.ArrayLike
     destination: npt.ArrayLike
     n_bytes: npt.ArrayLike
-
-
-def dense_traffic(matrix: npt.ArrayLike) -> Traffic:
-    """Return the traffic of a matrix (n_nodes, n_nodes) of bytes from each node (row) to each (column)."""
-    values = np.asarray(matrix, np.float64)
-    source, destination = np.nonzero(values)
-    return Traffic(source, destination, values[source, destination])
 
 
 def link_loads(
@@ -86,7 +82,7 @@ def link_loads(
             _add_adaptive(grid, source, steps, weights, table)
         else:
             _add_ordered(grid, source, steps, weights, routing, table)
-    return _by_link(grid, table)
+    return values_by_link(grid, table)
 
 
 def displacement_loads(
@@ -109,7 +105,7 @@ def displacement_loads(
     table = np.zeros((grid.n_dimensions, 2, *grid.shape))
     weights = np.asarray(n_bytes, np.float64)
     _add_ordered(grid, np.asarray(source, np.int64), np.asarray(steps), weights, "dimension-ordered", table)
-    return _by_link(grid, table)
+    return values_by_link(grid, table)
 
 
 def _checked(grid: Torus, traffic: Traffic) -> tuple[Int64Array, Int64Array, FloatArray]:
@@ -264,7 +260,7 @@ def _uniform(grid: Torus, n_bytes: float, routing: str, tie: str) -> FloatArray:
     if not (math.isfinite(n_bytes) and n_bytes >= 0):
         raise ConfigError(f"an all-to-all of {n_bytes} bytes", mend="give 0 or more")
     if routing == "adaptive":
-        return _by_link(grid, n_bytes * _uniform_adaptive(grid, tie))
+        return values_by_link(grid, n_bytes * _uniform_adaptive(grid, tie))
     table = np.zeros((grid.n_dimensions, 2, *grid.shape))
     for dimension, (size, ring) in enumerate(zip(grid.shape, grid.wrap, strict=True)):
         line = Torus((size,), ring)
@@ -274,7 +270,7 @@ def _uniform(grid: Torus, n_bytes: float, routing: str, tie: str) -> FloatArray:
         for column in range(2):
             target = np.moveaxis(table[dimension, column], dimension, -1)
             target[...] = line_table[0, column]
-    return _by_link(grid, table)
+    return values_by_link(grid, table)
 
 
 def _line_pairs(line: Torus, weight: float, tie: str) -> Iterator[tuple[Int64Array, Int64Array, FloatArray]]:
@@ -333,12 +329,12 @@ def _line_sums(line: Torus, tie: str, u: FloatArray) -> FloatArray:
     return out
 
 
-def _by_link(grid: Torus, table: FloatArray) -> FloatArray:
-    """Return the loads by link number, from a table by dimension, direction and node."""
-    loads = np.zeros(grid.n_links)
+def values_by_link(grid: Torus, table: npt.NDArray[T]) -> npt.NDArray[T]:
+    """Return values by link number, from a table by dimension, direction and node."""
+    values = np.zeros(grid.n_links, table.dtype)
     nodes = np.arange(grid.n_nodes)
     for dimension in range(grid.n_dimensions):
         for column, direction in enumerate((1, -1)):
             links = grid.link(nodes, dimension, direction)
-            loads[links[links >= 0]] = table[dimension, column].ravel()[links >= 0]
-    return loads
+            values[links[links >= 0]] = table[dimension, column].ravel()[links >= 0]
+    return values

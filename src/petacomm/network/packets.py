@@ -28,6 +28,7 @@ from petacomm.network._network import (
     simulate_messages,
 )
 from petacomm.network.hardware import Hardware
+from petacomm.network.link_load import values_by_link
 from petacomm.schedule import Round, message_displacements
 from petacomm.topology import Torus
 
@@ -274,14 +275,15 @@ class PacketSimulator:
     def _run(self, hardware: Hardware, kernel: Any, *arguments: Any) -> SimulationResult:
         n = self.grid.n_nodes
         finish = np.zeros(n, np.int64)
-        per_link = [np.zeros(n * 2 * self.grid.n_dimensions, np.int64) for _ in range(2)]
+        # By node, dimension and direction.
+        tables = [np.zeros((n, self.grid.n_dimensions, 2), np.int64) for _ in range(2)]
         start = time.perf_counter()
         counts = kernel(
             _kernel_hardware(self.grid, hardware, self.policy),
             *arguments,
             self.seed % 2**63,
             finish,
-            *per_link,
+            *(table.ravel() for table in tables),
         )
         wall = time.perf_counter() - start
         if counts["in_flight"]:
@@ -292,7 +294,7 @@ class PacketSimulator:
                 mend="let no message wait for one that its source does not receive, or that waits for it",
             )
         tick = 1 / self.hardware.clock
-        link_packets, link_bytes = (_by_link(self.grid, values) for values in per_link)
+        link_packets, link_bytes = (values_by_link(self.grid, np.moveaxis(table, 0, -1)) for table in tables)
         kept = ("packets", "copies", "hops", "escapes", "events", "most_in_flight", "memory")
         return SimulationResult(
             seconds=float(finish.max(initial=0)) * tick,
@@ -339,18 +341,6 @@ def _check_room(hardware: Hardware, policy: RouterPolicy) -> None:
             f"injected packets leave room for {policy.injection_room} more",
             mend="give less than a channel holds",
         )
-
-
-def _by_link(grid: Torus, values: Int64Array) -> Int64Array:
-    """Return the values of links by link number, from a table by node, dimension and direction."""
-    table = values.reshape(grid.n_nodes, grid.n_dimensions, 2)
-    out = np.zeros(grid.n_links, np.int64)
-    nodes = np.arange(grid.n_nodes)
-    for dimension in range(grid.n_dimensions):
-        for column, direction in enumerate((1, -1)):
-            links = grid.link(nodes, dimension, direction)
-            out[links[links >= 0]] = table[links >= 0, dimension, column]
-    return out
 
 
 def _checked(grid: Torus, messages: PacketMessages) -> Sequence[Any]:
