@@ -21,6 +21,7 @@ from petacomm.mapping.launchers import LaunchTarget, get_format
 from petacomm.mapping.placement import check_capacity
 from petacomm.mapping.strategies import Resources, get_strategy
 from petacomm.network.bluegene_wires import network_number
+from petacomm.network.query import parse_node_ranges
 from petacomm.topology import (
     Allocation,
     CliqueHierarchy,
@@ -175,8 +176,12 @@ class _Reader:
         self.kinds = kinds
         self.top.check(_TOP)
 
-    def table(self, name: str) -> JobTable:
-        return JobTable(self.top.file, (name,), self.top.tree.get(name, {}), self.top.lines)
+    def table(self, name: str, known: Sequence[str] = ()) -> JobTable:
+        """Return a table; if keys are given, check that it has no others."""
+        table = JobTable(self.top.file, (name,), self.top.tree.get(name, {}), self.top.lines)
+        if known:
+            table.check(known)
+        return table
 
     def job(self, given: dict[str, Any]) -> MappingJob:
         n_ranks = self.top.count("ranks")
@@ -204,8 +209,7 @@ class _Reader:
             raise (table or self.top).error(key, error.what, error.mend) from None
 
     def _map(self, given: dict[str, Any]) -> tuple[str, bool, int]:
-        table = self.table("map")
-        table.check(_MAP)
+        table = self.table("map", _MAP)
         name = given.get("strategy", table.get("strategy", str, AUTO))
         if name != AUTO:
             self._within("strategy", lambda: get_strategy(name), table)
@@ -215,8 +219,7 @@ class _Reader:
         return name, given.get("refine", table.get("refine", bool, True)), seed
 
     def _machine(self, given: dict[str, Any]) -> tuple[Machine, Network, list[str] | None]:
-        table = self.table("machine")
-        table.check(_MACHINE)
+        table = self.table("machine", _MACHINE)
         name = given.get("machine", table.get("name", str))
         if name is None:
             raise table.error(
@@ -233,7 +236,7 @@ class _Reader:
         network = self._within("shape", lambda: make_network(machine, **overrides), table)
         nodes = table.get("nodes", str)
         if nodes is not None:
-            network = self._within("nodes", lambda: Allocation(network, _node_list(nodes)), table)
+            network = self._within("nodes", lambda: Allocation(network, parse_node_ranges(nodes)), table)
         return machine, network, self._hosts(table)
 
     def _hosts(self, table: JobTable) -> list[str] | None:
@@ -251,8 +254,7 @@ class _Reader:
     def _out(
         self, given: dict[str, Any], network: Network, ranks_per_node: int, hosts: list[str] | None
     ) -> tuple[str | None, LaunchTarget]:
-        table = self.table("out")
-        table.check(_OUT)
+        table = self.table("out", _OUT)
         name = given.get("format", table.get("format", str))
         if name is not None:
             self._within("format", lambda: get_format(name), table)
@@ -277,12 +279,6 @@ class _Reader:
         table.check([kinds[0], *source.options])
         communication: JobCommunication = self._within(kinds[0], lambda: source.build(table, n_ranks), table)
         return communication
-
-
-def _node_list(text: str) -> Any:
-    from petacomm.network.query import parse_node_ranges
-
-    return parse_node_ranges(text)
 
 
 def link_capacities(machine: Machine, network: Network) -> FloatArray | None:

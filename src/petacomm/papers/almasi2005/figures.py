@@ -39,13 +39,7 @@ class Ordering:
     note: str = ""
 
 
-def _ordered(
-    figure: str,
-    what: str,
-    points: Points,
-    unit: str,
-    note: str = "",
-) -> Ordering:
+def _ordered(figure: str, what: str, points: Points, unit: str, note: str = "") -> Ordering:
     """Return an ordering that holds if the values decrease at each point, or times increase."""
     up = unit == "us"
     holds = all((a < b) if up else (a > b) for _, values in points for a, b in pairwise(values.values()))
@@ -59,36 +53,49 @@ def figure_orderings(
     reached: Mapping[tuple[str, int], float],
 ) -> list[Ordering]:
     """Return all orderings; those of bandwidths are computed from the cells of Table 3."""
-    third = [cell for cell in cells if cell.table == 3 and cell.ours is not None]
-    ours = {(cell.row, cell.column): cell.ours for cell in third}
+    broadcast, integers, doubles = (
+        {cell.column: cell.ours for cell in cells if (cell.table, cell.row) == (3, row)}
+        for row in ("broadcast", "allreduce of integers", "allreduce of doubles")
+    )
     shapes = [shape for shape in _SHAPES if shape in rows]
+    names = ("tree", "torus", "MPICH2")
+    by_size = [(shape, _short(bench, 8, shape)) for shape in shapes]
+    by_bytes = [(f"{n} B", _short(bench, n, "8x8x8")) for n in (8, 64, 128, 232)]
     return [
-        _table_ordering(
-            "5 (a)", "broadcast: tree > torus > MPICH2", ours, "broadcast", ("tree", "torus", "MPICH2")
-        ),
+        _bandwidths("5 (a)", "broadcast: tree > torus > MPICH2", {name: broadcast[name] for name in names}),
         _crossover(bench),
-        _table_ordering(
-            "6 (a)", "all-reduce of integers: tree > Hamiltonian path > MPICH2", ours,
-            "allreduce of integers", ("tree", "torus", "MPICH2"),
+        _bandwidths(
+            "6 (a)", "all-reduce of integers: tree > Hamiltonian path > MPICH2",
+            {name: integers[name] for name in names},
         ),
         _latencies(bench),
-        _table_ordering(
-            "7", "all-reduce of doubles: Hamiltonian path > MPICH2", ours,
-            "allreduce of doubles", ("torus", "MPICH2"),
+        _bandwidths(
+            "7", "all-reduce of doubles: Hamiltonian path > MPICH2",
+            {name: doubles[name] for name in names[1:]},
         ),
-        _doubles_and_integers(ours),
-        _doubles_on_tree(ours),
+        _bandwidths(
+            "7", "on the torus doubles are quicker than integers",
+            {"doubles": doubles["torus"], "integers": integers["torus"]},
+            "the speed of integers is calibrated, so this is an order of constants",
+        ),
+        _bandwidths(
+            "7", "all-reduce of doubles: torus > tree",
+            {"torus": doubles["torus"], "tree at most": doubles["tree"]},
+            "the tree's is an upper bound: what software takes at least; 25.5 MB/s were measured",
+        ),
         _all_to_all(bench, shapes, rows, reached),
-        _short_by_size(bench, shapes),
-        _short_by_bytes(bench),
+        _ordered("9 (a)", "all-reduce of 8 bytes: tree < torus < MPICH2 on all sizes", by_size, "us"),
+        _ordered("9 (b)", "all-reduce of 8 to 232 bytes: tree < torus < MPICH2", by_bytes, "us"),
         _barriers(bench, shapes),
     ]  # fmt: skip
 
 
-def _table_ordering(
-    figure: str, what: str, ours: Mapping[tuple[str, str], float], row: str, columns: Sequence[str]
-) -> Ordering:
-    return _ordered(figure, what, [("512 nodes", {name: ours[row, name] for name in columns})], "MB/s")
+def _bandwidths(figure: str, what: str, values: Mapping[str, float], note: str = "") -> Ordering:
+    return _ordered(figure, what, [("512 nodes", values)], "MB/s", note)
+
+
+def _microseconds(seconds: Mapping[str, float]) -> dict[str, float]:
+    return {name: 1e6 * value for name, value in seconds.items()}
 
 
 def _crossover(bench: BlueGeneBenchmarks) -> Ordering:
@@ -96,7 +103,7 @@ def _crossover(bench: BlueGeneBenchmarks) -> Ordering:
     points = []
     for n in (16, 64, 256, 512, 1024, 2048, 4096, 8192):
         times = {"default": bench.default_broadcast(n), "torus": bench.torus_broadcast(n)}
-        points.append((f"{n} B", {name: 1e6 * seconds for name, seconds in times.items()}))
+        points.append((f"{n} B", _microseconds(times)))
     crossed = next((int(at.split()[0]) for at, v in points if v["torus"] < v["default"]), None)
     near = crossed is not None and 1024 <= crossed <= 4096
     note = (
@@ -114,28 +121,10 @@ def _latencies(bench: BlueGeneBenchmarks) -> Ordering:
             "lines": bench.simulated("allreduce", "lines", n, True),
             "Hamiltonian path": bench.simulated("allreduce", "hamiltonian", n, True),
         }
-        points.append((f"{n} B", {name: 1e6 * seconds for name, seconds in times.items()}))
+        points.append((f"{n} B", _microseconds(times)))
     return _ordered(
         "6 (b)", "short all-reduce: tree < lines < Hamiltonian path, whose latency is high", points, "us"
     )
-
-
-def _doubles_and_integers(ours: Mapping[tuple[str, str], float]) -> Ordering:
-    values = {
-        "doubles": ours["allreduce of doubles", "torus"],
-        "integers": ours["allreduce of integers", "torus"],
-    }
-    note = "the speed of integers is calibrated, so this is an order of constants"
-    return _ordered(
-        "7", "on the torus doubles are quicker than integers", [("512 nodes", values)], "MB/s", note
-    )
-
-
-def _doubles_on_tree(ours: Mapping[tuple[str, str], float]) -> Ordering:
-    row = "allreduce of doubles"
-    values = {"torus": ours[row, "torus"], "tree at most": ours[row, "tree"]}
-    note = "the tree's is an upper bound: what software takes at least; 25.5 MB/s were measured"
-    return _ordered("7", "all-reduce of doubles: torus > tree", [("512 nodes", values)], "MB/s", note)
 
 
 def _all_to_all(
@@ -155,22 +144,14 @@ def _all_to_all(
     return _ordered("8", "all-to-all of long messages: random order > MPICH2", points, "MB/s", note)
 
 
-def _short_by_size(bench: BlueGeneBenchmarks, shapes: Sequence[str]) -> Ordering:
-    points = [(shape, _short(bench, 8, shape)) for shape in shapes]
-    return _ordered("9 (a)", "all-reduce of 8 bytes: tree < torus < MPICH2 on all sizes", points, "us")
-
-
-def _short_by_bytes(bench: BlueGeneBenchmarks) -> Ordering:
-    points = [(f"{n} B", _short(bench, n, "8x8x8")) for n in (8, 64, 128, 232)]
-    return _ordered("9 (b)", "all-reduce of 8 to 232 bytes: tree < torus < MPICH2", points, "us")
-
-
 def _short(bench: BlueGeneBenchmarks, n_bytes: int, shape: str) -> dict[str, float]:
-    return {
-        "tree": 1e6 * bench.tree("allreduce", n_bytes, shape),
-        "torus": 1e6 * bench.simulated("allreduce", "lines", n_bytes, True, shape),
-        "MPICH2": 1e6 * bench.mpich2("allreduce", n_bytes, shape),
-    }
+    return _microseconds(
+        {
+            "tree": bench.tree("allreduce", n_bytes, shape),
+            "torus": bench.simulated("allreduce", "lines", n_bytes, True, shape),
+            "MPICH2": bench.mpich2("allreduce", n_bytes, shape),
+        }
+    )
 
 
 def _barriers(bench: BlueGeneBenchmarks, shapes: Sequence[str]) -> Ordering:
@@ -183,6 +164,6 @@ def _barriers(bench: BlueGeneBenchmarks, shapes: Sequence[str]) -> Ordering:
             "torus": bench.simulated("barrier", "lines", 0, False, shape),
             "MPICH2": bench.mpich2("barrier", 0, shape),
         }
-        points.append((shape, {name: 1e6 * seconds for name, seconds in times.items()}))
+        points.append((shape, _microseconds(times)))
     note = "interrupt wires serve 32, 128, 512 nodes and multiples of 512"
     return _ordered("10", "barrier: GI < tree < torus < MPICH2 on all sizes", points, "us", note)

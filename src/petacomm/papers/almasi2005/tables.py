@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from petacomm.base.progress import Progress, SilentProgress
 from petacomm.base.threads import available_threads, map_threads
@@ -220,48 +220,49 @@ def _table2(
         how = "4 L / max(m, n, p) a node of a mesh, 8 L of a torus"
         if "misprint" in row:
             how += f"; printed as {row['misprint']}, a dropped digit"
-        same = math.isclose(peak, row["peak"])
-        cells.append(
-            TableCell(
-                2, "Table 2, peaks", shape, "peak", "MB/s", row["peak"], peak, COMPARED, "equal", same, how
-            )
-        )
+        equal = Tolerance("equal", math.isclose)
+        cells.append(_cell((2, "Table 2, peaks"), (shape, "peak", "MB/s"), row["peak"], peak, equal, how))
         for n_bytes, value in zip(published_almasi2005()["table2"]["bytes"], row["values"], strict=False):
             if n_bytes in SHORT_MESSAGES:
-                cells.append(_short(shape, n_bytes, value, reached[shape, n_bytes]))
-        cells.append(_plateau(shape, row, peak, reached))
+                group = 2, f"Table 2, {SHORT_MESSAGES[-1]} B and less"
+                role = CALIBRATED if shape == DEFAULT_SHAPE and n_bytes != SHORT_MESSAGES[0] else COMPARED
+                place, ours = (shape, f"{n_bytes} B", "MB/s"), reached[shape, n_bytes]
+                cells.append(_cell(group, place, value, ours, _factor(SHORT_FACTOR), "packets", role))
+        ours = 100 * reached[shape, PLATEAU] / peak
+        how = f"packets, a slice of {row['long']} B of long messages"
+        place, points = (shape, "best", "% of peak"), _difference(f"{row['points']} points", row["points"])
+        cells.append(_cell((2, "Table 2, best"), place, row["best"], ours, points, how))
     return cells
 
 
-def _short(shape: str, n_bytes: int, value: float, ours: float) -> TableCell:
-    role = CALIBRATED if shape == DEFAULT_SHAPE and n_bytes != SHORT_MESSAGES[0] else COMPARED
-    inside = 1 / SHORT_FACTOR <= ours / value <= SHORT_FACTOR
-    return TableCell(
-        2, f"Table 2, {SHORT_MESSAGES[-1]} B and less", shape, f"{n_bytes} B", "MB/s", value, ours, role,
-        f"factor {SHORT_FACTOR}", inside if role == COMPARED else None, "packets",
-    )  # fmt: skip
+class Tolerance(NamedTuple):
+    """Description of a tolerance, and whether two numbers agree within it, the published one first."""
+
+    text: str
+    agree: Callable[[float, float], bool]
 
 
-def _plateau(
-    shape: str, row: Mapping[str, Any], peak: float, reached: Mapping[tuple[str, int], float]
+def _factor(factor: float) -> Tolerance:
+    return Tolerance(f"factor {factor}", lambda value, ours: 1 / factor <= ours / value <= factor)
+
+
+def _difference(text: str, most: float) -> Tolerance:
+    return Tolerance(text, lambda value, ours: abs(ours - value) <= most)
+
+
+def _cell(
+    group: tuple[int, str],
+    place: tuple[str, str, str],
+    value: float,
+    ours: float | None,
+    tolerance: Tolerance,
+    how: str,
+    role: str = COMPARED,
 ) -> TableCell:
-    ours, points = 100 * reached[shape, PLATEAU] / peak, row["points"]
-    inside = abs(ours - row["best"]) <= points
-    return TableCell(
-        2, "Table 2, best", shape, "best", "% of peak", row["best"], ours, COMPARED,
-        f"{points} points", inside, f"packets, a slice of {row['long']} B of long messages",
-    )  # fmt: skip
-
-
-def _relative(
-    table: int, row: str, column: str, value: float, ours: float | None, how: str, role: str = COMPARED
-) -> TableCell:
-    part, unit = {3: (0.15, "MB/s"), 4: (0.2, "us")}[table]
-    inside = ours is not None and abs(ours - value) <= part * value
-    return TableCell(
-        table, f"Table {table}", row, column, unit, value, ours, role if ours is not None else NOT_COVERED,
-        f"{100 * part:.0f} %", inside if role == COMPARED and ours is not None else None, how,
-    )  # fmt: skip
+    """Return the cell of a table and group, at a row and column with a unit."""
+    role = NOT_COVERED if ours is None else role
+    inside = tolerance.agree(value, ours) if ours is not None and role == COMPARED else None
+    return TableCell(*group, *place, value, ours, role, tolerance.text, inside, how)  # fmt: skip
 
 
 _ROUNDS = "links: rounds wait for their busiest link"
@@ -341,13 +342,8 @@ def _halves(
             if best is not None and (row, column) in methods:
                 seconds, how = methods[row, column]
                 ours = half_bandwidth_bytes(seconds, 1e6 * best) / 1024
-            role = COMPARED if ours is not None else NOT_COVERED
-            inside = None if ours is None else 1 / 2 <= ours / value <= 2
-            cells.append(
-                TableCell(
-                    3, "Table 3, half", row, f"{column}/2", "KB", value, ours, role, "factor 2", inside, how
-                )
-            )
+            place = row, f"{column}/2", "KB"
+            cells.append(_cell((3, "Table 3, half"), place, value, ours, _factor(2), how))
     return cells
 
 
@@ -382,14 +378,15 @@ def _short_messages(bench: BlueGeneBenchmarks, n: int) -> _Methods:
 def _cells(
     table: int, published: Mapping[str, Any], methods: _Methods, scale: float = 1.0
 ) -> list[TableCell]:
+    part, unit = {3: (0.15, "MB/s"), 4: (0.2, "us")}[table]
     cells = []
     for row, columns in published.items():
         for column, value in columns.items():
-            if (row, column) in methods:
-                ours, how, role = methods[row, column]
-                cells.append(_relative(table, row, column, value, scale * ours(), how, role))
-            else:
-                cells.append(_relative(table, row, column, value, None, ""))
+            compute, how, role = methods.get((row, column), (None, "", COMPARED))
+            ours = None if compute is None else scale * compute()
+            tolerance = _difference(f"{100 * part:.0f} %", part * value)
+            place = row, column, unit
+            cells.append(_cell((table, f"Table {table}"), place, value, ours, tolerance, how, role))
     return cells
 
 
