@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from petacomm.base.errors import ConfigError
+from petacomm.cli.progress import progress_listener
 
 if TYPE_CHECKING:
     from petacomm.base.progress import Progress
@@ -85,7 +86,6 @@ def _job(arguments: argparse.Namespace, path: str) -> MappingJob:
 
 
 def _place(arguments: argparse.Namespace, job: MappingJob) -> None:
-    from petacomm.cli.progress import progress_listener
     from petacomm.mapping.comparison import map_ranks
     from petacomm.mapping.launchers import get_format, write_launcher_file
     from petacomm.mapping.mapping_table import mapping_json, mapping_table
@@ -116,7 +116,6 @@ def _place(arguments: argparse.Namespace, job: MappingJob) -> None:
 
 
 def _compare(arguments: argparse.Namespace, job: MappingJob) -> None:
-    from petacomm.cli.progress import progress_listener
     from petacomm.mapping.comparison import compare_strategies
     from petacomm.mapping.mapping_table import mapping_json, mapping_table
 
@@ -185,7 +184,6 @@ def _write_pictures(
 
 
 def _gallery(arguments: argparse.Namespace, words: list[str]) -> None:
-    from petacomm.cli.progress import progress_listener
     from petacomm.report.gallery import write_gallery
 
     if words:

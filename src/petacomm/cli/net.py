@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from petacomm.base.errors import ConfigError, did_you_mean, require_known
+from petacomm.cli.progress import progress_listener
 
 if TYPE_CHECKING:
     from petacomm.network.query import CollectiveQuery
@@ -81,22 +82,13 @@ def _query(arguments: argparse.Namespace) -> CollectiveQuery:
 
     if arguments.machine is None:
         raise ConfigError("--machine is missing", mend="give --machine bluegene-l, or see petacomm topology")
-    return CollectiveQuery(
-        collective=arguments.words[1],
-        machine=arguments.machine,
-        shape=arguments.shape,
-        ranks=arguments.ranks,
-        n_bytes=None if arguments.bytes is None else parse_bytes(arguments.bytes),
-        element_type=arguments.type,
-        root=arguments.root,
-        nodes=arguments.nodes,
-        mode=arguments.mode,
-        algorithm=arguments.algorithm,
-    )
+    names = ("machine", "shape", "ranks", "root", "nodes", "mode", "algorithm")
+    given = {name: getattr(arguments, name) for name in names}
+    n_bytes = None if arguments.bytes is None else parse_bytes(arguments.bytes)
+    return CollectiveQuery(arguments.words[1], n_bytes=n_bytes, element_type=arguments.type, **given)
 
 
 def _predict(arguments: argparse.Namespace) -> None:
-    from petacomm.cli.progress import progress_listener
     from petacomm.network import prediction_table
     from petacomm.network.predictions import predict_algorithms
 
@@ -112,7 +104,6 @@ def _predict(arguments: argparse.Namespace) -> None:
 
 
 def _simulate(arguments: argparse.Namespace) -> None:
-    from petacomm.cli.progress import progress_listener
     from petacomm.network import POLICIES, prediction_table
     from petacomm.network.predictions import simulate_collective
 
@@ -140,7 +131,6 @@ def _draw(arguments: argparse.Namespace) -> None:
 
 
 def _paper(arguments: argparse.Namespace) -> None:
-    from petacomm.cli.progress import progress_listener
     from petacomm.papers.almasi2005.tables import reproduce_almasi2005
     from petacomm.papers.almasi2005.text import almasi2005_json, almasi2005_table
     from petacomm.report.almasi2005_page import write_almasi2005_page

@@ -82,33 +82,34 @@ def count_layers(
     shared = (occupancy.multiplicity > 1)[occupancy.key_of]
     # Pairs of a key and a rank that has a partial sum of it.
     key, rank = occupancy.key_of[shared].astype(np.int64), occupancy.holders[shared].astype(np.int64)
+
+    def sums(ranks: Int64Array, keys: Int64Array, selected: BoolArray | slice = slice(None)) -> FloatArray:
+        of_keys = keys[selected]
+        return sum_at_index(part_of[of_keys] * size + ranks[selected], weights[of_keys], shape)
+
     layers = []
     for parts in group_layers(size, radix):
         target = parts.target(rank, final_rank[key])
         moves = target != rank
+        off = node_of[rank] != node_of[target]
         received = distinct(key[moves] * size + target[moves])
         following = distinct(np.concatenate((key[~moves] * size + rank[~moves], received)))
-
-        def sums(ranks: Int64Array, keys: Int64Array) -> FloatArray:
-            return sum_at_index(part_of[keys] * size + ranks, weights[keys], shape)
-
         # The row of each entry among those of its rank, before and after.
         row = local_ranks(rank)
         target_row = local_ranks(following % size)[np.searchsorted(following, key * size + target)]
-        source, destination, moved = rank[moves], target[moves], key[moves]
-        off = node_of[source] != node_of[destination]
-        pairs = distinct(source * size + destination)
-        begins, target_begins = _begins(occupancy.keys[key], rank * size + target, row, target_row)
+        lists = rank * size + target
+        begins, target_begins = _begins(occupancy.keys[key], lists, row, target_row)
+        pairs = distinct(lists[moves])
         layers.append(
             LayerCounts(
-                sums(source, moved),
-                sums(source[off], moved[off]),
-                sums(rank[begins & moves], key[begins & moves]),
-                sums(destination, moved),
-                sums(destination[off], moved[off]),
-                sums(target[target_begins & moves], key[target_begins & moves]),
-                sums(rank[~moves], key[~moves]),
-                sums(rank[(begins | target_begins) & ~moves], key[(begins | target_begins) & ~moves]),
+                sums(rank, key, moves),
+                sums(rank, key, off),
+                sums(rank, key, moves & begins),
+                sums(target, key, moves),
+                sums(target, key, off),
+                sums(target, key, moves & target_begins),
+                sums(rank, key, ~moves),
+                sums(rank, key, ~moves & (begins | target_begins)),
                 sums(received % size, received // size),
                 np.bincount(pairs // size, minlength=size).astype(np.float64),
                 np.bincount(pairs % size, minlength=size).astype(np.float64),

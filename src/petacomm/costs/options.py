@@ -43,14 +43,12 @@ class ReductionOptions:
 
     def error(self) -> ConfigError | None:
         """Return the error of options that are out of range; None if all are valid."""
-        if self.transport not in TRANSPORTS:
-            return ConfigError(
-                f"no transport '{self.transport}'", mend=did_you_mean(self.transport, TRANSPORTS)
-            )
-        if self.packing not in PACKINGS:
-            return ConfigError(
-                f"no packing '{self.packing}'", mend=did_you_mean(self.packing, list(PACKINGS))
-            )
+        for kind, name, known in (
+            ("transport", self.transport, TRANSPORTS),
+            ("packing", self.packing, list(PACKINGS)),
+        ):
+            if name not in known:
+                return ConfigError(f"no {kind} '{name}'", mend=did_you_mean(name, known))
         if not 1 <= self.buffer_keys < 2**31:
             return ConfigError(f"buffers of {self.buffer_keys} keys", mend="1 to 2147483647")
         if self.radix < 2:

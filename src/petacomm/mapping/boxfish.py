@@ -16,10 +16,12 @@ from petacomm.topology import Network, Torus
 # Names of dimensions: x, y, z as on BlueGene/P, or a to e as on BlueGene/Q.
 _NAMES = {1: "x", 2: "xy", 3: "xyz"}
 _LETTERS = "abcdef"
+# Name of the run in Boxfish.
+_KEY = "PETAMAP"
 
 
 def write_boxfish(
-    folder: str | Path, network: Network, placement: Placement, loads: FloatArray, key: str = "PETAMAP"
+    folder: str | Path, network: Network, placement: Placement, loads: FloatArray
 ) -> list[Path]:
     """Write ``meta.yaml``, ``nodes.yaml``, ``links.yaml`` and ``map.yaml``.
 
@@ -31,8 +33,6 @@ def write_boxfish(
     placement : Placement
     loads : float64 (n_links,)
         Bytes on each link.
-    key : str
-        Name of the run in Boxfish.
 
     Raises
     ------
@@ -49,23 +49,15 @@ def write_boxfish(
     links = np.arange(grid.n_links)
     ends = [*grid.coordinates(source).T, *grid.coordinates(target).T]
     n_bytes = np.rint(loads).astype(np.int64)
-    columns: list[tuple[str, Sequence[str], list[Int64Array]]] = [
-        ("nodes", ["nodeid", *names, "ranks"], [nodes, *coordinates.T, ranks]),
-        (
-            "links",
-            [
-                "linkid",
-                *(f"s{name}" for name in names),
-                *(f"t{name}" for name in names),
-                "code_region",
-                "bytes",
-            ],
-            [links, *ends, np.zeros_like(links), n_bytes],
+    end_names = [end + name for end in "st" for name in names]
+    texts = {
+        "meta": _meta(names, grid),
+        "nodes": _table(["nodeid", *names, "ranks"], [nodes, *coordinates.T, ranks]),
+        "links": _table(
+            ["linkid", *end_names, "code_region", "bytes"], [links, *ends, np.zeros_like(links), n_bytes]
         ),
-        ("map", ["mpirank", "nodeid"], [np.arange(placement.n_ranks), placement.nodes]),
-    ]
-    texts = {"meta": _meta(key, names, grid)}
-    texts |= {name: _table(key, fields, rows) for name, fields, rows in columns}
+        "map": _table(["mpirank", "nodeid"], [np.arange(placement.n_ranks), placement.nodes]),
+    }
     written = []
     for name, text in texts.items():
         written.append(folder / f"{name}.yaml")
@@ -80,13 +72,13 @@ def require_grid(network: Network) -> Torus:
     return network
 
 
-def _table(key: str, fields: Sequence[str], columns: list[Int64Array]) -> str:
+def _table(fields: Sequence[str], columns: list[Int64Array]) -> str:
     head = [f"- [{field}, {'int64' if field == 'bytes' else 'int32'}]" for field in fields]
     rows = [" ".join(map(str, row)) for row in np.stack(columns, axis=1).tolist()]
-    return "\n".join(["---", f"key: {key}", "---", *head, "...", *rows, ""])
+    return "\n".join(["---", f"key: {_KEY}", "---", *head, "...", *rows, ""])
 
 
-def _meta(key: str, names: Sequence[str], network: Torus) -> str:
+def _meta(names: Sequence[str], network: Torus) -> str:
     def named(prefix: str) -> str:
         return ", ".join(f"{name}: {prefix}{name}" for name in names)
 
@@ -94,7 +86,7 @@ def _meta(key: str, names: Sequence[str], network: Torus) -> str:
     node, link = "{ domain: HW, type: NODE, field: nodeid }", "{ domain: HW, type: LINK, field: linkid }"
     return f"""\
 ---
-key: {key}
+key: {_KEY}
 hardware: {{
  network: {"torus" if any(network.wrap) else "mesh"},
  nodes: {network.n_nodes},

@@ -36,7 +36,11 @@ def count_node_edges(grid: Torus, placement: Placement) -> tuple[Int64Array, Int
     internal, remote : int64 (placement.n_nodes,)
         Number of directed edges, counted at their sources.
     """
-    _check_ranks(grid, placement.n_ranks)
+    if placement.n_ranks != grid.n_nodes:
+        raise ConfigError(
+            f"{placement.n_ranks} ranks are placed of a grid of {grid.n_nodes} processes",
+            mend="place each once",
+        )
     start, end = (placement.nodes[ends] for ends in grid.link_ends())
     internal = np.bincount(start[start == end], minlength=placement.n_nodes)
     return internal, np.bincount(start[start != end], minlength=placement.n_nodes)
@@ -179,10 +183,3 @@ def _internal_edges(grid: Torus, block: tuple[int, ...]) -> int:
     size = math.prod(block)
     dimensions = zip(grid.shape, grid.wrap, block, strict=True)
     return sum(2 * (size if ring and b == n else size - size // b) for n, ring, b in dimensions)
-
-
-def _check_ranks(grid: Torus, n_ranks: int) -> None:
-    if n_ranks != grid.n_nodes:
-        raise ConfigError(
-            f"{n_ranks} ranks are placed of a grid of {grid.n_nodes} processes", mend="place each once"
-        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,9 @@ import numpy.typing as npt
 from petacomm.base.errors import ConfigError
 from petacomm.base.typing import FloatArray, Int32Array, Int64Array
 from petacomm.network import Traffic
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 
 class PartnerLists(NamedTuple):
@@ -208,11 +211,8 @@ class CommunicationGraph:
         return PartnerLists(both.indptr.astype(np.int64), both.indices.astype(np.int32), *lists)
 
 
-def _expand_to_pattern(pattern: object, part: object) -> FloatArray:
+def _expand_to_pattern(pattern: csr_array, part: csr_array) -> FloatArray:
     """Return the values of a CSR array at the entries of a larger pattern, 0 where it has none."""
-    from scipy.sparse import csr_array
-
-    assert isinstance(pattern, csr_array) and isinstance(part, csr_array)
     width = pattern.shape[1]
     all_entries, entries = (
         np.repeat(np.arange(width, dtype=np.int64), np.diff(matrix.indptr)) * width + matrix.indices

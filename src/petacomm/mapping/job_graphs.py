@@ -100,8 +100,7 @@ def _nlpkkt(table: JobTable, n_ranks: int) -> JobCommunication:
 
 
 def _grid(table: JobTable, n_ranks: int) -> JobCommunication:
-    shape = table.shape("grid") or []
-    _check_product(table, "grid", shape, n_ranks)
+    shape = _grid_shape(table, "grid", n_ranks)
     corners, wrap = table.get("corners", bool, False), table.get("periodic", bool, True)
     sizes = table.get("bytes", (int, float, list), 1)
     if isinstance(sizes, list) and len(sizes) != len(shape):
@@ -115,8 +114,7 @@ def _grid(table: JobTable, n_ranks: int) -> JobCommunication:
 
 
 def _lines(table: JobTable, n_ranks: int) -> JobCommunication:
-    shape = table.shape("alltoalls") or []
-    _check_product(table, "alltoalls", shape, n_ranks)
+    shape = _grid_shape(table, "alltoalls", n_ranks)
     along: Any = table.get("along", list, [[dimension] for dimension in range(len(shape))])
     phases: dict[str, CommunicationGraph] = {}
     for dimensions in along:
@@ -150,9 +148,11 @@ def _collective(table: JobTable, n_ranks: int) -> JobCommunication:
     )
 
 
-def _check_product(table: JobTable, key: str, shape: list[int], n_ranks: int) -> None:
+def _grid_shape(table: JobTable, key: str, n_ranks: int) -> list[int]:
+    shape = table.shape(key) or []
     if math.prod(shape) != n_ranks or not shape:
         raise table.error(key, f"a grid of {shape_text(shape)} has {math.prod(shape)} ranks, not {n_ranks}")
+    return shape
 
 
 def _number(table: JobTable, key: str, default: float) -> float:

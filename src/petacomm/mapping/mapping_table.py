@@ -37,32 +37,21 @@ def describe_network(network: Network) -> str:
 def mapping_table(job: MappingJob, rows: Sequence[MeasuredPlacement], notes: Sequence[str] = ()) -> str:
     """Return placements as a text table, compared with the random one."""
     timed = any(row.metrics.largest_time for row in rows)
-    head = [
-        "placement",
-        "busiest link",
-        "against random",
-        "mean link",
-        "links a byte",
-        "edges inside",
-    ]
-    if timed:
-        head.insert(2, "busy for")
     random = rows[1].load
-    cells = [head]
+    lines = []
     for row in rows:
         metrics = row.metrics
-        line = [
-            row.label,
-            format_bytes(metrics.largest_load),
-            f"{100 * (row.load / random - 1):+.0f} %" if random else "-",
-            format_bytes(metrics.mean_load),
-            f"{metrics.dilation:.2f}",
-            f"{metrics.internal_edges:,}",
-        ]
+        line = {"placement": row.label, "busiest link": format_bytes(metrics.largest_load)}
         if timed:
-            line.insert(2, format_seconds(metrics.largest_time, 3))
-        cells.append(line)
-    text = [job_title(job), "", *align_columns(cells)]
+            line["busy for"] = format_seconds(metrics.largest_time, 3)
+        line |= {
+            "against random": f"{100 * (row.load / random - 1):+.0f} %" if random else "-",
+            "mean link": format_bytes(metrics.mean_load),
+            "links a byte": f"{metrics.dilation:.2f}",
+            "edges inside": f"{metrics.internal_edges:,}",
+        }
+        lines.append(line)
+    text = [job_title(job), "", *align_columns([list(lines[0]), *(list(line.values()) for line in lines)])]
     if len(job.phases) > 1:
         text += ["", "busiest link of each phase", "", *align_columns(phase_rows(job, rows))]
     return "\n".join([*text, *([""] if notes else []), *notes])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from petacomm.base.errors import ConfigError
-from petacomm.base.typing import FloatArray, Int64Array
+from petacomm.base.typing import FloatArray
 from petacomm.mapping import _mapping
 from petacomm.mapping.graph import CommunicationGraph
 from petacomm.mapping.placement import Placement
@@ -59,7 +59,9 @@ def refine_placement(
     nodes = placement.nodes.astype(np.int32)
     capacity = np.ascontiguousarray(capacity, np.float64)
     _mapping.refine(routes, *graph.partner_lists, capacity, resources.ranks_per_node, stages, seed, nodes)
-    return _new_placement(nodes.astype(np.int64), placement, resources)
+    if np.array_equal(nodes, placement.nodes):
+        return placement
+    return Placement.from_nodes(nodes, resources.network, resources.ranks_per_node)
 
 
 def _default_moves(graph: CommunicationGraph) -> int:
@@ -67,10 +69,3 @@ def _default_moves(graph: CommunicationGraph) -> int:
     return int(
         np.clip(min(_EDGE_VISITS / edges_per_move, _MAX_MOVES_PER_RANK * graph.n_ranks), *_MOVE_LIMITS)
     )
-
-
-def _new_placement(nodes: Int64Array, before: Placement, resources: Resources) -> Placement:
-    """Return the placement on new nodes, or the old one, with its slots, if no rank has moved."""
-    if np.array_equal(nodes, before.nodes):
-        return before
-    return Placement.from_nodes(nodes, resources.network, resources.ranks_per_node)

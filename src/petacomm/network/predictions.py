@@ -237,9 +237,7 @@ def _random_order(call: CollectiveCall, model: NetworkModel) -> float:
 
 _FORMS: dict[str, Callable[[CollectiveCall, NetworkModel], float]] = {
     "lines": _lines,
-    "streams": partial(_streamed, name="streams"),
-    "hamiltonian": partial(_streamed, name="hamiltonian"),
-    "cycle": partial(_streamed, name="cycle"),
+    **{name: partial(_streamed, name=name) for name in ("streams", "hamiltonian", "cycle")},
     "random-order": _random_order,
 }
 

@@ -33,11 +33,11 @@ class HopTable:
 
     def from_rank(self, rank: int, ranks: Int64Array) -> Int64Array:
         """Return the hops from one rank to others: int64 (len(ranks),)."""
-        rows = [table[x] for table, x in zip(self.tables, self.coordinates[rank], strict=True)]
-        hops = rows[0][self.coordinates[ranks, 0]]
-        for d in range(1, len(rows)):
-            hops = hops + rows[d][self.coordinates[ranks, d]]
-        return np.asarray(hops, np.int64)
+        parts = [
+            table[x][self.coordinates[ranks, d]]
+            for d, (table, x) in enumerate(zip(self.tables, self.coordinates[rank], strict=True))
+        ]
+        return np.asarray(sum(parts[1:], start=parts[0]), np.int64)
 
     def between(self, a: Int64Array, b: Int64Array) -> npt.NDArray[np.int16]:
         """Return the hops from each of `a` to each of `b`: int16 (len(a), len(b))."""

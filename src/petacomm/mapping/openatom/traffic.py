@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,19 +23,14 @@ class GroupExchange:
 
     Attributes
     ----------
-    left, right : int64 (n,), (m,)
-        Rank of each object of the two kinds.
-    left_group, right_group : int64 (n,), (m,)
-        Group of each object.
+    kinds : two of (int64 (n,), int64 (n,))
+        Rank and group of each object, for the two kinds.
     n_groups : int
     n_bytes : float
         Bytes of one message.
     """
 
-    left: Int64Array
-    left_group: Int64Array
-    right: Int64Array
-    right_group: Int64Array
+    kinds: Sequence[tuple[Int64Array, Int64Array]]
     n_groups: int
     n_bytes: float
 
@@ -44,7 +40,7 @@ class GroupExchange:
 
         held = [
             coo_array((np.ones(len(ranks)), (ranks, groups)), shape=(n_ranks, self.n_groups)).tocsr()
-            for ranks, groups in ((self.left, self.left_group), (self.right, self.right_group))
+            for ranks, groups in self.kinds
         ]
         messages = (held[0] @ held[1].T).tocoo()
         remote = messages.row != messages.col
@@ -61,7 +57,7 @@ class GroupExchange:
                     groups * len(table) + hops.coordinates[ranks, dimension],
                     minlength=self.n_groups * len(table),
                 )
-                for ranks, groups in ((self.left, self.left_group), (self.right, self.right_group))
+                for ranks, groups in self.kinds
             ]
             left, right = (count.reshape(self.n_groups, len(table)) for count in counts)
             total += int(np.sum((left @ table) * right))
@@ -97,12 +93,11 @@ def group_exchanges(maps: ObjectMaps, system: MolecularSystem) -> dict[str, Grou
 def _exchange(
     left: Int64Array, left_group: Int64Array, right: Int64Array, right_group: Int64Array, n_bytes: float
 ) -> GroupExchange:
-    groups = [
-        np.broadcast_to(group, ranks.shape).ravel()
+    kinds = [
+        (ranks.ravel(), np.broadcast_to(group, ranks.shape).ravel())
         for ranks, group in ((left, left_group), (right, right_group))
     ]
-    n_groups = int(max(group.max() for group in groups)) + 1
-    return GroupExchange(left.ravel(), groups[0], right.ravel(), groups[1], n_groups, n_bytes)
+    return GroupExchange(kinds, int(max(groups.max() for _, groups in kinds)) + 1, n_bytes)
 
 
 def density_traffic(manager: TopologyManager, maps: ObjectMaps, system: MolecularSystem) -> Traffic:
