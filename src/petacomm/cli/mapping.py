@@ -88,7 +88,6 @@ def _job(arguments: argparse.Namespace, path: str) -> MappingJob:
 def _place(arguments: argparse.Namespace, job: MappingJob) -> None:
     from petacomm.mapping.comparison import map_ranks
     from petacomm.mapping.launchers import get_format, write_launcher_file
-    from petacomm.mapping.mapping_table import mapping_json, mapping_table
 
     for name in ("strategies", "simulate"):
         if getattr(arguments, name):
@@ -108,16 +107,12 @@ def _place(arguments: argparse.Namespace, job: MappingJob) -> None:
                 progress.warn(warning)
             notes.append(f"{arguments.out}: {get_format(job.format).usage.format(file=arguments.out)}")
         notes += _write_pictures(arguments, job, result.rows, progress)
-    if arguments.json:
-        more = {"nodes_of_ranks": result.chosen.placement.nodes.tolist(), "gains": result.improves}
-        print(json.dumps(mapping_json(job, result.rows, more), indent=2))
-    else:
-        print(mapping_table(job, result.rows, notes))
+    more = {"nodes_of_ranks": result.chosen.placement.nodes.tolist(), "gains": result.improves}
+    _print(arguments, job, result.rows, notes, more)
 
 
 def _compare(arguments: argparse.Namespace, job: MappingJob) -> None:
     from petacomm.mapping.comparison import compare_strategies
-    from petacomm.mapping.mapping_table import mapping_json, mapping_table
 
     if arguments.out is not None:
         raise ConfigError("--out with 'compare'", mend="choose a strategy, and give --out without 'compare'")
@@ -132,8 +127,21 @@ def _compare(arguments: argparse.Namespace, job: MappingJob) -> None:
             ]
         best = min(rows, key=lambda row: row.load)
         notes += _write_pictures(arguments, job, [rows[0], rows[1], best], progress)
+    _print(arguments, job, rows, notes, {"unusable": unusable, "simulated": seconds})
+
+
+def _print(
+    arguments: argparse.Namespace,
+    job: MappingJob,
+    rows: list[MeasuredPlacement],
+    notes: list[str],
+    more: dict[str, Any],
+) -> None:
+    """Print placements as JSON, with further entries, or as a table, with notes."""
+    from petacomm.mapping.mapping_table import mapping_json, mapping_table
+
     if arguments.json:
-        print(json.dumps(mapping_json(job, rows, {"unusable": unusable, "simulated": seconds}), indent=2))
+        print(json.dumps(mapping_json(job, rows, more), indent=2))
     else:
         print(mapping_table(job, rows, notes))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from operator import add
 from typing import NamedTuple
 
 import numpy as np
@@ -278,14 +279,9 @@ def hybrid_loads(
         nothing = SendVolume(0.0, 0.0, 0.0)
         return hierarchical_loads(n_shared, n_runs, (tables.local, 0.0, 0.0), nothing, nothing, True)
     filled = tables.dense + tables.pairs + tables.sent
+    sent = SendVolume(*map(add, to_owner_nodes, pairs))
     return (
-        RankLoad(
-            to_owner_nodes.messages + pairs.messages,
-            to_owner_nodes.rows + pairs.rows,
-            to_owner_nodes.off_node_rows + pairs.off_node_rows,
-            moved=n_shared + filled,
-            barriers=2,
-        ),
+        sent.phase_load(n_shared + filled, barriers=2),
         _striped_load(n_dense, node_of, rank),
         from_owner_nodes.phase_load(2 * tables.local + 2 * tables.owned, barriers=2, runs=n_runs),
         RankLoad(moved=filled + n_shared, barriers=2),

@@ -105,7 +105,8 @@ def estimate_partners(
     """
     occupancy = sample.occupancy
     run = np.cumsum(np.diff(occupancy.keys >> _RUN_BITS, prepend=-1) != 0) - 1
-    expected = _common_runs(occupancy, run, -np.log1p(-np.minimum(probability, 0.9))[_firsts(run)])
+    first = np.flatnonzero(np.diff(run, prepend=-1))
+    expected = _common_runs(occupancy, run, -np.log1p(-np.minimum(probability, 0.9))[first])
     expected /= sample.part
     shared = _share_keys(occupancy, expected > 0).astype(np.float64)
     owned = -np.expm1(-expected) * shared
@@ -151,10 +152,6 @@ def _share_keys(occupancy: Occupancy, candidates: BoolArray) -> BoolArray:
     for one, other in np.argwhere(np.triu(candidates & ~shared, 1)):
         shared[one, other] = shared[other, one] = len(np.intersect1d(keys[one], keys[other], True)) > 0
     return shared
-
-
-def _firsts(run: Int64Array) -> Int64Array:
-    return np.flatnonzero(np.diff(run, prepend=-1))
 
 
 def estimate_imbalance(
@@ -208,22 +205,23 @@ class _Pairs:
         sums[node, np.arange(len(node))] = np.nan
         return own, sums
 
-    def _totals(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return sums within the node, sums over each other node, and the fraction of nodes it represents."""
+    def _totals(self) -> FloatArray:
+        """Return the sum of each sampled rank over all ranks, float64 (n,)."""
         own, sums = self._rows()
         others = self.sample.size - min(self.sample.ranks_per_node, self.sample.size)
         n = len(self.nodes)
         filled = np.where(np.isnan(sums), _mean_of_others(sums), sums)
         fraction = (n - 1) * self.sample.ranks_per_node / others if others else 1.0
-        return own, filled * ((n - 1) / n), np.full(n, min(1.0, fraction) / n)
+        # Each sampled node represents its part of this fraction of the other nodes.
+        fractions = np.full(n, min(1.0, fraction) / n)
+        totals: FloatArray = own + (filled * ((n - 1) / n)).sum(axis=0) / fractions.sum()
+        return totals
 
     def mean(self) -> float:
-        own, sums, fractions = self._totals()
-        return float((own + sums.sum(axis=0) / fractions.sum()).mean())
+        return float(self._totals().mean())
 
     def most(self) -> float:
-        own, sums, fractions = self._totals()
-        return min(float((own + sums.sum(axis=0) / fractions.sum()).max()), self.sample.size - 1.0)
+        return min(float(self._totals().max()), self.sample.size - 1.0)
 
     def jackknife(self, statistic: Callable[[_Pairs], float]) -> Estimate:
         value, n = statistic(self), len(self.nodes)

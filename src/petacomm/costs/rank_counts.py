@@ -18,6 +18,7 @@ from petacomm.costs.node_counts import (
 from petacomm.costs.occupancy import Occupancy
 from petacomm.costs.options import DEFAULT_OPTIONS, ReductionOptions
 from petacomm.costs.run_counts import ListRuns, list_runs
+from petacomm.sharing.sharing_graph import expand_groups
 
 # Pairs of a key and a holder that are counted at once.
 _PIECE = 1 << 22
@@ -249,9 +250,6 @@ def _keys_by_rank(occupancy: Occupancy) -> Sequence[Int32Array]:
 
 def _n_partners(occupancy: Occupancy, keys: Int32Array) -> int:
     """Return the number of other ranks that hold any of the keys of a rank."""
-    counts = occupancy.multiplicity[keys]
-    ends = np.cumsum(counts)
-    shift = np.repeat(occupancy.offsets[keys] - (ends - counts), counts)
     is_holder = np.zeros(occupancy.size, np.bool_)
-    is_holder[occupancy.holders[shift + np.arange(len(shift))]] = True
+    is_holder[occupancy.holders[expand_groups(keys, occupancy.offsets)]] = True
     return max(0, int(is_holder.sum()) - 1)

@@ -6,8 +6,7 @@ Must not import: `petacomm.papers` and the rooms above it.
 # These modules register their strategies on import.
 from petacomm.mapping import grouping, scotch, torus_folding
 from petacomm.mapping.graph import CommunicationGraph
-from petacomm.mapping.graph_files import read_graph
-from petacomm.mapping.metrics import ConcurrentLoads, MappingMetrics, concurrent_loads, mapping_metrics
+from petacomm.mapping.metrics import concurrent_loads, mapping_metrics
 from petacomm.mapping.nlpkkt import nlpkkt_graph
 from petacomm.mapping.placement import Placement
 from petacomm.mapping.refinement import refine_placement
@@ -16,8 +15,6 @@ from petacomm.mapping.strategies import STRATEGIES, Resources, place_ranks
 __all__ = [
     "STRATEGIES",
     "CommunicationGraph",
-    "ConcurrentLoads",
-    "MappingMetrics",
     "Placement",
     "Resources",
     "concurrent_loads",
@@ -25,7 +22,6 @@ __all__ = [
     "mapping_metrics",
     "nlpkkt_graph",
     "place_ranks",
-    "read_graph",
     "refine_placement",
     "scotch",
     "torus_folding",

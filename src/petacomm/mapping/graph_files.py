@@ -190,12 +190,9 @@ def _read_csv(text: _Text, n_ranks: int | None) -> CommunicationGraph:
     table, rows = _table(text, content, 3, ",")
     if not len(table):
         raise text.error(max(0, len(text.lines) - 1), "no edges", "write lines like 0,1,4096")
-    n = (
-        int(min(2**31 - 1, max(0.0, float(np.nan_to_num(table[:, :2]).max())))) + 1
-        if n_ranks is None
-        else n_ranks
-    )
-    return _edges(text, rows, n, table[:, 0], table[:, 1], table[:, 2])
+    if n_ranks is None:
+        n_ranks = int(np.clip(np.nan_to_num(table[:, :2]).max(), 0, 2**31 - 1)) + 1
+    return _edges(text, rows, n_ranks, table[:, 0], table[:, 1], table[:, 2])
 
 
 def _table(

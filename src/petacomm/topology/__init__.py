@@ -11,7 +11,7 @@ from petacomm.topology.bluegene import BlueGenePartition, NodeMode, bluegene_par
 from petacomm.topology.machine import Machine, load_machine, machine_names
 from petacomm.topology.manager import TopologyManager, local_ranks
 from petacomm.topology.networks import Network, make_network, network_shape
-from petacomm.topology.rectangle import Rectangle, find_rectangle
+from petacomm.topology.rectangle import find_rectangle
 from petacomm.topology.switched import CliqueHierarchy, CliqueLevel, FatTree, dragonfly, percs
 from petacomm.topology.torus import Torus, parse_shape
 
@@ -24,7 +24,6 @@ __all__ = [
     "Machine",
     "Network",
     "NodeMode",
-    "Rectangle",
     "TopologyManager",
     "Torus",
     "bluegene_partition",

@@ -17,7 +17,6 @@ from petacomm.mapping.placement import Placement
 __all__ = [
     "FORMATS",
     "LaunchTarget",
-    "LauncherFile",
     "get_format",
     "new_ranks",
     "read_launcher_file",

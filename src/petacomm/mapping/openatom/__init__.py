@@ -8,7 +8,7 @@ from petacomm.mapping.openatom.maps import (
     map_real_space,
     topology_maps,
 )
-from petacomm.mapping.openatom.prisms import Prisms, cut_prisms
+from petacomm.mapping.openatom.prisms import cut_prisms
 from petacomm.mapping.openatom.system import GST_BIG, WATER_32, WATER_256, MolecularSystem
 from petacomm.mapping.openatom.traffic import step_hop_bytes, step_traffic
 
@@ -18,7 +18,6 @@ __all__ = [
     "WATER_256",
     "MolecularSystem",
     "ObjectMaps",
-    "Prisms",
     "cut_prisms",
     "default_maps",
     "map_pair_calculators",

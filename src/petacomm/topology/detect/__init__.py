@@ -26,7 +26,6 @@ __all__ = [
     "read_coordinates",
     "read_hwloc",
     "read_sysfs",
-    "read_topology_conf",
     "write_coordinates",
 ]
 
