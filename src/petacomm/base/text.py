@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 
-def align_columns(rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:
+def table_lines(rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:
     """Return the lines of a table with aligned columns, the first `left` of them to the left."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return [

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from petacomm.base.text import align_columns, shape_text
+from petacomm.base.text import shape_text, table_lines
 from petacomm.mapping.comparison import MeasuredPlacement
 from petacomm.mapping.job import MappingJob
 from petacomm.mapping.metrics import concurrent_loads
@@ -51,9 +51,9 @@ def mapping_table(job: MappingJob, rows: Sequence[MeasuredPlacement], notes: Seq
             "edges inside": f"{metrics.internal_edges:,}",
         }
         lines.append(line)
-    text = [job_title(job), "", *align_columns([list(lines[0]), *(list(line.values()) for line in lines)])]
+    text = [job_title(job), "", *table_lines([list(lines[0]), *(list(line.values()) for line in lines)])]
     if len(job.phases) > 1:
-        text += ["", "busiest link of each phase", "", *align_columns(phase_rows(job, rows))]
+        text += ["", "busiest link of each phase", "", *table_lines(phase_rows(job, rows))]
     return "\n".join([*text, *([""] if notes else []), *notes])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from petacomm.base.text import align_columns, shape_text
+from petacomm.base.text import shape_text, table_lines
 from petacomm.network.predictions import Prediction, SimulatedCollective
 from petacomm.schedule import CollectiveCall
 from petacomm.topology import Machine
@@ -40,7 +40,7 @@ def prediction_table(call: CollectiveCall, machine: Machine, predictions: Sequen
         for prediction in predictions
         if not prediction.unmet
     ]
-    lines = [call_title(call, machine), "", *align_columns(rows), ""]
+    lines = [call_title(call, machine), "", *table_lines(rows), ""]
     lines += ["* what the selector takes; link loads leave processors out"]
     lines += [f"{p.algorithm}: {p.why}" for p in predictions if p.why]
     lines += [
@@ -63,7 +63,7 @@ def simulation_table(call: CollectiveCall, machine: Machine, simulated: Simulate
             ("busiest link", f"{int(run.link_bytes.max(initial=0)):,} B, headers included"),
             ("in flight", f"{run.most_in_flight:,} packets at most"),
         ]
-    lines = [call_title(call, machine), "", *align_columns(rows, left=2)]
+    lines = [call_title(call, machine), "", *table_lines(rows, left=2)]
     return "\n".join([*lines, *([f"note: {simulated.note}"] if simulated.note else [])])
 
 
