@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -400,7 +400,7 @@ def _explained(cell: TableCell) -> TableCell:
         name = "plateau" if cell.column == "best" else "short"
         keys += [f"{name}, {_nodes(cell.row)}", name]
     why = next((reasons[key] for key in keys if key in reasons), "no cause was found")
-    return TableCell(**{**vars(cell), "why": why})
+    return replace(cell, why=why)
 
 
 def _constants(machine: Machine) -> list[tuple[str, str, str]]:

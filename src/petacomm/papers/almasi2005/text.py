@@ -71,14 +71,5 @@ def _order(order: Ordering) -> str:
 
 def almasi2005_json(results: Almasi2005Results) -> dict[str, Any]:
     """Return the reproduction as JSON data."""
-    return {
-        "source": results.title,
-        "summary": results.summary,
-        "groups": {name: list(counts) for name, counts in results.groups.items()},
-        "cells": [dataclasses.asdict(cell) for cell in results.cells],
-        "orderings": [dataclasses.asdict(order) for order in results.orderings],
-        "constants": [list(row) for row in results.constants],
-        "curves": {shape: [list(point) for point in points] for shape, points in results.curves.items()},
-        "printed": {shape: [list(point) for point in points] for shape, points in results.printed.items()},
-        "left_out": results.left_out,
-    }
+    data = dataclasses.asdict(results)
+    return {"source": data.pop("title"), "summary": results.summary, "groups": results.groups} | data
