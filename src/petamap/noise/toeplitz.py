@@ -127,19 +127,6 @@ def toeplitz_spectrum(lags: FloatArray, n_frequencies: int) -> FloatArray:
     return np.fft.rfft(kernel).real
 
 
-def is_positive(lags: FloatArray) -> bool:
-    """Return whether the Toeplitz matrix of `lags` is positive definite at any size.
-
-    The spectrum is computed on a grid 32 times finer than the band and must be above -1e-12 of its maximum.
-    Measured filters (such as those of MADmap) may narrowly fail and still be positive at the length of their
-    interval, which is sufficient for a solver.
-    """
-    from scipy.fft import next_fast_len
-
-    values = toeplitz_spectrum(lags, next_fast_len(_GRID * len(lags)))
-    return bool(values.min() > -1e-12 * values.max())
-
-
 def _covariance(model: NoiseModel, sample_rate: float, n_lag: int) -> FloatArray:
     """Return the autocovariance at lags 0 to n_lag, K^2."""
     from scipy.fft import irfft, next_fast_len

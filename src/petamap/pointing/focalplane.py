@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from petacomm.base.errors import ConfigError, DataError, UserError, did_you_mean
-from petacomm.base.files import atomic_write
 from petacomm.base.typing import FloatArray
 from petacomm.base.units import ARCMIN, DEGREE, parse_quantity
 from petamap.pointing import quaternion
@@ -64,11 +63,6 @@ class Detector:
     fmin: float = 0.0
     alpha: float = -1.0
     sample_rate: float = 0.0
-
-    @property
-    def quaternion(self) -> FloatArray:
-        """Quaternion (x, y, z, w) from the detector frame to the telescope frame."""
-        return quaternion.from_angles(self.theta, self.phi, self.psi - self.phi)
 
 
 @dataclass(frozen=True)
@@ -330,29 +324,6 @@ def _validated(detector: Detector, where: str, kind: type[UserError] = ConfigErr
     if detector.epsilon > 1:
         raise kind(f"epsilon = {detector.epsilon} is above 1", where=where)
     return detector
-
-
-def write_focalplane_toml(focalplane: FocalPlane, path: str | os.PathLike[str]) -> None:
-    """Write a focal plane to a TOML file in the format of `read_focalplane_toml`, atomically."""
-    lines = [f"name = {_text(focalplane.name)}"]
-    if focalplane.comment:
-        lines.append(f"comment = {_text(focalplane.comment)}")
-    for detector in focalplane.detectors:
-        lines += ["", "[[detector]]", f"name = {_text(detector.name)}"]
-        for key, kind in _KEYS.items():
-            value = getattr(detector, key)
-            if kind is None:
-                lines.append(f"{key} = {value!r}")
-            else:
-                lines.append(f'{key} = "{value / parse_quantity(f"1 {kind[1]}", kind[0])!r} {kind[1]}"')
-    with atomic_write(path) as temporary:
-        temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-
-def _text(word: str) -> str:
-    import json
-
-    return json.dumps(word)  # a JSON string is a TOML string
 
 
 def read_rimo(path: str | os.PathLike[str]) -> FocalPlane:

@@ -28,13 +28,6 @@ def conjugate(q: npt.ArrayLike) -> FloatArray:
     return reverse
 
 
-def normalize(q: npt.ArrayLike) -> FloatArray:
-    """Return `q` divided by its norm."""
-    q = np.asarray(q, float)
-    unit: FloatArray = q / np.linalg.norm(q, axis=-1, keepdims=True)
-    return unit
-
-
 def rotate(q: npt.ArrayLike, v: npt.ArrayLike) -> FloatArray:
     """Return vectors (..., 3) rotated by unit quaternions (..., 4)."""
     q, v = np.asarray(q, float), np.asarray(v, float)
@@ -52,11 +45,6 @@ def about_y(angle: npt.ArrayLike) -> FloatArray:
     return _about(1, angle)
 
 
-def about_x(angle: npt.ArrayLike) -> FloatArray:
-    """Return the rotation by `angle` (radians) about X."""
-    return _about(0, angle)
-
-
 def _about(axis: int, angle: npt.ArrayLike) -> FloatArray:
     half = 0.5 * np.asarray(angle, float)
     q = np.zeros((*half.shape, 4))
@@ -71,15 +59,6 @@ def from_angles(theta: npt.ArrayLike, phi: npt.ArrayLike, psi: npt.ArrayLike) ->
     positive to the east (COSMO).
     """
     return multiply(multiply(about_z(phi), about_y(theta)), about_z(psi))
-
-
-def to_angles(q: npt.ArrayLike) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return (theta, phi, psi) of `from_angles`; at the poles phi and psi are degenerate."""
-    x, y, z, w = np.moveaxis(np.asarray(q, float), -1, 0)
-    theta = 2.0 * np.arctan2(np.hypot(x, y), np.hypot(z, w))
-    phi = np.arctan2(y * z - w * x, w * y + x * z)
-    psi = np.arctan2(w * x + y * z, w * y - x * z)
-    return theta, phi, psi
 
 
 def from_matrix(matrix: npt.ArrayLike) -> FloatArray:

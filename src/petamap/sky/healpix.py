@@ -171,7 +171,7 @@ class Healpix:
         Returns
         -------
         dict
-            See `petamap.sky.pixelization_factory.make_pixelization`.
+            By name; the ordering is ``"ring"`` or ``"nested"``.
         """
         return {
             "kind": "healpix",

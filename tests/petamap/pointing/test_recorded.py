@@ -66,7 +66,8 @@ def test_orion_raster_against_commanded_positions():
     text = gzip.decompress(path.read_bytes()).decode()
     rows = [row.split() for row in text.splitlines() if not row.startswith("#")][:-1]
     commanded = np.radians([[float(v) for v in row[1:3]] for row in rows])
-    theta, phi, _ = quaternion.to_angles(antenna.quaternions("sky"))
+    x, y, z = quaternion.rotate(antenna.quaternions("sky"), [0, 0, 1.0]).T
+    theta, phi = np.arctan2(np.hypot(x, y), z), np.arctan2(y, x)
     on = antenna.scanning
     assert on.sum() == 1640
     east = (phi - commanded[:, 0])[on] * np.cos(commanded[on, 1]) / ARCSEC

@@ -15,7 +15,6 @@ from petamap.sky.flat import FlatPatch
 from petamap.sky.healpix import Healpix
 from petamap.sky.image import unit_vectors
 from petamap.sky.numbered import ImageLayout, NumberedPixels
-from petamap.sky.pixelization_factory import make_pixelization
 
 PATCHES = [
     CarPatch.full_sky(0.5),
@@ -117,34 +116,6 @@ def test_pixel_area_against_random_directions(patch):
     assert abs(inside - expected) < 4 * math.sqrt(expected)
 
 
-@pytest.mark.parametrize("pixelization", [*PIXELIZATIONS, NumberedPixels(17)], ids=repr)
-def test_description_round_trip(pixelization):
-    again = make_pixelization(pixelization.describe())
-    assert type(again) is type(pixelization)
-    assert again.describe() == pixelization.describe()
-    np.testing.assert_array_equal(again.grid, pixelization.grid)
-
-
-@pytest.mark.parametrize(
-    ("description", "words"),
-    [
-        ({"kind": "healpicks", "n_side": 4}, "did you mean 'healpix'"),
-        ({"kind": "healpix"}, "needs n_side"),
-        ({"kind": "healpix", "n_side": 4, "odering": "ring"}, "did you mean 'ordering'"),
-        ({"kind": "healpix", "n_side": 4, "ordering": "nest"}, "did you mean 'nested'"),
-        ({"kind": "healpix", "n_side": "4"}, "whole number"),
-        ({"kind": "healpix", "n_side": 0}, "between 1 and"),
-        ({"kind": "healpix", "n_side": 48, "ordering": "nested"}, "take 32 or 64"),
-        ({"kind": "healpix", "n_side": 16384}, "13377"),
-        ({"kind": "numbered", "n_pix": 0}, "n_pix"),
-        ({"kind": "flat", "crval_deg": 3, "crpix": [1, 1], "cdelt_deg": [1, 1], "shape": [2, 2]}, "flat"),
-    ],
-)
-def test_invalid_descriptions(description, words):
-    with pytest.raises(ConfigError, match=words):
-        make_pixelization(description)
-
-
 @pytest.mark.parametrize(
     ("cls", "arguments"),
     [
@@ -163,7 +134,49 @@ def test_invalid_patches(cls, arguments):
         cls(*arguments)
 
 
+@pytest.mark.parametrize(
+    ("n_side", "nest", "words"),
+    [
+        ("4", False, "whole number"),
+        (0, False, "between 1 and"),
+        (48, True, "take 32 or 64"),
+        (16384, False, "13377"),
+    ],
+)
+def test_invalid_n_side(n_side, nest, words):
+    with pytest.raises(ConfigError, match=words):
+        Healpix(n_side, nest)
+
+
+@pytest.mark.parametrize(
+    ("pixelization", "description"),
+    [
+        (Healpix(64, nest=True), {"kind": "healpix", "n_side": 64, "ordering": "nested"}),
+        (NumberedPixels(17), {"kind": "numbered", "n_pix": 17}),
+        (
+            NumberedPixels(1, ImageLayout((2, 2), np.array([3]))),
+            {"kind": "numbered", "n_pix": 1, "image_shape": [2, 2]},
+        ),
+        (
+            FlatPatch.box((266.4, -29.0), (40.0, 30.0), 0.5),
+            {
+                "kind": "flat",
+                "crval_deg": [266.4, -29.0],
+                "crpix": [40.5, 30.5],
+                "cdelt_deg": [-0.5, 0.5],
+                "shape": [60, 80],
+            },
+        ),
+    ],
+    ids=repr,
+)
+def test_descriptions(pixelization, description):
+    assert pixelization.describe() == description
+
+
 def test_numbered_pixels_have_no_directions():
+    with pytest.raises(ConfigError, match="n_pix"):
+        NumberedPixels(0)
     with pytest.raises(ConfigError, match="no directions"):
         pixels_of(NumberedPixels(3), np.zeros((1, 3)))
     assert np.isnan(NumberedPixels(3).directions_of(np.arange(3))).all()
