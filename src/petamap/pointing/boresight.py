@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -236,26 +236,20 @@ def sample_motion(
     n_samp: int,
     sample_rate: float,
     *,
-    begin: float = 0.0,
-    spacing: int | None = None,
     tolerance_arcsec: float = 0.1,
 ) -> tuple[Boresight, PointingError]:
     """Return the boresight of a motion sampled at knots, and its interpolation error.
 
-    Without `spacing`, the spacing is the largest power of two (up to 4096 samples) for which the first and
-    the last 2^14 samples are within the tolerance, in line of sight and in roll.
+    The spacing of the knots is the largest power of two (up to 4096 samples) for which the first and the last
+    2^14 samples are within the tolerance, in line of sight and in roll.
 
     Parameters
     ----------
     motion : callable
-        Function of seconds (n,) that returns quaternions (n, 4).
+        Function of seconds (n,) since the first sample that returns quaternions (n, 4).
     n_samp : int
     sample_rate : float
         Hz.
-    begin : float
-        Time of the first sample in seconds.
-    spacing : int, optional
-        Distance of knots in samples.
     tolerance_arcsec : float
 
     Returns
@@ -266,56 +260,44 @@ def sample_motion(
     """
     window = min(n_samp, 1 << 14)
     starts = sorted({0, n_samp - window})
-    exact = [motion(begin + np.arange(start, start + window) / sample_rate) for start in starts]
-    steps = [spacing] if spacing else [1 << k for k in range(12, -1, -1)]
-    for step in steps:
+    exact = [motion(np.arange(start, start + window) / sample_rate) for start in starts]
+    for step in (1 << k for k in range(12, -1, -1)):
         try:
-            boresight = sample_motion_at_spacing(motion, n_samp, sample_rate, step, begin=begin)
+            boresight = sample_motion_at_spacing(motion, n_samp, sample_rate, step)
         except DataError:  # knots too far apart
-            if step == steps[-1]:
+            if step == 1:
                 raise
             continue
-        error = _combined(*(pointing_error(boresight, q, s) for q, s in zip(exact, starts, strict=True)))
+        error = _combined([pointing_error(boresight, q, s) for q, s in zip(exact, starts, strict=True)])
         if max(error.max_arcsec, error.max_roll_arcsec) <= tolerance_arcsec:
             break
     return boresight, error
 
 
 def sample_motion_at_spacing(
-    motion: Callable[[FloatArray], FloatArray],
-    n_samp: int,
-    sample_rate: float,
-    spacing: int,
-    *,
-    begin: float = 0.0,
+    motion: Callable[[FloatArray], FloatArray], n_samp: int, sample_rate: float, spacing: int
 ) -> Boresight:
     """Return the boresight of a motion sampled at a given spacing, without computing its error."""
     n_knots = max(2, -(-(n_samp - 1) // spacing) + 1)
-    seconds = begin + np.arange(n_knots, dtype=np.float64) * (spacing / sample_rate)
+    seconds = np.arange(n_knots, dtype=np.float64) * (spacing / sample_rate)
     return Boresight(motion(seconds), n_samp, float(spacing))
 
 
-def _combined(first: PointingError, last: PointingError | None = None) -> PointingError:
-    if last is None:
-        return first
-    worst = max(first, last, key=lambda error: error.max_arcsec)
-    rms = float(np.sqrt(0.5 * (first.rms_arcsec**2 + last.rms_arcsec**2)))
-    return PointingError(
-        worst.max_arcsec, rms, max(first.max_roll_arcsec, last.max_roll_arcsec), worst.worst_sample
-    )
+def _combined(errors: Sequence[PointingError]) -> PointingError:
+    """Return the error on the samples of all of `errors`, which have the same number of samples."""
+    worst = max(errors, key=lambda error: error.max_arcsec)
+    rms = float(np.sqrt(np.mean([error.rms_arcsec**2 for error in errors])))
+    return replace(worst, rms_arcsec=rms, max_roll_arcsec=max(error.max_roll_arcsec for error in errors))
 
 
 def compress_boresight(
-    quaternions: npt.ArrayLike,
-    *,
-    spacing: int | None = None,
-    tolerance_arcsec: float = 0.1,
-    order: Order = "cubic",
+    quaternions: npt.ArrayLike, *, tolerance_arcsec: float = 0.1
 ) -> tuple[Boresight, PointingError]:
-    """Return a boresight with knots `spacing` samples apart, or slightly less so that both ends are knots.
+    """Return a boresight of fewer knots, and its interpolation error.
 
-    Without `spacing`, it is the largest power of two (up to 1024) for which the line of sight and the roll of
-    all samples are within `tolerance_arcsec`. If there is none, all samples are kept, without error.
+    The distance of knots is the largest power of two (up to 1024 samples) for which the line of sight and the
+    roll of all samples are within `tolerance_arcsec`, or slightly less so that both ends are knots. If there
+    is none, all samples are kept, without error.
 
     Parameters
     ----------
@@ -329,17 +311,14 @@ def compress_boresight(
         Error on all samples.
     """
     exact = quaternion.align_signs(unit_quaternions(quaternions, "sample"))
-    if spacing is not None:
-        boresight = _decimated(exact, spacing, order)
-        return boresight, pointing_error(boresight, exact)
     for step in (1 << k for k in range(10, 0, -1)):
         if step >= len(exact) or _widest_step(exact[::step]) >= _LARGEST_STEP:
             continue
-        boresight = _decimated(exact, step, order)
+        boresight = _decimated(exact, step)
         error = pointing_error(boresight, exact)
         if max(error.max_arcsec, error.max_roll_arcsec) <= tolerance_arcsec:
             return boresight, error
-    boresight = Boresight(exact, len(exact), order=order)
+    boresight = Boresight(exact, len(exact))
     return boresight, pointing_error(boresight, exact)
 
 
@@ -348,17 +327,15 @@ def _widest_step(q: FloatArray) -> float:
     return float(2 * np.arccos(min(1.0, cosines.min()))) if len(cosines) else 0.0
 
 
-def _decimated(exact: FloatArray, spacing: int, order: Order) -> Boresight:
-    if spacing < 1:
-        raise DataError(f"a spacing of {spacing} samples", mend="give at least 1")
+def _decimated(exact: FloatArray, spacing: int) -> Boresight:
     last = len(exact) - 1
     steps = -(-last // spacing)
-    if spacing == 1 or last % spacing == 0:
-        return Boresight(exact[::spacing], len(exact), float(spacing), order=order)
+    if last % spacing == 0:
+        return Boresight(exact[::spacing], len(exact), float(spacing))
     # Uniform knots from the first to the last sample lie between samples: interpolate the full-rate
     # boresight.
     knots = Boresight(exact, steps + 1, steps / last).quaternions(0, steps + 1)
-    return Boresight(knots, len(exact), last / steps, order=order)
+    return Boresight(knots, len(exact), last / steps)
 
 
 def boresight_from_times(
@@ -368,10 +345,10 @@ def boresight_from_times(
     start_time: float,
     sample_rate: float,
     n_samp: int,
-    spacing: float | None = None,
-    order: Order = "cubic",
 ) -> Boresight:
     """Return a boresight from quaternions at increasing times, interpolated by SLERP to uniform knots.
+
+    The distance of knots is the median distance of `times`.
 
     Parameters
     ----------
@@ -380,8 +357,6 @@ def boresight_from_times(
     quaternions : (n, 4)
     start_time, sample_rate, n_samp
         Sampling of the detectors: time of the first sample in seconds, Hz, number of samples.
-    spacing : float, optional
-        Distance of knots in samples; by default the median distance of `times`.
 
     Raises
     ------
@@ -399,9 +374,9 @@ def boresight_from_times(
     slack = 0.5 / sample_rate
     if times[0] > start_time + slack or times[-1] < last - slack:
         raise DataError(f"pointing from {times[0]} to {times[-1]} s, samples from {start_time} to {last} s")
-    spacing = spacing or max(1.0, float(np.median(np.diff(times))) * sample_rate)
+    spacing = max(1.0, float(np.median(np.diff(times))) * sample_rate)
     n_knots = max(2, int(np.ceil((n_samp - 1) / spacing)) + 1)
     wanted = np.clip(start_time + np.arange(n_knots) * (spacing / sample_rate), times[0], times[-1])
     before = np.clip(np.searchsorted(times, wanted, "right") - 1, 0, len(times) - 2)
     u = (wanted - times[before]) / (times[before + 1] - times[before])
-    return Boresight(quaternion.slerp(q[before], q[before + 1], u), n_samp, spacing, order=order)
+    return Boresight(quaternion.slerp(q[before], q[before + 1], u), n_samp, spacing)

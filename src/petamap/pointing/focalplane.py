@@ -158,9 +158,7 @@ class FocalPlane:
         return dataclasses.replace(self, detectors=tuple(d for d in self.detectors if d.name in kept))
 
 
-def hexagonal(
-    n_det: int, spacing: float, *, first_psi: float = 0.0, name: str = "hexagonal", **common: Any
-) -> FocalPlane:
+def hexagonal(n_det: int, spacing: float, **common: Any) -> FocalPlane:
     """Return a focal plane of orthogonal detector pairs on a hexagonal grid, filled from the centre outwards.
 
     Consecutive pairs are rotated by 45 degrees, so that both Q and U are measured.
@@ -171,10 +169,6 @@ def hexagonal(
         Number of detectors.
     spacing : float
         Distance of neighbouring pairs, radians.
-    first_psi : float
-        Polarization angle of the first detector, radians.
-    name : str
-        Name of the focal plane.
     **common
         Further attributes of `Detector`, equal for all detectors.
 
@@ -189,10 +183,10 @@ def hexagonal(
     detectors = []
     for i in range(n_det):
         x, y = positions[i // 2] * spacing
-        psi = first_psi + math.pi / 4 * (i // 2 % 2) + math.pi / 2 * (i % 2)
+        psi = math.pi / 4 * (i // 2 % 2) + math.pi / 2 * (i % 2)
         label = f"{i // 2:04d}{'AB'[i % 2]}"
         detectors.append(Detector(label, math.hypot(x, y), math.atan2(y, x), psi, **common))
-    return FocalPlane(name, tuple(detectors))
+    return FocalPlane("hexagonal", tuple(detectors))
 
 
 def _hexagonal_grid(n: int) -> FloatArray:
@@ -245,7 +239,7 @@ def load_focalplane(name: str | os.PathLike[str], folder: Path | None = None) ->
     return read_rimo(path) if ".fits" in path.name else read_focalplane_toml(path)
 
 
-# keys of a detector in TOML -> (dimension, unit for writing); None for a plain number
+# keys of a detector in TOML -> (dimension, usual unit); None for a plain number
 _KEYS: dict[str, tuple[str, str] | None] = {
     "theta": ("angle", "deg"),
     "phi": ("angle", "deg"),
@@ -352,30 +346,27 @@ def read_rimo(path: str | os.PathLike[str]) -> FocalPlane:
     return FocalPlane(Path(path).stem, detectors)
 
 
+_RIMO_UNITS = {
+    "PHI_UV": "deg", "THETA_UV": "deg", "PSI_UV": "deg", "PSI_POL": "deg", "FWHM": "arcmin", "NET": "K*s^1/2",
+    "F_KNEE": "Hz", "F_MIN": "Hz", "F_SAMP": "Hz",
+}  # fmt: skip
+# attributes of a detector -> (column, factor)
+_RIMO_COLUMNS = {
+    "theta": ("THETA_UV", DEGREE), "phi": ("PHI_UV", DEGREE), "epsilon": ("EPSILON", 1.0),
+    "fwhm": ("FWHM", ARCMIN), "net": ("NET", 1.0), "fknee": ("F_KNEE", 1.0), "fmin": ("F_MIN", 1.0),
+    "alpha": ("ALPHA", 1.0), "sample_rate": ("F_SAMP", 1.0),
+}  # fmt: skip
+
+
 def _check_units(units: dict[str, str], path: str | os.PathLike[str]) -> None:
-    expected = {"PHI_UV": "deg", "THETA_UV": "deg", "PSI_UV": "deg", "PSI_POL": "deg", "FWHM": "arcmin",
-                "NET": "K*s^1/2", "F_KNEE": "Hz", "F_MIN": "Hz", "F_SAMP": "Hz"}  # fmt: skip
-    for name, unit in expected.items():
+    for name, unit in _RIMO_UNITS.items():
         given = (units[name] or "").strip()
         if given and given != unit:
             raise DataError(f"column {name} is in '{given}', not '{unit}'", where=str(path))
 
 
 def _rimo_row(column: dict[str, Any], i: int, path: str | os.PathLike[str]) -> Detector:
-    return _validated(
-        Detector(
-            str(column["DETECTOR"][i]).strip(),
-            theta=float(column["THETA_UV"][i]) * DEGREE,
-            phi=float(column["PHI_UV"][i]) * DEGREE,
-            psi=float(column["PSI_UV"][i] + column["PSI_POL"][i]) * DEGREE,
-            epsilon=float(column["EPSILON"][i]),
-            fwhm=float(column["FWHM"][i]) * ARCMIN,
-            net=float(column["NET"][i]),
-            fknee=float(column["F_KNEE"][i]),
-            fmin=float(column["F_MIN"][i]),
-            alpha=float(column["ALPHA"][i]),
-            sample_rate=float(column["F_SAMP"][i]),
-        ),
-        f"{path}: {str(column['DETECTOR'][i]).strip()}",
-        DataError,
-    )
+    name = str(column["DETECTOR"][i]).strip()
+    psi = float(column["PSI_UV"][i] + column["PSI_POL"][i]) * DEGREE
+    values = {key: float(column[source][i]) * factor for key, (source, factor) in _RIMO_COLUMNS.items()}
+    return _validated(Detector(name, psi=psi, **values), f"{path}: {name}", DataError)

@@ -124,13 +124,12 @@ class Sweep:
         smooth: FloatArray = number + u * u * u * (10 - 15 * u + 6 * u * u)
         return smooth
 
-    def turnarounds(self, n_samp: int, sample_rate: float, begin: float = 0.0) -> Int64Array:
-        """Return the sample ranges [start, stop) of turn-arounds, (n, 2); sample 0 is at `begin` seconds."""
+    def turnarounds(self, n_samp: int, sample_rate: float) -> Int64Array:
+        """Return the sample ranges [start, stop) of turn-arounds, (n, 2); sample 0 begins a leg."""
         period = self.leg + self.turn
-        first = math.floor(begin / period) - 1
-        last = math.ceil((begin + n_samp / sample_rate) / period)
-        starts = np.arange(first, last + 1) * period + self.leg
-        ranges = np.ceil((np.stack([starts, starts + self.turn], axis=1) - begin) * sample_rate)
+        last = math.ceil(n_samp / sample_rate / period)
+        starts = np.arange(last + 1) * period + self.leg
+        ranges = np.ceil(np.stack([starts, starts + self.turn], axis=1) * sample_rate)
         clipped = np.clip(ranges, 0, n_samp).astype(np.int64)
         inside: Int64Array = clipped[clipped[:, 0] < clipped[:, 1]]
         return inside
@@ -224,15 +223,11 @@ def raster(
 
 
 def daisy(
-    *,
-    longitude: float,
-    latitude: float,
-    radius: float,
-    speed: float,
-    ratio: float = 1 / math.pi,
-    position_angle: float = 0.0,
+    *, longitude: float, latitude: float, radius: float, speed: float, position_angle: float = 0.0
 ) -> Motion:
     """Return the motion of a daisy scan: an oscillation through the centre whose direction rotates.
+
+    The direction turns 1 / pi times as fast as the phase of the oscillation.
 
     Parameters
     ----------
@@ -240,8 +235,6 @@ def daisy(
         Centre and amplitude, radians.
     speed : float
         Speed at the centre, radians per second.
-    ratio : float
-        Angular rate of the direction over the angular rate of the oscillation.
     position_angle : float
         Direction of the first oscillation from east to north, radians.
 
@@ -260,10 +253,9 @@ def daisy(
 
     def offsets(seconds: FloatArray) -> tuple[FloatArray, FloatArray]:
         phase = speed / radius * seconds
-        return (
-            radius * np.sin(phase) * np.cos(ratio * phase),
-            radius * np.sin(phase) * np.sin(ratio * phase),
-        )
+        direction = 1 / math.pi * phase
+        distance = radius * np.sin(phase)
+        return distance * np.cos(direction), distance * np.sin(direction)
 
     return _motion_about(longitude, latitude, position_angle, offsets)
 

@@ -85,9 +85,9 @@ def test_directions_and_angles_of_detectors_off_the_boresight():
 def test_order_of_cubic_interpolation():
     n = 4097
     steady = quat.multiply(quat.about_z(0.02 * np.arange(n)), quat.about_y(1.4))
-    _, error = compress_boresight(steady, spacing=64)
+    error = pointing_error(Boresight(steady[::64], n, 64), steady)
     assert error.max_arcsec < 1e-6 and error.max_roll_arcsec < 1e-6
-    inner = [compress_boresight(spinning(n), spacing=h)[0] for h in (16, 32)]
+    inner = [Boresight(spinning(n)[::h], n, h) for h in (16, 32)]
     fine, coarse = (pointing_error(b, spinning(n)[200:3800], 200).max_arcsec for b in inner)
     assert 12 < coarse / fine < 20
 
@@ -169,10 +169,10 @@ def test_reported_error_of_compression():
 
 
 def test_signs_of_quaternions():
-    full = spinning(600)
-    flipped = full * RNG.choice([-1.0, 1.0], size=(600, 1))
-    for spacing in (1, 20):
-        a, b = (compress_boresight(q, spacing=spacing)[0].quaternions(0, 600) for q in (full, flipped))
+    full = spinning(601)
+    flipped = full * RNG.choice([-1.0, 1.0], size=(601, 1))
+    for step in (1, 20):
+        a, b = (Boresight(q[::step], 601, step).quaternions(0, 601) for q in (full, flipped))
         np.testing.assert_allclose(np.abs(np.sum(a * b, axis=1)), 1.0, atol=1e-14)
 
 

@@ -92,11 +92,12 @@ def test_mean_sun_against_the_true_sun():
 
 
 def test_knot_spacing_of_a_satellite():
-    boresight, error = sample_motion(scan.satellite(), 4_000_000, 78.77, begin=1.6e9)
+    satellite = scan.satellite()
+    boresight, error = sample_motion(lambda seconds: satellite(1.6e9 + seconds), 4_000_000, 78.77)
     assert boresight.spacing >= 512
     assert error.max_arcsec < 0.1
     middle = 2_345_678
-    exact = scan.satellite()(1.6e9 + np.arange(middle, middle + 5000) / 78.77)
+    exact = satellite(1.6e9 + np.arange(middle, middle + 5000) / 78.77)
     assert pointing_error(boresight, exact, middle).max_arcsec < 0.1
 
 
@@ -111,12 +112,11 @@ def test_speed_and_acceleration_of_sweeps():
     assert position.max() == pytest.approx(20 + 1.5**2 / 2.5, rel=1e-3)
 
 
-@pytest.mark.parametrize("begin", [0.0, 3.7, 1234.5])
-def test_turnarounds_are_the_samples_of_changing_speed(begin):
+def test_turnarounds_are_the_samples_of_changing_speed():
     sweep, rate, n = scan.Sweep(10.0, 1.5, 2.5), 50.0, 5000
-    seconds = begin + np.arange(n) / rate
+    seconds = np.arange(n) / rate
     bad = np.zeros(n, bool)
-    for start, stop in sweep.turnarounds(n, rate, begin):
+    for start, stop in sweep.turnarounds(n, rate):
         bad[start:stop] = True
     tiny = 1e-4
     later, earlier = (sweep.position(seconds + s * tiny) for s in (1, -1))
