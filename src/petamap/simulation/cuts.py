@@ -15,6 +15,7 @@ from petacomm.base.typing import FloatArray, UInt8Array
 from petamap.data.observation import Flags, Observation
 from petamap.data.source import SourceContext
 from petamap.pointing.protocol import Pointing
+from petamap.simulation.instrument import FlaggedRanges
 from petamap.simulation.random_keys import Purpose, random_stream, uniforms
 
 _CELLS_PER_GAP = 8  # cells in the mean time between random gaps, at most one of which begins in a cell
@@ -31,8 +32,6 @@ class RandomGaps:
 
     Attributes
     ----------
-    detectors : frozenset of int
-        Detectors with gaps.
     cell, length : int
         Length of a cell and of a gap in samples.
     seed, realization, uid : int
@@ -41,7 +40,6 @@ class RandomGaps:
         Whether all detectors have the same gaps.
     """
 
-    detectors: frozenset[int]
     cell: int
     length: int
     seed: int
@@ -51,8 +49,6 @@ class RandomGaps:
 
     def or_flags(self, detector: int, start: int, stop: int, out: UInt8Array) -> None:
         """Set `out`, uint8 (stop - start,), to 1 for samples of [start, stop) in a gap."""
-        if detector not in self.detectors:
-            return
         first, last = max(0, (start - self.length) // self.cell), stop // self.cell + 1
         numbers = self._uniforms(detector, first, last)
         begins = np.arange(first, last) * self.cell + (numbers[:, 1] * self.cell).astype(np.int64)
@@ -65,26 +61,11 @@ class RandomGaps:
         return uniforms(words, 2 * (last - first), 2 * first).reshape(-1, 2)
 
 
-@dataclass(frozen=True)
-class SampleRange:
-    """Cut of a sample range of some detectors (implements `Flags`)."""
-
-    detectors: frozenset[int]
-    start: int
-    stop: int
-
-    def or_flags(self, detector: int, start: int, stop: int, out: UInt8Array) -> None:
-        """Set `out`, uint8 (stop - start,), to 1 for samples of [start, stop) that are cut."""
-        if detector in self.detectors:
-            out[max(self.start - start, 0) : max(self.stop - start, 0)] = 1
-
-
 @dataclass(frozen=True, eq=False)
 class LatitudeRange:
-    """Cut of samples of some detectors in a range of latitudes of the pointing (implements `Flags`)."""
+    """Cut of samples in a range of latitudes of the pointing (implements `Flags`)."""
 
     pointing: Pointing
-    detectors: frozenset[int]
     lowest: float
     highest: float
 
@@ -96,9 +77,21 @@ class LatitudeRange:
         DataError
             If the pointing has no directions.
         """
+        height = self.pointing.directions(detector, start, stop)[0][:, 2]
+        out[(height >= np.sin(self.lowest)) & (height <= np.sin(self.highest))] = 1
+
+
+@dataclass(frozen=True, eq=False)
+class DetectorFlags:
+    """Flags of some detectors alone (implements `Flags`)."""
+
+    flags: Flags
+    detectors: frozenset[int]
+
+    def or_flags(self, detector: int, start: int, stop: int, out: UInt8Array) -> None:
+        """Set `out`, uint8 (stop - start,), to 1 for samples of [start, stop) that are cut."""
         if detector in self.detectors:
-            height = self.pointing.directions(detector, start, stop)[0][:, 2]
-            out[(height >= np.sin(self.lowest)) & (height <= np.sin(self.highest))] = 1
+            self.flags.or_flags(detector, start, stop, out)
 
 
 @dataclass(frozen=True)
@@ -164,25 +157,25 @@ class CutsSource:
             options.detectors, {name for observation in chosen for name in observation.detectors}, "detector"
         )
         return [
-            dataclasses.replace(observation, flags=(*observation.flags, self._flags(observation)))
+            dataclasses.replace(observation, flags=(*observation.flags, self._cut(observation)))
             if observation in chosen
             else observation
             for observation in observations
         ]
 
+    def _cut(self, observation: Observation) -> DetectorFlags:
+        chosen = self._options.detectors or observation.detectors
+        numbers = (number for number, name in enumerate(observation.detectors) if name in chosen)
+        return DetectorFlags(self._flags(observation), frozenset(numbers))
+
     def _flags(self, observation: Observation) -> Flags:
         options, rate = self._options, observation.sample_rate
-        detectors = frozenset(
-            number
-            for number, name in enumerate(observation.detectors)
-            if name in (options.detectors or observation.detectors)
-        )
         if self._gaps:
-            return self._random_gaps(observation, detectors)
+            return self._random_gaps(observation)
         if not self._latitudes:
             begin = 0 if options.begin is None else round(options.begin * rate)
             end = observation.n_samp if options.end is None else round(options.end * rate)
-            return SampleRange(detectors, begin, min(end, observation.n_samp))
+            return FlaggedRanges(np.array([[begin, min(end, observation.n_samp)]]))
         if observation.pointing is None:
             raise ConfigError(
                 "has no pointing",
@@ -191,13 +184,12 @@ class CutsSource:
             )
         low = -np.pi / 2 if options.lat_min is None else options.lat_min
         high = np.pi / 2 if options.lat_max is None else options.lat_max
-        return LatitudeRange(observation.pointing, detectors, low, high)
+        return LatitudeRange(observation.pointing, low, high)
 
-    def _random_gaps(self, observation: Observation, detectors: frozenset[int]) -> RandomGaps:
+    def _random_gaps(self, observation: Observation) -> RandomGaps:
         options, context = self._options, self._context
         assert options.gap_every is not None and options.gap_length is not None
         return RandomGaps(
-            detectors=detectors,
             cell=max(1, round(options.gap_every * observation.sample_rate / _CELLS_PER_GAP)),
             length=max(1, round(options.gap_length * observation.sample_rate)),
             seed=context.seed + options.seed,
