@@ -118,6 +118,7 @@ class SimulatedScan(ABC):
     """Base class of sources of simulated scans."""
 
     kind: ClassVar[str]
+    _sweep: scan.Sweep | None = None  # whose turn-arounds are flagged
 
     def __init__(self, options: Any, context: SourceContext) -> None:
         self._options = options
@@ -131,8 +132,10 @@ class SimulatedScan(ABC):
         """Return the motion of observation `index` in the frame of the map, from its first sample."""
 
     def turnarounds(self, n_samp: int) -> Int64Array:
-        """Return the sample ranges of turn-arounds in an observation, (n, 2)."""
-        return np.zeros((0, 2), np.int64)
+        """Return the sample ranges of turn-arounds to be flagged in an observation, (n, 2)."""
+        if self._sweep is None or self._options.turnarounds == "keep":
+            return np.zeros((0, 2), np.int64)
+        return self._sweep.turnarounds(n_samp, self._instrument.sample_rate)
 
     def extend(self, observations: Sequence[Observation]) -> list[Observation]:
         """Append the observations of the scan.
@@ -205,6 +208,7 @@ class GroundSource(SimulatedScan):
 
     kind = "ground"
     options: ClassVar[type] = GroundOptions
+    _sweep: scan.Sweep
 
     def __init__(self, options: GroundOptions, context: SourceContext) -> None:
         super().__init__(options, context)
@@ -226,10 +230,6 @@ class GroundSource(SimulatedScan):
         rotation = frames.frame_rotation("equatorial", self._options.frame)
         return lambda seconds: quaternion.multiply(rotation, equatorial(seconds))
 
-    def turnarounds(self, n_samp: int) -> Int64Array:
-        """Return the ranges of turn-arounds; none if they are kept."""
-        return _turnarounds(self._options, self._sweep, n_samp, self._instrument.sample_rate)
-
 
 class RasterSource(SimulatedScan):
     """Source of raster or daisy scans of a patch of the sky."""
@@ -239,7 +239,8 @@ class RasterSource(SimulatedScan):
 
     def __init__(self, options: RasterOptions, context: SourceContext) -> None:
         super().__init__(options, context)
-        self._sweep = scan.Sweep(options.width, options.speed, options.acceleration)
+        sweep = scan.Sweep(options.width, options.speed, options.acceleration)
+        self._sweep = None if options.pattern == "daisy" else sweep
         if not (options.height > 0 and options.row_spacing > 0):
             raise ConfigError("height and row_spacing must be positive", where=self.kind)
         self._rows = max(2, math.ceil(options.height / options.row_spacing - 1e-9) + 1)
@@ -248,7 +249,7 @@ class RasterSource(SimulatedScan):
         """Return the motion; the position angle increases with each observation."""
         o = self._options
         angle = o.position_angle + index * o.position_angle_step
-        if o.pattern == "daisy":
+        if self._sweep is None:
             return scan.daisy(
                 longitude=o.longitude,
                 latitude=o.latitude,
@@ -264,12 +265,6 @@ class RasterSource(SimulatedScan):
             row_spacing=o.height / (self._rows - 1),
             position_angle=angle,
         )
-
-    def turnarounds(self, n_samp: int) -> Int64Array:
-        """Return the ranges of turn-arounds; a daisy has none."""
-        if self._options.pattern == "daisy":
-            return super().turnarounds(n_samp)
-        return _turnarounds(self._options, self._sweep, n_samp, self._instrument.sample_rate)
 
 
 class RecordedSource:
@@ -325,9 +320,3 @@ def parse_utc(text: str) -> float:
     except ValueError:
         raise ConfigError(f"'{text}' is no time", mend="write it like 2026-01-01T00:00:00") from None
     return (moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).timestamp()
-
-
-def _turnarounds(options: SweepOptions, sweep: scan.Sweep, n_samp: int, rate: float) -> Int64Array:
-    if options.turnarounds == "keep":
-        return np.zeros((0, 2), np.int64)
-    return sweep.turnarounds(n_samp, rate)
