@@ -84,6 +84,17 @@ class Noise(Protocol):
 
 
 @dataclass(frozen=True)
+class DetectorNoise:
+    """Noise model of each detector, common to all intervals (implements `Noise`)."""
+
+    models: tuple[NoiseModel, ...]
+
+    def noise_model(self, detector: int, interval: int) -> NoiseModel:
+        """Return the model of a detector."""
+        return self.models[detector]
+
+
+@dataclass(frozen=True)
 class Observation:
     """Contiguous range of samples of a set of detectors with common sampling.
 

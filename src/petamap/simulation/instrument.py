@@ -7,7 +7,6 @@ import math
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -15,13 +14,12 @@ from petacomm.base.errors import ConfigError
 from petacomm.base.options import option
 from petacomm.base.typing import BoolArray, Int64Array, UInt8Array
 from petacomm.base.units import ARCMIN
-from petamap.data.observation import Observation
+from petamap.data.observation import DetectorNoise, Observation
 from petamap.data.source import SourceContext
 from petamap.noise.model import OneOverF
-from petamap.pointing import focalplane
 from petamap.pointing.boresight import Boresight
 from petamap.pointing.compressed import CompressedPointing, UniformPlate
-from petamap.pointing.focalplane import FocalPlane
+from petamap.pointing.focalplane import FocalPlane, hexagonal, load_focalplane
 
 
 @dataclass(frozen=True)
@@ -80,18 +78,6 @@ def true_ranges(bad: BoolArray) -> Int64Array:
     return ranges
 
 
-@dataclass(frozen=True)
-class FocalPlaneNoise:
-    """Noise models of a focal plane, common to all intervals (implements `Noise`)."""
-
-    focalplane: FocalPlane
-
-    def noise_model(self, detector: int, interval: int) -> OneOverF:
-        """Return the model of a detector."""
-        d = self.focalplane.detectors[detector]
-        return OneOverF(d.net, d.fknee, d.fmin, d.alpha)
-
-
 class Instrument:
     """Instrument according to `InstrumentOptions`.
 
@@ -111,7 +97,7 @@ class Instrument:
 
     def __init__(self, options: InstrumentOptions, context: SourceContext, record_rate: float = 0.0) -> None:
         named = options.focalplane
-        plane = focalplane.load_focalplane(named, context.folder) if named else _hexagon(options)
+        plane = load_focalplane(named, context.folder) if named else _hexagon(options)
         self.focalplane = plane.select(options.detectors)
         self.sample_rate = options.sample_rate or record_rate or _common_rate(self.focalplane)
         self.noise = _noise(self.focalplane)
@@ -173,10 +159,8 @@ class Instrument:
 
 
 def _hexagon(options: InstrumentOptions) -> FocalPlane:
-    common: dict[str, Any] = {
-        key: getattr(options, key) for key in ("fwhm", "epsilon", "net", "fknee", "fmin", "alpha")
-    }
-    return focalplane.hexagonal(options.n_det, options.spacing, **common)
+    names = ("fwhm", "epsilon", "net", "fknee", "fmin", "alpha")
+    return hexagonal(options.n_det, options.spacing, **{name: getattr(options, name) for name in names})
 
 
 def _common_rate(plane: FocalPlane) -> float:
@@ -193,13 +177,13 @@ def _common_rate(plane: FocalPlane) -> float:
     return float(rates[0])
 
 
-def _noise(plane: FocalPlane) -> FocalPlaneNoise | None:
+def _noise(plane: FocalPlane) -> DetectorNoise | None:
     silent = [detector.name for detector in plane.detectors if not detector.net > 0]
     if len(silent) == len(plane.detectors):
         return None
     if silent:
         raise ConfigError(f"detector {silent[0]} has no net, others have", where=plane.name)
-    return FocalPlaneNoise(plane)
+    return DetectorNoise(tuple(OneOverF(d.net, d.fknee, d.fmin, d.alpha) for d in plane.detectors))
 
 
 def _intervals(n_samp: int, length: int) -> tuple[tuple[int, int], ...]:

@@ -25,11 +25,10 @@ from petamap.data.formats.hdf5 import Hdf5Reader, add_location
 from petamap.data.formats.lazy import LazyPointing
 from petamap.data.formats.toast_instrument import (
     ToastFocalplane,
-    ToastNoise,
     noise_from_focalplane,
     noise_from_model,
 )
-from petamap.data.observation import Observation
+from petamap.data.observation import DetectorNoise, Observation
 from petamap.data.source import SourceContext
 from petamap.noise.psd import check_noise_model
 from petamap.pointing.boresight import Boresight, compress_boresight
@@ -177,11 +176,11 @@ class ToastFile:
             return "K"
         return self._reader.attribute(f"detdata/{self._options.signal}", "units", str, "") or "K"
 
-    def _noise(self, focalplane: ToastFocalplane, unit: str) -> ToastNoise | None:
+    def _noise(self, focalplane: ToastFocalplane, unit: str) -> DetectorNoise | None:
         name = self._options.noise
         group = f"metadata/{name}"
         if name and self._reader.has(group):
-            noise: ToastNoise | None = noise_from_model(self._reader, group, self.detectors, unit)
+            noise: DetectorNoise | None = noise_from_model(self._reader, group, self.detectors, unit)
         else:
             noise = noise_from_focalplane(focalplane, unit)
         for detector, model in zip(self.detectors, noise.models if noise else (), strict=False):

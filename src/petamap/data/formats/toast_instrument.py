@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -12,7 +11,8 @@ import numpy as np
 from petacomm.base.errors import DataError
 from petacomm.base.typing import AnyArray, FloatArray
 from petamap.data.formats.hdf5 import Hdf5Reader
-from petamap.noise.model import NoiseModel, OneOverF, TabulatedPsd
+from petamap.data.observation import DetectorNoise
+from petamap.noise.model import OneOverF, TabulatedPsd
 
 _TABLE = "instrument/focalplane"
 _META = "instrument/focalplane.__table_column_meta__"
@@ -90,18 +90,7 @@ class ToastFocalplane:
         return table[name]
 
 
-@dataclass(frozen=True)
-class ToastNoise:
-    """Noise model of each detector, common to all intervals."""
-
-    models: tuple[NoiseModel, ...]
-
-    def noise_model(self, detector: int, interval: int) -> NoiseModel:
-        """Return the model of a detector."""
-        return self.models[detector]
-
-
-def noise_from_focalplane(focalplane: ToastFocalplane, unit: str) -> ToastNoise | None:
+def noise_from_focalplane(focalplane: ToastFocalplane, unit: str) -> DetectorNoise | None:
     """Return the noise given by the columns psd_* of the focal plane, or None if there are none."""
     net = focalplane.values("psd_net", f"{unit} s(1/2)")
     if net is None:
@@ -109,12 +98,12 @@ def noise_from_focalplane(focalplane: ToastFocalplane, unit: str) -> ToastNoise 
     fknee, fmin = focalplane.values("psd_fknee", "Hz"), focalplane.values("psd_fmin", "Hz")
     alpha = focalplane.values("psd_alpha")
     if fknee is None or fmin is None or alpha is None:
-        return ToastNoise(tuple(OneOverF(float(level)) for level in net))
+        return DetectorNoise(tuple(OneOverF(float(level)) for level in net))
     rows = np.stack([net, fknee, fmin, -alpha], axis=1).tolist()
-    return ToastNoise(tuple(OneOverF(*row) for row in rows))
+    return DetectorNoise(tuple(OneOverF(*row) for row in rows))
 
 
-def noise_from_model(reader: Hdf5Reader, group: str, detectors: tuple[str, ...], unit: str) -> ToastNoise:
+def noise_from_model(reader: Hdf5Reader, group: str, detectors: tuple[str, ...], unit: str) -> DetectorNoise:
     """Return the noise of a TOAST noise model: the analytic one if there is one, else its tables.
 
     TOAST's densities equal the square of the white level of a detector: half of the one-sided PSD of
@@ -135,10 +124,10 @@ def noise_from_model(reader: Hdf5Reader, group: str, detectors: tuple[str, ...],
     models = [
         _mixed(streams.get(name, []), tables, reader.where(group, f"detector {name}")) for name in detectors
     ]
-    return ToastNoise(tuple(models))
+    return DetectorNoise(tuple(models))
 
 
-def _analytic(reader: Hdf5Reader, name: str, detectors: tuple[str, ...], unit: str) -> ToastNoise:
+def _analytic(reader: Hdf5Reader, name: str, detectors: tuple[str, ...], unit: str) -> DetectorNoise:
     factor = unit_factor("K s(1/2)", f"{unit} s(1/2)", reader.where(name))
     rows = {_text(row[0]): row[1:] for row in reader.array(name, "V", (None,)).tolist()}
     models = []
@@ -147,7 +136,7 @@ def _analytic(reader: Hdf5Reader, name: str, detectors: tuple[str, ...], unit: s
             raise DataError(f"lacks detector '{detector}'", where=reader.where(name))
         _, fmin, fknee, alpha, net = (float(value) for value in rows[detector])
         models.append(OneOverF(net * factor, fknee, fmin, -alpha))
-    return ToastNoise(tuple(models))
+    return DetectorNoise(tuple(models))
 
 
 def _tables(reader: Hdf5Reader, group: str, unit: str) -> dict[str, tuple[FloatArray, FloatArray]]:
