@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
+
+import numpy as np
 
 from petacomm.base.typing import FloatArray
 
@@ -77,3 +79,10 @@ class InverseLags:
 
 
 NoiseModel: TypeAlias = OneOverF | TabulatedPsd | InverseLags
+
+
+def noise_key(model: NoiseModel) -> OneOverF | tuple[Any, ...]:
+    """Return a hashable key that is equal for equal noise models: the model, or its type and its bytes."""
+    if isinstance(model, OneOverF):
+        return model
+    return type(model), *(np.asarray(array, np.float64).tobytes() for array in vars(model).values())

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -17,13 +17,11 @@ from petacomm.base.options import option
 from petacomm.base.typing import FloatArray
 from petamap.data.observation import Noise, Observation
 from petamap.data.source import SourceContext
-from petamap.noise.model import InverseLags, NoiseModel, OneOverF, TabulatedPsd
+from petamap.noise.model import NoiseModel, OneOverF, TabulatedPsd, noise_key
 from petamap.noise.psd import check_noise_model
 from petamap.simulation import _simulation
 from petamap.simulation.noise_filters import FilterCascade, design_cascade
 from petamap.simulation.random_keys import Purpose, gaussians, random_stream, random_streams
-
-_ModelKey: TypeAlias = OneOverF | tuple[bytes, ...]
 
 _SHARED = 0xFFFFFFFF  # detector number of streams that all detectors share
 
@@ -62,15 +60,11 @@ class SimulatedNoise:
     ) -> None:
         self.noise = noise
         self.scale = scale
-        self._name = observation.name
-        self._detectors = observation.detectors
-        self._uid = observation.uid
-        self._rate = observation.sample_rate
-        self._duration = observation.n_samp / observation.sample_rate
+        self._observation = observation
         self._intervals = observation.intervals or ((0, observation.n_samp),)
         self._stops = [stop for _, stop in self._intervals]
         self._seed, self._realization = seed, realization
-        self._cascades: dict[_ModelKey, FilterCascade] = {}
+        self._cascades: dict[Hashable, FilterCascade] = {}
 
     def add_signal(self, detector: int, start: int, stop: int, out: FloatArray) -> None:
         """Add the noise of samples [start, stop) of a detector to `out`, float64 (stop - start,).
@@ -92,20 +86,18 @@ class SimulatedNoise:
                 break
             cascade = self.cascade(detector, number)
             words = random_streams(
-                purpose, self._seed, self._realization, self._uid, key, number, cascade.n_levels
+                purpose, self._seed, self._realization, self._observation.uid, key, number, cascade.n_levels
             )
             part = out[first - start : last - start]
             _simulation.add_noise(cascade.filters, cascade.interpolation, words, first, scale, part, 1)
 
     def cascade(self, detector: int, interval: int) -> FilterCascade:
         """Return the filters for the noise of a detector in an interval."""
-        model = self.noise.noise_model(detector, interval)
-        key = _model_key(model)
+        model, one = self.noise.noise_model(detector, interval), self._observation
+        key = noise_key(model)
         if key not in self._cascades:
-            check_noise_model(
-                model, f"{self._name}, detector {self._detectors[detector]}, interval {interval}"
-            )
-            self._cascades[key] = _cached_cascade(key, self._rate, self._duration)
+            check_noise_model(model, f"{one.name}, detector {one.detectors[detector]}, interval {interval}")
+            self._cascades[key] = _cached_cascade(key, one.sample_rate, one.n_samp / one.sample_rate)
         return self._cascades[key]
 
 
@@ -274,16 +266,8 @@ def _simulated_noise(
     return SimulatedNoise(observation, noise, seed, realization, options.scale)
 
 
-def _model_key(model: NoiseModel) -> _ModelKey:
-    """Return a hashable key of a noise model."""
-    return model if isinstance(model, OneOverF) else tuple(array.tobytes() for array in vars(model).values())
-
-
 @lru_cache(maxsize=4096)
-def _cached_cascade(content: _ModelKey, rate: float, duration: float) -> FilterCascade:
-    """Return the cascade of a noise model, which the signals of all realizations share."""
-    if isinstance(content, OneOverF):
-        return design_cascade(content, rate, duration)
-    arrays = [np.frombuffer(part) for part in content]
-    model = TabulatedPsd(*arrays) if len(arrays) == 2 else InverseLags(*arrays)
+def _cached_cascade(key: OneOverF | tuple[Any, ...], rate: float, duration: float) -> FilterCascade:
+    """Return the cascade of the noise model of a `noise_key`, which the signals of all realizations share."""
+    model: NoiseModel = key if isinstance(key, OneOverF) else key[0](*map(np.frombuffer, key[1:]))
     return design_cascade(model, rate, duration)

@@ -15,9 +15,8 @@ import numpy as np
 from petacomm.base.errors import DataError
 from petacomm.base.files import atomic_write
 from petacomm.base.typing import FloatArray
-from petamap.data.formats.volume_write import noise_key
 from petamap.data.observation import Observation
-from petamap.noise.model import InverseLags, NoiseModel, OneOverF
+from petamap.noise.model import InverseLags, NoiseModel, OneOverF, noise_key
 from petamap.noise.psd import noise_psd
 from petamap.noise.toeplitz import toeplitz_spectrum
 from petamap.pointing.compressed import CompressedPointing, UniformPlate

@@ -13,7 +13,7 @@ from petacomm.base.files import atomic_write
 from petacomm.base.typing import AnyArray
 from petamap.data.formats.volume_header import FORMAT, VERSION, VolumeHeader, crc32
 from petamap.data.observation import Observation
-from petamap.noise.model import InverseLags, NoiseModel, OneOverF, TabulatedPsd
+from petamap.noise.model import InverseLags, NoiseModel, OneOverF, TabulatedPsd, noise_key
 from petamap.pointing.compressed import CompressedPointing, SampledPlate, UniformPlate
 
 _CHUNK = 1 << 16  # samples
@@ -171,11 +171,3 @@ class _Writer:
         return self._group.create_dataset(
             name, shape, dtype, chunks=chunks, fletcher32=True, compression=compression
         )
-
-
-def noise_key(model: NoiseModel) -> object:
-    """Return a hashable key that is equal for equal noise models."""
-    if isinstance(model, OneOverF):
-        return model
-    arrays = (model.lags,) if isinstance(model, InverseLags) else (model.frequencies, model.values)
-    return type(model), *(np.asarray(array, np.float64).tobytes() for array in arrays)
