@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from petacomm.base.errors import DataError
-from petacomm.base.typing import FloatArray, UInt8Array
+from petacomm.base.typing import FloatArray
 from petamap.data.observation import Observation
 
 _NAMED = 5  # detectors that a warning names
@@ -25,10 +25,8 @@ def error_location(observation: Observation, detector: int | None = None, sample
     return ", ".join(parts)
 
 
-def check_signal(
-    observation: Observation, detector: int, start: int, signal: FloatArray, flags: UInt8Array | None = None
-) -> int:
-    """Check that samples that are not flagged are finite.
+def check_signal(observation: Observation, detector: int, start: int, signal: FloatArray) -> None:
+    """Check that samples are finite.
 
     Parameters
     ----------
@@ -37,21 +35,13 @@ def check_signal(
     start : int
         Number of the first sample.
     signal : (n,) float64
-    flags : (n,) uint8, optional
-        Nonzero for bad samples.
-
-    Returns
-    -------
-    n_good : int
-        Number of samples not flagged.
 
     Raises
     ------
     DataError
         If a sample is nan or infinite; names the first, and how many there are.
     """
-    good = np.ones(signal.shape, bool) if flags is None else flags == 0
-    bad = good & ~np.isfinite(signal)
+    bad = ~np.isfinite(signal)
     if bad.any():
         first = int(bad.argmax())
         count = np.count_nonzero(bad)
@@ -61,7 +51,6 @@ def check_signal(
             where=error_location(observation, detector, start + first),
             mend="flag such samples",
         )
-    return int(np.count_nonzero(good))
 
 
 def check_times(times: npt.ArrayLike, where: str) -> FloatArray:

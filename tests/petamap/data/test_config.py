@@ -19,7 +19,6 @@ from petamap.data.config import (
     MapOptions,
     RunConfig,
     SourceConfig,
-    apply_overrides,
     load_config,
     parse_config,
     to_toml,
@@ -277,12 +276,12 @@ def test_error_of_the_options_class_has_a_line(write):
 
 
 def test_overrides(write, tmp_path, monkeypatch):
-    config = load_config(write(MAP + SOURCE))
+    path = write(MAP + SOURCE)
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub/y.dat").touch()
     monkeypatch.chdir(tmp_path / "sub")
-    changed = apply_overrides(
-        config,
+    changed = load_config(
+        path,
         [
             "solver.tolerance=1e-8", "run.name=2024", "run.title=two words", "map.stokes=QU",
             "noise.interval=2 h", "resources.memory='2 GiB'", "solver.binned_only=true",
@@ -295,9 +294,8 @@ def test_overrides(write, tmp_path, monkeypatch):
     source = changed.sources[0]
     assert source.options.names == ("a", "b") and source.options.file == str(tmp_path / "sub/y.dat")
     assert (source.line, changed.folder, changed.map.n_side) == (3, tmp_path, 64)
-    assert apply_overrides(config, []) is config
     for written, names in (("a,b", ("a", "b")), ("a", ("a",)), ("", ())):
-        assert apply_overrides(config, [f"source.0.names={written}"]).sources[0].options.names == names
+        assert load_config(path, [f"source.0.names={written}"]).sources[0].options.names == names
 
 
 def test_override_of_a_missing_option(write, tmp_path, monkeypatch):
@@ -451,7 +449,8 @@ def test_round_trip(tmp_path, config, complete):
     xml = parse_config(to_xml(config, complete=complete), tmp_path / "a.xml")
     assert toml == config and xml == config
     assert parse_config(to_xml(toml), tmp_path / "a.xml") == config
-    assert apply_overrides(toml, ["run.realization=7"]).sources == config.sources
+    changed = parse_config(to_toml(config), tmp_path / "a.toml", ["run.realization=7"])
+    assert changed.run.realization == 7 and changed.sources == config.sources
 
 
 @settings(deadline=None)

@@ -1,6 +1,6 @@
 """Run configurations: typed options, read from TOML, XML and the command line.
 
-`load_config` reads a file, `apply_overrides` applies ``key=value``, `to_toml` and `to_xml` write,
+`load_config` reads a file and applies ``key=value``, `to_toml` and `to_xml` write,
 `open_sources` returns the observations; `petamap.data.config.xsd` has the schema of the XML form. All errors
 are collected and raised at once, each with file, line, key and a suggestion.
 
@@ -23,7 +23,6 @@ from petamap.data.config.model import (
     SpectraOptions,
 )
 from petamap.data.config.observations import RandomSource, SignalParts, open_signal_parts, open_sources
-from petamap.data.config.overrides import apply_overrides
 from petamap.data.config.reader import load_config, parse_config
 from petamap.data.config.writer import to_toml, to_xml
 
@@ -42,7 +41,6 @@ __all__ = [
     "SolverOptions",
     "SourceConfig",
     "SpectraOptions",
-    "apply_overrides",
     "load_config",
     "open_signal_parts",
     "open_sources",

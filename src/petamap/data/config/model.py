@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -238,19 +238,6 @@ class MonteCarloOptions:
     )
 
 
-SECTIONS: dict[str, type] = {
-    "run": RunOptions,
-    "map": MapOptions,
-    "noise": NoiseOptions,
-    "solver": SolverOptions,
-    "comm": CommOptions,
-    "resources": ResourceOptions,
-    "products": ProductOptions,
-    "spectra": SpectraOptions,
-    "montecarlo": MonteCarloOptions,
-}
-
-
 @dataclass(frozen=True)
 class SourceConfig:
     """Entry ``[[source]]`` of a run configuration.
@@ -298,6 +285,12 @@ class RunConfig:
     sources: tuple[SourceConfig, ...] = ()
     folder: Path = field(default=Path(), compare=False)
     file: Path | None = field(default=None, compare=False)
+
+
+# options by section, in the order of `RunConfig`
+SECTIONS: dict[str, type] = {
+    name: type(options) for name, options in vars(RunConfig()).items() if is_dataclass(options)
+}
 
 
 def map_option_conflicts(options: MapOptions) -> Iterator[tuple[str, str, str | None]]:

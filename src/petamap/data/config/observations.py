@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from petacomm.base.errors import ConfigError, DataError
@@ -65,7 +65,7 @@ def open_sources(config: RunConfig) -> list[Observation]:
     DataError
         If a file is not valid, or a name is not unique or could lead out of a folder.
     """
-    return _open(config, lambda *_: None)
+    return open_signal_parts(config)[0]
 
 
 def open_signal_parts(config: RunConfig) -> tuple[list[Observation], SignalParts]:
@@ -73,48 +73,28 @@ def open_signal_parts(config: RunConfig) -> tuple[list[Observation], SignalParts
 
     A source is random if it has an attribute ``part`` that is not None. See `open_sources`.
     """
+    context = SourceContext(config.folder, config.run.seed, config.run.realization)
+    observations: list[Observation] = []
     fixed: dict[str, tuple[Signal, ...]] = {}
     random_sources: list[RandomSource] = []
-
-    def collect(
-        number: int,
-        source: Source,
-        context: SourceContext,
-        before: list[Observation],
-        after: list[Observation],
-    ) -> None:
+    for entry in config.sources:
+        source = source_class(entry.kind)(entry.options, context)
+        before, observations = observations, source.extend(observations)
         part = getattr(source, "part", None)
         if part is not None:
             without_signals = tuple(replace(observation, signals=()) for observation in before)
-            random_sources.append(RandomSource(part, config.sources[number], context, without_signals))
-            return
+            random_sources.append(RandomSource(part, entry, context, without_signals))
+            continue
         n_before = {observation.name: len(observation.signals) for observation in before}
-        for observation in after:
+        for observation in observations:
             name = observation.name
             fixed[name] = (*fixed.get(name, ()), *observation.signals[n_before.get(name, 0) :])
-
-    return _open(config, collect), SignalParts(fixed, tuple(random_sources))
-
-
-_Callback = Callable[[int, Source, SourceContext, list[Observation], list[Observation]], None]
-
-
-def _open(config: RunConfig, collect: _Callback) -> list[Observation]:
-    context = SourceContext(config.folder, config.run.seed, config.run.realization)
-    observations: list[Observation] = []
-    for number, entry in enumerate(config.sources):
-        source = source_class(entry.kind)(entry.options, context)
-        before, observations = observations, source.extend(observations)
-        collect(number, source, context, before, observations)
     if not observations:
+        where = f"{config.file}:{config.sources[0].line}" if config.file and config.sources else None
         mend = "a source of pointing and time must come first"
-        raise ConfigError("the sources give no observation", where=_location(config), mend=mend)
+        raise ConfigError("the sources give no observation", where=where, mend=mend)
     _check_names(observations)
-    return observations
-
-
-def _location(config: RunConfig) -> str | None:
-    return f"{config.file}:{config.sources[0].line}" if config.file and config.sources else None
+    return observations, SignalParts(fixed, tuple(random_sources))
 
 
 def _check_names(observations: list[Observation]) -> None:

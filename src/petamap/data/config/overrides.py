@@ -11,27 +11,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from petacomm.base.errors import ConfigError, did_you_mean
+from petacomm.base.toml import parse_toml
 from petamap.data.config.document import Document, DocumentTable, Value
 from petamap.data.config.fields import option_fields
-from petamap.data.config.model import SECTIONS, RunConfig
-from petamap.data.config.resolve import options_class, resolve
-from petamap.data.config.toml_reader import parse_toml_value
-from petamap.data.config.writer import to_document
-
-
-def apply_overrides(config: RunConfig, overrides: Sequence[str]) -> RunConfig:
-    """Return the configuration with overrides applied.
-
-    Raises
-    ------
-    ConfigError
-        If an override names no option, or gives a value that is not allowed.
-    """
-    if not overrides:
-        return config
-    document = to_document(config)
-    override_document(document, overrides)
-    return resolve(document, config.file)
+from petamap.data.config.model import SECTIONS
+from petamap.data.config.resolve import options_class
 
 
 def override_document(document: Document, overrides: Sequence[str]) -> None:
@@ -80,9 +64,12 @@ def _value(options: type | None, key: str, written: str) -> Value:
     raw: object = written
     if written[:1] in ('"', "'", "[", "{"):
         try:
-            raw = parse_toml_value(written)
-        except ValueError:
-            raise ConfigError(f"the value of '{key}' is not TOML: {written[:60]}") from None
+            tree, _ = parse_toml(f"value = {written}", "")
+        except ConfigError:
+            tree = {}
+        if list(tree) != ["value"]:
+            raise ConfigError(f"the value of '{key}' is not TOML: {written[:60]}")
+        raw = tree["value"]
     field = option_fields(options).get(key) if options else None
     if field and field.is_path:
         raw = _from_working_directory(raw)

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from petacomm.base.toml import KeyLines, parse_toml
 from petamap.data.config.document import Document, DocumentTable, Value
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 
 def read_toml_document(text: str, file: str, folder: Path) -> Document:
@@ -58,20 +52,3 @@ def _value(raw: object, path: tuple[str | int, ...], lines: KeyLines, above: int
     if not isinstance(raw, list):
         return Value(raw, line)
     return Value(raw, line, tuple(lines.get((*path, index), line) for index in range(len(raw))))
-
-
-def parse_toml_value(text: str) -> object:
-    """Return the value of a text that is a TOML value.
-
-    Raises
-    ------
-    ValueError
-        If the text is not a TOML value.
-    """
-    try:
-        tree = tomllib.loads(f"value = {text}")
-    except RecursionError:
-        raise ValueError("nested too deep") from None
-    if list(tree) != ["value"]:
-        raise ValueError("more than a value")
-    return tree["value"]
