@@ -6,6 +6,8 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
 
+import numpy as np
+
 from petacomm.base.typing import FloatArray, UInt8Array
 from petamap.noise.model import NoiseModel
 from petamap.pointing.protocol import Pointing
@@ -156,3 +158,18 @@ class Observation:
     def n_det(self) -> int:
         """Number of detectors."""
         return len(self.detectors)
+
+
+def read_signal(observation: Observation, detector: int, start: int, stop: int) -> FloatArray:
+    """Return the sum of all signals of samples [start, stop), float64 (stop - start,)."""
+    signal = np.zeros(stop - start)
+    add_signals([observation.signals], detector, start, stop, [signal])
+    return signal
+
+
+def read_flags(observation: Observation, detector: int, start: int, stop: int) -> UInt8Array:
+    """Return the union of all flags of samples [start, stop), uint8 (stop - start,)."""
+    flags = np.zeros(stop - start, np.uint8)
+    for part in observation.flags:
+        part.or_flags(detector, start, stop, flags)
+    return flags

@@ -12,6 +12,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from petacomm.base.errors import ConfigError, did_you_mean
+from petacomm.base.toml import parse_toml
 
 _FOLDER = Path(__file__).parent
 
@@ -39,13 +40,6 @@ def find_example(name: str, files: tuple[str, ...] = ("run.toml",)) -> Path:
 
 def example_title(name: str) -> str:
     """Return the title in the run configuration of an example, or ''."""
-    import sys
-
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
-
-    with find_example(name).open("rb") as file:
-        table = tomllib.load(file)
+    path = find_example(name)
+    table, _ = parse_toml(path.read_text(encoding="utf-8"), str(path))
     return str(table.get("run", {}).get("title", ""))

@@ -28,6 +28,7 @@ from petamap.simulation import _simulation
 from petamap.simulation.random_keys import Purpose, random_stream
 from petamap.simulation.sky_spectra import PLANCK2018, gaussian_alm, read_spectra, smooth_alm, synthesize
 from petamap.sky.healpix import Healpix
+from petamap.sky.image import unit_vectors
 from petamap.sky.map_file import read_map
 from petamap.sky.pixelization import Pixelization
 
@@ -365,8 +366,7 @@ class PointSourcesSource:
             If an observation has no pointing.
         """
         lon, lat, amplitudes, fwhm = self._table.T
-        directions = np.stack((np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)), axis=1)
-        sigmas = fwhm / np.sqrt(8 * np.log(2))
+        directions, sigmas = unit_vectors(lon, lat), fwhm / np.sqrt(8 * np.log(2))
         return [
             _with_signal(
                 observation, PointSources(_pointing(observation), directions, amplitudes.copy(), sigmas)

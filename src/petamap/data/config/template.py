@@ -10,7 +10,7 @@ from petacomm.base.errors import ConfigError, did_you_mean
 from petamap.data.config.fields import OptionField, option_fields
 from petamap.data.config.model import SECTIONS
 from petamap.data.config.source_kinds import source_kind
-from petamap.data.config.writer import toml_value, written_value
+from petamap.data.config.writer import toml_value, written_value, xml_text
 
 # kinds of sources by template name (`petamap init --kind`); kinds of sources are template names, too
 TEMPLATES: dict[str, tuple[str, ...]] = {
@@ -100,7 +100,8 @@ def _line(field: OptionField, chosen: object = None) -> TemplateLine:
         return TemplateLine(_comment(field), field.name, chosen, active=True)
     if default is not None:
         return TemplateLine(_comment(field), field.name, default, active=False)
-    example = _as_list(field, _placeholder(field))
+    item = _placeholder(field)
+    example = item if field.length is None else [item] * (field.length or 1)
     ending = "" if field.required else "; no default"
     return TemplateLine(_comment(field) + ending, field.name, example, active=field.required)
 
@@ -117,10 +118,6 @@ def written_default(field: OptionField) -> object:
     if field.required or field.default is None:
         return None
     return written_value(field, field.default)
-
-
-def _as_list(field: OptionField, item: object) -> object:
-    return item if field.length is None else [item] * (field.length or 1)
 
 
 def _placeholder(field: OptionField) -> object:
@@ -173,4 +170,4 @@ def _xml_comment(text: str, depth: int) -> str:
 def _xml_content(value: object) -> str:
     if isinstance(value, list):
         return "".join(f"<item>{_xml_content(item)}</item>" for item in value)
-    return str(value).lower() if isinstance(value, bool) else escape(str(value))
+    return escape(xml_text(value))

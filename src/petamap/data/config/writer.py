@@ -69,12 +69,8 @@ class _Tables:
 
 def written_value(field: OptionField, content: Any) -> object:
     """Return the written form of the value of an option."""
-    if field.length is not None:
-        return [_written_item(field, item) for item in content]
-    return _written_item(field, content)
-
-
-def _written_item(field: OptionField, content: Any) -> object:
+    if isinstance(content, tuple):
+        return [written_value(field, item) for item in content]
     if field.dimension:
         return format_quantity(content, field.dimension)
     return str(content) if isinstance(content, Path) else content
@@ -144,11 +140,12 @@ def _xml_table(element: Any, table: DocumentTable) -> None:
     for key, value in table.values.items():
         child = etree.SubElement(element, key)
         if not isinstance(value.raw, list):
-            child.text = _xml_text(value.raw)
+            child.text = xml_text(value.raw)
             continue
         for item in value.raw:
-            etree.SubElement(child, "item").text = _xml_text(item)
+            etree.SubElement(child, "item").text = xml_text(item)
 
 
-def _xml_text(raw: object) -> str:
+def xml_text(raw: object) -> str:
+    """Return a value that is no list as the text of an XML element."""
     return str(raw).lower() if isinstance(raw, bool) else str(raw)

@@ -257,21 +257,17 @@ class Madmap1Stream:
         """
         covered = self.first
         for item in filters:
-            if item.start != covered:
-                fault = (
-                    f"sample {covered} has no inverse-noise file"
-                    if item.start > covered
-                    else (f"samples from {item.start} have two inverse-noise files")
-                )
-                raise DataError(fault, where=f"{self.path}, {item.where}")
+            where = f"{self.path}, {item.where}"
+            if item.start > covered:
+                raise DataError(f"sample {covered} has no inverse-noise file", where=where)
+            if item.start < covered:
+                raise DataError(f"samples from {item.start} have two inverse-noise files", where=where)
             covered = item.stop
-        if covered != self.stop:
-            fault = (
-                f"sample {covered} has no inverse-noise file"
-                if covered < self.stop
-                else (f"covers samples up to {covered - 1}, the stream ends with {self.stop - 1}")
-            )
-            raise DataError(fault, where=f"{self.path}, {filters[-1].where}")
+        if covered < self.stop:
+            raise DataError(f"sample {covered} has no inverse-noise file", where=where)
+        if covered > self.stop:
+            fault = f"covers samples up to {covered - 1}, the stream ends with {self.stop - 1}"
+            raise DataError(fault, where=where)
 
 
 class Madmap1Block:

@@ -15,7 +15,7 @@ import numpy as np
 from petacomm.base.errors import DataError
 from petacomm.base.files import atomic_write
 from petacomm.base.typing import FloatArray
-from petamap.data.observation import Observation
+from petamap.data.observation import Observation, read_flags, read_signal
 from petamap.noise.model import InverseLags, NoiseModel, OneOverF, noise_key
 from petamap.noise.psd import noise_psd
 from petamap.noise.toeplitz import toeplitz_spectrum
@@ -129,9 +129,9 @@ def _write_focalplane(group: Any, observation: Observation, pointing: Compressed
             "fwhm": np.zeros(observation.n_det) * u.arcmin,
         }
     )
-    models = _models(observation)
-    if models and _all_analytic(models):
-        net, fmin, fknee, alpha = (_column(models, name) for name in ("net", "fmin", "fknee", "alpha"))
+    analytic = _one_over_f(_models(observation))
+    if analytic is not None:
+        net, fknee, fmin, alpha = analytic
         table["psd_net"] = net * u.Unit(f"{_unit(observation)} s(1/2)")
         table["psd_fmin"], table["psd_fknee"], table["psd_alpha"] = fmin * u.Hz, fknee * u.Hz, -alpha
     table.meta["sample_rate"] = float(observation.sample_rate) * u.Hz
@@ -168,17 +168,11 @@ def _write_samples(group: Any, observation: Observation) -> None:
         data = group.create_dataset("signal", (observation.n_det, observation.n_samp), np.float64)
         data.attrs["units"] = _unit(observation)
         for detector in range(observation.n_det):
-            signal = np.zeros(observation.n_samp)
-            for part in observation.signals:
-                part.add_signal(detector, 0, observation.n_samp, signal)
-            data[detector] = signal
+            data[detector] = read_signal(observation, detector, 0, observation.n_samp)
     data = group.create_dataset("flags", (observation.n_det, observation.n_samp), np.uint8)
     data.attrs["units"] = ""
     for detector in range(observation.n_det):
-        flags = np.zeros(observation.n_samp, np.uint8)
-        for mask in observation.flags:
-            mask.or_flags(detector, 0, observation.n_samp, flags)
-        data[detector] = flags
+        data[detector] = read_flags(observation, detector, 0, observation.n_samp)
 
 
 def _write_intervals(group: Any, observation: Observation) -> None:
@@ -195,10 +189,8 @@ def _models(observation: Observation) -> list[NoiseModel]:
         return []
     models = []
     for detector in range(observation.n_det):
-        each = [
-            observation.noise.noise_model(detector, interval)
-            for interval in range(len(observation.intervals))
-        ]
+        intervals = range(len(observation.intervals))
+        each = [observation.noise.noise_model(detector, interval) for interval in intervals]
         if len({noise_key(model) for model in each}) > 1:
             raise DataError(
                 "a TOAST volume cannot hold noise that differs between intervals",
@@ -212,7 +204,7 @@ def _models(observation: Observation) -> list[NoiseModel]:
 def _write_noise(group: Any, observation: Observation, models: Sequence[NoiseModel]) -> None:
     """Write spectra in the convention of TOAST: K^2 s, half of the one-sided PSD."""
     names = [name.encode() for name in observation.detectors]
-    text, unit = _text_type(names), _unit(observation)
+    text, unit = f"S{1 + max(map(len, names))}", _unit(observation)
     frequencies = np.linspace(0, observation.sample_rate / 2, _N_FREQUENCIES + 1)
     low = frequencies[1] * np.logspace(-6, 0, 61)[:-1]
     frequencies = np.concatenate([low, frequencies[1:]])
@@ -228,26 +220,20 @@ def _write_noise(group: Any, observation: Observation, models: Sequence[NoiseMod
     group["psd"] = np.array([frequencies, *densities], np.float32)
     group["psd_indices"] = np.arange(observation.n_det, dtype=np.uint32)
     group["psd_keys"] = np.array(names, text)
-    if unit in _KELVINS and _all_analytic(models):
-        _write_analytic(group, observation, models)
+    analytic = _one_over_f(models)
+    if unit in _KELVINS and analytic is not None:  # in kelvin whatever the unit of the signal
+        net, fknee, fmin, alpha = analytic
+        rates = np.full(observation.n_det, observation.sample_rate)
+        rows = list(zip(names, rates, fmin, fknee, -alpha, net * _KELVINS[unit], strict=True))
+        group["analytic"] = np.array(rows, f"{text}, f8, f8, f8, f8, f8")
+        group.attrs["class"] = "toast.noise_sim.AnalyticNoise"
 
 
-def _write_analytic(group: Any, observation: Observation, models: Sequence[NoiseModel]) -> None:
-    """Write the parameters of 1/f noise, which are in kelvin whatever the unit of the signal."""
-    names = [name.encode() for name in observation.detectors]
-    rates = np.full(observation.n_det, observation.sample_rate)
-    fmin, fknee, alpha, net = (_column(models, name) for name in ("fmin", "fknee", "alpha", "net"))
-    rows = list(zip(names, rates, fmin, fknee, -alpha, net * _KELVINS[_unit(observation)], strict=True))
-    group["analytic"] = np.array(rows, f"{_text_type(names)}, f8, f8, f8, f8, f8")
-    group.attrs["class"] = "toast.noise_sim.AnalyticNoise"
-
-
-def _all_analytic(models: Sequence[NoiseModel]) -> bool:
-    return all(isinstance(model, OneOverF) for model in models)
-
-
-def _text_type(names: Sequence[bytes]) -> str:
-    return f"S{1 + max(map(len, names))}"
+def _one_over_f(models: Sequence[NoiseModel]) -> FloatArray | None:
+    """Return net, fknee, fmin and alpha by detector, (4, n_det), or None if not all noise is 1/f noise."""
+    if not models or not all(isinstance(model, OneOverF) for model in models):
+        return None
+    return np.array([list(vars(model).values()) for model in models], np.float64).T
 
 
 def _density(
@@ -282,10 +268,6 @@ def _write_index(path: Path, observations: Sequence[Observation]) -> None:
         with database:
             database.execute(_INDEX)
             database.executemany("INSERT INTO observations VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
-
-
-def _column(models: Sequence[NoiseModel], name: str) -> FloatArray:
-    return np.array([getattr(model, name) for model in models], np.float64)
 
 
 def _unit(observation: Observation) -> str:

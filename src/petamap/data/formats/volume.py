@@ -86,8 +86,8 @@ class VolumeSource:
         return [*observations, *new]
 
     def _observation(self, stored: VolumeObservation) -> Observation:
-        wanted = self._options
-        header = stored.header
+        wanted, header = self._options, stored.header
+        pointing = LazyPointing(header.n_samp, len(header.detectors), stored.pointing)
         return Observation(
             name=header.name,
             uid=header.uid,
@@ -96,7 +96,7 @@ class VolumeSource:
             detectors=header.detectors,
             start_time=header.start_time,
             intervals=header.intervals,
-            pointing=stored.lazy_pointing() if wanted.pointing and stored.has("knots") else None,
+            pointing=pointing if wanted.pointing and stored.has("knots") else None,
             signals=(stored,) if wanted.signal and stored.has("signal") else (),
             flags=(stored,) if wanted.flags and stored.has("flags") else (),
             noise=stored if wanted.noise and header.noise else None,
@@ -134,6 +134,7 @@ class VolumeObservation:
     def __init__(self, reader: Hdf5Reader, group: str) -> None:
         self.reader = reader
         self._group = group
+        self._crcs: dict[str, AnyArray] = {}
         name = f"{group}/header"
         values = reader.dataset(name, "u", (None,))
         if values.size > _HEADER_LIMIT:
@@ -160,15 +161,11 @@ class VolumeObservation:
         number: int = self.header.noise["index"][detector][interval]
         return self._models[number]
 
-    def lazy_pointing(self) -> LazyPointing:
-        """Return the pointing, which is read at first use."""
-        return LazyPointing(self.header.n_samp, len(self.header.detectors), self.pointing)
-
     def pointing(self) -> CompressedPointing:
         """Read and return the pointing."""
         header, n_det = self.header, len(self.header.detectors)
         if header.boresight is None:
-            raise self._contradiction("has knots and no boresight")
+            raise DataError("has knots and no boresight", where=self.reader.where(self._group), mend=_MEND)
         knots, quaternions = self._read("knots", (None, 4)), self._read("quaternions", (n_det, 4))
         epsilon, gamma = self._read("detector_angles", (2, n_det))
         with add_location(self.reader.where(f"{self._group}/knots")):
@@ -227,10 +224,6 @@ class VolumeObservation:
             self._crcs[name] = self._read(f"{name}_crc", (len(self.header.detectors), n_chunks))
         return self._crcs[name]
 
-    @cached_property
-    def _crcs(self) -> dict[str, AnyArray]:
-        return {}
-
     def _compare(self, name: str, computed: int, written: int, part: str = "") -> None:
         if computed != written:
             raise DataError(
@@ -238,6 +231,3 @@ class VolumeObservation:
                 where=self.reader.where(name, part),
                 mend=_MEND,
             )
-
-    def _contradiction(self, what: str) -> DataError:
-        return DataError(what, where=self.reader.where(self._group), mend=_MEND)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,7 +12,7 @@ from petacomm.base.errors import DataError
 from petacomm.base.files import atomic_write
 from petacomm.base.typing import AnyArray
 from petamap.data.formats.volume_header import FORMAT, VERSION, VolumeHeader, crc32
-from petamap.data.observation import Observation
+from petamap.data.observation import Observation, read_flags, read_signal
 from petamap.noise.model import InverseLags, NoiseModel, OneOverF, TabulatedPsd, noise_key
 from petamap.pointing.compressed import CompressedPointing, SampledPlate, UniformPlate
 
@@ -63,9 +63,9 @@ class _Writer:
         observation = self._observation
         boresight, plate = self._pointing() if observation.pointing is not None else (None, None)
         if observation.signals:
-            self._samples("signal", precision)
+            self._samples("signal", precision, read_signal)
         if observation.flags:
-            self._samples("flags", "uint8")
+            self._samples("flags", "uint8", read_flags)
         header = VolumeHeader(
             name=observation.name,
             uid=int(observation.uid),
@@ -105,28 +105,17 @@ class _Writer:
                 return entry, {"kind": "sampled", "spacing": spacing, "offset": offset}
         return entry, None
 
-    def _samples(self, name: str, dtype: str) -> None:
+    def _samples(self, name: str, dtype: str, read: Callable[[Observation, int, int, int], AnyArray]) -> None:
         observation = self._observation
         bounds = range(0, observation.n_samp, self._chunk)
         crc = np.zeros((observation.n_det, len(bounds)), np.uint32)
         data = self._create(name, (observation.n_det, observation.n_samp), dtype, (1, self._chunk))
         for detector in range(observation.n_det):
             for k, start in enumerate(bounds):
-                values = self._read(name, detector, start, min(start + self._chunk, observation.n_samp))
+                values = read(observation, detector, start, min(start + self._chunk, observation.n_samp))
                 data[detector, start : start + len(values)] = values = values.astype(dtype)
                 crc[detector, k] = crc32(values)
         self._dataset(f"{name}_crc", crc)
-
-    def _read(self, name: str, detector: int, start: int, stop: int) -> AnyArray:
-        if name == "flags":
-            flags = np.zeros(stop - start, np.uint8)
-            for mask in self._observation.flags:
-                mask.or_flags(detector, start, stop, flags)
-            return flags
-        signal = np.zeros(stop - start)
-        for part in self._observation.signals:
-            part.add_signal(detector, start, stop, signal)
-        return signal
 
     def _noise(self) -> dict[str, Any]:
         observation = self._observation
@@ -148,9 +137,8 @@ class _Writer:
 
     def _model(self, model: NoiseModel, number: int) -> dict[str, Any]:
         match model:
-            case OneOverF(net, fknee, fmin, alpha):
-                numbers = {"net": net, "fknee": fknee, "fmin": fmin, "alpha": alpha}
-                return {"kind": "one-over-f", **{name: float(value) for name, value in numbers.items()}}
+            case OneOverF():
+                return {"kind": "one-over-f", **{name: float(value) for name, value in vars(model).items()}}
             case InverseLags(lags):
                 self._dataset(f"noise_{number}", np.asarray(lags, np.float64))
                 return {"kind": "inverse-lags", "dataset": f"noise_{number}"}

@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import lzma
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 from petacomm.base.errors import DataError
@@ -16,13 +17,14 @@ FILTERS = "invnttSpirePSW_be.tar.gz"
 NAIVE_MAP = "naivemapSpirePSW.fits"
 MADMAP_MAP = "madmapSpirePSW.fits"
 
-# file -> (name in the package, SHA-256 of the content)
+# file -> (suffix in the package, SHA-256 of the content)
 _FILES = {
-    TOD: (TOD + ".xz", "f57ddcf994ed93ed0c6d2920a7052f9c6541339fbe2c0fe7aad42addbe630d58"),
-    FILTERS: (FILTERS, "f87aed2ceda3b8fb763b9a122f783af1d9c5e54b7a652d121060e8699d9ccbce"),
-    NAIVE_MAP: (NAIVE_MAP + ".gz", "e0817e3e6818ace361564b8c375709b640371ccc86d903a5619d4c1d41f64d93"),
-    MADMAP_MAP: (MADMAP_MAP + ".gz", "8bb0c7412b1ffe0c153ab72b6ea922238fada3701bce79e42a930942f701792d"),
+    TOD: (".xz", "f57ddcf994ed93ed0c6d2920a7052f9c6541339fbe2c0fe7aad42addbe630d58"),
+    FILTERS: ("", "f87aed2ceda3b8fb763b9a122f783af1d9c5e54b7a652d121060e8699d9ccbce"),
+    NAIVE_MAP: (".gz", "e0817e3e6818ace361564b8c375709b640371ccc86d903a5619d4c1d41f64d93"),
+    MADMAP_MAP: (".gz", "8bb0c7412b1ffe0c153ab72b6ea922238fada3701bce79e42a930942f701792d"),
 }
+_UNPACK: dict[str, Callable[[bytes], bytes]] = {".xz": lzma.decompress, ".gz": gzip.decompress, "": bytes}
 
 _MEND = "install petamap anew"
 
@@ -39,19 +41,17 @@ def unpack(folder: Path) -> None:
     ResourceError
         If the folder cannot be written.
     """
-    for name, (packed, digest) in _FILES.items():
+    for name, (suffix, digest) in _FILES.items():
         target = folder / name
         if target.is_file() and hashlib.sha256(target.read_bytes()).hexdigest() == digest:
             continue
         with atomic_write(target) as path:
-            path.write_bytes(_content(Path(__file__).parent / packed, digest))
+            path.write_bytes(_content(Path(__file__).parent / (name + suffix), suffix, digest))
 
 
-def _content(packed: Path, digest: str) -> bytes:
-    read = {".xz": lzma.decompress, ".fits.gz": gzip.decompress}
-    suffix = ".fits.gz" if packed.name.endswith(".fits.gz") else packed.suffix
+def _content(packed: Path, suffix: str, digest: str) -> bytes:
     try:
-        content = read.get(suffix, bytes)(packed.read_bytes())
+        content = _UNPACK[suffix](packed.read_bytes())
     except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
         raise DataError(f"cannot be unpacked: {error}", where=str(packed), mend=_MEND) from error
     if hashlib.sha256(content).hexdigest() != digest:
