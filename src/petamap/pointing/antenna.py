@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import calendar
-import dataclasses
 import gzip
 import io
 import os
@@ -75,10 +74,6 @@ class AntennaLog:
     def rate(self) -> float:
         """Median sampling rate in Hz."""
         return 1.0 / float(np.median(np.diff(self.times)))
-
-    def within_distance(self, distance: float) -> AntennaLog:
-        """Return the log with `scanning` False for rows farther than `distance` (radians) from the source."""
-        return dataclasses.replace(self, scanning=self.scanning & (self.distance() <= distance))
 
     def distance(self) -> FloatArray:
         """Return the angular distance (radians) of each row from the source, (n,)."""

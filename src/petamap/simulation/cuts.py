@@ -11,7 +11,7 @@ import numpy as np
 
 from petacomm.base.errors import ConfigError, did_you_mean
 from petacomm.base.options import option
-from petacomm.base.typing import FloatArray, UInt8Array
+from petacomm.base.typing import UInt8Array
 from petamap.data.observation import Flags, Observation
 from petamap.data.source import SourceContext
 from petamap.pointing.protocol import Pointing
@@ -50,15 +50,12 @@ class RandomGaps:
     def or_flags(self, detector: int, start: int, stop: int, out: UInt8Array) -> None:
         """Set `out`, uint8 (stop - start,), to 1 for samples of [start, stop) in a gap."""
         first, last = max(0, (start - self.length) // self.cell), stop // self.cell + 1
-        numbers = self._uniforms(detector, first, last)
+        key = _SHARED if self.shared else detector
+        words = random_stream(Purpose.CUTS, self.seed, self.realization, self.uid, key)
+        numbers = uniforms(words, 2 * (last - first), 2 * first).reshape(-1, 2)
         begins = np.arange(first, last) * self.cell + (numbers[:, 1] * self.cell).astype(np.int64)
         for begin in begins[numbers[:, 0] < 1 / _CELLS_PER_GAP]:
             out[max(begin - start, 0) : max(begin + self.length - start, 0)] = 1
-
-    def _uniforms(self, detector: int, first: int, last: int) -> FloatArray:
-        key = _SHARED if self.shared else detector
-        words = random_stream(Purpose.CUTS, self.seed, self.realization, self.uid, key)
-        return uniforms(words, 2 * (last - first), 2 * first).reshape(-1, 2)
 
 
 @dataclass(frozen=True, eq=False)

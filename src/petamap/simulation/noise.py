@@ -20,7 +20,7 @@ from petamap.data.source import SourceContext
 from petamap.noise.model import NoiseModel, OneOverF, TabulatedPsd, noise_key
 from petamap.noise.psd import check_noise_model
 from petamap.simulation import _simulation
-from petamap.simulation.noise_filters import FilterCascade, design_cascade
+from petamap.simulation.noise_filters import FilterCascade, design_cascade, interpolation_weights
 from petamap.simulation.random_keys import Purpose, gaussians, random_stream, random_streams
 
 _SHARED = 0xFFFFFFFF  # detector number of streams that all detectors share
@@ -89,7 +89,7 @@ class SimulatedNoise:
                 purpose, self._seed, self._realization, self._observation.uid, key, number, cascade.n_levels
             )
             part = out[first - start : last - start]
-            _simulation.add_noise(cascade.filters, cascade.interpolation, words, first, scale, part, 1)
+            _simulation.add_noise(cascade.filters, interpolation_weights(), words, first, scale, part, 1)
 
     def cascade(self, detector: int, interval: int) -> FilterCascade:
         """Return the filters for the noise of a detector in an interval."""

@@ -42,14 +42,11 @@ class FilterCascade:
     ----------
     filters : float64 (n_levels, half + 1)
         Taps of the symmetric filters from the centre outwards, K.
-    interpolation : float64 (8, 4)
-        B-spline weights by tap and phase.
     sample_rate : float
         Hz.
     """
 
     filters: FloatArray
-    interpolation: FloatArray
     sample_rate: float
 
     @property
@@ -79,7 +76,7 @@ def design_cascade(model: NoiseModel, sample_rate: float, duration: float) -> Fi
         model = _table(model, sample_rate)
     if is_white(model):
         deviation = np.sqrt(noise_psd(model, np.ones(1)) * sample_rate / 2)
-        return FilterCascade(deviation[:, None], interpolation_weights(), sample_rate)
+        return FilterCascade(deviation[:, None], sample_rate)
     flat_below = _flat_below(model) or 1 / (4 * duration)
 
     def wanted(frequencies: FloatArray) -> FloatArray:
@@ -88,17 +85,16 @@ def design_cascade(model: NoiseModel, sample_rate: float, duration: float) -> Fi
     probe = np.geomspace(flat_below / 4, sample_rate / 2, 400)
     half = _SHORTEST
     while True:
-        design = FilterCascade(
-            _filters(wanted, sample_rate, flat_below, half), interpolation_weights(), sample_rate
-        )
+        design = FilterCascade(_filters(wanted, sample_rate, flat_below, half), sample_rate)
         error = np.max(np.abs(design.psd(probe) / wanted(probe) - 1))
         if error < _TOLERANCE or half >= _LONGEST:
             return design
         half += half // 2
 
 
+@cache
 def interpolation_weights() -> FloatArray:
-    """Return the weights of low-rate sample q - 3 + tap in sample 4 q + phase, float64 (8, 4)."""
+    """Return the B-spline weights of low-rate sample q - 3 + tap in sample 4 q + phase, float64 (8, 4)."""
     tap, phase = np.mgrid[:_TAPS, :_FACTOR]
     return _spline(phase / _FACTOR - (tap - _TAPS // 2 + 1))
 

@@ -112,19 +112,15 @@ class SkySignal:
         skies: Sequence[SkySignal], detector: int, start: int, stop: int, outs: Sequence[FloatArray]
     ) -> None:
         """Add several skies with the same `batch_key`, each to its array; the pointing is expanded once."""
+        one = skies[0]
         for first in range(start, stop, _CHUNK):
             last = min(first + _CHUNK, stop)
+            pixels, weights, angles, gains = one._expand(detector, first, last)
+            for sky in skies:
+                sky._check(pixels, detector, first)
+            values, efficiency = [sky.sky.values for sky in skies], one.pointing.efficiency(detector)
             parts = [out[first - start : last - start] for out in outs]
-            skies[0]._add_chunk(skies, detector, first, last, parts)
-
-    def _add_chunk(
-        self, skies: Sequence[SkySignal], detector: int, start: int, stop: int, outs: Sequence[FloatArray]
-    ) -> None:
-        pixels, weights, angles, gains = self._expand(detector, start, stop)
-        for sky in skies:
-            sky._check(pixels, detector, start)
-        values, efficiency = [sky.sky.values for sky in skies], self.pointing.efficiency(detector)
-        _simulation.add_skies(values, pixels, weights, angles, gains, efficiency, outs, 1)
+            _simulation.add_skies(values, pixels, weights, angles, gains, efficiency, parts, 1)
 
     def _expand(
         self, detector: int, start: int, stop: int

@@ -288,7 +288,8 @@ class RecordedSource:
         if o.turnarounds == "keep":
             log = dataclasses.replace(log, scanning=np.ones_like(log.scanning))
         if o.max_distance:
-            log = log.within_distance(o.max_distance)
+            near = log.distance() <= o.max_distance
+            log = dataclasses.replace(log, scanning=log.scanning & near)
         instrument = Instrument(o, self._context, record_rate=log.rate)
         rotation = frames.frame_rotation("equatorial", o.frame) if o.track == "sky" else None
         track = cast(Literal["sky", "offset"], o.track)

@@ -11,7 +11,7 @@ import numpy as np
 from petacomm.base.errors import ConfigError
 from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.base.units import DEGREE
-from petamap.sky.image import ImagePixels, unit_vectors
+from petamap.sky.image import ImagePixels, centred_image, unit_vectors
 
 
 @dataclass(frozen=True)
@@ -111,12 +111,9 @@ class CarPatch(ImagePixels):
         ConfigError
             If a size or the resolution is not positive.
         """
-        if not (resolution_deg > 0 and size_deg[0] > 0 and size_deg[1] > 0):
-            raise ConfigError(f"size {size_deg} and resolution {resolution_deg} must be positive")
-        columns, rows = (math.ceil(size / resolution_deg - 1e-9) for size in size_deg)
-        row = (rows + 1) / 2 - centre_deg[1] / resolution_deg
-        step = resolution_deg
-        return cls((centre_deg[0], 0.0), ((columns + 1) / 2, row), (-step, step), (rows, columns))
+        (column, row), cdelt, shape = centred_image(size_deg, resolution_deg)
+        crpix = (column, row - centre_deg[1] / resolution_deg)
+        return cls((centre_deg[0], 0.0), crpix, cdelt, shape)
 
     @property
     def grid(self) -> FloatArray:

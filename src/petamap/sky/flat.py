@@ -11,7 +11,7 @@ import numpy as np
 from petacomm.base.errors import ConfigError
 from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.base.units import DEGREE
-from petamap.sky.image import ImagePixels, unit_vectors
+from petamap.sky.image import ImagePixels, centred_image, unit_vectors
 
 
 @dataclass(frozen=True)
@@ -77,11 +77,7 @@ class FlatPatch(ImagePixels):
         ConfigError
             If a size or the resolution is not positive.
         """
-        if not (resolution_deg > 0 and size_deg[0] > 0 and size_deg[1] > 0):
-            raise ConfigError(f"size {size_deg} and resolution {resolution_deg} must be positive")
-        columns, rows = (math.ceil(size / resolution_deg - 1e-9) for size in size_deg)
-        step = resolution_deg
-        return cls(centre_deg, ((columns + 1) / 2, (rows + 1) / 2), (-step, step), (rows, columns))
+        return cls(centre_deg, *centred_image(size_deg, resolution_deg))
 
     @property
     def grid(self) -> FloatArray:

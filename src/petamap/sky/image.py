@@ -130,3 +130,19 @@ def unit_vectors(lon: AnyArray, lat: AnyArray) -> FloatArray:
     """Return unit vectors, shape (..., 3), of longitudes and latitudes in radians, shape (...)."""
     cos_lat = np.cos(lat)
     return np.stack([cos_lat * np.cos(lon), cos_lat * np.sin(lon), np.sin(lat)], axis=-1)
+
+
+def centred_image(
+    size_deg: tuple[float, float], resolution_deg: float
+) -> tuple[tuple[float, float], tuple[float, float], tuple[int, int]]:
+    """Return crpix of the centre, cdelt and shape of an image that covers at least `size_deg`; east is left.
+
+    Raises
+    ------
+    ConfigError
+        If a size or the resolution is not positive.
+    """
+    if not (resolution_deg > 0 and size_deg[0] > 0 and size_deg[1] > 0):
+        raise ConfigError(f"size {size_deg} and resolution {resolution_deg} must be positive")
+    columns, rows = (math.ceil(size / resolution_deg - 1e-9) for size in size_deg)
+    return ((columns + 1) / 2, (rows + 1) / 2), (-resolution_deg, resolution_deg), (rows, columns)

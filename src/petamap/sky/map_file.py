@@ -26,7 +26,6 @@ from petamap.sky.sky_map import (
     FRAME_LETTERS,
     SkyMap,
     iau_to_cosmo_signs,
-    is_polarized,
     parse_frame,
     parse_stokes,
     to_kelvin,
@@ -339,7 +338,8 @@ def _convert_to_cosmo(
     where: str,
 ) -> str | None:
     """Convert U from IAU to COSMO in place; return the convention, None for unpolarized maps."""
-    if not is_polarized(names):
+    signs = iau_to_cosmo_signs(names)
+    if (signs > 0).all():
         return None
     if in_file not in ("", "COSMO", "IAU"):
         raise DataError(f"POLCCONV is '{in_file}'", where=where, mend="it must be COSMO or IAU")
@@ -348,5 +348,5 @@ def _convert_to_cosmo(
     if in_file and given is not None and in_file != given:
         assumptions.append(f"POLCCONV is {in_file}; polarization {given} was asked for and is ignored")
     if (in_file or given) == "IAU":
-        values *= np.array(iau_to_cosmo_signs(names))[:, None]
+        values *= signs[:, None]
     return "COSMO"

@@ -57,16 +57,9 @@ def table_columns(hdu: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """
     header = hdu.header
     first = 0 if "TUNIT0" in header else 1
-    columns = [
-        (
-            str(header.get(f"TTYPE{i + 1}", f"COLUMN_{i + 1}")).strip(),
-            str(header.get(f"TUNIT{i + first}", "")),
-        )
-        for i in range(int(header["TFIELDS"]))
-    ]
-    index = _index_column(hdu)
-    kept = [pair for i, pair in enumerate(columns) if i != index]
-    return tuple(name for name, _ in kept), tuple(unit.strip() for _, unit in kept)
+    _, numbers = _columns(hdu)
+    names = tuple(str(header.get(f"TTYPE{i + 1}", f"COLUMN_{i + 1}")).strip() for i in numbers)
+    return names, tuple(str(header.get(f"TUNIT{i + first}", "")).strip() for i in numbers)
 
 
 def load_table(
@@ -89,8 +82,7 @@ def load_table(
     DataError
         If pixel numbers, their count or the ordering are not valid.
     """
-    index = _index_column(hdu)
-    numbers = [i for i in range(int(hdu.header["TFIELDS"])) if i != index]
+    index, numbers = _columns(hdu)
     columns = [np.asarray(hdu.data.field(numbers[i])).reshape(-1) for i in chosen]
     explicit = None if index is None else np.asarray(hdu.data.field(index), np.int64).reshape(-1)
     n_given = len(columns[0])
@@ -110,16 +102,15 @@ def _unseen(values: FloatArray, header: Any) -> Any:
         return (np.abs(values - bad) <= 1e-5 * abs(bad)) | (np.abs(values - UNSEEN) <= 1e-5 * abs(UNSEEN))
 
 
-def _index_column(hdu: Any) -> int | None:
-    """Return the number of the column of pixel numbers; None for implicit pixel numbers."""
-    header = hdu.header
-    if not (
-        str(header.get("INDXSCHM", "")).strip() == "EXPLICIT"
-        or str(header.get("OBJECT", "")).strip() == "PARTIAL"
-    ):
-        return None
-    names = [str(header.get(f"TTYPE{i + 1}", "")).strip().upper() for i in range(int(header["TFIELDS"]))]
-    return next((i for i, name in enumerate(names) if name in _INDEX_NAMES), 0)
+def _columns(hdu: Any) -> tuple[int | None, list[int]]:
+    """Return the number of the column of pixel numbers, None if implicit, and those of the values."""
+    scheme, coverage = (str(hdu.header.get(key, "")).strip() for key in ("INDXSCHM", "OBJECT"))
+    numbers = list(range(int(hdu.header["TFIELDS"])))
+    if scheme != "EXPLICIT" and coverage != "PARTIAL":
+        return None, numbers
+    names = [str(hdu.header.get(f"TTYPE{i + 1}", "")).strip().upper() for i in numbers]
+    index = next((i for i, name in enumerate(names) if name in _INDEX_NAMES), 0)
+    return index, [i for i in numbers if i != index]
 
 
 def _pixelization(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+import numpy as np
+
 from petacomm.base.errors import DataError
 from petacomm.base.typing import FloatArray
 from petamap.sky.pixelization import Pixelization
@@ -119,11 +121,6 @@ def to_kelvin(unit: str) -> tuple[float, str]:
     return (factor * factor, "K_CMB^2") if match["power"] else (factor, "K_CMB")
 
 
-def is_polarized(names: tuple[str, ...]) -> bool:
-    """Return whether any column depends on the polarization convention."""
-    return any(name in _ODD_IN_U for name in names)
-
-
-def iau_to_cosmo_signs(names: tuple[str, ...]) -> list[float]:
+def iau_to_cosmo_signs(names: tuple[str, ...]) -> FloatArray:
     """Return the factors of columns between the IAU and COSMO conventions: U changes sign."""
-    return [-1.0 if name in _ODD_IN_U else 1.0 for name in names]
+    return np.where(np.isin(names, _ODD_IN_U), -1.0, 1.0)
