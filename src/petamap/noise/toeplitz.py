@@ -110,8 +110,7 @@ def autoregressive_lags(covariance: FloatArray) -> FloatArray:
     predictor = np.concatenate(([1.0], solve_toeplitz(covariance[:-1], -covariance[1:])))
     power = predictor @ covariance
     n_fft = next_fast_len(2 * order + 1, real=True)
-    lags: FloatArray = irfft(np.abs(rfft(predictor, n_fft)) ** 2, n_fft)[: order + 1] / power
-    return lags
+    return irfft(np.abs(rfft(predictor, n_fft)) ** 2, n_fft)[: order + 1] / power
 
 
 def toeplitz_spectrum(lags: FloatArray, n_frequencies: int) -> FloatArray:
@@ -140,8 +139,7 @@ def _covariance(model: NoiseModel, sample_rate: float, n_lag: int) -> FloatArray
     else:
         variances = _bin_averages(model, sample_rate, n_grid, _FLAT_BELOW / max(n_lag, 1)) * (sample_rate / 2)
         variances = np.minimum(variances, variances.min() * _RANGE)
-    covariance: FloatArray = irfft(variances)[: n_lag + 1]
-    return covariance
+    return irfft(variances)[: n_lag + 1]
 
 
 def _bin_averages(model: OneOverF | TabulatedPsd, rate: float, n_grid: int, flat_below: float) -> FloatArray:

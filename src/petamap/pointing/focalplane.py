@@ -198,8 +198,7 @@ def _hexagonal_grid(n: int) -> FloatArray:
     ring = np.maximum(np.maximum(abs(a), abs(b)), abs(a + b))
     x, y = a + 0.5 * b, math.sqrt(0.75) * b
     order = np.lexsort((np.mod(np.arctan2(y, x).ravel() + 1e-9, 2 * math.pi), ring.ravel()))[:n]
-    points: FloatArray = np.stack([x.ravel(), y.ravel()], axis=1)[order]
-    return points
+    return np.stack([x.ravel(), y.ravel()], axis=1)[order]
 
 
 def load_focalplane(name: str | os.PathLike[str], folder: Path | None = None) -> FocalPlane:

@@ -18,8 +18,7 @@ def multiply(a: npt.ArrayLike, b: npt.ArrayLike) -> FloatArray:
     vector_b, scalar_b = b[..., :3], b[..., 3:]
     vector = scalar_a * vector_b + scalar_b * vector_a + np.cross(vector_a, vector_b)
     scalar = scalar_a * scalar_b - np.sum(vector_a * vector_b, axis=-1, keepdims=True)
-    product: FloatArray = np.concatenate([vector, scalar], axis=-1)
-    return product
+    return np.concatenate([vector, scalar], axis=-1)
 
 
 def conjugate(q: npt.ArrayLike) -> FloatArray:
@@ -65,8 +64,7 @@ def from_matrix(matrix: npt.ArrayLike) -> FloatArray:
     """Return the unit quaternion of a rotation matrix (3, 3)."""
     from scipy.spatial.transform import Rotation
 
-    q: FloatArray = Rotation.from_matrix(np.asarray(matrix, float)).as_quat()
-    return q
+    return Rotation.from_matrix(np.asarray(matrix, float)).as_quat()
 
 
 def half_rotation_vector(q: npt.ArrayLike) -> FloatArray:
@@ -82,8 +80,7 @@ def from_half_rotation_vector(half: npt.ArrayLike) -> FloatArray:
     """Return the unit quaternions of half rotation vectors (..., 3) (their exponential)."""
     half = np.asarray(half, float)
     length = np.linalg.norm(half, axis=-1, keepdims=True)
-    unit: FloatArray = np.concatenate([np.sinc(length / np.pi) * half, np.cos(length)], axis=-1)
-    return unit
+    return np.concatenate([np.sinc(length / np.pi) * half, np.cos(length)], axis=-1)
 
 
 def align_signs(q: npt.ArrayLike) -> FloatArray:

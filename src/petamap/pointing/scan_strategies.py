@@ -114,15 +114,13 @@ class Sweep:
         turned = np.maximum(within - self.leg, 0.0) / self.turn
         beyond = self.speed**2 / self.acceleration * np.sin(math.pi * turned)
         forth = self.speed * np.minimum(within, self.leg) + beyond
-        position: FloatArray = np.where(number % 2 == 0, forth, self.width - forth)
-        return position
+        return np.where(number % 2 == 0, forth, self.width - forth)
 
     def leg_number(self, seconds: FloatArray) -> FloatArray:
         """Return the number of the leg, which increases smoothly during a turn-around."""
         number, within = np.divmod(seconds, self.leg + self.turn)
         u = np.maximum(within - self.leg, 0.0) / self.turn
-        smooth: FloatArray = number + u * u * u * (10 - 15 * u + 6 * u * u)
-        return smooth
+        return number + u * u * u * (10 - 15 * u + 6 * u * u)
 
     def turnarounds(self, n_samp: int, sample_rate: float) -> Int64Array:
         """Return the sample ranges [start, stop) of turn-arounds, (n, 2); sample 0 begins a leg."""
@@ -131,8 +129,7 @@ class Sweep:
         starts = np.arange(last + 1) * period + self.leg
         ranges = np.ceil(np.stack([starts, starts + self.turn], axis=1) * sample_rate)
         clipped = np.clip(ranges, 0, n_samp).astype(np.int64)
-        inside: Int64Array = clipped[clipped[:, 0] < clipped[:, 1]]
-        return inside
+        return clipped[clipped[:, 0] < clipped[:, 1]]
 
 
 def constant_elevation(

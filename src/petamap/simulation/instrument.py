@@ -74,8 +74,7 @@ class FlaggedRanges:
 def true_ranges(bad: BoolArray) -> Int64Array:
     """Return the ranges [start, stop) in which an array is True, int64 (n, 2)."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], bad, [False]]).astype(np.int8)))
-    ranges: Int64Array = edges.reshape(-1, 2).astype(np.int64)
-    return ranges
+    return edges.reshape(-1, 2).astype(np.int64)
 
 
 class Instrument:

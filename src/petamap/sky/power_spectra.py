@@ -101,5 +101,4 @@ class Spectra:
 
 def cl_to_dl_factor(l: FloatArray) -> FloatArray:  # noqa: E741
     """Return the factor from C_l to D_l: l (l + 1) / 2 pi."""
-    factors: FloatArray = l * (l + 1) / (2 * np.pi)
-    return factors
+    return l * (l + 1) / (2 * np.pi)

@@ -244,8 +244,7 @@ class Madmap1Stream:
 
     def read(self, field: str, start: int, stop: int) -> AnyArray:
         """Return the "signal", "weight" or "pixel" of samples [start, stop), in byte order of the file."""
-        values: AnyArray = self._records[field][start - self.first : stop - self.first]
-        return values
+        return self._records[field][start - self.first : stop - self.first]
 
     def check_coverage(self, filters: Sequence[NoiseFilter]) -> None:
         """Check that sorted filters cover each sample once.

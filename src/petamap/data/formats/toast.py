@@ -228,8 +228,7 @@ class ToastFile:
 
     @cached_property
     def _times(self) -> FloatArray:
-        times: FloatArray = self._reader.array("shared/times", "f", (self.n_samp,)).astype(np.float64)
-        return times
+        return self._reader.array("shared/times", "f", (self.n_samp,)).astype(np.float64)
 
     def _json(self, key: str, kind: type[Any]) -> Any:
         text = self._reader.attribute("/", key, str, "{}" if kind is dict else None)

@@ -246,8 +246,7 @@ def _density(
     if inverse.min() <= 0:
         where = f"{observation.name}, detector {observation.detectors[detector]}"
         raise DataError("the inverse noise has no spectrum: it is not positive", where=where)
-    density: FloatArray = 1 / (inverse * observation.sample_rate)
-    return density
+    return 1 / (inverse * observation.sample_rate)
 
 
 def _write_index(path: Path, observations: Sequence[Observation]) -> None:
