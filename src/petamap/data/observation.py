@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
 
@@ -173,3 +173,11 @@ def read_flags(observation: Observation, detector: int, start: int, stop: int) -
     for part in observation.flags:
         part.or_flags(detector, start, stop, flags)
     return flags
+
+
+def noise_models(observation: Observation) -> Iterator[list[NoiseModel]]:
+    """Yield the noise models of all intervals of each detector, of an observation with noise."""
+    assert observation.noise is not None
+    for detector in range(observation.n_det):
+        intervals = range(len(observation.intervals))
+        yield [observation.noise.noise_model(detector, interval) for interval in intervals]

@@ -8,7 +8,6 @@ import io
 import os
 import zlib
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
@@ -26,8 +25,6 @@ LONGITUDE = -67.703280 * DEGREE
 _N_COLUMNS = 19
 _MISSING = 999.0
 _LARGEST = 1 << 28  # bytes, uncompressed; a log of ten hours has 5e7
-
-Track = Literal["sky", "offset"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +50,7 @@ class AntennaLog:
     centre: FloatArray
     scanning: BoolArray
 
-    def quaternions(self, track: Track = "sky") -> FloatArray:
+    def quaternions(self, track: str = "sky") -> FloatArray:
         """Return boresight quaternions (n, 4), with X pointing down.
 
         Parameters
@@ -90,35 +87,34 @@ def read_antenna_log(path: str | os.PathLike[str]) -> AntennaLog:
     DataError
         If a row cannot be read or times do not increase; names file and line.
     """
-    rows, lines = _rows(path)
-    times = np.array([_unix(row[0], f"{path}:{line}") for row, line in zip(rows, lines, strict=True)])
+    rows = _rows(path)
+    times = np.array([_unix(words[0], where) for where, words in rows])
     back = np.flatnonzero(~(np.diff(times) > 0))
     if len(back):
-        raise DataError(
-            "times do not increase", where=f"{path}:{lines[back[0] + 1]}", mend="sort the rows by time"
-        )
+        where, _ = rows[back[0] + 1]
+        raise DataError("times do not increase", where=where, mend="sort the rows by time")
     table = np.empty((len(rows), _N_COLUMNS - 2))
-    for i, (row, line) in enumerate(zip(rows, lines, strict=True)):
+    for i, (where, words) in enumerate(rows):
         try:
-            table[i] = [float(word) for word in row[1:-1]]
+            table[i] = [float(word) for word in words[1:-1]]
         except ValueError as error:
-            raise DataError(str(error), where=f"{path}:{line}") from None
-    return _antenna_log(times, table, np.array([row[-1] for row in rows]))
+            raise DataError(str(error), where=where) from None
+    return _antenna_log(times, table, np.array([words[-1] for _, words in rows]))
 
 
-def _rows(path: str | os.PathLike[str]) -> tuple[list[list[str]], list[int]]:
-    rows, lines = [], []
+def _rows(path: str | os.PathLike[str]) -> list[tuple[str, list[str]]]:
+    """Return file and line of each row, and its words."""
+    rows = []
     for line, text in enumerate(_text(path).splitlines(), start=1):
         words = text.split()
         if not words or words[0].startswith("#") or words[-1] == "END":
             continue
         if len(words) != _N_COLUMNS:
             raise DataError(f"{len(words)} columns where there are {_N_COLUMNS}", where=f"{path}:{line}")
-        rows.append(words)
-        lines.append(line)
+        rows.append((f"{path}:{line}", words))
     if len(rows) < 2:
         raise DataError("has fewer than two rows", where=str(path))
-    return rows, lines
+    return rows
 
 
 def _text(path: str | os.PathLike[str]) -> str:
@@ -162,7 +158,7 @@ def _antenna_log(times: FloatArray, table: FloatArray, kind: AnyArray) -> Antenn
 
 
 def boresight_from_log(
-    log: AntennaLog, sample_rate: float, *, track: Track = "sky", rotation: FloatArray | None = None
+    log: AntennaLog, sample_rate: float, *, track: str = "sky", rotation: FloatArray | None = None
 ) -> tuple[Boresight, BoolArray]:
     """Return the boresight of samples at `sample_rate` (Hz), and the mask of bad samples.
 

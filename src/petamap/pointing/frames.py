@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -12,8 +11,7 @@ from petacomm.base.errors import ConfigError, did_you_mean
 from petacomm.base.typing import FloatArray
 from petamap.pointing import quaternion
 
-Frame = Literal["equatorial", "galactic", "ecliptic"]
-FRAMES: tuple[Frame, ...] = ("equatorial", "galactic", "ecliptic")
+FRAMES = ("equatorial", "galactic", "ecliptic")
 
 # Rotations from equatorial (ICRS), (x, y, z, w), to astropy's Galactic and BarycentricMeanEcliptic (J2000).
 _FROM_EQUATORIAL: dict[str, tuple[float, float, float, float]] = {

@@ -152,15 +152,25 @@ class CommonModeOptions(ModelOptions):
     )
 
 
-class NoiseSource:
+class _ModelSource:
+    """Base class of sources of noise with a model of their own or that of the observation."""
+
+    part: ClassVar[str] = "noise"
+
+    def __init__(self, options: Any, context: SourceContext) -> None:
+        self._options, self._context = options, context
+        self._own = _model_of_options(options, context)
+
+    def _simulated(self, observation: Observation, noise: Noise) -> SimulatedNoise:
+        options, context = self._options, self._context
+        seed, realization = context.seed + options.seed, context.realization + options.realization
+        return SimulatedNoise(observation, noise, seed, realization, options.scale)
+
+
+class NoiseSource(_ModelSource):
     """Source of instrumental noise, and of a noise model for observations that have none."""
 
     options: ClassVar[type] = NoiseSourceOptions
-    part: ClassVar[str] = "noise"
-
-    def __init__(self, options: NoiseSourceOptions, context: SourceContext) -> None:
-        self._options, self._context = options, context
-        self._own = _model_of_options(options, context)
 
     def extend(self, observations: Sequence[Observation]) -> list[Observation]:
         """Return the observations with simulated noise added.
@@ -178,26 +188,25 @@ class NoiseSource:
             raise ConfigError(
                 "has no noise model to simulate", where=observation.name, mend="give net or psd to the source"
             )
-        signal = _simulated_noise(observation, noise, self._options, self._context)
-        return dataclasses.replace(
-            observation,
-            signals=(*observation.signals, signal),
-            noise=observation.noise or noise,
-        )
+        signals = (*observation.signals, self._simulated(observation, noise))
+        return dataclasses.replace(observation, signals=signals, noise=observation.noise or noise)
 
 
-class CommonModeSource:
-    """Source of noise common to all detectors of an observation, whose noise model does not change."""
+class CommonModeSource(_ModelSource):
+    """Source of noise common to all detectors of an observation, whose noise model does not change.
+
+    Raises
+    ------
+    ConfigError
+        If the options have no noise model.
+    """
 
     options: ClassVar[type] = CommonModeOptions
-    part: ClassVar[str] = "noise"
 
     def __init__(self, options: CommonModeOptions, context: SourceContext) -> None:
-        self._options, self._context = options, context
-        noise = _model_of_options(options, context)
-        if noise is None:
+        super().__init__(options, context)
+        if self._own is None:
             raise ConfigError("the common mode has no noise model", mend="give net or psd")
-        self._own = noise
 
     def extend(self, observations: Sequence[Observation]) -> list[Observation]:
         """Return the observations with the common mode added.
@@ -210,8 +219,8 @@ class CommonModeSource:
         return [self._with_mode(observation) for observation in observations]
 
     def _with_mode(self, observation: Observation) -> Observation:
-        shared = _simulated_noise(observation, self._own, self._options, self._context)
-        mode = CommonMode(shared, self._coefficients(observation))
+        assert self._own is not None
+        mode = CommonMode(self._simulated(observation, self._own), self._coefficients(observation))
         return dataclasses.replace(observation, signals=(*observation.signals, mode))
 
     def _coefficients(self, observation: Observation) -> FloatArray:
@@ -222,7 +231,7 @@ class CommonModeSource:
             )
         seed = self._context.seed + self._options.seed
         words = random_stream(Purpose.COEFFICIENTS, seed, 0, observation.uid)
-        return np.array(given) + self._options.spread * gaussians(words, len(given))
+        return np.array(given) + float(self._options.spread) * gaussians(words, len(given))
 
 
 def read_psd(path: Path) -> TabulatedPsd:
@@ -257,13 +266,6 @@ def _model_of_options(options: ModelOptions, context: SourceContext) -> UniformN
     except DataError as error:
         raise ConfigError(error.what) from None
     return UniformNoise(model)
-
-
-def _simulated_noise(
-    observation: Observation, noise: Noise, options: ModelOptions, context: SourceContext
-) -> SimulatedNoise:
-    seed, realization = context.seed + options.seed, context.realization + options.realization
-    return SimulatedNoise(observation, noise, seed, realization, options.scale)
 
 
 @lru_cache(maxsize=4096)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import partial
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -292,9 +292,8 @@ class RecordedSource:
             log = dataclasses.replace(log, scanning=log.scanning & near)
         instrument = Instrument(o, self._context, record_rate=log.rate)
         rotation = frames.frame_rotation("equatorial", o.frame) if o.track == "sky" else None
-        track = cast(Literal["sky", "offset"], o.track)
         boresight, bad = antenna.boresight_from_log(
-            log, instrument.sample_rate, track=track, rotation=rotation
+            log, instrument.sample_rate, track=o.track, rotation=rotation
         )
         place: dict[str, object] = {"coordinates": o.frame} if o.track == "sky" else {}
         observation = instrument.observation(

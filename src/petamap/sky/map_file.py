@@ -244,12 +244,7 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[Any]:
 
 def _find_hdu(hdus: Any, wanted: int | str | None, path: str | os.PathLike[str]) -> tuple[Any, str]:
     """Return the HDU with the map and its name for messages; HDUs behind it are not read."""
-    i = 0
-    while True:
-        try:
-            hdu = hdus[i]
-        except IndexError:
-            break
+    for i, hdu in enumerate(hdus):  # reads one after the other
         where = f"{os.fspath(path)}, HDU {i}" + (f" ({hdu.name})" if hdu.name else "")
         if wanted is None or i == wanted or (isinstance(wanted, str) and hdu.name.upper() == wanted.upper()):
             _verify(hdu, where)
@@ -257,7 +252,6 @@ def _find_hdu(hdus: Any, wanted: int | str | None, path: str | os.PathLike[str])
                 return hdu, where
             if wanted is not None:
                 raise DataError("no HEALPix table and no CAR or TAN image", where=where)
-        i += 1
     what = "no HEALPix table and no CAR or TAN image" if wanted is None else f"no HDU {wanted!r}"
     raise DataError(what, where=os.fspath(path))
 

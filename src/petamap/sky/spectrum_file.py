@@ -179,10 +179,8 @@ def _spectrum_name(column: str) -> str:
 def _write_fits(path: Path, spectra: Spectra) -> None:
     from astropy.io import fits
 
-    ordered = sorted(
-        spectra.names,
-        key=lambda name: SPECTRUM_NAMES.index(name) if name in SPECTRUM_NAMES else len(SPECTRUM_NAMES),
-    )
+    ordered = [name for name in SPECTRUM_NAMES if name in spectra]
+    ordered += [name for name in spectra.names if name not in SPECTRUM_NAMES]
     columns: list[Any] = [
         fits.Column(_COLUMNS.get(name, name), "D", spectra.unit, array=spectra[name]) for name in ordered
     ]

@@ -74,12 +74,8 @@ def detect_byte_order(header: bytes, byte_order: str, where: str) -> str:
     """
     orders = list(BYTE_ORDERS.values()) if byte_order == "auto" else [BYTE_ORDERS[byte_order]]
     numbers = {order: np.frombuffer(header, order + "i8") for order in orders}
-    for order in sorted(orders, key=lambda item: int(numbers[item].max())):
-        if (
-            numbers[order].min() >= 0
-            and numbers[order].max() < 2**48
-            and numbers[order][1] >= numbers[order][0]
-        ):
+    for order, n in sorted(numbers.items(), key=lambda item: int(item[1].max())):
+        if n.min() >= 0 and n.max() < 2**48 and n[1] >= n[0]:
             return order
     tried = "either byte order" if byte_order == "auto" else f"{byte_order}-endian order"
     raise DataError(

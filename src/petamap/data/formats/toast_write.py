@@ -15,7 +15,7 @@ import numpy as np
 from petacomm.base.errors import DataError
 from petacomm.base.files import atomic_write
 from petacomm.base.typing import FloatArray
-from petamap.data.observation import Observation, read_flags, read_signal
+from petamap.data.observation import Observation, noise_models, read_flags, read_signal
 from petamap.noise.model import InverseLags, NoiseModel, OneOverF, noise_key
 from petamap.noise.psd import noise_psd
 from petamap.noise.toeplitz import toeplitz_spectrum
@@ -188,9 +188,7 @@ def _models(observation: Observation) -> list[NoiseModel]:
     if observation.noise is None or not observation.intervals:
         return []
     models = []
-    for detector in range(observation.n_det):
-        intervals = range(len(observation.intervals))
-        each = [observation.noise.noise_model(detector, interval) for interval in intervals]
+    for detector, each in enumerate(noise_models(observation)):
         if len({noise_key(model) for model in each}) > 1:
             raise DataError(
                 "a TOAST volume cannot hold noise that differs between intervals",

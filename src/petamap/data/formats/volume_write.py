@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,7 +12,7 @@ from petacomm.base.errors import DataError
 from petacomm.base.files import atomic_write
 from petacomm.base.typing import AnyArray
 from petamap.data.formats.volume_header import FORMAT, VERSION, VolumeHeader, crc32
-from petamap.data.observation import Observation, read_flags, read_signal
+from petamap.data.observation import Observation, noise_models, read_flags, read_signal
 from petamap.noise.model import InverseLags, NoiseModel, OneOverF, TabulatedPsd, noise_key
 from petamap.pointing.compressed import CompressedPointing, SampledPlate, UniformPlate
 
@@ -118,22 +118,12 @@ class _Writer:
         self._dataset(f"{name}_crc", crc)
 
     def _noise(self) -> dict[str, Any]:
-        observation = self._observation
-        assert observation.noise is not None
-        known: dict[object, int] = {}
-        models: list[dict[str, Any]] = []
-        index = []
-        for detector in range(observation.n_det):
-            row = []
-            for interval in range(len(observation.intervals)):
-                model = observation.noise.noise_model(detector, interval)
-                key = noise_key(model)
-                if key not in known:
-                    known[key] = len(models)
-                    models.append(self._model(model, len(models)))
-                row.append(known[key])
-            index.append(row)
-        return {"models": models, "index": index}
+        known: dict[Hashable, tuple[int, NoiseModel]] = {}  # number and model, by key
+        index = [
+            [known.setdefault(noise_key(model), (len(known), model))[0] for model in models]
+            for models in noise_models(self._observation)
+        ]
+        return {"models": [self._model(model, number) for number, model in known.values()], "index": index}
 
     def _model(self, model: NoiseModel, number: int) -> dict[str, Any]:
         match model:
