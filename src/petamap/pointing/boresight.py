@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -186,18 +186,14 @@ class PointingError:
 
     Attributes
     ----------
-    max_arcsec, rms_arcsec : float
-        Largest and root mean square error of the line of sight.
+    max_arcsec : float
+        Largest error of the line of sight.
     max_roll_arcsec : float
         Largest error of the rotation about the line of sight.
-    worst_sample : int
-        Sample of the largest error of the line of sight.
     """
 
     max_arcsec: float
-    rms_arcsec: float
     max_roll_arcsec: float
-    worst_sample: int
 
 
 def pointing_error(boresight: Boresight, quaternions: npt.ArrayLike, start: int = 0) -> PointingError:
@@ -217,18 +213,16 @@ def pointing_error(boresight: Boresight, quaternions: npt.ArrayLike, start: int 
         If the samples lie outside the observation.
     """
     exact = unit_quaternions(quaternions, "sample")
-    worst, worst_sample, squares, roll, chunk = -1.0, start, 0.0, 0.0, 1 << 18
+    worst, roll, chunk = 0.0, 0.0, 1 << 18
     for begin in range(0, len(exact), chunk):
         part = exact[begin : begin + chunk]
         given = boresight.quaternions(start + begin, start + begin + len(part))
         difference = quaternion.multiply(quaternion.conjugate(part), given)
         x, y, z, w = difference.T
         offset = 2 * np.arctan2(np.hypot(x, y), np.hypot(z, w)) / ARCSEC
-        squares += float(np.sum(offset**2))
+        worst = max(worst, float(offset.max()))
         roll = max(roll, float(np.max(np.abs(2 * np.arctan(z / w)))) / ARCSEC)
-        if offset.max() > worst:
-            worst, worst_sample = float(offset.max()), start + begin + int(offset.argmax())
-    return PointingError(worst, float(np.sqrt(squares / len(exact))), roll, worst_sample)
+    return PointingError(worst, roll)
 
 
 def sample_motion(
@@ -268,7 +262,10 @@ def sample_motion(
             if step == 1:
                 raise
             continue
-        error = _combined([pointing_error(boresight, q, s) for q, s in zip(exact, starts, strict=True)])
+        errors = [pointing_error(boresight, q, s) for q, s in zip(exact, starts, strict=True)]
+        error = PointingError(
+            max(one.max_arcsec for one in errors), max(one.max_roll_arcsec for one in errors)
+        )
         if max(error.max_arcsec, error.max_roll_arcsec) <= tolerance_arcsec:
             break
     return boresight, error
@@ -283,17 +280,8 @@ def sample_motion_at_spacing(
     return Boresight(motion(seconds), n_samp, float(spacing))
 
 
-def _combined(errors: Sequence[PointingError]) -> PointingError:
-    """Return the error on the samples of all of `errors`, which have the same number of samples."""
-    worst = max(errors, key=lambda error: error.max_arcsec)
-    rms = float(np.sqrt(np.mean([error.rms_arcsec**2 for error in errors])))
-    return replace(worst, rms_arcsec=rms, max_roll_arcsec=max(error.max_roll_arcsec for error in errors))
-
-
-def compress_boresight(
-    quaternions: npt.ArrayLike, *, tolerance_arcsec: float = 0.1
-) -> tuple[Boresight, PointingError]:
-    """Return a boresight of fewer knots, and its interpolation error.
+def compress_boresight(quaternions: npt.ArrayLike, tolerance_arcsec: float) -> Boresight:
+    """Return a boresight of fewer knots.
 
     The distance of knots is the largest power of two (up to 1024 samples) for which the line of sight and the
     roll of all samples are within `tolerance_arcsec`, or slightly less so that both ends are knots. If there
@@ -303,12 +291,7 @@ def compress_boresight(
     ----------
     quaternions : (n_samp, 4)
         Full-rate boresight.
-
-    Returns
-    -------
-    boresight : Boresight
-    error : PointingError
-        Error on all samples.
+    tolerance_arcsec : float
     """
     exact = quaternion.align_signs(unit_quaternions(quaternions, "sample"))
     for step in (1 << k for k in range(10, 0, -1)):
@@ -317,9 +300,8 @@ def compress_boresight(
         boresight = _decimated(exact, step)
         error = pointing_error(boresight, exact)
         if max(error.max_arcsec, error.max_roll_arcsec) <= tolerance_arcsec:
-            return boresight, error
-    boresight = Boresight(exact, len(exact))
-    return boresight, pointing_error(boresight, exact)
+            return boresight
+    return Boresight(exact, len(exact))
 
 
 def _widest_step(q: FloatArray) -> float:

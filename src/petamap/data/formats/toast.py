@@ -194,9 +194,7 @@ class ToastFile:
         knots = reader.array(name, "f", (self.n_samp, 4))
         with add_location(reader.where(name)):
             if options.thin:
-                boresight = compress_boresight(
-                    knots, tolerance_arcsec=float(np.degrees(options.thin) * 3600)
-                )[0]
+                boresight = compress_boresight(knots, float(np.degrees(options.thin) * 3600))
             else:
                 boresight = Boresight(knots, self.n_samp)
         plate = None

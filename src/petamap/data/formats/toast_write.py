@@ -15,6 +15,7 @@ import numpy as np
 from petacomm.base.errors import DataError
 from petacomm.base.files import atomic_write
 from petacomm.base.typing import FloatArray
+from petamap.data.formats.volume_write import compressed_pointing
 from petamap.data.observation import Observation, noise_models, read_flags, read_signal
 from petamap.noise.model import InverseLags, NoiseModel, OneOverF, noise_key
 from petamap.noise.psd import noise_psd
@@ -69,7 +70,7 @@ def write_toast_observation(path: Path, observation: Observation) -> None:
             observation_detector_sets="NONE",
             observation_sample_sets="NONE",
         )
-        pointing = _pointing(observation)
+        pointing = compressed_pointing(observation, "TOAST volume")
         _write_instrument(file.create_group("instrument"), observation, pointing)
         metadata = file.create_group("metadata")
         metadata.create_group("other").attrs["python_data_type"] = "dict"
@@ -80,13 +81,6 @@ def write_toast_observation(path: Path, observation: Observation) -> None:
         _write_shared(file.create_group("shared"), observation, pointing)
         _write_samples(file.create_group("detdata"), observation)
         _write_intervals(file.create_group("intervals"), observation)
-
-
-def _pointing(observation: Observation) -> CompressedPointing:
-    if not isinstance(observation.pointing, CompressedPointing):
-        what = f"a TOAST volume cannot hold {type(observation.pointing).__name__}"
-        raise DataError(what, where=observation.name, mend="only compressed pointing")
-    return observation.pointing
 
 
 def _times(observation: Observation) -> FloatArray:

@@ -85,13 +85,7 @@ class _Writer:
         self._dataset("header", np.frombuffer(content, np.uint8)).attrs["crc"] = crc32(content)
 
     def _pointing(self) -> tuple[dict[str, Any], dict[str, Any] | None]:
-        pointing = self._observation.pointing
-        if not isinstance(pointing, CompressedPointing):
-            raise DataError(
-                f"a volume cannot hold {type(pointing).__name__}",
-                where=self._observation.name,
-                mend="only compressed pointing",
-            )
+        pointing = compressed_pointing(self._observation, "volume")
         boresight = pointing.boresight
         self._dataset("knots", boresight.knots)
         self._dataset("quaternions", pointing.detectors)
@@ -149,3 +143,17 @@ class _Writer:
         return self._group.create_dataset(
             name, shape, dtype, chunks=chunks, fletcher32=True, compression=compression
         )
+
+
+def compressed_pointing(observation: Observation, file: str) -> CompressedPointing:
+    """Return the pointing of an observation to be written to a kind of file.
+
+    Raises
+    ------
+    DataError
+        If the pointing is not `CompressedPointing`.
+    """
+    if not isinstance(observation.pointing, CompressedPointing):
+        what = f"a {file} cannot hold {type(observation.pointing).__name__}"
+        raise DataError(what, where=observation.name, mend="only compressed pointing")
+    return observation.pointing
