@@ -21,7 +21,6 @@ class Signal(Protocol):
 
         The samples do not depend on the range in which they are computed.
         """
-        ...
 
 
 class BatchedSignal(Signal, Protocol):
@@ -30,14 +29,12 @@ class BatchedSignal(Signal, Protocol):
     @property
     def batch_key(self) -> Hashable:
         """Key that is equal for signals that can be added in one batch."""
-        ...
 
     @staticmethod
     def add_signal_batch(
         signals: Sequence[Any], detector: int, start: int, stop: int, outs: Sequence[FloatArray]
     ) -> None:
         """Add each signal, all with the same `batch_key`, to its array of `outs`, bitwise as `add_signal`."""
-        ...
 
 
 def add_signals(
@@ -74,7 +71,6 @@ class Flags(Protocol):
 
     def or_flags(self, detector: int, start: int, stop: int, out: UInt8Array) -> None:
         """Set `out`, uint8 (stop - start,), to 1 for bad samples of [start, stop); leave the others."""
-        ...
 
 
 class Noise(Protocol):
@@ -82,7 +78,6 @@ class Noise(Protocol):
 
     def noise_model(self, detector: int, interval: int) -> NoiseModel:
         """Return the noise model of a detector in an interval of the observation."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,6 @@ class Source(Protocol):
 
     def extend(self, observations: Sequence[Observation]) -> list[Observation]:
         """Return the observations extended by this source; reads headers of files, but no samples."""
-        ...
 
 
 # kind in the configuration -> module:class, imported at first use to keep start-up fast

@@ -20,21 +20,17 @@ class Pointing(Protocol):
     @property
     def n_samp(self) -> int:
         """Number of samples of the observation."""
-        ...
 
     @property
     def n_det(self) -> int:
         """Number of detectors."""
-        ...
 
     @property
     def has_gains(self) -> bool:
         """Whether the intensity weight varies from sample to sample (recorded pointing weights)."""
-        ...
 
     def efficiency(self, detector: int) -> float:
         """Return the polarization efficiency e of a detector, 0 to 1."""
-        ...
 
     def expand(
         self,
@@ -50,7 +46,6 @@ class Pointing(Protocol):
 
         `angles` is None if only intensity is mapped; `gains` is needed if `has_gains`. Releases the GIL.
         """
-        ...
 
     def directions(self, detector: int, start: int, stop: int) -> tuple[FloatArray, UInt32Array]:
         """Return unit vectors (n, 3) and response angles (n,).
@@ -60,4 +55,3 @@ class Pointing(Protocol):
         DataError
             If the pointing is recorded as pixel numbers, which have no directions.
         """
-        ...

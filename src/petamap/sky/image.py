@@ -70,18 +70,15 @@ class ImagePixels(ABC):
     @abstractmethod
     def grid(self) -> FloatArray:
         """Parameters for the C++ kernels."""
-        ...
 
     @property
     @abstractmethod
     def pixel_area(self) -> float:
         """Mean area of a pixel in steradians."""
-        ...
 
     @abstractmethod
     def directions_of(self, pixels: Int64Array) -> FloatArray:
         """Return the unit vectors of pixel centres, shape (n, 3)."""
-        ...
 
     def pixels_of(self, directions: FloatArray, pixels: Int32Array, n_threads: int = 1) -> None:
         """Write the pixel number of each vector, shape (n, 3), to `pixels`, shape (n,); -1 outside."""

@@ -23,11 +23,6 @@ class LazyPointing(CompressedPointing):
         self._n_samp, self._n_det, self._load = n_samp, n_det, load
 
     @property
-    def n_samp(self) -> int:
-        """Number of samples of the observation."""
-        return self._n_samp
-
-    @property
     def n_det(self) -> int:
         """Number of detectors."""
         return self._n_det
