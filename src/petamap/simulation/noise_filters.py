@@ -56,8 +56,7 @@ class FilterCascade:
 
     def psd(self, frequencies: FloatArray) -> FloatArray:
         """Return the one-sided PSD of the noise of the cascade, K^2/Hz, float64 (n,)."""
-        power, _ = _power(self.filters, self.sample_rate, frequencies)
-        return power
+        return _power(self.filters, self.sample_rate, frequencies)[0]
 
 
 def design_cascade(model: NoiseModel, sample_rate: float, duration: float) -> FilterCascade:

@@ -72,7 +72,7 @@ def is_map_image(hdu: Any) -> bool:
 def image_columns(hdu: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the names and the units of the planes."""
     header = hdu.header
-    n_planes = _n_planes(header)
+    n_planes = math.prod(int(header[f"NAXIS{axis}"]) for axis in range(3, int(header["NAXIS"]) + 1))
     stokes = str(header.get("CTYPE3", "")).strip().upper() == "STOKES"
     names, units = [], []
     for i in range(n_planes):
@@ -81,10 +81,6 @@ def image_columns(hdu: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
         names.append(str(header.get(f"PLANE{i + 1}", by_axis)).strip())
         units.append(str(header.get(f"TUNIT{i + 1}", header.get("BUNIT", ""))).strip())
     return tuple(names), tuple(units)
-
-
-def _n_planes(header: Any) -> int:
-    return math.prod(int(header[f"NAXIS{axis}"]) for axis in range(3, int(header["NAXIS"]) + 1))
 
 
 def load_image(hdu: Any, chosen: list[int], where: str) -> tuple[FloatArray, ImagePixels]:

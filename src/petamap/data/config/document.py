@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from petacomm.base.errors import ConfigError, UserError, printable
+from petacomm.base.errors import ConfigError, printable
 
 _SHOWN = 10  # problems in a message
 _MOST = 100  # problems after which reading stops
@@ -70,10 +70,6 @@ class Problems:
         self._found.append((line, error))
         if len(self._found) == _MOST:
             self.raise_any()
-
-    def add_error(self, line: int, error: UserError) -> None:
-        """Add the message of an error as a problem."""
-        self.add(line, error.what, error.mend)
 
     def raise_any(self) -> None:
         """Raise the problems, if any, in the order of lines.

@@ -108,7 +108,8 @@ class OptionField:
         return f"<= {high}{unit}" if high is not None else ""
 
 
-def option_fields(options: type) -> dict[str, OptionField]:
+@lru_cache
+def option_fields(options: Any) -> dict[str, OptionField]:
     """Return the fields of an options dataclass by name, in order.
 
     Raises
@@ -116,11 +117,6 @@ def option_fields(options: type) -> dict[str, OptionField]:
     TypeError
         If a field has a type that a configuration cannot represent (an error of the class, not of the user).
     """
-    return _fields_of(options)
-
-
-@lru_cache
-def _fields_of(options: Any) -> dict[str, OptionField]:
     hints = typing.get_type_hints(options)
     return {
         entry.name: _field(entry, hints[entry.name]) for entry in dataclasses.fields(options) if entry.init

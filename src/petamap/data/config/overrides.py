@@ -24,7 +24,7 @@ def override_document(document: Document, overrides: Sequence[str]) -> None:
         try:
             _replace(document, text)
         except ConfigError as error:
-            document.problems.add_error(0, error)
+            document.problems.add(0, error.what, error.mend)
 
 
 def _replace(document: Document, text: str) -> None:

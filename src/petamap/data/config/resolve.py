@@ -98,7 +98,7 @@ def _options(options: type, table: DocumentTable, name: str, document: Document)
         try:
             known[key] = convert_value(fields[key], value, f"{name}.{key}", document.folder)
         except BadValue as error:
-            document.problems.add_error(error.line, error)
+            document.problems.add(error.line, error.what, error.mend)
     for key, field in fields.items():
         if field.required and key not in table.values:
             what = f"{name}.{key} is missing: {field.allowed()}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 from xml.sax.saxutils import escape
 
 from petacomm.base.errors import ConfigError, did_you_mean
@@ -26,8 +26,7 @@ _HEAD = (
 _SOURCES = "Sources, applied in order: each adds observations, or parts of those before it."
 
 
-@dataclass(frozen=True)
-class TemplateLine:
+class TemplateLine(NamedTuple):
     """Option of a template: comment, key, value, and whether it is active or commented out."""
 
     comment: str
@@ -36,8 +35,7 @@ class TemplateLine:
     active: bool
 
 
-@dataclass(frozen=True)
-class TemplateBlock:
+class TemplateBlock(NamedTuple):
     """Section of a template, or source if `kind` is given."""
 
     name: str

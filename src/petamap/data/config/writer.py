@@ -52,7 +52,7 @@ class _Tables:
 
     def table(self, options: Any, line: int) -> DocumentTable:
         table = DocumentTable(line)
-        for name, field in option_fields(type(options)).items():
+        for name, field in option_fields(options.__class__).items():
             content = getattr(options, name)
             if content is not None and (self.complete or content != field.default):
                 moved = self._moved(content) if field.is_path else content

@@ -12,11 +12,11 @@ from __future__ import annotations
 import gzip
 import lzma
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import BinaryIO, ClassVar
+from typing import Any, BinaryIO, ClassVar
 
 import numpy as np
 
@@ -43,7 +43,7 @@ from petamap.sky.numbered import ImageLayout, NumberedPixels
 from petamap.sky.pixelization import Pixelization
 
 _HEADER_BYTES = 32
-_COMPRESSED = (".gz", ".xz")
+_OPEN_COMPRESSED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
 _UNPACKED_LIMIT = 2**31  # largest uncompressed size of a compressed stream, bytes
 
 
@@ -154,13 +154,10 @@ def read_image_layout(path: Path) -> ImageLayout:
     return ImageLayout(image.shape, np.flatnonzero(np.isfinite(image)), cards)
 
 
-def _open(path: Path) -> BinaryIO | gzip.GzipFile | lzma.LZMAFile:
-    match path.suffix:
-        case ".gz":
-            return gzip.open(path)
-        case ".xz":
-            return lzma.open(path)
-    return path.open("rb")
+def _open(path: Path) -> BinaryIO:
+    """Open a file to be read, unpacked by its suffix."""
+    opened: BinaryIO = _OPEN_COMPRESSED.get(path.suffix, open)(path, "rb")
+    return opened
 
 
 class Madmap1Stream:
@@ -194,7 +191,7 @@ class Madmap1Stream:
         numbers = np.frombuffer(header, self._record["signal"].byteorder + "i8")
         self.first, last, n_per_sample, self.n_pix = (int(number) for number in numbers)
         self.stop = last + 1
-        if path.suffix in _COMPRESSED:
+        if path.suffix in _OPEN_COMPRESSED:
             self._content = self._unpacked()
             size = len(self._content)
         self._check(n_per_sample, size)

@@ -20,7 +20,7 @@ from petamap.data.observation import Observation, noise_models, read_flags, read
 from petamap.noise.model import InverseLags, NoiseModel, OneOverF, noise_key
 from petamap.noise.psd import noise_psd
 from petamap.noise.toeplitz import toeplitz_spectrum
-from petamap.pointing.compressed import CompressedPointing, UniformPlate
+from petamap.pointing.compressed import CompressedPointing, HalfWavePlate, UniformPlate
 
 _TELESCOPE = "petamap"
 _TOAST_VERSION = "3.0.6"  # version of TOAST whose format is written
@@ -141,15 +141,13 @@ def _write_shared(group: Any, observation: Observation, pointing: CompressedPoin
         "flags": np.zeros(observation.n_samp, np.uint8),
     }
     if pointing.plate is not None:
-        columns["hwp_angle"] = _plate_angles(pointing, observation.n_samp)
+        columns["hwp_angle"] = _plate_angles(pointing.plate, observation.n_samp)
     for name, values in columns.items():
         group.create_dataset(name, data=values).attrs["comm_type"] = "column"
 
 
-def _plate_angles(pointing: CompressedPointing, n_samp: int) -> FloatArray:
+def _plate_angles(plate: HalfWavePlate, n_samp: int) -> FloatArray:
     samples = np.arange(n_samp)
-    plate = pointing.plate
-    assert plate is not None
     if isinstance(plate, UniformPlate):
         angles: FloatArray = np.mod(plate.phase + plate.rate * samples, 2 * np.pi)
         return angles
