@@ -95,13 +95,11 @@ def check_observations(observations: Sequence[Observation]) -> list[str]:
         raise DataError("no observations to make a map of")
     _check_unique([observation.name for observation in observations], "observations are called")
     _check_unique([observation.uid for observation in observations], "observations have the uid")
-    if other := next(
-        (observation for observation in observations if observation.unit != observations[0].unit), None
-    ):
-        first = f"{error_location(observations[0])} is in {observations[0].unit}"
-        raise DataError(
-            f"is in {other.unit}, but {first}", where=error_location(other), mend="map them one by one"
-        )
+    first = observations[0]
+    for other in observations:
+        if other.unit != first.unit:
+            what = f"is in {other.unit}, but {error_location(first)} is in {first.unit}"
+            raise DataError(what, where=error_location(other), mend="map them one by one")
     warnings: list[str] = []
     for observation in observations:
         _check_shape(observation)

@@ -196,10 +196,9 @@ class Summary:
     def write(self, folder: str | os.PathLike[str]) -> Path:
         """Write ``summary.json`` to `folder` atomically and return its path."""
         path = Path(folder) / FILE_NAME
+        text = json.dumps(to_json(self), indent=1, allow_nan=False) + "\n"
         with atomic_write(path) as temporary:
-            temporary.write_text(
-                json.dumps(to_json(self), indent=1, allow_nan=False) + "\n", encoding="utf-8"
-            )
+            temporary.write_text(text, encoding="utf-8")
         return path
 
     @staticmethod

@@ -133,10 +133,8 @@ def _text(path: str | os.PathLike[str]) -> str:
 
 def _unix(word: str, where: str) -> float:
     try:
-        year, month, day, hour, minute = (
-            int(word[a:b]) for a, b in ((0, 4), (4, 6), (6, 8), (8, 10), (10, 12))
-        )
-        return calendar.timegm((year, month, day, hour, minute, 0)) + float(word[12:])
+        to_minute = [int(word[a:b]) for a, b in ((0, 4), (4, 6), (6, 8), (8, 10), (10, 12))]
+        return calendar.timegm((*to_minute, 0)) + float(word[12:])
     except (ValueError, OverflowError):
         raise DataError(f"'{word}' is no time yyyymmddHHMMSS.s", where=where) from None
 

@@ -299,12 +299,8 @@ class SkySpectraSource:
         known = options.spectra == PLANCK2018
         self._spectra = read_spectra(PLANCK2018 if known else context.folder / options.spectra, options.unit)
         realization = options.realization + (0 if options.fixed else context.realization)
-        self._words = np.stack(
-            [
-                random_stream(Purpose.SKY, context.seed + options.seed, realization, detector=k)
-                for k in range(3)
-            ]
-        )
+        seed = context.seed + options.seed
+        self._words = np.stack([random_stream(Purpose.SKY, seed, realization, detector=k) for k in range(3)])
         end = self._spectra.shape[1] - 1
         self._l_max = min(2 * options.n_side, end) if options.l_max is None else options.l_max
         if self._l_max > end:
@@ -361,12 +357,11 @@ class PointSourcesSource:
         ConfigError
             If an observation has no pointing.
         """
-        lon, lat, amplitudes, fwhm = self._table.T
+        lon, lat, _, fwhm = self._table.T
+        amplitudes = self._table[:, 2].copy()
         directions, sigmas = unit_vectors(lon, lat), fwhm / np.sqrt(8 * np.log(2))
         return [
-            _with_signal(
-                observation, PointSources(_pointing(observation), directions, amplitudes.copy(), sigmas)
-            )
+            _with_signal(observation, PointSources(_pointing(observation), directions, amplitudes, sigmas))
             for observation in observations
         ]
 

@@ -116,5 +116,4 @@ def _key_mend(key: str, section: str, known: list[str]) -> str | None:
     for other, options in SECTIONS.items():
         if other != section and key in option_fields(options):
             return f"'{key}' belongs to [{other}]"
-    mend = did_you_mean(key, known)
-    return mend or "it has no options"
+    return did_you_mean(key, known) or "it has no options"
