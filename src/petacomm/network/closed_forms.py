@@ -118,6 +118,34 @@ def alpha_beta_cost(collective: str, algorithm: str, n_ranks: int, n_bytes: floa
     return _COSTS[collective, algorithm](n_ranks, n_bytes)
 
 
+def pipeline_seconds(
+    n_rounds: int, n_bytes: float, n_segments: int, alpha: float, beta: float, n_streams: int = 1
+) -> float:
+    """Return the seconds of a pipelined schedule: (R + S - 1) (alpha + n / (k S) beta).
+
+    Parameters
+    ----------
+    n_rounds : int
+        R, rounds of one segment: the depth of the tree or path.
+    n_bytes : float
+        n, bytes of the vector.
+    n_segments : int
+        S, segments of each stream.
+    alpha, beta : float
+        Seconds per message and per byte.
+    n_streams : int
+        k, concurrent streams, each with a part of the vector.
+    """
+    return (n_rounds + n_segments - 1) * (alpha + n_bytes / (n_streams * n_segments) * beta)
+
+
+def optimal_segments(n_rounds: int, n_bytes: float, alpha: float, beta: float, n_streams: int = 1) -> int:
+    """Return the number of segments that minimizes `pipeline_seconds`: sqrt((R - 1) n beta / (k alpha))."""
+    root = math.sqrt((n_rounds - 1) * n_bytes * beta / (n_streams * alpha))
+    near = (max(1, math.floor(root)), max(1, math.ceil(root)))
+    return min(near, key=lambda s: pipeline_seconds(n_rounds, n_bytes, s, alpha, beta, n_streams))
+
+
 def line_latency(
     size: int, overhead: float, packet_bytes: float, bandwidth: float, packet_time: float
 ) -> float:
@@ -161,10 +189,20 @@ def rectangle_latency(
     return total
 
 
+def tree_efficiency(payload: float, header: float) -> float:
+    """Return the fraction of a packet that is payload: 256 of 266 bytes on BlueGene/L's tree."""
+    return payload / (payload + header)
+
+
 def tree_time(n_bytes: float, latency: float, raw_bandwidth: float, payload: float, header: float) -> float:
     """Return the seconds of a vector on the tree, packet after packet; the last packet has full size."""
     n_packets = max(1, math.ceil(n_bytes / payload))
     return latency + n_packets * (payload + header) / raw_bandwidth
+
+
+def processor_bandwidth(payload: float, cycles: float, clock: float) -> float:
+    """Return the bytes per second of a node that needs `cycles` of its clock for each packet."""
+    return payload * clock / cycles
 
 
 def alltoall_peak_bandwidth(grid: Torus, link_bandwidth: float) -> float:
@@ -186,3 +224,8 @@ def alltoall_peak_bandwidth(grid: Torus, link_bandwidth: float) -> float:
         if size > 1
     ]
     return link_bandwidth / max(loads) if loads else math.inf
+
+
+def streams_peak_bandwidth(n_streams: int, link_bandwidth: float, cpu_bandwidth: float = math.inf) -> float:
+    """Return the bytes per second of link-disjoint streams, limited by links and processors."""
+    return min(n_streams * link_bandwidth, cpu_bandwidth)

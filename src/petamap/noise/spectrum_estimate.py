@@ -6,7 +6,8 @@ import numpy as np
 
 from petacomm.base.errors import DataError
 from petacomm.base.typing import BoolArray, FloatArray
-from petamap.noise.model import TabulatedPsd
+from petamap.noise.model import OneOverF, TabulatedPsd
+from petamap.noise.psd import noise_psd
 
 _GOOD_FRACTION = 0.75  # smallest fraction of good samples of a segment that is used
 _BINS_PER_OCTAVE = 6
@@ -77,6 +78,33 @@ def estimate_psd(
         )
     # The lowest frequency is biased by the removal of the trend, the highest has half the power.
     return _log_binned(np.arange(2.0, length // 2) * (sample_rate / length), power[2:-1])
+
+
+def fit_one_over_f(measured: TabulatedPsd) -> OneOverF:
+    """Return the 1/f model fitted to a measured PSD by least squares of its logarithm.
+
+    Bins are weighted by frequency, to which the number of frequencies in a logarithmic bin is proportional.
+    fmin cannot be measured on a finite interval; it is set to a tenth of the lowest frequency.
+    """
+    from scipy.optimize import least_squares
+
+    f, logs = measured.frequencies, np.log(measured.values)
+    fmin = f[0] / 10
+
+    def model(parameters: FloatArray) -> OneOverF:
+        net, fknee, steepness = np.exp(parameters)
+        return OneOverF(float(net), float(max(fknee, fmin)), float(fmin), -float(steepness))
+
+    white = 0.5 * np.log(np.median(measured.values[f >= f[-1] / 4]) / 2)
+    above = f[measured.values > 4 * np.exp(2 * white)]
+    knee = np.log(above[-1] if above.size else f[0])
+    bounds = ([white - 3, np.log(fmin), np.log(0.3)], [white + 3, np.log(f[-1]), np.log(6.0)])
+    start = np.clip([white, knee, 0.1], np.add(bounds[0], 1e-6), np.subtract(bounds[1], 1e-6))
+
+    def misfit(parameters: FloatArray) -> FloatArray:
+        return np.asarray(np.sqrt(f) * (np.log(noise_psd(model(parameters), f)) - logs))
+
+    return model(least_squares(misfit, start, bounds=bounds).x)
 
 
 def _interpolated(samples: FloatArray, good: BoolArray) -> FloatArray:

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from petacomm.base.errors import ConfigError
 from petacomm.network import closed_forms as forms
@@ -29,11 +31,6 @@ def counted(schedule):
     return forms.AlphaBetaCost(n_messages, n_elements)
 
 
-def pipeline_seconds(n_rounds, n_bytes, n_segments, alpha, beta, n_streams=1):
-    """Return the seconds of a pipelined schedule: (R + S - 1) (alpha + n / (k S) beta)."""
-    return (n_rounds + n_segments - 1) * (alpha + n_bytes / (n_streams * n_segments) * beta)
-
-
 @pytest.mark.parametrize(("collective", "algorithm"), list(forms._COSTS))
 @pytest.mark.parametrize("n_ranks", [1, 2, 3, 4, 7, 8, 16, 24])
 def test_forms_count_what_schedules_send(collective, algorithm, n_ranks):
@@ -53,9 +50,20 @@ def test_forms_count_what_schedules_send(collective, algorithm, n_ranks):
 def test_pipelines_take_the_rounds_that_schedules_have():
     schedule = edge_disjoint_broadcast(Torus((4, 4, 4)), 6 * 1000)
     cut = segmented(schedule, 100)
-    said = pipeline_seconds(schedule.n_rounds, 6000, 10, 1.0, 0.0, 6)
+    said = forms.pipeline_seconds(schedule.n_rounds, 6000, 10, 1.0, 0.0, 6)
     assert cut.n_rounds == said == 13
-    assert pipeline_seconds(4, 6000, 10, 0.0, 1.0, 6) == 13 * 100
+    assert forms.pipeline_seconds(4, 6000, 10, 0.0, 1.0, 6) == 13 * 100
+
+
+@given(st.integers(1, 100), st.floats(1, 1e9), st.integers(1, 6))
+def test_the_best_number_of_segments(n_rounds, n_bytes, n_streams):
+    best = forms.optimal_segments(n_rounds, n_bytes, 2e-6, 1e-8, n_streams)
+    least = forms.pipeline_seconds(n_rounds, n_bytes, best, 2e-6, 1e-8, n_streams)
+    for other in (best - 1, best + 1):
+        if other:
+            assert least <= forms.pipeline_seconds(n_rounds, n_bytes, other, 2e-6, 1e-8, n_streams) * (
+                1 + 1e-12
+            )
 
 
 def test_barrier_and_short_allreduce_of_512_nodes():
@@ -83,6 +91,8 @@ def test_the_link_or_the_processor_is_the_limit():
 
 
 def test_tree():
+    assert forms.tree_efficiency(256, 10) == pytest.approx(0.96, abs=0.003)
+    assert 350 * forms.tree_efficiency(256, 10) == pytest.approx(336.8, abs=0.05)
     bandwidth = 1e6 / forms.tree_time(1e6, 2.5 * US, 350 * MB, 256, 10)
     assert bandwidth == pytest.approx(336.7 * MB, rel=0.01)  # Table 3
     assert forms.tree_time(1, 0.0, 350 * MB, 256, 10) == forms.tree_time(256, 0.0, 350 * MB, 256, 10)
@@ -125,6 +135,15 @@ def test_the_fullest_link_of_odd_lines_too(size, ring):
     assert forms.alltoall_peak_bandwidth(grid, 1.0) == pytest.approx(size / uses.max())
 
 
+def test_broadcast_is_bound_by_processors():
+    # 243.8 MB/s (Table 3) are 1.58 links, or 689 cycles per packet.
+    assert pytest.approx(1.58, abs=0.005) == 243.8 * MB / LINK
+    assert forms.processor_bandwidth(240, 689, 700e6) == pytest.approx(243.8 * MB, rel=1e-3)
+    assert forms.streams_peak_bandwidth(6, LINK) == 924 * MB
+    assert forms.streams_peak_bandwidth(6, LINK, 243.8 * MB) == 243.8 * MB
+    assert forms.streams_peak_bandwidth(1, LINK, 243.8 * MB) == LINK
+
+
 def test_a_single_node_has_no_limit_and_unknown_forms_are_errors():
     assert forms.alltoall_peak_bandwidth(Torus((1,)), LINK) == np.inf
     with pytest.raises(ConfigError, match="no alpha-beta form of allreduce 'rings'"):
@@ -149,7 +168,7 @@ def test_segments_take_the_time_of_a_pipeline():
     path = hamiltonian_reduce(Torus((10,), False), 1200, 9)
     for n_segments in (1, 3, 12):
         cut = segmented(path, 1200 // n_segments)
-        said = pipeline_seconds(path.n_rounds, 9600, n_segments, 2.0, 0.5)
+        said = forms.pipeline_seconds(path.n_rounds, 9600, n_segments, 2.0, 0.5)
         assert schedule_time(cut, 8, 2.0, 0.5) == pytest.approx(said)
 
 

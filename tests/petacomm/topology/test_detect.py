@@ -198,7 +198,8 @@ def test_packages_and_cores_are_read_from_hwloc():
     layout = read_hwloc(SAMPLES / "hwloc-two-packages.xml")
     assert layout.n_cores == 8 and layout.package.tolist() == [0] * 4 + [1] * 4
     assert layout.numa.tolist() == [0] * 4 + [1] * 4
-    assert layout.processors[5] == (10, 11)
+    assert layout.processors[5] == (10, 11) and layout.core_of(11) == 5 and layout.core_of(99) == -1
+    assert layout.package_slot(5) == (1, 1)
     named = detect_node_layout({"HWLOC_XMLFILE": str(SAMPLES / "hwloc-two-packages.xml")})
     assert named.processors == layout.processors
 

@@ -6,7 +6,7 @@ import pytest
 from petacomm.base.errors import DataError
 from petamap.noise.model import OneOverF
 from petamap.noise.psd import noise_psd
-from petamap.noise.spectrum_estimate import estimate_psd
+from petamap.noise.spectrum_estimate import estimate_psd, fit_one_over_f
 
 
 def stream(model, n, rate, seed):
@@ -29,6 +29,16 @@ def test_input_model_is_recovered(bad_fraction):
     upper = table.frequencies > 0.05
     ratio = table.values[upper] / noise_psd(MODEL, table.frequencies[upper])
     assert np.all(np.abs(ratio - 1) < 0.25) and abs(ratio.mean() - 1) < 0.04
+    fit = fit_one_over_f(table)
+    assert fit.net == pytest.approx(MODEL.net, rel=0.03)
+    assert fit.fknee == pytest.approx(MODEL.fknee, rel=0.12)
+    assert fit.alpha == pytest.approx(MODEL.alpha, rel=0.12)
+
+
+def test_fit_of_white_noise():
+    fit = fit_one_over_f(estimate_psd(stream(OneOverF(1.0), 1 << 16, 1.0, 3), np.ones(1 << 16, bool), 1.0))
+    assert fit.net == pytest.approx(1.0, rel=0.02)
+    assert np.all(noise_psd(fit, np.array([1e-2, 0.1])) < 2.3)
 
 
 def test_segments_lie_between_many_gaps():

@@ -42,6 +42,15 @@ class NodeLayout:
         """Number of cores of the node."""
         return len(self.processors)
 
+    def core_of(self, processor: int) -> int:
+        """Return the core of a hardware thread, as numbered by the operating system; -1 if there is none."""
+        return next((core for core, threads in enumerate(self.processors) if processor in threads), -1)
+
+    def package_slot(self, core: int) -> tuple[int, int]:
+        """Return the package of a core and its number in it, as in ``slot=1:0`` of a rank file."""
+        before = np.count_nonzero(self.package[:core] == self.package[core])
+        return int(self.package[core]), int(before)
+
 
 def read_hwloc(path: Path) -> NodeLayout:
     """Read the layout of a node from the XML that hwloc's ``lstopo --of xml`` writes.
