@@ -20,10 +20,10 @@ from petacomm.base.typing import FloatArray
 from petacomm.mpi import world
 from petamap.data.config import RunConfig, open_sources, parse_config
 from petamap.data.observation import Observation
-from petamap.mapmaking.binning import right_hand_side
 from petamap.mapmaking.cg import ConjugateGradients
 from petamap.mapmaking.noise_kernels import declared_model
 from petamap.mapmaking.normal_operator import NormalOperator
+from petamap.mapmaking.right_hand_side import right_hand_side
 from petamap.mapmaking.system import MapmakingSystem, SystemOptions, set_up
 from petamap.mapmaking.vectors import aligned_zeros, stack
 from petamap.pointing.compressed import CompressedPointing
@@ -251,8 +251,4 @@ def binning(one: Solver) -> Callable[[], None]:
 
 def right_hand_sides(one: Solver) -> Callable[[], None]:
     """Return the pass over the data of a run: noise is made, filtered, and both right-hand sides added up."""
-    system = one.system
-    statistics = system.statistics
-    return lambda: right_hand_side(
-        system.projection, system.noise, system.shared, statistics.binned_weights, statistics.hits_max
-    )
+    return lambda: right_hand_side(one.system)

@@ -44,9 +44,9 @@ from petamap.data.config import RunConfig, SignalParts, load_config, open_signal
 from petamap.data.observation import Observation
 from petamap.data.run_summary import Summary
 from petamap.examples import find_example
-from petamap.mapmaking.binning import right_hand_sides
 from petamap.mapmaking.cg import ConjugateGradients
 from petamap.mapmaking.recycling import Deflation
+from petamap.mapmaking.right_hand_side import right_hand_sides
 from petamap.mapmaking.run import run
 from petamap.mapmaking.setup import RunSetup
 from petamap.mapmaking.system import MapmakingSystem
@@ -110,12 +110,7 @@ class Job:
 
     def read(self, datasets: Sequence[Signals]) -> list[Unknowns]:
         """Return the right-hand sides of data sets."""
-        system = self.system
-        found = right_hand_sides(
-            system.projection, system.noise, system.shared, system.statistics.binned_weights,
-            system.statistics.hits_max, datasets,
-        )  # fmt: skip
-        return [Unknowns(one.pixels, one.gaps) for one in found]
+        return [one.unknowns for one in right_hand_sides(self.system, datasets)]
 
     def drawn(self, part: str, first: int, n: int = 1) -> list[Signals]:
         """Return the signals of n realizations, skies not yet made."""

@@ -11,8 +11,8 @@ from petacomm.base.progress import SilentProgress
 from petacomm.base.timers import Timers
 from petacomm.mpi import SerialCommunicator
 from petamap.data.observation import Observation
-from petamap.mapmaking.binning import right_hand_side, right_hand_sides
 from petamap.mapmaking.noise_kernels import declared_model
+from petamap.mapmaking.right_hand_side import right_hand_side, right_hand_sides
 from petamap.mapmaking.system import SystemOptions, set_up
 from petamap.mapmaking.vectors import Unknowns, stack
 from petamap.noise.model import InverseLags
@@ -160,6 +160,25 @@ def operator_of(system):
     return system.operator()
 
 
+def as_matrix(operator, n_local, n_stokes, n_gaps):
+    """Return A as a dense matrix over (pixels, gaps) of a single process."""
+    columns = []
+    for i in range(n_local * n_stokes + n_gaps):
+        vector, out = (stack([Unknowns.zeros(n_local, n_stokes, n_gaps)]) for _ in range(2))
+        flat = np.zeros(n_local * n_stokes + n_gaps)
+        flat[i] = 1
+        vector.pixels[..., 0] = flat[: n_local * n_stokes].reshape(n_local, n_stokes)
+        vector.gaps[:, 0, 0] = flat[n_local * n_stokes :]
+        (unit,) = operator.apply_integers(vector, np.ones(1), out)
+        columns.append(np.concatenate([part.view(np.int64).ravel() * unit for part in out]))
+    return np.array(columns).T
+
+
+def n_gap_samples(system):
+    """Return the number of output samples of this rank that are gaps."""
+    return sum(system.gap_samples.values())
+
+
 def times(operator, vector, largest):
     """Return the operator times a vector of which no row is larger."""
     one = stack([vector])
@@ -169,23 +188,17 @@ def times(operator, vector, largest):
 
 
 def read(system):
-    return right_hand_side(
-        system.projection, system.noise, system.shared, system.statistics.binned_weights,
-        system.statistics.hits_max,
-    )  # fmt: skip
+    return right_hand_side(system)
 
 
 def read_many(system, sets):
     """Return the right-hand sides of data sets."""
-    statistics = system.statistics
-    return right_hand_sides(
-        system.projection, system.noise, system.shared, statistics.binned_weights, statistics.hits_max, sets
-    )
+    return right_hand_sides(system, sets)
 
 
 def unknowns(rhs):
     """Return what is to be solved for right-hand sides."""
-    return [Unknowns(one.pixels, one.gaps) for one in rhs]
+    return [one.unknowns for one in rhs]
 
 
 def gradients_of(system):
@@ -205,7 +218,7 @@ def datasets(made, n, seed=5):
 def solve(system, tolerance=1e-12, max_iterations=500):
     """Return the solution of a system's own data."""
     rhs = read(system)
-    return gradients_of(system).solve(Unknowns(rhs.pixels, rhs.gaps), tolerance, max_iterations)
+    return gradients_of(system).solve(rhs.unknowns, tolerance, max_iterations)
 
 
 @dataclass

@@ -327,25 +327,20 @@ class _State:
         return _State(x, p, r.zeros_like(), r, z)
 
 
+@dataclass
 class _Column:
     """Progress of one right-hand side."""
 
-    def __init__(
-        self,
-        tolerance: float,
-        max_iterations: int,
-        callback: Callable[[Iteration], None],
-        recorder: Recorder | None = None,
-    ) -> None:
-        self.recorder = recorder
-        self.solution = Solution(Unknowns.zeros(0, 0, 0))
-        self.stopped = False
-        self._tolerance = tolerance
-        self._max_iterations = max_iterations
-        self._callback = callback
-        self._first = 0.0
-        self._best, self._best_at = math.inf, 0
-        self._begin = time.perf_counter()
+    tolerance: float
+    max_iterations: int
+    callback: Callable[[Iteration], None]
+    recorder: Recorder | None = None
+    solution: Solution = field(default_factory=lambda: Solution(Unknowns.zeros(0, 0, 0)))
+    stopped: bool = False
+    _first: float = 0.0
+    _best: float = math.inf
+    _best_at: int = 0
+    _begin: float = field(default_factory=time.perf_counter)
 
     def begin(self, norm: float) -> None:
         """Take the squared norm of the right-hand side."""
@@ -365,11 +360,11 @@ class _Column:
             return
         number, relative = len(self.solution.history), self.relative(norm)
         self.solution.history.append(Iteration(number, relative, time.perf_counter() - self._begin))
-        self._callback(self.solution.history[-1])
+        self.callback(self.solution.history[-1])
         if relative < self._best:
             self._best, self._best_at = relative, number
         stalled = number - self._best_at >= _PATIENCE
-        self.stopped = relative <= self._tolerance or number >= self._max_iterations or stalled
+        self.stopped = relative <= self.tolerance or number >= self.max_iterations or stalled
 
     def check(self, curvature: float) -> None:
         """Take p^T A p of an iteration."""
@@ -389,9 +384,9 @@ class _Column:
         if solution.error is not None:
             solution.map, solution.reason = rhs.zeros_like(), str(solution.error)
             return
-        reached = solution.history[-1].relative_residual <= self._tolerance
-        solution.converged = reached and solution.true_residual <= _SLACK * self._tolerance
-        solution.reason = _reason(solution, self._tolerance, self._max_iterations)
+        reached = solution.history[-1].relative_residual <= self.tolerance
+        solution.converged = reached and solution.true_residual <= _SLACK * self.tolerance
+        solution.reason = _reason(solution, self.tolerance, self.max_iterations)
 
 
 def _for_each(

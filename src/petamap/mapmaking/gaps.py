@@ -81,22 +81,19 @@ class Gaps:
         # segments begin at a multiple of the longest gap after their stream
         begins = np.ones(len(gaps), bool)
         begins[1:] = (np.diff(gaps) > 1) | (gaps[1:] % self.length == 0)
-        starts: Int64Array = gaps[begins] + segment.offset
-        return starts
+        return gaps[begins] + segment.offset
 
     def _keys(self) -> Int64Array:
         shifts = [
             self.layout.sample_keys[s.stream] + s.start - self.layout.streams[s.stream].start - s.offset
             for s in self.local.segments
         ]
-        keys: Int64Array = self._starts + np.array(shifts, np.int64)[self.segments()]
-        return keys
+        return self._starts + np.array(shifts, np.int64)[self.segments()]
 
     def segments(self) -> Int64Array:
         """Return the segment of each slot."""
         offsets = np.array([segment.offset for segment in self.local.segments], np.int64)
-        found: Int64Array = np.searchsorted(offsets, self._starts, side="right") - 1
-        return found
+        return np.searchsorted(offsets, self._starts, side="right") - 1
 
     def first_slot(self, position: int) -> int:
         """Return the slot of the first gap at or after a held position."""

@@ -13,8 +13,8 @@ from petacomm.base.timers import Timers
 from petacomm.base.typing import BoolArray, FloatArray, Int64Array
 from petacomm.mpi import Communicator
 from petamap.data.observation import Observation
-from petamap.mapmaking.binning import binned_map, right_hand_side
 from petamap.mapmaking.noise_kernels import ModelOf
+from petamap.mapmaking.right_hand_side import binned_map, right_hand_side
 from petamap.mapmaking.system import MapmakingSystem, SystemOptions, set_up
 from petamap.noise.model import InverseLags, NoiseModel, TabulatedPsd
 from petamap.noise.spectrum_estimate import estimate_psd
@@ -44,13 +44,9 @@ def estimated_models(
     white = replace(options, n_lag=0, flags="cut", uniform_binning=True)
     unit_noise: ModelOf = lambda observation, detector, interval: InverseLags(np.ones(1))  # noqa: E731
     system = set_up(observations, pixelization, white, unit_noise, comm, timers, progress, whole_streams=True)
-    statistics = system.statistics
     progress.begin("noise estimate", system.projection.local.n_out, "samples")
     with timers.phase("noise estimate"):
-        rhs = right_hand_side(
-            system.projection, system.noise, system.shared, statistics.binned_weights, statistics.hits_max
-        )
-        sky = binned_map(statistics.binned_inverse, rhs.binned, options.n_threads)
+        sky = binned_map(system, right_hand_side(system))
         own = _measure(observations, system, system.shared.pixels.scatter_fwd(sky), progress)
         models = {key: model for part in comm.allgather(own) for key, model in part.items()}
     progress.end()

@@ -12,7 +12,7 @@ from petacomm.base.typing import FloatArray, Int64Array
 from petamap.mapmaking.linear_operators import Operator
 from petamap.mapmaking.noise_kernels import InverseNoise
 from petamap.mapmaking.projection import Projection
-from petamap.mapmaking.vectors import SharedUnknowns, Unknowns, aligned_zeros, stack
+from petamap.mapmaking.vectors import SharedUnknowns, Unknowns, aligned_zeros
 
 # 64-bit sums keep a sign and a bit to spare; a term is rounded by way of a double's 52 bits.
 _SUM_BITS, _TERM_BITS = 62, 51
@@ -50,10 +50,7 @@ class NormalOperator(Operator):
     def apply(self, vectors: Unknowns) -> Unknowns:
         """Return A times vectors side by side. Collective."""
         out = vectors.zeros_like()
-        units = self.apply_integers(vectors, vectors.largest(self.comm), out)
-        unused = zero_limbs(vectors.width)
-        for values, integers in zip(vectors, out, strict=True):
-            _mapmaking.settle(values, integers, units, unused, self.n_threads)
+        self.apply_and_dot(vectors, vectors.largest(self.comm), out)
         return out
 
     def apply_and_dot(self, p: Unknowns, largest: FloatArray, q: Unknowns) -> Int64Array:
@@ -112,17 +109,3 @@ class NormalOperator(Operator):
             return 1.0
         exponent = math.frexp(bound)[1]  # bound < 2^exponent
         return math.ldexp(1.0, exponent - min(_TERM_BITS, _SUM_BITS - self._hits_bits))
-
-
-def as_matrix(operator: NormalOperator, n_local: int, n_stokes: int, n_gaps: int) -> FloatArray:
-    """Return A as a dense matrix over (pixels, gaps) of a single process: for tests and small problems."""
-    columns = []
-    for i in range(n_local * n_stokes + n_gaps):
-        vector, out = (stack([Unknowns.zeros(n_local, n_stokes, n_gaps)]) for _ in range(2))
-        flat = np.zeros(n_local * n_stokes + n_gaps)
-        flat[i] = 1
-        vector.pixels[..., 0] = flat[: n_local * n_stokes].reshape(n_local, n_stokes)
-        vector.gaps[:, 0, 0] = flat[n_local * n_stokes :]
-        (unit,) = operator.apply_integers(vector, np.ones(1), out)
-        columns.append(np.concatenate([part.view(np.int64).ravel() * unit for part in out]))
-    return np.array(columns).T

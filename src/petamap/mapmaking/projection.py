@@ -7,8 +7,9 @@ out.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -48,10 +49,9 @@ class Piece:
     stop: int
     offset: int
 
-    @property
-    def held(self) -> slice:
-        """Slice of the held samples."""
-        return slice(self.offset, self.offset + self.stop - self.start)
+    def of(self, held: SamplePointing) -> SamplePointing:
+        """Return those of the held samples."""
+        return held.slice(self.offset, self.offset + self.stop - self.start)
 
 
 @dataclass(frozen=True)
@@ -81,6 +81,13 @@ class SamplePointing:
             None if self.gains is None else self.gains[begin:end],
             self.efficiency,
         )
+
+    def copy_to(self, other: SamplePointing) -> None:
+        """Write pixels, angles and gains to the arrays of as many other samples."""
+        other.pixels[:] = self.pixels
+        for array, to in ((self.angles, other.angles), (self.gains, other.gains)):
+            if array is not None and to is not None:
+                to[:] = array
 
     def clear(self) -> None:
         """Point all samples outside the map."""
@@ -133,9 +140,7 @@ class Projection:
         )
         self.has_gains = any(self._pointing(s).has_gains for s in local.segments)
         self.units = np.ones(len(local.segments))
-        self._pixels: Int32Array | None = None
-        self._angles: UInt32Array | None = None
-        self._gains: Float32Array | None = None
+        self._kept: SamplePointing | None = None
         self._find_pixels()
 
     @property
@@ -167,28 +172,26 @@ class Projection:
 
     # --- set-up: pixels, flags, gaps
 
+    def _empty(self, n: int, efficiency: float) -> SamplePointing:
+        """Return memory for n samples: 4 bytes each for the pixel, for the angle and for the gain."""
+        angles = np.empty(n, np.uint32) if self.stokes is not Stokes.I else None
+        gains = np.empty(n, np.float32) if self.has_gains else None
+        return SamplePointing(np.empty(n, np.int32), angles, gains, efficiency)
+
     def _expand(self, piece: Piece) -> SamplePointing:
-        """Expand global pixels of a piece, into the kept arrays where they are kept."""
-        n, held = piece.stop - piece.start, piece.held
-        pixels = np.empty(n, np.int32) if self._pixels is None else self._pixels[held]
-        angles: UInt32Array | None = None
-        if self.stokes is not Stokes.I:
-            angles = np.empty(n, np.uint32) if self._angles is None else self._angles[held]
-        gains: Float32Array | None = None
-        if self.has_gains:
-            gains = np.empty(n, np.float32) if self._gains is None else self._gains[held]
-        samples = SamplePointing(pixels, angles, gains, float(self.efficiencies[piece.number]))
+        """Expand global pixels of a piece."""
+        samples = self._empty(piece.stop - piece.start, float(self.efficiencies[piece.number]))
         stream = self.layout.streams[piece.segment.stream]
         start, stop = stream.recorded_range(piece.start, piece.stop)
-        if stop - start < n:
+        if stop - start < piece.stop - piece.start:
             samples.clear()
         if start < stop:
             part = samples.slice(start - piece.start, stop - piece.start)
             self._pointing(piece.segment).expand(
                 self.pixelization, stream.detector, start, stop, part.pixels, part.angles, part.gains
             )
-        if gains is not None:
-            gains /= np.float32(self.units[piece.number])
+        if samples.gains is not None:
+            np.divide(samples.gains, np.float32(self.units[piece.number]), out=samples.gains)
         return samples
 
     def _find_pixels(self) -> None:
@@ -237,21 +240,11 @@ class Projection:
 
     def keep(self) -> None:
         """Store pixels and responses of all samples in memory, so that no iteration expands pointing."""
-        n = self.local.n_held
-        pixels = np.empty(n, np.int32)
-        angles = np.empty(n, np.uint32) if self.stokes is not Stokes.I else None
-        gains = np.empty(n, np.float32) if self.has_gains else None
-
-        def store(piece: Piece) -> None:
-            samples = self._sample_pointing(piece)
-            pixels[piece.held] = samples.pixels
-            if angles is not None and samples.angles is not None:
-                angles[piece.held] = samples.angles
-            if gains is not None and samples.gains is not None:
-                gains[piece.held] = samples.gains
-
-        map_threads(store, self.pieces(), self.n_threads)
-        self._pixels, self._angles, self._gains = pixels, angles, gains
+        kept = self._empty(self.local.n_held, math.nan)  # efficiencies are those of the segments
+        map_threads(
+            lambda piece: self._sample_pointing(piece).copy_to(piece.of(kept)), self.pieces(), self.n_threads
+        )
+        self._kept = kept
 
     def _flags(self, piece: Piece) -> UInt8Array | None:
         stream = self.layout.streams[piece.segment.stream]
@@ -280,10 +273,10 @@ class Projection:
     def number_gaps(self) -> Int64Array:
         """Assign numbers to the gaps; return the keys of their unknowns (positions among all samples)."""
         keys = self.gaps.number()
-        kept = self._pixels
+        kept = self._kept
         if kept is not None and self.gaps:
             map_threads(
-                lambda piece: self.gaps.write_slots(kept[piece.held], piece.segment, piece.start),
+                lambda piece: self.gaps.write_slots(piece.of(kept).pixels, piece.segment, piece.start),
                 self.pieces(),
                 self.n_threads,
             )
@@ -293,13 +286,8 @@ class Projection:
 
     def _sample_pointing(self, piece: Piece) -> SamplePointing:
         """Return local pixels and responses of a piece; gaps are any negative number."""
-        if self._pixels is not None:
-            return SamplePointing(
-                self._pixels[piece.held],
-                None if self._angles is None else self._angles[piece.held],
-                None if self._gains is None else self._gains[piece.held],
-                float(self.efficiencies[piece.number]),
-            )
+        if self._kept is not None:
+            return replace(piece.of(self._kept), efficiency=float(self.efficiencies[piece.number]))
         samples = self._expand(piece)
         _mapmaking.localize(
             self.index, self.gaps.among(piece.offset, piece.stop - piece.start), samples.pixels
@@ -317,7 +305,7 @@ class Projection:
         start = segment.start + begin - segment.offset
         piece = Piece(number, segment, start, start + n, begin)
         samples = self._sample_pointing(piece)
-        if self._pixels is None and self.gaps.numbered:
+        if self._kept is None and self.gaps.numbered:
             self.gaps.write_slots(samples.pixels, segment, start)
         return samples
 
@@ -379,8 +367,8 @@ class Projection:
         out.
         """
         blocks, parts = self.local.blocks, (kernels, pixels, gaps, scales, sums, gap_sums)
-        if self._pixels is not None:
-            _mapmaking.apply_kept(blocks, self._pixels, self._angles, self._gains, self.efficiencies, *parts)
+        if (kept := self._kept) is not None:
+            _mapmaking.apply_kept(blocks, kept.pixels, kept.angles, kept.gains, self.efficiencies, *parts)
             return
         _mapmaking.apply_expanded(
             blocks, self._pointings, self.pixelization.grid, self.index, self._stream_table,
@@ -389,26 +377,23 @@ class Projection:
         )  # fmt: skip
 
     @cached_property
+    def _used(self) -> list[int]:
+        """The local observations: the others may not have been read."""
+        return sorted({self.layout.streams[segment.stream].observation for segment in self.local.segments})
+
+    @cached_property
     def _pointings(self) -> list[tuple[object, ...]]:
-        # Of the local observations alone: the others may not have been read.
-        used = {self.layout.streams[segment.stream].observation for segment in self.local.segments}
-        pointings = [self.observations[number].pointing for number in sorted(used)]
+        pointings = [self.observations[number].pointing for number in self._used]
         return [p.kernel_arguments() for p in pointings if isinstance(p, CompressedPointing)]
 
     @cached_property
     def _stream_table(self) -> Int64Array:
-        used = sorted({self.layout.streams[segment.stream].observation for segment in self.local.segments})
-        rows = [
-            (
-                used.index(stream.observation),
-                stream.detector,
-                segment.start - segment.offset,
-                stream.start,
-                *stream.recorded_range(stream.start, stream.stop),
-            )
-            for segment in self.local.segments
-            for stream in [self.layout.streams[segment.stream]]
-        ]
+        rows = []
+        for segment in self.local.segments:
+            stream = self.layout.streams[segment.stream]
+            number, shift = self._used.index(stream.observation), segment.start - segment.offset
+            recorded = stream.recorded_range(stream.start, stream.stop)
+            rows.append((number, stream.detector, shift, stream.start, *recorded))
         return np.array(rows, np.int64).reshape(-1, 6)
 
     @cached_property

@@ -166,8 +166,7 @@ class _Space:
         for vectors, part in zip(self.vectors, given, strict=True):
             _mapmaking.space_products(vectors, part, own, scales, self._bits, sums, self.n_threads)
         high, low = np.moveaxis(self.comm.allreduce(sums), 1, 0)
-        values: FloatArray = _rounded(high, low, self._bits) / own / scales[:, None]
-        return values
+        return _rounded(high, low, self._bits) / own / scales[:, None]
 
     def add(self, amounts: FloatArray, to: Unknowns) -> FloatArray:
         """Add the vectors times amounts, (width, n_vectors), to `to`; return its largest |I| + |Q| + |U|."""
@@ -180,7 +179,7 @@ class _Space:
         """Return linear combinations of the vectors, (n_combinations, n_vectors), side by side."""
         padded = np.zeros((_padded(len(amounts)), self.vectors.width))
         padded[: len(amounts), : amounts.shape[1]] = amounts
-        out = Unknowns(*(np.zeros((*part.shape[:2], len(padded))) for part in self.vectors))
+        out = stacked_zeros(self.vectors, len(padded))
         self.add(padded, out)
         return out
 
@@ -191,38 +190,33 @@ class _Iterations:
 
     solver: ConjugateGradients
     directions: list[Unknowns] = field(default_factory=list)
-    norms: list[float] = field(default_factory=list)
-    alphas: list[float] = field(default_factory=list)
-    betas: list[float] = field(default_factory=list)
+    steps: list[tuple[float, float, float]] = field(default_factory=list)
 
     def record(self, r: Unknowns, norm: float, alpha: float, beta: float) -> None:
         """Store residual, squared norm, alpha and beta of an iteration."""
-        column = len(self.norms) % MAX_WIDTH
+        column = len(self.steps) % MAX_WIDTH
         if column == 0:
             self.directions.append(stacked_zeros(r, MAX_WIDTH))
         preconditioned = self.solver.preconditioner.apply(stack([r]))
         for to, part in zip(self.directions[-1], preconditioned, strict=True):
             to[..., column] = part[..., 0]
-        self.norms.append(norm)
-        self.alphas.append(alpha)
-        self.betas.append(beta)
+        self.steps.append((norm, alpha, beta))
 
-    def ritz(self) -> tuple[FloatArray, FloatArray]:
-        """Return eigenvalues, increasing, and eigenvectors of the tridiagonal matrix (Saad 2003, 6.7.3)."""
-        alpha, beta = np.array(self.alphas), np.array(self.betas)
+    def ritz_vectors(self, n_vectors: int) -> list[Unknowns]:
+        """Return the vectors of the smallest Ritz values, of unit norm in M.
+
+        The tridiagonal matrix is that of Saad 2003, 6.7.3.
+        """
+        if not self.steps:
+            return []
+        norm, alpha, beta = np.array(self.steps).T
         diagonal = 1 / alpha
         diagonal[1:] += beta[1:] / alpha[:-1]
         off = np.sqrt(beta[1:]) / alpha[:-1]
         with single_blas_thread():
-            values, vectors = np.linalg.eigh(np.diag(diagonal) + np.diag(off, -1))
-        return values, vectors
-
-    def ritz_vectors(self, n_vectors: int) -> list[Unknowns]:
-        """Return the vectors of the smallest Ritz values, of unit norm in M."""
-        if not self.norms:
-            return []
-        signs = (-1.0) ** np.arange(len(self.norms))
-        weights = self.ritz()[1][:, :n_vectors].T * (signs / np.sqrt(self.norms))
+            _, vectors = np.linalg.eigh(np.diag(diagonal) + np.diag(off, -1))
+        signs = (-1.0) ** np.arange(len(norm))
+        weights = vectors[:, :n_vectors].T * (signs / np.sqrt(norm))
         padded = np.zeros((len(weights), len(self.directions) * MAX_WIDTH))
         padded[:, : weights.shape[1]] = weights
         out = stacked_zeros(self.directions[0], _padded(len(weights)))

@@ -5,25 +5,24 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
-from petacomm.base.errors import ConfigError, ConvergenceError, UserError
+from petacomm.base.errors import ConfigError, ConvergenceError
 from petacomm.base.progress import Progress, SilentProgress
 from petacomm.base.typing import FloatArray
-from petacomm.mpi import Communicator, agree, agree_on_errors, world
+from petacomm.mpi import Communicator, agree_on_errors, world
 from petamap.data import run_summary as summary
 from petamap.data.config import RunConfig
 from petamap.data.run_summary import Summary
-from petamap.mapmaking.binning import RightHandSide, binned_map, right_hand_side
 from petamap.mapmaking.cg import Iteration, Solution
 from petamap.mapmaking.covariance import CovarianceColumns
 from petamap.mapmaking.products import MapWriter, covariance_columns, covariance_names
-from petamap.mapmaking.setup import RunSetup, unwritable
+from petamap.mapmaking.right_hand_side import RightHandSide, binned_map, right_hand_side
+from petamap.mapmaking.setup import RunSetup, check_writable
 from petamap.mapmaking.system import MapmakingSystem
-from petamap.mapmaking.vectors import Unknowns
 from petamap.sky.covariance_file import PixelCovariance, write_pixel_covariance
 
 
@@ -90,19 +89,18 @@ def run(
     return job.run()
 
 
+@dataclass
 class _Job:
-    def __init__(
-        self, config: RunConfig, out: Path, comm: Communicator, progress: Progress, command: list[str]
-    ) -> None:
-        self.config = config
-        self.out = out
-        self.comm = comm
-        self.progress = progress
-        self.command = command
-        self.setup = RunSetup(config, comm, progress)
+    config: RunConfig
+    out: Path
+    comm: Communicator
+    progress: Progress
+    command: list[str]
+    products: list[summary.Product] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.setup = RunSetup(self.config, self.comm, self.progress)
         self.timers = self.setup.timers
-        self.n_threads = self.setup.n_threads
-        self.products: list[summary.Product] = []
 
     def run(self) -> Summary:
         """Run the phases in order."""
@@ -112,7 +110,7 @@ class _Job:
         system = self.setup.set_up()
         columns = CovarianceColumns(system) if self.config.products.pixel_covariance else None
         rhs = self._read(system)
-        binned = binned_map(system.statistics.binned_inverse, rhs.binned, self.n_threads)
+        binned = binned_map(system, rhs)
         solution = None if self.config.solver.binned_only else self._solve(system, rhs)
         with self.timers.phase("products"):
             comparisons = self._write_products(system, binned, solution)
@@ -129,20 +127,19 @@ class _Job:
         return result
 
     def _check_folder(self) -> None:
-        error: UserError | None = None
         existing = [path for kind in self._kinds() if (path := self._file(kind)).exists()]
-        if self.comm.rank == 0 and existing and not self.config.products.overwrite:
-            error = ConfigError(
-                "is there already", where=str(existing[0]), mend="choose another --out, or add --force"
-            )
-        elif self.config.products.pixel_covariance and self.config.solver.binned_only:
-            error = ConfigError(
-                "products.pixel_covariance is that of the maximum-likelihood map",
-                mend="leave solver.binned_only away",
-            )
-        elif self.comm.rank == 0:
-            error = unwritable(self.out)
-        agree(self.comm, error)
+        with agree_on_errors(self.comm):
+            if self.comm.rank == 0 and existing and not self.config.products.overwrite:
+                raise ConfigError(
+                    "is there already", where=str(existing[0]), mend="choose another --out, or add --force"
+                )
+            if self.config.products.pixel_covariance and self.config.solver.binned_only:
+                raise ConfigError(
+                    "products.pixel_covariance is that of the maximum-likelihood map",
+                    mend="leave solver.binned_only away",
+                )
+            if self.comm.rank == 0:
+                check_writable(self.out)
 
     def _kinds(self) -> list[str]:
         chosen = self.config.products
@@ -159,10 +156,7 @@ class _Job:
     def _read(self, system: MapmakingSystem) -> RightHandSide:
         self.progress.begin("data", float(system.projection.local.n_out), "samples")
         with self.timers.phase("data"):
-            rhs = right_hand_side(
-                system.projection, system.noise, system.shared, system.statistics.binned_weights,
-                system.statistics.hits_max, self.progress.advance,
-            )  # fmt: skip
+            rhs = right_hand_side(system, self.progress.advance)
         self.progress.end()
         return rhs
 
@@ -181,9 +175,7 @@ class _Job:
             gained = max(reached, gained)
 
         with self.timers.phase("iterations"):
-            solution = system.solver().solve(
-                Unknowns(rhs.pixels, rhs.gaps), solver.tolerance, solver.max_iterations, advance
-            )
+            solution = system.solver().solve(rhs.unknowns, solver.tolerance, solver.max_iterations, advance)
         self.progress.end(solution.reason)
         if not solution.converged:
             self.setup.warn(f"not converged: {solution.reason}")

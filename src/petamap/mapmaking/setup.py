@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 
-from petacomm.base.errors import UserError
 from petacomm.base.files import atomic_write
 from petacomm.base.host import available_bytes, cpu_model, peak_bytes
 from petacomm.base.progress import Progress
@@ -32,11 +31,11 @@ from petamap.data.config import (
 )
 from petamap.data.observation import Observation
 from petamap.data.run_summary import RankStatistics
-from petamap.mapmaking.intervals import free_ends, split_intervals
+from petamap.mapmaking.intervals import free_ends
 from petamap.mapmaking.noise_estimate import estimated_models
 from petamap.mapmaking.noise_kernels import ModelOf, declared_model
 from petamap.mapmaking.system import MapmakingSystem, SystemOptions, set_up
-from petamap.mapmaking.target import in_frame, target_pixelization
+from petamap.mapmaking.target import prepared_observations, target_pixelization
 from petamap.sky.pixelization import Pixelization
 from petamap.sky.stokes import Stokes
 
@@ -99,10 +98,7 @@ class RunSetup:
             drawn_otherwise = (
                 [] if self.config.noise.kernel == "estimate" else noise_model_warnings(observations)
             )
-            if self.config.map.pixelization != "numbered":
-                observations = in_frame(observations, self.config.map.frame)
-            if self.config.noise.interval is not None:
-                observations = [split_intervals(o, self.config.noise.interval) for o in observations]
+            observations = prepared_observations(self.config, observations)
             for text in (*check_observations(observations), *drawn_otherwise):
                 self.warn(text)
             self.observations = observations
@@ -253,13 +249,9 @@ class RunSetup:
         )
 
 
-def unwritable(folder: Path) -> UserError | None:
-    """Return the error of writing into a folder, if any: to be found before hours of work."""
+def check_writable(folder: Path) -> None:
+    """Raise the error of writing into a folder, if any: to be found before hours of work."""
     probe = folder / ".writable"
-    try:
-        with atomic_write(probe):
-            pass
-        probe.unlink()
-    except UserError as error:
-        return error
-    return None
+    with atomic_write(probe):
+        pass
+    probe.unlink()

@@ -136,11 +136,6 @@ class MapmakingSystem:
     memory: MemoryPlan
     gap_samples: dict[int, int]
 
-    @property
-    def n_gap_samples(self) -> int:
-        """Number of output samples of this rank that are gaps."""
-        return sum(self.gap_samples.values())
-
     def operator(self) -> NormalOperator:
         """Return the operator A = P^T N^-1 P. Collective."""
         return NormalOperator(self.projection, self.noise, self.shared, self.statistics.hits_max)

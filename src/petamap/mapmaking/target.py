@@ -10,8 +10,9 @@ import numpy as np
 from petacomm.base.errors import ConfigError, DataError
 from petacomm.base.typing import FloatArray
 from petacomm.base.units import DEGREE
-from petamap.data.config import MapOptions
+from petamap.data.config import MapOptions, RunConfig
 from petamap.data.observation import Observation
+from petamap.mapmaking.intervals import split_intervals
 from petamap.pointing.compressed import CompressedPointing
 from petamap.pointing.frames import frame_rotation
 from petamap.sky.car import CarPatch
@@ -52,6 +53,15 @@ def target_pixelization(options: MapOptions, observations: Sequence[Observation]
             mend="give map.width and map.height, a coarser map.resolution, or flag what lies far away",
         )
     return kind.box(centre, size, resolution)
+
+
+def prepared_observations(config: RunConfig, observations: list[Observation]) -> list[Observation]:
+    """Return observations as they are mapped: in the frame of the map, in intervals short enough."""
+    if config.map.pixelization != "numbered":
+        observations = in_frame(observations, config.map.frame)
+    if config.noise.interval is not None:
+        observations = [split_intervals(o, config.noise.interval) for o in observations]
+    return observations
 
 
 def in_frame(observations: Sequence[Observation], frame: str) -> list[Observation]:
@@ -139,8 +149,7 @@ def _angles(vectors: FloatArray) -> FloatArray:
     """Return longitude and latitude in degrees, (n, 2)."""
     lon = np.arctan2(vectors[:, 1], vectors[:, 0])
     lat = np.arctan2(vectors[:, 2], np.hypot(vectors[:, 0], vectors[:, 1]))
-    angles: FloatArray = np.stack([lon, lat], axis=1) / DEGREE
-    return angles
+    return np.stack([lon, lat], axis=1) / DEGREE
 
 
 def _tangent(vectors: FloatArray, centre: tuple[float, float]) -> tuple[FloatArray, FloatArray]:

@@ -171,10 +171,9 @@ class TimeLayout:
         n_det = 1 + np.zeros(observation.max() + 1, np.int64)
         np.maximum.at(n_det, observation, detector + 1)
         group = detector * np.minimum(groups, n_det[observation]) // n_det[observation]
-        ordered: Int64Array = np.lexsort(
+        return np.lexsort(
             (detector[streams], within, interval[streams], observation[streams], group[streams])
         )
-        return ordered
 
     def locate(self, blocks: Int64Array) -> tuple[Int64Array, Int64Array]:
         """Return the stream of each block, and the number of the block in it."""

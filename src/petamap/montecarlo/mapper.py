@@ -12,16 +12,11 @@ from petacomm.base.errors import DataError
 from petacomm.base.timers import Timers
 from petacomm.base.typing import FloatArray
 from petamap.data.config import RunConfig
-from petamap.data.observation import Signal
-from petamap.mapmaking.binning import RightHandSide, binned_map, right_hand_sides
 from petamap.mapmaking.cg import Iteration, Solution
 from petamap.mapmaking.recycling import Deflation
+from petamap.mapmaking.right_hand_side import Dataset, RightHandSide, binned_map, right_hand_sides
 from petamap.mapmaking.system import MapmakingSystem
-from petamap.mapmaking.vectors import Unknowns
 from petamap.sky.healpix import Healpix
-
-# signals of each observation
-Dataset = Sequence[Sequence[Signal]]
 
 
 @dataclass(frozen=True)
@@ -79,7 +74,7 @@ class Mapper:
         timers = timers or self.timers
         try:
             with timers.phase("data"):
-                rhs = self._read(datasets)
+                rhs = right_hand_sides(self.system, datasets)
             with timers.phase("iterations"):
                 return self._maps(rhs)
         except DataError as error:
@@ -89,23 +84,15 @@ class Mapper:
 
     def train_deflation(self, datasets: Sequence[Dataset], n_vectors: int, at_once: int) -> None:
         """Find deflation vectors from the solutions of some data sets, to accelerate all later solutions."""
-        rhs = [Unknowns(item.pixels, item.gaps) for item in self._read(datasets)]
+        rhs = [item.unknowns for item in right_hand_sides(self.system, datasets)]
         solver = self.solver
         self.space = Deflation.train(
             self.cg, rhs, solver.tolerance, solver.max_iterations, n_vectors, at_once
         )
 
-    def _read(self, datasets: Sequence[Dataset]) -> list[RightHandSide]:
-        system = self.system
-        return right_hand_sides(
-            system.projection, system.noise, system.shared, system.statistics.binned_weights,
-            system.statistics.hits_max, datasets,
-        )  # fmt: skip
-
     def _maps(self, rhs: Sequence[RightHandSide]) -> list[MappedDataset]:
         if self.solver.binned_only:
-            inverse, n_threads = self.system.statistics.binned_inverse, self.cg.n_threads
-            return [MappedDataset(self._cut(binned_map(inverse, item.binned, n_threads))) for item in rhs]
+            return [MappedDataset(self._cut(binned_map(self.system, item))) for item in rhs]
         done = [0.0] * len(rhs)
         # The logarithm of the residual is a better measure of progress than the number of iterations.
         digits = -math.log10(min(max(self.solver.tolerance, 1e-16), 0.1))
@@ -116,10 +103,8 @@ class Mapper:
             note = f"iteration {step.number}, residual {step.relative_residual:.2e}"
             self.report(sum(done) / len(done), note)
 
-        solutions = self.cg.solve_many(
-            [Unknowns(item.pixels, item.gaps) for item in rhs], self.solver.tolerance,
-            self.solver.max_iterations, report, self.space,
-        )  # fmt: skip
+        unknowns, solver = [item.unknowns for item in rhs], self.solver
+        solutions = self.cg.solve_many(unknowns, solver.tolerance, solver.max_iterations, report, self.space)
         return [self._mapped(solution) for solution in solutions]
 
     def _mapped(self, solution: Solution) -> MappedDataset:

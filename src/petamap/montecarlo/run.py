@@ -12,18 +12,18 @@ from pathlib import Path
 
 import numpy as np
 
-from petacomm.base.errors import ConfigError, UserError
+from petacomm.base.errors import ConfigError
 from petacomm.base.progress import Progress, SilentProgress
 from petacomm.base.threads import map_threads
 from petacomm.base.timers import Timers
 from petacomm.base.typing import AnyArray, FloatArray, Int64Array
-from petacomm.mpi import Communicator, agree, agree_on_errors, world
+from petacomm.mpi import Communicator, agree_on_errors, world
 from petamap.data import run_summary as summary
 from petamap.data.config import RunConfig, SignalParts, open_signal_parts
 from petamap.data.observation import Observation
 from petamap.data.run_summary import RankStatistics, Summary, pixels_sha256
 from petamap.mapmaking.recycling import Deflation
-from petamap.mapmaking.setup import RunSetup, unwritable
+from petamap.mapmaking.setup import RunSetup, check_writable
 from petamap.mapmaking.system import MapmakingSystem
 from petamap.montecarlo.draws import Draws, Realization
 from petamap.montecarlo.file_layout import make_file_layout, montecarlo_file_name, run_id
@@ -167,10 +167,8 @@ class _MonteCarlo:
             raise ConfigError("an I map has no B that could be pure", mend='spectra.purify = "none"')
         with agree_on_errors(self.comm):
             self.mask = load_mask(self.choices, self.pixelization, chosen.frame)
-        error: UserError | None = None
-        if self.comm.rank == 0:
-            error = self._file_error()
-        agree(self.comm, error)
+            if self.comm.rank == 0:
+                self._check_file()
 
     def _check_fixed(self) -> None:
         fixed, parts = self.options.fixed, self.options.parts
@@ -178,17 +176,14 @@ class _MonteCarlo:
             raise ConfigError(
                 f"fixed signals cannot be added to the {parts} alone", mend='montecarlo.parts = "apart"'
             )
-        self.fixed = fixed if self.draws.has_fixed else "leave"
+        self.fixed = fixed if any(self.draws.fixed) else "leave"
 
-    def _file_error(self) -> UserError | None:
-        try:
-            force = self.config.products.overwrite
-            old = existing_store(self.path, run_id(self.config), self.numbers, force)
-            if old is not None:
-                old.close()
-        except UserError as error:
-            return error
-        return unwritable(self.path.parent)
+    def _check_file(self) -> None:
+        force = self.config.products.overwrite
+        old = existing_store(self.path, run_id(self.config), self.numbers, force)
+        if old is not None:
+            old.close()
+        check_writable(self.path.parent)
 
     def _prepare(self, system: MapmakingSystem) -> None:
         """Set up everything that realizations have in common."""
@@ -210,7 +205,7 @@ class _MonteCarlo:
                 open_store(self.path, layout, self.config.products.overwrite).close()
         with agree_on_errors(self.comm):
             self.store = Store(self.path)
-        self.parts = layout.parts
+        self.parts: tuple[str, ...] = self.store.attributes["parts"]
         status = self.comm.bcast(self.store.status)
         self.to_do: Int64Array = self.numbers[status == TO_DO]
 

@@ -104,7 +104,7 @@ class SameBlocks(Preconditioner):
 def own_preconditioner(comm):
     system = make_system(noisy_scans(3000, 2), Healpix(4, nest=True), comm, n_lag=64)
     rhs = read(system)
-    b = Unknowns(rhs.pixels, rhs.gaps)
+    b = rhs.unknowns
     fused = system.solver().solve(b, 1e-8, 300)
     own = cg(system.operator(), b, SameBlocks(system.preconditioner), tolerance=1e-8, max_iterations=300)
     assert fused.converged and own.converged and abs(fused.iterations - own.iterations) <= 1

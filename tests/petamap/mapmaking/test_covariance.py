@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 from mpi import run_ranks
 from small_runs import noisy_scans, run_on
-from small_systems import compressed, dense, make_system, operator_of
+from small_systems import as_matrix, compressed, dense, make_system, operator_of
 
 from petacomm.base.errors import ConfigError, ConvergenceError, DataError, ResourceError
 from petamap.mapmaking import covariance
 from petamap.mapmaking.covariance import CovarianceColumns
-from petamap.mapmaking.normal_operator import as_matrix
 from petamap.sky.covariance_file import read_pixel_covariance, write_pixel_covariance
 from petamap.sky.healpix import Healpix
 

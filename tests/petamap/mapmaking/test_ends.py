@@ -5,18 +5,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from small_systems import n_gap_samples
 
 from petacomm.base.progress import SilentProgress
 from petacomm.base.timers import Timers
 from petacomm.mpi import SerialCommunicator
 from petamap.data.config import open_sources, parse_config
-from petamap.mapmaking.binning import right_hand_side
 from petamap.mapmaking.cg import ConjugateGradients
 from petamap.mapmaking.intervals import free_ends
 from petamap.mapmaking.noise_kernels import declared_model
 from petamap.mapmaking.normal_operator import NormalOperator
+from petamap.mapmaking.right_hand_side import right_hand_side
 from petamap.mapmaking.system import SystemOptions, set_up
-from petamap.mapmaking.vectors import Unknowns
 from petamap.simulation.instrument import FlaggedRanges
 from petamap.sky.healpix import Healpix
 
@@ -50,14 +50,12 @@ def solve(observation, **choices):
         [observation], Healpix(8, nest=True), options, declared_model, comm, Timers(), SilentProgress()
     )
     statistics = system.statistics
-    rhs = right_hand_side(
-        system.projection, system.noise, system.shared, statistics.binned_weights, statistics.hits_max
-    )
+    rhs = right_hand_side(system)
     operator = NormalOperator(system.projection, system.noise, system.shared, statistics.hits_max)
     gradients = ConjugateGradients(operator, system.preconditioner)
-    solution = gradients.solve(Unknowns(rhs.pixels, rhs.gaps), 1e-10, 2000)
+    solution = gradients.solve(rhs.unknowns, 1e-10, 2000)
     assert solution.converged
-    return solution.map.pixels, ~statistics.dead, system.n_gap_samples
+    return solution.map.pixels, ~statistics.dead, n_gap_samples(system)
 
 
 def observation(seconds):

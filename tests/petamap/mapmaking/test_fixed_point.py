@@ -77,7 +77,7 @@ def relative_errors(made, sky, n_lag):
     system = make_system([made], numbered(len(sky)), n_lag=n_lag)
     assert not system.statistics.dead.any()
     applied, data = extended(made, sky, n_lag)
-    errors = in_map(system, apply(system, sky) - applied), in_map(system, read(system).pixels - data)
+    errors = in_map(system, apply(system, sky) - applied), in_map(system, read(system).unknowns.pixels - data)
     scales = sky, in_map(system, data)
     return [np.abs(e).max() / np.sqrt(np.mean(s**2)) for e, s in zip(errors, scales, strict=True)]
 
@@ -157,7 +157,7 @@ def test_the_largest_sums_of_a_million_samples_do_not_overflow():
     made = one_detector(values, np.zeros(n), n_pix=1, noise=Models(((InverseLags(np.array([weight])),),)))
     system = make_system([made], numbered(1), n_lag=0, stokes="I")
     assert apply(system, np.array([[np.nextafter(2, 0)]]))[0, 0] == pytest.approx(4 * n, rel=1e-12)
-    assert read(system).pixels[0, 0] == pytest.approx(4 * n, rel=1e-12)
+    assert read(system).unknowns.pixels[0, 0] == pytest.approx(4 * n, rel=1e-12)
     assert solve(system).map.pixels[0, 0] == pytest.approx(2, rel=1e-12)
 
 

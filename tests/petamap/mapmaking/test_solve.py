@@ -8,14 +8,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpi import run_ranks
-from small_systems import Models, Samples, dense, full_map, make_system, numbered, read, recorded, solve
+from small_systems import (
+    Models,
+    Samples,
+    dense,
+    full_map,
+    make_system,
+    n_gap_samples,
+    numbered,
+    read,
+    recorded,
+    solve,
+)
 
 from petacomm.base.errors import ConvergenceError
 from petacomm.mpi import SerialCommunicator
-from petamap.mapmaking.binning import binned_map
 from petamap.mapmaking.cg import ConjugateGradients
 from petamap.mapmaking.normal_operator import NormalOperator
-from petamap.mapmaking.vectors import Unknowns
+from petamap.mapmaking.right_hand_side import binned_map
 from petamap.noise.model import InverseLags
 
 
@@ -93,12 +103,12 @@ def test_binned_map_and_covariance(uniform):
         assert system.statistics.rcond[pixel] == pytest.approx(values[0] / values[-1], rel=1e-10)
     hits = (parts.response.reshape(-1, 7, 3)[:, :, 0] != 0).sum(axis=0)
     np.testing.assert_array_equal(system.statistics.hits, hits)
-    assert system.n_gap_samples == (~parts.good).sum()
+    assert n_gap_samples(system) == (~parts.good).sum()
     w = np.ones_like(weights) if uniform else weights
     expected = np.linalg.lstsq(parts.response * np.sqrt(w)[:, None], parts.data * np.sqrt(w), rcond=None)[
         0
     ].reshape(7, 3)
-    found = binned_map(system.statistics.binned_inverse, read(system).binned, 1)
+    found = binned_map(system, read(system))
     np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
 
 
@@ -199,7 +209,7 @@ def test_a_solver_that_gets_nowhere_says_so(case, monkeypatch):
     rhs = read(system)
     operator = Blurred(system.projection, system.noise, system.shared, system.statistics.hits_max)
     solver = ConjugateGradients(operator, system.preconditioner)
-    solution = solver.solve(Unknowns(rhs.pixels, rhs.gaps), 1e-15, 5000)
+    solution = solver.solve(rhs.unknowns, 1e-15, 5000)
     assert not solution.converged
     assert "stalled" in solution.reason and solution.iterations < 5000 and solution.true_residual > 1e-6
 
