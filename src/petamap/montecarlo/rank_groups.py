@@ -18,7 +18,8 @@ from petamap.mapmaking.recycling import Deflation
 from petamap.mapmaking.setup import RunSetup
 from petamap.mapmaking.system import MapmakingSystem
 from petamap.montecarlo.draws import MAPPED_PARTS
-from petamap.planning.plan import Distribution, observations_and_layout, plan
+from petamap.planning.plan import Distribution, plan
+from petamap.planning.scanned_run import ScannedRun
 
 # Right-hand sides in one pass over the pointing; more have little benefit.
 _PASS = 8
@@ -172,7 +173,7 @@ class _Candidate:
 
 def _best(config: RunConfig, size: int, n_threads: int, machine: Machine, limit: float) -> tuple[int, str]:
     """Return the number of groups with the least predicted time, and why."""
-    blocks = observations_and_layout(config)[1].n_blocks
+    blocks = ScannedRun.open(config).layout.n_blocks
     candidates = [
         # ranks beyond the number of data blocks are idle
         _candidate(config, groups, min(size // groups, blocks), n_threads, machine, limit)

@@ -7,7 +7,6 @@ pixels.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -18,10 +17,8 @@ from petacomm.base.typing import Int64Array
 from petacomm.costs.occupancy import Occupancy
 from petacomm.costs.partner_estimates import RankSample
 from petacomm.sharing.sharing_graph import hash_runs
-from petamap.data.observation import Observation
-from petamap.mapmaking.time_layout import TimeLayout
 from petamap.planning.rank_samples import SampleDistribution
-from petamap.sky.pixelization import Pixelization
+from petamap.planning.scanned_run import ScannedRun
 
 # Time samples expanded at a time, and by all ranks of the sampled nodes.
 _CHUNK = 1 << 17
@@ -31,9 +28,7 @@ _MAX_PIXELS = 2e7
 
 
 def sample_nodes(
-    observations: Sequence[Observation],
-    layout: TimeLayout,
-    pixelization: Pixelization,
+    run: ScannedRun,
     distribution: SampleDistribution,
     ranks_per_node: int,
     n_keys: float,
@@ -48,9 +43,7 @@ def sample_nodes(
 
     Parameters
     ----------
-    observations, layout
-        Observations and their time layout.
-    pixelization : Pixelization
+    run : ScannedRun
     distribution : SampleDistribution
         Time samples of each rank.
     ranks_per_node : int
@@ -76,26 +69,21 @@ def sample_nodes(
     stride = max(1, math.ceil(len(ranks) * n_keys / _MAX_PIXELS))
     progress.begin("sampled nodes", float(held[ranks].sum()), "samples")
 
-    def run(rank: int) -> Int64Array:
-        keys = rank_pixels(observations, layout, pixelization, distribution, rank)
+    def sampled_pixels(rank: int) -> Int64Array:
+        keys = rank_pixels(run, distribution, rank)
         progress.advance(float(held[rank]))
         return keys[hash_runs(keys) % np.uint64(stride) == 0] if stride > 1 else keys
 
-    keys = map_threads(run, ranks.tolist(), n_threads)
+    keys = map_threads(sampled_pixels, ranks.tolist(), n_threads)
     progress.end()
     return RankSample(
         Occupancy.from_rank_keys(keys), n_sampled, ranks_per_node, distribution.size, 1 / stride
     )
 
 
-def rank_pixels(
-    observations: Sequence[Observation],
-    layout: TimeLayout,
-    pixelization: Pixelization,
-    distribution: SampleDistribution,
-    rank: int,
-) -> Int64Array:
+def rank_pixels(run: ScannedRun, distribution: SampleDistribution, rank: int) -> Int64Array:
     """Return the pixels that a rank holds, increasing: int64 (n_keys,)."""
+    layout, pixelization = run.layout, run.pixelization
     index = _mapmaking.PixelIndex(pixelization.n_pix)
     pixels = np.empty(_CHUNK, np.int32)
     gains = np.empty(_CHUNK, np.float32)
@@ -106,7 +94,7 @@ def rank_pixels(
         start, stop = stream.recorded_range(
             int(distribution.begin[row]) + base, int(distribution.end[row]) + base
         )
-        observation = observations[stream.observation]
+        observation = run.observations[stream.observation]
         pointing = observation.pointing
         assert pointing is not None
         for first in range(start, stop, _CHUNK):

@@ -22,8 +22,8 @@ from petacomm.base.threads import map_threads
 from petacomm.base.typing import Int32Array, Int64Array
 from petacomm.costs.occupancy import Occupancy
 from petamap.data.observation import Observation
-from petamap.mapmaking.time_layout import TimeLayout
 from petamap.planning.rank_samples import SampleDistribution
+from petamap.planning.scanned_run import ScannedRun
 from petamap.planning.sky_regions import SkySample
 from petamap.pointing.compressed import CompressedPointing
 from petamap.pointing.protocol import Pointing
@@ -89,8 +89,7 @@ def _rank_batches(ranks: Int64Array, counts: Int64Array) -> Iterator[tuple[int, 
 
 
 def compute_pixel_coverage(
-    observations: Sequence[Observation],
-    layout: TimeLayout,
+    run: ScannedRun,
     sample: SkySample,
     distributions: Sequence[SampleDistribution],
     n_threads: int,
@@ -100,8 +99,7 @@ def compute_pixel_coverage(
 
     Parameters
     ----------
-    observations, layout
-        Observations and their time layout.
+    run : ScannedRun
     sample : SkySample
     distributions : sequence of SampleDistribution
         Distributions whose segments must be unions of ranges.
@@ -113,6 +111,7 @@ def compute_pixel_coverage(
     ConfigError
         If an observation has no pointing.
     """
+    layout = run.layout
     edges = np.unique(
         np.concatenate([layout.sample_keys, *(x for d in distributions for x in (d.begin, d.end))])
     )
@@ -128,15 +127,15 @@ def compute_pixel_coverage(
 
     @cache
     def expander(number: int) -> _PixelExpander:
-        return _PixelExpander(observations[number], sample)
+        return _PixelExpander(run.observations[number], sample)
 
-    def run(batch: tuple[int, int]) -> tuple[Int32Array, Int64Array]:
+    def cover(batch: tuple[int, int]) -> tuple[Int32Array, Int64Array]:
         rows = np.ascontiguousarray(ranges[slice(*batch)])
         pixels = expander(int(table[batch[0], 0])).pixels(rows)
         progress.advance(float((rows[:, 2] - rows[:, 1]).sum()))
         return pixels
 
-    results = map_threads(run, _batches(table[:, 0], stop - start), n_threads)
+    results = map_threads(cover, _batches(table[:, 0], stop - start), n_threads)
     progress.end()
     counts = np.concatenate([counts for _, counts in results])
     offsets = np.concatenate([[0], np.cumsum(counts)])

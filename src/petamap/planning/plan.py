@@ -13,7 +13,7 @@ from petacomm.base.progress import Progress, SilentProgress
 from petacomm.base.threads import available_threads
 from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.costs.forecast import Forecast, SampleParts, forecast, forecast_from_counts
-from petacomm.costs.nested_group_counts import count_sampled_layers
+from petacomm.costs.nested_group_counts import LayerCounts, count_sampled_layers
 from petacomm.costs.occupancy import Occupancy
 from petacomm.costs.options import ReductionOptions
 from petacomm.costs.partner_estimates import (
@@ -25,16 +25,13 @@ from petacomm.costs.partner_estimates import (
 from petacomm.costs.rank_counts import RankCounts, assumed_partners, count_ranks, node_of_ranks
 from petacomm.network import predict_seconds
 from petacomm.topology import Machine
-from petamap.data.config import RunConfig, open_sources
-from petamap.data.observation import Observation
-from petamap.mapmaking.intervals import free_ends, split_intervals
+from petamap.data.config import RunConfig
 from petamap.mapmaking.memory import Sizes, map_bytes
-from petamap.mapmaking.target import in_frame, target_pixelization
-from petamap.mapmaking.time_layout import TimeLayout
 from petamap.planning.node_samples import sample_nodes
 from petamap.planning.pixel_coverage import PixelCoverage, compute_pixel_coverage
 from petamap.planning.rank_samples import SampleDistribution, distribute_samples
-from petamap.planning.sky_regions import SkySample, coarse_hit_counts, draw_sky_sample, full_sky_sample
+from petamap.planning.scanned_run import ScannedRun
+from petamap.planning.sky_regions import SkySample, full_sky_sample
 from petamap.sky.stokes import Stokes
 
 # Below these numbers of time samples, and of pairs of holders of a key, nothing is sampled.
@@ -199,65 +196,60 @@ def plan(
         )
     if sample is not None and not 0 < sample <= 1:
         raise ConfigError(f"a sample of {sample:g} of the sky", mend="give a part of it, 1 for all")
-    planner = _Planner(config, cores, machine, sample, seed, n_threads, progress or SilentProgress())
-    return planner.run(distributions or possible_distributions(max(o.n_det for o in planner.observations)))
+    n_threads, progress = n_threads or available_threads(), progress or SilentProgress()
+    planner = _Planner(config, cores, machine, sample, seed, n_threads, progress)
+    n_det = max(observation.n_det for observation in planner.run.observations)
+    return planner.plan(distributions or possible_distributions(n_det))
 
 
+@dataclass
 class _Planner:
     """State shared by the predictions of a plan."""
 
-    def __init__(
-        self,
-        config: RunConfig,
-        cores: int,
-        machine: Machine,
-        fraction: float | None,
-        seed: int,
-        n_threads: int | None,
-        progress: Progress,
-    ) -> None:
-        self.config, self.cores, self.machine = config, cores, machine
-        self.fraction, self.seed, self.progress = fraction, seed, progress
-        self.n_threads = n_threads or available_threads()
-        self.observations, self.layout = observations_and_layout(config)
-        self.pixelization = target_pixelization(config.map, self.observations)
-        self.stokes = Stokes(config.map.stokes)
-        if self.layout.n_blocks < cores:
+    config: RunConfig
+    cores: int
+    machine: Machine
+    fraction: float | None
+    seed: int
+    n_threads: int
+    progress: Progress
+
+    def __post_init__(self) -> None:
+        self.run = ScannedRun.open(self.config)
+        self.stokes = Stokes(self.config.map.stokes)
+        if self.run.layout.n_blocks < self.cores:
             raise ConfigError(
-                f"{self.layout.n_blocks} blocks of data for {cores} ranks",
+                f"{self.run.layout.n_blocks} blocks of data for {self.cores} ranks",
                 mend="take fewer ranks, or a smaller noise.n_lag",
             )
 
-    def run(self, distributions: Sequence[Distribution]) -> RunPlan:
+    def plan(self, distributions: Sequence[Distribution]) -> RunPlan:
         """Return the plan: compute the pixel coverage once, then the predictions of each distribution."""
         sample = self._sky_sample()
         held = [
-            distribute_samples(self.layout, distribution.groups, self.cores) for distribution in distributions
+            distribute_samples(self.run.layout, distribution.groups, self.cores)
+            for distribution in distributions
         ]
-        coverage = compute_pixel_coverage(
-            self.observations, self.layout, sample, held, self.n_threads, self.progress
-        )
+        coverage = compute_pixel_coverage(self.run, sample, held, self.n_threads, self.progress)
         predictions = [
             prediction
             for distribution, samples in zip(distributions, held, strict=True)
             for prediction in self._predictions(distribution, samples, coverage)
         ]
         return RunPlan(
-            self.machine, self.cores, self.layout.n_samp, self.pixelization.n_pix, self.stokes.n,
+            self.machine, self.cores, self.run.layout.n_samp, self.run.pixelization.n_pix, self.stokes.n,
             sample.fraction, tuple(predictions),
         )  # fmt: skip
 
     def _sky_sample(self) -> SkySample:
-        full_sky = full_sky_sample(self.pixelization)
+        full_sky = full_sky_sample(self.run.pixelization)
         fraction = self.fraction
         if fraction is None:
-            small = self.layout.n_samp <= _MAX_SAMPLES
+            small = self.run.layout.n_samp <= _MAX_SAMPLES
             fraction = 1.0 if small else min(1.0, _N_REGIONS / len(full_sky.regions))
         if fraction == 1:
             return full_sky
-        return draw_sky_sample(
-            self.pixelization, fraction, self.seed, coarse_hit_counts(self.observations, self.pixelization)
-        )
+        return self.run.sky_sample(fraction, self.seed)
 
     def _predictions(
         self, distribution: Distribution, samples: SampleDistribution, coverage: PixelCoverage
@@ -267,12 +259,10 @@ class _Planner:
         cores = self.machine.cores
         rank_sample = None
         if sky.fraction < 1 or _pairs(occupancy) > _MAX_PAIRS:
-            region = np.searchsorted(sky.regions, occupancy.keys >> sky.shift)
-            n_keys = float(sky.weights[region] @ occupancy.multiplicity) / self.cores
+            n_keys = float(sky.weights[sky.region_of(occupancy.keys)] @ occupancy.multiplicity) / self.cores
             rank_sample = sample_nodes(
-                self.observations, self.layout, self.pixelization, samples, min(cores, self.cores),
-                n_keys, self.seed, self.n_threads, self.progress,
-            )  # fmt: skip
+                self.run, samples, min(cores, self.cores), n_keys, self.seed, self.n_threads, self.progress
+            )
         choices = {1, self.machine.cores_per_socket, cores}
         return [
             self._prediction(distribution, samples, threads, occupancy, rank_sample, sky)
@@ -295,7 +285,7 @@ class _Planner:
             rank_sample and rank_sample.merge_ranks(threads),
             sky,
             per_node,
-            ReductionOptions(buffer_keys=self._buffer_keys()),
+            ReductionOptions(buffer_keys=max(1, int(self.config.comm.buffer) // (8 * self.stokes.n))),
         )
         seconds = {
             name: float(predict_seconds(load, self.machine, per_node, self.stokes.n, 8))
@@ -307,7 +297,7 @@ class _Planner:
 
     def _memory(self, forecast: Forecast, threads: int, held: int) -> tuple[int, int]:
         """Return the bytes of a rank with pointing recomputed, and with pointing kept."""
-        n_pix = self.pixelization.n_pix
+        n_pix = self.run.pixelization.n_pix
         sizes = Sizes(
             n_pix=n_pix,
             n_stokes=self.stokes.n,
@@ -319,23 +309,8 @@ class _Planner:
         )
         # The pixel index has one bit per pixel and a count per 64 pixels; held samples have one bit each.
         base = _PROCESS_BYTES + n_pix // 8 + n_pix // 16 + held // 8 + map_bytes(sizes)
-        has_gains = any(o.pointing is not None and o.pointing.has_gains for o in self.observations)
+        has_gains = any(o.pointing is not None and o.pointing.has_gains for o in self.run.observations)
         return base, base + held * (4 + 4 * (self.stokes is not Stokes.I) + 4 * has_gains)
-
-    def _buffer_keys(self) -> int:
-        return max(1, int(self.config.comm.buffer) // (8 * self.stokes.n))
-
-
-def observations_and_layout(config: RunConfig) -> tuple[list[Observation], TimeLayout]:
-    """Return the observations of a run and their time layout, as in the map-maker."""
-    observations = open_sources(config)
-    if config.map.pixelization != "numbered":
-        observations = in_frame(observations, config.map.frame)
-    if config.noise.interval is not None:
-        observations = [split_intervals(o, config.noise.interval) for o in observations]
-    n_lag = 0 if config.noise.kernel == "white" else config.noise.n_lag
-    free = free_ends(config.noise.ends, observations, config.noise.n_lag) and config.solver.flags != "cut"
-    return observations, TimeLayout(observations, n_lag, n_lag if free else 0)
 
 
 def possible_distributions(n_det: int) -> list[Distribution]:
@@ -376,12 +351,7 @@ def forecast_from_sample(
     """
     if rank_sample is None:
         return forecast(occupancy, ranks_per_node, options)
-    region = np.searchsorted(sample.regions, occupancy.keys >> sample.shift)
-    node_of = node_of_ranks(occupancy.size, ranks_per_node)
-    parts, weights = sample.jackknife_part[region], sample.weights[region]
-    counts = count_ranks(occupancy, node_of, parts, weights, options)
-    layers = count_sampled_layers(occupancy, node_of, options.radix, parts, weights)
-    fractions = np.bincount(sample.jackknife_part, sample.weights) / int(sample.stratum_edges[-1])
+    counts, layers, jackknife = count_sample(occupancy, sample, ranks_per_node, options)
     region_of_key = rank_sample.occupancy.keys >> sample.shift
     stratum = np.searchsorted(sample.stratum_edges, region_of_key, side="right") - 1
     first_key = sample.regions << sample.shift
@@ -390,13 +360,24 @@ def forecast_from_sample(
     node_probability = owner_probability(occupancy.merge_ranks(ranks_per_node), first_key)[stratum]
     _, nodes, _ = estimate_partners(rank_sample.merge_ranks(ranks_per_node), node_probability)
     messages = assumed_partners(counts, pairs, owners, math.ceil(nodes / ranks_per_node))
-    others, ghosts = _expected_holders(occupancy, region, len(sample.regions))
+    others, ghosts = _expected_holders(occupancy, sample.region_of(occupancy.keys), len(sample.regions))
     scatter = _ghost_scatter(counts, sample.weights)
     imbalance = estimate_imbalance(rank_sample, others[stratum], ghosts[stratum], scatter)
-    jackknife = SampleParts(fractions, sample.fraction)
     return forecast_from_counts(
         counts, layers, jackknife, messages, partners, imbalance, ranks_per_node, options
     )
+
+
+def count_sample(
+    occupancy: Occupancy, sample: SkySample, ranks_per_node: int, options: ReductionOptions
+) -> tuple[RankCounts, list[LayerCounts], SampleParts]:
+    """Return what ranks, and layers of nested groups, hold and send, and the parts of the sample."""
+    region, node_of = sample.region_of(occupancy.keys), node_of_ranks(occupancy.size, ranks_per_node)
+    parts, weights = sample.jackknife_part[region], sample.weights[region]
+    counts = count_ranks(occupancy, node_of, parts, weights, options)
+    layers = count_sampled_layers(occupancy, node_of, options.radix, parts, weights)
+    fractions = np.bincount(sample.jackknife_part, sample.weights) / int(sample.stratum_edges[-1])
+    return counts, layers, SampleParts(fractions, sample.fraction)
 
 
 def _expected_holders(occupancy: Occupancy, region: Int64Array, n: int) -> tuple[FloatArray, FloatArray]:

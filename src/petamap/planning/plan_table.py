@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from petacomm.costs.forecast import Estimate
 from petamap.planning.plan import RunPlan, RunPrediction
 
 
@@ -54,19 +53,14 @@ def _legend(plan: RunPlan) -> list[str]:
         "memory of a rank, pointing recomputed; predicted milliseconds of a reduction, * the quickest",
     ]
     if plan.fraction < 1:
+        forecasts = [prediction.forecast for prediction in plan.predictions]
+        rows = max(rows.relative for forecast in forecasts for rows in forecast.rows.values())
+        partners = max(forecast.partners.relative for forecast in forecasts)
         lines.append(
             f"{100 * plan.fraction:.2g} % of the sky sampled; standard error of rows sent "
-            f"{_largest_error(plan, 'rows')}, of partners {_largest_error(plan, 'partners')} at most"
+            f"{100 * rows:.1f} %, of partners {100 * partners:.1f} % at most"
         )
     return lines
-
-
-def _largest_error(plan: RunPlan, quantity: str) -> str:
-    if quantity == "partners":
-        estimates = [prediction.forecast.partners for prediction in plan.predictions]
-    else:
-        estimates = [rows for prediction in plan.predictions for rows in prediction.forecast.rows.values()]
-    return f"{100 * max(estimate.relative for estimate in estimates):.1f} %"
 
 
 def _best_line(plan: RunPlan) -> str:
@@ -98,18 +92,14 @@ def _prediction_json(prediction: RunPrediction) -> dict[str, Any]:
         "ranks_per_node": forecast.ranks_per_node,
         "largest_pixels": forecast.n_keys,
         "mean_pixels": forecast.n_held,
-        "pixels_seen": _estimate_json(forecast.n_global),
-        "multiplicity": _estimate_json(forecast.multiplicity),
-        "partners": _estimate_json(forecast.partners),
-        "largest_partners": _estimate_json(forecast.partners_most),
-        "mean_rows_sent": {name: _estimate_json(rows) for name, rows in forecast.rows.items()},
+        "pixels_seen": vars(forecast.n_global),
+        "multiplicity": vars(forecast.multiplicity),
+        "partners": vars(forecast.partners),
+        "largest_partners": vars(forecast.partners_most),
+        "mean_rows_sent": {name: vars(rows) for name, rows in forecast.rows.items()},
         "loads": {name: [vars(phase) for phase in load] for name, load in forecast.loads.items()},
         "seconds": prediction.seconds,
         "best": prediction.best,
         "memory": prediction.memory,
         "memory_with_pointing_kept": prediction.memory_kept,
     }
-
-
-def _estimate_json(estimate: Estimate) -> dict[str, float]:
-    return {"value": estimate.value, "error": estimate.error}

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from petacomm.base.errors import ConfigError
 from petacomm.base.progress import Progress, SilentProgress
 from petacomm.base.threads import available_threads
 from petacomm.mapping import CommunicationGraph
 from petacomm.mapping.graph_sources import occupancy_graph
 from petamap.data.config import RunConfig
-from petamap.mapmaking.target import target_pixelization
 from petamap.planning.pixel_coverage import compute_pixel_coverage
-from petamap.planning.plan import observations_and_layout
 from petamap.planning.rank_samples import distribute_samples
-from petamap.planning.sky_regions import coarse_hit_counts, draw_sky_sample, full_sky_sample
+from petamap.planning.scanned_run import ScannedRun
+from petamap.planning.sky_regions import full_sky_sample
 from petamap.sky.stokes import Stokes
 
 # Number of regions of the sky sample.
@@ -41,17 +38,16 @@ def run_reduction_graph(
     ConfigError
         If the run has fewer blocks of data than ranks.
     """
-    observations, layout = observations_and_layout(config)
-    if layout.n_blocks < n_ranks:
-        raise ConfigError(f"{layout.n_blocks} blocks of data for {n_ranks} ranks", mend="take fewer ranks")
-    pixelization = target_pixelization(config.map, observations)
-    fraction = min(1.0, _N_REGIONS / len(full_sky_sample(pixelization).regions))
-    hits = coarse_hit_counts(observations, pixelization)
-    sample = draw_sky_sample(pixelization, fraction, config.run.seed, hits)
-    distribution = distribute_samples(layout, groups, n_ranks)
+    run = ScannedRun.open(config)
+    n_blocks = run.layout.n_blocks
+    if n_blocks < n_ranks:
+        raise ConfigError(f"{n_blocks} blocks of data for {n_ranks} ranks", mend="take fewer ranks")
+    fraction = min(1.0, _N_REGIONS / len(full_sky_sample(run.pixelization).regions))
+    sample = run.sky_sample(fraction, config.run.seed)
+    distribution = distribute_samples(run.layout, groups, n_ranks)
     coverage = compute_pixel_coverage(
-        observations, layout, sample, [distribution], available_threads(), progress or SilentProgress()
+        run, sample, [distribution], available_threads(), progress or SilentProgress()
     )
     occupancy = coverage.occupancy(distribution)
-    region = np.searchsorted(sample.regions, occupancy.keys >> sample.shift)
-    return occupancy_graph(occupancy, sample.weights[region], Stokes(config.map.stokes).n)
+    weights = sample.weights[sample.region_of(occupancy.keys)]
+    return occupancy_graph(occupancy, weights, Stokes(config.map.stokes).n)

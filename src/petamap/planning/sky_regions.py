@@ -67,16 +67,14 @@ class SkySample:
         index[self.regions] = np.arange(len(self.regions))
         return index
 
-    @property
-    def n_keys(self) -> int:
-        """Number of pixels of the sample, counting all regions as complete."""
-        return len(self.regions) << self.shift
+    def region_of(self, pixels: Int64Array) -> Int64Array:
+        """Return the index in the sample of the region of each pixel: int64."""
+        return np.searchsorted(self.regions, pixels >> self.shift)
 
     @property
     def jackknife_part(self) -> Int64Array:
         """Jackknife part of each region, spread over the sky: int64 (n_regions,)."""
-        parts: Int64Array = np.arange(len(self.regions), dtype=np.int64) % min(_N_PARTS, len(self.regions))
-        return parts
+        return np.arange(len(self.regions), dtype=np.int64) % min(_N_PARTS, len(self.regions))
 
     def pixels(self, numbers: Int64Array) -> Int64Array:
         """Return the pixels of numbers within the sample: int64."""

@@ -7,10 +7,9 @@ from made_scans import CUTS, satellite
 from petacomm.base.progress import SilentProgress
 from petamap.mapmaking.distribution import distribute
 from petamap.mapmaking.projection import Projection
-from petamap.mapmaking.target import target_pixelization
 from petamap.planning.pixel_coverage import _PixelExpander, compute_pixel_coverage
-from petamap.planning.plan import observations_and_layout
 from petamap.planning.rank_samples import distribute_samples
+from petamap.planning.scanned_run import ScannedRun
 from petamap.planning.sky_regions import draw_sky_sample, full_sky_sample
 from petamap.sky.healpix import Healpix
 from petamap.sky.stokes import Stokes
@@ -27,7 +26,7 @@ def seen_by_numpy(pointing, sample, detector, start, stop):
 
 @pytest.mark.parametrize("fraction", [0.004, 0.03, 1.0])
 def test_no_pixel_of_the_sample_is_missed(fraction):
-    (observation, *_), _ = observations_and_layout(satellite(rate=200, hours=1))
+    observation = ScannedRun.open(satellite(rate=200, hours=1)).observations[0]
     grid = Healpix(512, nest=True)
     sample = draw_sky_sample(grid, fraction, 3)
     expander = _PixelExpander(observation, sample)
@@ -44,13 +43,11 @@ def test_no_pixel_of_the_sample_is_missed(fraction):
 @pytest.mark.parametrize(("ends", "more"), [("zero", ""), ("free", CUTS)])
 def test_ranks_hold_the_samples_of_the_map_maker(ends, more):
     config = satellite(ends=ends, more=more)
-    observations, layout = observations_and_layout(config)
-    grid = target_pixelization(config.map, observations)
+    run = ScannedRun.open(config)
+    observations, layout, grid = run.observations, run.layout, run.pixelization
     all_groups, size = (None, 1, 2, 4), 7
     distributions = [distribute_samples(layout, groups, size) for groups in all_groups]
-    coverage = compute_pixel_coverage(
-        observations, layout, full_sky_sample(grid), distributions, 2, SilentProgress()
-    )
+    coverage = compute_pixel_coverage(run, full_sky_sample(grid), distributions, 2, SilentProgress())
     for groups, distribution in zip(all_groups, distributions, strict=True):
         occupancy = coverage.occupancy(distribution)
         order = layout.order(groups)
@@ -66,7 +63,7 @@ def test_ranks_hold_the_samples_of_the_map_maker(ends, more):
 
 
 def test_distributions_have_the_order_of_their_name():
-    _, layout = observations_and_layout(satellite())
+    layout = ScannedRun.open(satellite()).layout
     detectors = np.array([stream.detector for stream in layout.streams])
     streams, _ = layout.locate(layout.order(4))
     assert (np.diff(detectors[streams]) >= 0).all()

@@ -15,9 +15,9 @@ from petacomm.sharing import IndexMap
 from petacomm.topology import load_machine
 from petamap.mapmaking.distribution import distribute
 from petamap.mapmaking.projection import Projection
-from petamap.mapmaking.target import target_pixelization
-from petamap.planning.plan import observations_and_layout, plan, possible_distributions
+from petamap.planning.plan import plan, possible_distributions
 from petamap.planning.plan_table import plan_json, plan_table
+from petamap.planning.scanned_run import ScannedRun
 from petamap.sky.stokes import Stokes
 
 MACHINE = dataclasses.replace(load_machine("jaguar"), sockets_per_node=1, cores_per_socket=3)
@@ -29,8 +29,8 @@ def without_work(load):
 
 def real_plans(comm):
     config = satellite()
-    observations, layout = observations_and_layout(config)
-    grid = target_pixelization(config.map, observations)
+    run = ScannedRun.open(config)
+    observations, layout, grid = run.observations, run.layout, run.pixelization
     per_node = int(os.environ.get("PETAMAP_RANKS_PER_NODE", comm.size))
     machine = dataclasses.replace(MACHINE, cores_per_socket=per_node)
     planned = plan(config, comm.size, machine, n_threads=1)

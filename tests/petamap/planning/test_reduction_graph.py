@@ -10,21 +10,19 @@ from petacomm.base.errors import ConfigError
 from petacomm.costs.occupancy import Occupancy
 from petacomm.mapping.graph_sources import occupancy_graph
 from petacomm.mapping.job import load_mapping_job
-from petamap.mapmaking.target import target_pixelization
 from petamap.planning import reduction_graph as sharing
 from petamap.planning.node_samples import rank_pixels
-from petamap.planning.plan import observations_and_layout
 from petamap.planning.rank_samples import distribute_samples
+from petamap.planning.scanned_run import ScannedRun
 
 N_RANKS = 6
 
 
 def test_the_full_sky_gives_the_graph_of_the_keys_of_the_ranks() -> None:
     config = satellite()
-    observations, layout = observations_and_layout(config)
-    grid = target_pixelization(config.map, observations)
-    distribution = distribute_samples(layout, None, N_RANKS)
-    keys = [rank_pixels(observations, layout, grid, distribution, rank) for rank in range(N_RANKS)]
+    run = ScannedRun.open(config)
+    distribution = distribute_samples(run.layout, None, N_RANKS)
+    keys = [rank_pixels(run, distribution, rank) for rank in range(N_RANKS)]
     expected = occupancy_graph(Occupancy.from_rank_keys(keys), k=3)
     graph = sharing.run_reduction_graph(config, N_RANKS)
     assert graph.offsets.tolist() == expected.offsets.tolist() and graph.n_edges > N_RANKS

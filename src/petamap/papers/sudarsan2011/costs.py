@@ -6,14 +6,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from petacomm.base.progress import Progress
-from petacomm.costs.forecast import Estimate, Forecast, Imbalance, SampleParts, forecast_from_counts
-from petacomm.costs.nested_group_counts import count_sampled_layers
+from petacomm.costs.forecast import Estimate, Forecast, Imbalance, forecast_from_counts
 from petacomm.costs.occupancy import Occupancy
 from petacomm.costs.options import ReductionOptions
-from petacomm.costs.rank_counts import assumed_partners, count_ranks, node_of_ranks
+from petacomm.costs.rank_counts import assumed_partners, node_of_ranks
 from petacomm.network import predict_seconds
 from petacomm.network.alpha_beta import (
     buffered_allreduce_seconds,
@@ -22,6 +19,7 @@ from petacomm.network.alpha_beta import (
 )
 from petacomm.topology import Machine
 from petamap.papers.sudarsan2011.published import VERSIONS, CostRatio, MachineRuns
+from petamap.planning.plan import count_sample
 from petamap.planning.sky_regions import SkySample
 
 # I, Q and U of a pixel as float64, with one 32-bit key each.
@@ -90,16 +88,11 @@ def balanced_forecast(
     These are the assumptions of the published model: p messages, and n_lmax about n_all / p. Partners, which
     a sample of the sky does not determine, need not be estimated.
     """
-    node_of = node_of_ranks(occupancy.size, ranks_per_node)
-    region = np.searchsorted(sample.regions, occupancy.keys >> sample.shift)
-    fractions = np.bincount(sample.jackknife_part, sample.weights) / int(sample.stratum_edges[-1])
-    weights, options = sample.weights[region], ReductionOptions(buffer_keys=buffer_keys)
-    counts = count_ranks(occupancy, node_of, sample.jackknife_part[region], weights, options)
-    layers = count_sampled_layers(occupancy, node_of, options.radix, sample.jackknife_part[region], weights)
-    others, nodes = occupancy.size - 1.0, float(node_of[-1])
+    options = ReductionOptions(buffer_keys=buffer_keys)
+    counts, layers, parts = count_sample(occupancy, sample, ranks_per_node, options)
+    others, nodes = occupancy.size - 1.0, float(node_of_ranks(occupancy.size, ranks_per_node)[-1])
     messages = assumed_partners(counts, others, others, math.ceil(nodes / ranks_per_node))
     partners = Estimate(others), Estimate(others)
-    parts = SampleParts(fractions, sample.fraction)
     return forecast_from_counts(counts, layers, parts, messages, partners, _BALANCED, ranks_per_node, options)
 
 

@@ -11,16 +11,14 @@ from petacomm.costs.forecast import Estimate
 from petacomm.network.fit import fit_csv
 from petacomm.topology import load_machine
 from petamap.data.config import RunConfig
-from petamap.mapmaking.target import target_pixelization
 from petamap.papers.sudarsan2011.comparisons import PublishedComparison, compare_with_published
 from petamap.papers.sudarsan2011.costs import VALUES, Costs, ForecastCache, algorithm_seconds, version_costs
 from petamap.papers.sudarsan2011.measurements import Measurements
 from petamap.papers.sudarsan2011.overlaps import RankOverlaps, compute_first_rank_overlaps
 from petamap.papers.sudarsan2011.published import Sudarsan2011Data, published_sudarsan2011
 from petamap.planning.pixel_coverage import compute_pixel_coverage
-from petamap.planning.plan import observations_and_layout
 from petamap.planning.rank_samples import distribute_samples
-from petamap.planning.sky_regions import coarse_hit_counts, draw_sky_sample
+from petamap.planning.scanned_run import ScannedRun
 
 # Groups of the time-major distribution (all detectors of a short time), in which rank 0 shares most with its
 # successors.
@@ -188,15 +186,14 @@ def _forecasts(
     progress: Progress,
 ) -> tuple[ForecastCache, int]:
     """Return the forecasts from a sample of the sky for all numbers of ranks, and the number of pixels."""
-    observations, layout = observations_and_layout(config)
-    grid = target_pixelization(config.map, observations)
-    fraction = fraction or min(1.0, 64 * _N_REGIONS / grid.n_pix)
-    sample = draw_sky_sample(grid, fraction, seed, coarse_hit_counts(observations, grid))
+    run = ScannedRun.open(config)
+    n_pix = run.pixelization.n_pix
+    sample = run.sky_sample(fraction or min(1.0, 64 * _N_REGIONS / n_pix), seed)
     sizes = sorted({cores for host in paper.hosts.values() for cores in host.cores})
-    distributions = [distribute_samples(layout, TIME_MAJOR, size) for size in sizes]
-    coverage = compute_pixel_coverage(observations, layout, sample, distributions, n_threads, progress)
+    distributions = [distribute_samples(run.layout, TIME_MAJOR, size) for size in sizes]
+    coverage = compute_pixel_coverage(run, sample, distributions, n_threads, progress)
     occupancies = {distribution.size: coverage.occupancy(distribution) for distribution in distributions}
-    return ForecastCache(occupancies, sample, int(config.comm.buffer)), grid.n_pix
+    return ForecastCache(occupancies, sample, int(config.comm.buffer)), n_pix
 
 
 def _key_distribution(forecasts: ForecastCache, cores: int, n_pix: int) -> KeyDistribution:

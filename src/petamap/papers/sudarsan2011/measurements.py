@@ -13,10 +13,9 @@ from petacomm.mpi import Communicator
 from petacomm.network.fit import fit_collective
 from petacomm.sharing.setup import gather_sift
 from petamap.data.config import RunConfig
-from petamap.mapmaking.target import target_pixelization
 from petamap.planning.node_samples import rank_pixels
-from petamap.planning.plan import observations_and_layout
 from petamap.planning.rank_samples import distribute_samples
+from petamap.planning.scanned_run import ScannedRun
 
 # Total number of ranks of the emulated run, of which the running ranks are the first.
 _RUN_RANKS = 4096
@@ -56,10 +55,9 @@ class Measurements:
 
 def measure_setup(config: RunConfig, comm: Communicator, groups: int | None) -> Measurements:
     """Return timings of the published set-up and of collectives. Collective on comm."""
-    observations, layout = observations_and_layout(config)
-    grid = target_pixelization(config.map, observations)
-    run_ranks = max(comm.size, min(_RUN_RANKS, layout.n_blocks))
-    keys = rank_pixels(observations, layout, grid, distribute_samples(layout, groups, run_ranks), comm.rank)
+    run = ScannedRun.open(config)
+    run_ranks = max(comm.size, min(_RUN_RANKS, run.layout.n_blocks))
+    keys = rank_pixels(run, distribute_samples(run.layout, groups, run_ranks), comm.rank)
     timers = Timers()
     graph = gather_sift(comm, keys, want_overlaps=True, buffer_keys=_BUFFER_KEYS, timers=timers)
     steps = {name: comm.max(phase.seconds) for name, phase in timers.phases.items()}

@@ -12,11 +12,10 @@ from petacomm.base.progress import Progress
 from petacomm.base.typing import Int64Array
 from petacomm.costs.occupancy import Occupancy
 from petamap.data.config import RunConfig
-from petamap.mapmaking.target import target_pixelization
 from petamap.planning.node_samples import rank_pixels
 from petamap.planning.pixel_coverage import compute_pixel_coverage
-from petamap.planning.plan import observations_and_layout
 from petamap.planning.rank_samples import distribute_samples
+from petamap.planning.scanned_run import ScannedRun
 from petamap.planning.sky_regions import SkySample, full_sky_sample
 
 
@@ -83,12 +82,11 @@ def compute_first_rank_overlaps(
     n_threads : int
     progress : Progress
     """
-    observations, layout = observations_and_layout(config)
-    grid = target_pixelization(config.map, observations)
-    distributions = [distribute_samples(layout, groups, size) for size in sizes]
-    full_sky = full_sky_sample(grid)
-    keys = rank_pixels(observations, layout, grid, distributions[0], 0)
+    run = ScannedRun.open(config)
+    distributions = [distribute_samples(run.layout, groups, size) for size in sizes]
+    full_sky = full_sky_sample(run.pixelization)
+    keys = rank_pixels(run, distributions[0], 0)
     regions = distinct(keys >> full_sky.shift)
-    sample = SkySample(grid, regions, np.append(regions, full_sky.stratum_edges[-1]))
-    coverage = compute_pixel_coverage(observations, layout, sample, distributions, n_threads, progress)
+    sample = SkySample(run.pixelization, regions, np.append(regions, full_sky.stratum_edges[-1]))
+    coverage = compute_pixel_coverage(run, sample, distributions, n_threads, progress)
     return [first_rank_overlaps(coverage.occupancy(distribution)) for distribution in distributions]

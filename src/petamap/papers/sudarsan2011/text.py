@@ -56,37 +56,27 @@ def _compared(rows: Sequence[PublishedComparison]) -> str:
     return "\n".join(lines)
 
 
-def align_columns(rows: Sequence[Sequence[str]], widths: Sequence[int] = (2, 14, 16, 20)) -> list[str]:
-    """Return rows as lines, the first two columns left-aligned, the others right-aligned."""
-    out = []
-    for row in rows:
-        cells = [
-            cell.ljust(width) if i < 2 else cell.rjust(width)
+def align_columns(
+    rows: Sequence[Sequence[str]], widths: Sequence[int] = (2, 14, 16, 20), left: int = 2
+) -> list[str]:
+    """Return rows as lines, the first `left` columns left-aligned, the others right-aligned."""
+    return [
+        "".join(
+            cell.ljust(width) if i < left else cell.rjust(width)
             for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        out.append("".join(cells).rstrip())
-    return out
+        ).rstrip()
+        for row in rows
+    ]
 
 
 def _block(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines_of_cells = [head, *rows]
-    widths = [max(len(row[i]) for row in lines_of_cells) + 2 for i in range(len(head))]
-    lines = [
-        row[0].ljust(widths[0])
-        + "".join(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))
-        for row in lines_of_cells
-    ]
-    return "\n".join([title, *lines])
+    widths = [max(map(len, column)) + 2 for column in zip(head, *rows, strict=True)]
+    return "\n".join([title, *align_columns([head, *rows], widths, left=1)])
 
 
 def _spreads(results: Sudarsan2011Results) -> str:
     rows = [
-        [
-            f"{s.cores:,}",
-            f"{s.n_held:,.0f}",
-            format_number(s.all_over_map.value),
-            format_number(s.sum_over_keys),
-        ]
+        [f"{s.cores:,}", f"{s.n_held:,.0f}", *map(format_number, (s.all_over_map.value, s.sum_over_keys))]
         for s in results.spreads
     ]
     head = ["ranks", "pixels of a rank", "n_all / N_p", "overlaps / pixels"]

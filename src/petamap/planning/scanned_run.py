@@ -1,0 +1,38 @@
+"""What a run scans: its observations, their time layout and the pixels of its map, without its signals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from petamap.data.config import RunConfig, open_sources
+from petamap.data.observation import Observation
+from petamap.mapmaking.intervals import free_ends
+from petamap.mapmaking.target import prepared_observations, target_pixelization
+from petamap.mapmaking.time_layout import TimeLayout
+from petamap.planning.sky_regions import SkySample, coarse_hit_counts, draw_sky_sample
+from petamap.sky.pixelization import Pixelization
+
+
+@dataclass(frozen=True)
+class ScannedRun:
+    """Observations of a run, their time layout, and the pixels of its map, as in the map-maker."""
+
+    observations: Sequence[Observation]
+    layout: TimeLayout
+    pixelization: Pixelization
+
+    @staticmethod
+    def open(config: RunConfig) -> ScannedRun:
+        """Open the sources of a run."""
+        observations = prepared_observations(config, open_sources(config))
+        noise = config.noise
+        n_lag = 0 if noise.kernel == "white" else noise.n_lag
+        free = free_ends(noise.ends, observations, noise.n_lag) and config.solver.flags != "cut"
+        layout = TimeLayout(observations, n_lag, n_lag if free else 0)
+        return ScannedRun(observations, layout, target_pixelization(config.map, observations))
+
+    def sky_sample(self, fraction: float, seed: int) -> SkySample:
+        """Return a random sample of a fraction of the sky, with more regions where hits are many."""
+        hits = coarse_hit_counts(self.observations, self.pixelization)
+        return draw_sky_sample(self.pixelization, fraction, seed, hits)
