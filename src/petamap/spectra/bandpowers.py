@@ -60,8 +60,7 @@ class Bandpowers:
         if self.covariance is None:
             return None
         n = self.values.size
-        found: FloatArray = np.sqrt(self.covariance.reshape(n, n).diagonal()).reshape(self.values.shape)
-        return found
+        return np.sqrt(self.covariance.reshape(n, n).diagonal()).reshape(self.values.shape)
 
     def with_errors(self, errors: FloatArray) -> Bandpowers:
         """Return the same bandpowers with independent errors.

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from petacomm.base.typing import FloatArray
-from petamap.sky.power_spectra import Spectra
 from petamap.spectra import _spectra
 from petamap.spectra.cross_spectra import window_spectra
 from petamap.spectra.transforms import Harmonics
@@ -76,26 +75,6 @@ class Coupling:
             return _MIXING[pseudo]
         return {pseudo: ("2p" if sides == "p2" else sides, 1.0)}
 
-    def coupled(self, true: Spectra, transfer: Mapping[str, FloatArray] | None = None) -> Spectra:
-        """Return the expected pseudo-spectra of a sky without noise: sum over l' of M_ll' F_l' C_l'.
-
-        Parameters
-        ----------
-        true : Spectra
-            To `l_max` at least.
-        transfer : mapping of str to float64 (l_max + 1,), optional
-            F of each spectrum: beams, pixels, filters.
-        """
-        names = true.names
-        rows = np.zeros((len(names), self.l_max + 1))
-        for row, pseudo in zip(rows, names, strict=True):
-            for name in names:
-                block = self.block(pseudo, name, names)
-                if block is not None:
-                    seen = true[name][: self.l_max + 1] * (1.0 if transfer is None else transfer[name])
-                    row += np.einsum("ij,j->i", block, seen)  # without BLAS, whose bits depend on threads
-        return Spectra(rows, names, true.unit)
-
 
 def mode_coupling(
     first: Harmonics, second: Harmonics | None = None, l_max: int | None = None, n_threads: int = 1
@@ -156,12 +135,10 @@ def _matrices(windows: Mapping[str, FloatArray], l_max: int, n_threads: int) -> 
 
 def spin_factor(l: FloatArray) -> FloatArray:  # noqa: E741
     """Return sqrt((l + 2)! / (l - 2)!), 0 below l = 2."""
-    factor: FloatArray = np.sqrt(np.maximum((l + 2) * (l + 1) * l * (l - 1), 0))
-    return factor
+    return np.sqrt(np.maximum((l + 2) * (l + 1) * l * (l - 1), 0))
 
 
 def _central_binomials(last: int) -> FloatArray:
     """Return (2n)! / (4^n n!^2) for n = 0 to `last`."""
     n = np.arange(1, last + 1, dtype=np.longdouble)
-    found: FloatArray = np.concatenate(([1.0], np.cumprod((2 * n - 1) / (2 * n)))).astype(np.float64)
-    return found
+    return np.concatenate(([1.0], np.cumprod((2 * n - 1) / (2 * n)))).astype(np.float64)

@@ -87,5 +87,4 @@ def cross_spectrum(first: ComplexArray, second: ComplexArray, l_max: int) -> Flo
         stop = start + l_max + 1 - m
         spectrum[m:] += 2 * products[start:stop]
         start = stop
-    found: FloatArray = spectrum / (2 * np.arange(l_max + 1) + 1)
-    return found
+    return spectrum / (2 * np.arange(l_max + 1) + 1)

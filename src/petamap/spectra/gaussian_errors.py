@@ -14,8 +14,7 @@ from petamap.spectra.multipole_bins import Binning
 def modes_per_bin(binning: Binning, f_sky: float) -> FloatArray:
     """Return the number of modes in each bin: sum of (2 l + 1) f_sky, float64 (n_bins,)."""
     first, stop = binning.edges[:-1], binning.edges[1:]
-    counted: FloatArray = (stop**2 - first**2).astype(np.float64) * f_sky
-    return counted
+    return (stop**2 - first**2).astype(np.float64) * f_sky
 
 
 def knox_errors(

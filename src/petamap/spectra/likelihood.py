@@ -24,7 +24,7 @@ from petamap.sky.power_spectra import Spectra
 from petamap.spectra.bandpowers import Bandpowers
 from petamap.spectra.cross_spectra import spectra_names
 from petamap.spectra.multipole_bins import Binning
-from petamap.spectra.transforms import synthesise
+from petamap.spectra.transforms import COMPONENTS, synthesise
 
 _FIRST = 2  # monopole and dipole are templates
 
@@ -64,7 +64,7 @@ def harmonic_modes(
         Beam and pixels of ``T`` and ``P``.
     n_threads : int
     """
-    components = {1: "T", 2: "EB", 3: "TEB"}[len(seen)]
+    components = COMPONENTS[len(seen)]
     last = range(_FIRST, l_max + 1)
     orders = [(l, m, part) for l in last for m in range(l + 1) for part in (1, 1j)[: m + 1]]  # noqa: E741
     size, n_data = (l_max + 1) * (l_max + 2) // 2, int(seen.sum())
@@ -154,9 +154,14 @@ class PixelLikelihood:
 
     def value(self, powers: FloatArray) -> float:
         """Return ln L of bandpowers, up to a constant; -inf where the covariance is not positive."""
+        from scipy.linalg import solve_triangular
+
         with single_blas_thread():
             factor = self._factor(self.spectra(powers))
-            return -np.inf if factor is None else self._value(factor)
+            if factor is None:
+                return -np.inf
+            white = solve_triangular(factor, self._data, lower=True)
+            return float(-0.5 * np.sum(white**2) - np.sum(np.log(factor.diagonal())))
 
     def slope(self, powers: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return gradient (n,), Fisher matrix (n, n), and that of bins with multipoles.
@@ -169,7 +174,8 @@ class PixelLikelihood:
             If these powers give no covariance.
         """
         with single_blas_thread():
-            return self._slope(self.spectra(powers))
+            filtered, gram = self._filtered(self.spectra(powers), self._data[:, None])
+            return (self._gradient(filtered[0], gram), *self._fisher(gram))
 
     def quadratic(self) -> Bandpowers:
         """Return the quadratic estimate from the fiducial spectra, with Fisher errors and windows.
@@ -244,8 +250,7 @@ class PixelLikelihood:
         covariance = self._noise.copy()
         by_component = self._y.reshape(len(self._y), len(self.modes.components), -1)
         weighted = np.zeros_like(by_component)
-        for name, spectrum in zip(self.names, spectra, strict=True):
-            a, b = (self.modes.components.index(letter) for letter in name)
+        for (a, b), spectrum in zip(self._pairs, spectra, strict=True):
             weighted[:, a] += by_component[:, b] * spectrum[self.modes.l]
             if a != b:
                 weighted[:, b] += by_component[:, a] * spectrum[self.modes.l]
@@ -255,16 +260,6 @@ class PixelLikelihood:
         except LinAlgError:
             return None
         return factor
-
-    def _value(self, factor: FloatArray) -> float:
-        from scipy.linalg import solve_triangular
-
-        white = solve_triangular(factor, self._data, lower=True)
-        return float(-0.5 * np.sum(white**2) - np.sum(np.log(factor.diagonal())))
-
-    def _slope(self, spectra: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        filtered, gram = self._filtered(spectra, self._data[:, None])
-        return (self._gradient(filtered[0], gram), *self._fisher(gram))
 
     def _filtered(self, spectra: FloatArray, data: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return Y' C^-1 d of each column of the data, (n, n_components, n_modes), and Y' C^-1 Y."""
@@ -298,8 +293,7 @@ class PixelLikelihood:
         for i, (a, b) in enumerate(self._pairs):
             terms = y[a] * y[b] - gram[a, :, b].diagonal()
             gradient[i, _FIRST:] = np.add.reduceat(terms, self._first) * (0.5 if a == b else 1)
-        found: FloatArray = (gradient @ self._bands.T).ravel()
-        return found
+        return (gradient @ self._bands.T).ravel()
 
     def _fisher(self, gram: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the Fisher matrix of bins, and that of bins with multipoles."""

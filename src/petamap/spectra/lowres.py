@@ -55,8 +55,7 @@ class LowResolutionMap:
     @property
     def data(self) -> FloatArray:
         """The data, float64 (n_data,)."""
-        found: FloatArray = self.values[self.seen]
-        return found
+        return self.values[self.seen]
 
     @property
     def templates(self) -> FloatArray | None:
@@ -72,8 +71,7 @@ class LowResolutionMap:
 def cosine_window(n_side: int) -> FloatArray:
     """Return w_l for l = 0 to 3 n_side - 1."""
     x = np.clip((np.arange(3.0 * n_side) - n_side) / (2 * n_side), 0, 1)
-    found: FloatArray = 0.5 * (1 + np.cos(np.pi * x))
-    return found
+    return 0.5 * (1 + np.cos(np.pi * x))
 
 
 def native_map(
@@ -207,8 +205,7 @@ class _Smoothing:
                     back = synthesise(alm, self.low, self.l_max, spin, self.n_threads)
                     found[stokes, place, rows] = back[:, used]
         matrix = found.reshape(n_stokes * n_used, -1)
-        symmetric: FloatArray = 0.5 * (matrix + matrix.T)
-        return symmetric
+        return 0.5 * (matrix + matrix.T)
 
 
 def _blocks(n_stokes: int) -> list[tuple[slice, int]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -15,7 +14,7 @@ from petacomm.base.host import available_bytes
 from petacomm.base.threads import single_blas_thread
 from petacomm.base.typing import FloatArray
 from petamap.simulation.random_keys import Purpose, gaussians, random_stream
-from petamap.sky.covariance_file import PixelCovariance, read_pixel_covariance
+from petamap.sky.covariance_file import read_pixel_covariance
 from petamap.sky.power_spectra import Spectra
 from petamap.spectra.bandpowers import Bandpowers
 from petamap.spectra.cross_spectra import spectra_names
@@ -24,6 +23,7 @@ from petamap.spectra.lowres import LowResolutionMap, downgrade_map, native_map
 from petamap.spectra.measure import SpectraChoices
 from petamap.spectra.multipole_bins import Binning
 from petamap.spectra.run_maps import RunMaps, read_mask
+from petamap.spectra.transforms import COMPONENTS
 
 Estimator = Literal["quadratic", "maximum"]
 ESTIMATORS: tuple[Estimator, ...] = ("quadratic", "maximum")
@@ -133,10 +133,8 @@ def _low_map(
         normal = gaussians(random_stream(Purpose.REGULAR, maps.summary.seed, 0), size)
         low = downgrade_map(maps, mask, n_side, choices.fwhm, choices.pixel_window, normal, choices.n_threads)
         return low, ("the noise is white, of the run's covariance: correlations of 1/f noise are not in it",)
-    covariance: PixelCovariance | None = None
-    path: Path | None = maps.file("pixel_covariance")
-    if path is not None:
-        covariance = read_pixel_covariance(path)
+    path = maps.file("pixel_covariance")
+    covariance = None if path is None else read_pixel_covariance(path)
     low = native_map(maps, mask, choices.fwhm, choices.pixel_window, covariance)
     notes = ["multipoles beyond 3 n_side are not in the covariance: the sky should end there, by its beam"]
     if covariance is None:
@@ -154,7 +152,7 @@ def _report_cost(n_data: int, n_stokes: int, l_max: int, report: Callable[[str],
             mend="mask more, or lower --n-side",
         )
     flops = n_data**3 / 3 + 3 * n_data**2 * n_modes + 2 * n_data * n_modes**2
-    n_spectra = len(spectra_names({1: "T", 2: "EB", 3: "TEB"}[n_stokes]))
+    n_spectra = len(spectra_names(COMPONENTS[n_stokes]))
     flops += 8 * n_spectra**2 * (n_modes / n_stokes) ** 2
     seconds = flops / _speed()
     time_of = f"about {seconds:.0f} s" if seconds >= 1 else "less than a second"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from itertools import product
 from typing import Literal
 
 import numpy as np
@@ -121,10 +123,7 @@ def _edge(distance: FloatArray, width: float, kind: Apodization) -> FloatArray:
     if kind == "smooth":
         return np.where(distance > 0, 1.0, 0.0)
     x = np.sin(np.clip(distance, 0, width) / 2) / math.sin(width / 2)
-    edge: FloatArray = (
-        x - np.sin(2 * np.pi * x) / (2 * np.pi) if kind == "C1" else 0.5 * (1 - np.cos(np.pi * x))
-    )
-    return edge
+    return x - np.sin(2 * np.pi * x) / (2 * np.pi) if kind == "C1" else 0.5 * (1 - np.cos(np.pi * x))
 
 
 def _convolved(values: FloatArray, pixelization: Healpix, radius: float, n_threads: int) -> FloatArray:
@@ -160,9 +159,15 @@ def sky_fraction(weights: FloatArray, power: int = 1) -> float:
 
 def effective_fraction(first: FloatArray, second: FloatArray | None = None) -> float:
     """Return f_sky w_2^2 / w_4: the fraction of modes that weights leave (Hivon et al. 2002)."""
-    product = first * (first if second is None else second)
-    fourth = float(np.mean(product**2))
-    return float(np.mean(product)) ** 2 / fourth if fourth > 0 else 0.0
+    weights = first * (first if second is None else second)
+    fourth = float(np.mean(weights**2))
+    return float(np.mean(weights)) ** 2 / fourth if fourth > 0 else 0.0
+
+
+def effective_fractions(first: Iterable[FloatArray], second: Iterable[FloatArray]) -> dict[str, float]:
+    """Return `effective_fraction` of weights of I and of Q, U, for ``TT``, ``TP``, ``PT`` and ``PP``."""
+    pairs = product(zip("TP", first, strict=True), zip("TP", second, strict=True))
+    return {a + b: effective_fraction(one, other) for (a, one), (b, other) in pairs}
 
 
 def subtract_monopole(values: FloatArray, weights: FloatArray, directions: FloatArray | None) -> FloatArray:

@@ -23,7 +23,7 @@ from petamap.spectra.coupling import Coupling, mode_coupling
 from petamap.spectra.cross_spectra import pseudo_spectra, spectra_names
 from petamap.spectra.dipole_fit import DipoleFit, subtract_dipole_fit
 from petamap.spectra.gaussian_errors import knox_errors
-from petamap.spectra.masks import Apodization, apodize, effective_fraction, subtract_monopole
+from petamap.spectra.masks import Apodization, apodize, effective_fractions, subtract_monopole
 from petamap.spectra.master import MasterEstimator
 from petamap.spectra.multipole_bins import Binning
 from petamap.spectra.purification import last_amplified_multipole, pure_noise, purify
@@ -303,11 +303,7 @@ def _decoupled(parts: list[_Weighted], binning: Binning, wanted: int, choices: S
     window = map_window(n_side if choices.pixel_window else None, choices.fwhm, l_max)
     master = MasterEstimator(_coupling(parts, choices), binning, names, window_products(names, window))
     pseudo = pseudo_spectra(one.harmonics, second, unit)
-    f_sky = {
-        a + b: effective_fraction(one.weights[i], other.weights[j])
-        for i, a in enumerate("TP")
-        for j, b in enumerate("TP")
-    }
+    f_sky = effective_fractions(one.weights, other.weights)
     raw = master.bandpowers(pseudo)
     autos = [raw if second is None else _auto(part, binning, window, unit, choices) for part in parts]
     found = raw

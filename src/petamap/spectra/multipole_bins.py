@@ -61,8 +61,7 @@ class Binning:
     @property
     def middle(self) -> FloatArray:
         """The mean multipole of each bin, float64 (n,)."""
-        found: FloatArray = (self.edges[:-1] + self.edges[1:] - 1) / 2
-        return found
+        return (self.edges[:-1] + self.edges[1:] - 1) / 2
 
     @property
     def ranges(self) -> Sequence[tuple[int, int]]:
@@ -80,8 +79,7 @@ class Binning:
         """Return M Q of a matrix (n_l, l_max + 1 or more): its columns summed as flat bands, (n_l, n)."""
         first, stop = int(self.edges[0]), int(self.edges[-1])
         inside = matrix[:, first:stop] / self._factors()
-        sums: FloatArray = np.add.reduceat(inside, self.edges[:-1] - first, axis=1)
-        return sums
+        return np.add.reduceat(inside, self.edges[:-1] - first, axis=1)
 
     def unbinned(self, values: FloatArray, l_max: int | None = None) -> FloatArray:
         """Return C_l (..., l_max + 1) from bandpowers (..., n): flat in bins, 0 outside."""

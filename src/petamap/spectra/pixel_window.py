@@ -41,8 +41,7 @@ def pixel_window(n_side: int, l_max: int) -> tuple[FloatArray, FloatArray]:
 
 
 def _sinc(x: FloatArray) -> FloatArray:
-    found: FloatArray = np.sinc(x / np.pi)
-    return found
+    return np.sinc(x / np.pi)
 
 
 def _edges() -> tuple[FloatArray, FloatArray]:

@@ -12,9 +12,7 @@ from petamap.sky.power_spectra import Spectra
 from petamap.spectra.cross_spectra import pseudo_spectra, spectra_names
 from petamap.spectra.masks import subtract_monopole
 from petamap.spectra.purification import purify, spin_raise
-from petamap.spectra.transforms import ITERATIONS, Harmonics, check_weights, weighted_harmonics
-
-_COMPONENTS = {1: "T", 2: "EB", 3: "TEB"}
+from petamap.spectra.transforms import COMPONENTS, ITERATIONS, Harmonics, check_weights, weighted_harmonics
 
 
 class PseudoClEstimator:
@@ -60,7 +58,7 @@ class PseudoClEstimator:
         self.pure = pure
         self.iterations = iterations
         self.l_max = 3 * pixelization.n_side - 1
-        self.names = spectra_names(_COMPONENTS[n_stokes])
+        self.names = spectra_names(COMPONENTS[n_stokes])
         pixels = np.arange(pixelization.n_pix)
         self._directions = None if keep_dipole else pixelization.directions_of(pixels)
         empty = np.zeros((n_stokes, pixelization.n_pix))

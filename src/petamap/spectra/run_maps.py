@@ -10,7 +10,7 @@ import numpy as np
 
 from petacomm.base.errors import ConfigError, DataError
 from petacomm.base.typing import BoolArray, FloatArray
-from petamap.data.run_summary import Product, Summary
+from petamap.data.run_summary import Summary
 from petamap.sky.healpix import Healpix
 from petamap.sky.map_file import read_map
 from petamap.sky.sky_map import SkyMap
@@ -36,26 +36,23 @@ class RunMaps:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.summary = Summary.read(folder)
-        product = self._product("map") or self._product("binned")
-        if product is None:
+        path = self.file("map") or self.file("binned")
+        if path is None:
             raise DataError("the run has written no map", where=str(folder))
-        self.path = folder / product.file
+        self.path = path
         self.sky = read_map(self.path)
         if not isinstance(self.sky.pixelization, Healpix):
             raise DataError("spectra need a HEALPix map", where=str(self.path))
         self.pixelization = self.sky.pixelization
 
-    def _product(self, kind: str) -> Product | None:
-        return next((product for product in self.summary.products if product.kind == kind), None)
-
     def file(self, kind: str) -> Path | None:
         """Return the file of a product; None where the run has not written it."""
-        product = self._product(kind)
-        return None if product is None else self.folder / product.file
+        products = self.summary.products
+        return next((self.folder / product.file for product in products if product.kind == kind), None)
 
     def _values(self, kind: str) -> SkyMap | None:
-        product = self._product(kind)
-        return None if product is None else read_map(self.folder / product.file)
+        path = self.file(kind)
+        return None if path is None else read_map(path)
 
     @property
     def seen(self) -> FloatArray:

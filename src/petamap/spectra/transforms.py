@@ -10,9 +10,10 @@ import numpy as np
 from petacomm.base.errors import ConfigError, DataError
 from petacomm.base.typing import ComplexArray, FloatArray
 from petamap.sky.healpix import Healpix
-from petamap.sky.stokes import Stokes
 
 ITERATIONS = 3  # as HEALPix and healpy
+# Of maps of I, of Q and U, and of I, Q and U, by their number.
+COMPONENTS = {1: "T", 2: "EB", 3: "TEB"}
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,9 @@ def weighted_harmonics(
     DataError
         If shapes differ, or a pixel with a weight has no value.
     """
-    stokes = _stokes(values)
+    if values.ndim != 2 or len(values) not in COMPONENTS:
+        raise DataError(f"a map of shape {values.shape} is no I, no Q and U, and no I, Q and U")
+    components = COMPONENTS[len(values)]
     limit = 4 * pixelization.n_side
     l_max = 3 * pixelization.n_side - 1 if l_max is None else l_max
     if not 0 <= l_max <= limit:
@@ -84,20 +87,18 @@ def weighted_harmonics(
     l_max_weights = max(min(2 * l_max, 3 * pixelization.n_side - 1), 0)
     both = _weights(values, pixelization, weights, polarization_weights)
     parts, seen = [], []
-    for letters, components, spin in (("I", "T", 0), ("QU", "EB", 2)):
-        if letters[0] not in stokes.value:
+    for letters, of_spin, spin, weight in (("I", "T", 0, both[0]), ("QU", "EB", 2, both[1])):
+        if of_spin not in components:
             continue
-        rows = [stokes.value.index(letter) for letter in letters]
-        weight = both[0 if spin == 0 else 1]
+        rows = slice(0, 1) if spin == 0 else slice(-2, None)
         maps = in_ring_order(_weighted(values[rows], weight, letters), pixelization)
         parts.append(analyse(maps, pixelization.n_side, l_max, spin, iterations, n_threads))
         if like is None:
             ring = in_ring_order(weight, pixelization)
             window = analyse(ring, pixelization.n_side, l_max_weights, 0, iterations, n_threads)
-            seen += [window] * len(components)
-    letters = "".join(c for c, stoke in (("T", "I"), ("EB", "Q")) if stoke in stokes.value)
+            seen += [window] * len(of_spin)
     windows = np.concatenate(seen) if like is None else like.weights
-    return Harmonics(np.concatenate(parts), letters, windows, l_max, l_max_weights)
+    return Harmonics(np.concatenate(parts), components, windows, l_max, l_max_weights)
 
 
 def analyse(
@@ -168,12 +169,6 @@ def multipoles(l_max: int) -> FloatArray:
     return np.concatenate([np.arange(first, l_max + 1.0) for first in range(l_max + 1)])
 
 
-def _stokes(values: FloatArray) -> Stokes:
-    if values.ndim != 2 or len(values) not in (1, 2, 3):
-        raise DataError(f"a map of shape {values.shape} is no I, no Q and U, and no I, Q and U")
-    return (Stokes.I, Stokes.QU, Stokes.IQU)[len(values) - 1]
-
-
 def _weights(
     values: FloatArray,
     pixelization: Healpix,
@@ -198,8 +193,7 @@ def _weighted(maps: FloatArray, weights: FloatArray, letters: str) -> FloatArray
             f"{letters} of pixel {int(np.flatnonzero(empty)[0])} has a weight and no value",
             mend="give pixels that were not observed no weight",
         )
-    weighted: FloatArray = np.where(weights > 0, maps, 0.0) * weights
-    return weighted
+    return np.where(weights > 0, maps, 0.0) * weights
 
 
 def check_weights(weights: FloatArray, pixelization: Healpix, what: str = "the weights") -> None:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from coupled_spectra import coupled
 from made_realizations import L_MAX, NAMES, realizations
 
 from petacomm.base.errors import ConvergenceError, DataError
@@ -36,7 +37,7 @@ def test_known_filters(own):
         name: (row[bin_indices(BINS, L_MAX)] if len(row) == BINS.n else row) for name, row in left.items()
     }
     transfer = {name: left[name] * WINDOW[name] for name in NAMES}
-    pseudo = np.stack([matrices.coupled(Spectra(row, NAMES), transfer).values for row in true])
+    pseudo = np.stack([coupled(matrices, Spectra(row, NAMES), transfer).values for row in true])
     found = transfer_function(pseudo, true, NAMES, matrices, WINDOW, BINS, own)
     for name, row in zip(found.names, found.values, strict=True):
         np.testing.assert_allclose(row, levels[name], rtol=1e-7)
