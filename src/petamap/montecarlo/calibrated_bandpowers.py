@@ -11,7 +11,7 @@ from petamap.montecarlo.calibration import Calibration
 from petamap.montecarlo.reader import MonteCarloResults, read_results, reordered_weights
 from petamap.montecarlo.realizations import Realizations
 from petamap.spectra.cross_spectra import pseudo_spectra
-from petamap.spectra.masks import effective_fraction
+from petamap.spectra.masks import effective_fractions
 from petamap.spectra.measure import Measurement, coefficients
 from petamap.spectra.run_maps import RunMaps
 
@@ -47,13 +47,10 @@ def measure_calibrated(
     pseudo = pseudo_spectra(seen, unit=realizations.unit)
     calibration = Calibration.from_realizations(realizations, divide, n_threads=n_threads)
     bandpowers = calibration.bandpowers(pseudo, realizations)
-    f_sky = {
-        a + b: effective_fraction(weights[i], weights[j])
-        for i, a in enumerate("TP")
-        for j, b in enumerate("TP")
-    }
     notes = _notes(calibration, realizations)
-    return Measurement(bandpowers, calibration.master, f_sky, notes, realizations.n)
+    return Measurement(
+        bandpowers, calibration.master, effective_fractions(weights, weights), notes, realizations.n
+    )
 
 
 def _check_match(maps: RunMaps, results: MonteCarloResults) -> None:

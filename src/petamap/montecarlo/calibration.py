@@ -9,7 +9,7 @@ import numpy as np
 from petacomm.base.errors import DataError
 from petacomm.base.typing import FloatArray
 from petamap.montecarlo.realizations import Realizations
-from petamap.montecarlo.statistics import covariance, standard_error
+from petamap.montecarlo.statistics import covariance
 from petamap.montecarlo.transfer import DEFAULT_SPECTRA, TransferFunction, transfer_function
 from petamap.sky.power_spectra import Spectra
 from petamap.spectra.bandpowers import Bandpowers
@@ -32,8 +32,8 @@ class Calibration:
         Estimator with beam, pixel window and, if `divided`, the transfer function.
     n_bins : int
         Number of requested bins; the estimator has further bins beyond them.
-    noise, noise_error : Spectra or None
-        Mean pseudo-spectra of the noise, and their standard errors; None if the Monte Carlo has no noise.
+    noise : Spectra or None
+        Mean pseudo-spectra of the noise; None if the Monte Carlo has no noise.
     transfer : TransferFunction or None
         None if the input is not known, or has no power.
     divided : bool
@@ -45,7 +45,6 @@ class Calibration:
     master: MasterEstimator
     n_bins: int
     noise: Spectra | None
-    noise_error: Spectra | None
     transfer: TransferFunction | None
     divided: bool
     n: int
@@ -92,7 +91,7 @@ class Calibration:
                 raise DataError("the Monte Carlo has no transfer function", mend="simulate the sky too")
             window = {name: window[name] * row for name, row in transfer.at_multipoles(names, l_max).items()}
         master = MasterEstimator(coupling, binning, names, window)
-        return Calibration(master, n_bins, *_noise(realizations), transfer, divide, realizations.n)
+        return Calibration(master, n_bins, _noise(realizations), transfer, divide, realizations.n)
 
     def values(self, pseudo: FloatArray, noisy: bool = True) -> FloatArray:
         """Return bandpowers, (n, n_spectra, n_bins), of pseudo-spectra, (n, n_spectra, l_max + 1).
@@ -150,18 +149,12 @@ def _coupling(realizations: Realizations, n_threads: int) -> Coupling:
     letters = {letter for name in realizations.names for letter in name}
     n_stokes = ("T" in letters) + 2 * bool(letters & {"E", "B"})
     sky = realizations.pixelization
-    weights, iterations = realizations.weights, realizations.choices.iterations
+    weights, choices, empty = realizations.weights, realizations.choices, np.zeros((n_stokes, sky.n_pix))
     seen = weighted_harmonics(
-        np.zeros((n_stokes, sky.n_pix)),
-        sky,
-        weights[0],
-        weights[1],
-        realizations.l_max,
-        iterations,
-        n_threads,
+        empty, sky, weights[0], weights[1], realizations.l_max, choices.iterations, n_threads
     )
-    coupling = mode_coupling(replace(seen, pure=realizations.choices.pure), n_threads=n_threads)
-    if realizations.choices.keep_dipole or "T" not in letters:
+    coupling = mode_coupling(replace(seen, pure=choices.pure), n_threads=n_threads)
+    if choices.keep_dipole or "T" not in letters:
         return coupling
     return subtract_dipole_fit(coupling, DipoleFit(weights[0], weights[1] if "E" in letters else None, sky))
 
@@ -176,8 +169,8 @@ def _sky_pseudo(realizations: Realizations) -> FloatArray | None:
     return None
 
 
-def _noise(realizations: Realizations) -> tuple[Spectra | None, Spectra | None]:
-    """Return the mean pseudo-spectra of the noise and their standard errors, or None.
+def _noise(realizations: Realizations) -> Spectra | None:
+    """Return the mean pseudo-spectra of the noise, or None.
 
     Without maps of the noise alone, uses that sky and noise are uncorrelated on average.
     """
@@ -185,7 +178,4 @@ def _noise(realizations: Realizations) -> tuple[Spectra | None, Spectra | None]:
     rows = pseudo.get("noise")
     if rows is None and "both" in pseudo and "sky" in pseudo:
         rows = pseudo["both"] - pseudo["sky"]
-    if rows is None:
-        return None, None
-    names, unit = realizations.names, realizations.unit
-    return Spectra(rows.mean(axis=0), names, unit), Spectra(standard_error(rows), names, unit)
+    return None if rows is None else Spectra(rows.mean(axis=0), realizations.names, realizations.unit)

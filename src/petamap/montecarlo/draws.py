@@ -96,11 +96,6 @@ class Draws:
         """Signals common to all realizations, for each observation."""
         return [self._fixed.get(observation.name, ()) for observation in self.observations]
 
-    @property
-    def has_fixed(self) -> bool:
-        """Whether there are signals common to all realizations."""
-        return any(self.fixed)
-
     @cached_property
     def _first(self) -> list[Any]:
         return [source.source(0) for source in self.skies if self.solved != ("noise",)]
@@ -154,12 +149,12 @@ class Draws:
         ]
 
 
+@dataclass(eq=False)
 class Realization:
     """Random signals of one realization, made at first use and kept."""
 
-    def __init__(self, draws: Draws, number: int) -> None:
-        self.draws = draws
-        self.number = number
+    draws: Draws
+    number: int
 
     @cached_property
     def _sky_sources(self) -> list[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -25,21 +25,9 @@ from petamap.montecarlo.store import ERROR_BYTES, HASH_BYTES, StoreLayout
 from petamap.spectra.measure import SpectraChoices
 from petamap.spectra.pseudo_cl import PseudoClEstimator
 
+# parts whose spectra are written
 _PARTS = {"apart": ("sky", "noise", "both"), "together": ("both",), "sky": ("sky",), "noise": ("noise",)}
 _FREE = ("realizations", "first", "batch", "groups")
-
-
-@dataclass(frozen=True)
-class FileLayout(StoreLayout):
-    """Layout of the file of a Monte Carlo.
-
-    Attributes
-    ----------
-    parts : tuple of str
-        Parts whose spectra are written: sky, noise, both.
-    """
-
-    parts: tuple[str, ...] = ()
 
 
 def montecarlo_file_name(config: RunConfig) -> str:
@@ -75,7 +63,7 @@ def make_file_layout(
     choices: SpectraChoices,
     numbers: Int64Array,
     fixed: str,
-) -> FileLayout:
+) -> StoreLayout:
     """Return the layout of the file of a run; `fixed` is the treatment of signals common to realizations."""
     n_pix, parts = estimator.pixelization.n_pix, _PARTS[config.montecarlo.parts]
     spectra = ((len(estimator.names), estimator.l_max + 1), np.float64)
@@ -96,14 +84,13 @@ def make_file_layout(
     groups = {"choices": _choices(choices), "fixed": {"added": "both" if fixed == "add" else ""}}
     if fixed == "leave":
         computed, groups = {}, {"choices": groups["choices"]}
-    return FileLayout(
+    return StoreLayout(
         numbers=numbers,
         rows=rows,
         common=_common(draws, estimator),
         computed=computed,
         attributes=_attributes(config, stage, draws, estimator, parts),
         groups=groups,
-        parts=parts,
     )
 
 

@@ -12,7 +12,7 @@ from petamap.montecarlo.calibration import Calibration
 from petamap.montecarlo.realizations import Realizations
 from petamap.montecarlo.statistics import Convergence, MeanTest, Uniformity
 from petamap.montecarlo.transfer import TransferFunction
-from petamap.montecarlo.validation import ALL_SPECTRA, ConsistencyCheck
+from petamap.montecarlo.validation import ALL_SPECTRA, NULL_SPECTRA, ConsistencyCheck
 from petamap.sky.power_spectra import Spectra
 from petamap.spectra.bandpower_plot import bandpower_plot
 from petamap.spectra.bandpowers import Bandpowers
@@ -92,7 +92,7 @@ def _test(check: ConsistencyCheck, name: str) -> dict[str, Any]:
         "chi_squared": _plain(test.chi_squared),
         "probability": _plain(test.probability),
         "uniform": None if uniform is None else _plain(uniform.probability),
-        "null": name in check.nulls,
+        "null": name in NULL_SPECTRA,
     }
 
 

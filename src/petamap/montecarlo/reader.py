@@ -11,11 +11,10 @@ import numpy as np
 from petacomm.base.errors import DataError
 from petacomm.base.typing import FloatArray
 from petamap.montecarlo.realizations import PARTS, Realizations
+from petamap.montecarlo.store import DONE, FAILED, FORMAT, VERSION, plain_attribute
 from petamap.sky.healpix import Healpix
 from petamap.sky.power_spectra import Spectra
 from petamap.spectra.measure import SpectraChoices
-
-_FORMAT, _DONE, _FAILED = "petamap-montecarlo", 1, 2
 
 
 @dataclass(frozen=True)
@@ -81,8 +80,8 @@ def read_results(path: Path) -> MonteCarloResults:
         raise DataError("no Monte Carlo here", where=str(path), mend="petamap mc makes one")
     try:
         with h5py.File(file_path, "r") as file:
-            if _plain(file.attrs.get("format")) != _FORMAT or file.attrs.get("version") != 1:
-                raise DataError(f"is no file of format {_FORMAT} 1", where=str(file_path))
+            if plain_attribute(file.attrs.get("format")) != FORMAT or file.attrs.get("version") != VERSION:
+                raise DataError(f"is no file of format {FORMAT} {VERSION}", where=str(file_path))
             return _results(file)
     except DataError as error:
         raise error if error.where else DataError(error.what, where=str(file_path), mend=error.mend) from None
@@ -92,8 +91,8 @@ def read_results(path: Path) -> MonteCarloResults:
 
 def _results(file: Any) -> MonteCarloResults:
     status = file["status"][...]
-    done = status == _DONE
-    names, unit = _plain(file.attrs["names"]), _plain(file.attrs["unit"])
+    done = status == DONE
+    names, unit = plain_attribute(file.attrs["names"]), plain_attribute(file.attrs["unit"])
     pseudo = {part: file["pseudo"][part][...][done] for part in PARTS if part in file["pseudo"]}
     if "both" in pseudo and _adds_fixed(file):
         pseudo["both"] = pseudo["both"] - file["fixed/pseudo"][...]
@@ -101,7 +100,7 @@ def _results(file: Any) -> MonteCarloResults:
         numbers=file["numbers"][...][done],
         names=names,
         pseudo=pseudo,
-        pixelization=Healpix(int(file.attrs["n_side"]), _plain(file.attrs["ordering"]) == "nest"),
+        pixelization=Healpix(int(file.attrs["n_side"]), plain_attribute(file.attrs["ordering"]) == "nest"),
         weights=file["weights"][...],
         input=_rows(file, "input", done),
         choices=_choices(file["choices"].attrs),
@@ -113,39 +112,27 @@ def _results(file: Any) -> MonteCarloResults:
             int(file["numbers"][row]),
             bytes(file["error"][row]).decode(errors="replace") if "error" in file else "",
         )
-        for row in np.flatnonzero(status == _FAILED)
+        for row in np.flatnonzero(status == FAILED)
     )
     theory = Spectra(file["theory"][...], names, unit) if "theory" in file else None
-    n_remaining = int(np.count_nonzero((status != _DONE) & (status != _FAILED)))
-    name, run_id, frame = (_plain(file.attrs.get(word, b"")) for word in ("name", "run_id", "frame"))
+    n_remaining = int(np.count_nonzero((status != DONE) & (status != FAILED)))
+    name, run_id, frame = (plain_attribute(file.attrs.get(word, b"")) for word in ("name", "run_id", "frame"))
     return MonteCarloResults(realizations, name, run_id, frame, theory, failed, n_remaining)
 
 
 def _adds_fixed(file: Any) -> bool:
     """Return whether ``both`` includes the fixed signals."""
-    return "fixed" in file and _plain(file["fixed"].attrs.get("added", b"")) == "both"
+    return "fixed" in file and plain_attribute(file["fixed"].attrs.get("added", b"")) == "both"
 
 
 def _rows(file: Any, name: str, done: Any) -> Any:
     return file[name][...][done] if name in file else None
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, bytes):
-        return value.decode()
-    if isinstance(value, np.ndarray) and value.dtype.kind in "SO":
-        return tuple(_plain(word) for word in value.tolist())
-    return value
-
-
 def _choices(attributes: Any) -> SpectraChoices:
     """Return the choices of the measurement, without the mask, whose weights are in the file."""
     given = {field.name for field in fields(SpectraChoices)} - {"mask", "n_threads"}
-    return SpectraChoices(**{name: _scalar(attributes[name]) for name in attributes if name in given})
-
-
-def _scalar(value: Any) -> Any:
-    return _plain(value.item() if isinstance(value, np.generic) else value)
+    return SpectraChoices(**{name: plain_attribute(attributes[name]) for name in attributes if name in given})
 
 
 def reordered_weights(realizations: Realizations, pixelization: Healpix) -> FloatArray:

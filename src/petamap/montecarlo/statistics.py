@@ -63,8 +63,7 @@ def hotelling_probability(values: FloatArray, degrees: int, p: int) -> FloatArra
     from scipy.stats import f
 
     rest = degrees - p + 1
-    probabilities: FloatArray = np.asarray(f.sf(values * rest / (p * degrees), p, rest))
-    return probabilities
+    return np.asarray(f.sf(values * rest / (p * degrees), p, rest))
 
 
 def can_invert(n: int, p: int) -> bool:
@@ -111,10 +110,7 @@ class MeanTest:
     @property
     def pulls(self) -> FloatArray:
         """Means divided by their errors, float64 (p,)."""
-        pulls: FloatArray = np.divide(
-            self.mean, self.error, out=np.zeros_like(self.mean), where=self.error > 0
-        )
-        return pulls
+        return np.divide(self.mean, self.error, out=np.zeros_like(self.mean), where=self.error > 0)
 
     @property
     def worst(self) -> float:
@@ -130,12 +126,15 @@ class MeanTest:
 
 def quadratic_form(matrix: FloatArray, rows: FloatArray) -> FloatArray:
     """Return x' matrix^-1 x for the rows x of (n, p), float64 (n,)."""
-    scale = np.sqrt(matrix.diagonal())
-    scaled = rows / scale
-    values: FloatArray = np.einsum(
-        "np,pn->n", scaled, solve_linear(matrix / np.multiply.outer(scale, scale), scaled.T)
-    )
+    scaled, solved = _solved(matrix, rows)
+    values: FloatArray = np.einsum("np,pn->n", scaled, solved)
     return values
+
+
+def _solved(matrix: FloatArray, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the rows x of (n, p) and matrix^-1 x, (p, n), with the diagonal of the matrix scaled to 1."""
+    scaled = rows / np.sqrt(matrix.diagonal())
+    return scaled, solve_linear(_correlations(matrix), scaled.T)
 
 
 def leave_one_out_t2(values: FloatArray, expected: FloatArray) -> FloatArray:
@@ -155,21 +154,11 @@ def leave_one_out_t2(values: FloatArray, expected: FloatArray) -> FloatArray:
     float64 (n,)
     """
     n = len(values)
-    from_mean, from_expected = values - values.mean(axis=0), values - expected
-    matrix = covariance(values) * (n - 1)
-    scale = np.sqrt(matrix.diagonal())
-    from_mean, from_expected = from_mean / scale, from_expected / scale
-    rows = np.concatenate((from_mean, from_expected))
-    solved = solve_linear(matrix / np.multiply.outer(scale, scale), rows.T)
-    solved_mean, solved_expected = solved[:, :n], solved[:, n:]
-    mean_mean, mean_expected, expected_expected = (
-        np.einsum("ni,in->n", rows, columns)
-        for rows, columns in (
-            (from_mean, solved_mean),
-            (from_mean, solved_expected),
-            (from_expected, solved_expected),
-        )
-    )
+    rows = np.concatenate((values - values.mean(axis=0), values - expected))
+    scaled, solved = _solved(covariance(values) * (n - 1), rows)
+    mean_mean = np.einsum("ni,in->n", scaled[:n], solved[:, :n])
+    mean_expected = np.einsum("ni,in->n", scaled[:n], solved[:, n:])
+    expected_expected = np.einsum("ni,in->n", scaled[n:], solved[:, n:])
     factor = n / (n - 1)
     t2: FloatArray = (n - 2) * (expected_expected + factor * mean_expected**2 / (1 - factor * mean_mean))
     return t2
@@ -182,21 +171,11 @@ class Uniformity:
     probabilities: FloatArray
 
     @cached_property
-    def _test(self) -> tuple[float, float]:
+    def probability(self) -> float:
+        """Probability of a larger difference of the cumulative distributions."""
         from scipy.stats import kstest
 
-        result = kstest(self.probabilities, "uniform")
-        return float(result.statistic), float(result.pvalue)
-
-    @property
-    def distance(self) -> float:
-        """Largest difference of the cumulative distributions."""
-        return self._test[0]
-
-    @property
-    def probability(self) -> float:
-        """Probability of a larger distance."""
-        return self._test[1]
+        return float(kstest(self.probabilities, "uniform").pvalue)
 
     @staticmethod
     def from_samples(values: FloatArray, expected: FloatArray) -> Uniformity | None:
@@ -251,8 +230,7 @@ class Convergence:
     def expected(self) -> FloatArray:
         """Expected `variances` for Gaussian samples, sqrt(2 / (step - 1) - 2 / (n - 1)), (n_steps,)."""
         steps = np.array(self.steps, np.float64)
-        expected: FloatArray = np.sqrt(2 / (steps - 1) - 2 / (self.n - 1))
-        return expected
+        return np.sqrt(2 / (steps - 1) - 2 / (self.n - 1))
 
     @property
     def expected_halves(self) -> float:
@@ -275,5 +253,4 @@ def _distance(matrix: FloatArray, other: FloatArray) -> tuple[float, float]:
 
 def _correlations(matrix: FloatArray) -> FloatArray:
     scale = np.sqrt(matrix.diagonal())
-    correlations: FloatArray = matrix / np.multiply.outer(scale, scale)
-    return correlations
+    return matrix / np.multiply.outer(scale, scale)

@@ -109,12 +109,14 @@ def _attributes(item: Any, attributes: Attributes) -> None:
         item.attrs.create(name, value)
 
 
-def _plain(value: Any) -> Any:
+def plain_attribute(value: Any) -> Any:
     """Return an attribute in the form in which it was written."""
+    if isinstance(value, np.generic):
+        value = value.item()
     if isinstance(value, bytes):
         return value.decode()
-    if isinstance(value, np.ndarray) and value.dtype.kind == "S":
-        return tuple(word.decode() for word in value.tolist())
+    if isinstance(value, np.ndarray) and value.dtype.kind in "SO":
+        return tuple(plain_attribute(word) for word in value.tolist())
     return value
 
 
@@ -177,7 +179,7 @@ class Store:
         try:
             with h5py.File(path, "r") as file:
                 for name, value in file.attrs.items():
-                    self.attributes[name] = _plain(value)
+                    self.attributes[name] = plain_attribute(value)
                 file.visititems(self._note)
         except OSError as error:
             raise DataError("is no HDF5 file", where=str(path), mend="choose another --out") from error
@@ -220,12 +222,7 @@ class Store:
     @property
     def status(self) -> UInt8Array:
         """Current status of each realization, uint8 (n,): TO_DO, DONE or FAILED."""
-        status: UInt8Array = self.read("status")
-        return status
-
-    def row_of(self, number: int) -> int:
-        """Return the row number of a realization."""
-        return int(np.searchsorted(self.numbers, number))
+        return self.read("status")
 
     def write(self, number: int, values: Mapping[str, AnyArray], status: int = DONE) -> None:
         """Write the row of a realization, and return after it is on the disk.
@@ -235,7 +232,7 @@ class Store:
         ResourceError
             If the row cannot be written; finished rows do not change.
         """
-        row = self.row_of(number)
+        row = int(np.searchsorted(self.numbers, number))
         with self._writing():
             for name, value in values.items():
                 item = self._arrays[name]
@@ -313,14 +310,13 @@ def open_store(path: Path, layout: StoreLayout, force: bool) -> Store:
     """
     old = existing_store(path, str(layout.attributes["run_id"]), layout.numbers, force)
     if old is not None:
-        same = np.array_equal(old.numbers, layout.numbers)
         for name, array in layout.common.items():
             if not np.array_equal(old.read(name), array):
                 raise ConfigError(
                     f"was made with other {name}: the data have changed", where=str(path),
                     mend="--force starts anew; or choose another --out",
                 )  # fmt: skip
-        if same:
+        if np.array_equal(old.numbers, layout.numbers):
             return old
     create_store(path, layout, old)
     if old is not None:

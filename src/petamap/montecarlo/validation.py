@@ -14,7 +14,7 @@ from petamap.montecarlo.realizations import Realizations
 from petamap.montecarlo.statistics import Convergence, MeanTest, Uniformity
 
 ALL_SPECTRA = "all"
-NULL_SPECTRA = ("EB", "TB")
+NULL_SPECTRA = ("EB", "TB")  # zero without parity violation
 
 
 @dataclass(frozen=True)
@@ -77,11 +77,6 @@ class ConsistencyCheck:
                 probabilities[name] = uniform
         convergence = Convergence.from_samples(bandpowers.reshape(len(bandpowers), -1))
         return ConsistencyCheck(names, bandpowers, expected, deviations, probabilities, convergence)
-
-    @property
-    def nulls(self) -> dict[str, MeanTest]:
-        """Tests of the spectra that are zero without parity violation."""
-        return {name: self.deviations[name] for name in NULL_SPECTRA if name in self.deviations}
 
     def failed(self, least: float = 0.01) -> list[str]:
         """Return descriptions of the tests with a probability below `least`."""

@@ -69,16 +69,14 @@ def pixel_weights(
 def _weights(
     choice: str, seen: FloatArray, hits: FloatArray, variances: list[FloatArray], sky: dict[str, float]
 ) -> FloatArray:
-    if choice == "uniform":
-        return np.stack((seen, seen))
-    if choice == "hits":
-        relative = hits / max(float(hits.max(initial=0.0)), 1.0)
-        return np.stack((relative, relative))
-    intensity = variances[0] if len(variances) != 2 else None
-    polarized = 0.5 * (variances[-2] + variances[-1]) if len(variances) > 1 else None
-    weights = []
-    for kind, variance in (("T", intensity), ("P", polarized)):
-        if variance is not None:
-            known = (seen > 0) & (variance > 0)
-            weights.append(inverse_variance(variance, known, sky[kind] if choice == "auto" else 0.0))
-    return np.stack((weights[0], weights[-1]))
+    if choice in ("uniform", "hits"):
+        weights = seen if choice == "uniform" else hits / hits.max(initial=1.0)
+        return np.stack((weights, weights))
+    by_kind = {"T": variances[0]} if len(variances) != 2 else {}
+    if len(variances) > 1:
+        by_kind["P"] = 0.5 * (variances[-2] + variances[-1])
+    inverse = [
+        inverse_variance(variance, (seen > 0) & (variance > 0), sky[kind] if choice == "auto" else 0.0)
+        for kind, variance in by_kind.items()
+    ]
+    return np.stack((inverse[0], inverse[-1]))
