@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from petacomm.cli.progress import format_duration, format_scaled
@@ -20,14 +21,14 @@ def closing_table(summary: Summary, report: Path | None) -> str:
     rows.append(("samples", f"{totals.samples_used:,} used of {totals.samples:,}"))
     rows.append(("pixels", f"{totals.pixels_observed:,} observed, {totals.pixels_cut:,} cut"))
     rows += [(phase.name, format_duration(phase.seconds.max)) for phase in summary.phases]
-    rows.append(
-        (
-            "peak memory",
-            f"{format_scaled(memory.peak_bytes, 'B')} a rank ({memory.bytes_per_sample:.1f} B a sample)",
-        )
-    )
+    peak = format_scaled(memory.peak_bytes, "B")
+    rows.append(("peak memory", f"{peak} a rank ({memory.bytes_per_sample:.1f} B a sample)"))
     if report is not None:
         rows.append(("report", str(report)))
+    return "\n".join([*aligned_rows(rows), *(f"warning: {text}" for text in summary.warnings)])
+
+
+def aligned_rows(rows: Sequence[tuple[str, str]]) -> list[str]:
+    """Return lines of names and texts, in two columns."""
     width = max(len(name) for name, _ in rows)
-    lines = [f"  {name:<{width}}  {text}" for name, text in rows]
-    return "\n".join([*lines, *(f"warning: {text}" for text in summary.warnings)])
+    return [f"  {name:<{width}}  {text}" for name, text in rows]

@@ -19,12 +19,6 @@ _FORMS = (".toml", ".xml")
 
 def add_commands(commands: Any) -> None:
     """Add ``init``, ``check`` and ``convert`` to the subparsers."""
-    _add_init(commands)
-    _add_check(commands)
-    _add_convert(commands)
-
-
-def _add_init(commands: Any) -> None:
     parser = commands.add_parser(
         "init",
         help="write a configuration to begin with",
@@ -37,10 +31,7 @@ def _add_init(commands: Any) -> None:
     )  # fmt: skip
     parser.add_argument("--list", action="store_true", help="list the kinds of source with their options")
     parser.add_argument("--xsd", action="store_true", help="write the schema of the XML form instead")
-    parser.set_defaults(handler=init_config)
-
-
-def _add_check(commands: Any) -> None:
+    parser.set_defaults(handler=_init)
     parser = commands.add_parser(
         "check",
         help="judge a configuration and say what would run",
@@ -48,10 +39,7 @@ def _add_check(commands: Any) -> None:
     )
     parser.add_argument("config", metavar="CONFIG", type=Path)
     parser.add_argument("words", metavar="KEY=VALUE", nargs="*", help="settings, as for petamap run")
-    parser.set_defaults(handler=check_config)
-
-
-def _add_convert(commands: Any) -> None:
+    parser.set_defaults(handler=_check)
     parser = commands.add_parser(
         "convert",
         help="rewrite a configuration as TOML or XML",
@@ -60,10 +48,10 @@ def _add_convert(commands: Any) -> None:
     parser.add_argument("config", metavar="IN", type=Path)
     parser.add_argument("out", metavar="OUT", type=Path)
     parser.add_argument("--complete", action="store_true", help="write what equals the default, too")
-    parser.set_defaults(handler=convert_config)
+    parser.set_defaults(handler=_convert)
 
 
-def init_config(arguments: argparse.Namespace) -> int:
+def _init(arguments: argparse.Namespace) -> int:
     """Write a configuration template, the schema, or the list of kinds of sources."""
     if arguments.list:
         text = source_kinds_text()
@@ -83,7 +71,7 @@ def init_config(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def check_config(arguments: argparse.Namespace) -> int:
+def _check(arguments: argparse.Namespace) -> int:
     """Check a configuration, and print a table of the run."""
     from petamap.data.config import load_config, open_sources
 
@@ -92,7 +80,7 @@ def check_config(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def convert_config(arguments: argparse.Namespace) -> int:
+def _convert(arguments: argparse.Namespace) -> int:
     """Write a configuration as TOML or XML."""
     from petamap.data.config import load_config, to_toml, to_xml
 
@@ -122,7 +110,7 @@ def _write_new(path: Path, text: str) -> None:
 def describe_config(config: RunConfig, observations: list[Observation]) -> str:
     """Return a table of a run: sections, sources and amount of data."""
     rows = [("run", _run(config)), ("map", _map(config))]
-    rows += [("noise", _noise(config)), ("solver", _solver(config))]
+    rows += [("noise", f"{config.noise.kernel}, {config.noise.n_lag} lags"), ("solver", _solver(config))]
     rows += [(f"source.{index}", source.kind) for index, source in enumerate(config.sources)]
     rows += [("data", _data(observations))]
     metas = [o.meta for o in observations if "pointing_error_arcsec" in o.meta]
@@ -147,10 +135,6 @@ def _map(config: RunConfig) -> str:
     elif chosen.resolution is not None and grid != "numbered":
         grid += f" {format_quantity(chosen.resolution, 'angle')}"
     return f"{grid}, {chosen.stokes}, {chosen.frame}"
-
-
-def _noise(config: RunConfig) -> str:
-    return f"{config.noise.kernel}, {config.noise.n_lag} lags"
 
 
 def _solver(config: RunConfig) -> str:

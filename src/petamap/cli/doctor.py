@@ -8,7 +8,7 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -81,16 +81,12 @@ def run_checks() -> Iterator[DoctorCheck]:
         yield check_package(name, least, purpose)
     for name, purpose in _OPTIONAL.items():
         yield check_optional_package(name, purpose)
-    rest: tuple[Callable[[], DoctorCheck], ...] = (
-        check_kernels,
-        check_processor,
-        check_threads,
-        check_memory,
-        check_disk,
-        check_mpi,
-    )
-    for check in rest:
-        yield check()
+    yield check_kernels()
+    yield check_processor()
+    yield check_threads()
+    yield check_memory()
+    yield check_disk()
+    yield check_mpi()
 
 
 def check_python() -> DoctorCheck:

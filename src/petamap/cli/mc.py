@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from petacomm.base.errors import ConvergenceError
-from petamap.cli.run import command_line, configuration_path, split_words
+from petamap.cli.run import job_configuration, run_job
 
 if TYPE_CHECKING:
     from petacomm.mpi import Communicator
-    from petamap.data.config import RunConfig
-    from petamap.data.run_summary import MonteCarlo, Summary
+    from petamap.data.run_summary import Summary
 
 _DESCRIPTION = """\
 Make realizations of a run: draw sky and noise, map them through one system set up once, and write the spectra
@@ -69,49 +68,28 @@ def _simulate(arguments: argparse.Namespace) -> int:
 
 
 def _make(arguments: argparse.Namespace, comm: Communicator) -> Summary:
-    from petacomm.cli.progress import progress_listener
-
-    config = _configuration(arguments)
+    config = job_configuration(arguments, _settings(arguments))
     out = arguments.out or Path(f"{config.run.name}_mc")
     from petamap.montecarlo.run import run_montecarlo  # imported here to report configuration errors fast
 
-    with progress_listener(comm.rank) as progress:
-        summary = run_montecarlo(
-            config, out=out, comm=comm, progress=progress, command=command_line(comm.size)
-        )
-    if comm.rank == 0:
-        assert summary.montecarlo is not None
-        report = None
-        if config.products.report:
-            from petamap.report.run_page import write_report
-
-            report = write_report(out)
-        print(closing_lines(summary.montecarlo, out, report), file=sys.stderr)
-    return summary
+    return run_job(run_montecarlo, config, out, comm, partial(_closing_lines, out))
 
 
-def _configuration(arguments: argparse.Namespace) -> RunConfig:
-    """Return the configuration with the changes of the command line."""
-    from petamap.data.config import load_config
-
-    file, settings = split_words(arguments.words)
-    for flag, _, _, key, _ in _FLAGS:
-        value = getattr(arguments, flag.removeprefix("--"))
-        if value is not None:
-            settings.append(f"montecarlo.{key}={0 if value == 'auto' else value}")
-    if arguments.maps:
-        settings.append("montecarlo.maps=true")
-    if arguments.threads is not None:
-        settings.append(f"resources.threads={arguments.threads}")
-    if arguments.force:
-        settings.append("products.overwrite=true")
-    return load_config(configuration_path(file, arguments.example), settings)
+def _settings(arguments: argparse.Namespace) -> list[str]:
+    """Return the settings that the flags stand for."""
+    given = {key: getattr(arguments, flag.removeprefix("--")) for flag, _, _, key, _ in _FLAGS}
+    words = {key: 0 if value == "auto" else value for key, value in given.items() if value is not None}
+    settings = [f"montecarlo.{key}={word}" for key, word in words.items()]
+    return settings + ["montecarlo.maps=true"] * arguments.maps
 
 
-def closing_lines(made: MonteCarlo, out: Path, report: Path | None) -> str:
+def _closing_lines(out: Path, summary: Summary, report: Path | None) -> str:
     """Return the table of results of a Monte Carlo."""
     from petacomm.cli.progress import format_duration
+    from petamap.cli.closing_table import aligned_rows
 
+    made = summary.montecarlo
+    assert made is not None, "a Monte Carlo sums itself up"
     rows = [("realizations", f"{made.done} of {made.realizations} done, {made.failed} failed")]
     if made.iterations is not None:
         low, mean, high = made.iterations.min, made.iterations.mean, made.iterations.max
@@ -126,5 +104,4 @@ def closing_lines(made: MonteCarlo, out: Path, report: Path | None) -> str:
     rows.append(("file", str(out / made.file)))
     if report is not None:
         rows.append(("report", str(report)))
-    width = max(len(name) for name, _ in rows)
-    return "\n".join(f"  {name:<{width}}  {text}" for name, text in rows)
+    return "\n".join(aligned_rows(rows))

@@ -13,6 +13,7 @@ from petamap.cli.run import configuration_path, split_words
 
 if TYPE_CHECKING:
     from petamap.data.config import RunConfig
+    from petamap.papers.sudarsan2011.measurements import Measurements
 
 _EXAMPLE = "planck-year"
 
@@ -35,15 +36,13 @@ def reproduce_figures(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _write_results(arguments: argparse.Namespace, config: RunConfig, measured: object) -> None:
+def _write_results(arguments: argparse.Namespace, config: RunConfig, measured: Measurements) -> None:
     from petacomm.cli.progress import progress_listener
     from petamap.papers.sudarsan2011 import figures as paper
-    from petamap.papers.sudarsan2011.measurements import Measurements
     from petamap.papers.sudarsan2011.published import published_sudarsan2011
     from petamap.papers.sudarsan2011.text import sudarsan2011_json, sudarsan2011_table
     from petamap.report.sudarsan2011_page import write_paper_page
 
-    assert isinstance(measured, Measurements)
     with progress_listener(0) as progress:
         results = paper.reproduce_sudarsan2011(
             config, with_detectors(config, published_sudarsan2011().overlaps["detectors"]), measured,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -116,34 +117,45 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _make_maps(arguments: argparse.Namespace, comm: Communicator) -> Summary:
-    from petacomm.cli.progress import progress_listener
-
-    config = _configuration(arguments)
+    config = job_configuration(arguments)
     out = arguments.out or Path(config.run.name)
     require_free(out, config.products.overwrite)
+    from petamap.cli.closing_table import closing_table
     from petamap.mapmaking.run import run  # imported here to report configuration errors fast
 
-    with progress_listener(comm.rank) as progress:
-        summary = run(config, out=out, progress=progress, comm=comm, command=command_line(comm.size))
-    if comm.rank == 0:
-        from petamap.cli.closing_table import closing_table
+    return run_job(run, config, out, comm, closing_table)
 
+
+def job_configuration(arguments: argparse.Namespace, settings: Sequence[str] = ()) -> RunConfig:
+    """Return the configuration with the changes of the command line, and these settings."""
+    from petamap.data.config import load_config
+
+    file, given = split_words(arguments.words)
+    given += settings
+    if arguments.threads is not None:
+        given.append(f"resources.threads={arguments.threads}")
+    if arguments.force:
+        given.append("products.overwrite=true")
+    return load_config(configuration_path(file, arguments.example), given)
+
+
+def run_job(
+    job: Callable[..., Summary],
+    config: RunConfig,
+    out: Path,
+    comm: Communicator,
+    closing_lines: Callable[[Summary, Path | None], str],
+) -> Summary:
+    """Run a job with progress; on rank 0, write its report and print its closing lines."""
+    from petacomm.cli.progress import progress_listener
+
+    with progress_listener(comm.rank) as progress:
+        summary = job(config, out=out, comm=comm, progress=progress, command=command_line(comm.size))
+    if comm.rank == 0:
         report = None
         if config.products.report:
             from petamap.report.run_page import write_report
 
             report = write_report(out)
-        print(closing_table(summary, report), file=sys.stderr)
+        print(closing_lines(summary, report), file=sys.stderr)
     return summary
-
-
-def _configuration(arguments: argparse.Namespace) -> RunConfig:
-    """Return the configuration with the changes of the command line."""
-    from petamap.data.config import load_config
-
-    file, settings = split_words(arguments.words)
-    if arguments.threads is not None:
-        settings.append(f"resources.threads={arguments.threads}")
-    if arguments.force:
-        settings.append("products.overwrite=true")
-    return load_config(configuration_path(file, arguments.example), settings)

@@ -153,16 +153,14 @@ def describe_grid(pixelization: Pixelization, positions: Int64Array, factor: int
         "nx": -(-columns // factor),
         "ny": -(-rows // factor),
         "factor": factor,
-        "box": _box(row, column) if positions.size else [0, 0, columns, rows],
+        "box": [0, 0, columns, rows],
         "wcs": _wcs(pixelization),
     }
+    if positions.size:
+        grid["box"] = [int(column.min()), int(row.min()), int(column.max()) + 1, int(row.max()) + 1]
     if factor > 1:
         grid["note"] = f"Shown as means of {factor} × {factor} pixels; the file has all."
     return grid
-
-
-def _box(row: Int64Array, column: Int64Array) -> list[int]:
-    return [int(column.min()), int(row.min()), int(column.max()) + 1, int(row.max()) + 1]
 
 
 def _wcs(pixelization: Pixelization) -> dict[str, Any] | None:
@@ -262,8 +260,7 @@ def _runs(pixels: Int64Array) -> Int64Array:
     breaks = np.flatnonzero(np.diff(pixels) != 1) + 1
     begins = np.concatenate(([0], breaks)) if pixels.size else np.zeros(0, np.int64)
     lengths = np.diff(np.concatenate((begins, [pixels.size])))
-    runs: Int64Array = np.column_stack((pixels[begins], lengths)).ravel()
-    return runs
+    return np.column_stack((pixels[begins], lengths)).ravel()
 
 
 def _base64(values: AnyArray, dtype: str) -> str:

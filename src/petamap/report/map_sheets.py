@@ -34,19 +34,15 @@ def read_sheets(summary: Summary, folder: Path) -> list[MapSheet]:
     """
     shown = [product for product in summary.products if product.kind in _SHOWN]
     shown.sort(key=lambda product: _SHOWN.index(product.kind))
+    kinds = {product.kind for product in shown}
+    subtract = "map" in kinds and "residual" not in kinds
     read = lru_cache(maxsize=2)(lambda product: read_map(folder / product.file))
     sheets: dict[str, MapSheet] = {}
     for product in shown:
         sky = read(product)
         sheet = sheets.setdefault(_key(sky), MapSheet(sky.pixelization, sky.frame or "", []))
         sheet.layers.extend(_layers(product, sky, read))
-        no_residual = not any(other.kind == "residual" for other in shown)
-        if (
-            product.kind == "binned"
-            and no_residual
-            and shown[0].kind == "map"
-            and _match(read(shown[0]), sky)
-        ):
+        if product.kind == "binned" and subtract and _match(read(shown[0]), sky):
             sheet.layers.extend(_difference(shown[0], product, read))
     return list(sheets.values())
 
@@ -67,8 +63,7 @@ def _layers(product: Product, sky: SkyMap, read: Reader) -> list[MapLayer]:
 
     def values(column: int) -> FloatArray:
         stored = read(product).values[column]
-        observed: FloatArray = np.where(stored == empty, np.nan, stored)
-        return observed
+        return np.where(stored == empty, np.nan, stored)
 
     return [
         MapLayer(product.name, product.kind, name if named else "", product.unit, partial(values, column))
