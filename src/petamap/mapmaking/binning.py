@@ -21,6 +21,10 @@ def term_bits(hits_max: int) -> int:
     return min(_TERM_BITS, _SUM_BITS - max(hits_max, 1).bit_length())
 
 
+# Places of II, QQ and UU in the upper triangle, by the number of Stokes parameters.
+DIAGONAL = {1: [0], 2: [0, 2], 3: [0, 3, 5]}
+
+
 def triangle(n_stokes: int) -> int:
     """Return the number of independent values of a symmetric matrix."""
     return n_stokes * (n_stokes + 1) // 2

@@ -48,13 +48,14 @@ def estimated_models(
     with timers.phase("noise estimate"):
         sky = binned_map(system, right_hand_side(system))
         own = _measure(observations, system, system.shared.pixels.scatter_fwd(sky), progress)
-        models = {key: model for part in comm.allgather(own) for key, model in part.items()}
+        models: dict[tuple[int, int, int], NoiseModel] = {}
+        for part in comm.allgather(own):
+            models |= part
     progress.end()
     numbers = {id(observation): number for number, observation in enumerate(observations)}
 
     def model_of(observation: Observation, detector: int, interval: int) -> NoiseModel:
-        model: NoiseModel = models[numbers[id(observation)], detector, interval]
-        return model
+        return models[numbers[id(observation)], detector, interval]
 
     return model_of
 
@@ -74,10 +75,9 @@ def _measure(
             f"observation {observation.name}, detector {observation.detectors[stream.detector]}, "
             f"interval {stream.interval}"
         )
-        key = (stream.observation, stream.detector, stream.interval)
         # A stream without a good sample adds nothing to the map, whatever its noise.
         measured = estimate_psd(samples, good, observation.sample_rate, where=where) if good.any() else _ANY
-        found[key] = measured
+        found[stream.observation, stream.detector, stream.interval] = measured
         progress.advance(float(len(samples)))
     return found
 

@@ -226,19 +226,13 @@ class RunSetup:
 
     def _phases(self) -> tuple[summary.PhaseCost, ...]:
         by_rank = self.world.allgather(self.timers.phases)
-        return tuple(
-            summary.PhaseCost(
-                name=name,
-                seconds=RankStatistics.from_values(
-                    [phases[name].seconds for phases in by_rank if name in phases]
-                ),
-                calls=phase.calls,
-                bytes=RankStatistics.from_values(
-                    [float(phases[name].bytes) for phases in by_rank if name in phases]
-                ),
-            )
-            for name, phase in self.timers.phases.items()
-        )
+        costs = []
+        for name, phase in self.timers.phases.items():
+            found = [phases[name] for phases in by_rank if name in phases]
+            seconds = RankStatistics.from_values([one.seconds for one in found])
+            n_bytes = RankStatistics.from_values([float(one.bytes) for one in found])
+            costs.append(summary.PhaseCost(name=name, seconds=seconds, calls=phase.calls, bytes=n_bytes))
+        return tuple(costs)
 
     def _memory(self, system: MapmakingSystem) -> summary.Memory:
         plan = system.memory

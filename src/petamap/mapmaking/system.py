@@ -287,11 +287,9 @@ def _preconditioner(
     covariance: FloatArray,
     options: SystemOptions,
 ) -> BlockDiagonalPreconditioner:
-    n_stokes = options.stokes.n
     pixels = covariance
     if options.preconditioner != "block-diagonal":
-        diagonal = [0, 1, 2] if n_stokes == 1 else [0, 2] if n_stokes == 2 else [0, 3, 5]
-        diagonal = diagonal[:n_stokes]
+        diagonal = binning.DIAGONAL[options.stokes.n]
         pixels = np.zeros_like(covariance)
         pixels[:, diagonal] = covariance[:, diagonal]
         if options.preconditioner == "none":

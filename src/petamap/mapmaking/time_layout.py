@@ -212,10 +212,6 @@ class TimeLayout:
         out_end = np.minimum(out + self.block, stream.stop)
         begin = np.maximum(out - self.n_lag, stream.start)
         end = np.minimum(out_end + self.n_lag, stream.stop)
-        table = np.zeros((len(own), 6), np.int64)
-        table[:, 0] = segment.offset + begin - segment.start
-        table[:, 1] = end - begin
-        table[:, 2] = out - begin
-        table[:, 3] = out_end - out
-        table[:, 5] = number
-        return table
+        first = segment.offset + begin - segment.start
+        columns = first, end - begin, out - begin, out_end - out, 0, number
+        return np.stack(np.broadcast_arrays(*columns), axis=1)

@@ -6,6 +6,7 @@ import numpy as np
 
 from petacomm.base.errors import DataError
 from petacomm.base.typing import FloatArray
+from petamap.mapmaking.binning import DIAGONAL
 from petamap.mapmaking.system import MapmakingSystem
 from petamap.montecarlo.draws import Draws
 from petamap.montecarlo.mapper import MapGatherer
@@ -13,9 +14,6 @@ from petamap.sky.healpix import Healpix
 from petamap.spectra.masks import apodize
 from petamap.spectra.measure import SpectraChoices
 from petamap.spectra.run_maps import inverse_variance, read_mask
-
-# indices of II, QQ and UU in the upper triangle, by the number of Stokes parameters
-_DIAGONAL = {1: (0,), 2: (0, 2), 3: (0, 3, 5)}
 
 
 def load_mask(choices: SpectraChoices, pixelization: Healpix, frame: str) -> FloatArray:
@@ -48,8 +46,8 @@ def pixel_weights(
     DataError
         If no pixel is left.
     """
-    statistics, n_stokes = system.statistics, system.projection.stokes.n
-    diagonal = statistics.covariance[:, list(_DIAGONAL[n_stokes])]
+    statistics = system.statistics
+    diagonal = statistics.covariance[:, DIAGONAL[system.projection.stokes.n]]
     alive = ((statistics.hits > 0) & ~statistics.dead).astype(np.float64)
     columns = np.concatenate((alive[:, None], (alive * statistics.hits)[:, None], diagonal), axis=1)
     seen, hits, *variances = gatherer.allgather(columns, 0.0)
