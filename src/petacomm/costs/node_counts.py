@@ -90,8 +90,7 @@ def count_rows_between_nodes(
     def table_rows(selected: BoolArray, rows: FloatArray | Int64Array) -> FloatArray:
         index = part[selected] * nodes.n + entries.node[selected]
         sums = sum_at_index(index, (rows * weight)[selected], (shape[0], nodes.n))
-        equal: FloatArray = (sums / nodes.sizes)[:, node_of]
-        return equal
+        return (sums / nodes.sizes)[:, node_of]
 
     is_ghost, single, classes = entries.is_ghost, entries.n_nodes == 1, entries.classes
     sent, by_owners = np.flatnonzero(is_ghost), np.flatnonzero(is_ghost & classes.owners)
@@ -168,8 +167,7 @@ class ConsecutiveNodes:
     def senders(self, source: Int32Array | Int64Array, destination: Int32Array | Int64Array) -> Int64Array:
         """Return the rank of the source node that sends its messages to another node: see `NodePairs`."""
         number = (destination - source) % self.n - 1
-        ranks: Int64Array = self._first[source] + number % self.sizes[source]
-        return ranks
+        return self._first[source] + number % self.sizes[source]
 
 
 def node_runs(key_of: Int32Array, node: Int32Array) -> tuple[Int64Array, Int64Array]:

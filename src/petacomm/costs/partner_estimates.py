@@ -235,5 +235,4 @@ class _Pairs:
 def _mean_of_others(sums: FloatArray) -> FloatArray:
     if len(sums) < 2:
         return np.zeros_like(sums)
-    means: FloatArray = np.broadcast_to(np.nanmean(sums, axis=0), sums.shape)
-    return means
+    return np.broadcast_to(np.nanmean(sums, axis=0), sums.shape)

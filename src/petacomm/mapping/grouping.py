@@ -140,5 +140,4 @@ def _bytes_by_part(graph: CommunicationGraph, vertex: int, part_of: Int64Array, 
     """Return the bytes that a vertex exchanges with each part: float64 (n_parts,)."""
     offsets, partners, to, from_ = graph.partner_lists
     row = slice(offsets[vertex], offsets[vertex + 1])
-    both: FloatArray = np.bincount(part_of[partners[row]], to[row] + from_[row], n_parts).astype(np.float64)
-    return both
+    return np.bincount(part_of[partners[row]], to[row] + from_[row], n_parts).astype(np.float64)

@@ -66,5 +66,4 @@ def _advance_clocks(
 
 def _is_deposit(part: Round) -> Int64Array:
     """Return whether each row is a copy left on a line before its end."""
-    flags: Int64Array = np.append((part.line[:-1] == part.line[1:]) & (part.line[1:] >= 0), False)
-    return flags
+    return np.append((part.line[:-1] == part.line[1:]) & (part.line[1:] >= 0), False)

@@ -125,7 +125,6 @@ def _reader(values: Any, shape: tuple[int, int], what: str) -> Reader:
         raise DataError(f"recorded {what} of shape {tuple(sliceable.shape)}, pixels of shape {shape}")
 
     def read(detector: int, start: int, stop: int) -> AnyArray:
-        part: AnyArray = sliceable[detector, start:stop]
-        return part
+        return sliceable[detector, start:stop]
 
     return read
