@@ -10,19 +10,15 @@ class Progress(Protocol):
 
     def begin(self, phase: str, total: float | None = None, unit: str = "") -> None:
         """Begin a phase of `total` units of work; None if the total is unknown."""
-        ...
 
     def advance(self, amount: float, note: str = "") -> None:
         """Report that `amount` more units are done; `note` is shown beside them."""
-        ...
 
     def end(self, note: str = "") -> None:
         """End the phase."""
-        ...
 
     def warn(self, text: str) -> None:
         """Warn the user; the text is also part of the report of the run."""
-        ...
 
 
 class SilentProgress:

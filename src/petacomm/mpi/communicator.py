@@ -59,43 +59,33 @@ class Communicator(Protocol):
     @property
     def bytes_sent(self) -> int:
         """Bytes of all buffers passed to collectives so far."""
-        ...
 
     def allreduce(self, array: AnyArray, op: Operation = "sum") -> AnyArray:
         """Reduce a contiguous array over all ranks, in place, and return it."""
-        ...
 
     def reduce_scatter(self, array: AnyArray, counts: Int64Array, part: AnyArray, op: Operation) -> None:
         """Reduce `array` (sum of counts, k) over all ranks; rank r gets its `counts[r]` rows in `part`."""
-        ...
 
     def allgatherv(self, part: AnyArray, counts: Int64Array, array: AnyArray) -> None:
         """Fill `array` (sum of counts, k) with the `counts[r]` rows of every rank r, in rank order."""
-        ...
 
     def sum(self, value: int) -> int:
         """Return the sum over ranks of an integer."""
-        ...
 
     def max(self, value: float) -> float:
         """Return the maximum over ranks of a number."""
-        ...
 
     def bcast(self, value: Any, root: int = 0) -> Any:
         """Return the object that `root` passed."""
-        ...
 
     def gather(self, value: Any, root: int = 0) -> list[Any] | None:
         """Return the objects of all ranks in rank order on `root`, None elsewhere."""
-        ...
 
     def allgather(self, value: Any) -> list[Any]:
         """Return the objects of all ranks in rank order."""
-        ...
 
     def allgather_rows(self, rows: AnyArray) -> tuple[AnyArray, Int64Array]:
         """Return the rows of all ranks in rank order, and the number of rows of each."""
-        ...
 
     def alltoallv(self, rows: AnyArray, counts: Int64Array) -> tuple[AnyArray, Int64Array]:
         """Send `counts[r]` rows to each rank r, in rank order.
@@ -114,31 +104,24 @@ class Communicator(Protocol):
         received_counts : int64 (size,)
             Rows from each rank.
         """
-        ...
 
     def sparse_alltoallv(self, rows: AnyArray, counts: Int64Array) -> tuple[AnyArray, Int64Array]:
         """Do as `alltoallv`; from `sparse_size` ranks on, counts of 0 cost nothing."""
-        ...
 
     def alltoallv_into(self, buffers: AlltoallvBuffers) -> None:
         """Do an all-to-all between buffers of the caller."""
-        ...
 
     def persistent_exchange(self, transport: Transport, buffers: AlltoallvBuffers) -> PersistentExchange:
         """Return an exchange between fixed buffers that can be started any number of times."""
-        ...
 
     def gather_rows(self, rows: AnyArray, root: int = 0) -> AnyArray | None:
         """Return the rows of all ranks in rank order on `root`, None elsewhere; arrays may be of any size."""
-        ...
 
     def barrier(self) -> None:
         """Wait until all ranks have called this."""
-        ...
 
     def node_size(self) -> int:
         """Return the number of ranks that share memory with this one, itself included."""
-        ...
 
     def node(self) -> Communicator:
         """Return the communicator of the ranks that share memory with this one, the same at each call.
@@ -146,23 +129,19 @@ class Communicator(Protocol):
         ``PETAMAP_RANKS_PER_NODE=n`` makes nodes of n consecutive ranks of each machine, to emulate several
         nodes.
         """
-        ...
 
     def peers(self) -> Communicator:
         """Return the communicator of the ranks with the same rank in their nodes as this one, by node.
 
         It is the same at each call. Nodes with fewer ranks are not in it.
         """
-        ...
 
     @property
     def node_of(self) -> Int32Array:
         """Node of each rank, int32 (size,); nodes are numbered in the order of their lowest ranks."""
-        ...
 
     def split(self, color: int) -> Communicator:
         """Return the communicator of all ranks that pass the same color, in the order of their ranks."""
-        ...
 
     def shared_window(self, n_bytes: int) -> SharedWindow:
         """Return zeroed memory that the ranks of each node share, `n_bytes` of them contributed by this rank.
@@ -174,11 +153,9 @@ class Communicator(Protocol):
         ResourceError
             On all ranks, if any node has no room for it.
         """
-        ...
 
     def abort(self, code: int) -> NoReturn:
         """End all ranks at once with exit code `code`. Not collective."""
-        ...
 
 
 class MpiCommunicator:

@@ -22,11 +22,9 @@ class Network(Protocol):
 
     def hops(self, a: npt.ArrayLike, b: npt.ArrayLike) -> Int64Array:
         """Return the number of links between nodes: int64."""
-        ...
 
     def route(self, a: int, b: int) -> Int64Array:
         """Return the links from one node to another, in order: int64 (hops,)."""
-        ...
 
 
 def network_shape(network: Network) -> tuple[int, ...]:

@@ -91,11 +91,9 @@ class LauncherFile(Protocol):
 
     def format(self, placement: Placement, target: LaunchTarget) -> str:
         """Return the text of the file; raise a ConfigError if the format cannot express the placement."""
-        ...
 
     def parse(self, text: str, target: LaunchTarget, file: str) -> Placement:
         """Return the placement of a file's text; raise a ConfigError that names the line if it is wrong."""
-        ...
 
     def warnings(self, text: str) -> list[str]:
         """Return warnings of known problems with the text of a file; by default none."""

@@ -28,12 +28,10 @@ class MemoryUser(Protocol):
     @property
     def nbytes(self) -> int:
         """Bytes of lists."""
-        ...
 
     @property
     def buffer_bytes(self) -> int:
         """Bytes of buffers for values."""
-        ...
 
 
 def register_algorithm(name: str) -> Callable[[_A], _A]:

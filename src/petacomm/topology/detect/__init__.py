@@ -37,7 +37,6 @@ class _Communicator(Protocol):
 
     def allgather(self, value: Any) -> list[Any]:
         """Return the objects of all ranks, in rank order."""
-        ...
 
 
 def detect_allocation(
