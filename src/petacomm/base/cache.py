@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from petacomm.base.errors import UserError
-from petacomm.base.files import atomic_write
+from petacomm.base.files import write_text
 
 
 def cache_folder() -> Path:
@@ -47,7 +47,6 @@ def save_cached(name: str, value: Any) -> None:
     """Write a value that JSON can represent to the cache; warn if it cannot be written."""
     path = cache_folder() / name
     try:
-        with atomic_write(path) as temporary:
-            temporary.write_text(json.dumps(value), encoding="utf-8")
+        write_text(path, json.dumps(value))
     except (UserError, OSError) as error:
         warnings.warn(f"nothing is remembered: {error}", stacklevel=2)

@@ -182,9 +182,7 @@ def _step(schedule: Schedule, part: Round, rank: int) -> _RankStep:
         else:
             sends.setdefault(destination, []).append((begin, length))
     read = [span for spans in sends.values() for span in spans] + [(begin, n) for begin, n, _ in copies]
-    passed = np.flatnonzero(
-        (part.line[:-1] == part.line[1:]) & (part.line[1:] >= 0) & (part.source[1:] == rank)
-    )
+    passed = np.flatnonzero(part.is_passed & (part.source == rank))
     return _RankStep(
         [(peer, rows, _in_place(rows, read)) for peer, rows in sorted(receives.items())],
         sorted(sends.items()),

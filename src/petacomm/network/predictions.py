@@ -221,7 +221,7 @@ def _streamed(call: CollectiveCall, model: NetworkModel, name: str) -> float:
     busy = np.zeros(call.n_ranks)
     for part in schedule.rounds():
         packets = np.ceil(part.length * call.itemsize / hardware.payload)
-        first = np.append(True, (part.line[1:] != part.line[:-1]) | (part.line[1:] < 0))[: len(part)]
+        first = ~np.roll(part.is_passed, 1)
         busy += np.bincount(part.destination, packets * (read + combine * part.reduce), call.n_ranks)
         busy += np.bincount(part.source, packets * write * first, call.n_ranks)
     links = busiest_link_bytes(schedule, call.required_grid, call.itemsize) / model.link_bandwidth

@@ -94,5 +94,4 @@ def synchronous_rounds_time(
 def _messages(part: Round) -> Round:
     """Return the rows that use links; only the last row of a line, whose route passes all others."""
     part = part.take(part.is_message)
-    last = np.append((part.line[1:] != part.line[:-1]) | (part.line[1:] < 0), True)[: len(part)]
-    return part.take(np.flatnonzero(last))
+    return part.take(~part.is_passed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from petacomm.base.errors import ConfigError
-from petacomm.base.typing import FloatArray, Int64Array
+from petacomm.base.typing import FloatArray
 from petacomm.schedule import Round, Schedule
 
 
@@ -55,15 +55,10 @@ def _advance_clocks(
     _, first, message = np.unique(pair, return_index=True, return_inverse=True)
     duration = alpha + beta * itemsize * np.bincount(message, part.length)
     source, destination = part.source[first], part.destination[first]
-    sending = duration * ~_is_deposit(part)[first] if deposit else duration
+    sending = duration * ~part.is_passed[first] if deposit else duration
     busy = np.maximum(np.bincount(source, sending, n_ranks), np.bincount(destination, duration, n_ranks))
     both = np.maximum(now[source], now[destination])
     begins = now.copy()
     for ranks in (source, destination):
         np.maximum.at(begins, ranks, both)
     now[:] = begins + busy
-
-
-def _is_deposit(part: Round) -> Int64Array:
-    """Return whether each row is a copy left on a line before its end."""
-    return np.append((part.line[:-1] == part.line[1:]) & (part.line[1:] >= 0), False)

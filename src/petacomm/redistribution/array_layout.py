@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from petacomm.base.errors import ConfigError
+from petacomm.base.text import shape_text
 from petacomm.base.typing import AnyArray
 
 Box = tuple[slice, ...]
@@ -72,7 +73,7 @@ class ArrayLayout:
 
     def __str__(self) -> str:
         order = "" if self.order == tuple(range(len(self.shape))) else f", axes in the order {self.order}"
-        return f"{_joined(self.shape)} on a grid of {_joined(self.grid)}{order}"
+        return f"{shape_text(self.shape)} on a grid of {shape_text(self.grid)}{order}"
 
     @property
     def n_ranks(self) -> int:
@@ -203,7 +204,3 @@ class ArrayLayout:
 def relative_box(box: Box, outer: Box) -> Box:
     """Return a box relative to the first corner of another one."""
     return tuple(slice(a.start - b.start, a.stop - b.start) for a, b in zip(box, outer, strict=True))
-
-
-def _joined(numbers: tuple[int, ...]) -> str:
-    return "x".join(map(str, numbers))

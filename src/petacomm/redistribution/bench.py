@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from petacomm.base.text import shape_text
 from petacomm.base.typing import AnyArray
 from petacomm.mpi.agreement import agree
 from petacomm.mpi.autotuner import time_interleaved
@@ -152,7 +153,7 @@ def _transposes(comm: Communicator, shape: tuple[int, ...], dtype: str) -> Itera
         for order in (tuple(range(n)), tuple(range(n - 1, -1, -1))):
             after = ArrayLayout(sizes, (1, comm.size, *[1] * (n - 2)), order)
             turned = "" if order[0] == 0 else ", turned"
-            yield _transpose(comm, before, after, dtype, f"{'x'.join(map(str, sizes))}{turned}")
+            yield _transpose(comm, before, after, dtype, f"{shape_text(sizes)}{turned}")
 
 
 def _transpose(comm: Communicator, before: ArrayLayout, after: ArrayLayout, dtype: str, case: str) -> _Case:
@@ -185,7 +186,7 @@ def _halos(comm: Communicator, block: tuple[int, ...]) -> Iterator[_Case]:
     for sizes in _sizes(block, 2):
         shape = tuple(n * p for n, p in zip(sizes, grid, strict=True))
         lattice = Lattice(shape, grid, comm.rank)
-        yield _halo(comm, lattice, f"{'x'.join(map(str, sizes))} a rank")
+        yield _halo(comm, lattice, f"{shape_text(sizes)} a rank")
 
 
 def _halo(comm: Communicator, lattice: Lattice, case: str) -> _Case:

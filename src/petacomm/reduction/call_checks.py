@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from petacomm.base.errors import UserError
+from petacomm.base.text import shape_text
 from petacomm.base.typing import AnyArray
 from petacomm.mpi.agreement import agree, require_same_text
 from petacomm.mpi.communicator import Communicator, Operation
@@ -59,7 +60,7 @@ class ReductionCall:
         return self.exact and self.op == "sum" and self.dtype.startswith("float")
 
     def __str__(self) -> str:
-        shape = "x".join(map(str, self.row)) or "one"
+        shape = shape_text(self.row) or "one"
         words = [self.verb, f"({self.op})", "of", self.dtype, "values,", shape, "a key"]
         return " ".join(words + ["exact"] * self.exact + ["with an operation at owners"] * self.at_owners)
 

@@ -113,7 +113,7 @@ def _check_round(schedule: Schedule, part: Round, number: int) -> None:
     for begin in (part.begin, part.destination_begin):
         if np.any((begin < 0) | (part.length < 0) | (begin + part.length > schedule.n_elements)):
             raise round_error(number, f"elements are not among the {schedule.n_elements} of the work space")
-    same = np.flatnonzero((part.line[1:] == part.line[:-1]) & (part.line[1:] >= 0))
+    same = np.flatnonzero(part.is_passed)
     for column in (part.source, part.heading, part.begin, part.length):
         if np.any(column[same] != column[same + 1]):
             raise round_error(number, "the rows of a line differ in more than their destination")

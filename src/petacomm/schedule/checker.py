@@ -79,8 +79,7 @@ def link_message_counts(schedule: Schedule, torus: Torus) -> Int64Array:
     for number, part in enumerate(schedule.rounds()):
         directed = part.take(part.heading >= 0)
         # Only the last row of a line counts, that of the farthest rank: it passes all others.
-        last = np.append((directed.line[1:] != directed.line[:-1]) | (directed.line[1:] < 0), True)
-        directed = directed.take(np.flatnonzero(last[: len(directed)]))
+        directed = directed.take(~directed.is_passed)
         for heading in np.unique(directed.heading):
             _count_links(directed.take(directed.heading == heading), int(heading), torus, counts, number)
     return counts

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from petacomm.base.text import shape_text
 from petacomm.schedule.schedule import AlltoallBlocks, Collective, ScheduleError, check_n_ranks
 from petacomm.topology import BlueGenePartition, Torus, find_rectangle
 
@@ -63,9 +64,9 @@ class CollectiveCall:
     def __post_init__(self) -> None:
         check_n_ranks(self.n_ranks)
         if self.grid is not None and self.grid.n_nodes != self.n_ranks:
-            shape = "x".join(map(str, self.grid.shape))
             raise ScheduleError(
-                f"a grid of {shape} has {self.grid.n_nodes} nodes, and there are {self.n_ranks} ranks",
+                f"a grid of {shape_text(self.grid.shape)} has {self.grid.n_nodes} nodes, and there are "
+                f"{self.n_ranks} ranks",
                 mend="give a shape whose product is the number of ranks",
             )
         if self.ranks is not None and not np.array_equal(np.sort(self.ranks), np.arange(self.n_ranks)):

@@ -104,6 +104,13 @@ class Round:
         """Whether each row is sent over the network, bool (n,): between two ranks, and not empty."""
         return np.asarray((self.source != self.destination) & (self.length > 0))
 
+    @property
+    def is_passed(self) -> BoolArray:
+        """Whether each row is a copy that a message leaves on its line before the end, bool (n,)."""
+        passed = np.zeros(len(self), np.bool_)
+        passed[:-1] = (self.line[:-1] == self.line[1:]) & (self.line[1:] >= 0)
+        return passed
+
 
 _DTYPES = (np.int32, np.int32, np.int64, np.int64, np.int64, np.bool_, np.int8, np.int32)
 _COLUMNS = ("source", "destination", "begin", "destination_begin", "length", "reduce", "heading", "line")

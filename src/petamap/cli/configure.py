@@ -98,12 +98,11 @@ def _form(path: Path) -> str:
 
 
 def _write_new(path: Path, text: str) -> None:
-    from petacomm.base.files import atomic_write
+    from petacomm.base.files import write_text
 
     if path.exists():
         raise ConfigError("exists already", where=str(path), mend="choose another name, or remove it")
-    with atomic_write(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    write_text(path, text)
     print(f"wrote {path}", file=sys.stderr)
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from petacomm.base.errors import ConfigError, did_you_mean
+from petacomm.base.errors import ConfigError, require_known
 
 if TYPE_CHECKING:
     from petacomm.base.typing import FloatArray
@@ -119,8 +119,7 @@ def _choices(arguments: argparse.Namespace) -> SpectraChoices:
         ("--noise", arguments.noise, ("none", "white")),
         ("--purify", arguments.purify, ("", "B", "EB")),
     ):
-        if value not in known:
-            raise ConfigError(f"{option} '{value}'", mend=did_you_mean(value, list(known)))
+        require_known(option, value, known)
     return SpectraChoices(
         weights=arguments.weights,
         mask=arguments.mask,
@@ -167,9 +166,7 @@ def _likelihood(
 ) -> LikelihoodMeasurement:
     from petamap.spectra.lowres_likelihood import ESTIMATORS, measure_likelihood
 
-    if arguments.likelihood not in ESTIMATORS:
-        mend = did_you_mean(arguments.likelihood, list(ESTIMATORS))
-        raise ConfigError(f"--likelihood '{arguments.likelihood}'", mend=mend)
+    require_known("--likelihood", arguments.likelihood, ESTIMATORS)
     for option, used in (("a second run", arguments.other), ("--purify", choices.pure)):
         if used:
             raise ConfigError(f"{option} is of no use with --likelihood", mend="leave it away")

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from petacomm.base.errors import DataError
-from petacomm.base.files import atomic_write
+from petacomm.base.files import write_text
 from petacomm.base.options import option
 from petacomm.base.records import from_json, json_schema, to_json
 from petacomm.base.typing import AnyArray
@@ -196,9 +196,7 @@ class Summary:
     def write(self, folder: str | os.PathLike[str]) -> Path:
         """Write ``summary.json`` to `folder` atomically and return its path."""
         path = Path(folder) / FILE_NAME
-        text = json.dumps(to_json(self), indent=1, allow_nan=False) + "\n"
-        with atomic_write(path) as temporary:
-            temporary.write_text(text, encoding="utf-8")
+        write_text(path, json.dumps(to_json(self), indent=1, allow_nan=False) + "\n")
         return path
 
     @staticmethod

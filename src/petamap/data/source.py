@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
-from petacomm.base.errors import ConfigError, did_you_mean
+from petacomm.base.errors import require_known
 from petamap.data.observation import Observation
 
 
@@ -82,8 +82,7 @@ def source_class(kind: str) -> type[Source]:
         If there is no such kind.
     """
     registry = _registry()
-    if kind not in registry:
-        raise ConfigError(f"unknown kind of source '{kind}'", mend=did_you_mean(kind, list(registry)))
+    require_known("unknown kind of source", kind, registry)
     module, _, name = registry[kind].partition(":")
     cls: type[Source] = getattr(import_module(module), name)
     return cls

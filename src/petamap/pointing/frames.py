@@ -7,7 +7,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from petacomm.base.errors import ConfigError, did_you_mean
+from petacomm.base.errors import require_known
 from petacomm.base.typing import FloatArray
 from petamap.pointing import quaternion
 
@@ -34,8 +34,7 @@ def frame_rotation(given: str, wanted: str) -> FloatArray:
         If a frame is not known.
     """
     for name in (given, wanted):
-        if name not in _FROM_EQUATORIAL:
-            raise ConfigError(f"unknown frame '{name}'", mend=did_you_mean(name, list(_FROM_EQUATORIAL)))
+        require_known("unknown frame", name, _FROM_EQUATORIAL)
     return quaternion.multiply(_FROM_EQUATORIAL[wanted], quaternion.conjugate(_FROM_EQUATORIAL[given]))
 
 

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from petacomm.base.files import atomic_write
+from petacomm.base.files import write_text
 from petacomm.base.records import to_json
 from petacomm.report.page import assemble_page
 from petamap.data.run_summary import Summary
@@ -63,9 +63,7 @@ def write_report(out_dir: str | os.PathLike[str]) -> Path:
     folder = Path(out_dir)
     summary = Summary.read(folder)
     path = folder / FILE_NAME
-    with atomic_write(path) as temporary:
-        text = report_page(summary, read_sheets(summary, folder), read_montecarlo_data(folder))
-        temporary.write_text(text, encoding="utf-8")
+    write_text(path, report_page(summary, read_sheets(summary, folder), read_montecarlo_data(folder)))
     return path
 
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from petacomm.base.files import atomic_write
-from petacomm.report.page import assemble_page
+from petacomm.report.page import write_page
 from petamap.papers.sudarsan2011.figures import Sudarsan2011Results
 from petamap.papers.sudarsan2011.overlaps import RankOverlaps
 from petamap.papers.sudarsan2011.text import sudarsan2011_json
@@ -27,15 +26,13 @@ def write_paper_page(figures: Sudarsan2011Results, path: str | os.PathLike[str])
         If the page cannot be written.
     """
     data = sudarsan2011_json(figures) | {"overlaps": [_curve(overlaps) for overlaps in figures.overlaps]}
-    text = assemble_page(
+    return write_page(
+        path,
         "The figures of Sudarsan et al. 2011 – petamap",
         "what <code>petamap plan paper --json</code> writes",
         data,
         _SCRIPTS,
     )
-    with atomic_write(Path(path)) as temporary:
-        temporary.write_text(text, encoding="utf-8")
-    return Path(path)
 
 
 def _curve(overlaps: RankOverlaps) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from petacomm.base.errors import ConfigError, did_you_mean
+from petacomm.base.errors import ConfigError, require_known
 from petacomm.base.options import option
 from petacomm.base.typing import UInt8Array
 from petamap.data.observation import Flags, Observation
@@ -198,5 +198,4 @@ class CutsSource:
 
 def _check_known(named: Sequence[str], known: set[str], what: str) -> None:
     for name in named:
-        if name not in known:
-            raise ConfigError(f"cuts name {what} '{name}'", mend=did_you_mean(name, sorted(known)))
+        require_known(f"cuts name {what}", name, sorted(known))

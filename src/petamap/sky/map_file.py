@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from petacomm.base.errors import ConfigError, DataError, ResourceError, did_you_mean
+from petacomm.base.errors import ConfigError, DataError, ResourceError, did_you_mean, require_known
 from petacomm.base.files import atomic_write
 from petacomm.base.typing import AnyArray, FloatArray
 from petamap.sky.checksum import fold_carries, word_sum
@@ -187,9 +187,14 @@ def read_map(
     >>> sky_map.names, sky_map.unit, sky_map.pixelization
     (('I', 'Q', 'U'), 'K_CMB', Healpix(n_side=4, nest=False))
     """
-    _check_choice("polarization", polarization, ("COSMO", "IAU"))
-    _check_choice("frame", frame, tuple(FRAME_LETTERS))
-    _check_choice("ordering", ordering, ("ring", "nested"))
+    choices = (
+        ("polarization", polarization, ("COSMO", "IAU")),
+        ("frame", frame, FRAME_LETTERS),
+        ("ordering", ordering, ("ring", "nested")),
+    )
+    for what, word, known in choices:
+        if word is not None:
+            require_known(f"unknown {what}", word, known)
     with _opened(path) as hdus:
         map_hdu, where = _find_hdu(hdus, hdu, path)
         is_table = is_map_table(map_hdu)
@@ -207,11 +212,6 @@ def read_map(
         assumptions.append("the file does not name its coordinate frame (COORDSYS)")
     messages = tuple(f"{os.fspath(path)}: {line}" for line in assumptions)
     return SkyMap(values, pixelization, names, units, in_frame or frame, convention, messages)
-
-
-def _check_choice(what: str, word: str | None, known: tuple[str, ...]) -> None:
-    if word is not None and word not in known:
-        raise ConfigError(f"unknown {what} '{word}'", mend=did_you_mean(word, list(known)))
 
 
 _PIECE = 1 << 24  # bytes read at once; a multiple of 4
