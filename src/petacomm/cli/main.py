@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 
 from petacomm import __version__
 from petacomm.cli import datatypes, mapping, net, topology
-from petacomm.cli.parser import Parser, run_command
+from petacomm.cli.parser import Parser, command_parser, run_command
 
 _DESCRIPTION = "Communication for jobs that must scale: predicted, placed and timed."
 _EPILOG = """\
@@ -24,18 +23,8 @@ exit codes: 0 done, 2 configuration, 3 input data, 5 resources, 130 interrupted
 
 def build_parser() -> Parser:
     """Return the parser of the command line; it imports nothing heavy."""
-    parser = Parser(
-        prog="petacomm",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument("--version", action="version", version=f"petacomm {__version__}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
-    for module in (net, mapping, topology, datatypes):
-        module.add_commands(commands)
-    return parser
+    modules = net, mapping, topology, datatypes
+    return command_parser("petacomm", __version__, _DESCRIPTION, _EPILOG, modules)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Sequence
-from typing import NoReturn
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NoReturn, Protocol
 
 from petacomm.base.errors import ConfigError, UserError, did_you_mean
 
@@ -30,6 +30,28 @@ def _shorten(message: str) -> str:
     known = [choice.strip(" '\")") for choice in choices.split(",")]
     word = word.split(", maybe you meant")[0].strip("'")
     return f"unknown command '{word}': {did_you_mean(word, known)}"
+
+
+class CommandModule(Protocol):
+    """Module with sub-commands."""
+
+    def add_commands(self, commands: Any) -> None:
+        """Add the sub-commands to the sub-parsers of the command."""
+
+
+def command_parser(
+    prog: str, version: str, description: str, epilog: str, modules: Iterable[CommandModule]
+) -> Parser:
+    """Return the parser of a command with the sub-commands of `modules`."""
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = Parser(
+        prog=prog, description=description, epilog=epilog, formatter_class=raw, allow_abbrev=False
+    )
+    parser.add_argument("--version", action="version", version=f"{prog} {version}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
+    for module in modules:
+        module.add_commands(commands)
+    return parser
 
 
 def parse_arguments(parser: Parser, argv: Sequence[str] | None) -> argparse.Namespace:

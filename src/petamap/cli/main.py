@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 
-from petacomm.cli.parser import Parser, run_command
+from petacomm.cli.parser import Parser, command_parser, run_command
 from petamap import __version__
 from petamap.cli import configure, doctor, examples, mc, plan, report, run, spectra
 
@@ -25,18 +24,8 @@ exit codes: 0 done, 2 configuration, 3 input data, 4 not converged, 5 resources,
 
 def build_parser() -> Parser:
     """Return the parser of the command line, without importing expensive modules."""
-    parser = Parser(
-        prog="petamap",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument("--version", action="version", version=f"petamap {__version__}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
-    for module in (run, mc, configure, plan, report, spectra, examples, doctor):
-        module.add_commands(commands)
-    return parser
+    modules = run, mc, configure, plan, report, spectra, examples, doctor
+    return command_parser("petamap", __version__, _DESCRIPTION, _EPILOG, modules)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
