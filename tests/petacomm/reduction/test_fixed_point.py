@@ -121,7 +121,7 @@ def bits(comm):
         check_bits(comm, dtype)
 
 
-@pytest.mark.parametrize("n_ranks", [2, 5, 12])
+@pytest.mark.parametrize("n_ranks", [2, 5, pytest.param(12, marks=pytest.mark.long)])
 def test_exact_sums_have_the_same_bits_by_all_algorithms(n_ranks):
     run_ranks(bits, n_ranks)
 

@@ -130,7 +130,8 @@ def everything(comm):
 
 
 @pytest.mark.parametrize(
-    ("n_ranks", "per_node"), [(2, None), (5, None), (3, 1), (5, 1), (5, 2), (6, 2), (12, 3)]
+    ("n_ranks", "per_node"),
+    [(2, None), (5, None), (3, 1), (5, 1), (5, 2), (6, 2), pytest.param(12, 3, marks=pytest.mark.long)],
 )
 def test_reductions_in_shared_memory(n_ranks, per_node, monkeypatch):
     if per_node:

@@ -104,6 +104,7 @@ def test_segments_and_other_ranks_change_nothing(grid, n_elements, segment, rand
             check_schedule(moved)
 
 
+@pytest.mark.long
 def test_four_thousand_nodes_on_all_wires():
     grid = Torus((8, 8, 8, 8))
     for schedule in (

@@ -10,7 +10,7 @@ from small_runs import noisy_scans, recorded_with_gains, run_on
 
 from petacomm.mpi import SerialCommunicator
 
-RANKS = [2, 3, 4, 7]
+RANKS = [2, 3, 4, pytest.param(7, marks=pytest.mark.long)]
 # reduction, set-up, threads, pointing
 WAYS = [
     ("auto", "rendezvous", 1, "keep"),

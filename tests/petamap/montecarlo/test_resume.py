@@ -17,7 +17,7 @@ from mpi import launch
 from petamap.cli.main import main
 from petamap.montecarlo.store import Store
 
-N_KILLS, N_REALIZATIONS = 20, 50
+N_REALIZATIONS = 50
 SHORT = "source.0.duration=3 h"
 # enough realizations for 20 kills: the set-up of a run takes longer than a realization
 SETTINGS = (f"montecarlo.realizations={N_REALIZATIONS}", SHORT, "montecarlo.maps=true")
@@ -41,16 +41,17 @@ def finished(path):
         return int(np.count_nonzero(file["status"][...]))
 
 
-def test_same_bytes_after_twenty_kills(tmp_path, forks):
+@pytest.mark.parametrize("n_kills", [6, pytest.param(20, marks=pytest.mark.long)])
+def test_same_bytes_after_kills(n_kills, tmp_path, forks):
     (tmp_path / "tiny.toml").write_text(TINY)
     words = ["mc", str(tmp_path / "tiny.toml"), *SETTINGS]
     assert main([*words, "--out", str(tmp_path / "whole")]) == 0
     whole = arrays(tmp_path / "whole")
     path, chance, counts = tmp_path / "killed" / "tiny_mc.h5", random.Random(5), []
-    for kill in range(N_KILLS):
+    for kill in range(n_kills):
         process = forks.Process(target=main, args=([*words, "--batch", "1", "--out", str(path.parent)],))
         process.start()
-        _wait_for(path, process, at_least=kill * (N_REALIZATIONS - 5) // N_KILLS)
+        _wait_for(path, process, at_least=kill * (N_REALIZATIONS - 5) // n_kills)
         time.sleep(chance.uniform(0, 0.06))
         process.kill()
         process.join()
@@ -61,7 +62,7 @@ def test_same_bytes_after_twenty_kills(tmp_path, forks):
         for name in whole:
             if name not in ("status", "numbers", "weights", "theory") and len(done):
                 assert same(part[name][done], whole[name][done]), name
-    assert counts == sorted(counts) and 0 < counts[N_KILLS // 2] < counts[-1] < N_REALIZATIONS
+    assert counts == sorted(counts) and 0 < counts[n_kills // 2] < counts[-1] < N_REALIZATIONS
     assert main([*words, "--out", str(path.parent)]) == 0
     assert path.read_bytes() == (tmp_path / "whole" / "tiny_mc.h5").read_bytes()
 

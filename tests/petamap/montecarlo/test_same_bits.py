@@ -10,7 +10,7 @@ from mpi import run_ranks
 
 from petacomm.mpi import SerialCommunicator
 
-RANKS = [2, 3, 5]
+RANKS = [2, 3, pytest.param(5, marks=pytest.mark.long)]
 ALWAYS = ("montecarlo.realizations=20", "montecarlo.vectors=6", "source.0.duration=3 h")
 # batch, groups, threads, pointing
 WAYS = {

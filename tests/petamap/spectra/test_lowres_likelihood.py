@@ -74,6 +74,7 @@ def test_what_is_kept_of_a_map(tmp_path, make_summary):
     assert up[found.seen[0]].min() > -0.1 and found.seen[0][up > 0.3].mean() > 0.9
 
 
+@pytest.mark.long
 def test_skies_come_back_as_they_do_by_pseudo_spectra(tmp_path, make_summary):
     """Means over skies of both estimators against the input, with the errors that the likelihood gives."""
     n, exactly, pseudo = 8, [], []
