@@ -1,12 +1,16 @@
-"""Published runs of Tables 7.2 to 7.4 of Bhatele 2010: machines, partitions, and seconds per step."""
+"""Published runs of Tables 7.2 to 7.4 of Bhatele 2010, read from ``published.toml``, and their partitions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 
+from petacomm.base.toml import parse_toml
 from petacomm.mapping.openatom.system import GST_BIG, WATER_32, WATER_256, MolecularSystem
 from petacomm.topology import TopologyManager, Torus
+
+PUBLISHED_FILE = Path(__file__).with_name("published.toml")
 
 
 @dataclass(frozen=True)
@@ -56,40 +60,15 @@ _PARTITIONS = {
 }
 # Minimum number of nodes of a prism: small partitions have fewer planes of GSpace.
 _MIN_PRISM = 8
-# Seconds per step, default and topology-aware, by number of cores.
-_PUBLISHED: dict[str, dict[MolecularSystem, dict[int, tuple[float, float]]]] = {
-    "Blue Gene/L, CO": {
-        WATER_32: {512: (0.274, 0.259), 1024: (0.189, 0.150), 2048: (0.219, 0.112), 4096: (0.167, 0.082),
-                   8192: (0.129, 0.063)},
-        WATER_256: {1024: (19.10, 16.40), 2048: (13.88, 8.14), 4096: (9.13, 4.83), 8192: (4.83, 2.75),
-                    16384: (3.40, 1.71)},
-        GST_BIG: {1024: (10.12, 8.83), 2048: (7.14, 6.18), 4096: (5.38, 3.35), 8192: (3.13, 1.89),
-                  16384: (1.82, 1.20)},
-    },
-    "Blue Gene/P, VN": {
-        WATER_32: {256: (0.395, 0.324), 512: (0.248, 0.205), 1024: (0.188, 0.127), 2048: (0.129, 0.095),
-                   4096: (0.114, 0.067)},
-        WATER_256: {1024: (10.78, 6.70), 2048: (6.85, 3.77), 4096: (4.21, 2.17), 8192: (3.52, 1.77)},
-        GST_BIG: {1024: (6.24, 5.16), 2048: (3.29, 2.64), 4096: (3.63, 2.53)},
-    },
-    "XT3, SN": {
-        WATER_32: {512: (0.124, 0.123), 1024: (0.095, 0.078)},
-        WATER_256: {512: (5.90, 5.37), 1024: (4.08, 3.24)},
-        GST_BIG: {512: (4.82, 3.86), 1024: (2.49, 2.02)},
-    },
-    "XT3, VN": {
-        WATER_32: {256: (0.226, 0.196), 512: (0.179, 0.161), 1024: (0.144, 0.114), 2048: (0.135, 0.095)},
-        WATER_256: {512: (7.50, 6.58), 1024: (5.70, 4.14), 2048: (3.94, 2.43)},
-        GST_BIG: {512: (6.28, 5.06), 1024: (3.51, 2.76), 2048: (2.90, 2.31)},
-    },
-}  # fmt: skip
 
 
 def published_runs() -> Iterator[PublishedRun]:
     """Iterate over all published runs, table by table."""
-    for machine, systems in _PUBLISHED.items():
-        for system, cells in systems.items():
-            for n_cores, (default, topology) in cells.items():
-                nodes = n_cores // _PARTITIONS[machine][0]
-                planes = min(system.n_g, nodes // _MIN_PRISM)
+    tree, _ = parse_toml(PUBLISHED_FILE.read_text(encoding="utf-8"), str(PUBLISHED_FILE))
+    systems = {system.name: system for system in (WATER_32, WATER_256, GST_BIG)}
+    for machine, tables in tree["runs"].items():
+        for name, cells in tables.items():
+            for cores, (default, topology) in cells.items():
+                n_cores, system = int(cores), systems[name]
+                planes = min(system.n_g, n_cores // _PARTITIONS[machine][0] // _MIN_PRISM)
                 yield PublishedRun(machine, replace(system, n_g=planes), n_cores, default, topology)
