@@ -148,7 +148,7 @@ def test_a_single_process():
     all_of_it(SerialCommunicator())
 
 
-@pytest.mark.parametrize("n_ranks", [2, 3, 4, 6, 8, pytest.param(12, marks=pytest.mark.long)])
+@pytest.mark.parametrize("n_ranks", [2, 3, 4, 6, *(pytest.param(n, marks=pytest.mark.long) for n in (8, 12))])
 def test_all_algorithms_against_the_library(n_ranks):
     run_ranks(all_of_it, n_ranks, timeout=240)
 

@@ -58,7 +58,7 @@ def halos(comm):
             check_field(comm, shape, grid, kind, dtype, method)
 
 
-@pytest.mark.parametrize("n_ranks", [1, 2, 3, 4, 6, 8])
+@pytest.mark.parametrize("n_ranks", [1, 2, 3, 4, 6, pytest.param(8, marks=pytest.mark.long)])
 def test_ghosts_equal_the_sites_of_neighbours(n_ranks):
     run_ranks(halos, n_ranks)
 

@@ -76,7 +76,7 @@ def reductions(comm):
             check_calls(comm, plan, pattern, calls, number)
 
 
-@pytest.mark.parametrize("n_ranks", [1, 2, 3, 5, 8, pytest.param(12, marks=pytest.mark.long)])
+@pytest.mark.parametrize("n_ranks", [1, 2, 3, 5, *(pytest.param(n, marks=pytest.mark.long) for n in (8, 12))])
 def test_reductions_against_numpy(n_ranks):
     run_ranks(reductions, n_ranks)
 

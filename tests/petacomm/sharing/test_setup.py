@@ -307,7 +307,7 @@ def graphs(comm):
             np.testing.assert_array_equal(owner, owners[0])
 
 
-@pytest.mark.parametrize("n_ranks", [2, 3, 5, 8])
+@pytest.mark.parametrize("n_ranks", [2, 3, 5, pytest.param(8, marks=pytest.mark.long)])
 def test_set_ups_agree_with_numpy(n_ranks):
     run_ranks(graphs, n_ranks)
 
@@ -330,7 +330,7 @@ def sparse(comm):
     assert comm.traffic["consensus"].calls == 48
 
 
-@pytest.mark.parametrize("n_ranks", [1, 2, 3, 5, 8])
+@pytest.mark.parametrize("n_ranks", [1, 2, 3, 5, pytest.param(8, marks=pytest.mark.long)])
 def test_exchange_by_consensus_is_an_alltoallv(n_ranks):
     if n_ranks > 1:
         run_ranks(sparse, n_ranks)

@@ -54,20 +54,27 @@ def real_plans(comm):
         assert prediction.forecast.n_global.value == made.n_global
 
 
-def test_loads_are_those_of_real_plans(monkeypatch):
-    run_ranks(real_plans, 8)
-    monkeypatch.setenv("PETAMAP_RANKS_PER_NODE", "3")
-    run_ranks(real_plans, 8)
+@pytest.mark.parametrize(
+    ("n_ranks", "per_node"), [(5, 5), (8, 3), pytest.param(8, 8, marks=pytest.mark.long)]
+)
+def test_loads_are_those_of_real_plans(n_ranks, per_node, monkeypatch):
+    monkeypatch.setenv("PETAMAP_RANKS_PER_NODE", str(per_node))
+    run_ranks(real_plans, n_ranks)
+
+
+def plans(**size):
+    """Return the plan of all pixels, and one of a sample."""
+    return [plan(satellite(**size), 96, MACHINE, sample=part, n_threads=2) for part in (1.0, 0.2)]
 
 
 @pytest.fixture(scope="module")
 def both():
-    config = satellite(n_side=128, rate=20, hours=24)
-    return [plan(config, 96, MACHINE, sample=part, n_threads=2) for part in (1.0, 0.2)]
+    return plans(n_side=64, rate=20, hours=6)
 
 
-def test_a_sample_of_the_sky_is_correct_within_its_error(both):
-    full, sampled = both
+@pytest.mark.long
+def test_a_sample_of_the_sky_is_correct_within_its_error():
+    full, sampled = plans(n_side=128, rate=20, hours=24)
     assert full.fraction == 1 and sampled.fraction < 0.21
     pulls = []
     for one, other in zip(full.predictions, sampled.predictions, strict=True):
