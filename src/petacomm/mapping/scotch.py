@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import ctypes.util
 import functools
+import os
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,8 @@ def _library() -> ctypes.CDLL | None:
         if errors and scotch:
             # libscotch needs the error functions of libscotcherr among the global symbols.
             ctypes.CDLL(errors, ctypes.RTLD_GLOBAL)
+            # With several threads, which version 7 starts by itself, equal seeds may give other placements.
+            os.environ["SCOTCH_PTHREAD_NUMBER"] = "1"
             return ctypes.CDLL(scotch)
     return None
 

@@ -1,5 +1,7 @@
 """Strategies: each rank has a slot, and communicating ranks are placed close to each other."""
 
+import threading
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -21,7 +23,7 @@ from petacomm.mapping.grouping import fit_capacity
 from petacomm.mapping.metrics import concurrent_loads, placement_link_loads
 from petacomm.mapping.node_orders import bisect_network, line_order
 from petacomm.network import link_loads
-from petacomm.topology import Allocation, FatTree, Network, Torus, dragonfly, percs
+from petacomm.topology import Allocation, CliqueHierarchy, FatTree, Network, Torus, dragonfly, percs
 
 NETWORKS: list[Network] = [
     Torus((4, 3, 2)),
@@ -45,6 +47,27 @@ def some_graph(n_ranks: int, seed: int, degree: int = 3) -> CommunicationGraph:
     rng = np.random.default_rng(seed)
     ends = rng.integers(0, n_ranks, (2, degree * n_ranks))
     return CommunicationGraph.from_edges(n_ranks, *ends, rng.integers(1, 100, degree * n_ranks))
+
+
+def test_scotch_gives_the_same_every_time() -> None:
+    """One call in some sixty differed on busy cores when the library chose its number of threads."""
+    usable("scotch")
+    network = next(network for network in NETWORKS if isinstance(network, CliqueHierarchy))
+    graph = some_graph(network.n_nodes * 3, seed=1)
+    done = threading.Event()
+
+    def keep_a_core_busy() -> None:
+        while not done.is_set():
+            np.sort(np.random.default_rng(1).random(1 << 20))
+
+    others = [threading.Thread(target=keep_a_core_busy) for _ in range(3)]
+    for other in others:
+        other.start()
+    try:
+        placed = [place_ranks("scotch", graph, Resources(network, 3), seed=3) for _ in range(300)]
+    finally:
+        done.set()
+    assert all(other == placed[0] for other in placed)
 
 
 @pytest.mark.parametrize("name", ANY)
