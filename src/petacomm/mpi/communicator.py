@@ -285,7 +285,7 @@ class MpiCommunicator:
 
     def alltoallv_into(self, buffers: AlltoallvBuffers) -> None:
         if buffers.largest:
-            self.count_traffic("alltoallv", buffers.bytes_from(self.rank))
+            self.count_traffic("alltoallv", buffers.bytes_to_others(self.rank))
             for send, receive in buffers.rounds():
                 self.mpi_comm.Alltoallv(send, receive)
 

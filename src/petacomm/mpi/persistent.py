@@ -52,8 +52,8 @@ class AlltoallvBuffers:
     receive_counts: Int64Array
     largest: int
 
-    def bytes_from(self, rank: int) -> int:
-        """Return the bytes that this rank, number `rank`, sends to others."""
+    def bytes_to_others(self, rank: int) -> int:
+        """Return the bytes that this rank sends to others; `rank` is its number."""
         return (self.send.size - int(self.send_counts[rank])) * self.send.itemsize
 
     def rounds(
@@ -109,7 +109,7 @@ class EmptyExchange(PersistentExchange):
     """Exchange without messages."""
 
     def pin(self, *arrays: AnyArray) -> None:
-        """Do what `RequestExchange.pin` does where there are no requests: nothing."""
+        """Do nothing: no request of MPI uses the arrays."""
 
     def start(self) -> None:
         pass
@@ -196,7 +196,7 @@ class TransportExchange(RequestExchange):
     def __init__(self, comm: MpiCommunicator, buffers: AlltoallvBuffers) -> None:
         super().__init__(comm)
         self._comm, self._buffers = comm, buffers
-        self._n_bytes = buffers.bytes_from(comm.rank)
+        self._n_bytes = buffers.bytes_to_others(comm.rank)
         if buffers.largest:
             self._open()
 

@@ -89,7 +89,7 @@ def _closing_lines(out: Path, summary: Summary, report: Path | None) -> str:
     from petamap.cli.closing_table import aligned_rows
 
     made = summary.montecarlo
-    assert made is not None, "a Monte Carlo sums itself up"
+    assert made is not None
     rows = [("realizations", f"{made.done} of {made.realizations} done, {made.failed} failed")]
     if made.iterations is not None:
         low, mean, high = made.iterations.min, made.iterations.mean, made.iterations.max

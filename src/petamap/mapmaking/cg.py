@@ -337,10 +337,10 @@ class _Column:
     recorder: Recorder | None = None
     solution: Solution = field(default_factory=lambda: Solution(Unknowns.zeros(0, 0, 0)))
     stopped: bool = False
-    _first: float = 0.0
-    _best: float = math.inf
-    _best_at: int = 0
-    _begin: float = field(default_factory=time.perf_counter)
+    _first: float = field(default=0.0, init=False)
+    _best: float = field(default=math.inf, init=False)
+    _best_at: int = field(default=0, init=False)
+    _begin: float = field(default_factory=time.perf_counter, init=False)
 
     def begin(self, norm: float) -> None:
         """Take the squared norm of the right-hand side."""

@@ -35,7 +35,7 @@ from petamap.mapmaking.intervals import free_ends
 from petamap.mapmaking.noise_estimate import estimated_models
 from petamap.mapmaking.noise_kernels import ModelOf, declared_model
 from petamap.mapmaking.system import MapmakingSystem, SystemOptions, set_up
-from petamap.mapmaking.target import prepared_observations, target_pixelization
+from petamap.mapmaking.target import prepare_observations, target_pixelization
 from petamap.sky.pixelization import Pixelization
 from petamap.sky.stokes import Stokes
 
@@ -98,7 +98,7 @@ class RunSetup:
             drawn_otherwise = (
                 [] if self.config.noise.kernel == "estimate" else noise_model_warnings(observations)
             )
-            observations = prepared_observations(self.config, observations)
+            observations = prepare_observations(self.config, observations)
             for text in (*check_observations(observations), *drawn_otherwise):
                 self.warn(text)
             self.observations = observations

@@ -55,8 +55,8 @@ def target_pixelization(options: MapOptions, observations: Sequence[Observation]
     return kind.box(centre, size, resolution)
 
 
-def prepared_observations(config: RunConfig, observations: list[Observation]) -> list[Observation]:
-    """Return observations as they are mapped: in the frame of the map, in intervals short enough."""
+def prepare_observations(config: RunConfig, observations: list[Observation]) -> list[Observation]:
+    """Return observations as they are mapped: in the frame of the map, long intervals split."""
     if config.map.pixelization != "numbered":
         observations = in_frame(observations, config.map.frame)
     if config.noise.interval is not None:

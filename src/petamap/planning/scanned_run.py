@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from petamap.data.config import RunConfig, open_sources
 from petamap.data.observation import Observation
 from petamap.mapmaking.intervals import free_ends
-from petamap.mapmaking.target import prepared_observations, target_pixelization
+from petamap.mapmaking.target import prepare_observations, target_pixelization
 from petamap.mapmaking.time_layout import TimeLayout
 from petamap.planning.sky_regions import SkySample, coarse_hit_counts, draw_sky_sample
 from petamap.sky.pixelization import Pixelization
@@ -25,7 +25,7 @@ class ScannedRun:
     @staticmethod
     def open(config: RunConfig) -> ScannedRun:
         """Open the sources of a run."""
-        observations = prepared_observations(config, open_sources(config))
+        observations = prepare_observations(config, open_sources(config))
         noise = config.noise
         n_lag = 0 if noise.kernel == "white" else noise.n_lag
         free = free_ends(noise.ends, observations, noise.n_lag) and config.solver.flags != "cut"
