@@ -6,8 +6,8 @@ python examples/compressed_pointing.py
 import numpy as np
 
 from petamap.pointing import scan_strategies as scan
-from petamap.pointing.boresight import sample_motion
 from petamap.pointing.compressed import CompressedPointing
+from petamap.pointing.motion import sample_motion
 from petamap.sky.healpix import Healpix
 
 RATE, N_SAMP = 50.0, 200_000

@@ -10,33 +10,47 @@ namespace bindings {
 // What CompressedPointing.kernel_arguments() returns.
 using PointingArguments = nanobind::typed<nanobind::tuple, nanobind::object, nanobind::ellipsis>;
 
+// Pieces cover all samples and knots; each has 2 knots at least, and a positive spacing.
+inline void check_pieces(const petamap::pointing::Boresight& b, const In<std::int64_t, 2>& ranges,
+                         const In<double, 2>& interpolation, std::int64_t n_knots) {
+    require(b.n_pieces > 0 && interpolation.shape(1) == 3, "(spacing, offset, degree) of each piece");
+    require(ranges.shape(0) == interpolation.shape(0) + 1 && ranges.shape(1) == 2, "a range of each piece");
+    require(b.ranges[0] == 0 && b.ranges[1] == 0 && b.ranges[2 * b.n_pieces + 1] == n_knots,
+            "pieces cover all samples and knots");
+    for (std::int64_t piece = 0; piece < b.n_pieces; ++piece) {
+        const std::int64_t* range = b.ranges + 2 * piece;
+        require(range[2] > range[0] && range[3] >= range[1] + 2 && b.interpolation[3 * piece] > 0.0,
+                "at least a sample, 2 knots and a positive spacing");
+    }
+}
+
 // The view points into the arrays of `arguments`: keep the tuple alive while it is used. Takes the GIL.
 inline petamap::pointing::CompressedPointing compressed_pointing(const PointingArguments& arguments) {
     namespace nb = nanobind;
-    require(arguments.size() == 14, "kernel_arguments() has 14 items");
-    const auto boresight = nb::cast<In<double, 2>>(arguments[0], false);
-    const auto detectors = nb::cast<In<double, 2>>(arguments[4], false);
-    const auto gamma = nb::cast<In<double>>(arguments[5], false);
-    const auto plate_turns = nb::cast<In<double>>(arguments[10], false);
-    const auto efficiency = nb::cast<In<double>>(arguments[13], false);
+    require(arguments.size() == 12, "kernel_arguments() has 12 items");
+    const auto knots = nb::cast<In<double, 2>>(arguments[0], false);
+    const auto ranges = nb::cast<In<std::int64_t, 2>>(arguments[1], false);
+    const auto interpolation = nb::cast<In<double, 2>>(arguments[2], false);
+    const auto detectors = nb::cast<In<double, 2>>(arguments[3], false);
+    const auto gamma = nb::cast<In<double>>(arguments[4], false);
+    const auto plate_turns = nb::cast<In<double>>(arguments[8], false);
+    const auto efficiency = nb::cast<In<double>>(arguments[11], false);
     petamap::pointing::CompressedPointing p;
-    p.boresight = boresight.data();
-    p.knots = {static_cast<std::int64_t>(boresight.shape(0)), nb::cast<double>(arguments[1]),
-               nb::cast<double>(arguments[2])};
-    p.degree = nb::cast<int>(arguments[3]);
+    p.boresight = {knots.data(), ranges.data(), interpolation.data(),
+                   static_cast<std::int64_t>(interpolation.shape(0))};
     p.detectors = detectors.data();
     p.gamma = gamma.data();
     p.n_det = static_cast<std::int64_t>(detectors.shape(0));
-    p.n_samp = nb::cast<std::int64_t>(arguments[6]);
-    p.plate = static_cast<petamap::pointing::WavePlate>(nb::cast<int>(arguments[7]));
-    p.plate_phase = nb::cast<std::uint64_t>(arguments[8]);
-    p.plate_rate = nb::cast<std::uint64_t>(arguments[9]);
+    p.plate = static_cast<petamap::pointing::WavePlate>(nb::cast<int>(arguments[5]));
+    p.plate_phase = nb::cast<std::uint64_t>(arguments[6]);
+    p.plate_rate = nb::cast<std::uint64_t>(arguments[7]);
     p.plate_turns = plate_turns.data();
-    p.plate_knots = {static_cast<std::int64_t>(plate_turns.shape(0)), nb::cast<double>(arguments[11]),
-                     nb::cast<double>(arguments[12])};
+    p.plate_knots = {static_cast<std::int64_t>(plate_turns.shape(0)), nb::cast<double>(arguments[9]),
+                     nb::cast<double>(arguments[10])};
     p.efficiency = efficiency.data();
-    require(boresight.shape(1) == 4 && detectors.shape(1) == 4, "quaternions have 4 numbers");
-    require(p.knots.n >= 2 && p.knots.spacing > 0.0, "at least 2 knots, a positive spacing");
+    require(knots.shape(1) == 4 && detectors.shape(1) == 4, "quaternions have 4 numbers");
+    check_pieces(p.boresight, ranges, interpolation, static_cast<std::int64_t>(knots.shape(0)));
+    p.n_samp = ranges.data()[2 * p.boresight.n_pieces];
     require(gamma.shape(0) == detectors.shape(0) && efficiency.shape(0) == detectors.shape(0),
             "one gamma and one efficiency a detector");
     require(p.plate != petamap::pointing::WavePlate::sampled || p.plate_knots.n >= 2,

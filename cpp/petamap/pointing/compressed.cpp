@@ -145,35 +145,71 @@ void fill_segment(const Segment& segment, const Knots& knots, std::int64_t inter
     }
 }
 
-// Knots at every sample need no interpolation.
-bool at_full_rate(const CompressedPointing& p) {
-    return p.knots.spacing == 1.0 && p.knots.offset == 0.0 && p.knots.n >= p.n_samp;
+// A piece of the boresight; samples count from its first one.
+struct Piece {
+    const double* boresight;  // (knots.n, 4)
+    Knots knots;
+    int degree;  // of the rotation vector between knots: 1 is SLERP; 3 needs 4 knots
+    std::int64_t first, stop;
+};
+
+Piece piece_of(const Boresight& b, std::int64_t sample) {
+    std::int64_t low = 0, high = b.n_pieces;  // the last piece that begins at or before the sample
+    while (high - low > 1) {
+        const std::int64_t middle = low + (high - low) / 2;
+        (b.ranges[2 * middle] <= sample ? low : high) = middle;
+    }
+    const std::int64_t *range = b.ranges + 2 * low, *next = range + 2;
+    const double* how = b.interpolation + 3 * low;
+    return {b.knots + 4 * range[1],
+            {next[1] - range[1], how[0], how[1]},
+            static_cast<int>(how[2]),
+            range[0],
+            next[0]};
 }
 
-void fill_full_rate(const CompressedPointing& p, const Quaternion& d, std::int64_t start, std::int64_t n,
+// Knots at every sample need no interpolation.
+bool at_full_rate(const Piece& p) {
+    return p.knots.spacing == 1.0 && p.knots.offset == 0.0 && p.knots.n >= p.stop - p.first;
+}
+
+void fill_full_rate(const Piece& p, const Quaternion& d, std::int64_t start, std::int64_t n, std::int64_t to,
                     Chunk& chunk) {
     const double* knots = p.boresight + 4 * start;
+    double *qx = chunk.qx + to, *qy = chunk.qy + to, *qz = chunk.qz + to, *qw = chunk.qw + to;
 #pragma omp simd
     for (std::int64_t k = 0; k < n; ++k) {
         const double x = knots[4 * k], y = knots[4 * k + 1], z = knots[4 * k + 2], w = knots[4 * k + 3];
-        chunk.qx[k] = w * d.x + x * d.w + y * d.z - z * d.y;
-        chunk.qy[k] = w * d.y - x * d.z + y * d.w + z * d.x;
-        chunk.qz[k] = w * d.z + x * d.y - y * d.x + z * d.w;
-        chunk.qw[k] = w * d.w - x * d.x - y * d.y - z * d.z;
+        qx[k] = w * d.x + x * d.w + y * d.z - z * d.y;
+        qy[k] = w * d.y - x * d.z + y * d.w + z * d.x;
+        qz[k] = w * d.z + x * d.y - y * d.x + z * d.w;
+        qw[k] = w * d.w - x * d.x - y * d.y - z * d.z;
+    }
+}
+
+// Quaternions of samples [start, stop) of a piece, at `to` in the chunk.
+void fill_piece(const Piece& p, const Quaternion& detector, std::int64_t start, std::int64_t stop,
+                std::int64_t to, Chunk& chunk) {
+    if (at_full_rate(p)) return fill_full_rate(p, detector, start, stop - start, to, chunk);
+    const bool cubic = p.degree == 3 && p.knots.n >= 4;
+    for (std::int64_t sample = start; sample < stop;) {
+        const std::int64_t i = interval_of(p.knots, sample);
+        const std::int64_t end = interval_end(p.knots, i, sample, stop);
+        const Segment segment =
+            cubic ? cubic_segment(p.boresight, p.knots.n, i) : linear_segment(p.boresight, i);
+        fill_segment(seen_by(detector, segment), p.knots, i, sample, end - sample, to, chunk);
+        to += end - sample;
+        sample = end;
     }
 }
 
 void fill_quaternions(const CompressedPointing& p, const Quaternion& detector, std::int64_t start,
                       std::int64_t n, Chunk& chunk) {
-    if (at_full_rate(p)) return fill_full_rate(p, detector, start, n, chunk);
     const std::int64_t stop = start + n;
     for (std::int64_t sample = start; sample < stop;) {
-        const std::int64_t i = interval_of(p.knots, sample);
-        const std::int64_t end = interval_end(p.knots, i, sample, stop);
-        const bool cubic = p.degree == 3 && p.knots.n >= 4;
-        const Segment segment =
-            cubic ? cubic_segment(p.boresight, p.knots.n, i) : linear_segment(p.boresight, i);
-        fill_segment(seen_by(detector, segment), p.knots, i, sample, end - sample, sample - start, chunk);
+        const Piece piece = piece_of(p.boresight, sample);
+        const std::int64_t end = std::min(stop, piece.stop);
+        fill_piece(piece, detector, sample - piece.first, end - piece.first, sample - start, chunk);
         sample = end;
     }
 }

@@ -15,15 +15,21 @@ struct Knots {
     double offset = 0.0;
 };
 
+// Boresight quaternions (x, y, z, w) of consecutive ranges of samples, each with uniform knots of its own. They
+// are unit, neighbouring knots less than a right angle apart and of like sign.
+struct Boresight {
+    const double* knots = nullptr;          // (n_knots, 4)
+    const std::int64_t* ranges = nullptr;   // (n_pieces + 1, 2): first sample and first knot; the ends
+    const double* interpolation = nullptr;  // (n_pieces, 3): spacing, offset from the first sample, degree
+    std::int64_t n_pieces = 0;
+};
+
 enum class WavePlate : int { none = 0, uniform = 1, sampled = 2 };
 
-// Views of the caller's arrays. Quaternions are (x, y, z, w), unit, neighbouring knots less than a right
-// angle apart and of like sign. A detector's quaternion is boresight * detector: Z points at the sky, X is
-// the polarization axis.
+// Views of the caller's arrays. A detector's quaternion is boresight * detector: Z points at the sky, X is the
+// polarization axis.
 struct CompressedPointing {
-    const double* boresight = nullptr;  // (knots.n, 4)
-    Knots knots;
-    int degree = 1;                      // of the rotation vector between knots: 1 is SLERP; 3 needs 4 knots
+    Boresight boresight;
     const double* detectors = nullptr;   // (n_det, 4)
     const double* gamma = nullptr;       // (n_det,) radians: polarization axis in the focal plane
     const double* efficiency = nullptr;  // (n_det,) e, for those who weigh samples; not used here

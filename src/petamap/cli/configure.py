@@ -155,8 +155,9 @@ def _data(observations: list[Observation]) -> str:
 
 def _pointing(metas: list[dict[str, Any]]) -> str:
     """Return spacing and largest error of the boresight knots."""
-    spacings = sorted({meta["knot_spacing"] for meta in metas})
-    spacing = " to ".join(f"{value:g}" for value in {spacings[0]: None, spacings[-1]: None})
+    smallest = min(meta["knot_spacing"][0] for meta in metas)
+    largest = max(meta["knot_spacing"][1] for meta in metas)
+    spacing = " to ".join(dict.fromkeys((f"{smallest:.0f}", f"{largest:.0f}")))
     error = max(meta["pointing_error_arcsec"] for meta in metas)
     return f"a knot every {spacing} samples, within {error:.2g} arcsec of the pointing of every sample"
 

@@ -25,6 +25,7 @@ from petamap.data.observation import Observation
 from petamap.planning.rank_samples import SampleDistribution
 from petamap.planning.scanned_run import ScannedRun
 from petamap.planning.sky_regions import SkySample
+from petamap.pointing.boresight import Boresight
 from petamap.pointing.compressed import CompressedPointing
 from petamap.pointing.protocol import Pointing
 
@@ -212,7 +213,12 @@ def _stride(pointing: CompressedPointing, sample: SkySample) -> int:
     """Return the stride of the sparse samples such that no region is missed; 1 to expand all samples."""
     if sample.fraction >= 1 or not sample.side:
         return 1
-    knots = pointing.boresight.knots
-    half_cosine = np.abs(np.sum(knots[1:] * knots[:-1], axis=1)).min(initial=1.0)
-    speed = _SPEED_MARGIN * 2 * math.acos(min(1.0, float(half_cosine))) / pointing.boresight.spacing
+    speed = _SPEED_MARGIN * max(_speed(piece) for piece in pointing.boresight.pieces)
     return max(1, int(min(2 * sample.margin / max(speed, 1e-12), _BATCH)))
+
+
+def _speed(boresight: Boresight) -> float:
+    """Return the largest mean speed between knots, radians a sample."""
+    knots = boresight.knots
+    half_cosine = np.abs(np.sum(knots[1:] * knots[:-1], axis=1)).min(initial=1.0)
+    return 2 * math.acos(min(1.0, float(half_cosine))) / boresight.spacing

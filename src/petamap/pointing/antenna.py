@@ -61,7 +61,8 @@ class AntennaLog:
             become longitude and latitude about (0, 0), along great circles.
         """
         if track == "sky":
-            horizon = frames.horizon_to_equatorial(self.times, LATITUDE, LONGITUDE)
+            start = float(self.times[0])
+            horizon = frames.horizon_to_equatorial(start, self.times - start, LATITUDE, LONGITUDE)
             return quaternion.multiply(horizon, frames.horizon_pointing(self.azimuth, self.elevation))
         difference = np.mod(self.azimuth - self.centre[:, 0] + np.pi, 2 * np.pi) - np.pi
         offsets = tilt_rotation(difference * np.cos(self.elevation), self.elevation - self.centre[:, 1])

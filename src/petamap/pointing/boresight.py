@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from itertools import accumulate
+from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from petacomm.base.errors import DataError
-from petacomm.base.typing import FloatArray
+from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.base.units import ARCSEC
 from petamap.pointing import _pointing, quaternion
 
@@ -128,24 +130,112 @@ class Boresight:
         DataError
             If the samples lie outside the observation.
         """
-        if not 0 <= start <= stop <= self.n_samp:
-            raise DataError(f"samples [{start}, {stop}) lie outside [0, {self.n_samp})")
-        # one detector along the boresight, with gamma 0 and efficiency 1
-        detector, gamma, efficiency = np.array([[0.0, 0.0, 0.0, 1.0]]), np.zeros(1), np.ones(1)
-        out = np.empty((stop - start, 4))
-        arguments = (*self.kernel_arguments(), detector, gamma, self.n_samp, *NO_PLATE, efficiency)
-        _pointing.quaternions(arguments, 0, start, out)
-        return out
+        return _interpolate(self, start, stop)
 
-    def kernel_arguments(self) -> tuple[FloatArray, float, float, int]:
-        """Return the arguments of the C++ kernels.
+    def decimated(self, stride: int, first: int = 0) -> Boresight:
+        """Return the boresight of every `stride`-th sample.
+
+        Parameters
+        ----------
+        stride : int
+            Distance of the samples.
+        first : int
+            First sample that is kept.
 
         Returns
         -------
-        tuple
-            Knots, their spacing and offset in samples, and the degree of interpolation.
+        Boresight
+            With the same knots.
         """
-        return self.knots, float(self.spacing), float(self.offset), self.degree
+        n_samp = (self.n_samp - 1 - first) // stride + 1
+        offset = (self.offset - first) / stride
+        return Boresight(self.knots, n_samp, self.spacing / stride, offset, self.order)
+
+    @property
+    def pieces(self) -> tuple[Boresight, ...]:
+        """The boresight itself, as the only piece."""
+        return (self,)
+
+
+@dataclass(frozen=True, eq=False)
+class PiecewiseBoresight:
+    """Boresights of consecutive ranges of samples, each with knots of its own.
+
+    No knots of one piece are used in another, so that interpolation keeps its order where the acceleration
+    jumps, as at the turn-arounds of a telescope.
+
+    Parameters
+    ----------
+    pieces : sequence of Boresight
+        Their samples follow each other; `offset` of each is relative to its own first sample.
+
+    Raises
+    ------
+    DataError
+        If there are no pieces.
+    """
+
+    pieces: Sequence[Boresight]
+
+    def __post_init__(self) -> None:
+        if not self.pieces:
+            raise DataError("an observation needs at least one sample")
+        object.__setattr__(self, "pieces", tuple(self.pieces))
+
+    @property
+    def n_samp(self) -> int:
+        """Number of samples of the observation."""
+        return sum(piece.n_samp for piece in self.pieces)
+
+    def rotated(self, rotation: FloatArray) -> PiecewiseBoresight:
+        """Return the boresight in another sky frame, as `Boresight.rotated` does."""
+        return PiecewiseBoresight([piece.rotated(rotation) for piece in self.pieces])
+
+    def quaternions(self, start: int, stop: int) -> FloatArray:
+        """Return the interpolated quaternions of samples [start, stop), as `Boresight.quaternions` does."""
+        return _interpolate(self, start, stop)
+
+    def decimated(self, stride: int) -> PiecewiseBoresight:
+        """Return the boresight of every `stride`-th sample, as `Boresight.decimated` does."""
+        starts = [0, *accumulate(piece.n_samp for piece in self.pieces)]
+        firsts = [-start % stride for start in starts]
+        kept = [(piece, first) for piece, first in zip(self.pieces, firsts, strict=False)]
+        return PiecewiseBoresight([piece.decimated(stride, k) for piece, k in kept if k < piece.n_samp])
+
+
+AnyBoresight: TypeAlias = Boresight | PiecewiseBoresight
+
+
+def boresight_arguments(boresight: AnyBoresight) -> tuple[FloatArray, Int64Array, FloatArray]:
+    """Return the arguments of the C++ ``Boresight`` (see ``bindings/petamap/pointing_views.h``).
+
+    Returns
+    -------
+    knots : float64 (n_knots, 4)
+        Of all pieces.
+    ranges : int64 (n_pieces + 1, 2)
+        First sample and first knot of each piece; the last row holds the numbers of samples and knots.
+    interpolation : float64 (n_pieces, 3)
+        Spacing and offset of the knots in samples, the offset from the first sample of the piece, and the
+        degree of interpolation (1 or 3).
+    """
+    pieces = boresight.pieces
+    ranges = np.zeros((len(pieces) + 1, 2), np.int64)
+    ranges[1:] = np.cumsum([(piece.n_samp, len(piece.knots)) for piece in pieces], axis=0)
+    knots = pieces[0].knots if len(pieces) == 1 else np.concatenate([piece.knots for piece in pieces])
+    rows = [(piece.spacing, piece.offset, piece.degree) for piece in pieces]
+    return knots, ranges, np.array(rows, np.float64)
+
+
+def _interpolate(boresight: AnyBoresight, start: int, stop: int) -> FloatArray:
+    if not 0 <= start <= stop <= boresight.n_samp:
+        raise DataError(f"samples [{start}, {stop}) lie outside [0, {boresight.n_samp})")
+    # one detector along the boresight, with gamma 0 and efficiency 1
+    detector, gamma, efficiency = np.array([[0.0, 0.0, 0.0, 1.0]]), np.zeros(1), np.ones(1)
+    out = np.empty((stop - start, 4))
+    arguments = (*boresight_arguments(boresight), detector, gamma, *NO_PLATE, efficiency)
+    _pointing.quaternions(arguments, 0, start, out)
+    return out
 
 
 def unit_quaternions(quaternions: npt.ArrayLike, what: str = "knot") -> FloatArray:
@@ -195,13 +285,24 @@ class PointingError:
     max_arcsec: float
     max_roll_arcsec: float
 
+    def combined(self, other: PointingError) -> PointingError:
+        """Return the larger errors of two."""
+        return PointingError(
+            max(self.max_arcsec, other.max_arcsec), max(self.max_roll_arcsec, other.max_roll_arcsec)
+        )
 
-def pointing_error(boresight: Boresight, quaternions: npt.ArrayLike, start: int = 0) -> PointingError:
+    @property
+    def max_total_arcsec(self) -> float:
+        """Bound of the angle of rotation, and so of the error of any detector's line of sight."""
+        return math.hypot(self.max_arcsec, self.max_roll_arcsec)
+
+
+def pointing_error(boresight: AnyBoresight, quaternions: npt.ArrayLike, start: int = 0) -> PointingError:
     """Return the error of a boresight against full-rate quaternions.
 
     Parameters
     ----------
-    boresight : Boresight
+    boresight : Boresight or PiecewiseBoresight
     quaternions : (n, 4)
         Exact quaternions of samples `start`, `start` + 1, ...
     start : int
@@ -223,61 +324,6 @@ def pointing_error(boresight: Boresight, quaternions: npt.ArrayLike, start: int 
         worst = max(worst, float(offset.max()))
         roll = max(roll, float(np.max(np.abs(2 * np.arctan(z / w)))) / ARCSEC)
     return PointingError(worst, roll)
-
-
-def sample_motion(
-    motion: Callable[[FloatArray], FloatArray],
-    n_samp: int,
-    sample_rate: float,
-    *,
-    tolerance_arcsec: float = 0.1,
-) -> tuple[Boresight, PointingError]:
-    """Return the boresight of a motion sampled at knots, and its interpolation error.
-
-    The spacing of the knots is the largest power of two (up to 4096 samples) for which the first and the last
-    2^14 samples are within the tolerance, in line of sight and in roll.
-
-    Parameters
-    ----------
-    motion : callable
-        Function of seconds (n,) since the first sample that returns quaternions (n, 4).
-    n_samp : int
-    sample_rate : float
-        Hz.
-    tolerance_arcsec : float
-
-    Returns
-    -------
-    boresight : Boresight
-    error : PointingError
-        Error on the samples that were compared.
-    """
-    window = min(n_samp, 1 << 14)
-    starts = sorted({0, n_samp - window})
-    exact = [motion(np.arange(start, start + window) / sample_rate) for start in starts]
-    for step in (1 << k for k in range(12, -1, -1)):
-        try:
-            boresight = sample_motion_at_spacing(motion, n_samp, sample_rate, step)
-        except DataError:  # knots too far apart
-            if step == 1:
-                raise
-            continue
-        errors = [pointing_error(boresight, q, s) for q, s in zip(exact, starts, strict=True)]
-        error = PointingError(
-            max(one.max_arcsec for one in errors), max(one.max_roll_arcsec for one in errors)
-        )
-        if max(error.max_arcsec, error.max_roll_arcsec) <= tolerance_arcsec:
-            break
-    return boresight, error
-
-
-def sample_motion_at_spacing(
-    motion: Callable[[FloatArray], FloatArray], n_samp: int, sample_rate: float, spacing: int
-) -> Boresight:
-    """Return the boresight of a motion sampled at a given spacing, without computing its error."""
-    n_knots = max(2, -(-(n_samp - 1) // spacing) + 1)
-    seconds = np.arange(n_knots, dtype=np.float64) * (spacing / sample_rate)
-    return Boresight(motion(seconds), n_samp, float(spacing))
 
 
 def compress_boresight(quaternions: npt.ArrayLike, tolerance_arcsec: float) -> Boresight:

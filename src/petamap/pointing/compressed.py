@@ -13,7 +13,12 @@ import numpy.typing as npt
 import petamap.pointing._pointing as kernels
 from petacomm.base.errors import DataError
 from petacomm.base.typing import Float32Array, FloatArray, Int32Array, UInt32Array
-from petamap.pointing.boresight import NO_PLATE, Boresight, unit_quaternions
+from petamap.pointing.boresight import (
+    NO_PLATE,
+    AnyBoresight,
+    boresight_arguments,
+    unit_quaternions,
+)
 from petamap.sky.pixelization import Pixelization
 
 _TURN = 2 * np.pi
@@ -57,7 +62,7 @@ class CompressedPointing:
 
     Parameters
     ----------
-    boresight : Boresight or callable
+    boresight : Boresight, PiecewiseBoresight or callable
         A function without arguments is called at first use, so that a rank computes no knots of observations
         that it does not process. It must return the same boresight at each call.
     detectors : (n_det, 4) float64
@@ -94,7 +99,7 @@ class CompressedPointing:
 
     def __init__(
         self,
-        boresight: Boresight | Callable[[], Boresight],
+        boresight: AnyBoresight | Callable[[], AnyBoresight],
         detectors: npt.ArrayLike,
         *,
         epsilon: npt.ArrayLike | None = None,
@@ -102,7 +107,7 @@ class CompressedPointing:
         plate: HalfWavePlate | None = None,
         n_samp: int | None = None,
     ) -> None:
-        if isinstance(boresight, Boresight):
+        if not callable(boresight):
             n_samp = boresight.n_samp
         elif n_samp is None:
             raise TypeError("n_samp must be given where the boresight is a function")
@@ -120,18 +125,17 @@ class CompressedPointing:
         self._plate_arguments = _plate_arguments(plate, n_samp)
 
     @cached_property
-    def boresight(self) -> Boresight:
+    def boresight(self) -> AnyBoresight:
         """Boresight of the observation, computed at first use if it was given as a function."""
-        boresight = self._boresight if isinstance(self._boresight, Boresight) else self._boresight()
+        boresight = self._boresight() if callable(self._boresight) else self._boresight
         if boresight.n_samp != self._n_samp:
             raise DataError(f"a boresight of {boresight.n_samp} samples for {self._n_samp}")
         return boresight
 
     @cached_property
     def _arguments(self) -> tuple[object, ...]:
-        b = self.boresight
         return (
-            *b.kernel_arguments(), self.detectors, np.mod(self.gamma, _TURN), b.n_samp,
+            *boresight_arguments(self.boresight), self.detectors, np.mod(self.gamma, _TURN),
             *self._plate_arguments, self._efficiency,
         )  # fmt: skip
 
@@ -171,10 +175,10 @@ class CompressedPointing:
         Returns
         -------
         tuple
-            Knots (n_knots, 4), their spacing and offset in samples, degree of interpolation (1 or 3),
-            detectors (n_det, 4), gamma (n_det,), n_samp; plate kind (0 none, 1 uniform, 2 sampled), uniform
-            phase and rate in units of 2 pi / 2^64, sampled angles in units of 2 pi (n,), their spacing and
-            offset; efficiency (n_det,). Floats are float64. The arrays live as long as the tuple.
+            Those of the boresight (see `boresight_arguments`); detectors (n_det, 4), gamma (n_det,); plate
+            kind (0 none, 1 uniform, 2 sampled), uniform phase and rate in units of 2 pi / 2^64, sampled
+            angles in units of 2 pi (n,), their spacing and offset; efficiency (n_det,). Floats are float64.
+            The arrays live as long as the tuple.
         """
         return self._arguments
 
@@ -212,10 +216,7 @@ class CompressedPointing:
         -------
         CompressedPointing
         """
-        b = self.boresight
-        n_samp = (self.n_samp - 1) // stride + 1
-        sparse = Boresight(b.knots, n_samp, b.spacing / stride, b.offset / stride, b.order)
-        return CompressedPointing(sparse, self.detectors)
+        return CompressedPointing(self.boresight.decimated(stride), self.detectors)
 
     def expand(
         self,

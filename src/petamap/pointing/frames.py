@@ -38,29 +38,32 @@ def frame_rotation(given: str, wanted: str) -> FloatArray:
     return quaternion.multiply(_FROM_EQUATORIAL[wanted], quaternion.conjugate(_FROM_EQUATORIAL[given]))
 
 
-def horizon_to_equatorial(unix_seconds: npt.ArrayLike, latitude: float, longitude: float) -> FloatArray:
+def horizon_to_equatorial(
+    start_time: float, seconds: npt.ArrayLike, latitude: float, longitude: float
+) -> FloatArray:
     """Return quaternions (n, 4) from the horizon frame to the equatorial (ICRS) frame.
 
     The horizon frame has X to the north, Y to the west and Z to the zenith. Precession and nutation
-    (IAU 2006/2000A) are computed at the first time; from there the Earth rotates uniformly. UT1 is taken as
+    (IAU 2006/2000A) are computed at the start; from there the Earth rotates uniformly. UT1 is taken as
     UTC, and aberration, refraction and polar motion are neglected: directions are within 35 arcsec of the
     complete transformation (13.5 from UT1, 20.8 from aberration).
 
     Parameters
     ----------
-    unix_seconds : (n,) float
-        Times, UTC.
+    start_time : float
+        Unix seconds, UTC.
+    seconds : (n,) float
+        Times since the start.
     latitude, longitude : float
         Geodetic coordinates of the site in radians, east positive.
     """
     import erfa
 
-    times = np.atleast_1d(np.asarray(unix_seconds, dtype=np.float64))
-    days = times[0] / 86400
+    days = start_time / 86400
     terrestrial = days + _TT_MINUS_UTC / 86400
     sidereal = erfa.gst06a(_UNIX_EPOCH, days, _UNIX_EPOCH, terrestrial)
     precession = quaternion.from_matrix(erfa.pnm06a(_UNIX_EPOCH, terrestrial))
-    earth = quaternion.about_z(sidereal + longitude + _SIDEREAL_RATE * (times - times[0]))
+    earth = quaternion.about_z(sidereal + longitude + _SIDEREAL_RATE * np.asarray(seconds, float))
     zenith = quaternion.multiply(quaternion.about_y(math.pi / 2 - latitude), quaternion.about_z(math.pi))
     return quaternion.multiply(quaternion.conjugate(precession), quaternion.multiply(earth, zenith))
 

@@ -1,22 +1,18 @@
-"""Scan strategies: motions of the boresight as pure functions of time.
-
-A motion takes seconds (n,) and returns quaternions (n, 4); `boresight.sample_motion` samples it at knots.
-"""
+"""Scan strategies: motions of the boresight as pure functions of time, which `motion` samples at knots."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from functools import partial
 
 import numpy as np
 
 from petacomm.base.errors import ConfigError
 from petacomm.base.typing import FloatArray, Int64Array
 from petamap.pointing import frames, quaternion
-
-Motion: TypeAlias = Callable[[FloatArray], FloatArray]
+from petamap.pointing.motion import Motion
 
 YEAR = 365.2422 * 86400.0  # tropical, seconds
 _J2000 = 946728000.0  # Unix seconds
@@ -30,6 +26,7 @@ def satellite(
     precession_period: float = YEAR / 2,
     precession_angle: float = math.radians(7.5),
     year: float = YEAR,
+    start_time: float = _J2000,
 ) -> Motion:
     """Return the motion of a spinning satellite in ecliptic coordinates; the defaults resemble Planck.
 
@@ -45,11 +42,13 @@ def satellite(
         Radians.
     year : float
         Period of the Sun's motion in seconds; smaller values accelerate the mission.
+    start_time : float
+        Unix seconds.
 
     Returns
     -------
     Motion
-        Function of Unix seconds.
+        Function of seconds since `start_time`.
 
     Raises
     ------
@@ -59,19 +58,24 @@ def satellite(
     for what, value in (("spin period", spin_period), ("year", year)):
         if not value > 0:
             raise ConfigError(f"a {what} of {value} s", mend="give a positive one")
-    precession_rate = 2 * math.pi / precession_period if precession_period else 0.0
     from_axis = quaternion.multiply(quaternion.about_y(opening), quaternion.about_z(math.pi))
 
-    def motion(seconds: FloatArray) -> FloatArray:
-        longitude = _SUN_AT_J2000 + math.pi + 2 * math.pi * (seconds - _J2000) / year
+    def phase(start: float, seconds: FloatArray, period: float) -> FloatArray:
+        # The remainder is exact, so that small times since the start keep all their digits.
+        return 2 * math.pi * (math.fmod(start, period) + seconds) / period
+
+    def function(start: float, seconds: FloatArray) -> FloatArray:
+        longitude = _SUN_AT_J2000 + math.pi + phase(start - _J2000, seconds, year)
         anti_sun = quaternion.multiply(quaternion.about_z(longitude), quaternion.about_y(math.pi / 2))
-        axis = quaternion.multiply(
-            quaternion.about_z(precession_rate * seconds), quaternion.about_y(precession_angle)
-        )
-        spin = quaternion.multiply(quaternion.about_z(2 * math.pi * seconds / spin_period), from_axis)
+        precession = phase(start, seconds, precession_period) if precession_period else 0.0 * seconds
+        axis = quaternion.multiply(quaternion.about_z(precession), quaternion.about_y(precession_angle))
+        spin = quaternion.multiply(quaternion.about_z(phase(start, seconds, spin_period)), from_axis)
         return quaternion.multiply(quaternion.multiply(anti_sun, axis), spin)
 
-    return motion
+    # The Sun's motion is a constant rotation of the sky: all depends on the phases of spin and precession.
+    starts = [start_time + k * precession_period / 16 for k in range(16)]
+    windows = tuple((partial(function, start), spin_period) for start in starts)
+    return Motion(partial(function, start_time), windows=windows)
 
 
 @dataclass(frozen=True)
@@ -107,6 +111,10 @@ class Sweep:
     def turn(self) -> float:
         """Duration of a turn-around in seconds."""
         return math.pi * self.speed / self.acceleration
+
+    def motion(self, function: Callable[[FloatArray], FloatArray], n_legs: int) -> Motion:
+        """Return a motion along the sweep that repeats itself, up to a rotation, after a number of legs."""
+        return Motion(function, (self.leg, self.turn), ((function, n_legs * (self.leg + self.turn)),))
 
     def position(self, seconds: FloatArray) -> FloatArray:
         """Return the position, 0 to width on the legs and outside in turn-arounds."""
@@ -164,15 +172,13 @@ def constant_elevation(
     if not 0 < elevation < math.pi / 2:
         raise ConfigError(f"an elevation of {math.degrees(elevation):g} deg", mend="0 to 90 deg, exclusive")
 
-    def motion(seconds: FloatArray) -> FloatArray:
-        # Precession is computed at the first time; prepending 0 makes it independent of `seconds`.
-        since_start = np.concatenate([[0.0], seconds])
-        horizon = frames.horizon_to_equatorial(start_time + since_start, latitude, longitude)[1:]
+    def function(seconds: FloatArray) -> FloatArray:
+        horizon = frames.horizon_to_equatorial(start_time, seconds, latitude, longitude)
         return quaternion.multiply(
             horizon, frames.horizon_pointing(azimuth + sweep.position(seconds), elevation)
         )
 
-    return motion
+    return sweep.motion(function, 2)
 
 
 def raster(
@@ -216,7 +222,8 @@ def raster(
         row = (rows - 1) - np.abs(np.mod(sweep.leg_number(seconds), 2 * (rows - 1)) - (rows - 1))
         return sweep.position(seconds) - 0.5 * sweep.width, row_spacing * (row - 0.5 * (rows - 1))
 
-    return _motion_about(longitude, latitude, position_angle, offsets)
+    about = _motion_about(longitude, latitude, position_angle, offsets)
+    return sweep.motion(about, 2 * (rows - 1))
 
 
 def daisy(
@@ -254,7 +261,9 @@ def daisy(
         distance = radius * np.sin(phase)
         return distance * np.cos(direction), distance * np.sin(direction)
 
-    return _motion_about(longitude, latitude, position_angle, offsets)
+    about = _motion_about(longitude, latitude, position_angle, offsets)
+    # The direction turns at a constant rate, which is a rotation of the sky.
+    return Motion(about, windows=((about, math.pi * radius / speed),))
 
 
 def _motion_about(
@@ -262,7 +271,7 @@ def _motion_about(
     latitude: float,
     position_angle: float,
     offsets: Callable[[FloatArray], tuple[FloatArray, FloatArray]],
-) -> Motion:
+) -> Callable[[FloatArray], FloatArray]:
     centre = quaternion.from_angles(math.pi / 2 - latitude, longitude, position_angle)
 
     def motion(seconds: FloatArray) -> FloatArray:

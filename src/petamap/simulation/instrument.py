@@ -17,7 +17,7 @@ from petacomm.base.units import ARCMIN
 from petamap.data.observation import DetectorNoise, Observation
 from petamap.data.source import SourceContext
 from petamap.noise.model import OneOverF
-from petamap.pointing.boresight import Boresight
+from petamap.pointing.boresight import AnyBoresight
 from petamap.pointing.compressed import CompressedPointing, UniformPlate
 from petamap.pointing.focalplane import FocalPlane, hexagonal, load_focalplane
 
@@ -106,7 +106,7 @@ class Instrument:
         self,
         name: str,
         start_time: float,
-        boresight: Boresight | Callable[[], Boresight],
+        boresight: AnyBoresight | Callable[[], AnyBoresight],
         n_samp: int,
         *,
         bad: Int64Array,
@@ -121,7 +121,7 @@ class Instrument:
             The uid of the observation is the CRC-32 of the name.
         start_time : float
             Unix seconds.
-        boresight : Boresight or callable
+        boresight : Boresight, PiecewiseBoresight or callable
             A function is called at first use.
         n_samp : int
         bad : int64 array, shape (n, 2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import partial
@@ -19,9 +19,9 @@ from petacomm.base.typing import Int64Array
 from petacomm.base.units import ARCMIN, ARCSEC, DEGREE
 from petamap.data.observation import Observation
 from petamap.data.source import SourceContext
-from petamap.pointing import antenna, frames, quaternion
+from petamap.pointing import antenna, frames
 from petamap.pointing import scan_strategies as scan
-from petamap.pointing.boresight import Boresight, sample_motion, sample_motion_at_spacing
+from petamap.pointing.motion import KnotSpacing, Motion, choose_knot_spacing, lay_knots
 from petamap.simulation.instrument import Instrument, InstrumentOptions, true_ranges
 
 
@@ -124,11 +124,10 @@ class SimulatedScan(ABC):
         self._options = options
         self._instrument = Instrument(options, context)
         self._start = parse_utc(options.start)
-        self._spacing: int | None = None
-        self._error = 0.0
+        self._spacing: KnotSpacing | None = None
 
     @abstractmethod
-    def motion(self, index: int, start_time: float) -> scan.Motion:
+    def motion(self, index: int, start_time: float) -> Motion:
         """Return the motion of observation `index` in the frame of the map, from its first sample."""
 
     def turnarounds(self, n_samp: int) -> Int64Array:
@@ -159,29 +158,28 @@ class SimulatedScan(ABC):
         if self._options.n_observations > 1:
             name = f"{name}-{index:04d}"
         motion = self.motion(index, start_time)
-        boresight, spacing = self._boresight(motion, stop - first)
+        spacing = self._knot_spacing(motion)
         return self._instrument.observation(
             name,
             start_time,
-            boresight,
+            partial(lay_knots, motion, stop - first, self._instrument.sample_rate, spacing.samples),
             stop - first,
             bad=self.turnarounds(stop - first),
             first_sample=first,
             meta={
                 "coordinates": self._options.frame,
-                "knot_spacing": spacing,
-                "pointing_error_arcsec": self._error,
+                "knot_spacing": spacing.extremes,
+                "pointing_error_arcsec": spacing.error.max_total_arcsec,
             },
         )
 
-    def _boresight(self, motion: scan.Motion, n_samp: int) -> tuple[Boresight | Callable[[], Boresight], int]:
-        rate = self._instrument.sample_rate
-        if self._spacing is not None:  # the spacing found for the first observation is valid for all
-            return partial(sample_motion_at_spacing, motion, n_samp, rate, self._spacing), self._spacing
-        tolerance = self._options.pointing_error / ARCSEC
-        boresight, error = sample_motion(motion, n_samp, rate, tolerance_arcsec=tolerance)
-        self._spacing, self._error = int(boresight.spacing), error.max_arcsec
-        return boresight, self._spacing
+    def _knot_spacing(self, motion: Motion) -> KnotSpacing:
+        """Return the spacing found for the first observation, which is valid for all."""
+        if self._spacing is None:
+            o, rate = self._options, self._instrument.sample_rate
+            longest = math.ceil(round(o.duration * rate) / o.n_observations)
+            self._spacing = choose_knot_spacing(motion, longest, rate, o.pointing_error / ARCSEC)
+        return self._spacing
 
 
 class SatelliteSource(SimulatedScan):
@@ -190,9 +188,10 @@ class SatelliteSource(SimulatedScan):
     kind = "satellite"
     options: ClassVar[type] = SatelliteOptions
 
-    def motion(self, index: int, start_time: float) -> scan.Motion:
+    def motion(self, index: int, start_time: float) -> Motion:
         """Return the motion of the satellite in the frame of the map."""
         ecliptic = scan.satellite(
+            start_time=start_time,
             spin_period=self._options.spin_period,
             opening=self._options.opening,
             precession_period=self._options.precession_period,
@@ -200,7 +199,7 @@ class SatelliteSource(SimulatedScan):
             year=self._options.year,
         )
         rotation = frames.frame_rotation("ecliptic", self._options.frame)
-        return lambda seconds: quaternion.multiply(rotation, ecliptic(start_time + seconds))
+        return ecliptic.rotated(rotation)
 
 
 class GroundSource(SimulatedScan):
@@ -217,7 +216,7 @@ class GroundSource(SimulatedScan):
         width = options.azimuth_max - options.azimuth_min
         self._sweep = scan.Sweep(width, options.speed, options.acceleration)
 
-    def motion(self, index: int, start_time: float) -> scan.Motion:
+    def motion(self, index: int, start_time: float) -> Motion:
         """Return the motion; each observation begins with a new sweep."""
         equatorial = scan.constant_elevation(
             self._sweep,
@@ -228,7 +227,7 @@ class GroundSource(SimulatedScan):
             start_time=start_time,
         )
         rotation = frames.frame_rotation("equatorial", self._options.frame)
-        return lambda seconds: quaternion.multiply(rotation, equatorial(seconds))
+        return equatorial.rotated(rotation)
 
 
 class RasterSource(SimulatedScan):
@@ -245,7 +244,7 @@ class RasterSource(SimulatedScan):
             raise ConfigError("height and row_spacing must be positive", where=self.kind)
         self._rows = max(2, math.ceil(options.height / options.row_spacing - 1e-9) + 1)
 
-    def motion(self, index: int, start_time: float) -> scan.Motion:
+    def motion(self, index: int, start_time: float) -> Motion:
         """Return the motion; the position angle increases with each observation."""
         o = self._options
         angle = o.position_angle + index * o.position_angle_step
@@ -302,7 +301,7 @@ class RecordedSource:
             boresight,
             boresight.n_samp,
             bad=true_ranges(bad),
-            meta={**place, "log": o.path, "knot_spacing": boresight.spacing},
+            meta={**place, "log": o.path, "knot_spacing": (boresight.spacing,) * 2},
         )
         return [*observations, observation]
 

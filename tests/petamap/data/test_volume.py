@@ -18,7 +18,9 @@ from petamap.data.formats import volume_write
 from petamap.data.formats.volume import VolumeOptions, VolumeSource
 from petamap.data.formats.volume_write import write_volume
 from petamap.data.source import SourceContext
-from petamap.pointing.compressed import UniformPlate
+from petamap.pointing import quaternion
+from petamap.pointing.boresight import Boresight, PiecewiseBoresight
+from petamap.pointing.compressed import CompressedPointing, UniformPlate
 
 
 def read(path, **options):
@@ -44,6 +46,38 @@ def assert_same(one, two):
         np.testing.assert_allclose(vectors[0], vectors[1], atol=4e-16)
         assert np.abs((angles[0] - angles[1]).astype(np.int32)).max() <= 4
         assert one.pointing.efficiency(detector) == two.pointing.efficiency(detector)
+
+
+def piecewise(one):
+    turn = quaternion.about_y(np.linspace(1.0, 1.3, 5))
+    pieces = [Boresight(turn, 100, 30.0, -2.5), Boresight(turn[1::-1], 200, 250.0, order="slerp")]
+    return replace(one, pointing=CompressedPointing(PiecewiseBoresight(pieces), one.pointing.detectors))
+
+
+def test_round_trip_of_a_piecewise_boresight(tmp_path):
+    one = piecewise(observation(n_samp=300))
+    write_volume(tmp_path / "a.h5", [one])
+    assert_same(one, read(tmp_path / "a.h5")[0])
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [(0, 199, "pieces have 299 samples"), (1, 3, "pieces have 300 samples and 8 knots"), (4, 2, "degree")],
+)
+def test_pieces_that_do_not_fit_are_told(tmp_path, column, value, message):
+    from petamap.data.formats.volume_header import crc32
+
+    write_volume(tmp_path / "a.h5", [piecewise(observation(n_samp=300))])
+    with h5py.File(tmp_path / "a.h5", "r+") as file:
+        group = file["0000"]
+        rows = group["pieces"][()]
+        rows[1, column] = value
+        group["pieces"][...] = rows
+        header = json.loads(group["header"][()].tobytes())
+        header["crc"]["pieces"] = crc32(rows)
+        replace_header(group, json.dumps(header).encode())
+    with pytest.raises(DataError, match=message):
+        all_of(tmp_path / "a.h5")
 
 
 @pytest.mark.parametrize("chunk", [1 << 16, 64])

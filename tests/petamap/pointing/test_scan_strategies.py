@@ -6,7 +6,6 @@ import pytest
 from petacomm.base.errors import ConfigError
 from petamap.pointing import frames, quaternion
 from petamap.pointing import scan_strategies as scan
-from petamap.pointing.boresight import pointing_error, sample_motion
 
 ARCSEC = np.pi / 180 / 3600
 RNG = np.random.default_rng(1)
@@ -55,7 +54,7 @@ def test_horizon_against_astropy():
         altaz = AltAz(obstime=Time(unix, format="unix"), location=site)
         sky = SkyCoord(azimuth * u.rad, elevation * u.rad, frame=altaz).transform_to(ICRS())
     expected = sky.cartesian.xyz.value.T
-    horizon = frames.horizon_to_equatorial(unix, np.radians(-22.96), np.radians(-67.79))
+    horizon = frames.horizon_to_equatorial(unix[0], unix - unix[0], np.radians(-22.96), np.radians(-67.79))
     given = lines_of_sight(quaternion.multiply(horizon, frames.horizon_pointing(azimuth, elevation)))
     error = quaternion.angle_between(given, expected) / ARCSEC
     assert error.max() < 35
@@ -64,9 +63,9 @@ def test_horizon_against_astropy():
 
 def test_satellite_motion():
     day = 86400.0
-    motion = scan.satellite()
-    seconds = 1.6e9 + np.arange(0, 365 * day, 1234.5)
-    q = motion(seconds)
+    motion = scan.satellite(start_time=1.6e9)
+    since_start = np.arange(0, 365 * day, 1234.5)
+    q, seconds = motion(since_start), 1.6e9 + since_start
     # in the telescope frame the spin axis is 85 degrees from Z towards X
     axis = quaternion.rotate(q, [np.sin(np.radians(85)), 0, np.cos(np.radians(85))])
     longitude = np.radians(280.4603) + np.pi + 2 * np.pi * (seconds - 946728000) / (365.2422 * day)
@@ -74,7 +73,7 @@ def test_satellite_motion():
     np.testing.assert_allclose(quaternion.angle_between(axis, anti_sun), np.radians(7.5), atol=1e-8)
     np.testing.assert_allclose(quaternion.angle_between(axis, lines_of_sight(q)), np.radians(85), atol=1e-12)
     # one turn per minute: 120 degrees about the spin axis in 20 s
-    a, b = lines_of_sight(motion(seconds[:1])), lines_of_sight(motion(seconds[:1] + 20))
+    a, b = lines_of_sight(motion(since_start[:1])), lines_of_sight(motion(since_start[:1] + 20))
     chord = 2 * np.arcsin(np.sin(np.radians(85)) * np.sin(np.radians(60)))
     assert quaternion.angle_between(a, b)[0] == pytest.approx(chord, abs=1e-5)
 
@@ -84,21 +83,11 @@ def test_mean_sun_against_the_true_sun():
     from astropy.time import Time
 
     seconds = 1.5e9 + np.arange(10) * 3e6
-    motion = scan.satellite(opening=0.0, precession_angle=0.0)
+    motion = scan.satellite(opening=0.0, precession_angle=0.0, start_time=1.5e9)
     sun = unit_vectors(get_sun(Time(seconds, format="unix")).cartesian.xyz.value.T)
     sun = quaternion.rotate(frames.frame_rotation("equatorial", "ecliptic"), sun)
-    angle = quaternion.angle_between(lines_of_sight(motion(seconds)), -sun)
+    angle = quaternion.angle_between(lines_of_sight(motion(seconds - 1.5e9)), -sun)
     assert np.degrees(angle).max() < 2.5  # the equation of centre is 1.9 degrees
-
-
-def test_knot_spacing_of_a_satellite():
-    satellite = scan.satellite()
-    boresight, error = sample_motion(lambda seconds: satellite(1.6e9 + seconds), 4_000_000, 78.77)
-    assert boresight.spacing >= 512
-    assert error.max_arcsec < 0.1
-    middle = 2_345_678
-    exact = satellite(1.6e9 + np.arange(middle, middle + 5000) / 78.77)
-    assert pointing_error(boresight, exact, middle).max_arcsec < 0.1
 
 
 def test_speed_and_acceleration_of_sweeps():
@@ -135,14 +124,12 @@ def test_constant_elevation_on_the_ground():
     motion = scan.constant_elevation(sweep, azimuth=1.0, elevation=0.9, start_time=1.6e9, **site)
     seconds = np.arange(0, 3600, 7.0)
     up = lines_of_sight(quaternion.multiply(
-        quaternion.conjugate(horizon_to_equatorial(1.6e9 + seconds, **site)), motion(seconds)))  # fmt: skip
+        quaternion.conjugate(horizon_to_equatorial(1.6e9, seconds, **site)), motion(seconds)))  # fmt: skip
     np.testing.assert_allclose(np.arcsin(up[:, 2]), 0.9, atol=1e-9)
     azimuth = np.mod(np.arctan2(-up[:, 1], up[:, 0]), 2 * np.pi)
     np.testing.assert_allclose(azimuth, 1.0 + sweep.position(seconds), atol=1e-9)
     # independent of the range of samples
     np.testing.assert_array_equal(motion(seconds)[100:120], motion(seconds[100:120]))
-    boresight, error = sample_motion(motion, 360_000, 100.0, tolerance_arcsec=0.5)
-    assert boresight.spacing >= 4 and error.max_arcsec < 0.5
 
 
 def test_raster():

@@ -6,6 +6,7 @@ observation is a group ``0000``, ``0001``, ... with datasets
 =================  =======================  ==============================================================
 header             (n,) uint8               JSON in UTF-8, see below
 knots              (n_knots, 4) float64     boresight quaternions (x, y, z, w), telescope to sky
+pieces             (n_pieces, 5) float64    of a piecewise boresight: n_samp, n_knots, spacing, offset, degree
 quaternions        (n_det, 4) float64       detector quaternions, detector to telescope
 detector_angles    (2, n_det) float64       cross-polar leakage epsilon; polarization angle gamma, radians
 plate              (n,) float64             angles of a sampled half-wave plate, radians (if there is one)
@@ -16,9 +17,10 @@ signal_crc, ...    (n_det, n_chunks) uint32 CRC-32 of each chunk of a row of sig
 =================  =======================  ==============================================================
 
 The header has name, uid, n_samp, sample_rate (Hz), start_time (Unix s), detectors, intervals, unit;
-``boresight`` {spacing, offset, order}; ``plate`` {kind, ...}; ``noise`` {models, index (n_det, n_intervals)};
-``chunk`` (samples); and ``crc``, the CRC-32 of each dataset that is read in full. The CRC-32 of the header is
-the attribute ``crc`` of its dataset. Parts that an observation does not have are absent.
+``boresight`` {spacing, offset, order}, or {pieces} of a piecewise one; ``plate`` {kind, ...}; ``noise``
+{models, index (n_det, n_intervals)}; ``chunk`` (samples); and ``crc``, the CRC-32 of each dataset that is
+read in full. The CRC-32 of the header is the attribute ``crc`` of its dataset. Parts that an observation does
+not have are absent.
 
 The internal structures of HDF5 are of the versions with checksums (``libver`` v110 and later); chunks
 have Fletcher-32 in addition.
@@ -44,7 +46,7 @@ from petamap.data.observation import Observation
 from petamap.data.source import SourceContext
 from petamap.noise.model import InverseLags, NoiseModel, OneOverF, TabulatedPsd
 from petamap.noise.psd import check_noise_model
-from petamap.pointing.boresight import Boresight
+from petamap.pointing.boresight import AnyBoresight, Boresight, Order, PiecewiseBoresight
 from petamap.pointing.compressed import CompressedPointing, HalfWavePlate, SampledPlate, UniformPlate
 
 _MEND = "copy or make the file anew"
@@ -166,14 +168,34 @@ class VolumeObservation:
         header, n_det = self.header, len(self.header.detectors)
         if header.boresight is None:
             raise DataError("has knots and no boresight", where=self.reader.where(self._group), mend=_MEND)
-        knots, quaternions = self._read("knots", (None, 4)), self._read("quaternions", (n_det, 4))
+        quaternions = self._read("quaternions", (n_det, 4))
         epsilon, gamma = self._read("detector_angles", (2, n_det))
         with add_location(self.reader.where(f"{self._group}/knots")):
-            boresight = Boresight(knots, header.n_samp, **header.boresight)
+            boresight = self._boresight(header.boresight)
         with add_location(self.reader.where(self._group)):
             return CompressedPointing(
                 boresight, quaternions, epsilon=epsilon, gamma=gamma, plate=self._plate()
             )
+
+    def _boresight(self, entry: dict[str, Any]) -> AnyBoresight:
+        knots = self._read("knots", (None, 4))
+        if "pieces" not in entry:
+            return Boresight(knots, self.header.n_samp, **entry)
+        rows = self._read("pieces", (entry["pieces"], 5))
+        n_samp, n_knots = (rows[:, column].astype(np.int64) for column in (0, 1))
+        orders: dict[float, Order] = {1.0: "slerp", 3.0: "cubic"}
+        if not set(rows[:, 4].tolist()) <= set(orders):
+            raise DataError("pieces have another degree than 1 and 3", mend=_MEND)
+        if n_samp.sum() != self.header.n_samp or n_knots.sum() != len(knots):
+            what = f"pieces have {n_samp.sum()} samples and {n_knots.sum()} knots"
+            raise DataError(f"{what}, the observation {self.header.n_samp} and {len(knots)}", mend=_MEND)
+        parts = np.split(knots, np.cumsum(n_knots)[:-1])
+        return PiecewiseBoresight(
+            [
+                Boresight(part, int(n), spacing, offset, orders[degree])
+                for part, n, (_, _, spacing, offset, degree) in zip(parts, n_samp, rows.tolist(), strict=True)
+            ]
+        )
 
     def _plate(self) -> HalfWavePlate | None:
         plate = self.header.plate

@@ -74,13 +74,19 @@ class VolumeHeader:
         _must(all(type(bound) is int for bound in bounds), "intervals")
         _must(all(a <= b for a, b in zip([0, *bounds], [*bounds, self.n_samp], strict=True)), "intervals")
         if self.boresight is not None:
-            order = self.boresight["order"]
-            _must(set(self.boresight) == {"spacing", "offset", "order"}, "boresight")
-            _must(order in ("slerp", "cubic") and _numbers(self.boresight, "spacing", "offset"), "boresight")
+            self._check_boresight(self.boresight)
         if self.plate is not None:
             _must(_numbers(self.plate, *_PLATES[self.plate["kind"]]), "plate")
         if self.noise is not None:
             self._check_noise(self.noise)
+
+    def _check_boresight(self, boresight: dict[str, Any]) -> None:
+        if set(boresight) == {"pieces"}:
+            _must(type(boresight["pieces"]) is int and boresight["pieces"] > 0, "pieces")
+            return
+        _must(set(boresight) == {"spacing", "offset", "order"}, "boresight")
+        _must(boresight["order"] in ("slerp", "cubic"), "boresight")
+        _must(_numbers(boresight, "spacing", "offset"), "boresight")
 
     def _check_noise(self, noise: dict[str, Any]) -> None:
         for model in noise["models"]:

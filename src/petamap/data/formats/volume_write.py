@@ -14,6 +14,7 @@ from petacomm.base.typing import AnyArray
 from petamap.data.formats.volume_header import FORMAT, VERSION, VolumeHeader, crc32
 from petamap.data.observation import Observation, noise_models, read_flags, read_signal
 from petamap.noise.model import InverseLags, NoiseModel, OneOverF, TabulatedPsd, noise_key
+from petamap.pointing.boresight import AnyBoresight, Boresight
 from petamap.pointing.compressed import CompressedPointing, SampledPlate, UniformPlate
 
 _CHUNK = 1 << 16  # samples
@@ -86,11 +87,9 @@ class _Writer:
 
     def _pointing(self) -> tuple[dict[str, Any], dict[str, Any] | None]:
         pointing = compressed_pointing(self._observation, "volume")
-        boresight = pointing.boresight
-        self._dataset("knots", boresight.knots)
+        entry = self._boresight(pointing.boresight)
         self._dataset("quaternions", pointing.detectors)
         self._dataset("detector_angles", np.stack([pointing.epsilon, pointing.gamma]))
-        entry = {"spacing": boresight.spacing, "offset": boresight.offset, "order": boresight.order}
         match pointing.plate:
             case UniformPlate(phase, rate):
                 return entry, {"kind": "uniform", "phase": phase, "rate": rate}
@@ -98,6 +97,16 @@ class _Writer:
                 self._dataset("plate", np.asarray(angles, np.float64))
                 return entry, {"kind": "sampled", "spacing": spacing, "offset": offset}
         return entry, None
+
+    def _boresight(self, boresight: AnyBoresight) -> dict[str, Any]:
+        if isinstance(boresight, Boresight):
+            self._dataset("knots", boresight.knots)
+            return {"spacing": boresight.spacing, "offset": boresight.offset, "order": boresight.order}
+        pieces = boresight.pieces
+        rows = [(p.n_samp, len(p.knots), p.spacing, p.offset, p.degree) for p in pieces]
+        self._dataset("knots", np.concatenate([piece.knots for piece in pieces]))
+        self._dataset("pieces", np.array(rows, np.float64))
+        return {"pieces": len(pieces)}
 
     def _samples(self, name: str, dtype: str, read: Callable[[Observation, int, int, int], AnyArray]) -> None:
         observation = self._observation
