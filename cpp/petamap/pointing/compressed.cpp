@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 
 namespace petamap::pointing {
 namespace {
@@ -153,6 +154,7 @@ struct Piece {
     std::int64_t first, stop;
 };
 
+// The last piece also serves what lies beyond it.
 Piece piece_of(const Boresight& b, std::int64_t sample) {
     std::int64_t low = 0, high = b.n_pieces;  // the last piece that begins at or before the sample
     while (high - low > 1) {
@@ -165,12 +167,12 @@ Piece piece_of(const Boresight& b, std::int64_t sample) {
             {next[1] - range[1], how[0], how[1]},
             static_cast<int>(how[2]),
             range[0],
-            next[0]};
+            low + 1 < b.n_pieces ? next[0] : std::numeric_limits<std::int64_t>::max()};
 }
 
-// Knots at every sample need no interpolation.
-bool at_full_rate(const Piece& p) {
-    return p.knots.spacing == 1.0 && p.knots.offset == 0.0 && p.knots.n >= p.stop - p.first;
+// Knots at every sample, up to `stop`, need no interpolation.
+bool at_full_rate(const Knots& knots, std::int64_t stop) {
+    return knots.spacing == 1.0 && knots.offset == 0.0 && knots.n >= stop;
 }
 
 void fill_full_rate(const Piece& p, const Quaternion& d, std::int64_t start, std::int64_t n, std::int64_t to,
@@ -190,7 +192,7 @@ void fill_full_rate(const Piece& p, const Quaternion& d, std::int64_t start, std
 // Quaternions of samples [start, stop) of a piece, at `to` in the chunk.
 void fill_piece(const Piece& p, const Quaternion& detector, std::int64_t start, std::int64_t stop,
                 std::int64_t to, Chunk& chunk) {
-    if (at_full_rate(p)) return fill_full_rate(p, detector, start, stop - start, to, chunk);
+    if (at_full_rate(p.knots, stop)) return fill_full_rate(p, detector, start, stop - start, to, chunk);
     const bool cubic = p.degree == 3 && p.knots.n >= 4;
     for (std::int64_t sample = start; sample < stop;) {
         const std::int64_t i = interval_of(p.knots, sample);
