@@ -67,7 +67,8 @@ def observation() -> Observation:
     data = Arrays(signal, flags)
     return Observation(
         name="sweep", uid=1, n_samp=N_SAMP, sample_rate=RATE, detectors=("a0", "a90", "b45", "b135"),
-        intervals=((0, N_SAMP),), pointing=pointing, signals=(data,), flags=(data,), noise=data,
+        intervals=((0, N_SAMP),), pointing=pointing, frame="equatorial",
+        signals=(data,), flags=(data,), noise=data,
     )  # fmt: skip
 
 

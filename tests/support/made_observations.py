@@ -68,6 +68,7 @@ def observation(name="first", n_samp=300, n_det=3, spacing=10.0, noise=None, pla
         start_time=1.7e9 + 0.1,
         intervals=((0, n_samp // 3), (n_samp // 2, n_samp)),
         pointing=pointing,
+        frame="galactic",
         signals=(Samples(rng.normal(size=(n_det, n_samp))), Samples(rng.normal(size=(n_det, n_samp)))),
         flags=(Samples((rng.random((n_det, n_samp)) < 0.1).astype(np.uint8)),),
         noise=noise or Models(),

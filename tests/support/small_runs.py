@@ -70,7 +70,7 @@ def noisy_scans(n_samp=4500, n_det=4, flagged=0.01):
         bare = Observation(
             name=name, uid=uid, n_samp=n, sample_rate=5.0, detectors=tuple(f"d{d}" for d in range(n_det)),
             intervals=((0, n // 2 + 77), (n // 2 + 77, n)), pointing=spinning(n, 0.21, n_det, 5),
-            flags=(Bad(bad),), noise=models,
+            frame="galactic", flags=(Bad(bad),), noise=models,
         )  # fmt: skip
         sky = Samples(np.cumsum(rng.standard_normal((n_det, n)), axis=1) * 0.01)
         made.append(replace(bare, signals=(sky, SimulatedNoise(bare, models, 5, 0))))
@@ -84,7 +84,7 @@ def recorded_with_gains(n_samp=4000, n_det=3):
         rng, n_det, n_samp, 300, 20, ((0, n_samp // 2), (n_samp // 2, n_samp)), 3.0, 0.05, 0.02,
         (1.0, 0.3, 0.01),
     )  # fmt: skip
-    return [replace(made, meta={"pixelization": NumberedPixels(300)})]
+    return [made]
 
 
 def one_detector(values, pixels, flags=None, n_pix=4, angles=None, noise=None, **changes):
@@ -92,8 +92,8 @@ def one_detector(values, pixels, flags=None, n_pix=4, angles=None, noise=None, *
     values = np.atleast_2d(np.asarray(values, float))
     made = recorded(np.random.default_rng(0), len(values), values.shape[1], n_pix, 0)
     kept = np.atleast_2d(pixels).astype(np.int32)
-    pointing = type(made.pointing)(kept, angles=angles)
+    pointing = type(made.pointing)(kept, NumberedPixels(n_pix), angles=angles)
     return replace(
         made, pointing=pointing, signals=(Samples(values),), flags=() if flags is None else (Bad(flags),),
-        meta={"pixelization": NumberedPixels(n_pix)}, noise=noise or made.noise, **changes,
+        noise=noise or made.noise, **changes,
     )  # fmt: skip

@@ -85,7 +85,8 @@ def recorded(
         name=name, uid=uid, n_samp=n_samp, sample_rate=10.0,
         detectors=tuple(f"d{detector}" for detector in range(n_det)), intervals=tuple(intervals),
         pointing=RecordedPixels(
-            pixels, angles=angles, gains=amounts, efficiencies=rng.uniform(0.6, 1.0, n_det)
+            pixels, NumberedPixels(n_pix), angles=angles, gains=amounts,
+            efficiencies=rng.uniform(0.6, 1.0, n_det),
         ),
         signals=(Samples(rng.standard_normal(pixels.shape)),),
         flags=(Bad(bad),) if flagged else (), noise=Models(rows),
@@ -131,8 +132,8 @@ def compressed(rng, n_samp=2000, n_det=4, n_lag=8, flagged=0.0, speed=0.05, name
     return Observation(
         name=name, uid=uid, n_samp=n_samp, sample_rate=10.0,
         detectors=tuple(f"d{detector}" for detector in range(n_det)), intervals=((0, n_samp),),
-        pointing=spinning(n_samp, speed, n_det), signals=(Samples(rng.standard_normal((n_det, n_samp))),),
-        flags=(Bad(bad),) if flagged else (),
+        pointing=spinning(n_samp, speed, n_det), frame="galactic",
+        signals=(Samples(rng.standard_normal((n_det, n_samp))),), flags=(Bad(bad),) if flagged else (),
         noise=Models(tuple((lags_of(rng, n_lag),) for _ in range(n_det))),
     )  # fmt: skip
 

@@ -113,6 +113,9 @@ class Observation:
         Stationary intervals [start, stop), increasing and disjoint; samples outside are not used.
     pointing : Pointing, optional
         Pointing of the detectors.
+    frame : str, optional
+        Frame of the pointing: "equatorial", "galactic" or "ecliptic". Required for maps of the sky; numbered
+        pixels have none.
     signals : tuple of Signal
         Contributions to the time stream, which are added.
     flags : tuple of Flags
@@ -143,6 +146,7 @@ class Observation:
     start_time: float = 0.0
     intervals: tuple[tuple[int, int], ...] = ()
     pointing: Pointing | None = None
+    frame: str | None = None
     signals: tuple[Signal, ...] = ()
     flags: tuple[Flags, ...] = ()
     noise: Noise | None = None

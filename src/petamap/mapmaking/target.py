@@ -18,6 +18,7 @@ from petamap.pointing.frames import frame_rotation
 from petamap.sky.car import CarPatch
 from petamap.sky.flat import FlatPatch
 from petamap.sky.healpix import Healpix
+from petamap.sky.numbered import NumberedPixels
 from petamap.sky.pixelization import Pixelization
 
 # Samples of a detector from which the extent of the data is found.
@@ -70,33 +71,44 @@ def in_frame(observations: Sequence[Observation], frame: str) -> list[Observatio
     Raises
     ------
     ConfigError
-        If recorded pixels would have to be rotated.
+        If the frame of an observation is not known, or recorded pixels would have to be rotated.
     """
     return [_rotated(observation, frame) for observation in observations]
 
 
 def _rotated(observation: Observation, frame: str) -> Observation:
-    given = observation.meta.get("coordinates", frame)
+    given = observation.frame
     if given == frame or observation.pointing is None:
         return observation
+    if given is None:
+        raise ConfigError(
+            "nobody says in which frame its pointing is",
+            where=f"observation {observation.name}",
+            mend='give it: frame = "equatorial", "galactic" or "ecliptic"',
+        )
     if not isinstance(observation.pointing, CompressedPointing):
         raise ConfigError(
             f"its pixels are {given}, the map is {frame}",
             where=f"observation {observation.name}",
             mend=f'set map.frame = "{given}"',
         )
-    return replace(observation, pointing=observation.pointing.rotated(frame_rotation(str(given), frame)))
+    turned = observation.pointing.rotated(frame_rotation(given, frame))
+    return replace(observation, frame=frame, pointing=turned)
 
 
 def _numbered(observations: Sequence[Observation]) -> Pixelization:
-    found = [o.meta["pixelization"] for o in observations if "pixelization" in o.meta]
+    bare = next((observation for observation in observations if observation.pointing is None), None)
+    if bare is not None:
+        raise ConfigError("no source gives the pointing", where=f"observation {bare.name}")
+    given = [getattr(observation.pointing, "pixelization", None) for observation in observations]
+    found = [pixelization for pixelization in given if isinstance(pixelization, NumberedPixels)]
     if len(found) < len(observations):
         raise ConfigError(
             "map.pixelization is numbered, but not all sources number their pixels",
             mend="use healpix, car or flat",
         )
-    first: Pixelization = found[0]  # type: ignore[assignment]
-    if any(other.describe() != first.describe() for other in found):  # type: ignore[attr-defined]
+    first = found[0]
+    if any(other.describe() != first.describe() for other in found):
         raise ConfigError("the sources number different pixels", mend="map them one by one")
     return first
 

@@ -35,6 +35,10 @@ class UniformPlate:
     phase: float
     rate: float
 
+    def decimated(self, stride: int) -> UniformPlate:
+        """Return the plate as every `stride`-th sample sees it."""
+        return UniformPlate(self.phase, self.rate * stride)
+
 
 @dataclass(frozen=True, eq=False)
 class SampledPlate:
@@ -47,6 +51,10 @@ class SampledPlate:
     angles: FloatArray
     spacing: float = 1.0
     offset: float = 0.0
+
+    def decimated(self, stride: int) -> SampledPlate:
+        """Return the plate as every `stride`-th sample sees it."""
+        return SampledPlate(self.angles, self.spacing / stride, self.offset / stride)
 
 
 HalfWavePlate: TypeAlias = UniformPlate | SampledPlate
@@ -205,7 +213,7 @@ class CompressedPointing:
         )
 
     def decimated(self, stride: int) -> CompressedPointing:
-        """Return the pointing of every `stride`-th sample, without the half-wave plate.
+        """Return the pointing of every `stride`-th sample.
 
         Parameters
         ----------
@@ -216,7 +224,11 @@ class CompressedPointing:
         -------
         CompressedPointing
         """
-        return CompressedPointing(self.boresight.decimated(stride), self.detectors)
+        plate = None if self.plate is None else self.plate.decimated(stride)
+        boresight = self.boresight.decimated(stride)
+        return CompressedPointing(
+            boresight, self.detectors, epsilon=self.epsilon, gamma=self.gamma, plate=plate
+        )
 
     def expand(
         self,

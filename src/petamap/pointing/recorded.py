@@ -9,6 +9,7 @@ import numpy as np
 
 from petacomm.base.errors import DataError
 from petacomm.base.typing import AnyArray, Float32Array, FloatArray, Int32Array, UInt32Array
+from petamap.sky.healpix import Healpix
 from petamap.sky.pixelization import Pixelization
 
 Reader: TypeAlias = Callable[[int, int, int], AnyArray]
@@ -18,13 +19,16 @@ Reader: TypeAlias = Callable[[int, int, int], AnyArray]
 class RecordedPixels:
     """Pointing given as pixel numbers, with optional response angles and gains, of all samples.
 
-    Implements `Pointing`, without directions. Pixel numbers refer to the pixelization of the map.
+    Implements `Pointing`, without directions.
 
     Parameters
     ----------
     pixels : array-like (n_det, n_samp) or callable
         Integers; -1 for no pixel. A callable takes ``(detector, start, stop)``. An array-like may be on disk
         (memory map, HDF5 dataset); slices are read when they are needed.
+    pixelization : Pixelization
+        Pixelization that the numbers refer to, with its order: ``Healpix(512, nest=False)`` for numbers in
+        ring order. Maps are made in another order of the same HEALPix pixels, and in no other pixels.
     n_det, n_samp : int, optional
         Required with a callable.
     gains : array-like (n_det, n_samp) or callable, optional
@@ -44,6 +48,7 @@ class RecordedPixels:
     def __init__(
         self,
         pixels: Any,
+        pixelization: Pixelization,
         *,
         n_det: int | None = None,
         n_samp: int | None = None,
@@ -56,6 +61,7 @@ class RecordedPixels:
         if n_det is None or n_samp is None:
             raise DataError("n_det and n_samp must be given with a function that reads pixels")
         self.n_det, self.n_samp = n_det, n_samp
+        self.pixelization = pixelization
         self._pixels = _reader(pixels, (n_det, n_samp), "pixels")
         self._gains = None if gains is None else _reader(gains, (n_det, n_samp), "gains")
         self._angles = None if angles is None else _reader(angles, (n_det, n_samp), "angles")
@@ -87,11 +93,12 @@ class RecordedPixels:
         if not (0 <= detector < self.n_det and 0 <= start <= stop <= self.n_samp):
             raise DataError(f"samples [{start}, {stop}) of {self.n_samp}", where=f"detector {detector}")
         read = np.asarray(self._pixels(detector, start, stop))
-        bad = np.flatnonzero((read < -1) | (read >= pixelization.n_pix))
+        bad = np.flatnonzero((read < -1) | (read >= self.pixelization.n_pix))
         if len(bad):
             where = f"detector {detector}, sample {start + bad[0]}"
-            raise DataError(f"pixel {read[bad[0]]} of {pixelization.n_pix}", where=where)
+            raise DataError(f"pixel {read[bad[0]]} of {self.pixelization.n_pix}", where=where)
         pixels[:] = read
+        renumber(pixels, self.pixelization, pixelization)
         if angles is not None:
             angles[:] = 0 if self._angles is None else self._angles(detector, start, stop)
         if gains is not None:
@@ -107,6 +114,39 @@ class RecordedPixels:
             "the pointing is recorded as pixel numbers, which have no directions",
             mend="simulate on a source that has them",
         )
+
+
+def renumber(pixels: Int32Array, given: Pixelization, wanted: Pixelization) -> None:
+    """Convert recorded pixel numbers to those of the map, in place.
+
+    Parameters
+    ----------
+    pixels : int32 (n,)
+        Numbers in `given`, or -1 for no pixel.
+    given, wanted : Pixelization
+        Equal, or the same HEALPix pixels in two orders.
+
+    Raises
+    ------
+    DataError
+        If the pixelizations have different pixels.
+    """
+    if given is wanted or given.describe() == wanted.describe():
+        return
+    if not (isinstance(given, Healpix) and isinstance(wanted, Healpix) and given.n_side == wanted.n_side):
+        raise DataError(
+            f"its pixels are recorded as {describe_pixels(given)}, the map has {describe_pixels(wanted)}",
+            mend="map on the pixels that were recorded",
+        )
+    inside = np.flatnonzero(pixels >= 0)
+    pixels[inside] = given.reordered(pixels[inside].astype(np.int64))
+
+
+def describe_pixels(pixelization: Pixelization) -> str:
+    """Return the kind of pixels and what distinguishes them, in words."""
+    rows = pixelization.describe()
+    details = ", ".join(f"{name} {value}" for name, value in rows.items() if name != "kind")
+    return f"{rows['kind']} ({details})"
 
 
 def _shape(array: Any) -> tuple[int, int]:

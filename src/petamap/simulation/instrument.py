@@ -109,6 +109,7 @@ class Instrument:
         boresight: AnyBoresight | Callable[[], AnyBoresight],
         n_samp: int,
         *,
+        frame: str,
         bad: Int64Array,
         first_sample: int = 0,
         meta: dict[str, object],
@@ -124,6 +125,8 @@ class Instrument:
         boresight : Boresight, PiecewiseBoresight or callable
             A function is called at first use.
         n_samp : int
+        frame : str
+            Frame of the boresight.
         bad : int64 array, shape (n, 2)
             Sample ranges to be flagged.
         first_sample : int
@@ -145,6 +148,7 @@ class Instrument:
             start_time=start_time,
             intervals=_intervals(n_samp, round(self._options.interval * self.sample_rate)),
             pointing=pointing,
+            frame=frame,
             flags=(FlaggedRanges(bad),) if len(bad) else (),
             noise=self.noise,
             meta={"focalplane": plane.name, **meta},

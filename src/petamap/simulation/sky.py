@@ -275,7 +275,7 @@ class SkyMapSource:
         if options.interpolation == "bilinear" and not isinstance(sky_map.pixelization, Healpix):
             raise ConfigError("only HEALPix maps are interpolated", where=where, mend="interpolation nearest")
         for observation in observations:
-            frame = observation.meta.get("coordinates")
+            frame = observation.frame
             if sky_map.unit != observation.unit:
                 raise ConfigError(
                     f"the map is in '{sky_map.unit}', {observation.name} in '{observation.unit}'", where=where

@@ -164,10 +164,10 @@ class SimulatedScan(ABC):
             start_time,
             partial(lay_knots, motion, stop - first, self._instrument.sample_rate, spacing.samples),
             stop - first,
+            frame=self._options.frame,
             bad=self.turnarounds(stop - first),
             first_sample=first,
             meta={
-                "coordinates": self._options.frame,
                 "knot_spacing": spacing.extremes,
                 "pointing_error_arcsec": spacing.error.max_total_arcsec,
             },
@@ -294,14 +294,14 @@ class RecordedSource:
         boresight, bad = antenna.boresight_from_log(
             log, instrument.sample_rate, track=o.track, rotation=rotation
         )
-        place: dict[str, object] = {"coordinates": o.frame} if o.track == "sky" else {}
         observation = instrument.observation(
             o.name or "recorded",
             float(log.times[0]),
             boresight,
             boresight.n_samp,
+            frame=o.frame,
             bad=true_ranges(bad),
-            meta={**place, "log": o.path, "knot_spacing": (boresight.spacing,) * 2},
+            meta={"log": o.path, "knot_spacing": (boresight.spacing,) * 2},
         )
         return [*observations, observation]
 

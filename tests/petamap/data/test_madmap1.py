@@ -9,6 +9,7 @@ import struct
 import tarfile
 from pathlib import Path
 
+import healpy
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -20,19 +21,20 @@ from petamap.data.formats.madmap1 import Madmap1Options, Madmap1Source, write_ma
 from petamap.data.observation import Observation
 from petamap.data.source import SourceContext
 from petamap.examples import spire
+from petamap.sky.healpix import Healpix
 from petamap.sky.numbered import NumberedPixels
 
 N_PIX = 7
 
 
 def make(
-    folder: Path, order: str = ">", lengths=(5, 5, 5, 5), kinds=(0, 1, 0, 1), weight=1.0
+    folder: Path, order: str = ">", lengths=(5, 5, 5, 5), kinds=(0, 1, 0, 1), weight=1.0, n_pix=7, **options
 ) -> Madmap1Options:
     """Write a stream with filters of the given lengths and numbers, and return the options."""
     n_samp = sum(lengths)
-    tod = struct.pack(order + "4q", 0, n_samp - 1, 1, N_PIX)
+    tod = struct.pack(order + "4q", 0, n_samp - 1, 1, n_pix)
     for sample in range(n_samp):
-        tod += struct.pack(order + "dfi", 0.25 * sample, weight, sample % N_PIX)
+        tod += struct.pack(order + "dfi", 0.25 * sample, weight, sample % n_pix)
     (folder / "tod").write_bytes(tod)
     (folder / "filters").mkdir(exist_ok=True)
     start = 0
@@ -40,7 +42,7 @@ def make(
         content = struct.pack(order + "3q3d", start, start + length - 1, 2, 4.0 + kind, -1.0, 0.5)
         (folder / "filters" / f"inv.{k}").write_bytes(content)
         start += length
-    return Madmap1Options(tod="tod", filters="filters")
+    return Madmap1Options(tod="tod", filters="filters", **options)
 
 
 def read(folder: Path, options: Madmap1Options) -> list[Observation]:
@@ -193,8 +195,24 @@ def test_weight_that_is_not_finite(tmp_path):
 
 def test_other_pixelization(tmp_path):
     one = read(tmp_path, make(tmp_path))[0]
-    with pytest.raises(DataError, match="recorded are of 7, the map has 12"):
+    with pytest.raises(DataError, match=r"as numbered \(n_pix 7\), the map has numbered \(n_pix 12\)"):
         one.pointing.expand(NumberedPixels(12), 0, 0, 5, np.empty(5, np.int32), None)
+
+
+def test_healpix_numbers_have_the_order_that_is_said(tmp_path):
+    bare, ring, nested = (
+        read(tmp_path, make(tmp_path, n_pix=12, healpix=order, frame="galactic"))[0]
+        for order in ("", "ring", "nested")
+    )
+    numbers = np.empty((3, 5), np.int32)
+    bare.pointing.expand(NumberedPixels(12), 0, 0, 5, numbers[0], None)
+    ring.pointing.expand(Healpix(1, nest=True), 0, 0, 5, numbers[1], None)
+    nested.pointing.expand(Healpix(1, nest=True), 0, 0, 5, numbers[2], None)
+    np.testing.assert_array_equal(numbers[1], healpy.ring2nest(1, numbers[0]))
+    np.testing.assert_array_equal(numbers[2], numbers[0])
+    assert ring.frame == "galactic"
+    with pytest.raises(DataError, match="as numbered"):
+        bare.pointing.expand(Healpix(1, nest=True), 0, 0, 5, numbers[1], None)
 
 
 @pytest.mark.parametrize(
@@ -295,7 +313,7 @@ def test_spire_example_bins_to_the_naive_map(tmp_path):
     observations = read(tmp_path, options)
     assert [(one.n_det, one.n_samp) for one in observations] == [(135, 744)] * 8
 
-    grid = observations[0].meta["pixelization"]
+    grid = observations[0].pointing.pixelization
     total, hits = np.zeros(grid.n_pix), np.zeros(grid.n_pix)
     signal, pixels = np.empty(744), np.empty(744, np.int32)
     for one in observations:

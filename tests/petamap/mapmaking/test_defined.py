@@ -26,12 +26,8 @@ def read(out, kind="map"):
         return read_map(out / f"small_{kind}.fits").values
 
 
-def with_pixels(made, n_pix=4):
-    return dataclasses.replace(made, meta={"pixelization": NumberedPixels(n_pix)})
-
-
 def made_of(rng=0, n_det=2, n_samp=300, n_pix=4, **changes):
-    return with_pixels(recorded(np.random.default_rng(rng), n_det, n_samp, n_pix, 5, **changes), n_pix)
+    return recorded(np.random.default_rng(rng), n_det, n_samp, n_pix, 5, **changes)
 
 
 @pytest.mark.parametrize("ends", ["free", "zero"])
@@ -42,7 +38,9 @@ def test_nothing_to_map(tmp_path, flags, pointing, ends):
     if pointing == "flagged":
         made = dataclasses.replace(made, flags=(Bad(np.ones((2, 300), bool)),))
     else:
-        made = dataclasses.replace(made, pointing=RecordedPixels(np.full((2, 300), -1, np.int32)))
+        made = dataclasses.replace(
+            made, pointing=RecordedPixels(np.full((2, 300), -1, np.int32), NumberedPixels(4))
+        )
     chosen = {**NUMBERED, "noise": {"n_lag": 5, "ends": ends}, "solver": {"flags": flags}}
     summary = run_on([made], tmp_path, **chosen)
     assert "no pixel can be solved for: the maps are empty" in summary.warnings
@@ -78,7 +76,8 @@ def test_a_detector_that_is_flagged_throughout_adds_nothing(tmp_path):
     alone = dataclasses.replace(
         made, detectors=("d0",), flags=(),
         pointing=RecordedPixels(
-            made.pointing._pixels(0, 0, 300)[None], angles=made.pointing._angles(0, 0, 300)[None],
+            made.pointing._pixels(0, 0, 300)[None], NumberedPixels(4),
+            angles=made.pointing._angles(0, 0, 300)[None],
             efficiencies=[made.pointing.efficiency(0)],
         ),
     )  # fmt: skip
@@ -93,7 +92,7 @@ def test_pixels_hit_once_are_cut_for_three_unknowns(tmp_path):
     pixels = np.stack([made.pointing._pixels(d, 0, 300) % 4 for d in range(2)])
     angles = np.stack([made.pointing._angles(d, 0, 300) for d in range(2)])
     pixels[0, 100], pixels[1, 200], pixels[1, 201] = 4, 5, 5
-    made = dataclasses.replace(made, pointing=RecordedPixels(pixels, angles=angles))
+    made = dataclasses.replace(made, pointing=RecordedPixels(pixels, NumberedPixels(6), angles=angles))
     summary = run_on([made], tmp_path, **NUMBERED)
     assert np.isnan(read(tmp_path)[:, 4:]).all() and np.isfinite(read(tmp_path)[:, :4]).all()
     assert np.isnan(read(tmp_path, "covariance")[:, 4:]).all()
@@ -217,7 +216,7 @@ def pixel_outside_on_one_rank(comm):
     made = made_of(n_samp=9000)
     pixels = np.stack([made.pointing._pixels(d, 0, 9000) for d in range(2)])
     pixels[1, 8990] = 77
-    made = dataclasses.replace(made, pointing=RecordedPixels(pixels))
+    made = dataclasses.replace(made, pointing=RecordedPixels(pixels, NumberedPixels(4)))
     run_on([made], comm.bcast(tempfile.mkdtemp()), comm, **NUMBERED)
 
 

@@ -101,7 +101,7 @@ def test_rounding_with_detectors_of_different_gain_and_noise():
         made.pointing.expand(numbered(50), detector, 0, 3000, pixels[detector], angles[detector])
     # the pixels of the second detector are its own
     pixels = pixels // 2 + np.array([[0], [25]], np.int32)
-    pointing = type(made.pointing)(pixels, angles=angles, gains=gains.astype(np.float32))
+    pointing = type(made.pointing)(pixels, numbered(50), angles=angles, gains=gains.astype(np.float32))
     models = Models(tuple((InverseLags(made.noise.rows[d][0].lags / size[d] ** 2),) for d in range(2)))
     made = dataclasses.replace(made, pointing=pointing, noise=models)
     assert max(relative_errors(made, rng.standard_normal((50, 3)), 10)) < LIMIT

@@ -36,7 +36,8 @@ class Rare:
 pointing, threads, n_samp, flagged = sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), sys.argv[5] == "flagged"
 made = Observation(
     name="long", uid=1, n_samp=n_samp, sample_rate=50.0, detectors=tuple("abcd"), intervals=((0, n_samp),),
-    pointing=spinning(n_samp, 0.005, 4, 200), signals=(Wave(),), flags=(Rare(),) if flagged else (),
+    pointing=spinning(n_samp, 0.005, 4, 200), frame="galactic",
+    signals=(Wave(),), flags=(Rare(),) if flagged else (),
     noise=Models(((OneOverF(1.0, 0.05, 1e-4, -1.5),),)),
 )
 if len(sys.argv) > 7:

@@ -35,7 +35,7 @@ def scans(n_samp=N_SAMP):
     bare = Observation(
         name="long", uid=3, n_samp=n_samp, sample_rate=RATE, detectors=tuple("abcd"),
         intervals=((0, n_samp // 2), (n_samp // 2, n_samp)), pointing=spinning(n_samp, 0.31, 4, 4),
-        noise=models,
+        frame="galactic", noise=models,
     )  # fmt: skip
     pixels = np.empty(n_samp, np.int32)
     sky = np.zeros((4, n_samp))
@@ -82,7 +82,7 @@ def test_gains_do_not_enter_the_noise():
     found = []
     for gain in (1.0, 1e-6, 1e4):
         gains = np.full((4, 8000), gain, np.float32)
-        pointing = RecordedPixels(pixels, angles=angles, gains=gains)
+        pointing = RecordedPixels(pixels, NumberedPixels(768), angles=angles, gains=gains)
         known = replace(noise, pointing=pointing)
         found.append(models_of(known, NumberedPixels(768))(known, 1, 0))
     for other in found[1:]:

@@ -60,7 +60,7 @@ def test_samples_of_pixels_that_are_cut_count_as_flagged():
     for detector in range(2):
         made.pointing.expand(numbered(6), detector, 0, 300, pixels[detector], angles[detector])
     angles[pixels == 3] = 77  # one angle does not tell I from Q
-    pointing = type(made.pointing)(pixels, angles=angles, efficiencies=[0.9, 0.9])
+    pointing = type(made.pointing)(pixels, numbered(6), angles=angles, efficiencies=[0.9, 0.9])
     made = dataclasses.replace(made, pointing=pointing)
     system = make_system([made], numbered(6), n_lag=5)
     np.testing.assert_array_equal(system.keys[system.statistics.dead], [3])

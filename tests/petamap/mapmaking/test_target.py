@@ -6,11 +6,12 @@ import healpy
 import numpy as np
 import pytest
 from small_runs import run_on
-from small_systems import compressed, numbered, recorded
+from small_systems import Samples, compressed, recorded
 
 from petacomm.base.errors import ConfigError, DataError, UserError
 from petamap.data.config import MapOptions
 from petamap.mapmaking.target import in_frame, target_pixelization
+from petamap.pointing.recorded import RecordedPixels
 from petamap.sky.healpix import Healpix
 
 DEGREE = np.pi / 180
@@ -19,7 +20,7 @@ DEGREE = np.pi / 180
 def scan(coordinates="equatorial", **changes):
     """Return a scan of the sky in given coordinates."""
     made = compressed(np.random.default_rng(0), **changes)
-    return replace(made, meta={"coordinates": coordinates})
+    return replace(made, frame=coordinates)
 
 
 def polarization(vectors, angles):
@@ -49,16 +50,34 @@ def test_pointing_turns_into_the_frame_of_the_map(given, wanted, letters):
 
 
 def test_pointing_in_the_frame_of_the_map_is_left_alone():
-    one, unsaid = scan("galactic"), replace(scan(), meta={})
-    assert in_frame([one, unsaid], "galactic") == [one, unsaid]
+    one = scan("galactic")
+    assert in_frame([one], "galactic") == [one]
+
+
+def test_an_unknown_frame_is_not_taken_for_that_of_the_map():
+    with pytest.raises(ConfigError, match="observation made: nobody says in which frame"):
+        in_frame([replace(scan(), frame=None)], "galactic")
 
 
 def test_recorded_pixels_cannot_be_turned():
-    made = replace(recorded(np.random.default_rng(0)), meta={"coordinates": "galactic"})
+    made = replace(recorded(np.random.default_rng(0)), frame="galactic")
     with pytest.raises(
         ConfigError, match=r'observation made: its pixels are galactic.*map.frame = "galactic"'
     ):
         in_frame([made], "equatorial")
+
+
+@pytest.mark.parametrize("order", ["ring", "nest"])
+@pytest.mark.parametrize("given", [Healpix(4), Healpix(4, nest=True)])
+def test_maps_of_recorded_pixels_have_the_order_asked_for(tmp_path, given, order):
+    numbers = np.arange(192)[None].repeat(3, axis=1)
+    made = replace(
+        recorded(np.random.default_rng(0), 1, numbers.size, 192, 0), frame="galactic",
+        pointing=RecordedPixels(numbers, given), signals=(Samples(numbers.astype(float)),),
+    )  # fmt: skip
+    run_on([made], tmp_path, map={"n_side": 4, "stokes": "I", "ordering": order}, noise={"kernel": "white"})
+    read = healpy.read_map(tmp_path / "small_map.fits", nest=given.nest)
+    np.testing.assert_allclose(read, np.arange(192), atol=1e-6)
 
 
 def test_healpix_is_solved_in_nested_order():
@@ -66,8 +85,7 @@ def test_healpix_is_solved_in_nested_order():
 
 
 def test_sources_that_number_different_pixels_or_none_are_refused():
-    made = recorded(np.random.default_rng(0))
-    twelve, thirteen = (replace(made, meta={"pixelization": numbered(n)}) for n in (12, 13))
+    twelve, thirteen = (recorded(np.random.default_rng(0), n_pix=n) for n in (12, 13))
     options = MapOptions(pixelization="numbered")
     assert target_pixelization(options, [twelve, twelve]).n_pix == 12
     with pytest.raises(ConfigError, match="different pixels"):

@@ -3,6 +3,7 @@
 import gzip
 from pathlib import Path
 
+import healpy
 import numpy as np
 import pytest
 
@@ -10,6 +11,8 @@ from petacomm.base.errors import DataError
 from petamap.pointing import quaternion
 from petamap.pointing.antenna import boresight_from_log, read_antenna_log
 from petamap.pointing.recorded import RecordedPixels
+from petamap.sky.car import CarPatch
+from petamap.sky.healpix import Healpix
 from petamap.sky.numbered import NumberedPixels
 
 LOGS = Path(__file__).parents[3] / "../shared/data/aste_deshima"
@@ -35,29 +38,49 @@ def test_pixels_from_arrays_and_functions():
     gains = np.linspace(0, 1, 30, dtype=np.float32).reshape(2, 15)
     for given in (table, table.tolist(), lambda d, a, b: table[d, a:b]):
         shape = {"n_det": 2, "n_samp": 15} if callable(given) else {}
-        pointing = RecordedPixels(given, gains=gains, **shape)
+        pointing = RecordedPixels(given, NumberedPixels(7), gains=gains, **shape)
         pixels, angles, weights = expanded(pointing, 7, 1, 3, 9)
         np.testing.assert_array_equal(pixels, table[1, 3:9])
         np.testing.assert_array_equal(weights, gains[1, 3:9])
         assert not angles.any() and pointing.has_gains and pointing.efficiency(1) == 0
-    assert not RecordedPixels(table).has_gains
+    assert not RecordedPixels(table, NumberedPixels(7)).has_gains
 
 
 def test_errors_name_the_sample():
     table = np.zeros((2, 9), int)
     table[1, 5] = 12
     with pytest.raises(DataError, match="detector 1, sample 5: pixel 12 of 12"):
-        expanded(RecordedPixels(table), 12, 1, 2, 9)
+        expanded(RecordedPixels(table, NumberedPixels(12)), 12, 1, 2, 9)
     gains = np.ones((2, 9))
     gains[0, 4] = np.nan
     with pytest.raises(DataError, match="detector 0, sample 4"):
-        expanded(RecordedPixels(0 * table, gains=gains), 12, 0, 0, 9)
+        expanded(RecordedPixels(0 * table, NumberedPixels(12), gains=gains), 12, 0, 0, 9)
     with pytest.raises(DataError, match="no directions"):
-        RecordedPixels(table).directions(0, 0, 1)
+        RecordedPixels(table, NumberedPixels(13)).directions(0, 0, 1)
     with pytest.raises(DataError, match="shape"):
-        RecordedPixels(table, gains=gains[:, :4])
+        RecordedPixels(table, NumberedPixels(13), gains=gains[:, :4])
     with pytest.raises(DataError, match="samples"):
-        expanded(RecordedPixels(table), 20, 0, 5, 10)
+        expanded(RecordedPixels(table, NumberedPixels(20)), 20, 0, 5, 10)
+
+
+def test_the_order_of_recorded_pixels_is_that_of_the_map():
+    ring, nest = Healpix(4), Healpix(4, nest=True)
+    numbers = np.arange(-1, 192)[None]
+    for given, wanted, converted in (
+        (ring, nest, healpy.ring2nest(4, numbers[0, 1:])), (nest, ring, healpy.nest2ring(4, numbers[0, 1:])),
+        (ring, ring, numbers[0, 1:]),
+    ):  # fmt: skip
+        pixels = np.empty(193, np.int32)
+        RecordedPixels(numbers, given).expand(wanted, 0, 0, 193, pixels, None)
+        assert pixels[0] == -1
+        np.testing.assert_array_equal(pixels[1:], converted)
+
+
+@pytest.mark.parametrize("wanted", [Healpix(8), NumberedPixels(192), CarPatch.box((0, 0), (2, 2), 1)])
+def test_recorded_pixels_are_mapped_on_no_others(wanted):
+    pointing = RecordedPixels(np.zeros((1, 5), np.int32), Healpix(4))
+    with pytest.raises(DataError, match=r"as healpix .*the map has .*map on the pixels that were recorded"):
+        pointing.expand(wanted, 0, 0, 5, np.empty(5, np.int32), None)
 
 
 def test_orion_raster_against_commanded_positions():

@@ -218,7 +218,7 @@ def test_invalid_map_sources(tmp_path):
     with pytest.raises(ConfigError, match="'K_CMB', scan in 'Jy/beam'"):
         extend("i.fits", observation(unit="Jy/beam"))
     with pytest.raises(ConfigError, match="galactic, the pointing of scan equatorial"):
-        extend("i.fits", observation(meta={"coordinates": "equatorial"}))
+        extend("i.fits", observation(frame="equatorial"))
 
 
 def test_wmap_maps_of_the_package():

@@ -99,7 +99,7 @@ def test_frames_of_the_map():
     sight = {f: o.pointing.directions(0, 0, 300)[0] for f, o in scans.items()}
     turned = quaternion.rotate(frames.frame_rotation("ecliptic", "galactic"), sight["ecliptic"])
     np.testing.assert_allclose(turned, sight["galactic"], atol=1e-9)
-    assert {f: o.meta["coordinates"] for f, o in scans.items()} == {f: f for f in frames.FRAMES}
+    assert {f: o.frame for f, o in scans.items()} == {f: f for f in frames.FRAMES}
     rotated = scans["ecliptic"].pointing.rotated(frames.frame_rotation("ecliptic", "galactic"))
     for given, expected in zip(
         rotated.directions(0, 0, 300), scans["galactic"].pointing.directions(0, 0, 300), strict=True

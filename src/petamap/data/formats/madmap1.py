@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import gzip
 import lzma
+import math
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ from petacomm.base.typing import (
     Int32Array,
     UInt32Array,
 )
+from petamap.data.formats.hdf5 import add_location
 from petamap.data.formats.madmap1_filters import (
     BYTE_ORDERS,
     NoiseFilter,
@@ -41,6 +43,9 @@ from petamap.data.formats.madmap1_filters import (
 from petamap.data.observation import Observation
 from petamap.data.source import SourceContext
 from petamap.noise.model import InverseLags
+from petamap.pointing.frames import FRAMES
+from petamap.pointing.recorded import renumber
+from petamap.sky.healpix import Healpix
 from petamap.sky.numbered import ImageLayout, NumberedPixels
 from petamap.sky.pixelization import Pixelization
 
@@ -68,6 +73,14 @@ class Madmap1Options:
     n_detectors: int = option(
         0, minimum=0, help="detectors of each block; 0 finds the number after which the filters repeat"
     )
+    healpix: str = option(
+        "",
+        choices=("", "ring", "nested"),
+        help="order of the numbers, where they are HEALPix pixels of the whole sky; empty: bare numbers",
+    )
+    frame: str = option(
+        "", choices=("", *FRAMES), help="coordinates of HEALPix pixels, which the files do not tell"
+    )
     weights: str = option(
         "auto",
         choices=("auto", "unit", "recorded"),
@@ -87,12 +100,13 @@ class Madmap1Source:
         self._folder = context.folder
 
     def extend(self, observations: Sequence[Observation]) -> list[Observation]:
-        """Append one observation per block; `meta["pixelization"]` is the pixelization of the pixel numbers.
+        """Append one observation per block.
 
         Raises
         ------
         DataError
             If a file is truncated or inconsistent, or samples have no inverse-noise file.
+        If the number of pixels is none of HEALPix where it should be.
         """
         stream = Madmap1Stream(self._folder / self._options.tod, self._options.byte_order)
         filters = read_noise_filters(self._folder / self._options.filters, self._options.byte_order)
@@ -102,7 +116,9 @@ class Madmap1Source:
         new = [self._observation(stream, number, block, pixelization) for number, block in enumerate(blocks)]
         return [*observations, *new]
 
-    def _pixelization(self, stream: Madmap1Stream) -> NumberedPixels:
+    def _pixelization(self, stream: Madmap1Stream) -> Pixelization:
+        if self._options.healpix:
+            return self._healpix(stream)
         if not self._options.image:
             return NumberedPixels(stream.n_pix)
         path = self._folder / self._options.image
@@ -113,11 +129,19 @@ class Madmap1Source:
             )
         return NumberedPixels(stream.n_pix, layout)
 
+    def _healpix(self, stream: Madmap1Stream) -> Healpix:
+        n_side = math.isqrt(stream.n_pix // 12)
+        if 12 * n_side**2 != stream.n_pix:
+            raise DataError(
+                f"its {stream.n_pix} pixels are not the 12 n_side^2 of HEALPix", where=str(stream.path)
+            )
+        return Healpix(n_side, nest=self._options.healpix == "nested")
+
     def _observation(
-        self, stream: Madmap1Stream, number: int, filters: Sequence[NoiseFilter], pixelization: NumberedPixels
+        self, stream: Madmap1Stream, number: int, filters: Sequence[NoiseFilter], pixelization: Pixelization
     ) -> Observation:
         name = f"{self._options.name}-{number:04d}"
-        block = Madmap1Block(stream, name, filters, self._options.weights)
+        block = Madmap1Block(stream, name, filters, self._options.weights, pixelization)
         return Observation(
             name=name,
             uid=zlib.crc32(name.encode()),
@@ -127,10 +151,11 @@ class Madmap1Source:
             start_time=number * block.n_samp / self._options.sample_rate,
             intervals=((0, block.n_samp),),
             pointing=block,
+            frame=self._options.frame or None,
             signals=(block,),
             noise=block,
             unit=self._options.unit,
-            meta={"file": str(stream.path), "pixelization": pixelization},
+            meta={"file": str(stream.path)},
         )
 
 
@@ -272,8 +297,14 @@ class Madmap1Block:
     """Signal, noise and recorded pixels of the detectors of a block."""
 
     def __init__(
-        self, stream: Madmap1Stream, name: str, filters: Sequence[NoiseFilter], weights: str
+        self,
+        stream: Madmap1Stream,
+        name: str,
+        filters: Sequence[NoiseFilter],
+        weights: str,
+        pixelization: Pixelization,
     ) -> None:
+        self.pixelization = pixelization
         self._stream, self._name, self._filters, self._weights = stream, name, filters, weights
 
     @property
@@ -321,17 +352,14 @@ class Madmap1Block:
         Raises
         ------
         DataError
-            If `pixelization` has another number of pixels, or a recorded number is out of range.
+            If the map has other pixels, or a recorded number is out of range.
         """
-        if pixelization.n_pix != self._stream.n_pix:
-            raise DataError(
-                f"the pixels recorded are of {self._stream.n_pix}, the map has {pixelization.n_pix}",
-                where=str(self._stream.path),
-                mend="map on the pixelization that comes with the data",
-            )
         pixels[:] = self._read("pixel", detector, start, stop)
-        outside = (pixels < 0) | (pixels >= pixelization.n_pix)
-        self._check(outside, pixels, f"pixel numbers outside 0..{pixelization.n_pix - 1}", detector, start)
+        n_pix = self._stream.n_pix
+        outside = (pixels < 0) | (pixels >= n_pix)
+        self._check(outside, pixels, f"pixel numbers outside 0..{n_pix - 1}", detector, start)
+        with add_location(str(self._stream.path)):
+            renumber(pixels, self.pixelization, pixelization)
         if angles is not None:
             angles[:] = 0
         if gains is not None:

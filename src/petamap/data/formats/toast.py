@@ -133,7 +133,8 @@ class ToastFile:
             flags=(self,),
             noise=self._noise(focalplane, unit),
             unit="K_CMB" if unit == "K" else unit,
-            meta={"file": str(reader.path), "coordinates": "equatorial"},
+            frame="equatorial",
+            meta={"file": str(reader.path)},
         )
 
     def add_signal(self, detector: int, start: int, stop: int, out: FloatArray) -> None:

@@ -21,6 +21,7 @@ from petamap.noise.model import InverseLags, NoiseModel, OneOverF, noise_key
 from petamap.noise.psd import noise_psd
 from petamap.noise.toeplitz import toeplitz_spectrum
 from petamap.pointing.compressed import CompressedPointing, HalfWavePlate, UniformPlate
+from petamap.pointing.frames import frame_rotation
 
 _TELESCOPE = "petamap"
 _TOAST_VERSION = "3.0.6"  # version of TOAST whose format is written
@@ -137,13 +138,23 @@ def _write_focalplane(group: Any, observation: Observation, pointing: Compressed
 def _write_shared(group: Any, observation: Observation, pointing: CompressedPointing) -> None:
     columns = {
         "times": _times(observation),
-        "boresight_radec": pointing.boresight.quaternions(0, observation.n_samp),
+        "boresight_radec": _equatorial(observation, pointing),
         "flags": np.zeros(observation.n_samp, np.uint8),
     }
     if pointing.plate is not None:
         columns["hwp_angle"] = _plate_angles(pointing.plate, observation.n_samp)
     for name, values in columns.items():
         group.create_dataset(name, data=values).attrs["comm_type"] = "column"
+
+
+def _equatorial(observation: Observation, pointing: CompressedPointing) -> FloatArray:
+    """Return the boresight quaternions of all samples in equatorial coordinates."""
+    if observation.frame is None:
+        raise DataError(
+            "nobody says in which frame its pointing is", where=observation.name, mend="give it a frame"
+        )
+    turn = frame_rotation(observation.frame, "equatorial")
+    return pointing.boresight.rotated(turn).quaternions(0, observation.n_samp)
 
 
 def _plate_angles(plate: HalfWavePlate, n_samp: int) -> FloatArray:

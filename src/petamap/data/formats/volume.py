@@ -16,11 +16,11 @@ noise_0, ...       (n,) or (2, n) float64   inverse lags, or frequencies (Hz) an
 signal_crc, ...    (n_det, n_chunks) uint32 CRC-32 of each chunk of a row of signal and flags
 =================  =======================  ==============================================================
 
-The header has name, uid, n_samp, sample_rate (Hz), start_time (Unix s), detectors, intervals, unit;
-``boresight`` {spacing, offset, order}, or {pieces} of a piecewise one; ``plate`` {kind, ...}; ``noise``
-{models, index (n_det, n_intervals)}; ``chunk`` (samples); and ``crc``, the CRC-32 of each dataset that is
-read in full. The CRC-32 of the header is the attribute ``crc`` of its dataset. Parts that an observation does
-not have are absent.
+The header has name, uid, n_samp, sample_rate (Hz), start_time (Unix s), detectors, intervals, unit,
+frame; ``boresight`` {spacing, offset, order}, or {pieces} of a piecewise one; ``plate`` {kind, ...};
+``noise`` {models, index (n_det, n_intervals)}; ``chunk`` (samples); and ``crc``, the CRC-32 of each dataset
+that is read in full. The CRC-32 of the header is the attribute ``crc`` of its dataset. Parts that an
+observation does not have are absent.
 
 The internal structures of HDF5 are of the versions with checksums (``libver`` v110 and later); chunks
 have Fletcher-32 in addition.
@@ -48,6 +48,7 @@ from petamap.noise.model import InverseLags, NoiseModel, OneOverF, TabulatedPsd
 from petamap.noise.psd import check_noise_model
 from petamap.pointing.boresight import AnyBoresight, Boresight, Order, PiecewiseBoresight
 from petamap.pointing.compressed import CompressedPointing, HalfWavePlate, SampledPlate, UniformPlate
+from petamap.pointing.frames import FRAMES
 
 _MEND = "copy or make the file anew"
 _HEADER_LIMIT = 2**28  # bytes
@@ -62,6 +63,9 @@ class VolumeOptions:
     signal: bool = option(True, help="use the signal stored")
     flags: bool = option(True, help="use the flags stored")
     noise: bool = option(True, help="use the noise models stored")
+    frame: str = option(
+        "", choices=("", *FRAMES), help="coordinates of the pointing, instead of those stored"
+    )
 
 
 class VolumeSource:
@@ -103,6 +107,7 @@ class VolumeSource:
             flags=(stored,) if wanted.flags and stored.has("flags") else (),
             noise=stored if wanted.noise and header.noise else None,
             unit=header.unit,
+            frame=wanted.frame or header.frame,
             meta={"file": str(stored.reader.path)},
         )
 

@@ -76,6 +76,7 @@ class _Writer:
             detectors=observation.detectors,
             intervals=tuple((int(start), int(stop)) for start, stop in observation.intervals),
             unit=observation.unit,
+            frame=observation.frame,
             boresight=boresight,
             plate=plate,
             noise=self._noise() if observation.noise is not None else None,
