@@ -79,6 +79,7 @@ def _summary(ranks=3, **changes):
             samples=31_104_000,
             samples_used=30_984_215,
             samples_flagged=119_785,
+            pixels=100_000,
             pixels_observed=12_288,
             pixels_cut=3,
             pixels_degenerate=3,

@@ -18,14 +18,25 @@ def closing_table(summary: Summary, report: Path | None) -> str:
         residual = solver.history[-1].relative_residual if solver.history else float("nan")
         rows.append(("converged", f"{state}, {solver.reason}"))
         rows.append(("iterations", f"{solver.iterations}, relative residual {residual:.2e}"))
-    rows.append(("samples", f"{totals.samples_used:,} used of {totals.samples:,}"))
-    rows.append(("pixels", f"{totals.pixels_observed:,} observed, {totals.pixels_cut:,} cut"))
+    used = (
+        f"{totals.samples_used:,} used of {totals.samples:,} ({_share(totals.samples_used, totals.samples)})"
+    )
+    rows.append(("samples", used))
+    solved = totals.pixels_observed - totals.pixels_cut
+    of_map = f" ({_share(solved, totals.pixels)} of the map)" if totals.pixels else ""
+    seen = f"{totals.pixels_observed:,} observed, {totals.pixels_cut:,} cut"
+    rows.append(("pixels", f"{seen}, {solved:,} solved for{of_map}"))
     rows += [(phase.name, format_duration(phase.seconds.max)) for phase in summary.phases]
     peak = format_scaled(memory.peak_bytes, "B")
-    rows.append(("peak memory", f"{peak} a rank ({memory.bytes_per_sample:.1f} B a sample)"))
+    kept = f"pointing and flags kept: {memory.bytes_per_sample:.1f} B a sample"
+    rows.append(("peak memory", f"{peak} a rank in all ({kept})"))
     if report is not None:
         rows.append(("report", str(report)))
     return "\n".join([*aligned_rows(rows), *(f"warning: {text}" for text in summary.warnings)])
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part / max(whole, 1):.1%}"
 
 
 def aligned_rows(rows: Sequence[tuple[str, str]]) -> list[str]:

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from petamap.data.observation import Observation
 
 _FORMS = (".toml", ".xml")
+USED_LITTLE = (
+    "more than half of the samples would not be used: they are flagged, outside the map, or in pixels that "
+    "are not seen at enough angles; more detectors, other angles or larger pixels help"
+)
 
 
 def add_commands(commands: Any) -> None:
@@ -35,7 +39,7 @@ def add_commands(commands: Any) -> None:
     parser = commands.add_parser(
         "check",
         help="judge a configuration and say what would run",
-        description="Read a configuration, open its sources, and say what would run; no sample is read.",
+        description="Read a configuration, open its sources, and say what would run; no signal is read.",
     )
     parser.add_argument("config", metavar="CONFIG", type=Path)
     parser.add_argument("words", metavar="KEY=VALUE", nargs="*", help="settings, as for petamap run")
@@ -66,9 +70,22 @@ def _init(arguments: argparse.Namespace) -> int:
         text = config_template(arguments.kind, form)
     if arguments.file is None:
         print(text, end="")
-    else:
-        _write_new(arguments.file, text)
+        return 0
+    _require_new(arguments.file)
+    if not (arguments.list or arguments.xsd):
+        _write_samples(arguments.kind, arguments.file.absolute().parent)
+    _write_new(arguments.file, text)
     return 0
+
+
+def _write_samples(start: str, folder: Path) -> None:
+    """Write small files in the place of the user's own, where the sources of a template read files."""
+    from petamap.data.config.template import find_template
+    from petamap.simulation.sample_files import write_sample_files
+
+    for kind, options in find_template(start).sources:
+        for path in write_sample_files(kind, options, folder):
+            print(f"wrote {path.name}: a small sample, in the place of your own", file=sys.stderr)
 
 
 def _check(arguments: argparse.Namespace) -> int:
@@ -97,11 +114,15 @@ def _form(path: Path) -> str:
     return form
 
 
+def _require_new(path: Path) -> None:
+    if path.exists():
+        raise ConfigError("exists already", where=str(path), mend="choose another name, or remove it")
+
+
 def _write_new(path: Path, text: str) -> None:
     from petacomm.base.files import write_text
 
-    if path.exists():
-        raise ConfigError("exists already", where=str(path), mend="choose another name, or remove it")
+    _require_new(path)
     write_text(path, text)
     print(f"wrote {path}", file=sys.stderr)
 
@@ -115,6 +136,8 @@ def describe_config(config: RunConfig, observations: list[Observation]) -> str:
     metas = [o.meta for o in observations if "pointing_error_arcsec" in o.meta]
     if metas:
         rows += [("pointing", _pointing(metas))]
+    if observations and all(o.pointing is not None for o in observations):
+        rows += _pixels(config, observations)
     return "\n".join(f"{name:<10} {text}" for name, text in rows)
 
 
@@ -160,6 +183,26 @@ def _pointing(metas: list[dict[str, Any]]) -> str:
     spacing = " to ".join(dict.fromkeys((f"{smallest:.0f}", f"{largest:.0f}")))
     error = max(meta["pointing_error_arcsec"] for meta in metas)
     return f"a knot every {spacing} samples, within {error:.2g} arcsec of the pointing of every sample"
+
+
+def _pixels(config: RunConfig, observations: list[Observation]) -> list[tuple[str, str]]:
+    """Return what part of the map is seen and solvable, and a warning where that is little."""
+    from petamap.mapmaking.coverage import estimate_coverage
+    from petamap.mapmaking.target import prepare_observations, target_pixelization
+    from petamap.sky.stokes import Stokes
+
+    prepared = prepare_observations(config, observations)
+    pixelization = target_pixelization(config.map, prepared)
+    found = estimate_coverage(prepared, pixelization, Stokes(config.map.stokes), config.solver.rcond_min)
+    whole = found.n_looked_at == found.n_samp
+    text = (
+        f"{found.n_seen:,} of {found.n_pix:,} seen, {found.n_solvable:,} can be solved for "
+        f"({found.n_solvable / found.n_pix:.1%} of the map), from {found.used:.1%} of the samples"
+    )
+    rows = [("pixels", text if whole else f"{text}; found from {_count(found.n_looked_at, 'sample')}")]
+    if found.used < 0.5:
+        rows.append(("WARNING", USED_LITTLE))
+    return rows
 
 
 def _count(number: int, noun: str) -> str:

@@ -65,6 +65,7 @@ class Totals:
     samples: int = option(help="Samples of all detectors.", minimum=0)
     samples_used: int = option(help="Samples that contribute to the maps.", minimum=0)
     samples_flagged: int = option(help="Samples left out because of flags.", minimum=0)
+    pixels: int = option(0, help="Pixels of the map; 0 if not known.", minimum=0)
     pixels_observed: int = option(help="Pixels with at least one sample used.", minimum=0)
     pixels_cut: int = option(help="Observed pixels that have no value in the map.", minimum=0)
     pixels_degenerate: int = option(help="Pixels whose Stokes matrix is too near to singular.", minimum=0)
@@ -114,7 +115,9 @@ class Memory:
 
     predicted_bytes: int = option(help="Predicted before the run, for the rank that needs most.", minimum=0)
     peak_bytes: int = option(help="Peak resident size, for the rank that needed most.", minimum=0)
-    bytes_per_sample: float = option(help="Resident bytes a sample of the rank that needed most.")
+    bytes_per_sample: float = option(
+        help="Bytes a sample of pointing and flags kept between iterations; not of the whole run."
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

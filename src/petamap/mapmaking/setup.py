@@ -155,6 +155,24 @@ class RunSetup:
             )
         if self.n_flagged == system.layout.n_samp:
             self.warn("all samples are flagged or outside the map")
+        elif 2 * (system.layout.n_samp - self.n_flagged) < self._n_samp():
+            self.warn(self._used_little(system))
+
+    def _n_samp(self) -> int:
+        return sum(observation.n_samp * observation.n_det for observation in self.observations)
+
+    def _used_little(self, system: MapmakingSystem) -> str:
+        """Say that less than half of the samples make the map, and where the others are."""
+        n_samp, statistics = self._n_samp(), system.statistics
+        in_cut_pixels = self.comm.sum(int(statistics.hits[statistics.dead].sum()))
+        where = {
+            "in pixels that are cut": in_cut_pixels,
+            "flagged or outside the map": self.n_flagged - in_cut_pixels,
+            "outside the stationary intervals": n_samp - system.layout.n_samp,
+        }
+        others = ", ".join(f"{number:,} {place}" for place, number in where.items() if number)
+        used = system.layout.n_samp - self.n_flagged
+        return f"ONLY {used / n_samp:.1%} OF THE SAMPLES MAKE THIS MAP: of {n_samp:,} are {others}"
 
     def _flagged(self, system: MapmakingSystem) -> int:
         """Return the number of samples that are not used, and warn of detectors without good samples."""
@@ -182,9 +200,10 @@ class RunSetup:
         return summary.Totals(
             observations=len(self.observations),
             detectors=len({name for o in self.observations for name in o.detectors}),
-            samples=sum(o.n_samp * o.n_det for o in self.observations),
+            samples=self._n_samp(),
             samples_used=system.layout.n_samp - self.n_flagged,
             samples_flagged=self.n_flagged,
+            pixels=system.projection.pixelization.n_pix,
             pixels_observed=self.n_seen,
             pixels_cut=self.n_dead,
             pixels_degenerate=self.n_dead,

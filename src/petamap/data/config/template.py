@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 from xml.sax.saxutils import escape
 
@@ -12,13 +13,65 @@ from petamap.data.config.model import SECTIONS
 from petamap.data.config.source_kinds import source_kind
 from petamap.data.config.writer import toml_value, written_value, xml_text
 
-# kinds of sources by template name (`petamap init --kind`); kinds of sources are template names, too
-TEMPLATES: dict[str, tuple[str, ...]] = {
-    "satellite": ("satellite", "sky-spectra", "noise"),
-    "ground": ("ground", "sky-spectra", "noise", "common-mode"),
-    "files": ("volume",),
-    "madmap": ("madmap1",),
-}
+
+@dataclass(frozen=True)
+class Template:
+    """What a template sets: options of sections, "section.option", and sources with options of their own."""
+
+    settings: Mapping[str, object]
+    sources: tuple[tuple[str, Mapping[str, object]], ...]
+
+
+_HEALPIX = {"run.name": "first", "map.n_side": 64, "noise.n_lag": 1024}
+_PATCH = {
+    "run.name": "first", "map.pixelization": "car", "map.resolution": "15 arcmin", "map.frame": "equatorial",
+    "noise.n_lag": 1024,
+}  # fmt: skip
+_SATELLITE = ("satellite", {
+    "n_det": 4, "spacing": "4 deg", "sample_rate": "10 Hz", "duration": "1 day", "opening": "50 deg",
+    "precession_period": "96 min", "precession_angle": "45 deg",
+})  # fmt: skip
+_SHORT = ("satellite", {**_SATELLITE[1], "sample_rate": "5 Hz", "duration": "6 h"})
+_GROUND = ("ground", {
+    "n_det": 8, "spacing": "1 deg", "sample_rate": "20 Hz", "duration": "2 h", "n_observations": 2,
+    "azimuth_min": "160 deg", "azimuth_max": "200 deg",
+})  # fmt: skip
+_RASTER = ("raster", {
+    "n_det": 4, "spacing": "10 arcmin", "sample_rate": "20 Hz", "duration": "20 min", "n_observations": 2,
+    "width": "5 deg", "height": "5 deg", "row_spacing": "10 arcmin", "frame": "equatorial",
+})  # fmt: skip
+_SKY = ("sky-spectra", {"fwhm": "1 deg"})
+_NOISE = ("noise", {"net": "60 uK s^0.5", "fknee": "50 mHz"})
+_COMMON = ("common-mode", {"net": "20 uK s^0.5", "fknee": "100 mHz", "fmin": "5 mHz"})
+_COARSE = {**_HEALPIX, "map.n_side": 32}
+_SMALL = {**_HEALPIX, "map.n_side": 16}
+# Templates by name. Files are those that `petamap init` writes, in the place of the user's.
+TEMPLATES: dict[str, Template] = {
+    "satellite": Template(_HEALPIX, (_SATELLITE, _SKY, _NOISE)),
+    "ground": Template(_PATCH, (_GROUND, _SKY, _NOISE, _COMMON)),
+    "raster": Template(_PATCH, (_RASTER, _SKY, _NOISE)),
+    "recorded": Template(_PATCH, (
+        ("recorded", {"path": "sample.ant", "n_det": 4, "spacing": "10 arcmin", "turnarounds": "keep"}),
+        _SKY, _NOISE,
+    )),
+    "files": Template(_SMALL, (("volume", {"path": "sample.h5"}),)),
+    "volume": Template(_SMALL, (("volume", {"path": "sample.h5"}),)),
+    "toast": Template({**_SMALL, "map.frame": "equatorial"}, (("toast", {"path": "sample-toast"}),)),
+    "madmap": Template({**_SMALL, "map.stokes": "I"}, (
+        ("madmap1", {"tod": "sample.tod", "filters": "sample-filters", "healpix": "nested",
+                     "frame": "galactic", "sample_rate": "5 Hz"}),
+    )),
+    "sky-map": Template(_COARSE, (_SHORT, ("sky-map", {"map": "sample-sky.fits"}), _NOISE)),
+    "point-sources": Template(_PATCH, (
+        _RASTER, ("point-sources", {"sources": ["0.5 deg, 0.3 deg, 10 mK, 30 arcmin"]}), _NOISE,
+    )),
+    "cuts": Template(_COARSE, (
+        _SHORT, _SKY, _NOISE, ("cuts", {"gap_every": "20 min", "gap_length": "30 s"}),
+    )),
+    "common-mode": Template(_COARSE, (_SHORT, _SKY, _NOISE, _COMMON)),
+}  # fmt: skip
+TEMPLATES |= {"madmap1": TEMPLATES["madmap"], "noise": TEMPLATES["satellite"]}
+TEMPLATES |= {"sky-spectra": TEMPLATES["satellite"]}
 _HEAD = (
     "A run configuration of petamap. Options that are commented out show their defaults, or an example.",
     "Check it with 'petamap check FILE', make the map with 'petamap run FILE'.",
@@ -59,37 +112,38 @@ def config_template(start: str = "satellite", form: str = ".toml") -> str:
     ConfigError
         If there is no such template.
     """
-    blocks = list(_blocks(_kinds(start)))
+    blocks = list(_blocks(find_template(start)))
     return _xml(blocks) if form == ".xml" else _toml(blocks)
 
 
-def _kinds(start: str) -> tuple[str, ...]:
+def find_template(start: str) -> Template:
+    """Return the template of a name, or a bare one of a kind of source from another package.
+
+    Raises
+    ------
+    ConfigError
+        If there is no such template.
+    """
     from petamap.data.source import source_kinds
 
     if start in TEMPLATES:
         return TEMPLATES[start]
     if start in source_kinds():
-        return (start,)
+        return Template(_HEALPIX, ((start, {}),))
     raise ConfigError(
         f"nothing starts with '{start}'", mend=did_you_mean(start, [*TEMPLATES, *source_kinds()])
     )
 
 
-def _blocks(source_kinds: Sequence[str]) -> Iterator[TemplateBlock]:
-    chosen = _numbered if source_kinds[0] == "madmap1" else _healpix
+def _blocks(template: Template) -> Iterator[TemplateBlock]:
     for name, options in SECTIONS.items():
         fields = option_fields(options).values()
-        lines = tuple(_line(field, chosen.get(f"{name}.{field.name}")) for field in fields)
+        lines = tuple(_line(field, template.settings.get(f"{name}.{field.name}")) for field in fields)
         yield TemplateBlock(name, None, (options.__doc__ or "").partition("\n")[0], lines)
-    for kind in source_kinds:
+    for kind, chosen in template.sources:
         source = source_kind(kind)
-        yield TemplateBlock(
-            "source", kind, source.summary, tuple(_line(field) for field in source.fields.values())
-        )
-
-
-_healpix: dict[str, object] = {"run.name": "first", "map.n_side": 256}
-_numbered: dict[str, object] = {"run.name": "first", "map.pixelization": "numbered", "map.stokes": "I"}
+        lines = tuple(_line(field, chosen.get(field.name)) for field in source.fields.values())
+        yield TemplateBlock("source", kind, source.summary, lines)
 
 
 def _line(field: OptionField, chosen: object = None) -> TemplateLine:

@@ -1,0 +1,140 @@
+"""Small files of simulated data, in the place of a user's own in configuration templates."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from petacomm.base.errors import ConfigError
+from petacomm.base.files import write_text
+from petamap.data.observation import DetectorNoise, Observation
+from petamap.data.source import SourceContext
+from petamap.noise.model import InverseLags, OneOverF
+from petamap.noise.toeplitz import inverse_lags
+from petamap.pointing.scan_strategies import Sweep
+from petamap.simulation.noise import NoiseSource, NoiseSourceOptions
+from petamap.simulation.sky import SkySpectraOptions, SkySpectraSource
+from petamap.simulation.virtual_scans import SatelliteOptions, SatelliteSource
+from petamap.sky.healpix import Healpix
+from petamap.sky.map_file import write_map
+
+_RATE = 5.0
+_N_LAG = 256
+_NOISE = OneOverF(60e-6, 0.05, 0.0, -1.0)
+_NAMES = ("path", "tod", "filters", "map")  # options that name the files of a source
+
+
+def write_sample_files(kind: str, options: Mapping[str, object], folder: Path) -> list[Path]:
+    """Write small files that a kind of source reads.
+
+    Parameters
+    ----------
+    kind : str
+        Kind of source.
+    options : mapping
+        Options of the source in the template, which name the files.
+    folder : Path
+        Folder of the configuration.
+
+    Returns
+    -------
+    list of Path
+        Files and folders that were written; none if the kind reads none.
+
+    Raises
+    ------
+    ConfigError
+        If one is there already; nothing is written then.
+    """
+    if kind not in _WRITERS:
+        return []
+    paths = {name: folder / str(options[name]) for name in _NAMES if name in options}
+    for path in paths.values():
+        if path.exists():
+            raise ConfigError("exists already", where=str(path), mend="choose another folder, or remove it")
+    _WRITERS[kind](**paths)
+    return list(paths.values())
+
+
+def _observation() -> Observation:
+    """Return six hours of a satellite's four detectors, with the sky of Planck's best fit and noise."""
+    context = SourceContext(Path())
+    scan = SatelliteOptions(
+        n_det=4, sample_rate=_RATE, duration=6 * 3600.0, opening=np.radians(50.0),
+        precession_angle=np.radians(45.0), precession_period=5760.0, net=_NOISE.net, fknee=_NOISE.fknee,
+        name="sample",
+    )  # fmt: skip
+    found = SatelliteSource(scan, context).extend([])
+    found = _sky().extend(found)
+    return NoiseSource(NoiseSourceOptions(), context).extend(found)[0]
+
+
+def _sky() -> SkySpectraSource:
+    options = SkySpectraOptions(n_side=64, fwhm=np.radians(2.0))
+    return SkySpectraSource(options, SourceContext(Path()))
+
+
+def _write_volume(path: Path) -> None:
+    from petamap.data.formats.volume_write import write_volume
+
+    write_volume(path, [_observation()], "float32")
+
+
+def _write_toast(path: Path) -> None:
+    from petamap.data.formats.toast_write import write_toast
+
+    path.mkdir(parents=True)
+    write_toast(path, [_observation()])
+
+
+def _write_madmap1(tod: Path, filters: Path) -> None:
+    from petamap.data.formats.madmap1 import write_madmap1
+
+    one = _observation()
+    lags = InverseLags(inverse_lags(_NOISE, _RATE, _N_LAG))
+    one = dataclasses.replace(one, noise=DetectorNoise((lags,) * one.n_det))
+    filters.mkdir(parents=True)
+    write_madmap1(tod, filters, [one], Healpix(16, nest=True))
+
+
+def _write_sky(map: Path) -> None:
+    write_map(
+        map,
+        _sky().make(),
+        Healpix(64),
+        names=["I", "Q", "U"],
+        unit="K_CMB",
+        run_id="sample",
+        frame="galactic",
+    )
+
+
+def _write_antenna_log(path: Path) -> None:
+    """Write ten minutes of an antenna's log: rows of two degrees about azimuth 180, elevation 50."""
+    sweep, rows = Sweep(2.0, 0.2, 0.4), 21
+    seconds = np.arange(6000) / 10
+    leg = sweep.leg_number(seconds)
+    row = (rows - 1) - np.abs(np.mod(leg, 2 * (rows - 1)) - (rows - 1))
+    azimuth = 180 + (sweep.position(seconds) - 1) / np.cos(np.radians(50))
+    elevation = 49 + 0.1 * row
+    turning = np.mod(seconds, sweep.leg + sweep.turn) >= sweep.leg
+    lines = ["# time, source, commanded and measured direction, ..., kind of row"]
+    for k, t in enumerate(seconds):
+        at, where = time.gmtime(1767225600 + int(t)), f"{azimuth[k]:.6f} {elevation[k]:.6f}"
+        clock = time.strftime("%Y%m%d%H%M", at) + f"{at.tm_sec + t % 1:04.1f}"
+        columns = ["0 0", where, where, *["0"] * 7, where, "180 50", "TURN" if turning[k] else "SCAN"]
+        lines.append(" ".join([clock, *columns]))
+    write_text(path, "\n".join(lines) + "\n")
+
+
+_WRITERS: dict[str, Callable[..., None]] = {
+    "volume": _write_volume,
+    "toast": _write_toast,
+    "madmap1": _write_madmap1,
+    "sky-map": _write_sky,
+    "recorded": _write_antenna_log,
+}
