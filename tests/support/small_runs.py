@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from unittest import mock
 
 import numpy as np
 from small_systems import Bad, Models, Samples, recorded, spinning
@@ -19,7 +18,6 @@ from petamap.data.config import (
     SolverOptions,
 )
 from petamap.data.observation import Observation
-from petamap.mapmaking import setup as stage
 from petamap.mapmaking.run import run
 from petamap.noise.model import OneOverF
 from petamap.simulation.noise import SimulatedNoise
@@ -50,8 +48,7 @@ def config(**changes):
 
 def run_on(observations, out, ranks=None, **changes):
     """Run on observations in memory, on the communicator `ranks`, and return the summary."""
-    with mock.patch.object(stage, "open_sources", lambda config: list(observations)):
-        return run(config(**changes), out=out, comm=ranks)
+    return run(config(**changes), out=out, observations=observations, comm=ranks)
 
 
 def sha_of(summary, kind="map"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,7 +56,7 @@ def add_commands(commands: Any) -> None:
     add("--no-pixel-window", action="store_true", help="values of the map are no means over pixels")
     add("--l-min", metavar="L", type=int, help="first multipole [2]")
     add("--l-max", metavar="L", type=int, help="last multipole [2 n_side]")
-    add("--width", metavar="N", type=int, help="multipoles in a bin [10]")
+    add("--width", metavar="N", type=int, help="multipoles in a bin [10, or a third of all]")
     add("--cl", action="store_true", help="mean C_l of bins instead of D_l = l (l + 1) C_l / 2 pi")
     add("--noise", metavar="N", default="none", help="bias taken off: none, or white (covariance) [none]")
     add("--purify", metavar="C", default="", nargs="?", const="B", help="pure B, or EB: no E leaks [none; B]")
@@ -170,8 +169,6 @@ def _likelihood(
     for option, used in (("a second run", arguments.other), ("--purify", choices.pure)):
         if used:
             raise ConfigError(f"{option} is of no use with --likelihood", mend="leave it away")
-    if arguments.width is None:
-        choices = replace(choices, width=4)
     fiducial = _theory("planck2018") if theory is None else theory
     return measure_likelihood(maps, choices, fiducial, arguments.n_side, arguments.likelihood, print)
 

@@ -25,6 +25,11 @@ from petamap.sky.numbered import ImageLayout, NumberedPixels
 from petamap.sky.pixelization import Pixelization
 from petamap.sky.stokes import Stokes
 
+# What a file must say of itself, by kind of product.
+_CARDS: dict[str, dict[str, object]] = {
+    "covariance": {"NOISE": ("white", "covariance of the white part of the noise only")}
+}
+
 
 def covariance_names(stokes: Stokes) -> list[str]:
     """Return the names of the upper triangle: II, IQ, IU, QQ, QU, UU."""
@@ -61,8 +66,9 @@ class MapWriter:
         with agree_on_errors(comm):
             if comm.rank == 0:
                 head = make_map_header(
-                    self._pixelization, names=names, unit=unit, run_id=self.run_id, frame=frame
-                )
+                    self._pixelization, names=names, unit=unit, run_id=self.run_id, frame=frame,
+                    cards=_CARDS.get(kind),
+                )  # fmt: skip
         slab = self._by_row.collect(values)
         write_slabs(path, head, self._by_row, slab)
         if self._by_pixel is not self._by_row:

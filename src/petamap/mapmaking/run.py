@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,8 @@ from petacomm.base.progress import Progress, SilentProgress
 from petacomm.base.typing import FloatArray
 from petacomm.mpi import Communicator, agree_on_errors, world
 from petamap.data import run_summary as summary
-from petamap.data.config import RunConfig
+from petamap.data.config import RunConfig, open_sources
+from petamap.data.observation import Observation
 from petamap.data.run_summary import Summary
 from petamap.mapmaking.cg import Iteration, Solution
 from petamap.mapmaking.covariance import CovarianceColumns
@@ -30,6 +32,7 @@ def run(
     config: RunConfig,
     *,
     out: str | os.PathLike[str],
+    observations: Sequence[Observation] = (),
     comm: Communicator | None = None,
     progress: Progress | None = None,
     command: Sequence[str] = (),
@@ -44,6 +47,8 @@ def run(
     config : RunConfig
     out : path
         Folder; created if it does not exist.
+    observations : sequence of Observation, optional
+        Observations in memory, which the sources of the configuration extend; the same on all ranks.
     comm : Communicator, optional
         By default all processes of the launcher.
     progress : Progress, optional
@@ -85,7 +90,7 @@ def run(
     >>> petamap.read_map("maps/night_map.fits").names
     ('I', 'Q', 'U')
     """
-    job = _Job(config, Path(out), comm or world(), progress or SilentProgress(), list(command))
+    job = _Job(config, Path(out), observations, comm or world(), progress or SilentProgress(), list(command))
     return job.run()
 
 
@@ -93,6 +98,7 @@ def run(
 class _Job:
     config: RunConfig
     out: Path
+    observations: Sequence[Observation]
     comm: Communicator
     progress: Progress
     command: list[str]
@@ -104,7 +110,7 @@ class _Job:
 
     def run(self) -> Summary:
         """Run the phases in order."""
-        self.setup.open()
+        self.setup.open(partial(open_sources, given=self.observations))
         self.unit = self.setup.unit
         self._check_folder()
         system = self.setup.set_up()
@@ -257,7 +263,7 @@ class _Job:
                 return "hits", statistics.hits[:, None].astype(np.float64), ["HITS"], ""
             case "covariance":
                 names = covariance_names(stokes)
-                return "covariance", covariance_columns(system), names, f"{self.unit}^2"
+                return "covariance of the white noise", covariance_columns(system), names, f"{self.unit}^2"
             case "rcond":
                 return "reciprocal condition", statistics.rcond[:, None], ["RCOND"], ""
             case "binned":

@@ -26,7 +26,6 @@ from petamap.data.config import (
     ResourceOptions,
     RunConfig,
     SpectraOptions,
-    open_sources,
     to_toml,
 )
 from petamap.data.observation import Observation
@@ -88,13 +87,10 @@ class RunSetup:
 
     # --- observations and system
 
-    def open(self, opened: Callable[[RunConfig], list[Observation]] | None = None) -> None:
-        """Open the sources and choose the pixelization.
-
-        Where given, `opened` returns the observations instead.
-        """
+    def open(self, opened: Callable[[RunConfig], list[Observation]]) -> None:
+        """Get the observations of the configuration from a function, and choose the pixelization."""
         with self.timers.phase("sources"):
-            observations = (opened or open_sources)(self.config)
+            observations = opened(self.config)
             drawn_otherwise = (
                 [] if self.config.noise.kernel == "estimate" else noise_model_warnings(observations)
             )

@@ -11,7 +11,7 @@ from petacomm.base.errors import ConfigError, DataError
 from petacomm.base.typing import FloatArray
 from petacomm.base.units import DEGREE
 from petamap.data.config import MapOptions, RunConfig
-from petamap.data.observation import Observation
+from petamap.data.observation import Observation, read_flags
 from petamap.mapmaking.intervals import split_intervals
 from petamap.pointing.compressed import CompressedPointing
 from petamap.pointing.frames import frame_rotation
@@ -144,17 +144,17 @@ def _box(
 
 
 def _some_directions(observations: Sequence[Observation]) -> Iterator[FloatArray]:
-    """Yield directions of unflagged samples of each detector: a telescope may slew from far away."""
+    """Yield directions of samples of each detector that are mapped: a telescope may slew from far away."""
     for observation in observations:
         if observation.pointing is None:
             continue
         for detector in range(observation.n_det):
-            bad = np.zeros(observation.n_samp, np.uint8)
-            for flags in observation.flags:
-                flags.or_flags(detector, 0, observation.n_samp, bad)
-            good = np.flatnonzero(bad == 0)
-            vectors, _ = observation.pointing.directions(detector, 0, observation.n_samp)
-            yield vectors[good[:: max(1, good.size // _N_DIRECTIONS)]]
+            parts = [np.zeros((0, 3))]
+            for start, stop in observation.intervals:
+                vectors, _ = observation.pointing.directions(detector, start, stop)
+                parts.append(vectors[read_flags(observation, detector, start, stop) == 0])
+            good = np.concatenate(parts)
+            yield good[:: max(1, len(good) // _N_DIRECTIONS)]
 
 
 def _angles(vectors: FloatArray) -> FloatArray:

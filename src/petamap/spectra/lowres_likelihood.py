@@ -28,6 +28,7 @@ from petamap.spectra.transforms import COMPONENTS
 Estimator = Literal["quadratic", "maximum"]
 ESTIMATORS: tuple[Estimator, ...] = ("quadratic", "maximum")
 _N_SIDE = 8  # of maps that are downgrade_map
+_WIDTH = 4  # multipoles in a bin
 _LARGEST = 16  # maps of at most this n_side are taken as they are
 
 
@@ -111,7 +112,7 @@ def measure_likelihood(
         raise ConfigError(
             f"l_max {last} is beyond the reach of n_side {n_side}", mend=f"at most {3 * n_side - 1}"
         )
-    binning = Binning.linear(choices.l_min, last, choices.width, choices.of_d)
+    binning = Binning.linear(choices.l_min, last, choices.width or _WIDTH, choices.of_d)
     mask = maps.seen
     if choices.mask is not None:
         mask = mask * read_mask(choices.mask, maps.pixelization, maps.sky.frame, choices.threshold)

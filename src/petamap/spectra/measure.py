@@ -49,7 +49,8 @@ class SpectraChoices:
         Width of soft edges of the mask, and of what was observed; radians.
     kind : {"C1", "C2", "smooth"}
     l_min, l_max, width : int
-        Of the bins; `l_max` is 2 n_side by default.
+        Of the bins; `l_max` is 2 n_side by default, the width 10 or a third of the multipoles where there are
+        fewer than 30.
     of_d : bool
         Bandpowers of D_l instead of C_l.
     fwhm : float
@@ -72,7 +73,7 @@ class SpectraChoices:
     kind: Apodization = "C2"
     l_min: int = 2
     l_max: int | None = None
-    width: int = 10
+    width: int | None = None
     of_d: bool = True
     fwhm: float = 0.0
     pixel_window: bool = True
@@ -210,9 +211,12 @@ def make_bins(choices: SpectraChoices, n_side: int, reach: int) -> tuple[Binning
     last = min(2 * n_side, reach) if choices.l_max is None else choices.l_max
     if last > reach:
         raise ConfigError(f"l_max {last} is beyond the reach of n_side {n_side}", mend=f"at most {reach}")
-    if choices.l_min + choices.width > last + 1:
-        raise ConfigError(f"no bin of {choices.width} multipoles fits from {choices.l_min} to {last}")
-    binning = Binning.linear(choices.l_min, reach, choices.width, choices.of_d)
+    width = choices.width or max(1, min(10, (last + 1 - choices.l_min) // 3))
+    if choices.l_min + width > last + 1:
+        raise ConfigError(
+            f"no bin of {width} multipoles fits from {choices.l_min} to {last}", mend="make it narrower"
+        )
+    binning = Binning.linear(choices.l_min, reach, width, choices.of_d)
     return binning, int(np.searchsorted(binning.edges, last + 1, side="right")) - 1
 
 

@@ -70,7 +70,10 @@ def test_nested_and_ring_files_hold_the_same_sky(done, tmp_path):
 def test_units_and_frame_are_written(done):
     from astropy.io import fits
 
+    with fits.open(done[0] / "small_map.fits") as file:
+        assert "NOISE" not in file[1].header
     with fits.open(done[0] / "small_covariance.fits") as file:
+        assert file[1].header["NOISE"] == "white" and "white part" in file[1].header.comments["NOISE"]
         header = file[1].header
     assert header["TUNIT1"].strip() in ("K_CMB^2", "K_CMB2") and header["COORDSYS"].strip() in (
         "G",

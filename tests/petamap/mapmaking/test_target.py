@@ -127,6 +127,12 @@ def test_flagged_samples_do_not_widen_an_image():
         target_pixelization(options, [replace(short(), flags=(All(),))])
 
 
+def test_samples_outside_intervals_do_not_widen_an_image():
+    options = MapOptions(pixelization="flat", resolution=0.05 * DEGREE)
+    few = replace(short(), intervals=((0, 5), (7, 10)))
+    assert target_pixelization(options, [few]).n_pix < target_pixelization(options, [short()]).n_pix / 4
+
+
 def test_an_image_of_too_many_pixels_is_refused_before_memory_is_taken():
     options = MapOptions(pixelization="car", resolution=1e-4 * DEGREE)
     with pytest.raises(ConfigError, match=r"pixels .*map.width and map.height"):

@@ -10,7 +10,7 @@ from petamap.simulation.sky_spectra import read_spectra
 from petamap.sky.healpix import Healpix
 from petamap.sky.map_file import write_map
 from petamap.sky.power_spectra import Spectra
-from petamap.spectra.measure import SpectraChoices, measure_bandpowers
+from petamap.spectra.measure import SpectraChoices, make_bins, measure_bandpowers
 from petamap.spectra.run_maps import RunMaps, read_mask
 
 THEORY = Spectra(read_spectra("planck2018"), ("TT", "EE", "BB", "TE"))
@@ -163,3 +163,9 @@ def test_what_does_not_fit_is_refused(tmp_path, runs):
     found = measure_bandpowers(runs[0], CHOICES)
     with pytest.raises(DataError, match="theory ends at l = 30"):
         found.expected(THEORY.select(("TT",), 30))
+
+
+@pytest.mark.parametrize(("n_side", "width", "n"), [(4, 2, 3), (8, 5, 3), (16, 10, 3), (64, 10, 12)])
+def test_default_bins_fit_maps_of_any_size(n_side, width, n):
+    binning, wanted = make_bins(SpectraChoices(), n_side, 3 * n_side - 1)
+    assert np.diff(binning.edges).tolist() == [width] * (len(binning.edges) - 1) and wanted == n

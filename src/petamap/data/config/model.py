@@ -189,7 +189,9 @@ class SpectraOptions:
     apodization: str = option("C2", choices=("C1", "C2", "smooth"), help="shape of soft edges")
     l_min: int = option(2, help="first multipole", minimum=0)
     l_max: int | None = option(None, help="last multipole; default: 2 n_side", minimum=2)
-    width: int = option(10, help="multipoles in a bin", minimum=1)
+    width: int | None = option(
+        None, help="multipoles in a bin; default: 10, or a third of them where they are few", minimum=1
+    )
     power: str = option(
         "D", choices=("D", "C"), help="D: bandpowers of D_l = l (l + 1) C_l / 2 pi; C: of C_l"
     )

@@ -55,8 +55,14 @@ class SignalParts:
     random_sources: tuple[RandomSource, ...]
 
 
-def open_sources(config: RunConfig) -> list[Observation]:
+def open_sources(config: RunConfig, given: Sequence[Observation] = ()) -> list[Observation]:
     """Return the observations of all sources, applied in order; headers of files are read, but no samples.
+
+    Parameters
+    ----------
+    config : RunConfig
+    given : sequence of Observation
+        Observations in memory, which the sources extend.
 
     Raises
     ------
@@ -65,17 +71,19 @@ def open_sources(config: RunConfig) -> list[Observation]:
     DataError
         If a file is not valid, or a name is not unique or could lead out of a folder.
     """
-    return open_signal_parts(config)[0]
+    return open_signal_parts(config, given)[0]
 
 
-def open_signal_parts(config: RunConfig) -> tuple[list[Observation], SignalParts]:
+def open_signal_parts(
+    config: RunConfig, given: Sequence[Observation] = ()
+) -> tuple[list[Observation], SignalParts]:
     """Return the observations of all sources, and their signals separated into fixed and random ones.
 
     A source is random if it has an attribute ``part`` that is not None. See `open_sources`.
     """
     context = SourceContext(config.folder, config.run.seed, config.run.realization)
-    observations: list[Observation] = []
-    fixed: dict[str, tuple[Signal, ...]] = {}
+    observations = list(given)
+    fixed = {observation.name: observation.signals for observation in given}
     random_sources: list[RandomSource] = []
     for entry in config.sources:
         source = source_class(entry.kind)(entry.options, context)
