@@ -90,6 +90,7 @@ def _summary(ranks=3, **changes):
             reason="the residual is below the tolerance",
             iterations=45,
             tolerance=1e-9,
+            relative_residual=history[-1].relative_residual,
             history=history,
         ),
         phases=(

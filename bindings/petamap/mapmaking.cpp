@@ -247,27 +247,26 @@ void settle(In<double, 3> p, Out<double, 3> q, In<double> steps, Out<std::int64_
     sums.give();
 }
 
-void advance(In<double> alphas, In<double, 3> p, In<double, 3> q, In<double, 2> inverse, Out<double, 3> x,
-             Out<double, 3> r, Out<std::int64_t, 2> limbs, int n_threads) {
-    const auto rows = rows_of(p);
-    same_shape({{p.size(), q.size()}, {p.size(), x.size()}, {p.size(), r.size()}});
-    same_shape({{inverse.shape(0), p.shape(0)}, {p.shape(2), alphas.shape(0)}});
+void advance(In<double> alphas, In<double, 3> q, In<double, 2> inverse, Out<double, 3> r,
+             Out<std::int64_t, 2> limbs, int n_threads) {
+    const auto rows = rows_of(q);
+    same_shape({{q.size(), r.size()}, {inverse.shape(0), q.shape(0)}, {q.shape(2), alphas.shape(0)}});
     ExactSums sums(limbs, rows.width);
     {
         nb::gil_scoped_release release;
-        pm::advance(rows, alphas.data(), p.data(), q.data(), inverse.data(), x.data(), r.data(), sums.data(),
-                    n_threads);
+        pm::advance(rows, alphas.data(), q.data(), inverse.data(), r.data(), sums.data(), n_threads);
     }
     sums.give();
 }
 
-void turn(In<double> betas, In<double, 2> inverse, In<double, 3> r, Out<double, 3> p, Out<double> largest,
-          int n_threads) {
-    same_shape({{p.size(), r.size()}, {inverse.shape(0), r.shape(0)}});
-    same_shape({{r.shape(2), betas.shape(0)}, {r.shape(2), largest.shape(0)}});
+void turn(In<double> alphas, In<double> betas, In<double, 2> inverse, In<double, 3> r, Out<double, 3> x,
+          Out<double, 3> p, Out<double> largest, int n_threads) {
+    same_shape({{p.size(), r.size()}, {x.size(), r.size()}, {inverse.shape(0), r.shape(0)}});
+    for (const auto n : {alphas.shape(0), betas.shape(0), largest.shape(0)}) same_shape({{r.shape(2), n}});
     const auto rows = rows_of(r);
     nb::gil_scoped_release release;
-    pm::turn(rows, betas.data(), inverse.data(), r.data(), p.data(), largest.data(), n_threads);
+    pm::turn(rows, alphas.data(), betas.data(), inverse.data(), r.data(), x.data(), p.data(), largest.data(),
+             n_threads);
 }
 
 void precondition(In<double, 2> inverse, In<double, 3> in, Out<double, 3> out, int n_threads) {
@@ -372,12 +371,12 @@ NB_MODULE(_mapmaking, module) {
     module.def("fold", fold, nb::arg("sums").noconvert(), nb::arg("out").noconvert(), nb::arg("n_threads"));
     module.def("settle", settle, nb::arg("p").noconvert(), nb::arg("q").noconvert(),
                nb::arg("steps").noconvert(), nb::arg("limbs").noconvert(), nb::arg("n_threads"));
-    module.def("advance", advance, nb::arg("alphas").noconvert(), nb::arg("p").noconvert(),
-               nb::arg("q").noconvert(), nb::arg("inverse").noconvert(), nb::arg("x").noconvert(),
-               nb::arg("r").noconvert(), nb::arg("limbs").noconvert(), nb::arg("n_threads"));
-    module.def("turn", turn, nb::arg("betas").noconvert(), nb::arg("inverse").noconvert(),
-               nb::arg("r").noconvert(), nb::arg("p").noconvert(), nb::arg("largest").noconvert(),
+    module.def("advance", advance, nb::arg("alphas").noconvert(), nb::arg("q").noconvert(),
+               nb::arg("inverse").noconvert(), nb::arg("r").noconvert(), nb::arg("limbs").noconvert(),
                nb::arg("n_threads"));
+    module.def("turn", turn, nb::arg("alphas").noconvert(), nb::arg("betas").noconvert(),
+               nb::arg("inverse").noconvert(), nb::arg("r").noconvert(), nb::arg("x").noconvert(),
+               nb::arg("p").noconvert(), nb::arg("largest").noconvert(), nb::arg("n_threads"));
     module.def("precondition", precondition, nb::arg("inverse").noconvert(), nb::arg("input").noconvert(),
                nb::arg("out").noconvert(), nb::arg("n_threads"));
     module.def("space_products", space_products, nb::arg("vectors").noconvert(), nb::arg("given").noconvert(),

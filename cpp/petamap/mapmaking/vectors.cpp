@@ -87,17 +87,15 @@ void settle_rows(std::int64_t n, const double* p, double* q, const double* steps
 }
 
 template <int kStokes, int kWidth>
-void advance_rows(std::int64_t n, const double* alphas, const double* p, const double* q,
-                  const double* inverse, double* x, double* r, petacomm::ExactSum* sums, int n_threads) {
+void advance_rows(std::int64_t n, const double* alphas, const double* q, const double* inverse, double* r,
+                  petacomm::ExactSum* sums, int n_threads) {
     using Real = RealColumns<kWidth>;
     const Real alpha = load_columns<Real>(alphas);
     sum_rows<kStokes, kWidth>(
         n, sums, n_threads, [=](std::int64_t begin, std::int64_t end, double* products) {
             constexpr std::int64_t kRow = kStokes * kWidth;
-            for (std::int64_t i = begin * kRow; i < end * kRow; i += kWidth) {
-                store_columns<Real>(x + i, load_columns<Real>(x + i) + alpha * load_columns<Real>(p + i));
+            for (std::int64_t i = begin * kRow; i < end * kRow; i += kWidth)
                 store_columns<Real>(r + i, load_columns<Real>(r + i) - alpha * load_columns<Real>(q + i));
-            }
             for (std::int64_t i = begin; i < end; ++i) {
                 const Row<kStokes, kWidth> row(r + i * kRow);
                 Real z[kStokes];
@@ -109,11 +107,11 @@ void advance_rows(std::int64_t n, const double* alphas, const double* p, const d
 }
 
 template <int kStokes, int kWidth>
-void turn_rows(std::int64_t n, const double* betas, const double* inverse, const double* r, double* p,
-               double* largest, int n_threads) {
+void turn_rows(std::int64_t n, const double* alphas, const double* betas, const double* inverse,
+               const double* r, double* x, double* p, double* largest, int n_threads) {
     using Real = RealColumns<kWidth>;
     constexpr std::int64_t kRow = kStokes * kWidth;
-    const Real beta = load_columns<Real>(betas);
+    const Real alpha = load_columns<Real>(alphas), beta = load_columns<Real>(betas);
     std::fill_n(largest, kWidth, 0.0);
 #pragma omp parallel num_threads(n_threads)
     {
@@ -121,13 +119,15 @@ void turn_rows(std::int64_t n, const double* betas, const double* inverse, const
 #pragma omp for schedule(static) nowait
         for (std::int64_t i = 0; i < n; ++i) {
             const Row<kStokes, kWidth> row(r + i * kRow);
-            Row<kStokes, kWidth> direction(p + i * kRow);
+            Row<kStokes, kWidth> solution(x + i * kRow), direction(p + i * kRow);
             Real z[kStokes], size{};
             multiply<kStokes>(inverse + i * triangle(kStokes), row.values, z);
             for (int k = 0; k < kStokes; ++k) {
+                solution.values[k] += alpha * direction.values[k];
                 direction.values[k] = z[k] + beta * direction.values[k];
                 size += petacomm::size_of(direction.values[k]);
             }
+            solution.store(x + i * kRow);
             direction.store(p + i * kRow);
             most = petacomm::larger(most, size);
         }
@@ -237,17 +237,17 @@ void settle(const Rows& rows, const double* p, double* q, const double* step, pe
     });
 }
 
-void advance(const Rows& rows, const double* alpha, const double* p, const double* q, const double* inverse,
-             double* x, double* r, petacomm::ExactSum* sums, int n_threads) {
+void advance(const Rows& rows, const double* alpha, const double* q, const double* inverse, double* r,
+             petacomm::ExactSum* sums, int n_threads) {
     for_rows(rows, [&](auto stokes, auto width) {
-        advance_rows<stokes(), width()>(rows.n, alpha, p, q, inverse, x, r, sums, n_threads);
+        advance_rows<stokes(), width()>(rows.n, alpha, q, inverse, r, sums, n_threads);
     });
 }
 
-void turn(const Rows& rows, const double* beta, const double* inverse, const double* r, double* p,
-          double* largest, int n_threads) {
+void turn(const Rows& rows, const double* alpha, const double* beta, const double* inverse, const double* r,
+          double* x, double* p, double* largest, int n_threads) {
     for_rows(rows, [&](auto stokes, auto width) {
-        turn_rows<stokes(), width()>(rows.n, beta, inverse, r, p, largest, n_threads);
+        turn_rows<stokes(), width()>(rows.n, alpha, beta, inverse, r, x, p, largest, n_threads);
     });
 }
 

@@ -25,13 +25,13 @@ void fold(std::int64_t* sums, int n_copies, std::int64_t n, std::int64_t* out, i
 void settle(const Rows& rows, const double* p, double* q, const double* step, petacomm::ExactSum* sums,
             int n_threads);
 
-// x += alpha p, r -= alpha q; adds r . M^-1 r to the sums.
-void advance(const Rows& rows, const double* alpha, const double* p, const double* q, const double* inverse,
-             double* x, double* r, petacomm::ExactSum* sums, int n_threads);
+// r -= alpha q; adds r . M^-1 r to the sums.
+void advance(const Rows& rows, const double* alpha, const double* q, const double* inverse, double* r,
+             petacomm::ExactSum* sums, int n_threads);
 
-// p = M^-1 r + beta p; writes the largest sum of sizes |p_I| + |p_Q| + |p_U| of a row.
-void turn(const Rows& rows, const double* beta, const double* inverse, const double* r, double* p,
-          double* largest, int n_threads);
+// x += alpha p, then p = M^-1 r + beta p; writes the largest sum of sizes |p_I| + |p_Q| + |p_U| of a row.
+void turn(const Rows& rows, const double* alpha, const double* beta, const double* inverse, const double* r,
+          double* x, double* p, double* largest, int n_threads);
 
 // out = M^-1 in.
 void precondition(const Rows& rows, const double* inverse, const double* in, double* out, int n_threads);

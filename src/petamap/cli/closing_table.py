@@ -15,9 +15,8 @@ def closing_table(summary: Summary, report: Path | None) -> str:
     rows = [("run", summary.title or summary.name)]
     if solver is not None:
         state = "yes" if solver.converged else "NO"
-        residual = solver.history[-1].relative_residual if solver.history else float("nan")
         rows.append(("converged", f"{state}, {solver.reason}"))
-        rows.append(("iterations", f"{solver.iterations}, relative residual {residual:.2e}"))
+        rows.append(("iterations", f"{solver.iterations}, relative residual {solver.relative_residual:.2e}"))
     used = (
         f"{totals.samples_used:,} used of {totals.samples:,} ({_share(totals.samples_used, totals.samples)})"
     )

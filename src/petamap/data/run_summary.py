@@ -96,6 +96,7 @@ class Solver:
     reason: str = option(help="Why the solver stopped.")
     iterations: int = option(help="Number of iterations.", minimum=0)
     tolerance: float = option(help="Relative residual asked for.")
+    relative_residual: float = option(help="Relative residual of the map, the smallest of all iterations.")
     history: tuple[SolverStep, ...] = option(help="Every iteration in order.")
 
 

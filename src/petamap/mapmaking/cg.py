@@ -30,9 +30,6 @@ from petamap.mapmaking.vectors import MAX_WIDTH, Unknowns, stack, width_for
 if TYPE_CHECKING:
     from petamap.mapmaking.recycling import Deflation
 
-# Iterations without a smaller residual after which the solver has stalled; fewer are normal on the way down,
-# as the method reduces the error at every step, not the residual.
-_PATIENCE = 100
 # The residual of the recurrence falls on when rounding keeps the true one up; the true one may exceed the
 # tolerance by this factor.
 _SLACK = 2
@@ -56,13 +53,15 @@ class Solution:
     Attributes
     ----------
     map : Unknowns
-        At the owners.
+        At the owners: the iterate of the smallest residual, which need not be the last one.
     converged : bool
     reason : str
         Why the iterations stopped.
     history : list of Iteration
+    returned : int
+        Number of the iteration that the map is from.
     true_residual : float
-        Relative norm of b - A x computed anew at the end: the last entry of the history, which comes from the
+        Relative norm of b - A x of the map, computed anew: that of the history, which comes from the
         recurrence, should equal it.
     error : ConvergenceError, optional
         Why there is no solution at all; the map then has no meaning.
@@ -72,6 +71,7 @@ class Solution:
     converged: bool = False
     reason: str = ""
     history: list[Iteration] = field(default_factory=list)
+    returned: int = 0
     true_residual: float = math.nan
     error: ConvergenceError | None = None
 
@@ -79,6 +79,11 @@ class Solution:
     def iterations(self) -> int:
         """Number of iterations."""
         return self.history[-1].number
+
+    @property
+    def relative_residual(self) -> float:
+        """Relative residual of the map, from the recurrence."""
+        return self.history[self.returned].relative_residual
 
     def iterations_to(self, tolerance: float) -> int:
         """Return the number of iterations to a larger tolerance: all, where it was not reached."""
@@ -93,9 +98,13 @@ def cg(
     *,
     tolerance: float = 1e-6,
     max_iterations: int = 200,
+    stall_iterations: int = 0,
     callback: Callable[[Iteration], None] = lambda iteration: None,
 ) -> Solution:
     """Solve A x = b by preconditioned conjugate gradients (Shewchuk 1994, section B3). Collective.
+
+    The method reduces the error in every iteration, not the residual: on the way down, no residual may be
+    smaller than an earlier one for hundreds of iterations.
 
     Parameters
     ----------
@@ -107,13 +116,15 @@ def cg(
     tolerance : float
         Of ``sqrt(r^T M^-1 r)`` relative to that of b.
     max_iterations : int
+    stall_iterations : int
+        Stop after as many iterations without a smaller residual; 0: never.
     callback : callable
         Called after each iteration.
 
     Returns
     -------
     Solution
-        Its `map` holds x, at the owners.
+        Its `map` holds the x of the smallest residual, at the owners.
 
     Raises
     ------
@@ -133,7 +144,7 @@ def cg(
     (True, 1)
     """
     solver = ConjugateGradients(A, preconditioner or IdentityPreconditioner())
-    return solver.solve(b, tolerance, max_iterations, callback)
+    return solver.solve(b, tolerance, max_iterations, callback, stall_iterations=stall_iterations)
 
 
 class ConjugateGradients:
@@ -166,6 +177,8 @@ class ConjugateGradients:
         max_iterations: int,
         callback: Callable[[Iteration], None] = lambda iteration: None,
         deflation: Deflation | None = None,
+        *,
+        stall_iterations: int = 0,
     ) -> Solution:
         """Return the solution for one right-hand side, the same to the bit as by `solve_many`.
 
@@ -174,7 +187,8 @@ class ConjugateGradients:
         ConvergenceError
             If A or M turns out not to be positive definite, or the right-hand side is not finite.
         """
-        (solution,) = self._solve([rhs], [_Column(tolerance, max_iterations, callback)], deflation)
+        stop = _StopRule(tolerance, max_iterations, stall_iterations)
+        (solution,) = self._solve([rhs], [_Column(stop, callback)], deflation)
         if solution.error is not None:
             raise solution.error
         return solution
@@ -187,6 +201,8 @@ class ConjugateGradients:
         callback: Callable[[int, Iteration], None] = lambda number, iteration: None,
         deflation: Deflation | None = None,
         recorders: Sequence[Recorder] = (),
+        *,
+        stall_iterations: int = 0,
     ) -> list[Solution]:
         """Return the solution for each right-hand side: the same to the bit whatever others there are.
 
@@ -206,13 +222,15 @@ class ConjugateGradients:
         recorders : sequence of callable
             One per right-hand side, or none: called with the residual of each iteration, its squared norm,
             alpha and beta.
+        stall_iterations : int
+            Stop after as many iterations without a smaller residual; 0: never.
         """
+        stop = _StopRule(tolerance, max_iterations, stall_iterations)
         solutions: list[Solution] = []
         for first in range(0, len(rhs), MAX_WIDTH):
             numbers = range(first, min(first + MAX_WIDTH, len(rhs)))
             columns = [
-                _Column(tolerance, max_iterations, partial(callback, n), recorders[n] if recorders else None)
-                for n in numbers
+                _Column(stop, partial(callback, n), recorders[n] if recorders else None) for n in numbers
             ]
             solutions += self._solve([rhs[n] for n in numbers], columns, deflation)
         return solutions
@@ -234,20 +252,22 @@ class ConjugateGradients:
         """Iterate on right-hand sides side by side until each has stopped; stopped ones are removed."""
         state = _State.start(rhs)
         columns += [None] * (state.r.width - len(columns))
-        betas = np.zeros(state.r.width)
-        norms = self._advance(betas, state)
+        alphas = betas = np.zeros(state.r.width)
+        norms = self._advance(alphas, state)
         _for_each(columns, norms, _Column.begin)
         if deflation is not None:
             deflation.start(state.x, state.r)
-            norms = self._advance(betas, state)
+            norms = self._advance(alphas, state)
         while True:
             _for_each(columns, norms, _Column.note)
-            columns, numbers = _drop_stopped(columns, state)
+            _keep_best(columns, alphas, state)
+            columns, numbers = _drop_stopped(columns, state.r.width)
             if not numbers:
                 return
             if numbers != list(range(state.r.width)):
-                state, norms, betas = state.columns(numbers), _pick(norms, numbers), _pick(betas, numbers)
-            largest = self._turn(betas, state)
+                state = state.columns(numbers)
+                norms, alphas, betas = (_pick(values, numbers) for values in (norms, alphas, betas))
+            largest = self._turn(alphas, betas, state)
             if deflation is not None:
                 largest = deflation.project(state.p, largest)
             active = np.array([column is not None for column in columns])
@@ -258,16 +278,18 @@ class ConjugateGradients:
             before, norms = norms, self._advance(alphas, state)
             betas = np.divide(norms, before, out=np.zeros_like(norms), where=active & (before > 0))
 
-    def _turn(self, betas: FloatArray, state: _State) -> FloatArray:
-        """Set p = M^-1 r + beta p; return the largest values of p over all ranks."""
+    def _turn(self, alphas: FloatArray, betas: FloatArray, state: _State) -> FloatArray:
+        """Add alpha p to x, then set p = M^-1 r + beta p; return the largest values of p over all ranks."""
         if self._blocks is None:
-            for p, z in zip(state.p, state.z, strict=True):
+            for p, x, z in zip(state.p, state.x, state.z, strict=True):
+                x += alphas * p
                 p *= betas
                 p += z
             return state.p.largest(self.comm)
         largest = np.zeros((2, len(betas)))
-        for blocks, r, p, most in zip(self._blocks, state.r, state.p, largest, strict=True):
-            _mapmaking.turn(betas, blocks, r, p, most, self.n_threads)
+        parts = zip(self._blocks, state.r, state.x, state.p, largest, strict=True)
+        for blocks, r, x, p, most in parts:
+            _mapmaking.turn(alphas, betas, blocks, r, x, p, most, self.n_threads)
         return self.comm.allreduce(largest.max(axis=0), "max")
 
     def _apply(self, largest: FloatArray, state: _State) -> FloatArray:
@@ -275,16 +297,15 @@ class ConjugateGradients:
         return self._totals(self.operator.apply_and_dot(state.p, largest, state.q))
 
     def _advance(self, alphas: FloatArray, state: _State) -> FloatArray:
-        """Add alpha p to x, subtract alpha q from r; return r . M^-1 r."""
+        """Subtract alpha q from r; return r . M^-1 r."""
         if self._blocks is None:
-            for p, q, x, r in zip(state.p, state.q, state.x, state.r, strict=True):
-                x += alphas * p
+            for q, r in zip(state.q, state.r, strict=True):
                 r -= alphas * q
             state.z = self.preconditioner.apply(state.r)
             return self._totals(exact_dots(state.r, state.z))
         limbs = zero_limbs(len(alphas))
-        for blocks, p, q, x, r in zip(self._blocks, state.p, state.q, state.x, state.r, strict=True):
-            _mapmaking.advance(alphas, p, q, blocks, x, r, limbs, self.n_threads)
+        for blocks, q, r in zip(self._blocks, state.q, state.r, strict=True):
+            _mapmaking.advance(alphas, q, blocks, r, limbs, self.n_threads)
         return self._totals(limbs)
 
     def _compute_true_residuals(self, solved: Sequence[tuple[_Column, Unknowns]]) -> None:
@@ -306,7 +327,10 @@ class ConjugateGradients:
 
 @dataclass
 class _State:
-    """Vectors of conjugate gradients, side by side; z = M^-1 r where no kernel computes it on the way."""
+    """Vectors of conjugate gradients, side by side; z = M^-1 r where no kernel computes it on the way.
+
+    x is a step behind r, until p turns: the next residual tells whether an iterate is to be kept.
+    """
 
     x: Unknowns
     p: Unknowns
@@ -326,20 +350,31 @@ class _State:
         z = r if self.z is self.r else self.z.columns(numbers)
         return _State(x, p, r.zeros_like(), r, z)
 
+    def iterate(self, column: int, alpha: float) -> Unknowns:
+        """Return x + alpha p of a column."""
+        x = self.x.column(column)
+        for to, p in zip(x, self.p, strict=True):
+            to += alpha * p[..., column]
+        return x
+
+
+@dataclass(frozen=True)
+class _StopRule:
+    tolerance: float
+    max_iterations: int
+    stall_iterations: int
+
 
 @dataclass
 class _Column:
     """Progress of one right-hand side."""
 
-    tolerance: float
-    max_iterations: int
+    stop: _StopRule
     callback: Callable[[Iteration], None]
     recorder: Recorder | None = None
     solution: Solution = field(default_factory=lambda: Solution(Unknowns.zeros(0, 0, 0)))
     stopped: bool = False
     _first: float = field(default=0.0, init=False)
-    _best: float = field(default=math.inf, init=False)
-    _best_at: int = field(default=0, init=False)
     _begin: float = field(default_factory=time.perf_counter, init=False)
 
     def begin(self, norm: float) -> None:
@@ -361,10 +396,19 @@ class _Column:
         number, relative = len(self.solution.history), self.relative(norm)
         self.solution.history.append(Iteration(number, relative, time.perf_counter() - self._begin))
         self.callback(self.solution.history[-1])
-        if relative < self._best:
-            self._best, self._best_at = relative, number
-        stalled = number - self._best_at >= _PATIENCE
-        self.stopped = relative <= self.tolerance or number >= self.max_iterations or stalled
+        # The start is no result: the first iterate is closer to the solution, whatever its residual.
+        if number == 1 or relative < self.solution.relative_residual:
+            self.solution.returned = number
+        stalled = 0 < self.stop.stall_iterations <= number - self.solution.returned
+        self.stopped = relative <= self.stop.tolerance or number >= self.stop.max_iterations or stalled
+
+    def keep_best(self, column: int, alpha: float, state: _State) -> None:
+        """Copy the iterate of the smallest residual when it is left behind, or is the last one."""
+        since = self.solution.iterations - self.solution.returned
+        if since == 1:
+            self.solution.map = state.x.column(column)
+        elif since == 0 and self.stopped:
+            self.solution.map = state.iterate(column, alpha)
 
     def check(self, curvature: float) -> None:
         """Take p^T A p of an iteration."""
@@ -384,9 +428,9 @@ class _Column:
         if solution.error is not None:
             solution.map, solution.reason = rhs.zeros_like(), str(solution.error)
             return
-        reached = solution.history[-1].relative_residual <= self.tolerance
-        solution.converged = reached and solution.true_residual <= _SLACK * self.tolerance
-        solution.reason = _reason(solution, self.tolerance, self.max_iterations)
+        reached = solution.relative_residual <= self.stop.tolerance
+        solution.converged = reached and solution.true_residual <= _SLACK * self.stop.tolerance
+        solution.reason = _reason(solution, self.stop)
 
 
 def _for_each(
@@ -404,18 +448,21 @@ def _record(columns: Sequence[_Column | None], residuals: Unknowns, *scalars: Fl
             column.recorder(residuals.column(number), norm, alpha, beta)
 
 
-def _drop_stopped(columns: Sequence[_Column | None], state: _State) -> tuple[list[_Column | None], list[int]]:
-    """Take the solutions of columns that have stopped; return the columns and those to go on with.
+def _keep_best(columns: Sequence[_Column | None], alphas: FloatArray, state: _State) -> None:
+    for number, column in enumerate(columns):
+        if column is not None and column.solution.error is None:
+            column.keep_best(number, float(alphas[number]), state)
+
+
+def _drop_stopped(columns: Sequence[_Column | None], width: int) -> tuple[list[_Column | None], list[int]]:
+    """Return the columns that have not stopped, and the numbers of those to go on with.
 
     A column that has stopped stays in the vectors, unused, until the rest fits into half the width.
     """
-    for number, column in enumerate(columns):
-        if column is not None and column.stopped and column.solution.error is None:
-            column.solution.map = state.x.column(number)
     active = [None if column is None or column.stopped else column for column in columns]
     numbers = [number for number, column in enumerate(active) if column is not None]
-    if not numbers or width_for(len(numbers)) == state.r.width:
-        return active, list(range(state.r.width)) if numbers else []
+    if not numbers or width_for(len(numbers)) == width:
+        return active, list(range(width)) if numbers else []
     rest = [active[number] for number in numbers]
     return rest + [None] * (width_for(len(numbers)) - len(numbers)), numbers
 
@@ -426,12 +473,14 @@ def _pick(values: FloatArray, numbers: Sequence[int]) -> FloatArray:
     return picked
 
 
-def _reason(solution: Solution, tolerance: float, max_iterations: int) -> str:
-    last = solution.history[-1]
+def _reason(solution: Solution, stop: _StopRule) -> str:
+    residual = f"{solution.relative_residual:.2g}"
     if solution.converged:
-        return f"residual {last.relative_residual:.2g} <= {tolerance:g}"
-    if last.relative_residual <= tolerance:
+        return f"residual {residual} <= {stop.tolerance:g}"
+    if solution.relative_residual <= stop.tolerance:
         return f"stalled at {solution.true_residual:.2g}: rounding allows no smaller residual"
-    if last.number >= max_iterations:
-        return f"residual {last.relative_residual:.2g} after the {max_iterations} iterations allowed"
-    return f"stalled at {last.relative_residual:.2g}: no smaller residual in {_PATIENCE} iterations"
+    if solution.returned < solution.iterations:
+        residual += f" in iteration {solution.returned}"
+    if solution.iterations >= stop.max_iterations:
+        return f"residual {residual} after the {stop.max_iterations} iterations allowed"
+    return f"stalled at {residual}: no smaller residual in {stop.stall_iterations} iterations"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from petacomm.base.errors import ConfigError, ConvergenceError, ResourceError
 from petacomm.base.host import available_bytes
 from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.mpi import agree
+from petamap.mapmaking.cg import Solution
 from petamap.mapmaking.system import MapmakingSystem
 from petamap.mapmaking.vectors import Unknowns
 from petamap.sky.healpix import Healpix
@@ -17,6 +19,42 @@ from petamap.sky.healpix import Healpix
 # I, Q, U of the whole sky at n_side 16, and twice that
 MOST_UNKNOWNS = 18432
 _BATCH = 8  # columns that are solved for in one call
+# Relative residual up to which a column is right, whatever tolerance it missed: the default tolerance. With
+# residuals d of n columns the likelihood sees N (1 + E) for the noise N, |E| <= d sqrt(n k), k the condition
+# of M^-1 A; rounding keeps d above some 1e-16 k (Greenbaum 1997, SIAM J. Matrix Anal. Appl. 18, 535).
+_RIGHT = 1e-6
+_MOST_NAMED = 5
+
+
+@dataclass(frozen=True)
+class FoundColumns:
+    """The covariance of the pixels of which all columns are right, and the columns that missed the tolerance.
+
+    Attributes
+    ----------
+    values : (n, n) float64, or None
+        On rank 0: all pixels of the first Stokes parameter first.
+    pixels : int64 (n_seen,)
+        Ring numbers, increasing.
+    missed, left_out : str
+        For the user: the columns that missed the tolerance and are right, and those that are not, of which
+        the pixels are left out. Empty if there are none.
+    """
+
+    values: FloatArray | None
+    pixels: Int64Array
+    missed: str = ""
+    left_out: str = ""
+
+
+@dataclass(frozen=True)
+class _Miss:
+    """A column that missed the tolerance."""
+
+    number: int
+    name: str
+    residual: float
+    reason: str
 
 
 class CovarianceColumns:
@@ -78,36 +116,74 @@ class CovarianceColumns:
         return None
 
     def solve(
-        self, tolerance: float, max_iterations: int, advance: Callable[[int], None] = lambda n: None
-    ) -> FloatArray | None:
-        """Return the covariance (n, n) on rank 0, all pixels of the first Stokes parameter first. Collective.
+        self,
+        tolerance: float,
+        max_iterations: int,
+        advance: Callable[[int], None] = lambda n: None,
+        stall_iterations: int = 0,
+    ) -> FoundColumns:
+        """Return the covariance, symmetrized: the mean of itself and its transpose. Collective.
 
-        It is symmetrized: the mean of itself and its transpose.
+        Columns that miss the tolerance by rounding are as good as those of the default tolerance. The rows
+        and columns of a pixel that is not solved for are left out: the rest is the covariance of the others.
 
         Raises
         ------
         ConvergenceError
-            On all ranks, if a column does not reach the tolerance.
+            On all ranks, if no pixel is left, or the system is not positive definite.
         """
         system = self.system
         solver = system.solver()
         found = np.empty((self.n, self.n)) if system.comm.rank == 0 else None
+        misses: list[_Miss] = []
         for first in range(0, self.n, _BATCH):
             numbers = range(first, min(first + _BATCH, self.n))
             rhs = [self._unit(number) for number in numbers]
-            solutions = solver.solve_many(rhs, tolerance, max_iterations)
+            solutions = solver.solve_many(rhs, tolerance, max_iterations, stall_iterations=stall_iterations)
             for number, solution in zip(numbers, solutions, strict=True):
-                if not solution.converged:
-                    raise ConvergenceError(f"{self._named(number)} of the covariance: {solution.reason}")
+                misses += self._miss(number, solution)
                 rows = system.comm.gather_rows(solution.map.pixels[self._alive])
                 if found is not None and rows is not None:
                     found[number] = rows[self._order].T.ravel()
             advance(len(numbers))
-        if found is None:
-            return None
-        found += found.T.copy()
-        found *= 0.5
-        return found
+        if found is not None:
+            found += found.T.copy()
+            found *= 0.5
+        return self._without_wrong(found, misses, tolerance)
+
+    def _miss(self, number: int, solution: Solution) -> list[_Miss]:
+        if solution.converged:
+            return []
+        name = self._named(number)
+        if solution.error is not None:
+            raise ConvergenceError(f"{name} of the covariance: {solution.reason}")
+        return [_Miss(number, name, solution.true_residual, solution.reason)]
+
+    def _without_wrong(
+        self, found: FloatArray | None, misses: Sequence[_Miss], tolerance: float
+    ) -> FoundColumns:
+        right = [miss for miss in misses if miss.residual <= _RIGHT]
+        wrong = [miss for miss in misses if not miss.residual <= _RIGHT]
+        kept = np.ones(len(self.pixels), bool)
+        kept[[miss.number % len(self.pixels) for miss in wrong]] = False
+        if wrong and not kept.any():
+            raise ConvergenceError(f"{wrong[0].name} of the covariance: {wrong[0].reason}")
+        if found is not None and wrong:
+            rows = np.flatnonzero(np.tile(kept, self.n_stokes))
+            found = found[np.ix_(rows, rows)]
+        missed = left_out = ""
+        if right:
+            most = max(miss.residual for miss in right)
+            missed = (
+                f"{len(right)} of {self.n} columns missed the tolerance {tolerance:g}, by a factor of "
+                f"{most / tolerance:.2g} at most ({_listed(right)}); "
+                f"they are kept, as residuals up to {_RIGHT:g} are small enough"
+            )
+        if wrong:
+            left_out = (
+                f"{int(np.sum(~kept))} of {len(kept)} pixels are left out, not solved for: {_listed(wrong)}"
+            )
+        return FoundColumns(found, self.pixels[kept], missed, left_out)
 
     def _unit(self, number: int) -> Unknowns:
         vector = self.system.shared.zeros(self.n_stokes)
@@ -119,3 +195,10 @@ class CovarianceColumns:
     def _named(self, number: int) -> str:
         stokes, place = divmod(number, len(self.pixels))
         return f"{self.system.projection.stokes.value[stokes]} of pixel {int(self.pixels[place])} (ring)"
+
+
+def _listed(misses: Sequence[_Miss]) -> str:
+    """Return the columns with the largest residuals, for the user."""
+    worst = sorted(misses, key=lambda miss: (-miss.residual, miss.number))[:_MOST_NAMED]
+    more = f" and {len(misses) - len(worst)} more" if len(worst) < len(misses) else ""
+    return ", ".join(f"{miss.name}: {miss.residual:.2g}" for miss in worst) + more

@@ -181,7 +181,10 @@ class _Job:
             gained = max(reached, gained)
 
         with self.timers.phase("iterations"):
-            solution = system.solver().solve(rhs.unknowns, solver.tolerance, solver.max_iterations, advance)
+            solution = system.solver().solve(
+                rhs.unknowns, solver.tolerance, solver.max_iterations, advance,
+                stall_iterations=solver.stall_iterations,
+            )  # fmt: skip
         self.progress.end(solution.reason)
         if not solution.converged:
             self.setup.warn(f"not converged: {solution.reason}")
@@ -223,7 +226,7 @@ class _Job:
     def _write_pixel_covariance(
         self, columns: CovarianceColumns, solution: Solution | None
     ) -> ConvergenceError | None:
-        """Solve for the covariance and write it, or return why there is none; the maps are written before."""
+        """Solve for the covariance and write it; return what it lacks. The maps are written before."""
         solver, comm, path = self.config.solver, self.comm, self._file("pixel_covariance")
         self.progress.begin("pixel covariance", float(columns.n), "columns")
         if solution is not None:
@@ -231,19 +234,26 @@ class _Job:
             self.progress.advance(0, f"{columns.bytes / 1e9:.2g} GB, about {minutes:.1f} min")
         try:
             with self.timers.phase("pixel covariance"):
-                values = columns.solve(solver.tolerance, solver.max_iterations, self.progress.advance)
+                found = columns.solve(
+                    solver.tolerance, solver.max_iterations, self.progress.advance, solver.stall_iterations
+                )
         except ConvergenceError as error:
             self.progress.end(error.what)
             self.setup.warn(f"no pixel covariance: {error.what}")
             return error
+        lacks = [text for text in (found.missed, found.left_out) if text]
+        for text in lacks:
+            self.setup.warn(f"pixel covariance: {text}")
         with agree_on_errors(comm):
-            if values is not None:
+            if found.values is not None:
                 unit, run_id = f"{self.unit}^2", self.setup.run_id()
-                found = PixelCovariance(
-                    values, columns.pixels, columns.n_side, self.config.map.stokes, unit, run_id
+                write_pixel_covariance(
+                    path,
+                    PixelCovariance(
+                        found.values, found.pixels, columns.n_side, self.config.map.stokes, unit, run_id
+                    ),
                 )
-                write_pixel_covariance(path, found)
-                digest = summary.pixels_sha256(values)
+                digest = summary.pixels_sha256(found.values)
                 self.products.append(
                     summary.Product(
                         name="pixel covariance", file=path.name, kind="pixel_covariance", unit=unit,
@@ -251,7 +261,7 @@ class _Job:
                     )
                 )  # fmt: skip
         self.progress.end(path.name)
-        return None
+        return ConvergenceError(f"pixel covariance: {'; '.join(lacks)}") if lacks else None
 
     def _content(
         self, kind: str, system: MapmakingSystem, binned: FloatArray, best: FloatArray
@@ -302,6 +312,7 @@ def _solver_record(solution: Solution, tolerance: float) -> summary.Solver:
         reason=f"{solution.reason}; computed anew: {solution.true_residual:.2g}",
         iterations=solution.iterations,
         tolerance=tolerance,
+        relative_residual=solution.relative_residual,
         history=tuple(
             summary.SolverStep(iteration=s.number, relative_residual=s.relative_residual, seconds=s.seconds)
             for s in solution.history

@@ -104,7 +104,10 @@ class Mapper:
             self.report(sum(done) / len(done), note)
 
         unknowns, solver = [item.unknowns for item in rhs], self.solver
-        solutions = self.cg.solve_many(unknowns, solver.tolerance, solver.max_iterations, report, self.space)
+        solutions = self.cg.solve_many(
+            unknowns, solver.tolerance, solver.max_iterations, report, self.space,
+            stall_iterations=solver.stall_iterations,
+        )  # fmt: skip
         return [self._mapped(solution) for solution in solutions]
 
     def _mapped(self, solution: Solution) -> MappedDataset:

@@ -56,7 +56,9 @@ class PixelCovariance:
         known = places < len(self.pixels)
         known[known] = self.pixels[places[known]] == pixels[known]
         if not known.all():
-            raise DataError(f"the covariance does not hold pixel {int(pixels[~known][0])}")
+            raise DataError(
+                f"the covariance does not hold pixel {int(pixels[~known][0])}", mend="leave it out by a mask"
+            )
         rows = (places + len(self.pixels) * np.arange(len(self.stokes))[:, None]).ravel()
         block: FloatArray = self.values[np.ix_(rows, rows)]
         return block

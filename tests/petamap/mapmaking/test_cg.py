@@ -66,6 +66,42 @@ def test_the_inverse_as_preconditioner_needs_one_iteration():
     np.testing.assert_allclose(helped.map.pixels, np.linalg.solve(matrix, b.pixels), rtol=1e-7)
 
 
+def ill_conditioned(n=60, condition=1e8):
+    """Return A and b of which the residual finds no smaller value for 136 iterations on the way down."""
+    b = Unknowns(np.random.default_rng(1).normal(size=(n, 1)), np.zeros((0, 1)))
+    return MatrixOperator(np.diag(np.geomspace(1.0, condition, n))), b
+
+
+def residuals(solution):
+    return np.array([step.relative_residual for step in solution.history])
+
+
+def test_a_solution_that_still_converges_is_not_stopped():
+    solution = cg(*ill_conditioned(), tolerance=1e-9, max_iterations=2000)
+    assert solution.converged and solution.returned == solution.iterations, solution.reason
+    records = np.flatnonzero(np.diff(np.minimum.accumulate(residuals(solution))) < 0)
+    assert np.diff(records, prepend=0).max() > 100
+
+
+@pytest.mark.parametrize("most", [2, 300])
+def test_the_iterate_of_the_smallest_residual_is_returned(most):
+    operator, b = ill_conditioned()
+    solution = cg(operator, b, tolerance=1e-9, max_iterations=most)
+    found = residuals(solution)
+    assert solution.returned == 1 + np.argmin(found[1:]) < solution.iterations == most
+    assert solution.relative_residual == found[1:].min() < 0.7 * found[-1]
+    np.testing.assert_allclose(solution.true_residual, solution.relative_residual, rtol=1e-4)
+    assert f"{solution.relative_residual:.2g} in iteration {solution.returned}" in solution.reason
+    again = cg(operator, b, tolerance=0, max_iterations=solution.returned)
+    np.testing.assert_array_equal(solution.map.pixels, again.map.pixels)
+
+
+def test_the_iterations_without_a_smaller_residual_can_be_limited():
+    solution = cg(*ill_conditioned(), tolerance=1e-9, max_iterations=2000, stall_iterations=100)
+    assert solution.iterations == solution.returned + 100 < 2000 and not solution.converged
+    assert "no smaller residual in 100 iterations" in solution.reason
+
+
 @pytest.mark.parametrize(("operator", "preconditioner"), [(-1, 1), (1, -1)])
 def test_what_is_not_positive_is_refused(operator, preconditioner):
     eye = np.eye(4)

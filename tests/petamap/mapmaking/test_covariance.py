@@ -1,5 +1,6 @@
 """The covariance of all pixels: against dense algebra, with gaps; the same on any ranks; what is refused."""
 
+import re
 import tempfile
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from small_systems import as_matrix, compressed, dense, make_system, operator_of
 
 from petacomm.base.errors import ConfigError, ConvergenceError, DataError, ResourceError
 from petamap.mapmaking import covariance
+from petamap.mapmaking.cg import ConjugateGradients
 from petamap.mapmaking.covariance import CovarianceColumns
 from petamap.sky.covariance_file import read_pixel_covariance, write_pixel_covariance
 from petamap.sky.healpix import Healpix
@@ -37,7 +39,7 @@ def test_it_is_the_inverse_with_gaps_marginalised():
     assert len(whole) > 3 * n + 100
     expected = in_ring_order(np.linalg.inv(whole)[: 3 * n, : 3 * n], system)
     columns = CovarianceColumns(system)
-    found = columns.solve(1e-10, 500)
+    found = columns.solve(1e-10, 500).values
     assert columns.n == 3 * n >= 48 and np.all(np.diff(columns.pixels) > 0)
     scale = np.sqrt(expected.diagonal())
     np.testing.assert_allclose(found / np.outer(scale, scale), expected / np.outer(scale, scale), atol=1e-7)
@@ -54,7 +56,7 @@ def test_it_is_the_covariance_of_good_samples():
     good = alone.response[alone.good]
     normal = good.T @ np.linalg.solve(noise, good)
     columns = CovarianceColumns(system)
-    found = columns.solve(1e-10, 500)
+    found = columns.solve(1e-10, 500).values
     nest = Healpix(2).reordered(columns.pixels)
     rows = (3 * nest + np.arange(3)[:, None]).ravel()
     expected = np.linalg.inv(normal[np.ix_(rows, rows)])
@@ -109,6 +111,46 @@ def test_a_damaged_file_is_refused(tmp_path):
         read_pixel_covariance(path)
     with pytest.raises(DataError, match="no such file"):
         read_pixel_covariance(tmp_path / "none.fits")
+
+
+def test_columns_that_miss_the_tolerance_by_rounding_are_kept(tmp_path):
+    on = {"map": {"n_side": 2}, "products": OFF | {"pixel_covariance": True}, "noise": {"n_lag": 8}}
+    solver = {"tolerance": 1e-15, "max_iterations": 60}
+    done = run_on([scans()], tmp_path, solver=solver, **on)
+    (text,) = [text for text in done.warnings if text.startswith("pixel covariance")]
+    assert re.search(r"\d of 48 columns missed the tolerance 1e-15, by a factor of \d", text)
+    assert "of pixel" in text
+    loose = run_on([scans()], tmp_path / "loose", solver={"tolerance": 1e-10, "max_iterations": 500}, **on)
+    found, expected = (
+        read_pixel_covariance(tmp_path / folder / "small_pixel_covariance.fits") for folder in ("", "loose")
+    )
+    np.testing.assert_allclose(found.values, expected.values, atol=1e-7 * np.abs(expected.values).max())
+    assert not any("pixel covariance" in text for text in loose.warnings)
+    with pytest.raises(ConvergenceError, match="columns missed the tolerance 1e-15"):
+        run_on([scans()], tmp_path / "strict", solver=solver | {"on_stall": "error"}, **on)
+    assert (tmp_path / "strict" / "small_pixel_covariance.fits").exists()
+
+
+def test_pixels_that_are_not_solved_for_are_left_out(monkeypatch):
+    system = make_system([scans()], SKY, n_lag=8)
+    columns = CovarianceColumns(system)
+    whole = columns.solve(1e-10, 500)
+    solve_many = ConjugateGradients.solve_many
+
+    def spoilt(self, rhs, *args, **kwargs):
+        found = solve_many(self, rhs, *args, **kwargs)
+        if rhs[1].pixels[columns._alive[columns._order[9]], 1]:  # Q of the tenth pixel
+            found[1].converged, found[1].true_residual = False, 0.1
+        return found
+
+    monkeypatch.setattr(ConjugateGradients, "solve_many", spoilt)
+    part = columns.solve(1e-10, 500)
+    assert f"1 of 16 pixels are left out, not solved for: Q of pixel {columns.pixels[9]} (ring): 0.1" in (
+        part.left_out
+    )
+    np.testing.assert_array_equal(part.pixels, np.delete(whole.pixels, 9))
+    rows = np.delete(np.arange(48), [9, 25, 41])
+    np.testing.assert_array_equal(part.values, whole.values[np.ix_(rows, rows)])
 
 
 def test_what_cannot_be_is_refused(tmp_path, monkeypatch):

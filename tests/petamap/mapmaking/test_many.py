@@ -91,6 +91,21 @@ def test_solutions_are_those_of_each_alone(name, n_threads):
         assert [bytes_of(one) for one in found] == alone[:n]
 
 
+@pytest.mark.parametrize("most", [4, 5])
+def test_each_gets_its_own_best_iterate(most):
+    observations, grid, choices = CASES["I"]
+    made = observations()
+    system = make_system(made, grid, **choices)
+    rhs = unknowns(read_many(system, datasets(made, 8)))
+    gradients = gradients_of(system)
+    found = gradients.solve_many(rhs, 0.0, most)
+    assert {one.returned for one in found} == {most - 1, most}
+    for one, right in zip(found, rhs, strict=True):
+        assert bytes_of(one) == bytes_of(gradients.solve(right, 0.0, most))
+        best = gradients.solve(right, 0.0, one.returned)
+        assert best.returned == best.iterations and bytes_of(best)[0] == bytes_of(one)[0]
+
+
 @pytest.mark.parametrize("width", [1, 2, 4, 8])
 def test_columns_are_those_of_the_matrix(width):
     observations, grid, choices = CASES["gains"]

@@ -209,7 +209,7 @@ def test_a_solver_that_gets_nowhere_says_so(case, monkeypatch):
     rhs = read(system)
     operator = Blurred(system.projection, system.noise, system.shared, system.statistics.hits_max)
     solver = ConjugateGradients(operator, system.preconditioner)
-    solution = solver.solve(rhs.unknowns, 1e-15, 5000)
+    solution = solver.solve(rhs.unknowns, 1e-15, 5000, stall_iterations=100)
     assert not solution.converged
     assert "stalled" in solution.reason and solution.iterations < 5000 and solution.true_residual > 1e-6
 

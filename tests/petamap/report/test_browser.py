@@ -174,7 +174,14 @@ def test_failed_run_is_drawn(make_summary, tmp_path):
     summary = make_summary(
         ranks=1,
         title="",
-        solver=s.Solver(converged=False, reason="indefinite", iterations=0, tolerance=0.0, history=(start,)),
+        solver=s.Solver(
+            converged=False,
+            reason="indefinite",
+            iterations=0,
+            tolerance=0.0,
+            relative_residual=1.0,
+            history=(start,),
+        ),
         phases=(s.PhaseCost(name="data", seconds=none, calls=0, bytes=none),),
         memory=s.Memory(predicted_bytes=0, peak_bytes=0, bytes_per_sample=nan),
         comparisons=(

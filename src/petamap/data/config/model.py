@@ -84,6 +84,13 @@ class SolverOptions:
 
     tolerance: float = option(1e-6, help="relative residual to stop at", minimum=0.0, maximum=1.0)
     max_iterations: int = option(200, help="iterations at most", minimum=0, maximum=10**6)
+    stall_iterations: int = option(
+        0,
+        help="stop after as many iterations without a smaller residual, which may be hundreds on the way "
+        "down; 0: never",
+        minimum=0,
+        maximum=10**6,
+    )
     flags: str = option(
         "exact",
         choices=("exact", "levels", "cut"),
@@ -99,7 +106,7 @@ class SolverOptions:
         1e-3, help="pixels with a smaller reciprocal condition are cut", minimum=0.0, maximum=1.0
     )
     on_stall: str = option(
-        "stop", choices=("stop", "error"), help="when the residual stalls above the tolerance"
+        "stop", choices=("stop", "error"), help="when the iterations end above the tolerance"
     )
     binned_only: bool = option(False, help="make the binned map alone")
 
