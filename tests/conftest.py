@@ -71,6 +71,7 @@ def _summary(ranks=3, **changes):
             ranks=ranks,
             threads=2,
             hosts=1,
+            distribution="streams",
             reduction="owner",
         ),
         totals=s.Totals(

@@ -175,7 +175,7 @@ def estimate_imbalance(
     def ratios(weights: FloatArray) -> tuple[float, float]:
         sums = np.bincount(occupancy.holders, weights[occupancy.key_of], occupancy.size)
         of_nodes = np.bincount(node, sums)[is_full]
-        return float(sums.max() / sums.mean()), float(of_nodes.max() / of_nodes.mean())
+        return _largest_over_mean(sums), _largest_over_mean(of_nodes)
 
     rank, node_ratio = ratios(ghosts)
     # The choice of owners corrects larger excesses. The maximum of n normal deviates is about sqrt(2 ln n).
@@ -236,3 +236,8 @@ def _mean_of_others(sums: FloatArray) -> FloatArray:
     if len(sums) < 2:
         return np.zeros_like(sums)
     return np.broadcast_to(np.nanmean(sums, axis=0), sums.shape)
+
+
+def _largest_over_mean(sums: FloatArray) -> float:
+    """Return the largest of some sums over their mean; 1 where there is nothing to share."""
+    return float(sums.max() / sums.mean()) if sums.any() else 1.0

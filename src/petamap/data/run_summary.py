@@ -53,6 +53,7 @@ class Environment:
     ranks: int = option(help="Number of MPI processes.", minimum=1)
     threads: int = option(help="Threads of each process.", minimum=1)
     hosts: int = option(help="Number of hosts.", minimum=1)
+    distribution: str | None = option(help="How the data were dealt to ranks; null on one rank.")
     reduction: str | None = option(help="How ranks summed the pixels that they share; null on one rank.")
 
 

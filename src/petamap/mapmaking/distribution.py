@@ -2,9 +2,64 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
+from petacomm.base.errors import ConfigError
 from petacomm.base.typing import FloatArray, Int64Array
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """Distribution of the data over ranks.
+
+    Attributes
+    ----------
+    name : str
+        "streams", "time-major", "mixed" or "detector-major".
+    groups : int or None
+        Groups of detectors, as in `TimeLayout.order`.
+    """
+
+    name: str
+    groups: int | None
+
+    @property
+    def description(self) -> str:
+        """Name, with the number of groups if it is mixed."""
+        return f"{self.name}, {self.groups}" if self.name == "mixed" else self.name
+
+
+STREAMS = Distribution("streams", None)
+
+
+def possible_distributions(n_det: int) -> list[Distribution]:
+    """Return the distributions of the data of `n_det` detectors; "mixed" has about sqrt(n_det) groups."""
+    distributions = [STREAMS, Distribution("time-major", 1)]
+    groups = min((g for g in range(2, n_det) if n_det % g == 0), key=lambda g: abs(g - n_det**0.5), default=0)
+    if groups:
+        distributions.append(Distribution("mixed", groups))
+    if n_det > 1:
+        distributions.append(Distribution("detector-major", n_det))
+    return distributions
+
+
+def find_distribution(name: str, n_det: int) -> Distribution:
+    """Return the distribution of a name for the data of `n_det` detectors.
+
+    Raises
+    ------
+    ConfigError
+        If there is none of that name for so many detectors.
+    """
+    known = {distribution.name: distribution for distribution in possible_distributions(n_det)}
+    if name not in known:
+        raise ConfigError(
+            f"comm.distribution cannot be '{name}' for {n_det} detector{'s' * (n_det > 1)}",
+            mend=f"choose one of {', '.join(known)}",
+        )
+    return known[name]
 
 
 def distribute(costs: FloatArray | int, size: int) -> Int64Array:

@@ -7,7 +7,9 @@ import platform
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 
@@ -17,6 +19,7 @@ from petacomm.base.progress import Progress
 from petacomm.base.threads import available_threads
 from petacomm.base.timers import Timers
 from petacomm.mpi import Communicator
+from petacomm.reduction import AUTO
 from petamap import __version__
 from petamap.data import run_summary as summary
 from petamap.data.checks import check_observations, flag_warnings, noise_model_warnings
@@ -30,6 +33,7 @@ from petamap.data.config import (
 )
 from petamap.data.observation import Observation
 from petamap.data.run_summary import RankStatistics
+from petamap.mapmaking.distribution import STREAMS, Distribution, find_distribution
 from petamap.mapmaking.intervals import free_ends
 from petamap.mapmaking.noise_estimate import estimated_models
 from petamap.mapmaking.noise_kernels import ModelOf, declared_model
@@ -37,6 +41,13 @@ from petamap.mapmaking.system import MapmakingSystem, SystemOptions, set_up
 from petamap.mapmaking.target import prepare_observations, target_pixelization
 from petamap.sky.pixelization import Pixelization
 from petamap.sky.stokes import Stokes
+
+DistributionChooser: TypeAlias = Callable[
+    [RunConfig, Sequence[Observation], Pixelization, Communicator, int], Distribution
+]
+
+# module:function of a room above, imported at first use as sources are
+_DISTRIBUTION_CHOOSER = "petamap.planning.distribution_choice:choose_distribution"
 
 
 class RunSetup:
@@ -57,6 +68,8 @@ class RunSetup:
         All ranks: they share nodes and memory.
     observations, pixelization, unit
         After `open`.
+    distribution : Distribution
+        How the data are dealt to ranks; after `set_up`.
     model_of : ModelOf
         The noise, declared or estimated; after `set_up`.
     n_seen, n_dead, n_flagged : int
@@ -67,6 +80,7 @@ class RunSetup:
     pixelization: Pixelization
     unit: str
     model_of: ModelOf
+    distribution: Distribution = STREAMS
     n_seen: int
     n_dead: int
     n_flagged: int
@@ -106,6 +120,8 @@ class RunSetup:
 
         Memory is planned for `n_rhs` right-hand sides at once and `n_kept` vectors beside (`SystemOptions`).
         """
+        with self.timers.phase("distribution"):
+            self.distribution = self._choose_distribution()
         options, common = self.options(), (self.comm, self.timers, self.progress)
         self.model_of = declared_model
         if self.config.noise.kernel == "estimate":
@@ -114,6 +130,16 @@ class RunSetup:
         system = set_up(self.observations, self.pixelization, options, self.model_of, *common)
         self._warn_of_pixels(system)
         return system
+
+    def _choose_distribution(self) -> Distribution:
+        name, n_det = self.config.comm.distribution, max(o.n_det for o in self.observations)
+        if name != AUTO:
+            return find_distribution(name, n_det)
+        if self.comm.size == 1 or n_det == 1:
+            return STREAMS
+        module, _, function = _DISTRIBUTION_CHOOSER.partition(":")
+        choose: DistributionChooser = getattr(import_module(module), function)
+        return choose(self.config, self.observations, self.pixelization, self.comm, self.n_threads)
 
     def options(self) -> SystemOptions:
         """Return the options that map-making itself needs."""
@@ -128,6 +154,7 @@ class RunSetup:
             flags=config.solver.flags,
             preconditioner=config.solver.preconditioner,
             rcond_min=config.solver.rcond_min,
+            distribution=self.distribution,
             reduction=config.comm.reduction,
             setup=config.comm.setup,
             buffer=int(config.comm.buffer),
@@ -236,6 +263,7 @@ class RunSetup:
             ranks=self.world.size,
             threads=self.n_threads,
             hosts=len(set(self.world.allgather(platform.node()))),
+            distribution=None if self.comm.size == 1 else self.distribution.description,
             reduction=None if self.comm.size == 1 else system.shared.pixels.plan.chosen,
         )
 

@@ -19,7 +19,7 @@ from petacomm.sharing import IndexMap
 from petamap.data.observation import Observation
 from petamap.mapmaking import binning
 from petamap.mapmaking.cg import ConjugateGradients
-from petamap.mapmaking.distribution import distribute
+from petamap.mapmaking.distribution import STREAMS, Distribution, distribute
 from petamap.mapmaking.linear_operators import BlockDiagonalPreconditioner
 from petamap.mapmaking.memory import MemoryPlan, plan_memory
 from petamap.mapmaking.noise_kernels import InverseNoise, ModelOf, inverse_noise
@@ -44,6 +44,8 @@ class SystemOptions:
         added there and marginalised as gaps are. Else N^-1 takes it as zero there, as MADmap does.
     flags, preconditioner, rcond_min, reduction, setup, pointing
         As in the run configuration.
+    distribution : Distribution
+        Order in which blocks are dealt to ranks.
     buffer : int
         Bytes of a communication buffer.
     memory : int, optional
@@ -63,6 +65,7 @@ class SystemOptions:
     flags: str = "exact"
     preconditioner: str = "block-diagonal"
     rcond_min: float = 1e-3
+    distribution: Distribution = STREAMS
     reduction: str = AUTO
     setup: str = "rendezvous"
     buffer: int = 64 << 20
@@ -171,7 +174,7 @@ def set_up(
         On all ranks, if the data do not allow a map, or memory does not suffice.
     """
     layout = TimeLayout(observations, options.n_lag, options.margin)
-    local = layout.local_blocks(np.arange(*_block_range(layout, comm, whole_streams)))
+    local = layout.local_blocks(_own_blocks(layout, comm, None if whole_streams else options.distribution))
     with timers.phase("noise kernels"):
         noise = inverse_noise(observations, layout, local, model_of, white=options.n_lag == 0)
     progress.begin("pointing", local.n_held, "samples")
@@ -201,14 +204,13 @@ def set_up(
     )  # fmt: skip
 
 
-def _block_range(layout: TimeLayout, comm: Communicator, whole_streams: bool) -> tuple[int, int]:
-    """Return the first block of this rank and the one after its last."""
-    if whole_streams:
-        lengths = np.diff(layout.sample_keys).astype(np.float64)
-        bounds = layout.first_blocks[distribute(lengths, comm.size)]
-    else:
-        bounds = distribute(layout.costs(), comm.size)
-    return int(bounds[comm.rank]), int(bounds[comm.rank + 1])
+def _own_blocks(layout: TimeLayout, comm: Communicator, distribution: Distribution | None) -> Int64Array:
+    """Return the blocks of this rank, increasing; without a distribution, those of complete streams."""
+    if distribution is not None:
+        return layout.deal(distribution.groups, comm.size)[comm.rank]
+    lengths = np.diff(layout.sample_keys).astype(np.float64)
+    bounds = layout.first_blocks[distribute(lengths, comm.size)]
+    return np.arange(bounds[comm.rank], bounds[comm.rank + 1])
 
 
 def _choose_memory_plan(projection: Projection, pixels: OwnedRows, options: SystemOptions) -> MemoryPlan:

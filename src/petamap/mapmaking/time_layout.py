@@ -16,6 +16,7 @@ import numpy as np
 from petacomm.base.errors import ConfigError
 from petacomm.base.typing import FloatArray, Int64Array
 from petamap.data.observation import Observation
+from petamap.mapmaking.distribution import distribute
 
 # Without correlations a block is only a unit of work.
 _WHITE_BLOCK = 1 << 16
@@ -174,6 +175,20 @@ class TimeLayout:
         return np.lexsort(
             (detector[streams], within, interval[streams], observation[streams], group[streams])
         )
+
+    def deal(self, groups: int | None, size: int) -> list[Int64Array]:
+        """Return the blocks of each rank, increasing: contiguous runs of `order` of nearly equal cost.
+
+        Parameters
+        ----------
+        groups : int, optional
+            As in `order`.
+        size : int
+            Number of ranks.
+        """
+        order = self.order(groups)
+        bounds = distribute(self.costs()[order], size)
+        return [np.sort(order[begin:end]) for begin, end in pairwise(bounds)]
 
     def locate(self, blocks: Int64Array) -> tuple[Int64Array, Int64Array]:
         """Return the stream of each block, and the number of the block in it."""

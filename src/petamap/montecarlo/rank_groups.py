@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from petacomm.base.host import available_bytes
 from petacomm.base.typing import Int64Array
 from petacomm.mpi import Communicator, agree_on_errors
-from petacomm.mpi.autotuner import tuning_environment
-from petacomm.network.fitted_machine import fitted_machine
+from petacomm.reduction import AUTO
 from petacomm.topology import Machine
 from petamap.data.config import RunConfig
+from petamap.mapmaking.distribution import Distribution, find_distribution, possible_distributions
 from petamap.mapmaking.memory import plan_memory
 from petamap.mapmaking.recycling import Deflation
 from petamap.mapmaking.setup import RunSetup
 from petamap.mapmaking.system import MapmakingSystem
 from petamap.montecarlo.draws import MAPPED_PARTS
-from petamap.planning.plan import Distribution, plan
+from petamap.planning.distribution_choice import local_machine
+from petamap.planning.plan import plan
 from petamap.planning.scanned_run import ScannedRun
 
 # Right-hand sides in one pass over the pointing; more have little benefit.
@@ -126,7 +127,7 @@ def choose_rank_groups(config: RunConfig, stage: RunSetup) -> RankGroups:
         return RankGroups(1, 0, 1, "1 process")
     groups, why = min(wish, comm.size), "as asked for"
     if wish == 0:
-        machine = _local_machine(comm)
+        machine = local_machine(comm)
         limit = stage.options().memory or available_bytes() // comm.node_size()
         best = groups, why
         with agree_on_errors(comm):
@@ -140,14 +141,6 @@ def choose_rank_groups(config: RunConfig, stage: RunSetup) -> RankGroups:
 
 def _count(number: int, noun: str, ending: str = "s") -> str:
     return f"{number} {noun}{ending if number > 1 else ''}"
-
-
-def _local_machine(comm: Communicator) -> Machine:
-    """Return the model of this machine, with a core for each rank. Collective."""
-    where = tuning_environment(comm)
-    machine = fitted_machine(where)
-    cores = -(-comm.size // machine.nodes)
-    return machine if machine.cores >= cores else replace(machine, sockets_per_node=1, cores_per_socket=cores)
 
 
 @dataclass(frozen=True)
@@ -173,10 +166,12 @@ class _Candidate:
 
 def _best(config: RunConfig, size: int, n_threads: int, machine: Machine, limit: float) -> tuple[int, str]:
     """Return the number of groups with the least predicted time, and why."""
-    blocks = ScannedRun.open(config).layout.n_blocks
+    run, name = ScannedRun.open(config), config.comm.distribution
+    blocks, n_det = run.layout.n_blocks, max(observation.n_det for observation in run.observations)
+    distributions = possible_distributions(n_det) if name == AUTO else [find_distribution(name, n_det)]
     candidates = [
         # ranks beyond the number of data blocks are idle
-        _candidate(config, groups, min(size // groups, blocks), n_threads, machine, limit)
+        _candidate(config, groups, min(size // groups, blocks), n_threads, machine, limit, distributions)
         for groups in _group_counts(size, config.montecarlo.realizations)
     ]
     best = min(candidates, key=lambda candidate: candidate.seconds)
@@ -207,11 +202,17 @@ def _group_counts(size: int, realizations: int) -> list[int]:
 
 
 def _candidate(
-    config: RunConfig, groups: int, ranks: int, n_threads: int, machine: Machine, limit: float
+    config: RunConfig,
+    groups: int,
+    ranks: int,
+    n_threads: int,
+    machine: Machine,
+    limit: float,
+    distributions: Sequence[Distribution],
 ) -> _Candidate:
-    distributions = (Distribution("streams", None),)
     run_plan = plan(config, ranks, machine, n_threads=n_threads, distributions=distributions)
-    prediction = run_plan.predictions[0]
+    alone = [prediction for prediction in run_plan.predictions if prediction.threads == 1]
+    prediction = min(alone, key=lambda one: one.seconds[one.best])
     kept = config.resources.pointing != "recompute" and prediction.memory_kept <= limit
     memory = prediction.memory_kept if kept or config.resources.pointing == "keep" else prediction.memory
     rounds = 2 * math.ceil(math.log2(ranks))

@@ -21,7 +21,9 @@ from petacomm.base.progress import Progress
 from petacomm.base.threads import map_threads
 from petacomm.base.typing import Int32Array, Int64Array
 from petacomm.costs.occupancy import Occupancy
+from petacomm.mpi import Communicator
 from petamap.data.observation import Observation
+from petamap.mapmaking.distribution import distribute
 from petamap.planning.rank_samples import SampleDistribution
 from petamap.planning.scanned_run import ScannedRun
 from petamap.planning.sky_regions import SkySample
@@ -32,6 +34,8 @@ from petamap.pointing.protocol import Pointing
 # Time samples per batch, and pairs of pixel and rank sorted at a time.
 _BATCH = 1 << 22
 _SORT_BATCH = 1 << 24
+# Batches of a rank where several share the work.
+_BATCHES_A_RANK = 4
 # Ratio of the largest speed of the pointing, interpolated by cubics, to its mean between two knots.
 _SPEED_MARGIN = 1.2
 
@@ -95,6 +99,8 @@ def compute_pixel_coverage(
     distributions: Sequence[SampleDistribution],
     n_threads: int,
     progress: Progress,
+    comm: Communicator | None = None,
+    quick: bool = False,
 ) -> PixelCoverage:
     """Return the pixels of a sky sample that are observed in each range of time samples of a run.
 
@@ -106,6 +112,10 @@ def compute_pixel_coverage(
         Distributions whose segments must be unions of ranges.
     n_threads : int
     progress : Progress
+    comm : Communicator, optional
+        Ranks that share the work; all get the result.
+    quick : bool
+        Leave out flags, and on pixels without square regions take samples half a pixel apart.
 
     Raises
     ------
@@ -128,7 +138,7 @@ def compute_pixel_coverage(
 
     @cache
     def expander(number: int) -> _PixelExpander:
-        return _PixelExpander(run.observations[number], sample)
+        return _PixelExpander(run.observations[number], sample, quick)
 
     def cover(batch: tuple[int, int]) -> tuple[Int32Array, Int64Array]:
         rows = np.ascontiguousarray(ranges[slice(*batch)])
@@ -136,18 +146,24 @@ def compute_pixel_coverage(
         progress.advance(float((rows[:, 2] - rows[:, 1]).sum()))
         return pixels
 
-    results = map_threads(cover, _batches(table[:, 0], stop - start), n_threads)
+    batches = _batches(table[:, 0], stop - start, 1 if comm is None else comm.size)
+    if comm is not None:
+        batches = batches[slice(*distribute(len(batches), comm.size)[comm.rank : comm.rank + 2])]
+    results = map_threads(cover, batches, n_threads)
     progress.end()
-    counts = np.concatenate([counts for _, counts in results])
-    offsets = np.concatenate([[0], np.cumsum(counts)])
-    return PixelCoverage(sample, edges, offsets, np.concatenate([pixels for pixels, _ in results]))
+    counts = np.concatenate([np.zeros(0, np.int64), *(counts for _, counts in results)])
+    pixels = np.concatenate([np.zeros(0, np.int32), *(pixels for pixels, _ in results)])
+    if comm is not None:
+        counts, pixels = comm.allgather_rows(counts)[0], comm.allgather_rows(pixels)[0]
+    return PixelCoverage(sample, edges, np.concatenate([[0], np.cumsum(counts)]), pixels)
 
 
-def _batches(observation: Int64Array, lengths: Int64Array) -> list[tuple[int, int]]:
-    """Return batches of sample ranges of one observation each, with about `_BATCH` samples."""
+def _batches(observation: Int64Array, lengths: Int64Array, n_ranks: int) -> list[tuple[int, int]]:
+    """Return batches of sample ranges of one observation each, small enough for all ranks to have some."""
     ends = np.cumsum(lengths)
+    most = min(_BATCH, max(1, int(ends[-1]) // (_BATCHES_A_RANK * n_ranks))) if n_ranks > 1 else _BATCH
     breaks = np.diff(observation, prepend=-1) != 0
-    breaks |= np.diff(ends // _BATCH, prepend=-1) != 0
+    breaks |= np.diff(ends // most, prepend=-1) != 0
     edges = [*np.flatnonzero(breaks).tolist(), len(lengths)]
     return list(pairwise(edges))
 
@@ -162,24 +178,33 @@ class _PixelExpander:
     ----------
     observation : Observation
     sample : SkySample
+    quick : bool
+        As in `compute_pixel_coverage`; of compressed pointing.
     """
 
-    def __init__(self, observation: Observation, sample: SkySample) -> None:
+    def __init__(self, observation: Observation, sample: SkySample, quick: bool = False) -> None:
         pointing = observation.pointing
         if pointing is None:
             raise ConfigError(
                 "no source says where the detectors look", where=f"observation {observation.name}"
             )
         self._pointing: Pointing = pointing
-        self._flags = observation.flags
+        self._flags = () if quick else observation.flags
         self._sample = sample
         self._sparse: CompressedPointing | None = None
+        self._step = 1
+        if quick and isinstance(pointing, CompressedPointing) and not sample.side:
+            self._step = _samples_within(pointing, 0.5 * math.sqrt(sample.pixelization.pixel_area))
+            self._pointing = pointing = pointing.decimated(self._step)
         if isinstance(pointing, CompressedPointing) and not self._flags:
             self._stride = _stride(pointing, sample)
             self._sparse = pointing.decimated(self._stride)
 
     def pixels(self, rows: Int64Array) -> tuple[Int32Array, Int64Array]:
         """Return the distinct pixels of ranges (n, 3) of detector, start and stop, and their counts."""
+        if self._step > 1:
+            rows = rows.copy()
+            rows[:, 1:] = -(-rows[:, 1:] // self._step)
         if self._sparse is None:
             parts = [self._expand_all(*row) for row in rows.tolist()]
             counts = np.array([len(pixels) for pixels in parts], np.int64)
@@ -213,8 +238,13 @@ def _stride(pointing: CompressedPointing, sample: SkySample) -> int:
     """Return the stride of the sparse samples such that no region is missed; 1 to expand all samples."""
     if sample.fraction >= 1 or not sample.side:
         return 1
+    return _samples_within(pointing, 2 * sample.margin)
+
+
+def _samples_within(pointing: CompressedPointing, angle: float) -> int:
+    """Return the number of samples in which the pointing moves by at most an angle, at least 1."""
     speed = _SPEED_MARGIN * max(_speed(piece) for piece in pointing.boresight.pieces)
-    return max(1, int(min(2 * sample.margin / max(speed, 1e-12), _BATCH)))
+    return max(1, int(min(angle / max(speed, 1e-12), _BATCH)))
 
 
 def _speed(boresight: Boresight) -> float:

@@ -26,6 +26,7 @@ from petacomm.costs.rank_counts import RankCounts, assumed_partners, count_ranks
 from petacomm.network import predict_seconds
 from petacomm.topology import Machine
 from petamap.data.config import RunConfig
+from petamap.mapmaking.distribution import Distribution, possible_distributions
 from petamap.mapmaking.memory import Sizes, map_bytes
 from petamap.planning.node_samples import sample_nodes
 from petamap.planning.pixel_coverage import PixelCoverage, compute_pixel_coverage
@@ -41,27 +42,6 @@ _MAX_PAIRS = 3e8
 _PROCESS_BYTES = 90 << 20
 # Default number of regions of the sky sample.
 _N_REGIONS = 6000
-
-
-@dataclass(frozen=True)
-class Distribution:
-    """Distribution of the data over ranks.
-
-    Attributes
-    ----------
-    name : str
-        "streams", "time-major", "mixed" or "detector-major".
-    groups : int or None
-        Groups of detectors, as in `TimeLayout.order`.
-    """
-
-    name: str
-    groups: int | None
-
-    @property
-    def description(self) -> str:
-        """Name, with the number of groups if it is mixed."""
-        return f"{self.name}, {self.groups}" if self.name == "mixed" else self.name
 
 
 @dataclass(frozen=True)
@@ -311,17 +291,6 @@ class _Planner:
         base = _PROCESS_BYTES + n_pix // 8 + n_pix // 16 + held // 8 + map_bytes(sizes)
         has_gains = any(o.pointing is not None and o.pointing.has_gains for o in self.run.observations)
         return base, base + held * (4 + 4 * (self.stokes is not Stokes.I) + 4 * has_gains)
-
-
-def possible_distributions(n_det: int) -> list[Distribution]:
-    """Return the distributions of the data of `n_det` detectors; "mixed" has about sqrt(n_det) groups."""
-    distributions = [Distribution("streams", None), Distribution("time-major", 1)]
-    groups = min((g for g in range(2, n_det) if n_det % g == 0), key=lambda g: abs(g - n_det**0.5), default=0)
-    if groups:
-        distributions.append(Distribution("mixed", groups))
-    if n_det > 1:
-        distributions.append(Distribution("detector-major", n_det))
-    return distributions
 
 
 def _pairs(occupancy: Occupancy) -> float:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from petacomm.base.typing import Int64Array
-from petamap.mapmaking.distribution import distribute
 from petamap.mapmaking.time_layout import TimeLayout, run_bounds
 
 
@@ -50,10 +49,9 @@ def distribute_samples(layout: TimeLayout, groups: int | None, size: int) -> Sam
     size : int
         Number of ranks.
     """
-    order = layout.order(groups)
-    bounds = distribute(layout.costs()[order], size)
+    blocks = layout.deal(groups, size)
     rank_of_block = np.empty(layout.n_blocks, np.int64)
-    rank_of_block[order] = np.repeat(np.arange(size), np.diff(bounds))
+    rank_of_block[np.concatenate(blocks)] = np.repeat(np.arange(size), [len(own) for own in blocks])
     streams, within = layout.locate(np.arange(layout.n_blocks))
     edges = np.array(run_bounds(streams + layout.n_blocks * rank_of_block, within))
     firsts, lasts = edges[:-1], edges[1:] - 1

@@ -10,7 +10,7 @@ from petamap.data.observation import Observation
 from petamap.mapmaking.intervals import free_ends
 from petamap.mapmaking.target import prepare_observations, target_pixelization
 from petamap.mapmaking.time_layout import TimeLayout
-from petamap.planning.sky_regions import SkySample, coarse_hit_counts, draw_sky_sample
+from petamap.planning.sky_regions import COARSE_SAMPLES, SkySample, coarse_hit_counts, draw_sky_sample
 from petamap.sky.pixelization import Pixelization
 
 
@@ -26,13 +26,21 @@ class ScannedRun:
     def open(config: RunConfig) -> ScannedRun:
         """Open the sources of a run."""
         observations = prepare_observations(config, open_sources(config))
+        return ScannedRun.of(config, observations, target_pixelization(config.map, observations))
+
+    @staticmethod
+    def of(config: RunConfig, observations: Sequence[Observation], pixelization: Pixelization) -> ScannedRun:
+        """Return the run of observations that are prepared for map-making."""
         noise = config.noise
         n_lag = 0 if noise.kernel == "white" else noise.n_lag
         free = free_ends(noise.ends, observations, noise.n_lag) and config.solver.flags != "cut"
         layout = TimeLayout(observations, n_lag, n_lag if free else 0)
-        return ScannedRun(observations, layout, target_pixelization(config.map, observations))
+        return ScannedRun(observations, layout, pixelization)
 
-    def sky_sample(self, fraction: float, seed: int) -> SkySample:
-        """Return a random sample of a fraction of the sky, with more regions where hits are many."""
-        hits = coarse_hit_counts(self.observations, self.pixelization)
+    def sky_sample(self, fraction: float, seed: int, n_samples: int = COARSE_SAMPLES) -> SkySample:
+        """Return a random sample of a fraction of the sky, with more regions where hits are many.
+
+        Hits are counted in about `n_samples` samples.
+        """
+        hits = coarse_hit_counts(self.observations, self.pixelization, n_samples)
         return draw_sky_sample(self.pixelization, fraction, seed, hits)

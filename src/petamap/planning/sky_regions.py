@@ -20,7 +20,7 @@ _SHIFT = 6
 # Margin around regions within which sparse samples are expanded, in units of their side; measured optimum.
 _MARGIN = 0.5
 # Number of pointing samples for coarse hit counts, and n_side of their grid.
-_COARSE_SAMPLES = 4_000_000
+COARSE_SAMPLES = 4_000_000
 _COARSE_SIDE = 32
 # Fraction of a sample that is uniform over the sky, irrespective of hit counts.
 _UNIFORM_FRACTION = 0.3
@@ -43,12 +43,15 @@ class SkySample:
         First region of each stratum, and the total number of regions.
     shift : int
         A region has 2^shift pixels.
+    n_parts : int
+        Most parts for jackknife errors.
     """
 
     pixelization: Pixelization
     regions: Int64Array
     stratum_edges: Int64Array
     shift: int = _SHIFT
+    n_parts: int = _N_PARTS
 
     @property
     def fraction(self) -> float:
@@ -74,7 +77,7 @@ class SkySample:
     @property
     def jackknife_part(self) -> Int64Array:
         """Jackknife part of each region, spread over the sky: int64 (n_regions,)."""
-        return np.arange(len(self.regions), dtype=np.int64) % min(_N_PARTS, len(self.regions))
+        return np.arange(len(self.regions), dtype=np.int64) % min(self.n_parts, len(self.regions))
 
     def pixels(self, numbers: Int64Array) -> Int64Array:
         """Return the pixels of numbers within the sample: int64."""
@@ -160,12 +163,14 @@ def draw_sky_sample(
     return SkySample(pixelization, regions, stratum_edges)
 
 
-def coarse_hit_counts(observations: Sequence[Observation], pixelization: Pixelization) -> FloatArray | None:
+def coarse_hit_counts(
+    observations: Sequence[Observation], pixelization: Pixelization, n_samples: int = COARSE_SAMPLES
+) -> FloatArray | None:
     """Return approximate hit counts of equal ranges of nested pixels: float64 (n,); None if unknown."""
     if not isinstance(pixelization, Healpix) or not pixelization.nest:
         return None
     coarse = Healpix(min(_COARSE_SIDE, pixelization.n_side), nest=True)
-    stride = max(1, sum(o.n_samp * o.n_det for o in observations) // _COARSE_SAMPLES)
+    stride = max(1, sum(o.n_samp * o.n_det for o in observations) // n_samples)
     hits = np.zeros(coarse.n_pix)
     for observation in observations:
         if not isinstance(observation.pointing, CompressedPointing):

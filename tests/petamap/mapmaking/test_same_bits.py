@@ -1,4 +1,4 @@
-"""One SHA-256 of the maps for any number of ranks and threads, ways to reduce, and recomputed pointing."""
+"""One SHA-256 of the maps for any ranks and threads, ways to deal data and to reduce, recomputed pointing."""
 
 import tempfile
 import time
@@ -11,21 +11,21 @@ from small_runs import noisy_scans, recorded_with_gains, run_on
 from petacomm.mpi import SerialCommunicator
 
 RANKS = [2, 3, 4, pytest.param(7, marks=pytest.mark.long)]
-# reduction, set-up, threads, pointing
+# reduction, set-up, threads, pointing, distribution
 WAYS = [
-    ("auto", "rendezvous", 1, "keep"),
-    ("pairwise", "gather-sift", 2, "recompute"),
-    ("dense", "rendezvous", 2, "keep"),
-    ("hybrid", "gather-sift", 1, "recompute"),
+    ("auto", "rendezvous", 1, "keep", "auto"),
+    ("pairwise", "gather-sift", 2, "recompute", "time-major"),
+    ("dense", "rendezvous", 2, "keep", "detector-major"),
+    ("hybrid", "gather-sift", 1, "recompute", "streams"),
 ]
 SOLVER = {"tolerance": 1e-6, "max_iterations": 4, "rcond_min": 0.235}
 
 
 def _compressed(way, **changes):
-    reduction, setup, threads, pointing = way
+    reduction, setup, threads, pointing, distribution = way
     chosen = {
         "map": {"n_side": 16},
-        "comm": {"reduction": reduction, "setup": setup, "buffer": 1024},
+        "comm": {"reduction": reduction, "setup": setup, "buffer": 1024, "distribution": distribution},
         "resources": {"threads": threads, "pointing": pointing},
         "solver": SOLVER | changes.pop("solver", {}),
         "products": {"overwrite": True},
@@ -36,7 +36,7 @@ def _compressed(way, **changes):
 def _recorded(way, preconditioner):
     solver = {"preconditioner": preconditioner, "rcond_min": 1e-3}
     numbered = {"pixelization": "numbered"}
-    return _compressed((*way[:3], "keep"), solver=solver, map=numbered, noise={"n_lag": 20})
+    return _compressed((*way[:3], "keep", way[4]), solver=solver, map=numbered, noise={"n_lag": 20})
 
 
 def _cases():

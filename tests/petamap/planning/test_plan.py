@@ -13,9 +13,9 @@ from petacomm.base.progress import SilentProgress
 from petacomm.reduction import ALGORITHMS, ReductionPlan
 from petacomm.sharing import IndexMap
 from petacomm.topology import load_machine
-from petamap.mapmaking.distribution import distribute
+from petamap.mapmaking.distribution import possible_distributions
 from petamap.mapmaking.projection import Projection
-from petamap.planning.plan import plan, possible_distributions
+from petamap.planning.plan import plan
 from petamap.planning.plan_table import plan_json, plan_table
 from petamap.planning.scanned_run import ScannedRun
 from petamap.sky.stokes import Stokes
@@ -36,9 +36,7 @@ def real_plans(comm):
     planned = plan(config, comm.size, machine, n_threads=1)
     assert planned.fraction == 1
     for distribution in possible_distributions(4):
-        order = layout.order(distribution.groups)
-        bounds = distribute(layout.costs()[order], comm.size)
-        share = layout.local_blocks(np.sort(order[bounds[comm.rank] : bounds[comm.rank + 1]]))
+        share = layout.local_blocks(layout.deal(distribution.groups, comm.size)[comm.rank])
         keys = Projection(observations, layout, share, grid, Stokes.I).keys()
         (prediction,) = (o for o in planned.predictions if o.distribution == distribution and o.threads == 1)
         assert set(prediction.forecast.loads) == set(ALGORITHMS)

@@ -115,6 +115,12 @@ class SolverOptions:
 class CommOptions:
     """Communication between processes."""
 
+    distribution: str = option(
+        AUTO,
+        choices=(AUTO, "streams", "time-major", "mixed", "detector-major"),
+        help="how data are dealt to processes: stream by stream; all detectors for a short time; groups of "
+        "detectors; a detector for a long time; auto: the fastest by the model of petamap plan",
+    )
     reduction: str = option(
         AUTO,
         choices=(AUTO, *sorted(ALGORITHMS)),

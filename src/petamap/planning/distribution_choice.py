@@ -1,0 +1,121 @@
+"""Choice of the distribution of the data over the ranks of a run, by the model of its plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from petacomm.base.progress import SilentProgress
+from petacomm.costs.options import ReductionOptions
+from petacomm.costs.partner_estimates import RankSample
+from petacomm.mpi import Communicator, agree_on_errors
+from petacomm.mpi.autotuner import tuning_environment
+from petacomm.network import predict_seconds
+from petacomm.network.fitted_machine import fitted_machine
+from petacomm.reduction import AUTO
+from petacomm.topology import Machine
+from petamap.data.config import RunConfig
+from petamap.data.observation import Observation
+from petamap.mapmaking.distribution import STREAMS, Distribution, possible_distributions
+from petamap.planning.pixel_coverage import compute_pixel_coverage
+from petamap.planning.plan import forecast_from_sample
+from petamap.planning.rank_samples import distribute_samples
+from petamap.planning.scanned_run import ScannedRun
+from petamap.planning.sky_regions import SkySample, full_sky_sample
+from petamap.pointing.compressed import CompressedPointing
+from petamap.sky.pixelization import Pixelization
+from petamap.sky.stokes import Stokes
+
+# Up to so many samples all of the sky is looked at, else about so many regions, found by so many samples.
+_ALL_SAMPLES, _N_REGIONS, _HIT_SAMPLES = 200_000, 128, 50_000
+
+
+def choose_distribution(
+    config: RunConfig,
+    observations: Sequence[Observation],
+    pixelization: Pixelization,
+    comm: Communicator,
+    n_threads: int,
+) -> Distribution:
+    """Return the distribution with the fastest predicted reduction on this machine. Collective.
+
+    What is predicted is what `plan` predicts, from few regions of the sky where there are many samples, and
+    without flags. Data of which the pointing is read from files are dealt by streams: a look at it would cost
+    as much as reading it.
+
+    Parameters
+    ----------
+    config : RunConfig
+    observations : sequence of Observation
+        Prepared for map-making.
+    pixelization : Pixelization
+    comm : Communicator
+        Ranks that share the data.
+    n_threads : int
+    """
+    run = ScannedRun.of(config, observations, pixelization)
+    if run.layout.n_blocks < comm.size or not all(
+        isinstance(observation.pointing, CompressedPointing) for observation in observations
+    ):
+        return STREAMS
+    machine = local_machine(comm)
+    per_node = int(np.bincount(comm.node_of).max())
+    seconds = predict_distributions(run, config, comm.size, per_node, machine, comm, n_threads)
+    best: Distribution = comm.bcast(min(seconds, key=lambda one: seconds[one], default=STREAMS))
+    return best
+
+
+def local_machine(comm: Communicator) -> Machine:
+    """Return the model of this machine, with a core for each rank. Collective."""
+    where = tuning_environment(comm)
+    machine = fitted_machine(where)
+    cores = -(-comm.size // machine.nodes)
+    return machine if machine.cores >= cores else replace(machine, sockets_per_node=1, cores_per_socket=cores)
+
+
+def predict_distributions(
+    run: ScannedRun,
+    config: RunConfig,
+    size: int,
+    ranks_per_node: int,
+    machine: Machine,
+    comm: Communicator,
+    n_threads: int = 1,
+) -> Mapping[Distribution, float]:
+    """Return the predicted seconds of a reduction by distribution, on rank 0; empty on others. Collective.
+
+    The reduction is the one that the configuration asks for, or the fastest, of `size` ranks; those of `comm`
+    share the work of the prediction.
+    """
+    distributions = possible_distributions(max(observation.n_det for observation in run.observations))
+    held = [distribute_samples(run.layout, one.groups, size) for one in distributions]
+    sample = _sky_sample(run, config.run.seed)
+    with agree_on_errors(comm):
+        coverage = compute_pixel_coverage(run, sample, held, n_threads, SilentProgress(), comm, quick=True)
+    if comm.rank:
+        return {}
+    n_stokes = Stokes(config.map.stokes).n
+    options = ReductionOptions(buffer_keys=max(1, int(config.comm.buffer) // (8 * n_stokes)))
+    seconds = {}
+    for distribution, samples in zip(distributions, held, strict=True):
+        occupancy = coverage.occupancy(samples)
+        rank_sample = None
+        if sample.fraction < 1:
+            n_nodes = -(-size // ranks_per_node)
+            rank_sample = RankSample(occupancy, n_nodes, ranks_per_node, size, sample.fraction)
+        loads = forecast_from_sample(occupancy, rank_sample, sample, ranks_per_node, options).loads
+        asked = loads if config.comm.reduction == AUTO else [config.comm.reduction]
+        seconds[distribution] = min(
+            float(predict_seconds(loads[name], machine, ranks_per_node, n_stokes, 8)) for name in asked
+        )
+    return seconds
+
+
+def _sky_sample(run: ScannedRun, seed: int) -> SkySample:
+    full = full_sky_sample(run.pixelization)
+    if run.layout.n_samp <= _ALL_SAMPLES or len(full.regions) <= _N_REGIONS:
+        return full
+    # errors are not asked for
+    return replace(run.sky_sample(_N_REGIONS / len(full.regions), seed, _HIT_SAMPLES), n_parts=1)
