@@ -39,7 +39,7 @@ def _summary(ranks=3, **changes):
         spread = [
             s.RankStatistics.from_values(most * rng.uniform(0.8, 1.0, ranks)) for most in (seconds, sent)
         ]
-        return s.PhaseCost(name=name, seconds=spread[0], calls=calls, bytes=spread[1])
+        return s.PhaseCost(name=name, seconds=spread[0], calls=calls, bytes=spread[1], messages=spread[1])
 
     history = tuple(
         s.SolverStep(iteration=i, relative_residual=0.6**i, seconds=0.41 * i + 0.01 * np.sin(i))

@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 
 @dataclass
 class PhaseTimer:
-    """Wall seconds, calls and bytes sent of one phase of a run on this rank."""
+    """Wall seconds, calls, bytes and messages sent of one phase of a run on this rank."""
 
     seconds: float = 0.0
     calls: int = 0
     bytes: int = 0
+    messages: int = 0
 
 
 @dataclass
@@ -23,22 +24,24 @@ class Timers:
 
     Attributes
     ----------
-    bytes_sent : callable
-        Returns the bytes sent so far; each phase counts those sent during it.
+    sent : callable
+        Returns the bytes and the messages sent so far; each phase counts those sent during it.
     phases : dict of str to PhaseTimer
     """
 
-    bytes_sent: Callable[[], int] = lambda: 0
+    sent: Callable[[], tuple[int, int]] = lambda: (0, 0)
     phases: dict[str, PhaseTimer] = field(default_factory=dict)
 
     @contextmanager
     def phase(self, name: str) -> Iterator[PhaseTimer]:
-        """Add the time and the bytes sent inside the block to phase `name`."""
+        """Add the time, the bytes and the messages sent inside the block to phase `name`."""
         phase = self.phases.setdefault(name, PhaseTimer())
-        begin, sent = time.perf_counter(), self.bytes_sent()
+        begin, (n_bytes, n_messages) = time.perf_counter(), self.sent()
         try:
             yield phase
         finally:
             phase.seconds += time.perf_counter() - begin
-            phase.bytes += self.bytes_sent() - sent
+            bytes_now, messages_now = self.sent()
+            phase.bytes += bytes_now - n_bytes
+            phase.messages += messages_now - n_messages
             phase.calls += 1

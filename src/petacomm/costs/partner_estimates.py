@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from petacomm.base.distinct import distinct
-from petacomm.base.typing import BoolArray, FloatArray, Int64Array
+from petacomm.base.typing import AnyArray, BoolArray, FloatArray, Int64Array
 from petacomm.costs.forecast import Estimate, Imbalance
 from petacomm.costs.occupancy import Occupancy
 
@@ -238,6 +238,6 @@ def _mean_of_others(sums: FloatArray) -> FloatArray:
     return np.broadcast_to(np.nanmean(sums, axis=0), sums.shape)
 
 
-def _largest_over_mean(sums: FloatArray) -> float:
+def _largest_over_mean(sums: AnyArray) -> float:
     """Return the largest of some sums over their mean; 1 where there is nothing to share."""
     return float(sums.max() / sums.mean()) if sums.any() else 1.0

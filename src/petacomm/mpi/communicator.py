@@ -29,10 +29,14 @@ Operation: TypeAlias = Literal["sum", "max", "min", "or"]
 
 @dataclass
 class CollectiveTraffic:
-    """Number of calls of one collective, and bytes of the buffers that this rank passed to it."""
+    """Number of calls of one collective, and bytes of the buffers that this rank passed to it.
+
+    Messages are those to single ranks; collectives of MPI that send as they please have none.
+    """
 
     calls: int = 0
     bytes: int = 0
+    messages: int = 0
 
 
 class Communicator(Protocol):
@@ -59,6 +63,10 @@ class Communicator(Protocol):
     @property
     def bytes_sent(self) -> int:
         """Bytes of all buffers passed to collectives so far."""
+
+    @property
+    def messages_sent(self) -> int:
+        """Messages from this rank to single others so far."""
 
     def allreduce(self, array: AnyArray, op: Operation = "sum") -> AnyArray:
         """Reduce a contiguous array over all ranks, in place, and return it."""
@@ -189,11 +197,16 @@ class MpiCommunicator:
     def bytes_sent(self) -> int:
         return sum(traffic.bytes for traffic in self.traffic.values())
 
-    def count_traffic(self, name: str, n_bytes: int) -> None:
+    @property
+    def messages_sent(self) -> int:
+        return sum(traffic.messages for traffic in self.traffic.values())
+
+    def count_traffic(self, name: str, n_bytes: int, n_messages: int = 0) -> None:
         """Add a call of a collective to the traffic."""
         traffic = self.traffic.setdefault(name, CollectiveTraffic())
         traffic.calls += 1
         traffic.bytes += n_bytes
+        traffic.messages += n_messages
 
     def allreduce(self, array: AnyArray, op: Operation = "sum") -> AnyArray:
         if not array.flags.c_contiguous:
@@ -285,7 +298,7 @@ class MpiCommunicator:
 
     def alltoallv_into(self, buffers: AlltoallvBuffers) -> None:
         if buffers.largest:
-            self.count_traffic("alltoallv", buffers.bytes_to_others(self.rank))
+            self.count_traffic("alltoallv", *buffers.sent_to_others(self.rank))
             for send, receive in buffers.rounds():
                 self.mpi_comm.Alltoallv(send, receive)
 

@@ -52,9 +52,10 @@ class AlltoallvBuffers:
     receive_counts: Int64Array
     largest: int
 
-    def bytes_to_others(self, rank: int) -> int:
-        """Return the bytes that this rank sends to others; `rank` is its number."""
-        return (self.send.size - int(self.send_counts[rank])) * self.send.itemsize
+    def sent_to_others(self, rank: int) -> tuple[int, int]:
+        """Return the bytes and the messages that this rank sends to others; `rank` is its number."""
+        n_bytes = (self.send.size - int(self.send_counts[rank])) * self.send.itemsize
+        return n_bytes, int(np.count_nonzero(self.send_counts) - (self.send_counts[rank] > 0))
 
     def rounds(
         self, targets: Selection = slice(None), sources: Selection = slice(None)
@@ -196,7 +197,7 @@ class TransportExchange(RequestExchange):
     def __init__(self, comm: MpiCommunicator, buffers: AlltoallvBuffers) -> None:
         super().__init__(comm)
         self._comm, self._buffers = comm, buffers
-        self._n_bytes = buffers.bytes_to_others(comm.rank)
+        self._sent = buffers.sent_to_others(comm.rank)
         if buffers.largest:
             self._open()
 
@@ -210,7 +211,7 @@ class TransportExchange(RequestExchange):
 
     def start(self) -> None:
         if self._buffers.largest:
-            self._comm.count_traffic(self.name, self._n_bytes)
+            self._comm.count_traffic(self.name, *self._sent)
             self.pin(self._buffers.send, self._buffers.receive)
             self._begin()
 

@@ -28,6 +28,10 @@ class SerialCommunicator:
     def bytes_sent(self) -> int:
         return 0
 
+    @property
+    def messages_sent(self) -> int:
+        return 0
+
     def allreduce(self, array: AnyArray, op: Operation = "sum") -> AnyArray:
         return array
 

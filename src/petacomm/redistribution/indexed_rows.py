@@ -58,7 +58,7 @@ class IndexedRowExchange(PersistentExchange):
         self._messages.pin(values, self._receive)
 
     def start(self) -> None:
-        self._comm.count_traffic("indexed", self._n_bytes)
+        self._comm.count_traffic("indexed", self._n_bytes, self._n_messages)
         self._messages.start()
 
     def wait(self) -> None:
@@ -69,7 +69,7 @@ class IndexedRowExchange(PersistentExchange):
 
     def _make_messages(self, values: AnyArray) -> MessageExchange:
         types = Datatypes(self._comm)
-        self._n_bytes = 0
+        self._n_bytes = self._n_messages = 0
         starts, lengths, bounds = self._runs
         row_bytes = values.shape[1] * values.itemsize
         most = max(1, messages.MESSAGE_BYTES // max(1, row_bytes))
@@ -80,7 +80,9 @@ class IndexedRowExchange(PersistentExchange):
             sends += [
                 (other, types.row_runs(values, *part)) for part in _split_runs(run_starts, n_rows, most)
             ]
-            self._n_bytes += int(n_rows.sum()) * row_bytes if other != self._comm.rank else 0
+            if other != self._comm.rank:
+                self._n_bytes += int(n_rows.sum()) * row_bytes
+                self._n_messages += 1
         receives: list[tuple[int, Any]] = []
         ends = np.cumsum(self._counts)
         for other in np.flatnonzero(self._counts).tolist():

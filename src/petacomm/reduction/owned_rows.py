@@ -1,8 +1,9 @@
-"""Vectors that are stored once, by the owners of shared keys, and scatters between owners and ghosts."""
+"""Vectors that are stored by the owners of shared keys, and scatters between owners and ghosts."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -21,6 +22,10 @@ class OwnedRows:
     that messages of several plans overlap; a plan makes one call at a time. A single process owns all its
     keys: scatters then return their arguments.
 
+    A plan that is an all-reduce alone (`ReductionPlan.allreduce_only`), as "pairwise", gives sums to all
+    holders at once. Who changes rows in the same way at all holders can then keep those of ghosts as well: a
+    forward scatter of rows and ghosts sends nothing, and a reverse scatter is one all-reduce.
+
     Parameters
     ----------
     plan : ReductionPlan
@@ -31,6 +36,8 @@ class OwnedRows:
     ----------
     n_held, n_owned : int
         Number of keys that this rank holds, and owns.
+    n_ghosts : int
+        Number of ghosts of which it may keep rows: 0 unless the plan is an all-reduce alone.
 
     Examples
     --------
@@ -49,12 +56,16 @@ class OwnedRows:
         self.n_threads = n_threads
         self.n_held = plan.index_map.n_keys
         # By the number of ranks, not of ghosts: `held_buffer` is collective.
-        owned = None if plan.comm.size == 1 else np.flatnonzero(plan.owned).astype(np.int32)
-        self._owned = None if owned is None else RowLists.from_positions(owned)
-        self.n_owned = self.n_held if owned is None else len(owned)
+        self._owned: RowLists | None = None
+        self.n_owned = self.n_held
+        if plan.comm.size > 1:
+            self._owned = RowLists.from_positions(np.flatnonzero(plan.owned).astype(np.int32))
+            self._ghosts = RowLists.from_positions(np.flatnonzero(~plan.owned).astype(np.int32))
+            self.n_owned = self._owned.n_rows
         self._buffer: AnyArray | None = None
         self._row_bytes = 0
         self._pending = np.empty(0)  # values of a pending scatter
+        self._end: Callable[[], AnyArray] = self._take_pending
 
     @property
     def comm(self) -> Communicator:
@@ -65,6 +76,11 @@ class OwnedRows:
     def keys(self) -> Int64Array:
         """Keys that this rank owns, int64 (n_owned,)."""
         return self.select_owned(self.plan.index_map.keys)
+
+    @property
+    def n_ghosts(self) -> int:
+        """Number of ghosts of which this rank may keep rows."""
+        return self.n_held - self.n_owned if self.plan.allreduce_only else 0
 
     def select_owned(self, held: AnyArray) -> AnyArray:
         """Return the owned rows of held rows.
@@ -105,34 +121,67 @@ class OwnedRows:
             self._buffer, self._row_bytes = self.plan.empty(shape, rows.dtype), row_bytes
         return self._buffer.reshape(-1).view(rows.dtype).reshape(shape)
 
-    def scatter_fwd(self, rows: AnyArray) -> AnyArray:
+    def select_ghosts(self, held: AnyArray) -> AnyArray:
+        """Return the rows of the ghosts that may be kept, among held rows.
+
+        Parameters
+        ----------
+        held : array (n_held, ...)
+
+        Returns
+        -------
+        array (n_ghosts, ...)
+            A copy.
+        """
+        rows = np.empty((self.n_ghosts, *held.shape[1:]), held.dtype)
+        if self.plan.allreduce_only and self._owned is not None:
+            self._ghosts.take(_flat(held), _flat(rows), self.n_threads)
+        return rows
+
+    def scatter_fwd(self, rows: AnyArray, ghosts: AnyArray | None = None) -> AnyArray:
         """Return the rows of all keys that this rank holds, from their owners. Collective.
 
         Parameters
         ----------
         rows : array (n_owned, ...)
             Owned rows.
+        ghosts : array (n_ghosts, ...), optional
+            Rows of ghosts, where they are kept: on all ranks or on none.
 
         Returns
         -------
         array (n_held, ...)
             Held rows, valid until the next call.
         """
-        self.scatter_fwd_begin(rows)
+        self.scatter_fwd_begin(rows, ghosts)
         return self.scatter_fwd_end()
 
-    def scatter_fwd_begin(self, rows: AnyArray) -> None:
-        """Start a forward scatter; `rows` may be overwritten when this returns.
+    def scatter_fwd_begin(self, rows: AnyArray, ghosts: AnyArray | None = None) -> None:
+        """Start a forward scatter; `rows` and `ghosts` may be overwritten when this returns.
 
         Parameters
         ----------
         rows : array (n_owned, ...)
             Owned rows.
+        ghosts : array (n_ghosts, ...), optional
+            Rows of ghosts, where they are kept: on all ranks or on none.
         """
         self._pending = self.held_buffer(rows)
-        if self._owned is not None:
-            self._owned.put(_flat(rows), _flat(self._pending), self.n_threads)
+        self._end = self._take_pending
+        if self._owned is None:
+            return
+        held = _flat(self._pending)
+        self._owned.put(_flat(rows), held, self.n_threads)
+        if not self.plan.allreduce_only:
+            self._end = self.plan.broadcast_end
             self.plan.broadcast_begin(self._take_pending())
+        elif ghosts is not None:
+            self._ghosts.put(_flat(ghosts), held, self.n_threads)
+        else:
+            # The bits of the owner, and none of the others.
+            self._ghosts.put(np.zeros((self._ghosts.n_rows, held.shape[1]), held.dtype), held, self.n_threads)
+            self.plan.allreduce_begin(held.view(np.int64 if held.itemsize == 8 else np.uint8), "or")
+            self._end = self._end_spread
 
     def scatter_fwd_end(self) -> AnyArray:
         """Finish the forward scatter.
@@ -142,9 +191,15 @@ class OwnedRows:
         array (n_held, ...)
             Held rows, valid until the next call.
         """
-        return self._take_pending() if self._owned is None else self.plan.broadcast_end()
+        return self._end()
 
-    def scatter_rev(self, held: AnyArray, out: AnyArray | None = None) -> AnyArray:
+    def _end_spread(self) -> AnyArray:
+        self.plan.allreduce_end()
+        return self._take_pending()
+
+    def scatter_rev(
+        self, held: AnyArray, out: AnyArray | None = None, ghosts: AnyArray | None = None
+    ) -> AnyArray:
         """Return the sums over all holders of the rows of the keys that this rank owns. Collective.
 
         Parameters
@@ -153,6 +208,8 @@ class OwnedRows:
             Held rows; overwritten.
         out : array (n_owned, ...), optional
             Memory for the sums; must be `held` in a single process.
+        ghosts : array (n_ghosts, ...), optional
+            Memory for the sums of ghosts, where they are kept.
 
         Returns
         -------
@@ -160,7 +217,7 @@ class OwnedRows:
             `out` if it is given.
         """
         self.scatter_rev_begin(held)
-        return self.scatter_rev_end(out)
+        return self.scatter_rev_end(out, ghosts)
 
     def scatter_rev_begin(self, held: AnyArray) -> None:
         """Start a reverse scatter; `held` must not be accessed before `scatter_rev_end`.
@@ -172,16 +229,20 @@ class OwnedRows:
         """
         if self._owned is None:
             self._pending = held
+        elif self.plan.allreduce_only:
+            self.plan.allreduce_begin(held)
         else:
             self.plan.reduce_begin(held)
 
-    def scatter_rev_end(self, out: AnyArray | None = None) -> AnyArray:
+    def scatter_rev_end(self, out: AnyArray | None = None, ghosts: AnyArray | None = None) -> AnyArray:
         """Finish the reverse scatter.
 
         Parameters
         ----------
         out : array (n_owned, ...), optional
             Memory for the sums.
+        ghosts : array (n_ghosts, ...), optional
+            Memory for the sums of ghosts, where they are kept.
 
         Returns
         -------
@@ -190,7 +251,9 @@ class OwnedRows:
         """
         if self._owned is None:
             return self._take_pending()
-        held = self.plan.reduce_end()
+        held = self.plan.allreduce_end() if self.plan.allreduce_only else self.plan.reduce_end()
+        if ghosts is not None and self.plan.allreduce_only:
+            self._ghosts.take(_flat(held), _flat(ghosts), self.n_threads)
         if out is None:
             return self.select_owned(held)
         self._owned.take(_flat(held), _flat(out), self.n_threads)

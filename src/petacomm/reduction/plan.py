@@ -24,7 +24,7 @@ from petacomm.reduction.call_steps import OwnerOperation, PendingCall, call_step
 from petacomm.reduction.fixed_point import FixedPoint
 from petacomm.reduction.plan_report import plan_report_lines
 from petacomm.reduction.row_exchange import run_steps
-from petacomm.reduction.tuner import ReductionTuner, algorithm_load
+from petacomm.reduction.tuner import Calls, ReductionTuner, algorithm_load
 from petacomm.sharing.index_map import IndexMap, ReductionError
 from petacomm.sharing.setup import SETUPS
 from petacomm.sharing.sharing_graph import SharingGraph
@@ -199,7 +199,14 @@ class ReductionPlan:
         """Seconds of each phase of the set-up."""
         return {name: phase.seconds for name, phase in self._timers.phases.items()}
 
-    def choose(self, k: int = 1, dtype: npt.DTypeLike = np.float64, *, reduce_broadcast: bool = False) -> str:
+    def choose(
+        self,
+        k: int = 1,
+        dtype: npt.DTypeLike = np.float64,
+        *,
+        reduce_broadcast: bool = False,
+        owned_rows: bool = False,
+    ) -> str:
         """Return the name of the algorithm, which "auto" chooses now if it has not before.
 
         Parameters
@@ -210,6 +217,9 @@ class ReductionPlan:
             Dtype of the values; int64 for exact sums.
         reduce_broadcast : bool
             Whether calls will be `reduce` and `broadcast`, or have an `owner_op`, instead of `allreduce`.
+        owned_rows : bool
+            Whether calls will be those of `OwnedRows` that keep ghosts: `reduce` and `broadcast`, or
+            `allreduce` where the algorithm is that alone.
 
         Returns
         -------
@@ -217,7 +227,8 @@ class ReductionPlan:
         """
         if self._chosen is None:
             tuner = ReductionTuner(self.comm, self.index_map.keys, self.graph, self._options, self._build)
-            self.choice, chosen = tuner.choose(k, np.dtype(dtype), reduce_broadcast)
+            calls: Calls = "owned_rows" if owned_rows else "split" if reduce_broadcast else "allreduce"
+            self.choice, chosen = tuner.choose(k, np.dtype(dtype), calls)
             self._use(chosen)
         return str(self.chosen)
 
@@ -225,6 +236,11 @@ class ReductionPlan:
     def chosen(self) -> str | None:
         """Name of the algorithm; None before "auto" has chosen."""
         return self.choice.name if self.choice is not None else (self.algorithm if self._chosen else None)
+
+    @property
+    def allreduce_only(self) -> bool:
+        """Whether `reduce` and `broadcast` are those of another algorithm than the chosen one."""
+        return self._chosen is not None and self._chosen.allreduce_only
 
     def report(self) -> str:
         """Return a table of volumes, multiplicities, memory, set-up times, and the choice of the algorithm.

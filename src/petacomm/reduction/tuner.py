@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -49,7 +49,9 @@ _SHORT_S = 100e-6
 _CALLS = 3
 _SLOW = 1.5
 # Version of the cached choices: to be increased with changes of algorithms that affect their times.
-_VERSION = 6
+_VERSION = 7
+
+Calls: TypeAlias = Literal["allreduce", "split", "owned_rows"]
 
 
 class ReductionTuner:
@@ -80,19 +82,18 @@ class ReductionTuner:
         self.options = options
         self.build = build
 
-    def choose(
-        self, k: int, dtype: np.dtype[Any], reduce_broadcast: bool
-    ) -> tuple[Choice, ReductionAlgorithm]:
+    def choose(self, k: int, dtype: np.dtype[Any], calls: Calls) -> tuple[Choice, ReductionAlgorithm]:
         """Return the choice for rows of `k` values of `dtype`, and its algorithm.
 
         Parameters
         ----------
         k : int
         dtype : dtype
-        reduce_broadcast : bool
-            Whether calls are pairs of a reduction and a broadcast instead of all-reduces.
+        calls : str
+            Whether calls are all-reduces, pairs of a reduction and a broadcast, or those of owned rows: the
+            latter, unless the algorithm is an all-reduce alone.
         """
-        self._reduce_broadcast = reduce_broadcast
+        self._calls = calls
         if self.comm.size == 1:
             return Choice("owner", "one rank", subject=_subject(k, dtype)), self.build("owner")
         self._environment = tuning_environment(self.comm)
@@ -104,7 +105,7 @@ class ReductionTuner:
             loads.tobytes(),
             k,
             dtype.str,
-            reduce_broadcast,
+            calls,
             self.options,
         )
         file = f"reductions/{short_hash(key)}.json"
@@ -169,7 +170,7 @@ class ReductionTuner:
                 [RankLoad(*counts) for counts in phases.transpose(1, 2, 0)], self.comm.node_of
             )
             at += n_phases
-        if self._reduce_broadcast:
+        if self._calls == "split":
             # "pairwise" reduces and broadcasts like "owner".
             del loads["pairwise"]
         return loads
@@ -179,7 +180,7 @@ class ReductionTuner:
         loads = estimate_loads(self.comm, self.keys, self.graph, self.options)
         # "hybrid" reduces and broadcasts like "hierarchical", and "butterfly" like "owner".
         return {
-            name: load for name, load in loads.items() if not self._reduce_broadcast or name == "hierarchical"
+            name: load for name, load in loads.items() if self._calls != "split" or name == "hierarchical"
         }
 
     def _predict(
@@ -204,7 +205,7 @@ class ReductionTuner:
         return float(self.comm.bcast(float(np.median(seconds))))
 
     def _call(self, algorithm: ReductionAlgorithm, values: AnyArray) -> None:
-        if not self._reduce_broadcast:
+        if self._calls == "allreduce" or (self._calls == "owned_rows" and algorithm.allreduce_only):
             run_steps(algorithm.allreduce(values, "sum"))
             return
         run_steps(algorithm.reduce(values, "sum"))

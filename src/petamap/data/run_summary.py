@@ -109,6 +109,9 @@ class PhaseCost:
     seconds: RankStatistics = option(help="Wall seconds.")
     calls: int = option(help="How often it was entered.", minimum=0)
     bytes: RankStatistics = option(help="Bytes that a rank sent to others.")
+    messages: RankStatistics = option(
+        help="Messages that a rank sent to single others, without those inside of MPI's collectives."
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

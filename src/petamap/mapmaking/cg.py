@@ -25,7 +25,7 @@ from petamap.mapmaking.linear_operators import (
     Preconditioner,
     exact_dots,
 )
-from petamap.mapmaking.vectors import MAX_WIDTH, Unknowns, stack, width_for
+from petamap.mapmaking.vectors import MAX_WIDTH, N_PARTS, Unknowns, counted, stack, width_for
 
 if TYPE_CHECKING:
     from petamap.mapmaking.recycling import Deflation
@@ -286,7 +286,7 @@ class ConjugateGradients:
                 p *= betas
                 p += z
             return state.p.largest(self.comm)
-        largest = np.zeros((2, len(betas)))
+        largest = np.zeros((N_PARTS, len(betas)))
         parts = zip(self._blocks, state.r, state.x, state.p, largest, strict=True)
         for blocks, r, x, p, most in parts:
             _mapmaking.turn(alphas, betas, blocks, r, x, p, most, self.n_threads)
@@ -304,8 +304,8 @@ class ConjugateGradients:
             state.z = self.preconditioner.apply(state.r)
             return self._totals(exact_dots(state.r, state.z))
         limbs = zero_limbs(len(alphas))
-        for blocks, q, r in zip(self._blocks, state.q, state.r, strict=True):
-            _mapmaking.advance(alphas, q, blocks, r, limbs, self.n_threads)
+        for blocks, q, r, to in zip(self._blocks, state.q, state.r, counted(limbs), strict=True):
+            _mapmaking.advance(alphas, q, blocks, r, to, self.n_threads)
         return self._totals(limbs)
 
     def _compute_true_residuals(self, solved: Sequence[tuple[_Column, Unknowns]]) -> None:

@@ -190,7 +190,7 @@ class CovarianceColumns:
         stokes, place = divmod(number, len(self.pixels))
         own = self._mine == self.pixels[place]
         vector.pixels[self._alive[own], stokes] = 1
-        return vector
+        return self.system.shared.with_ghosts(vector)
 
     def _named(self, number: int) -> str:
         stokes, place = divmod(number, len(self.pixels))

@@ -125,8 +125,8 @@ class BlockDiagonalPreconditioner(Preconditioner):
     Parameters
     ----------
     blocks : Unknowns
-        Upper triangles (n_owned, triangle) on pixels and (n_gaps, 1) on gaps, at the owners; zero where a
-        pixel is not solved for.
+        Upper triangles (n_owned, triangle) on pixels and (n_gaps, 1) on gaps, at the owners, and of ghosts
+        that ranks keep; zero where a pixel is not solved for.
     n_threads : int
     """
 
@@ -145,7 +145,7 @@ class BlockDiagonalPreconditioner(Preconditioner):
 def exact_dots(a: Unknowns, b: Unknowns) -> Int64Array:
     """Return this rank's part of the dot products of columns as limbs, int64 (width, N_LIMBS)."""
     limbs = zero_limbs(a.width)
-    for left, right in zip(a, b, strict=True):
+    for left, right in zip(a.owned, b.owned, strict=True):
         for column in range(a.width):
             add_exactly(np.multiply(left[..., column], right[..., column]), limbs[column])
     return limbs

@@ -78,6 +78,10 @@ class Sizes:
         Right-hand sides that are read and solved for side by side.
     n_kept : int
         Vectors that recycling keeps beside those of the solver.
+    n_ghosts : int
+        Pixels that other ranks own, of which the rank keeps the solver's vectors as well.
+    n_sent : int
+        Rows that the rank sends in an all-reduce; used where it keeps ghosts.
     """
 
     n_pix: int
@@ -89,6 +93,8 @@ class Sizes:
     n_threads: int
     n_rhs: int = 1
     n_kept: int = 0
+    n_ghosts: int = 0
+    n_sent: int = 0
 
 
 def map_bytes(sizes: Sizes) -> int:
@@ -96,14 +102,16 @@ def map_bytes(sizes: Sizes) -> int:
     n_gaps, threads, n_stokes = sizes.n_gaps, sizes.n_threads, sizes.n_stokes
     n, triangle = sizes.n_owned, n_stokes * (n_stokes + 1) // 2
     width = width_for(min(sizes.n_rhs, MAX_WIDTH))
-    owned = 8 * (n * n_stokes + n_gaps)
+    owned = 8 * ((n + sizes.n_ghosts) * n_stokes + n_gaps)
     held = 8 * (sizes.n_held * n_stokes + n_gaps) * width
     # a single process holds what it owns: no copies, and the keys exist already
     at_holders, keys, at_owners = (held, 8 * n, 4 * owned * width) if sizes.n_ranks > 1 else (0, 0, 0)
-    # rows sent and received, kept between calls: four words a value to the owners, one from them
-    messages = 2 * (4 + 1) * 8 * n_stokes * (sizes.n_held - n) * width
+    # rows sent and received, kept between calls: four words a value to the owners, one from them; or all at once
+    words = 4 * sizes.n_sent if sizes.n_ghosts else (4 + 1) * (sizes.n_held - n)
+    messages = 2 * 8 * n_stokes * words * width
     # hits, rcond, covariance; dead pixels; recycled spaces
-    always = keys + messages + 8 * n * (2 + triangle) + 8 * n_gaps + n + sizes.n_kept * owned
+    blocks = 8 * (n * (2 + triangle) + sizes.n_ghosts * triangle + n_gaps)
+    always = keys + messages + blocks + n + sizes.n_kept * owned
     # two right-hand sides of two words each for every thread, and at the owners; the sums made of them
     reading = 4 * threads * held + at_owners + 3 * owned * width
     # right-hand sides, binned map, x, r, p, q, solutions; copies at holders; the sums of each thread
@@ -131,6 +139,8 @@ def plan_memory(
         n_threads=projection.n_threads,
         n_rhs=n_rhs,
         n_kept=n_kept,
+        n_ghosts=pixels.n_ghosts,
+        n_sent=pixels.plan.bytes_per_call(1, 1) if pixels.n_ghosts else 0,
     )
     samples = (projection.bytes_to_keep if keep else 0) + projection.local.n_held // 8
     # the bits of the gaps are allocated already

@@ -12,7 +12,7 @@ from petacomm.base.typing import FloatArray, Int64Array
 from petamap.mapmaking.linear_operators import Operator
 from petamap.mapmaking.noise_kernels import InverseNoise
 from petamap.mapmaking.projection import Projection
-from petamap.mapmaking.vectors import SharedUnknowns, Unknowns, aligned_zeros
+from petamap.mapmaking.vectors import SharedUnknowns, Unknowns, aligned_zeros, counted
 
 # 64-bit sums keep a sign and a bit to spare; a term is rounded by way of a double's 52 bits.
 _SUM_BITS, _TERM_BITS = 62, 51
@@ -57,8 +57,8 @@ class NormalOperator(Operator):
         """Write A p to `q` and return this rank's part of p . q as limbs, in one pass. Collective."""
         units = self.apply_integers(p, largest, q)
         limbs = zero_limbs(len(largest))
-        for values, integers in zip(p, q, strict=True):
-            _mapmaking.settle(values, integers, units, limbs, self.n_threads)
+        for values, integers, to in zip(p, q, counted(limbs), strict=True):
+            _mapmaking.settle(values, integers, units, to, self.n_threads)
         return limbs
 
     def apply_integers(self, vectors: Unknowns, largest: FloatArray, out: Unknowns) -> FloatArray:
@@ -86,7 +86,7 @@ class NormalOperator(Operator):
             self.noise.handle, held.pixels, held.gaps[:, 0], (largest > 0) / units, sums, gap_sums
         )
         # The values of the ghosts have been read; their memory takes the sums.
-        pixels, gaps = self.shared.held_buffers(out).as_integers()
+        pixels, gaps, *_ = self.shared.held_buffers(out).as_integers()
         _mapmaking.fold(sums, pixels, self.n_threads)
         _mapmaking.fold(gap_sums[:, :, None], gaps, self.n_threads)
         self.shared.scatter_rev(pixels, gaps, out)

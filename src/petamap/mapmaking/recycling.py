@@ -13,7 +13,7 @@ from petacomm.base.threads import single_blas_thread
 from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.mpi import Communicator
 from petamap.mapmaking.cg import ConjugateGradients
-from petamap.mapmaking.vectors import MAX_WIDTH, Unknowns, stack, stacked_zeros
+from petamap.mapmaking.vectors import MAX_WIDTH, N_PARTS, Unknowns, stack, stacked_zeros
 
 # Directions that are independent of the others by less than this are dropped.
 _SAME = 1e-10
@@ -152,7 +152,7 @@ class _Space:
 
     def __post_init__(self) -> None:
         self.largest = self.vectors.largest(self.comm)
-        n_terms = self.comm.sum(sum(math.prod(part.shape[:2]) for part in self.vectors))
+        n_terms = self.comm.sum(sum(math.prod(part.shape[:2]) for part in self.vectors.owned))
         self._bits = min(_TERM_BITS, _SUM_BITS - max(n_terms, 1).bit_length())
 
     def products(self, given: Unknowns, largest: FloatArray) -> FloatArray:
@@ -163,14 +163,14 @@ class _Space:
         """
         scales, own = np.ldexp(_scales(largest), self._bits), _scales(self.largest)
         sums = np.zeros((given.width, 2, len(own)), np.int64)
-        for vectors, part in zip(self.vectors, given, strict=True):
+        for vectors, part in zip(self.vectors.owned, given.owned, strict=True):
             _mapmaking.space_products(vectors, part, own, scales, self._bits, sums, self.n_threads)
         high, low = np.moveaxis(self.comm.allreduce(sums), 1, 0)
         return _rounded(high, low, self._bits) / own / scales[:, None]
 
     def add(self, amounts: FloatArray, to: Unknowns) -> FloatArray:
         """Add the vectors times amounts, (width, n_vectors), to `to`; return its largest |I| + |Q| + |U|."""
-        largest = np.zeros((2, to.width))
+        largest = np.zeros((N_PARTS, to.width))
         for vectors, part, most in zip(self.vectors, to, largest, strict=True):
             _mapmaking.space_add(vectors, amounts, part, most, self.n_threads)
         return np.asarray(largest.max(axis=0), np.float64)

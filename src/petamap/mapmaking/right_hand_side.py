@@ -110,16 +110,21 @@ class _Reading:
         total = states.pop(0)
         while states:
             total.add(states.pop())
-        pixel_words, gap_words = self.system.shared.scatter_rev(total.pixels, total.gaps)
+        shared = self.system.shared
+        pixel_words, gap_words = shared.scatter_rev(total.pixels, total.gaps)
+        ghosts, _ = self._values(shared.pixels.select_ghosts(total.pixels))
+        gap_ghosts = self._gap_values(shared.gaps.select_ghosts(total.gaps))
         del total
         filtered, binned = self._values(pixel_words)
         del pixel_words
-        gaps, _ = self._values(np.concatenate([gap_words, np.zeros_like(gap_words)], axis=1)[:, None])
+        parts = filtered, self._gap_values(gap_words), ghosts, gap_ghosts, binned
         columns = (
-            [np.ascontiguousarray(part[..., number]) for part in (filtered, gaps, binned)]
-            for number in range(len(datasets))
+            [np.ascontiguousarray(part[..., number]) for part in parts] for number in range(len(datasets))
         )
         return [RightHandSide(Unknowns(*unknowns), weighted) for *unknowns, weighted in columns]
+
+    def _gap_values(self, words: Int64Array) -> FloatArray:
+        return self._values(np.concatenate([words, np.zeros_like(words)], axis=1)[:, None])[0]
 
     def _values(self, words: Int64Array) -> tuple[FloatArray, FloatArray]:
         """Return the two values of each row of four words, (n, n_stokes, 4, width)."""

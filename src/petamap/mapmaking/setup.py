@@ -89,7 +89,7 @@ class RunSetup:
         self.config = config
         self.comm = self.world = comm
         self.progress = progress
-        self.timers = Timers(lambda: self.comm.bytes_sent)
+        self.timers = Timers(lambda: (self.comm.bytes_sent, self.comm.messages_sent))
         self.warnings: list[str] = []
         self.n_threads = config.resources.threads or max(1, available_threads() // self.world.node_size())
 
@@ -274,7 +274,12 @@ class RunSetup:
             found = [phases[name] for phases in by_rank if name in phases]
             seconds = RankStatistics.from_values([one.seconds for one in found])
             n_bytes = RankStatistics.from_values([float(one.bytes) for one in found])
-            costs.append(summary.PhaseCost(name=name, seconds=seconds, calls=phase.calls, bytes=n_bytes))
+            messages = RankStatistics.from_values([float(one.messages) for one in found])
+            costs.append(
+                summary.PhaseCost(
+                    name=name, seconds=seconds, calls=phase.calls, bytes=n_bytes, messages=messages
+                )
+            )
         return tuple(costs)
 
     def _memory(self, system: MapmakingSystem) -> summary.Memory:

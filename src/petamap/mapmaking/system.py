@@ -196,7 +196,7 @@ def set_up(
         statistics = _statistics(projection, noise, pixels, options)
         projection.drop_pixels(pixels.scatter_fwd(statistics.dead.view(np.uint8)).view(np.bool_))
     with timers.phase("reduction plan"):
-        shared = SharedUnknowns(pixels, _shared_gaps(comm, projection, options))
+        shared = SharedUnknowns(pixels, _shared_gaps(pixels, projection, options))
     preconditioner = _preconditioner(projection, noise, shared, statistics.covariance, options)
     return MapmakingSystem(
         comm, layout, projection, noise, shared, pixels.keys, statistics, preconditioner, memory,
@@ -245,17 +245,21 @@ def _shared_pixels(comm: Communicator, projection: Projection, options: SystemOp
         checks="first",
     )
     # Chosen for the calls of the solver, not for those of hits and weights before.
-    plan.choose(options.stokes.n, np.int64, reduce_broadcast=True)
+    plan.choose(options.stokes.n, np.int64, owned_rows=True)
     return OwnedRows(plan, options.n_threads)
 
 
-def _shared_gaps(comm: Communicator, projection: Projection, options: SystemOptions) -> OwnedRows:
-    keys = projection.number_gaps()
+def _shared_gaps(pixels: OwnedRows, projection: Projection, options: SystemOptions) -> OwnedRows:
+    comm, keys = pixels.comm, projection.number_gaps()
     if comm.max(len(keys)) == 0:
         # Without gaps, each rank keeps its own placeholder.
         comm, keys = SerialCommunicator(), np.arange(projection.gaps.n)
     # Only neighbours in time share gaps: a dense reduction would send almost nothing but zeros.
-    plan = ReductionPlan(IndexMap(comm, keys), algorithm="owner", n_threads=options.n_threads, checks="first")
+    chosen = str(pixels.plan.chosen)
+    algorithm = chosen if pixels.plan.allreduce_only and comm.size > 1 else "owner"
+    plan = ReductionPlan(
+        IndexMap(comm, keys), algorithm=algorithm, n_threads=options.n_threads, checks="first"
+    )
     return OwnedRows(plan, options.n_threads)
 
 
@@ -301,4 +305,4 @@ def _preconditioner(
     gaps = np.zeros((shared.gaps.n_owned, 1))
     if projection.gaps.length:
         gaps[:, 0] = 1 / noise.weights[shared.gaps.select_owned(projection.gaps.segments())]
-    return BlockDiagonalPreconditioner(Unknowns(pixels, gaps), options.n_threads)
+    return BlockDiagonalPreconditioner(shared.with_ghosts(Unknowns(pixels, gaps)), options.n_threads)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from petacomm.mpi import Communicator
 from petacomm.reduction import OwnedRows
 
 _CACHE_LINE = 64
+_NOTHING: FloatArray = np.zeros(0)
 
 # Vectors that the kernels take side by side: as many as fit into a register.
 MAX_WIDTH = 8
@@ -36,6 +37,8 @@ class Unknowns:
     """A vector of the solver, or several side by side, at the owners of their rows or at all holders.
 
     Side by side, the values of all vectors for a row lie in the same cache lines and in one register.
+    Where pixels are summed by an all-reduce, ranks keep rows of their ghosts as well, on which they do the
+    same operations as the owners; sums over rows leave them out. A vector iterates over its four parts.
 
     Parameters
     ----------
@@ -43,6 +46,8 @@ class Unknowns:
         The map, on pixels that samples of this rank fall into.
     gaps : float64 (n_gaps, 1) or (n_gaps, 1, width)
         Values of samples that must not enter the map.
+    pixel_ghosts, gap_ghosts : float64, optional
+        Rows that other ranks own.
 
     Examples
     --------
@@ -54,6 +59,12 @@ class Unknowns:
 
     pixels: FloatArray
     gaps: FloatArray
+    pixel_ghosts: FloatArray = field(default_factory=lambda: _NOTHING)
+    gap_ghosts: FloatArray = field(default_factory=lambda: _NOTHING)
+
+    def __post_init__(self) -> None:
+        if self.pixel_ghosts is _NOTHING:
+            self.pixel_ghosts, self.gap_ghosts = self.pixels[:0], self.gaps[:0]
 
     @staticmethod
     def zeros(n_pixels: int, n_stokes: int, n_gaps: int) -> Unknowns:
@@ -113,7 +124,7 @@ class Unknowns:
         -------
         float64 (width,)
         """
-        sizes = [np.abs(part).sum(axis=1).max(axis=0, initial=0.0) for part in self]
+        sizes = [np.abs(part).sum(axis=1).max(axis=0, initial=0.0) for part in self.owned]
         return comm.allreduce(np.maximum(*sizes), "max")
 
     def zeros_like(self) -> Unknowns:
@@ -123,7 +134,7 @@ class Unknowns:
         -------
         Unknowns
         """
-        return Unknowns(np.zeros_like(self.pixels), np.zeros_like(self.gaps))
+        return Unknowns(*(np.zeros_like(part) for part in self))
 
     def copy(self) -> Unknowns:
         """Return a copy.
@@ -132,19 +143,34 @@ class Unknowns:
         -------
         Unknowns
         """
-        return Unknowns(self.pixels.copy(), self.gaps.copy())
+        return Unknowns(*(part.copy() for part in self))
 
-    def as_integers(self) -> tuple[Int64Array, Int64Array]:
-        """Return the same memory viewed as int64.
+    @property
+    def owned(self) -> tuple[FloatArray, FloatArray]:
+        """The parts that hold each row once in the run."""
+        return self.pixels, self.gaps
+
+    def as_integers(self) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
+        """Return the same memory viewed as int64, part by part.
 
         Returns
         -------
-        pixels, gaps : int64
+        pixels, gaps, pixel_ghosts, gap_ghosts : int64
         """
-        return self.pixels.view(np.int64), self.gaps.view(np.int64)
+        pixels, gaps, pixel_ghosts, gap_ghosts = (part.view(np.int64) for part in self)
+        return pixels, gaps, pixel_ghosts, gap_ghosts
 
     def __iter__(self) -> Iterator[FloatArray]:
-        return iter((self.pixels, self.gaps))
+        return iter((self.pixels, self.gaps, self.pixel_ghosts, self.gap_ghosts))
+
+
+N_PARTS = 4
+
+
+def counted(sums: Int64Array) -> tuple[Int64Array, ...]:
+    """Return the arrays to which the four parts of a vector add: those of ghosts are counted by no one."""
+    thrown_away = np.zeros_like(sums)
+    return sums, sums, thrown_away, thrown_away
 
 
 def stack(vectors: Sequence[Unknowns], width: int = 0) -> Unknowns:
@@ -194,8 +220,17 @@ class SharedUnknowns:
         return self.pixels.comm
 
     def zeros(self, n_stokes: int) -> Unknowns:
-        """Return a vector of zeros at the owners."""
-        return Unknowns.zeros(self.pixels.n_owned, n_stokes, self.gaps.n_owned)
+        """Return a vector of zeros at the owners, with the ghosts that ranks keep."""
+        pixels, gaps = self.pixels, self.gaps
+        return Unknowns(
+            np.zeros((pixels.n_owned, n_stokes)), np.zeros((gaps.n_owned, 1)),
+            np.zeros((pixels.n_ghosts, n_stokes)), np.zeros((gaps.n_ghosts, 1)),
+        )  # fmt: skip
+
+    def with_ghosts(self, vector: Unknowns) -> Unknowns:
+        """Return a vector at the owners, (n, k), with the rows of ghosts that this rank keeps. Collective."""
+        pixels, gaps = self.pixels.scatter_fwd(vector.pixels), self.gaps.scatter_fwd(vector.gaps)
+        return Unknowns(*vector.owned, self.pixels.select_ghosts(pixels), self.gaps.select_ghosts(gaps))
 
     def held_buffers(self, vector: Unknowns) -> Unknowns:
         """Return memory for the rows that this rank holds: that which `scatter_fwd` returns. Collective."""
@@ -209,14 +244,16 @@ class SharedUnknowns:
         vector : Unknowns
             At the owners.
         """
-        self.pixels.scatter_fwd_begin(vector.pixels)
-        self.gaps.scatter_fwd_begin(vector.gaps)
+        self.pixels.scatter_fwd_begin(vector.pixels, vector.pixel_ghosts)
+        self.gaps.scatter_fwd_begin(vector.gaps, vector.gap_ghosts)
         return Unknowns(self.pixels.scatter_fwd_end(), self.gaps.scatter_fwd_end())
 
     def scatter_rev(
         self, pixels: Int64Array, gaps: Int64Array, out: Unknowns | None = None
     ) -> tuple[Int64Array, Int64Array]:
         """Return integers on pixels and gaps summed over all holders, at the owners. Collective.
+
+        The sums of ghosts that this rank keeps go to `out`.
 
         Parameters
         ----------
@@ -225,7 +262,7 @@ class SharedUnknowns:
         out : Unknowns, optional
             Memory for the result; the argument of `held_buffers`.
         """
-        to_pixels, to_gaps = (None, None) if out is None else out.as_integers()
+        to = (None,) * N_PARTS if out is None else out.as_integers()
         self.pixels.scatter_rev_begin(pixels)
         self.gaps.scatter_rev_begin(gaps)
-        return self.pixels.scatter_rev_end(to_pixels), self.gaps.scatter_rev_end(to_gaps)
+        return self.pixels.scatter_rev_end(to[0], to[2]), self.gaps.scatter_rev_end(to[1], to[3])

@@ -10,18 +10,18 @@ import numpy as np
 from petacomm.base.progress import SilentProgress
 from petacomm.costs.options import ReductionOptions
 from petacomm.costs.partner_estimates import RankSample
-from petacomm.mpi import Communicator, agree_on_errors
+from petacomm.mpi import Communicator
 from petacomm.mpi.autotuner import tuning_environment
-from petacomm.network import predict_seconds
+from petacomm.network import Load, predict_seconds
 from petacomm.network.fitted_machine import fitted_machine
 from petacomm.reduction import AUTO
 from petacomm.topology import Machine
 from petamap.data.config import RunConfig
 from petamap.data.observation import Observation
 from petamap.mapmaking.distribution import STREAMS, Distribution, possible_distributions
-from petamap.planning.pixel_coverage import compute_pixel_coverage
+from petamap.planning.pixel_coverage import PixelCoverage, compute_pixel_coverage
 from petamap.planning.plan import forecast_from_sample
-from petamap.planning.rank_samples import distribute_samples
+from petamap.planning.rank_samples import SampleDistribution, distribute_samples
 from petamap.planning.scanned_run import ScannedRun
 from petamap.planning.sky_regions import SkySample, full_sky_sample
 from petamap.pointing.compressed import CompressedPointing
@@ -63,14 +63,13 @@ def choose_distribution(
     machine = local_machine(comm)
     per_node = int(np.bincount(comm.node_of).max())
     seconds = predict_distributions(run, config, comm.size, per_node, machine, comm, n_threads)
-    best: Distribution = comm.bcast(min(seconds, key=lambda one: seconds[one], default=STREAMS))
-    return best
+    return min(seconds, key=lambda distribution: seconds[distribution])
 
 
 def local_machine(comm: Communicator) -> Machine:
     """Return the model of this machine, with a core for each rank. Collective."""
     where = tuning_environment(comm)
-    machine = fitted_machine(where)
+    machine: Machine = comm.bcast(fitted_machine(where) if comm.rank == 0 else None)
     cores = -(-comm.size // machine.nodes)
     return machine if machine.cores >= cores else replace(machine, sockets_per_node=1, cores_per_socket=cores)
 
@@ -84,33 +83,37 @@ def predict_distributions(
     comm: Communicator,
     n_threads: int = 1,
 ) -> Mapping[Distribution, float]:
-    """Return the predicted seconds of a reduction by distribution, on rank 0; empty on others. Collective.
+    """Return the predicted seconds of a reduction of `size` ranks by distribution, on all ranks. Collective.
 
-    The reduction is the one that the configuration asks for, or the fastest, of `size` ranks; those of `comm`
-    share the work of the prediction.
+    The reduction is the one that the configuration asks for, or the fastest. Ranks of `comm` share the work.
     """
     distributions = possible_distributions(max(observation.n_det for observation in run.observations))
     held = [distribute_samples(run.layout, one.groups, size) for one in distributions]
     sample = _sky_sample(run, config.run.seed)
-    with agree_on_errors(comm):
-        coverage = compute_pixel_coverage(run, sample, held, n_threads, SilentProgress(), comm, quick=True)
-    if comm.rank:
-        return {}
+    coverage = compute_pixel_coverage(run, sample, held, n_threads, SilentProgress(), comm, quick=True)
     n_stokes = Stokes(config.map.stokes).n
     options = ReductionOptions(buffer_keys=max(1, int(config.comm.buffer) // (8 * n_stokes)))
-    seconds = {}
-    for distribution, samples in zip(distributions, held, strict=True):
-        occupancy = coverage.occupancy(samples)
-        rank_sample = None
-        if sample.fraction < 1:
-            n_nodes = -(-size // ranks_per_node)
-            rank_sample = RankSample(occupancy, n_nodes, ranks_per_node, size, sample.fraction)
-        loads = forecast_from_sample(occupancy, rank_sample, sample, ranks_per_node, options).loads
-        asked = loads if config.comm.reduction == AUTO else [config.comm.reduction]
-        seconds[distribution] = min(
-            float(predict_seconds(loads[name], machine, ranks_per_node, n_stokes, 8)) for name in asked
-        )
-    return seconds
+
+    def seconds(samples: SampleDistribution) -> float:
+        loads = _loads(coverage, samples, ranks_per_node, options)
+        names = loads if config.comm.reduction == AUTO else [config.comm.reduction]
+        return min(float(predict_seconds(loads[n], machine, ranks_per_node, n_stokes, 8)) for n in names)
+
+    own = {number: seconds(held[number]) for number in range(comm.rank, len(held), comm.size)}
+    found = {number: value for part in comm.allgather(own) for number, value in part.items()}
+    return {distribution: found[number] for number, distribution in enumerate(distributions)}
+
+
+def _loads(
+    coverage: PixelCoverage, samples: SampleDistribution, ranks_per_node: int, options: ReductionOptions
+) -> Mapping[str, Load]:
+    """Return the loads of a reduction by algorithm; which ranks share pixels is seen in the sample as well."""
+    occupancy, part = coverage.occupancy(samples), coverage.sample.fraction
+    rank_sample = None
+    if part < 1:
+        n_nodes = -(-samples.size // ranks_per_node)
+        rank_sample = RankSample(occupancy, n_nodes, ranks_per_node, samples.size, part)
+    return forecast_from_sample(occupancy, rank_sample, coverage.sample, ranks_per_node, options).loads
 
 
 def _sky_sample(run: ScannedRun, seed: int) -> SkySample:

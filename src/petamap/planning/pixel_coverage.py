@@ -21,7 +21,7 @@ from petacomm.base.progress import Progress
 from petacomm.base.threads import map_threads
 from petacomm.base.typing import Int32Array, Int64Array
 from petacomm.costs.occupancy import Occupancy
-from petacomm.mpi import Communicator
+from petacomm.mpi import Communicator, SerialCommunicator, agree_on_errors
 from petamap.data.observation import Observation
 from petamap.mapmaking.distribution import distribute
 from petamap.planning.rank_samples import SampleDistribution
@@ -146,15 +146,15 @@ def compute_pixel_coverage(
         progress.advance(float((rows[:, 2] - rows[:, 1]).sum()))
         return pixels
 
-    batches = _batches(table[:, 0], stop - start, 1 if comm is None else comm.size)
-    if comm is not None:
-        batches = batches[slice(*distribute(len(batches), comm.size)[comm.rank : comm.rank + 2])]
-    results = map_threads(cover, batches, n_threads)
+    comm = comm or SerialCommunicator()
+    batches = _batches(table[:, 0], stop - start, comm.size)
+    own = slice(*distribute(len(batches), comm.size)[comm.rank : comm.rank + 2])
+    with agree_on_errors(comm):
+        results = map_threads(cover, batches[own], n_threads)
     progress.end()
     counts = np.concatenate([np.zeros(0, np.int64), *(counts for _, counts in results)])
     pixels = np.concatenate([np.zeros(0, np.int32), *(pixels for pixels, _ in results)])
-    if comm is not None:
-        counts, pixels = comm.allgather_rows(counts)[0], comm.allgather_rows(pixels)[0]
+    counts, pixels = (comm.allgather_rows(rows)[0] for rows in (counts, pixels))
     return PixelCoverage(sample, edges, np.concatenate([[0], np.cumsum(counts)]), pixels)
 
 

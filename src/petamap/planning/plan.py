@@ -24,6 +24,7 @@ from petacomm.costs.partner_estimates import (
 )
 from petacomm.costs.rank_counts import RankCounts, assumed_partners, count_ranks, node_of_ranks
 from petacomm.network import predict_seconds
+from petacomm.reduction import ALGORITHMS
 from petacomm.topology import Machine
 from petamap.data.config import RunConfig
 from petamap.mapmaking.distribution import Distribution, possible_distributions
@@ -286,11 +287,20 @@ class _Planner:
             n_gaps=0,
             n_ranks=forecast.size,
             n_threads=threads,
+            **self._kept_ghosts(forecast),
         )
         # The pixel index has one bit per pixel and a count per 64 pixels; held samples have one bit each.
         base = _PROCESS_BYTES + n_pix // 8 + n_pix // 16 + held // 8 + map_bytes(sizes)
         has_gains = any(o.pointing is not None and o.pointing.has_gains for o in self.run.observations)
         return base, base + held * (4 + 4 * (self.stokes is not Stokes.I) + 4 * has_gains)
+
+    def _kept_ghosts(self, forecast: Forecast) -> dict[str, int]:
+        """Return the sizes of ghosts that ranks keep with the reduction that is asked for; auto keeps none."""
+        name = self.config.comm.reduction
+        if name not in ALGORITHMS or not ALGORITHMS[name].allreduce_only:
+            return {}
+        n_ghosts = round(forecast.n_keys - forecast.n_global.value / forecast.size)
+        return {"n_ghosts": n_ghosts, "n_sent": round(forecast.rows[name].value)}
 
 
 def _pairs(occupancy: Occupancy) -> float:

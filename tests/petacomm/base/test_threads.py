@@ -58,7 +58,7 @@ def test_at_least_one_thread_is_available():
 
 def test_phases_add_up_and_keep_their_order():
     sent = iter([0, 5, 5, 12, 20, 20])
-    timers = Timers(lambda: next(sent))
+    timers = Timers(lambda: (n := next(sent), 3 * n))
     with timers.phase("b"):
         pass
     with timers.phase("a") as phase:
@@ -68,4 +68,5 @@ def test_phases_add_up_and_keep_their_order():
     assert list(timers.phases) == ["b", "a"]
     b, a = timers.phases["b"], timers.phases["a"]
     assert (b.calls, b.bytes, a.calls, a.bytes) == (2, 5, 2, 7)
+    assert (b.messages, a.messages) == (15, 21)
     assert b.seconds >= 0 and a.seconds >= 0

@@ -260,13 +260,29 @@ def test_a_slow_candidate_is_called_once(monkeypatch):
     plan = ReductionPlan(IndexMap(comm, np.arange(10)), algorithm="owner")
     tuner = tuner_module.ReductionTuner(comm, plan.index_map.keys, plan.graph, plan._options, plan._build)
     calls = []
-    monkeypatch.setattr(tuner, "_reduce_broadcast", False, raising=False)
+    monkeypatch.setattr(tuner, "_calls", "allreduce", raising=False)
     monkeypatch.setattr(tuner, "_call", lambda *_: calls.append(None))
     monkeypatch.setattr(autotuner.time, "perf_counter", iter(range(100)).__next__)
     assert tuner._time(plan._executor, 1, np.dtype(float), slow=0.5) == 1.0
     assert len(calls) == 2, "one warm-up call and one timed call"
     assert tuner._time(plan._executor, 1, np.dtype(float), slow=1.5) == 1.0
     assert len(calls) == 2 + 4
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "expected"), [("pairwise", ["allreduce"]), ("owner", ["reduce", "broadcast"])]
+)
+def test_calls_of_owned_rows_are_timed_as_they_are_made(algorithm, expected, monkeypatch):
+    plan = ReductionPlan(IndexMap(SerialCommunicator(), np.arange(10)), algorithm=algorithm)
+    tuner = tuner_module.ReductionTuner(
+        plan.comm, plan.index_map.keys, plan.graph, plan._options, plan._build
+    )
+    made = []
+    for verb in ("allreduce", "reduce", "broadcast"):
+        monkeypatch.setattr(plan._executor, verb, lambda *_, verb=verb: iter(made.append(verb) or ()))
+    monkeypatch.setattr(tuner, "_calls", "owned_rows", raising=False)
+    tuner._call(plan._executor, np.zeros((10, 1)))
+    assert made == expected
 
 
 def test_timings_fit_the_machine():

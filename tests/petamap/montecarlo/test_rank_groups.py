@@ -42,6 +42,7 @@ def _plan(memory=1.0, sums=1e-3, n_samp=1e8):
             memory_kept=memory * GB / ranks,
             seconds={"owner": sums},
             best="owner",
+            threads=1,
         )
         return SimpleNamespace(predictions=(prediction,), n_samp=n_samp)
 

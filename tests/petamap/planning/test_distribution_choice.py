@@ -92,7 +92,7 @@ def recorded_pixels_by_streams(comm):
         noise={"n_lag": 20}, solver={"max_iterations": 1},
     )  # fmt: skip
     assert done.environment.distribution == "streams"
-    with pytest.raises(ConfigError, match="comm.distribution cannot be 'mixed' for 3 detectors"):
+    with pytest.raises(ConfigError, match="distribution cannot be 'mixed' for 3 detectors"):
         run_on(
             recorded_with_gains(), comm.bcast(tempfile.mkdtemp()), comm, map={"pixelization": "numbered"},
             noise={"n_lag": 20}, comm={"distribution": "mixed"},

@@ -61,6 +61,8 @@ class ReductionAlgorithm(abc.ABC):
     """
 
     needs_overlaps: ClassVar[bool] = False
+    # Whether the algorithm is an all-reduce alone: its `reduce` and `broadcast` are those of another one.
+    allreduce_only: ClassVar[bool] = False
 
     def __init__(
         self,

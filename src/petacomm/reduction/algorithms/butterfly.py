@@ -30,6 +30,8 @@ from petacomm.sharing.nested_groups import final_ranks, layer_targets
 class Butterfly(ReductionAlgorithm):
     """Algorithm that reduces through nested groups, and broadcasts back through them."""
 
+    allreduce_only = True
+
     def _set_up(self) -> None:
         # Keys that are not shared do not take part.
         shared = np.flatnonzero(self.graph.multiplicity > 1)

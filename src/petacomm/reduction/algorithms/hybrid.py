@@ -43,6 +43,8 @@ class Hybrid(ReductionAlgorithm):
     pairs of nodes, others by owners. `reduce` and `broadcast` are those of "hierarchical".
     """
 
+    allreduce_only = True
+
     def _set_up(self) -> None:
         comm, graph = self.comm, self.graph
         # Keys that are not shared are left out.

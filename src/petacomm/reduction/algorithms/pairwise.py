@@ -21,6 +21,7 @@ class Pairwise(ReductionAlgorithm):
     """Algorithm that exchanges the shared keys of all pairs of ranks, and reduces locally."""
 
     needs_overlaps = True
+    allreduce_only = True
 
     def _set_up(self) -> None:
         shared, overlaps = self.graph.shared_positions, self.graph.overlaps
