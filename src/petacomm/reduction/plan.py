@@ -199,14 +199,7 @@ class ReductionPlan:
         """Seconds of each phase of the set-up."""
         return {name: phase.seconds for name, phase in self._timers.phases.items()}
 
-    def choose(
-        self,
-        k: int = 1,
-        dtype: npt.DTypeLike = np.float64,
-        *,
-        reduce_broadcast: bool = False,
-        owned_rows: bool = False,
-    ) -> str:
+    def choose(self, k: int = 1, dtype: npt.DTypeLike = np.float64, *, calls: Calls = "allreduce") -> str:
         """Return the name of the algorithm, which "auto" chooses now if it has not before.
 
         Parameters
@@ -215,11 +208,9 @@ class ReductionPlan:
             Number of values of a key.
         dtype : dtype
             Dtype of the values; int64 for exact sums.
-        reduce_broadcast : bool
-            Whether calls will be `reduce` and `broadcast`, or have an `owner_op`, instead of `allreduce`.
-        owned_rows : bool
-            Whether calls will be those of `OwnedRows` that keep ghosts: `reduce` and `broadcast`, or
-            `allreduce` where the algorithm is that alone.
+        calls : str
+            What calls will be: "allreduce"; "split", `reduce` and `broadcast`, or with an `owner_op`; or
+            "owned_rows", those of `OwnedRows` that keep ghosts: split unless `allreduce_only`.
 
         Returns
         -------
@@ -227,7 +218,6 @@ class ReductionPlan:
         """
         if self._chosen is None:
             tuner = ReductionTuner(self.comm, self.index_map.keys, self.graph, self._options, self._build)
-            calls: Calls = "owned_rows" if owned_rows else "split" if reduce_broadcast else "allreduce"
             self.choice, chosen = tuner.choose(k, np.dtype(dtype), calls)
             self._use(chosen)
         return str(self.chosen)
@@ -480,7 +470,8 @@ class ReductionPlan:
         n_threads = self._options.n_threads
         largest = check_call(self.comm, call, values, self.index_map.n_keys, agreed, n_threads)
         dtype, is_split = np.int64 if call.fixed_point else values.dtype, call.verb != "allreduce"
-        self.choose(row_width(values.shape), dtype, reduce_broadcast=is_split or owner_op is not None)
+        calls: Calls = "split" if is_split or owner_op is not None else "allreduce"
+        self.choose(row_width(values.shape), dtype, calls=calls)
         fixed, words = None, None
         if call.fixed_point:
             fixed = FixedPoint(largest, self._most_holders, n_threads)

@@ -106,7 +106,7 @@ def map_bytes(sizes: Sizes) -> int:
     held = 8 * (sizes.n_held * n_stokes + n_gaps) * width
     # a single process holds what it owns: no copies, and the keys exist already
     at_holders, keys, at_owners = (held, 8 * n, 4 * owned * width) if sizes.n_ranks > 1 else (0, 0, 0)
-    # rows sent and received, kept between calls: four words a value to the owners, one from them; or all at once
+    # rows sent and received, kept between calls: four words a value to owners, one from them; or all to all
     words = 4 * sizes.n_sent if sizes.n_ghosts else (4 + 1) * (sizes.n_held - n)
     messages = 2 * 8 * n_stokes * words * width
     # hits, rcond, covariance; dead pixels; recycled spaces

@@ -245,7 +245,7 @@ def _shared_pixels(comm: Communicator, projection: Projection, options: SystemOp
         checks="first",
     )
     # Chosen for the calls of the solver, not for those of hits and weights before.
-    plan.choose(options.stokes.n, np.int64, owned_rows=True)
+    plan.choose(options.stokes.n, np.int64, calls="owned_rows")
     return OwnedRows(plan, options.n_threads)
 
 

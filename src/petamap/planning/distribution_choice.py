@@ -107,7 +107,7 @@ def predict_distributions(
 def _loads(
     coverage: PixelCoverage, samples: SampleDistribution, ranks_per_node: int, options: ReductionOptions
 ) -> Mapping[str, Load]:
-    """Return the loads of a reduction by algorithm; which ranks share pixels is seen in the sample as well."""
+    """Return the loads of a reduction by algorithm; the sample tells which ranks share pixels."""
     occupancy, part = coverage.occupancy(samples), coverage.sample.fraction
     rank_sample = None
     if part < 1:

@@ -295,7 +295,7 @@ class _Planner:
         return base, base + held * (4 + 4 * (self.stokes is not Stokes.I) + 4 * has_gains)
 
     def _kept_ghosts(self, forecast: Forecast) -> dict[str, int]:
-        """Return the sizes of ghosts that ranks keep with the reduction that is asked for; auto keeps none."""
+        """Return the sizes of ghosts that ranks keep with the reduction asked for; none with auto."""
         name = self.config.comm.reduction
         if name not in ALGORITHMS or not ALGORITHMS[name].allreduce_only:
             return {}

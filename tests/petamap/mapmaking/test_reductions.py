@@ -45,7 +45,8 @@ def solver_exchanges(comm):
             assert messages == sum(ranks) and n_bytes == 8 * 2 * (3 * rows[0] + rows[1])
             published = comm.allgather(messages)
     done = run_on(
-        made, comm.bcast(tempfile.mkdtemp()), comm, products=OFF, solver={"max_iterations": 3, "rcond_min": 1e-2},
+        made, comm.bcast(tempfile.mkdtemp()), comm, products=OFF,
+        solver={"max_iterations": 3, "rcond_min": 1e-2},
         comm={"reduction": "pairwise", "distribution": "streams"},
     )  # fmt: skip
     (phase,) = [phase for phase in done.phases if phase.name == "iterations"]
