@@ -120,8 +120,7 @@ class RunSetup:
 
         Memory is planned for `n_rhs` right-hand sides at once and `n_kept` vectors beside (`SystemOptions`).
         """
-        with self.timers.phase("distribution"):
-            self.distribution = self._choose_distribution()
+        self.distribution = self._choose_distribution()
         options, common = self.options(), (self.comm, self.timers, self.progress)
         self.model_of = declared_model
         if self.config.noise.kernel == "estimate":
@@ -139,7 +138,8 @@ class RunSetup:
             return STREAMS
         module, _, function = _DISTRIBUTION_CHOOSER.partition(":")
         choose: DistributionChooser = getattr(import_module(module), function)
-        return choose(self.config, self.observations, self.pixelization, self.comm, self.n_threads)
+        with self.timers.phase("distribution"):
+            return choose(self.config, self.observations, self.pixelization, self.comm, self.n_threads)
 
     def options(self) -> SystemOptions:
         """Return the options that map-making itself needs."""

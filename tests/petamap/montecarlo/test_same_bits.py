@@ -12,23 +12,25 @@ from petacomm.mpi import SerialCommunicator
 
 RANKS = [2, 3, pytest.param(5, marks=pytest.mark.long)]
 ALWAYS = ("montecarlo.realizations=20", "montecarlo.vectors=6", "source.0.duration=3 h")
-# batch, groups, threads, pointing
+AUTO, PAIRS = ("auto", "auto"), ("pairwise", "time-major")
+# batch, groups, threads, pointing, reduction and distribution
 WAYS = {
-    1: [(0, 0, 1, "keep"), (3, 0, 2, "recompute"), (1, 0, 1, "keep")],
-    2: [(0, 1, 1, "keep"), (3, 2, 1, "keep")],
-    3: [(7, 1, 1, "keep"), (2, 2, 1, "recompute")],
-    5: [(4, 2, 1, "keep"), (3, 5, 1, "keep")],
+    1: [(0, 0, 1, "keep", AUTO), (3, 0, 2, "recompute", AUTO), (1, 0, 1, "keep", PAIRS)],
+    2: [(0, 1, 1, "keep", PAIRS), (3, 2, 1, "keep", AUTO)],
+    3: [(7, 1, 1, "keep", AUTO), (2, 2, 1, "recompute", PAIRS)],
+    5: [(4, 2, 1, "keep", PAIRS), (3, 5, 1, "keep", AUTO)],
 }
 
 
 def _digests(comm):
     """Return the digest of the file for each configuration with this number of ranks, on rank 0."""
     found = []
-    for batch, groups, threads, pointing in WAYS[comm.size]:
+    for batch, groups, threads, pointing, (reduction, distribution) in WAYS[comm.size]:
         out = Path(comm.bcast(tempfile.mkdtemp()))
         made(
             out, *ALWAYS, f"montecarlo.batch={batch}", f"montecarlo.groups={groups}",
-            f"resources.threads={threads}", f"resources.pointing={pointing}", comm=comm,
+            f"resources.threads={threads}", f"resources.pointing={pointing}",
+            f"comm.reduction={reduction}", f"comm.distribution={distribution}", comm=comm,
         )  # fmt: skip
         found.append(hashlib.sha256((out / "tiny_mc.h5").read_bytes()).hexdigest())
     return found
