@@ -16,6 +16,9 @@ MPIEXEC = Path(sys.executable).with_name("mpiexec")
 
 _PROGRAM = """
 import importlib.util, sys
+if sys.argv[4:]:
+    from petacomm.cli.supervisor import supervise
+    supervise("petamap")
 from petacomm.mpi import collective_errors, world
 spec = importlib.util.spec_from_file_location("ranks", sys.argv[1])
 module = importlib.util.module_from_spec(spec)
@@ -37,13 +40,16 @@ class Ended:
     seconds: float
 
 
-def launch(function: Callable[..., None], n_ranks: int, timeout: float = 60.0) -> Ended:
-    """Run ``function(comm)`` of a test module under mpiexec on `n_ranks` ranks."""
+def launch(
+    function: Callable[..., None], n_ranks: int, timeout: float = 60.0, supervised: bool = False
+) -> Ended:
+    """Run ``function(comm)`` of a test module under mpiexec on `n_ranks` ranks, or as a command."""
     if not MPIEXEC.exists():
         pytest.skip("no mpiexec beside this Python: pip install mpich")
     path = Path(function.__code__.co_filename)
     begin = time.monotonic()
     program = [sys.executable, "-c", _PROGRAM, str(path), function.__name__, str(Path(__file__).parent)]
+    program += ["supervised"] * supervised
     # One thread a rank: the tests share few cores.
     environ = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "error::RuntimeWarning"}
     ended = subprocess.run(

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from petacomm.base.phases import in_phase
+
 
 @dataclass
 class PhaseTimer:
@@ -38,7 +40,8 @@ class Timers:
         phase = self.phases.setdefault(name, PhaseTimer())
         begin, (n_bytes, n_messages) = time.perf_counter(), self.sent()
         try:
-            yield phase
+            with in_phase(name):
+                yield phase
         finally:
             phase.seconds += time.perf_counter() - begin
             bytes_now, messages_now = self.sent()

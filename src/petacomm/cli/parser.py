@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn, Protocol
 
 from petacomm.base.errors import ConfigError, UserError, did_you_mean
+from petacomm.base.launcher import launched_rank
+from petacomm.base.phases import clear_note
+from petacomm.base.shortage import shortage_error
+from petacomm.cli.supervisor import supervise
 
 INTERRUPTED = 130
 
@@ -68,26 +71,41 @@ def parse_arguments(parser: Parser, argv: Sequence[str] | None) -> argparse.Name
 
 
 def run_command(build_parser: Callable[[], Parser], argv: Sequence[str] | None) -> int:
-    """Run one command and return its exit code; errors are printed on one line, without a traceback."""
+    """Run one command and return its exit code; errors are printed on one line, without a traceback.
+
+    Without `argv`, this is the command of the process, and under a launcher another one tells its end.
+    """
     parser = build_parser()
     try:
+        if argv is None:
+            supervise(parser.prog)
         arguments = parse_arguments(parser, argv)
         code: int = arguments.handler(arguments)
     except UserError as error:
         _print_error(f"{parser.prog}: error: {error}")
-        return error.exit_code
+        code = error.exit_code
     except KeyboardInterrupt:
         _print_error(f"{parser.prog}: interrupted; files already written are whole")
-        return INTERRUPTED
+        code = INTERRUPTED
     except BrokenPipeError:
         # E.g. `petamap examples | head`: flushing a closed pipe at exit would raise a second error.
         sys.stdout = None
-        return 0
+        code = 0
+    except SystemExit:
+        clear_note()
+        raise
+    except Exception as error:
+        short = shortage_error(error, launched_rank())
+        if short is None:
+            raise
+        # Other ranks may not fail: all print, and launchers are to end the others.
+        print(f"{parser.prog}: error: {short}", file=sys.stderr)
+        return short.exit_code
+    clear_note()
     return code
 
 
 def _print_error(line: str) -> None:
     """Print an error on the first rank only: errors of the command line are the same on all ranks."""
-    ranks = (os.environ.get(name, "0") for name in ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK"))
-    if all(rank == "0" for rank in ranks):
+    if launched_rank() in (None, "0"):
         print(line, file=sys.stderr)

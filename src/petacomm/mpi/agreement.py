@@ -8,9 +8,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from petacomm.base.errors import UserError
+from petacomm.base.shortage import shortage_error
 
 if TYPE_CHECKING:
     from petacomm.mpi.communicator import Communicator
+
+
+class RankError(RuntimeError):
+    """Error of a rank that is no `UserError`, hence a defect; rank and traceback are its message."""
 
 
 def agree(comm: Communicator, error: BaseException | None) -> None:
@@ -22,7 +27,8 @@ def agree(comm: Communicator, error: BaseException | None) -> None:
     ----------
     comm : Communicator
     error : BaseException or None
-        Error of this rank. One that is no `UserError` becomes a RuntimeError with its traceback as message.
+        Error of this rank. For want of memory or space it becomes a ResourceError; another one that is no
+        `UserError`, a `RankError`.
     """
     if comm.size == 1:
         if error is not None:
@@ -33,10 +39,15 @@ def agree(comm: Communicator, error: BaseException | None) -> None:
         return
     if error is not None and not isinstance(error, UserError):
         # Other exceptions may not survive pickling, and tracebacks never do.
-        error = RuntimeError("".join(traceback.format_exception(type(error), error, error.__traceback__)))
+        error = shortage_error(error, comm.rank) or _rank_error(error, comm.rank)
     agreed: BaseException = comm.bcast(error, failing)
     agreed.__dict__["_agreed"] = True
     raise agreed
+
+
+def _rank_error(error: BaseException, rank: int) -> RankError:
+    lines = traceback.format_exception(type(error), error, error.__traceback__)
+    return RankError(f"on rank {rank}: {''.join(lines)}".rstrip())
 
 
 @contextmanager

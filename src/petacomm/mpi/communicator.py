@@ -13,6 +13,7 @@ from typing import Any, Literal, NoReturn, Protocol, TypeAlias
 
 import numpy as np
 
+from petacomm.base.phases import clear_note
 from petacomm.base.typing import AnyArray, Int32Array, Int64Array
 from petacomm.mpi import message_size as messages
 from petacomm.mpi import shared_memory
@@ -356,6 +357,7 @@ class MpiCommunicator:
         return made
 
     def abort(self, code: int) -> NoReturn:
+        clear_note()
         # MPI would add lines of its own to the error message that has just been printed.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         self.mpi.COMM_WORLD.Abort(code)

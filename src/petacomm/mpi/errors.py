@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from petacomm.base.errors import UserError
+from petacomm.base.shortage import shortage_error
+from petacomm.mpi.agreement import RankError
 from petacomm.mpi.communicator import Communicator, MpiCommunicator
 
 # Seconds that a failing rank waits for all others to fail as well, and then for a lower rank to print its
@@ -42,7 +44,8 @@ def collective_errors(
     Raises
     ------
     SystemExit
-        With the ``exit_code`` of the error (1 for errors other than `UserError`), on the ranks still running.
+        With the ``exit_code`` of the error, on the ranks still running: that of `ResourceError` for want of
+        memory, space or threads, and 1 for other errors that are no `UserError`.
     """
     if not isinstance(comm, MpiCommunicator):
         with _serial_errors(show or show_error):
@@ -51,7 +54,8 @@ def collective_errors(
     error_comm = comm.mpi_comm.Dup()
     try:
         yield
-    except BaseException as error:
+    except BaseException as caught:
+        error = shortage_error(caught, comm.rank) or caught
         code = _exit_code(error)
         if getattr(error, "_agreed", False) or _wait(_ALL_FAIL_S, error_comm.Ibarrier().Test):
             if comm.rank == 0:
@@ -69,19 +73,23 @@ def _serial_errors(show: Callable[[BaseException], None]) -> Iterator[None]:
         yield
     except SystemExit:
         raise
-    except BaseException as error:
+    except BaseException as caught:
+        error = shortage_error(caught) or caught
         show(error)
         raise SystemExit(_exit_code(error)) from None
 
 
 def show_error(error: BaseException) -> None:
-    """Print an error to standard error: one line for a `UserError`, a traceback for others."""
+    """Print an error to standard error: one line for a `UserError`, one traceback for others."""
     if isinstance(error, UserError):
         print(f"petamap: error: {error}", file=sys.stderr, flush=True)
     elif isinstance(error, KeyboardInterrupt):
         print("petamap: interrupted", file=sys.stderr, flush=True)
     else:
-        traceback.print_exception(type(error), error, error.__traceback__, file=sys.stderr)
+        if isinstance(error, RankError):  # its message is the traceback
+            print(error, file=sys.stderr)
+        else:
+            traceback.print_exception(type(error), error, error.__traceback__, file=sys.stderr)
         sys.stderr.flush()
 
 

@@ -1,16 +1,16 @@
-"""Detection of MPI launchers, and the start of MPI."""
+"""The start of MPI."""
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Mapping
+import re
+from pathlib import Path
 from typing import Any
 
-from petacomm.base.errors import ConfigError, ResourceError
+from petacomm.base.errors import ResourceError
+from petacomm.base.launcher import launched_size
 
-# Variables that launchers set in each process: the number of ranks if there is such a variable, else a rank.
-_SIZE_VARIABLES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "PALS_SIZE", "MV2_COMM_WORLD_SIZE")
-_RANK_VARIABLES = ("PMI_RANK", "PMIX_RANK")
 _LOCAL_SIZE_VARIABLES = ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE", "PALS_LOCAL_SIZE")
 
 # Settings for more ranks than cores, where MPICH's shared-memory collectives spin for seconds and Open MPI
@@ -21,35 +21,6 @@ _OVERSUBSCRIBED = {
     "OMPI_MCA_mpi_yield_when_idle": "1",
     "PRTE_MCA_mpi_yield_when_idle": "1",
 }
-
-
-def launched_size(environ: Mapping[str, str] = os.environ) -> int | None:
-    """Return the number of ranks that a launcher announces: 1 without one, None if it announces no number.
-
-    ``PETAMAP_MPI=0`` disables MPI, ``PETAMAP_MPI=1`` requires it whatever the launcher announces.
-
-    Raises
-    ------
-    ConfigError
-        If ``PETAMAP_MPI`` is neither 0 nor 1.
-    """
-    setting = environ.get("PETAMAP_MPI", "")
-    if setting not in ("", "0", "1"):
-        raise ConfigError(f"PETAMAP_MPI is '{setting}'", mend="1 asks for MPI, 0 keeps it away")
-    if setting == "0":
-        return 1
-    size = _announced(environ)
-    return None if setting == "1" and size == 1 else size
-
-
-def _announced(environ: Mapping[str, str]) -> int | None:
-    for name in _SIZE_VARIABLES:
-        if environ.get(name, "").isdigit():
-            return int(environ[name])
-    # Slurm sets its job variables in interactive shells too; only a job step announces ranks.
-    if environ.get("SLURM_STEP_ID") and environ.get("SLURM_STEP_NUM_TASKS", "").isdigit():
-        return int(environ["SLURM_STEP_NUM_TASKS"])
-    return None if any(name in environ for name in _RANK_VARIABLES) else 1
 
 
 def load_mpi() -> Any:
@@ -80,6 +51,19 @@ def load_mpi() -> Any:
             mend="use the mpiexec of the MPI that mpi4py was built with",
         )
     return MPI
+
+
+def unlink_mpi_memory() -> None:
+    """Unlink the files of shared memory that MPICH has mapped, once all ranks have mapped them.
+
+    MPICH does so at an orderly end alone: of each job that is killed, a megabyte a rank would stay. To be
+    called after a barrier of all ranks.
+    """
+    with contextlib.suppress(OSError):
+        maps = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
+        for path in set(re.findall(r"/dev/shm/mpich_shm_\w+$", maps, re.MULTILINE)):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
 
 
 def _set_mpi_variables() -> None:

@@ -7,9 +7,10 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from petacomm.base.launcher import launched_size
 from petacomm.base.typing import AnyArray, Int32Array, Int64Array
 from petacomm.mpi.communicator import SPARSE_SIZE, CollectiveTraffic, Communicator, MpiCommunicator, Operation
-from petacomm.mpi.launch import launched_size
+from petacomm.mpi.launch import unlink_mpi_memory
 from petacomm.mpi.persistent import AlltoallvBuffers, PersistentExchange, SerialExchange, Transport
 from petacomm.mpi.shared_memory import SharedWindow, private_window
 
@@ -122,4 +123,9 @@ def world() -> Communicator:
     >>> comm.rank, comm.size
     (0, 1)
     """
-    return SerialCommunicator() if launched_size() == 1 else MpiCommunicator()
+    if launched_size() == 1:
+        return SerialCommunicator()
+    comm = MpiCommunicator()
+    comm.barrier()
+    unlink_mpi_memory()
+    return comm

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import mmap
 import os
 import secrets
+import stat
 import tempfile
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +27,9 @@ if TYPE_CHECKING:
 # The barrier's counters precede the first rank's part; each part begins on a cache line.
 _HEADER_BYTES = 128
 _ALIGNMENT = 64
+_PREFIX = "petamap-"
+# Seconds after which a file that nobody locks is no file that is just about to be locked.
+_ABANDONED_S = 60
 # Seconds after which a waiting rank lets MPI make progress and Python handle signals.
 _POLL_S = 0.01
 # Polls of the barrier before a rank sleeps; none where there are more ranks than cores.
@@ -94,16 +100,21 @@ class _SharedFile:
     """File in memory that the ranks of a node map, and unlink once all have done so.
 
     The memory is freed when the last array in it has been dropped on all ranks. No rank waits for that, which
-    MPI's own shared windows, freed collectively, would require.
+    MPI's own shared windows, freed collectively, would require. A job that is killed before leaves its file
+    behind, empty: the rank that makes a file holds a lock on it, and removes old ones that nobody locks.
     """
 
     def __init__(self, token: str) -> None:
         shared = Path("/dev/shm")
-        self.path = (shared if shared.is_dir() else Path(tempfile.gettempdir())) / f"petamap-{token}"
+        self.path = (shared if shared.is_dir() else Path(tempfile.gettempdir())) / f"{_PREFIX}{token}"
+        self._descriptor: int | None = None
 
     def create(self) -> None:
-        """Create the empty file, on one rank of the node."""
-        os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        """Create the empty file and lock it, on one rank of the node."""
+        _remove_abandoned(self.path.parent)
+        self._descriptor = os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
+        with contextlib.suppress(OSError):  # not every file system has locks
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX)
 
     def map(self, n_bytes: int) -> UInt8Array:
         """Map `n_bytes` of zeros; each page is placed near the rank that first writes to it."""
@@ -121,6 +132,19 @@ class _SharedFile:
         """Unlink the file; the memory stays while it is mapped."""
         with contextlib.suppress(FileNotFoundError):
             self.path.unlink()
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Remove this user's files of shared memory of jobs that were killed: old ones that no process locks."""
+    for path in folder.glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError), path.open("r+b") as file:
+            found = os.fstat(file.fileno())
+            old = found.st_mtime < time.time() - _ABANDONED_S
+            if old and stat.S_ISREG(found.st_mode) and found.st_uid == os.getuid():
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                path.unlink()
 
 
 class SharedWindow:

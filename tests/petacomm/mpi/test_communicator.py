@@ -5,9 +5,9 @@ import pytest
 from mpi import run_ranks
 
 from petacomm.base.errors import ConfigError
+from petacomm.base.launcher import launched_size
 from petacomm.mpi import SerialCommunicator
 from petacomm.mpi import message_size as messages
-from petacomm.mpi.launch import launched_size
 
 RANK_COUNTS = [2, 5]
 

@@ -10,6 +10,7 @@ import pytest
 from mpi import MPIEXEC, launch
 
 from petacomm.base.errors import ConfigError, DataError
+from petacomm.base.timers import Timers
 from petacomm.mpi import SerialCommunicator, agree, agree_on_errors, collective_errors
 
 SECONDS = 5.0
@@ -54,6 +55,24 @@ def leaves_quietly(comm):
     comm.barrier()
 
 
+def without_memory_alone(comm):
+    with Timers().phase("noise kernels"), Timers().phase("part of it"):
+        if comm.rank == 1:
+            np.zeros((2**45, 8))
+        comm.barrier()
+
+
+def without_memory_in_agreement(comm):
+    with Timers().phase("data"), agree_on_errors(comm):
+        if comm.rank == 2:
+            raise MemoryError
+
+
+def without_memory_on_all(comm):
+    with Timers().phase("pointing"):
+        raise MemoryError("std::bad_alloc")
+
+
 def test_one_rank_that_exits_ends_all():
     ended = launch(leaves_quietly, 3, timeout=30)
     said = ended.err
@@ -70,6 +89,13 @@ def test_one_rank_that_exits_ends_all():
         (two_ranks_of_three, "petamap: error: fault of rank 1", 3),
         (all_ranks, "petamap: error: run.toml:3: no such key", 2),
         (agreed, "petamap: error: fault of rank 1", 3),
+        (
+            without_memory_alone,
+            "error: rank 1 has no memory left in phase 'noise kernels': Unable to alloc",
+            5,
+        ),
+        (without_memory_in_agreement, "error: rank 2 has no memory left in phase 'data' (use more", 5),
+        (without_memory_on_all, "rank 0 has no memory left in phase 'pointing': std::bad_alloc (use", 5),
         (worked_alone, "IndexError: index 3 is out of bounds", 1),
         (unforeseen, "KeyError: 'unforeseen'", 1),
     ],
@@ -78,6 +104,7 @@ def test_one_message_and_the_exit_code(function, message, code):
     ended = launch(function, 3, timeout=30)
     assert ended.code == code, ended.err
     assert ended.err.count(message) == 1 and ended.err.count("petamap: error") <= 1, ended.err
+    assert ended.err.count("Traceback") == (code == 1), ended.err
     assert "Abort(" not in ended.err and "BAD TERMINATION" not in ended.err + ended.out
     assert ended.seconds < SECONDS + 2, "beyond the start of Python"
 

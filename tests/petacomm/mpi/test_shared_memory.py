@@ -1,7 +1,10 @@
 """Nodes, memory that their ranks share, and the union of their keys."""
 
+import contextlib
+import fcntl
 import gc
 import os
+import secrets
 import time
 from pathlib import Path
 
@@ -67,6 +70,7 @@ def leaks(comm):
     comm.barrier()
     token = comm._node.token if comm.size > 1 else "none"
     assert not list(Path("/dev/shm").glob(f"petamap-{token}*"))
+    comm.barrier()
 
 
 def no_room(comm):
@@ -118,8 +122,31 @@ def check_union(comm, union, keys, kept, members):
     assert max(pairs) - min(pairs) <= 2 * largest, "ranks merge equal shares"
 
 
+def abandoned(comm):
+    """Files of jobs that were killed are removed, those of living ones are not; MPICH leaves none."""
+    folder, token = Path("/dev/shm"), comm.bcast(secrets.token_hex(8))
+    dead, living = (folder / f"petamap-{token}-{name}" for name in ("dead", "living"))
+    if comm.rank == 0:
+        for path in (dead, living):
+            path.touch()
+            os.utime(path, (0, 0))
+    with contextlib.ExitStack() as stack:
+        if comm.rank == 0:
+            fcntl.flock(stack.enter_context(living.open()), fcntl.LOCK_EX)
+        comm.shared_window(8)
+        comm.barrier()
+        assert living.exists() and (comm.size == 1 or not dead.exists())
+    comm.barrier()
+    dead.unlink(missing_ok=True)
+    living.unlink(missing_ok=True)
+    mapped = [
+        line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "/mpich_" in line
+    ]
+    assert set(mapped) <= {"(deleted)"}
+
+
 def everything(comm):
-    for check in (nodes, windows, leaks, unions):
+    for check in (nodes, windows, leaks, abandoned, unions):
         check(comm)
     if comm.size > 1:
         no_room(comm)

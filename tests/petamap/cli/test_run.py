@@ -175,6 +175,32 @@ def test_several_ranks_print_an_error_once(config):
     assert done.stderr.count("petamap: error:") == 1
 
 
+@pytest.mark.parametrize(
+    ("place", "phase"),
+    [
+        ("petamap.simulation.virtual_scans.SatelliteSource.extend", "sources"),
+        ("petamap.mapmaking.system.inverse_noise", "noise kernels"),
+        ("petamap.mapmaking.projection.Projection.sample_pointing", "weights"),
+        ("petamap.mapmaking.projection.Projection.read", "data"),
+        ("petamap.mapmaking.products.MapWriter.write", "products"),
+    ],
+)
+def test_memory_that_fails_is_one_line_with_the_phase(tmp_path, monkeypatch, capsys, place, phase):
+    def fail(*arguments, **options):
+        raise MemoryError
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tiny.toml").write_text(TINY)
+    monkeypatch.setattr(place, fail)
+    with pytest.raises(SystemExit) as ended:
+        main(["run", "tiny.toml", "--threads", "1"])
+    said = [line for line in capsys.readouterr().err.splitlines() if not line[:2].isdigit()]
+    assert ended.value.code == 5
+    assert len(said) == 1 and said[0].startswith(f"petamap: error: no memory left in phase '{phase}' (use"), (
+        said
+    )
+
+
 def test_command_line(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["/venv/bin/petamap", "run", "run.toml"])
     assert command_line(1) == ["petamap", "run", "run.toml"]

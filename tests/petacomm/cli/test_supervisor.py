@@ -1,0 +1,78 @@
+"""Ranks that end without a word are told by the process beside them, with rank, signal and phase."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from mpi import MPIEXEC, launch
+
+from petacomm.base.phases import clear_note
+from petacomm.base.timers import Timers
+
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="children end with their parent on Linux alone"
+)
+
+
+def in_the_middle(comm, end):
+    with Timers().phase("pointing"):
+        comm.barrier()
+        if comm.rank == 1:
+            end()
+        time.sleep(30)
+
+
+def killed(comm):
+    in_the_middle(comm, lambda: os.kill(os.getpid(), signal.SIGKILL))
+
+
+def leaves_with_success(comm):
+    in_the_middle(comm, lambda: os._exit(0))
+
+
+def ends_well(comm):
+    with Timers().phase("pointing"):
+        comm.barrier()
+    clear_note()
+
+
+@pytest.mark.parametrize(
+    ("function", "how"),
+    [
+        (
+            killed,
+            "was ended by signal 9 (SIGKILL) in phase 'pointing' (the system does so where memory is short",
+        ),
+        (leaves_with_success, "ended before its work was done, with exit code 0, in phase 'pointing'"),
+    ],
+)
+def test_a_rank_that_ends_without_a_word_is_told(function, how):
+    ended = launch(function, 2, timeout=30, supervised=True)
+    assert ended.code != 0 and ended.seconds < 15
+    lines = [line for line in ended.err.splitlines() if line.startswith("petamap: error:")]
+    assert len(lines) == 1 and how in lines[0], ended.err
+    assert lines[0].startswith("petamap: error: rank 1 (process ")
+
+
+def test_a_rank_that_ends_before_mpi_starts_does_not_leave_the_others_waiting():
+    program = """
+import os
+from petacomm.cli.supervisor import supervise
+supervise("petamap")
+if os.environ.get("PMI_RANK", os.environ.get("PMIX_RANK")) == "1":
+    os._exit(3)
+from petacomm.mpi import world
+world()
+"""
+    command = [str(MPIEXEC), "-n", "2", sys.executable, "-c", program]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    assert ended.returncode != 0
+    assert "ended before its work was done, with exit code 3, in phase 'start'" in ended.stderr
+
+
+def test_a_rank_that_ends_well_is_not_told():
+    ended = launch(ends_well, 2, timeout=30, supervised=True)
+    assert (ended.code, ended.err) == (0, "")
