@@ -19,6 +19,7 @@ HEAD = """\
 
 Written by `python docs/make_options.py`; do not edit. `petamap init --list` prints the same for the sources
 that are installed, plug-ins included. A quantity is a number and a unit in one string: `"7.5 arcmin"`.
+Names of units are understood as well as these symbols, as in `"2 hours"`.
 """
 
 

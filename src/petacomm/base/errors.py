@@ -143,13 +143,18 @@ class ResourceError(UserError):
     exit_code = 5
 
 
-def did_you_mean(word: str, known: list[str]) -> str | None:
-    """Return a remedy that names the most similar of the known words, or all if none is similar."""
+def closest(word: str, known: list[str]) -> str | None:
+    """Return the known word that is most similar to a word; None if none is similar."""
     import difflib
 
-    close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
-    if close:
-        return f"did you mean '{close[0]}'?"
+    return next(iter(difflib.get_close_matches(word, known, n=1, cutoff=0.6)), None)
+
+
+def did_you_mean(word: str, known: list[str]) -> str | None:
+    """Return a remedy that names the most similar of the known words, or all if none is similar."""
+    meant = closest(word, known)
+    if meant is not None:
+        return f"did you mean '{meant}'?"
     return f"known: {', '.join(sorted(known))}" if known else None
 
 

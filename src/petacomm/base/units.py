@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 
-from petacomm.base.errors import ConfigError, did_you_mean
+from petacomm.base.errors import ConfigError, closest
 
 ARCMIN = math.pi / 180 / 60
 ARCSEC = ARCMIN / 60
@@ -26,8 +27,42 @@ _FACTORS: dict[str, dict[str, float]] = {
 }  # fmt: skip
 
 
+# names of the words of units, in lower case; capitals make no difference to them
+_NAMES: dict[str, tuple[str, ...]] = {
+    "rad": ("radian", "radians"),
+    "deg": ("degree", "degrees", "degs"),
+    "arcmin": ("arcminute", "arcminutes", "arcmins"),
+    "arcsec": ("arcsecond", "arcseconds", "arcsecs"),
+    "Hz": ("hertz",), "mHz": ("millihertz",), "kHz": ("kilohertz",), "uHz": ("microhertz", "μhz"),
+    "MHz": ("megahertz",), "GHz": ("gigahertz",),
+    "s": ("second", "seconds", "sec", "secs"), "ms": ("millisecond", "milliseconds"),
+    "us": ("microsecond", "microseconds", "μs"), "ns": ("nanosecond", "nanoseconds"),
+    "min": ("minute", "minutes", "mins"), "h": ("hour", "hours", "hr", "hrs"),
+    "day": ("days", "d"), "year": ("years", "yr", "yrs"),
+    "K": ("kelvin", "kelvins"), "mK": ("millikelvin", "millikelvins"),
+    "uK": ("microkelvin", "microkelvins", "μk"), "nK": ("nanokelvin", "nanokelvins"),
+    "B": ("byte", "bytes"), "kB": ("kilobyte", "kilobytes"), "MB": ("megabyte", "megabytes"),
+    "GB": ("gigabyte", "gigabytes"), "KiB": ("kibibyte", "kibibytes"), "MiB": ("mebibyte", "mebibytes"),
+    "GiB": ("gibibyte", "gibibytes"),
+}  # fmt: skip
+
+# symbols that capitals cannot turn into others, as they do mHz and MHz (mega), mK and MK, or GB and Gb (bits)
+_CASELESS = (
+    "rad", "deg", "arcmin", "arcsec", "Hz", "kHz", "uHz", "GHz", "s", "us", "ns", "min", "h", "day", "year",
+    "uK", "nK",
+)  # fmt: skip
+
+_SYMBOL_OF = {symbol.casefold(): symbol for symbol in _CASELESS} | {
+    name.casefold(): symbol for symbol, names in _NAMES.items() for name in names
+}
+_WORD = re.compile(r"[^\W\d_]+")
+
+
 def parse_quantity(text: str, dimension: str) -> float:
     """Return a quantity such as ``"7.5 arcmin"`` as a number in the internal unit of `dimension`.
+
+    Names of units are understood beside their symbols, ``"2 hours"`` as ``"2 h"``, in capitals or not; so are
+    symbols, ``"10 hz"``, unless capitals would make another unit of them, as of mHz and MHz.
 
     Raises
     ------
@@ -36,19 +71,43 @@ def parse_quantity(text: str, dimension: str) -> float:
     """
     number, _, unit = text.strip().partition(" ")
     factors = _FACTORS[dimension]
-    unit = unit.strip()
-    if unit not in factors:
+    unit = " ".join(unit.split())
+    symbol = unit if unit in factors else _WORD.sub(_symbol, unit)
+    if symbol not in factors:
         raise ConfigError(
-            f"unknown {dimension} unit '{unit}' in '{text}'", mend=did_you_mean(unit, list(factors))
+            f"unknown {dimension} unit '{unit}' in '{text}'", mend=_understood(symbol, list(factors))
         )
     try:
-        return float(number) * factors[unit]
+        return float(number) * factors[symbol]
     except ValueError:
         raise ConfigError(
-            f"'{text}' is not a number with a unit", mend=f'write it like "7.5 {unit}"'
+            f"'{text}' is not a number with a unit", mend=f'write it like "7.5 {symbol}"'
         ) from None
+
+
+def _symbol(word: re.Match[str]) -> str:
+    """Return the symbol that a word of a unit stands for, or the word."""
+    return _SYMBOL_OF.get(word[0].casefold(), word[0])
+
+
+def _understood(unit: str, units: list[str]) -> str:
+    """Return a remedy that names the most similar unit, if there is just one, and all."""
+    same = [known for known in units if known.casefold() == unit.casefold()]
+    meant = same[0] if len(same) == 1 else None if same else closest(unit, units)
+    question = f"did you mean '{meant}'? " if meant else f"{' or '.join(same)}? " if same else ""
+    return f"{question}understood: {', '.join(units)}, and their names, as {_names_of(units[0])}"
+
+
+def _names_of(unit: str) -> str:
+    """Return a unit with its words spelled out."""
+    return _WORD.sub(lambda word: _NAMES[word[0]][0], unit)
 
 
 def units_by_dimension() -> dict[str, tuple[str, ...]]:
     """Return the known units of each dimension."""
     return {name: tuple(factors) for name, factors in _FACTORS.items()}
+
+
+def unit_spellings(word: str) -> tuple[str, ...]:
+    """Return the spellings of a word of a unit: its symbol, and its names in lower case."""
+    return (word, *_NAMES.get(word, ()))

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from petacomm.base.errors import ConfigError
-from petacomm.base.units import ARCMIN, ARCSEC, DEGREE, parse_quantity, units_by_dimension
+from petacomm.base.units import ARCMIN, ARCSEC, DEGREE, parse_quantity, unit_spellings, units_by_dimension
 
 
 @pytest.mark.parametrize(
@@ -23,10 +23,33 @@ from petacomm.base.units import ARCMIN, ARCSEC, DEGREE, parse_quantity, units_by
         ("2 K/Hz^0.5", "noise", math.sqrt(2)),
         ("1 GiB", "bytes", 2.0**30),
         ("250 nK", "temperature", 250e-9),
+        ("2 hours", "time", 7200.0),
+        ("2 Hours", "time", 7200.0),
+        ("90 sec", "time", 90.0),
+        ("3 minutes", "time", 180.0),
+        ("1 D", "time", 86400.0),
+        ("10 hz", "frequency", 10.0),
+        ("150 GHZ", "frequency", 150e9),
+        ("3 millihertz", "frequency", 3e-3),
+        ("5 \N{MICRO SIGN}K", "temperature", 5e-6),
+        ("5 \N{GREEK SMALL LETTER MU}Hz", "frequency", 5e-6),
+        ("180 Degrees", "angle", math.pi),
+        ("180 degrees/second", "speed", math.pi),
+        ("60 arcminutes", "angle", math.pi / 180),
+        ("60 microkelvin s^0.5", "noise", 60e-6),
+        ("2 kelvin/hertz^0.5", "noise", math.sqrt(2)),
+        ("1 gibibyte", "bytes", 2.0**30),
     ],
 )
 def test_values(text, dimension, value):
     assert parse_quantity(text, dimension) == pytest.approx(value, rel=1e-14)
+
+
+def test_names_give_the_same_bits_as_symbols():
+    for dimension, units in units_by_dimension().items():
+        for unit in units:
+            for name in unit_spellings(unit):
+                assert parse_quantity(f"7.3 {name}", dimension) == parse_quantity(f"7.3 {unit}", dimension)
 
 
 def test_constants():
@@ -36,7 +59,16 @@ def test_constants():
 @pytest.mark.parametrize(
     ("text", "dimension", "words"),
     [
-        ("7.5 arcmins", "angle", "arcmin"),
+        (
+            "7.5 arcmens",
+            "angle",
+            "did you mean 'arcmin'? understood: rad, deg, arcmin, arcsec, and their names",
+        ),
+        ("10 mhz", "frequency", "mHz or MHz? understood: Hz, mHz"),
+        ("3 MK", "temperature", "did you mean 'mK'?"),
+        ("3 Ms", "time", "did you mean 'ms'?"),
+        ("3 furlongs", "time", "(understood: s, ms, us, ns, min, h, day, year, and their names, as second)"),
+        ("64 gb", "bytes", "did you mean 'GB'?"),
         ("7.5", "angle", "unknown angle unit ''"),
         ("7.5arcmin", "angle", "unit"),
         ("x deg", "angle", "not a number"),

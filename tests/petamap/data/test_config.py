@@ -266,6 +266,33 @@ def test_other_files(write, tmp_path):
     assert "cannot be read" in error_of(tmp_path / "folder.toml")
 
 
+def test_a_misspelt_kind_hides_no_other_problem(write):
+    text = error_of(
+        write(
+            '[map]\nn_side = 63\n[slover]\ntolerence = 1\n[[source]]\nkind = "smaple"\nfiel = "x"\n'
+            '[[source]]\nkind = 7\nfile = "x.dat"\nnobody = 1\n[[source]]\nkind = "zzz"\nfilo = "x.dat"\n'
+        )
+    )
+    told = [
+        "2: map.n_side must be a power of two, not 63",
+        "3: unknown section 'slover' (did you mean 'solver'?)",
+        "4: unknown key 'solver.tolerence' (did you mean 'tolerance'?)",
+        "6: source.0.kind: unknown kind of source 'smaple' (did you mean 'sample'?)",
+        "7: unknown key 'source.0.fiel' (did you mean 'file'?)",
+        "9: source.1.kind must be text",
+        "11: unknown key 'source.1.nobody': no kind of source has it",
+        "13: source.2.kind: unknown kind of source 'zzz' (known: ",
+        "14: unknown key 'source.2.filo': no kind of source has it (did you mean 'file'?)",
+    ]
+    assert [line for line in told if line not in text] == []
+    assert "source.1.file" not in text
+
+
+def test_keys_of_a_misspelt_kind_that_are_right_are_no_problem(write):
+    text = error_of(write(MAP + SOURCE.replace("sample", "smaple").replace("[map]", "")))
+    assert text.count("\n") == 0 and "unknown kind of source 'smaple'" in text
+
+
 def test_error_of_the_options_class_has_a_line(write):
     text = MAP + '[[source]]\nkind = "strict"\nfast = '
     assert load_config(write(text + "false")).sources[0].options == StrictOptions()

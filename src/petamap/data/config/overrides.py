@@ -15,7 +15,7 @@ from petacomm.base.toml import parse_toml
 from petamap.data.config.document import Document, DocumentTable, Value
 from petamap.data.config.fields import option_fields
 from petamap.data.config.model import SECTIONS
-from petamap.data.config.resolve import options_class
+from petamap.data.config.source_kinds import options_class
 
 
 def override_document(document: Document, overrides: Sequence[str]) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
-from petacomm.base.errors import ConfigError, did_you_mean
+from petacomm.base.errors import ConfigError, closest, did_you_mean
 from petamap.data.config.document import Document, DocumentTable
 from petamap.data.config.fields import option_fields
 from petamap.data.config.model import SECTIONS, RunConfig, SourceConfig, map_option_conflicts
+from petamap.data.config.source_kinds import all_source_kinds, options_class
 from petamap.data.config.values import BadValue, convert_value
 
 
@@ -21,10 +23,12 @@ def resolve(document: Document, file: Path | None = None) -> RunConfig:
         If the document is not valid; lists all problems.
     """
     problems = document.problems
+    meant: dict[str, DocumentTable] = {}
     for name, table in document.sections.items():
         if name not in SECTIONS:
             problems.add(table.line, f"unknown section '{name}'", _section_mend(name))
-    sections = {name: _section(name, document) for name in SECTIONS}
+            meant.setdefault(closest(name, [*SECTIONS]) or "", table)
+    sections = {name: _section(name, document, meant.get(name)) for name in SECTIONS}
     sources = [_source(index, table, document) for index, table in enumerate(document.sources)]
     if not document.sources:
         problems.add(1, "there is no source: nothing says where the data come from", "add a [[source]]")
@@ -33,31 +37,15 @@ def resolve(document: Document, file: Path | None = None) -> RunConfig:
     return RunConfig(**sections, sources=valid, folder=document.folder, file=file)
 
 
-def options_class(kind: str) -> type:
-    """Return the options dataclass of a kind of source.
-
-    Raises
-    ------
-    ConfigError
-        If there is no such kind, or it needs a package that is not installed.
-    """
-    from petamap.data.source import source_class
-
-    try:
-        return source_class(kind).options
-    except ModuleNotFoundError as error:
-        what = f"kind of source '{kind}' needs the module '{error.name}', which is not installed"
-        raise ConfigError(what, mend="install it") from error
-
-
 def _section_mend(name: str) -> str | None:
     if name in ("sources", "Source"):
         return "did you mean '[[source]]'?"
     return did_you_mean(name, [*SECTIONS, "source"])
 
 
-def _section(name: str, document: Document) -> Any:
-    table = document.sections.get(name) or DocumentTable(1)
+def _section(name: str, document: Document, misspelt: DocumentTable | None) -> Any:
+    """Return the options of a section; those of a table that means it are judged as if it had its name."""
+    table = document.sections.get(name) or misspelt or DocumentTable(1)
     section = _options(SECTIONS[name], table, name, document)
     if name == "map" and section is not None:
         for key, what, mend in map_option_conflicts(section):
@@ -68,21 +56,44 @@ def _section(name: str, document: Document) -> Any:
 
 def _source(index: int, table: DocumentTable, document: Document) -> SourceConfig | None:
     name = f"source.{index}"
+    rest = DocumentTable(table.line, {key: value for key, value in table.values.items() if key != "kind"})
+    kind, options = _kind(name, table, document)
+    if options is None:
+        _require_keys_of_any_kind(name, rest, document)
+        return None
+    resolved = _options(options, rest, name, document)
+    return None if kind is None or resolved is None else SourceConfig(kind, resolved, table.line)
+
+
+def _kind(name: str, table: DocumentTable, document: Document) -> tuple[str | None, type | None]:
+    """Return the kind of a source, None after a problem with it, and the options of that kind.
+
+    Those of a kind that is misspelt are of the kind most similar to it, so that keys are judged as well.
+    """
     kind = table.values.get("kind")
     if kind is None:
         document.problems.add(table.line, f"{name}.kind is missing", 'write e.g. kind = "satellite"')
-        return None
+        return None, None
     if not isinstance(kind.raw, str):
         document.problems.add(kind.line, f"{name}.kind must be text")
-        return None
+        return None, None
     try:
-        options = options_class(kind.raw)
+        return kind.raw, options_class(kind.raw)
     except ConfigError as error:
         document.problems.add(kind.line, f"{name}.kind: {error.what}", error.mend)
-        return None
-    rest = {key: value for key, value in table.values.items() if key != "kind"}
-    resolved = _options(options, DocumentTable(table.line, rest), name, document)
-    return None if resolved is None else SourceConfig(kind.raw, resolved, table.line)
+    meant = closest(kind.raw, [kind.name for kind in all_source_kinds()])
+    with contextlib.suppress(ConfigError):
+        return None, None if meant is None else options_class(meant)
+    return None, None
+
+
+def _require_keys_of_any_kind(name: str, table: DocumentTable, document: Document) -> None:
+    """Add a problem for each key of a source of unknown kind that no kind has."""
+    known = {key for kind in all_source_kinds() for key in kind.fields}
+    for key, value in table.values.items():
+        if key not in known:
+            mend = did_you_mean(key, sorted(known)) if closest(key, sorted(known)) else None
+            document.problems.add(value.line, f"unknown key '{name}.{key}': no kind of source has it", mend)
 
 
 def _options(options: type, table: DocumentTable, name: str, document: Document) -> Any:

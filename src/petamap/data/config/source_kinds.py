@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from petacomm.base.errors import ConfigError
 from petamap.data.config.fields import OptionField, option_fields
-from petamap.data.config.resolve import options_class
 
 
 @dataclass(frozen=True)
@@ -29,6 +28,23 @@ class SourceKind:
     summary: str
     fields: dict[str, OptionField]
     usable: bool = True
+
+
+def options_class(kind: str) -> type:
+    """Return the options dataclass of a kind of source.
+
+    Raises
+    ------
+    ConfigError
+        If there is no such kind, or it needs a package that is not installed.
+    """
+    from petamap.data.source import source_class
+
+    try:
+        return source_class(kind).options
+    except ModuleNotFoundError as error:
+        what = f"kind of source '{kind}' needs the module '{error.name}', which is not installed"
+        raise ConfigError(what, mend="install it") from error
 
 
 def source_kind(name: str) -> SourceKind:

@@ -7,15 +7,17 @@ them.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from petacomm.base.units import units_by_dimension
+from petacomm.base.units import unit_spellings, units_by_dimension
 from petamap.data.config.fields import OptionField, option_fields
 from petamap.data.config.model import SECTIONS
 from petamap.data.config.source_kinds import all_source_kinds
 
 _NUMBER = r"[+\-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+\-]?[0-9]+)?"
 _ZERO = r"[+\-]?(0+\.?0*|\.0+)([eE][+\-]?[0-9]+)?"
+_WORD = re.compile("[A-Za-z]+")
 _XS = "http://www.w3.org/2001/XMLSchema"
 
 
@@ -60,9 +62,13 @@ def _add_quantities(schema: Any) -> None:
     for dimension, units in units_by_dimension().items():
         named = _add(schema, "simpleType", name=f"{dimension}-quantity")
         _document(named, f"A number and a unit of {dimension}, or zero.")
-        escaped = "|".join(unit.replace(".", r"\.").replace("^", r"\^") for unit in units)
+        escaped = "|".join(_WORD.sub(_any_spelling, re.sub(r"([.^])", r"\\\1", unit)) for unit in units)
         restriction = _add(named, "restriction", base="xs:token")
         _add(restriction, "pattern", value=f"{_NUMBER} ({escaped})|{_ZERO}")
+
+
+def _any_spelling(word: re.Match[str]) -> str:
+    return f"({'|'.join(unit_spellings(word[0]))})"
 
 
 def _add_source(root: Any) -> None:
