@@ -11,8 +11,6 @@ from typing import Any, TypeVar
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-_NO_MORE = object()
-
 
 def available_threads() -> int:
     """Return the number of processors that this process may use."""
@@ -40,20 +38,29 @@ def map_with_states(
 ) -> list[Result]:
     """Call ``work(state, item)`` for all items, with one state per thread; return the states.
 
-    The assignment of items to threads is not deterministic: results must not depend on it.
+    The assignment of items to threads is not deterministic: results must not depend on it. After an error no
+    more items are begun, and the error of the first item that fails is raised, on any number of threads.
     """
-    lock, iterator = threading.Lock(), iter(items)
+    lock, iterator = threading.Lock(), enumerate(items)
+    errors: dict[int, BaseException] = {}
 
     def worker(_: int) -> Result:
         state = new_state()
         while True:
             with lock:
-                item = next(iterator, _NO_MORE)
-            if item is _NO_MORE:
+                begun = None if errors else next(iterator, None)
+            if begun is None:
                 return state
-            work(state, item)  # type: ignore[arg-type]
+            try:
+                work(state, begun[1])
+            except BaseException as error:  # items are begun in order: those before may still fail
+                errors[begun[0]] = error
+                return state
 
-    return map_threads(worker, range(n_threads), n_threads)
+    states = map_threads(worker, range(n_threads), n_threads)
+    if errors:
+        raise errors[min(errors)]
+    return states
 
 
 def single_blas_thread() -> Any:

@@ -44,10 +44,10 @@ def check_signal(observation: Observation, detector: int, start: int, signal: Fl
     bad = ~np.isfinite(signal)
     if bad.any():
         first = int(bad.argmax())
-        count = np.count_nonzero(bad)
-        which = "a sample" if count == 1 else f"{count} samples"
+        count = int(np.count_nonzero(bad))
+        others = f", the first of {count} not finite up to sample {start + signal.size - 1}"
         raise DataError(
-            f"{which} of {signal.size} read from sample {start} on not finite; the first is {signal[first]}",
+            f"is {signal[first]}" + others * (count > 1),
             where=error_location(observation, detector, start + first),
             mend="flag such samples",
         )

@@ -31,6 +31,7 @@ from petamap.sky.healpix import Healpix
 from petamap.sky.image import unit_vectors
 from petamap.sky.map_file import read_map
 from petamap.sky.pixelization import Pixelization
+from petamap.sky.sky_map import unit_mend
 
 _CHUNK = 8192  # samples processed at once, whose directions and pixels fit into the cache
 
@@ -278,11 +279,15 @@ class SkyMapSource:
             frame = observation.frame
             if sky_map.unit != observation.unit:
                 raise ConfigError(
-                    f"the map is in '{sky_map.unit}', {observation.name} in '{observation.unit}'", where=where
+                    f"the map is in '{sky_map.unit}', {observation.name} in '{observation.unit}'",
+                    where=where,
+                    mend=unit_mend(sky_map.unit, observation.unit),
                 )
             if frame and sky_map.frame and frame != sky_map.frame:
                 raise ConfigError(
-                    f"the map is {sky_map.frame}, the pointing of {observation.name} {frame}", where=where
+                    f"the map is {sky_map.frame}, the pointing of {observation.name} {frame}",
+                    where=where,
+                    mend=f"rotate the map to {frame} coordinates, with healpy.Rotator for example",
                 )
         sky = Sky(sky_map.pixelization, lambda: sky_map.values * options.scale)
         return [_with_sky(observation, sky, options.interpolation) for observation in observations]
@@ -316,7 +321,10 @@ class SkySpectraSource:
         """
         for observation in observations:
             if observation.unit != "K_CMB":
-                raise ConfigError(f"spectra give K_CMB, {observation.name} is in '{observation.unit}'")
+                raise ConfigError(
+                    f"spectra give K_CMB, {observation.name} is in '{observation.unit}'",
+                    mend="use a map in that unit instead",
+                )
         sky = Sky(Healpix(self._options.n_side), self.make)
         return [_with_sky(observation, sky, self._options.interpolation) for observation in observations]
 

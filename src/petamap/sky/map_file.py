@@ -216,6 +216,8 @@ def read_map(
 
 _PIECE = 1 << 24  # bytes read at once; a multiple of 4
 
+_ANEW = "copy or make the file anew"
+
 # errors that astropy raises on damaged files
 _DAMAGE = (OSError, EOFError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError, Warning)
 
@@ -239,7 +241,7 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[Any]:
             raise ResourceError("the map does not fit into memory", where=str(path)) from error
         except (*_DAMAGE, fits.VerifyError) as error:
             what = " ".join(str(error).split()) or type(error).__name__
-            raise DataError(f"not a readable FITS file: {what}", where=str(path)) from error
+            raise DataError(f"not a readable FITS file: {what}", where=str(path), mend=_ANEW) from error
 
 
 def _find_hdu(hdus: Any, wanted: int | str | None, path: str | os.PathLike[str]) -> tuple[Any, str]:
@@ -264,12 +266,15 @@ def _verify(hdu: Any, where: str) -> None:
     info, header = hdu.fileinfo(), hdu.header
     header_sum = _file_sum(info["file"], info["hdrLoc"], info["datLoc"])
     data_sum = _file_sum(info["file"], info["datLoc"], info["datLoc"] + info["datSpan"])
+    damage = None
     if "DATASUM" in header and data_sum != int(header["DATASUM"]):
-        raise DataError("the data are damaged: DATASUM does not hold", where=where)
-    if "CHECKSUM" in header and fold_carries(header_sum + data_sum) != 0xFFFFFFFF:
-        raise DataError("the header or the data are damaged: CHECKSUM does not hold", where=where)
-    if header.get("CREATOR") == "petamap" and not ("CHECKSUM" in header and "DATASUM" in header):
-        raise DataError("the header is damaged: a checksum is missing", where=where)
+        damage = "the data are damaged: DATASUM does not hold"
+    elif "CHECKSUM" in header and fold_carries(header_sum + data_sum) != 0xFFFFFFFF:
+        damage = "the header or the data are damaged: CHECKSUM does not hold"
+    elif header.get("CREATOR") == "petamap" and not ("CHECKSUM" in header and "DATASUM" in header):
+        damage = "the header is damaged: a checksum is missing"
+    if damage is not None:
+        raise DataError(damage, where=where, mend=_ANEW)
 
 
 def _file_sum(file: Any, begin: int, end: int) -> int:

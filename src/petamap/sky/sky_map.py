@@ -33,6 +33,7 @@ _KELVIN = re.compile(
     r"\(?(?P<prefix>milli|micro|[munµμ]?) ?K(?:elvin)?"
     r"[_ ,(]*(?i:cmb|thermodynamic|thermo)?\)*(?P<power>(?:\^|\*\*)2)?"
 )
+_RAYLEIGH_JEANS = re.compile(r"K.*(?:rj|rayleigh|antenna)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -119,6 +120,18 @@ def to_kelvin(unit: str) -> tuple[float, str]:
         return 1.0, unit.strip()
     factor = _PREFIXES[match["prefix"]]
     return (factor * factor, "K_CMB^2") if match["power"] else (factor, "K_CMB")
+
+
+def unit_mend(unit: str, wanted: str) -> str:
+    """Return how a map in `unit` is made one in `wanted`: the remedy of an error."""
+    if not unit:
+        return f'say unit = "{wanted}", if the map is in it'
+    if _RAYLEIGH_JEANS.search(unit) and wanted == "K_CMB":
+        return (
+            "multiply its values by (e^x - 1)^2 / (x^2 e^x), x = frequency / 56.79 GHz, as "
+            "astropy.units.thermodynamic_temperature does, and write K_CMB as its unit (TUNITn)"
+        )
+    return f"convert its values to {wanted}, and its unit (TUNITn)"
 
 
 def iau_to_cosmo_signs(names: tuple[str, ...]) -> FloatArray:

@@ -16,6 +16,7 @@ from petacomm.base.typing import FloatArray
 from petamap.simulation.random_keys import Purpose, gaussians, random_stream
 from petamap.sky.covariance_file import read_pixel_covariance
 from petamap.sky.power_spectra import Spectra
+from petamap.sky.sky_map import unit_mend
 from petamap.spectra.bandpowers import Bandpowers
 from petamap.spectra.cross_spectra import spectra_names
 from petamap.spectra.likelihood import PixelLikelihood, harmonic_modes, likelihood_bytes
@@ -106,7 +107,11 @@ def measure_likelihood(
     if n_side > own:
         raise ConfigError(f"n_side {n_side}, of a map of {own}", mend="choose that of the map or less")
     if maps.sky.unit != "K_CMB":
-        raise DataError(f"a map in {maps.sky.unit or 'no unit'} has no likelihood", where=str(maps.path))
+        raise DataError(
+            f"a map in {maps.sky.unit or 'no unit'} has no likelihood",
+            where=str(maps.path),
+            mend=unit_mend(maps.sky.unit, "K_CMB"),
+        )
     last = 2 * n_side if choices.l_max is None else choices.l_max
     if last > 3 * n_side - 1:
         raise ConfigError(

@@ -52,6 +52,24 @@ def test_an_error_in_a_worker_is_raised(n_threads):
         map_with_states(list, work, range(1000), n_threads)
 
 
+@pytest.mark.parametrize("n_threads", [1, 4])
+def test_the_error_of_the_first_item_that_fails_is_raised_at_once(n_threads):
+    begun = []
+    later_failed = threading.Event()
+
+    def work(state, item):
+        begun.append(item)
+        if item == 20:
+            later_failed.wait(0.0 if n_threads == 1 else 5.0)
+        if item in (20, 21, 22):
+            later_failed.set()
+            raise ValueError(f"item {item}")
+
+    with pytest.raises(ValueError, match="item 20"):
+        map_with_states(list, work, range(100_000), n_threads)
+    assert len(begun) < 30
+
+
 def test_at_least_one_thread_is_available():
     assert available_threads() >= 1
 

@@ -28,10 +28,13 @@ def test_samples_that_are_not_finite(value):
     signal = np.zeros(10)
     check_signal(obs, 1, 100, signal)
     signal[[3, 5]] = value
-    with pytest.raises(DataError, match=r"dir/a.h5, observation first, detector D1, sample 103: 2 samples"):
+    with pytest.raises(DataError, match=r"not finite") as caught:
         check_signal(obs, 1, 100, signal)
+    where = "dir/a.h5, observation first, detector D1, sample 103"
+    others = "the first of 2 not finite up to sample 109"
+    assert str(caught.value) == f"{where}: is {value}, {others} (flag such samples)"
     signal[3] = 0
-    with pytest.raises(DataError, match=r"detector D1, sample 105: a sample of 10"):
+    with pytest.raises(DataError, match=rf"detector D1, sample 105: is {value} \(flag"):
         check_signal(obs, 1, 100, signal)
 
 

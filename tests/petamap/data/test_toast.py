@@ -241,8 +241,15 @@ def test_all_detectors_flagged(copy):
     with h5py.File(copy, "r+") as file:
         names = json.loads(file.attrs["observation_detectors"])
         file.attrs["observation_detector_flags"] = json.dumps(dict.fromkeys(names, 1))
-    with pytest.raises(DataError, match="no observation with a detector"):
+    with pytest.raises(DataError, match=r"all detectors of its 1 observations are flagged .clear bits"):
         read(copy)
+
+
+def test_a_folder_without_files_is_no_folder_of_flagged_detectors(tmp_path):
+    (tmp_path / "obs.hdf5").touch()
+    with pytest.raises(DataError, match=r"no .h5 files here.*name the folder of a volume") as caught:
+        read(tmp_path)
+    assert caught.value.where == str(tmp_path)
 
 
 def test_flac_without_its_package(copy, monkeypatch):

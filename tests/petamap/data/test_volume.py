@@ -263,6 +263,24 @@ def test_references_out_of_the_file(tmp_path, kind):
         all_of(path)
 
 
+@pytest.mark.parametrize(
+    ("keep", "words"),
+    [(0.7, "the file is cut short"), (0.0, "it is no HDF5 file"), (1.0, "does not pass its checksum")],
+)
+def test_damage_is_told_with_the_mend(tmp_path, keep, words):
+    path = tmp_path / "a.h5"
+    write_volume(path, [observation()])
+    with h5py.File(path) as file:
+        chunk = file["0000/signal"].id.get_chunk_info(0)
+    content = bytearray(path.read_bytes())
+    content[chunk.byte_offset + chunk.size // 2] ^= 0xFF
+    path.write_bytes(content[: round(keep * len(content))])
+    with pytest.raises(DataError, match=words) as caught:
+        all_of(path)
+    assert "copy" in caught.value.mend and caught.value.where.startswith(str(path))
+    assert keep < 1 or "0000/signal, first, detector D0, samples 0" in caught.value.where
+
+
 def test_other_files(tmp_path):
     (tmp_path / "a.h5").write_bytes(b"no HDF5 at all")
     with pytest.raises(DataError, match=r"a\.h5.*cannot be read"):

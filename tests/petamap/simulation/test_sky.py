@@ -217,8 +217,26 @@ def test_invalid_map_sources(tmp_path):
         extend("i.fits", observation(pointing=None))
     with pytest.raises(ConfigError, match="'K_CMB', scan in 'Jy/beam'"):
         extend("i.fits", observation(unit="Jy/beam"))
+    write_map(
+        tmp_path / "rj.fits", values, Healpix(1), names=["I"], unit="mK_RJ", run_id="x", frame="galactic"
+    )
+    with pytest.raises(
+        ConfigError, match=r"'mK_RJ', scan in 'K_CMB' .multiply its values by .e\^x - 1"
+    ) as caught:
+        extend("rj.fits", observation())
+    assert "56.79 GHz" in caught.value.mend
     with pytest.raises(ConfigError, match="galactic, the pointing of scan equatorial"):
         extend("i.fits", observation(frame="equatorial"))
+
+
+def test_the_remedy_for_rayleigh_jeans_is_the_ratio_of_temperatures():
+    from astropy import units
+
+    x = 143 / 56.79
+    factor = (np.exp(x) - 1) ** 2 / (x**2 * np.exp(x))
+    convert = units.thermodynamic_temperature(143 * units.GHz, 2.7255 * units.K)
+    per_k = (1 * units.K).to(units.Jy / units.sr, equivalencies=units.brightness_temperature(143 * units.GHz))
+    assert factor == pytest.approx(per_k.to_value(units.K, equivalencies=convert), rel=1e-4)
 
 
 def test_wmap_maps_of_the_package():

@@ -11,11 +11,30 @@ from typing import Any
 
 import numpy as np
 
-from petacomm.base.errors import DataError
+from petacomm.base.errors import DataError, ResourceError
 from petacomm.base.typing import AnyArray
 
 # Largest compression ratio: deflate compresses zeros 1032 to 1.
 _MAX_COMPRESSION = 1100
+
+DAMAGED = "copy or make the file anew"
+_NO_MEMORY = "use more nodes, fewer processes on each, or fewer threads; or the file is damaged"
+
+# what h5py says, what it means and its remedy
+_REASONS = (
+    (
+        "filter returned failure",
+        "a chunk of its values does not pass its checksum or cannot be unpacked: the file is damaged",
+        DAMAGED,
+    ),
+    ("truncated file", "the file is cut short", DAMAGED),
+    ("file signature not found", "it is no HDF5 file", "name an HDF5 file, or copy it again"),
+    (
+        "required filter",
+        "it is compressed by a filter that is not installed",
+        "repack it with gzip: h5repack -f GZIP=4 OLD NEW",
+    ),
+)
 
 _HEAP_SIGNATURE = b"GCOL\x01\0\0\0"  # of a collection of the global heap
 _HEAPS_WITHIN = 1 << 22  # bytes at the beginning of the file
@@ -169,13 +188,16 @@ class Hdf5Reader:
 
     @contextmanager
     def _guard(self, name: str, part: str = "") -> Iterator[None]:
-        """Convert all errors that h5py raises for damaged files to DataError."""
+        """Convert all errors that h5py raises for damaged files to DataError; want of memory is no damage."""
         try:
             yield
-        except (OSError, KeyError, RuntimeError, ValueError, TypeError, OverflowError, MemoryError) as error:
-            reason = error.args[0] if error.args else type(error).__name__
-            first_line = " ".join(str(reason).split("\n")[0].split())
-            raise DataError(f"cannot be read: {first_line}", where=self.where(name, part)) from error
+        except MemoryError as error:
+            raise ResourceError(
+                f"there is no memory to read it: {error}", where=self.where(name, part), mend=_NO_MEMORY
+            ) from error
+        except (OSError, KeyError, RuntimeError, ValueError, TypeError, OverflowError) as error:
+            what, mend = _reason(error)
+            raise DataError(f"cannot be read: {what}", where=self.where(name, part), mend=mend) from error
 
     def _check_links(self, name: str) -> None:
         import h5py
@@ -206,6 +228,16 @@ def add_location(location: str) -> Iterator[None]:
     except DataError as error:
         where = f"{location}, {error.where}" if error.where else location
         raise DataError(error.what, where=where, mend=error.mend) from error
+
+
+def _reason(error: Exception) -> tuple[str, str]:
+    """Return what an error of h5py says, in words of the user, and the remedy."""
+    if isinstance(error, OSError) and error.errno is not None and error.strerror:
+        return error.strerror, "check its path and permissions, or copy it again if the disk failed"
+    said = " ".join(str(error.args[0] if error.args else type(error).__name__).split("\n")[0].split())
+    known = (explained for words, *explained in _REASONS if words in said)
+    what, mend = next(known, (said, DAMAGED))
+    return what, mend
 
 
 def _is_scalar(attribute: Any, text: bool) -> bool:

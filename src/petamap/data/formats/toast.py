@@ -78,10 +78,20 @@ class ToastSource:
             If there are none, or a file is not of format version 2 or is inconsistent.
         """
         paths = sorted(self._path.rglob("*.h5")) if self._path.is_dir() else [self._path]
+        if not paths:
+            raise DataError(
+                "no .h5 files here, nor in its folders",
+                where=str(self._path),
+                mend="name the folder of a volume, or one of its files",
+            )
         files = [ToastFile(path, self._options) for path in paths]
         new = [file.observation() for file in files if file.detectors]
         if not new:
-            raise DataError("no observation with a detector that is not flagged", where=str(self._path))
+            raise DataError(
+                f"all detectors of its {len(files)} observations are flagged",
+                where=str(self._path),
+                mend="clear bits of detector_mask that do not say bad, or name other files",
+            )
         return [*observations, *new]
 
 

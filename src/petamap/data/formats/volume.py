@@ -39,7 +39,7 @@ import numpy as np
 from petacomm.base.errors import DataError
 from petacomm.base.options import option
 from petacomm.base.typing import AnyArray, FloatArray, UInt8Array
-from petamap.data.formats.hdf5 import Hdf5Reader, add_location
+from petamap.data.formats.hdf5 import DAMAGED, Hdf5Reader, add_location
 from petamap.data.formats.lazy import LazyPointing
 from petamap.data.formats.volume_header import FORMAT, VERSION, VolumeHeader, crc32
 from petamap.data.observation import Observation
@@ -50,7 +50,6 @@ from petamap.pointing.boresight import AnyBoresight, Boresight, Order, Piecewise
 from petamap.pointing.compressed import CompressedPointing, HalfWavePlate, SampledPlate, UniformPlate
 from petamap.pointing.frames import FRAMES
 
-_MEND = "copy or make the file anew"
 _HEADER_LIMIT = 2**28  # bytes
 
 
@@ -87,7 +86,11 @@ class VolumeSource:
         """
         paths = sorted(self._path.glob("*.h5")) if self._path.is_dir() else [self._path]
         if not paths:
-            raise DataError("no .h5 files here", where=str(self._path))
+            raise DataError(
+                "no .h5 files here",
+                where=str(self._path),
+                mend="name the folder of a volume, or one of its files",
+            )
         new = [self._observation(stored) for path in paths for stored in open_volume(path)]
         return [*observations, *new]
 
@@ -172,7 +175,7 @@ class VolumeObservation:
         """Read and return the pointing."""
         header, n_det = self.header, len(self.header.detectors)
         if header.boresight is None:
-            raise DataError("has knots and no boresight", where=self.reader.where(self._group), mend=_MEND)
+            raise DataError("has knots and no boresight", where=self.reader.where(self._group), mend=DAMAGED)
         quaternions = self._read("quaternions", (n_det, 4))
         epsilon, gamma = self._read("detector_angles", (2, n_det))
         with add_location(self.reader.where(f"{self._group}/knots")):
@@ -190,10 +193,10 @@ class VolumeObservation:
         n_samp, n_knots = (rows[:, column].astype(np.int64) for column in (0, 1))
         orders: dict[float, Order] = {1.0: "slerp", 3.0: "cubic"}
         if not set(rows[:, 4].tolist()) <= set(orders):
-            raise DataError("pieces have another degree than 1 and 3", mend=_MEND)
+            raise DataError("pieces have another degree than 1 and 3", mend=DAMAGED)
         if n_samp.sum() != self.header.n_samp or n_knots.sum() != len(knots):
             what = f"pieces have {n_samp.sum()} samples and {n_knots.sum()} knots"
-            raise DataError(f"{what}, the observation {self.header.n_samp} and {len(knots)}", mend=_MEND)
+            raise DataError(f"{what}, the observation {self.header.n_samp} and {len(knots)}", mend=DAMAGED)
         parts = np.split(knots, np.cumsum(n_knots)[:-1])
         return PiecewiseBoresight(
             [
@@ -256,5 +259,5 @@ class VolumeObservation:
             raise DataError(
                 f"is damaged: its CRC-32 is {computed:08x}, {written:08x} was written",
                 where=self.reader.where(name, part),
-                mend=_MEND,
+                mend=DAMAGED,
             )
