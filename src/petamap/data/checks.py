@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -148,6 +149,36 @@ def flag_warnings(observations: Sequence[Observation], n_good: Sequence[Sequence
         f"{_first_of(where)}: all samples of {who} are flagged; they add nothing to the map"
         for who, where in places.items()
     ]
+
+
+class SignalStep(NamedTuple):
+    """Step of the level of a signal: places in the run, first sample of the new level, and change."""
+
+    observation: int
+    detector: int
+    sample: int
+    change: float
+
+
+def fault_warnings(
+    observations: Sequence[Observation], dead: Sequence[tuple[int, int]], steps: Sequence[SignalStep]
+) -> list[str]:
+    """Return a warning of all dead channels, observation and detector, and one of all steps, if any."""
+    warnings = []
+    if dead:
+        where = [error_location(observations[number], detector) for number, detector in dead]
+        warnings.append(
+            f"{_first_of(where)}: the signal is constant, as of a dead channel, and part of the map; "
+            "cut such detectors by a source of kind 'cuts'"
+        )
+    if steps:
+        where = [error_location(observations[number], *place) for number, *place, _ in steps]
+        first = f"{steps[0].change:+.3g} {observations[steps[0].observation].unit}".strip()
+        warnings.append(
+            f"{_first_of(where)}: the level of the signal steps, first by {first}, and the map smears "
+            "it along the scan; flag the samples around, or let an interval end there"
+        )
+    return warnings
 
 
 def _first_of(names: Sequence[str]) -> str:

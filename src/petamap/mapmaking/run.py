@@ -24,6 +24,7 @@ from petamap.mapmaking.covariance import CovarianceColumns
 from petamap.mapmaking.products import MapWriter, covariance_columns, covariance_names
 from petamap.mapmaking.right_hand_side import RightHandSide, binned_map, right_hand_side
 from petamap.mapmaking.setup import RunSetup, check_writable
+from petamap.mapmaking.signal_faults import SignalFaults
 from petamap.mapmaking.system import MapmakingSystem
 from petamap.sky.covariance_file import PixelCovariance, write_pixel_covariance
 
@@ -115,8 +116,11 @@ class _Job:
         self._check_folder()
         system = self.setup.set_up()
         columns = CovarianceColumns(system) if self.config.products.pixel_covariance else None
-        rhs = self._read(system)
+        faults = SignalFaults(system)
+        rhs = self._read(system, faults)
         binned = binned_map(system, rhs)
+        for text in faults.warnings(binned):
+            self.setup.warn(text)
         solution = None if self.config.solver.binned_only else self._solve(system, rhs)
         with self.timers.phase("products"):
             comparisons = self._write_products(system, binned, solution)
@@ -159,10 +163,10 @@ class _Job:
 
     # --- the data
 
-    def _read(self, system: MapmakingSystem) -> RightHandSide:
+    def _read(self, system: MapmakingSystem, faults: SignalFaults) -> RightHandSide:
         self.progress.begin("data", float(system.projection.local.n_out), "samples")
         with self.timers.phase("data"):
-            rhs = right_hand_side(system, self.progress.advance)
+            rhs = right_hand_side(system, self.progress.advance, faults.look)
         self.progress.end()
         return rhs
 
