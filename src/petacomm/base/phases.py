@@ -21,7 +21,7 @@ def in_phase(name: str) -> Iterator[None]:
     """Be in a phase within the block. An error that leaves the outermost phase remembers its name."""
     _open.append(name)
     if len(_open) == 1:
-        _write(name)
+        _write(f"in phase '{name}'")
     try:
         yield
     except BaseException as error:
@@ -30,7 +30,7 @@ def in_phase(name: str) -> Iterator[None]:
     finally:
         _open.pop()
         if not _open:
-            _write("between phases")
+            _write(f"after phase '{name}'")
 
 
 def phase_of(error: BaseException) -> str | None:
@@ -43,12 +43,12 @@ def share_note() -> mmap.mmap:
     """Return the note of this process's phase, in memory that is shared with children forked from now on."""
     global _note
     _note = mmap.mmap(-1, _NOTE_BYTES)
-    _write("start")
+    _write("at its start")
     return _note
 
 
 def read_note(note: mmap.mmap) -> str:
-    """Return the phase in a note; empty after `clear_note`."""
+    """Return where in its work a process is, by its note; empty after `clear_note`."""
     return note[:].rstrip(b"\0").decode(errors="replace")
 
 
@@ -57,6 +57,6 @@ def clear_note() -> None:
     _write("")
 
 
-def _write(phase: str) -> None:
+def _write(when: str) -> None:
     if _note is not None:
-        _note[:] = phase.encode()[:_NOTE_BYTES].ljust(_NOTE_BYTES, b"\0")
+        _note[:] = when.encode()[:_NOTE_BYTES].ljust(_NOTE_BYTES, b"\0")

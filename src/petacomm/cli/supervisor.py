@@ -87,17 +87,16 @@ def _watch(child: int, note: mmap.mmap, prog: str) -> int:
         signal.signal(number, forward)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # from a terminal, the child gets it as well
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    phase = phases.read_note(note)
-    if -code in asked or (code >= 0 and not phase):
+    when = phases.read_note(note)
+    if -code in asked or (code >= 0 and not when):
         return code
-    print(f"{prog}: error: {_end_of(child, code, phase)}", file=sys.stderr, flush=True)
+    print(f"{prog}: error: {_end_of(child, code, when or 'at its end')}", file=sys.stderr, flush=True)
     return code if code < 0 else -signal.SIGTERM
 
 
-def _end_of(process: int, code: int, phase: str) -> UserError:
+def _end_of(process: int, code: int, when: str) -> UserError:
     """Return the error that tells the end of a process."""
     who = f"rank {launched_rank()} (process {process} on {platform.node()})"
-    when = f"in phase '{phase}'" if phase else "at its end"
     if code >= 0:
         return UserError(f"{who} ended before its work was done, with exit code {code}, {when}")
     number = signal.Signals(-code)

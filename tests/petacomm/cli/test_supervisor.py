@@ -29,6 +29,15 @@ def killed(comm):
     in_the_middle(comm, lambda: os.kill(os.getpid(), signal.SIGKILL))
 
 
+def killed_between_phases(comm):
+    with Timers().phase("sources"):
+        pass
+    comm.barrier()
+    if comm.rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(30)
+
+
 def leaves_with_success(comm):
     in_the_middle(comm, lambda: os._exit(0))
 
@@ -46,6 +55,7 @@ def ends_well(comm):
             killed,
             "was ended by signal 9 (SIGKILL) in phase 'pointing' (the system does so where memory is short",
         ),
+        (killed_between_phases, "was ended by signal 9 (SIGKILL) after phase 'sources' (the system"),
         (leaves_with_success, "ended before its work was done, with exit code 0, in phase 'pointing'"),
     ],
 )
@@ -70,7 +80,7 @@ world()
     command = [str(MPIEXEC), "-n", "2", sys.executable, "-c", program]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
     assert ended.returncode != 0
-    assert "ended before its work was done, with exit code 3, in phase 'start'" in ended.stderr
+    assert "ended before its work was done, with exit code 3, at its start" in ended.stderr
 
 
 def test_a_rank_that_ends_well_is_not_told():
