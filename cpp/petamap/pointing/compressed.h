@@ -15,8 +15,8 @@ struct Knots {
     double offset = 0.0;
 };
 
-// Boresight quaternions (x, y, z, w) of consecutive ranges of samples, each with uniform knots of its own. They
-// are unit, neighbouring knots less than a right angle apart and of like sign.
+// Boresight quaternions (x, y, z, w) of consecutive ranges of samples, each with uniform knots of its own.
+// They are unit, neighbouring knots less than a right angle apart and of like sign.
 struct Boresight {
     const double* knots = nullptr;          // (n_knots, 4)
     const std::int64_t* ranges = nullptr;   // (n_pieces + 1, 2): first sample and first knot; the ends
@@ -26,8 +26,8 @@ struct Boresight {
 
 enum class WavePlate : int { none = 0, uniform = 1, sampled = 2 };
 
-// Views of the caller's arrays. A detector's quaternion is boresight * detector: Z points at the sky, X is the
-// polarization axis.
+// Views of the caller's arrays. A detector's quaternion is boresight * detector: Z points at the sky, X is
+// the polarization axis.
 struct CompressedPointing {
     Boresight boresight;
     const double* detectors = nullptr;   // (n_det, 4)
