@@ -194,12 +194,18 @@ def _pixels(config: RunConfig, observations: list[Observation]) -> list[tuple[st
     prepared = prepare_observations(config, observations)
     pixelization = target_pixelization(config.map, prepared)
     found = estimate_coverage(prepared, pixelization, Stokes(config.map.stokes), config.solver.rcond_min)
-    whole = found.n_looked_at == found.n_samp
-    text = (
-        f"{found.n_seen:,} of {found.n_pix:,} seen, {found.n_solvable:,} can be solved for "
-        f"({found.n_solvable / found.n_pix:.1%} of the map), from {found.used:.1%} of the samples"
-    )
-    rows = [("pixels", text if whole else f"{text}; found from {_count(found.n_looked_at, 'sample')}")]
+    if found.is_exact:
+        text = (
+            f"{found.n_seen:,} of {found.n_pix:,} seen, {found.n_solvable:,} can be solved for "
+            f"({found.n_solvable / found.n_pix:.1%} of the map), from {found.used:.1%} of the samples"
+        )
+    else:
+        text = (
+            f"about {found.n_seen / found.n_pix:.0%} of {pixelization.n_pix:,} seen, "
+            f"{found.n_solvable / found.n_pix:.0%} can be solved for, from {found.used:.0%} of the samples "
+            f"(by {_count(found.n_looked_at, 'sample')}, on pixels {found.merged:,} times as large)"
+        )
+    rows = [("pixels", text)]
     if found.used < 0.5:
         rows.append(("WARNING", USED_LITTLE))
     return rows

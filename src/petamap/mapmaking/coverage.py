@@ -8,18 +8,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from petacomm.base.distinct import distinct
 from petacomm.base.typing import Int32Array, UInt32Array
 from petamap.data.observation import Observation, read_flags
 from petamap.mapmaking import _mapmaking
 from petamap.mapmaking.binning import triangle
 from petamap.pointing.compressed import CompressedPointing
 from petamap.pointing.protocol import Pointing
+from petamap.sky.healpix import Healpix
 from petamap.sky.pixelization import Pixelization
 from petamap.sky.stokes import Stokes
 
-_MOST_SAMPLES = 1 << 22
-_MOST_STREAMS = 4096
+_MOST_SAMPLES = 1 << 25
+_MOST_STREAMS = 256  # looked at, where there are more samples than that
+_MOST_PIXELS = 1 << 22
 _CHUNK = 1 << 16
 _SCALE = 2.0**30  # of the integers that samples are summed as
 
@@ -31,14 +32,16 @@ class Coverage:
     Attributes
     ----------
     n_pix : int
-        Pixels of the map.
+        Pixels looked at: those of the map, or larger ones.
     n_seen, n_solvable : int
         Pixels with good samples; those among them whose Stokes matrix is well conditioned.
     used : float
         Samples in solvable pixels over all samples looked at.
     n_looked_at, n_samp : int
-        Samples from which this was found, and all samples: where the first are fewer, pixels may be seen that
-        are not counted.
+        Samples from which this was found, and all samples.
+    merged : int
+        Pixels of the map, with consecutive numbers, that make one pixel here: as many as there are samples
+        for each that is looked at.
     """
 
     n_pix: int
@@ -47,6 +50,12 @@ class Coverage:
     used: float
     n_looked_at: int
     n_samp: int
+    merged: int
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether all samples were looked at, on the pixels of the map."""
+        return self.n_looked_at == self.n_samp and self.merged == 1
 
 
 def estimate_coverage(
@@ -58,8 +67,8 @@ def estimate_coverage(
 ) -> Coverage:
     """Return the pixels that a scan sees and that can be solved for.
 
-    Samples of many detectors and times are looked at, all of them where they are few. All have equal weights,
-    whereas a run weighs them by their noise.
+    All samples are looked at where they are few, else some of many detectors and times, on larger pixels. All
+    have equal weights, whereas a run weighs them by their noise.
 
     Parameters
     ----------
@@ -77,35 +86,46 @@ def estimate_coverage(
     -------
     Coverage
     """
-    n_streams = sum(o.n_det for o in observations)
     n_samp = sum(o.n_samp * o.n_det for o in observations)
-    every = max(1, math.ceil(n_streams / _MOST_STREAMS))  # detector of the streams of all observations
+    n_streams = sum(o.n_det for o in observations)
+    every = max(1, n_streams // _MOST_STREAMS) if n_samp > most_samples else 1
     stride = max(1, math.ceil(n_samp / every / most_samples))
-    parts, first, looked_at = [], 0, 0
+    merged = _merged_pixels(pixelization, every * stride)
+    hits = np.zeros(-(-pixelization.n_pix // merged), np.int64)
+    sums = np.zeros((len(hits), triangle(stokes.n)), np.int64)
+    first, looked_at = 0, 0
     for observation in observations:
         detectors = range(-first % every, observation.n_det, every)
         first += observation.n_det
         looked_at += -(-observation.n_samp // stride) * len(detectors)
-        if len(detectors):
-            parts += list(_good_samples(observation, detectors, pixelization, stride))
-    keys = distinct(np.concatenate([np.zeros(0, np.int32), *(pixels for pixels, _, _ in parts)]))
-    sums = np.zeros((len(keys), triangle(stokes.n)), np.int64)
-    for pixels, angles, efficiency in parts:
-        local = np.searchsorted(keys, pixels).astype(np.int32)
-        given = angles if stokes.n > 1 else None
-        _mapmaking.add_weights(local, given, None, efficiency, stokes.n, 1.0, _SCALE, False, sums)
-    matrices, rcond = sums / _SCALE, np.zeros(len(keys))
+        for pixels, angles, efficiency in _samples(observation, detectors, pixelization, stride):
+            pixels //= merged
+            given = angles if stokes.n > 1 else None
+            _mapmaking.add_hits(pixels, False, hits)
+            _mapmaking.add_weights(pixels, given, None, efficiency, stokes.n, 1.0, _SCALE, False, sums)
+    matrices, rcond = sums / _SCALE, np.zeros(len(hits))
     _mapmaking.invert(stokes.n, rcond_min, matrices, rcond, 1)
     good = (rcond >= rcond_min) & (rcond > 0)
-    used = sum(int(good[np.searchsorted(keys, pixels)].sum()) for pixels, _, _ in parts)
-    n_solvable = int(good.sum())
-    return Coverage(pixelization.n_pix, len(keys), n_solvable, used / max(looked_at, 1), looked_at, n_samp)
+    used = int(hits[good].sum()) / max(looked_at, 1)
+    return Coverage(len(hits), int((hits > 0).sum()), int(good.sum()), used, looked_at, n_samp, merged)
 
 
-def _good_samples(
+def _merged_pixels(pixelization: Pixelization, ratio: int) -> int:
+    """Return the number of pixels that are merged for one of `ratio` samples; a power of 4 of nested ones."""
+    wanted = max(ratio, math.ceil(pixelization.n_pix / _MOST_PIXELS))
+    if not isinstance(pixelization, Healpix):
+        return wanted
+    merged: int = 4 ** math.ceil(math.log(wanted, 4) - 1e-9)
+    return min(merged, pixelization.n_side**2)
+
+
+def _samples(
     observation: Observation, detectors: Sequence[int], pixelization: Pixelization, stride: int
 ) -> Iterator[tuple[Int32Array, UInt32Array, float]]:
-    """Yield pixels and response angles of every `stride`-th good sample, and the polarization efficiency."""
+    """Yield pixels and response angles of every `stride`-th sample, and the polarization efficiency.
+
+    Bad samples have pixel -1.
+    """
     pointing = observation.pointing
     assert pointing is not None
     sparse = pointing.decimated(stride) if isinstance(pointing, CompressedPointing) else None
@@ -119,9 +139,9 @@ def _good_samples(
                     pixels, angles = _expand(sparse, pixelization, detector, first, last)
                 else:
                     pixels, angles = _expand(pointing, pixelization, detector, begin, end)
-                    pixels, angles = pixels[::stride], angles[::stride]
-                good = (pixels >= 0) & (read_flags(observation, detector, begin, end)[::stride] == 0)
-                yield pixels[good], angles[good], pointing.efficiency(detector)
+                    pixels, angles = pixels[::stride].copy(), angles[::stride].copy()
+                pixels[read_flags(observation, detector, begin, end)[::stride] != 0] = -1
+                yield pixels, angles, pointing.efficiency(detector)
 
 
 def _expand(

@@ -38,8 +38,12 @@ def test_some_of_many_samples(plate):
     pointing = CompressedPointing(one.pointing.boresight, one.pointing.detectors, plate=plate)
     one = replace(one, pointing=pointing)
     whole, part = (estimate_coverage([one], GRID, Stokes.IQU, 1e-3, most) for most in (8000, 1000))
-    assert (part.n_looked_at, part.n_samp) == (1000, 8000)
-    assert 0.5 * whole.n_seen < part.n_seen <= whole.n_seen
+    assert (part.n_looked_at, part.n_samp, part.merged, part.n_pix) == (1000, 8000, 16, 48)
+    assert whole.is_exact and not part.is_exact
+    for name in ("n_seen", "n_solvable"):
+        share, expected = getattr(part, name) / part.n_pix, getattr(whole, name) / whole.n_pix
+        assert share == pytest.approx(expected, abs=0.25)
+    assert part.used == pytest.approx(whole.used, abs=0.1)
     sparse = pointing.decimated(8)
     for detector in (0, 3):
         vectors, angles = sparse.directions(detector, 0, 250)
@@ -50,8 +54,8 @@ def test_some_of_many_samples(plate):
 
 def test_recorded_pixels_and_pixels_outside():
     one = recorded(np.random.default_rng(3), n_samp=3000, n_pix=12, outside=0.5)
-    found = estimate_coverage([one], NumberedPixels(12), Stokes.I, 0.0, 1000)
-    assert found.n_seen == found.n_solvable == 12 and found.n_looked_at == 1000
+    found = estimate_coverage([one], NumberedPixels(12), Stokes.I, 0.0, 3000)
+    assert found.n_seen == found.n_solvable == found.n_pix == 6 and found.n_looked_at == 3000
     assert found.used == pytest.approx(0.5, abs=0.1)
 
 
