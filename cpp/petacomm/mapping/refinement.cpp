@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "petacomm/base/mix.h"
 #include "petacomm/mapping/strategies.h"
 
 namespace petacomm {
@@ -15,12 +16,7 @@ class Dice {
     }
 
   private:
-    std::uint64_t word() {
-        std::uint64_t z = state_ += 0x9E3779B97F4A7C15u;
-        z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-        z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-        return z ^ (z >> 31);
-    }
+    std::uint64_t word() { return mix(state_ += golden_gamma); }
     std::uint64_t state_;
 };
 

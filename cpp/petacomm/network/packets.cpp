@@ -13,7 +13,7 @@ std::int64_t TorusHardware::n_nodes() const {
 
 TorusSimulator::TorusSimulator(const TorusHardware& hardware, std::uint64_t seed)
     : hardware_(hardware),
-      random_(seed),
+      seed_(seed),
       n_outputs_(2 * hardware.n_dimensions),
       n_channels_(hardware.channels + 1),
       first_injection_(n_outputs_ * n_channels_),
@@ -199,23 +199,29 @@ void TorusSimulator::show_head(std::int32_t node, int queue) {
     }
 }
 
-// The head takes the free link whose far end has most room.
+// The head takes the free link whose far end has most room; of several such, a random one.
 void TorusSimulator::try_head(std::int32_t node, int queue) {
     const Queue& from = queue_at(node, queue);
     const Packet& packet = packets_[from.head];
-    int best = -1, best_room = -1, best_channel = 0;
+    int n_best = 0, best_room = -1;
+    std::array<std::int8_t, 2 * most_dimensions> best{}, channels{};
     for (int left = from.wants; left; left &= left - 1) {
         const int output = __builtin_ctz(left);
         const Link& link = link_at(node, output);
         if (link.busy) continue;
         int channel = 0;
         const int room = room_at(link, output, channel);
-        if (room <= best_room) continue;
+        if (room < best_room) continue;
         const int found = channel_for(packet, queue, output, link, room, channel);
         if (found < 0) continue;
-        best = output, best_room = room, best_channel = found;
+        if (room > best_room) n_best = 0;
+        best_room = room;
+        best[n_best] = static_cast<std::int8_t>(output);
+        channels[n_best++] = static_cast<std::int8_t>(found);
     }
-    if (best >= 0) start(node, best, queue, best_channel);
+    if (n_best == 0) return;
+    const int chosen = n_best > 1 ? static_cast<int>(draw(packet, hops_to_go(packet), n_best)) : 0;
+    start(node, best[chosen], queue, channels[chosen]);
 }
 
 // The granules that are free in the emptiest adaptive channel at the end of a link.
@@ -242,6 +248,12 @@ int TorusSimulator::channel_for(const Packet& packet, int queue, int output, con
     const bool stays = queue == escape || !hardware_.wrap[output / 2];
     const int needed = (stays ? 1 : 2) * hardware_.packet;
     return queues_[link.target * n_queues_ + escape].room >= needed ? hardware_.channels : -1;
+}
+
+int TorusSimulator::hops_to_go(const Packet& packet) {
+    int hops = 0;
+    for (const std::int8_t left : packet.left) hops += std::abs(left);
+    return hops;
 }
 
 std::int64_t TorusSimulator::score(const Queue& queue, const Packet& packet) const {

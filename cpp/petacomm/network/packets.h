@@ -45,6 +45,7 @@ struct Packet {
     std::int32_t next;     // in its queue
     std::int32_t message;  // as its program numbers them
     std::int32_t origin;   // node
+    std::uint32_t number;  // among those of its origin
     std::uint8_t granules;
     std::uint8_t flags;
     std::uint8_t channel;                           // in which it travels
@@ -110,6 +111,7 @@ class TorusSimulator {
     };
     struct Processor {
         std::int32_t held = -1;  // packet that is being read or written
+        std::uint32_t made = 0;  // packets
         std::uint32_t full = 0;  // reception FIFOs that hold packets, a bit each
         std::uint8_t busy = 0, reading = 0, turn = 0, fifo = 0, begins = 0;
     };
@@ -140,12 +142,14 @@ class TorusSimulator {
     void end_work(std::int32_t node, std::int32_t packet);
     void end_read(std::int32_t node, std::int32_t packet);
     bool make_packet(std::int32_t node);
-    void set_way(Packet& packet, std::int32_t from, std::int32_t to, int heading);
-    bool goes_back(std::int32_t from, int dimension, int steps);
+    void set_way(Packet& packet, std::int32_t to, int heading);
+    bool goes_back(const Packet& packet, int dimension, int steps) const;
+    std::uint32_t draw(const Packet& packet, int event, std::uint32_t n) const;
     int choose_fifo(std::int32_t node, const Packet& packet) const;
     std::int32_t allocate();
     void append(Queue& queue, std::int32_t packet);
     int escape_output(const Packet& packet) const;
+    static int hops_to_go(const Packet& packet);
     std::int64_t score(const Queue& queue, const Packet& packet) const;
 
     Queue& queue_at(std::int32_t node, int queue) { return queues_[node * n_queues_ + queue]; }
@@ -157,7 +161,7 @@ class TorusSimulator {
     }
 
     TorusHardware hardware_;
-    std::uint64_t random_;
+    std::uint64_t seed_;
     int n_outputs_, n_channels_, first_injection_, n_queues_;
     std::int64_t n_nodes_, n_in_flight_ = 0;
     std::uint64_t transit_;

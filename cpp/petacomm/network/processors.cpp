@@ -2,20 +2,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "petacomm/base/mix.h"
 #include "petacomm/network/packets.h"
 
 namespace petacomm {
-
-namespace {
-
-std::uint64_t next_random(std::uint64_t& state) {  // splitmix64
-    std::uint64_t z = (state += 0x9e3779b97f4a7c15u);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
-
-}  // namespace
 
 // Bring the head, or a copy of it, to the processor; false if its FIFO is full.
 bool TorusSimulator::receive(std::int32_t node, int queue) {
@@ -114,23 +104,25 @@ bool TorusSimulator::make_packet(std::int32_t node) {
     Packet& packet = packets_[made];
     packet.message = out.message;
     packet.origin = node;
+    packet.number = processors_[node].made++;
     packet.granules = static_cast<std::uint8_t>(out.granules);
     packet.flags = out.flags;
-    set_way(packet, node, out.destination, out.heading);
+    set_way(packet, out.destination, out.heading);
     processors_[node].held = made;
     processors_[node].begins = out.begins;
     ++counts_.packets;
     return true;
 }
 
-void TorusSimulator::set_way(Packet& packet, std::int32_t from, std::int32_t to, int heading) {
+void TorusSimulator::set_way(Packet& packet, std::int32_t to, int heading) {
+    const std::int32_t from = packet.origin;
     packet.left.fill(0);
     for (int d = 0; d < hardware_.n_dimensions; ++d) {
         const int size = hardware_.shape[d];
         int steps = places_[to][d] - places_[from][d];
         if (hardware_.wrap[d]) {
             if (steps < 0) steps += size;
-            const bool back = heading < 0 ? goes_back(from, d, steps) : heading == 2 * d + 1;
+            const bool back = heading < 0 ? goes_back(packet, d, steps) : heading == 2 * d + 1;
             if (back && steps) steps -= size;
         }
         packet.left[d] = static_cast<std::int8_t>(steps);
@@ -138,11 +130,20 @@ void TorusSimulator::set_way(Packet& packet, std::int32_t from, std::int32_t to,
 }
 
 // Whether a packet with so many steps to go upwards in a ring goes downwards instead.
-bool TorusSimulator::goes_back(std::int32_t from, int dimension, int steps) {
+bool TorusSimulator::goes_back(const Packet& packet, int dimension, int steps) const {
     const int size = hardware_.shape[dimension];
     if (2 * steps != size) return 2 * steps > size;
-    if (hardware_.tie == Tie::random) return next_random(random_) >> 63;
-    return hardware_.tie == Tie::parity && places_[from][dimension] % 2;
+    if (hardware_.tie == Tie::random) return draw(packet, -1 - dimension, 2);
+    return hardware_.tie == Tie::parity && places_[packet.origin][dimension] % 2;
+}
+
+// A random number below n for an event of a packet: its hops to go, or less than 0 before it has a way. It
+// hangs on nothing else, so no packet's choice changes with what else is drawn.
+std::uint32_t TorusSimulator::draw(const Packet& packet, int event, std::uint32_t n) const {
+    std::uint64_t word = mix(seed_ + golden_gamma);
+    word = mix(word ^ (static_cast<std::uint64_t>(packet.origin) << 32 | packet.number));
+    word = mix(word + golden_gamma * static_cast<std::uint64_t>(event + most_dimensions + 1));
+    return static_cast<std::uint32_t>((word >> 32) * n >> 32);
 }
 
 int TorusSimulator::choose_fifo(std::int32_t node, const Packet& packet) const {

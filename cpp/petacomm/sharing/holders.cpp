@@ -4,7 +4,7 @@
 #include <bit>
 #include <vector>
 
-#include "petacomm/sharing/mix.h"
+#include "petacomm/base/mix.h"
 
 namespace petacomm {
 
@@ -15,13 +15,13 @@ namespace {
 // keys follows.
 constexpr int kGroupBits = 8;
 constexpr int kBlockBits = 16;
-constexpr std::uint64_t kGolden = 0x9E3779B97F4A7C15u;
 
 // The place of a key on the circle on which its holders have their arcs, in units of 2^-32.
 std::uint64_t turn(std::int64_t key) {
     const auto within = static_cast<std::uint64_t>(key) << (64 - kGroupBits);
     const auto group = static_cast<std::uint64_t>(key >> kGroupBits);
-    return (mix((key >> kBlockBits) + 1) + group * kGolden + within) >> 32;
+    const auto block = static_cast<std::uint64_t>((key >> kBlockBits) + 1);
+    return (mix(block) + group * golden_gamma + within) >> 32;
 }
 
 std::int64_t place_of(const std::int64_t* sorted, std::int64_t n, std::int64_t query, std::int64_t& hint) {
