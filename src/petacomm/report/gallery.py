@@ -21,6 +21,7 @@ from petacomm.report.placement_page import LabeledPlacement, PlacementComparison
 from petacomm.topology import Network, Torus
 
 _MIB = 1 << 20
+_PF3D_CORES = 4  # of a node of Blue Gene/P
 
 
 def write_gallery(path: str | os.PathLike[str], progress: Progress | None = None) -> Path:
@@ -45,12 +46,12 @@ def write_gallery(path: str | os.PathLike[str], progress: Progress | None = None
 
 def pf3d() -> PlacementComparison:
     """Return the Rubik poster's placements of pF3D: planes of 8 x 16 ranks on tiles, and tilted."""
-    torus = Torus((8, 8, 32))
+    torus = Torus((8, 8, 8))
     lines = [subgrid_alltoall_graph((16, 8, 16), [dimension], _MIB / 128) for dimension in (1, 2)]
     graph = add_graphs(lines)
     tiled, tilted = _pf3d_boxes(torus)
     placements = {
-        "identity": Placement.identity(torus),
+        "identity": Placement.identity(torus, _PF3D_CORES),
         "planes on tiles": tiled,
         "tiles, tilted twice": tilted,
     }
@@ -59,12 +60,12 @@ def pf3d() -> PlacementComparison:
         for name, placed in placements.items()
     ]
     text = (
-        "pF3D on 16 x 8 x 16 ranks: all-to-alls along lines of 8 and of 16 ranks within each plane of 8 x "
-        "16, 8 KiB from each rank to each. Planes are mapped to tiles of 8 x 8 x 2 of the torus; tilting "
-        "spreads each line over more links. This reduces the load of a single line, most of all where "
-        "routers "
-        "take the dimensions in any order. When all lines communicate at once, all links are in use anyway, "
-        "and longer routes only increase their loads."
+        "pF3D on 16 x 8 x 16 ranks, four on each of the 8 x 8 x 8 nodes of a Blue Gene/P: all-to-alls along "
+        "lines of 8 and of 16 ranks within each plane of 8 x 16, 8 KiB from each rank to each. Planes are "
+        "mapped to tiles of 8 x 8 x 2 cores; tilting spreads each line over more links. Where routers take "
+        "the dimensions in any order, this reduces the load of a line or a plane alone; in one order it "
+        "hardly helps a line, and a plane loads its links more. When all lines communicate at once, all "
+        "links are in use anyway, and longer routes can only increase their loads."
     )
     head = ["placement", "routes", "a line of 8 alone", "a line of 16 alone", "a plane alone", "all at once"]
     rows = [
@@ -79,7 +80,7 @@ def pf3d() -> PlacementComparison:
 def _pf3d_boxes(torus: Torus) -> tuple[Placement, Placement]:
     planes = box([16, 8, 16])
     planes.tile([1, 8, 16])
-    machine = box([8, 8, 32])
+    machine = box([8, 8, 8 * _PF3D_CORES])  # cores are the fastest part of the last dimension
     machine.tile([8, 8, 2])
     machine.map(planes)
     tiled = machine.placement(torus)

@@ -95,11 +95,20 @@ def test_a_tilt_helps_one_communicator_and_not_all_at_once() -> None:
     table = {(row[0], row[1]): [float(cell.split()[0]) for cell in row[2:]] for row in rows}
     for routing in ("dimension-ordered", "all-orders"):
         tiles, tilted = table["planes on tiles", routing], table["tiles, tilted twice", routing]
-        assert tilted[0] < tiles[0]  # a separate line of 8
-        assert tilted[3] > 2 * tiles[3]  # all at once
-    assert table["tiles, tilted twice", "all-orders"][1] < table["planes on tiles", "all-orders"][1]
+        assert tilted[0] <= tiles[0]  # a separate line of 8
+        assert tilted[3] >= tiles[3]  # all at once
+    tiles, tilted = table["planes on tiles", "all-orders"], table["tiles, tilted twice", "all-orders"]
+    assert all(one < 0.8 * other for one, other in zip(tilted[:3], tiles[:3], strict=True))
     loads_of = [labeled.metrics.largest_load for labeled in comparison.placements]
-    assert loads_of[1] < loads_of[0] / 5  # tiles against identity
+    assert loads_of[1] < 0.7 * loads_of[0]  # tiles against identity
+
+
+def test_nodes_of_pf3d_have_four_cores_each() -> None:
+    # The poster's torus has 8 x 8 x 8 nodes; 8 x 8 x 32 is the box of their cores.
+    comparison = pf3d()
+    assert isinstance(comparison.network, Torus) and comparison.network.shape == (8, 8, 8)
+    assert all((np.bincount(one.placement.nodes) == 4).all() for one in comparison.placements)
+    assert all(one.metrics.internal_edges > 0 for one in comparison.placements[:2])
 
 
 def test_prisms_of_openatom_unburden_the_busiest_link(tmp_path: Path) -> None:
