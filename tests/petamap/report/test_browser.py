@@ -202,7 +202,7 @@ def test_failed_run_is_drawn(make_summary, tmp_path):
 
 def test_tables_of_a_network_are_drawn(tmp_path):
     cells = [
-        TableCell(2, "", "4x4x2", "peak", "MB/s", 4928, 4928.0, "compared", "equal", True, "formula"),
+        TableCell(2, "", "4x4x2", "peak", "MB/s", 4928, 4928.0, "predicted", "equal", True, "formula"),
         TableCell(
             2,
             "Table 2",
@@ -211,7 +211,7 @@ def test_tables_of_a_network_are_drawn(tmp_path):
             "MB/s",
             237,
             90.0,
-            "compared",
+            "predicted",
             "factor 1.6",
             False,
             "packets",
@@ -220,16 +220,24 @@ def test_tables_of_a_network_are_drawn(tmp_path):
         TableCell(
             3, "Table 3", "broadcast", "torus", "MB/s", 243.8, 236.0, "calibrated", "15 %", None, "packets"
         ),
+        TableCell(
+            3, "Table 3", "broadcast", "tree", "MB/s", 336.1, 336.0, "restated", "15 %", True, "packets"
+        ),
         TableCell(4, "Table 4", "barrier", "tree", "us", 4.04, None, "not covered", "20 %", None, ""),
     ]
     order = Ordering("10", "tree < torus", [("8x8x8", {"tree": 3.0, "torus": 8.0})], "us", True)
     points = {"4x4x2": [(16.0, 237.0), (64.0, 619.0)]}
     found = Almasi2005Results(
-        "a source", cells, [order], [("packet_cycles", "205", "Table 3")], points, points
-    )
+        "a source", cells, [order], [("packet_cycles", "205", "Table 3")], [("a policy", "fair", "Table 2")],
+        points, points,
+    )  # fmt: skip
     dom, console = run(write_almasi2005_page(found, tmp_path / "network.html"), tmp_path)
     assert console == []
-    assert "1 of 2 cells inside the tolerances, 1 more used to calibrate, 1 not covered" in dom
+    assert "1 of 2 predicted cells inside the tolerances (of 5 cells; 1 calibrated, 1 restated, 1 not" in dom
+    assert "1 calibrated constants and 1 choices made by looking at compared cells" in dom
+    assert ">fair</td>" in dom
     badges = re.findall(r'<span class="badge \w+">([^<]*)</span>', dom)
-    assert badges == ["inside", "outside", "calibrated", "not covered", "holds"]
+    assert badges == [
+        "predicted, inside", "predicted, outside", "calibrated", "restated, inside", "not covered", "holds",
+    ]  # fmt: skip
     assert dom.count("<polyline") == 3 and "4x4x2, 16 B: x &lt; y." in dom

@@ -63,6 +63,11 @@ class BlueGeneBenchmarks:
         policy = POLICIES[ALL_TO_ALL_POLICY]
         return PacketSimulator(self.partition(shape).grid, hardware, policy).simulate_all_to_all(n_bytes)
 
+    def begin_all_to_all_seconds(self, shape: str, n_bytes: int) -> float:
+        """Return the seconds in which a processor begins its messages of an all-to-all."""
+        n = self.partition(shape).n_ranks
+        return (n - 1) * self.hardware.alltoall_message_cycles(2 * n * n_bytes) / self.hardware.clock
+
     def _simulated(
         self,
         collective: Collective,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, TypeAlias
 
+from petacomm.papers.almasi2005.all_to_all import PLATEAU, AllToAllRow
 from petacomm.papers.almasi2005.benchmarks import BlueGeneBenchmarks
 
 _SHAPES = ("4x4x2", "8x4x2", "8x4x4", "8x8x4", "8x8x8", "8x16x8", "8x16x16", "8x32x16")
@@ -50,7 +51,7 @@ def figure_orderings(
     bench: BlueGeneBenchmarks,
     cells: Sequence[Any],
     rows: Mapping[str, Any],
-    reached: Mapping[tuple[str, int], float],
+    simulated: Mapping[str, AllToAllRow],
 ) -> list[Ordering]:
     """Return all orderings; those of bandwidths are computed from the cells of Table 3."""
     broadcast, integers, doubles = (
@@ -83,7 +84,7 @@ def figure_orderings(
             {"torus": doubles["torus"], "tree at most": doubles["tree"]},
             "the tree's is an upper bound: what software takes at least; 25.5 MB/s were measured",
         ),
-        _all_to_all(bench, shapes, rows, reached),
+        _all_to_all(bench, shapes, rows, simulated),
         _ordered("9 (a)", "all-reduce of 8 bytes: tree < torus < MPICH2 on all sizes", by_size, "us"),
         _ordered("9 (b)", "all-reduce of 8 to 232 bytes: tree < torus < MPICH2", by_bytes, "us"),
         _barriers(bench, shapes),
@@ -131,7 +132,7 @@ def _all_to_all(
     bench: BlueGeneBenchmarks,
     shapes: Sequence[str],
     rows: Mapping[str, Any],
-    reached: Mapping[tuple[str, int], float],
+    simulated: Mapping[str, AllToAllRow],
 ) -> Ordering:
     points = []
     for shape in shapes:
@@ -139,7 +140,7 @@ def _all_to_all(
             continue
         n, long = bench.partition(shape).n_ranks, rows[shape]["long"]
         default = (n - 1) * long / bench.mpich2("alltoall", long, shape) / 1e6
-        points.append((shape, {"random order": reached[shape, 0] / n, "MPICH2": default}))
+        points.append((shape, {"random order": simulated[shape].aggregate(PLATEAU) / n, "MPICH2": default}))
     note = "the text does not name the three sizes of the figure"
     return _ordered("8", "all-to-all of long messages: random order > MPICH2", points, "MB/s", note)
 

@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 from petacomm.papers.almasi2005.figures import Ordering
-from petacomm.papers.almasi2005.tables import COMPARED, Almasi2005Results, TableCell
+from petacomm.papers.almasi2005.tables import Almasi2005Results, TableCell
 
 _NAMES = {
     2: "Table 2: aggregate bandwidth of the all-to-all",
@@ -24,14 +24,16 @@ def almasi2005_table(results: Almasi2005Results) -> str:
     blocks.append("\n".join(["Orders in Figures 5 to 10", *(_order(order) for order in results.orderings)]))
     constants = [f"  {key} = {value}: {source}" for key, value, source in results.constants]
     blocks.append("\n".join([f"{len(results.constants)} calibrated constants", *constants]))
-    counts = [f"  {name}: {inside} of {n} inside" for name, (inside, n) in results.groups.items()]
+    choices = [f"  {what}: {chosen} ({cells})" for what, chosen, cells in results.choices]
+    blocks.append("\n".join([f"{len(results.choices)} choices made by looking at compared cells", *choices]))
+    counts = [f"  {name}: {inside} of {n} predicted inside" for name, (inside, n) in results.groups.items()]
     blocks.append("\n".join([*results.left_out, *counts, results.summary]))
     return "\n\n".join(blocks)
 
 
 def cell_verdict(cell: TableCell) -> str:
-    """Return whether a cell is within its tolerance, in a word or two."""
-    return ("inside" if cell.inside else "OUTSIDE") if cell.role == COMPARED else cell.role
+    """Return the role of a cell, and whether it is within its tolerance where that is asked."""
+    return cell.role if cell.inside is None else f"{cell.role}, {'inside' if cell.inside else 'OUTSIDE'}"
 
 
 def format_value(value: float | None) -> str:
@@ -45,7 +47,7 @@ def _line(cell: TableCell) -> str:
     ratio = "" if cell.ours is None else f"{cell.ours / cell.published:.2f}"
     line = (
         f"  {cell.row:<22}{cell.column:<8}{format_value(cell.published):>9}{format_value(cell.ours):>9} "
-        f"{cell.unit:<10}{ratio:>5}  {cell_verdict(cell):<12}{cell.tolerance:<11}{cell.how}"
+        f"{cell.unit:<10}{ratio:>5}  {cell_verdict(cell):<26}{cell.tolerance:<11}{cell.how}"
     )
     return line.rstrip()
 

@@ -1,8 +1,9 @@
 // Page of the reproduced tables: published and computed values.
 
 const short = v => v === null ? "–" : v >= 1000 ? whole(Math.round(v)) : figure(v, 3);
-const verdict = c => c.role !== "compared" ? c.role : c.inside ? "inside" : "outside";
-const marked = c => el("span", { class: `badge ${{ inside: "good", outside: "bad" }[verdict(c)] ?? "warn"}` }, verdict(c));
+const verdict = c => c.inside === null ? c.role : `${c.role}, ${c.inside ? "inside" : "outside"}`;
+const colour = c => c.role !== "predicted" ? "warn" : c.inside ? "good" : "bad";
+const marked = c => el("span", { class: `badge ${colour(c)}` }, verdict(c));
 
 function cellTable(cells) {
   const rows = cells.map(c => [el("span", { style: "white-space: nowrap" }, `${c.row}, ${c.column}`), short(c.published), short(c.ours), c.unit,
@@ -29,7 +30,7 @@ function allToAll(data) {
     xName: "bytes of a message", yName: "MB/s, all nodes", label: `Bandwidth of the all-to-all on ${shape}, growing with messages up to the peak.`,
   })));
   return section("table2", "Table 2: all-to-all",
-    el("p", { class: "faint" }, "Randomized all-to-all, packet by packet; shapes from 8x8x8 up are tori, the others meshes. Bandwidth counts the messages that cross the network."),
+    el("p", { class: "faint" }, "Randomized all-to-all, packet by packet; shapes from 8x8x8 up are tori, the others meshes. Bandwidth counts the messages that cross the network. Sizes that would take too long continue at the rate of a slice of long messages, as the table says."),
     el("div", { class: "pair" }, charts), cellTable(cells), reasons(cells));
 }
 
@@ -56,9 +57,11 @@ function orders(data) {
     el("div", { class: "pair groups" }, data.orderings.map(one)));
 }
 
-const constants = data => section("constants", "Calibrated constants",
+const constants = data => section("constants", "Calibrated constants and choices",
   el("p", { class: "faint" }, "All that was fitted, for all shapes and tables together; every other number of the machine is the paper's or, as its file says, recalled."),
-  table(["", "value", "from"], data.constants, ["", "num", ""]));
+  table(["", "value", "from"], data.constants, ["", "num", ""]),
+  el("p", { class: "faint" }, "Choices between models that were made by looking at compared cells:"),
+  table(["", "chosen", "by looking at"], data.choices));
 
 function build() {
   const data = JSON.parse(document.getElementById("data").textContent);
@@ -67,7 +70,8 @@ function build() {
     el("h1", { id: "title" }, "The tables of Almasi et al. 2005, made again"),
     el("p", { class: "faint" }, `${data.source}.`),
     el("p", {}, `${data.summary}.`),
-    table(["cells inside the tolerances", ""], counts, ["", "num"]),
+    table(["predicted cells inside the tolerances", ""], counts, ["", "num"]),
+    el("p", { class: "faint why" }, "“Restated”: another cell has the same measurement. “From the published value”: a number or formula of the source itself, which holds anyway. Neither is counted, nor are calibrated cells and bounds."),
     data.left_out.map(text => el("p", { class: "faint why" }, `Left out: ${text}.`)));
   assemble([top, allToAll(data),
     ofTable(data, 3, "Table 3: bandwidth on 512 nodes", "Printed above, ours below, MB/s; bars are logarithmic. Ours are for 8 MiB, the all-to-all of MPICH2 for 1 MiB to each node. “/2”: the KB of the message that reaches half of the bandwidth."),
