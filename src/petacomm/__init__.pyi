@@ -20,6 +20,7 @@ from petacomm.mapping.strategies import Resources as Resources
 from petacomm.mpi.serial import world as world
 from petacomm.network.link_load import link_loads as link_loads
 from petacomm.network.packets import PacketSimulator as PacketSimulator
+from petacomm.network.predictions import choose_algorithm as choose_algorithm
 from petacomm.network.predictions import predict_algorithms as predict_algorithms
 from petacomm.network.query import CollectiveQuery as CollectiveQuery
 from petacomm.redistribution.array_layout import ArrayLayout as ArrayLayout

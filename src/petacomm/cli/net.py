@@ -50,7 +50,10 @@ def add_commands(commands: Any) -> None:
     parser.add_argument(
         "--bytes", metavar="N", help="of the vector; of an all-to-all, from each rank to each"
     )
-    parser.add_argument("--algorithm", metavar="NAME", default="auto", help="[the selector's choice]")
+    parser.add_argument(
+        "--algorithm", metavar="NAME", default="auto",
+        help="or 'published', for the published switching points [auto: the lowest predicted time]",
+    )  # fmt: skip
     parser.add_argument("--type", metavar="TYPE", default="double", help="what is added: double or int")
     parser.add_argument("--root", metavar="N", type=int, default=0, help="of a broadcast or a reduce [0]")
     parser.add_argument("--nodes", metavar="LIST", help='a part of the shape, like "0-15,32-47"')
@@ -121,11 +124,12 @@ def _simulate(arguments: argparse.Namespace) -> None:
 
 
 def _draw(arguments: argparse.Namespace) -> None:
+    from petacomm.network.predictions import resolve_algorithm
     from petacomm.report.schedule_drawing import write_drawing
     from petacomm.schedule import make_schedule
 
-    call, _ = _query(arguments).resolve()
-    schedule = make_schedule(call, arguments.algorithm)
+    call, model = _query(arguments).resolve()
+    schedule = make_schedule(call, resolve_algorithm(call, model, arguments.algorithm))
     path = arguments.out or Path(f"{schedule.collective}-{schedule.algorithm}.svg")
     print(write_drawing(schedule, call.grid, call.itemsize, path))
 

@@ -1,8 +1,9 @@
 """Collectives by schedules of a chosen algorithm.
 
-All functions are collective on their communicator. `algorithm` is "auto" or a name of
-`petacomm.schedule.algorithms`; `grid` is the torus or mesh whose nodes the ranks fill. The algorithms "tree"
-and "interrupt" are emulated: their messages are sent over MPI like all others.
+All functions are collective on their communicator. `algorithm` is a name of
+`petacomm.schedule.algorithms`, or "published" for that of `petacomm.schedule.published_algorithm`; `grid` is
+the torus or mesh whose nodes the ranks fill. The algorithms "tree" and "interrupt" are emulated: their
+messages are sent over MPI like all others.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from petacomm.collectives.executor import ExecutionTraffic, execute_schedule
 from petacomm.mpi.agreement import agree
 from petacomm.mpi.communicator import Communicator, Operation
 from petacomm.schedule import CollectiveCall, Schedule, ScheduleError, make_schedule, segmented
+from petacomm.schedule.catalogue import PUBLISHED
 from petacomm.schedule.schedule import Collective
 from petacomm.topology import Torus
 
@@ -57,7 +59,7 @@ def broadcast(
     array: AnyArray,
     root: int = 0,
     *,
-    algorithm: str = "auto",
+    algorithm: str = PUBLISHED,
     grid: Torus | None = None,
     ranks: Int64Array | None = None,
     segment: int = SEGMENT,
@@ -72,7 +74,7 @@ def broadcast(
     root : int
         Rank whose array is sent.
     algorithm : str
-        Name of the algorithm, or "auto".
+        Name of the algorithm, or "published" for the published switching points.
     grid : Torus, optional
         Torus or mesh whose nodes the ranks fill.
     ranks : int64 (size,), optional
@@ -111,7 +113,7 @@ def reduce(
     root: int = 0,
     *,
     out: AnyArray | None = None,
-    algorithm: str = "auto",
+    algorithm: str = PUBLISHED,
     grid: Torus | None = None,
     ranks: Int64Array | None = None,
     segment: int = SEGMENT,
@@ -130,7 +132,7 @@ def reduce(
     out : array, optional
         Memory of the result, which may be `array` itself; by default a new array.
     algorithm : str
-        Name of the algorithm, or "auto".
+        Name of the algorithm, or "published" for the published switching points.
     grid : Torus, optional
         Torus or mesh whose nodes the ranks fill.
     ranks : int64 (size,), optional
@@ -169,7 +171,7 @@ def allreduce(
     op: Operation = "sum",
     *,
     out: AnyArray | None = None,
-    algorithm: str = "auto",
+    algorithm: str = PUBLISHED,
     grid: Torus | None = None,
     ranks: Int64Array | None = None,
     segment: int = SEGMENT,
@@ -188,7 +190,7 @@ def allreduce(
     out : array, optional
         Memory of the result, which may be `array` itself; by default a new array.
     algorithm : str
-        Name of the algorithm, or "auto".
+        Name of the algorithm, or "published" for the published switching points.
     grid : Torus, optional
         Torus or mesh whose nodes the ranks fill.
     ranks : int64 (size,), optional
@@ -225,7 +227,7 @@ def alltoall(
     array: AnyArray,
     *,
     out: AnyArray | None = None,
-    algorithm: str = "auto",
+    algorithm: str = PUBLISHED,
     grid: Torus | None = None,
 ) -> CollectiveResult:
     """Send ``array[r]`` to each rank r, and receive row r from rank r.
@@ -238,7 +240,7 @@ def alltoall(
     out : array, optional
         Memory of the result, which may be `array` itself; by default a new array.
     algorithm : str
-        Name of the algorithm, or "auto".
+        Name of the algorithm, or "published" for the published switching points.
     grid : Torus, optional
         Torus or mesh whose nodes the ranks fill.
 
@@ -279,7 +281,7 @@ def alltoallv(
     array: AnyArray,
     counts: Int64Array,
     *,
-    algorithm: str = "auto",
+    algorithm: str = PUBLISHED,
     grid: Torus | None = None,
 ) -> CollectiveResult:
     """Send the next ``counts[r]`` elements of a flat array to each rank r, in rank order.
@@ -292,7 +294,7 @@ def alltoallv(
     counts : int64 (size,)
         Elements for each rank.
     algorithm : str
-        Name of the algorithm, or "auto".
+        Name of the algorithm, or "published" for the published switching points.
     grid : Torus, optional
         Torus or mesh whose nodes the ranks fill.
 
@@ -336,7 +338,7 @@ def alltoallv(
 def barrier(
     comm: Communicator,
     *,
-    algorithm: str = "auto",
+    algorithm: str = PUBLISHED,
     grid: Torus | None = None,
     ranks: Int64Array | None = None,
 ) -> CollectiveResult:
@@ -346,7 +348,7 @@ def barrier(
     ----------
     comm : Communicator
     algorithm : str
-        Name of the algorithm, or "auto".
+        Name of the algorithm, or "published" for the published switching points.
     grid : Torus, optional
         Torus or mesh whose nodes the ranks fill.
     ranks : int64 (size,), optional

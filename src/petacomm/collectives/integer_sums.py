@@ -16,6 +16,7 @@ from petacomm.collectives.executor import ExecutionTraffic
 from petacomm.mpi.agreement import agree_on_errors
 from petacomm.mpi.communicator import Communicator
 from petacomm.schedule import ScheduleError
+from petacomm.schedule.catalogue import PUBLISHED
 from petacomm.topology import Torus
 
 
@@ -24,7 +25,7 @@ def exact_allreduce(
     array: FloatArray,
     *,
     out: FloatArray | None = None,
-    algorithm: str = "auto",
+    algorithm: str = PUBLISHED,
     grid: Torus | None = None,
     ranks: Int64Array | None = None,
     segment: int = SEGMENT,
@@ -43,7 +44,7 @@ def exact_allreduce(
     out : float64 array, optional
         Memory of the sums; by default a new array.
     algorithm : str
-        Name of an algorithm for all-reduces, or "auto"; "tree" is possible, since integers are summed.
+        Name of an algorithm for all-reduces, or "published"; "tree" is possible, since integers are summed.
     grid : Torus, optional
         Torus or mesh whose nodes the ranks fill.
     ranks : int64 (size,), optional

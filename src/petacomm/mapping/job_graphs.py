@@ -137,9 +137,10 @@ def _lines(table: JobTable, n_ranks: int) -> JobCommunication:
 def _collective(table: JobTable, n_ranks: int) -> JobCommunication:
     from petacomm.network.query import CollectiveQuery
     from petacomm.schedule import CollectiveCall, make_schedule
+    from petacomm.schedule.catalogue import PUBLISHED
 
     name, n_bytes = table.get("collective", str), table.count("bytes", 8)
-    algorithm = table.get("algorithm", str, "auto")
+    algorithm = table.get("algorithm", str, PUBLISHED)
     query = CollectiveQuery(name, "one-node", ranks=n_ranks, n_bytes=n_bytes, algorithm=algorithm)
     call: CollectiveCall = query.resolve()[0]
     schedule = make_schedule(call, algorithm)

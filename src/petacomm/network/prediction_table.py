@@ -29,10 +29,11 @@ def _grid_text(call: CollectiveCall) -> str:
 
 def prediction_table(call: CollectiveCall, machine: Machine, predictions: Sequence[Prediction]) -> str:
     """Return the predictions as text, with the chosen algorithm marked and the reasons why others fail."""
-    rows = [("algorithm", "closed form", "link loads", "busiest link")]
+    rows = [("algorithm", "predicted", "closed form", "link loads", "busiest link")]
     rows += [
         (
-            prediction.algorithm + (" *" if prediction.chosen else ""),
+            prediction.algorithm + " *" * prediction.chosen + " +" * prediction.published,
+            format_seconds(prediction.seconds),
             format_seconds(prediction.closed),
             format_seconds(prediction.loaded),
             "-" if prediction.busiest is None else f"{prediction.busiest:,.0f} B",
@@ -41,7 +42,11 @@ def prediction_table(call: CollectiveCall, machine: Machine, predictions: Sequen
         if not prediction.unmet
     ]
     lines = [call_title(call, machine), "", *table_lines(rows), ""]
-    lines += ["* what the selector takes; link loads leave processors out"]
+    lines += [
+        "predicted: the larger of the two; link loads leave processors out, closed forms of MPI's algorithms "
+        "links that messages share",
+        "* the lowest, which 'auto' takes; + what the published switching points take",
+    ]
     lines += [f"{p.algorithm}: {p.why}" for p in predictions if p.why]
     lines += [
         f"{p.algorithm} cannot be used: it needs that {'; '.join(p.unmet)}" for p in predictions if p.unmet

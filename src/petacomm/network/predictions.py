@@ -19,12 +19,22 @@ from petacomm.network.link_load import link_loads
 from petacomm.network.packets import PacketSimulator, RouterPolicy, SimulationResult
 from petacomm.network.schedule_links import busiest_link_bytes, synchronous_rounds_time
 from petacomm.network.schedule_packets import packet_messages
-from petacomm.schedule import CollectiveCall, Schedule, choose_algorithm, list_algorithms, make_schedule
+from petacomm.schedule import (
+    CollectiveCall,
+    Schedule,
+    list_algorithms,
+    make_schedule,
+    published_algorithm,
+)
 from petacomm.schedule.algorithms.rectangle_lines import GROUP_SIZE
+from petacomm.schedule.catalogue import PUBLISHED
 from petacomm.topology import Machine, Torus
 
 # Limits of the messages assigned to links, and of the simulated hops, which take a few minutes.
 MAX_MESSAGES, MAX_HOPS = 8_000_000, 3_000_000_000
+# The policy of `choose_algorithm`, where the name of an algorithm is asked.
+AUTO = "auto"
+_WIRES = ("tree", "interrupt")
 # Collectives of BlueGene/L's message layer, which send packets instead of MPI messages.
 _PACKET_ALGORITHMS = ("streams", "hamiltonian", "cycle", "lines", "random-order")
 
@@ -73,9 +83,14 @@ class Prediction:
     ----------
     algorithm, summary : str
     chosen : bool
-        Whether `choose_algorithm` chooses it.
+        Whether its time is the lowest: `choose_algorithm` chooses it.
+    published : bool
+        Whether `published_algorithm` chooses it.
     unmet : list of str
         Preconditions that the call does not meet.
+    seconds : float or None
+        Predicted time, the larger of the next two: link loads leave processors out, and closed forms of MPI's
+        algorithms the messages that share a link. None if one of these is needed and missing.
     closed, loaded : float or None
         Seconds by the closed form, and by link loads.
     busiest : float or None
@@ -86,8 +101,10 @@ class Prediction:
 
     algorithm: str
     summary: str
-    chosen: bool
     unmet: list[str]
+    chosen: bool = False
+    published: bool = False
+    seconds: float | None = None
     closed: float | None = None
     loaded: float | None = None
     busiest: float | None = None
@@ -123,8 +140,8 @@ def predict_algorithms(
     True
     """
     listener = progress or SilentProgress()
-    algorithms, chosen = list_algorithms(call.collective), choose_algorithm(call)
-    for name in ("tree", "interrupt"):
+    algorithms, published = list_algorithms(call.collective), published_algorithm(call)
+    for name in _WIRES:
         if any(
             algorithm.name == name and not algorithm.unmet_preconditions(call) for algorithm in algorithms
         ):
@@ -133,20 +150,71 @@ def predict_algorithms(
     predictions = []
     for algorithm in algorithms:
         prediction = Prediction(
-            algorithm.name, algorithm.summary, algorithm.name == chosen, algorithm.unmet_preconditions(call)
+            algorithm.name,
+            algorithm.summary,
+            algorithm.unmet_preconditions(call),
+            published=algorithm.name == published,
         )
         if not prediction.unmet:
             prediction = _with_times(prediction, call, model)
         predictions.append(prediction)
         listener.advance(1, algorithm.name)
     listener.end()
-    return predictions
+    known = [prediction for prediction in predictions if prediction.seconds is not None]
+    lowest = min(known, key=lambda prediction: prediction.seconds or 0.0, default=None)
+    return [dataclasses.replace(one, chosen=one is lowest) for one in predictions]
+
+
+def choose_algorithm(call: CollectiveCall, model: NetworkModel) -> str:
+    """Return the name of the algorithm with the lowest predicted time.
+
+    Parameters
+    ----------
+    call : CollectiveCall
+    model : NetworkModel
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    ConfigError
+        If the machine's file lacks a number that is needed.
+
+    Examples
+    --------
+    >>> import petacomm
+    >>> query = petacomm.CollectiveQuery("broadcast", "bluegene-l", shape="4x4x4", n_bytes=16)
+    >>> petacomm.choose_algorithm(*query.resolve())
+    'tree'
+    """
+    chosen = [one.algorithm for one in predict_algorithms(call, model) if one.chosen]
+    return chosen[0] if chosen else published_algorithm(call)
+
+
+def resolve_algorithm(call: CollectiveCall, model: NetworkModel, name: str) -> str:
+    """Return the name of an algorithm: that of `choose_algorithm` for "auto", or the published choice."""
+    if name == AUTO:
+        return choose_algorithm(call, model)
+    return published_algorithm(call) if name == PUBLISHED else name
 
 
 def _with_times(prediction: Prediction, call: CollectiveCall, model: NetworkModel) -> Prediction:
+    """Return a prediction with its times."""
+    timed = _with_loads(prediction, call, model)
+    needs_loads = call.grid is not None and timed.algorithm not in (*_WIRES, *_PACKET_ALGORITHMS)
+    if needs_loads and timed.loaded is None:
+        return timed
+    seconds = [value for value in (timed.closed, timed.loaded) if value is not None]
+    return dataclasses.replace(timed, seconds=max(seconds, default=None))
+
+
+def _with_loads(prediction: Prediction, call: CollectiveCall, model: NetworkModel) -> Prediction:
+    """Return a prediction with its closed form and link loads."""
     name = prediction.algorithm
     closed = closed_form_seconds(call, name, model)
-    if name in ("tree", "interrupt"):
+    if name in _WIRES:
         return dataclasses.replace(prediction, closed=closed, why="not on the torus")
     if call.grid is None:
         return dataclasses.replace(prediction, closed=closed, why="no shape, so no links")
@@ -230,9 +298,14 @@ def _streamed(call: CollectiveCall, model: NetworkModel, name: str) -> float:
 
 
 def _random_order(call: CollectiveCall, model: NetworkModel) -> float:
-    return (
-        call.n_ranks * call.n_bytes / forms.alltoall_peak_bandwidth(call.required_grid, model.link_bandwidth)
-    )
+    """Return the larger of the times of the busiest link and of a processor, which begins all messages."""
+    hardware = model.hardware_for(call)
+    begin = hardware.alltoall_message_cycles(2 * call.n_ranks * call.n_bytes) / hardware.clock
+    full, rest = divmod(call.n_bytes, hardware.payload)
+    packets = full * sum(packet_seconds(hardware, hardware.payload))
+    packets += sum(packet_seconds(hardware, rest)) if rest else 0.0
+    peak = forms.alltoall_peak_bandwidth(call.required_grid, model.link_bandwidth)
+    return max(call.n_ranks * call.n_bytes / peak, (call.n_ranks - 1) * (begin + packets))
 
 
 _FORMS: dict[str, Callable[[CollectiveCall, NetworkModel], float]] = {
@@ -270,15 +343,15 @@ def simulate_collective(
     seed: int = 1,
     progress: Progress | None = None,
 ) -> SimulatedCollective:
-    """Simulate a call packet by packet.
+    """Simulate a call packet by packet, by an algorithm, "auto" or "published".
 
     Raises
     ------
     ConfigError
         If the algorithm does not apply, there is no grid, or there would be too many packets.
     """
-    name = choose_algorithm(call) if name == "auto" else name
-    if name in ("tree", "interrupt"):
+    name = resolve_algorithm(call, model, name)
+    if name in _WIRES:
         make_schedule(call, name)  # raises an error if a precondition is not met
         seconds = closed_form_seconds(call, name, model)
         assert seconds is not None
@@ -322,7 +395,7 @@ def _check_hops(call: CollectiveCall, schedule: Schedule, hardware: Hardware) ->
     if hops > MAX_HOPS:
         raise ConfigError(
             f"packets would cross about {hops:.2g} links, more than {MAX_HOPS:.0e}",
-            mend="give fewer bytes or a smaller shape, or see petamap net predict",
+            mend="give fewer bytes or a smaller shape, or see petacomm net predict",
         )
     too_many = schedule.n_rounds * call.n_ranks > MAX_MESSAGES and schedule.algorithm != "random-order"
     if too_many and not schedule.pipelined:

@@ -12,8 +12,9 @@ from petacomm.base.typing import Int64Array
 from petacomm.base.units import parse_quantity
 from petacomm.network.bluegene_wires import network_number
 from petacomm.network.hardware import make_hardware
-from petacomm.network.predictions import NetworkModel
+from petacomm.network.predictions import AUTO, NetworkModel
 from petacomm.schedule import CollectiveCall, communicator_grid, list_algorithms, partition_call
+from petacomm.schedule.catalogue import PUBLISHED
 from petacomm.schedule.schedule import Collective, check_n_ranks
 from petacomm.topology import (
     BlueGenePartition,
@@ -50,6 +51,8 @@ class CollectiveQuery:
     mode : str
         Mode of BlueGene/L's nodes: ``coprocessor``, ``virtual-node`` or ``heater``.
     algorithm : str
+        Name of an algorithm; ``auto``, for the lowest predicted time; or ``published``, for the published
+        switching points.
 
     Examples
     --------
@@ -68,7 +71,7 @@ class CollectiveQuery:
     root: int = 0
     nodes: str | None = None
     mode: str = NodeMode.COPROCESSOR.value
-    algorithm: str = "auto"
+    algorithm: str = AUTO
 
     def resolve(self) -> tuple[CollectiveCall, NetworkModel]:
         """Return the call, and the model of the network on which it runs.
@@ -121,7 +124,7 @@ class CollectiveQuery:
     def _collective(self) -> Collective:
         require_known("unknown collective", self.collective, COLLECTIVES)
         collective = cast(Collective, self.collective)
-        algorithms = ["auto", *(algorithm.name for algorithm in list_algorithms(collective))]
+        algorithms = [AUTO, PUBLISHED, *(algorithm.name for algorithm in list_algorithms(collective))]
         require_known(f"there is no {collective}", self.algorithm, algorithms)
         require_known("unknown type", self.element_type, _ITEM_SIZES)
         require_known("unknown mode", self.mode, [mode.value for mode in NodeMode])

@@ -9,9 +9,9 @@ Must not import: `petacomm.network`, `petacomm.collectives` and the rooms above 
 from petacomm.schedule.catalogue import (
     ALGORITHMS,
     CollectiveAlgorithm,
-    choose_algorithm,
     list_algorithms,
     make_schedule,
+    published_algorithm,
 )
 from petacomm.schedule.checker import check_schedule, link_message_counts
 from petacomm.schedule.collective_call import CollectiveCall, communicator_grid, partition_call
@@ -37,7 +37,6 @@ __all__ = [
     "Schedule",
     "ScheduleError",
     "check_schedule",
-    "choose_algorithm",
     "combine_in_rank_order",
     "communicator_grid",
     "flat_messages",
@@ -47,6 +46,7 @@ __all__ = [
     "message_displacements",
     "partition_call",
     "permute_ranks",
+    "published_algorithm",
     "replay",
     "schedule_timeline",
     "segmented",

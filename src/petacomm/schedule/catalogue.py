@@ -1,7 +1,7 @@
-"""Catalogue of the algorithms, their preconditions, and the selection of one for a call.
+"""Catalogue of the algorithms, their preconditions, and the published choice of one for a call.
 
-The selection is a function of the `CollectiveCall` alone: ranks that agree on the call choose the same
-algorithm.
+That choice is a function of the `CollectiveCall` alone: ranks that agree on the call choose the same
+algorithm. Where a machine is known, `petacomm.network.predictions.choose_algorithm` predicts the times.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ from petacomm.schedule.algorithms.scatter_allgather import (
 from petacomm.schedule.collective_call import CollectiveCall
 from petacomm.schedule.schedule import Collective, Schedule, ScheduleError, permute_ranks
 
+PUBLISHED = "published"  # the policy of `published_algorithm`, where the name of an algorithm is asked
 PACKET_PAYLOAD = 240  # bytes, of a full packet of BlueGene/L (Almasi et al. 2005, 3.1)
 
 
@@ -262,14 +263,14 @@ def list_algorithms(collective: Collective) -> list[CollectiveAlgorithm]:
     return [algorithm for algorithm in _ALL if algorithm.collective == collective]
 
 
-def make_schedule(call: CollectiveCall, name: str = "auto") -> Schedule:
+def make_schedule(call: CollectiveCall, name: str = PUBLISHED) -> Schedule:
     """Return the schedule of a call.
 
     Parameters
     ----------
     call : CollectiveCall
     name : str
-        Name of an algorithm, or "auto" for that of `choose_algorithm`.
+        Name of an algorithm, or "published" for that of `published_algorithm`.
 
     Returns
     -------
@@ -287,16 +288,16 @@ def make_schedule(call: CollectiveCall, name: str = "auto") -> Schedule:
     >>> schedule.algorithm
     'ring'
     """
-    name = choose_algorithm(call) if name == "auto" else name
+    name = published_algorithm(call) if name == PUBLISHED else name
     algorithm = ALGORITHMS.get((call.collective, name))
     if algorithm is None:
-        known = [other.name for other in list_algorithms(call.collective)]
+        known = [PUBLISHED, *(other.name for other in list_algorithms(call.collective))]
         raise ScheduleError(f"there is no {call.collective} '{name}'", mend=did_you_mean(name, known))
     unmet = algorithm.unmet_preconditions(call)
     if unmet:
         raise ScheduleError(
             f"{call.collective} '{name}' cannot be used: it needs that {'; '.join(unmet)}",
-            mend=f"'{choose_algorithm(call)}' can",
+            mend=f"'{published_algorithm(call)}' can",
         )
     schedule = algorithm.build(call)
     if call.ranks is None or RECTANGLE not in algorithm.requires:
@@ -312,8 +313,8 @@ MAX_BRUCK, MAX_ALL_POST = 256, 32768
 SHORT_ALLREDUCE, SHORT_BROADCAST, LONG_BROADCAST = 2048, 12288, 524288
 
 
-def choose_algorithm(call: CollectiveCall) -> str:
-    """Return the name of the best algorithm for a call.
+def published_algorithm(call: CollectiveCall) -> str:
+    """Return the name of the algorithm that is chosen by the published switching points, on any machine.
 
     Algorithms for special networks come first, then those for grids, then those for any ranks.
     """

@@ -17,17 +17,48 @@ def run_net(words, capsys):
     return capsys.readouterr().out
 
 
-def test_predict_lists_all_algorithms_and_marks_the_chosen(capsys):
+def test_predict_lists_all_algorithms_and_marks_the_lowest(capsys):
     words = ["predict", "allreduce", *MESH, "--bytes", "8 KiB"]
     text = run_net(words, capsys)
     assert "allreduce of 8,192 bytes, 32 ranks on a mesh of 4x4x2" in text
-    assert "\nhamiltonian * " in text and "tree cannot be used: it needs that elements are integers" in text
+    assert "\nhamiltonian + " in text and "tree cannot be used: it needs that elements are integers" in text
     data = json.loads(run_net([*words, "--json"], capsys))
-    chosen = [row["algorithm"] for row in data["algorithms"] if row["chosen"]]
-    assert chosen == ["hamiltonian"]
+    assert [row["algorithm"] for row in data["algorithms"] if row["published"]] == ["hamiltonian"]
+    (chosen,) = (row["algorithm"] for row in data["algorithms"] if row["chosen"])
+    assert f"\n{chosen} * " in text
     rows = {row["algorithm"]: row for row in data["algorithms"]}
     assert rows["ring"]["loaded"] >= rows["ring"]["closed"] > 0
     assert rows["tree"]["closed"] is None
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        ["--machine", "bluegene-l", "--shape", "8x4x2"],
+        ["--machine", "bluegene-l", "--shape", "4x4x4", "--type", "int"],
+        ["--machine", "bluegene-l", "--shape", "2x4x2", "--mode", "virtual-node"],
+        ["--machine", "hopper", "--ranks", "768"],
+        ["--machine", "perlmutter", "--ranks", "1000"],
+    ],
+)
+@pytest.mark.parametrize("collective", ["broadcast", "reduce", "allreduce", "alltoall", "barrier"])
+def test_the_marked_row_is_the_lowest_of_those_printed(where, collective, capsys):
+    for size in ([],) if collective == "barrier" else (["--bytes", "16"], ["--bytes", "64 KiB"]):
+        text = run_net(["predict", collective, *where, *size], capsys)
+        rows = re.findall(r"^(\S+)((?: [*+])*) +([0-9.e+]+) (us|ms|s)\b", text, re.MULTILINE)
+        seconds = {row[0]: float(row[2]) * {"us": 1e-6, "ms": 1e-3, "s": 1}[row[3]] for row in rows}
+        (marked,) = (row[0] for row in rows if "*" in row[1])
+        assert seconds[marked] == min(seconds.values()) and sum("+" in row[1] for row in rows) == 1
+
+
+def test_auto_simulates_the_marked_row_and_published_the_switching_points(capsys):
+    words = [*MESH, "--bytes", "64 KiB", "--json"]
+    rows = json.loads(run_net(["predict", "allreduce", *words], capsys))["algorithms"]
+    for policy, mark in (("auto", "chosen"), ("published", "published")):
+        (expected,) = (row["algorithm"] for row in rows if row[mark])
+        run = json.loads(run_net(["simulate", "allreduce", *words, "--algorithm", policy], capsys))
+        assert run["algorithm"] == expected
+    assert [row["algorithm"] for row in rows if row["published"]] == ["hamiltonian"]
 
 
 def test_long_messages_of_mpich_wait_for_the_busiest_link(capsys):
@@ -46,6 +77,7 @@ def test_long_messages_of_mpich_wait_for_the_busiest_link(capsys):
     a_node = 511 * 2**20 / rows["pairwise"]["loaded"] / 1e6
     assert a_node == pytest.approx(58.3, rel=0.01)  # MB/s, measured (Almasi et al. 2005, Table 3)
     assert rows["random-order"]["loaded"] == pytest.approx(rows["random-order"]["closed"], rel=0.01)
+    assert rows["random-order"]["chosen"] and rows["random-order"]["published"]
 
 
 def test_ranks_without_a_shape_have_closed_forms_alone(capsys):
@@ -88,7 +120,7 @@ def test_a_part_of_the_shape_is_a_mesh(capsys):
     [
         ("broadcast", ["--shape", "4x4x1", "--algorithm", "streams"], "</circle>|<circle"),
         ("allreduce", ["--shape", "2x2x2", "--algorithm", "ring"], "round 13"),
-        ("alltoall", ["--shape", "8x8x8"], "most"),
+        ("alltoall", ["--shape", "8x8x8", "--algorithm", "random-order"], "most"),
     ],
 )
 def test_drawings_show_rounds_and_links(collective, words, what, tmp_path, capsys):
