@@ -14,6 +14,13 @@ from petacomm.base.progress import SilentProgress
 from petacomm.costs.occupancy import Occupancy
 from petacomm.topology import load_machine
 from petamap.cli.main import main
+from petamap.papers.sudarsan2011.comparisons import (
+    BOUND,
+    FROM_PUBLISHED,
+    PREDICTED,
+    PublishedComparison,
+    summarize_comparisons,
+)
 from petamap.papers.sudarsan2011.costs import VersionCost, closed_form_speedup, modelled_ratio
 from petamap.papers.sudarsan2011.figures import TIME_MAJOR
 from petamap.papers.sudarsan2011.measurements import measure_setup
@@ -136,6 +143,41 @@ def test_the_page_has_all_figures_and_no_link_outside(page_text):
     assert "default-src 'none'" in page_text and len(page_text) < 300_000
     assert data["fitted"]["ring-allgather"]["bytes_a_second"] == pytest.approx(2e9)
     assert data["fitted"]["ring-allgather"]["alpha"] == pytest.approx(5e-6)
+
+
+def test_each_number_says_whether_it_is_predicted(page_text):
+    rows = data_of(page_text)["comparisons"]
+    kinds = {
+        (row["figure"], re.split("[,:]", row["what"])[0], row["kind"]) for row in rows if row["figure"] > 4
+    }
+    assert kinds == {
+        (5, "sustained by a process", "bound"),  # the bandwidth of one message
+        (6, "communication speed-up", "predicted"),
+        (6, "communication speed-up", "from the published value"),  # its overlaps, in closed forms
+        (6, "part of the communication of threaded allgather that is set-up", "predicted"),
+        (6, "overall speed-up", "from the published value"),  # 97 % of its time
+    }
+    assert {row["kind"] for row in rows if row["figure"] <= 4} == {"predicted"}
+    assert "from the published value" in page_text and "numbers within a factor of 2" in page_text
+
+
+def test_only_predicted_numbers_are_counted():
+    rows = [
+        PublishedComparison(4, "a", "m", "5.1", (3.0,), ours, kind=kind)
+        for ours, kind in ((5.9, PREDICTED), (6.1, PREDICTED), (3.0, BOUND), (3.0, FROM_PUBLISHED))
+    ]
+    rows.append(PublishedComparison(2, "a", "m", "3.3", (2.0,), 0.1, bound="below"))
+    rows.append(PublishedComparison(2, "a", "m", "3.3", (2.0,), 2.1, bound="below"))
+    rows.append(PublishedComparison(2, "a", "m", "3.3", (2.0, 6.0), 1.1))
+    text = summarize_comparisons(rows)
+    assert text.startswith("3 of 5 predicted numbers within a factor of 2 of the published ones")
+    assert text.endswith("not counted: 1 bound, 1 from the published value")
+
+
+def test_the_overall_speed_up_is_the_published_one_but_for_its_communication(page_text):
+    """Replacing 3 % of a run cannot change it much: no prediction."""
+    rows = [row for row in data_of(page_text)["comparisons"] if row["what"].startswith("overall")]
+    assert rows and all(row["ours"] < row["published"][0] / 0.97 for row in rows)
 
 
 def test_json_on_the_screen(run, capsys, monkeypatch):

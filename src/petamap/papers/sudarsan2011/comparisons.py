@@ -15,6 +15,13 @@ if TYPE_CHECKING:
     from petamap.papers.sudarsan2011.figures import KeyDistribution
 
 
+# What a number of ours is. Only predicted ones are counted.
+PREDICTED = "predicted"
+BOUND = "bound"
+FROM_PUBLISHED = "from the published value"  # it takes all or a part from results that the source states
+_NEAR = 2.0  # factor within which a predicted number counts as near the published one
+
+
 @dataclass(frozen=True)
 class PublishedComparison:
     """A published number and its reproduction. The attributes are also the keys of its JSON.
@@ -32,6 +39,8 @@ class PublishedComparison:
         "" for a value, "below" for an upper bound, "almost" for an approximate statement.
     error : float
         Standard error of `ours` due to the sample of the sky.
+    kind : str
+        What `ours` is: ``predicted``, a ``bound``, or ``from the published value``.
     """
 
     figure: int
@@ -43,6 +52,23 @@ class PublishedComparison:
     why: str = ""
     bound: str = ""
     error: float = 0.0
+    kind: str = PREDICTED
+
+    @property
+    def is_near(self) -> bool:
+        """Whether `ours` is below a published upper bound, or else within a factor of two of the number."""
+        low, high = self.published[0], self.published[-1]
+        return self.ours < high if self.bound == "below" else low / _NEAR <= self.ours <= high * _NEAR
+
+
+def summarize_comparisons(comparisons: Sequence[PublishedComparison]) -> str:
+    """Return a line that counts the predicted numbers, and how many are near the published ones."""
+    predicted = [row for row in comparisons if row.kind == PREDICTED]
+    others = [f"{sum(row.kind == kind for row in comparisons)} {kind}" for kind in (BOUND, FROM_PUBLISHED)]
+    return (
+        f"{sum(row.is_near for row in predicted)} of {len(predicted)} predicted numbers within a factor of "
+        f"{_NEAR:g} of the published ones, or below their bounds; not counted: {', '.join(others)}"
+    )
 
 
 def compare_with_published(
@@ -137,6 +163,7 @@ def _of_closed_forms(paper: Sudarsan2011Data) -> list[PublishedComparison]:
         PublishedComparison(
             6, f"{_AMORTISED}: closed forms of 3.2 and 3.3 with n_all = {n_all:g} N_p", name, ratio.section,
             (value,), closed_form_speedup(load_machine(name), paper.hosts[name], *bounds), why,
+            kind=FROM_PUBLISHED,
         )
         for name, value in ratio.values.items()
     ]  # fmt: skip
@@ -152,7 +179,8 @@ def _of_sustained(paper: Sudarsan2011Data) -> list[PublishedComparison]:
         why = "ours: Table 2's point-to-point bandwidth, the most there can be; the ranks of a node "
         why += "share it, but in a ring one of them alone sends off the node"
         what = f"sustained by a process, {version}, GB/s"
-        rows.append(PublishedComparison(5, what, machine.name, "5.2", (value / 1e9,), most / 1e9, why))
+        told = (value / 1e9,)
+        rows.append(PublishedComparison(5, what, machine.name, "5.2", told, most / 1e9, why, kind=BOUND))
     return rows
 
 
@@ -190,6 +218,7 @@ def _of_overall(paper: Sudarsan2011Data, costs: Costs) -> list[PublishedComparis
             6, "overall speed-up, set-up amortised", name, paper.overall["section"], (speed_up,),
             speed_up / (1 - part + part * ratio.values[name] / ours[name]),
             "ours: the published run with the model's communication for its own 3 %",
+            kind=FROM_PUBLISHED,
         )
         for name, speed_up in paper.overall["values"].items()
     ]  # fmt: skip

@@ -6,7 +6,11 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from petamap.papers.sudarsan2011.comparisons import PublishedComparison, published_inconsistencies
+from petamap.papers.sudarsan2011.comparisons import (
+    PublishedComparison,
+    published_inconsistencies,
+    summarize_comparisons,
+)
 from petamap.papers.sudarsan2011.figures import Sudarsan2011Results
 from petamap.papers.sudarsan2011.published import VERSIONS
 
@@ -21,6 +25,7 @@ def sudarsan2011_table(results: Sudarsan2011Results) -> str:
     blocks += [
         "The published numbers among themselves",
         "\n".join(published_inconsistencies(results.published)),
+        summarize_comparisons(results.comparisons),
     ]
     return "\n\n".join(blocks)
 
@@ -48,16 +53,16 @@ def _compared(rows: Sequence[PublishedComparison]) -> str:
     """Return the comparisons grouped by quantity, each group followed by the reasons for differences."""
     lines = []
     if rows:
-        lines = align_columns([("", "", "published", "ours")])
+        lines = align_columns([("", "", "published", "ours", "")])
     for what in dict.fromkeys(row.what for row in rows):
         same = [row for row in rows if row.what == what]
-        lines += [what, *align_columns([("", row.machine, *comparison_cells(row)) for row in same])]
+        lines += [what, *align_columns([("", row.machine, *comparison_cells(row), row.kind) for row in same])]
         lines += [f"    {why}" for why in dict.fromkeys(row.why for row in same) if why]
     return "\n".join(lines)
 
 
 def align_columns(
-    rows: Sequence[Sequence[str]], widths: Sequence[int] = (2, 14, 16, 20), left: int = 2
+    rows: Sequence[Sequence[str]], widths: Sequence[int] = (2, 14, 16, 20, 28), left: int = 2
 ) -> list[str]:
     """Return rows as lines, the first `left` columns left-aligned, the others right-aligned."""
     return [
@@ -139,6 +144,7 @@ def sudarsan2011_json(results: Sudarsan2011Results) -> dict[str, Any]:
         "source": results.published.title,
         "sky_fraction": results.fraction,
         "iterations": results.iterations,
+        "summary": summarize_comparisons(results.comparisons),
         "comparisons": [dataclasses.asdict(row) for row in results.comparisons],
         "inconsistencies": published_inconsistencies(results.published),
         "overlaps": [
