@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from petacomm.base.errors import ConfigError
+from petacomm.base.threads import map_threads
 from petacomm.network.closed_forms import alltoall_peak_bandwidth
 from petacomm.network.hardware import make_hardware
 from petacomm.network.link_load import Traffic, link_loads
@@ -177,6 +178,16 @@ def test_a_seed_gives_the_same_run_again_and_another_seed_another():
     assert same.seconds == again.seconds and np.array_equal(same.link_bytes, again.link_bytes)
     assert np.array_equal(same.node_seconds, again.node_seconds) and same.events == again.events
     assert not np.array_equal(same.link_bytes, other.link_bytes)
+
+
+def test_simulations_in_threads_have_the_bits_of_one_after_the_other():
+    simulator = PacketSimulator(Torus((4, 4, 2)), BGL, seed=3)
+    sizes = [100, 300, 500, 700]
+    alone = [simulator.simulate_all_to_all(n) for n in sizes]
+    together = map_threads(simulator.simulate_all_to_all, sizes, 4)
+    for one, other in zip(alone, together, strict=True):
+        assert np.array_equal(one.node_seconds, other.node_seconds)
+        assert np.array_equal(one.link_packets, other.link_packets)
 
 
 def test_a_line_deposits_a_copy_on_every_node_and_costs_each_link_once():

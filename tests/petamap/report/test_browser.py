@@ -238,6 +238,7 @@ def test_tables_of_a_network_are_drawn(tmp_path):
     assert ">fair</td>" in dom
     badges = re.findall(r'<span class="badge \w+">([^<]*)</span>', dom)
     assert badges == [
-        "predicted, inside", "predicted, outside", "calibrated", "restated, inside", "not covered", "holds",
+        "predicted, inside", "predicted, outside", "calibrated", "restated, inside", "not covered",
+        "predicted, holds",
     ]  # fmt: skip
     assert dom.count("<polyline") == 3 and "4x4x2, 16 B: x &lt; y." in dom

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, TypeAlias
 
 from petacomm.papers.almasi2005.all_to_all import PLATEAU, AllToAllRow
 from petacomm.papers.almasi2005.benchmarks import BlueGeneBenchmarks
+from petacomm.papers.almasi2005.roles import BOUND, CALIBRATED, PREDICTED
 
 _SHAPES = ("4x4x2", "8x4x2", "8x4x4", "8x8x4", "8x8x8", "8x16x8", "8x16x16", "8x32x16")
 # Values by name, at each abscissa.
@@ -30,6 +31,8 @@ class Ordering:
     holds : bool or None
         Whether the model has the ordering; None if it does not cover it.
     note : str
+    role : str
+        ``predicted``; or what the values are that alone decide it, as of cells.
     """
 
     figure: str
@@ -38,6 +41,7 @@ class Ordering:
     unit: str
     holds: bool | None
     note: str = ""
+    role: str = PREDICTED
 
 
 def _ordered(figure: str, what: str, points: Points, unit: str, note: str = "") -> Ordering:
@@ -77,12 +81,14 @@ def figure_orderings(
         _bandwidths(
             "7", "on the torus doubles are quicker than integers",
             {"doubles": doubles["torus"], "integers": integers["torus"]},
-            "the speed of integers is calibrated, so this is an order of constants",
+            "both are calibrated, so this is an order of constants",
+            CALIBRATED,
         ),
         _bandwidths(
             "7", "all-reduce of doubles: torus > tree",
             {"torus": doubles["torus"], "tree at most": doubles["tree"]},
             "the tree's is an upper bound: what software takes at least; 25.5 MB/s were measured",
+            BOUND,
         ),
         _all_to_all(bench, shapes, rows, simulated),
         _ordered("9 (a)", "all-reduce of 8 bytes: tree < torus < MPICH2 on all sizes", by_size, "us"),
@@ -91,8 +97,10 @@ def figure_orderings(
     ]  # fmt: skip
 
 
-def _bandwidths(figure: str, what: str, values: Mapping[str, float], note: str = "") -> Ordering:
-    return _ordered(figure, what, [("512 nodes", values)], "MB/s", note)
+def _bandwidths(
+    figure: str, what: str, values: Mapping[str, float], note: str = "", role: str = PREDICTED
+) -> Ordering:
+    return replace(_ordered(figure, what, [("512 nodes", values)], "MB/s", note), role=role)
 
 
 def _microseconds(seconds: Mapping[str, float]) -> dict[str, float]:

@@ -21,6 +21,14 @@ from petacomm.papers.almasi2005.all_to_all import (
 )
 from petacomm.papers.almasi2005.benchmarks import DEFAULT_SHAPE, BlueGeneBenchmarks, half_bandwidth_bytes
 from petacomm.papers.almasi2005.figures import Ordering, figure_orderings
+from petacomm.papers.almasi2005.roles import (
+    BOUND,
+    CALIBRATED,
+    FROM_PUBLISHED,
+    NOT_COVERED,
+    PREDICTED,
+    RESTATED,
+)
 from petacomm.topology import Machine
 
 PUBLISHED_FILE = Path(__file__).with_name("published.toml")
@@ -29,13 +37,6 @@ LONG_MESSAGE = 1 << 23
 SHORT_FACTOR = 1.6
 # Tolerance of bandwidths, except of short messages, and of latencies.
 _PART = {2: 0.15, 3: 0.15, 4: 0.2}
-# What a cell of ours is. Only predicted ones are counted.
-PREDICTED = "predicted"
-CALIBRATED = "calibrated"  # a constant was derived from it
-RESTATED = "restated"  # a measurement that stands in another cell too, where it is counted
-FROM_PUBLISHED = "from the published value"  # the source's own number or formula, by which it holds anyway
-BOUND = "bound"
-NOT_COVERED = "not covered"
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ class Almasi2005Results:
     def summary(self) -> str:
         """One-line summary of the predicted cells, and of what is not predicted."""
         inside, predicted = (sum(count[i] for count in self.groups.values()) for i in (0, 1))
-        known = [ordering.holds for ordering in self.orderings if ordering.holds is not None]
+        known = [bool(order.holds) for order in self.orderings if order.role == PREDICTED]
         roles = [cell.role for cell in self.cells]
         others = ", ".join(
             f"{roles.count(role)} {role}"
@@ -132,8 +133,8 @@ class Almasi2005Results:
         )
         return (
             f"{inside} of {predicted} predicted cells inside the tolerances (of {len(roles)} cells; "
-            f"{others}); {sum(known)} of {len(known)} orders hold; {len(self.constants)} calibrated "
-            f"constants and {len(self.choices)} choices made by looking at compared cells"
+            f"{others}); {sum(known)} of {len(known)} predicted orders hold; {len(self.constants)} "
+            f"calibrated constants and {len(self.choices)} choices made by looking at compared cells"
         )
 
 

@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 from petacomm.papers.almasi2005.figures import Ordering
+from petacomm.papers.almasi2005.roles import PREDICTED
 from petacomm.papers.almasi2005.tables import Almasi2005Results, TableCell
 
 _NAMES = {
@@ -62,7 +63,8 @@ def _reasons(cells: list[TableCell]) -> list[str]:
 
 def _order(order: Ordering) -> str:
     word = {True: "holds", False: "FAILS", None: "not covered"}[order.holds]
-    lines = [f"  {order.figure:<6} {order.what}: {word}"]
+    role = "" if order.role == PREDICTED else f" ({order.role}, not counted)"
+    lines = [f"  {order.figure:<6} {order.what}: {word}{role}"]
     for at, values in order.points:
         text = ", ".join(f"{name} {format_value(value)}" for name, value in values.items())
         lines.append(f"           {at:<10} {text} {order.unit}")

@@ -46,9 +46,9 @@ function orders(data) {
   const one = o => {
     const names = [...new Set(o.points.flatMap(([, values]) => Object.keys(values)))];
     const rows = o.points.map(([at, values]) => [at, ...names.map(name => name in values ? short(values[name]) : "–")]);
-    const word = o.holds === null ? "not covered" : o.holds ? "holds" : "fails";
+    const word = o.holds === null ? "not covered" : `${o.role}, ${o.holds ? "holds" : "fails"}`;
     return el("div", {}, el("h3", {}, `Figure ${o.figure}: ${o.what}`),
-      el("p", {}, el("span", { class: `badge ${o.holds === null ? "warn" : o.holds ? "good" : "bad"}` }, word), `, ${o.unit === "us" ? "µs" : o.unit}`),
+      el("p", {}, el("span", { class: `badge ${o.role !== "predicted" || o.holds === null ? "warn" : o.holds ? "good" : "bad"}` }, word), `, ${o.unit === "us" ? "µs" : o.unit}`),
       table(["", ...names], rows, ["", ...names.map(() => "num")]),
       o.note ? el("p", { class: "faint why" }, `${capital(o.note)}.`) : null);
   };
