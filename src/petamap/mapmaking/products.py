@@ -26,7 +26,7 @@ from petamap.sky.pixelization import Pixelization
 from petamap.sky.stokes import Stokes
 
 # What a file must say of itself, by kind of product.
-_CARDS: dict[str, dict[str, object]] = {
+PRODUCT_CARDS: dict[str, dict[str, object]] = {
     "covariance": {"NOISE": ("white", "covariance of the white part of the noise only")}
 }
 
@@ -67,7 +67,7 @@ class MapWriter:
             if comm.rank == 0:
                 head = make_map_header(
                     self._pixelization, names=names, unit=unit, run_id=self.run_id, frame=frame,
-                    cards=_CARDS.get(kind),
+                    cards=PRODUCT_CARDS.get(kind),
                 )  # fmt: skip
         slab = self._by_row.collect(values)
         write_slabs(path, head, self._by_row, slab)

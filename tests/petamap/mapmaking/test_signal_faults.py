@@ -24,7 +24,8 @@ def scans(seed=0, n_samp=9000, n_det=4, sky=True, noise=True, net=1.0, fknee=0.0
         models = Models(tuple((OneOverF(net, fknee, 1e-4, -2.0),) for _ in range(n_det)))
         bare = Observation(
             name=name, uid=uid, n_samp=n, sample_rate=5.0, detectors=tuple(f"d{d}" for d in range(n_det)),
-            intervals=((0, n),), pointing=spinning(n, 0.21, n_det, 5 + uid), noise=models,
+            intervals=((0, n),), pointing=spinning(n, 0.21, n_det, 5 + uid), frame="galactic",
+            noise=models,
         )  # fmt: skip
         signals = []
         if sky:

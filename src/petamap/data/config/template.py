@@ -22,16 +22,16 @@ class Template:
     sources: tuple[tuple[str, Mapping[str, object]], ...]
 
 
-_HEALPIX = {"run.name": "first", "map.n_side": 64, "noise.n_lag": 1024}
+_HEALPIX = {"run.name": "first", "map.n_side": 64, "noise.n_lag": 512}
 _PATCH = {
     "run.name": "first", "map.pixelization": "car", "map.resolution": "15 arcmin", "map.frame": "equatorial",
     "noise.n_lag": 1024,
 }  # fmt: skip
 _SATELLITE = ("satellite", {
-    "n_det": 4, "spacing": "4 deg", "sample_rate": "10 Hz", "duration": "1 day", "opening": "50 deg",
+    "n_det": 4, "spacing": "4 deg", "sample_rate": "5 Hz", "duration": "1 day", "opening": "50 deg",
     "precession_period": "96 min", "precession_angle": "45 deg",
 })  # fmt: skip
-_SHORT = ("satellite", {**_SATELLITE[1], "sample_rate": "5 Hz", "duration": "6 h"})
+_SHORT = ("satellite", {**_SATELLITE[1], "duration": "6 h"})
 _GROUND = ("ground", {
     "n_det": 8, "spacing": "1 deg", "sample_rate": "20 Hz", "duration": "2 h", "n_observations": 2,
     "azimuth_min": "160 deg", "azimuth_max": "200 deg",
