@@ -46,7 +46,7 @@ class Motion:
     windows : tuple of (callable, float)
         Functions like the first, and durations: from time 0 of each until the end of its duration happens
         all that ever happens in the motion, up to a rotation of the sky. Errors of interpolation are
-        computed there. With pieces, a duration is a whole number of periods. None: at every sample.
+        computed there. With pieces, a duration is a whole number of periods. Empty: at every sample.
     """
 
     function: Callable[[FloatArray], FloatArray]
