@@ -22,9 +22,8 @@ def closing_table(summary: Summary, report: Path | None) -> str:
     )
     rows.append(("samples", used))
     solved = totals.pixels_observed - totals.pixels_cut
-    of_map = f" ({_share(solved, totals.pixels)} of the map)" if totals.pixels else ""
     seen = f"{totals.pixels_observed:,} observed, {totals.pixels_cut:,} cut"
-    rows.append(("pixels", f"{seen}, {solved:,} solved for{of_map}"))
+    rows.append(("pixels", f"{seen}, {solved:,} solved for ({_share(solved, totals.pixels)} of the map)"))
     rows += [(phase.name, format_duration(phase.seconds.max)) for phase in summary.phases]
     peak = format_scaled(memory.peak_bytes, "B")
     kept = f"pointing and flags kept: {memory.bytes_per_sample:.1f} B a sample"

@@ -66,7 +66,7 @@ class Totals:
     samples: int = option(help="Samples of all detectors.", minimum=0)
     samples_used: int = option(help="Samples that contribute to the maps.", minimum=0)
     samples_flagged: int = option(help="Samples left out because of flags.", minimum=0)
-    pixels: int = option(0, help="Pixels of the map; 0 if not known.", minimum=0)
+    pixels: int = option(help="Pixels of the map.", minimum=1)
     pixels_observed: int = option(help="Pixels with at least one sample used.", minimum=0)
     pixels_cut: int = option(help="Observed pixels that have no value in the map.", minimum=0)
     pixels_degenerate: int = option(help="Pixels whose Stokes matrix is too near to singular.", minimum=0)

@@ -182,7 +182,7 @@ def test_failed_run_is_drawn(make_summary, tmp_path):
             relative_residual=1.0,
             history=(start,),
         ),
-        phases=(s.PhaseCost(name="data", seconds=none, calls=0, bytes=none),),
+        phases=(s.PhaseCost(name="data", seconds=none, calls=0, bytes=none, messages=none),),
         memory=s.Memory(predicted_bytes=0, peak_bytes=0, bytes_per_sample=nan),
         comparisons=(
             s.MapComparison(name="map", reference="x", max_abs=nan, rms=nan, limit=1.0, unit="K_CMB"),
