@@ -52,7 +52,7 @@ def transforms(comm):
                     assert home.tobytes() == back[fft.before.box(comm.rank)].tobytes(), (shape, dtype, method)
 
 
-@pytest.mark.parametrize("n_ranks", [1, 2, 3, 4, 6])
+@pytest.mark.parametrize("n_ranks", [1, 2, 3, 4, pytest.param(6, marks=pytest.mark.long)])
 def test_transforms_have_the_bits_of_one_process(n_ranks):
     run_ranks(transforms, n_ranks)
 

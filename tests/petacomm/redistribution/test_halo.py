@@ -58,7 +58,7 @@ def halos(comm):
             check_field(comm, shape, grid, kind, dtype, method)
 
 
-@pytest.mark.parametrize("n_ranks", [1, 2, 3, 4, 6, pytest.param(8, marks=pytest.mark.long)])
+@pytest.mark.parametrize("n_ranks", [1, 2, 3, 4, *(pytest.param(n, marks=pytest.mark.long) for n in (6, 8))])
 def test_ghosts_equal_the_sites_of_neighbours(n_ranks):
     run_ranks(halos, n_ranks)
 
@@ -168,7 +168,7 @@ def solver(comm):
 GRIDS = {2: (1, 1, 2, 1), 3: (1, 1, 3, 1), 4: (2, 1, 1, 2)}
 
 
-@pytest.mark.parametrize("n_ranks", [2, 3, 4])
+@pytest.mark.parametrize("n_ranks", [2, 3, pytest.param(4, marks=pytest.mark.long)])
 def test_conjugate_gradients_have_the_bits_of_one_process(n_ranks):
     run_ranks(solver, n_ranks)
 
