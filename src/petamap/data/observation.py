@@ -114,8 +114,8 @@ class Observation:
     pointing : Pointing, optional
         Pointing of the detectors.
     frame : str, optional
-        Frame of the pointing: "equatorial", "galactic" or "ecliptic". Required for maps of the sky; numbered
-        pixels have none.
+        Frame of the pointing: "equatorial", "galactic" or "ecliptic"; or "offset", of offsets from a source
+        that may move, which are mapped as they are. Required for maps of the sky; numbered pixels have none.
     signals : tuple of Signal
         Contributions to the time stream, which are added.
     flags : tuple of Flags

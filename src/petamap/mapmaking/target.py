@@ -14,7 +14,7 @@ from petamap.data.config import MapOptions, RunConfig
 from petamap.data.observation import Observation, read_flags
 from petamap.mapmaking.intervals import split_intervals
 from petamap.pointing.compressed import CompressedPointing
-from petamap.pointing.frames import frame_rotation
+from petamap.pointing.frames import OFFSET, frame_rotation
 from petamap.sky.car import CarPatch
 from petamap.sky.flat import FlatPatch
 from petamap.sky.healpix import Healpix
@@ -78,7 +78,7 @@ def in_frame(observations: Sequence[Observation], frame: str) -> list[Observatio
 
 def _rotated(observation: Observation, frame: str) -> Observation:
     given = observation.frame
-    if given == frame or observation.pointing is None:
+    if given in (frame, OFFSET) or observation.pointing is None:
         return observation
     if given is None:
         raise ConfigError(

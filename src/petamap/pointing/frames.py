@@ -12,6 +12,7 @@ from petacomm.base.typing import FloatArray
 from petamap.pointing import quaternion
 
 FRAMES = ("equatorial", "galactic", "ecliptic")
+OFFSET = "offset"  # frame of offsets from a source, which may move: mapped as they are
 
 # Rotations from equatorial (ICRS), (x, y, z, w), to astropy's Galactic and BarycentricMeanEcliptic (J2000).
 _FROM_EQUATORIAL: dict[str, tuple[float, float, float, float]] = {

@@ -23,6 +23,7 @@ from petacomm.base.typing import (
 from petacomm.base.units import parse_quantity
 from petamap.data.observation import Observation, Signal
 from petamap.data.source import SourceContext
+from petamap.pointing.frames import OFFSET
 from petamap.pointing.protocol import Pointing
 from petamap.simulation import _simulation
 from petamap.simulation.random_keys import Purpose, random_stream
@@ -283,7 +284,7 @@ class SkyMapSource:
                     where=where,
                     mend=unit_mend(sky_map.unit, observation.unit),
                 )
-            if frame and sky_map.frame and frame != sky_map.frame:
+            if frame not in (None, OFFSET, sky_map.frame) and sky_map.frame:
                 raise ConfigError(
                     f"the map is {sky_map.frame}, the pointing of {observation.name} {frame}",
                     where=where,

@@ -299,7 +299,7 @@ class RecordedSource:
             float(log.times[0]),
             boresight,
             boresight.n_samp,
-            frame=o.frame,
+            frame=o.frame if o.track == "sky" else frames.OFFSET,
             bad=true_ranges(bad),
             meta={"log": o.path, "knot_spacing": (boresight.spacing,) * 2},
         )

@@ -173,6 +173,9 @@ def test_unsupported_observations(tmp_path):
         write_toast(tmp_path, [observation("../up", noise=White())])
     with pytest.raises(DataError, match="cannot hold NoneType"):
         write_toast(tmp_path, [replace(observation(noise=White()), pointing=None)])
+    for frame in (None, "offset"):
+        with pytest.raises(DataError, match="cannot be turned into equatorial"):
+            write_toast(tmp_path, [replace(observation(noise=White()), frame=frame)])
     assert list(tmp_path.iterdir()) == []
 
 

@@ -32,7 +32,17 @@ def same_noise(one, two) -> bool:
 
 
 def assert_same(one, two):
-    for name in ("name", "uid", "n_samp", "sample_rate", "start_time", "detectors", "intervals", "unit"):
+    for name in (
+        "frame",
+        "name",
+        "uid",
+        "n_samp",
+        "sample_rate",
+        "start_time",
+        "detectors",
+        "intervals",
+        "unit",
+    ):
         assert getattr(one, name) == getattr(two, name)
     for detector in range(one.n_det):
         assert np.array_equal(signal_of(one, detector), signal_of(two, detector))
@@ -55,7 +65,7 @@ def piecewise(one):
 
 
 def test_round_trip_of_a_piecewise_boresight(tmp_path):
-    one = piecewise(observation(n_samp=300))
+    one = replace(piecewise(observation(n_samp=300)), frame="offset")
     write_volume(tmp_path / "a.h5", [one])
     assert_same(one, read(tmp_path / "a.h5")[0])
 

@@ -54,6 +54,11 @@ def test_pointing_in_the_frame_of_the_map_is_left_alone():
     assert in_frame([one], "galactic") == [one]
 
 
+def test_offsets_from_a_source_are_mapped_as_they_are():
+    one = scan("offset")
+    assert in_frame([one], "galactic") == in_frame([one], "equatorial") == [one]
+
+
 def test_an_unknown_frame_is_not_taken_for_that_of_the_map():
     with pytest.raises(ConfigError, match="observation made: nobody says in which frame"):
         in_frame([replace(scan(), frame=None)], "galactic")

@@ -21,7 +21,7 @@ from petamap.noise.model import InverseLags, NoiseModel, OneOverF, noise_key
 from petamap.noise.psd import noise_psd
 from petamap.noise.toeplitz import toeplitz_spectrum
 from petamap.pointing.compressed import CompressedPointing, HalfWavePlate, UniformPlate
-from petamap.pointing.frames import frame_rotation
+from petamap.pointing.frames import FRAMES, frame_rotation
 
 _TELESCOPE = "petamap"
 _TOAST_VERSION = "3.0.6"  # version of TOAST whose format is written
@@ -149,10 +149,11 @@ def _write_shared(group: Any, observation: Observation, pointing: CompressedPoin
 
 def _equatorial(observation: Observation, pointing: CompressedPointing) -> FloatArray:
     """Return the boresight quaternions of all samples in equatorial coordinates."""
-    if observation.frame is None:
+    if observation.frame not in FRAMES:
         raise DataError(
-            "nobody says in which frame its pointing is", where=observation.name, mend="give it a frame"
-        )
+            f"its pointing is in the frame {observation.frame}, which cannot be turned into equatorial",
+            where=observation.name, mend=f"give it one of {', '.join(FRAMES)}",
+        )  # fmt: skip
     turn = frame_rotation(observation.frame, "equatorial")
     return pointing.boresight.rotated(turn).quaternions(0, observation.n_samp)
 

@@ -48,7 +48,7 @@ from petamap.noise.model import InverseLags, NoiseModel, OneOverF, TabulatedPsd
 from petamap.noise.psd import check_noise_model
 from petamap.pointing.boresight import AnyBoresight, Boresight, Order, PiecewiseBoresight
 from petamap.pointing.compressed import CompressedPointing, HalfWavePlate, SampledPlate, UniformPlate
-from petamap.pointing.frames import FRAMES
+from petamap.pointing.frames import FRAMES, OFFSET
 
 _HEADER_LIMIT = 2**28  # bytes
 
@@ -63,7 +63,7 @@ class VolumeOptions:
     flags: bool = option(True, help="use the flags stored")
     noise: bool = option(True, help="use the noise models stored")
     frame: str = option(
-        "", choices=("", *FRAMES), help="coordinates of the pointing, instead of those stored"
+        "", choices=("", *FRAMES, OFFSET), help="coordinates of the pointing, instead of those stored"
     )
 
 

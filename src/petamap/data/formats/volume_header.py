@@ -12,7 +12,7 @@ import numpy as np
 
 from petacomm.base.errors import DataError
 from petacomm.base.typing import AnyArray
-from petamap.pointing.frames import FRAMES
+from petamap.pointing.frames import FRAMES, OFFSET
 
 FORMAT = "petamap volume"
 VERSION = 1
@@ -75,7 +75,7 @@ class VolumeHeader:
         bounds = [bound for interval in self.intervals for bound in interval]
         _must(all(type(bound) is int for bound in bounds), "intervals")
         _must(all(a <= b for a, b in zip([0, *bounds], [*bounds, self.n_samp], strict=True)), "intervals")
-        _must(self.frame in (None, *FRAMES), "frame")
+        _must(self.frame in (None, OFFSET, *FRAMES), "frame")
         if self.boresight is not None:
             self._check_boresight(self.boresight)
         if self.plate is not None:
