@@ -25,7 +25,7 @@ from petamap.mapmaking.linear_operators import (
     Preconditioner,
     exact_dots,
 )
-from petamap.mapmaking.vectors import MAX_WIDTH, N_PARTS, Unknowns, counted, stack, width_for
+from petamap.mapmaking.vectors import MAX_WIDTH, N_PARTS, Unknowns, stack, sums_of_parts, width_for
 
 if TYPE_CHECKING:
     from petamap.mapmaking.recycling import Deflation
@@ -304,7 +304,7 @@ class ConjugateGradients:
             state.z = self.preconditioner.apply(state.r)
             return self._totals(exact_dots(state.r, state.z))
         limbs = zero_limbs(len(alphas))
-        for blocks, q, r, to in zip(self._blocks, state.q, state.r, counted(limbs), strict=True):
+        for blocks, q, r, to in zip(self._blocks, state.q, state.r, sums_of_parts(limbs), strict=True):
             _mapmaking.advance(alphas, q, blocks, r, to, self.n_threads)
         return self._totals(limbs)
 

@@ -12,7 +12,7 @@ from petacomm.base.typing import FloatArray, Int64Array
 from petamap.mapmaking.linear_operators import Operator
 from petamap.mapmaking.noise_kernels import InverseNoise
 from petamap.mapmaking.projection import Projection
-from petamap.mapmaking.vectors import SharedUnknowns, Unknowns, aligned_zeros, counted
+from petamap.mapmaking.vectors import SharedUnknowns, Unknowns, aligned_zeros, sums_of_parts
 
 # 64-bit sums keep a sign and a bit to spare; a term is rounded by way of a double's 52 bits.
 _SUM_BITS, _TERM_BITS = 62, 51
@@ -57,7 +57,7 @@ class NormalOperator(Operator):
         """Write A p to `q` and return this rank's part of p . q as limbs, in one pass. Collective."""
         units = self.apply_integers(p, largest, q)
         limbs = zero_limbs(len(largest))
-        for values, integers, to in zip(p, q, counted(limbs), strict=True):
+        for values, integers, to in zip(p, q, sums_of_parts(limbs), strict=True):
             _mapmaking.settle(values, integers, units, to, self.n_threads)
         return limbs
 

@@ -47,24 +47,24 @@ class _Sums:
 
 
 # Called with a block, its data and their pointing.
-Look = Callable[[Int64Array, FloatArray, SamplePointing], None]
+Inspect = Callable[[Int64Array, FloatArray, SamplePointing], None]
 
 
 def right_hand_side(
     system: MapmakingSystem,
     advance: Callable[[float], None] = lambda amount: None,
-    look: Look | None = None,
+    inspect: Inspect | None = None,
 ) -> RightHandSide:
     """Return P^T N^-1 d and P^T w d of the observations' own signals: `right_hand_sides` of one dataset."""
     own = [observation.signals for observation in system.projection.observations]
-    return right_hand_sides(system, [own], advance, look)[0]
+    return right_hand_sides(system, [own], advance, inspect)[0]
 
 
 def right_hand_sides(
     system: MapmakingSystem,
     datasets: Sequence[Dataset],
     advance: Callable[[float], None] = lambda amount: None,
-    look: Look | None = None,
+    inspect: Inspect | None = None,
 ) -> list[RightHandSide]:
     """Return P^T N^-1 d and P^T w d of several data sets, read in one pass. Collective.
 
@@ -78,7 +78,7 @@ def right_hand_sides(
         ``observation.signals``.
     advance : callable
         Called with the number of samples just done, of all data sets together.
-    look : callable, optional
+    inspect : callable, optional
         Called from any thread with each block, the inputs of its first data set, and their pointing.
 
     Raises
@@ -90,7 +90,7 @@ def right_hand_sides(
     bits = term_bits(system.statistics.hits_max)
     # Values are below 2^30 times the noise, whatever the hits.
     exponent = math.frexp(math.sqrt(system.comm.max(largest)))[1] + _SIGNAL_BITS
-    reading = _Reading(system, math.ldexp(1.0, exponent - bits), bits, advance, look)
+    reading = _Reading(system, math.ldexp(1.0, exponent - bits), bits, advance, inspect)
     batches = [datasets[first : first + MAX_WIDTH] for first in range(0, len(datasets), MAX_WIDTH)]
     return [one for batch in batches for one in reading.of(batch)]
 
@@ -103,7 +103,7 @@ class _Reading:
     unit: float
     bits: int
     advance: Callable[[float], None]
-    look: Look | None
+    inspect: Inspect | None
 
     def of(self, datasets: Sequence[Dataset]) -> list[RightHandSide]:
         """Return the right-hand sides of at most `MAX_WIDTH` data sets."""
@@ -148,8 +148,8 @@ class _Reading:
         samples = projection.sample_pointing(block, inputs=True)
         data = np.empty((n, n_in))
         projection.read(block, samples.pixels, data, datasets)
-        if self.look is not None:
-            self.look(block, data[0], samples)
+        if self.inspect is not None:
+            self.inspect(block, data[0], samples)
         filtered, weighted = np.zeros((2, width, n_out))
         _mapmaking.filter_block(block, self.system.noise.handle, data, filtered[:n])
         outputs = samples.slice(n_left, n_left + n_out)

@@ -166,7 +166,7 @@ class _Job:
     def _read(self, system: MapmakingSystem, faults: SignalFaults) -> RightHandSide:
         self.progress.begin("data", float(system.projection.local.n_out), "samples")
         with self.timers.phase("data"):
-            rhs = right_hand_side(system, self.progress.advance, faults.look)
+            rhs = right_hand_side(system, self.progress.advance, faults.inspect)
         self.progress.end()
         return rhs
 

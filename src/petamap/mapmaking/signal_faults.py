@@ -70,17 +70,17 @@ class SignalFaults:
         self._constant: dict[Detector, _Window] = {}
         self._varying: set[Detector] = set()
 
-    def look(self, block: Int64Array, data: FloatArray, samples: SamplePointing) -> None:
+    def inspect(self, block: Int64Array, data: FloatArray, samples: SamplePointing) -> None:
         """Look at the inputs of a block, (n_in,), in which gaps are zero. Several threads may call it."""
         begin, end = int(block[2]), int(block[2] + block[3])
-        self._look_for_constant(block, data, samples, begin, end)
+        self._inspect_constant(block, data, samples, begin, end)
         for chunk in _steps(data, samples.pixels >= 0):
             # Each sample is an output of one block, and an input of others.
             if begin <= (chunk + 0.5) * _CHUNK < end and len(self._steps) < _MOST:
                 first = max(chunk - _BESIDE, 0)
                 self._steps.append(self._window(block, data, samples, first, chunk))
 
-    def _look_for_constant(
+    def _inspect_constant(
         self, block: Int64Array, data: FloatArray, samples: SamplePointing, begin: int, end: int
     ) -> None:
         segment = self._system.projection.local.segments[int(block[5])]

@@ -207,7 +207,7 @@ def set_up(
 def _own_blocks(layout: TimeLayout, comm: Communicator, distribution: Distribution | None) -> Int64Array:
     """Return the blocks of this rank, increasing; without a distribution, those of complete streams."""
     if distribution is not None:
-        return layout.deal(distribution.groups, comm.size)[comm.rank]
+        return layout.rank_blocks(distribution.groups, comm.size)[comm.rank]
     lengths = np.diff(layout.sample_keys).astype(np.float64)
     bounds = layout.first_blocks[distribute(lengths, comm.size)]
     return np.arange(bounds[comm.rank], bounds[comm.rank + 1])

@@ -176,7 +176,7 @@ class TimeLayout:
             (detector[streams], within, interval[streams], observation[streams], group[streams])
         )
 
-    def deal(self, groups: int | None, size: int) -> list[Int64Array]:
+    def rank_blocks(self, groups: int | None, size: int) -> list[Int64Array]:
         """Return the blocks of each rank, increasing: contiguous runs of `order` of nearly equal cost.
 
         Parameters

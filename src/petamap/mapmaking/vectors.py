@@ -167,7 +167,7 @@ class Unknowns:
 N_PARTS = 4
 
 
-def counted(sums: Int64Array) -> tuple[Int64Array, ...]:
+def sums_of_parts(sums: Int64Array) -> tuple[Int64Array, ...]:
     """Return the arrays to which the four parts of a vector add: those of ghosts are counted by no one."""
     thrown_away = np.zeros_like(sums)
     return sums, sums, thrown_away, thrown_away

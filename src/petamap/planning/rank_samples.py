@@ -49,7 +49,7 @@ def distribute_samples(layout: TimeLayout, groups: int | None, size: int) -> Sam
     size : int
         Number of ranks.
     """
-    blocks = layout.deal(groups, size)
+    blocks = layout.rank_blocks(groups, size)
     rank_of_block = np.empty(layout.n_blocks, np.int64)
     rank_of_block[np.concatenate(blocks)] = np.repeat(np.arange(size), [len(own) for own in blocks])
     streams, within = layout.locate(np.arange(layout.n_blocks))

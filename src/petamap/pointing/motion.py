@@ -123,7 +123,7 @@ def sample_motion(
     if not isinstance(motion, Motion):
         motion = Motion(motion)
     spacing = choose_knot_spacing(motion, n_samp, sample_rate, tolerance_arcsec)
-    return lay_knots(motion, n_samp, sample_rate, spacing.samples), spacing.error
+    return place_knots(motion, n_samp, sample_rate, spacing.samples), spacing.error
 
 
 def choose_knot_spacing(
@@ -245,7 +245,7 @@ class _SpacingSearch:
         )
 
 
-def lay_knots(motion: Motion, n_samp: int, sample_rate: float, spacings: tuple[float, ...]) -> AnyBoresight:
+def place_knots(motion: Motion, n_samp: int, sample_rate: float, spacings: tuple[float, ...]) -> AnyBoresight:
     """Return the boresight of a motion sampled at knots.
 
     Parameters

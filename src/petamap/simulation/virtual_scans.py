@@ -21,7 +21,7 @@ from petamap.data.observation import Observation
 from petamap.data.source import SourceContext
 from petamap.pointing import antenna, frames
 from petamap.pointing import scan_strategies as scan
-from petamap.pointing.motion import KnotSpacing, Motion, choose_knot_spacing, lay_knots
+from petamap.pointing.motion import KnotSpacing, Motion, choose_knot_spacing, place_knots
 from petamap.simulation.instrument import Instrument, InstrumentOptions, true_ranges
 
 
@@ -162,7 +162,7 @@ class SimulatedScan(ABC):
         return self._instrument.observation(
             name,
             start_time,
-            partial(lay_knots, motion, stop - first, self._instrument.sample_rate, spacing.samples),
+            partial(place_knots, motion, stop - first, self._instrument.sample_rate, spacing.samples),
             stop - first,
             frame=self._options.frame,
             bad=self.turnarounds(stop - first),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from petacomm.base.errors import ConfigError
 from petacomm.base.options import option
-from petacomm.base.units import parse_quantity, units_by_dimension
+from petacomm.base.units import parse_quantity
 from petamap.data.config import (
     SECTIONS,
     MapOptions,
@@ -25,7 +25,6 @@ from petamap.data.config import (
     to_xml,
 )
 from petamap.data.config.fields import option_fields
-from petamap.data.config.writer import format_quantity
 
 MAP = "[map]\nn_side = 64\n"
 
@@ -478,19 +477,6 @@ def test_round_trip(tmp_path, config, complete):
     assert parse_config(to_xml(toml), tmp_path / "a.xml") == config
     changed = parse_config(to_toml(config), tmp_path / "a.toml", ["run.realization=7"])
     assert changed.run.realization == 7 and changed.sources == config.sources
-
-
-@settings(deadline=None)
-@given(st.sampled_from(sorted(units_by_dimension())), finite)
-def test_quantities_are_written_exactly(dimension, number):
-    assert parse_quantity(format_quantity(number, dimension), dimension) == number
-
-
-def test_units_of_written_quantities():
-    assert format_quantity(parse_quantity("7.5 arcmin", "angle"), "angle") == "7.5 arcmin"
-    assert format_quantity(64 * 2**20, "bytes") == "64 MiB"
-    assert format_quantity(parse_quantity("50 mHz", "frequency"), "frequency") == "50 mHz"
-    assert format_quantity(0.0, "time") == "0 s"
 
 
 def test_relative_paths_in_another_folder(write, tmp_path):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from petamap.pointing import quaternion
 from petamap.pointing import scan_strategies as scan
 from petamap.pointing.boresight import Boresight, PiecewiseBoresight, pointing_error
-from petamap.pointing.motion import Motion, choose_knot_spacing, lay_knots, sample_motion
+from petamap.pointing.motion import Motion, choose_knot_spacing, place_knots, sample_motion
 
 DEGREE = math.pi / 180
 SITE = {"latitude": -22.96 * DEGREE, "longitude": -67.79 * DEGREE}
@@ -41,7 +41,7 @@ def satellite(width, speed, acceleration):
 
 def assert_error_is_true(motion, n_samp, rate, tolerance):
     spacing = choose_knot_spacing(motion, n_samp, rate, tolerance)
-    boresight = lay_knots(motion, n_samp, rate, spacing.samples)
+    boresight = place_knots(motion, n_samp, rate, spacing.samples)
     assert boresight.n_samp == n_samp
     truth = pointing_error(boresight, motion(np.arange(n_samp) / rate))
     assert truth.max_arcsec <= max(spacing.error.max_arcsec, 1e-8)
@@ -78,7 +78,7 @@ def test_a_spacing_is_valid_for_later_observations():
     later = scan.constant_elevation(
         sweep, azimuth=140 * DEGREE, elevation=50 * DEGREE, start_time=1.77e9 + 12345.6, **SITE
     )
-    truth = pointing_error(lay_knots(later, 20_000, 50.0, spacing.samples), later(np.arange(20_000) / 50))
+    truth = pointing_error(place_knots(later, 20_000, 50.0, spacing.samples), later(np.arange(20_000) / 50))
     assert truth.max_arcsec <= spacing.error.max_arcsec
 
 
@@ -104,14 +104,14 @@ def test_a_motion_that_no_spacing_follows_has_a_knot_at_every_sample():
     wild = Motion(lambda seconds: quaternion.about_y(0.4 * np.sin(1e4 * seconds)))
     spacing = choose_knot_spacing(wild, 500, 20.0, 0.1)
     assert spacing.samples == () and spacing.extremes == (1.0, 1.0)
-    boresight = lay_knots(wild, 500, 20.0, spacing.samples)
+    boresight = place_knots(wild, 500, 20.0, spacing.samples)
     np.testing.assert_allclose(np.abs(np.sum(boresight.knots * wild(np.arange(500) / 20), axis=1)), 1)
 
 
 @pytest.mark.parametrize("stride", [1, 7, 100, 5000])
 def test_pieces_are_decimated_and_rotated_like_their_samples(stride):
     motion = ground(10.0, 1.0, 1.0)
-    boresight = lay_knots(motion, 9000, 20.0, (50.0, 7.0))
+    boresight = place_knots(motion, 9000, 20.0, (50.0, 7.0))
     assert isinstance(boresight, PiecewiseBoresight) and len(boresight.pieces) > 50
     whole = boresight.quaternions(0, 9000)
     sparse = boresight.decimated(stride)
