@@ -126,23 +126,33 @@ def abandoned(comm):
     """Files of jobs that were killed are removed, those of living ones are not; MPICH leaves none."""
     folder, token = Path("/dev/shm"), comm.bcast(secrets.token_hex(8))
     dead, living = (folder / f"petamap-{token}-{name}" for name in ("dead", "living"))
-    if comm.rank == 0:
-        for path in (dead, living):
-            path.touch()
-            os.utime(path, (0, 0))
     with contextlib.ExitStack() as stack:
         if comm.rank == 0:
-            fcntl.flock(stack.enter_context(living.open()), fcntl.LOCK_EX)
+            dead.touch()
+            # Locked before it is old: any job that runs beside this one may remove files meanwhile.
+            fcntl.flock(stack.enter_context(living.open("w")), fcntl.LOCK_EX)
+            for path in (dead, living):
+                os.utime(path, (0, 0))
+        comm.barrier()
         comm.shared_window(8)
         comm.barrier()
-        assert living.exists() and (comm.size == 1 or not dead.exists())
-    comm.barrier()
+        assert living.exists()
+        assert comm.size == 1 or vanishes(dead)
+        comm.barrier()  # the lock is held until all ranks have looked
     dead.unlink(missing_ok=True)
     living.unlink(missing_ok=True)
     mapped = [
         line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "/mpich_" in line
     ]
     assert set(mapped) <= {"(deleted)"}
+
+
+def vanishes(path, seconds=30):
+    """Return whether `path` is removed: another job may hold its lock, just about to unlink it."""
+    end = time.monotonic() + seconds
+    while path.exists() and time.monotonic() < end:
+        time.sleep(0.01)
+    return not path.exists()
 
 
 def everything(comm):
