@@ -1,6 +1,7 @@
 from petacomm.base.errors import ConfigError as ConfigError
 from petacomm.base.errors import ConvergenceError as ConvergenceError
 from petacomm.base.errors import DataError as DataError
+from petacomm.base.errors import Interruption as Interruption
 from petacomm.base.errors import ResourceError as ResourceError
 from petacomm.base.errors import UserError as UserError
 from petamap.data.config.reader import load_config as load_config

@@ -46,9 +46,9 @@ def config(**changes):
     return RunConfig(**{name: _SECTIONS[name](**section) for name, section in chosen.items()})
 
 
-def run_on(observations, out, ranks=None, **changes):
+def run_on(observations, out, ranks=None, resume=False, stop=None, **changes):
     """Run on observations in memory, on the communicator `ranks`, and return the summary."""
-    return run(config(**changes), out=out, observations=observations, comm=ranks)
+    return run(config(**changes), out=out, observations=observations, comm=ranks, resume=resume, stop=stop)
 
 
 def sha_of(summary, kind="map"):

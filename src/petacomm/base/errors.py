@@ -35,6 +35,7 @@ class UserError(Exception):
     """
 
     exit_code: ClassVar[int] = 1
+    label: ClassVar[str] = "error: "  # before the message on the screen
 
     def __init__(self, what: str, *, where: str | None = None, mend: str | None = None) -> None:
         super().__init__(what, where, mend)
@@ -141,6 +142,29 @@ class ResourceError(UserError):
     """
 
     exit_code = 5
+
+
+class Interruption(UserError):
+    """End of a job that was asked to stop and wants to go on later: no error, but no result either.
+
+    Parameters
+    ----------
+    what : str
+        Why it stopped, in one sentence.
+    where : str, optional
+        Place of the saved state.
+    mend : str, optional
+        How to go on.
+
+    Examples
+    --------
+    >>> from petacomm import Interruption
+    >>> Interruption("stopped by SIGTERM").exit_code
+    75
+    """
+
+    exit_code = 75  # EX_TEMPFAIL of <sysexits.h>
+    label = ""
 
 
 def closest(word: str, known: list[str]) -> str | None:

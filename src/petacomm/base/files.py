@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import tempfile
 from collections.abc import Iterator
@@ -34,6 +35,13 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
             _sync(target.parent)
         finally:
             temporary.unlink(missing_ok=True)
+
+
+def remove_temporaries(path: str | os.PathLike[str]) -> None:
+    """Remove temporary files of `path` that killed processes have left; not while another one writes it."""
+    target = Path(path)
+    for temporary in target.parent.glob(glob.escape(f".{target.name}.") + f"*{glob.escape(target.suffix)}"):
+        temporary.unlink(missing_ok=True)
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:

@@ -82,7 +82,7 @@ def run_command(build_parser: Callable[[], Parser], argv: Sequence[str] | None) 
         arguments = parse_arguments(parser, argv)
         code: int = arguments.handler(arguments)
     except UserError as error:
-        _print_error(f"{parser.prog}: error: {error}")
+        _print_error(f"{parser.prog}: {error.label}{error}")
         code = error.exit_code
     except KeyboardInterrupt:
         _print_error(f"{parser.prog}: interrupted; files already written are whole")

@@ -82,7 +82,7 @@ def _serial_errors(show: Callable[[BaseException], None]) -> Iterator[None]:
 def show_error(error: BaseException) -> None:
     """Print an error to standard error: one line for a `UserError`, one traceback for others."""
     if isinstance(error, UserError):
-        print(f"petamap: error: {error}", file=sys.stderr, flush=True)
+        print(f"petamap: {error.label}{error}", file=sys.stderr, flush=True)
     elif isinstance(error, KeyboardInterrupt):
         print("petamap: interrupted", file=sys.stderr, flush=True)
     else:

@@ -18,7 +18,8 @@ start here:
   petamap run run.toml --out maps          your own
   mpiexec -n 4 petamap run run.toml        the same bits, on more processes
 
-exit codes: 0 done, 2 configuration, 3 input data, 4 not converged, 5 resources, 130 interrupted
+exit codes: 0 done, 2 configuration, 3 input data, 4 not converged, 5 resources,
+75 stopped with a checkpoint, to be resumed, 130 interrupted
 """
 
 

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from petacomm.base.errors import ConvergenceError
-from petamap.cli.run import job_configuration, run_job
+from petamap.cli.run import add_stop_arguments, job_configuration, run_job
 
 if TYPE_CHECKING:
+    from petacomm.base.stop_request import StopRequest
     from petacomm.mpi import Communicator
     from petamap.data.run_summary import Summary
 
@@ -54,25 +55,29 @@ def add_commands(commands: Any) -> None:
     parser.add_argument("--out", metavar="DIR", type=Path, help="folder of the file [NAME_mc]")
     parser.add_argument("--threads", metavar="N", type=int, help="threads of each process [all its cores]")
     parser.add_argument("--force", action="store_true", help="start anew where there is a file")
+    add_stop_arguments(parser, "go on where an earlier command was stopped, as it always does")
     parser.set_defaults(handler=_simulate)
 
 
 def _simulate(arguments: argparse.Namespace) -> int:
-    from petacomm.mpi import collective_errors, world
+    from petacomm.base.stop_request import StopRequest
 
-    comm = world()
-    with collective_errors(comm):
-        summary = _make(arguments, comm)
+    with StopRequest().signals() as stop:
+        from petacomm.mpi import collective_errors, world
+
+        comm = world()
+        with collective_errors(comm):
+            summary = _make(arguments, comm, stop)
     made = summary.montecarlo
     return 0 if made is None or made.failed == 0 else ConvergenceError.exit_code
 
 
-def _make(arguments: argparse.Namespace, comm: Communicator) -> Summary:
+def _make(arguments: argparse.Namespace, comm: Communicator, stop: StopRequest) -> Summary:
     config = job_configuration(arguments, _settings(arguments))
     out = arguments.out or Path(f"{config.run.name}_mc")
     from petamap.montecarlo.run import run_montecarlo  # imported here to report configuration errors fast
 
-    return run_job(run_montecarlo, config, out, comm, partial(_closing_lines, out))
+    return run_job(run_montecarlo, config, out, comm, stop, partial(_closing_lines, out))
 
 
 def _settings(arguments: argparse.Namespace) -> list[str]:

@@ -6,12 +6,14 @@ import argparse
 import re
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from petacomm.base.errors import ConfigError, ConvergenceError
 
 if TYPE_CHECKING:
+    from petacomm.base.stop_request import StopRequest
     from petacomm.mpi import Communicator
     from petamap.data.config import RunConfig
     from petamap.data.run_summary import Summary
@@ -24,6 +26,7 @@ examples:
   petamap run run.toml --out maps --threads 4
   petamap run run.toml solver.tolerance=1e-10 noise.n_lag=2048
   mpiexec -n 4 petamap run run.toml --out maps
+  srun petamap run run.toml --out maps --resume
 """
 
 
@@ -35,7 +38,8 @@ def add_commands(commands: Any) -> None:
         description="Make maps as a run configuration (TOML or XML) says, and a report of the run.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        usage="petamap run CONFIG|--example NAME [--out DIR] [--threads N] [--force] [KEY=VALUE ...]",
+        usage="petamap run CONFIG|--example NAME [--out DIR] [--threads N] [--resume|--force] [options] "
+        "[KEY=VALUE ...]",
     )
     parser.add_argument(
         "words", metavar="CONFIG", nargs="*", help="configuration, then settings as KEY=VALUE"
@@ -44,7 +48,18 @@ def add_commands(commands: Any) -> None:
     parser.add_argument("--out", metavar="DIR", type=Path, help="folder of the products [NAME of the run]")
     parser.add_argument("--threads", metavar="N", type=int, help="threads of each process [all its cores]")
     parser.add_argument("--force", action="store_true", help="replace the products of an earlier run")
+    add_stop_arguments(parser, "go on from the checkpoint of an interrupted run, if there is one")
     parser.set_defaults(handler=_run)
+
+
+def add_stop_arguments(parser: argparse.ArgumentParser, resume_help: str) -> None:
+    """Add what jobs that stop before they have finished need."""
+    parser.add_argument("--resume", action="store_true", help=resume_help)
+    parser.add_argument(
+        "--time-limit",
+        metavar="T",
+        help="stop with a checkpoint before this wall clock, as '2 h' [Slurm's end]",
+    )
 
 
 def split_words(words: list[str]) -> tuple[Path | None, list[str]]:
@@ -107,23 +122,50 @@ def command_line(size: int) -> list[str]:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from petacomm.mpi import collective_errors, world
+    from petacomm.base.stop_request import StopRequest
 
-    comm = world()
-    with collective_errors(comm):
-        summary = _make_maps(arguments, comm)
+    with StopRequest().signals() as stop:
+        from petacomm.mpi import collective_errors, world
+
+        comm = world()
+        with collective_errors(comm):
+            summary = _make_maps(arguments, comm, stop)
     solver = summary.solver
     return 0 if solver is None or solver.converged else ConvergenceError.exit_code
 
 
-def _make_maps(arguments: argparse.Namespace, comm: Communicator) -> Summary:
+def _make_maps(arguments: argparse.Namespace, comm: Communicator, stop: StopRequest) -> Summary:
     config = job_configuration(arguments)
     out = arguments.out or Path(config.run.name)
+    if arguments.resume and (finished := _finished(config, out, comm)) is not None:
+        return finished
     require_free(out, config.products.overwrite)
     from petamap.cli.closing_table import closing_table
     from petamap.mapmaking.run import run  # imported here to report configuration errors fast
 
-    return run_job(run, config, out, comm, closing_table)
+    return run_job(partial(run, resume=arguments.resume), config, out, comm, stop, closing_table)
+
+
+def _finished(config: RunConfig, out: Path, comm: Communicator) -> Summary | None:
+    """Return the summary of a run that has nothing left to do but its report, and say so; else None."""
+    from petacomm.mpi import agree_on_errors
+    from petamap.mapmaking.run import finished_run
+
+    found: Summary | None = None
+    with agree_on_errors(comm):
+        if comm.rank == 0 and (found := finished_run(config, out)) is not None:
+            if config.products.report and not (out / "report.html").exists():
+                write_page(out)
+            print(f"petamap: {out} holds this run, complete: there is nothing to resume", file=sys.stderr)
+    agreed: Summary | None = comm.bcast(found)
+    return agreed
+
+
+def write_page(out: Path) -> Path:
+    """Write the report of a run."""
+    from petamap.report.run_page import write_report
+
+    return write_report(out)
 
 
 def job_configuration(arguments: argparse.Namespace, settings: Sequence[str] = ()) -> RunConfig:
@@ -136,6 +178,8 @@ def job_configuration(arguments: argparse.Namespace, settings: Sequence[str] = (
         given.append(f"resources.threads={arguments.threads}")
     if arguments.force:
         given.append("products.overwrite=true")
+    if arguments.time_limit is not None:
+        given.append(f"resources.time_limit={arguments.time_limit}")
     return load_config(configuration_path(file, arguments.example), given)
 
 
@@ -144,18 +188,17 @@ def run_job(
     config: RunConfig,
     out: Path,
     comm: Communicator,
+    stop: StopRequest,
     closing_lines: Callable[[Summary, Path | None], str],
 ) -> Summary:
     """Run a job with progress; on rank 0, write its report and print its closing lines."""
     from petacomm.cli.progress import progress_listener
 
     with progress_listener(comm.rank) as progress:
-        summary = job(config, out=out, comm=comm, progress=progress, command=command_line(comm.size))
+        summary = job(
+            config, out=out, comm=comm, progress=progress, command=command_line(comm.size), stop=stop
+        )
     if comm.rank == 0:
-        report = None
-        if config.products.report:
-            from petamap.report.run_page import write_report
-
-            report = write_report(out)
+        report = write_page(out) if config.products.report else None
         print(closing_lines(summary, report), file=sys.stderr)
     return summary

@@ -200,6 +200,7 @@ class Summary:
     comparisons: tuple[MapComparison, ...] = option(help="Maps held against what they should be.")
     warnings: tuple[str, ...] = option(help="What the user should know.")
     montecarlo: MonteCarlo | None = option(None, help="Its realizations; null for a run of one.")
+    resumed: int = option(0, help="How often the run went on from a checkpoint.", minimum=0)
 
     def write(self, folder: str | os.PathLike[str]) -> Path:
         """Write ``summary.json`` to `folder` atomically and return its path."""

@@ -5,17 +5,14 @@ In map-making A = P^T N^-1 P and b = P^T N^-1 d; `cg` takes any `Operator` and `
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 import petamap.mapmaking._mapmaking as _mapmaking
-from petacomm.base.errors import ConvergenceError
 from petacomm.base.exact import round_limbs, zero_limbs
 from petacomm.base.typing import FloatArray, Int64Array
 from petamap.mapmaking.linear_operators import (
@@ -25,70 +22,19 @@ from petamap.mapmaking.linear_operators import (
     Preconditioner,
     exact_dots,
 )
+from petamap.mapmaking.solution import (
+    ColumnState,
+    Iteration,
+    Recorder,
+    Solution,
+    SolverCheckpoint,
+    SolverColumn,
+    StopRule,
+)
 from petamap.mapmaking.vectors import MAX_WIDTH, N_PARTS, Unknowns, stack, sums_of_parts, width_for
 
 if TYPE_CHECKING:
     from petamap.mapmaking.recycling import Deflation
-
-# The residual of the recurrence falls on when rounding keeps the true one up; the true one may exceed the
-# tolerance by this factor.
-_SLACK = 2
-
-Recorder = Callable[[Unknowns, float, float, float], None]
-
-
-@dataclass(frozen=True)
-class Iteration:
-    """State of the solver after an iteration; number 0 is the start."""
-
-    number: int
-    relative_residual: float
-    seconds: float
-
-
-@dataclass
-class Solution:
-    """Solution of one right-hand side.
-
-    Attributes
-    ----------
-    map : Unknowns
-        At the owners: the iterate of the smallest residual, which need not be the last one.
-    converged : bool
-    reason : str
-        Why the iterations stopped.
-    history : list of Iteration
-    returned : int
-        Number of the iteration that the map is from.
-    true_residual : float
-        Relative norm of b - A x of the map, computed anew: that of the history, which comes from the
-        recurrence, should equal it.
-    error : ConvergenceError, optional
-        Why there is no solution at all; the map then has no meaning.
-    """
-
-    map: Unknowns
-    converged: bool = False
-    reason: str = ""
-    history: list[Iteration] = field(default_factory=list)
-    returned: int = 0
-    true_residual: float = math.nan
-    error: ConvergenceError | None = None
-
-    @property
-    def iterations(self) -> int:
-        """Number of iterations."""
-        return self.history[-1].number
-
-    @property
-    def relative_residual(self) -> float:
-        """Relative residual of the map, from the recurrence."""
-        return self.history[self.returned].relative_residual
-
-    def iterations_to(self, tolerance: float) -> int:
-        """Return the number of iterations to a larger tolerance: all, where it was not reached."""
-        reached = (one.number for one in self.history if one.relative_residual <= tolerance)
-        return next(reached, self.iterations)
 
 
 def cg(
@@ -179,6 +125,7 @@ class ConjugateGradients:
         deflation: Deflation | None = None,
         *,
         stall_iterations: int = 0,
+        checkpoint: SolverCheckpoint | None = None,
     ) -> Solution:
         """Return the solution for one right-hand side, the same to the bit as by `solve_many`.
 
@@ -187,8 +134,8 @@ class ConjugateGradients:
         ConvergenceError
             If A or M turns out not to be positive definite, or the right-hand side is not finite.
         """
-        stop = _StopRule(tolerance, max_iterations, stall_iterations)
-        (solution,) = self._solve([rhs], [_Column(stop, callback)], deflation)
+        stop = StopRule(tolerance, max_iterations, stall_iterations)
+        (solution,) = self._solve([rhs], [SolverColumn(stop, callback)], deflation, checkpoint)
         if solution.error is not None:
             raise solution.error
         return solution
@@ -203,6 +150,7 @@ class ConjugateGradients:
         recorders: Sequence[Recorder] = (),
         *,
         stall_iterations: int = 0,
+        checkpoint: SolverCheckpoint | None = None,
     ) -> list[Solution]:
         """Return the solution for each right-hand side: the same to the bit whatever others there are.
 
@@ -224,21 +172,27 @@ class ConjugateGradients:
             alpha and beta.
         stall_iterations : int
             Stop after as many iterations without a smaller residual; 0: never.
+        checkpoint : SolverCheckpoint, optional
+            Given the state before each iteration, to go on from it later.
         """
-        stop = _StopRule(tolerance, max_iterations, stall_iterations)
+        stop = StopRule(tolerance, max_iterations, stall_iterations)
         solutions: list[Solution] = []
         for first in range(0, len(rhs), MAX_WIDTH):
             numbers = range(first, min(first + MAX_WIDTH, len(rhs)))
             columns = [
-                _Column(stop, partial(callback, n), recorders[n] if recorders else None) for n in numbers
+                SolverColumn(stop, partial(callback, n), recorders[n] if recorders else None) for n in numbers
             ]
-            solutions += self._solve([rhs[n] for n in numbers], columns, deflation)
+            solutions += self._solve([rhs[n] for n in numbers], columns, deflation, checkpoint)
         return solutions
 
     def _solve(
-        self, rhs: Sequence[Unknowns], columns: Sequence[_Column], deflation: Deflation | None
+        self,
+        rhs: Sequence[Unknowns],
+        columns: Sequence[SolverColumn],
+        deflation: Deflation | None,
+        checkpoint: SolverCheckpoint | None,
     ) -> list[Solution]:
-        self._iterate(rhs, list(columns), deflation)
+        self._iterate(rhs, columns, deflation, checkpoint)
         self._compute_true_residuals(
             [(column, one) for column, one in zip(columns, rhs, strict=True) if not column.solution.error]
         )
@@ -247,22 +201,28 @@ class ConjugateGradients:
         return [column.solution for column in columns]
 
     def _iterate(
-        self, rhs: Sequence[Unknowns], columns: list[_Column | None], deflation: Deflation | None
+        self,
+        rhs: Sequence[Unknowns],
+        every: Sequence[SolverColumn],
+        deflation: Deflation | None,
+        checkpoint: SolverCheckpoint | None,
     ) -> None:
         """Iterate on right-hand sides side by side until each has stopped; stopped ones are removed."""
-        state = _State.start(rhs)
-        columns += [None] * (state.r.width - len(columns))
-        alphas = betas = np.zeros(state.r.width)
-        norms = self._advance(alphas, state)
-        _for_each(columns, norms, _Column.begin)
-        if deflation is not None:
-            deflation.start(state.x, state.r)
-            norms = self._advance(alphas, state)
+        saved = None if checkpoint is None else checkpoint.restore(rhs)
+        if saved is None:
+            columns, state, norms, alphas, betas = self._start(rhs, every, deflation)
+        else:
+            columns, state, norms, alphas, betas = self._resume(rhs, every, saved)
         while True:
-            _for_each(columns, norms, _Column.note)
+            states = partial(_column_states, every, columns, state, norms, alphas, betas)
+            if checkpoint is not None:
+                checkpoint.step(states)
+            _for_each(columns, norms, SolverColumn.note)
             _keep_best(columns, alphas, state)
             columns, numbers = _drop_stopped(columns, state.r.width)
             if not numbers:
+                if checkpoint is not None:
+                    checkpoint.finish(states)
                 return
             if numbers != list(range(state.r.width)):
                 state = state.columns(numbers)
@@ -272,11 +232,45 @@ class ConjugateGradients:
                 largest = deflation.project(state.p, largest)
             active = np.array([column is not None for column in columns])
             curvatures = self._apply(np.where(active, largest, 0.0), state)
-            _for_each(columns, curvatures, _Column.check)
+            _for_each(columns, curvatures, SolverColumn.check)
             alphas = np.divide(norms, curvatures, out=np.zeros_like(norms), where=active & (curvatures > 0))
             _record(columns, state.r, norms, alphas, betas)
             before, norms = norms, self._advance(alphas, state)
             betas = np.divide(norms, before, out=np.zeros_like(norms), where=active & (before > 0))
+
+    def _start(
+        self, rhs: Sequence[Unknowns], every: Sequence[SolverColumn], deflation: Deflation | None
+    ) -> _Begun:
+        """Return columns, vectors, squared norms of residuals, alphas and betas at the start."""
+        state = _State.start(rhs)
+        columns = [*every, *[None] * (state.r.width - len(every))]
+        zeros = np.zeros(state.r.width)
+        norms = self._advance(zeros, state)
+        _for_each(columns, norms, SolverColumn.begin)
+        if deflation is not None:
+            deflation.start(state.x, state.r)
+            norms = self._advance(zeros, state)
+        return columns, state, norms, zeros, zeros
+
+    def _resume(
+        self, rhs: Sequence[Unknowns], every: Sequence[SolverColumn], saved: Sequence[ColumnState]
+    ) -> _Begun:
+        """Return what `_start` returns, as it was when it was saved."""
+        for column, one in zip(every, saved, strict=True):
+            column.restore(one)
+        active = [number for number, column in enumerate(every) if not column.stopped]
+        state = _State.start([rhs[number] for number in active] or rhs)
+        columns = [*(every[number] for number in active), *[None] * (state.r.width - len(active))]
+        scalars = np.zeros((3, state.r.width))
+        for slot, one in enumerate(saved[number] for number in active):
+            scalars[:, slot] = [one.scalars[name] for name in _SCALARS]
+            for name, vectors in state.iterated().items():
+                for to, part in zip(vectors, one.vectors[name], strict=True):
+                    to[..., slot] = part
+        if self._blocks is None:
+            state.z = self.preconditioner.apply(state.r)
+        norms, alphas, betas = scalars
+        return columns, state, norms, alphas, betas
 
     def _turn(self, alphas: FloatArray, betas: FloatArray, state: _State) -> FloatArray:
         """Add alpha p to x, then set p = M^-1 r + beta p; return the largest values of p over all ranks."""
@@ -308,7 +302,7 @@ class ConjugateGradients:
             _mapmaking.advance(alphas, q, blocks, r, to, self.n_threads)
         return self._totals(limbs)
 
-    def _compute_true_residuals(self, solved: Sequence[tuple[_Column, Unknowns]]) -> None:
+    def _compute_true_residuals(self, solved: Sequence[tuple[SolverColumn, Unknowns]]) -> None:
         if not solved:
             return
         x = stack([column.solution.map for column, _ in solved])
@@ -350,111 +344,56 @@ class _State:
         z = r if self.z is self.r else self.z.columns(numbers)
         return _State(x, p, r.zeros_like(), r, z)
 
-    def iterate(self, column: int, alpha: float) -> Unknowns:
-        """Return x + alpha p of a column."""
-        x = self.x.column(column)
-        for to, p in zip(x, self.p, strict=True):
-            to += alpha * p[..., column]
-        return x
+    def iterated(self) -> dict[str, Unknowns]:
+        """Return the vectors that iterations go on from, by name."""
+        return {"x": self.x, "p": self.p, "r": self.r}
 
 
-@dataclass(frozen=True)
-class _StopRule:
-    tolerance: float
-    max_iterations: int
-    stall_iterations: int
+# Columns, vectors, squared norms of residuals, alphas and betas.
+_Begun: TypeAlias = tuple[list[SolverColumn | None], _State, FloatArray, FloatArray, FloatArray]
+_SCALARS = ("norm", "alpha", "beta")
 
 
-@dataclass
-class _Column:
-    """Progress of one right-hand side."""
-
-    stop: _StopRule
-    callback: Callable[[Iteration], None]
-    recorder: Recorder | None = None
-    solution: Solution = field(default_factory=lambda: Solution(Unknowns.zeros(0, 0, 0)))
-    stopped: bool = False
-    _first: float = field(default=0.0, init=False)
-    _begin: float = field(default_factory=time.perf_counter, init=False)
-
-    def begin(self, norm: float) -> None:
-        """Take the squared norm of the right-hand side."""
-        self._first = norm
-        if norm == math.inf:
-            self._fail("the right-hand side is not finite")
-
-    def relative(self, norm: float) -> float:
-        """Return the relative norm of a residual."""
-        return math.sqrt(norm / self._first) if self._first > 0 else 0.0
-
-    def note(self, norm: float) -> None:
-        """Take the squared norm of the residual, at the start and after each iteration."""
-        if not self.stopped and not 0 <= norm < math.inf:
-            self._fail(f"the preconditioner is not positive: r^T M^-1 r = {norm:.3g}")
-        if self.stopped:
-            return
-        number, relative = len(self.solution.history), self.relative(norm)
-        self.solution.history.append(Iteration(number, relative, time.perf_counter() - self._begin))
-        self.callback(self.solution.history[-1])
-        # The start is no result: the first iterate is closer to the solution, whatever its residual.
-        if number == 1 or relative < self.solution.relative_residual:
-            self.solution.returned = number
-        stalled = 0 < self.stop.stall_iterations <= number - self.solution.returned
-        self.stopped = relative <= self.stop.tolerance or number >= self.stop.max_iterations or stalled
-
-    def keep_best(self, column: int, alpha: float, state: _State) -> None:
-        """Copy the iterate of the smallest residual when it is left behind, or is the last one."""
-        since = self.solution.iterations - self.solution.returned
-        if since == 1:
-            self.solution.map = state.x.column(column)
-        elif since == 0 and self.stopped:
-            self.solution.map = state.iterate(column, alpha)
-
-    def check(self, curvature: float) -> None:
-        """Take p^T A p of an iteration."""
-        if not curvature > 0:
-            self._fail(
-                f"the noise model is not positive: p^T A p = {curvature:.3g}",
-                "check the inverse noise lags, or use fewer",
-            )
-
-    def _fail(self, what: str, mend: str = "") -> None:
-        self.solution.error = ConvergenceError(what, mend=mend or None)
-        self.stopped = True
-
-    def conclude(self, rhs: Unknowns) -> None:
-        """Decide whether the solution has converged, and give the reason why it stopped."""
-        solution = self.solution
-        if solution.error is not None:
-            solution.map, solution.reason = rhs.zeros_like(), str(solution.error)
-            return
-        reached = solution.relative_residual <= self.stop.tolerance
-        solution.converged = reached and solution.true_residual <= _SLACK * self.stop.tolerance
-        solution.reason = _reason(solution, self.stop)
+def _column_states(
+    every: Sequence[SolverColumn], columns: Sequence[SolverColumn | None], state: _State, *scalars: FloatArray
+) -> list[ColumnState]:
+    """Return the state of each right-hand side, of which those in `columns` are iterated on."""
+    places = {id(column): slot for slot, column in enumerate(columns) if column is not None}
+    found = []
+    for column in every:
+        slot = places.get(id(column), 0)
+        numbers = {name: float(values[slot]) for name, values in zip(_SCALARS, scalars, strict=True)}
+        vectors = {
+            name: Unknowns(*(part[..., slot] for part in values)) for name, values in state.iterated().items()
+        }
+        found.append(column.save(numbers, vectors))
+    return found
 
 
 def _for_each(
-    columns: Sequence[_Column | None], values: FloatArray, action: Callable[[_Column, float], None]
+    columns: Sequence[SolverColumn | None], values: FloatArray, action: Callable[[SolverColumn, float], None]
 ) -> None:
     for column, value in zip(columns, values, strict=True):
         if column is not None:
             action(column, float(value))
 
 
-def _record(columns: Sequence[_Column | None], residuals: Unknowns, *scalars: FloatArray) -> None:
+def _record(columns: Sequence[SolverColumn | None], residuals: Unknowns, *scalars: FloatArray) -> None:
     for number, column in enumerate(columns):
         if column is not None and column.recorder is not None and not column.stopped:
             norm, alpha, beta = (float(values[number]) for values in scalars)
             column.recorder(residuals.column(number), norm, alpha, beta)
 
 
-def _keep_best(columns: Sequence[_Column | None], alphas: FloatArray, state: _State) -> None:
+def _keep_best(columns: Sequence[SolverColumn | None], alphas: FloatArray, state: _State) -> None:
     for number, column in enumerate(columns):
         if column is not None and column.solution.error is None:
-            column.keep_best(number, float(alphas[number]), state)
+            column.keep_best(number, float(alphas[number]), state.x, state.p)
 
 
-def _drop_stopped(columns: Sequence[_Column | None], width: int) -> tuple[list[_Column | None], list[int]]:
+def _drop_stopped(
+    columns: Sequence[SolverColumn | None], width: int
+) -> tuple[list[SolverColumn | None], list[int]]:
     """Return the columns that have not stopped, and the numbers of those to go on with.
 
     A column that has stopped stays in the vectors, unused, until the rest fits into half the width.
@@ -471,16 +410,3 @@ def _pick(values: FloatArray, numbers: Sequence[int]) -> FloatArray:
     picked = np.zeros(width_for(len(numbers)))
     picked[: len(numbers)] = values[numbers]
     return picked
-
-
-def _reason(solution: Solution, stop: _StopRule) -> str:
-    residual = f"{solution.relative_residual:.2g}"
-    if solution.converged:
-        return f"residual {residual} <= {stop.tolerance:g}"
-    if solution.relative_residual <= stop.tolerance:
-        return f"stalled at {solution.true_residual:.2g}: rounding allows no smaller residual"
-    if solution.returned < solution.iterations:
-        residual += f" in iteration {solution.returned}"
-    if solution.iterations >= stop.max_iterations:
-        return f"residual {residual} after the {stop.max_iterations} iterations allowed"
-    return f"stalled at {residual}: no smaller residual in {stop.stall_iterations} iterations"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 import numpy as np
 
@@ -11,9 +11,12 @@ from petacomm.base.errors import ConfigError, ConvergenceError, ResourceError
 from petacomm.base.host import available_bytes
 from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.mpi import agree
-from petamap.mapmaking.cg import Solution
+from petamap.mapmaking.checkpoint import ColumnCheckpoint, JobCheckpoints
+from petamap.mapmaking.checkpoint_file import KeyedRows
+from petamap.mapmaking.checkpoint_pace import Pace
+from petamap.mapmaking.solution import Solution
 from petamap.mapmaking.system import MapmakingSystem
-from petamap.mapmaking.vectors import Unknowns
+from petamap.mapmaking.vectors import SharedUnknowns, Unknowns
 from petamap.sky.healpix import Healpix
 
 # I, Q, U of the whole sky at n_side 16, and twice that
@@ -55,6 +58,51 @@ class _Miss:
     name: str
     residual: float
     reason: str
+
+
+class CovarianceCheckpoint:
+    """Checkpoint of the columns that are found, and of those that are being solved for. Collective.
+
+    Parameters
+    ----------
+    job : JobCheckpoints
+    shared : SharedUnknowns
+    pace : Pace
+    """
+
+    _NAME = "pixel_covariance"
+
+    def __init__(self, job: JobCheckpoints, shared: SharedUnknowns, pace: Pace) -> None:
+        self.job = job
+        self.shared = shared
+        self.pace = pace
+
+    def restore(self, found: FloatArray) -> tuple[int, list[_Miss]]:
+        """Fill in the columns that were found, on rank 0; return their number, and those that missed."""
+        comm = self.shared.comm
+        head = self.job.read_head(self._NAME, comm)
+        if head is None:
+            return 0, []
+        done = int(head["done"])
+        keys = np.arange(done if comm.rank == 0 else 0)
+        rows = self.job.read(self._NAME, comm, head, {"columns": keys})["columns"]
+        found[: len(rows)] = rows
+        return done, [_Miss(*miss) for miss in head["misses"]]
+
+    def batch(self, first: int, found: FloatArray, misses: list[_Miss]) -> ColumnCheckpoint:
+        """Return the checkpoint of the columns from `first` on, which saves those before as well."""
+
+        def write() -> None:
+            n = first if len(found) else 0
+            head = {
+                "note": f"goes on after {first} columns of the pixel covariance",
+                "done": first,
+                "misses": [astuple(miss) for miss in misses],
+            }
+            columns = KeyedRows(np.arange(n), [found[:n]])
+            self.job.write(self._NAME, self.shared.comm, head, {"columns": columns})
+
+        return ColumnCheckpoint(self.job, self.shared, "columns", self.pace, [first], also=write)
 
 
 class CovarianceColumns:
@@ -121,6 +169,7 @@ class CovarianceColumns:
         max_iterations: int,
         advance: Callable[[int], None] = lambda n: None,
         stall_iterations: int = 0,
+        checkpoint: CovarianceCheckpoint | None = None,
     ) -> FoundColumns:
         """Return the covariance, symmetrized: the mean of itself and its transpose. Collective.
 
@@ -134,21 +183,26 @@ class CovarianceColumns:
         """
         system = self.system
         solver = system.solver()
-        found = np.empty((self.n, self.n)) if system.comm.rank == 0 else None
-        misses: list[_Miss] = []
-        for first in range(0, self.n, _BATCH):
+        found = np.empty((self.n if system.comm.rank == 0 else 0, self.n))
+        done, misses = (0, []) if checkpoint is None else checkpoint.restore(found)
+        advance(done)
+        for first in range(done, self.n, _BATCH):
             numbers = range(first, min(first + _BATCH, self.n))
             rhs = [self._unit(number) for number in numbers]
-            solutions = solver.solve_many(rhs, tolerance, max_iterations, stall_iterations=stall_iterations)
+            batch = None if checkpoint is None else checkpoint.batch(first, found, misses)
+            solutions = solver.solve_many(
+                rhs, tolerance, max_iterations, stall_iterations=stall_iterations, checkpoint=batch
+            )
             for number, solution in zip(numbers, solutions, strict=True):
                 misses += self._miss(number, solution)
                 rows = system.comm.gather_rows(solution.map.pixels[self._alive])
-                if found is not None and rows is not None:
+                if rows is not None:
                     found[number] = rows[self._order].T.ravel()
             advance(len(numbers))
-        if found is not None:
-            found += found.T.copy()
-            found *= 0.5
+        if not len(found):
+            return self._without_wrong(None, misses, tolerance)
+        found += found.T.copy()
+        found *= 0.5
         return self._without_wrong(found, misses, tolerance)
 
     def _miss(self, number: int, solution: Solution) -> list[_Miss]:

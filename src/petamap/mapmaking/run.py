@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -12,21 +13,26 @@ from pathlib import Path
 import numpy as np
 
 from petacomm.base.errors import ConfigError, ConvergenceError
+from petacomm.base.files import remove_temporaries
 from petacomm.base.progress import Progress, SilentProgress
+from petacomm.base.stop_request import StopRequest
 from petacomm.base.typing import FloatArray
 from petacomm.mpi import Communicator, agree_on_errors, world
 from petamap.data import run_summary as summary
 from petamap.data.config import RunConfig, open_sources
 from petamap.data.observation import Observation
 from petamap.data.run_summary import Summary
-from petamap.mapmaking.cg import Iteration, Solution
-from petamap.mapmaking.covariance import CovarianceColumns
+from petamap.mapmaking.checkpoint import ColumnCheckpoint, JobCheckpoints
+from petamap.mapmaking.covariance import CovarianceCheckpoint, CovarianceColumns
 from petamap.mapmaking.products import MapWriter, covariance_columns, covariance_names
 from petamap.mapmaking.right_hand_side import RightHandSide, binned_map, right_hand_side
-from petamap.mapmaking.setup import RunSetup, check_writable
+from petamap.mapmaking.setup import RunSetup, check_writable, run_digest
 from petamap.mapmaking.signal_faults import SignalFaults
+from petamap.mapmaking.solution import Iteration, Solution
 from petamap.mapmaking.system import MapmakingSystem
+from petamap.mapmaking.vector_digest import vector_digest
 from petamap.sky.covariance_file import PixelCovariance, write_pixel_covariance
+from petamap.sky.map_header import file_run_id
 
 
 def run(
@@ -37,6 +43,8 @@ def run(
     comm: Communicator | None = None,
     progress: Progress | None = None,
     command: Sequence[str] = (),
+    resume: bool = False,
+    stop: StopRequest | None = None,
 ) -> Summary:
     """Make the maps of a run, write them and ``summary.json`` into `out`, and return the summary. Collective.
 
@@ -56,6 +64,11 @@ def run(
         Listener on rank 0.
     command : sequence of str
         Words of the command line, for the summary.
+    resume : bool
+        Go on from the checkpoint that an interrupted run has left in `out`, with the same bits as if it had
+        not been interrupted. Without a checkpoint, the run begins.
+    stop : StopRequest, optional
+        Asks the run to stop. The time limit of the configuration and the end of a Slurm job do so anyway.
 
     Returns
     -------
@@ -68,6 +81,8 @@ def run(
         On all ranks, before any work where possible.
     ConvergenceError
         With ``solver.on_stall = "error"``, if the tolerance was not reached; the products are written before.
+    Interruption
+        On all ranks, after a checkpoint, if the run was asked to stop.
 
     Examples
     --------
@@ -91,8 +106,30 @@ def run(
     >>> petamap.read_map("maps/night_map.fits").names
     ('I', 'Q', 'U')
     """
-    job = _Job(config, Path(out), observations, comm or world(), progress or SilentProgress(), list(command))
+    job = _Job(
+        config, Path(out), observations, comm or world(), progress or SilentProgress(), list(command),
+        stop or StopRequest(), resume,
+    )  # fmt: skip
     return job.run()
+
+
+def finished_run(config: RunConfig, out: Path) -> Summary | None:
+    """Return the summary of a folder if it is that of this run, finished; else None.
+
+    What is left of its checkpoint is removed. Not collective: for one rank.
+    """
+    if not (out / summary.FILE_NAME).exists():
+        return None
+    found = Summary.read(out)
+    there = all((out / product.file).exists() for product in found.products)
+    if found.run_id != run_digest(config) or not there:
+        return None
+    shutil.rmtree(_checkpoint_folder(config, out), ignore_errors=True)
+    return found
+
+
+def _checkpoint_folder(config: RunConfig, out: Path) -> Path:
+    return out / f"{config.run.name}.checkpoint"
 
 
 @dataclass
@@ -103,11 +140,20 @@ class _Job:
     comm: Communicator
     progress: Progress
     command: list[str]
+    stop: StopRequest
+    resume: bool
     products: list[summary.Product] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.setup = RunSetup(self.config, self.comm, self.progress)
         self.timers = self.setup.timers
+        self.stop.limit(self.config.resources.time_limit)
+        self.checkpoints = JobCheckpoints(
+            _checkpoint_folder(self.config, self.out), self.setup.run_id(),
+            self.config.resources.checkpoint_interval, self.stop,
+            "the same command with --resume goes on", self.resume,
+        )  # fmt: skip
+        self.pace = self.checkpoints.pace(self.comm)
 
     def run(self) -> Summary:
         """Run the phases in order."""
@@ -121,6 +167,7 @@ class _Job:
         binned = binned_map(system, rhs)
         for text in faults.warnings(binned):
             self.setup.warn(text)
+        self.stop.defer()  # there is a state to save now, and then files to be written
         solution = None if self.config.solver.binned_only else self._solve(system, rhs)
         with self.timers.phase("products"):
             comparisons = self._write_products(system, binned, solution)
@@ -130,19 +177,22 @@ class _Job:
             solver=None if solution is None else _solver_record(solution, self.config.solver.tolerance),
             products=tuple(self.products),
             comparisons=tuple(comparisons),
+            resumed=self.checkpoints.resumed,
         )
-        if self.comm.rank == 0:
-            result.write(self.out)
+        with agree_on_errors(self.comm):
+            if self.comm.rank == 0:
+                result.write(self.out)
+                self.checkpoints.remove()
         self._raise_unless_converged(solution, failed)
         return result
 
     def _check_folder(self) -> None:
-        existing = [path for kind in self._kinds() if (path := self._file(kind)).exists()]
+        overwrite = self.config.products.overwrite
+        if overwrite and self.resume:
+            raise ConfigError("both to go on and to begin anew", mend="give --resume or --force, not both")
         with agree_on_errors(self.comm):
-            if self.comm.rank == 0 and existing and not self.config.products.overwrite:
-                raise ConfigError(
-                    "is there already", where=str(existing[0]), mend="choose another --out, or add --force"
-                )
+            if self.comm.rank == 0 and not overwrite:
+                self._require_no_other_products()
             if self.config.products.pixel_covariance and self.config.solver.binned_only:
                 raise ConfigError(
                     "products.pixel_covariance is that of the maximum-likelihood map",
@@ -150,6 +200,26 @@ class _Job:
                 )
             if self.comm.rank == 0:
                 check_writable(self.out)
+                self._prepare_checkpoints()
+
+    def _prepare_checkpoints(self) -> None:
+        note = self.checkpoints.prepare(self.config.products.overwrite)
+        if self.resume:
+            self.progress.begin("checkpoint")
+            self.progress.end(note)
+        if self.resume or self.config.products.overwrite:
+            # Files of two runs beside each other must not pass for those of a finished one.
+            (self.out / summary.FILE_NAME).unlink(missing_ok=True)
+
+    def _require_no_other_products(self) -> None:
+        """Raise an error if there are products, but for those of this run where it is to go on."""
+        for path in (self._file(kind) for kind in self._kinds()):
+            if self.resume:
+                remove_temporaries(path)
+            if path.exists() and not (self.resume and file_run_id(path) == self.setup.run_id()):
+                raise ConfigError(
+                    "is there already", where=str(path), mend="choose another --out, or add --force"
+                )
 
     def _kinds(self) -> list[str]:
         chosen = self.config.products
@@ -184,10 +254,14 @@ class _Job:
             self.progress.advance(max(reached - gained, 0.0), note)
             gained = max(reached, gained)
 
+        self.checkpoints.data = vector_digest(system.shared, rhs.unknowns)
+        checkpoint = ColumnCheckpoint(
+            self.checkpoints, system.shared, "map", self.pace, keep=self.config.products.pixel_covariance
+        )
         with self.timers.phase("iterations"):
             solution = system.solver().solve(
                 rhs.unknowns, solver.tolerance, solver.max_iterations, advance,
-                stall_iterations=solver.stall_iterations,
+                stall_iterations=solver.stall_iterations, checkpoint=checkpoint,
             )  # fmt: skip
         self.progress.end(solution.reason)
         if not solution.converged:
@@ -239,7 +313,11 @@ class _Job:
         try:
             with self.timers.phase("pixel covariance"):
                 found = columns.solve(
-                    solver.tolerance, solver.max_iterations, self.progress.advance, solver.stall_iterations
+                    solver.tolerance,
+                    solver.max_iterations,
+                    self.progress.advance,
+                    solver.stall_iterations,
+                    CovarianceCheckpoint(self.checkpoints, columns.system.shared, self.pace),
                 )
         except ConvergenceError as error:
             self.progress.end(error.what)

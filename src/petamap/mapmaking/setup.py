@@ -50,6 +50,16 @@ DistributionChooser: TypeAlias = Callable[
 _DISTRIBUTION_CHOOSER = "petamap.planning.distribution_choice:choose_distribution"
 
 
+def run_digest(config: RunConfig) -> str:
+    """Return a digest of all that the maps depend on, which excludes ranks, threads and memory."""
+    what = replace(
+        config, comm=CommOptions(), resources=ResourceOptions(),
+        products=replace(config.products, overwrite=False), spectra=SpectraOptions(),
+        montecarlo=MonteCarloOptions(),
+    )  # fmt: skip
+    return hashlib.sha256(f"{__version__}\n{to_toml(what)}".encode()).hexdigest()[:16]
+
+
 class RunSetup:
     """Observations of a run and the system set up for them, with warnings and costs. Collective.
 
@@ -211,12 +221,8 @@ class RunSetup:
     # --- the summary
 
     def run_id(self) -> str:
-        """Return a digest of all that the maps depend on, which excludes ranks, threads and memory."""
-        what = replace(
-            self.config, comm=CommOptions(), resources=ResourceOptions(),
-            spectra=SpectraOptions(), montecarlo=MonteCarloOptions(),
-        )  # fmt: skip
-        return hashlib.sha256(f"{__version__}\n{to_toml(what)}".encode()).hexdigest()[:16]
+        """Return the identifier of the configuration."""
+        return run_digest(self.config)
 
     def totals(self, system: MapmakingSystem) -> summary.Totals:
         """Return numbers of observations, detectors, samples and pixels."""

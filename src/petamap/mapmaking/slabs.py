@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 
-from petacomm.base.files import atomic_write, write_errors
 from petacomm.base.typing import AnyArray, FloatArray, Int64Array
 from petacomm.mpi import Communicator, agree_on_errors
 from petacomm.mpi.persistent import AlltoallvBuffers
+from petamap.mapmaking.shared_files import open_part, replaced_file
 from petamap.sky.checksum import fold_carries, word_sum
 from petamap.sky.map_data import PIECE_BYTES, MapDataLayout
 from petamap.sky.map_header import MapHeader
@@ -146,9 +143,9 @@ def write_slabs(path: Path, head: MapHeader | None, slabs: Slabs, slab: FloatArr
     """
     comm = slabs.comm
     data: MapDataLayout = comm.bcast(head.data if head is not None else None)
-    with _replacing(comm, path) as temporary:
+    with replaced_file(comm, path) as temporary:
         total = 0
-        with agree_on_errors(comm), _part_of(temporary, path) as file:
+        with agree_on_errors(comm), open_part(temporary, path) as file:
             for place, piece in data.pieces(slabs.first, slab):
                 file.seek(place)
                 file.write(piece)
@@ -156,28 +153,6 @@ def write_slabs(path: Path, head: MapHeader | None, slabs: Slabs, slab: FloatArr
         total = fold_carries(comm.sum(fold_carries(total)))
         with agree_on_errors(comm):
             if head is not None:
-                with _part_of(temporary, path) as file:
+                with open_part(temporary, path) as file:
                     file.write(head.to_bytes(total))
                     file.truncate(data.file_bytes)
-
-
-@contextmanager
-def _replacing(comm: Communicator, path: Path) -> Iterator[Path]:
-    """Yield a temporary file that replaces `path` at the end: rank 0 creates and renames it."""
-    with ExitStack() as stack:
-        temporary: Path | None = None
-        with agree_on_errors(comm):
-            if comm.rank == 0:
-                temporary = stack.enter_context(atomic_write(path))
-        yield comm.bcast(temporary)
-        with agree_on_errors(comm):
-            stack.close()
-
-
-@contextmanager
-def _part_of(temporary: Path, path: Path) -> Iterator[BinaryIO]:
-    """Open the temporary file of `path` to write into it; synced at the end."""
-    with write_errors(path), open(temporary, "r+b") as file:
-        yield file
-        file.flush()
-        os.fsync(file.fileno())

@@ -12,9 +12,9 @@ from petacomm.base.errors import DataError
 from petacomm.base.timers import Timers
 from petacomm.base.typing import FloatArray
 from petamap.data.config import RunConfig
-from petamap.mapmaking.cg import Iteration, Solution
 from petamap.mapmaking.recycling import Deflation
 from petamap.mapmaking.right_hand_side import Dataset, RightHandSide, binned_map, right_hand_sides
+from petamap.mapmaking.solution import Iteration, Solution, SolverCheckpoint
 from petamap.mapmaking.system import MapmakingSystem
 from petamap.sky.healpix import Healpix
 
@@ -65,18 +65,23 @@ class Mapper:
         self.cg = system.solver()
         self.space: Deflation | None = None
 
-    def maps(self, datasets: Sequence[Dataset], timers: Timers | None = None) -> list[MappedDataset]:
+    def maps(
+        self,
+        datasets: Sequence[Dataset],
+        timers: Timers | None = None,
+        checkpoint: SolverCheckpoint | None = None,
+    ) -> list[MappedDataset]:
         """Return the map of each data set, whose bits do not depend on the other data sets.
 
         A failure is recorded in the result and does not affect the others. Phases are added to `timers`, if
-        given, instead of those of the mapper.
+        given, instead of those of the mapper. Data sets that can only be read one by one have no checkpoint.
         """
         timers = timers or self.timers
         try:
             with timers.phase("data"):
                 rhs = right_hand_sides(self.system, datasets)
             with timers.phase("iterations"):
-                return self._maps(rhs)
+                return self._maps(rhs, checkpoint)
         except DataError as error:
             if len(datasets) == 1:
                 return [self._failed(str(error))]
@@ -90,7 +95,7 @@ class Mapper:
             self.cg, rhs, solver.tolerance, solver.max_iterations, n_vectors, at_once
         )
 
-    def _maps(self, rhs: Sequence[RightHandSide]) -> list[MappedDataset]:
+    def _maps(self, rhs: Sequence[RightHandSide], checkpoint: SolverCheckpoint | None) -> list[MappedDataset]:
         if self.solver.binned_only:
             return [MappedDataset(self._cut(binned_map(self.system, item))) for item in rhs]
         done = [0.0] * len(rhs)
@@ -106,7 +111,7 @@ class Mapper:
         unknowns, solver = [item.unknowns for item in rhs], self.solver
         solutions = self.cg.solve_many(
             unknowns, solver.tolerance, solver.max_iterations, report, self.space,
-            stall_iterations=solver.stall_iterations,
+            stall_iterations=solver.stall_iterations, checkpoint=checkpoint,
         )  # fmt: skip
         return [self._mapped(solution) for solution in solutions]
 

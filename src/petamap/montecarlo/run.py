@@ -12,16 +12,18 @@ from pathlib import Path
 
 import numpy as np
 
-from petacomm.base.errors import ConfigError
+from petacomm.base.errors import ConfigError, Interruption
 from petacomm.base.progress import Progress, SilentProgress
+from petacomm.base.stop_request import StopRequest
 from petacomm.base.threads import map_threads
 from petacomm.base.timers import Timers
 from petacomm.base.typing import AnyArray, FloatArray, Int64Array
-from petacomm.mpi import Communicator, agree_on_errors, world
+from petacomm.mpi import Communicator, agree, agree_on_errors, world
 from petamap.data import run_summary as summary
 from petamap.data.config import RunConfig, SignalParts, open_signal_parts
 from petamap.data.observation import Observation
 from petamap.data.run_summary import RankStatistics, Summary, pixels_sha256
+from petamap.mapmaking.checkpoint import ColumnCheckpoint, JobCheckpoints
 from petamap.mapmaking.recycling import Deflation
 from petamap.mapmaking.setup import RunSetup, check_writable
 from petamap.mapmaking.system import MapmakingSystem
@@ -48,6 +50,7 @@ def run_montecarlo(
     comm: Communicator | None = None,
     progress: Progress | None = None,
     command: Sequence[str] = (),
+    stop: StopRequest | None = None,
 ) -> Summary:
     """Run a Monte Carlo, and write its spectra and ``summary.json`` to `out`. Collective on `comm`.
 
@@ -66,6 +69,9 @@ def run_montecarlo(
         Receives progress, on rank 0.
     command : sequence of str
         Words of the command line, for the summary.
+    stop : StopRequest, optional
+        Asks the Monte Carlo to stop. The time limit of the configuration and the end of a Slurm job do so
+        anyway.
 
     Returns
     -------
@@ -76,6 +82,8 @@ def run_montecarlo(
     ConfigError, DataError, ResourceError
         On all ranks, before any work if possible. A failed realization raises no error: it is recorded, and
         the others continue.
+    Interruption
+        On all ranks, after a checkpoint of the batches in progress, if it was asked to stop.
 
     Examples
     --------
@@ -106,18 +114,27 @@ def run_montecarlo(
     >>> summary.montecarlo.done
     2
     """
-    job = _MonteCarlo(config, Path(out), comm or world(), progress or SilentProgress())
+    job = _MonteCarlo(config, Path(out), comm or world(), progress or SilentProgress(), stop or StopRequest())
     return job.run(command)
 
 
 class _MonteCarlo:
-    def __init__(self, config: RunConfig, out: Path, comm: Communicator, progress: Progress) -> None:
+    def __init__(
+        self, config: RunConfig, out: Path, comm: Communicator, progress: Progress, stop: StopRequest
+    ) -> None:
         self.config = config
         self.options = config.montecarlo
         self.comm = comm
         self.progress = progress
         self.path = out / montecarlo_file_name(config)
         self.stage = RunSetup(config, comm, progress)
+        self.stop = stop
+        stop.limit(config.resources.time_limit)
+        stop.mend = "realizations that are done stay: the same command goes on"
+        self.checkpoints = JobCheckpoints(
+            out / f"{config.run.name}_mc.checkpoint", run_id(config), config.resources.checkpoint_interval,
+            stop, "the same command goes on",
+        )  # fmt: skip
         first = self.options.first
         self.numbers: Int64Array = np.arange(first, first + self.options.realizations)
 
@@ -184,6 +201,7 @@ class _MonteCarlo:
         if old is not None:
             old.close()
         check_writable(self.path.parent)
+        self.checkpoints.prepare(force)
 
     def _prepare(self, system: MapmakingSystem) -> None:
         """Set up everything that realizations have in common."""
@@ -219,11 +237,19 @@ class _MonteCarlo:
         self.n_before = len(self.numbers) - len(self.to_do)
         self.reported, self.finished, self.n_batch, self.n_made = 0.0, 0, 0, 0
         self.fixed_map = self._map_fixed()
-        for batch in self.rank_groups.batches(self.to_do):
-            self.n_batch = len(batch)
-            self._make_batch([Realization(self.draws, int(number)) for number in batch])
-            self.n_made += len(batch)
-            self._report_finished()
+        self.stop.defer()
+        self.pace = self.checkpoints.pace(self.stage.comm)
+        interrupted: Interruption | None = None
+        try:
+            for batch in self.rank_groups.batches(self.to_do):
+                self.n_batch = len(batch)
+                self._make_batch([Realization(self.draws, int(number)) for number in batch])
+                self.n_made += len(batch)
+                self._report_finished()
+        except Interruption as error:
+            interrupted = error
+        # Groups that have not been asked to stop make what they have to first.
+        agree(self.comm, interrupted)
         return len(self.to_do)
 
     def _report_batch(self, part: float, note: str) -> None:
@@ -278,7 +304,19 @@ class _MonteCarlo:
     def _make_batch(self, batch: Sequence[Realization]) -> None:
         """Map realizations and write their rows, each by one of the ranks."""
         solved, comm = self.draws.solved, self.stage.comm
-        datasets = self.mapper.maps([realization.signals(part) for realization in batch for part in solved])
+        numbers = [realization.number for realization in batch]
+        self.pace.begin()
+        self.pace.restart_interval()
+        self.pace.look()
+        if self.pace.stops:
+            raise self.checkpoints.interruption(self.pace.why)
+        name = f"batch-{numbers[0]}"
+        datasets = self.mapper.maps(
+            [realization.signals(part) for realization in batch for part in solved],
+            checkpoint=ColumnCheckpoint(
+                self.checkpoints, self.mapper.system.shared, name, self.pace, numbers
+            ),
+        )
         to_write: list[tuple[Realization, list[MappedDataset], list[FloatArray]]] = []
         with self.stage.timers.phase("spectra"):
             for k, realization in enumerate(batch):
@@ -288,6 +326,8 @@ class _MonteCarlo:
                     to_write.append((realization, mapped, [values for values in maps if values is not None]))
             with agree_on_errors(comm):
                 map_threads(lambda item: self._write(*item), to_write, self.stage.n_threads)
+                if comm.rank == 0:
+                    self.checkpoints.discard(name)
 
     def _write(
         self, realization: Realization, mapped: Sequence[MappedDataset], maps: Sequence[FloatArray]
@@ -324,6 +364,7 @@ class _MonteCarlo:
         with agree_on_errors(self.comm):
             if self.comm.rank == 0:
                 result.write(self.path.parent)
+                self.checkpoints.remove()
         self.progress.end(str(self.path))
         self.store.close()
         return result

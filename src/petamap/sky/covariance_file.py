@@ -83,8 +83,12 @@ def write_pixel_covariance(path: str | os.PathLike[str], covariance: PixelCovari
     image.header["CREATOR"] = "petamap"
     table = fits.BinTableHDU.from_columns([fits.Column("PIXEL", "K", array=covariance.pixels)], name="PIXELS")
     table.header["ORDERING"] = "RING"
+    hdus = fits.HDUList([fits.PrimaryHDU(), image, table])
+    hdus.update_extend()
+    for hdu in hdus:
+        hdu.add_checksum(when="")  # else the bytes would tell the time
     with atomic_write(path) as temporary:
-        fits.HDUList([fits.PrimaryHDU(), image, table]).writeto(temporary, overwrite=True, checksum=True)
+        hdus.writeto(temporary, overwrite=True)
 
 
 def read_pixel_covariance(path: str | os.PathLike[str]) -> PixelCovariance:

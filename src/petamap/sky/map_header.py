@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from petacomm.base.errors import ConfigError, did_you_mean
@@ -36,6 +37,17 @@ class MapHeader:
     def to_bytes(self, data_sum: int) -> bytes:
         """Return the bytes of the headers; `data_sum` is the `word_sum` of all values."""
         return _to_bytes(self.headers, data_sum)
+
+
+def file_run_id(path: Path) -> str:
+    """Return the run that a FITS file says it is from; empty if it names none or cannot be read."""
+    from astropy.io import fits
+
+    try:
+        with fits.open(path) as hdus:
+            return next((str(hdu.header["RUNID"]) for hdu in hdus if "RUNID" in hdu.header), "")
+    except OSError:
+        return ""
 
 
 def make_map_header(

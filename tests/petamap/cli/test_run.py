@@ -58,7 +58,7 @@ def asked(monkeypatch, make_summary):
     calls = []
     module = ModuleType("petamap.mapmaking.run")
 
-    def run(config, *, out, progress, comm, command):
+    def run(config, *, out, progress, comm, command, stop, resume):
         calls.append((config, out, comm, command))
         progress.begin("solve", 1)
         progress.end()

@@ -157,6 +157,18 @@ class ResourceOptions:
         maximum=2**50,
         help="limit a process; default: what there is",
     )
+    checkpoint_interval: float = option(
+        600.0,
+        dimension="time",
+        minimum=0.0,
+        help="between checkpoints of the solver; 0 s: only when the job is asked to stop",
+    )
+    time_limit: float | None = option(
+        None,
+        dimension="time",
+        minimum=0.0,
+        help="wall clock of the job, before whose end it stops with a checkpoint; default: what Slurm tells",
+    )
 
 
 @dataclass(frozen=True)

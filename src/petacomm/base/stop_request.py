@@ -1,0 +1,83 @@
+"""Requests to end early: signals to this process, and the end of the job's wall clock."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import FrameType
+
+from petacomm.base.errors import Interruption
+from petacomm.base.phases import phase_of
+
+# Slurm sends SIGTERM at the end of a job's time, and SIGUSR1 before it where a job script asks for it.
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
+# Seconds to spare before the end of the wall clock, and the most of the whole time that they may be.
+_MARGIN, _MARGIN_PART = 30.0, 0.05
+
+
+class StopRequest:
+    """Request to end early, by a signal or because the wall clock of the job ends.
+
+    A signal ends the process at once, by an `Interruption`, until `defer` is called: from then on it is noted
+    alone, for work that looks at `signal` where it can stop.
+
+    Parameters
+    ----------
+    environ : mapping, optional
+        Environment, in which Slurm gives the end of the job: ``SLURM_JOB_END_TIME``, Unix seconds.
+
+    Attributes
+    ----------
+    signal : int
+        Number of the signal that has arrived; 0 for none.
+    mend : str
+        What the user can do after an end at once.
+    """
+
+    def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
+        self.signal = 0
+        self.mend = "what was saved before stays: the same command with --resume goes on"
+        self._begin = time.time()
+        told = environ.get("SLURM_JOB_END_TIME", "")
+        self._end = float(told) if told.isdigit() else math.inf
+        self._deferred = False
+
+    def limit(self, seconds: float | None) -> None:
+        """Set the most seconds from the creation of this request on; None leaves them as they are."""
+        if seconds is not None:
+            self._end = min(self._end, self._begin + seconds)
+
+    def defer(self) -> None:
+        """Note signals from now on, without an end at once."""
+        self._deferred = True
+
+    @property
+    def seconds_left(self) -> float:
+        """Seconds until work should have ended, with a margin before the end of the wall clock."""
+        margin = min(_MARGIN, _MARGIN_PART * max(self._end - self._begin, 0.0))
+        return self._end - margin - time.time()
+
+    @contextmanager
+    def signals(self) -> Iterator[StopRequest]:
+        """Receive the signals within the block; only the main thread of a program can."""
+        if threading.current_thread() is not threading.main_thread():
+            yield self
+            return
+        before = {number: signal.signal(number, self._receive) for number in STOP_SIGNALS}
+        try:
+            yield self
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _receive(self, number: int, _: FrameType | None) -> None:
+        first, self.signal = self.signal == 0, number
+        if first and not self._deferred:
+            phase = phase_of(Interruption(""))
+            when = f" in phase '{phase}'" if phase else ""
+            raise Interruption(f"stopped by {signal.Signals(number).name}{when}", mend=self.mend)
