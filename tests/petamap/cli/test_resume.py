@@ -1,0 +1,167 @@
+"""Tests of commands that are stopped or killed and go on: the same bytes as if they had not been."""
+
+import random
+import signal
+import time
+
+import pytest
+from killed_jobs import Job
+from mpi import MPIEXEC
+
+from petamap.cli.main import main
+from petamap.data.run_summary import Summary
+
+# 1/f noise with a high knee needs many iterations, and little data little time for each.
+TEXT = """\
+[run]
+name = "long"
+[map]
+n_side = 8
+[noise]
+n_lag = 512
+[solver]
+tolerance = 1e-11
+max_iterations = 2000
+rcond_min = 1e-2
+[products]
+report = false
+[[source]]
+kind = "satellite"
+sample_rate = "5 Hz"
+duration = "8 h"
+net = "100 uK s^0.5"
+fknee = "2 Hz"
+spin_period = "10 min"
+opening = "60 deg"
+precession_angle = "40 deg"
+precession_period = "3 h"
+[[source]]
+kind = "noise"
+"""
+SETTINGS = ("--threads", "1", "resources.checkpoint_interval=20 ms")
+# that a stop comes before the last iteration
+LONG = ("source.0.duration=16 h", "resources.checkpoint_interval=10 min")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "long.toml").write_text(TEXT)
+    return tmp_path
+
+
+def run(out, *settings):
+    assert main(["run", "long.toml", "--out", str(out), *SETTINGS, *settings]) == 0
+    return products(out)
+
+
+def products(folder):
+    found = {path.name: path.read_bytes() for path in sorted(folder.glob("*.fits"))}
+    history = [one.relative_residual for one in Summary.read(folder).solver.history]
+    return found, history
+
+
+@pytest.mark.parametrize("n_ranks", [1, 3])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+def test_a_signal_stops_with_a_checkpoint(folder, n_ranks, number):
+    words = ["run", "long.toml", "--out", "stopped", *SETTINGS, *LONG]
+    job = Job(words, n_ranks, folder)
+    job.wait_for("iterations: begins")
+    time.sleep(0.3)
+    job.process.send_signal(number)
+    assert job.end() == 75, job.said()
+    said = [line for line in job.said().splitlines() if line.startswith("petamap: ")]
+    assert said == [
+        f"petamap: stopped/long.checkpoint: stopped by {number.name}, after a checkpoint "
+        "(the same command with --resume goes on)"
+    ]
+    assert list((folder / "stopped").iterdir()) == [folder / "stopped" / "long.checkpoint"]
+    job = Job(words, 1, folder)
+    assert job.end() == 2 and "--resume goes on, --force begins anew" in job.said()
+    job = Job([*words, "--resume"], n_ranks, folder)
+    assert job.end() == 0, job.said()
+    assert "checkpoint: done" in job.said() and "goes on after iteration" in job.said()
+    assert Summary.read(folder / "stopped").resumed == 1
+    assert products(folder / "stopped") == run(folder / "whole", *LONG)
+
+
+@pytest.mark.parametrize("n_ranks", [1, 3])
+def test_a_signal_during_the_set_up_ends_at_once(folder, n_ranks):
+    job = Job(
+        ["run", "long.toml", "--out", "stopped", *SETTINGS, "source.0.duration=30 day"], n_ranks, folder
+    )
+    job.wait_for("pointing: begins")
+    job.process.send_signal(signal.SIGTERM)
+    assert job.end() == 75, job.said()
+    assert job.said().count("petamap: stopped by SIGTERM in phase '") == 1
+    assert "iterations" not in job.said()
+
+
+@pytest.mark.parametrize("told", ["slurm", "option"])
+def test_the_end_of_the_wall_clock(folder, told):
+    limit = ["--time-limit", "6 s"] if told == "option" else []
+    slurm = {} if limit else {"SLURM_JOB_END_TIME": str(int(time.time()) + 7)}
+    words = ["run", "long.toml", "--out", "stopped", *SETTINGS, "source.0.duration=8 day"]
+    job = Job([*words, *limit], 1, folder, **slurm)
+    begin = time.monotonic()
+    assert job.end() == 75, job.said()
+    assert time.monotonic() - begin < 8
+    assert "stopped before the end of its time, after a checkpoint" in job.said()
+
+
+def test_a_finished_run_is_complete(folder, capsys):
+    expected = run(folder / "whole", "--resume")
+    (folder / "whole" / "long.checkpoint").mkdir()
+    assert run(folder / "whole", "--resume") == expected
+    assert "holds this run, complete: there is nothing to resume" in capsys.readouterr().err
+    assert not (folder / "whole" / "long.checkpoint").exists()
+    with pytest.raises(SystemExit) as ended:
+        run(folder / "whole", "--resume", "solver.tolerance=1e-6")
+    assert ended.value.code == 2 and "holds an earlier run" in capsys.readouterr().err
+
+
+def test_a_report_that_is_missing_is_written(folder):
+    run(folder / "whole", "products.report=true")
+    (folder / "whole" / "report.html").unlink()
+    run(folder / "whole", "products.report=true", "--resume")
+    assert (folder / "whole" / "report.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("n_ranks", "n_kills"),
+    [(1, 6), (3, 4), *(pytest.param(n, 50, marks=pytest.mark.long) for n in (1, 3))],
+)
+def test_same_bytes_after_kills(folder, n_ranks, n_kills):
+    """Kill all ranks at random moments, a quarter of them from the start and the others from the data on."""
+    if n_ranks > 1 and not MPIEXEC.exists():
+        pytest.skip("no mpiexec beside this Python: pip install mpich")
+    expected, chance = run(folder / "whole"), random.Random(n_ranks)
+    begin = time.monotonic()
+    assert Job(["run", "long.toml", "--out", "timed", *SETTINGS], n_ranks, folder).end() == 0
+    whole = time.monotonic() - begin
+    kills, folders, resumed = 0, 1, []
+    while kills < n_kills:
+        out = folder / f"killed-{folders}"
+        job = Job(["run", "long.toml", "--out", out.name, *SETTINGS, "--resume"], n_ranks, folder)
+        if chance.random() < 0.25:
+            time.sleep(chance.uniform(0, whole))
+        else:
+            job.wait_for("data: begins")
+            time.sleep(chance.uniform(0, whole / 3))
+        kills += job.kill()
+        if (out / "summary.json").exists():
+            resumed.append(finish(out, n_ranks, folder, expected))
+            folders += 1
+    resumed.append(finish(out, n_ranks, folder, expected))
+    print(f"{kills} kills on {n_ranks} ranks, {len(resumed)} runs finished, resumed {resumed} times")
+    assert sum(resumed) > 0
+
+
+def finish(out, n_ranks, folder, expected):
+    """Let a run come to its end, and return how often it went on from a checkpoint."""
+    job = Job(["run", "long.toml", "--out", out.name, *SETTINGS, "--resume"], n_ranks, folder)
+    assert job.end() == 0, job.said()
+    assert products(out) == expected
+    left = {path.name for path in out.iterdir()} - set(expected[0])
+    assert left == {"summary.json"}
+    return Summary.read(out).resumed

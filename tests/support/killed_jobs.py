@@ -1,0 +1,75 @@
+"""Commands that are ended by signals at chosen moments."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from mpi import MPIEXEC
+
+SECONDS = 120.0  # that no job needs
+
+
+class Job:
+    """A petamap command in processes of its own, under mpiexec for several ranks."""
+
+    def __init__(self, words, n_ranks, folder, **environ):
+        launcher = [str(MPIEXEC), "-n", str(n_ranks)] if n_ranks > 1 else []
+        if launcher and not MPIEXEC.exists():
+            pytest.skip("no mpiexec beside this Python: pip install mpich")
+        self.log = Path(folder) / "log"
+        with open(self.log, "wb") as log:
+            self.process = subprocess.Popen(
+                [*launcher, sys.executable, "-m", "petamap.cli.main", *words],
+                stdout=log, stderr=log, cwd=folder, start_new_session=True,
+                env=os.environ | {"OMP_NUM_THREADS": "1"} | environ,
+            )  # fmt: skip
+
+    def said(self):
+        """Return what the job has said so far."""
+        return self.log.read_text(errors="replace")
+
+    def wait_for(self, text):
+        """Wait until the job has said something, or has ended."""
+        end = time.monotonic() + SECONDS
+        while text not in self.said() and self.process.poll() is None:
+            assert time.monotonic() < end, self.said()
+            time.sleep(0.005)
+
+    def end(self):
+        """Wait for the end of the job, and return its exit code."""
+        return self.process.wait(SECONDS)
+
+    def kill(self):
+        """Kill all processes of the job at once; return whether it had not ended before."""
+        running = self.process.poll() is None
+        for pid in [*descendants(self.process.pid), self.process.pid]:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        self.process.wait(SECONDS)
+        return running
+
+
+def descendants(pid):
+    """Return all processes that a process has started, and those that they have."""
+    parents = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                fields = (folder / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            parents.setdefault(int(fields[1]), []).append(int(folder.name))
+    found, todo = [], [pid]
+    while todo:
+        children = parents.get(todo.pop(), [])
+        found += children
+        todo += children
+    return found
