@@ -155,13 +155,13 @@ def _finished(config: RunConfig, out: Path, comm: Communicator) -> Summary | Non
     with agree_on_errors(comm):
         if comm.rank == 0 and (found := finished_run(config, out)) is not None:
             if config.products.report and not (out / "report.html").exists():
-                write_page(out)
+                _write_page(out)
             print(f"petamap: {out} holds this run, complete: there is nothing to resume", file=sys.stderr)
     agreed: Summary | None = comm.bcast(found)
     return agreed
 
 
-def write_page(out: Path) -> Path:
+def _write_page(out: Path) -> Path:
     """Write the report of a run."""
     from petamap.report.run_page import write_report
 
@@ -199,6 +199,6 @@ def run_job(
             config, out=out, comm=comm, progress=progress, command=command_line(comm.size), stop=stop
         )
     if comm.rank == 0:
-        report = write_page(out) if config.products.report else None
+        report = _write_page(out) if config.products.report else None
         print(closing_lines(summary, report), file=sys.stderr)
     return summary

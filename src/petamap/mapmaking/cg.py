@@ -213,6 +213,7 @@ class ConjugateGradients:
             columns, state, norms, alphas, betas = self._start(rhs, every, deflation)
         else:
             columns, state, norms, alphas, betas = self._resume(rhs, every, saved)
+            saved = None  # its vectors are copied
         while True:
             states = partial(_column_states, every, columns, state, norms, alphas, betas)
             if checkpoint is not None:

@@ -61,8 +61,9 @@ def products(folder):
     return found, history
 
 
-@pytest.mark.parametrize("n_ranks", [1, 3])
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+@pytest.mark.parametrize(
+    ("n_ranks", "number"), [(1, signal.SIGUSR1), (3, signal.SIGTERM)], ids=["one", "three"]
+)
 def test_a_signal_stops_with_a_checkpoint(folder, n_ranks, number):
     words = ["run", "long.toml", "--out", "stopped", *SETTINGS, *LONG]
     job = Job(words, n_ranks, folder)
@@ -129,7 +130,7 @@ def test_a_report_that_is_missing_is_written(folder):
 
 @pytest.mark.parametrize(
     ("n_ranks", "n_kills"),
-    [(1, 6), (3, 4), *(pytest.param(n, 50, marks=pytest.mark.long) for n in (1, 3))],
+    [(1, 4), (3, 2), *(pytest.param(n, 50, marks=pytest.mark.long) for n in (1, 3))],
 )
 def test_same_bytes_after_kills(folder, n_ranks, n_kills):
     """Kill all ranks at random moments, a quarter of them from the start and the others from the data on."""
