@@ -137,9 +137,15 @@ def _run(arguments: argparse.Namespace) -> int:
 def _make_maps(arguments: argparse.Namespace, comm: Communicator, stop: StopRequest) -> Summary:
     config = job_configuration(arguments)
     out = arguments.out or Path(config.run.name)
-    if arguments.resume and (finished := _finished(config, out, comm)) is not None:
-        return finished
-    require_free(out, config.products.overwrite)
+    interrupted = False
+    if arguments.resume:
+        from petamap.mapmaking.run import checkpoint_folder
+
+        if (finished := _finished(config, out, comm)) is not None:
+            return finished
+        interrupted = checkpoint_folder(config, out).exists()
+    if not interrupted:
+        require_free(out, config.products.overwrite)
     from petamap.cli.closing_table import closing_table
     from petamap.mapmaking.run import run  # imported here to report configuration errors fast
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from petacomm.base.errors import ConfigError, DataError, Interruption
-from petacomm.base.files import remove_temporaries
+from petacomm.base.files import remove_temporaries, write_text
 from petacomm.base.stop_request import StopRequest
 from petacomm.base.typing import FloatArray
 from petacomm.mpi import Communicator, agree, agree_on_errors
@@ -66,8 +66,20 @@ class JobCheckpoints:
         """Whether a checkpoint is there."""
         return any(self.folder.glob(f"[!.]*{_SUFFIX}"))
 
-    def prepare(self, overwrite: bool) -> str:
+    @property
+    def replacing(self) -> bool:
+        """Whether this run has begun to replace the products of another one."""
+        return self._begun.exists() and self._begun.read_text(encoding="utf-8") == self.run_id
+
+    @property
+    def _begun(self) -> Path:
+        return self.folder / "replacing"
+
+    def prepare(self, overwrite: bool, replacing: bool = False) -> str:
         """Check what is there, or remove it if it is to be replaced. Not collective: for one rank.
+
+        With `replacing`, there are products of another run, which must not pass for those of this one if
+        it is interrupted: a file in the folder says so.
 
         Returns
         -------
@@ -83,6 +95,8 @@ class JobCheckpoints:
         """
         if overwrite:
             self.remove()
+            if replacing:
+                write_text(self._begun, self.run_id)
         elif self.exist and not self.resume:
             raise ConfigError(
                 "holds the checkpoint of an interrupted run", where=str(self.folder),
@@ -149,6 +163,11 @@ class JobCheckpoints:
     def discard(self, name: str) -> None:
         """Remove a checkpoint that is needed no more. Not collective."""
         self.path(name).unlink(missing_ok=True)
+
+    def give_up(self) -> None:
+        """Leave nothing behind after an error, unless there is a checkpoint. Not collective."""
+        if not self.exist:
+            self.remove()
 
     def remove(self) -> None:
         """Remove all checkpoints. Not collective."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from petacomm.base.errors import ConfigError, ConvergenceError
+from petacomm.base.errors import ConfigError, ConvergenceError, Interruption, UserError
 from petacomm.base.files import remove_temporaries
 from petacomm.base.progress import Progress, SilentProgress
 from petacomm.base.stop_request import StopRequest
@@ -114,21 +113,16 @@ def run(
 
 
 def finished_run(config: RunConfig, out: Path) -> Summary | None:
-    """Return the summary of a folder if it is that of this run, finished; else None.
-
-    What is left of its checkpoint is removed. Not collective: for one rank.
-    """
-    if not (out / summary.FILE_NAME).exists():
+    """Return the summary of a folder if it is that of this run, finished; else None."""
+    if not (out / summary.FILE_NAME).exists() or checkpoint_folder(config, out).exists():
         return None
     found = Summary.read(out)
     there = all((out / product.file).exists() for product in found.products)
-    if found.run_id != run_digest(config) or not there:
-        return None
-    shutil.rmtree(_checkpoint_folder(config, out), ignore_errors=True)
-    return found
+    return found if found.run_id == run_digest(config) and there else None
 
 
-def _checkpoint_folder(config: RunConfig, out: Path) -> Path:
+def checkpoint_folder(config: RunConfig, out: Path) -> Path:
+    """Return the folder that a run in progress or interrupted may have."""
     return out / f"{config.run.name}.checkpoint"
 
 
@@ -149,14 +143,22 @@ class _Job:
         self.timers = self.setup.timers
         self.stop.limit(self.config.resources.time_limit)
         self.checkpoints = JobCheckpoints(
-            _checkpoint_folder(self.config, self.out), self.setup.run_id(),
+            checkpoint_folder(self.config, self.out), self.setup.run_id(),
             self.config.resources.checkpoint_interval, self.stop,
             "the same command with --resume goes on", self.resume,
         )  # fmt: skip
         self.pace = self.checkpoints.pace(self.comm)
 
     def run(self) -> Summary:
-        """Run the phases in order."""
+        """Run the phases, and leave what was there as it was if they fail before there is something new."""
+        try:
+            return self._run()
+        except UserError as error:
+            if self.comm.rank == 0 and not self.resume and not isinstance(error, Interruption):
+                self.checkpoints.give_up()
+            raise
+
+    def _run(self) -> Summary:
         self.setup.open(partial(open_sources, given=self.observations))
         self.unit = self.setup.unit
         self._check_folder()
@@ -203,20 +205,20 @@ class _Job:
                 self._prepare_checkpoints()
 
     def _prepare_checkpoints(self) -> None:
-        note = self.checkpoints.prepare(self.config.products.overwrite)
+        earlier = (self.out / summary.FILE_NAME).exists()
+        note = self.checkpoints.prepare(self.config.products.overwrite, replacing=earlier)
         if self.resume:
             self.progress.begin("checkpoint")
             self.progress.end(note)
-        if self.resume or self.config.products.overwrite:
-            # Files of two runs beside each other must not pass for those of a finished one.
-            (self.out / summary.FILE_NAME).unlink(missing_ok=True)
 
     def _require_no_other_products(self) -> None:
         """Raise an error if there are products, but for those of this run where it is to go on."""
         for path in (self._file(kind) for kind in self._kinds()):
             if self.resume:
                 remove_temporaries(path)
-            if path.exists() and not (self.resume and file_run_id(path) == self.setup.run_id()):
+            if not path.exists() or (self.resume and self.checkpoints.replacing):
+                continue
+            if not (self.resume and file_run_id(path) == self.setup.run_id()):
                 raise ConfigError(
                     "is there already", where=str(path), mend="choose another --out, or add --force"
                 )

@@ -112,13 +112,25 @@ def test_the_end_of_the_wall_clock(folder, told):
 
 def test_a_finished_run_is_complete(folder, capsys):
     expected = run(folder / "whole", "--resume")
-    (folder / "whole" / "long.checkpoint").mkdir()
     assert run(folder / "whole", "--resume") == expected
     assert "holds this run, complete: there is nothing to resume" in capsys.readouterr().err
-    assert not (folder / "whole" / "long.checkpoint").exists()
     with pytest.raises(SystemExit) as ended:
         run(folder / "whole", "--resume", "solver.tolerance=1e-6")
     assert ended.value.code == 2 and "holds an earlier run" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("earlier", ["solver.tolerance=1e-6", "solver.tolerance=1e-11"])
+@pytest.mark.parametrize("moment", ["pointing: begins", "products: begins"])
+def test_a_run_that_replaces_another_goes_on(folder, earlier, moment):
+    expected = run(folder / "whole")
+    run(folder / "b", earlier)
+    job = Job(["run", "long.toml", "--out", "b", *SETTINGS, "--force"], 1, folder)
+    job.wait_for(moment)
+    assert job.kill()
+    job = Job(["run", "long.toml", "--out", "b", *SETTINGS, "--resume"], 1, folder)
+    assert job.end() == 0 and "complete" not in job.said()
+    assert products(folder / "b") == expected
+    assert not (folder / "b" / "long.checkpoint").exists()
 
 
 def test_a_report_that_is_missing_is_written(folder):
