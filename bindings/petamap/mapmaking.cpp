@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "../arrays.h"
+#include "petamap/mapmaking/baselines.h"
 #include "petamap/mapmaking/bin.h"
 #include "petamap/mapmaking/gaps.h"
 #include "petamap/mapmaking/normal.h"
@@ -303,6 +304,67 @@ void space_add(In<double, 3> vectors, In<double, 2> amounts, Out<double, 3> to, 
     pm::space_add(space, amounts.data(), static_cast<int>(to.shape(2)), to.data(), largest.data(), n_threads);
 }
 
+std::int64_t compress(In<std::int32_t> pixels, MaybeIn<std::uint32_t> angles, MaybeIn<float> gains,
+                      double efficiency, int n_stokes, In<std::int32_t> table, std::int64_t first,
+                      std::int64_t step, double weight, Out<std::int64_t> positions,
+                      Out<std::int32_t> out_pixels, Out<double, 2> values) {
+    const std::size_t n = pixels.shape(0);
+    const auto samples = samples_of(pixels, angles, gains, efficiency, n);
+    require(n_stokes == 1 || angles, "polarization needs angles");
+    require(positions.shape(0) >= n && out_pixels.shape(0) >= n && values.shape(0) >= n,
+            "room for all visits");
+    require(length(values.shape(1)) == pm::visit_values(n_stokes), "the values of a visit");
+    require(step > 0 && (step & (step - 1)) == 0, "a power of two");
+    nb::gil_scoped_release release;
+    return pm::compress(samples, length(n), n_stokes, table.data(), first, step, weight,
+                        {positions.data(), out_pixels.data(), values.data()});
+}
+
+pm::Visits visits_of(const In<std::int64_t>& bounds, const In<std::int64_t>& knots,
+                     const In<std::int64_t>& before, const In<std::int32_t>& rows,
+                     const In<float, 3>& weights) {
+    same_shape({{bounds.shape(0), knots.shape(0)}, {before.shape(0), rows.shape(0)}});
+    same_shape({{weights.shape(0), rows.shape(0)}, {weights.shape(2), 2}});
+    return {{bounds.data(), bounds.shape(0)},
+            {knots.data(), knots.shape(0)},
+            before.data(),
+            rows.data(),
+            weights.data(),
+            static_cast<int>(weights.shape(1))};
+}
+
+void add_to_baselines(In<std::int64_t> bounds, In<std::int64_t> knots, In<std::int64_t> before,
+                      In<std::int32_t> rows, In<float, 3> weights, In<double, 3> from, Out<double, 2> to,
+                      int n_threads) {
+    const auto visits = visits_of(bounds, knots, before, rows, weights);
+    same_shape({{from.shape(1), weights.shape(1)}, {from.shape(2), to.shape(1)}});
+    require(is_width(to.shape(1)), "1, 2, 4 or 8 columns");
+    nb::gil_scoped_release release;
+    pm::add_to_baselines(visits, from.data(), static_cast<int>(to.shape(1)), to.data(), n_threads);
+}
+
+void add_from_baselines(In<std::int64_t> bounds, In<std::int64_t> knots, In<std::int64_t> before,
+                        In<std::int32_t> rows, In<float, 3> weights, In<double, 2> from, In<double> scales,
+                        Out<std::int64_t, 4> sums) {
+    const auto visits = visits_of(bounds, knots, before, rows, weights);
+    same_shape({{sums.shape(2), weights.shape(1)}, {sums.shape(3), from.shape(1)}});
+    same_shape({{scales.shape(0), from.shape(1)}});
+    require(is_width(from.shape(1)), "1, 2, 4 or 8 columns");
+    nb::gil_scoped_release release;
+    pm::add_from_baselines(visits, from.data(), static_cast<int>(from.shape(1)), scales.data(),
+                           length(sums.shape(1)), sums.data(), static_cast<int>(sums.shape(0)));
+}
+
+void solve_baselines(In<std::int64_t> knots, In<double, 2> factor, Out<double, 2> values, Out<double> largest,
+                     int n_threads) {
+    same_shape({{factor.shape(0), values.shape(0)}, {largest.shape(0), values.shape(1)}});
+    require(factor.shape(1) == pm::kBaselineBand + 1 && is_width(values.shape(1)),
+            "a row of the factor a knot");
+    nb::gil_scoped_release release;
+    pm::solve_baselines({knots.data(), knots.shape(0)}, factor.data(), static_cast<int>(values.shape(1)),
+                        values.data(), largest.data(), n_threads);
+}
+
 void invert(int n_stokes, double rcond_min, Out<double, 2> matrices, Out<double> rcond, int n_threads) {
     require(length(matrices.shape(1)) == pm::triangle(n_stokes), "the upper triangle of a matrix a pixel");
     same_shape({{matrices.shape(0), rcond.shape(0)}});
@@ -384,6 +446,23 @@ NB_MODULE(_mapmaking, module) {
                nb::arg("sums").noconvert(), nb::arg("n_threads"));
     module.def("space_add", space_add, nb::arg("vectors").noconvert(), nb::arg("amounts").noconvert(),
                nb::arg("to").noconvert(), nb::arg("largest").noconvert(), nb::arg("n_threads"));
+    module.attr("BASELINE_BAND") = pm::kBaselineBand;
+    module.def("compress", compress, nb::arg("pixels").noconvert(), nb::arg("angles").noconvert().none(),
+               nb::arg("gains").noconvert().none(), nb::arg("efficiency"), nb::arg("n_stokes"),
+               nb::arg("table").noconvert(), nb::arg("first"), nb::arg("step"), nb::arg("weight"),
+               nb::arg("positions").noconvert(), nb::arg("out_pixels").noconvert(),
+               nb::arg("values").noconvert());
+    module.def("add_to_baselines", add_to_baselines, nb::arg("bounds").noconvert(),
+               nb::arg("knots").noconvert(), nb::arg("before").noconvert(), nb::arg("rows").noconvert(),
+               nb::arg("weights").noconvert(), nb::arg("given").noconvert(), nb::arg("out").noconvert(),
+               nb::arg("n_threads"));
+    module.def("add_from_baselines", add_from_baselines, nb::arg("bounds").noconvert(),
+               nb::arg("knots").noconvert(), nb::arg("before").noconvert(), nb::arg("rows").noconvert(),
+               nb::arg("weights").noconvert(), nb::arg("given").noconvert(), nb::arg("scales").noconvert(),
+               nb::arg("sums").noconvert());
+    module.def("solve_baselines", solve_baselines, nb::arg("knots").noconvert(),
+               nb::arg("factor").noconvert(), nb::arg("values").noconvert(), nb::arg("largest").noconvert(),
+               nb::arg("n_threads"));
     module.def("invert", invert, nb::arg("n_stokes"), nb::arg("rcond_min"), nb::arg("matrices").noconvert(),
                nb::arg("rcond").noconvert(), nb::arg("n_threads"));
 }

@@ -239,6 +239,62 @@ def space_add(
     largest: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu")],
     n_threads: int,
 ) -> None: ...
+
+BASELINE_BAND: int = 8
+
+def compress(
+    pixels: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    angles: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)]
+    | None,
+    gains: Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu", writable=False)]
+    | None,
+    efficiency: float,
+    n_stokes: int,
+    table: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    first: int,
+    step: int,
+    weight: float,
+    positions: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu")],
+    out_pixels: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu")],
+    values: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order="C", device="cpu")],
+) -> int: ...
+def add_to_baselines(
+    bounds: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    knots: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    before: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    rows: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    weights: Annotated[
+        NDArray[numpy.float32], dict(shape=(None, None, None), order="C", device="cpu", writable=False)
+    ],
+    given: Annotated[
+        NDArray[numpy.float64], dict(shape=(None, None, None), order="C", device="cpu", writable=False)
+    ],
+    out: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order="C", device="cpu")],
+    n_threads: int,
+) -> None: ...
+def add_from_baselines(
+    bounds: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    knots: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    before: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    rows: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    weights: Annotated[
+        NDArray[numpy.float32], dict(shape=(None, None, None), order="C", device="cpu", writable=False)
+    ],
+    given: Annotated[
+        NDArray[numpy.float64], dict(shape=(None, None), order="C", device="cpu", writable=False)
+    ],
+    scales: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    sums: Annotated[NDArray[numpy.int64], dict(shape=(None, None, None, None), order="C", device="cpu")],
+) -> None: ...
+def solve_baselines(
+    knots: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    factor: Annotated[
+        NDArray[numpy.float64], dict(shape=(None, None), order="C", device="cpu", writable=False)
+    ],
+    values: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order="C", device="cpu")],
+    largest: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu")],
+    n_threads: int,
+) -> None: ...
 def invert(
     n_stokes: int,
     rcond_min: float,

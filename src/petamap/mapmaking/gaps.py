@@ -73,7 +73,7 @@ class Gaps:
             slots = [self._slots(segment) for segment in self.local.segments]
             self._starts = np.concatenate([*slots, np.zeros(0, np.int64)])
         self.numbered = bool(self)
-        return self._keys()
+        return self.keys()
 
     def _slots(self, segment: Segment) -> Int64Array:
         """Return the first held position of each slot of a segment."""
@@ -83,7 +83,8 @@ class Gaps:
         begins[1:] = (np.diff(gaps) > 1) | (gaps[1:] % self.length == 0)
         return gaps[begins] + segment.offset
 
-    def _keys(self) -> Int64Array:
+    def keys(self) -> Int64Array:
+        """Return the keys of the unknowns, once numbered: positions among all samples."""
         shifts = [
             self.layout.sample_keys[s.stream] + s.start - self.layout.streams[s.stream].start - s.offset
             for s in self.local.segments

@@ -284,6 +284,12 @@ class Projection:
 
     # --- after set-up
 
+    def is_first(self, block: Int64Array) -> bool:
+        """Return whether the outputs of a block begin with the first sample of their stream."""
+        segment = self.local.segments[int(block[5])]
+        first = segment.start + int(block[0] + block[2]) - segment.offset
+        return first == self.layout.streams[segment.stream].start
+
     def _sample_pointing(self, piece: Piece) -> SamplePointing:
         """Return local pixels and responses of a piece; gaps are any negative number."""
         if self._kept is not None:

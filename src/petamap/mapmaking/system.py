@@ -20,13 +20,14 @@ from petamap.data.observation import Observation
 from petamap.mapmaking import binning
 from petamap.mapmaking.cg import ConjugateGradients
 from petamap.mapmaking.distribution import STREAMS, Distribution, distribute
-from petamap.mapmaking.linear_operators import BlockDiagonalPreconditioner
+from petamap.mapmaking.linear_operators import Preconditioner
 from petamap.mapmaking.memory import MemoryPlan, plan_memory
 from petamap.mapmaking.noise_kernels import InverseNoise, ModelOf, inverse_noise
 from petamap.mapmaking.normal_operator import NormalOperator
+from petamap.mapmaking.preconditioning import PreconditionerInputs
 from petamap.mapmaking.projection import Projection
 from petamap.mapmaking.time_layout import TimeLayout
-from petamap.mapmaking.vectors import SharedUnknowns, Unknowns
+from petamap.mapmaking.vectors import SharedUnknowns
 from petamap.sky.pixelization import Pixelization
 from petamap.sky.stokes import Stokes
 
@@ -63,7 +64,7 @@ class SystemOptions:
     n_lag: int = 4096
     free_ends: bool = False
     flags: str = "exact"
-    preconditioner: str = "block-diagonal"
+    preconditioner: str = "auto"
     rcond_min: float = 1e-3
     distribution: Distribution = STREAMS
     reduction: str = AUTO
@@ -123,7 +124,7 @@ class MapmakingSystem:
         The pixels that this rank owns: the rows of its maps.
     statistics : Statistics
         Of the samples in each pixel.
-    preconditioner : BlockDiagonalPreconditioner
+    preconditioner : Preconditioner
     gap_samples : dict of int to int
         Number of output samples of this rank that are gaps, by stream.
     """
@@ -135,7 +136,7 @@ class MapmakingSystem:
     shared: SharedUnknowns
     keys: Int64Array
     statistics: Statistics
-    preconditioner: BlockDiagonalPreconditioner
+    preconditioner: Preconditioner
     memory: MemoryPlan
     gap_samples: dict[int, int]
 
@@ -197,7 +198,11 @@ def set_up(
         projection.drop_pixels(pixels.scatter_fwd(statistics.dead.view(np.uint8)).view(np.bool_))
     with timers.phase("reduction plan"):
         shared = SharedUnknowns(pixels, _shared_gaps(pixels, projection, options))
-    preconditioner = _preconditioner(projection, noise, shared, statistics.covariance, options)
+    with timers.phase("preconditioner"):
+        preconditioner = PreconditionerInputs(
+            projection, noise, shared, pixels.keys, statistics.hits, statistics.hits_max, statistics.dead,
+            statistics.covariance,
+        ).make(options.preconditioner)  # fmt: skip
     return MapmakingSystem(
         comm, layout, projection, noise, shared, pixels.keys, statistics, preconditioner, memory,
         projection.gaps.by_stream(),
@@ -284,25 +289,3 @@ def _statistics(
         binned, _ = inverted(weights, 0.0)
         binned[dead] = 0.0
     return Statistics(hits, hits_max, covariance, rcond, dead, weights, binned)
-
-
-def _preconditioner(
-    projection: Projection,
-    noise: InverseNoise,
-    shared: SharedUnknowns,
-    covariance: FloatArray,
-    options: SystemOptions,
-) -> BlockDiagonalPreconditioner:
-    pixels = covariance
-    if options.preconditioner != "block-diagonal":
-        diagonal = binning.DIAGONAL[options.stokes.n]
-        pixels = np.zeros_like(covariance)
-        pixels[:, diagonal] = covariance[:, diagonal]
-        if options.preconditioner == "none":
-            # The same number on all ranks.
-            weight = shared.comm.max(float(noise.weights.max(initial=0)))
-            pixels[:, diagonal] = (covariance[:, :1] > 0) / max(weight, 1e-300)
-    gaps = np.zeros((shared.gaps.n_owned, 1))
-    if projection.gaps.length:
-        gaps[:, 0] = 1 / noise.weights[shared.gaps.select_owned(projection.gaps.segments())]
-    return BlockDiagonalPreconditioner(shared.with_ghosts(Unknowns(pixels, gaps)), options.n_threads)

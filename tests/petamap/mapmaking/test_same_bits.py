@@ -45,6 +45,17 @@ def _cases():
         yield "exact", noisy_scans, _compressed(way)
     yield "levels", noisy_scans, _compressed(WAYS[1], solver={"flags": "levels"})
     yield "cut", noisy_scans, _compressed(WAYS[0], solver={"flags": "cut"})
+    for way, flags in zip(WAYS, ("exact", "exact", "exact", "levels"), strict=True):
+        yield (
+            f"two levels, {flags}",
+            noisy_scans,
+            _compressed(way, solver={"flags": flags, "preconditioner": "two-level"}),
+        )
+    yield (
+        "two levels, cut",
+        noisy_scans,
+        _compressed(WAYS[1], solver={"flags": "cut", "preconditioner": "two-level"}),
+    )
     for way, preconditioner in zip(WAYS, ("block-diagonal", "none", "diagonal"), strict=False):
         yield f"gains, {preconditioner}", recorded_with_gains, _recorded(way, preconditioner)
     yield "white", noisy_scans, _compressed(WAYS[2], noise={"kernel": "white"})

@@ -98,9 +98,11 @@ class SolverOptions:
         "iterations); cut: left out of N^-1",
     )
     preconditioner: str = option(
-        "block-diagonal",
-        choices=("block-diagonal", "diagonal", "none"),
-        help="block-diagonal: one block of Stokes parameters a pixel",
+        AUTO,
+        choices=(AUTO, "two-level", "block-diagonal", "diagonal", "none"),
+        help="two-level: slow noise, gaps and large scales by a model of the noise; block-diagonal: one "
+        "block of Stokes parameters a pixel; auto: two-level where the power of the noise spans more than "
+        "four orders of magnitude",
     )
     rcond_min: float = option(
         1e-3, help="pixels with a smaller reciprocal condition are cut", minimum=0.0, maximum=1.0

@@ -1,0 +1,159 @@
+"""The normal operator of a model: noise of baselines, pixels alone, gaps marginalized."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import petamap.mapmaking._mapmaking as _mapmaking
+from petacomm.base.distinct import distinct
+from petacomm.base.typing import AnyArray, FloatArray, Int64Array
+from petacomm.mpi import Communicator
+from petacomm.reduction import OwnedRows, ReductionPlan
+from petacomm.sharing import IndexMap
+from petacomm.sharing.index_map import rows_of_keys
+from petamap.mapmaking.visits import RankVisits, VisitRows
+
+# As in the normal operator: 64-bit sums keep a sign and a bit to spare.
+_SUM_BITS, _TERM_BITS = 62, 50
+
+
+class BaselineModel:
+    """Noise N = W^-1 + F C F^T of whole streams, and the normal equations of maps under it. Collective.
+
+    With B = F^T W P and T = (C^-1 + F^T W F)^-1, a band solved directly for each stream, the map's matrix is
+    S = D - B^T T B, D = P^T W P. The unknowns of gaps are marginalized: their samples have no weight in T.
+    Sums over ranks are integers, whose bits do not depend on who adds them.
+
+    Parameters
+    ----------
+    comm : Communicator
+    visits : RankVisits
+        Of the streams that this rank models.
+    pixel_keys : int64 (n,)
+        Further pixels whose values this rank wants to know.
+    n_stokes : int
+    largest : float
+        Largest weight of a sample times the most samples of a pixel or a gap.
+    marginalize : bool
+        Whether gaps are unknowns; else they are known to be zero.
+    n_threads : int
+
+    Attributes
+    ----------
+    pixels : OwnedRows
+        Pixels of the model, of which each has an owner.
+    rows : int64 (n,)
+        Row of each of `pixel_keys` among the pixels that this rank holds.
+    gap_keys : int64 (n_gaps,)
+        Unknowns of the gaps in the streams that this rank models, increasing.
+    """
+
+    def __init__(
+        self,
+        comm: Communicator,
+        visits: RankVisits,
+        pixel_keys: Int64Array,
+        n_stokes: int,
+        largest: float,
+        *,
+        marginalize: bool = True,
+        n_threads: int = 1,
+    ) -> None:
+        self.comm, self.n_stokes, self.n_threads = comm, n_stokes, n_threads
+        self.n_knots, self._knots = visits.n_knots, visits.knots
+        inside = visits.keys >= 0
+        keys = np.concatenate([visits.keys[inside], pixel_keys])
+        held = distinct(keys.copy())
+        rows = rows_of_keys(held, keys, n_threads)
+        index_map = IndexMap(comm, held)
+        self.pixels = OwnedRows(
+            ReductionPlan(index_map, algorithm="owner", n_threads=n_threads, checks="first"), n_threads
+        )
+        n_visits = int(inside.sum())
+        self.rows = rows[n_visits:].astype(np.int64)
+        self._visits = visits.select(inside, rows[:n_visits], n_stokes)
+        self.gap_keys = distinct(~visits.keys[~inside])
+        slots = rows_of_keys(self.gap_keys, ~visits.keys[~inside], n_threads)
+        self._gap_visits = visits.select(~inside, slots, 1)
+        self._gap_weights = np.bincount(
+            slots, self._gap_visits.weights.sum(axis=(1, 2), dtype=np.float64), len(self.gap_keys)
+        )
+        self._factor = _factorize(visits, inside if marginalize else np.ones(len(inside), bool), n_stokes)
+        self._largest = largest
+
+    # --- between rows of vectors and baselines
+
+    def baselines(self, visits: VisitRows, held: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return T B of held rows, (n_knots, width), and the largest size of each column on this rank."""
+        width = held.shape[2]
+        knots, largest = np.zeros((self.n_knots, width)), np.zeros(width)
+        _mapmaking.add_to_baselines(*visits.arguments(), held, knots, self.n_threads)
+        _mapmaking.solve_baselines(self._knots, self._factor, knots, largest, self.n_threads)
+        return knots, largest
+
+    def _integers(
+        self, visits: VisitRows, knots: FloatArray, largest: FloatArray, n_rows: int
+    ) -> tuple[Int64Array, FloatArray]:
+        """Return B^T of baselines on this rank as integers, (n_rows, n, width), and their units."""
+        shape = (self.n_threads, n_rows, visits.weights.shape[1], knots.shape[1])
+        sums, scales = np.zeros(shape, np.int64), _scales(self._largest * largest)
+        _mapmaking.add_from_baselines(*visits.arguments(), knots, scales, sums)
+        return sums.sum(axis=0), scales
+
+    def to_pixels(self, knots: FloatArray, largest: FloatArray) -> FloatArray:
+        """Return B^T of baselines at the owners of pixels, (n_owned, n_stokes, width). Collective."""
+        sums, scales = self._integers(
+            self._visits, knots, self.comm.allreduce(largest, "max"), self.pixels.n_held
+        )
+        return self.pixels.scatter_rev(sums) / scales
+
+    def from_pixels(self, pixels: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return T B of pixels at their owners, with the largest size on this rank. Collective."""
+        return self.baselines(self._visits, self.pixels.scatter_fwd(pixels))
+
+    def apply_coupling(self, pixels: FloatArray) -> FloatArray:
+        """Return B^T T B of pixels at their owners, (n_owned, n_stokes, width). Collective."""
+        return self.to_pixels(*self.from_pixels(pixels))
+
+    def from_gaps(self, gaps: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return T B of gaps, (n_gaps, 1, width), with the largest size on this rank."""
+        return self.baselines(self._gap_visits, gaps)
+
+    def to_gaps(self, knots: FloatArray) -> FloatArray:
+        """Return B^T of baselines on the gaps of this rank, (n_gaps, 1, width)."""
+        n_gaps = len(self.gap_keys)
+        largest = self.comm.allreduce(np.abs(knots).max(axis=0, initial=0.0), "max")
+        sums, scales = self._integers(self._gap_visits, knots, largest, n_gaps)
+        return sums / scales
+
+    def over_gap_weights(self, gaps: FloatArray) -> FloatArray:
+        """Return values of gaps, (n_gaps, 1, width), divided by the weights of their samples."""
+        return gaps / self._gap_weights[:, None, None]
+
+
+def _scales(bounds: FloatArray) -> FloatArray:
+    """Return powers of two that make integers of values, of which no sum exceeds the bounds."""
+    exponents = np.frexp(np.where(bounds > 0, bounds, 1.0))[1]
+    return np.where(bounds > 0, np.ldexp(1.0, _TERM_BITS - exponents), 0.0) + (bounds <= 0)
+
+
+def _factorize(visits: RankVisits, weighted: AnyArray, n_stokes: int) -> FloatArray:
+    """Return the Cholesky factor of T^-1 of each stream, as the kernel takes it: (n_knots, 9)."""
+    from scipy.linalg import cholesky_banded
+
+    band = _mapmaking.BASELINE_BAND
+    before, weights = visits.before[weighted], visits.values[weighted, 2 * n_stokes :]
+    n = visits.n_knots
+    diagonal = np.bincount(before, weights[:, 0], n) + np.bincount(before + 1, weights[:, 2], n + 1)[:n]
+    beside = np.bincount(before, weights[:, 1], n)
+    factor = np.zeros((n, band + 1))
+    for number, prior in enumerate(visits.inverse_priors):
+        own = slice(int(visits.knots[number]), int(visits.knots[number + 1]))
+        matrix = np.repeat(prior[:, None], own.stop - own.start, axis=1)
+        matrix[0] += diagonal[own]
+        matrix[1] += beside[own]
+        lower = cholesky_banded(matrix, lower=True, check_finite=False)
+        factor[own, 0] = 1 / lower[0]
+        for lag in range(1, min(band, len(lower[0]) - 1) + 1):
+            factor[own.start + lag : own.stop, lag] = lower[lag, :-lag]
+    return factor

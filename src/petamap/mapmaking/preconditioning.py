@@ -1,0 +1,175 @@
+"""Choice of the preconditioner of a system, and its set-up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from petacomm.base.typing import BoolArray, FloatArray, Int64Array
+from petacomm.mpi import Communicator
+from petamap.mapmaking import binning
+from petamap.mapmaking.baseline_model import BaselineModel
+from petamap.mapmaking.linear_operators import BlockDiagonalPreconditioner, Preconditioner
+from petamap.mapmaking.noise_kernels import InverseNoise
+from petamap.mapmaking.projection import Projection
+from petamap.mapmaking.transfer import GapTransfer, PixelTransfer
+from petamap.mapmaking.two_level import ModelInverse, TwoLevelPreconditioner
+from petamap.mapmaking.vectors import SharedUnknowns, Unknowns
+from petamap.mapmaking.visits import gather_visits
+from petamap.noise.baselines import BaselineNoise, fit_baselines
+from petamap.noise.toeplitz import toeplitz_spectrum
+from petamap.sky.parents import parent_pixels
+
+AUTO = "auto"
+
+# Ratio of the noise's largest to its smallest power above which two levels pay. On the scans of
+# benchmarks/solver.py block-diagonal takes 25 to 60 iterations below it, hundreds to thousands above.
+_STEEP = 1e4
+# Samples that a visit of the model should have in the mean: a product with it then costs less than with A.
+_SAMPLES_PER_VISIT = 2.5
+_COARSEST = 6
+# Most pixels of the coarse map: its matrix is made by as many products with that of the model, side by side
+# in eights, and each rank holds it.
+_MOST_COARSE = 128
+
+
+@dataclass(frozen=True)
+class PreconditionerInputs:
+    """What preconditioners are made of: parts of the system.
+
+    Attributes
+    ----------
+    projection, noise, shared
+        Of the system.
+    keys : int64 (n_owned,)
+        Pixels that this rank owns.
+    hits : int64 (n_owned,)
+    hits_max : int
+        Most hits of a pixel in the run.
+    dead : bool (n_owned,)
+        Pixels that are not solved for.
+    covariance : float64 (n_owned, triangle)
+        (P^T diag(N^-1) P)^-1; zero where a pixel is not solved for.
+    """
+
+    projection: Projection
+    noise: InverseNoise
+    shared: SharedUnknowns
+    keys: Int64Array
+    hits: Int64Array
+    hits_max: int
+    dead: BoolArray
+    covariance: FloatArray
+
+    @property
+    def comm(self) -> Communicator:
+        """All ranks of the run."""
+        return self.shared.comm
+
+    def make(self, kind: str) -> Preconditioner:
+        """Return a preconditioner: auto, two-level, block-diagonal, diagonal or none. Collective."""
+        if kind == AUTO:
+            kind = "two-level" if self._is_steep() else "block-diagonal"
+        return _TwoLevel(self).make() if kind == "two-level" else self._local(kind)
+
+    def _is_steep(self) -> bool:
+        """Return whether any noise of the run spans many orders of magnitude."""
+        ratio = 0.0
+        for lags in self.noise.lags:
+            spectrum = toeplitz_spectrum(lags, 4 * len(lags))
+            ratio = max(ratio, spectrum.max() / max(spectrum.min(), 1e-12 * spectrum.max()))
+        return self.comm.max(ratio) > _STEEP
+
+    def _local(self, kind: str) -> BlockDiagonalPreconditioner:
+        """Return the inverse of each pixel's block or of its diagonal, or one number for all."""
+        projection, covariance = self.projection, self.covariance
+        pixels = covariance
+        if kind != "block-diagonal":
+            diagonal = binning.DIAGONAL[projection.stokes.n]
+            pixels = np.zeros_like(covariance)
+            pixels[:, diagonal] = covariance[:, diagonal]
+            if kind == "none":
+                # The same number on all ranks.
+                weight = self.comm.max(float(self.noise.weights.max(initial=0)))
+                pixels[:, diagonal] = (covariance[:, :1] > 0) / max(weight, 1e-300)
+        gaps = np.zeros((self.shared.gaps.n_owned, 1))
+        if projection.gaps.length:
+            gaps[:, 0] = 1 / self.noise.weights[self.shared.gaps.select_owned(projection.gaps.segments())]
+        blocks = self.shared.with_ghosts(Unknowns(pixels, gaps))
+        return BlockDiagonalPreconditioner(blocks, projection.n_threads)
+
+
+class _TwoLevel:
+    """Set-up of the two-level preconditioner. Collective."""
+
+    def __init__(self, inputs: PreconditionerInputs) -> None:
+        self.inputs, self.comm = inputs, inputs.comm
+        projection, noise = inputs.projection, inputs.noise
+        self.projection, self.pixelization = projection, projection.pixelization
+        noises = [fit_baselines(lags) for lags in noise.lags]
+        self.noises: list[BaselineNoise] = [noises[kernel] for kernel in noise.kernel_of]
+        self.gap_keys = projection.gaps.keys() if projection.gaps.length else np.zeros(0, np.int64)
+
+    def make(self) -> TwoLevelPreconditioner:
+        """Return the preconditioner."""
+        inputs, level = self.inputs, self._choose_level()
+        alive = ~inputs.dead
+        model = self._model(parent_pixels(self.pixelization, inputs.keys[alive], level), level)
+        transfer = PixelTransfer(model.pixels, model.rows, alive, inputs.hits, level == 0)
+        blocks = np.where(alive[:, None], self._weights, 0.0)
+        inverse = ModelInverse(
+            model, transfer.restrict(blocks[:, :, None])[:, :, 0], self._coarse(model.pixels.keys, level)
+        )
+        gaps = None
+        if self.comm.max(len(self.gap_keys)):
+            gaps = GapTransfer(self.comm, inputs.shared.gaps.select_owned(self.gap_keys), model.gap_keys)
+        return TwoLevelPreconditioner(
+            inputs.shared, transfer, gaps, inverse, inputs.covariance if level else None
+        )
+
+    def _model(self, own_keys: Int64Array, level: int) -> BaselineModel:
+        """Return the model of whole streams on pixels of a level."""
+        projection = self.projection
+        local_keys = parent_pixels(self.pixelization, projection.keys(), level)
+        visits = gather_visits(projection, self.noises, self.gap_keys, local_keys, self.comm)
+        weight = self.comm.max(max((noise.weight for noise in self.noises), default=0.0))
+        # no pixel of the model has more samples, and no gap more than 64
+        samples = max(self.inputs.hits_max << (2 * level), 64)
+        return BaselineModel(
+            self.comm, visits, own_keys, projection.stokes.n, weight * samples,
+            marginalize=projection.gaps.length > 0, n_threads=projection.n_threads,
+        )  # fmt: skip
+
+    @cached_property
+    def _weights(self) -> FloatArray:
+        """D of the map's pixels, (n_owned, triangle)."""
+        weights = np.array([noise.weight for noise in self.noises])
+        return binning.stokes_weights(
+            self.projection, self.inputs.shared.pixels, weights, self.inputs.hits_max
+        )
+
+    def _choose_level(self) -> int:
+        """Return the finest pixels in which visits of the first blocks of streams are long enough."""
+        projection = self.projection
+        firsts = [block for block in projection.local.blocks if projection.is_first(block)]
+        keys = projection.keys()
+        for level in range(_COARSEST + 1):
+            coarse = parent_pixels(self.pixelization, keys, level)
+            n_samples = n_visits = 0
+            for block in firsts:
+                pixels = projection.sample_pointing(block, inputs=False).pixels
+                inside = coarse[pixels[pixels >= 0]]
+                n_samples += len(inside)
+                n_visits += int(np.count_nonzero(inside[1:] != inside[:-1])) + 1
+            if self.comm.sum(n_samples) >= _SAMPLES_PER_VISIT * self.comm.sum(n_visits):
+                break
+        return level
+
+    def _coarse(self, keys: Int64Array, level: int) -> Int64Array:
+        """Return the coarse pixel of each of the model's pixels that this rank owns."""
+        n, up = self.comm.sum(len(keys)), 0
+        while n >> (2 * up) > _MOST_COARSE:
+            up += 1
+        return parent_pixels(self.pixelization, keys, level + up, start=level)

@@ -1,0 +1,156 @@
+"""Values on their way between the solver's vectors, the model of the preconditioner and its coarse map."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from petacomm.base.distinct import distinct
+from petacomm.base.typing import BoolArray, FloatArray, Int64Array
+from petacomm.mpi import Communicator
+from petacomm.reduction import OwnedRows, ReductionPlan
+from petacomm.sharing import IndexMap
+
+_SUM_BITS = 62
+
+
+class _LocalSums:
+    """Sums of the rows of this rank that belong together, as integers whose order does not matter.
+
+    Parameters
+    ----------
+    comm : Communicator
+    numbers : int64 (n_rows,)
+        What each row is added to.
+    n : int
+        Number of sums.
+    """
+
+    def __init__(self, comm: Communicator, numbers: Int64Array, n: int) -> None:
+        self._comm, self._n = comm, n
+        self._order = np.argsort(numbers, kind="stable")
+        self._present, self._starts = np.unique(numbers[self._order], return_index=True)
+        self._bits = _SUM_BITS - comm.sum(len(numbers)).bit_length()
+
+    def of(self, values: FloatArray) -> tuple[Int64Array, FloatArray]:
+        """Return the sums of values, (n_rows, k, width), and the scale of each column. Collective."""
+        largest = self._comm.allreduce(np.abs(values).max(axis=(0, 1), initial=0.0), "max")
+        scales = np.ldexp(1.0, self._bits - np.frexp(np.where(largest > 0, largest, 1.0))[1])
+        sums = np.zeros((self._n, *values.shape[1:]), np.int64)
+        if len(self._starts):
+            integers = np.rint(values * scales).astype(np.int64)[self._order]
+            sums[self._present] = np.add.reduceat(integers, self._starts, axis=0)
+        return sums, scales
+
+
+class GroupSums:
+    """Sums over groups of the rows that ranks own, the same to the bit on all ranks. Collective.
+
+    Parameters
+    ----------
+    comm : Communicator
+    groups : int64 (n_rows,)
+        Any number for each group.
+
+    Attributes
+    ----------
+    n : int
+        Number of groups of the run.
+    numbers : int64 (n_rows,)
+        Group of each row, from 0.
+    """
+
+    def __init__(self, comm: Communicator, groups: Int64Array) -> None:
+        every, _ = comm.allgather_rows(distinct(groups.copy())[:, None])
+        keys = distinct(every.ravel().copy())
+        self.n = len(keys)
+        self.numbers = np.searchsorted(keys, groups).astype(np.int64)
+        self._comm, self._local = comm, _LocalSums(comm, self.numbers, self.n)
+
+    def __call__(self, values: FloatArray) -> FloatArray:
+        """Return the sums of rows, (n_rows, n_stokes, width), over each group. Collective."""
+        sums, scales = self._local.of(values)
+        total: FloatArray = self._comm.allreduce(sums) / scales
+        return total
+
+
+class PixelTransfer:
+    """Values between the owners of the map's pixels and the owners of the model's. Collective.
+
+    Parameters
+    ----------
+    rows : OwnedRows
+        Of the model.
+    held : int64 (n_alive,)
+        Row, among those of the model that this rank holds, of each pixel that it owns and solves for.
+    alive : bool (n_owned,)
+        Which pixels these are.
+    hits : int64 (n_owned,)
+    one_to_one : bool
+        Whether a pixel of the model is one of the map.
+
+    Attributes
+    ----------
+    shares : float64 (n_owned, 1, 1)
+        Share of each pixel in the hits of its pixel of the model.
+    """
+
+    def __init__(
+        self, rows: OwnedRows, held: Int64Array, alive: BoolArray, hits: Int64Array, one_to_one: bool
+    ) -> None:
+        self._rows, self._held, self._alive, self._one_to_one = rows, held, alive, one_to_one
+        self._local = _LocalSums(rows.comm, held, rows.n_held)
+        counts = np.where(alive, hits, 0).astype(np.float64)[:, None, None]
+        self.shares = counts / np.maximum(self.prolong(self.restrict(counts)), 1)
+
+    def restrict(self, values: FloatArray) -> FloatArray:
+        """Return sums of values on the map's pixels, (n_owned, n, width), on those of the model."""
+        chosen = values[self._alive]
+        if self._one_to_one:  # bits travel as they are: nobody adds anything but zeros
+            held = np.zeros((self._rows.n_held, *values.shape[1:]))
+            held[self._held] = chosen
+            moved: FloatArray = self._rows.scatter_rev(held.view(np.int64)).view(np.float64)
+            return moved
+        sums, scales = self._local.of(chosen)
+        total: FloatArray = self._rows.scatter_rev(sums) / scales
+        return total
+
+    def prolong(self, values: FloatArray) -> FloatArray:
+        """Return values of the model's pixels on all of the map that lie in them."""
+        out = np.zeros((len(self._alive), *values.shape[1:]))
+        out[self._alive] = self._rows.scatter_fwd(np.ascontiguousarray(values))[self._held]
+        return out
+
+
+class GapTransfer:
+    """Values of gaps between their owners and the ranks that model their streams. Collective.
+
+    Parameters
+    ----------
+    comm : Communicator
+    owned, modelled : int64
+        Keys of the gaps that this rank owns, and of those that it models, both increasing.
+    """
+
+    def __init__(self, comm: Communicator, owned: Int64Array, modelled: Int64Array) -> None:
+        keys = distinct(np.concatenate([owned, modelled]))
+        self._owned, self._modelled = np.searchsorted(keys, owned), np.searchsorted(keys, modelled)
+        self._n, self._plan = len(keys), None
+        if comm.size > 1:
+            self._plan = ReductionPlan(IndexMap(comm, keys), algorithm="owner", checks="first")
+
+    def to_model(self, values: FloatArray) -> FloatArray:
+        """Return values at the owners, (n_owned, 1, width), where they are modelled."""
+        return self._move(values, self._owned, self._modelled)
+
+    def from_model(self, values: FloatArray) -> FloatArray:
+        """Return values where they are modelled, (n_modelled, 1, width), at the owners."""
+        return self._move(values, self._modelled, self._owned)
+
+    def _move(self, values: FloatArray, there: Int64Array, here: Int64Array) -> FloatArray:
+        if self._plan is None:  # one process models the gaps that it owns
+            return values
+        held = np.zeros((self._n, *values.shape[1:]))
+        held[there] = values
+        # bits travel as they are: nobody adds anything but zeros
+        held = self._plan.allreduce(held.view(np.int64)).view(np.float64)
+        return np.ascontiguousarray(held[here])

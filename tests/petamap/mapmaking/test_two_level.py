@@ -1,0 +1,186 @@
+"""The two-level preconditioner: the model against dense algebra, the map against the block-diagonal one."""
+
+import numpy as np
+import pytest
+from small_systems import Models, compressed, dense, make_system, numbered, read, recorded
+
+from petamap.mapmaking.cg import ConjugateGradients
+from petamap.mapmaking.linear_operators import BlockDiagonalPreconditioner
+from petamap.mapmaking.preconditioning import PreconditionerInputs, _TwoLevel
+from petamap.mapmaking.two_level import TwoLevelPreconditioner
+from petamap.mapmaking.vectors import Unknowns, stack
+from petamap.noise.model import OneOverF
+from petamap.sky.healpix import Healpix
+
+STEEP = Models(((OneOverF(net=0.3, fknee=0.5, fmin=2e-3, alpha=-2.5),),))
+
+
+def _observation(**changes):
+    rng = np.random.default_rng(8)
+    one = compressed(rng, **({"n_samp": 4000, "n_det": 3, "flagged": 0.0, "speed": 0.01} | changes))
+    bad = one.flags[0].values if one.flags else None
+    if bad is not None:  # gaps of some length, as those of real data
+        bad[:] = np.repeat(rng.random((bad.shape[0], bad.shape[1] // 20)) < 0.15, 20, axis=1)
+    object.__setattr__(one, "noise", STEEP)
+    return one
+
+
+def _system(observation, n_side=4, **choices):
+    return make_system(
+        [observation], Healpix(n_side, nest=True), **({"n_lag": 300, "preconditioner": "two-level"} | choices)
+    )
+
+
+def _applied(preconditioner, n_pixels, n_stokes, n_gaps):
+    """Return a preconditioner as a dense matrix over (pixels, gaps)."""
+    n = n_pixels * n_stokes + n_gaps
+    columns = []
+    for first in range(0, n, 8):
+        unit = np.zeros((n, 8))
+        for k in range(min(8, n - first)):
+            unit[first + k, k] = 1.0
+        vectors = Unknowns(
+            unit[: n_pixels * n_stokes].reshape(n_pixels, n_stokes, 8), unit[n_pixels * n_stokes :, None, :]
+        )
+        out = preconditioner.apply(vectors)
+        columns.append(np.concatenate([out.pixels.reshape(-1, 8), out.gaps[:, 0]]))
+    return np.concatenate(columns, axis=1)[:, :n]
+
+
+@pytest.mark.parametrize("stokes", ["I", "QU", "IQU"])
+@pytest.mark.parametrize("flagged", [0.0, 0.1])
+def test_the_map_is_that_of_block_diagonal_in_fewer_iterations(stokes, flagged):
+    made = _observation(flagged=flagged)
+    found = {}
+    for kind in ("two-level", "block-diagonal"):
+        system = _system(made, stokes=stokes, preconditioner=kind)
+        found[kind] = ConjugateGradients(system.operator(), system.preconditioner).solve(
+            read(system).unknowns, 1e-11, 3000
+        )
+        assert found[kind].converged, found[kind].reason
+    two, one = found["two-level"], found["block-diagonal"]
+    size = np.abs(one.map.pixels).max()
+    np.testing.assert_allclose(two.map.pixels, one.map.pixels, rtol=0, atol=1e-8 * size)
+    assert two.iterations < 0.5 * one.iterations
+
+
+def test_a_small_system_equals_a_dense_solve():
+    made = _observation(n_samp=900, flagged=0.1)
+    system = _system(made, n_side=1, n_lag=40, rcond_min=1e-6)
+    solution = system.solver().solve(read(system).unknowns, 1e-14, 200)
+    by_numpy = dense([made], Healpix(1, nest=True), n_lag=40).map().reshape(-1, 3)[system.keys]
+    np.testing.assert_allclose(solution.map.pixels, by_numpy, rtol=0, atol=1e-11 * np.abs(by_numpy).max())
+
+
+@pytest.mark.parametrize("choices", [{}, {"flags": "levels"}, {"flags": "cut"}, {"stokes": "I"}])
+def test_it_is_symmetric_and_positive(choices):
+    system = _system(_observation(n_samp=1000, flagged=0.1), n_side=2, n_lag=100, **choices)
+    alive = ~system.statistics.dead
+    n_gaps = system.shared.gaps.n_owned if system.projection.gaps.length else 0
+    assert isinstance(system.preconditioner, TwoLevelPreconditioner)
+    stokes = system.projection.stokes.n
+    matrix = _applied(system.preconditioner, len(alive), stokes, system.shared.gaps.n_owned)
+    there = np.concatenate([np.repeat(alive, stokes), np.full(system.shared.gaps.n_owned, n_gaps > 0)])
+    matrix = matrix[np.ix_(there, there)]
+    scale = 1 / np.sqrt(np.diag(matrix))
+    matrix *= scale * scale[:, None]
+    np.testing.assert_allclose(matrix, matrix.T, rtol=0, atol=1e-6)
+    assert np.linalg.eigvalsh((matrix + matrix.T) / 2).min() > 0
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_pixels_of_the_model_may_be_coarser(level, monkeypatch):
+    monkeypatch.setattr(_TwoLevel, "_choose_level", lambda self: level)
+    made = _observation(flagged=0.1)
+    system = _system(made, n_side=8)
+    solution = system.solver().solve(read(system).unknowns, 1e-10, 500)
+    alone = _system(made, n_side=8, preconditioner="block-diagonal")
+    reference = alone.solver().solve(read(alone).unknowns, 1e-10, 3000)
+    assert solution.converged and solution.iterations < reference.iterations
+    size = np.abs(reference.map.pixels).max()
+    np.testing.assert_allclose(solution.map.pixels, reference.map.pixels, rtol=0, atol=1e-6 * size)
+
+
+def test_a_model_is_the_schur_complement_of_its_noise():
+    system = _system(_observation(n_samp=1200, n_det=2, flagged=0.1), n_side=2, n_lag=100)
+    inverse = system.preconditioner.inverse
+    model, n = inverse.model, inverse.model.pixels.n_owned
+    columns = [inverse.apply(_unit(n, 3, i))[..., 0].ravel() for i in range(3 * n)]
+    found = np.array(columns).T
+    response, noise = _dense_model(system)
+    expected = response.T @ np.linalg.solve(noise, response)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
+    assert np.linalg.eigvalsh((found + found.T) / 2).min() > 0
+    assert model.n_knots < 1200
+
+
+def _unit(n, n_stokes, i):
+    vector = np.zeros((n * n_stokes, 1))
+    vector[i] = 1.0
+    return vector.reshape(n, n_stokes, 1)
+
+
+def _dense_model(system):
+    """Return P and N of the good samples under the model, dense."""
+    projection, two = system.projection, _TwoLevel(_inputs(system))
+    alive = np.flatnonzero(~system.statistics.dead)
+    rows, noises = [], []
+    for number, segment in enumerate(projection.local.segments):
+        block = projection.local.blocks[projection.local.blocks[:, 5] == number][0].copy()
+        n = segment.stop - segment.start
+        block[0], block[1], block[2], block[3] = segment.offset, n, 0, n
+        samples, noise = projection.sample_pointing(block, inputs=True), two.noises[number]
+        good = samples.pixels >= 0
+        angle = samples.angles * (2 * np.pi / 2**32)
+        each = np.stack([np.ones(n), np.cos(angle), np.sin(angle)], axis=1)
+        each[:, 1:] *= samples.efficiency
+        response = np.zeros((n, len(system.keys), 3))
+        response[np.flatnonzero(good), samples.pixels[good]] = each[good]
+        rows.append(response[good][:, alive].reshape(good.sum(), -1))
+        at, after = np.divmod(np.arange(n) + 0.5, noise.step)
+        hats = np.zeros((n, (n - 1) // noise.step + 2))
+        hats[np.arange(n), at.astype(int)] = 1 - after / noise.step
+        hats[np.arange(n), at.astype(int) + 1] = after / noise.step
+        prior = np.zeros((hats.shape[1],) * 2)
+        for lag, value in enumerate(noise.inverse_prior):
+            prior += value * (np.eye(len(prior), k=lag) + (lag > 0) * np.eye(len(prior), k=-lag))
+        covariance = np.eye(n) / noise.weight + hats @ np.linalg.solve(prior, hats.T)
+        noises.append(covariance[np.ix_(good, good)])
+    from scipy.linalg import block_diag
+
+    return np.concatenate(rows), block_diag(*noises)
+
+
+def _inputs(system):
+    statistics = system.statistics
+    return PreconditionerInputs(
+        system.projection, system.noise, system.shared, system.keys, statistics.hits, statistics.hits_max,
+        statistics.dead, statistics.covariance,
+    )  # fmt: skip
+
+
+def test_columns_side_by_side_are_those_alone():
+    system = _system(_observation(n_samp=1500, flagged=0.1), n_lag=100)
+    rng = np.random.default_rng(1)
+    n, n_gaps = len(system.keys), system.shared.gaps.n_owned
+    each = [Unknowns(rng.standard_normal((n, 3)), rng.standard_normal((n_gaps, 1))) for _ in range(5)]
+    together = system.preconditioner.apply(stack(each))
+    for number, one in enumerate(each):
+        alone = system.preconditioner.apply(stack([one]))
+        np.testing.assert_array_equal(together.pixels[..., number], alone.pixels[..., 0])
+        np.testing.assert_array_equal(together.gaps[..., number], alone.gaps[..., 0])
+
+
+def test_recorded_gains_and_pieces_of_noise():
+    rng = np.random.default_rng(2)
+    made = recorded(rng, 3, 2000, 12, 20, intervals=((0, 700), (700, 2000)), gains=3.0, flagged=0.1)
+    system = make_system([made], numbered(12), n_lag=20, preconditioner="two-level")
+    assert system.solver().solve(read(system).unknowns, 1e-10, 200).converged
+
+
+def test_auto_is_two_level_where_the_noise_is_steep():
+    made = _observation(flagged=0.1)
+    assert isinstance(_system(made, preconditioner="auto").preconditioner, TwoLevelPreconditioner)
+    gentle = Models(((OneOverF(net=0.3, fknee=0.05, fmin=1e-2, alpha=-1.0),),))
+    object.__setattr__(made, "noise", gentle)
+    assert isinstance(_system(made, preconditioner="auto").preconditioner, BlockDiagonalPreconditioner)
