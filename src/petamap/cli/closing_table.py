@@ -17,6 +17,8 @@ def closing_table(summary: Summary, report: Path | None) -> str:
         state = "yes" if solver.converged else "NO"
         rows.append(("converged", f"{state}, {solver.reason}"))
         rows.append(("iterations", f"{solver.iterations}, relative residual {solver.relative_residual:.2e}"))
+        if solver.preconditioner:
+            rows.append(("preconditioner", solver.preconditioner))
     if summary.resumed:
         times = "once" if summary.resumed == 1 else f"{summary.resumed} times"
         rows.append(("resumed", f"{times}; phases are those of the last part"))

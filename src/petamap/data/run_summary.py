@@ -95,6 +95,7 @@ class Solver:
 
     converged: bool = option(help="Whether the tolerance was reached.")
     reason: str = option(help="Why the solver stopped.")
+    preconditioner: str = option("", help="The preconditioner, and what it holds.")
     iterations: int = option(help="Number of iterations.", minimum=0)
     tolerance: float = option(help="Relative residual asked for.")
     relative_residual: float = option(help="Relative residual of the map, the smallest of all iterations.")

@@ -85,6 +85,11 @@ class Operator(abc.ABC):
 class Preconditioner(abc.ABC):
     """M^-1: a symmetric positive definite approximation of the inverse of an operator.
 
+    Attributes
+    ----------
+    description : str
+        What it is, for the summary of a run.
+
     Examples
     --------
     >>> import petamap
@@ -94,6 +99,8 @@ class Preconditioner(abc.ABC):
     >>> isinstance(Half(), petamap.Preconditioner)
     True
     """
+
+    description: str = ""
 
     @abc.abstractmethod
     def apply(self, vectors: Unknowns) -> Unknowns:
@@ -128,10 +135,12 @@ class BlockDiagonalPreconditioner(Preconditioner):
         Upper triangles (n_owned, triangle) on pixels and (n_gaps, 1) on gaps, at the owners, and of ghosts
         that ranks keep; zero where a pixel is not solved for.
     n_threads : int
+    description : str
     """
 
-    def __init__(self, blocks: Unknowns, n_threads: int = 1) -> None:
+    def __init__(self, blocks: Unknowns, n_threads: int = 1, description: str = "block-diagonal") -> None:
         self.blocks = blocks
+        self.description = description
         self.n_threads = n_threads
 
     def apply(self, vectors: Unknowns) -> Unknowns:

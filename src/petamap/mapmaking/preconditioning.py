@@ -98,7 +98,7 @@ class PreconditionerInputs:
         if projection.gaps.length:
             gaps[:, 0] = 1 / self.noise.weights[self.shared.gaps.select_owned(projection.gaps.segments())]
         blocks = self.shared.with_ghosts(Unknowns(pixels, gaps))
-        return BlockDiagonalPreconditioner(blocks, projection.n_threads)
+        return BlockDiagonalPreconditioner(blocks, projection.n_threads, kind)
 
 
 class _TwoLevel:

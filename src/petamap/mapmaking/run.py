@@ -176,7 +176,9 @@ class _Job:
         failed = None if columns is None else self._write_pixel_covariance(columns, solution)
         result = replace(
             self.setup.summarize(system, self.command),
-            solver=None if solution is None else _solver_record(solution, self.config.solver.tolerance),
+            solver=None
+            if solution is None
+            else _solver_record(solution, self.config.solver.tolerance, system.preconditioner.description),
             products=tuple(self.products),
             comparisons=tuple(comparisons),
             resumed=self.checkpoints.resumed,
@@ -390,10 +392,11 @@ class _Job:
         return comparisons
 
 
-def _solver_record(solution: Solution, tolerance: float) -> summary.Solver:
+def _solver_record(solution: Solution, tolerance: float, preconditioner: str) -> summary.Solver:
     return summary.Solver(
         converged=solution.converged,
         reason=f"{solution.reason}; computed anew: {solution.true_residual:.2g}",
+        preconditioner=preconditioner,
         iterations=solution.iterations,
         tolerance=tolerance,
         relative_residual=solution.relative_residual,

@@ -61,6 +61,12 @@ class TwoLevelPreconditioner(Preconditioner):
     ) -> None:
         self.shared, self.transfer, self.gaps, self.inverse = shared, transfer, gaps, inverse
         self.blocks = blocks
+        n_knots, n_pixels = (
+            shared.comm.sum(n) for n in (inverse.model.n_knots, inverse.model.pixels.n_owned)
+        )
+        self.description = (
+            f"two-level: {n_knots:,} knots, {n_pixels:,} pixels, {inverse.n_coarse:,} coarse unknowns"
+        )
 
     def apply(self, vectors: Unknowns) -> Unknowns:
         """Return M^-1 times vectors side by side. Collective.
@@ -163,8 +169,10 @@ class ModelInverse:
         out = np.empty_like(residual)
         _mapmaking.precondition(self._inverse_blocks, residual, out, self.model.n_threads)
         sums = self._groups(residual)
-        # column by column: what BLAS makes of one must not depend on the others
-        columns = [self._coarse_inverse @ sums[..., k].ravel() for k in range(sums.shape[2])]
+        # column by column, and without BLAS: its sums depend on threads and on the other columns
+        columns = [
+            np.einsum("ij,j->i", self._coarse_inverse, sums[..., k].ravel()) for k in range(sums.shape[2])
+        ]
         coarse = np.stack(columns, axis=-1).reshape(sums.shape)
         out += coarse[self._groups.numbers]
         return out

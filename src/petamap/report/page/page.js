@@ -35,7 +35,7 @@ function convergence(s) {
     level: level.value > 0 ? level : null, describe, label: `Relative residual against ${xName}: ${figure(h[0].relative_residual, 2)} at the start, ${figure(h.at(-1).relative_residual, 2)} at the end.`,
   });
   return section("convergence", "Convergence",
-    el("p", {}, `${s.solver.converged ? "Converged" : "Not converged"} after ${s.solver.iterations} iterations: ${s.solver.reason}.`),
+    el("p", {}, `${s.solver.converged ? "Converged" : "Not converged"} after ${s.solver.iterations} iterations: ${s.solver.reason}${s.solver.preconditioner ? `; ${s.solver.preconditioner}` : ""}.`),
     el("div", { class: "pair" },
       chart("iteration", "iteration", (x, y) => `iteration ${x}: ${figure(y, 4)}`),
       chart("seconds", "seconds", (x, y) => `${seconds(x)}: ${figure(y, 4)}`)));
