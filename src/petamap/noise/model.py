@@ -66,6 +66,19 @@ class TabulatedPsd:
 
 
 @dataclass(frozen=True)
+class EstimatedPsd(TabulatedPsd):
+    """PSD measured from data.
+
+    Attributes
+    ----------
+    scatter : float64 (n,)
+        Relative standard error of each value.
+    """
+
+    scatter: FloatArray
+
+
+@dataclass(frozen=True)
 class InverseLags:
     """Inverse noise covariance given directly, as in the filter files of MADmap.
 
@@ -78,7 +91,7 @@ class InverseLags:
     lags: FloatArray
 
 
-NoiseModel: TypeAlias = OneOverF | TabulatedPsd | InverseLags
+NoiseModel: TypeAlias = OneOverF | TabulatedPsd | InverseLags  # a table may be an `EstimatedPsd`
 
 
 def noise_key(model: NoiseModel) -> OneOverF | tuple[Any, ...]:

@@ -6,7 +6,7 @@ import numpy as np
 
 from petacomm.base.errors import DataError
 from petacomm.base.typing import BoolArray, FloatArray
-from petamap.noise.model import OneOverF, TabulatedPsd
+from petamap.noise.model import EstimatedPsd, OneOverF, TabulatedPsd
 from petamap.noise.psd import noise_psd
 
 _GOOD_FRACTION = 0.75  # smallest fraction of good samples of a segment that is used
@@ -20,7 +20,7 @@ def estimate_psd(
     sample_rate: float,
     longest: int = 1 << 17,
     where: str | None = None,
-) -> TabulatedPsd:
+) -> EstimatedPsd:
     """Return the PSD of one detector in one stationary interval, estimated from its samples.
 
     Welch's method: Hann-windowed periodograms of half-overlapping segments, after removal of a linear trend,
@@ -44,7 +44,7 @@ def estimate_psd(
 
     Returns
     -------
-    TabulatedPsd
+    EstimatedPsd
         K^2/Hz, at the mean frequencies of the bins.
 
     Raises
@@ -70,14 +70,15 @@ def estimate_psd(
         raise DataError("the samples have no noise: they do not vary", where=where)
     interpolated = _interpolated(samples, good)
     # Shorter segments fit between many gaps, without the lowest frequencies.
-    while (power := _welch(interpolated, good, sample_rate, length)) is None and length > _SHORTEST:
+    while (found := _welch(interpolated, good, sample_rate, length)) is None and length > _SHORTEST:
         length //= 2
-    if power is None:
+    if found is None:
         raise DataError(
             f"no segment of {length} samples is three quarters good", where=where, mend="give a noise model"
         )
     # The lowest frequency is biased by the removal of the trend, the highest has half the power.
-    return _log_binned(np.arange(2.0, length // 2) * (sample_rate / length), power[2:-1])
+    power, n_used = found
+    return _log_binned(np.arange(2.0, length // 2) * (sample_rate / length), power[2:-1], n_used)
 
 
 def fit_one_over_f(measured: TabulatedPsd) -> OneOverF:
@@ -112,8 +113,8 @@ def _interpolated(samples: FloatArray, good: BoolArray) -> FloatArray:
     return np.interp(positions, positions[good], samples[good])
 
 
-def _welch(samples: FloatArray, good: BoolArray, rate: float, length: int) -> FloatArray | None:
-    """Return the mean periodogram at frequencies 0 to rate/2, or None if all segments have gaps."""
+def _welch(samples: FloatArray, good: BoolArray, rate: float, length: int) -> tuple[FloatArray, int] | None:
+    """Return the mean of periodograms, at frequencies 0 to rate/2, and their number; None without any."""
     from scipy.fft import rfft
     from scipy.signal import detrend
     from scipy.signal.windows import hann
@@ -128,13 +129,19 @@ def _welch(samples: FloatArray, good: BoolArray, rate: float, length: int) -> Fl
         transform = rfft(window * detrend(samples[start : start + length]))
         total += np.abs(transform) ** 2 * (2 / rate / np.sum(window[segment_good] ** 2))
         n_used += 1
-    return total / n_used if n_used else None
+    return (total / n_used, n_used) if n_used else None
 
 
-def _log_binned(frequencies: FloatArray, power: FloatArray) -> TabulatedPsd:
+def _log_binned(frequencies: FloatArray, power: FloatArray, n_used: int) -> EstimatedPsd:
     octave = np.floor(np.log2(frequencies / frequencies[0]) * _BINS_PER_OCTAVE).astype(np.int64)
     starts = np.flatnonzero(np.diff(octave, prepend=-1))
     counts = np.diff(starts, append=len(frequencies))
-    return TabulatedPsd(
-        np.add.reduceat(frequencies, starts) / counts, np.add.reduceat(power, starts) / counts
+    # Hann-windowed periodograms are correlated by 4/9 with the next frequency and by 1/36 with the one after,
+    # and by 1/36 with a segment that overlaps by a half.
+    together = 1 + 2 * (4 / 9 * (1 - 1 / counts) + 1 / 36 * np.maximum(1 - 2 / counts, 0))
+    segments = n_used / (1 + 2 / 36 * (1 - 1 / n_used))
+    return EstimatedPsd(
+        np.add.reduceat(frequencies, starts) / counts,
+        np.add.reduceat(power, starts) / counts,
+        np.sqrt(together / counts / segments),
     )

@@ -33,7 +33,7 @@ from petamap.noise.psd import check_noise_model, is_white, noise_psd
 _GRID = 32  # frequencies of the grid, in units of the number of lags
 _AVERAGED = 64  # lowest frequencies for which the PSD is averaged over the bin
 _FLAT_BELOW = 0.1  # fraction of 1 / n_lag cycles per sample below which the PSD is taken as flat
-_RANGE = 1e11  # largest dynamic range of the PSD for which Levinson's recursion is accurate
+DYNAMIC_RANGE = 1e11  # largest dynamic range of the PSD for which Levinson's recursion is accurate
 
 
 def inverse_lags(model: NoiseModel, sample_rate: float, n_lag: int, where: str | None = None) -> FloatArray:
@@ -135,10 +135,10 @@ def _covariance(model: NoiseModel, sample_rate: float, n_lag: int) -> FloatArray
         inverse = toeplitz_spectrum(model.lags, max(n_grid, _GRID * len(model.lags)))
         if not inverse.max() > 0:
             raise DataError("the inverse noise has no positive spectrum")
-        variances = 1 / np.maximum(inverse, inverse.max() / _RANGE)
+        variances = 1 / np.maximum(inverse, inverse.max() / DYNAMIC_RANGE)
     else:
         variances = _bin_averages(model, sample_rate, n_grid, _FLAT_BELOW / max(n_lag, 1)) * (sample_rate / 2)
-        variances = np.minimum(variances, variances.min() * _RANGE)
+        variances = np.minimum(variances, variances.min() * DYNAMIC_RANGE)
     return irfft(variances)[: n_lag + 1]
 
 
