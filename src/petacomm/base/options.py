@@ -20,6 +20,7 @@ def option(
     minimum: float | None = None,
     maximum: float | None = None,
     path: bool = False,
+    word: str | None = None,
 ) -> Any:
     """Return the dataclass field of an option.
 
@@ -38,6 +39,8 @@ def option(
         Inclusive bounds.
     path : bool
         Whether it is the path of an existing file, relative to the configuration file.
+    word : str, optional
+        A word that may stand in the place of a number: the field is a ``int | str``.
     """
     metadata = {
         "help": help,
@@ -46,6 +49,7 @@ def option(
         "minimum": minimum,
         "maximum": maximum,
         "path": path,
+        "word": word,
     }
     if default is REQUIRED:
         return dataclasses.field(metadata=metadata)

@@ -47,7 +47,7 @@ class OptionField:
         None for a single value, 0 for a list of any length, else the required length of the list.
     default : object
         `dataclasses.MISSING` for a required option.
-    help, dimension, choices, minimum, maximum, path
+    help, dimension, choices, minimum, maximum, path, word
         As declared by `petacomm.base.options.option`.
     """
 
@@ -61,6 +61,7 @@ class OptionField:
     minimum: float | None = None
     maximum: float | None = None
     path: bool = False
+    word: str | None = None
 
     @property
     def required(self) -> bool:
@@ -95,7 +96,8 @@ class OptionField:
         if self.path:
             return "the path of a file that exists"
         bounds = self.bounds()
-        return _WORDS[self.scalar] + (f", {bounds}" if bounds else "")
+        number = _WORDS[self.scalar] + (f", {bounds}" if bounds else "")
+        return f"{self.word}, or {number}" if self.word else number
 
     def bounds(self) -> str:
         """Return a description of the bounds, in internal units; empty without bounds."""
@@ -124,7 +126,9 @@ def option_fields(options: Any) -> dict[str, OptionField]:
 
 
 def _field(entry: dataclasses.Field[Any], hint: Any) -> OptionField:
-    hint = _without_none(hint)
+    hint = _without(hint, type(None))
+    if entry.metadata.get("word") is not None:
+        hint = _without(hint, str)
     length: int | None = None
     if typing.get_origin(hint) is tuple:
         arguments = typing.get_args(hint)
@@ -138,8 +142,8 @@ def _field(entry: dataclasses.Field[Any], hint: Any) -> OptionField:
     return OptionField(entry.name, hint, length, entry.default, **declared)
 
 
-def _without_none(hint: Any) -> Any:
+def _without(hint: Any, other: type) -> Any:
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        rest = [kind for kind in typing.get_args(hint) if kind is not type(None)]
-        return rest[0] if len(rest) == 1 else None
+        rest = [kind for kind in typing.get_args(hint) if kind is not other]
+        return rest[0] if len(rest) == 1 else typing.Union[tuple(rest)]  # noqa: UP007
     return hint

@@ -64,6 +64,8 @@ def _sequence(field: OptionField, value: Value, name: str, folder: Path) -> tupl
 
 def _scalar(field: OptionField, value: Value, name: str, folder: Path) -> object:
     try:
+        if field.word is not None and value.raw == field.word:
+            return field.word
         if field.dimension:
             return _within(field, _with_unit(field, value), value, name)
         if field.scalar is bool:

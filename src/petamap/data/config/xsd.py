@@ -103,7 +103,7 @@ def _add_key(keys: Any, fields: list[OptionField], meaning: str) -> None:
 
 
 def _signature(field: OptionField) -> tuple[object, ...]:
-    words = (field.choices, field.dimension, field.minimum, field.maximum, field.is_name)
+    words = (field.choices, field.dimension, field.minimum, field.maximum, field.is_name, field.word)
     return field.scalar, field.length, *words
 
 
@@ -117,7 +117,13 @@ def _add_type(element: Any, field: OptionField) -> None:
         element.set("type", f"{field.dimension}-quantity")
         return
     base, pattern = _base(field)
-    restriction = _add(_add(element, "simpleType"), "restriction", base=f"xs:{base}")
+    kind = _add(element, "simpleType")
+    if field.word is not None:
+        union = _add(kind, "union")
+        word = _add(_add(union, "simpleType"), "restriction", base="xs:token")
+        _add(word, "enumeration", value=field.word)
+        kind = _add(union, "simpleType")
+    restriction = _add(kind, "restriction", base=f"xs:{base}")
     for word in field.choices or ():
         _add(restriction, "enumeration", value=word)
     if pattern:
