@@ -22,9 +22,6 @@ name = "first"
 [map]
 n_side = 16
 
-[noise]
-n_lag = 256
-
 [solver]
 tolerance = 1e-5
 rcond_min = 0.1

@@ -81,9 +81,6 @@ pixelization = "car"
 resolution = "6 arcmin"
 frame = "equatorial"
 
-[noise]
-n_lag = 256
-
 [[source]]
 kind = "volume"
 path = "mine.h5"

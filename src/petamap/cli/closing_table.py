@@ -7,6 +7,7 @@ from pathlib import Path
 
 from petacomm.cli.progress import format_duration, format_scaled
 from petamap.data.run_summary import Summary
+from petamap.noise.band import describe_bands
 
 
 def closing_table(summary: Summary, report: Path | None) -> str:
@@ -29,6 +30,9 @@ def closing_table(summary: Summary, report: Path | None) -> str:
     solved = totals.pixels_observed - totals.pixels_cut
     seen = f"{totals.pixels_observed:,} observed, {totals.pixels_cut:,} cut"
     rows.append(("pixels", f"{seen}, {solved:,} solved for ({_share(solved, totals.pixels)} of the map)"))
+    if (noise := summary.noise) is not None and noise.shortest is not None:
+        bands = noise.shortest - 1, noise.n_lag - 1
+        rows.append(("noise", describe_bands(*bands, noise.loss, noise.misstated)))
     rows += [(phase.name, format_duration(phase.seconds.max)) for phase in summary.phases]
     peak = format_scaled(memory.peak_bytes, "B")
     kept = f"pointing and flags kept: {memory.bytes_per_sample:.1f} B a sample"

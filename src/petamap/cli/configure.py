@@ -130,7 +130,7 @@ def _write_new(path: Path, text: str) -> None:
 def describe_config(config: RunConfig, observations: list[Observation]) -> str:
     """Return a table of a run: sections, sources and amount of data."""
     rows = [("run", _run(config)), ("map", _map(config))]
-    rows += [("noise", f"{config.noise.kernel}, {config.noise.n_lag} lags"), ("solver", _solver(config))]
+    rows += [("noise", _noise(config, observations)), ("solver", _solver(config))]
     rows += [(f"source.{index}", source.kind) for index, source in enumerate(config.sources)]
     rows += [("data", _data(observations))]
     metas = [o.meta for o in observations if "pointing_error_arcsec" in o.meta]
@@ -157,6 +157,20 @@ def _map(config: RunConfig) -> str:
     elif chosen.resolution is not None and grid != "numbered":
         grid += f" {format_quantity(chosen.resolution, 'angle')}"
     return f"{grid}, {chosen.stokes}, {chosen.frame}"
+
+
+def _noise(config: RunConfig, observations: list[Observation]) -> str:
+    from petamap.mapmaking.bands import planned_bands
+    from petamap.mapmaking.intervals import split_intervals
+
+    chosen = config.noise
+    if chosen.kernel == "white":
+        return "white, no correlations"
+    if chosen.kernel == "estimate" and chosen.n_lag == "auto":
+        return "estimate, lags chosen by it"
+    if chosen.interval is not None:
+        observations = [split_intervals(one, chosen.interval) for one in observations]
+    return f"{chosen.kernel}, {planned_bands(config, observations).describe()}"
 
 
 def _solver(config: RunConfig) -> str:

@@ -78,6 +78,17 @@ class NoiseKernel:
 
     n_lag: int = option(help="Lags of the banded Toeplitz inverse noise, the zeroth included.", minimum=1)
     n_fft: int = option(help="Length of the FFTs of its overlap-save convolution.", minimum=1)
+    shortest: int | None = option(
+        None, help="Lags of the stream that has fewest; null in summaries of earlier versions.", minimum=1
+    )
+    loss: float | None = option(
+        None,
+        help="Fraction of the information on an amplitude that the band of a stream loses at most; null "
+        "without correlations.",
+    )
+    misstated: float | None = option(
+        None, help="Relative error of a variance computed with it, at most; null without correlations."
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -80,10 +80,13 @@ def inverse_noise(
     local: LocalBlocks,
     model_of: ModelOf,
     white: bool,
+    stream_lags: Int64Array | None = None,
 ) -> InverseNoise:
     """Return the inverse noise of a rank; write the kernel of each block into ``local.blocks``.
 
-    Equal models make one kernel. With `white`, the correlations are left out.
+    Equal models make one kernel. With `white`, the correlations are left out. Streams with shorter bands than
+    the layout's, `stream_lags`, have zeros beyond: their weights do not depend on other streams of the run,
+    and all share one transform, which their own would shorten little.
     """
     known: dict[Hashable, int] = {}
     rows: list[FloatArray] = []
@@ -92,12 +95,15 @@ def inverse_noise(
         stream = layout.streams[segment.stream]
         observation = observations[stream.observation]
         model = model_of(observation, stream.detector, stream.interval)
-        key = (_identity(model), observation.sample_rate)
+        n_lag = layout.n_lag if stream_lags is None else int(stream_lags[segment.stream])
+        key = (_identity(model), observation.sample_rate, n_lag)
         if key not in known:
             where = f"observation {observation.name}, detector {observation.detectors[stream.detector]}"
             known[key] = len(rows)
             rate = observation.sample_rate
-            lags = white_lags(model, rate, where) if white else inverse_lags(model, rate, layout.n_lag, where)
+            lags = np.zeros(layout.n_lag + 1)
+            found = white_lags(model, rate, where) if white else inverse_lags(model, rate, n_lag, where)
+            lags[: len(found)] = found
             if not 1e-100 < lags[0] < 1e100:
                 raise DataError(
                     f"the noise of a sample is {lags[0] ** -0.5:.3g}", where=where, mend="check its unit"

@@ -33,12 +33,14 @@ from petamap.data.config import (
 )
 from petamap.data.observation import Observation
 from petamap.data.run_summary import RankStatistics
+from petamap.mapmaking.bands import StreamBands, stream_bands
 from petamap.mapmaking.distribution import STREAMS, Distribution, find_distribution
 from petamap.mapmaking.intervals import free_ends
 from petamap.mapmaking.noise_estimate import estimated_models
 from petamap.mapmaking.noise_kernels import ModelOf, declared_model
 from petamap.mapmaking.system import MapmakingSystem, SystemOptions, set_up
 from petamap.mapmaking.target import prepare_observations, target_pixelization
+from petamap.noise.band import LOSS
 from petamap.sky.pixelization import Pixelization
 from petamap.sky.stokes import Stokes
 
@@ -82,6 +84,8 @@ class RunSetup:
         How the data are dealt to ranks; after `set_up`.
     model_of : ModelOf
         The noise, declared or estimated; after `set_up`.
+    bands : StreamBands
+        Bands of its inverse; after `set_up`.
     n_seen, n_dead, n_flagged : int
         Observed pixels, those of them that are cut, and samples that are not used; after `set_up`.
     """
@@ -90,6 +94,7 @@ class RunSetup:
     pixelization: Pixelization
     unit: str
     model_of: ModelOf
+    bands: StreamBands = StreamBands(np.zeros(0, np.int64))
     distribution: Distribution = STREAMS
     n_seen: int
     n_dead: int
@@ -130,15 +135,30 @@ class RunSetup:
 
         Memory is planned for `n_rhs` right-hand sides at once and `n_kept` vectors beside (`SystemOptions`).
         """
-        self.distribution = self._choose_distribution()
-        options, common = self.options(), (self.comm, self.timers, self.progress)
+        common = self.comm, self.timers, self.progress
         self.model_of = declared_model
         if self.config.noise.kernel == "estimate":
-            self.model_of = estimated_models(self.observations, self.pixelization, options, *common)
-        options = replace(options, n_rhs=n_rhs, n_kept=n_kept)
+            self.model_of = estimated_models(self.observations, self.pixelization, self.options(), *common)
+        if self.config.noise.kernel != "white":
+            self._choose_bands()
+        self.distribution = self._choose_distribution()
+        options = replace(self.options(), n_rhs=n_rhs, n_kept=n_kept)
         system = set_up(self.observations, self.pixelization, options, self.model_of, *common)
         self._warn_of_pixels(system)
         return system
+
+    def _choose_bands(self) -> None:
+        """Choose the band of each stream, and warn where none is long enough."""
+        chosen = self.config.noise.n_lag
+        self.progress.begin("noise kernels")
+        with self.timers.phase("noise kernels"):
+            self.bands = stream_bands(self.observations, chosen, self.model_of, self.comm)
+        self.progress.end(self.bands.describe())
+        if isinstance(chosen, str) and self.bands.loss is not None and self.bands.loss > LOSS:
+            self.warn(
+                f"the longest band does not follow noise as slow as this ({self.bands.describe()}): "
+                "a shorter noise.interval holds none as slow, and noise.n_lag may be given"
+            )
 
     def _choose_distribution(self) -> Distribution:
         name, n_det = self.config.comm.distribution, max(o.n_det for o in self.observations)
@@ -149,7 +169,13 @@ class RunSetup:
         module, _, function = _DISTRIBUTION_CHOOSER.partition(":")
         choose: DistributionChooser = getattr(import_module(module), function)
         with self.timers.phase("distribution"):
-            return choose(self.config, self.observations, self.pixelization, self.comm, self.n_threads)
+            return choose(self._with_bands(), self.observations, self.pixelization, self.comm, self.n_threads)
+
+    def _with_bands(self) -> RunConfig:
+        """Return the configuration with the bands that are chosen."""
+        noise, n_lag = self.config.noise, self.bands.n_lag
+        noise = replace(noise, n_lag=n_lag) if n_lag else replace(noise, kernel="white")
+        return replace(self.config, noise=noise)
 
     def options(self) -> SystemOptions:
         """Return the options that map-making itself needs."""
@@ -159,8 +185,9 @@ class RunSetup:
             memory = available_bytes() // self.world.node_size()
         return SystemOptions(
             stokes=Stokes(config.map.stokes),
-            n_lag=0 if config.noise.kernel == "white" else config.noise.n_lag,
-            free_ends=free_ends(config.noise.ends, self.observations, config.noise.n_lag),
+            n_lag=self.bands.n_lag,
+            stream_lags=self.bands.lags if self.bands.n_lag else None,
+            free_ends=free_ends(config.noise.ends, self.observations, self.bands.n_lag),
             flags=config.solver.flags,
             preconditioner=config.solver.preconditioner,
             rcond_min=config.solver.rcond_min,
@@ -251,7 +278,13 @@ class RunSetup:
             seed=self.config.run.seed,
             environment=self._environment(system),
             totals=self.totals(system),
-            noise=summary.NoiseKernel(n_lag=layout.n_lag + 1, n_fft=max(layout.transform, 1)),
+            noise=summary.NoiseKernel(
+                n_lag=layout.n_lag + 1,
+                n_fft=max(layout.transform, 1),
+                shortest=self.bands.shortest + 1,
+                loss=self.bands.loss,
+                misstated=self.bands.misstated,
+            ),
             solver=None,
             phases=self._phases(),
             memory=self._memory(system),

@@ -40,6 +40,8 @@ class SystemOptions:
     ----------
     n_lag : int
         Band of the inverse noise; 0 for white noise.
+    stream_lags : (n_stream,) int64, optional
+        Bands of the streams, none longer than `n_lag`; without them, all are as long.
     free_ends : bool
         Whether the noise continues beyond the ends of stationary intervals: then `n_lag` unknown samples are
         added there and marginalised as gaps are. Else N^-1 takes it as zero there, as MADmap does.
@@ -62,6 +64,7 @@ class SystemOptions:
 
     stokes: Stokes = Stokes.IQU
     n_lag: int = 4096
+    stream_lags: Int64Array | None = None
     free_ends: bool = False
     flags: str = "exact"
     preconditioner: str = "auto"
@@ -177,7 +180,9 @@ def set_up(
     layout = TimeLayout(observations, options.n_lag, options.margin)
     local = layout.local_blocks(_own_blocks(layout, comm, None if whole_streams else options.distribution))
     with timers.phase("noise kernels"):
-        noise = inverse_noise(observations, layout, local, model_of, white=options.n_lag == 0)
+        noise = inverse_noise(
+            observations, layout, local, model_of, white=options.n_lag == 0, stream_lags=options.stream_lags
+        )
     progress.begin("pointing", local.n_held, "samples")
     with timers.phase("pointing"):
         projection = Projection(

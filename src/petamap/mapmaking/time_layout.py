@@ -69,6 +69,17 @@ class TimeStream:
         return max(start, self.start + self.margin), min(stop, self.stop - self.margin)
 
 
+def time_streams(observations: Sequence[Observation], margin: int = 0) -> list[TimeStream]:
+    """Return the streams of a run in the order of their numbers."""
+    return [
+        TimeStream(number, index, detector, start - margin, stop + margin, margin)
+        for number, observation in enumerate(observations)
+        for index, (start, stop) in enumerate(observation.intervals)
+        for detector in range(observation.n_det)
+        if stop > start
+    ]
+
+
 @dataclass(frozen=True)
 class Segment:
     """Consecutive samples of a stream that a rank holds: the samples of its blocks and their halos.
@@ -128,13 +139,7 @@ class TimeLayout:
         self.margin = margin
         self.transform = transform_length(n_lag) if n_lag else 0
         self.block = 2 * (self.transform - 2 * n_lag) if n_lag else _WHITE_BLOCK
-        self.streams = [
-            TimeStream(number, index, detector, start - margin, stop + margin, margin)
-            for number, observation in enumerate(observations)
-            for index, (start, stop) in enumerate(observation.intervals)
-            for detector in range(observation.n_det)
-            if stop > start
-        ]
+        self.streams = time_streams(observations, margin)
         lengths = np.array([s.stop - s.start for s in self.streams], np.int64)
         if len(lengths) == 0:
             raise ConfigError("there are no samples to map", mend="check the sources and their intervals")

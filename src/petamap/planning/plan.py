@@ -27,6 +27,7 @@ from petacomm.network import predict_seconds
 from petacomm.reduction import ALGORITHMS
 from petacomm.topology import Machine
 from petamap.data.config import RunConfig
+from petamap.mapmaking.bands import StreamBands
 from petamap.mapmaking.distribution import Distribution, possible_distributions
 from petamap.mapmaking.memory import Sizes, map_bytes
 from petamap.planning.node_samples import sample_nodes
@@ -89,6 +90,8 @@ class RunPlan:
         Number of values per pixel.
     fraction : float
         Fraction of the sky in the sample.
+    bands : StreamBands
+        Bands of the inverse noise of the streams.
     predictions : tuple of RunPrediction
     """
 
@@ -98,6 +101,7 @@ class RunPlan:
     n_pix: int
     n_stokes: int
     fraction: float
+    bands: StreamBands
     predictions: tuple[RunPrediction, ...] = field(repr=False)
 
     @property
@@ -219,7 +223,7 @@ class _Planner:
         ]
         return RunPlan(
             self.machine, self.cores, self.run.layout.n_samp, self.run.pixelization.n_pix, self.stokes.n,
-            sample.fraction, tuple(predictions),
+            sample.fraction, self.run.bands, tuple(predictions),
         )  # fmt: skip
 
     def _sky_sample(self) -> SkySample:

@@ -28,7 +28,8 @@ def _title(plan: RunPlan) -> str:
 def _data(plan: RunPlan) -> str:
     seen = plan.best.forecast.n_global.value
     pixels = f"{seen:,.0f} of {plan.n_pix:,} pixels seen"
-    return ", ".join([f"{plan.n_samp:.4g} samples", pixels, f"{plan.n_stokes} values a pixel"])
+    parts = ", ".join([f"{plan.n_samp:.4g} samples", pixels, f"{plan.n_stokes} values a pixel"])
+    return f"{parts}\nnoise: {plan.bands.describe()}"
 
 
 def _row(plan: RunPlan, prediction: RunPrediction, names: list[str]) -> list[str]:
@@ -78,6 +79,10 @@ def plan_json(plan: RunPlan) -> dict[str, Any]:
         "pixels": plan.n_pix,
         "values_a_pixel": plan.n_stokes,
         "sky_fraction": plan.fraction,
+        "n_lag": plan.bands.n_lag,
+        "shortest_band": plan.bands.shortest,
+        "information_lost": plan.bands.loss,
+        "variance_misstated": plan.bands.misstated,
         "predictions": [_prediction_json(prediction) for prediction in plan.predictions],
     }
 

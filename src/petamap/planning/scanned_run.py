@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from petamap.data.config import RunConfig, open_sources
 from petamap.data.observation import Observation
+from petamap.mapmaking.bands import StreamBands, planned_bands
 from petamap.mapmaking.intervals import free_ends
 from petamap.mapmaking.target import prepare_observations, target_pixelization
 from petamap.mapmaking.time_layout import TimeLayout
@@ -16,11 +17,12 @@ from petamap.sky.pixelization import Pixelization
 
 @dataclass(frozen=True)
 class ScannedRun:
-    """Observations of a run, their time layout, and the pixels of its map, as in the map-maker."""
+    """Observations of a run, their time layout, the pixels of its map and its bands, as in the map-maker."""
 
     observations: Sequence[Observation]
     layout: TimeLayout
     pixelization: Pixelization
+    bands: StreamBands
 
     @staticmethod
     def open(config: RunConfig) -> ScannedRun:
@@ -31,11 +33,11 @@ class ScannedRun:
     @staticmethod
     def of(config: RunConfig, observations: Sequence[Observation], pixelization: Pixelization) -> ScannedRun:
         """Return the run of observations that are prepared for map-making."""
-        noise = config.noise
-        n_lag = 0 if noise.kernel == "white" else noise.n_lag
-        free = free_ends(noise.ends, observations, noise.n_lag) and config.solver.flags != "cut"
+        bands = planned_bands(config, observations)
+        n_lag = bands.n_lag
+        free = free_ends(config.noise.ends, observations, n_lag) and config.solver.flags != "cut"
         layout = TimeLayout(observations, n_lag, n_lag if free else 0)
-        return ScannedRun(observations, layout, pixelization)
+        return ScannedRun(observations, layout, pixelization, bands)
 
     def sky_sample(self, fraction: float, seed: int, n_samples: int = COARSE_SAMPLES) -> SkySample:
         """Return a random sample of a fraction of the sky, with more regions where hits are many.

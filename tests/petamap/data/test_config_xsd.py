@@ -67,6 +67,12 @@ XML = """<petamap xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:noNa
 """
 
 
+def test_a_number_or_a_word(schema):
+    for text, valid in (("auto", True), (" 512 ", True), ("0", False), ("long", False)):
+        document = f"<petamap><noise><n_lag>{text}</n_lag></noise></petamap>"
+        assert schema.validate(etree.fromstring(document)) is valid
+
+
 def test_schema_and_reader_accept_valid_documents(schema, tmp_path):
     schema.assertValid(etree.fromstring(XML))
     assert parse_config(XML, tmp_path / "a.xml").sources[0].options.n_samp == 100

@@ -67,7 +67,14 @@ class NoiseOptions:
         choices=("model", "estimate", "white"),
         help="model: as the sources say; estimate: from the data; white: no correlations",
     )
-    n_lag: int = option(4096, help="lags kept of the inverse noise correlation", minimum=1, maximum=2**24)
+    n_lag: int | str = option(
+        "auto",
+        word="auto",
+        help="lags kept of the inverse noise correlation; auto: as many as lose less than 0.1% of the "
+        "information, for each stream",
+        minimum=1,
+        maximum=2**24,
+    )
     ends: str = option(
         "auto",
         choices=("auto", "free", "zero"),

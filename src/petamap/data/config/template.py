@@ -22,10 +22,9 @@ class Template:
     sources: tuple[tuple[str, Mapping[str, object]], ...]
 
 
-_HEALPIX = {"run.name": "first", "map.n_side": 64, "noise.n_lag": 512}
+_HEALPIX = {"run.name": "first", "map.n_side": 64}
 _PATCH = {
     "run.name": "first", "map.pixelization": "car", "map.resolution": "15 arcmin", "map.frame": "equatorial",
-    "noise.n_lag": 1024,
 }  # fmt: skip
 _SATELLITE = ("satellite", {
     "n_det": 4, "spacing": "4 deg", "sample_rate": "5 Hz", "duration": "1 day", "opening": "50 deg",
@@ -41,7 +40,7 @@ _RASTER = ("raster", {
     "width": "5 deg", "height": "5 deg", "row_spacing": "10 arcmin", "frame": "equatorial",
 })  # fmt: skip
 _SKY = ("sky-spectra", {"fwhm": "1 deg"})
-_NOISE = ("noise", {"net": "60 uK s^0.5", "fknee": "50 mHz"})
+_NOISE = ("noise", {"net": "60 uK s^0.5", "fknee": "50 mHz", "fmin": "1 mHz"})
 _COMMON = ("common-mode", {"net": "20 uK s^0.5", "fknee": "100 mHz", "fmin": "5 mHz"})
 _COARSE = {**_HEALPIX, "map.n_side": 32}
 _SMALL = {**_HEALPIX, "map.n_side": 16}

@@ -80,6 +80,10 @@ function counts(s) {
     ["Samples flagged", whole(t.samples_flagged) + share(t.samples_flagged, t.samples)],
     ["Pixels observed", whole(t.pixels_observed)], ["Pixels cut", whole(t.pixels_cut)], ["Pixels degenerate", whole(t.pixels_degenerate)],
     ...(s.noise ? [["Noise kernel", `${whole(s.noise.n_lag)} lags, FFT of ${whole(s.noise.n_fft)}`]] : []),
+    ...(s.noise?.loss != null ? [
+      ["Information lost by the band, at most", `${figure(100 * s.noise.loss, 2)}%`],
+      ["Error of a variance by the band, at most", `${figure(100 * s.noise.misstated, 2)}%`],
+    ] : []),
   ];
   const products = s.products.map(p => [capital(p.name), el("code", {}, p.file), p.stokes || "–", pretty(p.unit) || "–", el("code", { class: "hash", title: p.sha256 }, p.sha256)]);
   return section("totals", "Totals and products",

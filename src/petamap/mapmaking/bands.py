@@ -1,0 +1,117 @@
+"""Bands of the inverse noise of a run's streams: chosen or given, with what they lose."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from petacomm.base.typing import Int64Array
+from petacomm.mpi import Communicator, SerialCommunicator, agree_on_errors
+from petamap.data.config import RunConfig
+from petamap.data.observation import Observation
+from petamap.mapmaking.noise_kernels import ModelOf, declared_model
+from petamap.mapmaking.time_layout import time_streams
+from petamap.noise.band import Band, choose_band, describe_bands, measure_band, rounded_length
+from petamap.noise.model import NoiseModel, noise_key
+from petamap.noise.psd import check_noise_model
+
+_UNMEASURED = 4096  # lags that a plan assumes where the data decide
+
+
+@dataclass(frozen=True)
+class StreamBands:
+    """Bands of the streams of a run.
+
+    Attributes
+    ----------
+    lags : (n_stream,) int64
+        Lags of each stream, in the order of `petamap.mapmaking.time_layout.time_streams`.
+    loss, misstated : float, optional
+        The largest of all streams, as in `petamap.noise.band.Band`; None where there is no noise model yet,
+        or correlations are left out.
+    """
+
+    lags: Int64Array
+    loss: float | None = None
+    misstated: float | None = None
+
+    @property
+    def n_lag(self) -> int:
+        """The longest band."""
+        return int(self.lags.max(initial=0))
+
+    @property
+    def shortest(self) -> int:
+        """The shortest band."""
+        return int(self.lags.min()) if len(self.lags) else 0
+
+    def describe(self) -> str:
+        """Return a line for the user."""
+        return describe_bands(self.shortest, self.n_lag, self.loss, self.misstated)
+
+
+def stream_bands(
+    observations: Sequence[Observation],
+    n_lag: int | str,
+    model_of: ModelOf = declared_model,
+    comm: Communicator | None = None,
+) -> StreamBands:
+    """Return the bands of all streams, the same on all ranks, which share the work. Collective.
+
+    Parameters
+    ----------
+    observations : sequence of Observation
+    n_lag : int or str
+        Lags of all streams, or "auto" to choose those of each by its noise, sample rate and interval.
+    model_of : callable
+    comm : Communicator, optional
+
+    Raises
+    ------
+    ConfigError, DataError
+        On all ranks, if a stream has no noise model, or one that is not valid.
+    """
+    comm = comm or SerialCommunicator()
+    streams = time_streams(observations)
+    cases: dict[Hashable, tuple[int, NoiseModel, float, int, str]] = {}
+    case_of = np.zeros(len(streams), np.int64)
+    for number, stream in enumerate(streams):
+        observation = observations[stream.observation]
+        model = model_of(observation, stream.detector, stream.interval)
+        rate, length = observation.sample_rate, rounded_length(stream.stop - stream.start)
+        where = f"observation {observation.name}, detector {observation.detectors[stream.detector]}"
+        case = cases.setdefault((noise_key(model), rate, length), (len(cases), model, rate, length, where))
+        case_of[number] = case[0]
+    own: dict[int, Band] = {}
+    with agree_on_errors(comm):
+        for index, model, rate, length, where in list(cases.values())[comm.rank :: comm.size]:
+            own[index] = _band(n_lag, model, rate, length, where)
+    found = {index: band for part in comm.allgather(own) for index, band in part.items()}
+    lags = np.array([found[index].n_lag for index in range(len(cases))], np.int64)
+    return StreamBands(
+        lags[case_of],
+        max((band.loss for band in found.values()), default=0.0),
+        max((band.misstated for band in found.values()), default=0.0),
+    )
+
+
+def _band(n_lag: int | str, model: NoiseModel, rate: float, length: int, where: str) -> Band:
+    if not isinstance(n_lag, int):
+        return choose_band(model, rate, length, where)
+    check_noise_model(model, where)
+    return measure_band(model, rate, length, n_lag)
+
+
+def planned_bands(config: RunConfig, observations: Sequence[Observation]) -> StreamBands:
+    """Return the bands of a run whose data are not read: where these decide, 4096 lags or an interval."""
+    chosen = config.noise.n_lag
+    streams = time_streams(observations)
+    if config.noise.kernel == "white":
+        return StreamBands(np.zeros(len(streams), np.int64))
+    if config.noise.kernel == "model" and all(one.noise is not None for one in observations):
+        return stream_bands(observations, chosen)
+    lengths = np.array([stream.stop - stream.start for stream in streams], np.int64)
+    longest = np.full(len(streams), _UNMEASURED) if isinstance(chosen, str) else np.full(len(streams), chosen)
+    return StreamBands(np.minimum(longest, lengths) if isinstance(chosen, str) else longest)
