@@ -19,7 +19,7 @@ def closing_table(summary: Summary, report: Path | None) -> str:
         rows.append(("converged", f"{state}, {solver.reason}"))
         rows.append(("iterations", f"{solver.iterations}, relative residual {solver.relative_residual:.2e}"))
         if solver.preconditioner:
-            rows.append(("preconditioner", solver.preconditioner))
+            rows.append(("solver", solver.preconditioner))
     if summary.resumed:
         times = "once" if summary.resumed == 1 else f"{summary.resumed} times"
         rows.append(("resumed", f"{times}; phases are those of the last part"))
