@@ -34,6 +34,8 @@ class MemoryPlan:
         Bytes that grow with the pixels and gaps, at their peak.
     n_samp : int
         Samples held.
+    preconditioner : int
+        Bytes of the preconditioner beside the vectors, at their peak.
     """
 
     keep: bool
@@ -41,11 +43,12 @@ class MemoryPlan:
     samples: int
     maps: int
     n_samp: int
+    preconditioner: int = 0
 
     @property
     def total(self) -> int:
         """All bytes."""
-        return self.base + self.samples + self.maps
+        return self.base + self.samples + self.maps + self.preconditioner
 
     @property
     def bytes_per_sample(self) -> float:

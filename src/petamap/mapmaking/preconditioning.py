@@ -22,7 +22,7 @@ from petamap.noise.baselines import BaselineNoise, fit_baselines
 from petamap.noise.toeplitz import toeplitz_spectrum
 from petamap.sky.parents import parent_pixels
 
-AUTO = "auto"
+TWO_LEVEL = "two-level"
 
 # Ratio of the noise's largest to its smallest power above which two levels pay. On the scans of
 # benchmarks/solver.py block-diagonal takes 25 to 60 iterations below it, hundreds to thousands above.
@@ -33,6 +33,55 @@ _COARSEST = 6
 # Most pixels of the coarse map: its matrix is made by as many products with that of the model, side by side
 # in eights, and each rank holds it.
 _MOST_COARSE = 128
+
+
+# Bytes of a visit and of a knot at the peak of the set-up, measured on a ground scan of 2.3 million samples:
+# 376 MB are predicted for the process, 359 are taken.
+_VISIT_BYTES, _KNOT_BYTES = 150, 100
+
+
+def choose_preconditioner(kind: str, noise: InverseNoise, comm: Communicator) -> str:
+    """Return the kind of preconditioner that a run uses, "auto" by the range of its noise. Collective."""
+    if kind != "auto":
+        return kind
+    ratio = 0.0
+    for lags in noise.lags:
+        spectrum = toeplitz_spectrum(lags, 4 * len(lags))
+        ratio = max(ratio, spectrum.max() / max(spectrum.min(), 1e-12 * spectrum.max()))
+    return TWO_LEVEL if comm.max(ratio) > _STEEP else "block-diagonal"
+
+
+def preconditioner_bytes(kind: str, projection: Projection, noise: InverseNoise, comm: Communicator) -> int:
+    """Return the bytes that a preconditioner takes on this rank beside the vectors of the solver. Collective.
+
+    Known before pixels are cut, of which all samples become gaps, each a visit.
+    """
+    if kind != TWO_LEVEL:
+        return 0
+    _, per_visit = _choose_level(projection, comm)
+    n_out, n_gaps = projection.local.n_out, projection.gaps.count() if projection.gaps.length else 0
+    steps = np.array([fit_baselines(lags).step for lags in noise.lags], np.int64)
+    outputs = projection.local.blocks[:, 3]
+    n_knots = int((outputs // steps[noise.kernel_of[projection.local.blocks[:, 5]]] + 2).sum())
+    return int(_VISIT_BYTES * (n_out / per_visit + n_gaps) + _KNOT_BYTES * n_knots)
+
+
+def _choose_level(projection: Projection, comm: Communicator) -> tuple[int, float]:
+    """Return the finest level in which the first visits of streams are long, and how long. Collective."""
+    firsts = [block for block in projection.local.blocks if projection.is_first(block)]
+    keys, per_visit = projection.keys(), 0.0
+    for level in range(_COARSEST + 1):
+        coarse = parent_pixels(projection.pixelization, keys, level)
+        n_samples = n_visits = 0
+        for block in firsts:
+            pixels = projection.sample_pointing(block, inputs=False).pixels
+            inside = coarse[pixels[pixels >= 0]]
+            n_samples += len(inside)
+            n_visits += int(np.count_nonzero(inside[1:] != inside[:-1])) + 1
+        per_visit = comm.sum(n_samples) / max(comm.sum(n_visits), 1)
+        if per_visit >= _SAMPLES_PER_VISIT:
+            break
+    return level, max(per_visit, 1.0)
 
 
 @dataclass(frozen=True)
@@ -69,18 +118,8 @@ class PreconditionerInputs:
         return self.shared.comm
 
     def make(self, kind: str) -> Preconditioner:
-        """Return a preconditioner: auto, two-level, block-diagonal, diagonal or none. Collective."""
-        if kind == AUTO:
-            kind = "two-level" if self._is_steep() else "block-diagonal"
-        return _TwoLevel(self).make() if kind == "two-level" else self._local(kind)
-
-    def _is_steep(self) -> bool:
-        """Return whether any noise of the run spans many orders of magnitude."""
-        ratio = 0.0
-        for lags in self.noise.lags:
-            spectrum = toeplitz_spectrum(lags, 4 * len(lags))
-            ratio = max(ratio, spectrum.max() / max(spectrum.min(), 1e-12 * spectrum.max()))
-        return self.comm.max(ratio) > _STEEP
+        """Return a preconditioner: two-level, block-diagonal, diagonal or none. Collective."""
+        return _TwoLevel(self).make() if kind == TWO_LEVEL else self._local(kind)
 
     def _local(self, kind: str) -> BlockDiagonalPreconditioner:
         """Return the inverse of each pixel's block or of its diagonal, or one number for all."""
@@ -114,7 +153,8 @@ class _TwoLevel:
 
     def make(self) -> TwoLevelPreconditioner:
         """Return the preconditioner."""
-        inputs, level = self.inputs, self._choose_level()
+        inputs = self.inputs
+        level, _ = _choose_level(self.projection, self.comm)
         alive = ~inputs.dead
         model = self._model(parent_pixels(self.pixelization, inputs.keys[alive], level), level)
         transfer = PixelTransfer(model.pixels, model.rows, alive, inputs.hits, level == 0)
@@ -149,23 +189,6 @@ class _TwoLevel:
         return binning.stokes_weights(
             self.projection, self.inputs.shared.pixels, weights, self.inputs.hits_max
         )
-
-    def _choose_level(self) -> int:
-        """Return the finest pixels in which visits of the first blocks of streams are long enough."""
-        projection = self.projection
-        firsts = [block for block in projection.local.blocks if projection.is_first(block)]
-        keys = projection.keys()
-        for level in range(_COARSEST + 1):
-            coarse = parent_pixels(self.pixelization, keys, level)
-            n_samples = n_visits = 0
-            for block in firsts:
-                pixels = projection.sample_pointing(block, inputs=False).pixels
-                inside = coarse[pixels[pixels >= 0]]
-                n_samples += len(inside)
-                n_visits += int(np.count_nonzero(inside[1:] != inside[:-1])) + 1
-            if self.comm.sum(n_samples) >= _SAMPLES_PER_VISIT * self.comm.sum(n_visits):
-                break
-        return level
 
     def _coarse(self, keys: Int64Array, level: int) -> Int64Array:
         """Return the coarse pixel of each of the model's pixels that this rank owns."""

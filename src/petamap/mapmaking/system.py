@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -24,7 +24,11 @@ from petamap.mapmaking.linear_operators import Preconditioner
 from petamap.mapmaking.memory import MemoryPlan, plan_memory
 from petamap.mapmaking.noise_kernels import InverseNoise, ModelOf, inverse_noise
 from petamap.mapmaking.normal_operator import NormalOperator
-from petamap.mapmaking.preconditioning import PreconditionerInputs
+from petamap.mapmaking.preconditioning import (
+    PreconditionerInputs,
+    choose_preconditioner,
+    preconditioner_bytes,
+)
 from petamap.mapmaking.projection import Projection
 from petamap.mapmaking.time_layout import TimeLayout
 from petamap.mapmaking.vectors import SharedUnknowns
@@ -194,7 +198,10 @@ def set_up(
     with timers.phase("reduction plan"):
         pixels = _shared_pixels(comm, projection, options)
     with timers.phase("pointing"):
-        memory = _choose_memory_plan(projection, pixels, options)
+        kind = choose_preconditioner(options.preconditioner, noise, comm)
+        memory = _choose_memory_plan(
+            projection, pixels, options, preconditioner_bytes(kind, projection, noise, comm)
+        )
         if memory.keep:
             projection.keep()
     progress.end(memory.describe())
@@ -207,7 +214,7 @@ def set_up(
         preconditioner = PreconditionerInputs(
             projection, noise, shared, pixels.keys, statistics.hits, statistics.hits_max, statistics.dead,
             statistics.covariance,
-        ).make(options.preconditioner)  # fmt: skip
+        ).make(kind)  # fmt: skip
     return MapmakingSystem(
         comm, layout, projection, noise, shared, pixels.keys, statistics, preconditioner, memory,
         projection.gaps.by_stream(),
@@ -223,18 +230,23 @@ def _own_blocks(layout: TimeLayout, comm: Communicator, distribution: Distributi
     return np.arange(bounds[comm.rank], bounds[comm.rank + 1])
 
 
-def _choose_memory_plan(projection: Projection, pixels: OwnedRows, options: SystemOptions) -> MemoryPlan:
+def _choose_memory_plan(
+    projection: Projection, pixels: OwnedRows, options: SystemOptions, n_bytes: int
+) -> MemoryPlan:
+    """Return the plan of memory with `n_bytes` for the preconditioner. Collective."""
     comm = pixels.comm
     limit = options.memory or available_bytes() // comm.node_size()
     batch = options.n_rhs, options.n_kept
-    plan = plan_memory(projection, pixels, options.pointing != "recompute", *batch)
+    plan = replace(
+        plan_memory(projection, pixels, options.pointing != "recompute", *batch), preconditioner=n_bytes
+    )
     everyone_can_expand = comm.max(float(not projection.can_expand)) == 0
     if options.pointing == "recompute" and not everyone_can_expand:
         raise ConfigError(
             "recorded pixels cannot be recomputed", mend='set resources.pointing = "keep" or "auto"'
         )
     if options.pointing == "auto" and comm.max(plan.total / limit) > 1 and everyone_can_expand:
-        plan = plan_memory(projection, pixels, False, *batch)
+        plan = replace(plan_memory(projection, pixels, False, *batch), preconditioner=n_bytes)
     fewer = "fewer maps at once, " if options.n_rhs > 1 else ""
     too_much = ResourceError(
         f"this needs {plan.total / 1e9:.2f} GB a process, there are {limit / 1e9:.2f} GB",

@@ -9,17 +9,16 @@ import numpy as np
 
 import petamap.mapmaking._mapmaking as _mapmaking
 from petacomm.base.threads import map_threads
-from petacomm.base.typing import BoolArray, Float32Array, FloatArray, Int32Array, Int64Array
+from petacomm.base.typing import AnyArray, BoolArray, Float32Array, FloatArray, Int32Array, Int64Array
 from petacomm.mpi import Communicator
 from petamap.mapmaking.distribution import distribute
 from petamap.mapmaking.projection import Projection
 from petamap.mapmaking.time_layout import TimeLayout
 from petamap.noise.baselines import BaselineNoise
 
-# Columns of a visit on its way: stream, position, key (whole numbers), then the values of the kernel.
-_STREAM, _POSITION, _KEY, _VALUES = 0, 1, 2, 3
-# Of a stream: its number, the step (whole numbers), weight and inverse prior.
-_NOISE_VALUES = 2
+# Whole numbers at the head of the row of a visit on its way: stream, position, key; then the kernel's values
+# in float32. Of the row of a stream: its number and step; then the inverse prior.
+_VISIT_HEAD, _NOISE_HEAD = 3, 2
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ class RankVisits:
         Knot before each visit.
     keys : int64 (n_visits,)
         Its pixel; or ~key of the unknown that a gap is.
-    values : float64 (n_visits, 2 n_stokes + 3)
+    values : float32 (n_visits, 2 n_stokes + 3)
         Those of ``cpp/petamap/mapmaking/baselines.h``.
     """
 
@@ -49,7 +48,7 @@ class RankVisits:
     streams: Int64Array
     before: Int64Array
     keys: Int64Array
-    values: FloatArray
+    values: Float32Array
 
     @property
     def n_knots(self) -> int:
@@ -60,7 +59,7 @@ class RankVisits:
         """Return some of the visits as the kernels take them, with the rows that they fall into."""
         bounds = np.searchsorted(self.streams[chosen], np.arange(len(self.steps) + 1))
         values = self.values[chosen, : 2 * n_stokes]
-        weights = np.ascontiguousarray(values.reshape(-1, n_stokes, 2), np.float32)
+        weights = np.ascontiguousarray(values).reshape(-1, n_stokes, 2)
         return VisitRows(bounds.astype(np.int64), self.knots, self.before[chosen], rows, weights)
 
 
@@ -105,14 +104,26 @@ def gather_visits(
     coarse, table = np.unique(pixel_keys, return_inverse=True)
     pixels = table.astype(np.int32)
 
-    def find(block: Int64Array) -> FloatArray:
+    def find(block: Int64Array) -> Float32Array:
         return _block_visits(projection, block, noises[int(block[5])], pixels, gap_keys, coarse)
 
     tables = map_threads(find, local.blocks, projection.n_threads)
-    width = _VALUES + 2 * projection.stokes.n + 3
-    visits = _send(np.concatenate([np.zeros((0, width)), *tables]), first_streams, comm)
-    models = _send(_noise_table(projection, noises), first_streams, comm)
-    return _arrange(visits, models, layout, first_streams[comm.rank : comm.rank + 2])
+    visits = np.concatenate([_rows(0, projection.stokes.n), *tables])
+    tables.clear()
+    models = _send(_noise_table(projection, noises), _NOISE_HEAD, first_streams, comm)
+    own = first_streams[comm.rank : comm.rank + 2]
+    return _arrange(_send(visits, _VISIT_HEAD, first_streams, comm), models, layout, own)
+
+
+def _rows(n: int, n_stokes: int) -> Float32Array:
+    """Return memory for the rows of n visits."""
+    return np.empty((n, 2 * _VISIT_HEAD + 2 * n_stokes + 3), np.float32)
+
+
+def _head(table: AnyArray, n: int) -> Int64Array:
+    """Return a view of the whole numbers at the head of each row, (n_rows, n)."""
+    head: Int64Array = table[:, : 8 * n // table.itemsize].view(np.int64)
+    return head
 
 
 def _first_streams(layout: TimeLayout, n_ranks: int) -> Int64Array:
@@ -127,8 +138,8 @@ def _block_visits(
     table: Int32Array,
     gap_keys: Int64Array,
     pixel_keys: Int64Array,
-) -> FloatArray:
-    """Return the visits of the outputs of a block, (n, 3 + n_values)."""
+) -> Float32Array:
+    """Return the rows of the visits of the outputs of a block."""
     samples, n_stokes = projection.sample_pointing(block, inputs=False), projection.stokes.n
     segment = projection.local.segments[int(block[5])]
     stream = projection.layout.streams[segment.stream]
@@ -140,11 +151,11 @@ def _block_visits(
         samples.pixels, samples.angles, samples.gains, samples.efficiency, n_stokes, table, first,
         noise.step, noise.weight, positions, pixels, values,
     )  # fmt: skip
-    rows = np.empty((count, _VALUES + values.shape[1]))
-    whole = rows.view(np.int64)
-    whole[:, _STREAM], whole[:, _POSITION] = segment.stream, positions[:count]
-    whole[:, _KEY] = _keys(pixels[:count], gap_keys, pixel_keys)
-    rows[:, _VALUES:] = values[:count]
+    rows = _rows(count, n_stokes)
+    head = _head(rows, _VISIT_HEAD)
+    head[:, 0], head[:, 1] = segment.stream, positions[:count]
+    head[:, 2] = _keys(pixels[:count], gap_keys, pixel_keys)
+    rows[:, 2 * _VISIT_HEAD :] = values[:count]
     return rows
 
 
@@ -164,32 +175,31 @@ def _noise_table(projection: Projection, noises: Sequence[BaselineNoise]) -> Flo
         noise = noises[number]
         head = np.array([segment.stream, noise.step], np.int64).view(np.float64)
         rows.append(np.concatenate([head, noise.inverse_prior]))
-    return np.array(rows).reshape(-1, _NOISE_VALUES + _mapmaking.BASELINE_BAND + 1)
+    return np.array(rows).reshape(-1, _NOISE_HEAD + _mapmaking.BASELINE_BAND + 1)
 
 
-def _send(table: FloatArray, first_streams: Int64Array, comm: Communicator) -> FloatArray:
-    """Return the rows of this rank's streams, ordered by stream and, of visits, position."""
-    streams = np.ascontiguousarray(table[:, _STREAM]).view(np.int64)
+def _send(table: AnyArray, n_head: int, first_streams: Int64Array, comm: Communicator) -> AnyArray:
+    """Return the rows of this rank's streams, ordered by the first two whole numbers of each."""
     if comm.size > 1:
+        streams = _head(table, n_head)[:, 0]
         order = np.argsort(streams, kind="stable")
         counts = np.diff(np.searchsorted(streams[order], first_streams))
         table, _ = comm.alltoallv(np.ascontiguousarray(table[order]), counts)
-        streams = np.ascontiguousarray(table[:, _STREAM]).view(np.int64)
-    positions = np.ascontiguousarray(table[:, _POSITION]).view(np.int64)
+    streams, positions = _head(table, n_head)[:, :2].T
     later = (streams[1:] > streams[:-1]) | ((streams[1:] == streams[:-1]) & (positions[1:] >= positions[:-1]))
     return table if later.all() else table[np.lexsort((positions, streams))]
 
 
-def _arrange(visits: FloatArray, noises: FloatArray, layout: TimeLayout, own: Int64Array) -> RankVisits:
+def _arrange(visits: AnyArray, noises: AnyArray, layout: TimeLayout, own: Int64Array) -> RankVisits:
     first, last = (int(one) for one in own)
-    streams, positions, keys = np.ascontiguousarray(visits[:, :_VALUES].T).view(np.int64)
-    numbers = np.ascontiguousarray(noises[:, 0]).view(np.int64)
+    streams, positions, keys = np.ascontiguousarray(_head(visits, _VISIT_HEAD).T)
+    numbers, steps = np.ascontiguousarray(_head(noises, _NOISE_HEAD).T)
     chosen = np.searchsorted(numbers, np.arange(first, last))  # equal on all ranks that have a part
-    steps = np.ascontiguousarray(noises[chosen, 1]).view(np.int64)
+    steps = steps[chosen]
     lengths = np.diff(layout.sample_keys)[first:last]
     knots = np.concatenate([[0], np.cumsum((lengths - 1) // np.maximum(steps, 1) + 2)]).astype(np.int64)
     at = streams - first
     return RankVisits(
-        steps, knots, noises[chosen, _NOISE_VALUES:], at, knots[at] + positions // steps[at], keys,
-        visits[:, _VALUES:],
+        steps, knots, noises[chosen, _NOISE_HEAD:], at, knots[at] + positions // steps[at], keys,
+        visits[:, 2 * _VISIT_HEAD :],
     )  # fmt: skip

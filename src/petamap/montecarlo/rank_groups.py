@@ -101,7 +101,7 @@ def _bytes_at_once(config: RunConfig, system: MapmakingSystem, batch: int, n_tra
     sides = [getattr(source.options, "n_side", None) for source in config.sources if "sky" in source.kind]
     skies = sum(2 * 3 * 8 * 12 * int(side) ** 2 for side in sides if side is not None)
     # what is resident already is that of before the maps
-    return float(memory.base + memory.samples + planned.maps + batch * skies)
+    return float(memory.base + memory.samples + memory.preconditioner + planned.maps + batch * skies)
 
 
 def kept_vectors(config: RunConfig, n_training: int = 1) -> int:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from small_systems import Models, compressed, dense, make_system, numbered, read, recorded
 
+from petamap.mapmaking import preconditioning
 from petamap.mapmaking.cg import ConjugateGradients
 from petamap.mapmaking.linear_operators import BlockDiagonalPreconditioner
 from petamap.mapmaking.preconditioning import PreconditionerInputs, _TwoLevel
@@ -90,7 +91,7 @@ def test_it_is_symmetric_and_positive(choices):
 
 @pytest.mark.parametrize("level", [0, 1, 2])
 def test_pixels_of_the_model_may_be_coarser(level, monkeypatch):
-    monkeypatch.setattr(_TwoLevel, "_choose_level", lambda self: level)
+    monkeypatch.setattr(preconditioning, "_choose_level", lambda projection, comm: (level, 3.0))
     made = _observation(flagged=0.1)
     system = _system(made, n_side=8)
     solution = system.solver().solve(read(system).unknowns, 1e-10, 500)
@@ -184,3 +185,12 @@ def test_auto_is_two_level_where_the_noise_is_steep():
     gentle = Models(((OneOverF(net=0.3, fknee=0.05, fmin=1e-2, alpha=-1.0),),))
     object.__setattr__(made, "noise", gentle)
     assert isinstance(_system(made, preconditioner="auto").preconditioner, BlockDiagonalPreconditioner)
+
+
+def test_its_memory_is_planned():
+    system = _system(_observation(n_samp=20_000, flagged=0.1), n_side=8)
+    model = system.preconditioner.inverse.model
+    n_visits = len(model._visits.rows) + len(model._gap_visits.rows)
+    planned = system.memory.preconditioner
+    assert planned == pytest.approx(150 * n_visits + 100 * model.n_knots, rel=0.2)
+    assert _system(_observation(), preconditioner="block-diagonal").memory.preconditioner == 0
