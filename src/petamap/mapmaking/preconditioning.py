@@ -24,9 +24,9 @@ from petamap.sky.parents import parent_pixels
 
 TWO_LEVEL = "two-level"
 
-# Ratio of the noise's largest to its smallest power above which two levels pay. On the scans of
-# benchmarks/solver.py block-diagonal takes 25 to 60 iterations below it, hundreds to thousands above.
-_STEEP = 1e4
+# Ratio of the noise's largest to its smallest power above which two levels pay, if most samples have it.
+# Block-diagonal takes tens of iterations below it, hundreds to thousands above (benchmarks/solver.py).
+_STEEP = 1e3
 # Samples that a visit of the model should have in the mean: a product with it then costs less than with A.
 _SAMPLES_PER_VISIT = 2.5
 _COARSEST = 6
@@ -40,15 +40,19 @@ _MOST_COARSE = 128
 _VISIT_BYTES, _KNOT_BYTES = 150, 100
 
 
-def choose_preconditioner(kind: str, noise: InverseNoise, comm: Communicator) -> str:
+def choose_preconditioner(kind: str, projection: Projection, noise: InverseNoise, comm: Communicator) -> str:
     """Return the kind of preconditioner that a run uses, "auto" by the range of its noise. Collective."""
     if kind != "auto":
         return kind
-    ratio = 0.0
-    for lags in noise.lags:
-        spectrum = toeplitz_spectrum(lags, 4 * len(lags))
-        ratio = max(ratio, spectrum.max() / max(spectrum.min(), 1e-12 * spectrum.max()))
-    return TWO_LEVEL if comm.max(ratio) > _STEEP else "block-diagonal"
+    steep = np.array([_is_steep(lags) for lags in noise.lags], np.bool_)
+    blocks = projection.local.blocks
+    n_steep = int(blocks[steep[noise.kernel_of[blocks[:, 5]]], 3].sum()) if len(blocks) else 0
+    return TWO_LEVEL if 2 * comm.sum(n_steep) > comm.sum(projection.local.n_out) else "block-diagonal"
+
+
+def _is_steep(lags: FloatArray) -> bool:
+    spectrum = toeplitz_spectrum(lags, 4 * len(lags))
+    return bool(spectrum.max() > _STEEP * spectrum.min())
 
 
 def preconditioner_bytes(kind: str, projection: Projection, noise: InverseNoise, comm: Communicator) -> int:

@@ -198,7 +198,7 @@ def set_up(
     with timers.phase("reduction plan"):
         pixels = _shared_pixels(comm, projection, options)
     with timers.phase("pointing"):
-        kind = choose_preconditioner(options.preconditioner, noise, comm)
+        kind = choose_preconditioner(options.preconditioner, projection, noise, comm)
         memory = _choose_memory_plan(
             projection, pixels, options, preconditioner_bytes(kind, projection, noise, comm)
         )
