@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from small_systems import (
     as_matrix,
@@ -70,7 +70,7 @@ def test_equals_dense(seed, stokes, n_lag, n_samp, gains, flags, flagged):
     ]
     pixels = numbered(5)
     system = make_system(made, pixels, stokes=stokes, n_lag=n_lag, flags=flags, rcond_min=KEEP_ALL)
-    assert not system.statistics.dead.any()
+    assume(not system.statistics.dead.any())  # a pixel of two samples has no I, Q and U
     found = matrix_of(system)
     expected = dense_with_gaps(made, pixels, system, stokes, n_lag, flags)
     if flags == "cut":
