@@ -102,9 +102,8 @@ class TwoLevelPreconditioner(Preconditioner):
         return transfer.restrict(transfer.shares * out)
 
     def _with_ghosts(self, out: Unknowns) -> Unknowns:
-        if len(out.pixel_ghosts) or len(out.gap_ghosts):
-            return self.shared.with_ghosts(out)
-        return out
+        # not by the number of ghosts, of which a rank may have none: this is collective
+        return self.shared.with_ghosts(out) if self.shared.keeps_ghosts else out
 
 
 class ModelInverse:

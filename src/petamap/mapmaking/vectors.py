@@ -219,6 +219,11 @@ class SharedUnknowns:
         """All ranks of the run."""
         return self.pixels.comm
 
+    @property
+    def keeps_ghosts(self) -> bool:
+        """Whether ranks keep rows of their ghosts, the same on all ranks."""
+        return self.comm.size > 1 and self.pixels.plan.allreduce_only
+
     def zeros(self, n_stokes: int) -> Unknowns:
         """Return a vector of zeros at the owners, with the ghosts that ranks keep."""
         pixels, gaps = self.pixels, self.gaps

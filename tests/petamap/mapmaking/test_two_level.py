@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from mpi import run_ranks
 from small_systems import Models, compressed, dense, make_system, numbered, read, recorded
 
+from petacomm.mpi import SerialCommunicator
 from petamap.mapmaking import preconditioning
 from petamap.mapmaking.cg import ConjugateGradients
 from petamap.mapmaking.linear_operators import BlockDiagonalPreconditioner
@@ -194,3 +196,25 @@ def test_its_memory_is_planned():
     planned = system.memory.preconditioner
     assert planned == pytest.approx(150 * n_visits + 100 * model.n_knots, rel=0.2)
     assert _system(_observation(), preconditioner="block-diagonal").memory.preconditioner == 0
+
+
+def _one_stream(comm):
+    """Return the bytes of the map of one stream, of which most ranks model nothing."""
+    system = _system(
+        _observation(n_samp=40_000, n_det=1, flagged=0.1), stokes="I", n_lag=100, comm=comm,
+        reduction="butterfly",
+    )  # fmt: skip
+    solution = system.solver().solve(read(system).unknowns, 1e-8, 200)
+    parts = comm.allgather((system.keys, solution.map.pixels))
+    keys, values = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return values[np.argsort(keys)].tobytes()
+
+
+def _is_that_of_one_process(comm):
+    assert comm.size > 1
+    assert _one_stream(comm) == _one_stream(SerialCommunicator())
+
+
+@pytest.mark.parametrize("n_ranks", [2, 5])
+def test_ranks_without_a_stream(n_ranks):
+    run_ranks(_is_that_of_one_process, n_ranks)
