@@ -279,8 +279,22 @@ def stop_on_ranks(comm):
     assert set(comm.allgather(said)) == {os.environ["EXPECTED"]}
 
 
-@pytest.mark.parametrize("sizes", [(3, 2, 1), (1, 2, 3), (2, 3, 3)])
-@pytest.mark.parametrize("reduction", ["auto", "butterfly"])
+@pytest.mark.parametrize(
+    ("sizes", "reduction"),
+    [
+        ((3, 2, 1), "auto"),
+        ((1, 2, 3), "butterfly"),
+        *(
+            pytest.param(sizes, reduction, marks=pytest.mark.long)
+            for sizes, reduction in [
+                ((1, 2, 3), "auto"),
+                ((2, 3, 3), "auto"),
+                ((3, 2, 1), "butterfly"),
+                ((2, 3, 3), "butterfly"),
+            ]
+        ),
+    ],
+)
 def test_any_ranks_go_on(tmp_path, monkeypatch, sizes, reduction):
     expected = run_on(SCANS, tmp_path / "whole", **CHOICES)
     monkeypatch.setenv("OUT", str(tmp_path / "b"))
