@@ -13,8 +13,8 @@ from petacomm.sharing import IndexMap
 from petacomm.sharing.index_map import rows_of_keys
 from petamap.mapmaking.visits import RankVisits, VisitRows
 
-# As in the normal operator: 64-bit sums keep a sign and a bit to spare.
-_SUM_BITS, _TERM_BITS = 62, 50
+# No sum, and so no term of it, is larger than 2^50: terms are rounded by way of a double's 52 bits.
+_SUM_BITS = 50
 
 
 class BaselineModel:
@@ -134,7 +134,7 @@ class BaselineModel:
 def _scales(bounds: FloatArray) -> FloatArray:
     """Return powers of two that make integers of values, of which no sum exceeds the bounds."""
     exponents = np.frexp(np.where(bounds > 0, bounds, 1.0))[1]
-    return np.where(bounds > 0, np.ldexp(1.0, _TERM_BITS - exponents), 0.0) + (bounds <= 0)
+    return np.where(bounds > 0, np.ldexp(1.0, _SUM_BITS - exponents), 0.0) + (bounds <= 0)
 
 
 def _factorize(visits: RankVisits, weighted: AnyArray, n_stokes: int) -> FloatArray:
