@@ -18,7 +18,7 @@ from petamap.noise.toeplitz import autoregressive_lags, toeplitz_spectrum
 _BAND = 8  # lags of the inverse covariance of the knots, without the first
 # The noise at the highest frequency that baselines hold, as a multiple of the white level: above, the model
 # takes it as white. Measured on two hours of constant-elevation scans with a knee of 1.5 Hz at 20 Hz: knots
-# every 10 and 20 samples (ratios 4 and 17) take 17 and 43 iterations, with S inverted exactly.
+# every 10 and 20 samples (ratios 4 and 17) take 17 and 44 iterations, with S inverted to 1e-4.
 _RATIO = 4.0
 _SHORTEST, _LONGEST = 4, 4096
 _GRID = 1 << 14  # frequencies from 0 to half a cycle per sample, or per knot
