@@ -18,7 +18,7 @@ from petacomm.base.progress import SilentProgress
 from petacomm.mpi import SerialCommunicator
 from petamap.data.config import open_sources, parse_config
 from petamap.mapmaking.cg import ConjugateGradients
-from petamap.mapmaking.preconditioning import PreconditionerInputs
+from petamap.mapmaking.preconditioning import PreconditionerInputs, plan_preconditioner
 from petamap.mapmaking.right_hand_side import right_hand_side
 from petamap.mapmaking.setup import RunSetup
 from petamap.mapmaking.system import MapmakingSystem
@@ -103,12 +103,11 @@ def _measure(name: str, tolerance: float, most: int) -> None:
 
 
 def _solve(system: MapmakingSystem, rhs: Unknowns, kind: str, tolerance: float, most: int) -> Result:
-    statistics = system.statistics
     begin = time.process_time()
+    plan = plan_preconditioner(kind, system.projection, system.noise, system.comm)
     preconditioner = PreconditionerInputs(
-        system.projection, system.noise, system.shared, system.keys, statistics.hits, statistics.hits_max,
-        statistics.dead, statistics.covariance,
-    ).make(kind)  # fmt: skip
+        system.projection, system.noise, system.shared, system.keys, system.statistics
+    ).make(plan)
     ready = time.process_time()
     solution = ConjugateGradients(system.operator(), preconditioner).solve(rhs, tolerance, most)
     end = time.process_time()

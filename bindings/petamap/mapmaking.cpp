@@ -1,5 +1,7 @@
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 
+#include <utility>
 #include <vector>
 
 #include "../arrays.h"
@@ -270,6 +272,34 @@ void turn(In<double> alphas, In<double> betas, In<double, 2> inverse, In<double,
              n_threads);
 }
 
+void subtract(In<double> alphas, In<double, 3> q, Out<double, 3> r, int n_threads) {
+    same_shape({{q.size(), r.size()}, {q.shape(2), alphas.shape(0)}, {q.shape(2), r.shape(2)}});
+    const auto rows = rows_of(q);
+    nb::gil_scoped_release release;
+    pm::subtract(rows, alphas.data(), q.data(), r.data(), n_threads);
+}
+
+void dots(In<double, 3> a, In<double, 3> b, Out<std::int64_t, 2> limbs, int n_threads) {
+    same_shape({{a.size(), b.size()}, {a.shape(2), b.shape(2)}});
+    const auto rows = rows_of(a);
+    ExactSums sums(limbs, rows.width);
+    {
+        nb::gil_scoped_release release;
+        pm::dots(rows, a.data(), b.data(), sums.data(), n_threads);
+    }
+    sums.give();
+}
+
+void turn_to(In<double> alphas, In<double> betas, In<double, 3> z, Out<double, 3> x, Out<double, 3> p,
+             Out<double> largest, int n_threads) {
+    same_shape({{p.size(), z.size()}, {x.size(), z.size()}, {p.shape(1), z.shape(1)}});
+    for (const auto n : {alphas.shape(0), betas.shape(0), largest.shape(0), p.shape(2)})
+        same_shape({{z.shape(2), n}});
+    const auto rows = rows_of(z);
+    nb::gil_scoped_release release;
+    pm::turn_to(rows, alphas.data(), betas.data(), z.data(), x.data(), p.data(), largest.data(), n_threads);
+}
+
 void precondition(In<double, 2> inverse, In<double, 3> in, Out<double, 3> out, int n_threads) {
     same_shape({{in.size(), out.size()}, {inverse.shape(0), in.shape(0)}});
     const auto rows = rows_of(in);
@@ -304,54 +334,63 @@ void space_add(In<double, 3> vectors, In<double, 2> amounts, Out<double, 3> to, 
     pm::space_add(space, amounts.data(), static_cast<int>(to.shape(2)), to.data(), largest.data(), n_threads);
 }
 
-std::int64_t compress(In<std::int32_t> pixels, MaybeIn<std::uint32_t> angles, MaybeIn<float> gains,
-                      double efficiency, int n_stokes, In<std::int32_t> table, std::int64_t first,
-                      std::int64_t step, double weight, Out<std::int64_t> positions,
-                      Out<std::int32_t> out_pixels, Out<double, 2> values) {
+std::pair<std::int64_t, std::int64_t> compress(In<std::int32_t> pixels, MaybeIn<std::uint32_t> angles,
+                                               MaybeIn<float> gains, double efficiency, int n_stokes,
+                                               In<std::int32_t> table, std::int64_t first, std::int64_t step,
+                                               double weight, Out<std::int32_t, 2> visits,
+                                               std::optional<Out<std::int32_t, 2>> gaps,
+                                               Out<double, 2> products) {
     const std::size_t n = pixels.shape(0);
     const auto samples = samples_of(pixels, angles, gains, efficiency, n);
     require(n_stokes == 1 || angles, "polarization needs angles");
-    require(positions.shape(0) >= n && out_pixels.shape(0) >= n && values.shape(0) >= n,
-            "room for all visits");
-    require(length(values.shape(1)) == pm::visit_values(n_stokes), "the values of a visit");
-    require(step > 0 && (step & (step - 1)) == 0, "a power of two");
+    require(visits.shape(0) >= n && (!gaps || gaps->shape(0) >= n), "room for all visits");
+    require(length(visits.shape(1)) == pm::visit_size(n_stokes), "the values of a visit");
+    require(!gaps || length(gaps->shape(1)) == pm::visit_size(1), "the values of a visit of a gap");
+    require(step > 0 && (step & (step - 1)) == 0 && first >= 0, "a power of two");
+    const std::int64_t n_intervals = n == 0 ? 1 : (first + length(n) - 1) / step - first / step + 1;
+    require(products.shape(1) == 3 && length(products.shape(0)) >= n_intervals, "three products an interval");
     nb::gil_scoped_release release;
-    return pm::compress(samples, length(n), n_stokes, table.data(), first, step, weight,
-                        {positions.data(), out_pixels.data(), values.data()});
+    const auto counts = pm::compress(samples, length(n), n_stokes, table.data(), first, step, weight,
+                                     {visits.data(), gaps ? gaps->data() : nullptr, products.data()});
+    return {counts.pixels, counts.gaps};
 }
 
 pm::Visits visits_of(const In<std::int64_t>& bounds, const In<std::int64_t>& knots,
-                     const In<std::int64_t>& before, const In<std::int32_t>& rows,
-                     const In<float, 3>& weights) {
-    same_shape({{bounds.shape(0), knots.shape(0)}, {before.shape(0), rows.shape(0)}});
-    same_shape({{weights.shape(0), rows.shape(0)}, {weights.shape(2), 2}});
-    return {{bounds.data(), bounds.shape(0)},
-            {knots.data(), knots.shape(0)},
-            before.data(),
-            rows.data(),
-            weights.data(),
-            static_cast<int>(weights.shape(1))};
+                     const In<std::int32_t, 2>& table) {
+    same_shape({{bounds.shape(0), knots.shape(0)}});
+    const int n_stokes = (static_cast<int>(table.shape(1)) - 2) / 2;
+    require(n_stokes >= 1 && n_stokes <= 3 && length(table.shape(1)) == pm::visit_size(n_stokes),
+            "the values of a visit");
+    require(bounds.data()[bounds.shape(0) - 1] <= length(table.shape(0)), "bounds of the visits there are");
+    return {{bounds.data(), bounds.shape(0)}, {knots.data(), knots.shape(0)}, table.data(), n_stokes};
 }
 
-void add_to_baselines(In<std::int64_t> bounds, In<std::int64_t> knots, In<std::int64_t> before,
-                      In<std::int32_t> rows, In<float, 3> weights, In<double, 3> from, Out<double, 2> to,
-                      int n_threads) {
-    const auto visits = visits_of(bounds, knots, before, rows, weights);
-    same_shape({{from.shape(1), weights.shape(1)}, {from.shape(2), to.shape(1)}});
+std::int64_t merge(In<std::int64_t> bounds, In<std::int64_t> knots, In<std::int32_t, 2> visits,
+                   In<std::int32_t> groups, Out<std::int32_t, 2> to, Out<std::int64_t> to_bounds) {
+    same_shape({{to.shape(0), visits.shape(0)}, {to.shape(1), visits.shape(1)}});
+    same_shape({{to_bounds.shape(0), bounds.shape(0)}});
+    const auto all = visits_of(bounds, knots, visits);
+    nb::gil_scoped_release release;
+    return pm::merge(all, groups.data(), to.data(), to_bounds.data());
+}
+
+void add_to_baselines(In<std::int64_t> bounds, In<std::int64_t> knots, In<std::int32_t, 2> visits,
+                      In<double, 3> from, Out<double, 2> to, int n_threads) {
+    const auto all = visits_of(bounds, knots, visits);
+    same_shape({{from.shape(1), static_cast<std::size_t>(all.n_stokes)}, {from.shape(2), to.shape(1)}});
     require(is_width(to.shape(1)), "1, 2, 4 or 8 columns");
     nb::gil_scoped_release release;
-    pm::add_to_baselines(visits, from.data(), static_cast<int>(to.shape(1)), to.data(), n_threads);
+    pm::add_to_baselines(all, from.data(), static_cast<int>(to.shape(1)), to.data(), n_threads);
 }
 
-void add_from_baselines(In<std::int64_t> bounds, In<std::int64_t> knots, In<std::int64_t> before,
-                        In<std::int32_t> rows, In<float, 3> weights, In<double, 2> from, In<double> scales,
-                        Out<std::int64_t, 4> sums) {
-    const auto visits = visits_of(bounds, knots, before, rows, weights);
-    same_shape({{sums.shape(2), weights.shape(1)}, {sums.shape(3), from.shape(1)}});
+void add_from_baselines(In<std::int64_t> bounds, In<std::int64_t> knots, In<std::int32_t, 2> visits,
+                        In<double, 2> from, In<double> scales, Out<std::int64_t, 4> sums) {
+    const auto all = visits_of(bounds, knots, visits);
+    same_shape({{sums.shape(2), static_cast<std::size_t>(all.n_stokes)}, {sums.shape(3), from.shape(1)}});
     same_shape({{scales.shape(0), from.shape(1)}});
     require(is_width(from.shape(1)), "1, 2, 4 or 8 columns");
     nb::gil_scoped_release release;
-    pm::add_from_baselines(visits, from.data(), static_cast<int>(from.shape(1)), scales.data(),
+    pm::add_from_baselines(all, from.data(), static_cast<int>(from.shape(1)), scales.data(),
                            length(sums.shape(1)), sums.data(), static_cast<int>(sums.shape(0)));
 }
 
@@ -439,6 +478,13 @@ NB_MODULE(_mapmaking, module) {
     module.def("turn", turn, nb::arg("alphas").noconvert(), nb::arg("betas").noconvert(),
                nb::arg("inverse").noconvert(), nb::arg("r").noconvert(), nb::arg("x").noconvert(),
                nb::arg("p").noconvert(), nb::arg("largest").noconvert(), nb::arg("n_threads"));
+    module.def("subtract", subtract, nb::arg("alphas").noconvert(), nb::arg("q").noconvert(),
+               nb::arg("r").noconvert(), nb::arg("n_threads"));
+    module.def("dots", dots, nb::arg("a").noconvert(), nb::arg("b").noconvert(), nb::arg("limbs").noconvert(),
+               nb::arg("n_threads"));
+    module.def("turn_to", turn_to, nb::arg("alphas").noconvert(), nb::arg("betas").noconvert(),
+               nb::arg("z").noconvert(), nb::arg("x").noconvert(), nb::arg("p").noconvert(),
+               nb::arg("largest").noconvert(), nb::arg("n_threads"));
     module.def("precondition", precondition, nb::arg("inverse").noconvert(), nb::arg("input").noconvert(),
                nb::arg("out").noconvert(), nb::arg("n_threads"));
     module.def("space_products", space_products, nb::arg("vectors").noconvert(), nb::arg("given").noconvert(),
@@ -450,16 +496,17 @@ NB_MODULE(_mapmaking, module) {
     module.def("compress", compress, nb::arg("pixels").noconvert(), nb::arg("angles").noconvert().none(),
                nb::arg("gains").noconvert().none(), nb::arg("efficiency"), nb::arg("n_stokes"),
                nb::arg("table").noconvert(), nb::arg("first"), nb::arg("step"), nb::arg("weight"),
-               nb::arg("positions").noconvert(), nb::arg("out_pixels").noconvert(),
-               nb::arg("values").noconvert());
+               nb::arg("visits").noconvert(), nb::arg("gaps").noconvert().none(),
+               nb::arg("products").noconvert());
+    module.def("merge", merge, nb::arg("bounds").noconvert(), nb::arg("knots").noconvert(),
+               nb::arg("visits").noconvert(), nb::arg("groups").noconvert(), nb::arg("out").noconvert(),
+               nb::arg("out_bounds").noconvert());
     module.def("add_to_baselines", add_to_baselines, nb::arg("bounds").noconvert(),
-               nb::arg("knots").noconvert(), nb::arg("before").noconvert(), nb::arg("rows").noconvert(),
-               nb::arg("weights").noconvert(), nb::arg("given").noconvert(), nb::arg("out").noconvert(),
-               nb::arg("n_threads"));
+               nb::arg("knots").noconvert(), nb::arg("visits").noconvert(), nb::arg("given").noconvert(),
+               nb::arg("out").noconvert(), nb::arg("n_threads"));
     module.def("add_from_baselines", add_from_baselines, nb::arg("bounds").noconvert(),
-               nb::arg("knots").noconvert(), nb::arg("before").noconvert(), nb::arg("rows").noconvert(),
-               nb::arg("weights").noconvert(), nb::arg("given").noconvert(), nb::arg("scales").noconvert(),
-               nb::arg("sums").noconvert());
+               nb::arg("knots").noconvert(), nb::arg("visits").noconvert(), nb::arg("given").noconvert(),
+               nb::arg("scales").noconvert(), nb::arg("sums").noconvert());
     module.def("solve_baselines", solve_baselines, nb::arg("knots").noconvert(),
                nb::arg("factor").noconvert(), nb::arg("values").noconvert(), nb::arg("largest").noconvert(),
                nb::arg("n_threads"));

@@ -139,6 +139,56 @@ void turn_rows(std::int64_t n, const double* alphas, const double* betas, const 
     }
 }
 
+template <int kWidth>
+void subtract_rows(std::int64_t n, const double* alphas, const double* q, double* r, int n_threads) {
+    using Real = RealColumns<kWidth>;
+    const Real alpha = load_columns<Real>(alphas);
+#pragma omp parallel for num_threads(n_threads) schedule(static)
+    for (std::int64_t i = 0; i < n; ++i)
+        store_columns<Real>(r + i * kWidth,
+                            load_columns<Real>(r + i * kWidth) - alpha * load_columns<Real>(q + i * kWidth));
+}
+
+template <int kWidth>
+void dot_rows(std::int64_t n, const double* a, const double* b, petacomm::ExactSum* sums, int n_threads) {
+    using Real = RealColumns<kWidth>;
+    sum_rows<1, kWidth>(n, sums, n_threads, [=](std::int64_t begin, std::int64_t end, double* products) {
+        for (std::int64_t i = begin; i < end; ++i)
+            store_columns<Real>(products + (i - begin) * kWidth,
+                                load_columns<Real>(a + i * kWidth) * load_columns<Real>(b + i * kWidth));
+    });
+}
+
+template <int kWidth>
+void turn_rows_to(std::int64_t n, int n_stokes, const double* alphas, const double* betas, const double* z,
+                  double* x, double* p, double* largest, int n_threads) {
+    using Real = RealColumns<kWidth>;
+    const std::int64_t row = n_stokes * kWidth;
+    const Real alpha = load_columns<Real>(alphas), beta = load_columns<Real>(betas);
+    std::fill_n(largest, kWidth, 0.0);
+#pragma omp parallel num_threads(n_threads)
+    {
+        Real most{};
+#pragma omp for schedule(static) nowait
+        for (std::int64_t i = 0; i < n; ++i) {
+            Real size{};
+            for (std::int64_t at = i * row; at < (i + 1) * row; at += kWidth) {
+                const Real before = load_columns<Real>(p + at);
+                const Real direction = load_columns<Real>(z + at) + beta * before;
+                store_columns<Real>(x + at, load_columns<Real>(x + at) + alpha * before);
+                store_columns<Real>(p + at, direction);
+                size += petacomm::size_of(direction);
+            }
+            most = petacomm::larger(most, size);
+        }
+        double own[kWidth];
+        store_columns(own, most);
+#pragma omp critical
+        for (int column = 0; column < kWidth; ++column)
+            largest[column] = std::max(largest[column], own[column]);
+    }
+}
+
 template <int kStokes, int kWidth>
 void precondition_rows(std::int64_t n, const double* inverse, const double* in, double* out, int n_threads) {
     constexpr std::int64_t kRow = kStokes * kWidth;
@@ -248,6 +298,24 @@ void turn(const Rows& rows, const double* alpha, const double* beta, const doubl
           double* x, double* p, double* largest, int n_threads) {
     for_rows(rows, [&](auto stokes, auto width) {
         turn_rows<stokes(), width()>(rows.n, alpha, beta, inverse, r, x, p, largest, n_threads);
+    });
+}
+
+void subtract(const Rows& rows, const double* alpha, const double* q, double* r, int n_threads) {
+    petacomm::for_width(rows.width, [&](auto width) {
+        subtract_rows<width()>(rows.n * rows.n_stokes, alpha, q, r, n_threads);
+    });
+}
+
+void dots(const Rows& rows, const double* a, const double* b, petacomm::ExactSum* sums, int n_threads) {
+    petacomm::for_width(
+        rows.width, [&](auto width) { dot_rows<width()>(rows.n * rows.n_stokes, a, b, sums, n_threads); });
+}
+
+void turn_to(const Rows& rows, const double* alpha, const double* beta, const double* z, double* x, double* p,
+             double* largest, int n_threads) {
+    petacomm::for_width(rows.width, [&](auto width) {
+        turn_rows_to<width()>(rows.n, rows.n_stokes, alpha, beta, z, x, p, largest, n_threads);
     });
 }
 

@@ -33,6 +33,13 @@ void advance(const Rows& rows, const double* alpha, const double* q, const doubl
 void turn(const Rows& rows, const double* alpha, const double* beta, const double* inverse, const double* r,
           double* x, double* p, double* largest, int n_threads);
 
+// The same where z = M^-1 r is known: r -= alpha q; then a . b is added to the sums; then x += alpha p and
+// p = z + beta p. Rows may have any number of Stokes parameters.
+void subtract(const Rows& rows, const double* alpha, const double* q, double* r, int n_threads);
+void dots(const Rows& rows, const double* a, const double* b, petacomm::ExactSum* sums, int n_threads);
+void turn_to(const Rows& rows, const double* alpha, const double* beta, const double* z, double* x, double* p,
+             double* largest, int n_threads);
+
 // out = M^-1 in.
 void precondition(const Rows& rows, const double* inverse, const double* in, double* out, int n_threads);
 

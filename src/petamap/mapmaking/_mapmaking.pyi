@@ -203,6 +203,35 @@ def turn(
     largest: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu")],
     n_threads: int,
 ) -> None: ...
+def subtract(
+    alphas: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    q: Annotated[
+        NDArray[numpy.float64], dict(shape=(None, None, None), order="C", device="cpu", writable=False)
+    ],
+    r: Annotated[NDArray[numpy.float64], dict(shape=(None, None, None), order="C", device="cpu")],
+    n_threads: int,
+) -> None: ...
+def dots(
+    a: Annotated[
+        NDArray[numpy.float64], dict(shape=(None, None, None), order="C", device="cpu", writable=False)
+    ],
+    b: Annotated[
+        NDArray[numpy.float64], dict(shape=(None, None, None), order="C", device="cpu", writable=False)
+    ],
+    limbs: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order="C", device="cpu")],
+    n_threads: int,
+) -> None: ...
+def turn_to(
+    alphas: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    betas: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    z: Annotated[
+        NDArray[numpy.float64], dict(shape=(None, None, None), order="C", device="cpu", writable=False)
+    ],
+    x: Annotated[NDArray[numpy.float64], dict(shape=(None, None, None), order="C", device="cpu")],
+    p: Annotated[NDArray[numpy.float64], dict(shape=(None, None, None), order="C", device="cpu")],
+    largest: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu")],
+    n_threads: int,
+) -> None: ...
 def precondition(
     inverse: Annotated[
         NDArray[numpy.float64], dict(shape=(None, None), order="C", device="cpu", writable=False)
@@ -254,17 +283,25 @@ def compress(
     first: int,
     step: int,
     weight: float,
-    positions: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu")],
-    out_pixels: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu")],
-    values: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order="C", device="cpu")],
+    visits: Annotated[NDArray[numpy.int32], dict(shape=(None, None), order="C", device="cpu")],
+    gaps: Annotated[NDArray[numpy.int32], dict(shape=(None, None), order="C", device="cpu")] | None,
+    products: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order="C", device="cpu")],
+) -> tuple[int, int]: ...
+def merge(
+    bounds: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    knots: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    visits: Annotated[
+        NDArray[numpy.int32], dict(shape=(None, None), order="C", device="cpu", writable=False)
+    ],
+    groups: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    out: Annotated[NDArray[numpy.int32], dict(shape=(None, None), order="C", device="cpu")],
+    out_bounds: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu")],
 ) -> int: ...
 def add_to_baselines(
     bounds: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
     knots: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    before: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    rows: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    weights: Annotated[
-        NDArray[numpy.float32], dict(shape=(None, None, None), order="C", device="cpu", writable=False)
+    visits: Annotated[
+        NDArray[numpy.int32], dict(shape=(None, None), order="C", device="cpu", writable=False)
     ],
     given: Annotated[
         NDArray[numpy.float64], dict(shape=(None, None, None), order="C", device="cpu", writable=False)
@@ -275,10 +312,8 @@ def add_to_baselines(
 def add_from_baselines(
     bounds: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
     knots: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    before: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    rows: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    weights: Annotated[
-        NDArray[numpy.float32], dict(shape=(None, None, None), order="C", device="cpu", writable=False)
+    visits: Annotated[
+        NDArray[numpy.int32], dict(shape=(None, None), order="C", device="cpu", writable=False)
     ],
     given: Annotated[
         NDArray[numpy.float64], dict(shape=(None, None), order="C", device="cpu", writable=False)

@@ -6,11 +6,12 @@ import numpy as np
 
 import petamap.mapmaking._mapmaking as _mapmaking
 from petacomm.base.distinct import distinct
-from petacomm.base.typing import AnyArray, FloatArray, Int64Array
+from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.mpi import Communicator
 from petacomm.reduction import OwnedRows, ReductionPlan
 from petacomm.sharing import IndexMap
 from petacomm.sharing.index_map import rows_of_keys
+from petamap.mapmaking.vectors import MAX_WIDTH
 from petamap.mapmaking.visits import RankVisits, VisitRows
 
 # No sum, and so no term of it, is larger than 2^50: terms are rounded by way of a double's 52 bits.
@@ -31,11 +32,8 @@ class BaselineModel:
         Of the streams that this rank models.
     pixel_keys : int64 (n,)
         Further pixels whose values this rank wants to know.
-    n_stokes : int
     largest : float
         Largest weight of a sample times the most samples of a pixel or a gap.
-    marginalize : bool
-        Whether gaps are unknowns; else they are known to be zero.
     n_threads : int
 
     Attributes
@@ -53,32 +51,23 @@ class BaselineModel:
         comm: Communicator,
         visits: RankVisits,
         pixel_keys: Int64Array,
-        n_stokes: int,
         largest: float,
         *,
-        marginalize: bool = True,
         n_threads: int = 1,
     ) -> None:
-        self.comm, self.n_stokes, self.n_threads = comm, n_stokes, n_threads
+        self.comm, self.n_threads = comm, n_threads
+        self.n_stokes = visits.pixels.n_stokes
         self.n_knots, self._knots = visits.n_knots, visits.knots
-        inside = visits.keys >= 0
-        keys = np.concatenate([visits.keys[inside], pixel_keys])
-        held = distinct(keys.copy())
-        rows = rows_of_keys(held, keys, n_threads)
+        held = distinct(np.concatenate([visits.pixels.keys, pixel_keys]))
         index_map = IndexMap(comm, held)
         self.pixels = OwnedRows(
             ReductionPlan(index_map, algorithm="owner", n_threads=n_threads, checks="first"), n_threads
         )
-        n_visits = int(inside.sum())
-        self.rows = rows[n_visits:].astype(np.int64)
-        self._visits = visits.select(inside, rows[:n_visits], n_stokes)
-        self.gap_keys = distinct(~visits.keys[~inside])
-        slots = rows_of_keys(self.gap_keys, ~visits.keys[~inside], n_threads)
-        self._gap_visits = visits.select(~inside, slots, 1)
-        self._gap_weights = np.bincount(
-            slots, self._gap_visits.weights.sum(axis=(1, 2), dtype=np.float64), len(self.gap_keys)
-        )
-        self._factor = _factorize(visits, inside if marginalize else np.ones(len(inside), bool), n_stokes)
+        self.rows = rows_of_keys(held, pixel_keys, n_threads).astype(np.int64)
+        self._visits, self._gap_visits = visits.pixels.renumbered(held), visits.gaps
+        self.gap_keys = visits.gaps.keys
+        self._gap_weights = visits.gaps.weights()
+        self._factor = _factorize(visits)
         self._largest = largest
 
     # --- between rows of vectors and baselines
@@ -95,15 +84,15 @@ class BaselineModel:
         self, visits: VisitRows, knots: FloatArray, largest: FloatArray, n_rows: int
     ) -> tuple[Int64Array, FloatArray]:
         """Return B^T of baselines on this rank as integers, (n_rows, n, width), and their units."""
-        shape = (self.n_threads, n_rows, visits.weights.shape[1], knots.shape[1])
-        sums, scales = np.zeros(shape, np.int64), _scales(self._largest * largest)
+        shape = (self.n_threads, n_rows, visits.n_stokes, knots.shape[1])
+        sums, scales = np.zeros(shape, np.int64), _scales(largest)
         _mapmaking.add_from_baselines(*visits.arguments(), knots, scales, sums)
         return sums.sum(axis=0), scales
 
     def to_pixels(self, knots: FloatArray, largest: FloatArray) -> FloatArray:
         """Return B^T of baselines at the owners of pixels, (n_owned, n_stokes, width). Collective."""
         sums, scales = self._integers(
-            self._visits, knots, self.comm.allreduce(largest, "max"), self.pixels.n_held
+            self._visits, knots, self._largest * self.comm.allreduce(largest, "max"), self.pixels.n_held
         )
         return self.pixels.scatter_rev(sums) / scales
 
@@ -123,8 +112,35 @@ class BaselineModel:
         """Return B^T of baselines on the gaps of this rank, (n_gaps, 1, width)."""
         n_gaps = len(self.gap_keys)
         largest = self.comm.allreduce(np.abs(knots).max(axis=0, initial=0.0), "max")
-        sums, scales = self._integers(self._gap_visits, knots, largest, n_gaps)
+        sums, scales = self._integers(self._gap_visits, knots, self._largest * largest, n_gaps)
         return sums / scales
+
+    def group_coupling(self, groups: Int64Array, n_groups: int, largest: float) -> FloatArray:
+        """Return Z^T B^T T B Z where Z are groups of pixels: a matrix of n_groups x n_stokes. Collective.
+
+        Parameters
+        ----------
+        groups : int64 (n_owned,)
+            Group of each pixel that this rank owns.
+        n_groups : int
+            Groups of the run.
+        largest : float
+            Largest weight of a sample times the most samples of a group.
+        """
+        n = n_groups * self.n_stokes
+        visits = self._visits.grouped(self.pixels.scatter_fwd(groups).astype(np.int32), n_groups)
+        matrix = np.empty((n, n))
+        for first in range(0, n, MAX_WIDTH):
+            units = np.zeros((n, MAX_WIDTH))
+            chosen = np.arange(first, min(first + MAX_WIDTH, n))
+            units[chosen, chosen - first] = 1.0
+            knots, sizes = self.baselines(visits, units.reshape(n_groups, self.n_stokes, MAX_WIDTH))
+            sums, scales = self._integers(
+                visits, knots, largest * self.comm.allreduce(sizes, "max"), n_groups
+            )
+            products = (self.comm.allreduce(sums) / scales).reshape(n, MAX_WIDTH)
+            matrix[:, chosen] = products[:, : len(chosen)]
+        return matrix
 
     def over_gap_weights(self, gaps: FloatArray) -> FloatArray:
         """Return values of gaps, (n_gaps, 1, width), divided by the weights of their samples."""
@@ -137,16 +153,14 @@ def _scales(bounds: FloatArray) -> FloatArray:
     return np.where(bounds > 0, np.ldexp(1.0, _SUM_BITS - exponents), 0.0) + (bounds <= 0)
 
 
-def _factorize(visits: RankVisits, weighted: AnyArray, n_stokes: int) -> FloatArray:
+def _factorize(visits: RankVisits) -> FloatArray:
     """Return the Cholesky factor of T^-1 of each stream, as the kernel takes it: (n_knots, 9)."""
     from scipy.linalg import cholesky_banded
 
     band = _mapmaking.BASELINE_BAND
-    before, weights = visits.before[weighted], visits.values[weighted, 2 * n_stokes :]
-    n = visits.n_knots
-    diagonal = np.bincount(before, weights[:, 0], n) + np.bincount(before + 1, weights[:, 2], n + 1)[:n]
-    beside = np.bincount(before, weights[:, 1], n)
-    factor = np.zeros((n, band + 1))
+    diagonal, beside = visits.products[:, 0].copy(), visits.products[:, 1]
+    diagonal[1:] += visits.products[:-1, 2]
+    factor = np.zeros((visits.n_knots, band + 1))
     for number, prior in enumerate(visits.inverse_priors):
         own = slice(int(visits.knots[number]), int(visits.knots[number + 1]))
         matrix = np.repeat(prior[:, None], own.stop - own.start, axis=1)

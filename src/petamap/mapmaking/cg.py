@@ -275,13 +275,11 @@ class ConjugateGradients:
 
     def _turn(self, alphas: FloatArray, betas: FloatArray, state: _State) -> FloatArray:
         """Add alpha p to x, then set p = M^-1 r + beta p; return the largest values of p over all ranks."""
-        if self._blocks is None:
-            for p, x, z in zip(state.p, state.x, state.z, strict=True):
-                x += alphas * p
-                p *= betas
-                p += z
-            return state.p.largest(self.comm)
         largest = np.zeros((N_PARTS, len(betas)))
+        if self._blocks is None:
+            for z, x, p, most in zip(state.z, state.x, state.p, largest, strict=True):
+                _mapmaking.turn_to(alphas, betas, np.ascontiguousarray(z), x, p, most, self.n_threads)
+            return self.comm.allreduce(largest.max(axis=0), "max")
         parts = zip(self._blocks, state.r, state.x, state.p, largest, strict=True)
         for blocks, r, x, p, most in parts:
             _mapmaking.turn(alphas, betas, blocks, r, x, p, most, self.n_threads)
@@ -295,9 +293,9 @@ class ConjugateGradients:
         """Subtract alpha q from r; return r . M^-1 r."""
         if self._blocks is None:
             for q, r in zip(state.q, state.r, strict=True):
-                r -= alphas * q
+                _mapmaking.subtract(alphas, q, r, self.n_threads)
             state.z = self.preconditioner.apply(state.r)
-            return self._totals(exact_dots(state.r, state.z))
+            return self._totals(exact_dots(state.r, state.z, self.n_threads))
         limbs = zero_limbs(len(alphas))
         for blocks, q, r, to in zip(self._blocks, state.q, state.r, sums_of_parts(limbs), strict=True):
             _mapmaking.advance(alphas, q, blocks, r, to, self.n_threads)

@@ -10,7 +10,7 @@ import abc
 import numpy as np
 
 import petamap.mapmaking._mapmaking as _mapmaking
-from petacomm.base.exact import add_exactly, zero_limbs
+from petacomm.base.exact import zero_limbs
 from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.mpi import Communicator
 from petamap.mapmaking.vectors import Unknowns
@@ -79,7 +79,7 @@ class Operator(abc.ABC):
         """
         for part, values in zip(q, self.apply(p), strict=True):
             part[...] = values
-        return exact_dots(p, q)
+        return exact_dots(p, q, self.n_threads)
 
 
 class Preconditioner(abc.ABC):
@@ -151,10 +151,9 @@ class BlockDiagonalPreconditioner(Preconditioner):
         return out
 
 
-def exact_dots(a: Unknowns, b: Unknowns) -> Int64Array:
+def exact_dots(a: Unknowns, b: Unknowns, n_threads: int = 1) -> Int64Array:
     """Return this rank's part of the dot products of columns as limbs, int64 (width, N_LIMBS)."""
     limbs = zero_limbs(a.width)
     for left, right in zip(a.owned, b.owned, strict=True):
-        for column in range(a.width):
-            add_exactly(np.multiply(left[..., column], right[..., column]), limbs[column])
+        _mapmaking.dots(np.ascontiguousarray(left), np.ascontiguousarray(right), limbs, n_threads)
     return limbs

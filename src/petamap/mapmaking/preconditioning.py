@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from petacomm.base.typing import BoolArray, FloatArray, Int64Array
+import petamap.mapmaking._mapmaking as _mapmaking
+from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.mpi import Communicator
 from petamap.mapmaking import binning
 from petamap.mapmaking.baseline_model import BaselineModel
 from petamap.mapmaking.linear_operators import BlockDiagonalPreconditioner, Preconditioner
 from petamap.mapmaking.noise_kernels import InverseNoise
+from petamap.mapmaking.pixel_statistics import Statistics
 from petamap.mapmaking.projection import Projection
 from petamap.mapmaking.transfer import GapTransfer, PixelTransfer
 from petamap.mapmaking.two_level import ModelInverse, TwoLevelPreconditioner
@@ -34,15 +35,55 @@ _COARSEST = 6
 # in eights, and each rank holds it.
 _MOST_COARSE = 128
 
-# Bytes of a visit and of a knot at the peak of the set-up, measured on a ground scan of 2.3 million samples:
-# 371 MB are predicted for the process, 357 are taken.
+# Bytes of a visit and of a knot at the peak of the set-up.
 _VISIT_BYTES, _KNOT_BYTES = 150, 100
 
 
-def choose_preconditioner(kind: str, projection: Projection, noise: InverseNoise, comm: Communicator) -> str:
-    """Return the kind of preconditioner that a run uses, "auto" by the range of its noise. Collective."""
-    if kind != "auto":
-        return kind
+@dataclass(frozen=True)
+class PreconditionerPlan:
+    """What preconditioner a run uses, known before pixels are cut.
+
+    Attributes
+    ----------
+    kind : str
+        two-level, block-diagonal, diagonal or none.
+    noises : list of BaselineNoise
+        Of the segments of this rank, for two levels.
+    level : int
+        Of the model's pixels above those of the map.
+    n_bytes : int
+        What it takes on this rank beside the vectors of the solver.
+    """
+
+    kind: str
+    noises: list[BaselineNoise] = field(default_factory=list)
+    level: int = 0
+    n_bytes: int = 0
+
+
+def plan_preconditioner(
+    kind: str, projection: Projection, noise: InverseNoise, comm: Communicator
+) -> PreconditionerPlan:
+    """Return the plan of a preconditioner, "auto" by the range of the noise. Collective."""
+    if kind == "auto":
+        kind = _choose_kind(projection, noise, comm)
+    if kind != TWO_LEVEL:
+        return PreconditionerPlan(kind)
+    noises = [fit_baselines(lags) for lags in noise.lags]
+    level, per_visit = _choose_level(projection, comm)
+    blocks = projection.local.blocks
+    steps = np.array([one.step for one in noises], np.int64)[noise.kernel_of[blocks[:, 5]]]
+    n_knots = int((blocks[:, 3] // steps + 2).sum())
+    # samples of pixels that will be cut become gaps, each a visit
+    n_visits = projection.local.n_out / per_visit
+    n_visits += projection.gaps.count() if projection.gaps.length else 0
+    return PreconditionerPlan(
+        kind, [noises[kernel] for kernel in noise.kernel_of], level,
+        int(_VISIT_BYTES * n_visits + _KNOT_BYTES * n_knots),
+    )  # fmt: skip
+
+
+def _choose_kind(projection: Projection, noise: InverseNoise, comm: Communicator) -> str:
     steep = np.array([_is_steep(lags) for lags in noise.lags], np.bool_)
     blocks = projection.local.blocks
     n_steep = int(blocks[steep[noise.kernel_of[blocks[:, 5]]], 3].sum()) if len(blocks) else 0
@@ -52,21 +93,6 @@ def choose_preconditioner(kind: str, projection: Projection, noise: InverseNoise
 def _is_steep(lags: FloatArray) -> bool:
     spectrum = toeplitz_spectrum(lags, 4 * len(lags))
     return bool(spectrum.max() > _STEEP * spectrum.min())
-
-
-def preconditioner_bytes(kind: str, projection: Projection, noise: InverseNoise, comm: Communicator) -> int:
-    """Return the bytes that a preconditioner takes on this rank beside the vectors of the solver. Collective.
-
-    Known before pixels are cut, of which all samples become gaps, each a visit.
-    """
-    if kind != TWO_LEVEL:
-        return 0
-    _, per_visit = _choose_level(projection, comm)
-    n_out, n_gaps = projection.local.n_out, projection.gaps.count() if projection.gaps.length else 0
-    steps = np.array([fit_baselines(lags).step for lags in noise.lags], np.int64)
-    outputs = projection.local.blocks[:, 3]
-    n_knots = int((outputs // steps[noise.kernel_of[projection.local.blocks[:, 5]]] + 2).sum())
-    return int(_VISIT_BYTES * (n_out / per_visit + n_gaps) + _KNOT_BYTES * n_knots)
 
 
 def _choose_level(projection: Projection, comm: Communicator) -> tuple[int, float]:
@@ -97,36 +123,27 @@ class PreconditionerInputs:
         Of the system.
     keys : int64 (n_owned,)
         Pixels that this rank owns.
-    hits : int64 (n_owned,)
-    hits_max : int
-        Most hits of a pixel in the run.
-    dead : bool (n_owned,)
-        Pixels that are not solved for.
-    covariance : float64 (n_owned, triangle)
-        (P^T diag(N^-1) P)^-1; zero where a pixel is not solved for.
+    statistics : Statistics
     """
 
     projection: Projection
     noise: InverseNoise
     shared: SharedUnknowns
     keys: Int64Array
-    hits: Int64Array
-    hits_max: int
-    dead: BoolArray
-    covariance: FloatArray
+    statistics: Statistics
 
     @property
     def comm(self) -> Communicator:
         """All ranks of the run."""
         return self.shared.comm
 
-    def make(self, kind: str) -> Preconditioner:
-        """Return a preconditioner: two-level, block-diagonal, diagonal or none. Collective."""
-        return _TwoLevel(self).make() if kind == TWO_LEVEL else self._local(kind)
+    def make(self, plan: PreconditionerPlan) -> Preconditioner:
+        """Return the preconditioner that was planned. Collective."""
+        return self._two_level(plan) if plan.kind == TWO_LEVEL else self._local(plan.kind)
 
     def _local(self, kind: str) -> BlockDiagonalPreconditioner:
         """Return the inverse of each pixel's block or of its diagonal, or one number for all."""
-        projection, covariance = self.projection, self.covariance
+        projection, covariance = self.projection, self.statistics.covariance
         pixels = covariance
         if kind != "block-diagonal":
             diagonal = binning.DIAGONAL[projection.stokes.n]
@@ -142,60 +159,53 @@ class PreconditionerInputs:
         blocks = self.shared.with_ghosts(Unknowns(pixels, gaps))
         return BlockDiagonalPreconditioner(blocks, projection.n_threads, kind)
 
-
-class _TwoLevel:
-    """Set-up of the two-level preconditioner. Collective."""
-
-    def __init__(self, inputs: PreconditionerInputs) -> None:
-        self.inputs, self.comm = inputs, inputs.comm
-        projection, noise = inputs.projection, inputs.noise
-        self.projection, self.pixelization = projection, projection.pixelization
-        noises = [fit_baselines(lags) for lags in noise.lags]
-        self.noises: list[BaselineNoise] = [noises[kernel] for kernel in noise.kernel_of]
-        self.gap_keys = projection.gaps.keys() if projection.gaps.length else np.zeros(0, np.int64)
-
-    def make(self) -> TwoLevelPreconditioner:
-        """Return the preconditioner."""
-        inputs = self.inputs
-        level, _ = _choose_level(self.projection, self.comm)
-        alive = ~inputs.dead
-        model = self._model(parent_pixels(self.pixelization, inputs.keys[alive], level), level)
-        transfer = PixelTransfer(model.pixels, model.rows, alive, inputs.hits, level == 0)
-        blocks = np.where(alive[:, None], self._weights, 0.0)
+    def _two_level(self, plan: PreconditionerPlan) -> TwoLevelPreconditioner:
+        """Return the inverse of a model of the noise."""
+        projection, statistics, level = self.projection, self.statistics, plan.level
+        gap_keys = projection.gaps.keys() if projection.gaps.length else np.zeros(0, np.int64)
+        alive = ~statistics.dead
+        weight = self.comm.max(float(self.noise.weights.max(initial=0)))
+        model = self._model(
+            plan, gap_keys, parent_pixels(projection.pixelization, self.keys[alive], level), weight
+        )
+        transfer = PixelTransfer(model.pixels, model.rows, alive, statistics.hits, level == 0)
         inverse = ModelInverse(
-            model, transfer.restrict(blocks[:, :, None])[:, :, 0], self._coarse(model.pixels.keys, level)
-        )
-        gaps = None
-        if self.comm.max(len(self.gap_keys)):
-            gaps = GapTransfer(self.comm, inputs.shared.gaps.select_owned(self.gap_keys), model.gap_keys)
-        return TwoLevelPreconditioner(
-            inputs.shared, transfer, gaps, inverse, inputs.covariance if level else None
-        )
-
-    def _model(self, own_keys: Int64Array, level: int) -> BaselineModel:
-        """Return the model of whole streams on pixels of a level."""
-        projection = self.projection
-        local_keys = parent_pixels(self.pixelization, projection.keys(), level)
-        visits = gather_visits(projection, self.noises, self.gap_keys, local_keys, self.comm)
-        weight = self.comm.max(max((noise.weight for noise in self.noises), default=0.0))
-        # no pixel of the model has more samples, and no gap more than 64
-        samples = max(self.inputs.hits_max << (2 * level), 64)
-        return BaselineModel(
-            self.comm, visits, own_keys, projection.stokes.n, weight * samples,
-            marginalize=projection.gaps.length > 0, n_threads=projection.n_threads,
+            model, transfer.restrict(self._weights()[:, :, None])[:, :, 0],
+            self._coarse(model.pixels.keys, level), weight * self.comm.sum(projection.local.n_out),
         )  # fmt: skip
-
-    @cached_property
-    def _weights(self) -> FloatArray:
-        """D of the map's pixels, (n_owned, triangle)."""
-        weights = np.array([noise.weight for noise in self.noises])
-        return binning.stokes_weights(
-            self.projection, self.inputs.shared.pixels, weights, self.inputs.hits_max
+        gaps = None
+        if self.comm.max(len(gap_keys)):
+            gaps = GapTransfer(self.comm, self.shared.gaps.select_owned(gap_keys), model.gap_keys)
+        return TwoLevelPreconditioner(
+            self.shared, transfer, gaps, inverse, statistics.covariance if level else None
         )
+
+    def _model(
+        self, plan: PreconditionerPlan, gap_keys: Int64Array, own_keys: Int64Array, weight: float
+    ) -> BaselineModel:
+        """Return the model of whole streams, whose samples have at most a weight."""
+        projection = self.projection
+        local_keys = parent_pixels(projection.pixelization, projection.keys(), plan.level)
+        visits = gather_visits(
+            projection, plan.noises, gap_keys, local_keys, self.comm, marginalize=projection.gaps.length > 0
+        )
+        # no pixel of the model has more samples, and no gap more than 64
+        samples = max(self.statistics.hits_max << (2 * plan.level), 64)
+        return BaselineModel(self.comm, visits, own_keys, weight * samples, n_threads=projection.n_threads)
+
+    def _weights(self) -> FloatArray:
+        """Return D of the map's pixels, (n_owned, triangle); zero where a pixel is not solved for.
+
+        The white noise of the model has the weights of samples alone (`BaselineNoise`).
+        """
+        matrices = self.statistics.covariance.copy()
+        rcond = np.zeros(len(matrices))
+        _mapmaking.invert(self.projection.stokes.n, 0.0, matrices, rcond, self.projection.n_threads)
+        return matrices
 
     def _coarse(self, keys: Int64Array, level: int) -> Int64Array:
         """Return the coarse pixel of each of the model's pixels that this rank owns."""
         n, up = self.comm.sum(len(keys)), 0
         while n >> (2 * up) > _MOST_COARSE:
             up += 1
-        return parent_pixels(self.pixelization, keys, level + up, start=level)
+        return parent_pixels(self.projection.pixelization, keys, level + up, start=level)

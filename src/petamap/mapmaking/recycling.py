@@ -13,6 +13,7 @@ from petacomm.base.threads import single_blas_thread
 from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.mpi import Communicator
 from petamap.mapmaking.cg import ConjugateGradients
+from petamap.mapmaking.lanczos import lanczos_matrix
 from petamap.mapmaking.vectors import MAX_WIDTH, N_PARTS, Unknowns, stack, stacked_zeros
 
 # Directions that are independent of the others by less than this are dropped.
@@ -25,10 +26,10 @@ _SUM_BITS, _TERM_BITS = 62, 50
 
 
 class Deflation:
-    """A space W in which A x = b is solved directly; conjugate solver iterate on the complement.
+    """A space W in which A x = b is solved directly; conjugate gradients iterate on the complement.
 
     With G = W^T A W, a solution starts from ``x = W G^-1 W^T b``, and every search direction is made
-    A-orthogonal to W, ``p - W G^-1 (A W)^T p`` (deflated conjugate solver: Saad, Yeung, Erhel and
+    A-orthogonal to W, ``p - W G^-1 (A W)^T p`` (deflated conjugate gradients: Saad, Yeung, Erhel and
     Guyomarc'h 2000, SIAM J. Sci. Comput. 21, 1909).
 
     Parameters
@@ -70,7 +71,7 @@ class Deflation:
     ) -> Deflation:
         """Return the space of the slowest modes that solving for some right-hand sides finds. Collective.
 
-        Conjugate solver are a Lanczos process on M^-1 A; the Ritz vectors of its smallest eigenvalues slow
+        Conjugate gradients are a Lanczos process on M^-1 A; the Ritz vectors of its smallest eigenvalues slow
         it down. Those of all right-hand sides span a space, of which the `n_vectors` slowest are kept, by
         Rayleigh-Ritz (Stathopoulos and Orginos 2010, SIAM J. Sci. Comput. 32, 439).
 
@@ -186,7 +187,7 @@ class _Space:
 
 @dataclass
 class _Iterations:
-    """Record of conjugate solver on one right-hand side: M^-1 r, eight side by side, and coefficients."""
+    """Record of conjugate gradients on one right-hand side: M^-1 r, eight side by side, and coefficients."""
 
     solver: ConjugateGradients
     directions: list[Unknowns] = field(default_factory=list)
@@ -203,16 +204,11 @@ class _Iterations:
         self.steps.append((norm, alpha, beta))
 
     def ritz_vectors(self, n_vectors: int) -> list[Unknowns]:
-        """Return the vectors of the smallest Ritz values, of unit norm in M.
-
-        The tridiagonal matrix is that of Saad 2003, 6.7.3.
-        """
+        """Return the vectors of the smallest Ritz values, of unit norm in M."""
         if not self.steps:
             return []
         norm, alpha, beta = np.array(self.steps).T
-        diagonal = 1 / alpha
-        diagonal[1:] += beta[1:] / alpha[:-1]
-        off = np.sqrt(beta[1:]) / alpha[:-1]
+        diagonal, off = lanczos_matrix(alpha, beta)
         with single_blas_thread():
             _, vectors = np.linalg.eigh(np.diag(diagonal) + np.diag(off, -1))
         signs = (-1.0) ** np.arange(len(norm))

@@ -7,28 +7,23 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-import petamap.mapmaking._mapmaking as _mapmaking
 from petacomm.base.errors import ConfigError, ResourceError
 from petacomm.base.host import available_bytes
 from petacomm.base.progress import Progress
 from petacomm.base.timers import Timers
-from petacomm.base.typing import BoolArray, FloatArray, Int64Array
+from petacomm.base.typing import Int64Array
 from petacomm.mpi import Communicator, SerialCommunicator, agree
 from petacomm.reduction import AUTO, OwnedRows, ReductionPlan
 from petacomm.sharing import IndexMap
 from petamap.data.observation import Observation
-from petamap.mapmaking import binning
 from petamap.mapmaking.cg import ConjugateGradients
 from petamap.mapmaking.distribution import STREAMS, Distribution, distribute
 from petamap.mapmaking.linear_operators import Preconditioner
 from petamap.mapmaking.memory import MemoryPlan, plan_memory
 from petamap.mapmaking.noise_kernels import InverseNoise, ModelOf, inverse_noise
 from petamap.mapmaking.normal_operator import NormalOperator
-from petamap.mapmaking.preconditioning import (
-    PreconditionerInputs,
-    choose_preconditioner,
-    preconditioner_bytes,
-)
+from petamap.mapmaking.pixel_statistics import Statistics, pixel_statistics
+from petamap.mapmaking.preconditioning import PreconditionerInputs, plan_preconditioner
 from petamap.mapmaking.projection import Projection
 from petamap.mapmaking.time_layout import TimeLayout
 from petamap.mapmaking.vectors import SharedUnknowns
@@ -88,37 +83,6 @@ class SystemOptions:
     def margin(self) -> int:
         """Unknown samples added at each end of a stationary interval."""
         return self.n_lag if self.free_ends and self.flags != "cut" else 0
-
-
-@dataclass(frozen=True)
-class Statistics:
-    """Statistics of the samples in each pixel that this rank owns.
-
-    Attributes
-    ----------
-    hits : (n_owned,) int64
-        Number of samples.
-    hits_max : int
-        Most of any pixel in the run, at least 1.
-    covariance : (n_owned, triangle) float64
-        (P^T diag(N^-1) P)^-1, K^2; zero where a pixel is not solved for.
-    rcond : (n_owned,) float64
-        Smallest over largest eigenvalue of its inverse.
-    dead : (n_owned,) bool
-        Pixels that cannot be solved for.
-    binned_weights : (n_segment,) float64
-        w of each segment's samples in the binned map.
-    binned_inverse : (n_owned, triangle) float64
-        (P^T w P)^-1.
-    """
-
-    hits: Int64Array
-    hits_max: int
-    covariance: FloatArray
-    rcond: FloatArray
-    dead: BoolArray
-    binned_weights: FloatArray
-    binned_inverse: FloatArray
 
 
 @dataclass
@@ -198,23 +162,21 @@ def set_up(
     with timers.phase("reduction plan"):
         pixels = _shared_pixels(comm, projection, options)
     with timers.phase("pointing"):
-        kind = choose_preconditioner(options.preconditioner, projection, noise, comm)
-        memory = _choose_memory_plan(
-            projection, pixels, options, preconditioner_bytes(kind, projection, noise, comm)
-        )
+        plan = plan_preconditioner(options.preconditioner, projection, noise, comm)
+        memory = _choose_memory_plan(projection, pixels, options, plan.n_bytes)
         if memory.keep:
             projection.keep()
     progress.end(memory.describe())
     with timers.phase("weights"):
-        statistics = _statistics(projection, noise, pixels, options)
+        statistics = pixel_statistics(
+            projection, noise, pixels, options.rcond_min, uniform_binning=options.uniform_binning
+        )
         projection.drop_pixels(pixels.scatter_fwd(statistics.dead.view(np.uint8)).view(np.bool_))
     with timers.phase("reduction plan"):
         shared = SharedUnknowns(pixels, _shared_gaps(pixels, projection, options))
     with timers.phase("preconditioner"):
-        preconditioner = PreconditionerInputs(
-            projection, noise, shared, pixels.keys, statistics.hits, statistics.hits_max, statistics.dead,
-            statistics.covariance,
-        ).make(kind)  # fmt: skip
+        inputs = PreconditionerInputs(projection, noise, shared, pixels.keys, statistics)
+        preconditioner = inputs.make(plan)
     return MapmakingSystem(
         comm, layout, projection, noise, shared, pixels.keys, statistics, preconditioner, memory,
         projection.gaps.by_stream(),
@@ -283,26 +245,3 @@ def _shared_gaps(pixels: OwnedRows, projection: Projection, options: SystemOptio
         IndexMap(comm, keys), algorithm=algorithm, n_threads=options.n_threads, checks="first"
     )
     return OwnedRows(plan, options.n_threads)
-
-
-def _statistics(
-    projection: Projection, noise: InverseNoise, pixels: OwnedRows, options: SystemOptions
-) -> Statistics:
-    hits = binning.hits(projection, pixels)
-    hits_max = max(1, int(pixels.comm.max(float(hits.max(initial=0)))))
-
-    def inverted(weights: FloatArray, rcond_min: float) -> tuple[FloatArray, FloatArray]:
-        matrices = binning.stokes_weights(projection, pixels, weights, hits_max)
-        rcond = np.zeros(pixels.n_owned)
-        _mapmaking.invert(options.stokes.n, rcond_min, matrices, rcond, options.n_threads)
-        return matrices, rcond
-
-    weights = noise.weights
-    covariance, rcond = inverted(weights, options.rcond_min)
-    dead = (rcond < options.rcond_min) | (rcond == 0)
-    binned = covariance
-    if options.uniform_binning:
-        weights = projection.units**2
-        binned, _ = inverted(weights, 0.0)
-        binned[dead] = 0.0
-    return Statistics(hits, hits_max, covariance, rcond, dead, weights, binned)

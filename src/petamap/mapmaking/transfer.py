@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from petacomm.base.distinct import distinct
-from petacomm.base.typing import BoolArray, FloatArray, Int64Array
+from petacomm.base.typing import BoolArray, FloatArray, Int32Array, Int64Array
 from petacomm.mpi import Communicator
 from petacomm.reduction import OwnedRows, ReductionPlan
 from petacomm.sharing import IndexMap
+from petacomm.sharing.index_map import rows_of_keys
 
 _SUM_BITS = 62
 
@@ -132,25 +133,26 @@ class GapTransfer:
     """
 
     def __init__(self, comm: Communicator, owned: Int64Array, modelled: Int64Array) -> None:
-        keys = distinct(np.concatenate([owned, modelled]))
-        self._owned, self._modelled = np.searchsorted(keys, owned), np.searchsorted(keys, modelled)
-        self._n, self._plan = len(keys), None
+        self._plan = None  # one process models the gaps that it owns
         if comm.size > 1:
+            keys = distinct(np.concatenate([owned, modelled]))
+            self._owned, self._modelled = rows_of_keys(keys, owned), rows_of_keys(keys, modelled)
+            self._n = len(keys)
             self._plan = ReductionPlan(IndexMap(comm, keys), algorithm="owner", checks="first")
 
     def to_model(self, values: FloatArray) -> FloatArray:
         """Return values at the owners, (n_owned, 1, width), where they are modelled."""
-        return self._move(values, self._owned, self._modelled)
+        return values if self._plan is None else self._move(self._plan, values, self._owned, self._modelled)
 
     def from_model(self, values: FloatArray) -> FloatArray:
         """Return values where they are modelled, (n_modelled, 1, width), at the owners."""
-        return self._move(values, self._modelled, self._owned)
+        return values if self._plan is None else self._move(self._plan, values, self._modelled, self._owned)
 
-    def _move(self, values: FloatArray, there: Int64Array, here: Int64Array) -> FloatArray:
-        if self._plan is None:  # one process models the gaps that it owns
-            return values
+    def _move(
+        self, plan: ReductionPlan, values: FloatArray, there: Int32Array, here: Int32Array
+    ) -> FloatArray:
         held = np.zeros((self._n, *values.shape[1:]))
         held[there] = values
         # bits travel as they are: nobody adds anything but zeros
-        held = self._plan.allreduce(held.view(np.int64)).view(np.float64)
+        held = plan.allreduce(held.view(np.int64)).view(np.float64)
         return np.ascontiguousarray(held[here])

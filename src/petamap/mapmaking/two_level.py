@@ -13,6 +13,7 @@ the coarse space; its spectrum lies in (0, 2].
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -21,14 +22,17 @@ import petamap.mapmaking._mapmaking as _mapmaking
 from petacomm.base.threads import single_blas_thread
 from petacomm.base.typing import FloatArray, Int64Array
 from petamap.mapmaking.baseline_model import BaselineModel
-from petamap.mapmaking.linear_operators import Preconditioner
+from petamap.mapmaking.cg import ConjugateGradients
+from petamap.mapmaking.lanczos import smallest_ritz_value
+from petamap.mapmaking.linear_operators import Operator, Preconditioner
 from petamap.mapmaking.transfer import GapTransfer, GroupSums, PixelTransfer
-from petamap.mapmaking.vectors import MAX_WIDTH, SharedUnknowns, Unknowns
+from petamap.mapmaking.vectors import SharedUnknowns, Unknowns
 
-# Products with S in an application, and by how much the inverse may be wrong. Measured with 8, 12 and 16: 24,
-# 18 and 15 iterations on two hours of constant-elevation scans, 42, 29 and 23 on a field of 16 detectors, in
-# equal times.
-_DEGREE, _ERROR = 12, 0.3
+# Products with S in an application, and by how much the inverse may be wrong. The slowest mode may ask for
+# more: on two hours of constant-elevation scans 8, 12 and 16 take 24, 18 and 15 iterations, in equal times.
+_LEAST_DEGREE, _DEGREE, _ERROR = 2, 12, 0.3
+# Steps of Lanczos that find the slowest mode, near enough to tell the degree.
+_LANCZOS_STEPS = 8
 # The spectrum of (D^-1 + Z E^-1 Z^T) S ends here: the sum of two projections of at most 1.
 _UPPER = 2.0
 # Directions of the coarse map that others hold already, relative to the largest.
@@ -116,26 +120,27 @@ class ModelInverse:
         D of the model's pixels.
     coarse : int64 (n_owned,)
         Number of the coarse pixel that each of them lies in.
-    degree : int
-        Products with S.
+    most : float
+        Largest weight of a sample times the samples of the run.
 
     Attributes
     ----------
     n_coarse : int
         Unknowns of the coarse map.
+    degree : int
+        Products with S in an application.
     """
 
-    def __init__(
-        self, model: BaselineModel, blocks: FloatArray, coarse: Int64Array, degree: int = _DEGREE
-    ) -> None:
-        self.model, self.degree = model, degree
+    def __init__(self, model: BaselineModel, blocks: FloatArray, coarse: Int64Array, most: float) -> None:
+        self.model = model
         self._blocks = np.ascontiguousarray(blocks)
         self._inverse_blocks = self._blocks.copy()
         rcond = np.zeros(len(blocks))
         _mapmaking.invert(model.n_stokes, 1e-12, self._inverse_blocks, rcond, model.n_threads)
         self._groups = GroupSums(model.comm, coarse)
         self.n_coarse = self._groups.n * model.n_stokes
-        self._coarse_inverse = self._invert_coarse()
+        self._coarse_inverse = _inverse_of(self._coarse_matrix(most))
+        self.degree = self._enough()
 
     def apply(self, pixels: FloatArray) -> FloatArray:
         """Return S times values on pixels, (n_owned, n_stokes, width). Collective."""
@@ -153,18 +158,19 @@ class ModelInverse:
         middle, half = (_UPPER + lower) / 2, (_UPPER - lower) / 2
         ratio = middle / half
         rho = 1 / ratio
-        step = self._precondition(rhs) / middle
+        step = self.precondition(rhs) / middle
         solved = step.copy()
         residual = rhs
         for _ in range(self.degree - 1):
             residual = residual - self.apply(step)
             following = 1 / (2 * ratio - rho)
-            step = following * rho * step + 2 * following / half * self._precondition(residual)
+            step = following * rho * step + 2 * following / half * self.precondition(residual)
             solved += step
             rho = following
         return solved
 
-    def _precondition(self, residual: FloatArray) -> FloatArray:
+    def precondition(self, residual: FloatArray) -> FloatArray:
+        """Return (D^-1 + Z E^-1 Z^T) times values on pixels, (n_owned, n_stokes, width). Collective."""
         out = np.empty_like(residual)
         _mapmaking.precondition(self._inverse_blocks, residual, out, self.model.n_threads)
         sums = self._groups(residual)
@@ -176,18 +182,71 @@ class ModelInverse:
         out += coarse[self._groups.numbers]
         return out
 
-    def _invert_coarse(self) -> FloatArray:
-        """Return E^-1 on the directions that E determines, (n_coarse, n_coarse)."""
-        n_groups, n_stokes = self._groups.n, self.model.n_stokes
-        matrix = np.zeros((self.n_coarse, self.n_coarse))
-        for first in range(0, self.n_coarse, MAX_WIDTH):
-            vectors = np.zeros((len(self._groups.numbers), n_stokes, MAX_WIDTH))
-            for column in range(min(MAX_WIDTH, self.n_coarse - first)):
-                group, stokes = divmod(first + column, n_stokes)
-                vectors[self._groups.numbers == group, stokes, column] = 1.0
-            products = self._groups(self.apply(vectors)).reshape(n_groups * n_stokes, MAX_WIDTH)
-            matrix[:, first : first + MAX_WIDTH] = products[:, : self.n_coarse - first]
-        return _inverse_of((matrix + matrix.T) / 2)
+    def _coarse_matrix(self, most: float) -> FloatArray:
+        """Return E = Z^T S Z, (n_coarse, n_coarse)."""
+        n, n_stokes = self._groups.n, self.model.n_stokes
+        matrix = -self.model.group_coupling(self._groups.numbers, n, most)
+        blocks = self._groups(self._blocks[:, :, None])[:, :, 0]
+        places = np.arange(n) * n_stokes
+        for number, (i, j) in enumerate(itertools.combinations_with_replacement(range(n_stokes), 2)):
+            matrix[places + i, places + j] += blocks[:, number]
+            if i != j:
+                matrix[places + j, places + i] += blocks[:, number]
+        return (matrix + matrix.T) / 2
+
+    def _enough(self) -> int:
+        """Return the degree that the slowest mode needs, at most the highest: from its Ritz value."""
+        model, alphas, betas = self.model, [], []
+
+        def record(residual: Unknowns, norm: float, alpha: float, beta: float) -> None:
+            alphas.append(alpha)
+            betas.append(beta)
+
+        rhs = np.empty((model.pixels.n_owned, model.n_stokes, 1))
+        signs = _signs(model.pixels.keys, model.n_stokes)
+        _mapmaking.precondition(self._blocks, signs, rhs, model.n_threads)
+        solver = ConjugateGradients(_ModelOperator(self), _CoarsePreconditioner(self))
+        nothing = np.zeros((0, 1))
+        (solution,) = solver.solve_many(
+            [Unknowns(rhs[..., 0], nothing)], 1e-6, _LANCZOS_STEPS, recorders=[record]
+        )
+        if solution.error is not None or not alphas:
+            return _DEGREE
+        least = smallest_ritz_value(alphas, betas)
+        needed = math.log(2 / _ERROR) / 2 * math.sqrt(_UPPER / least)
+        return min(max(math.ceil(needed), _LEAST_DEGREE), _DEGREE)
+
+
+class _ModelOperator(Operator):
+    """S of a model, as conjugate gradients take it."""
+
+    def __init__(self, inverse: ModelInverse) -> None:
+        self.comm, self.n_threads = inverse.model.comm, inverse.model.n_threads
+        self._inverse = inverse
+
+    def apply(self, vectors: Unknowns) -> Unknowns:
+        """Return S times vectors side by side."""
+        return Unknowns(self._inverse.apply(vectors.pixels), vectors.gaps)
+
+
+class _CoarsePreconditioner(Preconditioner):
+    """D^-1 + Z E^-1 Z^T of a model, as conjugate gradients take it."""
+
+    def __init__(self, inverse: ModelInverse) -> None:
+        self._inverse = inverse
+
+    def apply(self, vectors: Unknowns) -> Unknowns:
+        """Return (D^-1 + Z E^-1 Z^T) times vectors side by side."""
+        return Unknowns(self._inverse.precondition(vectors.pixels), vectors.gaps)
+
+
+def _signs(keys: Int64Array, n_stokes: int) -> FloatArray:
+    """Return a sign for each unknown, which looks drawn by chance: (n, n_stokes, 1)."""
+    numbers = np.multiply.outer(keys, np.full(n_stokes, n_stokes)) + np.arange(1, n_stokes + 1)
+    mixed = numbers.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    mixed ^= mixed >> np.uint64(32)
+    mixed *= np.uint64(0xD6E8FEB86659FD93)
+    return np.where(mixed >> np.uint64(63), 1.0, -1.0)[:, :, None]
 
 
 def _inverse_of(matrix: FloatArray) -> FloatArray:

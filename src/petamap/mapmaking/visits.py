@@ -3,79 +3,108 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 import petamap.mapmaking._mapmaking as _mapmaking
+from petacomm.base.distinct import distinct
 from petacomm.base.threads import map_threads
-from petacomm.base.typing import AnyArray, BoolArray, Float32Array, FloatArray, Int32Array, Int64Array
+from petacomm.base.typing import AnyArray, FloatArray, Int32Array, Int64Array
 from petacomm.mpi import Communicator
+from petacomm.sharing.index_map import rows_of_keys
 from petamap.mapmaking.distribution import distribute
 from petamap.mapmaking.projection import Projection
 from petamap.mapmaking.time_layout import TimeLayout
 from petamap.noise.baselines import BaselineNoise
 
-# Whole numbers at the head of the row of a visit on its way: stream, position, key; then the kernel's values
-# in float32. Of the row of a stream: its number and step; then the inverse prior.
-_VISIT_HEAD, _NOISE_HEAD = 3, 2
+
+@dataclass(frozen=True)
+class VisitRows:
+    """Visits of whole streams in the order of time, as the kernels take them.
+
+    Attributes
+    ----------
+    bounds, knots : int64 (n_streams + 1,)
+        First visit and first knot of each stream.
+    table : int32 (n_visits, 2 + 2 n_stokes)
+        Of each visit the knot before it, in its stream; the row of vectors that it sees; then, as the bits of
+        float32, its weights on the knots before and after (``cpp/petamap/mapmaking/baselines.h``).
+    keys : int64 (n_rows,)
+        Key of each row, increasing: of a pixel, or of the unknown that a gap is.
+    """
+
+    bounds: Int64Array
+    knots: Int64Array
+    table: Int32Array
+    keys: Int64Array
+
+    @property
+    def n_stokes(self) -> int:
+        """Number of Stokes parameters, 1 of gaps."""
+        return int(self.table.shape[1] - 2) // 2
+
+    def arguments(self) -> tuple[Int64Array, Int64Array, Int32Array]:
+        """Return the first arguments of the kernels."""
+        return self.bounds, self.knots, self.table
+
+    def weights(self) -> FloatArray:
+        """Return the sum of the weights of each row's first Stokes parameter, (n_rows,)."""
+        columns = self.table[:, [2, 2 + self.n_stokes]].view(np.float32)
+        sums: FloatArray = np.bincount(
+            self.table[:, 1], columns.sum(axis=1, dtype=np.float64), len(self.keys)
+        ).astype(np.float64)
+        return sums
+
+    def renumbered(self, keys: Int64Array) -> VisitRows:
+        """Return the visits with rows of other keys, which hold theirs too; the table is changed in place."""
+        if len(keys) == len(self.keys):
+            return self
+        self.table[:, 1] = rows_of_keys(keys, self.keys)[self.table[:, 1]] if len(self.table) else 0
+        return replace(self, keys=keys)
+
+    def grouped(self, groups: Int32Array, n_groups: int) -> VisitRows:
+        """Return visits of groups of rows, of which there are fewer: neighbours become one."""
+        table, bounds = np.empty_like(self.table), np.empty_like(self.bounds)
+        n = _mapmaking.merge(*self.arguments(), groups, table, bounds)
+        return VisitRows(bounds, self.knots, table[:n].copy(), np.arange(n_groups))
 
 
 @dataclass(frozen=True)
 class RankVisits:
-    """Visits of the whole streams that a rank models, in the order of streams and time.
+    """Visits of the whole streams that a rank models.
 
     Attributes
     ----------
-    steps : int64 (n_streams,)
-        Samples between knots.
     knots : int64 (n_streams + 1,)
         First knot of each stream.
     inverse_priors : float64 (n_streams, 9)
-    streams : int64 (n_visits,)
-        Stream of each visit, counted on this rank.
-    before : int64 (n_visits,)
-        Knot before each visit.
-    keys : int64 (n_visits,)
-        Its pixel; or ~key of the unknown that a gap is.
-    values : float32 (n_visits, 2 n_stokes + 3)
-        Those of ``cpp/petamap/mapmaking/baselines.h``.
+    pixels, gaps : VisitRows
+    products : float64 (n_knots, 3)
+        F^T W F by the interval after each knot: before-before, before-after, after-after.
     """
 
-    steps: Int64Array
     knots: Int64Array
     inverse_priors: FloatArray
-    streams: Int64Array
-    before: Int64Array
-    keys: Int64Array
-    values: Float32Array
+    pixels: VisitRows
+    gaps: VisitRows
+    products: FloatArray
 
     @property
     def n_knots(self) -> int:
         """Number of knots."""
         return int(self.knots[-1])
 
-    def select(self, chosen: BoolArray, rows: Int32Array, n_stokes: int) -> VisitRows:
-        """Return some of the visits as the kernels take them, with the rows that they fall into."""
-        bounds = np.searchsorted(self.streams[chosen], np.arange(len(self.steps) + 1))
-        values = self.values[chosen, : 2 * n_stokes]
-        weights = np.ascontiguousarray(values).reshape(-1, n_stokes, 2)
-        return VisitRows(bounds.astype(np.int64), self.knots, self.before[chosen], rows, weights)
-
 
 @dataclass(frozen=True)
-class VisitRows:
-    """Visits as the kernels take them."""
+class _BlockVisits:
+    """Visits of the outputs of a block; rows are local pixels and slots."""
 
-    bounds: Int64Array
-    knots: Int64Array
-    before: Int64Array
-    rows: Int32Array
-    weights: Float32Array
-
-    def arguments(self) -> tuple[Int64Array, Int64Array, Int64Array, Int32Array, Float32Array]:
-        """Return the first arguments of the kernels."""
-        return self.bounds, self.knots, self.before, self.rows, self.weights
+    stream: int
+    first: int  # the first interval between knots
+    pixels: Int32Array
+    gaps: Int32Array
+    products: FloatArray
 
 
 def gather_visits(
@@ -84,6 +113,8 @@ def gather_visits(
     gap_keys: Int64Array,
     pixel_keys: Int64Array,
     comm: Communicator,
+    *,
+    marginalize: bool,
 ) -> RankVisits:
     """Return the visits of the streams that this rank models. Collective.
 
@@ -98,32 +129,46 @@ def gather_visits(
     pixel_keys : int64 (n_local,)
         Key of the model's pixel that each local pixel lies in.
     comm : Communicator
+    marginalize : bool
+        Whether gaps are unknowns; else they are known to be zero.
     """
     layout, local = projection.layout, projection.local
     first_streams = _first_streams(layout, comm.size)
     coarse, table = np.unique(pixel_keys, return_inverse=True)
     pixels = table.astype(np.int32)
 
-    def find(block: Int64Array) -> Float32Array:
-        return _block_visits(projection, block, noises[int(block[5])], pixels, gap_keys, coarse)
+    def find(block: Int64Array) -> _BlockVisits:
+        return _block_visits(projection, block, noises[int(block[5])], pixels, marginalize)
 
-    tables = map_threads(find, local.blocks, projection.n_threads)
-    visits = np.concatenate([_rows(0, projection.stokes.n), *tables])
-    tables.clear()
-    models = _send(_noise_table(projection, noises), _NOISE_HEAD, first_streams, comm)
-    own = first_streams[comm.rank : comm.rank + 2]
-    return _arrange(_send(visits, _VISIT_HEAD, first_streams, comm), models, layout, own)
+    blocks = map_threads(find, local.blocks, projection.n_threads)
+    # blocks of a stream are in the order of time on each rank, and ranks are in that order too
+    blocks.sort(key=lambda block: block.stream)
+    outbox = _Outbox(blocks, first_streams, comm)
+    heads = outbox.send([np.array([[*_head(block)]]) for block in blocks], np.zeros((0, 5), np.int64))
+    order = np.lexsort((heads[:, 1], heads[:, 0]))
+    rows, keys = outbox.send_rows([block.pixels for block in blocks], coarse, projection.stokes.n)
+    gap_rows, keys_of_gaps = outbox.send_rows([block.gaps for block in blocks], gap_keys, 1)
+    products = outbox.send([block.products for block in blocks], np.zeros((0, 3)))
+    blocks.clear()
+    models = outbox.noises(_noise_table(projection, noises))
+    own = slice(int(first_streams[comm.rank]), int(first_streams[comm.rank + 1]))
+    chosen = np.searchsorted(models[:, 0], np.arange(own.start, own.stop))  # equal on all ranks with a part
+    steps = models[chosen, 1].astype(np.int64)
+    lengths = np.diff(layout.sample_keys)[own]
+    knots = np.concatenate([[0], np.cumsum((lengths - 1) // np.maximum(steps, 1) + 2)]).astype(np.int64)
+    at = heads[order, 0] - own.start
 
+    def rows_of(table: Int32Array, counts: Int64Array, keys: Int64Array) -> VisitRows:
+        per_stream = np.bincount(at, counts[order], len(steps)).astype(np.int64)
+        bounds = np.concatenate([[0], np.cumsum(per_stream)])
+        return VisitRows(bounds, knots, _in_order(table, counts, order), keys)
 
-def _rows(n: int, n_stokes: int) -> Float32Array:
-    """Return memory for the rows of n visits."""
-    return np.empty((n, 2 * _VISIT_HEAD + 2 * n_stokes + 3), np.float32)
-
-
-def _head(table: AnyArray, n: int) -> Int64Array:
-    """Return a view of the whole numbers at the head of each row, (n_rows, n)."""
-    head: Int64Array = table[:, : 8 * n // table.itemsize].view(np.int64)
-    return head
+    return RankVisits(
+        knots, models[chosen, 2:],
+        rows_of(rows, heads[:, 2], keys), rows_of(gap_rows, heads[:, 3], keys_of_gaps),
+        _by_interval(_in_order(products, heads[:, 4], order), knots[at] + heads[order, 1], heads[order, 4],
+                     int(knots[-1])),
+    )  # fmt: skip
 
 
 def _first_streams(layout: TimeLayout, n_ranks: int) -> Int64Array:
@@ -132,74 +177,104 @@ def _first_streams(layout: TimeLayout, n_ranks: int) -> Int64Array:
 
 
 def _block_visits(
-    projection: Projection,
-    block: Int64Array,
-    noise: BaselineNoise,
-    table: Int32Array,
-    gap_keys: Int64Array,
-    pixel_keys: Int64Array,
-) -> Float32Array:
-    """Return the rows of the visits of the outputs of a block."""
+    projection: Projection, block: Int64Array, noise: BaselineNoise, table: Int32Array, marginalize: bool
+) -> _BlockVisits:
+    """Return the visits of the outputs of a block."""
     samples, n_stokes = projection.sample_pointing(block, inputs=False), projection.stokes.n
     segment = projection.local.segments[int(block[5])]
     stream = projection.layout.streams[segment.stream]
     first = segment.start + int(block[0] + block[2]) - segment.offset - stream.start
     n = len(samples.pixels)
-    positions, pixels = np.empty(n, np.int64), np.empty(n, np.int32)
-    values = np.empty((n, 2 * n_stokes + 3))
-    count = _mapmaking.compress(
+    pixels = np.empty((n, 2 + 2 * n_stokes), np.int32)
+    gaps = np.empty((n if marginalize else 0, 4), np.int32)
+    products = np.zeros(((first + n - 1) // noise.step - first // noise.step + 1, 3))
+    n_pixels, n_gaps = _mapmaking.compress(
         samples.pixels, samples.angles, samples.gains, samples.efficiency, n_stokes, table, first,
-        noise.step, noise.weight, positions, pixels, values,
+        noise.step, noise.weight, pixels, gaps if marginalize else None, products,
     )  # fmt: skip
-    rows = _rows(count, n_stokes)
-    head = _head(rows, _VISIT_HEAD)
-    head[:, 0], head[:, 1] = segment.stream, positions[:count]
-    head[:, 2] = _keys(pixels[:count], gap_keys, pixel_keys)
-    rows[:, 2 * _VISIT_HEAD :] = values[:count]
-    return rows
+    return _BlockVisits(
+        segment.stream, first // noise.step, pixels[:n_pixels].copy(), gaps[:n_gaps].copy(), products
+    )
 
 
-def _keys(pixels: Int32Array, gap_keys: Int64Array, pixel_keys: Int64Array) -> Int64Array:
-    """Return the keys of local pixels, and ~key of slots."""
-    keys = np.empty(len(pixels), np.int64)
-    inside = pixels >= 0
-    keys[inside] = pixel_keys[pixels[inside]]
-    slots = ~pixels[~inside]
-    keys[~inside] = ~gap_keys[slots] if len(gap_keys) else -1
-    return keys
+def _head(block: _BlockVisits) -> tuple[int, int, int, int, int]:
+    return block.stream, block.first, len(block.pixels), len(block.gaps), len(block.products)
 
 
 def _noise_table(projection: Projection, noises: Sequence[BaselineNoise]) -> FloatArray:
-    rows = []
-    for number, segment in enumerate(projection.local.segments):
-        noise = noises[number]
-        head = np.array([segment.stream, noise.step], np.int64).view(np.float64)
-        rows.append(np.concatenate([head, noise.inverse_prior]))
-    return np.array(rows).reshape(-1, _NOISE_HEAD + _mapmaking.BASELINE_BAND + 1)
+    """Return stream, step and inverse prior of each segment, (n_segment, 11)."""
+    rows = [
+        np.concatenate([[segment.stream, noises[number].step], noises[number].inverse_prior])
+        for number, segment in enumerate(projection.local.segments)
+    ]
+    return np.array(rows).reshape(-1, 3 + _mapmaking.BASELINE_BAND)
 
 
-def _send(table: AnyArray, n_head: int, first_streams: Int64Array, comm: Communicator) -> AnyArray:
-    """Return the rows of this rank's streams, ordered by the first two whole numbers of each."""
-    if comm.size > 1:
-        streams = _head(table, n_head)[:, 0]
-        order = np.argsort(streams, kind="stable")
-        counts = np.diff(np.searchsorted(streams[order], first_streams))
-        table, _ = comm.alltoallv(np.ascontiguousarray(table[order]), counts)
-    streams, positions = _head(table, n_head)[:, :2].T
-    later = (streams[1:] > streams[:-1]) | ((streams[1:] == streams[:-1]) & (positions[1:] >= positions[:-1]))
-    return table if later.all() else table[np.lexsort((positions, streams))]
+class _Outbox:
+    """Tables of blocks on their way to the ranks that model their streams. Collective."""
+
+    def __init__(self, blocks: Sequence[_BlockVisits], first_streams: Int64Array, comm: Communicator) -> None:
+        self._comm, self._first_streams = comm, first_streams
+        self._bounds = np.searchsorted([block.stream for block in blocks], first_streams)
+
+    def send(self, tables: Sequence[AnyArray], empty: AnyArray) -> AnyArray:
+        """Return the rows of the tables of blocks that came here, in the order of ranks."""
+        together = np.concatenate([empty, *tables])
+        if self._comm.size == 1:
+            return together
+        lengths = np.concatenate([[0], np.cumsum([len(table) for table in tables])]).astype(np.int64)
+        return self._comm.alltoallv(together, np.diff(lengths[self._bounds]))[0]
+
+    def noises(self, table: FloatArray) -> FloatArray:
+        """Return the rows of segments, of which the streams come first, of the streams modelled here."""
+        table = table[np.argsort(table[:, 0], kind="stable")]
+        if self._comm.size > 1:
+            counts = np.diff(np.searchsorted(table[:, 0], self._first_streams))
+            table = self._comm.alltoallv(table, counts)[0]
+        return table[np.argsort(table[:, 0], kind="stable")]
+
+    def send_rows(
+        self, tables: Sequence[Int32Array], keys: Int64Array, n_stokes: int
+    ) -> tuple[Int32Array, Int64Array]:
+        """Return the visits that came here, and the keys of their rows, increasing."""
+        empty = np.zeros((0, 2 + 2 * n_stokes), np.int32)
+        sent = [
+            _renumber(np.concatenate([empty, *tables[first:last]]), keys)
+            for first, last in zip(self._bounds[:-1], self._bounds[1:], strict=True)
+        ]
+        if self._comm.size == 1:
+            return sent[0]
+        counts, lengths = (np.array([len(one[part]) for one in sent], np.int64) for part in (0, 1))
+        rows, n_rows = self._comm.alltoallv(np.concatenate([one[0] for one in sent]), counts)
+        theirs, n_keys = self._comm.alltoallv(np.concatenate([one[1] for one in sent]), lengths)
+        rows[:, 1] += np.repeat(np.cumsum(n_keys) - n_keys, n_rows).astype(np.int32)
+        together = distinct(theirs.copy())
+        rows[:, 1] = rows_of_keys(together, theirs)[rows[:, 1]] if len(rows) else 0
+        return rows, together
 
 
-def _arrange(visits: AnyArray, noises: AnyArray, layout: TimeLayout, own: Int64Array) -> RankVisits:
-    first, last = (int(one) for one in own)
-    streams, positions, keys = np.ascontiguousarray(_head(visits, _VISIT_HEAD).T)
-    numbers, steps = np.ascontiguousarray(_head(noises, _NOISE_HEAD).T)
-    chosen = np.searchsorted(numbers, np.arange(first, last))  # equal on all ranks that have a part
-    steps = steps[chosen]
-    lengths = np.diff(layout.sample_keys)[first:last]
-    knots = np.concatenate([[0], np.cumsum((lengths - 1) // np.maximum(steps, 1) + 2)]).astype(np.int64)
-    at = streams - first
-    return RankVisits(
-        steps, knots, noises[chosen, _NOISE_HEAD:], at, knots[at] + positions // steps[at], keys,
-        visits[:, 2 * _VISIT_HEAD :],
-    )  # fmt: skip
+def _renumber(table: Int32Array, keys: Int64Array) -> tuple[Int32Array, Int64Array]:
+    """Return visits with rows of those keys alone that they see, in place, and these keys, increasing."""
+    used = np.zeros(len(keys), np.bool_)
+    used[table[:, 1]] = True
+    seen = keys[used]
+    together = distinct(seen.copy())
+    numbers = np.empty(len(keys), np.int32)
+    numbers[used] = rows_of_keys(together, seen)
+    table[:, 1] = numbers[table[:, 1]]
+    return table, together
+
+
+def _in_order(table: AnyArray, counts: Int64Array, order: Int64Array) -> AnyArray:
+    """Return pieces of a table, `counts` rows each, in another order."""
+    if np.all(order[1:] > order[:-1]):
+        return table
+    ends = np.cumsum(counts)
+    return np.concatenate([table[ends[i] - counts[i] : ends[i]] for i in order])
+
+
+def _by_interval(products: FloatArray, firsts: Int64Array, counts: Int64Array, n_knots: int) -> FloatArray:
+    """Return the products of blocks, which begin in the intervals `firsts`, added up: (n_knots, 3)."""
+    ends = np.cumsum(counts)
+    intervals = np.arange(len(products)) + np.repeat(firsts - (ends - counts), counts)
+    return np.stack([np.bincount(intervals, column, n_knots) for column in products.T], axis=1)

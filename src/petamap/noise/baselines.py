@@ -34,7 +34,8 @@ class BaselineNoise:
     step : int
         Samples between knots, a power of two.
     weight : float
-        Inverse variance of the white noise of a sample, 1/K^2.
+        Inverse variance of the white noise of a sample, 1/K^2: lag 0 of N^-1, so that pixels have the weights
+        that they have in a map of white noise.
     inverse_prior : float64 (9,)
         Lags of the inverse covariance of the values at the knots, 1/K^2.
     """
@@ -57,26 +58,18 @@ def fit_baselines(lags: FloatArray) -> BaselineNoise:
     BaselineNoise
     """
     spectrum = 1 / np.maximum(toeplitz_spectrum(lags, max(_GRID, 4 * len(lags))), lags[0] * 1e-12)
-    frequencies = np.linspace(0, 0.5, len(spectrum))
-    step = _choose_step(frequencies, spectrum)
-    white = _white_level(frequencies, spectrum, step)
-    at_knots = np.interp(np.linspace(0, 0.5, _GRID + 1) / step, frequencies, spectrum)
+    white = 1 / lags[0]
+    step = _choose_step(spectrum, white)
+    at_knots = np.interp(np.linspace(0, 0.5 / step, _GRID + 1), np.linspace(0, 0.5, len(spectrum)), spectrum)
     correlated = np.maximum(at_knots - white, _LEAST * at_knots[-1])
     covariance = np.fft.irfft(correlated / step)[: _BAND + 1]
     return BaselineNoise(step, 1 / white, autoregressive_lags(covariance))
 
 
-def _choose_step(frequencies: FloatArray, spectrum: FloatArray) -> int:
+def _choose_step(spectrum: FloatArray, white: float) -> int:
     """Return the longest step for which the noise that baselines cannot hold is nearly white."""
+    from_here_on = np.maximum.accumulate(spectrum[::-1])[::-1]
     step = _LONGEST
-    while step > _SHORTEST:
-        white = _white_level(frequencies, spectrum, step)
-        if spectrum[frequencies >= 0.5 / step].max() <= _RATIO * white:
-            break
+    while step > _SHORTEST and from_here_on[-(-(len(spectrum) - 1) // step)] > _RATIO * white:
         step //= 2
     return step
-
-
-def _white_level(frequencies: FloatArray, spectrum: FloatArray, step: int) -> float:
-    """Return the geometric mean of the noise above the frequencies of baselines."""
-    return float(np.exp(np.mean(np.log(spectrum[frequencies >= 0.5 / step]))))

@@ -9,7 +9,7 @@ from petacomm.mpi import SerialCommunicator
 from petamap.mapmaking import preconditioning
 from petamap.mapmaking.cg import ConjugateGradients
 from petamap.mapmaking.linear_operators import BlockDiagonalPreconditioner
-from petamap.mapmaking.preconditioning import PreconditionerInputs, _TwoLevel
+from petamap.mapmaking.preconditioning import plan_preconditioner
 from petamap.mapmaking.two_level import TwoLevelPreconditioner
 from petamap.mapmaking.vectors import Unknowns, stack
 from petamap.noise.model import OneOverF
@@ -125,14 +125,15 @@ def _unit(n, n_stokes, i):
 
 def _dense_model(system):
     """Return P and N of the good samples under the model, dense."""
-    projection, two = system.projection, _TwoLevel(_inputs(system))
+    projection = system.projection
+    plan = plan_preconditioner("two-level", projection, system.noise, system.comm)
     alive = np.flatnonzero(~system.statistics.dead)
     rows, noises = [], []
     for number, segment in enumerate(projection.local.segments):
         block = projection.local.blocks[projection.local.blocks[:, 5] == number][0].copy()
         n = segment.stop - segment.start
         block[0], block[1], block[2], block[3] = segment.offset, n, 0, n
-        samples, noise = projection.sample_pointing(block, inputs=True), two.noises[number]
+        samples, noise = projection.sample_pointing(block, inputs=True), plan.noises[number]
         good = samples.pixels >= 0
         angle = samples.angles * (2 * np.pi / 2**32)
         each = np.stack([np.ones(n), np.cos(angle), np.sin(angle)], axis=1)
@@ -152,14 +153,6 @@ def _dense_model(system):
     from scipy.linalg import block_diag
 
     return np.concatenate(rows), block_diag(*noises)
-
-
-def _inputs(system):
-    statistics = system.statistics
-    return PreconditionerInputs(
-        system.projection, system.noise, system.shared, system.keys, statistics.hits, statistics.hits_max,
-        statistics.dead, statistics.covariance,
-    )  # fmt: skip
 
 
 def test_columns_side_by_side_are_those_alone():
@@ -192,7 +185,7 @@ def test_auto_is_two_level_where_the_noise_is_steep():
 def test_its_memory_is_planned():
     system = _system(_observation(n_samp=20_000, flagged=0.1), n_side=8)
     model = system.preconditioner.inverse.model
-    n_visits = len(model._visits.rows) + len(model._gap_visits.rows)
+    n_visits = len(model._visits.table) + len(model._gap_visits.table)
     planned = system.memory.preconditioner
     assert planned == pytest.approx(150 * n_visits + 100 * model.n_knots, rel=0.2)
     assert _system(_observation(), preconditioner="block-diagonal").memory.preconditioner == 0

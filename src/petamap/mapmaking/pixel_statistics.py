@@ -1,0 +1,85 @@
+"""Statistics of the samples in each pixel: hits, weights and which pixels can be solved for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+import petamap.mapmaking._mapmaking as _mapmaking
+from petacomm.base.typing import BoolArray, FloatArray, Int64Array
+from petacomm.reduction import OwnedRows
+from petamap.mapmaking import binning
+from petamap.mapmaking.noise_kernels import InverseNoise
+from petamap.mapmaking.projection import Projection
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Statistics of the samples in each pixel that this rank owns.
+
+    Attributes
+    ----------
+    hits : (n_owned,) int64
+        Number of samples.
+    hits_max : int
+        Most of any pixel in the run, at least 1.
+    covariance : (n_owned, triangle) float64
+        (P^T diag(N^-1) P)^-1, K^2; zero where a pixel is not solved for.
+    rcond : (n_owned,) float64
+        Smallest over largest eigenvalue of its inverse.
+    dead : (n_owned,) bool
+        Pixels that cannot be solved for.
+    binned_weights : (n_segment,) float64
+        w of each segment's samples in the binned map.
+    binned_inverse : (n_owned, triangle) float64
+        (P^T w P)^-1.
+    """
+
+    hits: Int64Array
+    hits_max: int
+    covariance: FloatArray
+    rcond: FloatArray
+    dead: BoolArray
+    binned_weights: FloatArray
+    binned_inverse: FloatArray
+
+
+def pixel_statistics(
+    projection: Projection,
+    noise: InverseNoise,
+    pixels: OwnedRows,
+    rcond_min: float,
+    *,
+    uniform_binning: bool,
+) -> Statistics:
+    """Return the statistics of the samples in each pixel. Collective.
+
+    Parameters
+    ----------
+    projection : Projection
+    noise : InverseNoise
+    pixels : OwnedRows
+    rcond_min : float
+        Pixels with a smaller one cannot be solved for.
+    uniform_binning : bool
+        Whether all samples weigh the same in the binned map.
+    """
+    hits = binning.hits(projection, pixels)
+    hits_max = max(1, int(pixels.comm.max(float(hits.max(initial=0)))))
+
+    def inverted(weights: FloatArray, least: float) -> tuple[FloatArray, FloatArray]:
+        matrices = binning.stokes_weights(projection, pixels, weights, hits_max)
+        rcond = np.zeros(pixels.n_owned)
+        _mapmaking.invert(projection.stokes.n, least, matrices, rcond, projection.n_threads)
+        return matrices, rcond
+
+    weights = noise.weights
+    covariance, rcond = inverted(weights, rcond_min)
+    dead = (rcond < rcond_min) | (rcond == 0)
+    binned = covariance
+    if uniform_binning:
+        weights = projection.units**2
+        binned, _ = inverted(weights, 0.0)
+        binned[dead] = 0.0
+    return Statistics(hits, hits_max, covariance, rcond, dead, weights, binned)
