@@ -334,59 +334,77 @@ void space_add(In<double, 3> vectors, In<double, 2> amounts, Out<double, 3> to, 
     pm::space_add(space, amounts.data(), static_cast<int>(to.shape(2)), to.data(), largest.data(), n_threads);
 }
 
-std::pair<std::int64_t, std::int64_t> compress(In<std::int32_t> pixels, MaybeIn<std::uint32_t> angles,
-                                               MaybeIn<float> gains, double efficiency, int n_stokes,
-                                               In<std::int32_t> table, std::int64_t first, std::int64_t step,
-                                               double weight, Out<std::int32_t, 2> visits,
-                                               std::optional<Out<std::int32_t, 2>> gaps,
-                                               Out<double, 2> products) {
-    const std::size_t n = pixels.shape(0);
-    const auto samples = samples_of(pixels, angles, gains, efficiency, n);
-    require(n_stokes == 1 || angles, "polarization needs angles");
-    require(visits.shape(0) >= n && (!gaps || gaps->shape(0) >= n), "room for all visits");
-    require(length(visits.shape(1)) == pm::visit_size(n_stokes), "the values of a visit");
-    require(!gaps || length(gaps->shape(1)) == pm::visit_size(1), "the values of a visit of a gap");
+pm::VisitSamples visit_samples(const pm::Samples& samples, std::size_t n, std::int64_t first,
+                               std::int64_t step, const In<std::int32_t>& pixel_rows) {
     require(step > 0 && (step & (step - 1)) == 0 && first >= 0, "a power of two");
-    const std::int64_t n_intervals = n == 0 ? 1 : (first + length(n) - 1) / step - first / step + 1;
-    require(products.shape(1) == 3 && length(products.shape(0)) >= n_intervals, "three products an interval");
+    return {samples, length(n), first, step, pixel_rows.data(), nullptr};
+}
+
+std::pair<std::int64_t, std::int64_t> count_visits(In<std::int32_t> pixels, In<std::int32_t> pixel_rows,
+                                                   std::int64_t first, std::int64_t step,
+                                                   Out<std::uint8_t> seen_rows,
+                                                   Out<std::uint8_t> seen_slots) {
+    const auto from =
+        visit_samples({pixels.data(), nullptr, nullptr, 1}, pixels.shape(0), first, step, pixel_rows);
     nb::gil_scoped_release release;
-    const auto counts = pm::compress(samples, length(n), n_stokes, table.data(), first, step, weight,
-                                     {visits.data(), gaps ? gaps->data() : nullptr, products.data()});
+    const auto counts = pm::count_visits(from, seen_rows.data(), seen_slots.data());
     return {counts.pixels, counts.gaps};
 }
 
-pm::Visits visits_of(const In<std::int64_t>& bounds, const In<std::int64_t>& knots,
-                     const In<std::int32_t, 2>& table) {
-    same_shape({{bounds.shape(0), knots.shape(0)}});
-    const int n_stokes = (static_cast<int>(table.shape(1)) - 2) / 2;
-    require(n_stokes >= 1 && n_stokes <= 3 && length(table.shape(1)) == pm::visit_size(n_stokes),
-            "the values of a visit");
-    require(bounds.data()[bounds.shape(0) - 1] <= length(table.shape(0)), "bounds of the visits there are");
-    return {{bounds.data(), bounds.shape(0)}, {knots.data(), knots.shape(0)}, table.data(), n_stokes};
+void compress(In<std::int32_t> pixels, MaybeIn<std::uint32_t> angles, MaybeIn<float> gains, double efficiency,
+              int n_stokes, In<std::int32_t> pixel_rows, MaybeIn<std::int32_t> gap_rows, std::int64_t first,
+              std::int64_t step, double weight, Out<std::int32_t, 2> visits, Out<std::int32_t, 2> gaps,
+              Out<std::int64_t, 2> counts, Out<double, 2> products) {
+    const std::size_t n = pixels.shape(0);
+    require(n_stokes == 1 || angles, "polarization needs angles");
+    require(length(visits.shape(1)) == pm::visit_size(n_stokes), "the values of a visit");
+    require(length(gaps.shape(1)) == pm::visit_size(1), "the values of a visit of a gap");
+    auto from = visit_samples(samples_of(pixels, angles, gains, efficiency, n), n, first, step, pixel_rows);
+    from.gap_rows = data_or_null(gap_rows);
+    const std::int64_t n_intervals = n == 0 ? 0 : (first + length(n) - 1) / step - first / step + 1;
+    require(counts.shape(1) == 2 && length(counts.shape(0)) >= n_intervals, "two counts an interval");
+    require(products.shape(1) == 3 && length(products.shape(0)) >= n_intervals, "three products an interval");
+    const pm::VisitCounts room{length(visits.shape(0)), length(gaps.shape(0))};
+    pm::VisitCounts found;
+    {
+        nb::gil_scoped_release release;
+        found = pm::compress(from, n_stokes, weight,
+                             {visits.data(), gaps.data(), room, counts.data(), products.data()});
+    }
+    require(found.pixels == room.pixels && found.gaps == room.gaps, "room for the visits there are");
 }
 
-std::int64_t merge(In<std::int64_t> bounds, In<std::int64_t> knots, In<std::int32_t, 2> visits,
-                   In<std::int32_t> groups, Out<std::int32_t, 2> to, Out<std::int64_t> to_bounds) {
+pm::Visits visits_of(const In<std::int64_t>& knots, const In<std::int64_t>& firsts,
+                     const In<std::int32_t, 2>& table, int n_stokes) {
+    require(knots.shape(0) > 0 && firsts.shape(0) > 0, "a knot more than there are");
+    require(knots.data()[knots.shape(0) - 1] == length(firsts.shape(0)) - 1, "the first visit of each knot");
+    require(firsts.data()[firsts.shape(0) - 1] == length(table.shape(0)), "the visits there are");
+    require(length(table.shape(1)) == pm::visit_size(n_stokes), "the values of a visit");
+    return {{knots.data(), knots.shape(0)}, firsts.data(), table.data(), n_stokes};
+}
+
+void merge(In<std::int64_t> knots, In<std::int64_t> firsts, In<std::int32_t, 2> visits, int n_stokes,
+           In<std::int32_t> groups, Out<std::int32_t, 2> to, Out<std::int64_t> to_firsts) {
     same_shape({{to.shape(0), visits.shape(0)}, {to.shape(1), visits.shape(1)}});
-    same_shape({{to_bounds.shape(0), bounds.shape(0)}});
-    const auto all = visits_of(bounds, knots, visits);
+    same_shape({{to_firsts.shape(0), firsts.shape(0)}});
+    const auto all = visits_of(knots, firsts, visits, n_stokes);
     nb::gil_scoped_release release;
-    return pm::merge(all, groups.data(), to.data(), to_bounds.data());
+    pm::merge(all, groups.data(), to.data(), to_firsts.data());
 }
 
-void add_to_baselines(In<std::int64_t> bounds, In<std::int64_t> knots, In<std::int32_t, 2> visits,
+void add_to_baselines(In<std::int64_t> knots, In<std::int64_t> firsts, In<std::int32_t, 2> visits,
                       In<double, 3> from, Out<double, 2> to, int n_threads) {
-    const auto all = visits_of(bounds, knots, visits);
-    same_shape({{from.shape(1), static_cast<std::size_t>(all.n_stokes)}, {from.shape(2), to.shape(1)}});
+    const auto all = visits_of(knots, firsts, visits, static_cast<int>(from.shape(1)));
+    same_shape({{from.shape(2), to.shape(1)}, {to.shape(0), firsts.shape(0) - 1}});
     require(is_width(to.shape(1)), "1, 2, 4 or 8 columns");
     nb::gil_scoped_release release;
     pm::add_to_baselines(all, from.data(), static_cast<int>(to.shape(1)), to.data(), n_threads);
 }
 
-void add_from_baselines(In<std::int64_t> bounds, In<std::int64_t> knots, In<std::int32_t, 2> visits,
+void add_from_baselines(In<std::int64_t> knots, In<std::int64_t> firsts, In<std::int32_t, 2> visits,
                         In<double, 2> from, In<double> scales, Out<std::int64_t, 4> sums) {
-    const auto all = visits_of(bounds, knots, visits);
-    same_shape({{sums.shape(2), static_cast<std::size_t>(all.n_stokes)}, {sums.shape(3), from.shape(1)}});
+    const auto all = visits_of(knots, firsts, visits, static_cast<int>(sums.shape(2)));
+    same_shape({{sums.shape(3), from.shape(1)}, {from.shape(0), firsts.shape(0) - 1}});
     same_shape({{scales.shape(0), from.shape(1)}});
     require(is_width(from.shape(1)), "1, 2, 4 or 8 columns");
     nb::gil_scoped_release release;
@@ -493,19 +511,22 @@ NB_MODULE(_mapmaking, module) {
     module.def("space_add", space_add, nb::arg("vectors").noconvert(), nb::arg("amounts").noconvert(),
                nb::arg("to").noconvert(), nb::arg("largest").noconvert(), nb::arg("n_threads"));
     module.attr("BASELINE_BAND") = pm::kBaselineBand;
+    module.def("count_visits", count_visits, nb::arg("pixels").noconvert(), nb::arg("pixel_rows").noconvert(),
+               nb::arg("first"), nb::arg("step"), nb::arg("seen_rows").noconvert(),
+               nb::arg("seen_slots").noconvert());
     module.def("compress", compress, nb::arg("pixels").noconvert(), nb::arg("angles").noconvert().none(),
                nb::arg("gains").noconvert().none(), nb::arg("efficiency"), nb::arg("n_stokes"),
-               nb::arg("table").noconvert(), nb::arg("first"), nb::arg("step"), nb::arg("weight"),
-               nb::arg("visits").noconvert(), nb::arg("gaps").noconvert().none(),
-               nb::arg("products").noconvert());
-    module.def("merge", merge, nb::arg("bounds").noconvert(), nb::arg("knots").noconvert(),
-               nb::arg("visits").noconvert(), nb::arg("groups").noconvert(), nb::arg("out").noconvert(),
-               nb::arg("out_bounds").noconvert());
-    module.def("add_to_baselines", add_to_baselines, nb::arg("bounds").noconvert(),
-               nb::arg("knots").noconvert(), nb::arg("visits").noconvert(), nb::arg("given").noconvert(),
+               nb::arg("pixel_rows").noconvert(), nb::arg("gap_rows").noconvert().none(), nb::arg("first"),
+               nb::arg("step"), nb::arg("weight"), nb::arg("visits").noconvert(), nb::arg("gaps").noconvert(),
+               nb::arg("counts").noconvert(), nb::arg("products").noconvert());
+    module.def("merge", merge, nb::arg("knots").noconvert(), nb::arg("firsts").noconvert(),
+               nb::arg("visits").noconvert(), nb::arg("n_stokes"), nb::arg("groups").noconvert(),
+               nb::arg("out").noconvert(), nb::arg("out_firsts").noconvert());
+    module.def("add_to_baselines", add_to_baselines, nb::arg("knots").noconvert(),
+               nb::arg("firsts").noconvert(), nb::arg("visits").noconvert(), nb::arg("given").noconvert(),
                nb::arg("out").noconvert(), nb::arg("n_threads"));
-    module.def("add_from_baselines", add_from_baselines, nb::arg("bounds").noconvert(),
-               nb::arg("knots").noconvert(), nb::arg("visits").noconvert(), nb::arg("given").noconvert(),
+    module.def("add_from_baselines", add_from_baselines, nb::arg("knots").noconvert(),
+               nb::arg("firsts").noconvert(), nb::arg("visits").noconvert(), nb::arg("given").noconvert(),
                nb::arg("scales").noconvert(), nb::arg("sums").noconvert());
     module.def("solve_baselines", solve_baselines, nb::arg("knots").noconvert(),
                nb::arg("factor").noconvert(), nb::arg("values").noconvert(), nb::arg("largest").noconvert(),

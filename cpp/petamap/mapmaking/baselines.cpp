@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <bit>
 #include <vector>
 
@@ -19,112 +20,125 @@ constexpr std::int64_t kFactorRow = kBaselineBand + 1;
 std::int32_t to_bits(double weight) { return std::bit_cast<std::int32_t>(static_cast<float>(weight)); }
 double to_weight(std::int32_t bits) { return static_cast<double>(std::bit_cast<float>(bits)); }
 
-// Adds samples to the visit at hand, and begins another where pixel or interval change. With t the time since
-// the knot before, in steps, weights are w (sum - sum of t) on that knot and w (sum of t) on the one after.
+// Calls end() where a visit ends, and next_interval() where an interval does.
+template <class Visitor>
+void walk(const VisitSamples& from, Visitor& visitor) {
+    const std::int64_t mask = from.step - 1;
+    std::int32_t here = 0;
+    for (std::int64_t done = 0; done < from.n; done += kChunk) {
+        const std::int64_t count = std::min(kChunk, from.n - done);
+        visitor.begin_chunk(done, count);
+        for (std::int64_t i = 0; i < count; ++i) {
+            const std::int64_t within = (from.first + done + i) & mask;
+            const std::int32_t local = from.samples.pixels[done + i];
+            const std::int32_t row = local < 0 ? local : from.pixel_rows[local];
+            const bool interval_ends = within == 0 && done + i > 0;
+            if (row != here || interval_ends || done + i == 0) {
+                if (done + i > 0) visitor.end(here);
+                if (interval_ends) visitor.next_interval();
+                here = row;
+            }
+            visitor.add(i, within);
+        }
+    }
+    if (from.n > 0) visitor.end(here);
+}
+
+class Counter {
+  public:
+    Counter(std::uint8_t* rows, std::uint8_t* slots) : rows_(rows), slots_(slots) {}
+
+    void begin_chunk(std::int64_t, std::int64_t) {}
+    void add(std::int64_t, std::int64_t) {}
+    void next_interval() {}
+    // other threads write the same value
+    void end(std::int32_t row) {
+        (row < 0 ? counts.gaps : counts.pixels) += 1;
+        std::atomic_ref(row < 0 ? slots_[~row] : rows_[row]).store(1, std::memory_order_relaxed);
+    }
+
+    VisitCounts counts = {0, 0};
+
+  private:
+    std::uint8_t *rows_, *slots_;
+};
+
+// With t the time since the knot before, in steps, the weights of a visit are w (n - sum of t) on that knot
+// and w (sum of t) on the one after.
 template <int kStokes>
 class Compressor {
   public:
-    Compressor(std::int64_t first, std::int64_t step, double weight, const std::int32_t* table,
-               const VisitTable& out)
-        : position_(first),
-          step_(step),
-          interval_(first / step),
-          first_interval_(interval_),
-          per_step_(1.0 / static_cast<double>(step)),
-          weight_(weight),
-          table_(table),
-          out_(out) {}
+    Compressor(const VisitSamples& from, double weight, const VisitTable& out)
+        : from_(from), per_step_(1.0 / static_cast<double>(from.step)), weight_(weight), out_(out) {}
 
-    void add(std::int32_t local, const double* response) {
-        const std::int32_t pixel = local < 0 ? local : table_[local];
-        const std::int64_t within = position_++ & (step_ - 1);
-        if (within == 0) next_interval();
-        if (pixel != pixel_) {
-            flush();
-            pixel_ = pixel;
-        }
+    void begin_chunk(std::int64_t begin, std::int64_t n) {
+        response_ = Response<kStokes>(from_.samples, begin, n);
+        gains_ = from_.samples.gains ? from_.samples.gains + begin : nullptr;
+    }
+
+    void add(std::int64_t i, std::int64_t within) {
         const double t = (static_cast<double>(within) + 0.5) * per_step_;
         n_ += 1;
         time_ += t;
         squares_ += t * t;
-        for (int k = 0; k < kStokes; ++k) {
-            sums_[2 * k] += response[k];
-            sums_[2 * k + 1] += t * response[k];
+        double each[kStokes];
+        response_.of(i, gains_ ? gains_[i] : 1.0, each);
+        for (int k = 0; k < kStokes; ++k) sums_[k] += each[k];
+    }
+
+    void next_interval() { ++interval_; }
+
+    void end(std::int32_t row) {
+        std::int64_t* counts = out_.counts + 2 * interval_;
+        if (row >= 0) {
+            if (counts_.pixels++ < out_.room.pixels) write(row);
+            ++counts[0];
+        } else if (from_.gap_rows) {
+            if (counts_.gaps++ < out_.room.gaps) {
+                std::int32_t* visit = out_.gaps + (counts_.gaps - 1) * visit_size(1);
+                write_weights(visit, from_.gap_rows[~row], 1.0);
+            }
+            ++counts[1];
         }
-    }
-
-    VisitCounts finish() {
-        end_interval();
-        return counts_;
-    }
-
-  private:
-    void next_interval() {
-        end_interval();
-        interval_ = (position_ - 1) / step_;
-    }
-
-    void end_interval() {
-        flush();
-        double* products = out_.products + 3 * (interval_ - first_interval_);
-        for (int k = 0; k < 3; ++k) {
-            products[k] += products_[k];
-            products_[k] = 0.0;
-        }
-    }
-
-    void flush() {
-        if (n_ == 0) return;
-        if (pixel_ >= 0) {
-            write(out_.pixels + counts_.pixels++ * visit_size(kStokes), pixel_, kStokes, sums_);
-        } else if (out_.gaps) {
-            const double sums[2] = {n_, time_};
-            write(out_.gaps + counts_.gaps++ * visit_size(1), ~pixel_, 1, sums);
-        }
-        if (pixel_ >= 0 || !out_.gaps) {
-            products_[0] += weight_ * (n_ - 2 * time_ + squares_);
-            products_[1] += weight_ * (time_ - squares_);
-            products_[2] += weight_ * squares_;
+        if (row >= 0 || !from_.gap_rows) {
+            double* products = out_.products + 3 * interval_;
+            products[0] += weight_ * (n_ - 2 * time_ + squares_);
+            products[1] += weight_ * (time_ - squares_);
+            products[2] += weight_ * squares_;
         }
         n_ = time_ = squares_ = 0.0;
-        std::fill_n(sums_, 2 * kStokes, 0.0);
+        std::fill_n(sums_, kStokes, 0.0);
     }
 
-    void write(std::int32_t* row, std::int32_t number, int n, const double* sums) const {
-        row[0] = static_cast<std::int32_t>(interval_);
-        row[1] = number;
-        for (int k = 0; k < n; ++k) {
-            const double after = weight_ * sums[2 * k + 1];
-            row[2 + k] = to_bits(weight_ * sums[2 * k] - after);
-            row[2 + n + k] = to_bits(after);
-        }
+    VisitCounts counts() const { return counts_; }
+
+  private:
+    void write(std::int32_t row) const {
+        std::int32_t* visit = out_.pixels + (counts_.pixels - 1) * visit_size(kStokes);
+        const double intensity = kStokes == 2 ? n_ : sums_[0];
+        write_weights(visit, row, intensity / n_);
+        if constexpr (kStokes > 1)
+            for (int k = 0; k < 2; ++k)
+                visit[3 + k] = to_bits(intensity != 0 ? sums_[kStokes - 2 + k] / intensity : 0.0);
     }
 
-    std::int64_t position_, step_, interval_, first_interval_;
+    void write_weights(std::int32_t* visit, std::int32_t row, double response) const {
+        const double after = weight_ * time_;
+        visit[0] = row;
+        visit[1] = to_bits(response * (weight_ * n_ - after));
+        visit[2] = to_bits(response * after);
+    }
+
+    const VisitSamples& from_;
     double per_step_, weight_;
-    const std::int32_t* table_;
     VisitTable out_;
-    std::int32_t pixel_ = 0;
+    Response<kStokes> response_{};
+    const float* gains_ = nullptr;
+    std::int64_t interval_ = 0;
     double n_ = 0.0, time_ = 0.0, squares_ = 0.0;
-    double sums_[2 * kStokes] = {}, products_[3] = {};
+    double sums_[kStokes] = {};
     VisitCounts counts_ = {0, 0};
 };
-
-template <int kStokes>
-VisitCounts compress_of(const Samples& samples, std::int64_t n, const std::int32_t* table, std::int64_t first,
-                        std::int64_t step, double weight, const VisitTable& out) {
-    Compressor<kStokes> compressor(first, step, weight, table, out);
-    for (std::int64_t done = 0; done < n; done += kChunk) {
-        const std::int64_t count = std::min(kChunk, n - done);
-        const Response<kStokes> response(samples, done, count);
-        for (std::int64_t i = 0; i < count; ++i) {
-            double each[kStokes];
-            response.of(i, samples.gains ? samples.gains[done + i] : 1.0, each);
-            compressor.add(samples.pixels[done + i], each);
-        }
-    }
-    return compressor.finish();
-}
 
 // Call work(std::integral_constant<int, n>) for the number of Stokes parameters n.
 template <class Work>
@@ -139,61 +153,84 @@ auto for_stokes(int n_stokes, const Work& work) {
     }
 }
 
+// Write the visits of an interval with the rows `groups`; return the end of what is written.
 template <int kStokes>
-std::int64_t merge_stream(const std::int32_t* from, const std::int32_t* end, const std::int32_t* groups,
-                          std::int32_t* to) {
-    constexpr int kSize = visit_size(kStokes);
-    std::int64_t n = 0;
+std::int32_t* merge_interval(const std::int32_t* from, const std::int32_t* end, const std::int32_t* groups,
+                             std::int32_t* to) {
+    constexpr int kSize = visit_size(kStokes), kWeights = kSize - 1;
     while (from != end) {
-        std::int32_t* row = to + n++ * kSize;
-        row[0] = from[0];
-        row[1] = groups[from[1]];
-        double sums[2 * kStokes] = {};
-        for (; from != end && from[0] == row[0] && groups[from[1]] == row[1]; from += kSize)
-            for (int k = 0; k < 2 * kStokes; ++k) sums[k] += to_weight(from[2 + k]);
-        for (int k = 0; k < 2 * kStokes; ++k) row[2 + k] = to_bits(sums[k]);
+        const std::int32_t group = groups[from[0]];
+        double sums[kWeights] = {};
+        for (; from != end && groups[from[0]] == group; from += kSize) {
+            const double before = to_weight(from[1]), after = to_weight(from[2]);
+            sums[0] += before;
+            sums[1] += after;
+            for (int k = 2; k < kWeights; ++k) sums[k] += (before + after) * to_weight(from[1 + k]);
+        }
+        const double all = sums[0] + sums[1];
+        for (int k = 2; k < kWeights; ++k) sums[k] = all != 0 ? sums[k] / all : 0.0;
+        to[0] = group;
+        for (int k = 0; k < kWeights; ++k) to[1 + k] = to_bits(sums[k]);
+        to += kSize;
     }
-    return n;
+    return to;
+}
+
+// The value that a visit sees in its row of a vector, to be weighed.
+template <int kStokes, class Real>
+[[gnu::always_inline]] inline Real seen(const std::int32_t* visit, const double* row) {
+    constexpr int kWidth = sizeof(Real) / sizeof(double);
+    if constexpr (kStokes == 1) return load_columns<Real>(row);
+    constexpr int q = (kStokes - 2) * kWidth;
+    const Real polarized = to_weight(visit[3]) * load_columns<Real>(row + q) +
+                           to_weight(visit[4]) * load_columns<Real>(row + q + kWidth);
+    if constexpr (kStokes == 2) return polarized;
+    return load_columns<Real>(row) + polarized;
 }
 
 template <int kStokes, int kWidth>
-void gather_stream(const std::int32_t* visit, const std::int32_t* end, const double* from, double* to) {
+void gather_stream(const Visits& visits, std::int64_t knot, std::int64_t end, const double* from,
+                   double* to) {
     using Real = RealColumns<kWidth>;
-    while (visit != end) {
-        const std::int32_t interval = visit[0];
-        Real before[kStokes] = {}, after[kStokes] = {};  // a chain of additions each, not one for all
-        for (; visit != end && visit[0] == interval; visit += visit_size(kStokes)) {
-            const double* row = from + std::int64_t{visit[1]} * kStokes * kWidth;
-            for (int k = 0; k < kStokes; ++k) {
-                const Real value = load_columns<Real>(row + k * kWidth);
-                before[k] += to_weight(visit[2 + k]) * value;
-                after[k] += to_weight(visit[2 + kStokes + k]) * value;
-            }
+    constexpr int kSize = visit_size(kStokes);
+    const std::int32_t* visit = visits.table + visits.firsts[knot] * kSize;
+    for (; knot < end; ++knot) {
+        const std::int32_t* last = visits.table + visits.firsts[knot + 1] * kSize;
+        if (visit == last) continue;
+        Real before{}, after{};
+        for (; visit != last; visit += kSize) {
+            const Real value = seen<kStokes, Real>(visit, from + std::int64_t{visit[0]} * kStokes * kWidth);
+            before += to_weight(visit[1]) * value;
+            after += to_weight(visit[2]) * value;
         }
-        for (int k = 1; k < kStokes; ++k) {
-            before[0] += before[k];
-            after[0] += after[k];
-        }
-        double* knot = to + std::int64_t{interval} * kWidth;
-        store_columns(knot, load_columns<Real>(knot) + before[0]);
-        store_columns(knot + kWidth, load_columns<Real>(knot + kWidth) + after[0]);
+        double* at = to + knot * kWidth;
+        store_columns(at, load_columns<Real>(at) + before);
+        store_columns(at + kWidth, load_columns<Real>(at + kWidth) + after);
     }
 }
 
 template <int kStokes, int kWidth>
-void scatter_stream(const std::int32_t* visit, const std::int32_t* end, const double* from,
+void scatter_stream(const Visits& visits, std::int64_t knot, std::int64_t end, const double* from,
                     RealColumns<kWidth> scale, std::int64_t* sums) {
     using Real = RealColumns<kWidth>;
     using Whole = WholeColumns<kWidth>;
-    for (; visit != end; visit += visit_size(kStokes)) {
-        const double* knot = from + std::int64_t{visit[0]} * kWidth;
-        const Real before = load_columns<Real>(knot) * scale;
-        const Real after = load_columns<Real>(knot + kWidth) * scale;
-        std::int64_t* row = sums + std::int64_t{visit[1]} * kStokes * kWidth;
-        for (int k = 0; k < kStokes; ++k) {
-            const Real value = to_weight(visit[2 + k]) * before + to_weight(visit[2 + kStokes + k]) * after;
-            std::int64_t* sum = row + k * kWidth;
-            store_columns(sum, load_columns<Whole>(sum) + petacomm::to_fixed<kWidth>(value));
+    constexpr int kSize = visit_size(kStokes);
+    const std::int32_t* visit = visits.table + visits.firsts[knot] * kSize;
+    const auto add = [](std::int64_t* sum, Real value) {
+        store_columns(sum, load_columns<Whole>(sum) + petacomm::to_fixed<kWidth>(value));
+    };
+    for (; knot + 1 < end; ++knot) {  // no visit comes after the last knot
+        const std::int32_t* last = visits.table + visits.firsts[knot + 1] * kSize;
+        const Real before = load_columns<Real>(from + knot * kWidth) * scale;
+        const Real after = load_columns<Real>(from + (knot + 1) * kWidth) * scale;
+        for (; visit != last; visit += kSize) {
+            std::int64_t* row = sums + std::int64_t{visit[0]} * kStokes * kWidth;
+            const Real value = to_weight(visit[1]) * before + to_weight(visit[2]) * after;
+            if constexpr (kStokes != 2) add(row, value);
+            if constexpr (kStokes > 1) {
+                add(row + (kStokes - 2) * kWidth, to_weight(visit[3]) * value);
+                add(row + (kStokes - 1) * kWidth, to_weight(visit[4]) * value);
+            }
         }
     }
 }
@@ -254,37 +291,41 @@ void solve_streams(std::array<BandSolver<kWidth>, kStreams>& streams) {
 
 }  // namespace
 
-VisitCounts compress(const Samples& samples, std::int64_t n, int n_stokes, const std::int32_t* table,
-                     std::int64_t first, std::int64_t step, double weight, const VisitTable& out) {
+VisitCounts count_visits(const VisitSamples& from, std::uint8_t* seen_rows, std::uint8_t* seen_slots) {
+    Counter counter(seen_rows, seen_slots);
+    walk(from, counter);
+    return counter.counts;
+}
+
+VisitCounts compress(const VisitSamples& from, int n_stokes, double weight, const VisitTable& out) {
     return for_stokes(n_stokes, [&](auto stokes) {
-        return compress_of<stokes>(samples, n, table, first, step, weight, out);
+        Compressor<stokes> compressor(from, weight, out);
+        walk(from, compressor);
+        return compressor.counts();
     });
 }
 
-std::int64_t merge(const Visits& visits, const std::int32_t* groups, std::int32_t* table,
-                   std::int64_t* bounds) {
-    return for_stokes(visits.n_stokes, [&](auto stokes) {
+void merge(const Visits& visits, const std::int32_t* groups, std::int32_t* table, std::int64_t* firsts) {
+    for_stokes(visits.n_stokes, [&](auto stokes) {
         constexpr std::int64_t kSize = visit_size(stokes);
-        bounds[0] = 0;
-        for (std::size_t s = 0; s + 1 < visits.bounds.size(); ++s)
-            bounds[s + 1] = bounds[s] + merge_stream<stokes>(visits.table + visits.bounds[s] * kSize,
-                                                             visits.table + visits.bounds[s + 1] * kSize,
-                                                             groups, table + bounds[s] * kSize);
-        return bounds[visits.bounds.size() - 1];
+        std::int32_t* to = table;
+        firsts[0] = 0;
+        for (std::int64_t knot = 0; knot < visits.knots.back(); ++knot) {
+            to = merge_interval<stokes>(visits.table + visits.firsts[knot] * kSize,
+                                        visits.table + visits.firsts[knot + 1] * kSize, groups, to);
+            firsts[knot + 1] = (to - table) / kSize;
+        }
     });
 }
 
 void add_to_baselines(const Visits& visits, const double* from, int width, double* to, int n_threads) {
-    const std::int64_t n_streams = static_cast<std::int64_t>(visits.bounds.size()) - 1;
+    const std::int64_t n_streams = static_cast<std::int64_t>(visits.knots.size()) - 1;
     for_stokes(visits.n_stokes, [&](auto stokes) {
-        constexpr std::int64_t kSize = visit_size(stokes);
         for_width(width, [&](auto columns) {
 #pragma omp parallel for num_threads(n_threads) schedule(dynamic)
             for (std::int64_t s = 0; s < n_streams; ++s) {
                 const auto at = static_cast<std::size_t>(s);
-                gather_stream<stokes, columns>(visits.table + visits.bounds[at] * kSize,
-                                               visits.table + visits.bounds[at + 1] * kSize, from,
-                                               to + visits.knots[at] * columns);
+                gather_stream<stokes, columns>(visits, visits.knots[at], visits.knots[at + 1], from, to);
             }
         });
     });
@@ -292,19 +333,16 @@ void add_to_baselines(const Visits& visits, const double* from, int width, doubl
 
 void add_from_baselines(const Visits& visits, const double* from, int width, const double* scales,
                         std::int64_t n_rows, std::int64_t* sums, int n_threads) {
-    const std::int64_t n_streams = static_cast<std::int64_t>(visits.bounds.size()) - 1;
+    const std::int64_t n_streams = static_cast<std::int64_t>(visits.knots.size()) - 1;
     for_stokes(visits.n_stokes, [&](auto stokes) {
-        constexpr std::int64_t kSize = visit_size(stokes);
         for_width(width, [&](auto columns) {
             const auto scale = load_columns<RealColumns<columns>>(scales);
 #pragma omp parallel for num_threads(n_threads) schedule(static)
             for (int part = 0; part < n_threads; ++part)
                 for (std::int64_t s = part; s < n_streams; s += n_threads) {
                     const auto at = static_cast<std::size_t>(s);
-                    scatter_stream<stokes, columns>(visits.table + visits.bounds[at] * kSize,
-                                                    visits.table + visits.bounds[at + 1] * kSize,
-                                                    from + visits.knots[at] * columns, scale,
-                                                    sums + part * n_rows * stokes * columns);
+                    scatter_stream<stokes, columns>(visits, visits.knots[at], visits.knots[at + 1], from,
+                                                    scale, sums + part * n_rows * stokes * columns);
                 }
         });
     });

@@ -13,39 +13,52 @@ namespace petamap::mapmaking {
 // Lags of the inverse covariance of baselines, without the first.
 constexpr int kBaselineBand = 8;
 
-// A row of a table of visits: the knot before it, in its stream; its row in a vector; then, as the bits of
-// floats, its weights on the knot before, one a Stokes parameter, and those on the knot after.
-constexpr int visit_size(int n_stokes) { return 2 + 2 * n_stokes; }
+// A row of a table of visits: its row in a vector; then, as the bits of floats, its weights on the knots
+// before and after and, with polarization, its response to Q and U. The response of a visit is the mean of
+// its samples': what is left of P^T W P is not negative. With intensity, weights have its response in them,
+// and those to Q and U are relative to it.
+constexpr int visit_size(int n_stokes) { return n_stokes == 1 ? 3 : 5; }
 
-// Outputs of compress.
-struct VisitTable {
-    std::int32_t* pixels;  // room for n rows of n_stokes
-    std::int32_t* gaps;    // room for n rows of one parameter, or null: gaps are known
-    double* products;      // F^T W F by intervals between knots: before-before, before-after, after-after
+// The samples of which visits are made: pixels are local, gaps are ~slot. `first` is the position of the
+// first of them in its stream; steps are powers of two.
+struct VisitSamples {
+    Samples samples;
+    std::int64_t n, first, step;
+    const std::int32_t* pixel_rows;  // row of each local pixel
+    const std::int32_t* gap_rows;    // row of each slot; null where gaps are known to be zero
 };
 
 struct VisitCounts {
     std::int64_t pixels, gaps;
 };
 
-// Write the visits of n samples, which begin at `first` in their stream, and add to the products, of which
-// the first are those of the interval that the first sample is in. Pixels are those of `table`, one a local
-// pixel; gaps are slots, and do not count among the products unless they are known. Steps are powers of two.
-VisitCounts compress(const Samples& samples, std::int64_t n, int n_stokes, const std::int32_t* table,
-                     std::int64_t first, std::int64_t step, double weight, const VisitTable& out);
+// Return how many visits there are, by the values of pixel_rows; mark the values and the slots that are met.
+VisitCounts count_visits(const VisitSamples& from, std::uint8_t* seen_rows, std::uint8_t* seen_slots);
+
+// Outputs of compress. By intervals between knots, beginning with that of the first sample:
+struct VisitTable {
+    std::int32_t* pixels;
+    std::int32_t* gaps;
+    VisitCounts room;
+    std::int64_t* counts;  // [n][2] visits of pixels and of gaps
+    double* products;      // [n][3] F^T W F: before-before, before-after, after-after
+};
+
+// Write the visits, and add to counts and products; return the number of visits, of which only those are
+// written that there is room for. Gaps do not count among the products unless they are known.
+VisitCounts compress(const VisitSamples& from, int n_stokes, double weight, const VisitTable& out);
 
 // Visits of whole streams, in the order of time, to rows of vectors.
 struct Visits {
-    std::span<const std::int64_t> bounds;  // [n_streams + 1] visits of each stream
-    std::span<const std::int64_t> knots;   // [n_streams + 1] knots of each stream
-    const std::int32_t* table;             // [n][visit_size]
+    std::span<const std::int64_t> knots;  // [n_streams + 1] first knot of each stream
+    const std::int64_t* firsts;           // [n_knots + 1] first visit of the interval after each knot
+    const std::int32_t* table;            // [n][visit_size]
     int n_stokes;
 };
 
-// Write visits with other rows, `groups` of those they have; neighbours that are the same then become one.
-// Write the new bounds, and return the number of visits.
-std::int64_t merge(const Visits& visits, const std::int32_t* groups, std::int32_t* table,
-                   std::int64_t* bounds);
+// Write visits with other rows, `groups` of those they have; neighbours that are the same then become one, of
+// the mean response. Write the new `firsts`.
+void merge(const Visits& visits, const std::int32_t* groups, std::int32_t* table, std::int64_t* firsts);
 
 // to, [n_knots][width], += B from, [n_rows][n_stokes][width].
 void add_to_baselines(const Visits& visits, const double* from, int width, double* to, int n_threads);

@@ -23,6 +23,7 @@ template <int kStokes>
 struct Response {
     alignas(64) double cosine[kStokes > 1 ? kChunk : 1], sine[kStokes > 1 ? kChunk : 1];
 
+    Response() = default;
     Response(const Samples& samples, std::int64_t begin, std::int64_t n) {
         if constexpr (kStokes > 1) {
             const std::uint32_t* angles = samples.angles + begin;

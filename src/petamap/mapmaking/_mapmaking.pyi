@@ -271,6 +271,14 @@ def space_add(
 
 BASELINE_BAND: int = 8
 
+def count_visits(
+    pixels: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    pixel_rows: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    first: int,
+    step: int,
+    seen_rows: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu")],
+    seen_slots: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu")],
+) -> tuple[int, int]: ...
 def compress(
     pixels: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
     angles: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)]
@@ -279,27 +287,31 @@ def compress(
     | None,
     efficiency: float,
     n_stokes: int,
-    table: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    pixel_rows: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    gap_rows: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)]
+    | None,
     first: int,
     step: int,
     weight: float,
     visits: Annotated[NDArray[numpy.int32], dict(shape=(None, None), order="C", device="cpu")],
-    gaps: Annotated[NDArray[numpy.int32], dict(shape=(None, None), order="C", device="cpu")] | None,
+    gaps: Annotated[NDArray[numpy.int32], dict(shape=(None, None), order="C", device="cpu")],
+    counts: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order="C", device="cpu")],
     products: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order="C", device="cpu")],
-) -> tuple[int, int]: ...
+) -> None: ...
 def merge(
-    bounds: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
     knots: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    firsts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
     visits: Annotated[
         NDArray[numpy.int32], dict(shape=(None, None), order="C", device="cpu", writable=False)
     ],
+    n_stokes: int,
     groups: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
     out: Annotated[NDArray[numpy.int32], dict(shape=(None, None), order="C", device="cpu")],
-    out_bounds: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu")],
-) -> int: ...
+    out_firsts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu")],
+) -> None: ...
 def add_to_baselines(
-    bounds: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
     knots: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    firsts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
     visits: Annotated[
         NDArray[numpy.int32], dict(shape=(None, None), order="C", device="cpu", writable=False)
     ],
@@ -310,8 +322,8 @@ def add_to_baselines(
     n_threads: int,
 ) -> None: ...
 def add_from_baselines(
-    bounds: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
     knots: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    firsts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
     visits: Annotated[
         NDArray[numpy.int32], dict(shape=(None, None), order="C", device="cpu", writable=False)
     ],

@@ -15,8 +15,10 @@ from petacomm.mpi import Communicator
 from petacomm.sharing.index_map import rows_of_keys
 from petamap.mapmaking.distribution import distribute
 from petamap.mapmaking.projection import Projection
-from petamap.mapmaking.time_layout import TimeLayout
 from petamap.noise.baselines import BaselineNoise
+
+# Columns of the table of blocks: stream, first interval, number of intervals, visits of pixels and of gaps.
+_STREAM, _FIRST, _INTERVALS, _PIXELS, _GAPS = range(5)
 
 
 @dataclass(frozen=True)
@@ -25,49 +27,45 @@ class VisitRows:
 
     Attributes
     ----------
-    bounds, knots : int64 (n_streams + 1,)
-        First visit and first knot of each stream.
-    table : int32 (n_visits, 2 + 2 n_stokes)
-        Of each visit the knot before it, in its stream; the row of vectors that it sees; then, as the bits of
-        float32, its weights on the knots before and after (``cpp/petamap/mapmaking/baselines.h``).
+    knots : int64 (n_streams + 1,)
+        First knot of each stream.
+    firsts : int64 (n_knots + 1,)
+        First visit of the interval after each knot.
+    table : int32 (n_visits, 3 or 5)
+        Of each visit the row of vectors that it sees; then, as the bits of float32, its weights on the knots
+        before and after, and with polarization its mean response (``cpp/petamap/mapmaking/baselines.h``).
     keys : int64 (n_rows,)
         Key of each row, increasing: of a pixel, or of the unknown that a gap is.
+    n_stokes : int
+        Of vectors; 1 of gaps.
     """
 
-    bounds: Int64Array
     knots: Int64Array
+    firsts: Int64Array
     table: Int32Array
     keys: Int64Array
-
-    @property
-    def n_stokes(self) -> int:
-        """Number of Stokes parameters, 1 of gaps."""
-        return int(self.table.shape[1] - 2) // 2
+    n_stokes: int
 
     def arguments(self) -> tuple[Int64Array, Int64Array, Int32Array]:
         """Return the first arguments of the kernels."""
-        return self.bounds, self.knots, self.table
+        return self.knots, self.firsts, self.table
 
     def weights(self) -> FloatArray:
-        """Return the sum of the weights of each row's first Stokes parameter, (n_rows,)."""
-        columns = self.table[:, [2, 2 + self.n_stokes]].view(np.float32)
-        sums: FloatArray = np.bincount(
-            self.table[:, 1], columns.sum(axis=1, dtype=np.float64), len(self.keys)
-        ).astype(np.float64)
-        return sums
+        """Return the sum of the weights of each row, (n_rows,)."""
+        before, after = self.table[:, 1:3].view(np.float32).T.astype(np.float64)
+        return np.asarray(np.bincount(self.table[:, 0], before + after, len(self.keys)), np.float64)
 
     def renumbered(self, keys: Int64Array) -> VisitRows:
         """Return the visits with rows of other keys, which hold theirs too; the table is changed in place."""
-        if len(keys) == len(self.keys):
-            return self
-        self.table[:, 1] = rows_of_keys(keys, self.keys)[self.table[:, 1]] if len(self.table) else 0
+        if len(keys) != len(self.keys) and len(self.table):
+            self.table[:, 0] = rows_of_keys(keys, self.keys)[self.table[:, 0]]
         return replace(self, keys=keys)
 
     def grouped(self, groups: Int32Array, n_groups: int) -> VisitRows:
         """Return visits of groups of rows, of which there are fewer: neighbours become one."""
-        table, bounds = np.empty_like(self.table), np.empty_like(self.bounds)
-        n = _mapmaking.merge(*self.arguments(), groups, table, bounds)
-        return VisitRows(bounds, self.knots, table[:n].copy(), np.arange(n_groups))
+        table, firsts = np.empty_like(self.table), np.empty_like(self.firsts)
+        _mapmaking.merge(*self.arguments(), self.n_stokes, groups, table, firsts)
+        return replace(self, firsts=firsts, table=table[: firsts[-1]].copy(), keys=np.arange(n_groups))
 
 
 @dataclass(frozen=True)
@@ -96,17 +94,6 @@ class RankVisits:
         return int(self.knots[-1])
 
 
-@dataclass(frozen=True)
-class _BlockVisits:
-    """Visits of the outputs of a block; rows are local pixels and slots."""
-
-    stream: int
-    first: int  # the first interval between knots
-    pixels: Int32Array
-    gaps: Int32Array
-    products: FloatArray
-
-
 def gather_visits(
     projection: Projection,
     noises: Sequence[BaselineNoise],
@@ -132,149 +119,202 @@ def gather_visits(
     marginalize : bool
         Whether gaps are unknowns; else they are known to be zero.
     """
-    layout, local = projection.layout, projection.local
-    first_streams = _first_streams(layout, comm.size)
-    coarse, table = np.unique(pixel_keys, return_inverse=True)
-    pixels = table.astype(np.int32)
-
-    def find(block: Int64Array) -> _BlockVisits:
-        return _block_visits(projection, block, noises[int(block[5])], pixels, marginalize)
-
-    blocks = map_threads(find, local.blocks, projection.n_threads)
-    # blocks of a stream are in the order of time on each rank, and ranks are in that order too
-    blocks.sort(key=lambda block: block.stream)
-    outbox = _Outbox(blocks, first_streams, comm)
-    heads = outbox.send([np.array([[*_head(block)]]) for block in blocks], np.zeros((0, 5), np.int64))
-    order = np.lexsort((heads[:, 1], heads[:, 0]))
-    rows, keys = outbox.send_rows([block.pixels for block in blocks], coarse, projection.stokes.n)
-    gap_rows, keys_of_gaps = outbox.send_rows([block.gaps for block in blocks], gap_keys, 1)
-    products = outbox.send([block.products for block in blocks], np.zeros((0, 3)))
-    blocks.clear()
-    models = outbox.noises(_noise_table(projection, noises))
+    lengths = np.diff(projection.layout.sample_keys)
+    first_streams = np.asarray(distribute(lengths.astype(np.float64), comm.size), np.int64)
+    outbox = _Outbox(projection, noises, gap_keys, pixel_keys, first_streams, marginalize=marginalize)
+    blocks, tables = outbox.fill()
+    received = _Inbox(comm, blocks, tables, np.searchsorted(blocks[:, _STREAM], first_streams))
     own = slice(int(first_streams[comm.rank]), int(first_streams[comm.rank + 1]))
-    chosen = np.searchsorted(models[:, 0], np.arange(own.start, own.stop))  # equal on all ranks with a part
-    steps = models[chosen, 1].astype(np.int64)
-    lengths = np.diff(layout.sample_keys)[own]
-    knots = np.concatenate([[0], np.cumsum((lengths - 1) // np.maximum(steps, 1) + 2)]).astype(np.int64)
-    at = heads[order, 0] - own.start
-
-    def rows_of(table: Int32Array, counts: Int64Array, keys: Int64Array) -> VisitRows:
-        per_stream = np.bincount(at, counts[order], len(steps)).astype(np.int64)
-        bounds = np.concatenate([[0], np.cumsum(per_stream)])
-        return VisitRows(bounds, knots, _in_order(table, counts, order), keys)
-
-    return RankVisits(
-        knots, models[chosen, 2:],
-        rows_of(rows, heads[:, 2], keys), rows_of(gap_rows, heads[:, 3], keys_of_gaps),
-        _by_interval(_in_order(products, heads[:, 4], order), knots[at] + heads[order, 1], heads[order, 4],
-                     int(knots[-1])),
-    )  # fmt: skip
+    steps, priors = _stream_noises(projection, noises, first_streams, comm)
+    return received.arrange(own, lengths[own], steps, priors, projection.stokes.n)
 
 
-def _first_streams(layout: TimeLayout, n_ranks: int) -> Int64Array:
-    """Return the first of the streams that each rank models, (n_ranks + 1,)."""
-    return np.asarray(distribute(np.diff(layout.sample_keys).astype(np.float64), n_ranks), np.int64)
+@dataclass(frozen=True)
+class _BlockTables:
+    """What ranks send: by block, then by interval or visit; and the keys of rows for each rank.
+
+    Rows are numbered anew for each rank that visits go to.
+    """
+
+    counts: Int64Array  # (n_intervals, 2) visits of pixels and of gaps
+    products: FloatArray  # (n_intervals, 3)
+    visits: tuple[Int32Array, Int32Array]  # of pixels and of gaps
+    keys: tuple[list[Int64Array], list[Int64Array]]
 
 
-def _block_visits(
-    projection: Projection, block: Int64Array, noise: BaselineNoise, table: Int32Array, marginalize: bool
-) -> _BlockVisits:
-    """Return the visits of the outputs of a block."""
-    samples, n_stokes = projection.sample_pointing(block, inputs=False), projection.stokes.n
-    segment = projection.local.segments[int(block[5])]
-    stream = projection.layout.streams[segment.stream]
-    first = segment.start + int(block[0] + block[2]) - segment.offset - stream.start
-    n = len(samples.pixels)
-    pixels = np.empty((n, 2 + 2 * n_stokes), np.int32)
-    gaps = np.empty((n if marginalize else 0, 4), np.int32)
-    products = np.zeros(((first + n - 1) // noise.step - first // noise.step + 1, 3))
-    n_pixels, n_gaps = _mapmaking.compress(
-        samples.pixels, samples.angles, samples.gains, samples.efficiency, n_stokes, table, first,
-        noise.step, noise.weight, pixels, gaps if marginalize else None, products,
-    )  # fmt: skip
-    return _BlockVisits(
-        segment.stream, first // noise.step, pixels[:n_pixels].copy(), gaps[:n_gaps].copy(), products
-    )
+class _Outbox:
+    """Visits of this rank's blocks, in the order of streams."""
+
+    def __init__(
+        self,
+        projection: Projection,
+        noises: Sequence[BaselineNoise],
+        gap_keys: Int64Array,
+        pixel_keys: Int64Array,
+        first_streams: Int64Array,
+        *,
+        marginalize: bool,
+    ) -> None:
+        self.projection, self.noises, self.marginalize = projection, noises, marginalize
+        self.keys, numbers = np.unique(pixel_keys, return_inverse=True)
+        self.rows, self.gap_keys = numbers.astype(np.int32), gap_keys
+        local = projection.local
+        streams = np.array([segment.stream for segment in local.segments], np.int64)[local.blocks[:, 5]]
+        order = np.argsort(streams, kind="stable")
+        self.blocks, self.streams = local.blocks[order], streams[order]
+        self.ranks = np.searchsorted(first_streams, self.streams, side="right") - 1
+        self.n_ranks = len(first_streams) - 1
+
+    def fill(self) -> tuple[Int64Array, _BlockTables]:
+        """Return the table of blocks, and theirs."""
+        blocks = np.zeros((len(self.blocks), 5), np.int64)
+        seen = np.zeros((self.n_ranks, len(self.keys)), np.uint8)
+        seen_slots = np.zeros((self.n_ranks, max(1, self.projection.gaps.n)), np.uint8)
+
+        def count(number: int) -> None:
+            rank, first, step = int(self.ranks[number]), self._first(number), self._noise(number).step
+            pixels = self.projection.sample_pointing(self.blocks[number], inputs=False).pixels
+            found = _mapmaking.count_visits(pixels, self.rows, first, step, seen[rank], seen_slots[rank])
+            intervals = (first + len(pixels) - 1) // step - first // step + 1
+            n_gaps = found[1] if self.marginalize else 0
+            blocks[number] = self.streams[number], first // step, intervals, found[0], n_gaps
+
+        map_threads(count, range(len(blocks)), self.projection.n_threads)
+        pixels = [_rows_of(self.keys, one) for one in seen]
+        gaps = [_rows_of(self.gap_keys, one[: len(self.gap_keys)]) for one in seen_slots]
+        tables = self._compress(blocks, [one[1][self.rows] for one in pixels], [one[1] for one in gaps])
+        keys = [one[0] for one in pixels], [one[0] for one in gaps]
+        return blocks, replace(tables, keys=keys)
+
+    def _compress(
+        self, blocks: Int64Array, pixel_rows: list[Int32Array], gap_rows: list[Int32Array]
+    ) -> _BlockTables:
+        """Return the tables of blocks, with the rows that the rank of each has."""
+        n_stokes = self.projection.stokes.n
+        ends = np.concatenate([np.zeros((1, 3), np.int64), np.cumsum(blocks[:, _INTERVALS:], axis=0)])
+        n_intervals, n_visits, n_gaps = (int(n) for n in ends[-1])
+        counts, products = np.zeros((n_intervals, 2), np.int64), np.zeros((n_intervals, 3))
+        visits = np.empty((n_visits, 3 if n_stokes == 1 else 5), np.int32)
+        gaps = np.empty((n_gaps, 3), np.int32)
+
+        def write(number: int) -> None:
+            samples = self.projection.sample_pointing(self.blocks[number], inputs=False)
+            intervals, own, own_gaps = (slice(*pair) for pair in zip(*ends[number : number + 2], strict=True))
+            noise, rank = self._noise(number), int(self.ranks[number])
+            _mapmaking.compress(
+                samples.pixels, samples.angles, samples.gains, samples.efficiency, n_stokes,
+                pixel_rows[rank], gap_rows[rank] if self.marginalize else None, self._first(number),
+                noise.step, noise.weight, visits[own], gaps[own_gaps], counts[intervals], products[intervals],
+            )  # fmt: skip
+
+        map_threads(write, range(len(blocks)), self.projection.n_threads)
+        return _BlockTables(counts, products, (visits, gaps), ([], []))
+
+    def _noise(self, number: int) -> BaselineNoise:
+        return self.noises[int(self.blocks[number, 5])]
+
+    def _first(self, number: int) -> int:
+        """Return the position of a block's first output in its stream."""
+        block, layout = self.blocks[number], self.projection.layout
+        segment = self.projection.local.segments[int(block[5])]
+        return int(
+            segment.start + block[0] + block[2] - segment.offset - layout.streams[segment.stream].start
+        )
 
 
-def _head(block: _BlockVisits) -> tuple[int, int, int, int, int]:
-    return block.stream, block.first, len(block.pixels), len(block.gaps), len(block.products)
+def _rows_of(keys: Int64Array, seen: AnyArray) -> tuple[Int64Array, Int32Array]:
+    """Return the distinct keys that were seen, increasing, and the row among them of each key."""
+    there = np.flatnonzero(seen)
+    held = distinct(keys[there].copy())
+    rows = np.zeros(len(keys), np.int32)
+    rows[there] = rows_of_keys(held, keys[there])
+    return held, rows
 
 
-def _noise_table(projection: Projection, noises: Sequence[BaselineNoise]) -> FloatArray:
-    """Return stream, step and inverse prior of each segment, (n_segment, 11)."""
+def _stream_noises(
+    projection: Projection, noises: Sequence[BaselineNoise], first_streams: Int64Array, comm: Communicator
+) -> tuple[Int64Array, FloatArray]:
+    """Return step and inverse prior of the streams of this rank: (n_streams,), (n_streams, 9). Collective."""
     rows = [
         np.concatenate([[segment.stream, noises[number].step], noises[number].inverse_prior])
         for number, segment in enumerate(projection.local.segments)
     ]
-    return np.array(rows).reshape(-1, 3 + _mapmaking.BASELINE_BAND)
-
-
-class _Outbox:
-    """Tables of blocks on their way to the ranks that model their streams. Collective."""
-
-    def __init__(self, blocks: Sequence[_BlockVisits], first_streams: Int64Array, comm: Communicator) -> None:
-        self._comm, self._first_streams = comm, first_streams
-        self._bounds = np.searchsorted([block.stream for block in blocks], first_streams)
-
-    def send(self, tables: Sequence[AnyArray], empty: AnyArray) -> AnyArray:
-        """Return the rows of the tables of blocks that came here, in the order of ranks."""
-        together = np.concatenate([empty, *tables])
-        if self._comm.size == 1:
-            return together
-        lengths = np.concatenate([[0], np.cumsum([len(table) for table in tables])]).astype(np.int64)
-        return self._comm.alltoallv(together, np.diff(lengths[self._bounds]))[0]
-
-    def noises(self, table: FloatArray) -> FloatArray:
-        """Return the rows of segments, of which the streams come first, of the streams modelled here."""
+    table = np.array(rows).reshape(-1, 3 + _mapmaking.BASELINE_BAND)
+    table = table[np.argsort(table[:, 0], kind="stable")]
+    if comm.size > 1:
+        counts = np.diff(np.searchsorted(table[:, 0], first_streams))
+        table = comm.alltoallv(table, counts)[0]
         table = table[np.argsort(table[:, 0], kind="stable")]
-        if self._comm.size > 1:
-            counts = np.diff(np.searchsorted(table[:, 0], self._first_streams))
-            table = self._comm.alltoallv(table, counts)[0]
-        return table[np.argsort(table[:, 0], kind="stable")]
+    # equal on all ranks that have a part of a stream
+    chosen = np.searchsorted(table[:, 0], np.arange(*first_streams[comm.rank : comm.rank + 2]))
+    return table[chosen, 1].astype(np.int64), np.ascontiguousarray(table[chosen, 2:])
 
-    def send_rows(
-        self, tables: Sequence[Int32Array], keys: Int64Array, n_stokes: int
+
+class _Inbox:
+    """Visits that came to this rank, by block in the order of ranks. Collective."""
+
+    def __init__(
+        self, comm: Communicator, blocks: Int64Array, tables: _BlockTables, bounds: Int64Array
+    ) -> None:
+        self._comm = comm
+        lengths = np.concatenate([np.zeros((1, 3), np.int64), np.cumsum(blocks[:, _INTERVALS:], axis=0)])
+        n_intervals, n_visits, n_gaps = np.ascontiguousarray(np.diff(lengths[bounds], axis=0).T)
+        self.blocks = self._send(blocks, np.diff(bounds))
+        self.counts = self._send(tables.counts, n_intervals)
+        self.products = self._send(tables.products, n_intervals)
+        self.pixels, self.pixel_keys = self._send_visits(tables.visits[0], n_visits, tables.keys[0])
+        self.gaps, self.gap_keys = self._send_visits(tables.visits[1], n_gaps, tables.keys[1])
+
+    def _send(self, table: AnyArray, counts: Int64Array) -> AnyArray:
+        return table if self._comm.size == 1 else self._comm.alltoallv(table, counts)[0]
+
+    def _send_visits(
+        self, table: Int32Array, counts: Int64Array, keys: list[Int64Array]
     ) -> tuple[Int32Array, Int64Array]:
-        """Return the visits that came here, and the keys of their rows, increasing."""
-        empty = np.zeros((0, 2 + 2 * n_stokes), np.int32)
-        sent = [
-            _renumber(np.concatenate([empty, *tables[first:last]]), keys)
-            for first, last in zip(self._bounds[:-1], self._bounds[1:], strict=True)
-        ]
+        """Return visits, with rows of all keys that came with them."""
         if self._comm.size == 1:
-            return sent[0]
-        counts, lengths = (np.array([len(one[part]) for one in sent], np.int64) for part in (0, 1))
-        rows, n_rows = self._comm.alltoallv(np.concatenate([one[0] for one in sent]), counts)
-        theirs, n_keys = self._comm.alltoallv(np.concatenate([one[1] for one in sent]), lengths)
-        rows[:, 1] += np.repeat(np.cumsum(n_keys) - n_keys, n_rows).astype(np.int32)
+            return table, keys[0]
+        rows, n_rows = self._comm.alltoallv(table, counts)
+        lengths = np.array([len(one) for one in keys], np.int64)
+        theirs, n_keys = self._comm.alltoallv(np.concatenate(keys), lengths)
+        rows[:, 0] += np.repeat(np.cumsum(n_keys) - n_keys, n_rows).astype(np.int32)
         together = distinct(theirs.copy())
-        rows[:, 1] = rows_of_keys(together, theirs)[rows[:, 1]] if len(rows) else 0
+        if len(rows):
+            rows[:, 0] = rows_of_keys(together, theirs)[rows[:, 0]]
         return rows, together
 
+    def arrange(
+        self, own: slice, lengths: Int64Array, steps: Int64Array, priors: FloatArray, n_stokes: int
+    ) -> RankVisits:
+        """Return the visits of the streams `own`, of some lengths."""
+        knots = np.concatenate([[0], np.cumsum((lengths - 1) // np.maximum(steps, 1) + 2)]).astype(np.int64)
+        order = np.lexsort((self.blocks[:, _FIRST], self.blocks[:, _STREAM]))
+        sorted_blocks = self.blocks[order]
+        firsts = knots[sorted_blocks[:, _STREAM] - own.start] + sorted_blocks[:, _FIRST]
+        n_intervals = sorted_blocks[:, _INTERVALS]
+        before = np.cumsum(n_intervals) - n_intervals
+        intervals = np.arange(n_intervals.sum()) + np.repeat(firsts - before, n_intervals)
 
-def _renumber(table: Int32Array, keys: Int64Array) -> tuple[Int32Array, Int64Array]:
-    """Return visits with rows of those keys alone that they see, in place, and these keys, increasing."""
-    used = np.zeros(len(keys), np.bool_)
-    used[table[:, 1]] = True
-    seen = keys[used]
-    together = distinct(seen.copy())
-    numbers = np.empty(len(keys), np.int32)
-    numbers[used] = rows_of_keys(together, seen)
-    table[:, 1] = numbers[table[:, 1]]
-    return table, together
+        def in_order(table: AnyArray, column: int) -> AnyArray:
+            return _in_order(table, self.blocks[:, column], order)
+
+        def by_interval(table: AnyArray) -> list[AnyArray]:
+            return [np.bincount(intervals, column, knots[-1]) for column in in_order(table, _INTERVALS).T]
+
+        def rows(table: Int32Array, column: int, counts: AnyArray, keys: Int64Array, n: int) -> VisitRows:
+            ends = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+            return VisitRows(knots, ends, in_order(table, column), keys, n)
+
+        n_pixels, n_gaps = by_interval(self.counts)
+        return RankVisits(
+            knots, priors, rows(self.pixels, _PIXELS, n_pixels, self.pixel_keys, n_stokes),
+            rows(self.gaps, _GAPS, n_gaps, self.gap_keys, 1), np.stack(by_interval(self.products), axis=1),
+        )  # fmt: skip
 
 
 def _in_order(table: AnyArray, counts: Int64Array, order: Int64Array) -> AnyArray:
-    """Return pieces of a table, `counts` rows each, in another order."""
+    """Return the pieces of a table, `counts` rows each, in another order."""
     if np.all(order[1:] > order[:-1]):
         return table
     ends = np.cumsum(counts)
     return np.concatenate([table[ends[i] - counts[i] : ends[i]] for i in order])
-
-
-def _by_interval(products: FloatArray, firsts: Int64Array, counts: Int64Array, n_knots: int) -> FloatArray:
-    """Return the products of blocks, which begin in the intervals `firsts`, added up: (n_knots, 3)."""
-    ends = np.cumsum(counts)
-    intervals = np.arange(len(products)) + np.repeat(firsts - (ends - counts), counts)
-    return np.stack([np.bincount(intervals, column, n_knots) for column in products.T], axis=1)
