@@ -412,6 +412,15 @@ void add_from_baselines(In<std::int64_t> knots, In<std::int64_t> firsts, In<std:
                            length(sums.shape(1)), sums.data(), static_cast<int>(sums.shape(0)));
 }
 
+void add_to_gaps(In<std::int64_t> knots, In<std::int64_t> firsts, In<std::int32_t, 2> visits,
+                 In<double, 2> from, Out<double, 3> gaps, int n_threads) {
+    const auto all = visits_of(knots, firsts, visits, 1);
+    same_shape({{gaps.shape(1), 1}, {gaps.shape(2), from.shape(1)}, {from.shape(0), firsts.shape(0) - 1}});
+    require(is_width(from.shape(1)), "1, 2, 4 or 8 columns");
+    nb::gil_scoped_release release;
+    pm::add_to_gaps(all, from.data(), static_cast<int>(from.shape(1)), gaps.data(), n_threads);
+}
+
 void solve_baselines(In<std::int64_t> knots, In<double, 2> factor, Out<double, 2> values, Out<double> largest,
                      int n_threads) {
     same_shape({{factor.shape(0), values.shape(0)}, {largest.shape(0), values.shape(1)}});
@@ -528,6 +537,9 @@ NB_MODULE(_mapmaking, module) {
     module.def("add_from_baselines", add_from_baselines, nb::arg("knots").noconvert(),
                nb::arg("firsts").noconvert(), nb::arg("visits").noconvert(), nb::arg("given").noconvert(),
                nb::arg("scales").noconvert(), nb::arg("sums").noconvert());
+    module.def("add_to_gaps", add_to_gaps, nb::arg("knots").noconvert(), nb::arg("firsts").noconvert(),
+               nb::arg("visits").noconvert(), nb::arg("given").noconvert(), nb::arg("gaps").noconvert(),
+               nb::arg("n_threads"));
     module.def("solve_baselines", solve_baselines, nb::arg("knots").noconvert(),
                nb::arg("factor").noconvert(), nb::arg("values").noconvert(), nb::arg("largest").noconvert(),
                nb::arg("n_threads"));

@@ -235,6 +235,23 @@ void scatter_stream(const Visits& visits, std::int64_t knot, std::int64_t end, c
     }
 }
 
+template <int kWidth>
+void scatter_to_gaps(const Visits& visits, std::int64_t knot, std::int64_t end, const double* from,
+                     double* gaps) {
+    using Real = RealColumns<kWidth>;
+    constexpr int kSize = visit_size(1);
+    for (; knot + 1 < end; ++knot) {
+        const auto before = load_columns<Real>(from + knot * kWidth);
+        const auto after = load_columns<Real>(from + (knot + 1) * kWidth);
+        for (std::int64_t i = visits.firsts[knot]; i < visits.firsts[knot + 1]; ++i) {
+            const std::int32_t* visit = visits.table + i * kSize;
+            double* gap = gaps + std::int64_t{visit[0]} * kWidth;
+            const Real value = to_weight(visit[1]) * before + to_weight(visit[2]) * after;
+            store_columns(gap, load_columns<Real>(gap) + value);
+        }
+    }
+}
+
 // The knots of a stream, on the way to L L^T x = y.
 template <int kWidth>
 class BandSolver {
@@ -345,6 +362,17 @@ void add_from_baselines(const Visits& visits, const double* from, int width, con
                                                     scale, sums + part * n_rows * stokes * columns);
                 }
         });
+    });
+}
+
+void add_to_gaps(const Visits& visits, const double* from, int width, double* gaps, int n_threads) {
+    const std::int64_t n_streams = static_cast<std::int64_t>(visits.knots.size()) - 1;
+    for_width(width, [&](auto columns) {
+#pragma omp parallel for num_threads(n_threads) schedule(dynamic)
+        for (std::int64_t s = 0; s < n_streams; ++s) {
+            const auto at = static_cast<std::size_t>(s);
+            scatter_to_gaps<columns>(visits, visits.knots[at], visits.knots[at + 1], from, gaps);
+        }
     });
 }
 

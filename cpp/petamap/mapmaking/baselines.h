@@ -67,6 +67,9 @@ void add_to_baselines(const Visits& visits, const double* from, int width, doubl
 void add_from_baselines(const Visits& visits, const double* from, int width, const double* scales,
                         std::int64_t n_rows, std::int64_t* sums, int n_threads);
 
+// The same of gaps, [n_rows][width], in the order of time: no gap is in two streams.
+void add_to_gaps(const Visits& visits, const double* from, int width, double* gaps, int n_threads);
+
 // Solve L L^T x = y in place for each stream. A row of the factor holds L(i, i - k), k = 0 to kBaselineBand;
 // the diagonal is stored inverted. Writes the largest size of each column.
 void solve_baselines(std::span<const std::int64_t> knots, const double* factor, int width, double* y,

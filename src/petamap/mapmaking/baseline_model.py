@@ -66,7 +66,9 @@ class BaselineModel:
         self.rows = rows_of_keys(held, pixel_keys, n_threads).astype(np.int64)
         self._visits, self._gap_visits = visits.pixels.renumbered(held), visits.gaps
         self.gap_keys = visits.gaps.keys
-        self._gap_weights = visits.gaps.weights()
+        sums = np.zeros((len(self.gap_keys), 1, 1))
+        _mapmaking.add_to_gaps(*visits.gaps.arguments(), np.ones((self.n_knots, 1)), sums, n_threads)
+        self._inverse_gap_weights = 1 / sums
         self._factor = _factorize(visits)
         self._largest = largest
 
@@ -87,7 +89,7 @@ class BaselineModel:
         shape = (self.n_threads, n_rows, visits.n_stokes, knots.shape[1])
         sums, scales = np.zeros(shape, np.int64), _scales(largest)
         _mapmaking.add_from_baselines(*visits.arguments(), knots, scales, sums)
-        return sums.sum(axis=0), scales
+        return sums.sum(axis=0) if len(sums) > 1 else sums[0], scales
 
     def to_pixels(self, knots: FloatArray, largest: FloatArray) -> FloatArray:
         """Return B^T of baselines at the owners of pixels, (n_owned, n_stokes, width). Collective."""
@@ -104,16 +106,16 @@ class BaselineModel:
         """Return B^T T B of pixels at their owners, (n_owned, n_stokes, width). Collective."""
         return self.to_pixels(*self.from_pixels(pixels))
 
-    def from_gaps(self, gaps: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return T B of gaps, (n_gaps, 1, width), with the largest size on this rank."""
-        return self.baselines(self._gap_visits, gaps)
+    def from_gaps(self, residuals: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return T B W^-1 of residuals of gaps, (n_gaps, 1, width), with the largest size on this rank."""
+        return self.baselines(self._gap_visits, residuals * self._inverse_gap_weights)
 
-    def to_gaps(self, knots: FloatArray) -> FloatArray:
-        """Return B^T of baselines on the gaps of this rank, (n_gaps, 1, width)."""
-        n_gaps = len(self.gap_keys)
-        largest = self.comm.allreduce(np.abs(knots).max(axis=0, initial=0.0), "max")
-        sums, scales = self._integers(self._gap_visits, knots, self._largest * largest, n_gaps)
-        return sums / scales
+    def solve_gaps(self, residuals: FloatArray, knots: FloatArray) -> FloatArray:
+        """Return W^-1 (r + B^T x) of residuals r of gaps, (n_gaps, 1, width), and baselines x."""
+        values = residuals.copy()
+        _mapmaking.add_to_gaps(*self._gap_visits.arguments(), knots, values, self.n_threads)
+        values *= self._inverse_gap_weights
+        return values
 
     def group_coupling(self, groups: Int64Array, n_groups: int, largest: float) -> FloatArray:
         """Return Z^T B^T T B Z where Z are groups of pixels: a matrix of n_groups x n_stokes. Collective.
@@ -141,10 +143,6 @@ class BaselineModel:
             products = (self.comm.allreduce(sums) / scales).reshape(n, MAX_WIDTH)
             matrix[:, chosen] = products[:, : len(chosen)]
         return matrix
-
-    def over_gap_weights(self, gaps: FloatArray) -> FloatArray:
-        """Return values of gaps, (n_gaps, 1, width), divided by the weights of their samples."""
-        return gaps / self._gap_weights[:, None, None]
 
 
 def _scales(bounds: FloatArray) -> FloatArray:

@@ -84,11 +84,10 @@ class TwoLevelPreconditioner(Preconditioner):
             self._solve_pixels(vectors.pixels, None, out.pixels)
             return self._with_ghosts(out)
         residuals = self.gaps.to_model(vectors.gaps)
-        knots, largest = model.from_gaps(model.over_gap_weights(residuals))
+        knots, largest = model.from_gaps(residuals)
         solved = self._solve_pixels(vectors.pixels, model.to_pixels(knots, largest), out.pixels)
         knots += model.from_pixels(solved)[0]
-        values = model.over_gap_weights(residuals + model.to_gaps(knots))
-        out.gaps[...] = self.gaps.from_model(values)
+        out.gaps[...] = self.gaps.from_model(model.solve_gaps(residuals, knots))
         return self._with_ghosts(out)
 
     def _solve_pixels(self, pixels: FloatArray, coupled: FloatArray | None, out: FloatArray) -> FloatArray:

@@ -50,11 +50,6 @@ class VisitRows:
         """Return the first arguments of the kernels."""
         return self.knots, self.firsts, self.table
 
-    def weights(self) -> FloatArray:
-        """Return the sum of the weights of each row, (n_rows,)."""
-        before, after = self.table[:, 1:3].view(np.float32).T.astype(np.float64)
-        return np.asarray(np.bincount(self.table[:, 0], before + after, len(self.keys)), np.float64)
-
     def renumbered(self, keys: Int64Array) -> VisitRows:
         """Return the visits with rows of other keys, which hold theirs too; the table is changed in place."""
         if len(keys) != len(self.keys) and len(self.table):

@@ -21,7 +21,7 @@ _BAND = 8  # lags of the inverse covariance of the knots, without the first
 # every 10 and 20 samples (ratios 4 and 17) take 17 and 44 iterations, with S inverted to 1e-4.
 _RATIO = 4.0
 _SHORTEST, _LONGEST = 4, 4096
-_GRID = 1 << 14  # frequencies from 0 to half a cycle per sample, or per knot
+_GRID = 1 << 12  # frequencies at least, from 0 to half a cycle per sample, or per knot
 _LEAST = 1e-3  # the least spectrum of baselines, of that of all noise at their highest frequency
 
 
@@ -57,10 +57,11 @@ def fit_baselines(lags: FloatArray) -> BaselineNoise:
     -------
     BaselineNoise
     """
-    spectrum = 1 / np.maximum(toeplitz_spectrum(lags, max(_GRID, 4 * len(lags))), lags[0] * 1e-12)
+    spectrum = 1 / np.maximum(toeplitz_spectrum(lags, max(_GRID, 8 * len(lags))), lags[0] * 1e-12)
     white = 1 / lags[0]
     step = _choose_step(spectrum, white)
-    at_knots = np.interp(np.linspace(0, 0.5 / step, _GRID + 1), np.linspace(0, 0.5, len(spectrum)), spectrum)
+    frequencies = np.linspace(0, 0.5, len(spectrum))
+    at_knots = np.interp(frequencies / step, frequencies, spectrum)
     correlated = np.maximum(at_knots - white, _LEAST * at_knots[-1])
     covariance = np.fft.irfft(correlated / step)[: _BAND + 1]
     return BaselineNoise(step, 1 / white, autoregressive_lags(covariance))
