@@ -92,7 +92,9 @@ def _choose_kind(projection: Projection, noise: InverseNoise, comm: Communicator
 
 
 def _is_steep(lags: FloatArray) -> bool:
-    spectrum = toeplitz_spectrum(lags, 4 * len(lags))
+    from scipy.fft import next_fast_len
+
+    spectrum = toeplitz_spectrum(lags, next_fast_len(4 * len(lags), real=True))
     return bool(spectrum.max() > _STEEP * spectrum.min())
 
 

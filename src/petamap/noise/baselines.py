@@ -57,7 +57,10 @@ def fit_baselines(lags: FloatArray) -> BaselineNoise:
     -------
     BaselineNoise
     """
-    spectrum = 1 / np.maximum(toeplitz_spectrum(lags, max(_GRID, 8 * len(lags))), lags[0] * 1e-12)
+    from scipy.fft import next_fast_len
+
+    n_frequencies = next_fast_len(max(_GRID, 8 * len(lags)), real=True)
+    spectrum = 1 / np.maximum(toeplitz_spectrum(lags, n_frequencies), lags[0] * 1e-12)
     white = 1 / lags[0]
     step = _choose_step(spectrum, white)
     frequencies = np.linspace(0, 0.5, len(spectrum))
