@@ -21,6 +21,7 @@ def option(
     maximum: float | None = None,
     path: bool = False,
     word: str | None = None,
+    whole: str | None = None,
 ) -> Any:
     """Return the dataclass field of an option.
 
@@ -41,6 +42,9 @@ def option(
         Whether it is the path of an existing file, relative to the configuration file.
     word : str, optional
         A word that may stand in the place of a number: the field is a ``int | str``.
+    whole : str, optional
+        What a percentage may be of, text such as ``"1% of noise"`` in the place of a number: the field is a
+        ``float | str``.
     """
     metadata = {
         "help": help,
@@ -50,6 +54,7 @@ def option(
         "maximum": maximum,
         "path": path,
         "word": word,
+        "whole": whole,
     }
     if default is REQUIRED:
         return dataclasses.field(metadata=metadata)

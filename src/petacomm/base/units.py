@@ -56,6 +56,7 @@ _SYMBOL_OF = {symbol.casefold(): symbol for symbol in _CASELESS} | {
     name.casefold(): symbol for symbol, names in _NAMES.items() for name in names
 }
 _WORD = re.compile(r"[^\W\d_]+")
+_PERCENTAGE = re.compile(r"(?P<number>[0-9]{1,9}(\.[0-9]{1,9})?)% of (?P<whole>\w+)", re.ASCII)
 
 
 def parse_quantity(text: str, dimension: str) -> float:
@@ -83,6 +84,23 @@ def parse_quantity(text: str, dimension: str) -> float:
         raise ConfigError(
             f"'{text}' is not a number with a unit", mend=f'write it like "7.5 {symbol}"'
         ) from None
+
+
+def parse_percentage(text: str, whole: str) -> float:
+    """Return the fraction that text such as ``"1% of noise"`` says, above 0 and up to 1.
+
+    Raises
+    ------
+    ConfigError
+        If it is not a percentage of that.
+    """
+    match = _PERCENTAGE.fullmatch(text)
+    if match is None or match["whole"] != whole:
+        raise ConfigError(f"'{text}' is not a percentage of {whole}", mend=f'write it like "1% of {whole}"')
+    fraction = float(match["number"]) / 100
+    if not 0 < fraction <= 1:
+        raise ConfigError(f"'{text}' is out of bounds", mend="allowed: above 0%, up to 100%")
+    return fraction
 
 
 def _symbol(word: re.Match[str]) -> str:

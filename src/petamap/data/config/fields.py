@@ -47,7 +47,7 @@ class OptionField:
         None for a single value, 0 for a list of any length, else the required length of the list.
     default : object
         `dataclasses.MISSING` for a required option.
-    help, dimension, choices, minimum, maximum, path, word
+    help, dimension, choices, minimum, maximum, path, word, whole
         As declared by `petacomm.base.options.option`.
     """
 
@@ -62,6 +62,7 @@ class OptionField:
     maximum: float | None = None
     path: bool = False
     word: str | None = None
+    whole: str | None = None
 
     @property
     def required(self) -> bool:
@@ -97,6 +98,8 @@ class OptionField:
             return "the path of a file that exists"
         bounds = self.bounds()
         number = _WORDS[self.scalar] + (f", {bounds}" if bounds else "")
+        if self.whole is not None:
+            return f'{number}, or a percentage as "1% of {self.whole}"'
         return f"{self.word}, or {number}" if self.word else number
 
     def bounds(self) -> str:
@@ -127,7 +130,7 @@ def option_fields(options: Any) -> dict[str, OptionField]:
 
 def _field(entry: dataclasses.Field[Any], hint: Any) -> OptionField:
     hint = _without(hint, type(None))
-    if entry.metadata.get("word") is not None:
+    if any(entry.metadata.get(key) is not None for key in ("word", "whole")):
         hint = _without(hint, str)
     length: int | None = None
     if typing.get_origin(hint) is tuple:

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from petacomm.base.errors import ConfigError, did_you_mean
-from petacomm.base.units import parse_quantity
+from petacomm.base.units import parse_percentage, parse_quantity
 from petamap.data.config.document import Value
 from petamap.data.config.fields import OptionField
 
@@ -66,6 +66,9 @@ def _scalar(field: OptionField, value: Value, name: str, folder: Path) -> object
     try:
         if field.word is not None and value.raw == field.word:
             return field.word
+        if field.whole is not None and isinstance(value.raw, str) and "%" in value.raw:
+            parse_percentage(value.raw, field.whole)
+            return value.raw
         if field.dimension:
             return _within(field, _with_unit(field, value), value, name)
         if field.scalar is bool:
@@ -75,7 +78,7 @@ def _scalar(field: OptionField, value: Value, name: str, folder: Path) -> object
         return _text(field, value, name, folder)
     except BadValue:
         raise
-    except ConfigError as error:  # unknown unit
+    except ConfigError as error:  # unknown unit, no percentage
         raise BadValue(f"{name}: {error.what}", value.line, error.mend) from None
     except (TypeError, OverflowError, ValueError):
         wanted = f"{name} must be {field.allowed()}, not {_shown(value.raw)}"

@@ -103,7 +103,15 @@ def _add_key(keys: Any, fields: list[OptionField], meaning: str) -> None:
 
 
 def _signature(field: OptionField) -> tuple[object, ...]:
-    words = (field.choices, field.dimension, field.minimum, field.maximum, field.is_name, field.word)
+    words = (
+        field.choices,
+        field.dimension,
+        field.minimum,
+        field.maximum,
+        field.is_name,
+        field.word,
+        field.whole,
+    )
     return field.scalar, field.length, *words
 
 
@@ -118,10 +126,13 @@ def _add_type(element: Any, field: OptionField) -> None:
         return
     base, pattern = _base(field)
     kind = _add(element, "simpleType")
-    if field.word is not None:
+    if field.word is not None or field.whole is not None:
         union = _add(kind, "union")
         word = _add(_add(union, "simpleType"), "restriction", base="xs:token")
-        _add(word, "enumeration", value=field.word)
+        if field.word is not None:
+            _add(word, "enumeration", value=field.word)
+        if field.whole is not None:
+            _add(word, "pattern", value=rf"[0-9]+(\.[0-9]+)?% of {field.whole}")
         kind = _add(union, "simpleType")
     restriction = _add(kind, "restriction", base=f"xs:{base}")
     for word in field.choices or ():
