@@ -102,6 +102,14 @@ class Preconditioner(abc.ABC):
 
     description: str = ""
 
+    @property
+    def coarse_error(self) -> FloatArray | None:
+        """Part of ``||x - x_k||_A`` on a coarse map, float64 (width,); None for preconditioners without one.
+
+        It is estimated from the vectors that the preconditioner was applied to last, the residuals.
+        """
+        return None
+
     @abc.abstractmethod
     def apply(self, vectors: Unknowns) -> Unknowns:
         """Return M^-1 times vectors side by side; collective if the implementation communicates.

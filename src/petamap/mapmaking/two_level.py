@@ -104,6 +104,11 @@ class TwoLevelPreconditioner(Preconditioner):
         out += transfer.prolong(self.inverse.solve(transfer.restrict(pixels)))
         return transfer.restrict(transfer.shares * out)
 
+    @property
+    def coarse_error(self) -> FloatArray | None:
+        """Estimate of the part of the error on large scales, of the residuals that it was applied to last."""
+        return self.inverse.coarse_error
+
     def _with_ghosts(self, out: Unknowns) -> Unknowns:
         # not by the number of ghosts, of which a rank may have none: this is collective
         return self.shared.with_ghosts(out) if self.shared.keeps_ghosts else out
@@ -128,6 +133,9 @@ class ModelInverse:
         Unknowns of the coarse map.
     degree : int
         Products with S in an application.
+    coarse_error : float64 (width,), optional
+        ``sqrt(s^T E^-1 s)`` of the right-hand sides that were solved for last, s being their sums over coarse
+        pixels: where they are residuals, the S-norm of the errors' S-orthogonal projection on the coarse map.
     """
 
     def __init__(self, model: BaselineModel, blocks: FloatArray, coarse: Int64Array, most: float) -> None:
@@ -139,6 +147,7 @@ class ModelInverse:
         self._groups = GroupSums(model.comm, coarse)
         self.n_coarse = self._groups.n * model.n_stokes
         self._coarse_inverse = _inverse_of(self._coarse_matrix(most))
+        self.coarse_error: FloatArray | None = None
         self.degree = self._enough()
 
     def apply(self, pixels: FloatArray) -> FloatArray:
@@ -157,7 +166,7 @@ class ModelInverse:
         middle, half = (_UPPER + lower) / 2, (_UPPER - lower) / 2
         ratio = middle / half
         rho = 1 / ratio
-        step = self.precondition(rhs) / middle
+        step = self.precondition(rhs, measure=True) / middle
         solved = step.copy()
         residual = rhs
         for _ in range(self.degree - 1):
@@ -168,7 +177,7 @@ class ModelInverse:
             rho = following
         return solved
 
-    def precondition(self, residual: FloatArray) -> FloatArray:
+    def precondition(self, residual: FloatArray, *, measure: bool = False) -> FloatArray:
         """Return (D^-1 + Z E^-1 Z^T) times values on pixels, (n_owned, n_stokes, width). Collective."""
         out = np.empty_like(residual)
         _mapmaking.precondition(self._inverse_blocks, residual, out, self.model.n_threads)
@@ -178,6 +187,9 @@ class ModelInverse:
             np.einsum("ij,j->i", self._coarse_inverse, sums[..., k].ravel()) for k in range(sums.shape[2])
         ]
         coarse = np.stack(columns, axis=-1).reshape(sums.shape)
+        if measure:
+            squares = [np.einsum("i,i", column, sums[..., k].ravel()) for k, column in enumerate(columns)]
+            self.coarse_error = np.sqrt(np.maximum(squares, 0.0))
         out += coarse[self._groups.numbers]
         return out
 
