@@ -177,7 +177,8 @@ def _solver(config: RunConfig) -> str:
     solver = config.solver
     if solver.binned_only:
         return "none: binned map alone"
-    return f"to {solver.tolerance:g} in {solver.max_iterations} iterations at most, {solver.preconditioner}"
+    tolerance = solver.tolerance if isinstance(solver.tolerance, str) else f"{solver.tolerance:g}"
+    return f"to {tolerance} in {solver.max_iterations} iterations at most, {solver.preconditioner}"
 
 
 def _data(observations: list[Observation]) -> str:

@@ -98,6 +98,14 @@ class SolverStep:
     iteration: int = option(help="Number of the iteration; 0 is the start.", minimum=0)
     relative_residual: float = option(help="Norm of the residual over that of the right-hand side.")
     seconds: float = option(help="Wall seconds since the solver began.")
+    error_bound: float | None = option(
+        None,
+        help="Upper bound of the map's error in units of its noise, in any mode; null where it is not known.",
+    )
+    coarse_error: float | None = option(
+        None,
+        help="The part of that error on large scales, estimated; null without a two-level preconditioner.",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,8 +116,19 @@ class Solver:
     reason: str = option(help="Why the solver stopped.")
     preconditioner: str = option("", help="The preconditioner, and what it holds.")
     iterations: int = option(help="Number of iterations.", minimum=0)
-    tolerance: float = option(help="Relative residual asked for.")
-    relative_residual: float = option(help="Relative residual of the map, the smallest of all iterations.")
+    tolerance: float = option(help="What was asked for.")
+    tolerance_of_noise: bool = option(
+        False, help="Whether the tolerance is of the map's error in units of its noise, not of the residual."
+    )
+    relative_residual: float = option(help="Relative residual of the map.")
+    error_bound: float | None = option(
+        None,
+        help="Upper bound of the map's error in units of its noise, in any mode; null where it is not known.",
+    )
+    coarse_error: float | None = option(
+        None,
+        help="The part of that error on large scales, estimated; null without a two-level preconditioner.",
+    )
     history: tuple[SolverStep, ...] = option(help="Every iteration in order.")
 
 

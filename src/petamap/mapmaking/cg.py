@@ -24,13 +24,12 @@ from petamap.mapmaking.linear_operators import (
 )
 from petamap.mapmaking.solution import (
     ColumnState,
-    Iteration,
     Recorder,
     Solution,
     SolverCheckpoint,
     SolverColumn,
-    StopRule,
 )
+from petamap.mapmaking.stop_rule import Iteration, SolverTolerance, StopRule
 from petamap.mapmaking.vectors import MAX_WIDTH, N_PARTS, Unknowns, stack, sums_of_parts, width_for
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ def cg(
     b: Unknowns,
     preconditioner: Preconditioner | None = None,
     *,
-    tolerance: float = 1e-6,
+    tolerance: float | str = 1e-6,
     max_iterations: int = 200,
     stall_iterations: int = 0,
     callback: Callable[[Iteration], None] = lambda iteration: None,
@@ -59,8 +58,9 @@ def cg(
         At the owners; left as it is.
     preconditioner : Preconditioner, optional
         M^-1; by default the identity.
-    tolerance : float
-        Of ``sqrt(r^T M^-1 r)`` relative to that of b.
+    tolerance : float or str
+        Of ``sqrt(r^T M^-1 r)`` relative to that of b; or text such as ``"1% of noise"``, for the upper bound
+        of ``||x - x_k||_A``: the error in units of the noise where A is the inverse of its covariance.
     max_iterations : int
     stall_iterations : int
         Stop after as many iterations without a smaller residual; 0: never.
@@ -70,10 +70,12 @@ def cg(
     Returns
     -------
     Solution
-        Its `map` holds the x of the smallest residual, at the owners.
+        Its `map` holds the x that reached the tolerance, else that of the smallest residual, at the owners.
 
     Raises
     ------
+    ConfigError
+        If the tolerance is other text.
     ConvergenceError
         If A or M is not positive definite, or b is not finite.
 
@@ -96,9 +98,10 @@ def cg(
 class ConjugateGradients:
     """Solver of A x = b with a preconditioner M^-1 (Shewchuk 1994, section B3). Collective.
 
-    The norm of the residual is ``sqrt(r^T M^-1 r)``, relative to that of b: in units of the noise, and
-    computed anyway. Vectors live at the owners of their rows, so that each row is worked on once in the run;
-    A alone needs them at all holders. Dot products are exact sums, which ranks and threads cannot change.
+    The norm of the residual is ``sqrt(r^T M^-1 r)``, relative to that of b: computed anyway, and with the
+    step lengths it bounds the error in units of the noise (`petamap.mapmaking.error_bound`). Vectors live at
+    the owners of their rows, so that each row is worked on once in the run; A alone needs them at all
+    holders. Dot products are exact sums, which ranks and threads cannot change.
 
     Parameters
     ----------
@@ -119,7 +122,7 @@ class ConjugateGradients:
     def solve(
         self,
         rhs: Unknowns,
-        tolerance: float,
+        tolerance: float | str | SolverTolerance,
         max_iterations: int,
         callback: Callable[[Iteration], None] = lambda iteration: None,
         deflation: Deflation | None = None,
@@ -134,7 +137,7 @@ class ConjugateGradients:
         ConvergenceError
             If A or M turns out not to be positive definite, or the right-hand side is not finite.
         """
-        stop = StopRule(tolerance, max_iterations, stall_iterations)
+        stop = StopRule(_tolerance(tolerance), max_iterations, stall_iterations)
         (solution,) = self._solve([rhs], [SolverColumn(stop, callback)], deflation, checkpoint)
         if solution.error is not None:
             raise solution.error
@@ -143,7 +146,7 @@ class ConjugateGradients:
     def solve_many(
         self,
         rhs: Sequence[Unknowns],
-        tolerance: float,
+        tolerance: float | str | SolverTolerance,
         max_iterations: int,
         callback: Callable[[int, Iteration], None] = lambda number, iteration: None,
         deflation: Deflation | None = None,
@@ -160,8 +163,9 @@ class ConjugateGradients:
         ----------
         rhs : sequence of Unknowns
             Left as they are.
-        tolerance : float
-            Of the residual's norm, relative to that of the right-hand side.
+        tolerance : float, str or SolverTolerance
+            Of the residual's norm, relative to that of the right-hand side; or of the error, as
+            ``"1% of noise"``.
         max_iterations : int
         callback : callable
             Called with the number of the right-hand side and its iteration.
@@ -175,7 +179,7 @@ class ConjugateGradients:
         checkpoint : SolverCheckpoint, optional
             Given the state before each iteration, to go on from it later.
         """
-        stop = StopRule(tolerance, max_iterations, stall_iterations)
+        stop = StopRule(_tolerance(tolerance), max_iterations, stall_iterations)
         solutions: list[Solution] = []
         for first in range(0, len(rhs), MAX_WIDTH):
             numbers = range(first, min(first + MAX_WIDTH, len(rhs)))
@@ -218,7 +222,7 @@ class ConjugateGradients:
             states = partial(_column_states, every, columns, state, norms, alphas, betas)
             if checkpoint is not None:
                 checkpoint.step(states)
-            _for_each(columns, norms, SolverColumn.note)
+            _note(columns, norms, alphas, betas, state.coarse_error)
             _keep_best(columns, alphas, state)
             columns, numbers = _drop_stopped(columns, state.r.width)
             if not numbers:
@@ -269,7 +273,7 @@ class ConjugateGradients:
                 for to, part in zip(vectors, one.vectors[name], strict=True):
                     to[..., slot] = part
         if self._blocks is None:
-            state.z = self.preconditioner.apply(state.r)
+            self._precondition(state)
         norms, alphas, betas = scalars
         return columns, state, norms, alphas, betas
 
@@ -294,12 +298,16 @@ class ConjugateGradients:
         if self._blocks is None:
             for q, r in zip(state.q, state.r, strict=True):
                 _mapmaking.subtract(alphas, q, r, self.n_threads)
-            state.z = self.preconditioner.apply(state.r)
+            self._precondition(state)
             return self._totals(exact_dots(state.r, state.z, self.n_threads))
         limbs = zero_limbs(len(alphas))
         for blocks, q, r, to in zip(self._blocks, state.q, state.r, sums_of_parts(limbs), strict=True):
             _mapmaking.advance(alphas, q, blocks, r, to, self.n_threads)
         return self._totals(limbs)
+
+    def _precondition(self, state: _State) -> None:
+        state.z = self.preconditioner.apply(state.r)
+        state.coarse_error = self.preconditioner.coarse_error
 
     def _compute_true_residuals(self, solved: Sequence[tuple[SolverColumn, Unknowns]]) -> None:
         if not solved:
@@ -322,7 +330,8 @@ class ConjugateGradients:
 class _State:
     """Vectors of conjugate gradients, side by side; z = M^-1 r where no kernel computes it on the way.
 
-    x is a step behind r, until p turns: the next residual tells whether an iterate is to be kept.
+    x is a step behind r, until p turns: the next residual tells whether an iterate is to be kept. Errors on
+    the coarse map are of the iterates that r is the residual of; None where there is no such map.
     """
 
     x: Unknowns
@@ -330,6 +339,7 @@ class _State:
     q: Unknowns
     r: Unknowns
     z: Unknowns
+    coarse_error: FloatArray | None = None
 
     @staticmethod
     def start(rhs: Sequence[Unknowns]) -> _State:
@@ -375,6 +385,24 @@ def _for_each(
     for column, value in zip(columns, values, strict=True):
         if column is not None:
             action(column, float(value))
+
+
+def _note(
+    columns: Sequence[SolverColumn | None],
+    norms: FloatArray,
+    alphas: FloatArray,
+    betas: FloatArray,
+    coarse_errors: FloatArray | None,
+) -> None:
+    for number, column in enumerate(columns):
+        if column is not None:
+            norm, alpha, beta = (float(values[number]) for values in (norms, alphas, betas))
+            coarse_error = None if coarse_errors is None else float(coarse_errors[number])
+            column.note(norm, alpha, beta, coarse_error)
+
+
+def _tolerance(given: float | str | SolverTolerance) -> SolverTolerance:
+    return given if isinstance(given, SolverTolerance) else SolverTolerance.parse(given)
 
 
 def _record(columns: Sequence[SolverColumn | None], residuals: Unknowns, *scalars: FloatArray) -> None:

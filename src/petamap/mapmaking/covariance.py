@@ -109,7 +109,8 @@ class CovarianceColumns:
     """Columns of the covariance of a run's pixels, each a solution of the map-making equation. Collective.
 
     The solution x of A x = e_i has column i of A^-1 in its pixels, marginalised over the gaps. Columns are
-    solved for to the solver's tolerance as maps are, so no bit depends on ranks.
+    solved for to the solver's tolerance as maps are, so no bit depends on ranks. A tolerance in units of
+    the noise of a map says nothing of a column, which is no map: then it is the default, a residual.
 
     Parameters
     ----------
@@ -165,7 +166,7 @@ class CovarianceColumns:
 
     def solve(
         self,
-        tolerance: float,
+        tolerance: float | str,
         max_iterations: int,
         advance: Callable[[int], None] = lambda n: None,
         stall_iterations: int = 0,
@@ -182,6 +183,7 @@ class CovarianceColumns:
             On all ranks, if no pixel is left, or the system is not positive definite.
         """
         system = self.system
+        tolerance = _RIGHT if isinstance(tolerance, str) else tolerance
         solver = system.solver()
         found = np.empty((self.n if system.comm.rank == 0 else 0, self.n))
         done, misses = (0, []) if checkpoint is None else checkpoint.restore(found)

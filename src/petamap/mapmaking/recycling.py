@@ -14,6 +14,7 @@ from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.mpi import Communicator
 from petamap.mapmaking.cg import ConjugateGradients
 from petamap.mapmaking.lanczos import lanczos_matrix
+from petamap.mapmaking.stop_rule import SolverTolerance
 from petamap.mapmaking.vectors import MAX_WIDTH, N_PARTS, Unknowns, stack, stacked_zeros
 
 # Directions that are independent of the others by less than this are dropped.
@@ -64,7 +65,7 @@ class Deflation:
     def train(
         solver: ConjugateGradients,
         rhs: Sequence[Unknowns],
-        tolerance: float,
+        tolerance: float | str,
         max_iterations: int,
         n_vectors: int,
         at_once: int = MAX_WIDTH,
@@ -94,14 +95,15 @@ class Deflation:
         """
         found: list[Unknowns] = []
         alone: list[int] = []
+        wanted = SolverTolerance.parse(tolerance)
         for first in range(0, len(rhs), at_once):
             some = rhs[first : first + at_once]
             records = [_Iterations(solver) for _ in some]
             recorders, most = [one.record for one in records], min(max_iterations, _MAX_ITERATIONS)
-            for solution in solver.solve_many(some, tolerance * _TOLERANCE_FACTOR, most, recorders=recorders):
+            for solution in solver.solve_many(some, wanted * _TOLERANCE_FACTOR, most, recorders=recorders):
                 if solution.error is not None:
                     raise solution.error
-                alone.append(solution.iterations_to(tolerance))
+                alone.append(solution.iterations_to(wanted))
             while records:
                 found += records.pop(0).ritz_vectors(n_vectors)
         if not found:

@@ -27,11 +27,15 @@ from petamap.mapmaking.products import MapWriter, covariance_columns, covariance
 from petamap.mapmaking.right_hand_side import RightHandSide, binned_map, right_hand_side
 from petamap.mapmaking.setup import RunSetup, check_writable, run_digest
 from petamap.mapmaking.signal_faults import SignalFaults
-from petamap.mapmaking.solution import Iteration, Solution
+from petamap.mapmaking.solution import Solution
+from petamap.mapmaking.stop_rule import Iteration, SolverTolerance, of_noise
 from petamap.mapmaking.system import MapmakingSystem
 from petamap.mapmaking.vector_digest import vector_digest
 from petamap.sky.covariance_file import PixelCovariance, write_pixel_covariance
 from petamap.sky.map_header import file_run_id
+
+# Bound of the map's error, in units of its noise, above which a converged run warns.
+_WARNED_ERROR = 0.1
 
 
 def run(
@@ -245,17 +249,14 @@ class _Job:
         return rhs
 
     def _solve(self, system: MapmakingSystem, rhs: RightHandSide) -> Solution:
-        solver = self.config.solver
-        # The digits of the residual fall more steadily than iterations pass.
-        digits = -math.log10(solver.tolerance) if 0 < solver.tolerance < 1 else None
-        self.progress.begin("iterations", digits, "digits")
+        solver, tolerance = self.config.solver, SolverTolerance.parse(self.config.solver.tolerance)
+        self.progress.begin("iterations", tolerance.digits, "digits")
         gained = 0.0
 
         def advance(step: Iteration) -> None:
             nonlocal gained
-            reached = min(-math.log10(max(step.relative_residual, 1e-300)), digits or math.inf)
-            note = f"iteration {step.number}, residual {step.relative_residual:.2e}"
-            self.progress.advance(max(reached - gained, 0.0), note)
+            reached = tolerance.digits_gained(step)
+            self.progress.advance(max(reached - gained, 0.0), step.note)
             gained = max(reached, gained)
 
         self.checkpoints.data = vector_digest(system.shared, rhs.unknowns)
@@ -264,12 +265,17 @@ class _Job:
         )
         with self.timers.phase("iterations"):
             solution = system.solver().solve(
-                rhs.unknowns, solver.tolerance, solver.max_iterations, advance,
+                rhs.unknowns, tolerance, solver.max_iterations, advance,
                 stall_iterations=solver.stall_iterations, checkpoint=checkpoint,
             )  # fmt: skip
         self.progress.end(solution.reason)
         if not solution.converged:
             self.setup.warn(f"not converged: {solution.reason}")
+        elif solution.error_bound > _WARNED_ERROR:
+            self.setup.warn(
+                f"the map may be off by {of_noise(solution.error_bound)} in some mode: a smaller "
+                'solver.tolerance, or solver.tolerance = "1% of noise"'
+            )
         return solution
 
     def _raise_unless_converged(self, solution: Solution | None, failed: ConvergenceError | None) -> None:
@@ -392,16 +398,27 @@ class _Job:
         return comparisons
 
 
-def _solver_record(solution: Solution, tolerance: float, preconditioner: str) -> summary.Solver:
+def _solver_record(solution: Solution, given: float | str, preconditioner: str) -> summary.Solver:
+    tolerance = SolverTolerance.parse(given)
     return summary.Solver(
         converged=solution.converged,
         reason=f"{solution.reason}; computed anew: {solution.true_residual:.2g}",
         preconditioner=preconditioner,
         iterations=solution.iterations,
-        tolerance=tolerance,
+        tolerance=tolerance.value,
+        tolerance_of_noise=tolerance.of_noise,
         relative_residual=solution.relative_residual,
+        error_bound=_finite(solution.error_bound),
+        coarse_error=solution.coarse_error,
         history=tuple(
-            summary.SolverStep(iteration=s.number, relative_residual=s.relative_residual, seconds=s.seconds)
+            summary.SolverStep(
+                iteration=s.number, relative_residual=s.relative_residual, seconds=s.seconds,
+                error_bound=_finite(s.error_bound), coarse_error=s.coarse_error,
+            )
             for s in solution.history
         ),
-    )
+    )  # fmt: skip
+
+
+def _finite(bound: float) -> float | None:
+    return bound if math.isfinite(bound) else None

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from petacomm.base.errors import ConvergenceError
+from petamap.mapmaking.error_bound import ErrorBound
+from petamap.mapmaking.stop_rule import Iteration, SolverTolerance, StopRule, of_noise
 from petamap.mapmaking.vectors import Unknowns
 
 # The residual of the recurrence falls on when rounding keeps the true one up; the true one may exceed the
@@ -18,15 +20,6 @@ _SLACK = 2
 Recorder = Callable[[Unknowns, float, float, float], None]
 
 
-@dataclass(frozen=True)
-class Iteration:
-    """State of the solver after an iteration; number 0 is the start."""
-
-    number: int
-    relative_residual: float
-    seconds: float
-
-
 @dataclass
 class Solution:
     """Solution of one right-hand side.
@@ -34,16 +27,22 @@ class Solution:
     Attributes
     ----------
     map : Unknowns
-        At the owners: the iterate of the smallest residual, which need not be the last one.
+        At the owners: the iterate that reached the tolerance, else that of the smallest residual, which need
+        not be the last one.
     converged : bool
     reason : str
         Why the iterations stopped.
     history : list of Iteration
+        Their bounds of the error are made with all that the iterations have found.
     returned : int
         Number of the iteration that the map is from.
     true_residual : float
         Relative norm of b - A x of the map, computed anew: that of the history, which comes from the
         recurrence, should equal it.
+    error_bound : float
+        Upper bound of ``||x - map||_A``, the error of the map in units of its noise: below it in every mode,
+        so at every scale (`petamap.mapmaking.error_bound`). Larger than that of the history where the true
+        residual is.
     error : ConvergenceError, optional
         Why there is no solution at all; the map then has no meaning.
     """
@@ -54,6 +53,7 @@ class Solution:
     history: list[Iteration] = field(default_factory=list)
     returned: int = 0
     true_residual: float = math.nan
+    error_bound: float = math.inf
     error: ConvergenceError | None = None
 
     @property
@@ -66,19 +66,24 @@ class Solution:
         """Relative residual of the map, from the recurrence."""
         return self.history[self.returned].relative_residual
 
-    def iterations_to(self, tolerance: float) -> int:
+    @property
+    def coarse_error(self) -> float | None:
+        """Estimate of the part of ``||x - map||_A`` on large scales, with a two-level preconditioner."""
+        return self.history[self.returned].coarse_error
+
+    def iterations_to(self, tolerance: SolverTolerance) -> int:
         """Return the number of iterations to a larger tolerance: all, where it was not reached."""
-        reached = (one.number for one in self.history if one.relative_residual <= tolerance)
+        reached = (one.number for one in self.history if tolerance.reached(one))
         return next(reached, self.iterations)
 
-
-@dataclass(frozen=True)
-class StopRule:
-    """When the iterations on a right-hand side end."""
-
-    tolerance: float
-    max_iterations: int
-    stall_iterations: int
+    def conclude_bounds(self, bounds: Sequence[float]) -> None:
+        """Take the upper bounds of the errors of all iterates, with what all iterations have found."""
+        self.history = [
+            replace(step, error_bound=bound) for step, bound in zip(self.history, bounds, strict=True)
+        ]
+        relative = self.relative_residual
+        larger = max(self.true_residual / relative, 1.0) if relative > 0 else 1.0
+        self.error_bound = self.history[self.returned].error_bound * larger
 
 
 @dataclass(frozen=True)
@@ -121,6 +126,7 @@ class SolverColumn:
     solution: Solution = field(default_factory=lambda: Solution(Unknowns.zeros(0, 0, 0)))
     stopped: bool = False
     _first: float = field(default=0.0, init=False)
+    _bound: ErrorBound = field(default_factory=ErrorBound, init=False)
     _begin: float = field(default_factory=time.perf_counter, init=False)
 
     def begin(self, norm: float) -> None:
@@ -133,20 +139,38 @@ class SolverColumn:
         """Return the relative norm of a residual."""
         return math.sqrt(norm / self._first) if self._first > 0 else 0.0
 
-    def note(self, norm: float) -> None:
-        """Take the squared norm of the residual, at the start and after each iteration."""
+    def note(self, norm: float, alpha: float, beta: float, coarse_error: float | None) -> None:
+        """Take the state of the solver, at the start and after each iteration.
+
+        Parameters
+        ----------
+        norm : float
+            Squared norm of the residual.
+        alpha, beta : float
+            Of the step that led to it.
+        coarse_error : float, optional
+            As the preconditioner estimates it.
+        """
         if not self.stopped and not 0 <= norm < math.inf:
             self._fail(f"the preconditioner is not positive: r^T M^-1 r = {norm:.3g}")
         if self.stopped:
             return
         number, relative = len(self.solution.history), self.relative(norm)
-        self.solution.history.append(Iteration(number, relative, time.perf_counter() - self._begin))
-        self.callback(self.solution.history[-1])
+        seconds = time.perf_counter() - self._begin
+        step = Iteration(number, relative, seconds, self._bounded(norm, alpha, beta), coarse_error)
+        self.solution.history.append(step)
+        self.callback(step)
+        reached = self.stop.tolerance.reached(step)
         # The start is no result: the first iterate is closer to the solution, whatever its residual.
-        if number == 1 or relative < self.solution.relative_residual:
+        if number == 1 or reached or relative < self.solution.relative_residual:
             self.solution.returned = number
         stalled = 0 < self.stop.stall_iterations <= number - self.solution.returned
-        self.stopped = relative <= self.stop.tolerance or number >= self.stop.max_iterations or stalled
+        self.stopped = reached or number >= self.stop.max_iterations or stalled
+
+    def _bounded(self, norm: float, alpha: float, beta: float) -> float:
+        """Return the upper bound of the error of an iterate; one to stop at has all that is known in it."""
+        bound, tolerance = self._bound.add(norm, alpha, beta), self.stop.tolerance
+        return self._bound.renew() if tolerance.of_noise and bound <= tolerance.value else bound
 
     def keep_best(self, column: int, alpha: float, x: Unknowns, p: Unknowns) -> None:
         """Copy the iterate of the smallest residual when it is left behind, or is the last, x + alpha p."""
@@ -175,7 +199,8 @@ class SolverColumn:
         solution, error = self.solution, self.solution.error
         scalars = {
             "first": self._first,
-            "history": [[one.relative_residual, one.seconds] for one in solution.history],
+            "history": [[one.relative_residual, one.seconds, one.coarse_error] for one in solution.history],
+            "steps": [list(step) for step in self._bound.steps],
             "returned": solution.returned,
             "stopped": self.stopped,
             "error": None if error is None else [error.what, error.mend],
@@ -190,7 +215,12 @@ class SolverColumn:
         """Take up what `save` returned, and report the last iteration."""
         scalars, solution = state.scalars, self.solution
         self._first, self.stopped = scalars["first"], scalars["stopped"]
-        solution.history = [Iteration(n, *one) for n, one in enumerate(scalars["history"])]
+        solution.history = [
+            Iteration(n, relative, seconds, self._bounded(*step), coarse_error)
+            for n, ((relative, seconds, coarse_error), step) in enumerate(
+                zip(scalars["history"], scalars["steps"], strict=True)
+            )
+        ]
         solution.returned = scalars["returned"]
         solution.map = state.vectors.get("map", solution.map)
         if scalars["error"] is not None:
@@ -206,19 +236,28 @@ class SolverColumn:
         if solution.error is not None:
             solution.map, solution.reason = rhs.zeros_like(), str(solution.error)
             return
-        reached = solution.relative_residual <= self.stop.tolerance
-        solution.converged = reached and solution.true_residual <= _SLACK * self.stop.tolerance
-        solution.reason = _reason(solution, self.stop)
+        solution.conclude_bounds(self._bound.upper())
+        tolerance = self.stop.tolerance
+        true = solution.error_bound if tolerance.of_noise else solution.true_residual
+        reached = tolerance.reached(solution.history[solution.returned])
+        solution.converged = reached and true <= _SLACK * tolerance.value
+        solution.reason = _reason(solution, self.stop, reached)
 
 
-def _reason(solution: Solution, stop: StopRule) -> str:
-    residual = f"{solution.relative_residual:.2g}"
+def _reason(solution: Solution, stop: StopRule, reached: bool) -> str:
+    tolerance = stop.tolerance
+    if tolerance.of_noise:
+        name, found = "map error", of_noise(solution.history[solution.returned].error_bound)
+        true, limit = of_noise(solution.error_bound), f"{100 * tolerance.value:g}%"
+    else:
+        name, found = "residual", f"{solution.relative_residual:.2g}"
+        true, limit = f"{solution.true_residual:.2g}", f"{tolerance.value:g}"
     if solution.converged:
-        return f"residual {residual} <= {stop.tolerance:g}"
-    if solution.relative_residual <= stop.tolerance:
-        return f"stalled at {solution.true_residual:.2g}: rounding allows no smaller residual"
+        return f"{name} {found} <= {limit}"
+    if reached:
+        return f"stalled at {true}: rounding allows no smaller residual"
     if solution.returned < solution.iterations:
-        residual += f" in iteration {solution.returned}"
+        found += f" in iteration {solution.returned}"
     if solution.iterations >= stop.max_iterations:
-        return f"residual {residual} after the {stop.max_iterations} iterations allowed"
-    return f"stalled at {residual}: no smaller residual in {stop.stall_iterations} iterations"
+        return f"{name} {found} after the {stop.max_iterations} iterations allowed"
+    return f"stalled at {found}: no smaller residual in {stop.stall_iterations} iterations"

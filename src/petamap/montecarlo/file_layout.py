@@ -75,6 +75,7 @@ def make_file_layout(
     rows |= {
         "iterations": (solved, np.int64),
         "residual": (solved, np.float64),
+        "error_bound": (solved, np.float64),
         "hash": (solved, f"S{HASH_BYTES}"),
         "error": ((), f"S{ERROR_BYTES}"),
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -14,9 +13,13 @@ from petacomm.base.typing import FloatArray
 from petamap.data.config import RunConfig
 from petamap.mapmaking.recycling import Deflation
 from petamap.mapmaking.right_hand_side import Dataset, RightHandSide, binned_map, right_hand_sides
-from petamap.mapmaking.solution import Iteration, Solution, SolverCheckpoint
+from petamap.mapmaking.solution import Solution, SolverCheckpoint
+from petamap.mapmaking.stop_rule import Iteration, SolverTolerance
 from petamap.mapmaking.system import MapmakingSystem
 from petamap.sky.healpix import Healpix
+
+# Digits of progress where a tolerance of 0 asks for all.
+_MOST_DIGITS = 16.0
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,8 @@ class MappedDataset:
     iterations : int
     residual : float
         True relative residual at the end; 0 for binned maps.
+    error_bound : float
+        Upper bound of the error in units of the noise; 0 for binned maps.
     error : str
         Reason of a failure; empty if there is a map.
     converged : bool
@@ -38,6 +43,7 @@ class MappedDataset:
     values: FloatArray
     iterations: int = 0
     residual: float = 0.0
+    error_bound: float = 0.0
     error: str = ""
     converged: bool = True
 
@@ -99,18 +105,16 @@ class Mapper:
         if self.solver.binned_only:
             return [MappedDataset(self._cut(binned_map(self.system, item))) for item in rhs]
         done = [0.0] * len(rhs)
-        # The logarithm of the residual is a better measure of progress than the number of iterations.
-        digits = -math.log10(min(max(self.solver.tolerance, 1e-16), 0.1))
+        tolerance = SolverTolerance.parse(self.solver.tolerance)
+        digits = max(tolerance.digits or _MOST_DIGITS, 1.0)
 
         def report(number: int, step: Iteration) -> None:
-            reached = -math.log10(max(step.relative_residual, 1e-300))
-            done[number] = min(max(done[number], reached / digits), 1.0)
-            note = f"iteration {step.number}, residual {step.relative_residual:.2e}"
-            self.report(sum(done) / len(done), note)
+            done[number] = min(max(done[number], tolerance.digits_gained(step) / digits), 1.0)
+            self.report(sum(done) / len(done), step.note)
 
         unknowns, solver = [item.unknowns for item in rhs], self.solver
         solutions = self.cg.solve_many(
-            unknowns, solver.tolerance, solver.max_iterations, report, self.space,
+            unknowns, tolerance, solver.max_iterations, report, self.space,
             stall_iterations=solver.stall_iterations, checkpoint=checkpoint,
         )  # fmt: skip
         return [self._mapped(solution) for solution in solutions]
@@ -121,7 +125,9 @@ class Mapper:
         if not solution.converged and self.solver.on_stall == "error":
             return self._failed(f"not converged: {solution.reason}")
         values = self._cut(solution.map.pixels)
-        return MappedDataset(values, solution.iterations, solution.true_residual, "", solution.converged)
+        return MappedDataset(
+            values, solution.iterations, solution.true_residual, solution.error_bound, "", solution.converged
+        )
 
     def _failed(self, error: str) -> MappedDataset:
         n_owned, n_stokes = len(self.system.keys), self.system.projection.stokes.n

@@ -26,6 +26,7 @@ from petamap.data.run_summary import RankStatistics, Summary, pixels_sha256
 from petamap.mapmaking.checkpoint import ColumnCheckpoint, JobCheckpoints
 from petamap.mapmaking.recycling import Deflation
 from petamap.mapmaking.setup import RunSetup, check_writable
+from petamap.mapmaking.stop_rule import SolverTolerance
 from petamap.mapmaking.system import MapmakingSystem
 from petamap.montecarlo.draws import Draws, Realization
 from petamap.montecarlo.file_layout import make_file_layout, montecarlo_file_name, run_id
@@ -344,6 +345,7 @@ class _MonteCarlo:
         row: dict[str, AnyArray] = {
             "iterations": np.array([each.iterations for each in mapped]),
             "residual": np.array([each.residual for each in mapped]),
+            "error_bound": np.array([each.error_bound for each in mapped]),
             "hash": np.array([pixels_sha256(values).encode() for values in maps]),
         }
         for part in self.parts:
@@ -379,8 +381,10 @@ class _MonteCarlo:
 
     def _montecarlo_summary(self, status: AnyArray, made: int, seconds: float) -> summary.MonteCarlo:
         done = status == DONE
-        iterations, residuals = (self.store.read(name)[done] for name in ("iterations", "residual"))
-        over = int(np.count_nonzero(residuals > 2 * self.config.solver.tolerance))
+        tolerance = SolverTolerance.parse(self.config.solver.tolerance)
+        compared = "error_bound" if tolerance.of_noise else "residual"
+        iterations, found = (self.store.read(name)[done] for name in ("iterations", compared))
+        over = int(np.count_nonzero(found > 2 * tolerance.value))
         if over:
             self.stage.warn(
                 f"{over} maps are not converged: more solver.max_iterations, or a larger tolerance"

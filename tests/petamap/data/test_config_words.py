@@ -1,4 +1,4 @@
-"""Options that are a number or a word, in TOML, XML and on the command line."""
+"""Options that are a number or a word, or a percentage, in TOML, XML and on the command line."""
 
 import pytest
 
@@ -34,3 +34,29 @@ def test_a_word_in_the_place_of_a_number(tmp_path):
             (".xml", to_xml(config)),
         ):
             assert parse_config(text, config.file.with_suffix(form)).noise.n_lag == config.noise.n_lag
+
+
+def test_a_percentage_in_the_place_of_a_number(tmp_path):
+    path = tmp_path / "run.toml"
+
+    def read(line, overrides=()):
+        path.write_text(f"[solver]\n{line}\n{REST}")
+        return load_config(path, overrides)
+
+    def error_of(line):
+        with pytest.raises(ConfigError) as caught:
+            read(line)
+        return str(caught.value)
+
+    assert read("").solver.tolerance == 1e-6
+    assert read('tolerance = "0.5% of noise"').solver.tolerance == "0.5% of noise"
+    assert read("", ["solver.tolerance=1% of noise"]).solver.tolerance == "1% of noise"
+    assert read("", ["solver.tolerance=1e-3"]).solver.tolerance == 1e-3
+    for wrong in ("1%", "1 % of noise", "1% of the noise", "-1% of noise", "1e1% of noise", "noise"):
+        told = error_of(f'tolerance = "{wrong}"')
+        assert "run.toml:2: solver.tolerance" in told and '"1% of noise"' in told
+    assert "above 0%, up to 100%" in error_of('tolerance = "0.0% of noise"')
+    assert "above 0%, up to 100%" in error_of('tolerance = "101% of noise"')
+    config = read('tolerance = "1% of noise"')
+    for form, text in ((".toml", to_toml(config)), (".xml", to_xml(config))):
+        assert parse_config(text, path.with_suffix(form)).solver.tolerance == "1% of noise"

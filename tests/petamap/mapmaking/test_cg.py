@@ -4,43 +4,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from matrix_operators import MatrixOperator, MatrixPreconditioner, positive
 from mpi import run_ranks
 from small_runs import noisy_scans
 from small_systems import make_system, read
 
 from petacomm.base.errors import ConvergenceError
-from petacomm.mpi import SerialCommunicator
 from petamap.mapmaking.cg import ConjugateGradients, cg
-from petamap.mapmaking.linear_operators import IdentityPreconditioner, Operator, Preconditioner, exact_dots
+from petamap.mapmaking.linear_operators import IdentityPreconditioner, Preconditioner, exact_dots
 from petamap.mapmaking.vectors import Unknowns, stack
 from petamap.sky.healpix import Healpix
-
-
-class MatrixOperator(Operator):
-    """A dense matrix on pixels, and the identity on gaps."""
-
-    def __init__(self, matrix):
-        self.matrix = matrix
-        self.comm, self.n_threads = SerialCommunicator(), 1
-
-    def apply(self, vectors):
-        pixels = np.einsum("ij,jsw->isw", self.matrix, vectors.pixels)
-        return Unknowns(pixels, vectors.gaps.copy())
-
-
-class MatrixPreconditioner(Preconditioner):
-    """A dense matrix on pixels, and the identity on gaps."""
-
-    def __init__(self, matrix):
-        self.matrix = matrix
-
-    def apply(self, vectors):
-        return Unknowns(np.einsum("ij,jsw->isw", self.matrix, vectors.pixels), vectors.gaps.copy())
-
-
-def positive(n, seed, condition=100.0):
-    basis = np.linalg.qr(np.random.default_rng(seed).normal(size=(n, n)))[0]
-    return basis @ np.diag(np.geomspace(1.0, condition, n)) @ basis.T
 
 
 def vector(n, seed, n_stokes=1):

@@ -69,7 +69,9 @@ def _results(comm):
     for name, observations, chosen in _cases():
         summary = run_on(observations(), folder, comm, **chosen)
         products = tuple(product.sha256 for product in summary.products)
-        history = tuple(step.relative_residual for step in summary.solver.history)
+        history = tuple(
+            (step.relative_residual, step.error_bound, step.coarse_error) for step in summary.solver.history
+        )
         result = (products, history, summary.totals, summary.warnings)
         found.setdefault(name, []).append(repr(result))
     return found

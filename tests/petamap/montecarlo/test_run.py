@@ -22,7 +22,7 @@ from petamap.sky.map_file import write_map
 from petamap.spectra.cross_spectra import pseudo_spectra
 from petamap.spectra.transforms import weighted_harmonics
 
-ROWS = ("input", "iterations", "residual", "hash", "error")
+ROWS = ("input", "iterations", "residual", "error_bound", "hash", "error")
 
 
 @pytest.fixture(scope="module")

@@ -89,7 +89,13 @@ class NoiseOptions:
 class SolverOptions:
     """How the map is solved for."""
 
-    tolerance: float = option(1e-6, help="relative residual to stop at", minimum=0.0, maximum=1.0)
+    tolerance: float | str = option(
+        1e-6,
+        whole="noise",
+        help="relative residual to stop at, or error of the map at every scale in units of its noise",
+        minimum=0.0,
+        maximum=1.0,
+    )
     max_iterations: int = option(200, help="iterations at most", minimum=0, maximum=10**6)
     stall_iterations: int = option(
         0,
