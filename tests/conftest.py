@@ -42,9 +42,12 @@ def _summary(ranks=3, **changes):
         return s.PhaseCost(name=name, seconds=spread[0], calls=calls, bytes=spread[1], messages=spread[1])
 
     history = tuple(
-        s.SolverStep(iteration=i, relative_residual=0.6**i, seconds=0.41 * i + 0.01 * np.sin(i))
+        s.SolverStep(
+            iteration=i, relative_residual=0.6**i, seconds=0.41 * i + 0.01 * np.sin(i),
+            error_bound=4e3 * 0.6**i, coarse_error=2e2 * 0.55**i,
+        )
         for i in range(46)
-    )
+    )  # fmt: skip
     made = s.Summary(
         petamap="0.1.0",
         name="planck-lfi",
@@ -92,6 +95,8 @@ def _summary(ranks=3, **changes):
             iterations=45,
             tolerance=1e-9,
             relative_residual=history[-1].relative_residual,
+            error_bound=history[-1].error_bound,
+            coarse_error=history[-1].coarse_error,
             history=history,
         ),
         phases=(

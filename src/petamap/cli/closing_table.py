@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from petacomm.cli.progress import format_duration, format_scaled
-from petamap.data.run_summary import Summary
+from petamap.data.run_summary import Solver, Summary
+from petamap.mapmaking.stop_rule import noise_share
 from petamap.noise.band import describe_bands
 
 
@@ -18,6 +19,8 @@ def closing_table(summary: Summary, report: Path | None) -> str:
         state = "yes" if solver.converged else "NO"
         rows.append(("converged", f"{state}, {solver.reason}"))
         rows.append(("iterations", f"{solver.iterations}, relative residual {solver.relative_residual:.2e}"))
+        if solver.error_bound is not None:
+            rows.append(("map error", _error(solver)))
         if solver.preconditioner:
             rows.append(("solver", solver.preconditioner))
     if summary.resumed:
@@ -40,6 +43,15 @@ def closing_table(summary: Summary, report: Path | None) -> str:
     if report is not None:
         rows.append(("report", str(report)))
     return "\n".join([*aligned_rows(rows), *(f"warning: {text}" for text in summary.warnings)])
+
+
+def _error(solver: Solver) -> str:
+    """Return how far the map may be off for want of further iterations."""
+    assert solver.error_bound is not None
+    text = f"at most {noise_share(solver.error_bound)} in any mode"
+    if solver.coarse_error is not None:
+        text += f" (large scales: about {noise_share(solver.coarse_error).removesuffix(' of its noise')})"
+    return text
 
 
 def _share(part: int, whole: int) -> str:

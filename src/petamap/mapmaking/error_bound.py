@@ -30,10 +30,10 @@ import numpy as np
 
 from petacomm.base.typing import FloatArray
 
-# mu over the smallest Ritz value, which has not converged on the way. Measured in ten solutions to 1e-11, of five
-# scans of benchmarks/solver.py with each preconditioner: with a quarter, the bound was 1.9 to 20 times the
-# error once that was below 0.3, and no less than 0.62 of it before. With a half that was 0.36 at the least, and
-# 1% of the noise was reached 0 to 2 iterations earlier with two levels, 0 to 7% of them with blocks.
+# mu over the smallest Ritz value, which has not converged on the way. Measured in ten solutions to 1e-11, of
+# five scans of benchmarks/solver.py with each preconditioner: with a quarter, the bound was 1.9 to 20 times
+# the error once that was below 0.3, and no less than 0.62 of it before. With a half that was 0.36 at the
+# least, and 1% of the noise was reached 0 to 2 iterations earlier with two levels, 0 to 7% with blocks.
 _SAFETY = 0.25
 # The Ritz value is computed anew after this fraction more iterations: what it costs stays small.
 _GROWTH = 0.05

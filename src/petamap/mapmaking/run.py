@@ -28,7 +28,7 @@ from petamap.mapmaking.right_hand_side import RightHandSide, binned_map, right_h
 from petamap.mapmaking.setup import RunSetup, check_writable, run_digest
 from petamap.mapmaking.signal_faults import SignalFaults
 from petamap.mapmaking.solution import Solution
-from petamap.mapmaking.stop_rule import Iteration, SolverTolerance, of_noise
+from petamap.mapmaking.stop_rule import Iteration, SolverTolerance, noise_share
 from petamap.mapmaking.system import MapmakingSystem
 from petamap.mapmaking.vector_digest import vector_digest
 from petamap.sky.covariance_file import PixelCovariance, write_pixel_covariance
@@ -273,7 +273,7 @@ class _Job:
             self.setup.warn(f"not converged: {solution.reason}")
         elif solution.error_bound > _WARNED_ERROR:
             self.setup.warn(
-                f"the map may be off by {of_noise(solution.error_bound)} in some mode: a smaller "
+                f"the map may be off by {noise_share(solution.error_bound)} in some mode: a smaller "
                 'solver.tolerance, or solver.tolerance = "1% of noise"'
             )
         return solution
@@ -400,9 +400,10 @@ class _Job:
 
 def _solver_record(solution: Solution, given: float | str, preconditioner: str) -> summary.Solver:
     tolerance = SolverTolerance.parse(given)
+    residual = "residual " if tolerance.of_noise else ""
     return summary.Solver(
         converged=solution.converged,
-        reason=f"{solution.reason}; computed anew: {solution.true_residual:.2g}",
+        reason=f"{solution.reason}; {residual}computed anew: {solution.true_residual:.2g}",
         preconditioner=preconditioner,
         iterations=solution.iterations,
         tolerance=tolerance.value,

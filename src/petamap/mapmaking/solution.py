@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from petacomm.base.errors import ConvergenceError
 from petamap.mapmaking.error_bound import ErrorBound
-from petamap.mapmaking.stop_rule import Iteration, SolverTolerance, StopRule, of_noise
+from petamap.mapmaking.stop_rule import Iteration, SolverTolerance, StopRule, noise_share
 from petamap.mapmaking.vectors import Unknowns
 
 # The residual of the recurrence falls on when rounding keeps the true one up; the true one may exceed the
@@ -247,8 +247,8 @@ class SolverColumn:
 def _reason(solution: Solution, stop: StopRule, reached: bool) -> str:
     tolerance = stop.tolerance
     if tolerance.of_noise:
-        name, found = "map error", of_noise(solution.history[solution.returned].error_bound)
-        true, limit = of_noise(solution.error_bound), f"{100 * tolerance.value:g}%"
+        name, found = "map error", noise_share(solution.history[solution.returned].error_bound)
+        true, limit = noise_share(solution.error_bound), f"{100 * tolerance.value:g}%"
     else:
         name, found = "residual", f"{solution.relative_residual:.2g}"
         true, limit = f"{solution.true_residual:.2g}", f"{tolerance.value:g}"

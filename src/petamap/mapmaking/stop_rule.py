@@ -36,7 +36,7 @@ class Iteration:
     def note(self) -> str:
         """What to tell while iterations go on."""
         note = f"iteration {self.number}, residual {self.relative_residual:.2e}"
-        return f"{note}, map error {of_noise(self.error_bound)}" if self.error_bound < math.inf else note
+        return f"{note}, map error {noise_share(self.error_bound)}" if self.error_bound < math.inf else note
 
 
 @dataclass(frozen=True)
@@ -101,6 +101,6 @@ class StopRule:
     stall_iterations: int
 
 
-def of_noise(error: float) -> str:
+def noise_share(error: float) -> str:
     """Return an error in units of the noise as text."""
     return f"{100 * error:.2g}% of its noise" if error < 0.995 else f"{error:.3g} times its noise"

@@ -7,10 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from matrix_operators import MatrixOperator, MatrixPreconditioner, positive
+from small_runs import noisy_scans, run_on
 from small_systems import Models, as_matrix, compressed, dense, make_system, numbered, read, recorded
 
 from petacomm.base.errors import ConfigError
 from petamap.mapmaking.cg import ConjugateGradients, cg
+from petamap.mapmaking.covariance import CovarianceColumns
 from petamap.mapmaking.error_bound import ErrorBound, smallest_ritz_value
 from petamap.mapmaking.vectors import Unknowns, stack
 from petamap.noise.model import OneOverF
@@ -198,3 +200,33 @@ def test_a_tolerance_that_is_not_understood():
     for wrong in ("1%", "1 % of noise", "1% of signal", "0% of noise", "101% of noise"):
         with pytest.raises(ConfigError, match=r"noise|bounds"):
             cg(MatrixOperator(np.eye(2)), b, tolerance=wrong)
+
+
+SCANS = noisy_scans(1500, 2)
+CHOICES = {"map": {"n_side": 4}, "noise": {"n_lag": 32}}
+
+
+def test_a_run_to_a_share_of_the_noise(tmp_path):
+    solver = run_on(SCANS, tmp_path, **CHOICES, solver={"tolerance": "2% of noise", "rcond_min": 1e-2}).solver
+    assert solver.converged and solver.tolerance_of_noise and solver.tolerance == 0.02
+    assert solver.reason.startswith("map error ") and "of its noise <= 2%; residual computed" in solver.reason
+    assert 0.0 < solver.history[-1].error_bound <= solver.error_bound <= 0.02 < solver.history[-2].error_bound
+
+
+def test_a_run_that_may_be_far_from_its_end_says_so(tmp_path):
+    found = run_on(SCANS, tmp_path, **CHOICES, solver={"tolerance": 0.1, "rcond_min": 1e-2})
+    assert found.solver.converged and found.solver.error_bound > 0.1
+    (told,) = [text for text in found.warnings if "may be off by" in text]
+    assert 'solver.tolerance = "1% of noise"' in told
+
+
+def test_a_run_that_does_not_get_there_says_how_far_it_is(tmp_path):
+    few = {"tolerance": "1% of noise", "max_iterations": 2, "rcond_min": 1e-2}
+    found = run_on(SCANS, tmp_path, **CHOICES, solver=few)
+    assert not found.solver.converged and "after the 2 iterations allowed" in found.solver.reason
+    assert found.solver.error_bound > 0.01 and any("not converged: map error" in w for w in found.warnings)
+
+
+def test_columns_of_a_covariance_are_not_maps():
+    columns = CovarianceColumns(make_system(SCANS, Healpix(1, nest=True), n_lag=16))
+    np.testing.assert_array_equal(columns.solve("1% of noise", 200).values, columns.solve(1e-6, 200).values)

@@ -49,6 +49,15 @@ def test_summary_and_file(apart):
     assert read.realizations.choices.width == 3
 
 
+def test_maps_to_a_share_of_the_noise(tmp_path):
+    wanted = ("montecarlo.realizations=2", "montecarlo.vectors=3", "solver.tolerance=2% of noise")
+    summary = made(tmp_path / "a", *wanted)
+    assert summary.montecarlo.done == 2 and summary.montecarlo.not_converged == 0
+    assert (arrays(tmp_path / "a")["error_bound"] <= 0.02).all()
+    few = made(tmp_path / "b", *wanted, "solver.max_iterations=1").montecarlo
+    assert few.not_converged == (arrays(tmp_path / "b")["error_bound"] > 0.04).sum() > 0
+
+
 def test_sky_and_noise_add_up(apart):
     _, _, found = apart
     sky, noise, both = (found[f"maps/{part}"] for part in ("sky", "noise", "both"))

@@ -78,7 +78,8 @@ def test_all_sections_are_drawn(out_dir, tmp_path):
         "Totals and products",
         "Reproduce this",
     ]
-    assert dom.count("<polyline") == 2
+    assert dom.count("<polyline") == 2 * 3  # residual, error and that of large scales
+    assert "map error / noise, at most, in any mode" in dom
     assert "3 pixels have a reciprocal condition" in dom
     assert "mpiexec -n 3 petamap run --example planck-lfi --out 'my maps'" in dom
 

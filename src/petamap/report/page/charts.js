@@ -9,15 +9,17 @@ function niceSteps(low, high, count) {
   return out;
 }
 
-// points: [[x, y], ...], y > 0; level: a horizontal line with its name.
-function lineChart({ points, xName, yName, level, describe, label }) {
+// curves: [{ name, points: [[x, y], ...], colour, dash }], of which points with y > 0 are drawn, and the first is told
+// where the pointer is, by describe(x); level: a horizontal line with its name.
+function lineChart({ curves, xName, yName, level, describe, label }) {
   const [W, H, L, R, T, B] = [innerWidth < 520 ? 380 : 560, 300, 62, 14, 14, 46];
-  const shownPoints = points.filter(([, y]) => Number.isFinite(y) && y > 0);
-  if (!shownPoints.length) return el("p", { class: "faint" }, `No ${yName} above 0 to draw against ${xName}.`);
-  const logs = shownPoints.map(p => Math.log10(p[1])).concat(level ? [Math.log10(level.value)] : []);
+  const drawn = curves.map(c => ({ ...c, points: c.points.filter(([, y]) => Number.isFinite(y) && y > 0) })).filter(c => c.points.length);
+  if (!drawn.length) return el("p", { class: "faint" }, `No ${yName} above 0 to draw against ${xName}.`);
+  const first = drawn[0].points;
+  const logs = drawn.flatMap(c => c.points.map(p => Math.log10(p[1]))).concat(level ? [Math.log10(level.value)] : []);
   const y0 = Math.floor(Math.min(...logs));
   const y1 = Math.max(y0 + 1, Math.ceil(Math.max(...logs)));
-  const x1 = Math.max(...points.map(p => p[0])) || 1;
+  const x1 = Math.max(...curves.flatMap(c => c.points.map(p => p[0]))) || 1;
   const sx = x => L + (W - L - R) * x / x1;
   const sy = y => T + (H - T - B) * (y1 - Math.log10(y)) / (y1 - y0);
   const svg = el("svg:svg", { viewBox: `0 0 ${W} ${H}`, class: "chart", role: "img", "aria-label": label });
@@ -34,21 +36,23 @@ function lineChart({ points, xName, yName, level, describe, label }) {
     svg.append(el("svg:line", { x1: L, x2: W - R, y1: sy(level.value), y2: sy(level.value), class: "level" }),
       text(L + 6, sy(level.value) - 6, level.name, "start", { class: "levelname" }));
   }
-  svg.append(el("svg:polyline", { points: shownPoints.map(([x, y]) => `${sx(x)},${sy(y)}`).join(" "), class: "curve" }));
-  if (shownPoints.length <= 80) shownPoints.forEach(([x, y]) => svg.append(el("svg:circle", { cx: sx(x), cy: sy(y), r: 2.4, class: "dot" })));
+  for (const { points, colour, dash } of drawn) {
+    svg.append(el("svg:polyline", { points: points.map(([x, y]) => `${sx(x)},${sy(y)}`).join(" "), class: `line c${colour}`, "stroke-dasharray": DASHES[dash] }));
+    if (points.length <= 80) points.forEach(([x, y]) => svg.append(el("svg:circle", { cx: sx(x), cy: sy(y), r: 2.4, class: `point c${colour}` })));
+  }
   const mark = el("svg:circle", { r: 5, class: "mark", visibility: "hidden" });
   const says = el("figcaption", { class: "says", "aria-live": "polite" }, "\u00a0");
   svg.append(mark);
   svg.addEventListener("pointermove", e => {
     const box = svg.getBoundingClientRect();
     const x = (e.clientX - box.left) / box.width * W;
-    const near = shownPoints.reduce((best, p, i) => Math.abs(sx(p[0]) - x) < Math.abs(sx(shownPoints[best][0]) - x) ? i : best, 0);
-    const [px, py] = shownPoints[near];
+    const near = first.reduce((best, p, i) => Math.abs(sx(p[0]) - x) < Math.abs(sx(first[best][0]) - x) ? i : best, 0);
+    const [px, py] = first[near];
     for (const [k, v] of [["cx", sx(px)], ["cy", sy(py)], ["visibility", "visible"]]) mark.setAttribute(k, v);
-    says.textContent = describe(px, py);
+    says.textContent = describe(px);
   });
   svg.addEventListener("pointerleave", () => { mark.setAttribute("visibility", "hidden"); says.textContent = "\u00a0"; });
-  return el("figure", { class: "plot" }, svg, says);
+  return el("figure", { class: "plot" }, svg, drawn.length > 1 && legend(drawn), says);
 }
 
 // A bar per row up to the mean, with a whisker from the minimum to the maximum over the ranks.

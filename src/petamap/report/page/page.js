@@ -21,24 +21,36 @@ function opening(s) {
       tile(scaled(t.samples_used, "", ["", " k", " M", " G", " T"], 1000), "samples used", `${figure(100 * t.samples_used / Math.max(t.samples, 1), 3)}% of ${whole(t.samples)}`),
       tile(whole(t.detectors), t.detectors === 1 ? "detector" : "detectors", `${whole(t.observations)} observation${t.observations === 1 ? "" : "s"}`),
       tile(whole(t.pixels_observed - t.pixels_cut), "pixels solved for", `${figure(100 * (t.pixels_observed - t.pixels_cut) / t.pixels, 3)}% of the map; ${t.pixels_cut ? `${whole(t.pixels_cut)} seen and cut` : "none cut"}`),
-      s.solver && tile(whole(s.solver.iterations), "iterations", `relative residual ${figure(s.solver.relative_residual, 2)}${s.resumed > 0 ? `; resumed ${s.resumed === 1 ? "once" : `${s.resumed} times`}` : ""}`),
+      s.solver && tile(whole(s.solver.iterations), "iterations", `${s.solver.error_bound != null ? `map error at most ${ofNoise(s.solver.error_bound)}` : `relative residual ${figure(s.solver.relative_residual, 2)}`}${s.resumed > 0 ? `; resumed ${s.resumed === 1 ? "once" : `${s.resumed} times`}` : ""}`),
       tile(seconds(total), "in all phases", `${s.environment.ranks} rank${s.environment.ranks > 1 ? "s" : ""} × ${s.environment.threads} thread${s.environment.threads > 1 ? "s" : ""}`),
       tile(bytes(s.memory.peak_bytes), "peak memory of a rank", `${figure(s.memory.bytes_per_sample, 3)} bytes a sample for pointing and flags`)));
 }
 
+// An error in units of the noise, as text.
+const ofNoise = v => v < 0.995 ? `${figure(100 * v, 2)}% of its noise` : `${figure(v, 3)} times its noise`;
+
+const MEASURES = [
+  { key: "relative_residual", name: "relative residual", colour: 0, dash: 0 },
+  { key: "error_bound", name: "map error / noise, at most, in any mode", colour: 1, dash: 1 },
+  { key: "coarse_error", name: "the same of large scales, about", colour: 2, dash: 2 },
+];
+
 function convergence(s) {
   if (!s.solver?.history.length) return null;
-  const h = s.solver.history;
-  const level = { value: Number(s.solver.tolerance), name: `tolerance ${figure(s.solver.tolerance, 2)}` };
-  const chart = (x, xName, describe) => lineChart({
-    points: h.map(step => [Number(step[x]), Number(step.relative_residual)]), xName, yName: "relative residual",
-    level: level.value > 0 ? level : null, describe, label: `Relative residual against ${xName}: ${figure(h[0].relative_residual, 2)} at the start, ${figure(h.at(-1).relative_residual, 2)} at the end.`,
+  const { history: h, tolerance, tolerance_of_noise: noise, error_bound: bound, coarse_error: coarse } = s.solver;
+  const known = MEASURES.filter(m => h.some(step => step[m.key] != null));
+  const asked = Number(tolerance) > 0 ? { value: Number(tolerance), name: noise ? `tolerance ${figure(100 * tolerance, 2)}% of noise` : `tolerance of the residual ${figure(tolerance, 2)}` } : null;
+  const told = step => known.filter(m => step[m.key] != null).map(m => `${m.name} ${figure(step[m.key], 3)}`).join("; ");
+  const chart = (key, xName, head) => lineChart({
+    curves: known.map(m => ({ ...m, points: h.map(step => [Number(step[key]), step[m.key] == null ? NaN : Number(step[m.key])]) })), xName,
+    yName: known.length > 1 ? "residual; map error / noise" : "relative residual", level: asked,
+    describe: x => { const step = h.find(one => Number(one[key]) === x); return `${head(x)}: ${told(step)}`; },
+    label: `Convergence against ${xName}. At the start: ${told(h[0])}. At the end: ${told(h.at(-1))}.`,
   });
   return section("convergence", "Convergence",
     el("p", {}, `${s.solver.converged ? "Converged" : "Not converged"} after ${s.solver.iterations} iterations: ${s.solver.reason}${s.solver.preconditioner ? `; ${s.solver.preconditioner}` : ""}.`),
-    el("div", { class: "pair" },
-      chart("iteration", "iteration", (x, y) => `iteration ${x}: ${figure(y, 4)}`),
-      chart("seconds", "seconds", (x, y) => `${seconds(x)}: ${figure(y, 4)}`)));
+    bound != null && el("p", {}, `The error that the solver has left in the map is at most ${ofNoise(bound)} in any mode, so at every scale${coarse != null ? ` (large scales: about ${ofNoise(coarse).replace(" of its noise", "")})` : ""}.`),
+    el("div", { class: "pair" }, chart("iteration", "iteration", x => `iteration ${x}`), chart("seconds", "seconds", seconds)));
 }
 
 function costs(s) {
