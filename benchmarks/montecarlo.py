@@ -217,11 +217,13 @@ def recycling_rows(
             yield Row(f"  s a map; {learning.cpu:.1f} s to learn pay after {after}", alone[1], helped[1], "s")
 
 
-GROUND = ["montecarlo.parts=noise", "montecarlo.noise=model", "resources.threads=1"]
+GROUND = [
+    "montecarlo.parts=noise", "montecarlo.noise=model", "resources.threads=1", "solver.tolerance=1e-4",
+]  # fmt: skip
 # The jobs of the table: what is drawn, and their configuration.
 RECYCLED: dict[str, tuple[str, Callable[[], RunConfig]]] = {
-    EXAMPLE: ("both", example),
-    "22 radiometers": ("both", partial(example, "source.0.detectors=")),
+    EXAMPLE: ("both", partial(example, "solver.tolerance=1e-5")),
+    "22 radiometers": ("both", partial(example, "source.0.detectors=", "solver.tolerance=1e-5")),
     "ground": ("noise", lambda: load_config(find_example("ground"), GROUND)),
 }
 
@@ -381,7 +383,7 @@ def main() -> None:
                 continue
             print(f"{name + ': without a space, and with':52s}  without     with              ratio  bar")
             config = make()
-            tolerance, job = config.solver.tolerance, Job.of(config)
+            tolerance, job = float(config.solver.tolerance), Job.of(config)
             show(recycling_rows(job, part, tolerance, given.vectors, given.trained, given.batch))
     if "whole" in given.tables:
         print(f"{EXAMPLE + ': one by one, and together':52s}   scratch together              ratio  bar")
