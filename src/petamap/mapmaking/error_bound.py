@@ -12,7 +12,8 @@ iterations give, and that of a Gauss-Radau quadrature (Meurant and Tichy 2013, N
 where mu is below all eigenvalues of M^-1 A. Nobody knows these. The smallest eigenvalue of the Lanczos matrix
 of the iterations so far, a Ritz value, is above the smallest of M^-1 A and falls to it: so what is called a
 bound here is an estimate until the Ritz value has converged. When the solver has ended, the bounds of all
-iterates are computed anew with the last Ritz value.
+iterates are computed anew with the last Ritz value. A mode that hardly shows in the right-hand side may not
+have been seen by then: of it, no scalar of the iterations says anything.
 
 In map-making A = P^T N^-1 P is the inverse of the map's covariance. The modes A^{1/2} (x - x_k) are then the
 error in units of the noise: the noise of each has variance 1, and none is larger than ``||x - x_k||_A``. If

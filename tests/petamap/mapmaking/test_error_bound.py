@@ -65,6 +65,20 @@ def test_the_error_is_between_the_bounds(n, power, helped, seed):
     assert smallest_ritz_value(bound.steps) > exact * (1 - 1e-6)
 
 
+def test_a_mode_that_hardly_shows_is_told_of_later():
+    """It is a limit of the estimate: no Ritz value knows of an eigenvalue before its mode is seen."""
+    rng = np.random.default_rng(1)
+    values = np.concatenate([[1e-6], rng.uniform(0.5, 1, 99)])
+    modes = np.concatenate([[1.0], 30 * rng.normal(size=99)])  # in units of the noise
+    b = Unknowns((np.sqrt(values) * modes)[:, None], np.zeros((0, 1)))
+    exact = b.pixels[:, 0] / values
+    early, late = (cg(MatrixOperator(np.diag(values)), b, tolerance=to) for to in ("1% of noise", 1e-12))
+    error = np.sqrt(np.sum(values * (exact - early.map.pixels[:, 0]) ** 2))
+    assert early.converged and error > 0.9
+    assert late.history[early.iterations].error_bound > error
+    assert late.error_bound < 0.01
+
+
 def test_what_is_known_at_the_start_and_at_the_end():
     bound = ErrorBound()
     assert bound.add(4.0, 0.0, 0.0) == np.inf and bound.upper() == [np.inf]
