@@ -90,7 +90,7 @@ class ErrorBound:
 
 
 def smallest_ritz_value(steps: Sequence[Step]) -> float:
-    """Return the smallest eigenvalue of the Lanczos matrix of iterations; 0 if there are none.
+    """Return the smallest eigenvalue of the Lanczos matrix of iterations; 0 where there is none.
 
     The matrix has ``1 / alpha_j + beta_j / alpha_{j-1}`` on its diagonal and ``sqrt(beta_j) / alpha_{j-1}``
     beside it (Saad 2003, section 6.7.3).
@@ -98,11 +98,13 @@ def smallest_ritz_value(steps: Sequence[Step]) -> float:
     from scipy.linalg import eigh_tridiagonal
 
     _, alphas, betas = np.array(steps).T[:, 1:]
-    if not len(alphas) or not np.all(alphas > 0):
+    if not len(alphas) or not np.all(alphas >= np.finfo(np.float64).tiny):
         return 0.0
     diagonal = 1 / alphas
     diagonal[1:] += betas[:-1] / alphas[:-1]
     beside = np.sqrt(betas[:-1]) / alphas[:-1]
+    if not np.all(np.isfinite(diagonal)):
+        return 0.0
     least = eigh_tridiagonal(diagonal, beside, eigvals_only=True, select="i", select_range=(0, 0))
     return max(float(least[0]), 0.0)
 
