@@ -34,7 +34,7 @@ function lineChart({ curves, xName, yName, level, describe, label }) {
     text(0, 0, yName, "middle", { class: "axis", transform: `translate(13 ${(T + H - B) / 2}) rotate(-90)` }));
   if (level) {
     svg.append(el("svg:line", { x1: L, x2: W - R, y1: sy(level.value), y2: sy(level.value), class: "level" }),
-      text(L + 6, sy(level.value) - 6, level.name, "start", { class: "levelname" }));
+      text((L + W - R) / 2, sy(level.value) - 6, level.name, "middle", { class: "levelname" }));
   }
   for (const { points, colour, dash } of drawn) {
     svg.append(el("svg:polyline", { points: points.map(([x, y]) => `${sx(x)},${sy(y)}`).join(" "), class: `line c${colour}`, "stroke-dasharray": DASHES[dash] }));
