@@ -30,6 +30,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from petacomm.base.typing import FloatArray
+from petamap.mapmaking.lanczos import smallest_ritz_value
 
 # mu over the smallest Ritz value, which has not converged on the way. Measured in ten solutions to 1e-11, of
 # five scans of benchmarks/solver.py with each preconditioner: with a quarter, the bound was 1.9 to 20 times
@@ -73,13 +74,13 @@ class ErrorBound:
     def renew(self) -> float:
         """Return the upper bound for the last iterate, with the Ritz value of all iterations."""
         self._n_used = len(self.steps) - 1
-        self._mu = _SAFETY * smallest_ritz_value(self.steps)
+        self._mu = _smallest_eigenvalue(self.steps)
         *_, self._gamma = _gammas(self.steps, self._mu)
         return _root(self._gamma, self.steps[-1][0])
 
     def upper(self) -> list[float]:
         """Return the upper bounds for all iterates, with the Ritz value of all iterations."""
-        gammas = _gammas(self.steps, _SAFETY * smallest_ritz_value(self.steps))
+        gammas = _gammas(self.steps, _smallest_eigenvalue(self.steps))
         return [_root(gamma, norm) for gamma, (norm, _, _) in zip(gammas, self.steps, strict=True)]
 
     def lower(self) -> FloatArray:
@@ -89,24 +90,11 @@ class ErrorBound:
         return np.asarray(np.sqrt(np.append(sums, 0.0)), np.float64)
 
 
-def smallest_ritz_value(steps: Sequence[Step]) -> float:
-    """Return the smallest eigenvalue of the Lanczos matrix of iterations; 0 where there is none.
-
-    The matrix has ``1 / alpha_j + beta_j / alpha_{j-1}`` on its diagonal and ``sqrt(beta_j) / alpha_{j-1}``
-    beside it (Saad 2003, section 6.7.3).
-    """
-    from scipy.linalg import eigh_tridiagonal
-
+def _smallest_eigenvalue(steps: Sequence[Step]) -> float:
+    """Return the estimate of mu: what is below the smallest Ritz value by the factor of safety."""
     _, alphas, betas = np.array(steps).T[:, 1:]
-    if not len(alphas) or not np.all(alphas >= np.finfo(np.float64).tiny):
-        return 0.0
-    diagonal = 1 / alphas
-    diagonal[1:] += betas[:-1] / alphas[:-1]
-    beside = np.sqrt(betas[:-1]) / alphas[:-1]
-    if not np.all(np.isfinite(diagonal)):
-        return 0.0
-    least = eigh_tridiagonal(diagonal, beside, eigvals_only=True, select="i", select_range=(0, 0))
-    return max(float(least[0]), 0.0)
+    # the beta of a step is that of the direction which comes after it
+    return _SAFETY * smallest_ritz_value(alphas, np.append(0.0, betas[:-1]))
 
 
 def _gammas(steps: Sequence[Step], mu: float) -> Iterator[float]:

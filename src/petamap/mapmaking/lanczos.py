@@ -9,15 +9,18 @@ import numpy as np
 from petacomm.base.typing import FloatArray
 
 
-def lanczos_matrix(alphas: Sequence[float], betas: Sequence[float]) -> tuple[FloatArray, FloatArray]:
+def lanczos_matrix(
+    alphas: Sequence[float] | FloatArray, betas: Sequence[float] | FloatArray
+) -> tuple[FloatArray, FloatArray]:
     """Return the diagonal (n,) and what lies beside it (n - 1,) of the matrix of a Lanczos process.
 
     Its eigenvalues are the Ritz values of M^-1 A (Saad 2003, section 6.7.3).
 
     Parameters
     ----------
-    alphas, betas : sequence of float
-        Those of the iterations, n of each; the first beta is not used.
+    alphas, betas : sequence of float, (n,)
+        Of each iteration the step length, and how much of the direction before is in its own; the first beta
+        is not used.
     """
     alpha, beta = np.asarray(alphas, np.float64), np.asarray(betas, np.float64)
     diagonal = 1 / alpha
@@ -25,8 +28,13 @@ def lanczos_matrix(alphas: Sequence[float], betas: Sequence[float]) -> tuple[Flo
     return diagonal, np.sqrt(beta[1:]) / alpha[:-1]
 
 
-def smallest_ritz_value(alphas: Sequence[float], betas: Sequence[float]) -> float:
-    """Return the smallest Ritz value of M^-1 A, which lies above its smallest eigenvalue."""
+def smallest_ritz_value(alphas: Sequence[float] | FloatArray, betas: Sequence[float] | FloatArray) -> float:
+    """Return the smallest Ritz value, above the smallest eigenvalue of M^-1 A; 0 where none is known."""
     from scipy.linalg import eigvalsh_tridiagonal
 
-    return float(eigvalsh_tridiagonal(*lanczos_matrix(alphas, betas), select="i", select_range=(0, 0))[0])
+    if not len(alphas) or not np.all(np.asarray(alphas) >= np.finfo(np.float64).tiny):
+        return 0.0
+    diagonal, beside = lanczos_matrix(alphas, betas)
+    if not np.all(np.isfinite(diagonal)):
+        return 0.0
+    return max(float(eigvalsh_tridiagonal(diagonal, beside, select="i", select_range=(0, 0))[0]), 0.0)

@@ -221,9 +221,9 @@ class ModelInverse:
         (solution,) = solver.solve_many(
             [Unknowns(rhs[..., 0], nothing)], 1e-6, _LANCZOS_STEPS, recorders=[record]
         )
-        if solution.error is not None or not alphas:
-            return _DEGREE
         least = smallest_ritz_value(alphas, betas)
+        if solution.error is not None or not least > 0:
+            return _DEGREE
         needed = math.log(2 / _ERROR) / 2 * math.sqrt(_UPPER / least)
         return min(max(math.ceil(needed), _LEAST_DEGREE), _DEGREE)
 
