@@ -26,7 +26,7 @@ from petamap.mapmaking.pixel_statistics import Statistics, pixel_statistics
 from petamap.mapmaking.preconditioning import PreconditionerInputs, plan_preconditioner
 from petamap.mapmaking.projection import Projection
 from petamap.mapmaking.time_layout import TimeLayout
-from petamap.mapmaking.vectors import SharedUnknowns
+from petamap.mapmaking.vectors import MAX_WIDTH, SharedUnknowns
 from petamap.sky.pixelization import Pixelization
 from petamap.sky.stokes import Stokes
 
@@ -163,7 +163,7 @@ def set_up(
         pixels = _shared_pixels(comm, projection, options)
     with timers.phase("pointing"):
         plan = plan_preconditioner(options.preconditioner, projection, noise, comm)
-        memory = _choose_memory_plan(projection, pixels, options, plan.n_bytes)
+        memory = _choose_memory_plan(projection, pixels, options, plan.n_bytes(min(options.n_rhs, MAX_WIDTH)))
         if memory.keep:
             projection.keep()
     progress.end(memory.describe())

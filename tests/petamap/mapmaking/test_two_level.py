@@ -193,9 +193,14 @@ def test_auto_is_two_level_where_the_noise_is_steep():
 def test_its_memory_is_planned():
     system = _system(_observation(n_samp=20_000, flagged=0.1), n_side=8)
     model = system.preconditioner.inverse.model
-    n_visits = len(model._visits.table) + len(model._gap_visits.table)
-    planned = system.memory.preconditioner
-    assert planned == pytest.approx(150 * n_visits + 100 * model.n_knots, rel=0.2)
+    plan = plan_preconditioner("two-level", system.projection, system.noise, system.comm)
+    assert plan.n_visits == pytest.approx(len(model._visits.table), rel=0.3)
+    assert plan.n_gaps == pytest.approx(len(model._gap_visits.table), rel=0.1)
+    assert plan.n_knots == pytest.approx(model.n_knots, rel=0.1)
+    assert system.memory.preconditioner == pytest.approx(plan.n_bytes(), rel=0.1)
+    # the tables, the factor of the band, the weights of gaps
+    held = (model._visits.table, model._gap_visits.table, model._factor, model._inverse_gap_weights)
+    assert sum(one.nbytes for one in held) < plan.n_bytes() < 5 * sum(one.nbytes for one in held)
     assert _system(_observation(), preconditioner="block-diagonal").memory.preconditioner == 0
 
 
