@@ -23,7 +23,7 @@ from petamap.noise.baselines import BaselineNoise, fit_baselines
 from petamap.noise.toeplitz import toeplitz_spectrum
 from petamap.sky.parents import parent_pixels
 
-TWO_LEVEL = "two-level"
+TWO_LEVEL, BLOCK_DIAGONAL = "two-level", "block-diagonal"
 
 # Ratio of the noise's largest to its smallest power above which two levels pay, if most samples have it.
 # Measured with set-up, to 1e-6, on satellites' scans and rasters: 1.10 to 1.34 of block-diagonal's time at
@@ -75,6 +75,12 @@ class PreconditionerPlan:
         )
 
 
+def bytes_a_sample(step: int) -> float:
+    """Return the bytes of two levels a sample at most, with a knot every `step` samples and without gaps."""
+    n_visits = 2 * (1 / _SAMPLES_PER_VISIT + 1 / step)
+    return _VISIT_BYTES * n_visits + (_KNOT_BYTES + _KNOT_VECTOR_BYTES) / step
+
+
 def plan_preconditioner(
     kind: str, projection: Projection, noise: InverseNoise, comm: Communicator
 ) -> PreconditionerPlan:
@@ -97,13 +103,14 @@ def plan_preconditioner(
 
 
 def _choose_kind(projection: Projection, noise: InverseNoise, comm: Communicator) -> str:
-    steep = np.array([_is_steep(lags) for lags in noise.lags], np.bool_)
+    steep = np.array([is_steep(lags) for lags in noise.lags], np.bool_)
     blocks = projection.local.blocks
     n_steep = int(blocks[steep[noise.kernel_of[blocks[:, 5]]], 3].sum()) if len(blocks) else 0
-    return TWO_LEVEL if 2 * comm.sum(n_steep) > comm.sum(projection.local.n_out) else "block-diagonal"
+    return TWO_LEVEL if 2 * comm.sum(n_steep) > comm.sum(projection.local.n_out) else BLOCK_DIAGONAL
 
 
-def _is_steep(lags: FloatArray) -> bool:
+def is_steep(lags: FloatArray) -> bool:
+    """Return whether two levels pay under noise of which the lags of N^-1 are given, (n_lag + 1,)."""
     from scipy.fft import next_fast_len
 
     spectrum = toeplitz_spectrum(lags, next_fast_len(4 * len(lags), real=True))
@@ -160,7 +167,7 @@ class PreconditionerInputs:
         """Return the inverse of each pixel's block or of its diagonal, or one number for all."""
         projection, covariance = self.projection, self.statistics.covariance
         pixels = covariance
-        if kind != "block-diagonal":
+        if kind != BLOCK_DIAGONAL:
             diagonal = binning.DIAGONAL[projection.stokes.n]
             pixels = np.zeros_like(covariance)
             pixels[:, diagonal] = covariance[:, diagonal]

@@ -66,8 +66,10 @@ def describe_bands(shortest: int, longest: int, loss: float | None, misstated: f
         return "white"
     if loss == misstated == 0:
         return f"{lags}, exact"
-    lost, wrong = format_share(loss), format_share(misstated)
-    return f"{lags}: at most {lost} of the information is lost, variances are within {wrong}"
+    lost = f"{lags}: at most {format_share(loss)} of the information is lost"
+    if misstated < 1:
+        return f"{lost}, variances are within {format_share(misstated)}"
+    return f"{lost} on its slowest drifts, whose variance may be {1 + misstated:.2g} times what is told"
 
 
 def format_share(share: float) -> str:

@@ -32,6 +32,7 @@ from petamap.mapmaking.distribution import Distribution, possible_distributions
 from petamap.mapmaking.memory import Sizes, map_bytes
 from petamap.planning.node_samples import sample_nodes
 from petamap.planning.pixel_coverage import PixelCoverage, compute_pixel_coverage
+from petamap.planning.preconditioner_forecast import PreconditionerForecast, forecast_preconditioner
 from petamap.planning.rank_samples import SampleDistribution, distribute_samples
 from petamap.planning.scanned_run import ScannedRun
 from petamap.planning.sky_regions import SkySample, full_sky_sample
@@ -92,6 +93,7 @@ class RunPlan:
         Fraction of the sky in the sample.
     bands : StreamBands
         Bands of the inverse noise of the streams.
+    preconditioner : PreconditionerForecast
     predictions : tuple of RunPrediction
     """
 
@@ -102,6 +104,7 @@ class RunPlan:
     n_stokes: int
     fraction: float
     bands: StreamBands
+    preconditioner: PreconditionerForecast
     predictions: tuple[RunPrediction, ...] = field(repr=False)
 
     @property
@@ -202,6 +205,7 @@ class _Planner:
     def __post_init__(self) -> None:
         self.run = ScannedRun.open(self.config)
         self.stokes = Stokes(self.config.map.stokes)
+        self.preconditioner = forecast_preconditioner(self.config, self.run.observations, self.run.bands)
         if self.run.layout.n_blocks < self.cores:
             raise ConfigError(
                 f"{self.run.layout.n_blocks} blocks of data for {self.cores} ranks",
@@ -223,7 +227,7 @@ class _Planner:
         ]
         return RunPlan(
             self.machine, self.cores, self.run.layout.n_samp, self.run.pixelization.n_pix, self.stokes.n,
-            sample.fraction, self.run.bands, tuple(predictions),
+            sample.fraction, self.run.bands, self.preconditioner, tuple(predictions),
         )  # fmt: skip
 
     def _sky_sample(self) -> SkySample:
@@ -295,6 +299,7 @@ class _Planner:
         )
         # The pixel index has one bit per pixel and a count per 64 pixels; held samples have one bit each.
         base = _PROCESS_BYTES + n_pix // 8 + n_pix // 16 + held // 8 + map_bytes(sizes)
+        base += int(self.preconditioner.bytes_a_sample * held)
         has_gains = any(o.pointing is not None and o.pointing.has_gains for o in self.run.observations)
         return base, base + held * (4 + 4 * (self.stokes is not Stokes.I) + 4 * has_gains)
 

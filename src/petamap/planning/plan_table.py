@@ -29,7 +29,8 @@ def _data(plan: RunPlan) -> str:
     seen = plan.best.forecast.n_global.value
     pixels = f"{seen:,.0f} of {plan.n_pix:,} pixels seen"
     parts = ", ".join([f"{plan.n_samp:.4g} samples", pixels, f"{plan.n_stokes} values a pixel"])
-    return f"{parts}\nnoise: {plan.bands.describe()}"
+    noise = f"noise: {plan.bands.describe()}"
+    return "\n".join([parts, noise, f"preconditioner: {plan.preconditioner.describe()}"])
 
 
 def _row(plan: RunPlan, prediction: RunPrediction, names: list[str]) -> list[str]:
@@ -83,6 +84,7 @@ def plan_json(plan: RunPlan) -> dict[str, Any]:
         "shortest_band": plan.bands.shortest,
         "information_lost": plan.bands.loss,
         "variance_misstated": plan.bands.misstated,
+        "preconditioner": plan.preconditioner.kind,
         "predictions": [_prediction_json(prediction) for prediction in plan.predictions],
     }
 
