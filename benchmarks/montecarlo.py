@@ -56,6 +56,8 @@ from petamap.montecarlo.rank_groups import _candidate, _local_machine
 from petamap.montecarlo.run import run_montecarlo
 
 EXAMPLE = "planck-lfi"
+# Two levels leave vectors little to do.
+BLOCKS = "solver.preconditioner=block-diagonal"
 TRAINING = 2**33  # a realization that no user can ask for
 SKY = '\n[[source]]\nkind = "sky-spectra"\nn_side = {n_side}\nfwhm = "1 deg"\n'
 
@@ -148,9 +150,8 @@ class Stored:
 
 def example(*changes: str) -> RunConfig:
     """Return the example without the sky that no realization draws, which runs from scratch would scan."""
-    config = load_config(
-        find_example(EXAMPLE), ["montecarlo.parts=together", "resources.threads=1", *changes]
-    )
+    fixed = ["montecarlo.parts=together", "resources.threads=1", BLOCKS]
+    config = load_config(find_example(EXAMPLE), [*fixed, *changes])
     return replace(config, sources=tuple(one for one in config.sources if one.kind != "sky-map"))
 
 
@@ -219,6 +220,7 @@ def recycling_rows(
 
 GROUND = [
     "montecarlo.parts=noise", "montecarlo.noise=model", "resources.threads=1", "solver.tolerance=1e-4",
+    BLOCKS,
 ]  # fmt: skip
 # The jobs of the table: what is drawn, and their configuration.
 RECYCLED: dict[str, tuple[str, Callable[[], RunConfig]]] = {
