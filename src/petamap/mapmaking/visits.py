@@ -17,7 +17,7 @@ from petamap.mapmaking.distribution import distribute
 from petamap.mapmaking.projection import Projection
 from petamap.noise.baselines import BaselineNoise
 
-# Columns of the table of blocks: stream, first interval, number of intervals, visits of pixels and of gaps.
+# Columns of the table of blocks: stream, position of the first sample, intervals, visits of pixels, of gaps.
 _STREAM, _FIRST, _INTERVALS, _PIXELS, _GAPS = range(5)
 
 
@@ -151,35 +151,43 @@ class _Outbox:
         marginalize: bool,
     ) -> None:
         self.projection, self.noises, self.marginalize = projection, noises, marginalize
-        self.keys, numbers = np.unique(pixel_keys, return_inverse=True)
-        self.rows, self.gap_keys = numbers.astype(np.int32), gap_keys
+        self.keys, self.gap_keys = distinct(pixel_keys.copy()), gap_keys
+        self.rows = rows_of_keys(self.keys, pixel_keys)
         local = projection.local
         streams = np.array([segment.stream for segment in local.segments], np.int64)[local.blocks[:, 5]]
         order = np.argsort(streams, kind="stable")
         self.blocks, self.streams = local.blocks[order], streams[order]
-        self.ranks = np.searchsorted(first_streams, self.streams, side="right") - 1
         self.n_ranks = len(first_streams) - 1
+        # a rank holds streams of few others
+        ranks = np.searchsorted(first_streams, self.streams, side="right") - 1
+        self.ranks, self.rank_of = np.unique(ranks, return_inverse=True)
 
     def fill(self) -> tuple[Int64Array, _BlockTables]:
         """Return the table of blocks, and theirs."""
         blocks = np.zeros((len(self.blocks), 5), np.int64)
-        seen = np.zeros((self.n_ranks, len(self.keys)), np.uint8)
-        seen_slots = np.zeros((self.n_ranks, max(1, self.projection.gaps.n)), np.uint8)
+        seen = np.zeros((len(self.ranks), len(self.keys)), np.uint8)
+        seen_slots = np.zeros((len(self.ranks), max(1, self.projection.gaps.n)), np.uint8)
 
         def count(number: int) -> None:
-            rank, first, step = int(self.ranks[number]), self._first(number), self._noise(number).step
+            rank, first, step = int(self.rank_of[number]), self._first(number), self._noise(number).step
             pixels = self.projection.sample_pointing(self.blocks[number], inputs=False).pixels
             found = _mapmaking.count_visits(pixels, self.rows, first, step, seen[rank], seen_slots[rank])
             intervals = (first + len(pixels) - 1) // step - first // step + 1
             n_gaps = found[1] if self.marginalize else 0
-            blocks[number] = self.streams[number], first // step, intervals, found[0], n_gaps
+            blocks[number] = self.streams[number], first, intervals, found[0], n_gaps
 
         map_threads(count, range(len(blocks)), self.projection.n_threads)
         pixels = [_rows_of(self.keys, one) for one in seen]
         gaps = [_rows_of(self.gap_keys, one[: len(self.gap_keys)]) for one in seen_slots]
         tables = self._compress(blocks, [one[1][self.rows] for one in pixels], [one[1] for one in gaps])
-        keys = [one[0] for one in pixels], [one[0] for one in gaps]
-        return blocks, replace(tables, keys=keys)
+        return blocks, replace(tables, keys=(self._by_rank(pixels), self._by_rank(gaps)))
+
+    def _by_rank(self, found: Sequence[tuple[Int64Array, Int32Array]]) -> list[Int64Array]:
+        """Return the keys of the rows of each rank of the run."""
+        keys = [np.zeros(0, np.int64)] * self.n_ranks
+        for rank, (held, _) in zip(self.ranks, found, strict=True):
+            keys[rank] = held
+        return keys
 
     def _compress(
         self, blocks: Int64Array, pixel_rows: list[Int32Array], gap_rows: list[Int32Array]
@@ -195,7 +203,7 @@ class _Outbox:
         def write(number: int) -> None:
             samples = self.projection.sample_pointing(self.blocks[number], inputs=False)
             intervals, own, own_gaps = (slice(*pair) for pair in zip(*ends[number : number + 2], strict=True))
-            noise, rank = self._noise(number), int(self.ranks[number])
+            noise, rank = self._noise(number), int(self.rank_of[number])
             _mapmaking.compress(
                 samples.pixels, samples.angles, samples.gains, samples.efficiency, n_stokes,
                 pixel_rows[rank], gap_rows[rank] if self.marginalize else None, self._first(number),
@@ -285,8 +293,8 @@ class _Inbox:
         knots = np.concatenate([[0], np.cumsum((lengths - 1) // np.maximum(steps, 1) + 2)]).astype(np.int64)
         order = np.lexsort((self.blocks[:, _FIRST], self.blocks[:, _STREAM]))
         sorted_blocks = self.blocks[order]
-        firsts = knots[sorted_blocks[:, _STREAM] - own.start] + sorted_blocks[:, _FIRST]
-        n_intervals = sorted_blocks[:, _INTERVALS]
+        streams, n_intervals = sorted_blocks[:, _STREAM] - own.start, sorted_blocks[:, _INTERVALS]
+        firsts = knots[streams] + sorted_blocks[:, _FIRST] // steps[streams]
         before = np.cumsum(n_intervals) - n_intervals
         intervals = np.arange(n_intervals.sum()) + np.repeat(firsts - before, n_intervals)
 
