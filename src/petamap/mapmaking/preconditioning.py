@@ -103,6 +103,7 @@ def plan_preconditioner(
 
 
 def _choose_kind(projection: Projection, noise: InverseNoise, comm: Communicator) -> str:
+    """Return two levels where most samples have steep noise, else block-diagonal. Collective."""
     steep = np.array([is_steep(lags) for lags in noise.lags], np.bool_)
     blocks = projection.local.blocks
     n_steep = int(blocks[steep[noise.kernel_of[blocks[:, 5]]], 3].sum()) if len(blocks) else 0

@@ -148,7 +148,7 @@ class ModelInverse:
         self.n_coarse = self._groups.n * model.n_stokes
         self._coarse_inverse = _inverse_of(self._coarse_matrix(most))
         self.coarse_error: FloatArray | None = None
-        self.degree = self._enough()
+        self.degree = self._choose_degree()
 
     def apply(self, pixels: FloatArray) -> FloatArray:
         """Return S times values on pixels, (n_owned, n_stokes, width). Collective."""
@@ -205,8 +205,8 @@ class ModelInverse:
                 matrix[places + j, places + i] += blocks[:, number]
         return (matrix + matrix.T) / 2
 
-    def _enough(self) -> int:
-        """Return the degree that the slowest mode needs, at most the highest: from its Ritz value."""
+    def _choose_degree(self) -> int:
+        """Return the degree that the slowest mode asks for, by its Ritz value, at most the highest."""
         model, alphas, betas = self.model, [], []
 
         def record(residual: Unknowns, norm: float, alpha: float, beta: float) -> None:
