@@ -131,8 +131,10 @@ def compute_pixel_coverage(
         streams
     ]
     shift = table[:, 2] - layout.sample_keys[streams]
-    start = np.maximum(edges[:-1] + shift, table[:, 2] + table[:, 3])
-    stop = np.maximum(np.minimum(edges[1:] + shift, table[:, 4] - table[:, 3]), start)
+    first, last = table[:, 2] + table[:, 3], table[:, 4] - table[:, 3]
+    # a block may lie in the margin alone
+    start = np.clip(edges[:-1] + shift, first, last)
+    stop = np.clip(edges[1:] + shift, start, last)
     ranges = np.stack([table[:, 1], start, stop], axis=1)
     progress.begin("pixel coverage", float((stop - start).sum()), "samples")
 
