@@ -132,7 +132,7 @@ def compute_pixel_coverage(
     ]
     shift = table[:, 2] - layout.sample_keys[streams]
     first, last = table[:, 2] + table[:, 3], table[:, 4] - table[:, 3]
-    # a block may lie in the margin alone
+    # what a rank holds may end in the margin
     start = np.clip(edges[:-1] + shift, first, last)
     stop = np.clip(edges[1:] + shift, start, last)
     ranges = np.stack([table[:, 1], start, stop], axis=1)

@@ -15,8 +15,6 @@ from petamap.noise.baselines import fit_baselines
 from petamap.noise.model import noise_key
 from petamap.noise.toeplitz import inverse_lags
 
-# Lags that a spectrum is judged by: those of longer bands range no less.
-_MOST_LAGS = 1024
 # Samples between knots where the noise is not known.
 _ASSUMED_STEP = 16
 
@@ -72,9 +70,9 @@ def forecast_preconditioner(
     for stream, n_lag in zip(time_streams(observations), bands.lags, strict=True):
         observation = observations[stream.observation]
         model = declared_model(observation, stream.detector, stream.interval)
-        case = noise_key(model), observation.sample_rate, min(int(n_lag), _MOST_LAGS)
+        case = noise_key(model), observation.sample_rate, int(n_lag)
         if case not in cases:
-            lags = inverse_lags(model, observation.sample_rate, case[2])
+            lags = inverse_lags(model, observation.sample_rate, int(n_lag))
             cases[case] = is_steep(lags), bytes_a_sample(fit_baselines(lags).step)
         steep, taken = cases[case]
         n = stream.stop - stream.start

@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
-from made_scans import CUTS, satellite
+from made_scans import CUTS, ground, satellite
 
 from petacomm.base.progress import SilentProgress
-from petamap.data.config import parse_config
 from petamap.mapmaking.distribution import distribute
 from petamap.mapmaking.projection import Projection
 from petamap.planning.pixel_coverage import _PixelExpander, compute_pixel_coverage
@@ -83,36 +82,14 @@ def test_samples_are_drawn_evenly_and_the_same_again():
     assert draw_sky_sample(grid, 1.0, 5).fraction == 1
 
 
-GROUND = """
-[run]
-name = "night"
-[map]
-pixelization = "flat"
-resolution = "20 arcmin"
-frame = "equatorial"
-[noise]
-n_lag = 1024
-[[source]]
-kind = "ground"
-n_det = 2
-spacing = "1 deg"
-net = "300 uK s^0.5"
-sample_rate = "20 Hz"
-duration = "1 h"
-n_observations = 2
-azimuth_min = "160 deg"
-azimuth_max = "180 deg"
-elevation = "50 deg"
-[[source]]
-kind = "noise"
-"""
-
-
 @pytest.mark.parametrize("more", ["", CUTS])
-def test_a_block_may_lie_in_the_margin_alone(more):
-    run = ScannedRun.open(parse_config(GROUND + more))
+def test_what_a_rank_holds_may_end_in_the_margin(more):
+    run = ScannedRun.open(ground(n_lag=1024, duration="1 h", n_observations=2, more=more))
     layout = run.layout
     distribution = distribute_samples(layout, None, layout.n_blocks)
+    # between the ends of what two ranks hold there is then nothing but margin
+    to_go = layout.sample_keys[distribution.streams + 1] - distribution.end
+    assert np.any((to_go > 0) & (to_go < layout.margin))
     sample = full_sky_sample(run.pixelization)
     coverage = compute_pixel_coverage(run, sample, [distribution], 1, SilentProgress())
     share = layout.local_blocks(np.arange(layout.n_blocks))

@@ -115,7 +115,7 @@ class SolverOptions:
         choices=(AUTO, "two-level", "block-diagonal", "diagonal", "none"),
         help="two-level: slow noise, gaps and large scales by a model of the noise; block-diagonal: one "
         "block of Stokes parameters a pixel; auto: two-level where the power of the noise spans more than "
-        "three orders of magnitude in most samples",
+        "a factor of 150 in most samples",
     )
     rcond_min: float = option(
         1e-3, help="pixels with a smaller reciprocal condition are cut", minimum=0.0, maximum=1.0
