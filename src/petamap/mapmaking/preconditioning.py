@@ -75,10 +75,10 @@ class PreconditionerPlan:
         )
 
 
-def bytes_a_sample(step: int) -> float:
-    """Return the bytes of two levels a sample at most, with a knot every `step` samples and without gaps."""
-    n_visits = 2 * (1 / _SAMPLES_PER_VISIT + 1 / step)
-    return _VISIT_BYTES * n_visits + (_KNOT_BYTES + _KNOT_VECTOR_BYTES) / step
+def bytes_a_sample(knots: float) -> float:
+    """Return the bytes of two levels a sample at most, with so many knots a sample and without gaps."""
+    n_visits = 2 * (1 / _SAMPLES_PER_VISIT + knots)
+    return _VISIT_BYTES * n_visits + (_KNOT_BYTES + _KNOT_VECTOR_BYTES) * knots
 
 
 def plan_preconditioner(

@@ -72,7 +72,10 @@ def _best_line(plan: RunPlan) -> str:
 
 
 def plan_json(plan: RunPlan) -> dict[str, Any]:
-    """Return a plan as JSON data; times are in seconds, memory in bytes, errors are standard errors."""
+    """Return a plan as JSON data; times are in seconds, memory in bytes, errors are standard errors.
+
+    Times of the preconditioner, at least and at most, are in iterations of block-diagonal.
+    """
     return {
         "machine": plan.machine.name,
         "cores": plan.cores,
@@ -85,6 +88,8 @@ def plan_json(plan: RunPlan) -> dict[str, Any]:
         "information_lost": plan.bands.loss,
         "variance_misstated": plan.bands.misstated,
         "preconditioner": plan.preconditioner.kind,
+        "preconditioned_iteration": plan.preconditioner.iteration,
+        "preconditioner_set_up": plan.preconditioner.set_up,
         "predictions": [_prediction_json(prediction) for prediction in plan.predictions],
     }
 

@@ -31,6 +31,17 @@ def test_it_is_that_of_the_run(noise, kind):
         taken = system.memory.preconditioner / system.projection.local.n_out
         assert 0.3 * found.bytes_a_sample < taken < found.bytes_a_sample
         assert "two-level" in found.describe()
+        assert 1 < found.iteration[0] < found.iteration[1]
+        assert 4 < found.set_up[0] < found.set_up[1]
+    else:
+        assert found.iteration == (1, 1) and found.set_up == (0, 0)
+
+
+def test_a_finer_model_costs_more():
+    slow, fast = (forecast(ground(fknee=fknee)) for fknee in ("0.3 Hz", "3 Hz"))
+    assert slow.knots < fast.knots
+    for of in ("iteration", "set_up"):
+        assert all(a < b for a, b in zip(getattr(slow, of), getattr(fast, of), strict=True))
 
 
 def test_a_longer_band_may_be_steep_where_a_shorter_one_is_not():
