@@ -33,9 +33,9 @@ from petacomm.base.typing import FloatArray
 from petamap.mapmaking.lanczos import smallest_ritz_value
 
 # mu over the smallest Ritz value, which has not converged on the way. Measured in ten solutions to 1e-11, of
-# five scans of benchmarks/solver.py with each preconditioner: with a quarter, the bound was 1.9 to 20 times
-# the error once that was below 0.3, and no less than 0.62 of it before. With a half that was 0.36 at the
-# least, and 1% of the noise was reached 0 to 2 iterations earlier with two levels, 0 to 7% with blocks.
+# five scans of benchmarks/solver.py with each preconditioner: with a quarter, the bound was 1.7 to 20 times
+# the error once that was below 0.3, and no less than 0.59 of it before. With a half the bound is
+# at most 1.4 times smaller, on either side of the error.
 _SAFETY = 0.25
 # The Ritz value is computed anew after this fraction more iterations: what it costs stays small.
 _GROWTH = 0.05
