@@ -5,31 +5,21 @@
 #include <vector>
 
 #include "../arrays.h"
-#include "petamap/mapmaking/baselines.h"
+#include "baseline_functions.h"
 #include "petamap/mapmaking/bin.h"
 #include "petamap/mapmaking/gaps.h"
 #include "petamap/mapmaking/normal.h"
 #include "petamap/mapmaking/space.h"
 #include "petamap/mapmaking/vectors.h"
 #include "pointing_views.h"
+#include "sample_views.h"
+#include "template_views.h"
 
 namespace nb = nanobind;
 namespace pm = petamap::mapmaking;
 using namespace bindings;
 
 namespace {
-
-template <typename T, int n_dim = 1>
-using MaybeIn = std::optional<In<T, n_dim>>;
-template <typename T>
-using MaybeOut = std::optional<Out<T>>;
-
-template <typename T>
-const T* data_or_null(const MaybeIn<T>& array) {
-    return array ? array->data() : nullptr;
-}
-
-std::int64_t length(std::size_t n) { return static_cast<std::int64_t>(n); }
 
 // The lags of all kernels, [n_kernel][n_lag + 1], and the transform that applies them.
 class Kernels {
@@ -55,16 +45,6 @@ std::span<const pm::Block> blocks_of(const In<std::int64_t, 2>& blocks) {
     return {reinterpret_cast<const pm::Block*>(blocks.data()), blocks.shape(0)};
 }
 
-pm::Samples samples_of(const In<std::int32_t>& pixels, const MaybeIn<std::uint32_t>& angles,
-                       const MaybeIn<float>& gains, double efficiency, std::size_t n) {
-    require(pixels.shape(0) == n, "a pixel a sample");
-    require(!angles || angles->shape(0) == n, "an angle a sample");
-    require(!gains || gains->shape(0) == n, "a gain a sample");
-    return {pixels.data(), data_or_null(angles), data_or_null(gains), efficiency};
-}
-
-bool is_width(std::size_t n) { return n == 1 || n == 2 || n == 4 || n == 8; }
-
 // The vectors that P^T N^-1 P is applied to, and what is added up, checked.
 pm::Maps maps_of(const In<double, 3>& map, const In<double, 2>& gaps, const In<double>& scales,
                  Out<std::int64_t, 4>& sums, Out<std::int64_t, 3>& gap_sums) {
@@ -89,9 +69,11 @@ pm::Maps maps_of(const In<double, 3>& map, const In<double, 2>& gaps, const In<d
 void apply_kept(In<std::int64_t, 2> blocks, In<std::int32_t> pixels, MaybeIn<std::uint32_t> angles,
                 MaybeIn<float> gains, In<double> efficiencies, const Kernels& kernels, In<double, 3> map,
                 In<double, 2> gaps, In<double> scales, Out<std::int64_t, 4> sums,
-                Out<std::int64_t, 3> gap_sums) {
-    const auto maps = maps_of(map, gaps, scales, sums, gap_sums);
+                Out<std::int64_t, 3> gap_sums, const TemplateTable* templates) {
+    auto maps = maps_of(map, gaps, scales, sums, gap_sums);
     const auto all = blocks_of(blocks);
+    const TemplateView view(templates, maps.n_gaps);
+    maps.templates = view.get();
     require(maps.n_stokes == 1 || angles, "polarization needs angles");
     const pm::KeptSamples source{pixels.data(), data_or_null(angles), data_or_null(gains),
                                  efficiencies.data()};
@@ -103,12 +85,15 @@ void apply_expanded(In<std::int64_t, 2> blocks, nb::typed<nb::list, PointingArgu
                     In<double> grid, const pm::PixelIndex& index, In<std::int64_t, 2> streams,
                     In<double> efficiencies, MaybeIn<std::uint8_t> gap_bits, In<std::int64_t> first_slots,
                     std::int64_t gap_length, const Kernels& kernels, In<double, 3> map, In<double, 2> gaps,
-                    In<double> scales, Out<std::int64_t, 4> sums, Out<std::int64_t, 3> gap_sums) {
+                    In<double> scales, Out<std::int64_t, 4> sums, Out<std::int64_t, 3> gap_sums,
+                    const TemplateTable* templates) {
     static_assert(sizeof(pm::ExpandedSamples::Stream) == 6 * sizeof(std::int64_t));
     require(streams.shape(1) == 6 && streams.shape(0) == efficiencies.shape(0), "6 numbers a stream");
     require(first_slots.shape(0) == blocks.shape(0), "a slot a block");
-    const auto maps = maps_of(map, gaps, scales, sums, gap_sums);
+    auto maps = maps_of(map, gaps, scales, sums, gap_sums);
     const auto all = blocks_of(blocks);
+    const TemplateView view(templates, maps.n_gaps);
+    maps.templates = view.get();
     std::vector<petamap::pointing::CompressedPointing> views;
     for (nb::handle pointing : pointings)
         views.push_back(compressed_pointing(nb::cast<PointingArguments>(pointing)));
@@ -125,9 +110,13 @@ void apply_expanded(In<std::int64_t, 2> blocks, nb::typed<nb::list, PointingArgu
     pm::apply_normal(all, source, kernels.view(), maps);
 }
 
-void filter_block(In<std::int64_t> block, const Kernels& kernels, In<double, 2> input, Out<double, 2> time) {
+const pm::Block& block_of(const In<std::int64_t>& block) {
     require(block.shape(0) == 6, "6 numbers a block");
-    const auto& one = *reinterpret_cast<const pm::Block*>(block.data());
+    return *reinterpret_cast<const pm::Block*>(block.data());
+}
+
+void filter_block(In<std::int64_t> block, const Kernels& kernels, In<double, 2> input, Out<double, 2> time) {
+    const auto& one = block_of(block);
     require(length(input.shape(1)) == one.n_in && length(time.shape(1)) == one.n_out, "the block's lengths");
     require(input.shape(0) == time.shape(0), "as many outputs as inputs");
     nb::gil_scoped_release release;
@@ -162,6 +151,31 @@ void add_signals(In<std::int32_t> pixels, MaybeIn<std::uint32_t> angles, MaybeIn
     pm::add_signals(samples, static_cast<int>(sums.shape(1)),
                     {filtered.data(), weighted.data(), length(n), static_cast<int>(width)}, scale, low_bits,
                     sums.data(), gap_sums.data(), largest.data());
+}
+
+void add_template_signals(const TemplateTable& templates, In<std::int64_t> block, In<std::int32_t> pixels,
+                          In<double, 2> filtered, double scale, int low_bits, Out<std::int64_t, 3> sums) {
+    const auto& one = block_of(block);
+    const std::size_t width = filtered.shape(0);
+    require(is_width(width) && sums.shape(1) == 2 && sums.shape(2) == width, "two words of each column");
+    require(length(filtered.shape(1)) == one.n_out && length(pixels.shape(0)) == one.n_in,
+            "the block's lengths");
+    const TemplateView view(&templates, length(sums.shape(0)));
+    nb::gil_scoped_release release;
+    pm::add_template_signals(*view.get(), one, {pixels.data(), nullptr, nullptr, 1}, filtered.data(),
+                             static_cast<int>(width), scale, low_bits, sums.data());
+}
+
+void scan_templates(const TemplateTable& templates, In<std::int64_t> block, In<std::int32_t> pixels,
+                    In<double> amplitudes, std::int64_t begin, Out<double> time) {
+    const auto& one = block_of(block);
+    const std::int64_t n = length(time.shape(0));
+    require(length(pixels.shape(0)) == one.n_in && begin >= 0 && begin + n <= one.n_in,
+            "the block's lengths");
+    const TemplateView view(&templates, length(amplitudes.shape(0)));
+    nb::gil_scoped_release release;
+    pm::scan_templates(*view.get(), one, {pixels.data(), nullptr, nullptr, 1}, amplitudes.data(), begin, n,
+                       time.data());
 }
 
 void settle_words(In<std::int64_t, 4> words, double unit, int low_bits, Out<double, 3> first,
@@ -209,10 +223,6 @@ void fold(Out<std::int64_t, 4> sums, Out<std::int64_t, 3> out, int n_threads) {
 pm::Rows rows_of(const In<double, 3>& vectors) {
     require(is_width(vectors.shape(2)), "1, 2, 4 or 8 columns");
     return {length(vectors.shape(0)), static_cast<int>(vectors.shape(1)), static_cast<int>(vectors.shape(2))};
-}
-
-void same_shape(std::initializer_list<std::pair<std::size_t, std::size_t>> lengths) {
-    for (const auto& [first, second] : lengths) require(first == second, "vectors of one shape");
 }
 
 // One exact sum a column, to be added to the caller's limbs.
@@ -334,103 +344,6 @@ void space_add(In<double, 3> vectors, In<double, 2> amounts, Out<double, 3> to, 
     pm::space_add(space, amounts.data(), static_cast<int>(to.shape(2)), to.data(), largest.data(), n_threads);
 }
 
-pm::VisitSamples visit_samples(const pm::Samples& samples, std::size_t n, std::int64_t first,
-                               std::int64_t step, const In<std::int32_t>& pixel_rows) {
-    require(step > 0 && (step & (step - 1)) == 0 && first >= 0, "a power of two");
-    return {samples, length(n), first, step, pixel_rows.data(), nullptr};
-}
-
-std::pair<std::int64_t, std::int64_t> count_visits(In<std::int32_t> pixels, In<std::int32_t> pixel_rows,
-                                                   std::int64_t first, std::int64_t step,
-                                                   Out<std::uint8_t> seen_rows,
-                                                   Out<std::uint8_t> seen_slots) {
-    const auto from =
-        visit_samples({pixels.data(), nullptr, nullptr, 1}, pixels.shape(0), first, step, pixel_rows);
-    nb::gil_scoped_release release;
-    const auto counts = pm::count_visits(from, seen_rows.data(), seen_slots.data());
-    return {counts.pixels, counts.gaps};
-}
-
-void compress(In<std::int32_t> pixels, MaybeIn<std::uint32_t> angles, MaybeIn<float> gains, double efficiency,
-              int n_stokes, In<std::int32_t> pixel_rows, MaybeIn<std::int32_t> gap_rows, std::int64_t first,
-              std::int64_t step, double weight, Out<std::int32_t, 2> visits, Out<std::int32_t, 2> gaps,
-              Out<std::int64_t, 2> counts, Out<double, 2> products) {
-    const std::size_t n = pixels.shape(0);
-    require(n_stokes == 1 || angles, "polarization needs angles");
-    require(length(visits.shape(1)) == pm::visit_size(n_stokes), "the values of a visit");
-    require(length(gaps.shape(1)) == pm::visit_size(1), "the values of a visit of a gap");
-    auto from = visit_samples(samples_of(pixels, angles, gains, efficiency, n), n, first, step, pixel_rows);
-    from.gap_rows = data_or_null(gap_rows);
-    const std::int64_t n_intervals = n == 0 ? 0 : (first + length(n) - 1) / step - first / step + 1;
-    require(counts.shape(1) == 2 && length(counts.shape(0)) >= n_intervals, "two counts an interval");
-    require(products.shape(1) == 3 && length(products.shape(0)) >= n_intervals, "three products an interval");
-    const pm::VisitCounts room{length(visits.shape(0)), length(gaps.shape(0))};
-    pm::VisitCounts found;
-    {
-        nb::gil_scoped_release release;
-        found = pm::compress(from, n_stokes, weight,
-                             {visits.data(), gaps.data(), room, counts.data(), products.data()});
-    }
-    require(found.pixels == room.pixels && found.gaps == room.gaps, "room for the visits there are");
-}
-
-pm::Visits visits_of(const In<std::int64_t>& knots, const In<std::int64_t>& firsts,
-                     const In<std::int32_t, 2>& table, int n_stokes) {
-    require(knots.shape(0) > 0 && firsts.shape(0) > 0, "a knot more than there are");
-    require(knots.data()[knots.shape(0) - 1] == length(firsts.shape(0)) - 1, "the first visit of each knot");
-    require(firsts.data()[firsts.shape(0) - 1] == length(table.shape(0)), "the visits there are");
-    require(length(table.shape(1)) == pm::visit_size(n_stokes), "the values of a visit");
-    return {{knots.data(), knots.shape(0)}, firsts.data(), table.data(), n_stokes};
-}
-
-void merge(In<std::int64_t> knots, In<std::int64_t> firsts, In<std::int32_t, 2> visits, int n_stokes,
-           In<std::int32_t> groups, Out<std::int32_t, 2> to, Out<std::int64_t> to_firsts) {
-    same_shape({{to.shape(0), visits.shape(0)}, {to.shape(1), visits.shape(1)}});
-    same_shape({{to_firsts.shape(0), firsts.shape(0)}});
-    const auto all = visits_of(knots, firsts, visits, n_stokes);
-    nb::gil_scoped_release release;
-    pm::merge(all, groups.data(), to.data(), to_firsts.data());
-}
-
-void add_to_baselines(In<std::int64_t> knots, In<std::int64_t> firsts, In<std::int32_t, 2> visits,
-                      In<double, 3> from, Out<double, 2> to, int n_threads) {
-    const auto all = visits_of(knots, firsts, visits, static_cast<int>(from.shape(1)));
-    same_shape({{from.shape(2), to.shape(1)}, {to.shape(0), firsts.shape(0) - 1}});
-    require(is_width(to.shape(1)), "1, 2, 4 or 8 columns");
-    nb::gil_scoped_release release;
-    pm::add_to_baselines(all, from.data(), static_cast<int>(to.shape(1)), to.data(), n_threads);
-}
-
-void add_from_baselines(In<std::int64_t> knots, In<std::int64_t> firsts, In<std::int32_t, 2> visits,
-                        In<double, 2> from, In<double> scales, Out<std::int64_t, 4> sums) {
-    const auto all = visits_of(knots, firsts, visits, static_cast<int>(sums.shape(2)));
-    same_shape({{sums.shape(3), from.shape(1)}, {from.shape(0), firsts.shape(0) - 1}});
-    same_shape({{scales.shape(0), from.shape(1)}});
-    require(is_width(from.shape(1)), "1, 2, 4 or 8 columns");
-    nb::gil_scoped_release release;
-    pm::add_from_baselines(all, from.data(), static_cast<int>(from.shape(1)), scales.data(),
-                           length(sums.shape(1)), sums.data(), static_cast<int>(sums.shape(0)));
-}
-
-void add_to_gaps(In<std::int64_t> knots, In<std::int64_t> firsts, In<std::int32_t, 2> visits,
-                 In<double, 2> from, Out<double, 3> gaps, int n_threads) {
-    const auto all = visits_of(knots, firsts, visits, 1);
-    same_shape({{gaps.shape(1), 1}, {gaps.shape(2), from.shape(1)}, {from.shape(0), firsts.shape(0) - 1}});
-    require(is_width(from.shape(1)), "1, 2, 4 or 8 columns");
-    nb::gil_scoped_release release;
-    pm::add_to_gaps(all, from.data(), static_cast<int>(from.shape(1)), gaps.data(), n_threads);
-}
-
-void solve_baselines(In<std::int64_t> knots, In<double, 2> factor, Out<double, 2> values, Out<double> largest,
-                     int n_threads) {
-    same_shape({{factor.shape(0), values.shape(0)}, {largest.shape(0), values.shape(1)}});
-    require(factor.shape(1) == pm::kBaselineBand + 1 && is_width(values.shape(1)),
-            "a row of the factor a knot");
-    nb::gil_scoped_release release;
-    pm::solve_baselines({knots.data(), knots.shape(0)}, factor.data(), static_cast<int>(values.shape(1)),
-                        values.data(), largest.data(), n_threads);
-}
-
 void invert(int n_stokes, double rcond_min, Out<double, 2> matrices, Out<double> rcond, int n_threads) {
     require(length(matrices.shape(1)) == pm::triangle(n_stokes), "the upper triangle of a matrix a pixel");
     same_shape({{matrices.shape(0), rcond.shape(0)}});
@@ -461,17 +374,21 @@ NB_MODULE(_mapmaking, module) {
     nb::class_<Kernels>(module, "Kernels")
         .def(nb::init<In<double, 2>, std::size_t>(), nb::arg("lags").noconvert(), nb::arg("transform"))
         .def_prop_ro("n", &Kernels::n);
+    nb::class_<TemplateTable>(module, "TemplateTable")
+        .def(nb::init<std::vector<TermArguments>, In<std::int64_t, 2>, double>(), nb::arg("terms"),
+             nb::arg("streams").noconvert(), nb::arg("scale"));
     module.def("apply_kept", apply_kept, nb::arg("blocks").noconvert(), nb::arg("pixels").noconvert(),
                nb::arg("angles").noconvert().none(), nb::arg("gains").noconvert().none(),
                nb::arg("efficiencies").noconvert(), nb::arg("kernels"), nb::arg("map").noconvert(),
                nb::arg("gaps").noconvert(), nb::arg("scales").noconvert(), nb::arg("sums").noconvert(),
-               nb::arg("gap_sums").noconvert());
+               nb::arg("gap_sums").noconvert(), nb::arg("templates").none() = nb::none());
     module.def("apply_expanded", apply_expanded, nb::arg("blocks").noconvert(), nb::arg("pointings"),
                nb::arg("grid").noconvert(), nb::arg("index"), nb::arg("streams").noconvert(),
                nb::arg("efficiencies").noconvert(), nb::arg("gap_bits").noconvert().none(),
                nb::arg("first_slots").noconvert(), nb::arg("gap_length"), nb::arg("kernels"),
                nb::arg("map").noconvert(), nb::arg("gaps").noconvert(), nb::arg("scales").noconvert(),
-               nb::arg("sums").noconvert(), nb::arg("gap_sums").noconvert());
+               nb::arg("sums").noconvert(), nb::arg("gap_sums").noconvert(),
+               nb::arg("templates").none() = nb::none());
     module.def("filter_block", filter_block, nb::arg("block").noconvert(), nb::arg("kernels"),
                nb::arg("input").noconvert(), nb::arg("time").noconvert());
     module.def("add_hits", add_hits, nb::arg("pixels").noconvert(), nb::arg("shared"),
@@ -485,6 +402,12 @@ NB_MODULE(_mapmaking, module) {
                nb::arg("efficiency"), nb::arg("filtered").noconvert(), nb::arg("weighted").noconvert(),
                nb::arg("scale"), nb::arg("low_bits"), nb::arg("sums").noconvert(),
                nb::arg("gap_sums").noconvert(), nb::arg("largest").noconvert());
+    module.def("add_template_signals", add_template_signals, nb::arg("templates"),
+               nb::arg("block").noconvert(), nb::arg("pixels").noconvert(), nb::arg("filtered").noconvert(),
+               nb::arg("scale"), nb::arg("low_bits"), nb::arg("sums").noconvert());
+    module.def("scan_templates", scan_templates, nb::arg("templates"), nb::arg("block").noconvert(),
+               nb::arg("pixels").noconvert(), nb::arg("amplitudes").noconvert(), nb::arg("begin"),
+               nb::arg("time").noconvert());
     module.def("settle_words", settle_words, nb::arg("words").noconvert(), nb::arg("unit"),
                nb::arg("low_bits"), nb::arg("first").noconvert(), nb::arg("second").noconvert(),
                nb::arg("n_threads"));
@@ -519,30 +442,7 @@ NB_MODULE(_mapmaking, module) {
                nb::arg("sums").noconvert(), nb::arg("n_threads"));
     module.def("space_add", space_add, nb::arg("vectors").noconvert(), nb::arg("amounts").noconvert(),
                nb::arg("to").noconvert(), nb::arg("largest").noconvert(), nb::arg("n_threads"));
-    module.attr("BASELINE_BAND") = pm::kBaselineBand;
-    module.def("count_visits", count_visits, nb::arg("pixels").noconvert(), nb::arg("pixel_rows").noconvert(),
-               nb::arg("first"), nb::arg("step"), nb::arg("seen_rows").noconvert(),
-               nb::arg("seen_slots").noconvert());
-    module.def("compress", compress, nb::arg("pixels").noconvert(), nb::arg("angles").noconvert().none(),
-               nb::arg("gains").noconvert().none(), nb::arg("efficiency"), nb::arg("n_stokes"),
-               nb::arg("pixel_rows").noconvert(), nb::arg("gap_rows").noconvert().none(), nb::arg("first"),
-               nb::arg("step"), nb::arg("weight"), nb::arg("visits").noconvert(), nb::arg("gaps").noconvert(),
-               nb::arg("counts").noconvert(), nb::arg("products").noconvert());
-    module.def("merge", merge, nb::arg("knots").noconvert(), nb::arg("firsts").noconvert(),
-               nb::arg("visits").noconvert(), nb::arg("n_stokes"), nb::arg("groups").noconvert(),
-               nb::arg("out").noconvert(), nb::arg("out_firsts").noconvert());
-    module.def("add_to_baselines", add_to_baselines, nb::arg("knots").noconvert(),
-               nb::arg("firsts").noconvert(), nb::arg("visits").noconvert(), nb::arg("given").noconvert(),
-               nb::arg("out").noconvert(), nb::arg("n_threads"));
-    module.def("add_from_baselines", add_from_baselines, nb::arg("knots").noconvert(),
-               nb::arg("firsts").noconvert(), nb::arg("visits").noconvert(), nb::arg("given").noconvert(),
-               nb::arg("scales").noconvert(), nb::arg("sums").noconvert());
-    module.def("add_to_gaps", add_to_gaps, nb::arg("knots").noconvert(), nb::arg("firsts").noconvert(),
-               nb::arg("visits").noconvert(), nb::arg("given").noconvert(), nb::arg("gaps").noconvert(),
-               nb::arg("n_threads"));
-    module.def("solve_baselines", solve_baselines, nb::arg("knots").noconvert(),
-               nb::arg("factor").noconvert(), nb::arg("values").noconvert(), nb::arg("largest").noconvert(),
-               nb::arg("n_threads"));
     module.def("invert", invert, nb::arg("n_stokes"), nb::arg("rcond_min"), nb::arg("matrices").noconvert(),
                nb::arg("rcond").noconvert(), nb::arg("n_threads"));
+    bind_baselines(module);
 }

@@ -178,6 +178,25 @@ void scan(const Samples& samples, std::int64_t n, int n_stokes, const double* ma
     scan(samples, 0, n, map, gaps, time);
 }
 
+void add_template_signals(const Templates& templates, const Block& block, const Samples& samples,
+                          const double* filtered, int width, double scale, int low_bits, std::int64_t* sums) {
+    const double low_scale = std::ldexp(1.0, low_bits);
+    const auto add = [&](std::int64_t row, int column, double value) {
+        const std::int64_t high = to_wide(value * scale);
+        sums[2 * row * width + column] += high;
+        sums[(2 * row + 1) * width + column] +=
+            to_fixed((value * scale - static_cast<double>(high)) * low_scale);
+    };
+    SumTemplates sum{filtered, block.n_out, block.n_left, width, add};
+    TemplateRuns(templates, block, samples, sum).of(block.n_left, block.n_out);
+}
+
+void scan_templates(const Templates& templates, const Block& block, const Samples& samples,
+                    const double* amplitudes, std::int64_t begin, std::int64_t n, double* time) {
+    AddTemplates add{amplitudes, time, n, begin, 1};
+    TemplateRuns(templates, block, samples, add).of(begin, n);
+}
+
 void settle_words(const std::int64_t* words, std::int64_t n, int width, double unit, int low_bits,
                   double* first, double* second, int n_threads) {
     const double low_unit = std::ldexp(1.0, -low_bits);

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "petamap/mapmaking/blocks.h"
+#include "petamap/mapmaking/templates.h"
 
 namespace petamap::mapmaking {
 
@@ -28,6 +29,14 @@ struct Signals {
 // column, which must stay below 2^51.
 void add_signals(const Samples& samples, int n_stokes, const Signals& signals, double scale, int low_bits,
                  std::int64_t* sums, std::int64_t* gap_sums, double* largest);
+
+// The same of T^T filtered for a block's outputs, on rows of its amplitudes: sums [row][high, low][width].
+void add_template_signals(const Templates& templates, const Block& block, const Samples& samples,
+                          const double* filtered, int width, double scale, int low_bits, std::int64_t* sums);
+
+// time[0..n) += T a for n inputs of a block from `begin`; amplitudes: [row].
+void scan_templates(const Templates& templates, const Block& block, const Samples& samples,
+                    const double* amplitudes, std::int64_t begin, std::int64_t n, double* time);
 
 // The values of n rows of two words of two values each, as `add_signals` adds them up: [n][width] each.
 void settle_words(const std::int64_t* words, std::int64_t n, int width, double unit, int low_bits,

@@ -162,6 +162,10 @@ void apply_blocks(std::span<const Block> blocks, const SampleSource& source, con
                     gather<kStokes>(samples, begin, n, maps.map, maps.gaps, to.first);
                 else
                     gather<kStokes, kWidth>(samples, begin, n, maps.map, maps.gaps, to);
+                if (maps.templates) {
+                    AddTemplates add{maps.gaps, to.first, to.stride, begin, kWidth};
+                    TemplateRuns(*maps.templates, block, samples, add).of(begin, n);
+                }
             };
             const auto use = [&](std::int64_t begin, std::int64_t n, const Streams<double>& time) {
                 const std::int64_t first = block.n_left + begin;
@@ -170,6 +174,13 @@ void apply_blocks(std::span<const Block> blocks, const SampleSource& source, con
                 else
                     scatter<kStokes, kWidth>(samples, first, n, {time.first, time.stride}, maps.scales, sums,
                                              gap_sums);
+                if (maps.templates) {
+                    const auto add = [&](std::int64_t row, int column, double value) {
+                        gap_sums[row * kWidth + column] += to_wide(value * maps.scales[column]);
+                    };
+                    SumTemplates sum{time.first, time.stride, first, kWidth, add};
+                    TemplateRuns(*maps.templates, block, samples, sum).of(first, n);
+                }
             };
             filter(block, noise, work, kWidth, fill, used, use);
         }

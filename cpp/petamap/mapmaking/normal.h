@@ -6,6 +6,7 @@
 
 #include "petamap/mapmaking/blocks.h"
 #include "petamap/mapmaking/sample_pixels.h"
+#include "petamap/mapmaking/templates.h"
 
 namespace petamap::mapmaking {
 
@@ -20,6 +21,8 @@ struct Maps {
     const double* scales;  // such that no sum of a pixel can overflow
     std::int64_t n_local, n_gaps;
     int n_stokes, width, n_threads;
+    const Templates* templates =
+        nullptr;  // of which the amplitudes are rows of `gaps`; null where there are none
 };
 
 // sums += P^T N^-1 P (map, gaps).

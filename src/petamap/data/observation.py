@@ -9,6 +9,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from petacomm.base.typing import FloatArray, UInt8Array
+from petamap.data.template import Template
 from petamap.noise.model import NoiseModel
 from petamap.pointing.protocol import Pointing
 
@@ -80,6 +81,13 @@ class Noise(Protocol):
         """Return the noise model of a detector in an interval of the observation."""
 
 
+class AzimuthTrack(Protocol):
+    """Azimuth of the telescope of an observation."""
+
+    def azimuths(self, start: int, stop: int) -> FloatArray:
+        """Return the azimuth of samples [start, stop), (stop - start,), radians from north to east."""
+
+
 @dataclass(frozen=True)
 class DetectorNoise:
     """Noise model of each detector, common to all intervals (implements `Noise`)."""
@@ -122,6 +130,10 @@ class Observation:
         Flags of bad samples; a sample is bad if any of them says so.
     noise : Noise, optional
         Noise models; required for map-making unless the noise is estimated.
+    templates : tuple of Template
+        Contributions to the signal that are solved for with the map.
+    azimuth : AzimuthTrack, optional
+        Azimuth of the telescope, for templates that depend on it.
     unit : str
         Unit of the signal.
     meta : dict
@@ -150,6 +162,8 @@ class Observation:
     signals: tuple[Signal, ...] = ()
     flags: tuple[Flags, ...] = ()
     noise: Noise | None = None
+    templates: tuple[Template, ...] = ()
+    azimuth: AzimuthTrack | None = None
     unit: str = "K_CMB"
     meta: dict[str, object] = field(default_factory=dict, compare=False)
 

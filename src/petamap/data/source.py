@@ -65,6 +65,11 @@ _KINDS: dict[str, str] = {
     "noise": "petamap.simulation.noise:NoiseSource",
     "common-mode": "petamap.simulation.noise:CommonModeSource",
     "cuts": "petamap.simulation.cuts:CutsSource",
+    "offsets": "petamap.templates.sources:OffsetsSource",
+    "baselines": "petamap.templates.sources:BaselinesSource",
+    "polynomials": "petamap.templates.sources:PolynomialsSource",
+    "azimuth-synchronous": "petamap.templates.sources:AzimuthSynchronousSource",
+    "plate-synchronous": "petamap.templates.sources:PlateSynchronousSource",
 }
 
 

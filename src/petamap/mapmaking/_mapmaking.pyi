@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from typing import Annotated
 
 import numpy
@@ -28,6 +29,33 @@ class Kernels:
     @property
     def n(self) -> int: ...
 
+class TemplateTable:
+    def __init__(
+        self,
+        terms: Sequence[
+            tuple[
+                int,
+                int,
+                int,
+                int,
+                Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+                bool,
+                Annotated[
+                    NDArray[numpy.float64], dict(shape=(None, None), order="C", device="cpu", writable=False)
+                ]
+                | None,
+                Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)]
+                | None,
+                Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)]
+                | None,
+            ]
+        ],
+        streams: Annotated[
+            NDArray[numpy.int64], dict(shape=(None, None), order="C", device="cpu", writable=False)
+        ],
+        scale: float,
+    ) -> None: ...
+
 def apply_kept(
     blocks: Annotated[
         NDArray[numpy.int64], dict(shape=(None, None), order="C", device="cpu", writable=False)
@@ -50,6 +78,7 @@ def apply_kept(
     scales: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)],
     sums: Annotated[NDArray[numpy.int64], dict(shape=(None, None, None, None), order="C", device="cpu")],
     gap_sums: Annotated[NDArray[numpy.int64], dict(shape=(None, None, None), order="C", device="cpu")],
+    templates: TemplateTable | None = None,
 ) -> None: ...
 def apply_expanded(
     blocks: Annotated[
@@ -80,6 +109,7 @@ def apply_expanded(
     scales: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)],
     sums: Annotated[NDArray[numpy.int64], dict(shape=(None, None, None, None), order="C", device="cpu")],
     gap_sums: Annotated[NDArray[numpy.int64], dict(shape=(None, None, None), order="C", device="cpu")],
+    templates: TemplateTable | None = None,
 ) -> None: ...
 def filter_block(
     block: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
@@ -125,6 +155,27 @@ def add_signals(
     sums: Annotated[NDArray[numpy.int64], dict(shape=(None, None, None, None), order="C", device="cpu")],
     gap_sums: Annotated[NDArray[numpy.int64], dict(shape=(None, None, None), order="C", device="cpu")],
     largest: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu")],
+) -> None: ...
+def add_template_signals(
+    templates: TemplateTable,
+    block: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    pixels: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    filtered: Annotated[
+        NDArray[numpy.float64], dict(shape=(None, None), order="C", device="cpu", writable=False)
+    ],
+    scale: float,
+    low_bits: int,
+    sums: Annotated[NDArray[numpy.int64], dict(shape=(None, None, None), order="C", device="cpu")],
+) -> None: ...
+def scan_templates(
+    templates: TemplateTable,
+    block: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    pixels: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    amplitudes: Annotated[
+        NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)
+    ],
+    begin: int,
+    time: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu")],
 ) -> None: ...
 def settle_words(
     words: Annotated[
@@ -268,6 +319,13 @@ def space_add(
     largest: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu")],
     n_threads: int,
 ) -> None: ...
+def invert(
+    n_stokes: int,
+    rcond_min: float,
+    matrices: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order="C", device="cpu")],
+    rcond: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu")],
+    n_threads: int,
+) -> None: ...
 
 BASELINE_BAND: int = 8
 
@@ -352,12 +410,5 @@ def solve_baselines(
     ],
     values: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order="C", device="cpu")],
     largest: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu")],
-    n_threads: int,
-) -> None: ...
-def invert(
-    n_stokes: int,
-    rcond_min: float,
-    matrices: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order="C", device="cpu")],
-    rcond: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu")],
     n_threads: int,
 ) -> None: ...

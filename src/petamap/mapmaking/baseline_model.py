@@ -11,6 +11,7 @@ from petacomm.mpi import Communicator
 from petacomm.reduction import OwnedRows, ReductionPlan
 from petacomm.sharing import IndexMap
 from petacomm.sharing.index_map import rows_of_keys
+from petamap.mapmaking.template_model import TemplateModel
 from petamap.mapmaking.vectors import MAX_WIDTH
 from petamap.mapmaking.visits import RankVisits, VisitRows
 
@@ -34,6 +35,8 @@ class BaselineModel:
         Further pixels whose values this rank wants to know.
     largest : float
         Largest weight of a sample times the most samples of a pixel or a gap.
+    templates : TemplateModel, optional
+        Of the same streams; their amplitudes are marginalized too.
     n_threads : int
 
     Attributes
@@ -53,9 +56,10 @@ class BaselineModel:
         pixel_keys: Int64Array,
         largest: float,
         *,
+        templates: TemplateModel | None = None,
         n_threads: int = 1,
     ) -> None:
-        self.comm, self.n_threads = comm, n_threads
+        self.comm, self.n_threads, self.templates = comm, n_threads, templates
         self.n_stokes = visits.pixels.n_stokes
         self.n_knots, self._knots = visits.n_knots, visits.knots
         held = distinct(np.concatenate([visits.pixels.keys, pixel_keys]))
@@ -71,16 +75,34 @@ class BaselineModel:
         self._inverse_gap_weights = 1 / sums
         self._factor = _factorize(visits)
         self._largest = largest
+        if templates:
+            templates.couple(self._solve_band)
 
     # --- between rows of vectors and baselines
 
-    def baselines(self, visits: VisitRows, held: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return T B of held rows, (n_knots, width), and the largest size of each column on this rank."""
-        width = held.shape[2]
-        knots, largest = np.zeros((self.n_knots, width)), np.zeros(width)
+    def baselines(
+        self, visits: VisitRows, held: FloatArray, less: FloatArray | None = None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return T (B x - y) of held rows x and knots y, and the largest size of each column on this rank.
+
+        Both are (n_knots, width). With templates, their amplitudes are marginalized in T.
+        """
+        knots = np.zeros((self.n_knots, held.shape[2]))
         _mapmaking.add_to_baselines(*visits.arguments(), held, knots, self.n_threads)
+        if less is not None:
+            knots -= less
+        largest = np.zeros(held.shape[2])
         _mapmaking.solve_baselines(self._knots, self._factor, knots, largest, self.n_threads)
+        if self.templates:
+            self.templates.correct(knots, self._solve_band)
+            largest = np.abs(knots).max(axis=0, initial=0.0)
         return knots, largest
+
+    def _solve_band(self, knots: FloatArray) -> FloatArray:
+        """Return (C^-1 + F^T W F)^-1 of knots, (n_knots, width)."""
+        out = np.array(knots, order="C")
+        _mapmaking.solve_baselines(self._knots, self._factor, out, np.zeros(out.shape[1]), self.n_threads)
+        return out
 
     def _integers(
         self, visits: VisitRows, knots: FloatArray, largest: FloatArray, n_rows: int
@@ -106,9 +128,11 @@ class BaselineModel:
         """Return B^T T B of pixels at their owners, (n_owned, n_stokes, width). Collective."""
         return self.to_pixels(*self.from_pixels(pixels))
 
-    def from_gaps(self, residuals: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return T B W^-1 of residuals of gaps, (n_gaps, 1, width), with the largest size on this rank."""
-        return self.baselines(self._gap_visits, residuals * self._inverse_gap_weights)
+    def from_gaps(
+        self, residuals: FloatArray, less: FloatArray | None = None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return T (B W^-1 r - y) of residuals of gaps, (n_gaps, 1, width), and knots y; the largest size."""
+        return self.baselines(self._gap_visits, residuals * self._inverse_gap_weights, less)
 
     def solve_gaps(self, residuals: FloatArray, knots: FloatArray) -> FloatArray:
         """Return W^-1 (r + B^T x) of residuals r of gaps, (n_gaps, 1, width), and baselines x."""
@@ -159,7 +183,7 @@ def _factorize(visits: RankVisits) -> FloatArray:
     diagonal, beside = visits.products[:, 0].copy(), visits.products[:, 1]
     diagonal[1:] += visits.products[:-1, 2]
     factor = np.zeros((visits.n_knots, band + 1))
-    for number, prior in enumerate(visits.inverse_priors):
+    for number, prior in enumerate(visits.noises.inverse_priors):
         own = slice(int(visits.knots[number]), int(visits.knots[number + 1]))
         matrix = np.repeat(prior[:, None], own.stop - own.start, axis=1)
         matrix[0] += diagonal[own]

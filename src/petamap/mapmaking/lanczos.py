@@ -30,11 +30,22 @@ def lanczos_matrix(
 
 def smallest_ritz_value(alphas: Sequence[float] | FloatArray, betas: Sequence[float] | FloatArray) -> float:
     """Return the smallest Ritz value, above the smallest eigenvalue of M^-1 A; 0 where none is known."""
+    return extreme_ritz_values(alphas, betas)[0]
+
+
+def extreme_ritz_values(
+    alphas: Sequence[float] | FloatArray, betas: Sequence[float] | FloatArray
+) -> tuple[float, float]:
+    """Return the smallest and the largest Ritz value, between the eigenvalues of M^-1 A; 0 if not known."""
     from scipy.linalg import eigvalsh_tridiagonal
 
     if not len(alphas) or not np.all(np.asarray(alphas) >= np.finfo(np.float64).tiny):
-        return 0.0
+        return 0.0, 0.0
     diagonal, beside = lanczos_matrix(alphas, betas)
     if not np.all(np.isfinite(diagonal)):
-        return 0.0
-    return max(float(eigvalsh_tridiagonal(diagonal, beside, select="i", select_range=(0, 0))[0]), 0.0)
+        return 0.0, 0.0
+    ends = [
+        float(eigvalsh_tridiagonal(diagonal, beside, select="i", select_range=(end, end))[0])
+        for end in (0, len(diagonal) - 1)
+    ]
+    return max(ends[0], 0.0), max(ends[1], 0.0)

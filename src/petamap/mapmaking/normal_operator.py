@@ -44,7 +44,8 @@ class NormalOperator(Operator):
         self.comm = shared.comm
         self.n_threads = projection.n_threads
         self._hits_bits = max(hits_max, 1).bit_length()
-        self._norm = shared.comm.max(noise.norm)
+        # a sample sees a pixel or a gap, and amplitudes of templates, none larger than the largest row
+        self._norm = shared.comm.max(noise.norm) * (2 if projection.amplitudes else 1)
         self._memory = aligned_zeros(0)
 
     def apply(self, vectors: Unknowns) -> Unknowns:
@@ -96,7 +97,7 @@ class NormalOperator(Operator):
         """Return the sums of all threads on pixels and gaps: zero, as `fold` leaves them."""
         projection = self.projection
         shape = (projection.n_threads, projection.n_local, projection.stokes.n, width)
-        gap_shape = (projection.n_threads, projection.gaps.n, width)
+        gap_shape = (projection.n_threads, projection.n_nuisance, width)
         n, n_gaps = math.prod(shape), math.prod(gap_shape)
         if n + n_gaps > len(self._memory):
             self._memory = aligned_zeros(0)  # freed before more is allocated

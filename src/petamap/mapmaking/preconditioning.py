@@ -15,10 +15,11 @@ from petamap.mapmaking.linear_operators import BlockDiagonalPreconditioner, Prec
 from petamap.mapmaking.noise_kernels import InverseNoise
 from petamap.mapmaking.pixel_statistics import Statistics
 from petamap.mapmaking.projection import Projection
-from petamap.mapmaking.transfer import GapTransfer, PixelTransfer
+from petamap.mapmaking.template_model import AmplitudePreconditioner, TemplateModel
+from petamap.mapmaking.transfer import NuisanceTransfer, PixelTransfer
 from petamap.mapmaking.two_level import ModelInverse, TwoLevelPreconditioner
 from petamap.mapmaking.vectors import SharedUnknowns, Unknowns
-from petamap.mapmaking.visits import gather_visits
+from petamap.mapmaking.visits import gather_visits, stream_noises
 from petamap.noise.baselines import BaselineNoise, fit_baselines
 from petamap.noise.toeplitz import toeplitz_spectrum
 from petamap.sky.parents import parent_pixels
@@ -164,7 +165,7 @@ class PreconditionerInputs:
         """Return the preconditioner that was planned. Collective."""
         return self._two_level(plan) if plan.kind == TWO_LEVEL else self._local(plan.kind)
 
-    def _local(self, kind: str) -> BlockDiagonalPreconditioner:
+    def _local(self, kind: str) -> Preconditioner:
         """Return the inverse of each pixel's block or of its diagonal, or one number for all."""
         projection, covariance = self.projection, self.statistics.covariance
         pixels = covariance
@@ -176,11 +177,33 @@ class PreconditionerInputs:
                 # The same number on all ranks.
                 weight = self.comm.max(float(self.noise.weights.max(initial=0)))
                 pixels[:, diagonal] = (covariance[:, :1] > 0) / max(weight, 1e-300)
-        gaps = np.zeros((self.shared.gaps.n_owned, 1))
+        gaps = np.zeros((projection.n_nuisance, 1))
         if projection.gaps.length:
-            gaps[:, 0] = 1 / self.noise.weights[self.shared.gaps.select_owned(projection.gaps.segments())]
-        blocks = self.shared.with_ghosts(Unknowns(pixels, gaps))
-        return BlockDiagonalPreconditioner(blocks, projection.n_threads, kind)
+            gaps[: projection.gaps.n, 0] = 1 / self.noise.weights[projection.gaps.segments()]
+        blocks = self.shared.with_ghosts(Unknowns(pixels, self.shared.gaps.select_owned(gaps)))
+        local = BlockDiagonalPreconditioner(blocks, projection.n_threads, kind)
+        if not projection.amplitudes:
+            return local
+        noises = [fit_baselines(lags) for lags in self.noise.lags]
+        own = stream_noises(projection, [noises[kernel] for kernel in self.noise.kernel_of], self.comm)
+        templates = TemplateModel(projection.amplitudes.terms, own, np.zeros(0, np.int64))
+        transfer = self._nuisance(np.zeros(0, np.int64), templates, solve_gaps=False)
+        return AmplitudePreconditioner(local, self.shared, transfer, templates)
+
+    def _nuisance(
+        self, gap_keys: Int64Array, templates: TemplateModel | None, *, solve_gaps: bool
+    ) -> NuisanceTransfer:
+        """Return the transfer of unknowns beside the map, of which the model has gaps and templates."""
+        amplitudes = self.projection.amplitudes
+        held = self.projection.gaps.keys() if self.projection.gaps.length else np.zeros(0, np.int64)
+        if amplitudes:
+            placeholder = np.zeros(0 if self.projection.gaps.length else 1, np.int64)
+            held = np.concatenate([placeholder, held, amplitudes.keys])
+        return NuisanceTransfer(
+            self.comm, self.shared.gaps.select_owned(held), int(self.projection.layout.sample_keys[-1]),
+            gap_keys, templates.keys if templates else np.zeros(0, np.int64), solve_gaps=solve_gaps,
+            scale=amplitudes.scale if amplitudes else 1.0,
+        )  # fmt: skip
 
     def _two_level(self, plan: PreconditionerPlan) -> TwoLevelPreconditioner:
         """Return the inverse of a model of the noise."""
@@ -196,11 +219,11 @@ class PreconditionerInputs:
             model, transfer.restrict(self._weights()[:, :, None])[:, :, 0],
             self._coarse(model.pixels.keys, level), weight * self.comm.sum(projection.local.n_out),
         )  # fmt: skip
-        gaps = None
-        if self.comm.max(len(gap_keys)):
-            gaps = GapTransfer(self.comm, self.shared.gaps.select_owned(gap_keys), model.gap_keys)
+        nuisance = None
+        if self.comm.max(len(gap_keys)) or model.templates:
+            nuisance = self._nuisance(model.gap_keys, model.templates, solve_gaps=projection.gaps.length > 0)
         return TwoLevelPreconditioner(
-            self.shared, transfer, gaps, inverse, statistics.covariance if level else None
+            self.shared, transfer, nuisance, inverse, statistics.covariance if level else None
         )
 
     def _model(
@@ -214,7 +237,13 @@ class PreconditionerInputs:
         )
         # no pixel of the model has more samples, and no gap more than 64
         samples = max(self.statistics.hits_max << (2 * plan.level), 64)
-        return BaselineModel(self.comm, visits, own_keys, weight * samples, n_threads=projection.n_threads)
+        amplitudes = projection.amplitudes
+        gaps = visits.gaps.keys
+        templates = TemplateModel(amplitudes.terms, visits.noises, gaps) if amplitudes else None
+        return BaselineModel(
+            self.comm, visits, own_keys, weight * samples,
+            templates=templates, n_threads=projection.n_threads,
+        )  # fmt: skip
 
     def _weights(self) -> FloatArray:
         """Return D of the map's pixels, (n_owned, triangle); zero where a pixel is not solved for.

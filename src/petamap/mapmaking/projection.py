@@ -29,6 +29,7 @@ from petacomm.base.typing import (
 from petacomm.mpi import Communicator
 from petamap.data.checks import check_signal, error_location
 from petamap.data.observation import Observation, Signal, add_signals
+from petamap.mapmaking.amplitudes import Amplitudes
 from petamap.mapmaking.gaps import Gaps
 from petamap.mapmaking.time_layout import LocalBlocks, Segment, TimeLayout
 from petamap.pointing.compressed import CompressedPointing
@@ -114,6 +115,8 @@ class Projection:
     ----------
     units : (n_segment,) float64
         Samples and gains are in multiples of these; all 1 before `set_units`.
+    amplitudes : Amplitudes, optional
+        Unknowns of templates, once set.
     """
 
     def __init__(
@@ -140,6 +143,7 @@ class Projection:
         )
         self.has_gains = any(self._pointing(s).has_gains for s in local.segments)
         self.units = np.ones(len(local.segments))
+        self.amplitudes: Amplitudes | None = None
         self._kept: SamplePointing | None = None
         self._find_pixels()
 
@@ -147,6 +151,11 @@ class Projection:
     def n_local(self) -> int:
         """Number of pixels that the held samples fall into."""
         return int(self.index.n_local)
+
+    @property
+    def n_nuisance(self) -> int:
+        """Number of unknowns beside the map that this rank holds: of gaps, then amplitudes of templates."""
+        return self.gaps.n + (self.amplitudes.n if self.amplitudes else 0)
 
     def keys(self) -> Int64Array:
         """Return the pixels that the held samples fall into, increasing: the rows of this rank's map."""
@@ -369,17 +378,20 @@ class Projection:
     ) -> None:
         """Add P^T N^-1 P of (pixels, gaps) to the sums of the threads, in units of 1/scale of each vector.
 
-        pixels: (n_local, n_stokes, width), gaps: (n_gaps, width). A vector of which the scale is 0 is left
-        out.
+        pixels: (n_local, n_stokes, width), gaps: (n_nuisance, width), with amplitudes of templates. A
+        vector of which the scale is 0 is left out.
         """
         blocks, parts = self.local.blocks, (kernels, pixels, gaps, scales, sums, gap_sums)
+        templates = self.amplitudes.table if self.amplitudes else None
         if (kept := self._kept) is not None:
-            _mapmaking.apply_kept(blocks, kept.pixels, kept.angles, kept.gains, self.efficiencies, *parts)
+            _mapmaking.apply_kept(
+                blocks, kept.pixels, kept.angles, kept.gains, self.efficiencies, *parts, templates
+            )
             return
         _mapmaking.apply_expanded(
             blocks, self._pointings, self.pixelization.grid, self.index, self._stream_table,
             self.efficiencies, self.gaps.bits if self.gaps else None, self._first_slots,
-            self.gaps.length, *parts,
+            self.gaps.length, *parts, templates,
         )  # fmt: skip
 
     @cached_property

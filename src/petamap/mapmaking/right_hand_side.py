@@ -39,7 +39,7 @@ class _Sums:
 
     def __init__(self, projection: Projection, width: int) -> None:
         self.pixels = aligned_zeros(projection.n_local, projection.stokes.n, 4, width)
-        self.gaps = aligned_zeros(projection.gaps.n, 2, width)
+        self.gaps = aligned_zeros(projection.n_nuisance, 2, width)
 
     def add(self, other: _Sums) -> None:
         self.pixels += other.pixels
@@ -160,6 +160,16 @@ class _Reading:
             outputs.pixels, outputs.angles, outputs.gains, outputs.efficiency, filtered, weighted,
             1 / self.unit, self.bits, sums.pixels, sums.gaps, largest,
         )  # fmt: skip
+        if projection.amplitudes:
+            _mapmaking.add_template_signals(
+                projection.amplitudes.table,
+                block,
+                samples.pixels,
+                filtered,
+                1 / self.unit,
+                self.bits,
+                sums.gaps,
+            )
         for number in range(n):
             fits = largest[number] < math.ldexp(1.0, self.bits)
             if not (fits and np.isfinite(filtered[number]).all()):

@@ -16,6 +16,7 @@ from petacomm.mpi import Communicator, SerialCommunicator, agree
 from petacomm.reduction import AUTO, OwnedRows, ReductionPlan
 from petacomm.sharing import IndexMap
 from petamap.data.observation import Observation
+from petamap.mapmaking.amplitudes import Amplitudes, StreamTerms
 from petamap.mapmaking.cg import ConjugateGradients
 from petamap.mapmaking.distribution import STREAMS, Distribution, distribute
 from petamap.mapmaking.linear_operators import Preconditioner
@@ -173,7 +174,9 @@ def set_up(
         )
         projection.drop_pixels(pixels.scatter_fwd(statistics.dead.view(np.uint8)).view(np.bool_))
     with timers.phase("reduction plan"):
-        shared = SharedUnknowns(pixels, _shared_gaps(pixels, projection, options))
+        if not whole_streams and any(observation.templates for observation in observations):
+            projection.amplitudes = Amplitudes(StreamTerms(observations, layout), local, comm)
+        shared = SharedUnknowns(pixels, _shared_nuisance(pixels, projection, options, statistics.hits_max))
     with timers.phase("preconditioner"):
         inputs = PreconditionerInputs(projection, noise, shared, pixels.keys, statistics)
         preconditioner = inputs.make(plan)
@@ -233,8 +236,16 @@ def _shared_pixels(comm: Communicator, projection: Projection, options: SystemOp
     return OwnedRows(plan, options.n_threads)
 
 
-def _shared_gaps(pixels: OwnedRows, projection: Projection, options: SystemOptions) -> OwnedRows:
-    comm, keys = pixels.comm, projection.number_gaps()
+def _shared_nuisance(
+    pixels: OwnedRows, projection: Projection, options: SystemOptions, hits_max: int
+) -> OwnedRows:
+    """Return owners and holders of the unknowns beside the map: gaps, then amplitudes. Collective."""
+    comm, keys, amplitudes = pixels.comm, projection.number_gaps(), projection.amplitudes
+    if amplitudes:
+        exact = projection.gaps.length > 0
+        amplitudes.set_up(projection.gaps.n, hits_max)
+        # samples that are cut fall into one row, which nobody solves for
+        keys = np.concatenate([keys if exact else np.zeros(1, np.int64), amplitudes.keys])
     if comm.max(len(keys)) == 0:
         # Without gaps, each rank keeps its own placeholder.
         comm, keys = SerialCommunicator(), np.arange(projection.gaps.n)

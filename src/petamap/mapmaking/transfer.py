@@ -122,14 +122,14 @@ class PixelTransfer:
         return out
 
 
-class GapTransfer:
-    """Values of gaps between their owners and the ranks that model their streams. Collective.
+class RowTransfer:
+    """Values of rows between their owners and the ranks that model their streams. Collective.
 
     Parameters
     ----------
     comm : Communicator
     owned, modelled : int64
-        Keys of the gaps that this rank owns, and of those that it models, both increasing.
+        Keys of the rows that this rank owns, and of those that it models, both increasing.
     """
 
     def __init__(self, comm: Communicator, owned: Int64Array, modelled: Int64Array) -> None:
@@ -156,3 +156,51 @@ class GapTransfer:
         # bits travel as they are: nobody adds anything but zeros
         held = plan.allreduce(held.view(np.int64)).view(np.float64)
         return np.ascontiguousarray(held[here])
+
+
+class NuisanceTransfer:
+    """Unknowns of gaps and amplitudes of templates between the solver's vectors and the model. Collective.
+
+    Parameters
+    ----------
+    comm : Communicator
+    owned : int64 (n_owned,)
+        Keys of the unknowns beside the map that this rank owns, increasing.
+    first_amplitude : int
+        The least key of an amplitude.
+    gaps, amplitudes : int64
+        Keys of those that this rank models, both increasing.
+    solve_gaps : bool
+        Whether gaps are solved for.
+    scale : float
+        Of the functions of templates in the solver (`Amplitudes`); those of the model have 1.
+    """
+
+    def __init__(
+        self,
+        comm: Communicator,
+        owned: Int64Array,
+        first_amplitude: int,
+        gaps: Int64Array,
+        amplitudes: Int64Array,
+        *,
+        solve_gaps: bool,
+        scale: float = 1.0,
+    ) -> None:
+        self._n = int(np.searchsorted(owned, first_amplitude))
+        self._n_gaps = self._n if solve_gaps else 0
+        self._scale = scale
+        self._gaps = RowTransfer(comm, owned[: self._n_gaps], gaps)
+        self._amplitudes = RowTransfer(comm, owned[self._n :], amplitudes)
+
+    def to_model(self, values: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return gaps, (n_gaps, 1, width), and amplitudes, (n, width), of residuals (n_owned, 1, width)."""
+        amplitudes = self._amplitudes.to_model(np.ascontiguousarray(values[self._n :]))
+        gaps = self._gaps.to_model(np.ascontiguousarray(values[: self._n_gaps]))
+        return gaps, amplitudes[:, 0] / self._scale
+
+    def from_model(self, gaps: FloatArray, amplitudes: FloatArray) -> FloatArray:
+        """Return rows of the solver, (n_owned, 1, width), of solutions of the model."""
+        own = self._amplitudes.from_model(np.ascontiguousarray(amplitudes[:, None]) / self._scale)
+        between = np.zeros((self._n - self._n_gaps, 1, gaps.shape[2]))
+        return np.concatenate([self._gaps.from_model(gaps), between, own])

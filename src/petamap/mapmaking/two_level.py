@@ -19,13 +19,13 @@ import math
 import numpy as np
 
 import petamap.mapmaking._mapmaking as _mapmaking
-from petacomm.base.threads import single_blas_thread
 from petacomm.base.typing import FloatArray, Int64Array
 from petamap.mapmaking.baseline_model import BaselineModel
 from petamap.mapmaking.cg import ConjugateGradients
-from petamap.mapmaking.lanczos import smallest_ritz_value
+from petamap.mapmaking.lanczos import extreme_ritz_values
 from petamap.mapmaking.linear_operators import Operator, Preconditioner
-from petamap.mapmaking.transfer import GapTransfer, GroupSums, PixelTransfer
+from petamap.mapmaking.pseudo_inverse import pseudo_inverse
+from petamap.mapmaking.transfer import GroupSums, NuisanceTransfer, PixelTransfer
 from petamap.mapmaking.vectors import SharedUnknowns, Unknowns
 
 # Products with S in an application, and by how much the inverse may be wrong. The slowest mode may ask for
@@ -33,10 +33,12 @@ from petamap.mapmaking.vectors import SharedUnknowns, Unknowns
 _LEAST_DEGREE, _DEGREE, _ERROR = 2, 12, 0.3
 # Steps of Lanczos that find the slowest mode, near enough to tell the degree.
 _LANCZOS_STEPS = 8
-# The spectrum of (D^-1 + Z E^-1 Z^T) S ends here: the sum of two projections of at most 1.
-_UPPER = 2.0
-# Directions of the coarse map that others hold already, relative to the largest.
-_SAME = 1e-10
+# The spectrum of (D^-1 + Z E^-1 Z^T) S ends here: the sum of two projections of at most 1. E is made of
+# merged visits, so that it may end beyond: at so much more than the largest Ritz value.
+_UPPER, _BEYOND = 2.0, 1.1
+# Directions of the coarse map that others hold already or the data do not, relative to the largest: E is
+# not known better.
+_SAME = 1e-6
 
 
 class TwoLevelPreconditioner(Preconditioner):
@@ -48,7 +50,8 @@ class TwoLevelPreconditioner(Preconditioner):
         Owners of the rows of vectors.
     transfer : PixelTransfer
         Between pixels of the map and of the model.
-    gaps : GapTransfer
+    nuisance : NuisanceTransfer, optional
+        Between unknowns of gaps and templates and those of the model.
     inverse : ModelInverse
         S^-1.
     blocks : float64 (n_owned, triangle), optional
@@ -59,11 +62,11 @@ class TwoLevelPreconditioner(Preconditioner):
         self,
         shared: SharedUnknowns,
         transfer: PixelTransfer,
-        gaps: GapTransfer | None,
+        nuisance: NuisanceTransfer | None,
         inverse: ModelInverse,
         blocks: FloatArray | None = None,
     ) -> None:
-        self.shared, self.transfer, self.gaps, self.inverse = shared, transfer, gaps, inverse
+        self.shared, self.transfer, self.nuisance, self.inverse = shared, transfer, nuisance, inverse
         self.blocks = blocks
         n_knots, n_pixels = (
             shared.comm.sum(n) for n in (inverse.model.n_knots, inverse.model.pixels.n_owned)
@@ -75,19 +78,26 @@ class TwoLevelPreconditioner(Preconditioner):
     def apply(self, vectors: Unknowns) -> Unknowns:
         """Return M^-1 times vectors side by side. Collective.
 
-        With the unknowns of gaps eliminated, r_m + B^T u with u = T B W^-1 r_g is left on pixels; m = S^-1 of
-        it, and gaps are W^-1 (r_g + B^T (u + T B m)).
+        With unknowns of gaps and templates eliminated, r_m + B^T u is left on pixels, where
+        u = T (B W^-1 r_g - E G^-1 r_a); m = S^-1 of it, gaps are W^-1 (r_g + B^T (u + T B m)), and amplitudes
+        are G^-1 (r_a - E^T (u + T B m)) (`TemplateModel`).
         """
-        model = self.inverse.model
+        model, templates = self.inverse.model, self.inverse.model.templates
         out = vectors.zeros_like()
-        if self.gaps is None:
+        if self.nuisance is None:
             self._solve_pixels(vectors.pixels, None, out.pixels)
             return self._with_ghosts(out)
-        residuals = self.gaps.to_model(vectors.gaps)
-        knots, largest = model.from_gaps(residuals)
+        gaps, amplitudes = self.nuisance.to_model(vectors.gaps)
+        if templates:
+            amplitudes = templates.residuals(amplitudes, gaps[:, 0])
+        knots, largest = model.from_gaps(gaps, templates.to_knots(amplitudes) if templates else None)
         solved = self._solve_pixels(vectors.pixels, model.to_pixels(knots, largest), out.pixels)
         knots += model.from_pixels(solved)[0]
-        out.gaps[...] = self.gaps.from_model(model.solve_gaps(residuals, knots))
+        gaps = model.solve_gaps(gaps, knots)
+        if templates:
+            amplitudes = templates.amplitudes(amplitudes, knots)
+            gaps -= templates.in_gaps(amplitudes)[:, None]
+        out.gaps[...] = self.nuisance.from_model(gaps, amplitudes)
         return self._with_ghosts(out)
 
     def _solve_pixels(self, pixels: FloatArray, coupled: FloatArray | None, out: FloatArray) -> FloatArray:
@@ -146,9 +156,9 @@ class ModelInverse:
         _mapmaking.invert(model.n_stokes, 1e-12, self._inverse_blocks, rcond, model.n_threads)
         self._groups = GroupSums(model.comm, coarse)
         self.n_coarse = self._groups.n * model.n_stokes
-        self._coarse_inverse = _inverse_of(self._coarse_matrix(most))
+        self._coarse_inverse = pseudo_inverse(self._coarse_matrix(most), _SAME)
         self.coarse_error: FloatArray | None = None
-        self.degree = self._choose_degree()
+        self.degree, self._upper = self._choose_polynomial()
 
     def apply(self, pixels: FloatArray) -> FloatArray:
         """Return S times values on pixels, (n_owned, n_stokes, width). Collective."""
@@ -162,8 +172,9 @@ class ModelInverse:
 
         The iteration is Saad 2003, algorithm 12.1, a fixed number of times.
         """
-        lower = _UPPER * (math.log(2 / _ERROR) / (2 * self.degree)) ** 2
-        middle, half = (_UPPER + lower) / 2, (_UPPER - lower) / 2
+        upper = self._upper
+        lower = upper * (math.log(2 / _ERROR) / (2 * self.degree)) ** 2
+        middle, half = (upper + lower) / 2, (upper - lower) / 2
         ratio = middle / half
         rho = 1 / ratio
         step = self.precondition(rhs, measure=True) / middle
@@ -205,8 +216,11 @@ class ModelInverse:
                 matrix[places + j, places + i] += blocks[:, number]
         return (matrix + matrix.T) / 2
 
-    def _choose_degree(self) -> int:
-        """Return the degree that the slowest mode asks for, by its Ritz value, at most the highest."""
+    def _choose_polynomial(self) -> tuple[int, float]:
+        """Return the degree that the slowest mode asks for, at most the highest, and the end of the spectrum.
+
+        Both follow from Ritz values of a few steps of Lanczos.
+        """
         model, alphas, betas = self.model, [], []
 
         def record(residual: Unknowns, norm: float, alpha: float, beta: float) -> None:
@@ -221,11 +235,12 @@ class ModelInverse:
         (solution,) = solver.solve_many(
             [Unknowns(rhs[..., 0], nothing)], 1e-6, _LANCZOS_STEPS, recorders=[record]
         )
-        least = smallest_ritz_value(alphas, betas)
+        least, largest = extreme_ritz_values(alphas, betas)
+        upper = max(_UPPER, _BEYOND * largest)
         if solution.error is not None or not least > 0:
-            return _DEGREE
-        needed = math.log(2 / _ERROR) / 2 * math.sqrt(_UPPER / least)
-        return min(max(math.ceil(needed), _LEAST_DEGREE), _DEGREE)
+            return _DEGREE, upper
+        needed = math.log(2 / _ERROR) / 2 * math.sqrt(upper / least)
+        return min(max(math.ceil(needed), _LEAST_DEGREE), _DEGREE), upper
 
 
 class _ModelOperator(Operator):
@@ -258,14 +273,3 @@ def _signs(keys: Int64Array, n_stokes: int) -> FloatArray:
     mixed ^= mixed >> np.uint64(32)
     mixed *= np.uint64(0xD6E8FEB86659FD93)
     return np.where(mixed >> np.uint64(63), 1.0, -1.0)[:, :, None]
-
-
-def _inverse_of(matrix: FloatArray) -> FloatArray:
-    """Return the inverse of a symmetric matrix on the directions that it determines."""
-    sizes = np.diag(matrix)
-    scale = np.where(sizes > 0, 1 / np.sqrt(np.where(sizes > 0, sizes, 1.0)), 0.0)
-    with single_blas_thread():
-        values, axes = np.linalg.eigh(matrix * scale * scale[:, None])
-        found = values > _SAME * max(values.max(initial=0.0), 1e-300)
-        basis = scale[:, None] * axes[:, found] / np.sqrt(values[found])
-        return np.ascontiguousarray(basis @ basis.T)

@@ -64,24 +64,48 @@ class VisitRows:
 
 
 @dataclass(frozen=True)
+class StreamNoises:
+    """Baselines of the streams that a rank models.
+
+    Attributes
+    ----------
+    streams : int64 (n_streams,)
+        Numbers of the streams, consecutive.
+    knots : int64 (n_streams + 1,)
+        First knot of each.
+    steps : int64 (n_streams,)
+    weights : float64 (n_streams,)
+    inverse_priors : float64 (n_streams, 9)
+    """
+
+    streams: Int64Array
+    knots: Int64Array
+    steps: Int64Array
+    weights: FloatArray
+    inverse_priors: FloatArray
+
+
+@dataclass(frozen=True)
 class RankVisits:
     """Visits of the whole streams that a rank models.
 
     Attributes
     ----------
-    knots : int64 (n_streams + 1,)
-        First knot of each stream.
-    inverse_priors : float64 (n_streams, 9)
+    noises : StreamNoises
     pixels, gaps : VisitRows
     products : float64 (n_knots, 3)
         F^T W F by the interval after each knot: before-before, before-after, after-after.
     """
 
-    knots: Int64Array
-    inverse_priors: FloatArray
+    noises: StreamNoises
     pixels: VisitRows
     gaps: VisitRows
     products: FloatArray
+
+    @property
+    def knots(self) -> Int64Array:
+        """First knot of each stream."""
+        return self.noises.knots
 
     @property
     def n_knots(self) -> int:
@@ -114,14 +138,11 @@ def gather_visits(
     marginalize : bool
         Whether gaps are unknowns; else they are known to be zero.
     """
-    lengths = np.diff(projection.layout.sample_keys)
-    first_streams = np.asarray(distribute(lengths.astype(np.float64), comm.size), np.int64)
+    first_streams = _modelled_streams(projection, comm)
     outbox = _Outbox(projection, noises, gap_keys, pixel_keys, first_streams, marginalize=marginalize)
     blocks, tables = outbox.fill()
     received = _Inbox(comm, blocks, tables, np.searchsorted(blocks[:, _STREAM], first_streams))
-    own = slice(int(first_streams[comm.rank]), int(first_streams[comm.rank + 1]))
-    steps, priors = _stream_noises(projection, noises, first_streams, comm)
-    return received.arrange(own, lengths[own], steps, priors, projection.stokes.n)
+    return received.arrange(stream_noises(projection, noises, comm), projection.stokes.n)
 
 
 @dataclass(frozen=True)
@@ -234,23 +255,33 @@ def _rows_of(keys: Int64Array, seen: AnyArray) -> tuple[Int64Array, Int32Array]:
     return held, rows
 
 
-def _stream_noises(
-    projection: Projection, noises: Sequence[BaselineNoise], first_streams: Int64Array, comm: Communicator
-) -> tuple[Int64Array, FloatArray]:
-    """Return step and inverse prior of the streams of this rank: (n_streams,), (n_streams, 9). Collective."""
+def _modelled_streams(projection: Projection, comm: Communicator) -> Int64Array:
+    """Return the first stream that each rank models, and the number of streams: (size + 1,)."""
+    lengths = np.diff(projection.layout.sample_keys)
+    return np.asarray(distribute(lengths.astype(np.float64), comm.size), np.int64)
+
+
+def stream_noises(
+    projection: Projection, noises: Sequence[BaselineNoise], comm: Communicator
+) -> StreamNoises:
+    """Return the noise of the streams that this rank models, from those of its segments. Collective."""
+    first_streams = _modelled_streams(projection, comm)
     rows = [
-        np.concatenate([[segment.stream, noises[number].step], noises[number].inverse_prior])
-        for number, segment in enumerate(projection.local.segments)
+        np.concatenate([[segment.stream, noises[n].step, noises[n].weight], noises[n].inverse_prior])
+        for n, segment in enumerate(projection.local.segments)
     ]
-    table = np.array(rows).reshape(-1, 3 + _mapmaking.BASELINE_BAND)
+    table = np.array(rows).reshape(-1, 4 + _mapmaking.BASELINE_BAND)
     table = table[np.argsort(table[:, 0], kind="stable")]
     if comm.size > 1:
         counts = np.diff(np.searchsorted(table[:, 0], first_streams))
         table = comm.alltoallv(table, counts)[0]
         table = table[np.argsort(table[:, 0], kind="stable")]
     # equal on all ranks that have a part of a stream
-    chosen = np.searchsorted(table[:, 0], np.arange(*first_streams[comm.rank : comm.rank + 2]))
-    return table[chosen, 1].astype(np.int64), np.ascontiguousarray(table[chosen, 2:])
+    streams = np.arange(*first_streams[comm.rank : comm.rank + 2])
+    own = table[np.searchsorted(table[:, 0], streams)]
+    steps, lengths = own[:, 1].astype(np.int64), np.diff(projection.layout.sample_keys)[streams]
+    knots = np.concatenate([[0], np.cumsum((lengths - 1) // np.maximum(steps, 1) + 2)]).astype(np.int64)
+    return StreamNoises(streams, knots, steps, own[:, 2].copy(), np.ascontiguousarray(own[:, 3:]))
 
 
 class _Inbox:
@@ -286,14 +317,12 @@ class _Inbox:
             rows[:, 0] = rows_of_keys(together, theirs)[rows[:, 0]]
         return rows, together
 
-    def arrange(
-        self, own: slice, lengths: Int64Array, steps: Int64Array, priors: FloatArray, n_stokes: int
-    ) -> RankVisits:
-        """Return the visits of the streams `own`, of some lengths."""
-        knots = np.concatenate([[0], np.cumsum((lengths - 1) // np.maximum(steps, 1) + 2)]).astype(np.int64)
+    def arrange(self, noises: StreamNoises, n_stokes: int) -> RankVisits:
+        """Return the visits of the streams that have the noises."""
+        knots, steps, first = noises.knots, noises.steps, int(noises.streams[:1].sum())
         order = np.lexsort((self.blocks[:, _FIRST], self.blocks[:, _STREAM]))
         sorted_blocks = self.blocks[order]
-        streams, n_intervals = sorted_blocks[:, _STREAM] - own.start, sorted_blocks[:, _INTERVALS]
+        streams, n_intervals = sorted_blocks[:, _STREAM] - first, sorted_blocks[:, _INTERVALS]
         firsts = knots[streams] + sorted_blocks[:, _FIRST] // steps[streams]
         before = np.cumsum(n_intervals) - n_intervals
         intervals = np.arange(n_intervals.sum()) + np.repeat(firsts - before, n_intervals)
@@ -310,7 +339,7 @@ class _Inbox:
 
         n_pixels, n_gaps = by_interval(self.counts)
         return RankVisits(
-            knots, priors, rows(self.pixels, _PIXELS, n_pixels, self.pixel_keys, n_stokes),
+            noises, rows(self.pixels, _PIXELS, n_pixels, self.pixel_keys, n_stokes),
             rows(self.gaps, _GAPS, n_gaps, self.gap_keys, 1), np.stack(by_interval(self.products), axis=1),
         )  # fmt: skip
 

@@ -15,9 +15,9 @@ import numpy as np
 
 from petacomm.base.errors import ConfigError
 from petacomm.base.options import option
-from petacomm.base.typing import Int64Array
+from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.base.units import ARCMIN, ARCSEC, DEGREE
-from petamap.data.observation import Observation
+from petamap.data.observation import AzimuthTrack, Observation
 from petamap.data.source import SourceContext
 from petamap.pointing import antenna, frames
 from petamap.pointing import scan_strategies as scan
@@ -136,6 +136,10 @@ class SimulatedScan(ABC):
             return np.zeros((0, 2), np.int64)
         return self._sweep.turnarounds(n_samp, self._instrument.sample_rate)
 
+    def azimuth(self) -> AzimuthTrack | None:
+        """Return the azimuth in each observation, if the scan has one."""
+        return None
+
     def extend(self, observations: Sequence[Observation]) -> list[Observation]:
         """Append the observations of the scan.
 
@@ -159,7 +163,7 @@ class SimulatedScan(ABC):
             name = f"{name}-{index:04d}"
         motion = self.motion(index, start_time)
         spacing = self._knot_spacing(motion)
-        return self._instrument.observation(
+        observation = self._instrument.observation(
             name,
             start_time,
             partial(place_knots, motion, stop - first, self._instrument.sample_rate, spacing.samples),
@@ -172,6 +176,7 @@ class SimulatedScan(ABC):
                 "pointing_error_arcsec": spacing.error.max_total_arcsec,
             },
         )
+        return dataclasses.replace(observation, azimuth=self.azimuth())
 
     def _knot_spacing(self, motion: Motion) -> KnotSpacing:
         """Return the spacing found for the first observation, which is valid for all."""
@@ -180,6 +185,19 @@ class SimulatedScan(ABC):
             longest = math.ceil(round(o.duration * rate) / o.n_observations)
             self._spacing = choose_knot_spacing(motion, longest, rate, o.pointing_error / ARCSEC)
         return self._spacing
+
+
+@dataclass(frozen=True)
+class SweptAzimuth:
+    """Azimuth of a telescope that sweeps from its first sample on (implements `AzimuthTrack`)."""
+
+    sweep: scan.Sweep
+    lowest: float
+    sample_rate: float
+
+    def azimuths(self, start: int, stop: int) -> FloatArray:
+        """Return the azimuth of samples [start, stop), radians."""
+        return self.lowest + self.sweep.position(np.arange(start, stop) / self.sample_rate)
 
 
 class SatelliteSource(SimulatedScan):
@@ -228,6 +246,10 @@ class GroundSource(SimulatedScan):
         )
         rotation = frames.frame_rotation("equatorial", self._options.frame)
         return equatorial.rotated(rotation)
+
+    def azimuth(self) -> AzimuthTrack:
+        """Return the azimuth, the same in all observations."""
+        return SweptAzimuth(self._sweep, self._options.azimuth_min, self._instrument.sample_rate)
 
 
 class RasterSource(SimulatedScan):

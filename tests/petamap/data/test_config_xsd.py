@@ -10,7 +10,7 @@ from lxml import etree
 from petacomm.base.errors import ConfigError
 from petacomm.base.options import option
 from petamap.data.config import RunConfig, SourceConfig, load_config, parse_config, to_xml
-from petamap.data.config.template import Template, config_template
+from petamap.data.config.template import ConfigTemplate, config_template
 from petamap.data.config.xsd import config_xsd
 
 
@@ -44,7 +44,7 @@ def two_kinds(monkeypatch):
     monkeypatch.setitem(sys.modules, "two_kinds", module)
     kinds = {"satellite": "two_kinds:Scan", "noise": "two_kinds:Noise", "lost": "module_nobody_has:Lost"}
     monkeypatch.setattr("petamap.data.source._KINDS", kinds)
-    chosen = Template({"run.name": "first", "map.n_side": 256}, (("satellite", {}), ("noise", {})))
+    chosen = ConfigTemplate({"run.name": "first", "map.n_side": 256}, (("satellite", {}), ("noise", {})))
     monkeypatch.setattr("petamap.data.config.template.TEMPLATES", {"satellite": chosen})
 
 

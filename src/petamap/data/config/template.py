@@ -15,7 +15,7 @@ from petamap.data.config.writer import toml_value, written_value, xml_text
 
 
 @dataclass(frozen=True)
-class Template:
+class ConfigTemplate:
     """What a template sets: options of sections, "section.option", and sources with options of their own."""
 
     settings: Mapping[str, object]
@@ -45,29 +45,29 @@ _COMMON = ("common-mode", {"net": "20 uK s^0.5", "fknee": "100 mHz", "fmin": "5 
 _COARSE = {**_HEALPIX, "map.n_side": 32}
 _SMALL = {**_HEALPIX, "map.n_side": 16}
 # Templates by name. Files are those that `petamap init` writes, in the place of the user's.
-TEMPLATES: dict[str, Template] = {
-    "satellite": Template(_HEALPIX, (_SATELLITE, _SKY, _NOISE)),
-    "ground": Template(_PATCH, (_GROUND, _SKY, _NOISE, _COMMON)),
-    "raster": Template(_PATCH, (_RASTER, _SKY, _NOISE)),
-    "recorded": Template(_PATCH, (
+TEMPLATES: dict[str, ConfigTemplate] = {
+    "satellite": ConfigTemplate(_HEALPIX, (_SATELLITE, _SKY, _NOISE)),
+    "ground": ConfigTemplate(_PATCH, (_GROUND, _SKY, _NOISE, _COMMON)),
+    "raster": ConfigTemplate(_PATCH, (_RASTER, _SKY, _NOISE)),
+    "recorded": ConfigTemplate(_PATCH, (
         ("recorded", {"path": "sample.ant", "n_det": 4, "spacing": "10 arcmin", "turnarounds": "keep"}),
         _SKY, _NOISE,
     )),
-    "files": Template(_SMALL, (("volume", {"path": "sample.h5"}),)),
-    "volume": Template(_SMALL, (("volume", {"path": "sample.h5"}),)),
-    "toast": Template({**_SMALL, "map.frame": "equatorial"}, (("toast", {"path": "sample-toast"}),)),
-    "madmap": Template({**_SMALL, "map.stokes": "I"}, (
+    "files": ConfigTemplate(_SMALL, (("volume", {"path": "sample.h5"}),)),
+    "volume": ConfigTemplate(_SMALL, (("volume", {"path": "sample.h5"}),)),
+    "toast": ConfigTemplate({**_SMALL, "map.frame": "equatorial"}, (("toast", {"path": "sample-toast"}),)),
+    "madmap": ConfigTemplate({**_SMALL, "map.stokes": "I"}, (
         ("madmap1", {"tod": "sample.tod", "filters": "sample-filters", "healpix": "nested",
                      "frame": "galactic", "sample_rate": "5 Hz"}),
     )),
-    "sky-map": Template(_COARSE, (_SHORT, ("sky-map", {"map": "sample-sky.fits"}), _NOISE)),
-    "point-sources": Template(_PATCH, (
+    "sky-map": ConfigTemplate(_COARSE, (_SHORT, ("sky-map", {"map": "sample-sky.fits"}), _NOISE)),
+    "point-sources": ConfigTemplate(_PATCH, (
         _RASTER, ("point-sources", {"sources": ["0.5 deg, 0.3 deg, 10 mK, 30 arcmin"]}), _NOISE,
     )),
-    "cuts": Template(_COARSE, (
+    "cuts": ConfigTemplate(_COARSE, (
         _SHORT, _SKY, _NOISE, ("cuts", {"gap_every": "20 min", "gap_length": "30 s"}),
     )),
-    "common-mode": Template(_COARSE, (_SHORT, _SKY, _NOISE, _COMMON)),
+    "common-mode": ConfigTemplate(_COARSE, (_SHORT, _SKY, _NOISE, _COMMON)),
 }  # fmt: skip
 TEMPLATES |= {"madmap1": TEMPLATES["madmap"], "noise": TEMPLATES["satellite"]}
 TEMPLATES |= {"sky-spectra": TEMPLATES["satellite"]}
@@ -115,7 +115,7 @@ def config_template(start: str = "satellite", form: str = ".toml") -> str:
     return _xml(blocks) if form == ".xml" else _toml(blocks)
 
 
-def find_template(start: str) -> Template:
+def find_template(start: str) -> ConfigTemplate:
     """Return the template of a name, or a bare one of a kind of source from another package.
 
     Raises
@@ -128,13 +128,13 @@ def find_template(start: str) -> Template:
     if start in TEMPLATES:
         return TEMPLATES[start]
     if start in source_kinds():
-        return Template(_HEALPIX, ((start, {}),))
+        return ConfigTemplate(_HEALPIX, ((start, {}),))
     raise ConfigError(
         f"nothing starts with '{start}'", mend=did_you_mean(start, [*TEMPLATES, *source_kinds()])
     )
 
 
-def _blocks(template: Template) -> Iterator[TemplateBlock]:
+def _blocks(template: ConfigTemplate) -> Iterator[TemplateBlock]:
     for name, options in SECTIONS.items():
         fields = option_fields(options).values()
         lines = tuple(_line(field, template.settings.get(f"{name}.{field.name}")) for field in fields)

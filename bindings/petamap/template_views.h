@@ -1,0 +1,106 @@
+// The terms of templates, as Python hands them over.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <optional>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "../arrays.h"
+#include "petamap/mapmaking/templates.h"
+
+namespace bindings {
+
+// Functions, how many, the first harmonic, samples, edges, whether linear; values, turns and bins.
+using TermArguments = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, In<std::int64_t>,
+                                 bool, std::optional<In<double, 2>>, std::optional<In<std::uint32_t>>,
+                                 std::optional<In<std::int32_t>>>;
+
+// Keeps the arrays of the terms. `streams`: (n_segments, 4) first term, terms, first row, shift.
+class TemplateTable {
+  public:
+    TemplateTable(std::vector<TermArguments> terms, In<std::int64_t, 2> streams, double scale)
+        : arguments_(std::move(terms)), scale_(scale) {
+        static_assert(sizeof(Stream) == 4 * sizeof(std::int64_t));
+        require(streams.shape(1) == 4, "4 numbers a stream");
+        const auto* first = reinterpret_cast<const Stream*>(streams.data());
+        streams_.assign(first, first + streams.shape(0));
+        for (const auto& one : arguments_) terms_.push_back(term_of(one));
+        for (const Stream& stream : streams_) check(stream);
+    }
+
+    petamap::mapmaking::Templates view() const { return {terms_, streams_, scale_}; }
+    std::int64_t n_rows() const { return n_rows_; }
+
+  private:
+    using Term = petamap::mapmaking::Term;
+    using Stream = petamap::mapmaking::Templates::Stream;
+    using Functions = petamap::mapmaking::Functions;
+
+    static Term term_of(const TermArguments& given) {
+        const auto& [functions, n, first, n_samp, edges, linear, values, turns, bins] = given;
+        const std::span<const std::int64_t> ends{edges.data(), edges.shape(0)};
+        require(functions >= 0 && functions <= 4 && n >= 1, "functions");
+        require(ends.size() >= 2 && std::is_sorted(ends.begin(), ends.end()), "increasing edges of cells");
+        require(ends.front() >= 0 && ends.back() <= n_samp, "cells within the samples");
+        const auto kind = static_cast<Functions>(functions);
+        const auto samples = static_cast<std::size_t>(n_samp);
+        if (kind == Functions::kLegendre)
+            require(values && values->shape(1) == samples, "an argument a sample");
+        if (kind == Functions::kFourier) require(turns && turns->shape(0) == samples, "an angle a sample");
+        if (kind == Functions::kBins) {
+            require(bins && bins->shape(0) == samples, "a bin a sample");
+            const auto inside = [n = n](std::int32_t bin) { return bin >= 0 && bin < n; };
+            require(std::all_of(bins->data(), bins->data() + samples, inside), "bins that there are");
+        }
+        if (kind == Functions::kColumns)
+            require(values && values->shape(1) == samples && values->shape(0) == static_cast<std::size_t>(n),
+                    "a column a function");
+        return {kind,
+                n,
+                first,
+                n_samp,
+                values ? values->data() : nullptr,
+                turns ? turns->data() : nullptr,
+                bins ? bins->data() : nullptr,
+                ends,
+                linear};
+    }
+
+    void check(const Stream& stream) {
+        require(stream.first_term >= 0 && stream.n_terms >= 0 && stream.first_row >= 0, "terms of a stream");
+        require(stream.first_term + stream.n_terms <= static_cast<std::int64_t>(terms_.size()),
+                "terms of a stream");
+        std::int64_t row = stream.first_row;
+        for (std::int64_t k = 0; k < stream.n_terms; ++k) row += terms_[stream.first_term + k].n_amplitudes();
+        n_rows_ = std::max(n_rows_, row);
+    }
+
+    std::vector<TermArguments> arguments_;
+    std::vector<Term> terms_;
+    std::vector<Stream> streams_;
+    double scale_;
+    std::int64_t n_rows_ = 0;
+};
+
+// What kernels take of a table, if there is one, with as many rows as there are unknowns.
+class TemplateView {
+  public:
+    TemplateView(const TemplateTable* table, std::int64_t n_rows) {
+        if (!table) return;
+        require(table->n_rows() <= n_rows, "a row an amplitude");
+        view_ = table->view();
+    }
+    const petamap::mapmaking::Templates* get() const { return view_ ? &*view_ : nullptr; }
+
+  private:
+    std::optional<petamap::mapmaking::Templates> view_;
+};
+
+}  // namespace bindings

@@ -1,0 +1,136 @@
+"""Interface of templates: contributions to the time stream that are solved for with the map."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from petacomm.base.typing import FloatArray, Int32Array, Int64Array, UInt32Array
+
+if TYPE_CHECKING:
+    from petamap.data.observation import Observation
+
+FUNCTIONS = ("constant", "legendre", "fourier", "bins", "columns")
+
+
+@dataclass(frozen=True, eq=False)
+class TemplateTerm:
+    """Functions of the samples of a stationary interval, each with an amplitude of its own in each cell.
+
+    A cell is a range of samples between consecutive edges; where no cell is, the functions are zero. The
+    contribution to sample t in cell c is the sum over k of ``f_k(t) a[c, k]``.
+
+    Attributes
+    ----------
+    functions : str
+        constant: 1. legendre: P_first to P_(first + n - 1) of `values`. fourier: cos and sin of the
+        harmonics `first` to ``first + n - 1`` of `turns`. bins: 1 where `bins` is k. columns: row k of
+        `values`.
+    n : int
+        Polynomials, harmonics, bins or columns.
+    edges : int64 (n_cells + 1,)
+        Samples since the start of the interval, increasing.
+    linear : bool
+        Amplitudes are those at the edges, and linear in time between them: ``n_cells + 1`` of each function.
+    first : int
+        First polynomial or harmonic.
+    values : float64 (1 or n, n_samp), optional
+        Argument of the polynomials, -1 to 1; or the columns.
+    turns : uint32 (n_samp,), optional
+        Angle of the first harmonic, in units of 2 pi / 2^32.
+    bins : int32 (n_samp,), optional
+    """
+
+    functions: str
+    n: int
+    edges: Int64Array
+    linear: bool = False
+    first: int = 1
+    values: FloatArray | None = field(default=None, repr=False)
+    turns: UInt32Array | None = field(default=None, repr=False)
+    bins: Int32Array | None = field(default=None, repr=False)
+
+    @property
+    def n_functions(self) -> int:
+        """Number of functions."""
+        return 2 * self.n if self.functions == "fourier" else self.n
+
+    @property
+    def n_sets(self) -> int:
+        """Number of sets of amplitudes: of cells, or of edges if amplitudes are linear in time."""
+        return len(self.edges) - (not self.linear)
+
+    @property
+    def n_amplitudes(self) -> int:
+        """Number of amplitudes; that of set c and function k is number ``c * n_functions + k``."""
+        return self.n_sets * self.n_functions
+
+    def matrix(self, start: int, stop: int) -> Any:
+        """Return the functions of samples [start, stop), sparse (stop - start, n_amplitudes)."""
+        from scipy import sparse
+
+        rows = np.arange(max(start, int(self.edges[0])), min(stop, int(self.edges[-1])))
+        cells = np.searchsorted(self.edges, rows, side="right") - 1
+        functions, numbers = self._functions(rows)
+        columns = cells[:, None] * self.n_functions + numbers
+        lengths = np.diff(self.edges)[cells]
+        after = ((rows - self.edges[cells]) / lengths)[:, None] if self.linear else 0.0
+        shape = (stop - start, self.n_amplitudes + self.n_functions)
+        places = np.repeat(rows - start, columns.shape[1])
+
+        def part(weights: FloatArray | float, shift: int) -> Any:
+            values = (functions * weights).ravel()
+            return sparse.csr_matrix((values, (places, (columns + shift).ravel())), shape)
+
+        whole = part(1.0 - after, 0)
+        if self.linear:
+            whole = whole + part(after, self.n_functions)
+        return whole[:, : self.n_amplitudes]
+
+    def _functions(self, rows: Int64Array) -> tuple[FloatArray, Int64Array]:
+        """Return values of functions at samples, (n, n_present), and their numbers."""
+        numbers = np.arange(self.n_functions)[None]
+        if self.functions == "bins":
+            assert self.bins is not None
+            return np.ones((len(rows), 1)), self.bins[rows, None].astype(np.int64)
+        if self.functions == "fourier":
+            assert self.turns is not None
+            harmonics = np.arange(self.first, self.first + self.n, dtype=np.uint32)
+            turns = self.turns[rows, None] * harmonics
+            angles = 2 * np.pi * turns.astype(np.float64) / 2.0**32
+            both = np.stack([np.cos(angles), np.sin(angles)], axis=2)
+            return both.reshape(len(rows), 2 * self.n), numbers
+        if self.functions == "constant":
+            return np.ones((len(rows), 1)), numbers
+        assert self.values is not None
+        if self.functions == "legendre":
+            order = self.first + self.n - 1
+            return np.polynomial.legendre.legvander(self.values[0, rows], order)[:, self.first :], numbers
+        return np.ascontiguousarray(self.values[:, rows].T), numbers
+
+    @property
+    def longest(self) -> int:
+        """Samples of the longest cell; of two, where amplitudes are linear in time."""
+        return int(np.diff(self.edges).max(initial=0)) * (2 if self.linear else 1)
+
+
+class Template(Protocol):
+    """Contribution to the time streams of an observation, with unknown amplitudes.
+
+    Each detector in each stationary interval has amplitudes of its own.
+    """
+
+    @property
+    def name(self) -> str:
+        """What it is, for products and messages."""
+
+    def term(self, observation: Observation, start: int, stop: int) -> TemplateTerm:
+        """Return the functions of the samples [start, stop), a stationary interval of the observation.
+
+        Raises
+        ------
+        ConfigError, DataError
+            If the observation lacks what they are functions of.
+        """

@@ -1,0 +1,42 @@
+"""Inverses of small symmetric matrices of which some directions are not determined."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from petacomm.base.threads import single_blas_thread
+from petacomm.base.typing import FloatArray
+
+
+def pseudo_inverse(matrix: FloatArray, same: float) -> FloatArray:
+    """Return the inverse of a symmetric matrix on directions with more than `same` of the largest size."""
+    values, axes, scale = _scaled_eigenvectors(matrix, np.diag(matrix))
+    found = values > same * max(values.max(initial=0.0), 1e-300)
+    return _squared(scale[:, None] * axes[:, found] / np.sqrt(values[found]))
+
+
+def regularized_inverse(matrix: FloatArray, sizes: FloatArray, least: float) -> FloatArray:
+    """Return the inverse of a symmetric matrix whose directions are made at least `least` of their sizes.
+
+    Parameters
+    ----------
+    matrix : float64 (n, n)
+        Positive semidefinite, but for rounding.
+    sizes : float64 (n,)
+        Sizes of the rows, of the numbers that the matrix is a difference of. Where 0, the inverse is 0.
+    least : float
+    """
+    values, axes, scale = _scaled_eigenvectors(matrix, sizes)
+    return _squared(scale[:, None] * axes / np.sqrt(np.maximum(values, 0.0) + least))
+
+
+def _scaled_eigenvectors(matrix: FloatArray, sizes: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    scale = np.where(sizes > 0, 1 / np.sqrt(np.where(sizes > 0, sizes, 1.0)), 0.0)
+    with single_blas_thread():
+        values, axes = np.linalg.eigh(matrix * scale * scale[:, None])
+    return values, axes, scale
+
+
+def _squared(basis: FloatArray) -> FloatArray:
+    with single_blas_thread():
+        return np.ascontiguousarray(basis @ basis.T)

@@ -1,0 +1,292 @@
+"""Templates in the model of the noise of preconditioners: amplitudes of whole streams, solved with baselines.
+
+A template's functions T are those that baselines hold, and a rest: T = F c + R, F c being near T where
+samples have weight. With b' = b + c a in the place of the baselines b, of prior C, and W zero in gaps, the
+normal equations are (`BaselineModel`)::
+
+    (C^-1 + F^T W F) b' = F^T W (d - P m) + E a,   E = C^-1 c
+    G a = T^T W (d - P m) + E^T b',                G = c^T C^-1 c + R^T W R
+
+where R^T W P is left out, R being what is fast and small but near jumps, and F^T W R, which is nearly zero. T
+is zero in gaps, R is not, and their unknowns hold R a too: with r_a - R^T r_g in the place of r_a they are
+g + R a.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from petacomm.base.typing import FloatArray, Int64Array
+from petamap.mapmaking.amplitudes import StreamTerms
+from petamap.mapmaking.linear_operators import Preconditioner
+from petamap.mapmaking.pseudo_inverse import regularized_inverse
+from petamap.mapmaking.transfer import NuisanceTransfer
+from petamap.mapmaking.vectors import MAX_WIDTH, SharedUnknowns, Unknowns
+from petamap.mapmaking.visits import StreamNoises
+
+# Amplitudes of a stream up to which what baselines answer for is computed, and inverses are dense.
+_MOST_COUPLED, _MOST_DENSE = 512, 512
+# What is added to matrices of amplitudes, relative to their diagonals: some directions may not be determined.
+_LEAST = 1e-6
+# Columns of c computed at once, and what is left out of c and R: functions are at most 1.
+_COLUMNS, _NOTHING = 64, 1e-9
+# Weights of samples where c is looked for, relative to those of the noise.
+_NEARNESS = 1e4
+# Intervals whose functions are held.
+_CACHED = 4
+
+
+def _held_by_baselines(hats: Any, functions: Any, weights: FloatArray, prior: FloatArray) -> Any:
+    """Return c, sparse (n_knots, n), with which F c is near T, whose samples have weights.
+
+    It is (F^T W' F + C^-1)^-1 F^T W' T, W' so large that C matters in gaps alone: there F c is likeliest.
+    """
+    from scipy import sparse
+    from scipy.linalg import solveh_banded
+
+    weighted = sparse.diags(_NEARNESS * weights) @ hats
+    squares, sums = (weighted.T @ hats).tocsr(), (weighted.T @ functions).tocsc()
+    band = np.zeros((len(prior), hats.shape[1])) + prior[:, None]
+    band[0] += squares.diagonal()
+    band[1, :-1] += squares.diagonal(1)
+    columns = [sparse.csc_matrix((sums.shape[0], 0))]
+    for first in range(0, sums.shape[1], _COLUMNS):
+        dense = solveh_banded(band, sums[:, first : first + _COLUMNS].toarray(), lower=True)
+        dense[np.abs(dense) < _NOTHING] = 0.0
+        columns.append(sparse.csc_matrix(dense))
+    return sparse.hstack(columns, "csr")
+
+
+class TemplateModel:
+    """E and G^-1 of the streams that a rank models; with baselines, what eliminates them.
+
+    Parameters
+    ----------
+    terms : StreamTerms
+    noises : StreamNoises
+    gap_keys : int64
+        Positions among all samples of those that have no weight, increasing.
+
+    Attributes
+    ----------
+    keys : int64 (n,)
+        Of the amplitudes, increasing.
+    """
+
+    def __init__(self, terms: StreamTerms, noises: StreamNoises, gap_keys: Int64Array) -> None:
+        from scipy import sparse
+
+        self.noises, self._terms = noises, terms
+        self._functions = lru_cache(_CACHED)(self._make_functions)
+        keys, couplings, rests = [np.zeros(0, np.int64)], [], []
+        self._matrices: list[Any] = []
+        for number, stream in enumerate(noises.streams.tolist()):
+            if not terms.of(stream):
+                n_knots = int(noises.knots[number + 1] - noises.knots[number])
+                coupling, matrix = sparse.csr_matrix((n_knots, 0)), sparse.csr_matrix((0, 0))
+                rest = sparse.csr_matrix((0, 0))
+            else:
+                coupling, matrix, rest = self._stream(number, gap_keys)
+            keys.append(terms.keys(stream, matrix.shape[0]))
+            couplings.append(coupling)
+            rests.append(rest)
+            self._matrices.append(matrix)
+        self.keys = np.concatenate(keys)
+        self._coupling: Any = sparse.block_diag(couplings, "csr") if couplings else sparse.csr_matrix((0, 0))
+        self._transposed: Any = self._coupling.T.tocsr()
+        self._in_gaps: Any = sparse.block_diag(rests, "csr") if rests else sparse.csr_matrix((0, 0))
+        self._from_gaps = self._in_gaps.T.tocsr()
+        self._firsts = np.concatenate([[0], np.cumsum([len(m) for m in map(_diagonal, self._matrices)])])
+        self._sizes = [_diagonal(matrix) for matrix in self._matrices]
+        self._inverse = _Inverses(self._matrices, self._sizes)
+        self._reduced = self._inverse
+
+    def couple(self, solve: Callable[[FloatArray], FloatArray]) -> None:
+        """Take the baselines' (C^-1 + F^T W F)^-1, of (n_knots, width), into what eliminates amplitudes."""
+        matrices: list[Any] = list(self._matrices)
+        for number, answers in self._answers(solve):
+            matrices[number] = matrices[number].toarray() - (answers + answers.T) / 2
+        self._reduced = _Inverses(matrices, self._sizes)
+
+    def _answers(self, solve: Callable[[FloatArray], FloatArray]) -> list[tuple[int, FloatArray]]:
+        """Return E^T (C^-1 + F^T W F)^-1 E of streams with few amplitudes, many streams at a time."""
+        sizes = np.diff(self._firsts)
+        few = np.flatnonzero((sizes > 0) & (sizes <= _MOST_COUPLED))
+        answers = {int(number): np.empty((sizes[number], sizes[number])) for number in few}
+        for first in range(0, int(sizes[few].max(initial=0)), MAX_WIDTH):
+            units = np.zeros((int(self._firsts[-1]), MAX_WIDTH))
+            for number, answer in answers.items():
+                n = min(MAX_WIDTH, len(answer) - first)
+                places = self._firsts[number] + first + np.arange(max(n, 0))
+                units[places, np.arange(max(n, 0))] = 1.0
+            back = self._transposed @ solve(self._coupling @ units)
+            for number, answer in answers.items():
+                n = max(0, min(MAX_WIDTH, len(answer) - first))
+                answer[:, first : first + n] = back[self._firsts[number] : self._firsts[number + 1], :n]
+        return list(answers.items())
+
+    def correct(self, knots: FloatArray, solve: Callable[[FloatArray], FloatArray]) -> None:
+        """Make (C^-1 + F^T W F)^-1 x, (n_knots, width), that of which the amplitudes are eliminated."""
+        knots += solve(self._coupling @ self._reduced(self._transposed @ knots))
+
+    def residuals(self, amplitudes: FloatArray, gaps: FloatArray) -> FloatArray:
+        """Return r_a - R^T r_g of residuals of amplitudes, (n, width), and gaps, (n_gaps, width)."""
+        return amplitudes - np.asarray(self._from_gaps @ gaps, np.float64)
+
+    def in_gaps(self, amplitudes: FloatArray) -> FloatArray:
+        """Return R a in gaps, (n_gaps, width), of amplitudes, (n, width)."""
+        return np.asarray(self._in_gaps @ amplitudes, np.float64)
+
+    def to_knots(self, residuals: FloatArray) -> FloatArray:
+        """Return E G^-1 of residuals of amplitudes, (n, width)."""
+        return np.asarray(self._coupling @ self._inverse(residuals), np.float64)
+
+    def amplitudes(self, residuals: FloatArray, knots: FloatArray) -> FloatArray:
+        """Return G^-1 (r - E^T x) of residuals of amplitudes, (n, width), and baselines x."""
+        return self._inverse(residuals - self._transposed @ knots)
+
+    def blocks(self) -> _Inverses:
+        """Return (T^T N^-1 T)^-1 of each stream, for noise N of the model and no gaps."""
+        matrices: list[Any] = []
+        for number, matrix in enumerate(self._matrices):
+            n = matrix.shape[0]
+            if 0 < n <= _MOST_COUPLED:
+                answers = self._alone(number)
+                matrix = matrix.toarray() - (answers + answers.T) / 2
+            matrices.append(matrix)
+        return _Inverses(matrices, self._sizes)
+
+    def _alone(self, number: int) -> FloatArray:
+        """Return E^T (C^-1 + F^T W F)^-1 E of a stream without gaps."""
+        from scipy.linalg import solveh_banded
+
+        noises = self.noises
+        knots, columns = (
+            slice(int(ends[number]), int(ends[number + 1])) for ends in (noises.knots, self._firsts)
+        )
+        coupling, hats = self._coupling[knots, columns].toarray(), self._functions_of(number)[0]
+        tridiagonal = (hats.T @ hats) * noises.weights[number]
+        band = np.zeros((len(noises.inverse_priors[number]), len(coupling)))
+        band += noises.inverse_priors[number][:, None]
+        band[0] += tridiagonal.diagonal()
+        band[1, : len(coupling) - 1] += tridiagonal.diagonal(1)
+        return np.asarray(coupling.T @ solveh_banded(band, coupling, lower=True), np.float64)
+
+    def _stream(self, number: int, gap_keys: Int64Array) -> tuple[Any, Any, Any]:
+        """Return E, G and R in gaps of a stream, sparse."""
+        from scipy import sparse
+
+        (hats, functions), noises = self._functions_of(number), self.noises
+        n_samp, n_knots = hats.shape
+        first = self._terms.layout.sample_keys[noises.streams[number]]
+        weights = np.full(n_samp, noises.weights[number])
+        begin, end = np.searchsorted(gap_keys, [first, first + n_samp])
+        gaps, prior = gap_keys[begin:end] - first, noises.inverse_priors[number]
+        weights[gaps] = 0.0
+        lags = [lag for lag in range(-len(prior) + 1, len(prior)) if abs(lag) < n_knots]
+        inverse: Any = sparse.diags([np.full(n_knots - abs(lag), prior[abs(lag)]) for lag in lags], lags)
+        seen = sparse.diags((weights > 0).astype(np.float64)) @ functions
+        c = _held_by_baselines(hats, seen, weights, prior)
+        rest, coupling = (seen - hats @ c).tocsr(), (inverse @ c).tocsr()
+        return coupling, (c.T @ coupling + rest.T @ (sparse.diags(weights) @ rest)).tocsr(), rest[gaps]
+
+    def _functions_of(self, number: int) -> tuple[Any, Any]:
+        """Return F and T of a stream."""
+        stream = self._terms.layout.streams[int(self.noises.streams[number])]
+        return self._functions(stream.observation, stream.interval, int(self.noises.steps[number]))
+
+    def _make_functions(self, observation: int, interval: int, step: int) -> tuple[Any, Any]:
+        from scipy import sparse
+
+        start, stop = self._terms.observations[observation].intervals[interval]
+        margin, terms = self._terms.layout.margin, self._terms.of_interval(observation, interval)
+        functions = sparse.hstack([term.matrix(-margin, stop - start + margin) for term in terms], "csr")
+        return _hats(stop - start + 2 * margin, step), functions
+
+
+def _hats(n_samp: int, step: int) -> Any:
+    """Return the hat functions about knots every `step` samples, (n_samp, n_knots)."""
+    from scipy import sparse
+
+    positions = np.arange(n_samp)
+    before, after = positions // step, (positions % step) / step
+    rows = np.repeat(positions, 2)
+    columns = np.stack([before, before + 1], axis=1).ravel()
+    values = np.stack([1 - after, after], axis=1).ravel()
+    return sparse.csr_matrix((values, (rows, columns)), (n_samp, (n_samp - 1) // step + 2))
+
+
+def _diagonal(matrix: Any) -> FloatArray:
+    return np.asarray(matrix.diagonal(), np.float64)
+
+
+class _Inverses:
+    """Inverses of the matrices of streams, dense or sparse ones, on the directions that they determine."""
+
+    def __init__(self, matrices: Sequence[Any], sizes: Sequence[FloatArray]) -> None:
+        from scipy import sparse
+
+        ends = np.concatenate([[0], np.cumsum([matrix.shape[0] for matrix in matrices])]).astype(np.int64)
+        self._n = int(ends[-1])
+        blocks, self._factors = [], []
+        for number, matrix in enumerate(matrices):
+            n = matrix.shape[0]
+            if n <= _MOST_DENSE:
+                dense = matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
+                blocks.append(sparse.csr_matrix(regularized_inverse(dense, sizes[number], _LEAST)))
+            else:
+                self._factors.append((slice(int(ends[number]), int(ends[number + 1])), _factor(matrix)))
+                blocks.append(sparse.csr_matrix((n, n)))
+        self._dense = sparse.block_diag(blocks, "csr") if blocks else sparse.csr_matrix((0, 0))
+
+    def __call__(self, values: FloatArray) -> FloatArray:
+        """Return the product with values, (n, width)."""
+        out = np.asarray(self._dense @ values, np.float64)
+        for own, factor in self._factors:
+            out[own] = factor.solve(np.ascontiguousarray(values[own]))
+        return out
+
+
+def _factor(matrix: Any) -> Any:
+    from scipy import sparse
+    from scipy.sparse.linalg import splu
+
+    diagonal = _diagonal(matrix)
+    ridge = np.where(diagonal > 0, _LEAST * diagonal, 1.0)
+    return splu((matrix + sparse.diags(ridge)).tocsc())
+
+
+class AmplitudePreconditioner(Preconditioner):
+    """M^-1 of pixels and gaps, beside (T^T N^-1 T)^-1 of the amplitudes of each stream. Collective.
+
+    Parameters
+    ----------
+    local : Preconditioner
+        Of pixels and gaps; amplitudes are zero in it.
+    shared : SharedUnknowns
+    transfer : NuisanceTransfer
+        Of amplitudes alone.
+    templates : TemplateModel
+    """
+
+    def __init__(
+        self,
+        local: Preconditioner,
+        shared: SharedUnknowns,
+        transfer: NuisanceTransfer,
+        templates: TemplateModel,
+    ) -> None:
+        self._local, self._shared, self._transfer = local, shared, transfer
+        self._inverses = templates.blocks()
+        self.description = f"{local.description}, templates by stream"
+
+    def apply(self, vectors: Unknowns) -> Unknowns:
+        """Return M^-1 times vectors side by side. Collective."""
+        out = self._local.apply(vectors)
+        none, residuals = self._transfer.to_model(vectors.gaps)
+        out.gaps[...] += self._transfer.from_model(none, self._inverses(residuals))
+        return self._shared.with_ghosts(out) if self._shared.keeps_ghosts else out

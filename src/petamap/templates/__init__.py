@@ -1,0 +1,7 @@
+"""Unknowns beside the sky: offsets, baselines, polynomials, signals synchronous with azimuth or plate.
+
+A template gives functions of time (`petamap.data.template`), of which map-making solves for the amplitudes
+with the map; it knows templates by that interface alone.
+
+Must not import: simulation, mapmaking, spectra, planning, montecarlo, report, cli.
+"""

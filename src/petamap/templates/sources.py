@@ -1,0 +1,153 @@
+"""Sources of templates: they add unknowns to the observations of the sources before them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from petacomm.base.errors import ConfigError, require_known
+from petacomm.base.options import option
+from petamap.data.observation import Observation
+from petamap.data.source import SourceContext
+from petamap.data.template import Template
+from petamap.templates.kinds import AzimuthSynchronous, Baselines, PlateSynchronous, SubscanPolynomials
+
+
+@dataclass(frozen=True)
+class TemplateOptions:
+    """Observations that have the template."""
+
+    observations: tuple[str, ...] = option((), help="that have it; all where none are given")
+
+
+@dataclass(frozen=True)
+class OffsetsOptions(TemplateOptions):
+    """Unknown offset of each detector in each stationary interval."""
+
+
+@dataclass(frozen=True)
+class BaselinesOptions(TemplateOptions):
+    """Unknown constant of each detector in each stretch of time, as destripers have."""
+
+    length: float = option(60.0, dimension="time", minimum=1e-3, help="of a stretch at most")
+
+
+@dataclass(frozen=True)
+class PolynomialsOptions(TemplateOptions):
+    """Unknown Legendre polynomials of time of each detector, for each subscan."""
+
+    order: int = option(2, minimum=0, maximum=30, help="the highest")
+
+
+@dataclass(frozen=True)
+class AzimuthSynchronousOptions(TemplateOptions):
+    """Unknown function of azimuth of each detector in each stationary interval: pickup from the ground."""
+
+    order: int = option(
+        0, minimum=0, maximum=30, help="highest Legendre polynomial over the range of azimuths"
+    )
+    bins: int = option(0, minimum=0, maximum=10_000, help="over the range of azimuths, instead of an order")
+    harmonics: int = option(0, minimum=0, maximum=100, help="instead, for telescopes that turn all around")
+    drift: float = option(
+        0.0, dimension="time", minimum=0.0, help="it changes linearly between such times; 0 s: fixed"
+    )
+
+
+@dataclass(frozen=True)
+class PlateSynchronousOptions(TemplateOptions):
+    """Unknown harmonics of the half-wave plate's angle, of each detector in each stationary interval."""
+
+    first: int = option(1, minimum=1, maximum=32, help="harmonic")
+    last: int = option(8, minimum=1, maximum=32, help="harmonic")
+    drift: float = option(
+        0.0, dimension="time", minimum=0.0, help="they change linearly between such times; 0 s: fixed"
+    )
+
+
+class TemplateSource:
+    """Base class of sources that add a template."""
+
+    options: ClassVar[type] = TemplateOptions
+
+    def __init__(self, options: Any, context: SourceContext) -> None:
+        self._options = options
+
+    def template(self) -> Template:
+        """Return the template of the options."""
+        raise NotImplementedError
+
+    def extend(self, observations: Sequence[Observation]) -> list[Observation]:
+        """Add the template to observations.
+
+        Raises
+        ------
+        ConfigError
+            If there is no such observation, or it has the same template already.
+        """
+        names = [observation.name for observation in observations]
+        for name in self._options.observations:
+            require_known("observation", name, names)
+        template, chosen = self.template(), self._options.observations or names
+        return [_with(one, template) if one.name in chosen else one for one in observations]
+
+
+def _with(observation: Observation, template: Template) -> Observation:
+    if any(other.name == template.name for other in observation.templates):
+        raise ConfigError(
+            f"{template.name} twice", where=f"observation {observation.name}", mend="take one of them away"
+        )
+    return dataclasses.replace(observation, templates=(*observation.templates, template))
+
+
+class OffsetsSource(TemplateSource):
+    """Source of offsets."""
+
+    options: ClassVar[type] = OffsetsOptions
+
+    def template(self) -> Template:
+        """Return a constant for each stationary interval."""
+        return Baselines()
+
+
+class BaselinesSource(TemplateSource):
+    """Source of baselines."""
+
+    options: ClassVar[type] = BaselinesOptions
+
+    def template(self) -> Template:
+        """Return a constant for each stretch of time."""
+        return Baselines(self._options.length)
+
+
+class PolynomialsSource(TemplateSource):
+    """Source of polynomials."""
+
+    options: ClassVar[type] = PolynomialsOptions
+
+    def template(self) -> Template:
+        """Return Legendre polynomials for each subscan."""
+        return SubscanPolynomials(self._options.order)
+
+
+class AzimuthSynchronousSource(TemplateSource):
+    """Source of signals that depend on azimuth."""
+
+    options: ClassVar[type] = AzimuthSynchronousOptions
+
+    def template(self) -> Template:
+        """Return bins or harmonics of azimuth."""
+        o = self._options
+        return AzimuthSynchronous(o.order, o.harmonics, o.bins, o.drift)
+
+
+class PlateSynchronousSource(TemplateSource):
+    """Source of signals that depend on the angle of the half-wave plate."""
+
+    options: ClassVar[type] = PlateSynchronousOptions
+
+    def template(self) -> Template:
+        """Return harmonics of the angle."""
+        o = self._options
+        return PlateSynchronous(o.first, o.last, o.drift)

@@ -1,0 +1,70 @@
+"""Kernels of templates against sparse matrices."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import petamap.mapmaking._mapmaking as _mapmaking
+from petamap.data.template import FUNCTIONS, TemplateTerm
+from petamap.mapmaking.amplitudes import _arguments
+
+N = 1000
+
+
+def made_term(functions, n, edges, linear, seed=1):
+    rng = np.random.default_rng(seed)
+    values = {"legendre": rng.uniform(-1, 1, (1, N)), "columns": rng.normal(size=(n, N))}.get(functions)
+    turns = rng.integers(0, 2**32, N, dtype=np.uint32) if functions == "fourier" else None
+    bins = rng.integers(0, n, N).astype(np.int32) if functions == "bins" else None
+    edges = np.asarray(edges, np.int64)
+    return TemplateTerm(functions, n, edges, linear, first=2, values=values, turns=turns, bins=bins)
+
+
+terms = st.builds(
+    made_term,
+    st.sampled_from(FUNCTIONS),
+    st.integers(1, 5),
+    st.lists(st.integers(0, N), min_size=2, max_size=6, unique=True).map(sorted),
+    st.booleans(),
+    st.integers(0, 10),
+).map(lambda t: made_term(t.functions, 1 if t.functions == "constant" else t.n, t.edges, t.linear))
+
+
+@given(st.lists(terms, min_size=1, max_size=3), st.integers(0, 900))
+def test_kernels_are_a_matrix_and_its_transpose(own, first):
+    rng = np.random.default_rng(3)
+    scale, shift, n_in, n_left, n_out = 1 / 128, first - 40, 300, 20, 250
+    n_rows = sum(term.n_amplitudes for term in own)
+    table = _mapmaking.TemplateTable(
+        [_arguments(term) for term in own], np.array([[0, len(own), 5, shift]]), scale
+    )
+    block = np.array([64, n_in, n_left, n_out, 0, 0])
+    pixels = rng.integers(-2, 5, n_in).astype(np.int32)
+    begin = 64 + shift  # sample of the interval that is the first input
+    matrix = np.zeros((n_in, n_rows))
+    inside = slice(max(0, -begin), min(n_in, N - begin))
+    if inside.start < inside.stop:
+        whole = np.hstack([term.matrix(begin + inside.start, begin + inside.stop).toarray() for term in own])
+        matrix[inside] = whole * scale
+    matrix[pixels < 0] = 0
+    amplitudes = rng.normal(size=n_rows + 5)
+    time = np.zeros(n_in)
+    _mapmaking.scan_templates(table, block, pixels, amplitudes, 0, time)
+    np.testing.assert_allclose(time, matrix @ amplitudes[5:], atol=1e-12)
+    filtered = rng.normal(size=(2, n_out))
+    sums = np.zeros((n_rows + 5, 2, 2), np.int64)
+    _mapmaking.add_template_signals(table, block, pixels, filtered, 2.0**40, 20, sums)
+    values = (sums[:, 0] + sums[:, 1] / 2.0**20) / 2.0**40
+    assert not sums[:5].any()
+    expected = matrix[n_left : n_left + n_out].T @ filtered.T
+    np.testing.assert_allclose(values[5:], expected, atol=1e-11)
+
+
+def test_wrong_terms_are_refused():
+    streams = np.array([[0, 1, 0, 0]])
+    good = _arguments(made_term("bins", 3, [0, N], False))
+    with pytest.raises(ValueError, match="bins"):
+        _mapmaking.TemplateTable([(*good[:-1], good[-1] + 3)], streams, 1.0)
+    with pytest.raises(ValueError, match="cells"):
+        _mapmaking.TemplateTable([(*good[:4], np.array([0, N + 1]), *good[5:])], streams, 1.0)
