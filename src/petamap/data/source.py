@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -23,11 +23,14 @@ class SourceContext:
         Folder that relative paths refer to.
     seed, realization : int
         Keys of the random numbers.
+    places : mapping of str to str
+        Place of each option of the source that the configuration sets, ``run.toml:7``, for messages.
     """
 
     folder: Path
     seed: int = 0
     realization: int = 0
+    places: Mapping[str, str] = field(default_factory=dict)
 
 
 class Source(Protocol):

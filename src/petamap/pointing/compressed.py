@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
@@ -208,6 +208,28 @@ class CompressedPointing:
             self.detectors,
             epsilon=self.epsilon,
             gamma=self.gamma,
+            plate=self.plate,
+            n_samp=self.n_samp,
+        )
+
+    def of_detectors(self, numbers: Sequence[int]) -> CompressedPointing:
+        """Return the pointing of some of the detectors; the boresight is computed at first use.
+
+        Parameters
+        ----------
+        numbers : sequence of int
+            Indices of the detectors, in the order wanted.
+
+        Returns
+        -------
+        CompressedPointing
+        """
+        rows = list(numbers)
+        return CompressedPointing(
+            lambda: self.boresight,
+            self.detectors[rows],
+            epsilon=self.epsilon[rows],
+            gamma=self.gamma[rows],
             plate=self.plate,
             n_samp=self.n_samp,
         )

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from petacomm.base.errors import ConfigError, DataError, UserError, did_you_mean
+from petacomm.base.name_patterns import choose_names
 from petacomm.base.typing import FloatArray
 from petacomm.base.units import ARCMIN, DEGREE, parse_quantity
 from petamap.pointing import quaternion
@@ -128,13 +129,15 @@ class FocalPlane:
         """
         return np.array([getattr(detector, name) for detector in self.detectors], dtype=np.float64)
 
-    def select(self, wanted: tuple[str, ...]) -> FocalPlane:
+    def select(self, wanted: tuple[str, ...], *, where: str | None = None) -> FocalPlane:
         """Return the focal plane with the wanted detectors only, in its order.
 
         Parameters
         ----------
         wanted : tuple of str
-            Names or prefixes of names; empty for all detectors.
+            Names, patterns or beginnings of names (`petacomm.base.name_patterns`); empty for all detectors.
+        where : str, optional
+            Place of the words, for messages; default: the name of the focal plane.
 
         Returns
         -------
@@ -147,14 +150,7 @@ class FocalPlane:
         """
         if not wanted:
             return self
-        kept: set[str] = set()
-        for word in wanted:
-            matches = {word} & set(self.names) or {name for name in self.names if name.startswith(word)}
-            if not matches:
-                raise ConfigError(
-                    f"no detector '{word}'", where=self.name, mend=did_you_mean(word, list(self.names))
-                )
-            kept |= matches
+        kept = choose_names(wanted, self.names, "detector", where=where or self.name)
         return dataclasses.replace(self, detectors=tuple(d for d in self.detectors if d.name in kept))
 
 

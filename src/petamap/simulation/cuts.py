@@ -9,7 +9,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from petacomm.base.errors import ConfigError, require_known
+from petacomm.base.errors import ConfigError
+from petacomm.base.name_patterns import choose_names
 from petacomm.base.options import option
 from petacomm.base.typing import UInt8Array
 from petamap.data.observation import Flags, Observation
@@ -95,8 +96,10 @@ class DetectorFlags:
 class CutsOptions:
     """Bad samples by rule; a source has one rule, given by the options that it sets."""
 
-    detectors: tuple[str, ...] = option((), help="to cut; all where none are given")
-    observations: tuple[str, ...] = option((), help="to cut; all where none are given")
+    detectors: tuple[str, ...] = option((), help="to cut: names, patterns, beginnings of names; default: all")
+    observations: tuple[str, ...] = option(
+        (), help="to cut: names, patterns, beginnings of names; default: all"
+    )
     gap_every: float | None = option(
         None, dimension="time", minimum=0.0, help="random gaps: mean time from the start of one to the next"
     )
@@ -144,26 +147,26 @@ class CutsSource:
         ConfigError
             If a named observation or detector does not exist, or pointing is missing.
         """
-        options = self._options
-        names = {observation.name for observation in observations}
-        _check_known(options.observations, names, "observation")
-        chosen = [
-            observation for observation in observations if observation.name in (options.observations or names)
-        ]
-        _check_known(
-            options.detectors, {name for observation in chosen for name in observation.detectors}, "detector"
-        )
+        chosen = self._chosen(observations)
         return [
-            dataclasses.replace(observation, flags=(*observation.flags, self._cut(observation)))
-            if observation in chosen
-            else observation
-            for observation in observations
+            dataclasses.replace(one, flags=(*one.flags, DetectorFlags(self._flags(one), chosen[one.name])))
+            if chosen.get(one.name)
+            else one
+            for one in observations
         ]
 
-    def _cut(self, observation: Observation) -> DetectorFlags:
-        chosen = self._options.detectors or observation.detectors
-        numbers = (number for number, name in enumerate(observation.detectors) if name in chosen)
-        return DetectorFlags(self._flags(observation), frozenset(numbers))
+    def _chosen(self, observations: Sequence[Observation]) -> dict[str, frozenset[int]]:
+        """Return the numbers of the detectors to cut, by name of the observation."""
+        options, places = self._options, self._context.places
+        known = (one.name for one in observations)
+        names = choose_names(options.observations, known, "observation", where=places.get("observations"))
+        chosen = [one for one in observations if one.name in names]
+        known = (name for one in chosen for name in one.detectors)
+        kept = choose_names(options.detectors, known, "detector", where=places.get("detectors"))
+        return {
+            one.name: frozenset(number for number, name in enumerate(one.detectors) if name in kept)
+            for one in chosen
+        }
 
     def _flags(self, observation: Observation) -> Flags:
         options, rate = self._options, observation.sample_rate
@@ -194,8 +197,3 @@ class CutsSource:
             uid=observation.uid,
             shared=options.gaps_shared,
         )
-
-
-def _check_known(named: Sequence[str], known: set[str], what: str) -> None:
-    for name in named:
-        require_known(f"cuts name {what}", name, sorted(known))

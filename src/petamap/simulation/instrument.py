@@ -15,6 +15,7 @@ from petacomm.base.options import option
 from petacomm.base.typing import BoolArray, Int64Array, UInt8Array
 from petacomm.base.units import ARCMIN
 from petamap.data.observation import DetectorNoise, Observation
+from petamap.data.selection import detectors_option
 from petamap.data.source import SourceContext
 from petamap.noise.model import OneOverF
 from petamap.pointing.boresight import AnyBoresight
@@ -28,7 +29,7 @@ class InstrumentOptions:
 
     name: str = option("", help="of the observations, numbered where there are several; default: the kind")
     focalplane: str = option("", help="planck-lfi, or a .toml or RIMO .fits file; a hexagon without one")
-    detectors: tuple[str, ...] = option((), help="names of detectors, or beginnings of names; default: all")
+    detectors: tuple[str, ...] = detectors_option()
     n_det: int = option(2, minimum=1, maximum=1_000_000, help="detectors of the hexagon, orthogonal pairs")
     spacing: float = option(
         30 * ARCMIN, dimension="angle", minimum=0.0, help="from pair to pair of the hexagon"
@@ -97,7 +98,7 @@ class Instrument:
     def __init__(self, options: InstrumentOptions, context: SourceContext, record_rate: float = 0.0) -> None:
         named = options.focalplane
         plane = load_focalplane(named, context.folder) if named else _hexagon(options)
-        self.focalplane = plane.select(options.detectors)
+        self.focalplane = plane.select(options.detectors, where=context.places.get("detectors"))
         self.sample_rate = options.sample_rate or record_rate or _common_rate(self.focalplane)
         self.noise = _noise(self.focalplane)
         self._options = options

@@ -18,6 +18,7 @@ from petacomm.base.options import option
 from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.base.units import ARCMIN, ARCSEC, DEGREE
 from petamap.data.observation import AzimuthTrack, Observation
+from petamap.data.selection import observations_option, select_observations
 from petamap.data.source import SourceContext
 from petamap.pointing import antenna, frames
 from petamap.pointing import scan_strategies as scan
@@ -31,6 +32,7 @@ class ScanOptions(InstrumentOptions):
 
     duration: float = option(3600.0, dimension="time", minimum=0.0, help="of all observations together")
     n_observations: int = option(1, minimum=1, maximum=1_000_000, help="into which the duration is cut")
+    observations: tuple[str, ...] = observations_option()
     start: str = option("2026-01-01T00:00:00", help="time of the first sample, UTC")
     pointing_error: float = option(
         0.1 * ARCSEC, dimension="angle", minimum=0.0, help="allowed by interpolation between knots"
@@ -123,6 +125,7 @@ class SimulatedScan(ABC):
     def __init__(self, options: Any, context: SourceContext) -> None:
         self._options = options
         self._instrument = Instrument(options, context)
+        self._context = context
         self._start = parse_utc(options.start)
         self._spacing: KnotSpacing | None = None
 
@@ -146,7 +149,7 @@ class SimulatedScan(ABC):
         Raises
         ------
         ConfigError
-            If the duration is shorter than one sample per observation.
+            If the duration is shorter than one sample per observation, or a name fits no observation.
         """
         rate, number = self._instrument.sample_rate, self._options.n_observations
         n_samp = round(self._options.duration * rate)
@@ -154,7 +157,10 @@ class SimulatedScan(ABC):
             what = f"a duration of {self._options.duration:g} s makes {n_samp} samples"
             raise ConfigError(f"{what} for {number} observations", where=self.kind, mend="make it longer")
         cuts = [i * n_samp // number for i in range(number + 1)]
-        return [*observations, *(self._observation(i, cuts[i], cuts[i + 1]) for i in range(number))]
+        made = [self._observation(i, cuts[i], cuts[i + 1]) for i in range(number)]
+        wanted = self._options.observations
+        chosen = select_observations(made, self._context, observations=wanted, detectors=())
+        return [*observations, *chosen]
 
     def _observation(self, index: int, first: int, stop: int) -> Observation:
         start_time = self._start + first / self._instrument.sample_rate

@@ -5,7 +5,8 @@
 are collected and raised at once, each with file, line, key and a suggestion.
 
 Names (of the run, observations, detectors) consist of at most 128 letters, digits and ``_ - . +``, and do not
-begin with a dot, so that they can be parts of file names on all systems.
+begin with a dot, so that they can be parts of file names on all systems. Choices of detectors and
+observations may hold ``* ? [ ] !`` as well.
 """
 
 from petamap.data.config.model import (

@@ -57,6 +57,10 @@ class Problems:
     def __len__(self) -> int:
         return len(self._found)
 
+    def place(self, line: int) -> str:
+        """Return file and line of a value; line 0 stands for the command line."""
+        return f"{self.file}:{line}" if line else "command line"
+
     def add(self, line: int, what: str, mend: str | None = None) -> None:
         """Add a problem; line 0 stands for the command line.
 
@@ -65,8 +69,7 @@ class Problems:
         ConfigError
             If there are too many problems to continue.
         """
-        where = f"{self.file}:{line}" if line else "command line"
-        error = ConfigError(printable(what), where=where, mend=printable(mend) if mend else None)
+        error = ConfigError(printable(what), where=self.place(line), mend=printable(mend) if mend else None)
         self._found.append((line, error))
         if len(self._found) == _MOST:
             self.raise_any()

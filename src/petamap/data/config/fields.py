@@ -13,7 +13,9 @@ from typing import Any
 from petacomm.base.units import units_by_dimension
 
 # options whose values are names, which become parts of file names and of report lines
-_NAMES = frozenset({"name", "names", "detector", "detectors", "observation", "observations"})
+_NAMES = frozenset({"name", "names", "detector", "observation"})
+# options whose values choose among names
+_CHOICES_OF_NAMES = frozenset({"detectors", "observations"})
 
 _EXAMPLES = {
     "angle": "7.5 arcmin",
@@ -75,6 +77,11 @@ class OptionField:
         return self.scalar is str and self.choices is None and self.name in _NAMES
 
     @property
+    def is_pattern(self) -> bool:
+        """Whether values are names or patterns of names: letters, digits and ``_ - . + * ? [ ] !``."""
+        return self.scalar is str and self.choices is None and self.name in _CHOICES_OF_NAMES
+
+    @property
     def is_path(self) -> bool:
         """Whether values are paths, existing or not."""
         return self.path or self.scalar is Path
@@ -94,6 +101,8 @@ class OptionField:
             return f'a quantity with its unit, as "{self.example}"'
         if self.is_name:
             return "a name (letters, digits, _ - . +; no dot first)"
+        if self.is_pattern:
+            return "a name, or a pattern with * ? [ ]"
         if self.path:
             return "the path of a file that exists"
         bounds = self.bounds()

@@ -292,11 +292,14 @@ class SourceConfig:
         Instance of the ``options`` dataclass of the source class.
     line : int
         Line in the file; 0 if there is no file.
+    places : dict of str to str
+        File and line of each option that is set, for messages.
     """
 
     kind: str
     options: Any
     line: int = field(default=0, compare=False)
+    places: dict[str, str] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True)

@@ -81,11 +81,11 @@ def open_signal_parts(
 
     A source is random if it has an attribute ``part`` that is not None. See `open_sources`.
     """
-    context = SourceContext(config.folder, config.run.seed, config.run.realization)
     observations = list(given)
     fixed = {observation.name: observation.signals for observation in given}
     random_sources: list[RandomSource] = []
     for entry in config.sources:
+        context = SourceContext(config.folder, config.run.seed, config.run.realization, entry.places)
         source = source_class(entry.kind)(entry.options, context)
         before, observations = observations, source.extend(observations)
         part = getattr(source, "part", None)

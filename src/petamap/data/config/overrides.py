@@ -73,7 +73,7 @@ def _value(options: type | None, key: str, written: str) -> Value:
     field = option_fields(options).get(key) if options else None
     if field and field.is_path:
         raw = _from_working_directory(raw)
-    if field and field.is_name and field.length is not None and raw is written:
+    if field and (field.is_name or field.is_pattern) and field.length is not None and raw is written:
         raw = [word.strip() for word in written.split(",") if word.strip()]
     return Value(raw, 0, untyped=raw is written)
 

@@ -62,7 +62,10 @@ def _source(index: int, table: DocumentTable, document: Document) -> SourceConfi
         _require_keys_of_any_kind(name, rest, document)
         return None
     resolved = _options(options, rest, name, document)
-    return None if kind is None or resolved is None else SourceConfig(kind, resolved, table.line)
+    if kind is None or resolved is None:
+        return None
+    places = {key: document.problems.place(value.line) for key, value in rest.values.items()}
+    return SourceConfig(kind, resolved, table.line, places)
 
 
 def _kind(name: str, table: DocumentTable, document: Document) -> tuple[str | None, type | None]:

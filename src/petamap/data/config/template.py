@@ -182,7 +182,7 @@ def _placeholder(field: OptionField) -> object:
         return False
     if field.scalar in (int, float):
         return field.scalar(max(field.minimum or 1, min(field.maximum or 1, 1)))
-    return "NAME" if field.is_name else "TEXT"
+    return "NAME" if field.is_name or field.is_pattern else "TEXT"
 
 
 def _toml(blocks: Sequence[TemplateBlock]) -> str:

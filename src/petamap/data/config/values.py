@@ -12,6 +12,7 @@ from petamap.data.config.document import Value
 from petamap.data.config.fields import OptionField
 
 _NAME = re.compile(r"[A-Za-z0-9_+-][A-Za-z0-9_.+-]{0,127}", re.ASCII)
+_PATTERN = re.compile(r"[A-Za-z0-9_.+*?\[\]!-]{1,128}", re.ASCII)
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", re.ASCII)
 
@@ -179,7 +180,7 @@ def _text(field: OptionField, value: Value, name: str, folder: Path) -> str | Pa
         raise BadValue(what, value.line)
     if text.startswith("!"):
         raise BadValue(f"{name} looks like a tag: {_shown(text)}", value.line, "tags are not understood")
-    if field.is_name and not _NAME.fullmatch(text):
+    if (field.is_name and not _NAME.fullmatch(text)) or (field.is_pattern and not _PATTERN.fullmatch(text)):
         raise TypeError
     if field.is_path:
         _check_path(field, text, value, name, folder)

@@ -109,6 +109,7 @@ def _signature(field: OptionField) -> tuple[object, ...]:
         field.minimum,
         field.maximum,
         field.is_name,
+        field.is_pattern,
         field.word,
         field.whole,
     )
@@ -154,4 +155,6 @@ def _base(field: OptionField) -> tuple[str, str | None]:
         return "integer", None
     if field.scalar is float:
         return "double", _NUMBER
+    if field.is_pattern:
+        return "token", r"[A-Za-z0-9_.+*?\[\]!\-]{1,128}"
     return ("token", r"[A-Za-z0-9_+\-][A-Za-z0-9_.+\-]{0,127}") if field.is_name else ("string", None)

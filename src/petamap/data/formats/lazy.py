@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from petamap.pointing.compressed import CompressedPointing
@@ -26,6 +26,10 @@ class LazyPointing(CompressedPointing):
     def n_det(self) -> int:
         """Number of detectors."""
         return self._n_det
+
+    def of_detectors(self, numbers: Sequence[int]) -> LazyPointing:
+        """Return the pointing of some of the detectors, which is read at first use, too."""
+        return LazyPointing(self.n_samp, len(numbers), lambda: self._load().of_detectors(numbers))
 
     def __getattr__(self, name: str) -> Any:
         # Called only for attributes that are not set yet.

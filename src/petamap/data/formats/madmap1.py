@@ -41,6 +41,7 @@ from petamap.data.formats.madmap1_filters import (
     split_blocks,
 )
 from petamap.data.observation import Observation
+from petamap.data.selection import detectors_option, observations_option, select_observations
 from petamap.data.source import SourceContext
 from petamap.noise.model import InverseLags
 from petamap.pointing.frames import FRAMES
@@ -69,6 +70,8 @@ class Madmap1Options:
     )
     image: str = option("", path=True, help="a FITS image whose finite pixels, row by row, are the pixels")
     name: str = option("madmap", help="observations are called NAME-0000, NAME-0001, ...")
+    observations: tuple[str, ...] = observations_option()
+    detectors: tuple[str, ...] = detectors_option()
     byte_order: str = option("auto", choices=("auto", "big", "little"), help="byte order of all the files")
     n_detectors: int = option(
         0, minimum=0, help="detectors of each block; 0 finds the number after which the filters repeat"
@@ -96,7 +99,7 @@ class Madmap1Source:
     options: ClassVar[type] = Madmap1Options
 
     def __init__(self, options: Madmap1Options, context: SourceContext) -> None:
-        self._options = options
+        self._options, self._context = options, context
         self._folder = context.folder
 
     def extend(self, observations: Sequence[Observation]) -> list[Observation]:
@@ -105,8 +108,10 @@ class Madmap1Source:
         Raises
         ------
         DataError
-            If a file is truncated or inconsistent, or samples have no inverse-noise file.
-        If the number of pixels is none of HEALPix where it should be.
+            If a file is truncated or inconsistent, if samples have no inverse-noise file, or if the number of
+            pixels is none of HEALPix where it should be.
+        ConfigError
+            If a name fits no observation or detector.
         """
         stream = Madmap1Stream(self._folder / self._options.tod, self._options.byte_order)
         filters = read_noise_filters(self._folder / self._options.filters, self._options.byte_order)
@@ -114,7 +119,11 @@ class Madmap1Source:
         pixelization = self._pixelization(stream)
         blocks = split_blocks(filters, self._options.n_detectors)
         new = [self._observation(stream, number, block, pixelization) for number, block in enumerate(blocks)]
-        return [*observations, *new]
+        options = self._options
+        chosen = select_observations(
+            new, self._context, observations=options.observations, detectors=options.detectors
+        )
+        return [*observations, *chosen]
 
     def _pixelization(self, stream: Madmap1Stream) -> Pixelization:
         if self._options.healpix:

@@ -29,6 +29,7 @@ from petamap.data.formats.toast_instrument import (
     noise_from_model,
 )
 from petamap.data.observation import DetectorNoise, Observation
+from petamap.data.selection import detectors_option, observations_option, select_observations
 from petamap.data.source import SourceContext
 from petamap.noise.psd import check_noise_model
 from petamap.pointing.boresight import Boresight, compress_boresight
@@ -42,6 +43,8 @@ class ToastOptions:
     """Observations of a TOAST HDF5 volume, format version 2."""
 
     path: str = option(path=True, help="the folder of the volume, or one of its .h5 files")
+    observations: tuple[str, ...] = observations_option()
+    detectors: tuple[str, ...] = detectors_option()
     signal: str = option("signal", help="detector data to map; empty for none")
     boresight: str = option("boresight_radec", help="shared boresight quaternions")
     thin: float = option(
@@ -66,7 +69,7 @@ class ToastSource:
     options: ClassVar[type] = ToastOptions
 
     def __init__(self, options: ToastOptions, context: SourceContext) -> None:
-        self._options = options
+        self._options, self._context = options, context
         self._path = context.folder / options.path
 
     def extend(self, observations: Sequence[Observation]) -> list[Observation]:
@@ -76,6 +79,8 @@ class ToastSource:
         ------
         DataError
             If there are none, or a file is not of format version 2 or is inconsistent.
+        ConfigError
+            If a name fits no observation or detector.
         """
         paths = sorted(self._path.rglob("*.h5")) if self._path.is_dir() else [self._path]
         if not paths:
@@ -92,7 +97,11 @@ class ToastSource:
                 where=str(self._path),
                 mend="clear bits of detector_mask that do not say bad, or name other files",
             )
-        return [*observations, *new]
+        options = self._options
+        chosen = select_observations(
+            new, self._context, observations=options.observations, detectors=options.detectors
+        )
+        return [*observations, *chosen]
 
 
 class ToastFile:

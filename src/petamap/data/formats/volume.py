@@ -43,6 +43,7 @@ from petamap.data.formats.hdf5 import DAMAGED, Hdf5Reader, add_location
 from petamap.data.formats.lazy import LazyPointing
 from petamap.data.formats.volume_header import FORMAT, VERSION, VolumeHeader, crc32
 from petamap.data.observation import Observation
+from petamap.data.selection import detectors_option, observations_option, select_observations
 from petamap.data.source import SourceContext
 from petamap.noise.model import InverseLags, NoiseModel, OneOverF, TabulatedPsd
 from petamap.noise.psd import check_noise_model
@@ -58,6 +59,8 @@ class VolumeOptions:
     """Observations of petamap's own HDF5 files."""
 
     path: str = option(path=True, help="a file, or a folder of which all .h5 files are read")
+    observations: tuple[str, ...] = observations_option()
+    detectors: tuple[str, ...] = detectors_option()
     pointing: bool = option(True, help="use the pointing stored")
     signal: bool = option(True, help="use the signal stored")
     flags: bool = option(True, help="use the flags stored")
@@ -73,7 +76,7 @@ class VolumeSource:
     options: ClassVar[type] = VolumeOptions
 
     def __init__(self, options: VolumeOptions, context: SourceContext) -> None:
-        self._options = options
+        self._options, self._context = options, context
         self._path = context.folder / options.path
 
     def extend(self, observations: Sequence[Observation]) -> list[Observation]:
@@ -83,6 +86,8 @@ class VolumeSource:
         ------
         DataError
             If a file is not a volume, is of a newer version, or is damaged.
+        ConfigError
+            If a name fits no observation or detector.
         """
         paths = sorted(self._path.glob("*.h5")) if self._path.is_dir() else [self._path]
         if not paths:
@@ -92,7 +97,11 @@ class VolumeSource:
                 mend="name the folder of a volume, or one of its files",
             )
         new = [self._observation(stored) for path in paths for stored in open_volume(path)]
-        return [*observations, *new]
+        options = self._options
+        chosen = select_observations(
+            new, self._context, observations=options.observations, detectors=options.detectors
+        )
+        return [*observations, *chosen]
 
     def _observation(self, stored: VolumeObservation) -> Observation:
         wanted, header = self._options, stored.header

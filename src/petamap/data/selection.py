@@ -1,0 +1,170 @@
+"""Choice of observations and detectors of a source, the same for all formats and simulations."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from petacomm.base.name_patterns import choose_names
+from petacomm.base.options import option
+from petacomm.base.typing import Float32Array, FloatArray, Int32Array, UInt8Array, UInt32Array
+from petamap.data.observation import Observation
+from petamap.data.source import SourceContext
+from petamap.noise.model import NoiseModel
+from petamap.pointing.compressed import CompressedPointing
+from petamap.pointing.protocol import Pointing
+from petamap.sky.pixelization import Pixelization
+
+
+def detectors_option() -> Any:
+    """Return the option ``detectors`` of a source that gives observations."""
+    return option((), help="names, patterns as LFI28*, or beginnings of names; default: all")
+
+
+def observations_option() -> Any:
+    """Return the option ``observations`` of a source that gives observations."""
+    return option((), help="names, patterns as night-0*, or beginnings of names; default: all")
+
+
+def select_observations(
+    given: Sequence[Observation],
+    context: SourceContext,
+    *,
+    observations: Sequence[str],
+    detectors: Sequence[str],
+) -> list[Observation]:
+    """Return the chosen observations with their chosen detectors, in their order; reads no samples.
+
+    Observations that have none of the chosen detectors are left out.
+
+    Parameters
+    ----------
+    given : sequence of Observation
+    context : SourceContext
+        Says in messages where the options stand.
+    observations, detectors : sequence of str
+        Names, patterns or beginnings of names (`petacomm.base.name_patterns`); all where there are none.
+
+    Raises
+    ------
+    ConfigError
+        If a name or pattern fits no observation, or no detector of the chosen observations.
+    """
+    if not observations and not detectors:
+        return list(given)
+    places = context.places
+    names = choose_names(
+        observations, (one.name for one in given), "observation", where=places.get("observations")
+    )
+    chosen = [one for one in given if one.name in names]
+    kept = choose_names(
+        detectors,
+        (name for one in chosen for name in one.detectors),
+        "detector",
+        where=places.get("detectors"),
+    )
+    return [_with_detectors(one, kept) for one in chosen if kept.intersection(one.detectors)]
+
+
+def _with_detectors(observation: Observation, kept: set[str]) -> Observation:
+    numbers = tuple(number for number, name in enumerate(observation.detectors) if name in kept)
+    if len(numbers) == observation.n_det:
+        return observation
+    return dataclasses.replace(
+        observation,
+        detectors=tuple(observation.detectors[number] for number in numbers),
+        pointing=_chosen_pointing(observation.pointing, numbers),
+        signals=tuple(ChosenDetectors(signal, numbers) for signal in observation.signals),
+        flags=tuple(ChosenDetectors(flags, numbers) for flags in observation.flags),
+        noise=ChosenDetectors(observation.noise, numbers) if observation.noise else None,
+    )
+
+
+def _chosen_pointing(pointing: Pointing | None, numbers: tuple[int, ...]) -> Pointing | None:
+    if isinstance(pointing, CompressedPointing):
+        return pointing.of_detectors(numbers)
+    return None if pointing is None else ChosenPointing(pointing, numbers)
+
+
+@dataclass(frozen=True, eq=False)
+class ChosenDetectors:
+    """Signal, flags or noise of some detectors of an observation (implements what `part` does).
+
+    Attributes
+    ----------
+    part : Signal, Flags or Noise
+    numbers : tuple of int
+        Number in `part` of each detector.
+    """
+
+    part: Any
+    numbers: tuple[int, ...]
+
+    def add_signal(self, detector: int, start: int, stop: int, out: FloatArray) -> None:
+        """Add samples [start, stop) of a detector to `out`, float64 (stop - start,)."""
+        self.part.add_signal(self.numbers[detector], start, stop, out)
+
+    def or_flags(self, detector: int, start: int, stop: int, out: UInt8Array) -> None:
+        """Set `out`, uint8 (stop - start,), to 1 for bad samples of [start, stop)."""
+        self.part.or_flags(self.numbers[detector], start, stop, out)
+
+    def noise_model(self, detector: int, interval: int) -> NoiseModel:
+        """Return the noise model of a detector in an interval."""
+        model: NoiseModel = self.part.noise_model(self.numbers[detector], interval)
+        return model
+
+
+class ChosenPointing:
+    """Pointing of some detectors of an observation, for kinds of pointing that are not compressed.
+
+    Implements `Pointing`, with the ``pixelization`` of recorded pixels.
+
+    Parameters
+    ----------
+    pointing : Pointing
+    numbers : tuple of int
+        Number in `pointing` of each detector.
+    """
+
+    def __init__(self, pointing: Pointing, numbers: tuple[int, ...]) -> None:
+        self._pointing, self._numbers = pointing, numbers
+        self.pixelization: Pixelization | None = getattr(pointing, "pixelization", None)
+
+    @property
+    def n_samp(self) -> int:
+        """Number of samples of the observation."""
+        return self._pointing.n_samp
+
+    @property
+    def n_det(self) -> int:
+        """Number of detectors that were chosen."""
+        return len(self._numbers)
+
+    @property
+    def has_gains(self) -> bool:
+        """Whether the intensity weight varies from sample to sample."""
+        return self._pointing.has_gains
+
+    def efficiency(self, detector: int) -> float:
+        """Return the polarization efficiency of a detector."""
+        return self._pointing.efficiency(self._numbers[detector])
+
+    def expand(
+        self,
+        pixelization: Pixelization,
+        detector: int,
+        start: int,
+        stop: int,
+        pixels: Int32Array,
+        angles: UInt32Array | None,
+        gains: Float32Array | None = None,
+    ) -> None:
+        """Write pixel numbers, response angles and gains of samples [start, stop) to arrays."""
+        number = self._numbers[detector]
+        self._pointing.expand(pixelization, number, start, stop, pixels, angles, gains)
+
+    def directions(self, detector: int, start: int, stop: int) -> tuple[FloatArray, UInt32Array]:
+        """Return unit vectors (n, 3) and response angles (n,)."""
+        return self._pointing.directions(self._numbers[detector], start, stop)
