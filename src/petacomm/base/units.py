@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from datetime import datetime, timezone
 
 from petacomm.base.errors import ConfigError, closest
 
@@ -129,3 +130,18 @@ def units_by_dimension() -> dict[str, tuple[str, ...]]:
 def unit_spellings(word: str) -> tuple[str, ...]:
     """Return the spellings of a word of a unit: its symbol, and its names in lower case."""
     return (word, *_NAMES.get(word, ()))
+
+
+def parse_utc(text: str) -> float:
+    """Return the Unix time of a text such as ``2026-01-01T00:00:00``, in UTC unless it has a zone.
+
+    Raises
+    ------
+    ConfigError
+        If the text is not a time.
+    """
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ConfigError(f"'{text}' is no time", mend="write it like 2026-01-01T00:00:00") from None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).timestamp()

@@ -56,6 +56,7 @@ class Source(Protocol):
 # kind in the configuration -> module:class, imported at first use to keep start-up fast
 _KINDS: dict[str, str] = {
     "madmap1": "petamap.data.formats.madmap1:Madmap1Source",
+    "table": "petamap.data.formats.table:TableSource",
     "toast": "petamap.data.formats.toast:ToastSource",
     "volume": "petamap.data.formats.volume:VolumeSource",
     "satellite": "petamap.simulation.virtual_scans:SatelliteSource",

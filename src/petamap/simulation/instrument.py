@@ -14,10 +14,10 @@ from petacomm.base.errors import ConfigError
 from petacomm.base.options import option
 from petacomm.base.typing import BoolArray, Int64Array, UInt8Array
 from petacomm.base.units import ARCMIN
-from petamap.data.observation import DetectorNoise, Observation
+from petamap.data.detector_noise import focalplane_noise
+from petamap.data.observation import Observation
 from petamap.data.selection import detectors_option
 from petamap.data.source import SourceContext
-from petamap.noise.model import OneOverF
 from petamap.pointing.boresight import AnyBoresight
 from petamap.pointing.compressed import CompressedPointing, UniformPlate
 from petamap.pointing.focalplane import FocalPlane, hexagonal, load_focalplane
@@ -100,7 +100,7 @@ class Instrument:
         plane = load_focalplane(named, context.folder) if named else _hexagon(options)
         self.focalplane = plane.select(options.detectors, where=context.places.get("detectors"))
         self.sample_rate = options.sample_rate or record_rate or _common_rate(self.focalplane)
-        self.noise = _noise(self.focalplane)
+        self.noise = focalplane_noise(self.focalplane)
         self._options = options
 
     def observation(
@@ -179,15 +179,6 @@ def _common_rate(plane: FocalPlane) -> float:
             mend="select detectors of one band, or say sample_rate",
         )
     return float(rates[0])
-
-
-def _noise(plane: FocalPlane) -> DetectorNoise | None:
-    silent = [detector.name for detector in plane.detectors if not detector.net > 0]
-    if len(silent) == len(plane.detectors):
-        return None
-    if silent:
-        raise ConfigError(f"detector {silent[0]} has no net, others have", where=plane.name)
-    return DetectorNoise(tuple(OneOverF(d.net, d.fknee, d.fmin, d.alpha) for d in plane.detectors))
 
 
 def _intervals(n_samp: int, length: int) -> tuple[tuple[int, int], ...]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from petacomm.base.errors import ConfigError
 from petacomm.base.files import write_text
-from petamap.data.observation import DetectorNoise, Observation
+from petamap.data.observation import DetectorNoise, Observation, read_signal
 from petamap.data.source import SourceContext
 from petamap.noise.model import InverseLags, OneOverF
 from petamap.noise.toeplitz import inverse_lags
@@ -60,7 +60,7 @@ def write_sample_files(kind: str, options: Mapping[str, object], folder: Path) -
     return list(paths.values())
 
 
-def _observation() -> Observation:
+def _observation(**changes: float) -> Observation:
     """Return six hours of a satellite's four detectors, with the sky of Planck's best fit and noise."""
     context = SourceContext(Path())
     scan = SatelliteOptions(
@@ -68,6 +68,7 @@ def _observation() -> Observation:
         precession_angle=np.radians(45.0), precession_period=5760.0, net=_NOISE.net, fknee=_NOISE.fknee,
         name="sample",
     )  # fmt: skip
+    scan = dataclasses.replace(scan, **changes)  # type: ignore[arg-type]
     found = SatelliteSource(scan, context).extend([])
     found = _sky().extend(found)
     return NoiseSource(NoiseSourceOptions(), context).extend(found)[0]
@@ -99,6 +100,23 @@ def _write_madmap1(tod: Path, filters: Path) -> None:
     one = dataclasses.replace(one, noise=DetectorNoise((lags,) * one.n_det))
     filters.mkdir(parents=True)
     write_madmap1(tod, filters, [one], Healpix(16, nest=True))
+
+
+def _write_table(path: Path) -> None:
+    """Write six hours of four detectors that look along one line of sight, at 2 Hz."""
+    one = _observation(sample_rate=2.0, spacing=0.0)
+    assert one.pointing is not None
+    vectors = one.pointing.directions(0, 0, one.n_samp)[0]
+    lon = np.degrees(np.arctan2(vectors[:, 1], vectors[:, 0]))
+    names, columns = ["time", "glon", "glat"], [np.degrees(np.arcsin(vectors[:, 2]))]
+    columns = [np.arange(one.n_samp) / one.sample_rate, lon, *columns]
+    for detector, name in enumerate(one.detectors):
+        turns = one.pointing.directions(detector, 0, one.n_samp)[1] / 2**32
+        names += [f"psi_{name}", f"signal_{name}"]
+        columns += [180 * turns, read_signal(one, detector, 0, one.n_samp)]
+    rows = zip(*columns, strict=True)
+    lines = [",".join(names), *(",".join(f"{number:.9g}" for number in row) for row in rows)]
+    write_text(path, "\n".join(lines) + "\n")
 
 
 def _write_sky(map: Path) -> None:
@@ -134,6 +152,7 @@ def _write_antenna_log(path: Path) -> None:
 _WRITERS: dict[str, Callable[..., None]] = {
     "volume": _write_volume,
     "toast": _write_toast,
+    "table": _write_table,
     "madmap1": _write_madmap1,
     "sky-map": _write_sky,
     "recorded": _write_antenna_log,

@@ -7,7 +7,6 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from functools import partial
 from typing import Any, ClassVar
 
@@ -16,7 +15,7 @@ import numpy as np
 from petacomm.base.errors import ConfigError
 from petacomm.base.options import option
 from petacomm.base.typing import FloatArray, Int64Array
-from petacomm.base.units import ARCMIN, ARCSEC, DEGREE
+from petacomm.base.units import ARCMIN, ARCSEC, DEGREE, parse_utc
 from petamap.data.observation import AzimuthTrack, Observation
 from petamap.data.selection import observations_option, select_observations
 from petamap.data.source import SourceContext
@@ -332,18 +331,3 @@ class RecordedSource:
             meta={"log": o.path, "knot_spacing": (boresight.spacing,) * 2},
         )
         return [*observations, observation]
-
-
-def parse_utc(text: str) -> float:
-    """Return the Unix time of a text such as ``2026-01-01T00:00:00``, in UTC unless it has a zone.
-
-    Raises
-    ------
-    ConfigError
-        If the text is not a time.
-    """
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise ConfigError(f"'{text}' is no time", mend="write it like 2026-01-01T00:00:00") from None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).timestamp()

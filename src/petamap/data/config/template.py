@@ -56,6 +56,9 @@ TEMPLATES: dict[str, ConfigTemplate] = {
     "files": ConfigTemplate(_SMALL, (("volume", {"path": "sample.h5"}),)),
     "volume": ConfigTemplate(_SMALL, (("volume", {"path": "sample.h5"}),)),
     "toast": ConfigTemplate({**_SMALL, "map.frame": "equatorial"}, (("toast", {"path": "sample-toast"}),)),
+    "table": ConfigTemplate({**_SMALL, "noise.kernel": "estimate"}, (
+        ("table", {"path": "sample.csv", "frame": "galactic", "psi": "psi_*", "signal": "signal_*"}),
+    )),
     "madmap": ConfigTemplate({**_SMALL, "map.stokes": "I"}, (
         ("madmap1", {"tod": "sample.tod", "filters": "sample-filters", "healpix": "nested",
                      "frame": "galactic", "sample_rate": "5 Hz"}),
