@@ -66,6 +66,7 @@ _KINDS: dict[str, str] = {
     "sky-map": "petamap.simulation.sky:SkyMapSource",
     "sky-spectra": "petamap.simulation.sky:SkySpectraSource",
     "point-sources": "petamap.simulation.sky:PointSourcesSource",
+    "dipole": "petamap.simulation.dipole:DipoleSource",
     "noise": "petamap.simulation.noise:NoiseSource",
     "common-mode": "petamap.simulation.noise:CommonModeSource",
     "cuts": "petamap.simulation.cuts:CutsSource",

@@ -21,9 +21,9 @@ _FROM_EQUATORIAL: dict[str, tuple[float, float, float, float]] = {
     "ecliptic": (-0.20312295547899073, 4.663023617308873e-08, 2.6472029493161163e-08, 0.9791532387514618),
 }
 
-_SIDEREAL_RATE = 2 * math.pi * 1.00273781191135448 / 86400  # radians per second of UT1
-_UNIX_EPOCH = 2440587.5  # Julian date
-_TT_MINUS_UTC = 69.184  # seconds, since 2017; an error of 1 s changes directions by 2e-6 arcsec
+SIDEREAL_RATE = 2 * math.pi * 1.00273781191135448 / 86400  # radians per second of UT1
+UNIX_EPOCH = 2440587.5  # Julian date
+TT_MINUS_UTC = 69.184  # seconds, since 2017; an error of 1 s changes directions by 2e-6 arcsec
 
 
 def frame_rotation(given: str, wanted: str) -> FloatArray:
@@ -61,10 +61,10 @@ def horizon_to_equatorial(
     import erfa
 
     days = start_time / 86400
-    terrestrial = days + _TT_MINUS_UTC / 86400
-    sidereal = erfa.gst06a(_UNIX_EPOCH, days, _UNIX_EPOCH, terrestrial)
-    precession = quaternion.from_matrix(erfa.pnm06a(_UNIX_EPOCH, terrestrial))
-    earth = quaternion.about_z(sidereal + longitude + _SIDEREAL_RATE * np.asarray(seconds, float))
+    terrestrial = days + TT_MINUS_UTC / 86400
+    sidereal = erfa.gst06a(UNIX_EPOCH, days, UNIX_EPOCH, terrestrial)
+    precession = quaternion.from_matrix(erfa.pnm06a(UNIX_EPOCH, terrestrial))
+    earth = quaternion.about_z(sidereal + longitude + SIDEREAL_RATE * np.asarray(seconds, float))
     zenith = quaternion.multiply(quaternion.about_y(math.pi / 2 - latitude), quaternion.about_z(math.pi))
     return quaternion.multiply(quaternion.conjugate(precession), quaternion.multiply(earth, zenith))
 

@@ -132,7 +132,7 @@ class SkySignal:
         if self.interpolate and isinstance(pixelization, Healpix):
             directions, angles = self.pointing.directions(detector, start, stop)
             pixels, weights = pixelization.interpolation(directions)
-            return pixels, weights, angles, _gains(self.pointing, detector, start, stop)
+            return pixels, weights, angles, pointing_gains(self.pointing, detector, start, stop)
         pixels, angles = np.empty(n, np.int32), np.empty(n, np.uint32)
         gains = np.empty(n, np.float32) if self.pointing.has_gains else None
         self.pointing.expand(pixelization, detector, start, stop, pixels, angles, gains)
@@ -183,14 +183,15 @@ class PointSources:
         for first in range(start, stop, _CHUNK):
             last = min(first + _CHUNK, stop)
             directions, _ = self.pointing.directions(detector, first, last)
-            gains = _gains(self.pointing, detector, first, last)
+            gains = pointing_gains(self.pointing, detector, first, last)
             part = out[first - start : last - start]
             _simulation.add_point_sources(
                 self.directions, self.amplitudes, self.sigmas, directions, gains, part, 1
             )
 
 
-def _gains(pointing: Pointing, detector: int, start: int, stop: int) -> Float32Array | None:
+def pointing_gains(pointing: Pointing, detector: int, start: int, stop: int) -> Float32Array | None:
+    """Return the gains of samples [start, stop), float32 (stop - start,), or None if all are 1."""
     if not pointing.has_gains:
         return None
     gains = np.empty(stop - start, np.float32)
@@ -370,7 +371,9 @@ class PointSourcesSource:
         amplitudes = self._table[:, 2].copy()
         directions, sigmas = unit_vectors(lon, lat), fwhm / np.sqrt(8 * np.log(2))
         return [
-            _with_signal(observation, PointSources(_pointing(observation), directions, amplitudes, sigmas))
+            with_signal(
+                observation, PointSources(required_pointing(observation), directions, amplitudes, sigmas)
+            )
             for observation in observations
         ]
 
@@ -392,15 +395,23 @@ def _source(text: str) -> tuple[float, float, float, float]:
 
 
 def _with_sky(observation: Observation, sky: Sky, interpolation: str) -> Observation:
-    pointing = _pointing(observation)
-    return _with_signal(observation, SkySignal(sky, pointing, interpolation == "bilinear", observation.name))
+    pointing = required_pointing(observation)
+    return with_signal(observation, SkySignal(sky, pointing, interpolation == "bilinear", observation.name))
 
 
-def _with_signal(observation: Observation, signal: Signal) -> Observation:
+def with_signal(observation: Observation, signal: Signal) -> Observation:
+    """Return an observation with one more signal."""
     return dataclasses.replace(observation, signals=(*observation.signals, signal))
 
 
-def _pointing(observation: Observation) -> Pointing:
+def required_pointing(observation: Observation) -> Pointing:
+    """Return the pointing of an observation.
+
+    Raises
+    ------
+    ConfigError
+        If it has none.
+    """
     if observation.pointing is None:
         raise ConfigError(
             "has no pointing to look at the sky with",
