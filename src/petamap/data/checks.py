@@ -8,10 +8,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from petacomm.base.errors import DataError
+from petacomm.base.errors import ConfigError, DataError
 from petacomm.base.typing import FloatArray
 from petamap.data.observation import Observation
 
+_EPOCHS = (31536000.0, 4102444800.0)  # Unix seconds, 1971 and 2100
 _NAMED = 5  # detectors that a warning names
 
 
@@ -75,6 +76,23 @@ def check_times(times: npt.ArrayLike, where: str) -> FloatArray:
             mend="sort the samples by time",
         )
     return values
+
+
+def check_dates(observation: Observation) -> None:
+    """Check that the time of an observation is that of an epoch, as the places of bodies need.
+
+    Raises
+    ------
+    ConfigError
+        If it is not from 1971 to 2100: sources that know no time begin at 0, in 1970.
+    """
+    first, end = observation.start_time, observation.start_time + observation.n_samp / observation.sample_rate
+    if not _EPOCHS[0] <= first < end < _EPOCHS[1]:
+        raise ConfigError(
+            f"begins at {first:.0f} s of Unix time: nobody says when it was observed",
+            where=error_location(observation),
+            mend="give its time to the source that reads it",
+        )
 
 
 def check_observations(observations: Sequence[Observation]) -> list[str]:

@@ -67,6 +67,7 @@ _KINDS: dict[str, str] = {
     "sky-spectra": "petamap.simulation.sky:SkySpectraSource",
     "point-sources": "petamap.simulation.sky:PointSourcesSource",
     "dipole": "petamap.simulation.dipole:DipoleSource",
+    "moving-frame": "petamap.data.moving_frame:MovingFrameSource",
     "noise": "petamap.simulation.noise:NoiseSource",
     "common-mode": "petamap.simulation.noise:CommonModeSource",
     "cuts": "petamap.simulation.cuts:CutsSource",

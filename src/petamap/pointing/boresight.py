@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Literal, TypeAlias
@@ -364,6 +364,46 @@ def _decimated(exact: FloatArray, spacing: int) -> Boresight:
     # boresight.
     knots = Boresight(exact, steps + 1, steps / last).quaternions(0, steps + 1)
     return Boresight(knots, len(exact), last / steps)
+
+
+def turned_boresight(
+    boresight: AnyBoresight, rotations: Callable[[FloatArray], FloatArray], tolerance_arcsec: float = 0.1
+) -> PiecewiseBoresight:
+    """Return a boresight in a frame that moves, with as many more knots as that needs.
+
+    Parameters
+    ----------
+    boresight : Boresight or PiecewiseBoresight
+    rotations : callable
+        Function of positions (n,) in samples that returns quaternions (n, 4) from this frame to the other.
+    tolerance_arcsec : float
+        Of interpolation, in addition to that of `boresight`, unless there is a knot at every sample.
+    """
+    starts = accumulate((piece.n_samp for piece in boresight.pieces), initial=0)
+    return PiecewiseBoresight(
+        [
+            _turned_piece(piece, start, rotations, tolerance_arcsec)
+            for piece, start in zip(boresight.pieces, starts, strict=False)
+        ]
+    )
+
+
+def _turned_piece(
+    piece: Boresight, start: int, rotations: Callable[[FloatArray], FloatArray], tolerance_arcsec: float
+) -> Boresight:
+    """Return a piece turned, its knots halved in distance until interpolation meets their midpoints."""
+    parts = 1
+    while True:
+        n = 2 * parts * (len(piece.knots) - 1) + 1
+        step = piece.spacing / (2 * parts)
+        positions: FloatArray = start + piece.offset + step * np.arange(n, dtype=np.float64)
+        given = Boresight(piece.knots, n, 2.0 * parts, order=piece.order).quaternions(0, n)
+        exact = quaternion.multiply(rotations(positions), given)
+        spacing = piece.spacing / parts
+        error = pointing_error(Boresight(exact[::2], n, 2.0, order=piece.order), exact)
+        if error.max_total_arcsec <= tolerance_arcsec or spacing <= 1:
+            return Boresight(exact[::2], piece.n_samp, spacing, piece.offset, piece.order)
+        parts *= 2
 
 
 def boresight_from_times(

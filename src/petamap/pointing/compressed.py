@@ -17,6 +17,7 @@ from petamap.pointing.boresight import (
     NO_PLATE,
     AnyBoresight,
     boresight_arguments,
+    turned_boresight,
     unit_quaternions,
 )
 from petamap.sky.pixelization import Pixelization
@@ -205,6 +206,28 @@ class CompressedPointing:
         turn = np.array(rotation, dtype=np.float64)
         return CompressedPointing(
             lambda: self.boresight.rotated(turn),
+            self.detectors,
+            epsilon=self.epsilon,
+            gamma=self.gamma,
+            plate=self.plate,
+            n_samp=self.n_samp,
+        )
+
+    def turned(self, rotations: Callable[[FloatArray], FloatArray]) -> CompressedPointing:
+        """Return the pointing in a frame that moves; the boresight is turned at first use.
+
+        Parameters
+        ----------
+        rotations : callable
+            Function of positions (n,) in samples that returns quaternions (n, 4) from this frame to the
+            other, which moves slowly and smoothly.
+
+        Returns
+        -------
+        CompressedPointing
+        """
+        return CompressedPointing(
+            lambda: turned_boresight(self.boresight, rotations),
             self.detectors,
             epsilon=self.epsilon,
             gamma=self.gamma,

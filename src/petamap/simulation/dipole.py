@@ -14,21 +14,20 @@ from petacomm.base.errors import ConfigError
 from petacomm.base.options import option
 from petacomm.base.typing import FloatArray
 from petacomm.base.units import DEGREE
+from petamap.data.checks import check_dates, error_location
 from petamap.data.observation import Observation
 from petamap.data.source import SourceContext
 from petamap.pointing import frames, quaternion
+from petamap.pointing.ephemeris import AU, ECCENTRICITY_SQUARED, EQUATOR
 from petamap.pointing.protocol import Pointing
 from petamap.simulation.sky import pointing_gains, required_pointing, with_signal
 from petamap.sky.image import unit_vectors
 from petamap.sky.sky_map import to_kelvin
 
 LIGHT = 299792458.0  # m/s
-_AU = 149597870700.0  # m
 _MOON_OVER_BOTH = 1 / (1 + 81.300569)  # mass of the Moon in that of Earth and Moon
 _L2 = 1.01004  # distance of L2 from the Sun in that of Earth and Moon
-_EQUATOR, _FLATTENING = 6378137.0, 1 / 298.257223563  # WGS84
 _KNOTS = (3600.0, 60.0)  # seconds, of velocities without and with the rotation of the Earth
-_TIMES = (31536000.0, 4102444800.0)  # Unix seconds, 1971 to 2100: of the ephemeris, and not of time zero
 _CHUNK = 8192
 
 
@@ -85,7 +84,7 @@ def earth_velocity(times: npt.ArrayLike, observer: str = "earth") -> FloatArray:
     if observer == "l2":
         moon = erfa.moon98(frames.UNIX_EPOCH, days)["v"]  # about the Earth
         barycentric += (_L2 - 1) * heliocentric + _L2 * _MOON_OVER_BOTH * moon
-    velocity: FloatArray = barycentric * (_AU / 86400)
+    velocity: FloatArray = barycentric * (AU / 86400)
     return velocity
 
 
@@ -109,8 +108,7 @@ def site_velocity(times: npt.ArrayLike, latitude: float, longitude: float) -> Fl
         frames.horizon_to_equatorial(float(seconds[0]), seconds - seconds[0], latitude, longitude),
         [0.0, -1.0, 0.0],
     )
-    squared = _FLATTENING * (2 - _FLATTENING)
-    radius = _EQUATOR / np.sqrt(1 - squared * np.sin(latitude) ** 2) * np.cos(latitude)
+    radius = EQUATOR / np.sqrt(1 - ECCENTRICITY_SQUARED * np.sin(latitude) ** 2) * np.cos(latitude)
     velocity: FloatArray = radius * frames.SIDEREAL_RATE * east
     return velocity
 
@@ -252,7 +250,7 @@ class DipoleSource:
         return [with_signal(one, self._signal(one)) for one in observations]
 
     def _signal(self, observation: Observation) -> DipoleSignal:
-        frame, where = observation.frame, f"observation {observation.name}"
+        frame, where = observation.frame, error_location(observation)
         if frame not in frames.FRAMES:
             given = f"frame {frame}" if frame else "a frame that nobody tells"
             raise ConfigError(
@@ -260,13 +258,8 @@ class DipoleSource:
                 where=where,
                 mend=f'say frame = "{frames.FRAMES[0]}", or another of the sky',
             )
-        end = observation.start_time + observation.n_samp / observation.sample_rate
-        if self._options.parts != "solar" and not _TIMES[0] < observation.start_time <= end < _TIMES[1]:
-            raise ConfigError(
-                f"begins at {observation.start_time:.0f} s of Unix time: nobody says when it was observed",
-                where=where,
-                mend='give its time, or write parts = "solar"',
-            )
+        if self._options.parts != "solar":
+            check_dates(observation)
         factor, unit = to_kelvin(observation.unit)
         if unit != "K_CMB":
             raise ConfigError(

@@ -180,7 +180,7 @@ def test_units_scale_and_realizations():
         ),
         ({"frame": None}, {}, "not in a frame that nobody tells"),
         ({"unit": "MJy/sr"}, {}, "the dipole is in K_CMB, the signal in 'MJy/sr'"),
-        ({"start_time": 12.0}, {}, "begins at 12 s of Unix time: nobody says when it was observed"),
+        ({"start_time": 12.0}, {}, r"begins at 12 s of Unix time: nobody says when it was observed"),
         ({"pointing": None}, {}, "first: has no pointing to look at the sky with"),
         ({}, {"site_latitude": 0.1}, "a site has a latitude and a longitude"),
         ({}, {"site_latitude": 0.1, "site_longitude": 0.1, "observer": "l2"}, "L2 has no sites"),

@@ -67,6 +67,11 @@ TEMPLATES: dict[str, ConfigTemplate] = {
     "point-sources": ConfigTemplate(_PATCH, (
         _RASTER, ("point-sources", {"sources": ["0.5 deg, 0.3 deg, 10 mK, 30 arcmin"]}), _NOISE,
     )),
+    "moving-frame": ConfigTemplate({**_PATCH, "map.stokes": "I"}, (
+        _GROUND, ("moving-frame", {
+            "centre": "horizon", "site_latitude": "-22.96 deg", "site_longitude": "-67.79 deg",
+        }), _NOISE,
+    )),
     "dipole": ConfigTemplate(_COARSE, (_SHORT, ("dipole", {}), _SKY, _NOISE)),
     "cuts": ConfigTemplate(_COARSE, (
         _SHORT, _SKY, _NOISE, ("cuts", {"gap_every": "20 min", "gap_length": "30 s"}),
