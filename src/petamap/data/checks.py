@@ -78,6 +78,19 @@ def check_times(times: npt.ArrayLike, where: str) -> FloatArray:
     return values
 
 
+def check_given(observations: Sequence[Observation], what: str, where: str | None = None) -> None:
+    """Check that there are observations, for a source that adds `what` to those of the sources before it.
+
+    Raises
+    ------
+    ConfigError
+        If there are none.
+    """
+    if not observations:
+        mend = "name it after the source of the observations"
+        raise ConfigError(f"no source before it gives observations for {what}", where=where, mend=mend)
+
+
 def check_dates(observation: Observation) -> None:
     """Check that the time of an observation is that of an epoch, as the places of bodies need.
 

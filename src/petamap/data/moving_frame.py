@@ -13,7 +13,7 @@ import numpy as np
 from petacomm.base.errors import ConfigError
 from petacomm.base.options import option
 from petacomm.base.typing import FloatArray
-from petamap.data.checks import check_dates, error_location
+from petamap.data.checks import check_dates, check_given, error_location
 from petamap.data.observation import Observation
 from petamap.data.source import SourceContext
 from petamap.pointing import frames, quaternion
@@ -55,6 +55,7 @@ class MovingFrameSource:
                 where=context.places.get("centre"),
                 mend='give site_latitude and site_longitude, as "-22.96 deg"',
             )
+        self._place = context.places.get("centre")
         self._site = (given[0], given[1]) if given else None
 
     def extend(self, observations: Sequence[Observation]) -> list[Observation]:
@@ -63,8 +64,9 @@ class MovingFrameSource:
         Raises
         ------
         ConfigError
-            If an observation has no pointing on the sky that could be turned, or no time.
+            If there are no observations, or one has no pointing on the sky that could be turned, or no time.
         """
+        check_given(observations, "the moving frame", self._place)
         return [self._turned(one) for one in observations]
 
     def _turned(self, observation: Observation) -> Observation:

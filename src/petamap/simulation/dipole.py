@@ -14,7 +14,7 @@ from petacomm.base.errors import ConfigError
 from petacomm.base.options import option
 from petacomm.base.typing import FloatArray
 from petacomm.base.units import DEGREE
-from petamap.data.checks import check_dates, error_location
+from petamap.data.checks import check_dates, check_given, error_location
 from petamap.data.observation import Observation
 from petamap.data.source import SourceContext
 from petamap.pointing import frames, quaternion
@@ -245,8 +245,10 @@ class DipoleSource:
         Raises
         ------
         ConfigError
-            If an observation has no pointing on the sky, no time, or is not in a unit of K_CMB.
+            If there are no observations, or one has no pointing on the sky, no time, or another unit than
+            those of K_CMB.
         """
+        check_given(observations, "the dipole")
         return [with_signal(one, self._signal(one)) for one in observations]
 
     def _signal(self, observation: Observation) -> DipoleSignal:

@@ -114,6 +114,15 @@ def test_sparse_knots_become_as_many_as_the_turn_needs():
     assert 2 * np.abs(error[:, :3]).max() > 50 * ARCSEC  # what the test would see without more knots
 
 
+def test_nothing_to_turn_is_told(tmp_path):
+    text = '[map]\nn_side = 4\n[[source]]\nkind = "moving-frame"\ncentre = "sun"\n'
+    config = parse_config(
+        text + '[[source]]\nkind = "satellite"\nsample_rate = "1 Hz"\n', tmp_path / "a.toml"
+    )
+    with pytest.raises(ConfigError, match=r"a.toml:5: no source before it gives observations for the moving"):
+        open_sources(config)
+
+
 def test_samples_do_not_depend_on_the_pieces():
     one = moving(observation(n_samp=300), centre="jupiter")
     whole = one.pointing.directions(1, 0, 300)[0]

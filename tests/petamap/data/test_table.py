@@ -193,6 +193,13 @@ def test_formats_of_time(tmp_path, form, unit, epoch):
     assert one.sample_rate == pytest.approx(1 / 30, rel=1e-6)
 
 
+def test_seconds_are_no_days(tmp_path):
+    path = _written(tmp_path / "a.csv", made())
+    for form in ("mjd", "jd"):
+        with pytest.raises(DataError, match=rf"a.csv:2, column time: 1.7e\+09 is no {form.upper()} of 1970"):
+            read(path, time_format=form, **BOTH)
+
+
 def test_seconds_since_a_start_and_rows_without_times(tmp_path):
     path = _written(tmp_path / "a.csv", made(time=None, t=np.arange(N) * 0.1))
     one = read(path, time="t", start="2026-01-01T00:00:00", **BOTH)[0]

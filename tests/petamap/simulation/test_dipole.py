@@ -192,6 +192,11 @@ def test_what_cannot_be_is_told(changes, options, message):
         DipoleSource(DipoleOptions(**options), CONTEXT).extend([one])
 
 
+def test_nothing_to_add_to_is_told():
+    with pytest.raises(ConfigError, match="no source before it gives observations for the dipole"):
+        DipoleSource(DipoleOptions(), CONTEXT).extend([])
+
+
 def test_a_map_of_the_dipole_has_its_amplitude(tmp_path):
     """The dipole fitted to the binned directions of a whole-sky scan is that of the options."""
     text = """

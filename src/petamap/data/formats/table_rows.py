@@ -16,6 +16,7 @@ from petamap.data.formats.table_columns import TableFile
 _GAP = 1.5  # sample periods beyond which samples are missing, and within which they are not
 _SAME_RATE = 0.01  # relative difference of the rate of the times and that of the configuration
 _EPOCHS = {"unix": (1.0, 0.0), "mjd": (86400.0, 40587.0), "jd": (86400.0, 2440587.5)}  # unit, 1970
+_END = 4102444800.0  # Unix seconds, 2100
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,8 +89,8 @@ def split_rows(
     Raises
     ------
     DataError
-        If the table has no rows, no rate is known, or times are not finite, do not increase, or are not at
-        equal distances.
+        If the table has no rows, no rate is known, or times are not finite, do not increase, are not at equal
+        distances, or are no dates.
     """
     n_rows = len(next(iter(columns.values())))
     if n_rows == 0:
@@ -103,6 +104,9 @@ def split_rows(
     _check_table_times(table, name, times)
     rate, edges = _rate_and_gaps(table, name, (times - times[0]) * unit, sample_rate)
     zero = start if time_format == "unix" else 0.0
+    if time_format != "unix" and not 0 <= (times[0] - epoch) * unit < _END:
+        what, where = f"{times[0]:g} is no {time_format.upper()} of 1970 to 2100", table.place(0, name)
+        raise DataError(what, where=where, mend="check time and time_format")
     return [
         TableRows(
             table,
