@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from petacomm.base.errors import ConfigError, require_known
+from petacomm.base.errors import ConfigError
+from petacomm.base.name_patterns import choose_names
 from petacomm.base.options import option
 from petamap.data.observation import Observation
+from petamap.data.selection import observations_option
 from petamap.data.source import SourceContext
 from petamap.data.template import Template
 from petamap.templates.kinds import AzimuthSynchronous, Baselines, PlateSynchronous, SubscanPolynomials
@@ -19,7 +21,7 @@ from petamap.templates.kinds import AzimuthSynchronous, Baselines, PlateSynchron
 class TemplateOptions:
     """Observations that have the template."""
 
-    observations: tuple[str, ...] = option((), help="that have it; all where none are given")
+    observations: tuple[str, ...] = observations_option()
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ class TemplateSource:
     options: ClassVar[type] = TemplateOptions
 
     def __init__(self, options: Any, context: SourceContext) -> None:
-        self._options = options
+        self._options, self._context = options, context
 
     def template(self) -> Template:
         """Return the template of the options."""
@@ -86,10 +88,11 @@ class TemplateSource:
         ConfigError
             If there is no such observation, or it has the same template already.
         """
-        names = [observation.name for observation in observations]
-        for name in self._options.observations:
-            require_known("observation", name, names)
-        template, chosen = self.template(), self._options.observations or names
+        chosen = choose_names(
+            self._options.observations, (one.name for one in observations), "observation",
+            where=self._context.places.get("observations"),
+        )  # fmt: skip
+        template = self.template()
         return [_with(one, template) if one.name in chosen else one for one in observations]
 
 

@@ -35,6 +35,7 @@ _GROUND = ("ground", {
     "n_det": 8, "spacing": "1 deg", "sample_rate": "20 Hz", "duration": "2 h", "n_observations": 2,
     "azimuth_min": "160 deg", "azimuth_max": "200 deg",
 })  # fmt: skip
+_PLATE = ("ground", {**_GROUND[1], "hwp_frequency": "2 Hz"})
 _RASTER = ("raster", {
     "n_det": 4, "spacing": "10 arcmin", "sample_rate": "20 Hz", "duration": "20 min", "n_observations": 2,
     "width": "5 deg", "height": "5 deg", "row_spacing": "10 arcmin", "frame": "equatorial",
@@ -75,6 +76,15 @@ TEMPLATES: dict[str, ConfigTemplate] = {
     "dipole": ConfigTemplate(_COARSE, (_SHORT, ("dipole", {}), _SKY, _NOISE)),
     "cuts": ConfigTemplate(_COARSE, (
         _SHORT, _SKY, _NOISE, ("cuts", {"gap_every": "20 min", "gap_length": "30 s"}),
+    )),
+    "offsets": ConfigTemplate(_PATCH, (_GROUND, _SKY, _NOISE, ("offsets", {}))),
+    "baselines": ConfigTemplate(_PATCH, (_GROUND, _SKY, _NOISE, ("baselines", {"length": "60 s"}))),
+    "polynomials": ConfigTemplate(_PATCH, (_GROUND, _SKY, _NOISE, ("polynomials", {"order": 1}))),
+    "azimuth-synchronous": ConfigTemplate(_PATCH, (
+        _GROUND, _SKY, _NOISE, ("offsets", {}), ("azimuth-synchronous", {"order": 4}),
+    )),
+    "plate-synchronous": ConfigTemplate(_PATCH, (
+        _PLATE, _SKY, _NOISE, ("plate-synchronous", {"last": 4}),
     )),
     "common-mode": ConfigTemplate(_COARSE, (_SHORT, _SKY, _NOISE, _COMMON)),
 }  # fmt: skip
