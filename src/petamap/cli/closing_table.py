@@ -8,7 +8,7 @@ from pathlib import Path
 from petacomm.cli.progress import format_duration, format_scaled
 from petamap.data.run_summary import Solver, Summary
 from petamap.mapmaking.stop_rule import noise_share
-from petamap.noise.band import describe_bands
+from petamap.noise.band import describe_bands, format_share
 
 
 def closing_table(summary: Summary, report: Path | None) -> str:
@@ -36,6 +36,10 @@ def closing_table(summary: Summary, report: Path | None) -> str:
     if (noise := summary.noise) is not None and noise.shortest is not None:
         bands = noise.shortest - 1, noise.n_lag - 1
         rows.append(("noise", describe_bands(*bands, noise.loss, noise.misstated)))
+    if noise is not None and noise.rounds is not None:
+        changed = "" if noise.change is None else f", the last changed it by {format_share(noise.change)}"
+        times = "1 round" if noise.rounds == 1 else f"{noise.rounds} rounds"
+        rows.append(("noise from data", f"{times}{changed}"))
     rows += [(phase.name, format_duration(phase.seconds.max)) for phase in summary.phases]
     peak = format_scaled(memory.peak_bytes, "B")
     kept = f"pointing and flags kept: {memory.bytes_per_sample:.1f} B a sample"

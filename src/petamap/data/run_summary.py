@@ -89,6 +89,12 @@ class NoiseKernel:
     misstated: float | None = option(
         None, help="Relative error of a variance computed with it, at most; null without correlations."
     )
+    rounds: int | None = option(
+        None, help="How often the spectra were measured; null where they were not estimated.", minimum=1
+    )
+    change: float | None = option(
+        None, help="Largest mean relative change of the spectra in an octave, in the last of several rounds."
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -36,11 +36,11 @@ from petamap.data.run_summary import RankStatistics
 from petamap.mapmaking.bands import StreamBands, stream_bands
 from petamap.mapmaking.distribution import STREAMS, Distribution, find_distribution
 from petamap.mapmaking.intervals import free_ends
-from petamap.mapmaking.noise_estimate import estimated_models
+from petamap.mapmaking.noise_estimate import NoiseEstimate, NoiseEstimator
 from petamap.mapmaking.noise_kernels import ModelOf, declared_model
 from petamap.mapmaking.system import MapmakingSystem, SystemOptions, set_up
 from petamap.mapmaking.target import prepare_observations, target_pixelization
-from petamap.noise.band import LOSS
+from petamap.noise.band import LOSS, format_share
 from petamap.sky.pixelization import Pixelization
 from petamap.sky.stokes import Stokes
 
@@ -84,6 +84,8 @@ class RunSetup:
         How the data are dealt to ranks; after `set_up`.
     model_of : ModelOf
         The noise, declared or estimated; after `set_up`.
+    noise_estimate : NoiseEstimate, optional
+        How it was estimated, if it was; after `set_up`.
     bands : StreamBands
         Bands of its inverse; after `set_up`.
     n_seen, n_dead, n_flagged : int
@@ -95,6 +97,7 @@ class RunSetup:
     unit: str
     model_of: ModelOf
     bands: StreamBands = StreamBands(np.zeros(0, np.int64))
+    noise_estimate: NoiseEstimate | None = None
     distribution: Distribution = STREAMS
     n_seen: int
     n_dead: int
@@ -138,7 +141,8 @@ class RunSetup:
         common = self.comm, self.timers, self.progress
         self.model_of = declared_model
         if self.config.noise.kernel == "estimate":
-            self.model_of = estimated_models(self.observations, self.pixelization, self.options(), *common)
+            self.noise_estimate = self._estimate_noise()
+            self.model_of = self.noise_estimate.model_of
         if self.config.noise.kernel != "white":
             self._choose_bands()
         self.distribution = self._choose_distribution()
@@ -146,6 +150,29 @@ class RunSetup:
         system = set_up(self.observations, self.pixelization, options, self.model_of, *common)
         self._warn_of_pixels(system)
         return system
+
+    def _estimate_noise(self) -> NoiseEstimate:
+        """Return the noise of the data, and warn where it was still changing."""
+        noise = self.config.noise
+
+        def options_of(model_of: ModelOf) -> SystemOptions:
+            return self.options(stream_bands(self.observations, noise.n_lag, model_of, self.comm))
+
+        estimator = NoiseEstimator(
+            self.observations, self.pixelization, options_of, self.config.solver.max_iterations,
+            self.comm, self.timers, self.progress,
+        )  # fmt: skip
+        found = estimator.estimate(noise.max_rounds, noise.tolerance)
+        if found.change > noise.tolerance and noise.max_rounds > 1:
+            self.warn(
+                f"the noise estimate still changed by {format_share(found.change)} in round {found.rounds}: "
+                "allow more with noise.max_rounds, or a larger noise.tolerance"
+            )
+        if not found.maps_converged:
+            self.warn(
+                "a map that the noise was estimated with has not converged: allow more solver.max_iterations"
+            )
+        return found
 
     def _choose_bands(self) -> None:
         """Choose the band of each stream, and warn where none is long enough."""
@@ -177,17 +204,17 @@ class RunSetup:
         noise = replace(noise, n_lag=n_lag) if n_lag else replace(noise, kernel="white")
         return replace(self.config, noise=noise)
 
-    def options(self) -> SystemOptions:
-        """Return the options that map-making itself needs."""
-        config = self.config
+    def options(self, bands: StreamBands | None = None) -> SystemOptions:
+        """Return the options that map-making itself needs, with other bands than those chosen if given."""
+        config, bands = self.config, self.bands if bands is None else bands
         memory = config.resources.memory
         if memory is None and self.world is not self.comm:
             memory = available_bytes() // self.world.node_size()
         return SystemOptions(
             stokes=Stokes(config.map.stokes),
-            n_lag=self.bands.n_lag,
-            stream_lags=self.bands.lags if self.bands.n_lag else None,
-            free_ends=free_ends(config.noise.ends, self.observations, self.bands.n_lag),
+            n_lag=bands.n_lag,
+            stream_lags=bands.lags if bands.n_lag else None,
+            free_ends=free_ends(config.noise.ends, self.observations, bands.n_lag),
             flags=config.solver.flags,
             preconditioner=config.solver.preconditioner,
             rcond_min=config.solver.rcond_min,
@@ -267,7 +294,7 @@ class RunSetup:
 
     def summarize(self, system: MapmakingSystem, command: Sequence[str]) -> summary.Summary:
         """Return the summary of the run so far, without solver and products. Collective on all ranks."""
-        layout = system.layout
+        layout, estimate = system.layout, self.noise_estimate
         return summary.Summary(
             petamap=__version__,
             name=self.config.run.name,
@@ -284,6 +311,8 @@ class RunSetup:
                 shortest=self.bands.shortest + 1,
                 loss=self.bands.loss,
                 misstated=self.bands.misstated,
+                rounds=None if estimate is None else estimate.rounds,
+                change=None if estimate is None or estimate.rounds == 1 else estimate.change,
             ),
             solver=None,
             phases=self._phases(),

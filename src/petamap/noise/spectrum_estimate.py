@@ -8,23 +8,20 @@ from petacomm.base.errors import DataError
 from petacomm.base.typing import BoolArray, FloatArray
 from petamap.noise.model import EstimatedPsd, OneOverF, TabulatedPsd
 from petamap.noise.psd import noise_psd
-
-_GOOD_FRACTION = 0.75  # smallest fraction of good samples of a segment that is used
-_BINS_PER_OCTAVE = 6
-_SHORTEST = 16  # samples of a segment
+from petamap.noise.welch import SHORTEST, WelchSegments, welch_segments
 
 
 def estimate_psd(
     samples: FloatArray,
     good: BoolArray,
     sample_rate: float,
-    longest: int = 1 << 17,
+    longest: int = 1 << 18,
     where: str | None = None,
 ) -> EstimatedPsd:
     """Return the PSD of one detector in one stationary interval, estimated from its samples.
 
     Welch's method: Hann-windowed periodograms of half-overlapping segments, after removal of a linear trend,
-    are averaged and binned in logarithmic steps. Bad samples are interpolated linearly, and the power is
+    are averaged and binned in logarithmic steps. Gaps are filled by straight lines, and the power is
     corrected for the fraction of the window that they cover. The signal must be subdominant, or subtracted
     before.
 
@@ -37,7 +34,7 @@ def estimate_psd(
     sample_rate : float
         Hz.
     longest : int
-        Largest number of samples in a segment. Segments are at most a quarter of the interval, and shorter if
+        Largest number of samples in a segment. Segments are at most half of the interval, and shorter if
         no segment would have three quarters of good samples.
     where : str, optional
         Observation, detector and interval, for messages.
@@ -58,27 +55,65 @@ def estimate_psd(
     >>> import petamap
     >>> samples = np.random.default_rng(0).standard_normal(1 << 16)  # white noise, 2 K^2/Hz at 1 Hz
     >>> table = petamap.estimate_psd(samples, np.ones(1 << 16, bool), 1.0)
-    >>> bool(abs(table.values[-1] - 2) < 0.1)
+    >>> bool(abs(table.values[-2] - 2) < 0.1)
     True
     """
-    length = min(longest, 1 << max(len(samples) // 4, 1).bit_length() - 1)
-    if length < _SHORTEST or good.sum() < len(samples) // 4:
+    segments = segments_of(samples, good, sample_rate, longest, where)
+    return EstimatedPsd(segments.frequencies, segments.power(samples, good), segments.scatter)
+
+
+def segments_of(
+    samples: FloatArray,
+    good: BoolArray,
+    sample_rate: float,
+    longest: int = 1 << 18,
+    where: str | None = None,
+) -> WelchSegments:
+    """Return the segments of a stream that its spectrum is measured in.
+
+    Arguments and errors are those of `estimate_psd`.
+    """
+    if len(samples) < 4 * SHORTEST or good.sum() < len(samples) // 4:
         raise DataError(f"{int(good.sum())} good samples are too few to estimate noise from", where=where)
     if not np.all(np.isfinite(samples[good])):
         raise DataError("samples are not finite", where=where, mend="flag them")
     if np.ptp(samples[good]) == 0:
         raise DataError("the samples have no noise: they do not vary", where=where)
-    interpolated = _interpolated(samples, good)
-    # Shorter segments fit between many gaps, without the lowest frequencies.
-    while (found := _welch(interpolated, good, sample_rate, length)) is None and length > _SHORTEST:
-        length //= 2
+    found = welch_segments(good, sample_rate, longest)
     if found is None:
         raise DataError(
-            f"no segment of {length} samples is three quarters good", where=where, mend="give a noise model"
+            f"no segment of {SHORTEST} samples is three quarters good", where=where, mend="give a noise model"
         )
-    # The lowest frequency is biased by the removal of the trend, the highest has half the power.
-    power, n_used = found
-    return _log_binned(np.arange(2.0, length // 2) * (sample_rate / length), power[2:-1], n_used)
+    return found
+
+
+def continue_psd(psd: TabulatedPsd, lowest: float) -> TabulatedPsd:
+    """Return a measured PSD with one more entry at a lower frequency, by the power law of two octaves above.
+
+    Models that are not measured are left as they are. A table is constant below its first entry, and a map
+    made with that would take slow drifts for sky. Noise is not taken to fall towards low frequencies.
+
+    Parameters
+    ----------
+    psd : TabulatedPsd
+    lowest : float
+        Hz. One that is not below the first frequency changes nothing.
+    """
+    if not isinstance(psd, EstimatedPsd) or lowest >= psd.frequencies[0]:
+        return psd
+    slow = psd.frequencies <= 4 * psd.frequencies[0]
+    slow[:2] = True
+    x, y, weights = np.log(psd.frequencies[slow]), np.log(psd.values[slow]), psd.scatter[slow] ** -2
+    mean = np.average(x, weights=weights), np.average(y, weights=weights)
+    variance = 1 / np.sum(weights * (x - mean[0]) ** 2)
+    slope = min(float(variance * np.sum(weights * (x - mean[0]) * (y - mean[1]))), 0.0)
+    distance = np.log(lowest) - mean[0]
+    error = np.sqrt(1 / weights.sum() + variance * distance**2)
+    return EstimatedPsd(
+        np.concatenate([[lowest], psd.frequencies]),
+        np.concatenate([[np.exp(mean[1] + slope * distance)], psd.values]),
+        np.concatenate([[error], psd.scatter]),
+    )
 
 
 def fit_one_over_f(measured: TabulatedPsd) -> OneOverF:
@@ -106,42 +141,3 @@ def fit_one_over_f(measured: TabulatedPsd) -> OneOverF:
         return np.asarray(np.sqrt(f) * (np.log(noise_psd(model(parameters), f)) - logs))
 
     return model(least_squares(misfit, start, bounds=bounds).x)
-
-
-def _interpolated(samples: FloatArray, good: BoolArray) -> FloatArray:
-    positions = np.arange(len(samples))
-    return np.interp(positions, positions[good], samples[good])
-
-
-def _welch(samples: FloatArray, good: BoolArray, rate: float, length: int) -> tuple[FloatArray, int] | None:
-    """Return the mean of periodograms, at frequencies 0 to rate/2, and their number; None without any."""
-    from scipy.fft import rfft
-    from scipy.signal import detrend
-    from scipy.signal.windows import hann
-
-    window = hann(length, sym=False)
-    total = np.zeros(length // 2 + 1)
-    n_used = 0
-    for start in range(0, len(samples) - length + 1, length // 2):
-        segment_good = good[start : start + length]
-        if segment_good.mean() < _GOOD_FRACTION:
-            continue
-        transform = rfft(window * detrend(samples[start : start + length]))
-        total += np.abs(transform) ** 2 * (2 / rate / np.sum(window[segment_good] ** 2))
-        n_used += 1
-    return (total / n_used, n_used) if n_used else None
-
-
-def _log_binned(frequencies: FloatArray, power: FloatArray, n_used: int) -> EstimatedPsd:
-    octave = np.floor(np.log2(frequencies / frequencies[0]) * _BINS_PER_OCTAVE).astype(np.int64)
-    starts = np.flatnonzero(np.diff(octave, prepend=-1))
-    counts = np.diff(starts, append=len(frequencies))
-    # Hann-windowed periodograms are correlated by 4/9 with the next frequency and by 1/36 with the one after,
-    # and by 1/36 with a segment that overlaps by a half.
-    together = 1 + 2 * (4 / 9 * (1 - 1 / counts) + 1 / 36 * np.maximum(1 - 2 / counts, 0))
-    segments = n_used / (1 + 2 / 36 * (1 - 1 / n_used))
-    return EstimatedPsd(
-        np.add.reduceat(frequencies, starts) / counts,
-        np.add.reduceat(power, starts) / counts,
-        np.sqrt(together / counts / segments),
-    )

@@ -19,6 +19,7 @@ class Purpose(IntEnum):
     SKY = 4
     CUTS = 5
     REGULAR = 6
+    REFERENCE_NOISE = 7
 
 
 def random_streams(

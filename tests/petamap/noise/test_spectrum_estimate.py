@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from petacomm.base.errors import DataError
-from petamap.noise.model import OneOverF
+from petamap.noise.model import EstimatedPsd, OneOverF
 from petamap.noise.psd import noise_psd
-from petamap.noise.spectrum_estimate import estimate_psd, fit_one_over_f
+from petamap.noise.spectrum_estimate import continue_psd, estimate_psd, fit_one_over_f
 
 
 def stream(model, n, rate, seed):
@@ -61,3 +61,13 @@ def test_invalid_samples():
         estimate_psd(np.full(4096, np.nan), np.ones(4096, bool), 1.0)
     with pytest.raises(DataError, match="do not vary"):
         estimate_psd(np.ones(4096), np.ones(4096, bool), 1.0)
+
+
+def test_continued_spectrum_follows_its_slope():
+    steep = EstimatedPsd(np.array([1.0, 2.0, 4.0, 8.0]), np.array([8.0, 2.0, 0.5, 0.5]), np.full(4, 0.1))
+    found = continue_psd(steep, 0.25)
+    assert found.frequencies[0] == 0.25 and found.values[0] == pytest.approx(128.0)
+    assert found.scatter[0] > 0.1
+    falling = EstimatedPsd(steep.frequencies, steep.values[::-1], steep.scatter)
+    assert continue_psd(falling, 0.25).values[0] <= falling.values[:3].max()
+    assert continue_psd(steep, 1.0) is steep

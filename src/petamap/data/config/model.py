@@ -67,6 +67,19 @@ class NoiseOptions:
         choices=("model", "estimate", "white"),
         help="model: as the sources say; estimate: from the data; white: no correlations",
     )
+    max_rounds: int = option(
+        5,
+        help="estimates at most, each from what a map made with the one before leaves of the data; "
+        "1: from what the binned map leaves, uncorrected",
+        minimum=1,
+        maximum=100,
+    )
+    tolerance: float = option(
+        0.02,
+        help="mean relative change of the spectra, in any octave, at which the estimates end",
+        minimum=0.0,
+        maximum=1.0,
+    )
     n_lag: int | str = option(
         "auto",
         word="auto",
