@@ -9,6 +9,7 @@ from functools import lru_cache
 import numpy as np
 
 import petamap.mapmaking._mapmaking as _mapmaking
+from petacomm.base.errors import DataError
 from petacomm.base.progress import Progress
 from petacomm.base.timers import Timers
 from petacomm.base.typing import BoolArray, FloatArray
@@ -196,7 +197,10 @@ class NoiseEstimator:
                 residuals, good = _residuals(system, number, skies, datasets)
                 noises = _whole_streams(simulated[stream.observation], stream)
                 rate = self.observations[stream.observation].sample_rate
-                return _corrected(residuals, noises, good, rate, where) if good.any() else _ANY
+                try:
+                    return _corrected(residuals, noises, good, rate, where)
+                except DataError:  # other weights cut other pixels: the last spectrum of a stream stays
+                    return spectra[stream.observation, stream.detector, stream.interval]
 
             return self._measured(system, n_round, measure), converged
 

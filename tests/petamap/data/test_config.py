@@ -134,7 +134,7 @@ def test_defaults_are_allowed():
     ("text", "expected"),
     [
         ("[solver]\ntolerence = 1", "4: unknown key 'solver.tolerence' (did you mean 'tolerance'?)"),
-        ("[noise]\ntolerance = 1", "4: unknown key 'noise.tolerance' ('tolerance' belongs to [solver])"),
+        ("[noise]\nreduction = 1", "4: unknown key 'noise.reduction' ('reduction' belongs to [comm])"),
         ("[slover]", "3: unknown section 'slover' (did you mean 'solver'?)"),
         ('[run]\nseed = "1"', "4: run.seed must be an integer, >= 0, not '1'"),
         ("[run]\nseed = true", "4: run.seed must be an integer, >= 0, not true"),
