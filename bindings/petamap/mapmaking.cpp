@@ -375,8 +375,8 @@ NB_MODULE(_mapmaking, module) {
         .def(nb::init<In<double, 2>, std::size_t>(), nb::arg("lags").noconvert(), nb::arg("transform"))
         .def_prop_ro("n", &Kernels::n);
     nb::class_<TemplateTable>(module, "TemplateTable")
-        .def(nb::init<std::vector<TermArguments>, In<std::int64_t, 2>, double>(), nb::arg("terms"),
-             nb::arg("streams").noconvert(), nb::arg("scale"));
+        .def(nb::init<std::vector<TermArguments>, In<std::int64_t, 2>, double, double>(), nb::arg("terms"),
+             nb::arg("streams").noconvert(), nb::arg("scale"), nb::arg("sum_scale"));
     module.def("apply_kept", apply_kept, nb::arg("blocks").noconvert(), nb::arg("pixels").noconvert(),
                nb::arg("angles").noconvert().none(), nb::arg("gains").noconvert().none(),
                nb::arg("efficiencies").noconvert(), nb::arg("kernels"), nb::arg("map").noconvert(),

@@ -25,8 +25,9 @@ using TermArguments = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::
 // Keeps the arrays of the terms. `streams`: (n_segments, 4) first term, terms, first row, shift.
 class TemplateTable {
   public:
-    TemplateTable(std::vector<TermArguments> terms, In<std::int64_t, 2> streams, double scale)
-        : arguments_(std::move(terms)), scale_(scale) {
+    TemplateTable(std::vector<TermArguments> terms, In<std::int64_t, 2> streams, double scale,
+                  double sum_scale)
+        : arguments_(std::move(terms)), scale_(scale), sum_scale_(sum_scale) {
         static_assert(sizeof(Stream) == 4 * sizeof(std::int64_t));
         require(streams.shape(1) == 4, "4 numbers a stream");
         const auto* first = reinterpret_cast<const Stream*>(streams.data());
@@ -35,7 +36,7 @@ class TemplateTable {
         for (const Stream& stream : streams_) check(stream);
     }
 
-    petamap::mapmaking::Templates view() const { return {terms_, streams_, scale_}; }
+    petamap::mapmaking::Templates view() const { return {terms_, streams_, scale_, sum_scale_}; }
     std::int64_t n_rows() const { return n_rows_; }
 
   private:
@@ -85,7 +86,7 @@ class TemplateTable {
     std::vector<TermArguments> arguments_;
     std::vector<Term> terms_;
     std::vector<Stream> streams_;
-    double scale_;
+    double scale_, sum_scale_;
     std::int64_t n_rows_ = 0;
 };
 

@@ -181,7 +181,7 @@ void scan(const Samples& samples, std::int64_t n, int n_stokes, const double* ma
 void add_template_signals(const Templates& templates, const Block& block, const Samples& samples,
                           const double* filtered, int width, double scale, int low_bits, std::int64_t* sums) {
     const double low_scale = std::ldexp(1.0, low_bits);
-    const auto add = [&](std::int64_t row, int column, double value) {
+    const auto add = [&, scale = scale * templates.sum_scale](std::int64_t row, int column, double value) {
         const std::int64_t high = to_wide(value * scale);
         sums[2 * row * width + column] += high;
         sums[(2 * row + 1) * width + column] +=

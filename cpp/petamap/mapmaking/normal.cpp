@@ -176,7 +176,8 @@ void apply_blocks(std::span<const Block> blocks, const SampleSource& source, con
                                              gap_sums);
                 if (maps.templates) {
                     const auto add = [&](std::int64_t row, int column, double value) {
-                        gap_sums[row * kWidth + column] += to_wide(value * maps.scales[column]);
+                        const double scale = maps.scales[column] * maps.templates->sum_scale;
+                        gap_sums[row * kWidth + column] += to_wide(value * scale);
                     };
                     SumTemplates sum{time.first, time.stride, first, kWidth, add};
                     TemplateRuns(*maps.templates, block, samples, sum).of(first, n);

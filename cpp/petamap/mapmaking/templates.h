@@ -32,8 +32,8 @@ struct Term {
     }
 };
 
-// The terms of the streams that a rank holds. A function has the values of its term times `scale`,
-// and is zero in gaps.
+// The terms of the streams that a rank holds. A function has the values of its term times `scale`, and is
+// zero in gaps. Sums over samples are in units larger by 1 / sum_scale than those of pixels.
 struct Templates {
     struct Stream {
         std::int64_t first_term, n_terms;
@@ -42,7 +42,7 @@ struct Templates {
     };
     std::span<const Term> terms;
     std::span<const Stream> streams;
-    double scale;
+    double scale, sum_scale;
 };
 
 // Calls visit.dense(row, function, at, n) with the values of one function at samples [at, at + n) of the

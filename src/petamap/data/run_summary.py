@@ -25,7 +25,9 @@ from petacomm.base.records import from_json, json_schema, to_json
 from petacomm.base.typing import AnyArray
 
 FILE_NAME = "summary.json"
-PRODUCT_KINDS = ("map", "binned", "hits", "covariance", "rcond", "residual", "pixel_covariance")
+PRODUCT_KINDS = (
+    "map", "binned", "hits", "covariance", "rcond", "residual", "amplitudes", "pixel_covariance",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)

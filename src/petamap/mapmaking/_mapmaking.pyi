@@ -54,6 +54,7 @@ class TemplateTable:
             NDArray[numpy.int64], dict(shape=(None, None), order="C", device="cpu", writable=False)
         ],
         scale: float,
+        sum_scale: float,
     ) -> None: ...
 
 def apply_kept(

@@ -64,8 +64,9 @@ class StreamTerms:
 class Amplitudes:
     """Amplitudes of the streams that a rank holds samples of: rows beside those of its gaps. Collective.
 
-    Functions are zero in gaps, and scaled so that no sample exceeds the largest amplitude, and no sum over
-    samples those of pixels (`NormalOperator`): rows have the unit of a sample divided by `scale`.
+    Functions are zero in gaps, and scaled so that no sample exceeds the largest amplitude: rows have the unit
+    of a sample divided by `scale`. Sums over samples, of which there may be more than hits of a pixel, are in
+    larger units than those of pixels (`NormalOperator`).
 
     Parameters
     ----------
@@ -80,6 +81,8 @@ class Amplitudes:
     keys : int64 (n,)
         Of the rows, increasing.
     scale : float
+    sum_unit : float
+        Unit of sums over samples in those of pixels, a power of two.
     """
 
     def __init__(self, terms: StreamTerms, local: LocalBlocks, comm: Communicator) -> None:
@@ -95,7 +98,7 @@ class Amplitudes:
         present = [sum(1 if t.functions == "bins" else t.n_functions for t in one) for one in own]
         self._n_present = int(comm.max(max(present, default=0)))
         self._longest = int(comm.max(max((t.longest for one in own for t in one), default=0)))
-        self.scale = 1.0
+        self.scale = self.sum_unit = 1.0
 
     @property
     def n(self) -> int:
@@ -121,7 +124,7 @@ class Amplitudes:
         """
         functions = 1 << max(self._n_present - 1, 0).bit_length()
         samples = max(1.0, self._longest / max(hits_max, 1))
-        self.scale = 1.0 / (functions * 2.0 ** math.ceil(math.log2(samples)))
+        self.scale, self.sum_unit = 1.0 / functions, 2.0 ** math.ceil(math.log2(samples))
         numbers: dict[int, int] = {}
         arguments: list[Any] = []
         rows = []
@@ -136,7 +139,7 @@ class Amplitudes:
             shift = segment.start - segment.offset - (stream.start + stream.margin)
             rows.append((numbers[id(own[0])] if own else 0, len(own), first_row + self.firsts[number], shift))
         table = np.array(rows, np.int64).reshape(-1, 4)
-        self.table = _mapmaking.TemplateTable(arguments, table, self.scale)
+        self.table = _mapmaking.TemplateTable(arguments, table, self.scale, 1 / self.sum_unit)
 
 
 def _arguments(term: TemplateTerm) -> tuple[Any, ...]:

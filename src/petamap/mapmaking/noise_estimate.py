@@ -19,6 +19,7 @@ from petamap.mapmaking.noise_kernels import ModelOf
 from petamap.mapmaking.right_hand_side import Dataset, binned_map, right_hand_side, right_hand_sides
 from petamap.mapmaking.system import MapmakingSystem, SystemOptions, set_up
 from petamap.mapmaking.time_layout import TimeStream
+from petamap.mapmaking.vectors import Unknowns
 from petamap.noise.model import EstimatedPsd, InverseLags, TabulatedPsd
 from petamap.noise.psd import noise_psd
 from petamap.noise.spectrum_estimate import continue_psd, estimate_psd, segments_of
@@ -171,9 +172,10 @@ class NoiseEstimator:
         system = self._set_up(options, unit_noise)
         with self.timers.phase("noise estimate"):
             sky = system.shared.pixels.scatter_fwd(binned_map(system, right_hand_side(system)))
+            found = [Unknowns(sky, np.zeros((1, 1)))]
 
             def measure(stream: TimeStream, number: int, where: str) -> TabulatedPsd:
-                samples, good = _residuals(system, number, [sky], None)
+                samples, good = _residuals(system, number, found, None)
                 # A stream without a good sample adds nothing to the map, whatever its noise.
                 rate = self.observations[stream.observation].sample_rate
                 return estimate_psd(samples[0], good, rate, where=where) if good.any() else _ANY
@@ -191,10 +193,10 @@ class NoiseEstimator:
         datasets: list[Dataset] = [[one.signals for one in self.observations]]
         datasets += [[(noises[k],) for noises in simulated] for k in range(_SIMULATIONS)]
         with self.timers.phase("noise estimate"):
-            skies, converged = self._maps(system, datasets)
+            found, converged = self._maps(system, datasets)
 
             def measure(stream: TimeStream, number: int, where: str) -> TabulatedPsd:
-                residuals, good = _residuals(system, number, skies, datasets)
+                residuals, good = _residuals(system, number, found, datasets)
                 noises = _whole_streams(simulated[stream.observation], stream)
                 rate = self.observations[stream.observation].sample_rate
                 try:
@@ -210,8 +212,8 @@ class NoiseEstimator:
             whole_streams=True,
         )  # fmt: skip
 
-    def _maps(self, system: MapmakingSystem, datasets: Sequence[Dataset]) -> tuple[list[FloatArray], bool]:
-        """Return the maximum-likelihood maps of data sets at this rank's pixels, and if all converged."""
+    def _maps(self, system: MapmakingSystem, datasets: Sequence[Dataset]) -> tuple[list[Unknowns], bool]:
+        """Return the maximum-likelihood solutions of data sets on this rank's rows, and if all converged."""
         rhs = right_hand_sides(system, datasets)
         solutions = system.solver().solve_many(
             [one.unknowns for one in rhs], _MAP_TOLERANCE, self.max_iterations
@@ -220,8 +222,8 @@ class NoiseEstimator:
             if solution.error is not None:
                 raise solution.error
         # copies: the next map comes into the same memory
-        skies = [system.shared.pixels.scatter_fwd(one.map.pixels).copy() for one in solutions]
-        return skies, all(solution.converged for solution in solutions)
+        found = [system.shared.scatter_fwd(one.map).copy() for one in solutions]
+        return found, all(solution.converged for solution in solutions)
 
     def _measured(
         self, system: MapmakingSystem, n_round: int, measure: Callable[[TimeStream, int, str], TabulatedPsd]
@@ -300,9 +302,9 @@ def _corrected(
 
 
 def _residuals(
-    system: MapmakingSystem, number: int, skies: Sequence[FloatArray], datasets: Sequence[Dataset] | None
+    system: MapmakingSystem, number: int, found: Sequence[Unknowns], datasets: Sequence[Dataset] | None
 ) -> tuple[FloatArray, BoolArray]:
-    """Return data minus scanned maps of a stream that is all here, and a mask of good samples.
+    """Return data minus scanned maps and templates of a stream that is all here, and a mask of good samples.
 
     float64 (n_sky, n_samp) in K, bool (n_samp,): without the margins.
     """
@@ -312,16 +314,21 @@ def _residuals(
     for block in projection.local.blocks[projection.local.blocks[:, 5] == number]:
         n_in, n_left, n_out = (int(value) for value in block[1:4])
         inputs = projection.sample_pointing(block, inputs=True)
-        data, scanned = np.empty((len(skies), n_in)), np.empty(n_out)
+        data, scanned = np.empty((len(found), n_in)), np.empty(n_out)
         projection.read(block, inputs.pixels, data, datasets)
         samples = inputs.slice(n_left, n_left + n_out)
         good = samples.pixels >= 0
         pixels = np.maximum(samples.pixels, -1)  # gaps are left out, whatever their numbers
         residual = data[:, n_left : n_left + n_out]
-        for row, sky in zip(residual, skies, strict=True):
+        for row, one in zip(residual, found, strict=True):
             _mapmaking.scan(
-                pixels, samples.angles, samples.gains, samples.efficiency, sky, np.zeros(1), scanned
+                pixels, samples.angles, samples.gains, samples.efficiency, one.pixels, np.zeros(1), scanned
             )
+            if projection.amplitudes:
+                amplitudes = np.ascontiguousarray(one.gaps[:, 0])
+                _mapmaking.scan_templates(
+                    projection.amplitudes.table, block, inputs.pixels, amplitudes, n_left, scanned
+                )
             row -= scanned
         parts.append(residual * projection.units[number])
         masks.append(good)

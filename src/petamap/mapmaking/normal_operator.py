@@ -46,6 +46,10 @@ class NormalOperator(Operator):
         self._hits_bits = max(hits_max, 1).bit_length()
         # a sample sees a pixel or a gap, and amplitudes of templates, none larger than the largest row
         self._norm = shared.comm.max(noise.norm) * (2 if projection.amplitudes else 1)
+        # rows of amplitudes have larger units
+        own, ghosts = shared.first_amplitudes or (None, None)
+        self._firsts = None, own, None, ghosts
+        self._sum_unit = projection.amplitudes.sum_unit if projection.amplitudes else 1.0
         self._memory = aligned_zeros(0)
 
     def apply(self, vectors: Unknowns) -> Unknowns:
@@ -58,8 +62,11 @@ class NormalOperator(Operator):
         """Write A p to `q` and return this rank's part of p . q as limbs, in one pass. Collective."""
         units = self.apply_integers(p, largest, q)
         limbs = zero_limbs(len(largest))
-        for values, integers, to in zip(p, q, sums_of_parts(limbs), strict=True):
-            _mapmaking.settle(values, integers, units, to, self.n_threads)
+        for first, values, integers, to in zip(self._firsts, p, q, sums_of_parts(limbs), strict=True):
+            _mapmaking.settle(values[:first], integers[:first], units, to, self.n_threads)
+            if first is not None:
+                larger = units * self._sum_unit
+                _mapmaking.settle(values[first:], integers[first:], larger, to, self.n_threads)
         return limbs
 
     def apply_integers(self, vectors: Unknowns, largest: FloatArray, out: Unknowns) -> FloatArray:
@@ -78,7 +85,7 @@ class NormalOperator(Operator):
         Returns
         -------
         float64 (width,)
-            The unit of each vector's integers.
+            The unit of each vector's integers; that of amplitudes is larger by `Amplitudes.sum_unit`.
         """
         units = np.array([self._unit(one) for one in largest])
         held = self.shared.scatter_fwd(vectors)

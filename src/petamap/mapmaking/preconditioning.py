@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 import petamap.mapmaking._mapmaking as _mapmaking
 from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.mpi import Communicator
+from petamap.data.observation import Observation
 from petamap.mapmaking import binning
 from petamap.mapmaking.baseline_model import BaselineModel
 from petamap.mapmaking.linear_operators import BlockDiagonalPreconditioner, Preconditioner
@@ -104,11 +106,18 @@ def plan_preconditioner(
 
 
 def _choose_kind(projection: Projection, noise: InverseNoise, comm: Communicator) -> str:
-    """Return two levels where most samples have steep noise, else block-diagonal. Collective."""
+    """Return two levels where most samples have steep noise or there are templates. Collective."""
+    if has_templates(projection.observations):
+        return TWO_LEVEL
     steep = np.array([is_steep(lags) for lags in noise.lags], np.bool_)
     blocks = projection.local.blocks
     n_steep = int(blocks[steep[noise.kernel_of[blocks[:, 5]]], 3].sum()) if len(blocks) else 0
     return TWO_LEVEL if 2 * comm.sum(n_steep) > comm.sum(projection.local.n_out) else BLOCK_DIAGONAL
+
+
+def has_templates(observations: Sequence[Observation]) -> bool:
+    """Return whether there are templates, of which two levels alone know what they share with the map."""
+    return any(observation.templates for observation in observations)
 
 
 def is_steep(lags: FloatArray) -> bool:

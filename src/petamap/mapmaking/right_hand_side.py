@@ -127,7 +127,11 @@ class _Reading:
         del total
         filtered, binned = self._values(pixel_words)
         del pixel_words
-        parts = filtered, self._gap_values(gap_words), ghosts, gap_ghosts, binned
+        gaps = self._gap_values(gap_words)
+        if projection.amplitudes and shared.first_amplitudes:
+            for values, first in zip((gaps, gap_ghosts), shared.first_amplitudes, strict=True):
+                values[first:] *= projection.amplitudes.sum_unit
+        parts = filtered, gaps, ghosts, gap_ghosts, binned
         columns = (
             [np.ascontiguousarray(part[..., number]) for part in parts] for number in range(len(datasets))
         )

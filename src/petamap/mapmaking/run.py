@@ -21,6 +21,7 @@ from petamap.data import run_summary as summary
 from petamap.data.config import RunConfig, open_sources
 from petamap.data.observation import Observation
 from petamap.data.run_summary import Summary
+from petamap.mapmaking.amplitude_table import gather_amplitudes, write_amplitudes
 from petamap.mapmaking.checkpoint import ColumnCheckpoint, JobCheckpoints
 from petamap.mapmaking.covariance import CovarianceCheckpoint, CovarianceColumns
 from petamap.mapmaking.products import MapWriter, covariance_columns, covariance_names
@@ -234,6 +235,8 @@ class _Job:
         kinds = [kind for kind in ("hits", "covariance", "rcond", "binned") if getattr(chosen, kind)]
         if not self.config.solver.binned_only:
             kinds += ["map"] * chosen.maps + ["residual"] * chosen.residual
+            if any(observation.templates for observation in self.setup.observations):
+                kinds += ["amplitudes"] * chosen.amplitudes
         return kinds + ["pixel_covariance"] * chosen.pixel_covariance
 
     def _file(self, kind: str) -> Path:
@@ -295,7 +298,7 @@ class _Job:
     def _write_products(
         self, system: MapmakingSystem, binned: FloatArray, solution: Solution | None
     ) -> list[summary.MapComparison]:
-        kinds = [kind for kind in self._kinds() if kind != "pixel_covariance"]
+        kinds = [kind for kind in self._kinds() if kind not in ("pixel_covariance", "amplitudes")]
         self.progress.begin("products", float(len(kinds)), "files")
         writer = MapWriter(
             system, self.out, self.config.map.frame, self.setup.run_id(), self.config.map.ordering
@@ -308,8 +311,23 @@ class _Job:
             self.progress.advance(1, self._file(kind).name)
             if product is not None:
                 self.products.append(product)
+        if solution is not None and "amplitudes" in self._kinds():
+            self._write_amplitudes(system, solution)
         self.progress.end(str(self.out))
         return self._compare(writer, best, binned)
+
+    def _write_amplitudes(self, system: MapmakingSystem, solution: Solution) -> None:
+        table, path = gather_amplitudes(system, solution), self._file("amplitudes")
+        with agree_on_errors(self.comm):
+            if table is not None:
+                write_amplitudes(path, table, self.unit, self.setup.run_id())
+                digest = summary.pixels_sha256(table.values)
+                self.products.append(
+                    summary.Product(
+                        name="amplitudes of templates", file=path.name, kind="amplitudes", unit=self.unit,
+                        stokes="", sha256=digest,
+                    )
+                )  # fmt: skip
 
     def _write_pixel_covariance(
         self, columns: CovarianceColumns, solution: Solution | None

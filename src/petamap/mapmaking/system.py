@@ -24,7 +24,7 @@ from petamap.mapmaking.memory import MemoryPlan, plan_memory
 from petamap.mapmaking.noise_kernels import InverseNoise, ModelOf, inverse_noise
 from petamap.mapmaking.normal_operator import NormalOperator
 from petamap.mapmaking.pixel_statistics import Statistics, pixel_statistics
-from petamap.mapmaking.preconditioning import PreconditionerInputs, plan_preconditioner
+from petamap.mapmaking.preconditioning import PreconditionerInputs, has_templates, plan_preconditioner
 from petamap.mapmaking.projection import Projection
 from petamap.mapmaking.time_layout import TimeLayout
 from petamap.mapmaking.vectors import MAX_WIDTH, SharedUnknowns
@@ -174,9 +174,11 @@ def set_up(
         )
         projection.drop_pixels(pixels.scatter_fwd(statistics.dead.view(np.uint8)).view(np.bool_))
     with timers.phase("reduction plan"):
-        if not whole_streams and any(observation.templates for observation in observations):
+        # the binned map of the estimate of the noise has none
+        if has_templates(observations) and not (whole_streams and options.n_lag == 0):
             projection.amplitudes = Amplitudes(StreamTerms(observations, layout), local, comm)
-        shared = SharedUnknowns(pixels, _shared_nuisance(pixels, projection, options, statistics.hits_max))
+        nuisance = _shared_nuisance(pixels, projection, options, statistics.hits_max)
+        shared = SharedUnknowns(pixels, nuisance, _first_amplitudes(projection, nuisance))
     with timers.phase("preconditioner"):
         inputs = PreconditionerInputs(projection, noise, shared, pixels.keys, statistics)
         preconditioner = inputs.make(plan)
@@ -234,6 +236,14 @@ def _shared_pixels(comm: Communicator, projection: Projection, options: SystemOp
     # Chosen for the calls of the solver, not for those of hits and weights before.
     plan.choose(options.stokes.n, np.int64, calls="owned_rows")
     return OwnedRows(plan, options.n_threads)
+
+
+def _first_amplitudes(projection: Projection, nuisance: OwnedRows) -> tuple[int, int] | None:
+    """Return the first row of amplitudes at the owners and among ghosts, if there are templates."""
+    if not projection.amplitudes:
+        return None
+    of_gaps = (np.arange(projection.n_nuisance) < projection.gaps.n).astype(np.int64)
+    return int(nuisance.select_owned(of_gaps).sum()), int(nuisance.select_ghosts(of_gaps).sum())
 
 
 def _shared_nuisance(

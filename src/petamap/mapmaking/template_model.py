@@ -34,6 +34,8 @@ _MOST_COUPLED, _MOST_DENSE = 512, 512
 _LEAST = 1e-6
 # Columns of c computed at once, and what is left out of c and R: functions are at most 1.
 _COLUMNS, _NOTHING = 64, 1e-9
+# Knots about the samples of a function in which c is looked for: it hardly depends on those farther away.
+_REACH = 64
 # Weights of samples where c is looked for, relative to those of the noise.
 _NEARNESS = 1e4
 # Intervals whose functions are held.
@@ -55,9 +57,14 @@ def _held_by_baselines(hats: Any, functions: Any, weights: FloatArray, prior: Fl
     band[1, :-1] += squares.diagonal(1)
     columns = [sparse.csc_matrix((sums.shape[0], 0))]
     for first in range(0, sums.shape[1], _COLUMNS):
-        dense = solveh_banded(band, sums[:, first : first + _COLUMNS].toarray(), lower=True)
+        chosen = sums[:, first : first + _COLUMNS]
+        begin = max(0, int(chosen.indices.min(initial=0)) - _REACH)
+        end = min(hats.shape[1], int(chosen.indices.max(initial=0)) + _REACH)
+        dense = solveh_banded(band[:, begin:end], chosen[begin:end].toarray(), lower=True)
         dense[np.abs(dense) < _NOTHING] = 0.0
-        columns.append(sparse.csc_matrix(dense))
+        around = sparse.csc_matrix((begin, chosen.shape[1])), sparse.csc_matrix(dense)
+        after = sparse.csc_matrix((hats.shape[1] - end, chosen.shape[1]))
+        columns.append(sparse.vstack([*around, after], "csc"))
     return sparse.hstack(columns, "csr")
 
 
@@ -88,7 +95,7 @@ class TemplateModel:
             if not terms.of(stream):
                 n_knots = int(noises.knots[number + 1] - noises.knots[number])
                 coupling, matrix = sparse.csr_matrix((n_knots, 0)), sparse.csr_matrix((0, 0))
-                rest = sparse.csr_matrix((0, 0))
+                rest = coupling, sparse.csr_matrix((len(self._gaps_of(number, gap_keys)), n_knots))
             else:
                 coupling, matrix, rest = self._stream(number, gap_keys)
             keys.append(terms.keys(stream, matrix.shape[0]))
@@ -98,8 +105,10 @@ class TemplateModel:
         self.keys = np.concatenate(keys)
         self._coupling: Any = sparse.block_diag(couplings, "csr") if couplings else sparse.csr_matrix((0, 0))
         self._transposed: Any = self._coupling.T.tocsr()
-        self._in_gaps: Any = sparse.block_diag(rests, "csr") if rests else sparse.csr_matrix((0, 0))
-        self._from_gaps = self._in_gaps.T.tocsr()
+        self._held, self._hats = (
+            sparse.block_diag(parts, "csr") if parts else sparse.csr_matrix((0, 0))
+            for parts in ([rest[k] for rest in rests] for k in range(2))
+        )
         self._firsts = np.concatenate([[0], np.cumsum([len(m) for m in map(_diagonal, self._matrices)])])
         self._sizes = [_diagonal(matrix) for matrix in self._matrices]
         self._inverse = _Inverses(self._matrices, self._sizes)
@@ -135,11 +144,11 @@ class TemplateModel:
 
     def residuals(self, amplitudes: FloatArray, gaps: FloatArray) -> FloatArray:
         """Return r_a - R^T r_g of residuals of amplitudes, (n, width), and gaps, (n_gaps, width)."""
-        return amplitudes - np.asarray(self._from_gaps @ gaps, np.float64)
+        return amplitudes + np.asarray(self._held.T @ (self._hats.T @ gaps), np.float64)
 
     def in_gaps(self, amplitudes: FloatArray) -> FloatArray:
         """Return R a in gaps, (n_gaps, width), of amplitudes, (n, width)."""
-        return np.asarray(self._in_gaps @ amplitudes, np.float64)
+        return -np.asarray(self._hats @ (self._held @ amplitudes), np.float64)
 
     def to_knots(self, residuals: FloatArray) -> FloatArray:
         """Return E G^-1 of residuals of amplitudes, (n, width)."""
@@ -176,23 +185,31 @@ class TemplateModel:
         band[1, : len(coupling) - 1] += tridiagonal.diagonal(1)
         return np.asarray(coupling.T @ solveh_banded(band, coupling, lower=True), np.float64)
 
-    def _stream(self, number: int, gap_keys: Int64Array) -> tuple[Any, Any, Any]:
-        """Return E, G and R in gaps of a stream, sparse."""
+    def _stream(self, number: int, gap_keys: Int64Array) -> tuple[Any, Any, tuple[Any, Any]]:
+        """Return E, G, and c with F in gaps of a stream, sparse."""
         from scipy import sparse
 
         (hats, functions), noises = self._functions_of(number), self.noises
         n_samp, n_knots = hats.shape
-        first = self._terms.layout.sample_keys[noises.streams[number]]
         weights = np.full(n_samp, noises.weights[number])
-        begin, end = np.searchsorted(gap_keys, [first, first + n_samp])
-        gaps, prior = gap_keys[begin:end] - first, noises.inverse_priors[number]
+        gaps, prior = self._gaps_of(number, gap_keys), noises.inverse_priors[number]
         weights[gaps] = 0.0
         lags = [lag for lag in range(-len(prior) + 1, len(prior)) if abs(lag) < n_knots]
         inverse: Any = sparse.diags([np.full(n_knots - abs(lag), prior[abs(lag)]) for lag in lags], lags)
         seen = sparse.diags((weights > 0).astype(np.float64)) @ functions
         c = _held_by_baselines(hats, seen, weights, prior)
-        rest, coupling = (seen - hats @ c).tocsr(), (inverse @ c).tocsr()
-        return coupling, (c.T @ coupling + rest.T @ (sparse.diags(weights) @ rest)).tocsr(), rest[gaps]
+        weighted, coupling = sparse.diags(weights) @ hats, (inverse @ c).tocsr()
+        # R^T W R without R, which has as many entries as samples where knots are far apart
+        mixed = c.T @ (weighted.T @ seen)
+        squares = noises.weights[number] * (seen.T @ seen) + c.T @ ((weighted.T @ hats) @ c)
+        matrix = (c.T @ coupling + squares - mixed - mixed.T).tocsr()
+        return coupling, matrix, (c, hats[gaps])
+
+    def _gaps_of(self, number: int, gap_keys: Int64Array) -> Int64Array:
+        """Return the positions of the gaps in a stream."""
+        stream, keys = self.noises.streams[number], self._terms.layout.sample_keys
+        begin, end = np.searchsorted(gap_keys, keys[stream : stream + 2])
+        return gap_keys[begin:end] - keys[stream]
 
     def _functions_of(self, number: int) -> tuple[Any, Any]:
         """Return F and T of a stream."""

@@ -208,11 +208,14 @@ class SharedUnknowns:
     pixels : OwnedRows
         Rows of the map.
     gaps : OwnedRows
-        Rows that only neighbours in time share.
+        Rows that only neighbours in time share: of gaps, then of amplitudes of templates.
+    first_amplitudes : (int, int), optional
+        First row of amplitudes at the owners and among ghosts, if there are templates.
     """
 
     pixels: OwnedRows
     gaps: OwnedRows
+    first_amplitudes: tuple[int, int] | None = None
 
     @property
     def comm(self) -> Communicator:

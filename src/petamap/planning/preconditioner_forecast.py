@@ -9,7 +9,13 @@ from petamap.data.config import RunConfig
 from petamap.data.observation import Observation
 from petamap.mapmaking.bands import StreamBands
 from petamap.mapmaking.noise_kernels import declared_model
-from petamap.mapmaking.preconditioning import BLOCK_DIAGONAL, TWO_LEVEL, bytes_a_sample, is_steep
+from petamap.mapmaking.preconditioning import (
+    BLOCK_DIAGONAL,
+    TWO_LEVEL,
+    bytes_a_sample,
+    has_templates,
+    is_steep,
+)
 from petamap.mapmaking.time_layout import time_streams
 from petamap.noise.baselines import fit_baselines
 from petamap.noise.model import noise_key
@@ -94,6 +100,8 @@ def forecast_preconditioner(
     kind: str | None = config.solver.preconditioner
     if kind not in ("auto", TWO_LEVEL):
         return PreconditionerForecast(kind)
+    if kind == "auto" and has_templates(observations):
+        kind = TWO_LEVEL
     if config.noise.kernel == "white":
         return PreconditionerForecast(kind, 1 / 4096) if kind == TWO_LEVEL else _SIMPLE
     if config.noise.kernel != "model" or any(one.noise is None for one in observations):

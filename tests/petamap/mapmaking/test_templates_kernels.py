@@ -37,7 +37,7 @@ def test_kernels_are_a_matrix_and_its_transpose(own, first):
     scale, shift, n_in, n_left, n_out = 1 / 128, first - 40, 300, 20, 250
     n_rows = sum(term.n_amplitudes for term in own)
     table = _mapmaking.TemplateTable(
-        [_arguments(term) for term in own], np.array([[0, len(own), 5, shift]]), scale
+        [_arguments(term) for term in own], np.array([[0, len(own), 5, shift]]), scale, 0.25
     )
     block = np.array([64, n_in, n_left, n_out, 0, 0])
     pixels = rng.integers(-2, 5, n_in).astype(np.int32)
@@ -55,7 +55,7 @@ def test_kernels_are_a_matrix_and_its_transpose(own, first):
     filtered = rng.normal(size=(2, n_out))
     sums = np.zeros((n_rows + 5, 2, 2), np.int64)
     _mapmaking.add_template_signals(table, block, pixels, filtered, 2.0**40, 20, sums)
-    values = (sums[:, 0] + sums[:, 1] / 2.0**20) / 2.0**40
+    values = (sums[:, 0] + sums[:, 1] / 2.0**20) / 2.0**38
     assert not sums[:5].any()
     expected = matrix[n_left : n_left + n_out].T @ filtered.T
     np.testing.assert_allclose(values[5:], expected, atol=1e-11)
@@ -65,6 +65,6 @@ def test_wrong_terms_are_refused():
     streams = np.array([[0, 1, 0, 0]])
     good = _arguments(made_term("bins", 3, [0, N], False))
     with pytest.raises(ValueError, match="bins"):
-        _mapmaking.TemplateTable([(*good[:-1], good[-1] + 3)], streams, 1.0)
+        _mapmaking.TemplateTable([(*good[:-1], good[-1] + 3)], streams, 1.0, 1.0)
     with pytest.raises(ValueError, match="cells"):
-        _mapmaking.TemplateTable([(*good[:4], np.array([0, N + 1]), *good[5:])], streams, 1.0)
+        _mapmaking.TemplateTable([(*good[:4], np.array([0, N + 1]), *good[5:])], streams, 1.0, 1.0)

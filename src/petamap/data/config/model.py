@@ -128,7 +128,7 @@ class SolverOptions:
         choices=(AUTO, "two-level", "block-diagonal", "diagonal", "none"),
         help="two-level: slow noise, gaps and large scales by a model of the noise; block-diagonal: one "
         "block of Stokes parameters a pixel; auto: two-level where the power of the noise spans more than "
-        "a factor of 150 in most samples",
+        "a factor of 150 in most samples, and with templates",
     )
     rcond_min: float = option(
         1e-3, help="pixels with a smaller reciprocal condition are cut", minimum=0.0, maximum=1.0
@@ -211,6 +211,7 @@ class ProductOptions:
     )
     rcond: bool = option(True, help="reciprocal condition of each pixel")
     residual: bool = option(True, help="residual of the solution")
+    amplitudes: bool = option(True, help="amplitudes of templates, where there are any")
     binned: bool = option(True, help="the binned map beside it")
     binned_weights: str = option(
         "noise", choices=("noise", "uniform"), help="weights of samples in the binned map"

@@ -1,0 +1,111 @@
+"""The amplitudes of templates as a product: a table of all streams."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+import numpy as np
+
+from petacomm.base.files import atomic_write
+from petacomm.base.typing import FloatArray, Int64Array
+from petamap.mapmaking.solution import Solution
+from petamap.mapmaking.system import MapmakingSystem
+
+
+@dataclass(frozen=True)
+class AmplitudeTable:
+    """Amplitudes of the templates of a run, by observation, interval and detector.
+
+    Attributes
+    ----------
+    observations, detectors, templates : list of str
+        Names, of each amplitude.
+    intervals, numbers : int64 (n,)
+        Stationary interval of the observation; number among those of the template (`TemplateTerm`).
+    values : float64 (n,)
+        In the unit of the signal.
+    """
+
+    observations: list[str]
+    detectors: list[str]
+    templates: list[str]
+    intervals: Int64Array
+    numbers: Int64Array
+    values: FloatArray
+
+
+def gather_amplitudes(system: MapmakingSystem, solution: Solution) -> AmplitudeTable | None:
+    """Return the amplitudes of a solution on rank 0, None on others. Collective.
+
+    Raises
+    ------
+    ValueError
+        If the system has no templates.
+    """
+    projection, rows = system.projection, system.shared.gaps
+    amplitudes = projection.amplitudes
+    if amplitudes is None:
+        raise ValueError("there are no templates")
+    held = system.shared.scatter_fwd(solution.map).gaps[-amplitudes.n :, 0] if amplitudes.n else np.zeros(0)
+    units = np.ones(len(amplitudes.streams))
+    for number, segment in enumerate(projection.local.segments):
+        units[np.searchsorted(amplitudes.streams, segment.stream)] = projection.units[number]
+    values = held * amplitudes.scale * np.repeat(units, np.diff(amplitudes.firsts))
+    parts = rows.comm.gather((amplitudes.keys, values))
+    if parts is None:
+        return None
+    keys, places = np.unique(np.concatenate([part[0] for part in parts]), return_index=True)
+    return _named(system, keys, np.concatenate([part[1] for part in parts])[places])
+
+
+def _named(system: MapmakingSystem, keys: Int64Array, values: FloatArray) -> AmplitudeTable:
+    layout, amplitudes = system.layout, system.projection.amplitudes
+    assert amplitudes is not None
+    positions = keys - layout.sample_keys[-1]
+    streams = np.searchsorted(layout.sample_keys, positions, side="right") - 1
+    names: tuple[list[str], list[str], list[str]] = ([], [], [])
+    numbers = np.zeros(len(keys), np.int64)
+    for stream in np.unique(streams).tolist():
+        own, one = np.flatnonzero(streams == stream), layout.streams[stream]
+        observation = system.projection.observations[one.observation]
+        counts = [term.n_amplitudes for term in amplitudes.terms.of(stream)]
+        names[0].extend([observation.name] * len(own))
+        names[1].extend([observation.detectors[one.detector]] * len(own))
+        for template, count in zip(observation.templates, counts, strict=True):
+            names[2].extend([template.name] * count)
+        numbers[own] = np.concatenate([np.arange(count) for count in counts])
+    intervals = np.array([layout.streams[stream].interval for stream in streams.tolist()], np.int64)
+    return AmplitudeTable(*names, intervals, numbers, values)
+
+
+def write_amplitudes(path: str | os.PathLike[str], table: AmplitudeTable, unit: str, run_id: str) -> None:
+    """Write amplitudes atomically: a FITS table AMPLITUDES with a row for each.
+
+    Raises
+    ------
+    ResourceError
+        If the file cannot be written.
+    """
+    from astropy.io import fits
+
+    texts = {
+        "OBSERVATION": table.observations, "DETECTOR": table.detectors, "TEMPLATE": table.templates,
+    }  # fmt: skip
+    columns = [
+        fits.Column(name, f"{max(map(len, values), default=1)}A", array=np.array(values))
+        for name, values in texts.items()
+    ]
+    columns += [
+        fits.Column("INTERVAL", "K", array=table.intervals),
+        fits.Column("NUMBER", "K", array=table.numbers),
+        fits.Column("VALUE", "D", unit=unit, array=table.values),
+    ]
+    hdu = fits.BinTableHDU.from_columns(columns, name="AMPLITUDES")
+    hdu.header["RUNID"] = (run_id, "run that made this table")
+    hdu.header["CREATOR"] = "petamap"
+    hdus = fits.HDUList([fits.PrimaryHDU(), hdu])
+    for one in hdus:
+        one.add_checksum(when="")  # else the bytes would tell the time
+    with atomic_write(path) as temporary:
+        hdus.writeto(temporary, overwrite=True)
