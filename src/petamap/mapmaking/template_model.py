@@ -209,7 +209,7 @@ class TemplateModel:
         """Return the positions of the gaps in a stream."""
         stream, keys = self.noises.streams[number], self._terms.layout.sample_keys
         begin, end = np.searchsorted(gap_keys, keys[stream : stream + 2])
-        return gap_keys[begin:end] - keys[stream]
+        return np.asarray(gap_keys[begin:end] - keys[stream], np.int64)
 
     def _functions_of(self, number: int) -> tuple[Any, Any]:
         """Return F and T of a stream."""
