@@ -58,8 +58,8 @@ def _held_by_baselines(hats: Any, functions: Any, weights: FloatArray, prior: Fl
     columns = [sparse.csc_matrix((sums.shape[0], 0))]
     for first in range(0, sums.shape[1], _COLUMNS):
         chosen = sums[:, first : first + _COLUMNS]
-        begin = max(0, int(chosen.indices.min(initial=0)) - _REACH)
-        end = min(hats.shape[1], int(chosen.indices.max(initial=0)) + _REACH)
+        seen = chosen.indices if chosen.nnz else np.zeros(1, np.int64)
+        begin, end = max(0, int(seen.min()) - _REACH), min(hats.shape[1], int(seen.max()) + _REACH)
         dense = solveh_banded(band[:, begin:end], chosen[begin:end].toarray(), lower=True)
         dense[np.abs(dense) < _NOTHING] = 0.0
         around = sparse.csc_matrix((begin, chosen.shape[1])), sparse.csc_matrix(dense)
