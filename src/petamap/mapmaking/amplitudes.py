@@ -105,13 +105,6 @@ class Amplitudes:
         """Number of amplitudes on this rank."""
         return int(self.firsts[-1])
 
-    @property
-    def n_bytes(self) -> int:
-        """Bytes of the arrays that functions are made of."""
-        terms = {id(term): term for one in self._own for term in one}.values()
-        arrays = [a for term in terms for a in (term.values, term.turns, term.bins) if a is not None]
-        return sum(array.nbytes for array in arrays)
-
     def set_up(self, first_row: int, hits_max: int) -> None:
         """Make the table of the kernels.
 

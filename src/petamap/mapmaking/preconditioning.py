@@ -12,6 +12,7 @@ from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.mpi import Communicator
 from petamap.data.observation import Observation
 from petamap.mapmaking import binning
+from petamap.mapmaking.amplitudes import StreamTerms
 from petamap.mapmaking.baseline_model import BaselineModel
 from petamap.mapmaking.linear_operators import BlockDiagonalPreconditioner, Preconditioner
 from petamap.mapmaking.noise_kernels import InverseNoise
@@ -22,7 +23,7 @@ from petamap.mapmaking.transfer import NuisanceTransfer, PixelTransfer
 from petamap.mapmaking.two_level import ModelInverse, TwoLevelPreconditioner
 from petamap.mapmaking.vectors import SharedUnknowns, Unknowns
 from petamap.mapmaking.visits import gather_visits, stream_noises
-from petamap.noise.baselines import BaselineNoise, fit_baselines
+from petamap.noise.baselines import LONGEST_STEP, BaselineNoise, fit_baselines
 from petamap.noise.toeplitz import toeplitz_spectrum
 from petamap.sky.parents import parent_pixels
 
@@ -92,7 +93,8 @@ def plan_preconditioner(
         kind = _choose_kind(projection, noise, comm)
     if kind != TWO_LEVEL:
         return PreconditionerPlan(kind)
-    noises = [fit_baselines(lags) for lags in noise.lags]
+    longest = _longest_step(projection, comm)
+    noises = [fit_baselines(lags, longest) for lags in noise.lags]
     level, per_visit = _choose_level(projection, comm)
     blocks = projection.local.blocks
     steps = np.array([one.step for one in noises], np.int64)[noise.kernel_of[blocks[:, 5]]]
@@ -103,6 +105,17 @@ def plan_preconditioner(
     return PreconditionerPlan(
         kind, [noises[kernel] for kernel in noise.kernel_of], level, n_visits, n_gaps, n_knots
     )
+
+
+def _longest_step(projection: Projection, comm: Communicator) -> int:
+    """Return the most samples between knots, a power of two: a quarter of a template's cell. Collective."""
+    if not has_templates(projection.observations):
+        return LONGEST_STEP
+    terms = StreamTerms(projection.observations, projection.layout)
+    streams = sorted({segment.stream for segment in projection.local.segments})
+    lengths = [float(np.median(np.diff(term.edges))) for stream in streams for term in terms.of(stream)]
+    shortest = -comm.max(-min(lengths, default=4.0 * LONGEST_STEP))
+    return 1 << max(int(min(shortest / 4, LONGEST_STEP)).bit_length() - 1, 2)
 
 
 def _choose_kind(projection: Projection, noise: InverseNoise, comm: Communicator) -> str:

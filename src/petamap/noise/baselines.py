@@ -20,7 +20,8 @@ _BAND = 8  # lags of the inverse covariance of the knots, without the first
 # takes it as white. Measured on two hours of constant-elevation scans with a knee of 1.5 Hz at 20 Hz: knots
 # every 10 and 20 samples (ratios 4 and 17) take 17 and 44 iterations, with S inverted to 1e-4.
 _RATIO = 4.0
-_SHORTEST, _LONGEST = 4, 4096
+_SHORTEST = 4
+LONGEST_STEP = 4096
 _GRID = 1 << 12  # frequencies at least, from 0 to half a cycle per sample, or per knot
 _LEAST = 1e-3  # the least spectrum of baselines, of that of all noise at their highest frequency
 
@@ -45,13 +46,15 @@ class BaselineNoise:
     inverse_prior: FloatArray
 
 
-def fit_baselines(lags: FloatArray) -> BaselineNoise:
+def fit_baselines(lags: FloatArray, longest: int = LONGEST_STEP) -> BaselineNoise:
     """Return white noise and baselines near to noise of which the inverse covariance is known.
 
     Parameters
     ----------
     lags : float64 (n_lag + 1,)
         Lags of N^-1, 1/K^2, of a positive spectrum.
+    longest : int
+        Most samples between knots, a power of two.
 
     Returns
     -------
@@ -62,7 +65,7 @@ def fit_baselines(lags: FloatArray) -> BaselineNoise:
     n_frequencies = next_fast_len(max(_GRID, 8 * len(lags)), real=True)
     spectrum = 1 / np.maximum(toeplitz_spectrum(lags, n_frequencies), lags[0] * 1e-12)
     white = 1 / lags[0]
-    step = _choose_step(spectrum, white)
+    step = min(_choose_step(spectrum, white), longest)
     frequencies = np.linspace(0, 0.5, len(spectrum))
     at_knots = np.interp(frequencies / step, frequencies, spectrum)
     correlated = np.maximum(at_knots - white, _LEAST * at_knots[-1])
@@ -73,7 +76,7 @@ def fit_baselines(lags: FloatArray) -> BaselineNoise:
 def _choose_step(spectrum: FloatArray, white: float) -> int:
     """Return the longest step for which the noise that baselines cannot hold is nearly white."""
     from_here_on = np.maximum.accumulate(spectrum[::-1])[::-1]
-    step = _LONGEST
+    step = LONGEST_STEP
     while step > _SHORTEST and from_here_on[-(-(len(spectrum) - 1) // step)] > _RATIO * white:
         step //= 2
     return step

@@ -17,7 +17,7 @@ from petamap.mapmaking.preconditioning import (
     is_steep,
 )
 from petamap.mapmaking.time_layout import time_streams
-from petamap.noise.baselines import fit_baselines
+from petamap.noise.baselines import LONGEST_STEP, fit_baselines
 from petamap.noise.model import noise_key
 from petamap.noise.toeplitz import inverse_lags
 
@@ -103,7 +103,7 @@ def forecast_preconditioner(
     if kind == "auto" and has_templates(observations):
         kind = TWO_LEVEL
     if config.noise.kernel == "white":
-        return PreconditionerForecast(kind, 1 / 4096) if kind == TWO_LEVEL else _SIMPLE
+        return PreconditionerForecast(kind, 1 / LONGEST_STEP) if kind == TWO_LEVEL else _SIMPLE
     if config.noise.kernel != "model" or any(one.noise is None for one in observations):
         return PreconditionerForecast(None if kind == "auto" else kind, _ASSUMED_KNOTS)
     n_samp, n_steep, n_knots = 0, 0, 0.0
