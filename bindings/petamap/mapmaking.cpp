@@ -6,6 +6,7 @@
 
 #include "../arrays.h"
 #include "baseline_functions.h"
+#include "joint_views.h"
 #include "petamap/mapmaking/bin.h"
 #include "petamap/mapmaking/gaps.h"
 #include "petamap/mapmaking/normal.h"
@@ -69,11 +70,13 @@ pm::Maps maps_of(const In<double, 3>& map, const In<double, 2>& gaps, const In<d
 void apply_kept(In<std::int64_t, 2> blocks, In<std::int32_t> pixels, MaybeIn<std::uint32_t> angles,
                 MaybeIn<float> gains, In<double> efficiencies, const Kernels& kernels, In<double, 3> map,
                 In<double, 2> gaps, In<double> scales, Out<std::int64_t, 4> sums,
-                Out<std::int64_t, 3> gap_sums, const TemplateTable* templates) {
+                Out<std::int64_t, 3> gap_sums, const TemplateTable* templates, const JointTable* joint) {
     auto maps = maps_of(map, gaps, scales, sums, gap_sums);
     const auto all = blocks_of(blocks);
     const TemplateView view(templates, maps.n_gaps);
     maps.templates = view.get();
+    const JointView joint_view(joint, all, kernels.n());
+    maps.joint = joint_view.get();
     require(maps.n_stokes == 1 || angles, "polarization needs angles");
     const pm::KeptSamples source{pixels.data(), data_or_null(angles), data_or_null(gains),
                                  efficiencies.data()};
@@ -86,7 +89,7 @@ void apply_expanded(In<std::int64_t, 2> blocks, nb::typed<nb::list, PointingArgu
                     In<double> efficiencies, MaybeIn<std::uint8_t> gap_bits, In<std::int64_t> first_slots,
                     std::int64_t gap_length, const Kernels& kernels, In<double, 3> map, In<double, 2> gaps,
                     In<double> scales, Out<std::int64_t, 4> sums, Out<std::int64_t, 3> gap_sums,
-                    const TemplateTable* templates) {
+                    const TemplateTable* templates, const JointTable* joint) {
     static_assert(sizeof(pm::ExpandedSamples::Stream) == 6 * sizeof(std::int64_t));
     require(streams.shape(1) == 6 && streams.shape(0) == efficiencies.shape(0), "6 numbers a stream");
     require(first_slots.shape(0) == blocks.shape(0), "a slot a block");
@@ -94,6 +97,8 @@ void apply_expanded(In<std::int64_t, 2> blocks, nb::typed<nb::list, PointingArgu
     const auto all = blocks_of(blocks);
     const TemplateView view(templates, maps.n_gaps);
     maps.templates = view.get();
+    const JointView joint_view(joint, all, kernels.n());
+    maps.joint = joint_view.get();
     std::vector<petamap::pointing::CompressedPointing> views;
     for (nb::handle pointing : pointings)
         views.push_back(compressed_pointing(nb::cast<PointingArguments>(pointing)));
@@ -377,18 +382,23 @@ NB_MODULE(_mapmaking, module) {
     nb::class_<TemplateTable>(module, "TemplateTable")
         .def(nb::init<std::vector<TermArguments>, In<std::int64_t, 2>, double, double>(), nb::arg("terms"),
              nb::arg("streams").noconvert(), nb::arg("scale"), nb::arg("sum_scale"));
+    nb::class_<JointTable>(module, "JointTable")
+        .def(nb::init<In<std::int64_t, 2>, In<std::int64_t>, In<std::int64_t>, In<double>, In<double>>(),
+             nb::arg("groups").noconvert(), nb::arg("members").noconvert(), nb::arg("alone").noconvert(),
+             nb::arg("forward").noconvert(), nb::arg("backward").noconvert());
     module.def("apply_kept", apply_kept, nb::arg("blocks").noconvert(), nb::arg("pixels").noconvert(),
                nb::arg("angles").noconvert().none(), nb::arg("gains").noconvert().none(),
                nb::arg("efficiencies").noconvert(), nb::arg("kernels"), nb::arg("map").noconvert(),
                nb::arg("gaps").noconvert(), nb::arg("scales").noconvert(), nb::arg("sums").noconvert(),
-               nb::arg("gap_sums").noconvert(), nb::arg("templates").none() = nb::none());
+               nb::arg("gap_sums").noconvert(), nb::arg("templates").none() = nb::none(),
+               nb::arg("joint").none() = nb::none());
     module.def("apply_expanded", apply_expanded, nb::arg("blocks").noconvert(), nb::arg("pointings"),
                nb::arg("grid").noconvert(), nb::arg("index"), nb::arg("streams").noconvert(),
                nb::arg("efficiencies").noconvert(), nb::arg("gap_bits").noconvert().none(),
                nb::arg("first_slots").noconvert(), nb::arg("gap_length"), nb::arg("kernels"),
                nb::arg("map").noconvert(), nb::arg("gaps").noconvert(), nb::arg("scales").noconvert(),
                nb::arg("sums").noconvert(), nb::arg("gap_sums").noconvert(),
-               nb::arg("templates").none() = nb::none());
+               nb::arg("templates").none() = nb::none(), nb::arg("joint").none() = nb::none());
     module.def("filter_block", filter_block, nb::arg("block").noconvert(), nb::arg("kernels"),
                nb::arg("input").noconvert(), nb::arg("time").noconvert());
     module.def("add_hits", add_hits, nb::arg("pixels").noconvert(), nb::arg("shared"),

@@ -1,189 +1,82 @@
 #include "petamap/mapmaking/normal.h"
 
 #include <algorithm>
+#include <type_traits>
 #include <vector>
 
-#include "petacomm/base/aligned.h"
 #include "petacomm/base/threads.h"
-#include "petamap/mapmaking/project.h"
-#include "petamap/mapmaking/project_columns.h"
+#include "petamap/mapmaking/filter.h"
+#include "petamap/mapmaking/joint_blocks.h"
+#include "petamap/mapmaking/project_block.h"
 
 namespace petamap::mapmaking {
 namespace {
 
-// One thread's two halves of a block for each column, and the spectrum of the block's kernel.
-class Workspace {
-  public:
-    Workspace(const InverseNoise& noise, int width)
-        : noise_(noise),
-          n_(noise.convolver ? static_cast<std::int64_t>(noise.convolver->size()) : 0),
-          stride_(noise.convolver ? 2 * n_ + 2 * kPadding : kPiece),
-          memory_(static_cast<std::size_t>(width * stride_ + n_)),
-          overlap_(static_cast<std::size_t>(2 * noise.n_lag * width)) {}
-
-    static constexpr std::int64_t kPiece = 1024;  // samples at once without correlations
-
-    Streams<double> a() { return {memory_.data(), stride_}; }
-    // An odd number of cache lines away, or the two halves would compete for the same cache sets.
-    Streams<double> b() { return a().from(n_ + kPadding); }
-    const double* spectrum(std::int64_t kernel) {
-        double* values = memory_.data() + static_cast<std::int64_t>(memory_.size()) - n_;
-        if (kernel != kernel_) {
-            const double* lags = noise_.lags + kernel * (noise_.n_lag + 1);
-            noise_.convolver->spectrum({lags, static_cast<std::size_t>(noise_.n_lag + 1)}, values);
-            kernel_ = kernel;
-        }
-        return values;
-    }
-
-    // The first inputs of a block are the last ones of the block before, where this thread has done that:
-    // write them, and return how many.
-    std::int64_t recall(const Block& block, std::int64_t most, int n_columns,
-                        const Streams<double>& to) const {
-        if (block.first != overlap_first_) return 0;
-        const std::int64_t n = std::min(most, 2 * noise_.n_lag);
-        for (int column = 0; column < n_columns; ++column)
-            std::copy_n(overlap_.data() + column * 2 * noise_.n_lag, n, to.of(column));
-        return n;
-    }
-
-    // Keep the last inputs of a block, which end at `end`.
-    void remember(const Block& block, int n_columns, const Streams<double>& end) {
-        const std::int64_t n = 2 * noise_.n_lag;
-        for (int column = 0; column < n_columns; ++column)
-            std::copy_n(end.of(column) - n, n, overlap_.data() + column * n);
-        overlap_first_ = block.first + block.n_in - n;
-    }
-
-  private:
-    static constexpr std::int64_t kPadding = 72;
-    const InverseNoise& noise_;
-    std::int64_t n_, stride_;
-    petacomm::AlignedVector<double> memory_;
-    std::vector<double> overlap_;
-    std::int64_t overlap_first_ = -1;
-    std::int64_t kernel_ = -1;
-};
-
-// A block's inputs lie in two halves of one transform, which begins n_lag before the first output of each.
-struct Halves {
-    std::int64_t n_first, n_second;  // outputs
-    std::int64_t a_begin, a_count;   // inputs [0, a_count) lie at a_begin
-    std::int64_t b_begin, b_skip;    // inputs [b_skip, n_in) lie at b_begin
-
-    Halves(const Block& block, const InverseNoise& noise) {
-        n_first = std::min(block.n_out, noise.half());
-        n_second = block.n_out - n_first;
-        a_begin = noise.n_lag - block.n_left;
-        a_count = std::min(block.n_in, block.n_left + n_first + noise.n_lag);
-        const std::int64_t b_input = block.n_left + n_first - noise.n_lag;  // the input at the head of b
-        b_skip = n_second > 0 ? std::max<std::int64_t>(0, b_input) : block.n_in;
-        b_begin = n_second > 0 ? b_skip - b_input : 0;
-    }
-};
-
-void clear_outside(double* values, std::int64_t begin, std::int64_t end, std::int64_t n) {
-    std::fill(values, values + begin, 0.0);
-    std::fill(values + end, values + n, 0.0);
-}
-
-// fill(begin, n, to) writes inputs [begin, begin + n) of the block; those in both halves, or in the block
-// before as well, are asked for once. Then a and b hold N^-1 of them for the columns that are used.
-template <class Fill, class Used>
-Halves convolve_block(const Block& block, const InverseNoise& noise, Workspace& work, int width,
-                      const Fill& fill, const Used& used) {
-    const Halves halves(block, noise);
-    const std::int64_t n = static_cast<std::int64_t>(noise.convolver->size());
-    const std::int64_t b_count = block.n_in - halves.b_skip;
-    const std::int64_t shared = std::min(b_count, halves.a_count - halves.b_skip);
-    const Streams<double> a = work.a(), b = work.b();
-    const Streams<double> a_inputs = a.from(halves.a_begin), b_inputs = b.from(halves.b_begin);
-    const std::int64_t known = work.recall(block, halves.a_count, width, a_inputs);
-    fill(known, halves.a_count - known, a_inputs.from(known));
-    if (b_count > 0) {
-        for (int column = 0; column < width; ++column)
-            std::copy_n(a_inputs.of(column) + halves.b_skip, shared, b_inputs.of(column));
-        fill(halves.b_skip + shared, b_count - shared, b_inputs.from(shared));
-    }
-    if (b_count >= 2 * noise.n_lag) work.remember(block, width, b_inputs.from(b_count));
-    const double* spectrum = work.spectrum(block.kernel);
-    for (int column = 0; column < width; ++column) {
-        if (!used(column)) continue;
-        clear_outside(a.of(column), halves.a_begin, halves.a_begin + halves.a_count, n);
-        clear_outside(b.of(column), halves.b_begin, halves.b_begin + b_count, n);
-        noise.convolver->convolve(a.of(column), b.of(column), spectrum);
-    }
-    return halves;
-}
-
-// Without correlations a block is a multiplication, in pieces that stay in the nearest cache.
-template <class Fill, class Use>
-void multiply_block(const Block& block, const InverseNoise& noise, Workspace& work, int width,
-                    const Fill& fill, const Use& use) {
-    const Streams<double> time = work.a();
-    const double weight = noise.lags[block.kernel * (noise.n_lag + 1)];
-    for (std::int64_t done = 0; done < block.n_out; done += Workspace::kPiece) {
-        const std::int64_t count = std::min(Workspace::kPiece, block.n_out - done);
-        fill(block.n_left + done, count, time);
-        for (int column = 0; column < width; ++column)
-            for (std::int64_t i = 0; i < count; ++i) time.of(column)[i] *= weight;
-        use(done, count, time);
-    }
-}
-
-template <class Fill, class Used, class Use>
-void filter(const Block& block, const InverseNoise& noise, Workspace& work, int width, const Fill& fill,
-            const Used& used, const Use& use) {
-    if (!noise.convolver) return multiply_block(block, noise, work, width, fill, use);
-    const Halves halves = convolve_block(block, noise, work, width, fill, used);
-    use(0, halves.n_first, work.a().from(noise.n_lag));
-    if (halves.n_second > 0) use(halves.n_first, halves.n_second, work.b().from(noise.n_lag));
-}
-
 template <int kStokes, int kWidth, class SampleSource>
 void apply_blocks(std::span<const Block> blocks, const SampleSource& source, const InverseNoise& noise,
                   const Maps& maps) {
+    const std::size_t n = maps.joint ? maps.joint->alone.size() : blocks.size();
 #pragma omp parallel num_threads(maps.n_threads)
     {
         Workspace work(noise, kWidth);
         typename SampleSource::Scratch scratch;
-        const int thread = petacomm::thread_number();
-        std::int64_t* sums = maps.sums + thread * maps.n_local * kStokes * kWidth;
-        std::int64_t* gap_sums = maps.gap_sums + thread * maps.n_gaps * kWidth;
-        const auto used = [&](int column) { return maps.scales[column] != 0; };
+        const BlockProjection<kStokes, kWidth> projection(maps, petacomm::thread_number());
+        const auto used = [&](int column) { return projection.used(column); };
         // neighbours in turn, so that they share the inputs that both need; still many turns for each thread
-        const int turn = std::clamp(static_cast<int>(blocks.size()) / (8 * maps.n_threads), 1, 8);
+        const int turn = std::clamp(static_cast<int>(n) / (8 * maps.n_threads), 1, 8);
 #pragma omp for schedule(dynamic, turn)
-        for (std::size_t i = 0; i < blocks.size(); ++i) {
+        for (std::size_t k = 0; k < n; ++k) {
+            const std::size_t i = maps.joint ? static_cast<std::size_t>(maps.joint->alone[k]) : k;
             const Block& block = blocks[i];
             const Samples samples = source.of(block, i, scratch);
-            const auto fill = [&](std::int64_t begin, std::int64_t n, const Streams<double>& to) {
-                if constexpr (kWidth == 1)
-                    gather<kStokes>(samples, begin, n, maps.map, maps.gaps, to.first);
-                else
-                    gather<kStokes, kWidth>(samples, begin, n, maps.map, maps.gaps, to);
-                if (maps.templates) {
-                    AddTemplates add{maps.gaps, to.first, to.stride, begin, kWidth};
-                    TemplateRuns(*maps.templates, block, samples, add).of(begin, n);
-                }
+            const auto fill = [&](std::int64_t begin, std::int64_t n_in, const Streams<double>& to) {
+                projection.fill(block, samples, begin, n_in, to);
             };
-            const auto use = [&](std::int64_t begin, std::int64_t n, const Streams<double>& time) {
-                const std::int64_t first = block.n_left + begin;
-                if constexpr (kWidth == 1)
-                    scatter<kStokes>(samples, first, n, time.first, maps.scales[0], sums, gap_sums);
-                else
-                    scatter<kStokes, kWidth>(samples, first, n, {time.first, time.stride}, maps.scales, sums,
-                                             gap_sums);
-                if (maps.templates) {
-                    const auto add = [&](std::int64_t row, int column, double value) {
-                        const double scale = maps.scales[column] * maps.templates->sum_scale;
-                        gap_sums[row * kWidth + column] += to_wide(value * scale);
-                    };
-                    SumTemplates sum{time.first, time.stride, first, kWidth, add};
-                    TemplateRuns(*maps.templates, block, samples, sum).of(first, n);
-                }
+            const auto use = [&](std::int64_t begin, std::int64_t n_out, const Streams<double>& time) {
+                projection.use(block, samples, begin, n_out, time);
             };
             filter(block, noise, work, kWidth, fill, used, use);
+        }
+    }
+}
+
+template <int kStokes, int kWidth, class SampleSource>
+void apply_groups(std::span<const Block> blocks, const SampleSource& source, const InverseNoise& noise,
+                  const Maps& maps) {
+    const JointBlocks& joint = *maps.joint;
+#pragma omp parallel num_threads(maps.n_threads)
+    {
+        GroupStreams streams(noise, kWidth);
+        std::vector<typename SampleSource::Scratch> scratches;
+        std::vector<Samples> samples;
+        const BlockProjection<kStokes, kWidth> projection(maps, petacomm::thread_number());
+        const auto used = [&](int column) { return projection.used(column); };
+#pragma omp for schedule(dynamic)
+        for (std::size_t number = 0; number < joint.groups.size(); ++number) {
+            const JointBlocks::Group& group = joint.groups[number];
+            const auto n = static_cast<std::size_t>(group.n_members);
+            const std::int64_t* members = joint.members.data() + group.first_member;
+            const auto coupling = [&](const double* first, std::size_t k) {
+                return first + group.first_coupling + static_cast<std::int64_t>(k) * group.n_modes;
+            };
+            scratches.resize(std::max(n, scratches.size()));
+            samples.resize(n);
+            streams.begin(blocks[static_cast<std::size_t>(members[0])], group.n_members, group.n_modes);
+            for (std::size_t k = 0; k < n; ++k) {
+                const auto i = static_cast<std::size_t>(members[k]);
+                samples[k] = source.of(blocks[i], i, scratches[k]);
+                projection.fill(blocks[i], samples[k], 0, blocks[i].n_in, streams.member(k));
+                streams.add_to_modes(k, coupling(joint.forward, k), group.n_modes);
+            }
+            streams.filter_modes(group.n_modes, group.first_kernel, used);
+            for (std::size_t k = 0; k < n; ++k)
+                streams.filter_member(blocks[static_cast<std::size_t>(members[k])], k,
+                                      coupling(joint.backward, k), group.n_modes, used);
+            for (std::size_t k = 0; k < n; ++k) {
+                const Block& block = blocks[static_cast<std::size_t>(members[k])];
+                projection.use(block, samples[k], 0, block.n_out,
+                               streams.finish_member(k, coupling(joint.forward, k), group.n_modes));
+            }
         }
     }
 }
@@ -192,10 +85,13 @@ template <class SampleSource>
 void apply_any(std::span<const Block> blocks, const SampleSource& source, const InverseNoise& noise,
                const Maps& maps) {
     petacomm::for_width(maps.width, [&](auto width) {
-        const auto apply = maps.n_stokes == 1   ? apply_blocks<1, width(), SampleSource>
-                           : maps.n_stokes == 2 ? apply_blocks<2, width(), SampleSource>
-                                                : apply_blocks<3, width(), SampleSource>;
-        apply(blocks, source, noise, maps);
+        const auto apply = [&](auto stokes) {
+            apply_blocks<stokes(), width()>(blocks, source, noise, maps);
+            if (maps.joint) apply_groups<stokes(), width()>(blocks, source, noise, maps);
+        };
+        if (maps.n_stokes == 1) return apply(std::integral_constant<int, 1>{});
+        if (maps.n_stokes == 2) return apply(std::integral_constant<int, 2>{});
+        apply(std::integral_constant<int, 3>{});
     });
 }
 

@@ -10,6 +10,8 @@
 
 namespace petamap::mapmaking {
 
+struct JointBlocks;
+
 // Vectors side by side, [n_local][n_stokes][width] and [n_gaps][width], and the sums on them as the threads
 // keep them, [n_threads] of the same, integers in 1/scale of each column. Columns of which the scale is 0 are
 // left out.
@@ -23,6 +25,7 @@ struct Maps {
     int n_stokes, width, n_threads;
     const Templates* templates =
         nullptr;  // of which the amplitudes are rows of `gaps`; null where there are none
+    const JointBlocks* joint = nullptr;  // null where no noise is shared: all blocks are alone
 };
 
 // sums += P^T N^-1 P (map, gaps).

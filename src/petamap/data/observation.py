@@ -10,6 +10,7 @@ import numpy as np
 
 from petacomm.base.typing import FloatArray, UInt8Array
 from petamap.data.template import Template
+from petamap.noise.common_modes import CommonNoise
 from petamap.noise.model import NoiseModel
 from petamap.pointing.protocol import Pointing
 
@@ -130,6 +131,8 @@ class Observation:
         Flags of bad samples; a sample is bad if any of them says so.
     noise : Noise, optional
         Noise models; required for map-making unless the noise is estimated.
+    common_noise : tuple of CommonNoise
+        Noise that the detectors share, beside that of each.
     templates : tuple of Template
         Contributions to the signal that are solved for with the map.
     azimuth : AzimuthTrack, optional
@@ -162,6 +165,7 @@ class Observation:
     signals: tuple[Signal, ...] = ()
     flags: tuple[Flags, ...] = ()
     noise: Noise | None = None
+    common_noise: tuple[CommonNoise, ...] = ()
     templates: tuple[Template, ...] = ()
     azimuth: AzimuthTrack | None = None
     unit: str = "K_CMB"
@@ -194,3 +198,8 @@ def noise_models(observation: Observation) -> Iterator[list[NoiseModel]]:
     for detector in range(observation.n_det):
         intervals = range(len(observation.intervals))
         yield [observation.noise.noise_model(detector, interval) for interval in intervals]
+
+
+def noise_in_common(observation: Observation, interval: int) -> list[CommonNoise]:
+    """Return the noise that the detectors share in an interval."""
+    return [one for one in observation.common_noise if one.interval in (None, interval)]

@@ -57,6 +57,24 @@ class TemplateTable:
         sum_scale: float,
     ) -> None: ...
 
+class JointTable:
+    def __init__(
+        self,
+        groups: Annotated[
+            NDArray[numpy.int64], dict(shape=(None, None), order="C", device="cpu", writable=False)
+        ],
+        members: Annotated[
+            NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)
+        ],
+        alone: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        forward: Annotated[
+            NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)
+        ],
+        backward: Annotated[
+            NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)
+        ],
+    ) -> None: ...
+
 def apply_kept(
     blocks: Annotated[
         NDArray[numpy.int64], dict(shape=(None, None), order="C", device="cpu", writable=False)
@@ -80,6 +98,7 @@ def apply_kept(
     sums: Annotated[NDArray[numpy.int64], dict(shape=(None, None, None, None), order="C", device="cpu")],
     gap_sums: Annotated[NDArray[numpy.int64], dict(shape=(None, None, None), order="C", device="cpu")],
     templates: TemplateTable | None = None,
+    joint: JointTable | None = None,
 ) -> None: ...
 def apply_expanded(
     blocks: Annotated[
@@ -111,6 +130,7 @@ def apply_expanded(
     sums: Annotated[NDArray[numpy.int64], dict(shape=(None, None, None, None), order="C", device="cpu")],
     gap_sums: Annotated[NDArray[numpy.int64], dict(shape=(None, None, None), order="C", device="cpu")],
     templates: TemplateTable | None = None,
+    joint: JointTable | None = None,
 ) -> None: ...
 def filter_block(
     block: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],

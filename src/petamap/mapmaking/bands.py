@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from petacomm.base.typing import Int64Array
 from petacomm.mpi import Communicator, SerialCommunicator, agree_on_errors
 from petamap.data.config import RunConfig
-from petamap.data.observation import Observation
-from petamap.mapmaking.noise_kernels import ModelOf, declared_model
-from petamap.mapmaking.time_layout import time_streams
+from petamap.data.observation import Observation, noise_in_common
+from petamap.mapmaking.joint_blocks import interval_amplitudes
+from petamap.mapmaking.noise_kernels import ModeLags, ModelOf, declared_model
+from petamap.mapmaking.time_layout import TimeStream, time_streams
 from petamap.noise.band import Band, choose_band, describe_bands, measure_band, rounded_length
 from petamap.noise.model import NoiseModel, noise_key
 from petamap.noise.psd import check_noise_model
@@ -31,16 +32,19 @@ class StreamBands:
     loss, misstated : float, optional
         The largest of all streams, as in `petamap.noise.band.Band`; None where there is no noise model yet,
         or correlations are left out.
+    mode_lags : dict
+        Lags of the common modes of each observation and interval that has any.
     """
 
     lags: Int64Array
     loss: float | None = None
     misstated: float | None = None
+    mode_lags: ModeLags = field(default_factory=dict)
 
     @property
     def n_lag(self) -> int:
         """The longest band."""
-        return int(self.lags.max(initial=0))
+        return max(int(self.lags.max(initial=0)), *(max(lags) for lags in self.mode_lags.values()), 0)
 
     @property
     def shortest(self) -> int:
@@ -74,27 +78,63 @@ def stream_bands(
         On all ranks, if a stream has no noise model, or one that is not valid.
     """
     comm = comm or SerialCommunicator()
-    streams = time_streams(observations)
-    cases: dict[Hashable, tuple[int, NoiseModel, float, int, str]] = {}
-    case_of = np.zeros(len(streams), np.int64)
-    for number, stream in enumerate(streams):
+    cases = _Cases()
+    for stream in time_streams(observations):
         observation = observations[stream.observation]
         model = model_of(observation, stream.detector, stream.interval)
-        rate, length = observation.sample_rate, rounded_length(stream.stop - stream.start)
         where = f"observation {observation.name}, detector {observation.detectors[stream.detector]}"
-        case = cases.setdefault((noise_key(model), rate, length), (len(cases), model, rate, length, where))
-        case_of[number] = case[0]
-    own: dict[int, Band] = {}
-    with agree_on_errors(comm):
-        for index, model, rate, length, where in list(cases.values())[comm.rank :: comm.size]:
-            own[index] = _band(n_lag, model, rate, length, where)
-    found = {index: band for part in comm.allgather(own) for index, band in part.items()}
-    lags = np.array([found[index].n_lag for index in range(len(cases))], np.int64)
+        cases.add(stream, model, observation.sample_rate, stream.stop - stream.start, where)
+    for number, observation in enumerate(observations):
+        for interval, (start, stop) in enumerate(observation.intervals):
+            if not noise_in_common(observation, interval):
+                continue
+            models = [model_of(observation, detector, interval) for detector in range(observation.n_det)]
+            amplitudes = interval_amplitudes(observation, interval, models)
+            where = f"observation {observation.name}, common noise"
+            for model in amplitudes.models if amplitudes else ():
+                cases.add((number, interval), model, observation.sample_rate, stop - start, where)
+    found = cases.bands(n_lag, comm or SerialCommunicator())
+    lags: list[int] = []
+    mode_lags: dict[tuple[int, int], tuple[int, ...]] = {}
+    for key, band in zip(cases.keys, found, strict=True):
+        if isinstance(key, TimeStream):
+            lags.append(band.n_lag)
+        else:
+            mode_lags[key] = (*mode_lags.get(key, ()), band.n_lag)
     return StreamBands(
-        lags[case_of],
-        max((band.loss for band in found.values()), default=0.0),
-        max((band.misstated for band in found.values()), default=0.0),
+        np.array(lags, np.int64),
+        max((band.loss for band in found), default=0.0),
+        max((band.misstated for band in found), default=0.0),
+        mode_lags,
     )
+
+
+class _Cases:
+    """Streams and modes of which the bands are asked for: equal ones are one case."""
+
+    def __init__(self) -> None:
+        self.keys: list[TimeStream | tuple[int, int]] = []
+        self._case_of: list[int] = []
+        self._cases: dict[Hashable, tuple[int, NoiseModel, float, int, str]] = {}
+
+    def add(
+        self, key: TimeStream | tuple[int, int], model: NoiseModel, rate: float, n_samp: int, where: str
+    ) -> None:
+        """Add a stream, or a mode of an observation and interval."""
+        length = rounded_length(n_samp)
+        same = noise_key(model), rate, length
+        case = self._cases.setdefault(same, (len(self._cases), model, rate, length, where))
+        self.keys.append(key)
+        self._case_of.append(case[0])
+
+    def bands(self, n_lag: int | str, comm: Communicator) -> list[Band]:
+        """Return the band of each that was added, the same on all ranks, which share the work. Collective."""
+        own: dict[int, Band] = {}
+        with agree_on_errors(comm):
+            for index, model, rate, length, where in list(self._cases.values())[comm.rank :: comm.size]:
+                own[index] = _band(n_lag, model, rate, length, where)
+        found = {index: band for part in comm.allgather(own) for index, band in part.items()}
+        return [found[case] for case in self._case_of]
 
 
 def _band(n_lag: int | str, model: NoiseModel, rate: float, length: int, where: str) -> Band:

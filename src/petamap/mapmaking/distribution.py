@@ -31,12 +31,12 @@ class Distribution:
         return f"{self.name}, {self.groups}" if self.name == "mixed" else self.name
 
 
-STREAMS = Distribution("streams", None)
+STREAMS, TIME_MAJOR = Distribution("streams", None), Distribution("time-major", 1)
 
 
 def possible_distributions(n_det: int) -> list[Distribution]:
     """Return the distributions of the data of `n_det` detectors; "mixed" has about sqrt(n_det) groups."""
-    distributions = [STREAMS, Distribution("time-major", 1)]
+    distributions = [STREAMS, TIME_MAJOR]
     groups = min((g for g in range(2, n_det) if n_det % g == 0), key=lambda g: abs(g - n_det**0.5), default=0)
     if groups:
         distributions.append(Distribution("mixed", groups))

@@ -36,6 +36,8 @@ class MemoryPlan:
         Samples held.
     preconditioner : int
         Bytes of the preconditioner beside the vectors, at their peak.
+    filters : int
+        Bytes of the streams that are filtered together.
     """
 
     keep: bool
@@ -44,11 +46,12 @@ class MemoryPlan:
     maps: int
     n_samp: int
     preconditioner: int = 0
+    filters: int = 0
 
     @property
     def total(self) -> int:
         """All bytes."""
-        return self.base + self.samples + self.maps + self.preconditioner
+        return self.base + self.samples + self.maps + self.preconditioner + self.filters
 
     @property
     def bytes_per_sample(self) -> float:

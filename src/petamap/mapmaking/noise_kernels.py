@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 
@@ -11,9 +13,13 @@ import petamap.mapmaking._mapmaking as _mapmaking
 from petacomm.base.errors import ConfigError, DataError
 from petacomm.base.typing import FloatArray, Int64Array
 from petamap.data.observation import Observation
+from petamap.mapmaking.joint_blocks import JointGroup, JointNoise, group_blocks, interval_amplitudes
 from petamap.mapmaking.time_layout import LocalBlocks, TimeLayout
 from petamap.noise.model import NoiseModel, OneOverF, TabulatedPsd
 from petamap.noise.toeplitz import inverse_lags, white_lags
+
+# Lags of the common modes of each observation and interval.
+ModeLags: TypeAlias = dict[tuple[int, int], tuple[int, ...]]
 
 
 @dataclass(frozen=True)
@@ -26,19 +32,40 @@ class InverseNoise:
         1/K^2.
     kernel_of : (n_segment,) int64
         The kernel of each segment's stream.
+    blocks : (n_block, 6) int64
+        Of the rank; `kernel_of` is in them.
+    transform : int
+    joint : JointNoise
+        Blocks of detectors that share noise.
+    mode_lags : (n_mode, n_lag + 1) float64
+        Of the amplitudes of common modes; without unit.
     """
 
     lags: FloatArray
     kernel_of: Int64Array
-    handle: _mapmaking.Kernels
+    blocks: Int64Array
+    transform: int
+    joint: JointNoise
+    mode_lags: FloatArray
 
-    @property
+    @cached_property
+    def handle(self) -> _mapmaking.Kernels:
+        """The kernels: those of detectors, then those of modes."""
+        return _mapmaking.Kernels(np.concatenate([self.lags, self.mode_lags]), self.transform)
+
+    @cached_property
+    def joint_table(self) -> _mapmaking.JointTable | None:
+        """Blocks that are filtered together, if there are any."""
+        return self.joint.table(len(self.lags)) if self.joint.groups else None
+
+    @cached_property
     def norm(self) -> float:
-        """Bound of |N^-1 t| / max|t|: the largest sum of |N^-1(lag)| over all lags."""
+        """Bound of |N^-1 t| / max|t|: the largest sum of |N^-1| over all samples that share noise."""
         if len(self.lags) == 0:
             return 0.0
-        sizes = np.abs(self.lags)
-        return float((2 * sizes.sum(axis=1) - sizes[:, 0]).max())
+        norms = _absolute_sums(self.lags)
+        together = self.joint.norm(norms[self.blocks[:, 4]], _absolute_sums(self.mode_lags))
+        return max(float(norms.max()), together)
 
     @property
     def weights(self) -> FloatArray:
@@ -46,18 +73,45 @@ class InverseNoise:
         weights: FloatArray = self.lags[self.kernel_of, 0]
         return weights
 
-    def in_units(self, units: FloatArray, local: LocalBlocks, transform: int) -> InverseNoise:
+    def units_of_work(self) -> list[int]:
+        """Return what is filtered at once: numbers of blocks, and ~number of groups of blocks."""
+        return [*self.joint.alone.tolist(), *(~number for number in range(len(self.joint.groups)))]
+
+    def members(self, unit: int) -> Int64Array:
+        """Return the numbers of the blocks of a unit of work."""
+        return np.array([unit]) if unit >= 0 else self.joint.groups[~unit].members
+
+    def filter(self, unit: int, data: FloatArray) -> list[FloatArray]:
+        """Return N^-1 of the inputs of each block of a unit, (n_member, n, n_in), for each (n, n_out).
+
+        `data` may be overwritten.
+        """
+        if unit < 0:
+            return self.joint.filter(~unit, self.blocks, self.handle, len(self.lags), data)
+        filtered = np.zeros((data.shape[1], int(self.blocks[unit, 3])))
+        _mapmaking.filter_block(self.blocks[unit], self.handle, data[0], filtered)
+        return [filtered]
+
+    def in_units(self, units: FloatArray) -> InverseNoise:
         """Return N^-1 of streams whose samples are in multiples of `units`, (n_segment,).
 
-        The kernel of each block in ``local.blocks`` is overwritten.
+        The kernel of each of the rank's blocks is overwritten.
         """
         if np.all(units == 1):
             return self
         pairs, kernel_of = np.unique(np.stack([self.kernel_of, units], axis=1), axis=0, return_inverse=True)
         kernel_of = kernel_of.reshape(-1)
         lags = self.lags[pairs[:, 0].astype(np.int64)] * pairs[:, 1:] ** 2
-        local.blocks[:, 4] = kernel_of[local.blocks[:, 5]]
-        return InverseNoise(lags, kernel_of, _mapmaking.Kernels(lags, transform))
+        self.blocks[:, 4] = kernel_of[self.blocks[:, 5]]
+        joint = self.joint.in_units(units, self.blocks)
+        return InverseNoise(lags, kernel_of, self.blocks, self.transform, joint, self.mode_lags)
+
+
+def _absolute_sums(lags: FloatArray) -> FloatArray:
+    """Return the sum of |N^-1(lag)| over all lags, positive and negative, of each kernel."""
+    sizes = np.abs(lags)
+    sums: FloatArray = 2 * sizes.sum(axis=1) - sizes[:, 0]
+    return sums
 
 
 ModelOf = Callable[[Observation, int, int], NoiseModel]
@@ -79,40 +133,71 @@ def inverse_noise(
     layout: TimeLayout,
     local: LocalBlocks,
     model_of: ModelOf,
-    white: bool,
     stream_lags: Int64Array | None = None,
+    mode_lags: ModeLags | None = None,
 ) -> InverseNoise:
     """Return the inverse noise of a rank; write the kernel of each block into ``local.blocks``.
 
-    Equal models make one kernel. With `white`, the correlations are left out. Streams with shorter bands than
-    the layout's, `stream_lags`, have zeros beyond: their weights do not depend on other streams of the run,
-    and all share one transform, which their own would shorten little.
+    Equal models make one kernel. Where the layout has no band, correlations are left out, and what detectors
+    share. Streams with shorter bands than the layout's, `stream_lags`, have zeros beyond: their weights do
+    not depend on other streams of the run, and all share one transform, which their own would shorten little.
     """
-    known: dict[Hashable, int] = {}
-    rows: list[FloatArray] = []
+    kernels, modes = _KernelRows(layout), _KernelRows(layout)
     kernel_of = np.zeros(len(local.segments), np.int64)
     for number, segment in enumerate(local.segments):
         stream = layout.streams[segment.stream]
         observation = observations[stream.observation]
         model = model_of(observation, stream.detector, stream.interval)
+        where = f"observation {observation.name}, detector {observation.detectors[stream.detector]}"
         n_lag = layout.n_lag if stream_lags is None else int(stream_lags[segment.stream])
-        key = (_identity(model), observation.sample_rate, n_lag)
-        if key not in known:
-            where = f"observation {observation.name}, detector {observation.detectors[stream.detector]}"
-            known[key] = len(rows)
-            rate = observation.sample_rate
-            lags = np.zeros(layout.n_lag + 1)
+        kernel_of[number] = kernels.of(model, observation.sample_rate, n_lag, where)
+    local.blocks[:, 4] = kernel_of[local.blocks[:, 5]]
+    found, alone = group_blocks(layout, local)
+    groups = []
+    for number, interval, members in found:
+        observation, where = observations[number], f"observation {observations[number].name}, common noise"
+        models = [model_of(observation, detector, interval) for detector in range(observation.n_det)]
+        amplitudes = interval_amplitudes(observation, interval, models)
+        assert amplitudes is not None
+        lags = [layout.n_lag] * amplitudes.n if mode_lags is None else mode_lags[number, interval]
+        own = [
+            modes.of(model, observation.sample_rate, n_lag, where)
+            for model, n_lag in zip(amplitudes.models, lags, strict=True)
+        ]
+        groups.append(JointGroup(members, amplitudes.forward, amplitudes.backward, np.array(own)))
+    return InverseNoise(
+        kernels.lags, kernel_of, local.blocks, layout.transform, JointNoise(tuple(groups), alone), modes.lags
+    )
+
+
+class _KernelRows:
+    """Kernels of a rank, one for equal models."""
+
+    def __init__(self, layout: TimeLayout) -> None:
+        self._n_lag = layout.n_lag
+        self._known: dict[Hashable, int] = {}
+        self._rows: list[FloatArray] = []
+
+    @property
+    def lags(self) -> FloatArray:
+        """All kernels, (n, n_lag + 1)."""
+        return np.array(self._rows) if self._rows else np.zeros((0, self._n_lag + 1))
+
+    def of(self, model: NoiseModel, rate: float, n_lag: int, where: str) -> int:
+        """Return the number of the kernel of a model."""
+        key = (_identity(model), rate, n_lag)
+        if key not in self._known:
+            self._known[key] = len(self._rows)
+            lags = np.zeros(self._n_lag + 1)
+            white = self._n_lag == 0
             found = white_lags(model, rate, where) if white else inverse_lags(model, rate, n_lag, where)
             lags[: len(found)] = found
             if not 1e-100 < lags[0] < 1e100:
                 raise DataError(
                     f"the noise of a sample is {lags[0] ** -0.5:.3g}", where=where, mend="check its unit"
                 )
-            rows.append(lags)
-        kernel_of[number] = known[key]
-    local.blocks[:, 4] = kernel_of[local.blocks[:, 5]]
-    lags = np.array(rows) if rows else np.zeros((0, layout.n_lag + 1))
-    return InverseNoise(lags, kernel_of, _mapmaking.Kernels(lags, layout.transform))
+            self._rows.append(lags)
+        return self._known[key]
 
 
 def _identity(model: NoiseModel) -> Hashable:

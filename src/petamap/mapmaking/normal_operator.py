@@ -90,9 +90,7 @@ class NormalOperator(Operator):
         units = np.array([self._unit(one) for one in largest])
         held = self.shared.scatter_fwd(vectors)
         sums, gap_sums = self._thread_sums(vectors.width)
-        self.projection.apply(
-            self.noise.handle, held.pixels, held.gaps[:, 0], (largest > 0) / units, sums, gap_sums
-        )
+        self.projection.apply(self.noise, held.pixels, held.gaps[:, 0], (largest > 0) / units, sums, gap_sums)
         # The values of the ghosts have been read; their memory takes the sums.
         pixels, gaps, *_ = self.shared.held_buffers(out).as_integers()
         _mapmaking.fold(sums, pixels, self.n_threads)

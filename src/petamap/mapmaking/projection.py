@@ -31,6 +31,7 @@ from petamap.data.checks import check_signal, error_location
 from petamap.data.observation import Observation, Signal, add_signals
 from petamap.mapmaking.amplitudes import Amplitudes
 from petamap.mapmaking.gaps import Gaps
+from petamap.mapmaking.noise_kernels import InverseNoise
 from petamap.mapmaking.time_layout import LocalBlocks, Segment, TimeLayout
 from petamap.pointing.compressed import CompressedPointing
 from petamap.pointing.protocol import Pointing
@@ -369,7 +370,7 @@ class Projection:
 
     def apply(
         self,
-        kernels: _mapmaking.Kernels,
+        noise: InverseNoise,
         pixels: FloatArray,
         gaps: FloatArray,
         scales: FloatArray,
@@ -381,17 +382,18 @@ class Projection:
         pixels: (n_local, n_stokes, width), gaps: (n_nuisance, width), with amplitudes of templates. A
         vector of which the scale is 0 is left out.
         """
-        blocks, parts = self.local.blocks, (kernels, pixels, gaps, scales, sums, gap_sums)
+        blocks, parts = self.local.blocks, (noise.handle, pixels, gaps, scales, sums, gap_sums)
         templates = self.amplitudes.table if self.amplitudes else None
         if (kept := self._kept) is not None:
             _mapmaking.apply_kept(
-                blocks, kept.pixels, kept.angles, kept.gains, self.efficiencies, *parts, templates
-            )
+                blocks, kept.pixels, kept.angles, kept.gains, self.efficiencies, *parts, templates,
+                noise.joint_table,
+            )  # fmt: skip
             return
         _mapmaking.apply_expanded(
             blocks, self._pointings, self.pixelization.grid, self.index, self._stream_table,
             self.efficiencies, self.gaps.bits if self.gaps else None, self._first_slots,
-            self.gaps.length, *parts, templates,
+            self.gaps.length, *parts, templates, noise.joint_table,
         )  # fmt: skip
 
     @cached_property

@@ -109,13 +109,16 @@ class _Reading:
         """Return the right-hand sides of at most `MAX_WIDTH` data sets."""
         projection, width = self.system.projection, width_for(len(datasets))
 
-        def add(sums: _Sums, block: Int64Array) -> None:
-            self._add_block(block, datasets, sums)
-            self.advance(float(block[3]) * len(datasets))
+        noise, blocks = self.system.noise, projection.local.blocks
+
+        def add(sums: _Sums, unit: int) -> None:
+            members = noise.members(unit)
+            self._add_blocks(unit, blocks[members], datasets, sums)
+            self.advance(float(blocks[members, 3].sum()) * len(datasets))
 
         with agree_on_errors(self.system.comm):
             states = map_with_states(
-                lambda: _Sums(projection, width), add, projection.local.blocks, projection.n_threads
+                lambda: _Sums(projection, width), add, noise.units_of_work(), projection.n_threads
             )
         total = states.pop(0)
         while states:
@@ -146,22 +149,36 @@ class _Reading:
         _mapmaking.settle_words(words, self.unit, self.bits, first, second, self.system.projection.n_threads)
         return first, second
 
-    def _add_block(self, block: Int64Array, datasets: Sequence[Dataset], sums: _Sums) -> None:
-        projection, n, width = self.system.projection, len(datasets), sums.pixels.shape[3]
-        n_in, n_left, n_out = (int(value) for value in block[1:4])
-        samples = projection.sample_pointing(block, inputs=True)
-        data = np.empty((n, n_in))
-        projection.read(block, samples.pixels, data, datasets)
-        if self.inspect is not None:
-            self.inspect(block, data[0], samples)
-        filtered, weighted = np.zeros((2, width, n_out))
-        _mapmaking.filter_block(block, self.system.noise.handle, data, filtered[:n])
+    def _add_blocks(self, unit: int, blocks: Int64Array, datasets: Sequence[Dataset], sums: _Sums) -> None:
+        """Add the blocks of a unit of work, which are filtered together."""
+        projection = self.system.projection
+        data = np.empty((len(blocks), len(datasets), int(blocks[0, 1])))
+        pointing = [projection.sample_pointing(block, inputs=True) for block in blocks]
+        outputs = []
+        for block, samples, rows in zip(blocks, pointing, data, strict=True):
+            projection.read(block, samples.pixels, rows, datasets)
+            if self.inspect is not None:
+                self.inspect(block, rows[0], samples)
+            n_left, n_out = int(block[2]), int(block[3])
+            outputs.append(rows[:, n_left : n_left + n_out].copy())
+        filtered = self.system.noise.filter(unit, data)
+        for parts in zip(blocks, pointing, outputs, filtered, strict=True):
+            self._add_block(*parts, sums)
+
+    def _add_block(
+        self, block: Int64Array, samples: SamplePointing, data: FloatArray, filtered: FloatArray, sums: _Sums
+    ) -> None:
+        """Add P^T of the outputs of a block, (n, n_out): N^-1 d, and w d of the data."""
+        projection, (n, n_out), width = self.system.projection, data.shape, sums.pixels.shape[3]
+        n_left = int(block[2])
+        columns, weighted = np.zeros((2, width, n_out))
+        columns[:n] = filtered
         outputs = samples.slice(n_left, n_left + n_out)
         with np.errstate(over="ignore"):  # detected below
-            weighted[:n] = data[:, n_left : n_left + n_out] * self.system.statistics.binned_weights[block[5]]
+            weighted[:n] = data * self.system.statistics.binned_weights[block[5]]
         largest = np.empty(width)
         _mapmaking.add_signals(
-            outputs.pixels, outputs.angles, outputs.gains, outputs.efficiency, filtered, weighted,
+            outputs.pixels, outputs.angles, outputs.gains, outputs.efficiency, columns, weighted,
             1 / self.unit, self.bits, sums.pixels, sums.gaps, largest,
         )  # fmt: skip
         if projection.amplitudes:
@@ -169,7 +186,7 @@ class _Reading:
                 projection.amplitudes.table,
                 block,
                 samples.pixels,
-                filtered,
+                columns,
                 1 / self.unit,
                 self.bits,
                 sums.gaps,
@@ -179,7 +196,7 @@ class _Reading:
             if not (fits and np.isfinite(filtered[number]).all()):
                 raise DataError(
                     "a sample is more than 10^9 times its noise",
-                    where=projection.error_location(block, int(np.abs(data[number]).argmax())),
+                    where=projection.error_location(block, n_left + int(np.abs(data[number]).argmax())),
                     mend="flag it, or correct the unit of the signal or of the noise",
                 )
 

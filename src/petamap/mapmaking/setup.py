@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from petacomm.base.errors import ConfigError
 from petacomm.base.files import atomic_write
 from petacomm.base.host import available_bytes, cpu_model, peak_bytes
 from petacomm.base.progress import Progress
@@ -34,7 +35,7 @@ from petamap.data.config import (
 from petamap.data.observation import Observation
 from petamap.data.run_summary import RankStatistics
 from petamap.mapmaking.bands import StreamBands, stream_bands
-from petamap.mapmaking.distribution import STREAMS, Distribution, find_distribution
+from petamap.mapmaking.distribution import STREAMS, TIME_MAJOR, Distribution, find_distribution
 from petamap.mapmaking.intervals import free_ends
 from petamap.mapmaking.noise_estimate import NoiseEstimate, NoiseEstimator
 from petamap.mapmaking.noise_kernels import ModelOf, declared_model
@@ -189,6 +190,13 @@ class RunSetup:
 
     def _choose_distribution(self) -> Distribution:
         name, n_det = self.config.comm.distribution, max(o.n_det for o in self.observations)
+        if self.bands.mode_lags:
+            if name not in (AUTO, TIME_MAJOR.name):
+                raise ConfigError(
+                    f"comm.distribution cannot be '{name}' where detectors share noise",
+                    mend=f'leave it away, or set noise.common_modes = "none"; it is {TIME_MAJOR.name} then',
+                )
+            return TIME_MAJOR
         if name != AUTO:
             return find_distribution(name, n_det)
         if self.comm.size == 1 or n_det == 1:
@@ -214,6 +222,7 @@ class RunSetup:
             stokes=Stokes(config.map.stokes),
             n_lag=bands.n_lag,
             stream_lags=bands.lags if bands.n_lag else None,
+            mode_lags=bands.mode_lags,
             free_ends=free_ends(config.noise.ends, self.observations, bands.n_lag),
             flags=config.solver.flags,
             preconditioner=config.solver.preconditioner,

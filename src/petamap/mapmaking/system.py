@@ -18,16 +18,22 @@ from petacomm.sharing import IndexMap
 from petamap.data.observation import Observation
 from petamap.mapmaking.amplitudes import Amplitudes, StreamTerms
 from petamap.mapmaking.cg import ConjugateGradients
-from petamap.mapmaking.distribution import STREAMS, Distribution, distribute
+from petamap.mapmaking.distribution import STREAMS, Distribution
+from petamap.mapmaking.joint_blocks import JointNoise
 from petamap.mapmaking.linear_operators import Preconditioner
 from petamap.mapmaking.memory import MemoryPlan, plan_memory
-from petamap.mapmaking.noise_kernels import InverseNoise, ModelOf, inverse_noise
+from petamap.mapmaking.noise_kernels import InverseNoise, ModeLags, ModelOf, inverse_noise
 from petamap.mapmaking.normal_operator import NormalOperator
 from petamap.mapmaking.pixel_statistics import Statistics, pixel_statistics
-from petamap.mapmaking.preconditioning import PreconditionerInputs, has_templates, plan_preconditioner
+from petamap.mapmaking.preconditioning import (
+    PreconditionerInputs,
+    PreconditionerPlan,
+    has_templates,
+    plan_preconditioner,
+)
 from petamap.mapmaking.projection import Projection
 from petamap.mapmaking.time_layout import TimeLayout
-from petamap.mapmaking.vectors import MAX_WIDTH, SharedUnknowns
+from petamap.mapmaking.vectors import MAX_WIDTH, SharedUnknowns, width_for
 from petamap.sky.pixelization import Pixelization
 from petamap.sky.stokes import Stokes
 
@@ -42,6 +48,8 @@ class SystemOptions:
         Band of the inverse noise; 0 for white noise.
     stream_lags : (n_stream,) int64, optional
         Bands of the streams, none longer than `n_lag`; without them, all are as long.
+    mode_lags : dict, optional
+        Bands of the common modes of each observation and interval; likewise.
     free_ends : bool
         Whether the noise continues beyond the ends of stationary intervals: then `n_lag` unknown samples are
         added there and marginalised as gaps are. Else N^-1 takes it as zero there, as MADmap does.
@@ -65,6 +73,7 @@ class SystemOptions:
     stokes: Stokes = Stokes.IQU
     n_lag: int = 4096
     stream_lags: Int64Array | None = None
+    mode_lags: ModeLags | None = None
     free_ends: bool = False
     flags: str = "exact"
     preconditioner: str = "auto"
@@ -149,9 +158,7 @@ def set_up(
     layout = TimeLayout(observations, options.n_lag, options.margin)
     local = layout.local_blocks(_own_blocks(layout, comm, None if whole_streams else options.distribution))
     with timers.phase("noise kernels"):
-        noise = inverse_noise(
-            observations, layout, local, model_of, white=options.n_lag == 0, stream_lags=options.stream_lags
-        )
+        noise = inverse_noise(observations, layout, local, model_of, options.stream_lags, options.mode_lags)
     progress.begin("pointing", local.n_held, "samples")
     with timers.phase("pointing"):
         projection = Projection(
@@ -159,12 +166,12 @@ def set_up(
             flags=options.flags, n_threads=options.n_threads,
         )  # fmt: skip
         projection.set_units(comm)
-        noise = noise.in_units(projection.units, local, layout.transform)
+        noise = noise.in_units(projection.units)
     with timers.phase("reduction plan"):
         pixels = _shared_pixels(comm, projection, options)
     with timers.phase("pointing"):
         plan = plan_preconditioner(options.preconditioner, projection, noise, comm)
-        memory = _choose_memory_plan(projection, pixels, options, plan.n_bytes(min(options.n_rhs, MAX_WIDTH)))
+        memory = _choose_memory_plan(projection, pixels, options, plan, noise.joint)
         if memory.keep:
             projection.keep()
     progress.end(memory.describe())
@@ -192,28 +199,38 @@ def _own_blocks(layout: TimeLayout, comm: Communicator, distribution: Distributi
     """Return the blocks of this rank, increasing; without a distribution, those of complete streams."""
     if distribution is not None:
         return layout.rank_blocks(distribution.groups, comm.size)[comm.rank]
-    lengths = np.diff(layout.sample_keys).astype(np.float64)
-    bounds = layout.first_blocks[distribute(lengths, comm.size)]
+    bounds = layout.first_blocks[layout.rank_streams(comm.size)]
     return np.arange(bounds[comm.rank], bounds[comm.rank + 1])
 
 
 def _choose_memory_plan(
-    projection: Projection, pixels: OwnedRows, options: SystemOptions, n_bytes: int
+    projection: Projection,
+    pixels: OwnedRows,
+    options: SystemOptions,
+    preconditioner: PreconditionerPlan,
+    joint: JointNoise,
 ) -> MemoryPlan:
-    """Return the plan of memory with `n_bytes` for the preconditioner. Collective."""
+    """Return the plan of memory. Collective."""
     comm = pixels.comm
     limit = options.memory or available_bytes() // comm.node_size()
-    batch = options.n_rhs, options.n_kept
-    plan = replace(
-        plan_memory(projection, pixels, options.pointing != "recompute", *batch), preconditioner=n_bytes
-    )
+    width = min(options.n_rhs, MAX_WIDTH)
+    filters = joint.n_bytes(projection.local.blocks, width_for(width), projection.n_threads)
+
+    def planned(keep: bool) -> MemoryPlan:
+        return replace(
+            plan_memory(projection, pixels, keep, options.n_rhs, options.n_kept),
+            preconditioner=preconditioner.n_bytes(width),
+            filters=filters,
+        )
+
+    plan = planned(options.pointing != "recompute")
     everyone_can_expand = comm.max(float(not projection.can_expand)) == 0
     if options.pointing == "recompute" and not everyone_can_expand:
         raise ConfigError(
             "recorded pixels cannot be recomputed", mend='set resources.pointing = "keep" or "auto"'
         )
     if options.pointing == "auto" and comm.max(plan.total / limit) > 1 and everyone_can_expand:
-        plan = replace(plan_memory(projection, pixels, False, *batch), preconditioner=n_bytes)
+        plan = planned(False)
     fewer = "fewer maps at once, " if options.n_rhs > 1 else ""
     too_much = ResourceError(
         f"this needs {plan.total / 1e9:.2f} GB a process, there are {limit / 1e9:.2f} GB",

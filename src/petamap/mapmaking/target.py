@@ -57,7 +57,12 @@ def target_pixelization(options: MapOptions, observations: Sequence[Observation]
 
 
 def prepare_observations(config: RunConfig, observations: list[Observation]) -> list[Observation]:
-    """Return observations as they are mapped: in the frame of the map, long intervals split."""
+    """Return observations as they are mapped: in the frame of the map, long intervals split.
+
+    Noise in common is left out where correlations are.
+    """
+    if config.noise.kernel != "model" or config.noise.common_modes == "none":
+        observations = [replace(observation, common_noise=()) for observation in observations]
     if config.map.pixelization != "numbered":
         observations = in_frame(observations, config.map.frame)
     if config.noise.interval is not None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from petacomm.base.errors import ConfigError
 from petacomm.base.typing import FloatArray, Int64Array
-from petamap.data.observation import Observation
+from petamap.data.observation import Observation, noise_in_common
 from petamap.mapmaking.distribution import distribute
 
 # Without correlations a block is only a unit of work.
@@ -78,6 +78,10 @@ def time_streams(observations: Sequence[Observation], margin: int = 0) -> list[T
         for detector in range(observation.n_det)
         if stop > start
     ]
+
+
+def _shares_noise(observations: Sequence[Observation], stream: TimeStream) -> bool:
+    return bool(noise_in_common(observations[stream.observation], stream.interval))
 
 
 @dataclass(frozen=True)
@@ -146,6 +150,11 @@ class TimeLayout:
         self.n_samp = int(lengths.sum()) - 2 * margin * len(lengths)
         self.sample_keys = np.concatenate([[0], np.cumsum(lengths)])
         self.first_blocks = np.concatenate([[0], np.cumsum(-(-lengths // self.block))])
+        self.joint = np.array([n_lag > 0 and _shares_noise(observations, s) for s in self.streams], np.bool_)
+        intervals = np.array([(s.observation, s.interval) for s in self.streams], np.int64)
+        begins = np.ones(len(lengths), np.bool_)
+        begins[1:] = ~self.joint[1:] | np.any(intervals[1:] != intervals[:-1], axis=1)
+        self._units = np.flatnonzero(begins)  # the first of streams that stay together
 
     @property
     def n_blocks(self) -> int:
@@ -168,7 +177,10 @@ class TimeLayout:
             Groups of neighbouring detectors; a rank gets a time range of the detectors of a group. With
             1 group ranks have all detectors for a short time (time-major), with as many groups as detectors
             one detector for a long time (detector-major). By default block by block of stream by stream.
+            Where detectors share noise, there is 1 group.
         """
+        if self.joint.any():
+            groups = 1
         if groups is None:
             return np.arange(self.n_blocks)
         streams, within = self.locate(np.arange(self.n_blocks))
@@ -184,6 +196,8 @@ class TimeLayout:
     def rank_blocks(self, groups: int | None, size: int) -> list[Int64Array]:
         """Return the blocks of each rank, increasing: contiguous runs of `order` of nearly equal cost.
 
+        Blocks of detectors that share noise, of one range of time, stay together.
+
         Parameters
         ----------
         groups : int, optional
@@ -192,8 +206,22 @@ class TimeLayout:
             Number of ranks.
         """
         order = self.order(groups)
-        bounds = distribute(self.costs()[order], size)
+        streams, within = self.locate(order)
+        units = np.searchsorted(self._units, streams, side="right")
+        begins = np.ones(len(order), np.bool_)
+        begins[1:] = ~self.joint[streams[1:]] | (units[1:] != units[:-1]) | (within[1:] != within[:-1])
+        firsts = np.flatnonzero(begins)
+        bounds = np.append(firsts, len(order))[distribute(np.add.reduceat(self.costs()[order], firsts), size)]
         return [np.sort(order[begin:end]) for begin, end in pairwise(bounds)]
+
+    def rank_streams(self, size: int) -> Int64Array:
+        """Return the first of the whole streams that each rank may have, and their number: (size + 1,).
+
+        Streams that share noise stay together.
+        """
+        lengths = np.diff(self.sample_keys).astype(np.float64)
+        bounds = distribute(np.add.reduceat(lengths, self._units), size)
+        return np.append(self._units, len(self.streams)).astype(np.int64)[bounds]
 
     def locate(self, blocks: Int64Array) -> tuple[Int64Array, Int64Array]:
         """Return the stream of each block, and the number of the block in it."""

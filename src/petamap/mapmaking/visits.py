@@ -13,7 +13,6 @@ from petacomm.base.threads import map_threads
 from petacomm.base.typing import AnyArray, FloatArray, Int32Array, Int64Array
 from petacomm.mpi import Communicator
 from petacomm.sharing.index_map import rows_of_keys
-from petamap.mapmaking.distribution import distribute
 from petamap.mapmaking.projection import Projection
 from petamap.noise.baselines import BaselineNoise
 
@@ -112,6 +111,12 @@ class RankVisits:
         """Number of knots."""
         return int(self.knots[-1])
 
+    def band_products(self) -> FloatArray:
+        """Return F^T W F of all streams: its diagonal and what is beside it, (2, n_knots)."""
+        diagonal, beside = self.products[:, 0].copy(), self.products[:, 1]
+        diagonal[1:] += self.products[:-1, 2]
+        return np.stack([diagonal, beside])
+
 
 def gather_visits(
     projection: Projection,
@@ -138,7 +143,7 @@ def gather_visits(
     marginalize : bool
         Whether gaps are unknowns; else they are known to be zero.
     """
-    first_streams = _modelled_streams(projection, comm)
+    first_streams = projection.layout.rank_streams(comm.size)
     outbox = _Outbox(projection, noises, gap_keys, pixel_keys, first_streams, marginalize=marginalize)
     blocks, tables = outbox.fill()
     received = _Inbox(comm, blocks, tables, np.searchsorted(blocks[:, _STREAM], first_streams))
@@ -255,17 +260,11 @@ def _rows_of(keys: Int64Array, seen: AnyArray) -> tuple[Int64Array, Int32Array]:
     return held, rows
 
 
-def _modelled_streams(projection: Projection, comm: Communicator) -> Int64Array:
-    """Return the first stream that each rank models, and the number of streams: (size + 1,)."""
-    lengths = np.diff(projection.layout.sample_keys)
-    return np.asarray(distribute(lengths.astype(np.float64), comm.size), np.int64)
-
-
 def stream_noises(
     projection: Projection, noises: Sequence[BaselineNoise], comm: Communicator
 ) -> StreamNoises:
     """Return the noise of the streams that this rank models, from those of its segments. Collective."""
-    first_streams = _modelled_streams(projection, comm)
+    first_streams = projection.layout.rank_streams(comm.size)
     rows = [
         np.concatenate([[segment.stream, noises[n].step, noises[n].weight], noises[n].inverse_prior])
         for n, segment in enumerate(projection.local.segments)

@@ -17,6 +17,7 @@ from petacomm.base.options import option
 from petacomm.base.typing import FloatArray
 from petamap.data.observation import Noise, Observation
 from petamap.data.source import SourceContext
+from petamap.noise.common_modes import CommonNoise
 from petamap.noise.model import NoiseModel, OneOverF, TabulatedPsd, noise_key
 from petamap.noise.psd import check_noise_model
 from petamap.simulation import _simulation
@@ -150,6 +151,7 @@ class CommonModeOptions(ModelOptions):
     spread: float = option(
         0.0, minimum=0.0, help="standard deviation of random departures of the coefficients"
     )
+    simulate: bool = option(True, help="false: the data have it already; only its noise model is given")
 
 
 class _ModelSource:
@@ -193,7 +195,7 @@ class NoiseSource(_ModelSource):
 
 
 class CommonModeSource(_ModelSource):
-    """Source of noise common to all detectors of an observation, whose noise model does not change.
+    """Source of noise common to all detectors of an observation, and of its model.
 
     Raises
     ------
@@ -220,8 +222,14 @@ class CommonModeSource(_ModelSource):
 
     def _with_mode(self, observation: Observation) -> Observation:
         assert self._own is not None
-        mode = CommonMode(self._simulated(observation, self._own), self._coefficients(observation))
-        return dataclasses.replace(observation, signals=(*observation.signals, mode))
+        coefficients, scale = self._coefficients(observation), float(self._options.scale)
+        common = CommonNoise(scale * coefficients, self._own.model)
+        signals = observation.signals
+        if self._options.simulate:
+            signals = (*signals, CommonMode(self._simulated(observation, self._own), coefficients))
+        return dataclasses.replace(
+            observation, signals=signals, common_noise=(*observation.common_noise, common)
+        )
 
     def _coefficients(self, observation: Observation) -> FloatArray:
         given = self._options.coefficients or (1.0,) * observation.n_det

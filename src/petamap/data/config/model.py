@@ -88,6 +88,11 @@ class NoiseOptions:
         minimum=1,
         maximum=2**24,
     )
+    common_modes: str = option(
+        "declared",
+        choices=("declared", "none"),
+        help="noise that detectors share: declared: as the sources say; none: left out",
+    )
     ends: str = option(
         "auto",
         choices=("auto", "free", "zero"),

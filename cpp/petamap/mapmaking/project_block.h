@@ -1,0 +1,60 @@
+// P and its transpose for a block's samples, with the templates of its stream.
+#pragma once
+
+#include <cstdint>
+
+#include "petamap/mapmaking/normal.h"
+#include "petamap/mapmaking/project.h"
+#include "petamap/mapmaking/project_columns.h"
+
+namespace petamap::mapmaking {
+
+template <int kStokes, int kWidth>
+class BlockProjection {
+  public:
+    // Of one thread, which adds to sums of its own.
+    BlockProjection(const Maps& maps, int thread)
+        : maps_(maps),
+          sums_(maps.sums + thread * maps.n_local * kStokes * kWidth),
+          gap_sums_(maps.gap_sums + thread * maps.n_gaps * kWidth) {}
+
+    // to = P (map, gaps) for inputs [begin, begin + n).
+    void fill(const Block& block, const Samples& samples, std::int64_t begin, std::int64_t n,
+              const Streams<double>& to) const {
+        if constexpr (kWidth == 1)
+            gather<kStokes>(samples, begin, n, maps_.map, maps_.gaps, to.first);
+        else
+            gather<kStokes, kWidth>(samples, begin, n, maps_.map, maps_.gaps, to);
+        if (maps_.templates) {
+            AddTemplates add{maps_.gaps, to.first, to.stride, begin, kWidth};
+            TemplateRuns(*maps_.templates, block, samples, add).of(begin, n);
+        }
+    }
+
+    // sums += P^T time for outputs [begin, begin + n).
+    void use(const Block& block, const Samples& samples, std::int64_t begin, std::int64_t n,
+             const Streams<double>& time) const {
+        const std::int64_t first = block.n_left + begin;
+        if constexpr (kWidth == 1)
+            scatter<kStokes>(samples, first, n, time.first, maps_.scales[0], sums_, gap_sums_);
+        else
+            scatter<kStokes, kWidth>(samples, first, n, {time.first, time.stride}, maps_.scales, sums_,
+                                     gap_sums_);
+        if (maps_.templates) {
+            const auto add = [&](std::int64_t row, int column, double value) {
+                const double scale = maps_.scales[column] * maps_.templates->sum_scale;
+                gap_sums_[row * kWidth + column] += to_wide(value * scale);
+            };
+            SumTemplates sum{time.first, time.stride, first, kWidth, add};
+            TemplateRuns(*maps_.templates, block, samples, sum).of(first, n);
+        }
+    }
+
+    bool used(int column) const { return maps_.scales[column] != 0; }
+
+  private:
+    const Maps& maps_;
+    std::int64_t *sums_, *gap_sums_;
+};
+
+}  // namespace petamap::mapmaking
