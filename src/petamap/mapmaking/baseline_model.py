@@ -11,6 +11,7 @@ from petacomm.mpi import Communicator
 from petacomm.reduction import OwnedRows, ReductionPlan
 from petacomm.sharing import IndexMap
 from petacomm.sharing.index_map import rows_of_keys
+from petamap.mapmaking.mode_model import ModeModel, factorize_band
 from petamap.mapmaking.template_model import TemplateModel
 from petamap.mapmaking.vectors import MAX_WIDTH
 from petamap.mapmaking.visits import RankVisits, VisitRows
@@ -37,6 +38,8 @@ class BaselineModel:
         Largest weight of a sample times the most samples of a pixel or a gap.
     templates : TemplateModel, optional
         Of the same streams; their amplitudes are marginalized too.
+    modes : ModeModel, optional
+        What the streams share.
     n_threads : int
 
     Attributes
@@ -57,9 +60,10 @@ class BaselineModel:
         largest: float,
         *,
         templates: TemplateModel | None = None,
+        modes: ModeModel | None = None,
         n_threads: int = 1,
     ) -> None:
-        self.comm, self.n_threads, self.templates = comm, n_threads, templates
+        self.comm, self.n_threads, self.templates, self.modes = comm, n_threads, templates, modes
         self.n_stokes = visits.pixels.n_stokes
         self.n_knots, self._knots = visits.n_knots, visits.knots
         held = distinct(np.concatenate([visits.pixels.keys, pixel_keys]))
@@ -81,27 +85,47 @@ class BaselineModel:
     # --- between rows of vectors and baselines
 
     def baselines(
-        self, visits: VisitRows, held: FloatArray, less: FloatArray | None = None
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return T (B x - y) of held rows x and knots y, and the largest size of each column on this rank.
+        self,
+        visits: VisitRows,
+        held: FloatArray,
+        less: FloatArray | None = None,
+        amplitudes: FloatArray | None = None,
+    ) -> tuple[FloatArray, FloatArray, FloatArray | float]:
+        """Return X (B x - y) of held rows x and knots y.
 
-        Both are (n_knots, width). With templates, their amplitudes are marginalized in T.
+        X is T with amplitudes and common modes marginalized; y are those of residuals of `amplitudes`.
+
+        Returns
+        -------
+        knots : float64 (n_knots, width)
+        largest : float64 (width,)
+            Their largest size on this rank.
+        shared : float64 (n_knots, width) or 0.0
+            What streams have to do with common modes (`ModeModel.answer`).
         """
         knots = np.zeros((self.n_knots, held.shape[2]))
         _mapmaking.add_to_baselines(*visits.arguments(), held, knots, self.n_threads)
         if less is not None:
             knots -= less
-        largest = np.zeros(held.shape[2])
-        _mapmaking.solve_baselines(self._knots, self._factor, knots, largest, self.n_threads)
-        if self.templates:
-            self.templates.correct(knots, self._solve_band)
-            largest = np.abs(knots).max(axis=0, initial=0.0)
-        return knots, largest
+        knots = self._solve_streams(knots)
+        shared: FloatArray | float = 0.0
+        if self.modes:
+            templates = self.templates
+            shared = self.modes.answer(templates.alone(knots, amplitudes) if templates else knots)
+            knots += self._solve_streams(templates.beside(shared) if templates else shared)
+        return knots, np.abs(knots).max(axis=0, initial=0.0), shared
 
     def _solve_band(self, knots: FloatArray) -> FloatArray:
         """Return (C^-1 + F^T W F)^-1 of knots, (n_knots, width)."""
         out = np.array(knots, order="C")
         _mapmaking.solve_baselines(self._knots, self._factor, out, np.zeros(out.shape[1]), self.n_threads)
+        return out
+
+    def _solve_streams(self, knots: FloatArray) -> FloatArray:
+        """Return T of knots, (n_knots, width): with the amplitudes of each stream marginalized."""
+        out = self._solve_band(knots)
+        if self.templates:
+            self.templates.correct(out, self._solve_band)
         return out
 
     def _integers(
@@ -120,19 +144,20 @@ class BaselineModel:
         )
         return self.pixels.scatter_rev(sums) / scales
 
-    def from_pixels(self, pixels: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return T B of pixels at their owners, with the largest size on this rank. Collective."""
+    def from_pixels(self, pixels: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray | float]:
+        """Return X B of pixels at their owners, as `baselines`. Collective."""
         return self.baselines(self._visits, self.pixels.scatter_fwd(pixels))
 
     def apply_coupling(self, pixels: FloatArray) -> FloatArray:
-        """Return B^T T B of pixels at their owners, (n_owned, n_stokes, width). Collective."""
-        return self.to_pixels(*self.from_pixels(pixels))
+        """Return B^T X B of pixels at their owners, (n_owned, n_stokes, width). Collective."""
+        return self.to_pixels(*self.from_pixels(pixels)[:2])
 
     def from_gaps(
-        self, residuals: FloatArray, less: FloatArray | None = None
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return T (B W^-1 r - y) of residuals of gaps, (n_gaps, 1, width), and knots y; the largest size."""
-        return self.baselines(self._gap_visits, residuals * self._inverse_gap_weights, less)
+        self, residuals: FloatArray, amplitudes: FloatArray | None = None
+    ) -> tuple[FloatArray, FloatArray, FloatArray | float]:
+        """Return X (B W^-1 r_g - E G^-1 r_a) of residuals of gaps, (n_gaps, 1, width), and of amplitudes."""
+        less = self.templates.to_knots(amplitudes) if self.templates and amplitudes is not None else None
+        return self.baselines(self._gap_visits, residuals * self._inverse_gap_weights, less, amplitudes)
 
     def solve_gaps(self, residuals: FloatArray, knots: FloatArray) -> FloatArray:
         """Return W^-1 (r + B^T x) of residuals r of gaps, (n_gaps, 1, width), and baselines x."""
@@ -160,7 +185,7 @@ class BaselineModel:
             units = np.zeros((n, MAX_WIDTH))
             chosen = np.arange(first, min(first + MAX_WIDTH, n))
             units[chosen, chosen - first] = 1.0
-            knots, sizes = self.baselines(visits, units.reshape(n_groups, self.n_stokes, MAX_WIDTH))
+            knots, sizes, _ = self.baselines(visits, units.reshape(n_groups, self.n_stokes, MAX_WIDTH))
             sums, scales = self._integers(
                 visits, knots, largest * self.comm.allreduce(sizes, "max"), n_groups
             )
@@ -177,19 +202,11 @@ def _scales(bounds: FloatArray) -> FloatArray:
 
 def _factorize(visits: RankVisits) -> FloatArray:
     """Return the Cholesky factor of T^-1 of each stream, as the kernel takes it: (n_knots, 9)."""
-    from scipy.linalg import cholesky_banded
-
-    band = _mapmaking.BASELINE_BAND
-    diagonal, beside = visits.products[:, 0].copy(), visits.products[:, 1]
-    diagonal[1:] += visits.products[:-1, 2]
-    factor = np.zeros((visits.n_knots, band + 1))
+    products = visits.band_products()
+    factors = [np.zeros((0, _mapmaking.BASELINE_BAND + 1))]
     for number, prior in enumerate(visits.noises.inverse_priors):
         own = slice(int(visits.knots[number]), int(visits.knots[number + 1]))
         matrix = np.repeat(prior[:, None], own.stop - own.start, axis=1)
-        matrix[0] += diagonal[own]
-        matrix[1] += beside[own]
-        lower = cholesky_banded(matrix, lower=True, check_finite=False)
-        factor[own, 0] = 1 / lower[0]
-        for lag in range(1, min(band, len(lower[0]) - 1) + 1):
-            factor[own.start + lag : own.stop, lag] = lower[lag, :-lag]
-    return factor
+        matrix[:2] += products[:, own]
+        factors.append(factorize_band(matrix))
+    return np.concatenate(factors)

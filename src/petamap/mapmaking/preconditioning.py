@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from petamap.mapmaking import binning
 from petamap.mapmaking.amplitudes import StreamTerms
 from petamap.mapmaking.baseline_model import BaselineModel
 from petamap.mapmaking.linear_operators import BlockDiagonalPreconditioner, Preconditioner
+from petamap.mapmaking.mode_model import ModeModel, modelled_groups, with_shapes
 from petamap.mapmaking.noise_kernels import InverseNoise
 from petamap.mapmaking.pixel_statistics import Statistics
 from petamap.mapmaking.projection import Projection
@@ -57,6 +58,8 @@ class PreconditionerPlan:
         two-level, block-diagonal, diagonal or none.
     noises : list of BaselineNoise
         Of the segments of this rank, for two levels.
+    modes : list of BaselineNoise
+        Of the common modes of its groups of blocks.
     level : int
         Of the model's pixels above those of the map.
     n_visits, n_gaps, n_knots : int
@@ -65,6 +68,7 @@ class PreconditionerPlan:
 
     kind: str
     noises: list[BaselineNoise] = field(default_factory=list)
+    modes: list[BaselineNoise] = field(default_factory=list)
     level: int = 0
     n_visits: int = 0
     n_gaps: int = 0
@@ -94,7 +98,11 @@ def plan_preconditioner(
     if kind != TWO_LEVEL:
         return PreconditionerPlan(kind)
     longest = _longest_step(projection, comm)
-    noises = [fit_baselines(lags, longest) for lags in noise.lags]
+    if comm.max(float(bool(noise.joint.groups))):
+        # streams that share noise have the same knots
+        lags = np.concatenate([noise.lags, noise.mode_lags])
+        longest = int(-comm.max(-min((fit_baselines(one, longest).step for one in lags), default=longest)))
+    noises, modes = ([fit_baselines(one, longest) for one in lags] for lags in (noise.lags, noise.mode_lags))
     level, per_visit = _choose_level(projection, comm)
     blocks = projection.local.blocks
     steps = np.array([one.step for one in noises], np.int64)[noise.kernel_of[blocks[:, 5]]]
@@ -103,7 +111,7 @@ def plan_preconditioner(
     n_visits = int(projection.local.n_out / per_visit + n_knots) * min(comm.size, 2)
     n_gaps = projection.gaps.count() if projection.gaps.length else 0
     return PreconditionerPlan(
-        kind, [noises[kernel] for kernel in noise.kernel_of], level, n_visits, n_gaps, n_knots
+        kind, [noises[kernel] for kernel in noise.kernel_of], list(modes), level, n_visits, n_gaps, n_knots
     )
 
 
@@ -124,7 +132,10 @@ def _choose_kind(projection: Projection, noise: InverseNoise, comm: Communicator
         return TWO_LEVEL
     steep = np.array([is_steep(lags) for lags in noise.lags], np.bool_)
     blocks = projection.local.blocks
-    n_steep = int(blocks[steep[noise.kernel_of[blocks[:, 5]]], 3].sum()) if len(blocks) else 0
+    mapped = steep[noise.kernel_of[blocks[:, 5]]] if len(blocks) else np.zeros(0, np.bool_)
+    for group in noise.joint.groups:
+        mapped[group.members] |= any(is_steep(noise.mode_lags[kernel]) for kernel in group.kernels)
+    n_steep = int(blocks[mapped, 3].sum())
     return TWO_LEVEL if 2 * comm.sum(n_steep) > comm.sum(projection.local.n_out) else BLOCK_DIAGONAL
 
 
@@ -257,6 +268,8 @@ class PreconditionerInputs:
         visits = gather_visits(
             projection, plan.noises, gap_keys, local_keys, self.comm, marginalize=projection.gaps.length > 0
         )
+        groups = modelled_groups(projection, self.noise, plan.modes, visits.noises, self.comm)
+        visits = replace(visits, noises=with_shapes(visits.noises, groups))
         # no pixel of the model has more samples, and no gap more than 64
         samples = max(self.statistics.hits_max << (2 * plan.level), 64)
         amplitudes = projection.amplitudes
@@ -264,7 +277,7 @@ class PreconditionerInputs:
         templates = TemplateModel(amplitudes.terms, visits.noises, gaps) if amplitudes else None
         return BaselineModel(
             self.comm, visits, own_keys, weight * samples,
-            templates=templates, n_threads=projection.n_threads,
+            templates=templates, modes=ModeModel(visits, groups), n_threads=projection.n_threads,
         )  # fmt: skip
 
     def _weights(self) -> FloatArray:

@@ -142,6 +142,20 @@ class TemplateModel:
         """Make (C^-1 + F^T W F)^-1 x, (n_knots, width), that of which the amplitudes are eliminated."""
         knots += solve(self._coupling @ self._reduced(self._transposed @ knots))
 
+    def alone(self, knots: FloatArray, residuals: FloatArray | None) -> FloatArray:
+        """Return baselines x, (n_knots, width), without c a: x + c G^-1 (r - E^T x) of residuals r."""
+        left = -np.asarray(self._transposed @ knots, np.float64)
+        if residuals is not None:
+            left += residuals
+        out: FloatArray = knots + self._held @ self._inverse(left)
+        return out
+
+    def beside(self, shared: FloatArray) -> FloatArray:
+        """Return (1 - E G^-1 c^T) of what streams share of T^-1 x, (n_knots, width)."""
+        held = np.asarray(self._held.T @ shared, np.float64)
+        out: FloatArray = shared - self._coupling @ self._inverse(held)
+        return out
+
     def residuals(self, amplitudes: FloatArray, gaps: FloatArray) -> FloatArray:
         """Return r_a - R^T r_g of residuals of amplitudes, (n, width), and gaps, (n_gaps, width)."""
         return amplitudes + np.asarray(self._held.T @ (self._hats.T @ gaps), np.float64)
@@ -154,9 +168,10 @@ class TemplateModel:
         """Return E G^-1 of residuals of amplitudes, (n, width)."""
         return np.asarray(self._coupling @ self._inverse(residuals), np.float64)
 
-    def amplitudes(self, residuals: FloatArray, knots: FloatArray) -> FloatArray:
-        """Return G^-1 (r - E^T x) of residuals of amplitudes, (n, width), and baselines x."""
-        return self._inverse(residuals - self._transposed @ knots)
+    def amplitudes(self, residuals: FloatArray, knots: FloatArray, shared: FloatArray | float) -> FloatArray:
+        """Return G^-1 (r - E^T x + c^T q) of residuals of amplitudes, (n, width), baselines x, shared q."""
+        left = residuals - self._transposed @ knots
+        return self._inverse(left if isinstance(shared, float) else left + self._held.T @ shared)
 
     def blocks(self) -> _Inverses:
         """Return (T^T N^-1 T)^-1 of each stream, for noise N of the model and no gaps."""

@@ -90,12 +90,13 @@ class TwoLevelPreconditioner(Preconditioner):
         gaps, amplitudes = self.nuisance.to_model(vectors.gaps)
         if templates:
             amplitudes = templates.residuals(amplitudes, gaps[:, 0])
-        knots, largest = model.from_gaps(gaps, templates.to_knots(amplitudes) if templates else None)
+        knots, largest, shared = model.from_gaps(gaps, amplitudes)
         solved = self._solve_pixels(vectors.pixels, model.to_pixels(knots, largest), out.pixels)
-        knots += model.from_pixels(solved)[0]
+        more, _, also = model.from_pixels(solved)
+        knots += more
         gaps = model.solve_gaps(gaps, knots)
         if templates:
-            amplitudes = templates.amplitudes(amplitudes, knots)
+            amplitudes = templates.amplitudes(amplitudes, knots, shared + also)
             gaps -= templates.in_gaps(amplitudes)[:, None]
         out.gaps[...] = self.nuisance.from_model(gaps, amplitudes)
         return self._with_ghosts(out)
