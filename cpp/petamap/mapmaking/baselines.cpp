@@ -23,13 +23,13 @@ double to_weight(std::int32_t bits) { return static_cast<double>(std::bit_cast<f
 // Calls end() where a visit ends, and next_interval() where an interval does.
 template <class Visitor>
 void walk(const VisitSamples& from, Visitor& visitor) {
-    const std::int64_t mask = from.step - 1;
+    std::int64_t within = from.first % from.step - 1;
     std::int32_t here = 0;
     for (std::int64_t done = 0; done < from.n; done += kChunk) {
         const std::int64_t count = std::min(kChunk, from.n - done);
         visitor.begin_chunk(done, count);
         for (std::int64_t i = 0; i < count; ++i) {
-            const std::int64_t within = (from.first + done + i) & mask;
+            if (++within == from.step) within = 0;
             const std::int32_t local = from.samples.pixels[done + i];
             const std::int32_t row = local < 0 ? local : from.pixel_rows[local];
             const bool interval_ends = within == 0 && done + i > 0;
@@ -63,13 +63,16 @@ class Counter {
     std::uint8_t *rows_, *slots_;
 };
 
-// With t the time since the knot before, in steps, the weights of a visit are w (n - sum of t) on that knot
-// and w (sum of t) on the one after.
+// With t the time since the knot before, in steps, or 0 where baselines are constant, the weights of a visit
+// are w (n - sum of t) on that knot and w (sum of t) on the one after.
 template <int kStokes>
 class Compressor {
   public:
     Compressor(const VisitSamples& from, double weight, const VisitTable& out)
-        : from_(from), per_step_(1.0 / static_cast<double>(from.step)), weight_(weight), out_(out) {}
+        : from_(from),
+          per_step_(from.constant ? 0.0 : 1.0 / static_cast<double>(from.step)),
+          weight_(weight),
+          out_(out) {}
 
     void begin_chunk(std::int64_t begin, std::int64_t n) {
         response_ = Response<kStokes>(from_.samples, begin, n);

@@ -1,6 +1,6 @@
-// The noise of a stream as baselines: piecewise linear functions of time with a knot every `step` samples,
-// beside white noise. B = F^T W P, from pixels to knots, is kept by visits: the samples of one pixel between
-// two knots.
+// The noise of a stream as baselines: piecewise linear functions of time with a knot every `step` samples, or
+// constant from one knot to the next, beside white noise. B = F^T W P, from pixels to knots, is kept by
+// visits: the samples of one pixel between two knots.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +20,11 @@ constexpr int kBaselineBand = 8;
 constexpr int visit_size(int n_stokes) { return n_stokes == 1 ? 3 : 5; }
 
 // The samples of which visits are made: pixels are local, gaps are ~slot. `first` is the position of the
-// first of them in its stream; steps are powers of two.
+// first of them in its stream.
 struct VisitSamples {
     Samples samples;
     std::int64_t n, first, step;
+    bool constant;
     const std::int32_t* pixel_rows;  // row of each local pixel
     const std::int32_t* gap_rows;    // row of each slot; null where gaps are known to be zero
 };

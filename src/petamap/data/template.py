@@ -8,11 +8,77 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from petacomm.base.typing import FloatArray, Int32Array, Int64Array, UInt32Array
+from petamap.noise.autoregressive import AutoregressiveProcess
+from petamap.noise.model import NoiseModel
+from petamap.noise.offsets import offsets_process
 
 if TYPE_CHECKING:
     from petamap.data.observation import Observation
 
 FUNCTIONS = ("constant", "legendre", "fourier", "bins", "columns")
+
+
+@dataclass(frozen=True)
+class IndependentPrior:
+    """Amplitudes that are drawn independently of each other, about zero (an `AmplitudePrior`).
+
+    Attributes
+    ----------
+    rms : float
+        Standard deviation, in the unit of the signal.
+    """
+
+    rms: float
+    of_noise = False
+
+    def process(
+        self, term: TemplateTerm, model: NoiseModel | None, sample_rate: float, order: int
+    ) -> AutoregressiveProcess:
+        """Return independent values."""
+        return AutoregressiveProcess(np.ones(1), self.rms**2)
+
+
+@dataclass(frozen=True)
+class NoisePrior:
+    """Constants of cells that are the means of correlated noise, the rest of which is white.
+
+    An `AmplitudePrior`: destriping with a prior, as in Madam (`petamap.noise.offsets`).
+    """
+
+    of_noise = True
+
+    def process(
+        self, term: TemplateTerm, model: NoiseModel | None, sample_rate: float, order: int
+    ) -> AutoregressiveProcess:
+        """Return offsets of the noise in cells of the mean length."""
+        assert model is not None
+        n = len(term.edges) - 1
+        length = max(1, round(float(term.edges[-1] - term.edges[0]) / n))
+        return offsets_process(model, sample_rate, length, n, order)
+
+
+class AmplitudePrior(Protocol):
+    """What is known of amplitudes beforehand: the covariance of consecutive sets of each function."""
+
+    @property
+    def of_noise(self) -> bool:
+        """Whether it follows from the model of the noise, which is then white in map-making."""
+
+    def process(
+        self, term: TemplateTerm, model: NoiseModel | None, sample_rate: float, order: int
+    ) -> AutoregressiveProcess:
+        """Return the process that the amplitudes of each function are, of no more values than sets.
+
+        Parameters
+        ----------
+        term : TemplateTerm
+        model : NoiseModel, optional
+            Of the detector in the interval, where the prior follows from it.
+        sample_rate : float
+            Hz.
+        order : int
+            Values that may predict the next one.
+        """
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +107,8 @@ class TemplateTerm:
     turns : uint32 (n_samp,), optional
         Angle of the first harmonic, in units of 2 pi / 2^32.
     bins : int32 (n_samp,), optional
+    prior : AmplitudePrior, optional
+        Without one, amplitudes may be of any size.
     """
 
     functions: str
@@ -51,6 +119,7 @@ class TemplateTerm:
     values: FloatArray | None = field(default=None, repr=False)
     turns: UInt32Array | None = field(default=None, repr=False)
     bins: Int32Array | None = field(default=None, repr=False)
+    prior: AmplitudePrior | None = None
 
     @property
     def n_functions(self) -> int:

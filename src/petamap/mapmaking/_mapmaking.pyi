@@ -371,6 +371,7 @@ def compress(
     | None,
     first: int,
     step: int,
+    constant: bool,
     weight: float,
     visits: Annotated[NDArray[numpy.int32], dict(shape=(None, None), order="C", device="cpu")],
     gaps: Annotated[NDArray[numpy.int32], dict(shape=(None, None), order="C", device="cpu")],

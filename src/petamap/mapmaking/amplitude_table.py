@@ -48,10 +48,7 @@ def gather_amplitudes(system: MapmakingSystem, solution: Solution) -> AmplitudeT
     if amplitudes is None:
         raise ValueError("there are no templates")
     held = system.shared.scatter_fwd(solution.map).gaps[-amplitudes.n :, 0] if amplitudes.n else np.zeros(0)
-    units = np.ones(len(amplitudes.streams))
-    for number, segment in enumerate(projection.local.segments):
-        units[np.searchsorted(amplitudes.streams, segment.stream)] = projection.units[number]
-    values = held * amplitudes.scale * np.repeat(units, np.diff(amplitudes.firsts))
+    values = held * amplitudes.scale * np.repeat(amplitudes.units, np.diff(amplitudes.firsts))
     parts = rows.comm.gather((amplitudes.keys, values))
     if parts is None:
         return None

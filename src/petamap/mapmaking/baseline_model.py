@@ -11,7 +11,9 @@ from petacomm.mpi import Communicator
 from petacomm.reduction import OwnedRows, ReductionPlan
 from petacomm.sharing import IndexMap
 from petacomm.sharing.index_map import rows_of_keys
-from petamap.mapmaking.mode_model import ModeModel, factorize_band
+from petamap.mapmaking.band_factor import factorize_baselines
+from petamap.mapmaking.baseline_amplitudes import BaselineAmplitudes
+from petamap.mapmaking.mode_model import ModeModel
 from petamap.mapmaking.template_model import TemplateModel
 from petamap.mapmaking.vectors import MAX_WIDTH
 from petamap.mapmaking.visits import RankVisits, VisitRows
@@ -36,7 +38,7 @@ class BaselineModel:
         Further pixels whose values this rank wants to know.
     largest : float
         Largest weight of a sample times the most samples of a pixel or a gap.
-    templates : TemplateModel, optional
+    templates : TemplateModel or BaselineAmplitudes, optional
         Of the same streams; their amplitudes are marginalized too.
     modes : ModeModel, optional
         What the streams share.
@@ -59,7 +61,7 @@ class BaselineModel:
         pixel_keys: Int64Array,
         largest: float,
         *,
-        templates: TemplateModel | None = None,
+        templates: TemplateModel | BaselineAmplitudes | None = None,
         modes: ModeModel | None = None,
         n_threads: int = 1,
     ) -> None:
@@ -201,12 +203,5 @@ def _scales(bounds: FloatArray) -> FloatArray:
 
 
 def _factorize(visits: RankVisits) -> FloatArray:
-    """Return the Cholesky factor of T^-1 of each stream, as the kernel takes it: (n_knots, 9)."""
-    products = visits.band_products()
-    factors = [np.zeros((0, _mapmaking.BASELINE_BAND + 1))]
-    for number, prior in enumerate(visits.noises.inverse_priors):
-        own = slice(int(visits.knots[number]), int(visits.knots[number + 1]))
-        matrix = np.repeat(prior[:, None], own.stop - own.start, axis=1)
-        matrix[:2] += products[:, own]
-        factors.append(factorize_band(matrix))
-    return np.concatenate(factors)
+    """Return the Cholesky factor of T^-1 of each stream."""
+    return factorize_baselines(visits.knots, visits.noises.inverse_priors, *visits.band_products())

@@ -27,6 +27,7 @@ import numpy as np
 import petamap.mapmaking._mapmaking as _mapmaking
 from petacomm.base.typing import FloatArray
 from petacomm.mpi import Communicator
+from petamap.mapmaking.band_factor import factorize_baselines
 from petamap.mapmaking.noise_kernels import InverseNoise
 from petamap.mapmaking.projection import Projection
 from petamap.mapmaking.visits import RankVisits, StreamNoises
@@ -129,16 +130,17 @@ class ModeModel:
     def __init__(self, visits: RankVisits, groups: Sequence[ModelledGroup]) -> None:
         self._groups, knots, products = groups, visits.knots, visits.band_products()
         self._ends = [(int(knots[g.streams.start]), int(knots[g.streams.stop])) for g in groups]
-        factors, lengths = [np.zeros((0, _mapmaking.BASELINE_BAND + 1))], [0]
+        lengths, priors, bands = [0], [np.zeros((0, _mapmaking.BASELINE_BAND + 1))], [np.zeros((2, 0))]
         for group, (begin, end) in zip(groups, self._ends, strict=True):
             of_streams = products[:, begin:end].reshape(2, len(group.forward), -1)
-            for column, lags in zip(group.backward.T, group.inverse_priors, strict=True):
-                matrix = np.repeat(lags[:, None], of_streams.shape[2], axis=1)
-                matrix[:2] += np.einsum("d,xdk->xk", column**2, of_streams)
-                factors.append(factorize_band(matrix))
+            for column in group.backward.T:
+                bands.append(np.einsum("d,xdk->xk", column**2, of_streams))
                 lengths.append(of_streams.shape[2])
+            priors.append(group.inverse_priors)
         self._knots = np.cumsum(lengths).astype(np.int64)
-        self._factor = np.concatenate(factors)
+        self._factor = factorize_baselines(
+            self._knots, np.concatenate(priors), *np.concatenate(bands, axis=1)
+        )
 
     def __bool__(self) -> bool:
         return bool(self._groups)
@@ -180,16 +182,3 @@ def _band_product(lags: FloatArray, values: FloatArray) -> FloatArray:
         out[lag:] += lags[lag] * values[:-lag]
         out[:-lag] += lags[lag] * values[lag:]
     return out
-
-
-def factorize_band(matrix: FloatArray) -> FloatArray:
-    """Return the Cholesky factor of a band matrix, (n_lags, n), as the kernel takes it: (n, 9)."""
-    from scipy.linalg import cholesky_banded
-
-    band, n = _mapmaking.BASELINE_BAND, matrix.shape[1]
-    factor = np.zeros((n, band + 1))
-    lower = cholesky_banded(matrix, lower=True, check_finite=False)
-    factor[:, 0] = 1 / lower[0]
-    for lag in range(1, min(band, n - 1) + 1):
-        factor[lag:, lag] = lower[lag, :-lag]
-    return factor

@@ -91,6 +91,8 @@ class NormalOperator(Operator):
         held = self.shared.scatter_fwd(vectors)
         sums, gap_sums = self._thread_sums(vectors.width)
         self.projection.apply(self.noise, held.pixels, held.gaps[:, 0], (largest > 0) / units, sums, gap_sums)
+        if amplitudes := self.projection.amplitudes:
+            amplitudes.add_priors(held.gaps[:, 0], (largest > 0) / units, gap_sums[0])
         # The values of the ghosts have been read; their memory takes the sums.
         pixels, gaps, *_ = self.shared.held_buffers(out).as_integers()
         _mapmaking.fold(sums, pixels, self.n_threads)

@@ -13,6 +13,7 @@ from petacomm.mpi import Communicator
 from petamap.data.observation import Observation
 from petamap.mapmaking import binning
 from petamap.mapmaking.amplitudes import StreamTerms
+from petamap.mapmaking.baseline_amplitudes import BaselineAmplitudes, destriping_noises
 from petamap.mapmaking.baseline_model import BaselineModel
 from petamap.mapmaking.linear_operators import BlockDiagonalPreconditioner, Preconditioner
 from petamap.mapmaking.mode_model import ModeModel, modelled_groups, with_shapes
@@ -60,6 +61,8 @@ class PreconditionerPlan:
         Of the segments of this rank, for two levels.
     modes : list of BaselineNoise
         Of the common modes of its groups of blocks.
+    destripes : bool
+        Whether their baselines are the amplitudes of templates.
     level : int
         Of the model's pixels above those of the map.
     n_visits, n_gaps, n_knots : int
@@ -73,6 +76,7 @@ class PreconditionerPlan:
     n_visits: int = 0
     n_gaps: int = 0
     n_knots: int = 0
+    destripes: bool = False
 
     def n_bytes(self, width: int = 1) -> int:
         """Return what it takes on this rank beside the solver's vectors, applied to `width` at once."""
@@ -90,36 +94,53 @@ def bytes_a_sample(knots: float) -> float:
 
 
 def plan_preconditioner(
-    kind: str, projection: Projection, noise: InverseNoise, comm: Communicator
+    kind: str,
+    projection: Projection,
+    noise: InverseNoise,
+    comm: Communicator,
+    terms: StreamTerms | None = None,
 ) -> PreconditionerPlan:
-    """Return the plan of a preconditioner, "auto" by the range of the noise. Collective."""
+    """Return the plan of a preconditioner, "auto" by the range of the noise. Collective.
+
+    `terms` are those of the templates that are solved for.
+    """
     if kind == "auto":
-        kind = _choose_kind(projection, noise, comm)
+        kind = TWO_LEVEL if terms else _choose_kind(projection, noise, comm)
     if kind != TWO_LEVEL:
         return PreconditionerPlan(kind)
-    longest = _longest_step(projection, comm)
-    if comm.max(float(bool(noise.joint.groups))):
-        # streams that share noise have the same knots
-        lags = np.concatenate([noise.lags, noise.mode_lags])
-        longest = int(-comm.max(-min((fit_baselines(one, longest).step for one in lags), default=longest)))
-    noises, modes = ([fit_baselines(one, longest) for one in lags] for lags in (noise.lags, noise.mode_lags))
+    destriping = destriping_noises(projection, noise, terms, comm) if terms else None
+    if destriping is None:
+        noises, modes = _fitted(projection, noise, terms, comm)
+    else:
+        noises, modes = destriping, []
     level, per_visit = _choose_level(projection, comm)
     blocks = projection.local.blocks
-    steps = np.array([one.step for one in noises], np.int64)[noise.kernel_of[blocks[:, 5]]]
+    steps = np.array([one.step for one in noises], np.int64)[blocks[:, 5]]
     n_knots = int((blocks[:, 3] // steps + 2).sum())
     # a visit ends at a knot too; what is sent to other ranks is there twice
     n_visits = int(projection.local.n_out / per_visit + n_knots) * min(comm.size, 2)
     n_gaps = projection.gaps.count() if projection.gaps.length else 0
     return PreconditionerPlan(
-        kind, [noises[kernel] for kernel in noise.kernel_of], list(modes), level, n_visits, n_gaps, n_knots
+        kind, noises, modes, level, n_visits, n_gaps, n_knots, destripes=destriping is not None
     )
 
 
-def _longest_step(projection: Projection, comm: Communicator) -> int:
+def _fitted(
+    projection: Projection, noise: InverseNoise, terms: StreamTerms | None, comm: Communicator
+) -> tuple[list[BaselineNoise], list[BaselineNoise]]:
+    """Return baselines of the noise of each segment, and of each common mode. Collective."""
+    longest = _longest_step(terms, projection, comm) if terms else LONGEST_STEP
+    if comm.max(float(bool(noise.joint.groups))):
+        # streams that share noise have the same knots
+        every = np.concatenate([noise.lags, noise.mode_lags])
+        longest = int(-comm.max(-min((fit_baselines(one, longest).step for one in every), default=longest)))
+    fitted = [fit_baselines(lags, longest) for lags in noise.lags]
+    modes = [fit_baselines(lags, longest) for lags in noise.mode_lags]
+    return [fitted[kernel] for kernel in noise.kernel_of], modes
+
+
+def _longest_step(terms: StreamTerms, projection: Projection, comm: Communicator) -> int:
     """Return the most samples between knots, a power of two: a quarter of a template's cell. Collective."""
-    if not has_templates(projection.observations):
-        return LONGEST_STEP
-    terms = StreamTerms(projection.observations, projection.layout)
     streams = sorted({segment.stream for segment in projection.local.segments})
     lengths = [float(np.median(np.diff(term.edges))) for stream in streams for term in terms.of(stream)]
     shortest = -comm.max(-min(lengths, default=4.0 * LONGEST_STEP))
@@ -127,9 +148,7 @@ def _longest_step(projection: Projection, comm: Communicator) -> int:
 
 
 def _choose_kind(projection: Projection, noise: InverseNoise, comm: Communicator) -> str:
-    """Return two levels where most samples have steep noise or there are templates. Collective."""
-    if has_templates(projection.observations):
-        return TWO_LEVEL
+    """Return two levels where most samples have steep noise. Collective."""
     steep = np.array([is_steep(lags) for lags in noise.lags], np.bool_)
     blocks = projection.local.blocks
     mapped = steep[noise.kernel_of[blocks[:, 5]]] if len(blocks) else np.zeros(0, np.bool_)
@@ -217,14 +236,20 @@ class PreconditionerInputs:
         local = BlockDiagonalPreconditioner(blocks, projection.n_threads, kind)
         if not projection.amplitudes:
             return local
-        noises = [fit_baselines(lags) for lags in self.noise.lags]
-        own = stream_noises(projection, [noises[kernel] for kernel in self.noise.kernel_of], self.comm)
-        templates = TemplateModel(projection.amplitudes.terms, own, np.zeros(0, np.int64))
-        transfer = self._nuisance(np.zeros(0, np.int64), templates, solve_gaps=False)
-        return AmplitudePreconditioner(local, self.shared, transfer, templates)
+        none, terms = np.zeros(0, np.int64), projection.amplitudes.terms
+        templates: TemplateModel | BaselineAmplitudes
+        noises = destriping_noises(projection, self.noise, terms, self.comm)
+        if noises is not None:
+            templates = BaselineAmplitudes(terms, stream_noises(projection, noises, self.comm), none)
+        else:
+            fitted = [fit_baselines(lags) for lags in self.noise.lags]
+            noises = [fitted[kernel] for kernel in self.noise.kernel_of]
+            templates = TemplateModel(terms, stream_noises(projection, noises, self.comm), none)
+        transfer = self._nuisance(none, templates, solve_gaps=False)
+        return AmplitudePreconditioner(local, self.shared, transfer, templates.blocks())
 
     def _nuisance(
-        self, gap_keys: Int64Array, templates: TemplateModel | None, *, solve_gaps: bool
+        self, gap_keys: Int64Array, templates: TemplateModel | BaselineAmplitudes | None, *, solve_gaps: bool
     ) -> NuisanceTransfer:
         """Return the transfer of unknowns beside the map, of which the model has gaps and templates."""
         amplitudes = self.projection.amplitudes
@@ -274,7 +299,11 @@ class PreconditionerInputs:
         samples = max(self.statistics.hits_max << (2 * plan.level), 64)
         amplitudes = projection.amplitudes
         gaps = visits.gaps.keys
-        templates = TemplateModel(amplitudes.terms, visits.noises, gaps) if amplitudes else None
+        templates = None
+        if amplitudes:
+            templates = (BaselineAmplitudes if plan.destripes else TemplateModel)(
+                amplitudes.terms, visits.noises, gaps
+            )
         return BaselineModel(
             self.comm, visits, own_keys, weight * samples,
             templates=templates, modes=ModeModel(visits, groups), n_threads=projection.n_threads,

@@ -170,7 +170,10 @@ def set_up(
     with timers.phase("reduction plan"):
         pixels = _shared_pixels(comm, projection, options)
     with timers.phase("pointing"):
-        plan = plan_preconditioner(options.preconditioner, projection, noise, comm)
+        # the binned map of the estimate of the noise has no templates
+        has_terms = has_templates(observations) and not (whole_streams and options.n_lag == 0)
+        terms = StreamTerms(observations, layout, model_of) if has_terms else None
+        plan = plan_preconditioner(options.preconditioner, projection, noise, comm, terms)
         memory = _choose_memory_plan(projection, pixels, options, plan, noise.joint)
         if memory.keep:
             projection.keep()
@@ -181,10 +184,9 @@ def set_up(
         )
         projection.drop_pixels(pixels.scatter_fwd(statistics.dead.view(np.uint8)).view(np.bool_))
     with timers.phase("reduction plan"):
-        # the binned map of the estimate of the noise has none
-        if has_templates(observations) and not (whole_streams and options.n_lag == 0):
-            projection.amplitudes = Amplitudes(StreamTerms(observations, layout), local, comm)
-        nuisance = _shared_nuisance(pixels, projection, options, statistics.hits_max)
+        if terms:
+            projection.amplitudes = Amplitudes(terms, local, comm)
+        nuisance = _shared_nuisance(pixels, projection, options, statistics.hits_max, noise.norm)
         shared = SharedUnknowns(pixels, nuisance, _first_amplitudes(projection, nuisance))
     with timers.phase("preconditioner"):
         inputs = PreconditionerInputs(projection, noise, shared, pixels.keys, statistics)
@@ -264,13 +266,13 @@ def _first_amplitudes(projection: Projection, nuisance: OwnedRows) -> tuple[int,
 
 
 def _shared_nuisance(
-    pixels: OwnedRows, projection: Projection, options: SystemOptions, hits_max: int
+    pixels: OwnedRows, projection: Projection, options: SystemOptions, hits_max: int, noise_norm: float
 ) -> OwnedRows:
     """Return owners and holders of the unknowns beside the map: gaps, then amplitudes. Collective."""
     comm, keys, amplitudes = pixels.comm, projection.number_gaps(), projection.amplitudes
     if amplitudes:
         exact = projection.gaps.length > 0
-        amplitudes.set_up(projection.gaps.n, hits_max)
+        amplitudes.set_up(projection.gaps.n, hits_max, projection.units, noise_norm)
         # samples that are cut fall into one row, which nobody solves for
         keys = np.concatenate([keys if exact else np.zeros(1, np.int64), amplitudes.keys])
     if comm.max(len(keys)) == 0:

@@ -5,11 +5,11 @@ samples have weight. With b' = b + c a in the place of the baselines b, of prior
 normal equations are (`BaselineModel`)::
 
     (C^-1 + F^T W F) b' = F^T W (d - P m) + E a,   E = C^-1 c
-    G a = T^T W (d - P m) + E^T b',                G = c^T C^-1 c + R^T W R
+    G a = T^T W (d - P m) + E^T b',                G = c^T C^-1 c + R^T W R + S^-1
 
-where R^T W P is left out, R being what is fast and small but near jumps, and F^T W R, which is nearly zero. T
-is zero in gaps, R is not, and their unknowns hold R a too: with r_a - R^T r_g in the place of r_a they are
-g + R a.
+where S is the amplitudes' own prior, if they have one, and R^T W P is left out, R being what is fast and
+small but near jumps, and F^T W R, which is nearly zero. T is zero in gaps, R is not, and their unknowns hold
+R a too: with r_a - R^T r_g in the place of r_a they are g + R a.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ _COLUMNS, _NOTHING = 64, 1e-9
 _REACH = 64
 # Weights of samples where c is looked for, relative to those of the noise.
 _NEARNESS = 1e4
+# Sets of amplitudes that predict the next one under their prior, in the model.
+_PRIOR_ORDER = 8
 # Intervals whose functions are held.
 _CACHED = 4
 
@@ -173,7 +175,7 @@ class TemplateModel:
         left = residuals - self._transposed @ knots
         return self._inverse(left if isinstance(shared, float) else left + self._held.T @ shared)
 
-    def blocks(self) -> _Inverses:
+    def blocks(self) -> Callable[[FloatArray], FloatArray]:
         """Return (T^T N^-1 T)^-1 of each stream, for noise N of the model and no gaps."""
         matrices: list[Any] = []
         for number, matrix in enumerate(self._matrices):
@@ -217,8 +219,24 @@ class TemplateModel:
         # R^T W R without R, which has as many entries as samples where knots are far apart
         mixed = c.T @ (weighted.T @ seen)
         squares = noises.weights[number] * (seen.T @ seen) + c.T @ ((weighted.T @ hats) @ c)
-        matrix = (c.T @ coupling + squares - mixed - mixed.T).tocsr()
-        return coupling, matrix, (c, hats[gaps])
+        matrix = c.T @ coupling + squares - mixed - mixed.T + self._inverse_covariance(number)
+        return coupling, matrix.tocsr(), (c, hats[gaps])
+
+    def _inverse_covariance(self, number: int) -> Any:
+        """Return S^-1 of the amplitudes of a stream, sparse; zero where nothing is known of them."""
+        from scipy import sparse
+
+        stream, weight = int(self.noises.streams[number]), float(self.noises.units[number]) ** 2
+        parts = []
+        for term, process in zip(
+            self._terms.of(stream), self._terms.priors(stream, _PRIOR_ORDER), strict=True
+        ):
+            if process is None:
+                parts.append(sparse.csr_matrix((term.n_amplitudes, term.n_amplitudes)))
+            else:
+                functions = sparse.identity(term.n_functions)
+                parts.append(weight * sparse.kron(process.inverse_covariance(term.n_sets), functions))
+        return sparse.block_diag(parts, "csr")
 
     def _gaps_of(self, number: int, gap_keys: Int64Array) -> Int64Array:
         """Return the positions of the gaps in a stream."""
@@ -302,7 +320,8 @@ class AmplitudePreconditioner(Preconditioner):
     shared : SharedUnknowns
     transfer : NuisanceTransfer
         Of amplitudes alone.
-    templates : TemplateModel
+    inverses : callable
+        Returns (T^T N^-1 T)^-1 of amplitudes, (n, width).
     """
 
     def __init__(
@@ -310,10 +329,10 @@ class AmplitudePreconditioner(Preconditioner):
         local: Preconditioner,
         shared: SharedUnknowns,
         transfer: NuisanceTransfer,
-        templates: TemplateModel,
+        inverses: Callable[[FloatArray], FloatArray],
     ) -> None:
         self._local, self._shared, self._transfer = local, shared, transfer
-        self._inverses = templates.blocks()
+        self._inverses = inverses
         self.description = f"{local.description}, templates by stream"
 
     def apply(self, vectors: Unknowns) -> Unknowns:

@@ -74,6 +74,8 @@ class StreamNoises:
         First knot of each.
     steps : int64 (n_streams,)
     weights : float64 (n_streams,)
+    units : float64 (n_streams,)
+        Of samples, in which weights and priors are.
     inverse_priors : float64 (n_streams, 9)
     """
 
@@ -81,6 +83,7 @@ class StreamNoises:
     knots: Int64Array
     steps: Int64Array
     weights: FloatArray
+    units: FloatArray
     inverse_priors: FloatArray
 
 
@@ -233,7 +236,8 @@ class _Outbox:
             _mapmaking.compress(
                 samples.pixels, samples.angles, samples.gains, samples.efficiency, n_stokes,
                 pixel_rows[rank], gap_rows[rank] if self.marginalize else None, self._first(number),
-                noise.step, noise.weight, visits[own], gaps[own_gaps], counts[intervals], products[intervals],
+                noise.step, noise.constant, noise.weight, visits[own], gaps[own_gaps], counts[intervals],
+                products[intervals],
             )  # fmt: skip
 
         map_threads(write, range(len(blocks)), self.projection.n_threads)
@@ -266,10 +270,10 @@ def stream_noises(
     """Return the noise of the streams that this rank models, from those of its segments. Collective."""
     first_streams = projection.layout.rank_streams(comm.size)
     rows = [
-        np.concatenate([[segment.stream, noises[n].step, noises[n].weight], noises[n].inverse_prior])
-        for n, segment in enumerate(projection.local.segments)
+        np.concatenate([[segment.stream, noise.step, noise.weight, projection.units[n]], noise.inverse_prior])
+        for n, (segment, noise) in enumerate(zip(projection.local.segments, noises, strict=True))
     ]
-    table = np.array(rows).reshape(-1, 4 + _mapmaking.BASELINE_BAND)
+    table = np.array(rows).reshape(-1, 5 + _mapmaking.BASELINE_BAND)
     table = table[np.argsort(table[:, 0], kind="stable")]
     if comm.size > 1:
         counts = np.diff(np.searchsorted(table[:, 0], first_streams))
@@ -280,7 +284,8 @@ def stream_noises(
     own = table[np.searchsorted(table[:, 0], streams)]
     steps, lengths = own[:, 1].astype(np.int64), np.diff(projection.layout.sample_keys)[streams]
     knots = np.concatenate([[0], np.cumsum((lengths - 1) // np.maximum(steps, 1) + 2)]).astype(np.int64)
-    return StreamNoises(streams, knots, steps, own[:, 2].copy(), np.ascontiguousarray(own[:, 3:]))
+    inverse_priors = np.ascontiguousarray(own[:, 4:])
+    return StreamNoises(streams, knots, steps, own[:, 2].copy(), own[:, 3].copy(), inverse_priors)
 
 
 class _Inbox:

@@ -33,17 +33,20 @@ class BaselineNoise:
     Attributes
     ----------
     step : int
-        Samples between knots, a power of two.
+        Samples between knots.
     weight : float
         Inverse variance of the white noise of a sample, 1/K^2: lag 0 of N^-1, so that pixels have the weights
         that they have in a map of white noise.
     inverse_prior : float64 (9,)
         Lags of the inverse covariance of the values at the knots, 1/K^2.
+    constant : bool
+        Whether baselines are constant from one knot to the next, and not linear.
     """
 
     step: int
     weight: float
     inverse_prior: FloatArray
+    constant: bool = False
 
 
 def fit_baselines(lags: FloatArray, longest: int = LONGEST_STEP) -> BaselineNoise:

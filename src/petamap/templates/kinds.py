@@ -10,7 +10,7 @@ import numpy as np
 from petacomm.base.errors import ConfigError
 from petacomm.base.typing import FloatArray, Int64Array, UInt32Array
 from petamap.data.observation import Observation
-from petamap.data.template import TemplateTerm
+from petamap.data.template import AmplitudePrior, TemplateTerm
 from petamap.pointing.compressed import CompressedPointing, UniformPlate
 from petamap.templates.subscans import find_subscans
 
@@ -27,15 +27,18 @@ def _cells(n_samp: int, length: float) -> Int64Array:
 
 @dataclass(frozen=True)
 class Baselines:
-    """A constant for each stretch of time (implements `Template`): a destriper's baselines without a prior.
+    """A constant for each stretch of time (implements `Template`): a destriper's baselines.
 
     Attributes
     ----------
     length : float
         Of a stretch at most, seconds; 0: the whole stationary interval, an offset.
+    prior : AmplitudePrior, optional
+        With `NoisePrior`, that of Madam's.
     """
 
     length: float = 0.0
+    prior: AmplitudePrior | None = None
 
     @property
     def name(self) -> str:
@@ -44,7 +47,10 @@ class Baselines:
 
     def term(self, observation: Observation, start: int, stop: int) -> TemplateTerm:
         """Return the constants."""
-        return TemplateTerm("constant", 1, _cells(stop - start, self.length * observation.sample_rate))
+        cells = _cells(stop - start, self.length * observation.sample_rate)
+        # all of the length of the longest, but for the last one
+        edges = np.append(np.arange(0, stop - start, np.diff(cells).max()), stop - start)
+        return TemplateTerm("constant", 1, edges, prior=self.prior)
 
 
 @dataclass(frozen=True)
@@ -55,9 +61,11 @@ class SubscanPolynomials:
     ----------
     order : int
         The highest.
+    prior : AmplitudePrior, optional
     """
 
     order: int
+    prior: AmplitudePrior | None = None
     name = "polynomials"
 
     def term(self, observation: Observation, start: int, stop: int) -> TemplateTerm:
@@ -66,7 +74,7 @@ class SubscanPolynomials:
         lengths = np.diff(edges)
         within = np.arange(stop - start) - np.repeat(edges[:-1], lengths)
         values = (2 * within + 1) / np.repeat(lengths, lengths) - 1.0
-        return TemplateTerm("legendre", self.order + 1, edges, first=0, values=values[None])
+        return TemplateTerm("legendre", self.order + 1, edges, first=0, values=values[None], prior=self.prior)
 
 
 @dataclass(frozen=True)
@@ -83,12 +91,14 @@ class AzimuthSynchronous:
         Bins of equal width over the range of azimuths. One of the three is not 0.
     drift : float
         Seconds between the times of which amplitudes are solved for, linear between them; 0: fixed.
+    prior : AmplitudePrior, optional
     """
 
     order: int = 0
     harmonics: int = 0
     bins: int = 0
     drift: float = 0.0
+    prior: AmplitudePrior | None = None
     name = "azimuth-synchronous"
 
     def __post_init__(self) -> None:
@@ -115,12 +125,14 @@ class AzimuthSynchronous:
                     f"harmonics of azimuths that range over {math.degrees(swept):.0f} deg", where=where,
                     mend="set order or bins instead: such harmonics would be almost the same",
                 )  # fmt: skip
-            return TemplateTerm("fourier", self.harmonics, edges, drifts, turns=_turns(azimuths / _CIRCLE))
+            turns = _turns(azimuths / _CIRCLE)
+            return TemplateTerm("fourier", self.harmonics, edges, drifts, turns=turns, prior=self.prior)
         phase = (azimuths - azimuths.min()) / max(swept, 1e-12)
         if self.bins:
             numbers = np.minimum((phase * self.bins).astype(np.int32), self.bins - 1)
-            return TemplateTerm("bins", self.bins, edges, drifts, bins=numbers)
-        return TemplateTerm("legendre", self.order, edges, drifts, first=1, values=2 * phase[None] - 1)
+            return TemplateTerm("bins", self.bins, edges, drifts, bins=numbers, prior=self.prior)
+        values = 2 * phase[None] - 1
+        return TemplateTerm("legendre", self.order, edges, drifts, values=values, prior=self.prior)
 
 
 @dataclass(frozen=True)
@@ -133,11 +145,13 @@ class PlateSynchronous:
         Harmonics.
     drift : float
         Seconds between the times of which amplitudes are solved for, linear between them; 0: fixed.
+    prior : AmplitudePrior, optional
     """
 
     first: int = 1
     last: int = 8
     drift: float = 0.0
+    prior: AmplitudePrior | None = None
     name = "plate-synchronous"
 
     def __post_init__(self) -> None:
@@ -148,9 +162,8 @@ class PlateSynchronous:
         """Return cos and sin of the harmonics."""
         turns = plate_turns(observation, start, stop)
         edges = _cells(stop - start, self.drift * observation.sample_rate)
-        return TemplateTerm(
-            "fourier", self.last - self.first + 1, edges, self.drift > 0, self.first, turns=turns
-        )
+        n, drifts = self.last - self.first + 1, self.drift > 0
+        return TemplateTerm("fourier", n, edges, drifts, self.first, turns=turns, prior=self.prior)
 
 
 def plate_turns(observation: Observation, start: int, stop: int) -> UInt32Array:
@@ -191,10 +204,13 @@ class Columns:
     values : float64 (n, n_samp)
         Of all samples of the observation.
     name : str
+    prior : AmplitudePrior, optional
+        Of the columns divided by their largest absolute values.
     """
 
     values: FloatArray
     name: str = "columns"
+    prior: AmplitudePrior | None = None
 
     def term(self, observation: Observation, start: int, stop: int) -> TemplateTerm:
         """Return the columns, each divided by its largest absolute value in the interval."""
@@ -208,4 +224,5 @@ class Columns:
             raise ConfigError("a column is not finite", where=f"observation {observation.name}")
         largest = np.abs(part).max(axis=1, keepdims=True, initial=0.0)
         scaled = np.ascontiguousarray(part / np.where(largest > 0, largest, 1.0))
-        return TemplateTerm("columns", len(part), _cells(stop - start, 0.0), values=scaled)
+        edges = _cells(stop - start, 0.0)
+        return TemplateTerm("columns", len(part), edges, values=scaled, prior=self.prior)

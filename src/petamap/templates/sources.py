@@ -13,15 +13,19 @@ from petacomm.base.options import option
 from petamap.data.observation import Observation
 from petamap.data.selection import observations_option
 from petamap.data.source import SourceContext
-from petamap.data.template import Template
+from petamap.data.template import AmplitudePrior, IndependentPrior, NoisePrior, Template
 from petamap.templates.kinds import AzimuthSynchronous, Baselines, PlateSynchronous, SubscanPolynomials
 
 
 @dataclass(frozen=True)
 class TemplateOptions:
-    """Observations that have the template."""
+    """Observations that have the template, and the size that it is expected to have."""
 
     observations: tuple[str, ...] = observations_option()
+    rms: float = option(
+        0.0, dimension="temperature", minimum=0.0,
+        help="of the amplitudes, independent of each other, zero in the mean; 0 K: they may be of any size",
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,10 @@ class BaselinesOptions(TemplateOptions):
     """Unknown constant of each detector in each stretch of time, as destripers have."""
 
     length: float = option(60.0, dimension="time", minimum=1e-3, help="of a stretch at most")
+    prior: str = option(
+        "none", choices=("none", "noise"),
+        help="noise: they are the correlated noise's means in the stretches, with noise.kernel = \"white\"",
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -80,6 +88,11 @@ class TemplateSource:
         """Return the template of the options."""
         raise NotImplementedError
 
+    @property
+    def prior(self) -> AmplitudePrior | None:
+        """What the options say of the amplitudes."""
+        return IndependentPrior(self._options.rms) if self._options.rms else None
+
     def extend(self, observations: Sequence[Observation]) -> list[Observation]:
         """Add the template to observations.
 
@@ -111,7 +124,7 @@ class OffsetsSource(TemplateSource):
 
     def template(self) -> Template:
         """Return a constant for each stationary interval."""
-        return Baselines()
+        return Baselines(prior=self.prior)
 
 
 class BaselinesSource(TemplateSource):
@@ -121,7 +134,18 @@ class BaselinesSource(TemplateSource):
 
     def template(self) -> Template:
         """Return a constant for each stretch of time."""
-        return Baselines(self._options.length)
+        return Baselines(self._options.length, self.prior)
+
+    @property
+    def prior(self) -> AmplitudePrior | None:
+        """What the options say of the constants."""
+        if self._options.prior == "none":
+            return super().prior
+        if self._options.rms:
+            raise ConfigError(
+                "baselines have two priors", where=self._context.places.get("rms"), mend="leave rms away"
+            )
+        return NoisePrior()
 
 
 class PolynomialsSource(TemplateSource):
@@ -131,7 +155,7 @@ class PolynomialsSource(TemplateSource):
 
     def template(self) -> Template:
         """Return Legendre polynomials for each subscan."""
-        return SubscanPolynomials(self._options.order)
+        return SubscanPolynomials(self._options.order, self.prior)
 
 
 class AzimuthSynchronousSource(TemplateSource):
@@ -142,7 +166,7 @@ class AzimuthSynchronousSource(TemplateSource):
     def template(self) -> Template:
         """Return bins or harmonics of azimuth."""
         o = self._options
-        return AzimuthSynchronous(o.order, o.harmonics, o.bins, o.drift)
+        return AzimuthSynchronous(o.order, o.harmonics, o.bins, o.drift, self.prior)
 
 
 class PlateSynchronousSource(TemplateSource):
@@ -153,4 +177,4 @@ class PlateSynchronousSource(TemplateSource):
     def template(self) -> Template:
         """Return harmonics of the angle."""
         o = self._options
-        return PlateSynchronous(o.first, o.last, o.drift)
+        return PlateSynchronous(o.first, o.last, o.drift, self.prior)

@@ -6,6 +6,7 @@ from made_scans import ground
 
 from petacomm.base.errors import ConfigError
 from petamap.data.config import open_sources
+from petamap.data.template import IndependentPrior, NoisePrior
 from petamap.templates.kinds import AzimuthSynchronous, plate_turns
 from petamap.templates.subscans import find_subscans
 
@@ -108,3 +109,23 @@ def test_harmonics_of_a_narrow_range_are_refused():
     (observation,) = opened()
     with pytest.raises(ConfigError, match="set order or bins"):
         AzimuthSynchronous(harmonics=3).term(observation, 0, observation.n_samp)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "expected"),
+    [
+        ("baselines", 'prior = "noise"', NoisePrior()),
+        ("offsets", 'rms = "2 mK"', IndependentPrior(2e-3)),
+        ("polynomials", 'rms = "3 K"', IndependentPrior(3.0)),
+        ("azimuth-synchronous", 'order = 2\nrms = "3 K"', IndependentPrior(3.0)),
+        ("baselines", "", None),
+    ],
+)
+def test_what_is_known_of_amplitudes(kind, options, expected):
+    _, term = term_of(kind, options)
+    assert term.prior == expected
+
+
+def test_two_priors_are_refused():
+    with pytest.raises(ConfigError, match="two priors"):
+        opened(("baselines", 'prior = "noise"\nrms = "1 K"'))
