@@ -14,6 +14,7 @@ from petacomm.mpi import agree
 from petamap.mapmaking.checkpoint import ColumnCheckpoint, JobCheckpoints
 from petamap.mapmaking.checkpoint_file import KeyedRows
 from petamap.mapmaking.checkpoint_pace import Pace
+from petamap.mapmaking.projection import Projection
 from petamap.mapmaking.solution import Solution
 from petamap.mapmaking.system import MapmakingSystem
 from petamap.mapmaking.vectors import SharedUnknowns, Unknowns
@@ -212,7 +213,7 @@ class CovarianceColumns:
             return []
         name = self._named(number)
         if solution.error is not None:
-            raise ConvergenceError(f"{name} of the covariance: {solution.reason}")
+            raise _no_solution(f"{name} of the covariance", solution, self.system.projection)
         return [_Miss(number, name, solution.true_residual, solution.reason)]
 
     def _without_wrong(
@@ -251,6 +252,19 @@ class CovarianceColumns:
     def _named(self, number: int) -> str:
         stokes, place = divmod(number, len(self.pixels))
         return f"{self.system.projection.stokes.value[stokes]} of pixel {int(self.pixels[place])} (ring)"
+
+
+def _no_solution(name: str, solution: Solution, projection: Projection) -> ConvergenceError:
+    """Return the error of a column without a solution: where there are templates, that of an open mode.
+
+    Constants of all streams and the mean of I leave all samples as they are.
+    """
+    if not projection.amplitudes or "I" not in projection.stokes.value:
+        return ConvergenceError(f"{name}: {solution.reason}")
+    return ConvergenceError(
+        f"{name}: templates can leave a mode of the map open, as offsets of all detectors its mean",
+        mend="give the templates an rms or a prior, or leave them away in one observation",
+    )
 
 
 def _listed(misses: Sequence[_Miss]) -> str:

@@ -8,10 +8,11 @@ from mpi import run_ranks
 from scipy.linalg import block_diag, toeplitz
 from small_systems import Models, compressed, dense, full_map, make_system, numbered, recorded, solve
 
-from petacomm.base.errors import ConfigError
+from petacomm.base.errors import ConfigError, ConvergenceError
 from petacomm.mpi import SerialCommunicator
 from petamap.data.template import IndependentPrior, NoisePrior
 from petamap.mapmaking.amplitudes import StreamTerms
+from petamap.mapmaking.covariance import CovarianceColumns
 from petamap.mapmaking.time_layout import TimeLayout
 from petamap.noise.model import OneOverF
 from petamap.noise.psd import noise_psd
@@ -136,3 +137,13 @@ def _same_bits(comm):
 @pytest.mark.parametrize("n_ranks", [2, 3])
 def test_ranks_do_not_change_a_bit_of_a_destriped_map(n_ranks):
     run_ranks(_same_bits, n_ranks)
+
+
+def test_a_covariance_says_that_offsets_leave_the_mean_open():
+    one = compressed(np.random.default_rng(8), n_samp=3000, n_det=3)
+    open_mean = dataclasses.replace(one, templates=(Baselines(),))
+    with pytest.raises(ConvergenceError, match="its mean"):
+        CovarianceColumns(make_system([open_mean], Healpix(1, nest=True), n_lag=8)).solve(1e-9, 200)
+    known = dataclasses.replace(one, templates=(Baselines(prior=IndependentPrior(1.0)),))
+    found = CovarianceColumns(make_system([known], Healpix(1, nest=True), n_lag=8)).solve(1e-9, 200)
+    assert np.linalg.eigvalsh(found.values).min() > 0
