@@ -154,8 +154,7 @@ class TemplateModel:
 
     def beside(self, shared: FloatArray) -> FloatArray:
         """Return (1 - E G^-1 c^T) of what streams share of T^-1 x, (n_knots, width)."""
-        held = np.asarray(self._held.T @ shared, np.float64)
-        out: FloatArray = shared - self._coupling @ self._inverse(held)
+        out: FloatArray = shared - self._coupling @ self._inverse(self.from_shared(shared))
         return out
 
     def residuals(self, amplitudes: FloatArray, gaps: FloatArray) -> FloatArray:
@@ -170,10 +169,13 @@ class TemplateModel:
         """Return E G^-1 of residuals of amplitudes, (n, width)."""
         return np.asarray(self._coupling @ self._inverse(residuals), np.float64)
 
-    def amplitudes(self, residuals: FloatArray, knots: FloatArray, shared: FloatArray | float) -> FloatArray:
-        """Return G^-1 (r - E^T x + c^T q) of residuals of amplitudes, (n, width), baselines x, shared q."""
-        left = residuals - self._transposed @ knots
-        return self._inverse(left if isinstance(shared, float) else left + self._held.T @ shared)
+    def amplitudes(self, residuals: FloatArray, knots: FloatArray) -> FloatArray:
+        """Return G^-1 (r - E^T x) of residuals of amplitudes, (n, width), and baselines x."""
+        return self._inverse(residuals - self._transposed @ knots)
+
+    def from_shared(self, shared: FloatArray) -> FloatArray:
+        """Return c^T of what streams share, (n, width), which is part of the residuals of amplitudes."""
+        return np.asarray(self._held.T @ shared, np.float64)
 
     def blocks(self) -> Callable[[FloatArray], FloatArray]:
         """Return (T^T N^-1 T)^-1 of each stream, for noise N of the model and no gaps."""

@@ -25,6 +25,7 @@ from petamap.mapmaking.cg import ConjugateGradients
 from petamap.mapmaking.lanczos import extreme_ritz_values
 from petamap.mapmaking.linear_operators import Operator, Preconditioner
 from petamap.mapmaking.pseudo_inverse import pseudo_inverse
+from petamap.mapmaking.template_model import TemplateModel
 from petamap.mapmaking.transfer import GroupSums, NuisanceTransfer, PixelTransfer
 from petamap.mapmaking.vectors import SharedUnknowns, Unknowns
 
@@ -96,7 +97,9 @@ class TwoLevelPreconditioner(Preconditioner):
         knots += more
         gaps = model.solve_gaps(gaps, knots)
         if templates:
-            amplitudes = templates.amplitudes(amplitudes, knots, shared + also)
+            if isinstance(templates, TemplateModel) and model.modes:
+                amplitudes += templates.from_shared(np.asarray(shared + also))
+            amplitudes = templates.amplitudes(amplitudes, knots)
             gaps -= templates.in_gaps(amplitudes)[:, None]
         out.gaps[...] = self.nuisance.from_model(gaps, amplitudes)
         return self._with_ghosts(out)
