@@ -380,8 +380,9 @@ NB_MODULE(_mapmaking, module) {
         .def(nb::init<In<double, 2>, std::size_t>(), nb::arg("lags").noconvert(), nb::arg("transform"))
         .def_prop_ro("n", &Kernels::n);
     nb::class_<TemplateTable>(module, "TemplateTable")
-        .def(nb::init<std::vector<TermArguments>, In<std::int64_t, 2>, double, double>(), nb::arg("terms"),
-             nb::arg("streams").noconvert(), nb::arg("scale"), nb::arg("sum_scale"));
+        .def(nb::init<std::vector<TermArguments>, In<std::int64_t, 2>, In<std::int64_t>, double, double>(),
+             nb::arg("terms"), nb::arg("streams").noconvert(), nb::arg("rows").noconvert(), nb::arg("scale"),
+             nb::arg("sum_scale"));
     nb::class_<JointTable>(module, "JointTable")
         .def(nb::init<In<std::int64_t, 2>, In<std::int64_t>, In<std::int64_t>, In<double>, In<double>>(),
              nb::arg("groups").noconvert(), nb::arg("members").noconvert(), nb::arg("alone").noconvert(),

@@ -22,21 +22,23 @@ using TermArguments = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::
                                  bool, std::optional<In<double, 2>>, std::optional<In<std::uint32_t>>,
                                  std::optional<In<std::int32_t>>>;
 
-// Keeps the arrays of the terms. `streams`: (n_segments, 4) first term, terms, first row, shift.
+// Keeps the arrays of the terms. `streams`: (n_segments, 4) first term, terms, first place, shift; `rows`:
+// at the places of each stream, the first row of each of its terms.
 class TemplateTable {
   public:
-    TemplateTable(std::vector<TermArguments> terms, In<std::int64_t, 2> streams, double scale,
-                  double sum_scale)
+    TemplateTable(std::vector<TermArguments> terms, In<std::int64_t, 2> streams, In<std::int64_t> rows,
+                  double scale, double sum_scale)
         : arguments_(std::move(terms)), scale_(scale), sum_scale_(sum_scale) {
         static_assert(sizeof(Stream) == 4 * sizeof(std::int64_t));
         require(streams.shape(1) == 4, "4 numbers a stream");
         const auto* first = reinterpret_cast<const Stream*>(streams.data());
         streams_.assign(first, first + streams.shape(0));
+        rows_.assign(rows.data(), rows.data() + rows.shape(0));
         for (const auto& one : arguments_) terms_.push_back(term_of(one));
         for (const Stream& stream : streams_) check(stream);
     }
 
-    petamap::mapmaking::Templates view() const { return {terms_, streams_, scale_, sum_scale_}; }
+    petamap::mapmaking::Templates view() const { return {terms_, streams_, rows_, scale_, sum_scale_}; }
     std::int64_t n_rows() const { return n_rows_; }
 
   private:
@@ -75,17 +77,22 @@ class TemplateTable {
     }
 
     void check(const Stream& stream) {
-        require(stream.first_term >= 0 && stream.n_terms >= 0 && stream.first_row >= 0, "terms of a stream");
+        require(stream.first_term >= 0 && stream.n_terms >= 0, "terms of a stream");
         require(stream.first_term + stream.n_terms <= static_cast<std::int64_t>(terms_.size()),
                 "terms of a stream");
-        std::int64_t row = stream.first_row;
-        for (std::int64_t k = 0; k < stream.n_terms; ++k) row += terms_[stream.first_term + k].n_amplitudes();
-        n_rows_ = std::max(n_rows_, row);
+        const auto n_places = static_cast<std::int64_t>(rows_.size());
+        require(stream.first_place >= 0 && stream.first_place + stream.n_terms <= n_places, "a row a term");
+        for (std::int64_t k = 0; k < stream.n_terms; ++k) {
+            const std::int64_t row = rows_[stream.first_place + k];
+            require(row >= 0, "a row a term");
+            n_rows_ = std::max(n_rows_, row + terms_[stream.first_term + k].n_amplitudes());
+        }
     }
 
     std::vector<TermArguments> arguments_;
     std::vector<Term> terms_;
     std::vector<Stream> streams_;
+    std::vector<std::int64_t> rows_;
     double scale_, sum_scale_;
     std::int64_t n_rows_ = 0;
 };

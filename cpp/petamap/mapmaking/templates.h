@@ -37,11 +37,12 @@ struct Term {
 struct Templates {
     struct Stream {
         std::int64_t first_term, n_terms;
-        std::int64_t first_row;  // of its amplitudes
-        std::int64_t shift;      // sample of the interval minus position among the held samples
+        std::int64_t first_place;  // of its terms among `rows`
+        std::int64_t shift;        // sample of the interval minus position among the held samples
     };
     std::span<const Term> terms;
     std::span<const Stream> streams;
+    std::span<const std::int64_t> rows;  // first row of the amplitudes of each term of each stream
     double scale, sum_scale;
 };
 
@@ -61,12 +62,9 @@ class TemplateRuns {
     void of(std::int64_t begin, std::int64_t n) {
         for (std::int64_t done = begin; done < begin + n; done += kChunk) {
             const std::int64_t end = std::min(done + kChunk, begin + n);
-            std::int64_t row = stream_.first_row;
-            for (std::int64_t k = 0; k < stream_.n_terms; ++k) {
-                const Term& term = templates_.terms[stream_.first_term + k];
-                of_term(term, row, done, end);
-                row += term.n_amplitudes();
-            }
+            for (std::int64_t k = 0; k < stream_.n_terms; ++k)
+                of_term(templates_.terms[stream_.first_term + k], templates_.rows[stream_.first_place + k],
+                        done, end);
         }
     }
 

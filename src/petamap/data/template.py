@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -55,6 +56,28 @@ class NoisePrior:
         n = len(term.edges) - 1
         length = max(1, round(float(term.edges[-1] - term.edges[0]) / n))
         return offsets_process(model, sample_rate, length, n, order)
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """Streams that have the amplitudes of a template in common.
+
+    Attributes
+    ----------
+    time : str
+        "interval": each stationary interval has its own; "observation": all of an observation have the same;
+        "run": all of a run.
+    detectors : bool
+        Whether all detectors have the same; else those of one name, where time is "run".
+    """
+
+    time: str = "interval"
+    detectors: bool = False
+
+    def key(self, observation: Observation, detector: int, interval: int) -> Hashable:
+        """Return what is equal for streams with the same amplitudes."""
+        where = {"interval": (observation.uid, interval), "observation": (observation.uid,), "run": ()}
+        return where[self.time], None if self.detectors else observation.detectors[detector]
 
 
 class AmplitudePrior(Protocol):
@@ -188,7 +211,8 @@ class TemplateTerm:
 class Template(Protocol):
     """Contribution to the time streams of an observation, with unknown amplitudes.
 
-    Each detector in each stationary interval has amplitudes of its own.
+    Each detector in each stationary interval has amplitudes of its own, unless the template has an attribute
+    `sharing` that says otherwise.
     """
 
     @property

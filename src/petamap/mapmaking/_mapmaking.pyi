@@ -53,6 +53,7 @@ class TemplateTable:
         streams: Annotated[
             NDArray[numpy.int64], dict(shape=(None, None), order="C", device="cpu", writable=False)
         ],
+        rows: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
         scale: float,
         sum_scale: float,
     ) -> None: ...

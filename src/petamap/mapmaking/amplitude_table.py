@@ -9,8 +9,11 @@ import numpy as np
 
 from petacomm.base.files import atomic_write
 from petacomm.base.typing import FloatArray, Int64Array
+from petamap.data.template import Sharing
 from petamap.mapmaking.solution import Solution
 from petamap.mapmaking.system import MapmakingSystem
+
+ALL = "all"
 
 
 @dataclass(frozen=True)
@@ -20,9 +23,10 @@ class AmplitudeTable:
     Attributes
     ----------
     observations, detectors, templates : list of str
-        Names, of each amplitude.
+        Names, of each amplitude; "all" where all have it in common.
     intervals, numbers : int64 (n,)
-        Stationary interval of the observation; number among those of the template (`TemplateTerm`).
+        Stationary interval of the observation, -1 where all have it in common; number among those of the
+        template (`TemplateTerm`).
     values : float64 (n,)
         In the unit of the signal.
     """
@@ -48,7 +52,7 @@ def gather_amplitudes(system: MapmakingSystem, solution: Solution) -> AmplitudeT
     if amplitudes is None:
         raise ValueError("there are no templates")
     held = system.shared.scatter_fwd(solution.map).gaps[-amplitudes.n :, 0] if amplitudes.n else np.zeros(0)
-    values = held * amplitudes.scale * np.repeat(amplitudes.units, np.diff(amplitudes.firsts))
+    values = held * amplitudes.scale * amplitudes.row_units()
     parts = rows.comm.gather((amplitudes.keys, values))
     if parts is None:
         return None
@@ -59,20 +63,22 @@ def gather_amplitudes(system: MapmakingSystem, solution: Solution) -> AmplitudeT
 def _named(system: MapmakingSystem, keys: Int64Array, values: FloatArray) -> AmplitudeTable:
     layout, amplitudes = system.layout, system.projection.amplitudes
     assert amplitudes is not None
-    positions = keys - layout.sample_keys[-1]
-    streams = np.searchsorted(layout.sample_keys, positions, side="right") - 1
+    streams = np.searchsorted(layout.sample_keys, keys - layout.sample_keys[-1], side="right") - 1
     names: tuple[list[str], list[str], list[str]] = ([], [], [])
-    numbers = np.zeros(len(keys), np.int64)
+    intervals, numbers = np.zeros((2, len(keys)), np.int64)
     for stream in np.unique(streams).tolist():
-        own, one = np.flatnonzero(streams == stream), layout.streams[stream]
+        one = layout.streams[stream]
         observation = system.projection.observations[one.observation]
-        counts = [term.n_amplitudes for term in amplitudes.terms.of(stream)]
-        names[0].extend([observation.name] * len(own))
-        names[1].extend([observation.detectors[one.detector]] * len(own))
-        for template, count in zip(observation.templates, counts, strict=True):
-            names[2].extend([template.name] * count)
-        numbers[own] = np.concatenate([np.arange(count) for count in counts])
-    intervals = np.array([layout.streams[stream].interval for stream in streams.tolist()], np.int64)
+        for template, own in zip(observation.templates, amplitudes.terms.shared_keys(stream), strict=True):
+            places = np.searchsorted(keys, own)
+            if streams[places[0]] != stream:  # another stream's, which is the first to have them
+                continue
+            sharing = getattr(template, "sharing", None) or Sharing()
+            names[0].extend([ALL if sharing.time == "run" else observation.name] * len(own))
+            names[1].extend([ALL if sharing.detectors else observation.detectors[one.detector]] * len(own))
+            names[2].extend([template.name] * len(own))
+            intervals[places] = one.interval if sharing.time == "interval" else -1
+            numbers[places] = np.arange(len(own))
     return AmplitudeTable(*names, intervals, numbers, values)
 
 

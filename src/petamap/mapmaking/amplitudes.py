@@ -3,106 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Iterator, Sequence
-from functools import cached_property, lru_cache
+from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 import petamap.mapmaking._mapmaking as _mapmaking
+from petacomm.base.distinct import distinct
 from petacomm.base.errors import ConfigError
 from petacomm.base.typing import FloatArray, Int64Array
-from petacomm.mpi import Communicator, agree_on_errors
-from petamap.data.observation import Observation
+from petacomm.mpi import Communicator, agree, agree_on_errors
 from petamap.data.template import FUNCTIONS, TemplateTerm
-from petamap.mapmaking.noise_kernels import ModelOf, declared_model
-from petamap.mapmaking.time_layout import LocalBlocks, TimeLayout
+from petamap.mapmaking.stream_terms import StreamTerms
+from petamap.mapmaking.time_layout import LocalBlocks
 from petamap.noise.autoregressive import AutoregressiveProcess
-from petamap.noise.model import noise_key
-
-# Sets of amplitudes that predict the next one under a prior.
-_ORDER = 128
-# Intervals whose functions are held while streams are gone through in order.
-_CACHED = 4
-
-
-class StreamTerms:
-    """Terms of the templates of each stream.
-
-    Parameters
-    ----------
-    observations : sequence of Observation
-    layout : TimeLayout
-    model_of : ModelOf
-        The noise, of which priors may be.
-    """
-
-    def __init__(
-        self, observations: Sequence[Observation], layout: TimeLayout, model_of: ModelOf = declared_model
-    ) -> None:
-        self.observations, self.layout, self._model_of = observations, layout, model_of
-        self._terms = lru_cache(_CACHED)(self._make)
-        self._processes: dict[Hashable, AutoregressiveProcess] = {}
-
-    def of(self, stream: int) -> tuple[TemplateTerm, ...]:
-        """Return the terms of a stream: those of its interval, the same objects while they are held."""
-        one = self.layout.streams[stream]
-        return self.of_interval(one.observation, one.interval)
-
-    def of_interval(self, observation: int, interval: int) -> tuple[TemplateTerm, ...]:
-        """Return the terms of all streams of an interval of an observation."""
-        return self._terms(observation, interval)
-
-    def _make(self, number: int, interval: int) -> tuple[TemplateTerm, ...]:
-        observation = self.observations[number]
-        start, stop = observation.intervals[interval]
-        return tuple(template.term(observation, start, stop) for template in observation.templates)
-
-    def priors(self, stream: int, order: int = _ORDER) -> list[AutoregressiveProcess | None]:
-        """Return what is known beforehand of the amplitudes of each term of a stream, in the signal's unit.
-
-        Of a process, at most `order` values predict the next one.
-
-        Raises
-        ------
-        ConfigError
-            If it is to be the noise, and the noise is correlated beside.
-        """
-        return [
-            None if term.prior is None else self._process(stream, term, order) for term in self.of(stream)
-        ]
-
-    def _process(self, stream: int, term: TemplateTerm, order: int) -> AutoregressiveProcess:
-        assert term.prior is not None
-        one, model = self.layout.streams[stream], None
-        observation = self.observations[one.observation]
-        if term.prior.of_noise:
-            if self.layout.n_lag:
-                raise ConfigError(
-                    "baselines have the correlated noise as their prior, and the noise has it too",
-                    where=f"observation {observation.name}",
-                    mend='set noise.kernel = "white", or leave the prior away',
-                )
-            model = self._model_of(observation, one.detector, one.interval)
-        key = (
-            term.prior, None if model is None else noise_key(model), observation.sample_rate,
-            term.n_sets, int(term.edges[-1] - term.edges[0]), order,
-        )  # fmt: skip
-        if key not in self._processes:
-            self._processes[key] = term.prior.process(term, model, observation.sample_rate, order)
-        return self._processes[key]
-
-    def keys(self, stream: int, n: int) -> Int64Array:
-        """Return the keys of n amplitudes of a stream, which come after those of all samples."""
-        keys = self.layout.sample_keys
-        if n > keys[stream + 1] - keys[stream]:
-            one = self.layout.streams[stream]
-            raise ConfigError(
-                f"{n} amplitudes of templates for {one.stop - one.start} samples",
-                where=f"observation {self.observations[one.observation].name}",
-                mend="take longer cells, or fewer functions",
-            )
-        return np.asarray(keys[-1] + keys[stream] + np.arange(n), np.int64)
 
 
 class Amplitudes:
@@ -111,7 +26,7 @@ class Amplitudes:
     Functions are zero in gaps, and scaled so that no sample exceeds the largest amplitude: rows have the unit
     of a sample divided by `scale`. Sums over samples, of which there may be more than hits of a pixel, are in
     larger units than those of pixels (`NormalOperator`). What is known of amplitudes beforehand, S^-1,
-    is added by the rank that has the first output of the stream.
+    is added by the rank that has the first output of the first stream that has them.
 
     Parameters
     ----------
@@ -121,8 +36,10 @@ class Amplitudes:
 
     Attributes
     ----------
-    streams, firsts : int64 (n_streams,), (n_streams + 1,)
-        Streams with amplitudes, and the first row of each.
+    streams : int64 (n_streams,)
+        Streams with samples on this rank.
+    rows : list of lists of int
+        First row of the amplitudes of each term of each stream; terms of several streams may have the same.
     keys : int64 (n,)
         Of the rows, increasing.
     scale : float
@@ -133,28 +50,40 @@ class Amplitudes:
     """
 
     def __init__(self, terms: StreamTerms, local: LocalBlocks, comm: Communicator) -> None:
-        self.terms, self._local = terms, local
+        self.terms, self._local, self._comm = terms, local, comm
         self.streams = np.unique([segment.stream for segment in local.segments]).astype(np.int64)
+        streams = self.streams.tolist()
         with agree_on_errors(comm):
-            own = [terms.of(stream) for stream in self.streams.tolist()]
-            counts = [sum(term.n_amplitudes for term in one) for one in own]
-            keys = [terms.keys(stream, n) for stream, n in zip(self.streams.tolist(), counts, strict=True)]
-            self._priors = [terms.priors(stream) for stream in self.streams.tolist()]
-        self.firsts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        self.keys = np.concatenate([np.zeros(0, np.int64), *keys])
-        self._own = own
-        present = [sum(1 if t.functions == "bins" else t.n_functions for t in one) for one in own]
+            self._own = [terms.of(stream) for stream in streams]
+            keys = [terms.shared_keys(stream) for stream in streams]
+            self._priors = [terms.priors(stream) for stream in streams]
+        self.keys = distinct(np.concatenate([np.zeros(0, np.int64), *(k for own in keys for k in own)]))
+        self.rows = [[int(np.searchsorted(self.keys, k[0])) for k in own] for own in keys]
+        present = [sum(1 if t.functions == "bins" else t.n_functions for t in one) for one in self._own]
         self._n_present = int(comm.max(max(present, default=0)))
-        self._longest = int(comm.max(max((t.longest for one in own for t in one), default=0)))
+        self._longest = int(comm.max(max(self._lengths(), default=0)))
         self.scale = self.sum_unit = 1.0
         self.units = np.ones(len(self.streams))
         self._first_row = 0
-        self._comm = comm
+
+    def _lengths(self) -> Iterator[int]:
+        """Yield the most samples that an amplitude of each term has."""
+        for stream, own in zip(self.streams.tolist(), self._own, strict=True):
+            for number, term in enumerate(own):
+                yield term.longest * len(self.terms.group(stream, number))
 
     @property
     def n(self) -> int:
         """Number of amplitudes on this rank."""
-        return int(self.firsts[-1])
+        return len(self.keys)
+
+    def row_units(self) -> FloatArray:
+        """Return the unit of each row, (n,), that of its streams' samples."""
+        units = np.ones(self.n)
+        for unit, own, rows in zip(self.units, self._own, self.rows, strict=True):
+            for term, row in zip(own, rows, strict=True):
+                units[row : row + term.n_amplitudes] = unit
+        return units
 
     def set_up(self, first_row: int, hits_max: int, units: FloatArray, noise_norm: float) -> None:
         """Make the table of the kernels. Collective.
@@ -174,25 +103,40 @@ class Amplitudes:
         self.scale, self._first_row = 1.0 / functions, first_row
         places = np.searchsorted(self.streams, [segment.stream for segment in self._local.segments])
         self.units[places] = units
+        agree(self._comm, self._refused_units())
         norms = [process.norm * weight for _, _, process, weight in self._prior_parts(range(len(self._own)))]
         prior_norm, largest = self._comm.max(max(norms, default=0.0)), self._comm.max(noise_norm)
         samples = (self._longest + prior_norm / max(largest, 1e-300)) / max(hits_max, 1)
         self.sum_unit = 2.0 ** math.ceil(math.log2(max(1.0, samples)))
         numbers: dict[int, int] = {}
         arguments: list[Any] = []
-        rows = []
-        place = {int(stream): number for number, stream in enumerate(self.streams)}
-        for segment in self._local.segments:
-            number = place[segment.stream]
+        streams = []
+        firsts = np.concatenate([[0], np.cumsum([len(own) for own in self.rows])])
+        rows = first_row + np.array([row for own in self.rows for row in own], np.int64)
+        for segment, number in zip(self._local.segments, places.tolist(), strict=True):
             own = self._own[number]
             if own and id(own[0]) not in numbers:
                 numbers[id(own[0])] = len(arguments)
                 arguments += [_arguments(term) for term in own]
             stream = self.terms.layout.streams[segment.stream]
             shift = segment.start - segment.offset - (stream.start + stream.margin)
-            rows.append((numbers[id(own[0])] if own else 0, len(own), first_row + self.firsts[number], shift))
-        table = np.array(rows, np.int64).reshape(-1, 4)
-        self.table = _mapmaking.TemplateTable(arguments, table, self.scale, 1 / self.sum_unit)
+            streams.append((numbers[id(own[0])] if own else 0, len(own), firsts[number], shift))
+        table = np.array(streams, np.int64).reshape(-1, 4)
+        self.table = _mapmaking.TemplateTable(arguments, table, rows, self.scale, 1 / self.sum_unit)
+
+    def _refused_units(self) -> ConfigError | None:
+        """Return the error of streams that share amplitudes and have samples in units of their own."""
+        shared = (
+            len(self.terms.group(stream, number)) > 1
+            for stream, unit, own in zip(self.streams.tolist(), self.units, self._own, strict=True)
+            for number in range(len(own))
+            if unit != 1
+        )
+        if not any(shared):
+            return None
+        return ConfigError(
+            "streams that share amplitudes of templates have gains", mend="calibrate the streams first"
+        )
 
     def add_priors(self, vectors: FloatArray, scales: FloatArray, sums: Int64Array) -> None:
         """Add S^-1 a of the streams that begin on this rank to sums as integers: once in the run.
@@ -229,12 +173,12 @@ class Amplitudes:
     ) -> Iterator[tuple[slice, int, AutoregressiveProcess, float]]:
         """Yield rows, sets, prior and the weight that makes it one of rows, of terms with a prior."""
         for number in streams:
-            row = self._first_row + int(self.firsts[number])
-            for term, process in zip(self._own[number], self._priors[number], strict=True):
-                if process is not None:
-                    weight = (self.scale * float(self.units[number])) ** 2
-                    yield slice(row, row + term.n_amplitudes), term.n_sets, process, weight
-                row += term.n_amplitudes
+            stream, weight = int(self.streams[number]), (self.scale * float(self.units[number])) ** 2
+            parts = zip(self._own[number], self._priors[number], self.rows[number], strict=True)
+            for k, (term, process, row) in enumerate(parts):
+                if process is not None and self.terms.group(stream, k)[0] == stream:
+                    first = self._first_row + row
+                    yield slice(first, first + term.n_amplitudes), term.n_sets, process, weight
 
 
 def _arguments(term: TemplateTerm) -> tuple[Any, ...]:

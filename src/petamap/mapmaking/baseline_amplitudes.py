@@ -17,10 +17,10 @@ import petamap.mapmaking._mapmaking as _mapmaking
 from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.mpi import Communicator
 from petamap.data.template import TemplateTerm
-from petamap.mapmaking.amplitudes import StreamTerms
 from petamap.mapmaking.band_factor import factorize_baselines
 from petamap.mapmaking.noise_kernels import InverseNoise
 from petamap.mapmaking.projection import Projection
+from petamap.mapmaking.stream_terms import StreamTerms
 from petamap.mapmaking.visits import StreamNoises
 from petamap.noise.baselines import BaselineNoise
 
@@ -33,7 +33,8 @@ def destriping_noises(
 ) -> list[BaselineNoise] | None:
     """Return white noise and baselines of each segment where the model is exact, else None. Collective."""
     exact = projection.layout.n_lag == 0 and all(
-        _is_regular(terms.of(segment.stream)) for segment in projection.local.segments
+        _is_regular(terms.of(segment.stream)) and len(terms.group(segment.stream, 0)) == 1
+        for segment in projection.local.segments
     )
     if comm.max(float(not exact)) > 0:
         return None
@@ -79,6 +80,8 @@ class BaselineAmplitudes:
     ----------
     keys : int64 (n,)
         Of the amplitudes, increasing.
+    shares : float64 (n,)
+        1: no streams share them.
     """
 
     def __init__(self, terms: StreamTerms, noises: StreamNoises, gap_keys: Int64Array) -> None:
@@ -94,6 +97,7 @@ class BaselineAmplitudes:
         keys = [terms.keys(stream, int(n)) for stream, n in zip(noises.streams, n_cells, strict=True)]
         firsts = zip(noises.knots[:-1], n_cells, strict=True)
         self.keys = np.concatenate([np.zeros(0, np.int64), *keys])
+        self.shares = np.ones(len(self.keys))
         self._n_knots, self._noises = n_knots, noises
         self._cells = np.concatenate([np.zeros(0, np.int64), *(np.arange(k, k + n) for k, n in firsts)])
         self._in_gaps = in_gaps[:, self._cells]

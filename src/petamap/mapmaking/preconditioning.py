@@ -12,7 +12,6 @@ from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.mpi import Communicator
 from petamap.data.observation import Observation
 from petamap.mapmaking import binning
-from petamap.mapmaking.amplitudes import StreamTerms
 from petamap.mapmaking.baseline_amplitudes import BaselineAmplitudes, destriping_noises
 from petamap.mapmaking.baseline_model import BaselineModel
 from petamap.mapmaking.linear_operators import BlockDiagonalPreconditioner, Preconditioner
@@ -20,6 +19,7 @@ from petamap.mapmaking.mode_model import ModeModel, modelled_groups, with_shapes
 from petamap.mapmaking.noise_kernels import InverseNoise
 from petamap.mapmaking.pixel_statistics import Statistics
 from petamap.mapmaking.projection import Projection
+from petamap.mapmaking.stream_terms import StreamTerms
 from petamap.mapmaking.template_model import AmplitudePreconditioner, TemplateModel
 from petamap.mapmaking.transfer import NuisanceTransfer, PixelTransfer
 from petamap.mapmaking.two_level import ModelInverse, TwoLevelPreconditioner
@@ -259,7 +259,8 @@ class PreconditionerInputs:
             held = np.concatenate([placeholder, held, amplitudes.keys])
         return NuisanceTransfer(
             self.comm, self.shared.gaps.select_owned(held), int(self.projection.layout.sample_keys[-1]),
-            gap_keys, templates.keys if templates else np.zeros(0, np.int64), solve_gaps=solve_gaps,
+            gap_keys, templates.keys if templates else np.zeros(0, np.int64),
+            templates.shares if templates else np.zeros(0), solve_gaps=solve_gaps,
             scale=amplitudes.scale if amplitudes else 1.0,
         )  # fmt: skip
 

@@ -16,7 +16,7 @@ from petacomm.mpi import Communicator, SerialCommunicator, agree
 from petacomm.reduction import AUTO, OwnedRows, ReductionPlan
 from petacomm.sharing import IndexMap
 from petamap.data.observation import Observation
-from petamap.mapmaking.amplitudes import Amplitudes, StreamTerms
+from petamap.mapmaking.amplitudes import Amplitudes
 from petamap.mapmaking.cg import ConjugateGradients
 from petamap.mapmaking.distribution import STREAMS, Distribution
 from petamap.mapmaking.joint_blocks import JointNoise
@@ -32,6 +32,7 @@ from petamap.mapmaking.preconditioning import (
     plan_preconditioner,
 )
 from petamap.mapmaking.projection import Projection
+from petamap.mapmaking.stream_terms import StreamTerms
 from petamap.mapmaking.time_layout import TimeLayout
 from petamap.mapmaking.vectors import MAX_WIDTH, SharedUnknowns, width_for
 from petamap.sky.pixelization import Pixelization

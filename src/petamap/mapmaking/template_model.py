@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 
 from petacomm.base.typing import FloatArray, Int64Array
-from petamap.mapmaking.amplitudes import StreamTerms
 from petamap.mapmaking.linear_operators import Preconditioner
 from petamap.mapmaking.pseudo_inverse import regularized_inverse
+from petamap.mapmaking.stream_terms import StreamTerms
 from petamap.mapmaking.transfer import NuisanceTransfer
 from petamap.mapmaking.vectors import MAX_WIDTH, SharedUnknowns, Unknowns
 from petamap.mapmaking.visits import StreamNoises
@@ -83,7 +83,9 @@ class TemplateModel:
     Attributes
     ----------
     keys : int64 (n,)
-        Of the amplitudes, increasing.
+        Of the amplitudes; streams that share some have the same.
+    shares : float64 (n,)
+        One divided by the number of streams that share an amplitude.
     """
 
     def __init__(self, terms: StreamTerms, noises: StreamNoises, gap_keys: Int64Array) -> None:
@@ -91,7 +93,8 @@ class TemplateModel:
 
         self.noises, self._terms = noises, terms
         self._functions = lru_cache(_CACHED)(self._make_functions)
-        keys, couplings, rests = [np.zeros(0, np.int64)], [], []
+        keys, shares = [np.zeros(0, np.int64)], [np.zeros(0)]
+        couplings, rests = [], []
         self._matrices: list[Any] = []
         for number, stream in enumerate(noises.streams.tolist()):
             if not terms.of(stream):
@@ -100,11 +103,15 @@ class TemplateModel:
                 rest = coupling, sparse.csr_matrix((len(self._gaps_of(number, gap_keys)), n_knots))
             else:
                 coupling, matrix, rest = self._stream(number, gap_keys)
-            keys.append(terms.keys(stream, matrix.shape[0]))
+            keys += terms.shared_keys(stream)
+            shares += [
+                np.full(term.n_amplitudes, 1 / len(terms.group(stream, k)))
+                for k, term in enumerate(terms.of(stream))
+            ]
             couplings.append(coupling)
             rests.append(rest)
             self._matrices.append(matrix)
-        self.keys = np.concatenate(keys)
+        self.keys, self.shares = np.concatenate(keys), np.concatenate(shares)
         self._coupling: Any = sparse.block_diag(couplings, "csr") if couplings else sparse.csr_matrix((0, 0))
         self._transposed: Any = self._coupling.T.tocsr()
         self._held, self._hats = (
@@ -230,13 +237,12 @@ class TemplateModel:
 
         stream, weight = int(self.noises.streams[number]), float(self.noises.units[number]) ** 2
         parts = []
-        for term, process in zip(
-            self._terms.of(stream), self._terms.priors(stream, _PRIOR_ORDER), strict=True
-        ):
+        priors = self._terms.priors(stream, _PRIOR_ORDER)
+        for k, (term, process) in enumerate(zip(self._terms.of(stream), priors, strict=True)):
             if process is None:
                 parts.append(sparse.csr_matrix((term.n_amplitudes, term.n_amplitudes)))
             else:
-                functions = sparse.identity(term.n_functions)
+                functions = sparse.identity(term.n_functions) / len(self._terms.group(stream, k))
                 parts.append(weight * sparse.kron(process.inverse_covariance(term.n_sets), functions))
         return sparse.block_diag(parts, "csr")
 

@@ -158,6 +158,47 @@ class RowTransfer:
         return np.ascontiguousarray(held[here])
 
 
+class SharedRowTransfer:
+    """Values of rows between their owners and the streams that have them, several the same. Collective.
+
+    With E, which gives each stream's row its share of a residual, E^T M^-1 E is symmetric and positive if the
+    streams' own M^-1 is: the mean of what n streams alike would have, at a residual of 1/n.
+
+    Parameters
+    ----------
+    comm : Communicator
+    owned : int64
+        Keys of the rows that this rank owns, increasing.
+    modelled : int64 (n,)
+        Keys of the rows that it models.
+    shares : float64 (n,)
+        Of a residual.
+    """
+
+    def __init__(
+        self, comm: Communicator, owned: Int64Array, modelled: Int64Array, shares: FloatArray
+    ) -> None:
+        keys, self._places = np.unique(modelled, return_inverse=True)
+        self._rows = RowTransfer(comm, owned, keys)
+        self._shares = shares[:, None, None]
+        self._sums = None
+        if comm.max(float((shares < 1).any())) > 0:
+            self._sums = _LocalSums(comm, self._places, len(keys))
+
+    def to_model(self, values: FloatArray) -> FloatArray:
+        """Return the shares of values at the owners, (n_owned, 1, width), where they are modelled."""
+        moved = self._rows.to_model(values)
+        return moved if self._sums is None else moved[self._places] * self._shares
+
+    def from_model(self, values: FloatArray) -> FloatArray:
+        """Return sums of shares of values where they are modelled, (n, 1, width), at the owners."""
+        if self._sums is None:
+            return self._rows.from_model(values)
+        sums, scales = self._sums.of(values * self._shares)
+        total: FloatArray = self._rows.from_model(sums.view(np.float64)).view(np.int64) / scales
+        return total
+
+
 class NuisanceTransfer:
     """Unknowns of gaps and amplitudes of templates between the solver's vectors and the model. Collective.
 
@@ -168,8 +209,12 @@ class NuisanceTransfer:
         Keys of the unknowns beside the map that this rank owns, increasing.
     first_amplitude : int
         The least key of an amplitude.
-    gaps, amplitudes : int64
-        Keys of those that this rank models, both increasing.
+    gaps : int64
+        Keys of those that this rank models, increasing.
+    amplitudes : int64 (n,)
+        Keys of those that it models; streams that share an amplitude have the same.
+    shares : float64 (n,)
+        One divided by the number of streams that share it.
     solve_gaps : bool
         Whether gaps are solved for.
     scale : float
@@ -183,6 +228,7 @@ class NuisanceTransfer:
         first_amplitude: int,
         gaps: Int64Array,
         amplitudes: Int64Array,
+        shares: FloatArray,
         *,
         solve_gaps: bool,
         scale: float = 1.0,
@@ -191,7 +237,7 @@ class NuisanceTransfer:
         self._n_gaps = self._n if solve_gaps else 0
         self._scale = scale
         self._gaps = RowTransfer(comm, owned[: self._n_gaps], gaps)
-        self._amplitudes = RowTransfer(comm, owned[self._n :], amplitudes)
+        self._amplitudes = SharedRowTransfer(comm, owned[self._n :], amplitudes, shares)
 
     def to_model(self, values: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return gaps, (n_gaps, 1, width), and amplitudes, (n, width), of residuals (n_owned, 1, width)."""

@@ -3,26 +3,66 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from petacomm.base.errors import ConfigError
 from petacomm.base.typing import FloatArray, Int64Array, UInt32Array
-from petamap.data.observation import Observation
-from petamap.data.template import AmplitudePrior, TemplateTerm
+from petamap.data.observation import AzimuthTrack, Observation
+from petamap.data.template import AmplitudePrior, Sharing, TemplateTerm
 from petamap.pointing.compressed import CompressedPointing, UniformPlate
 from petamap.templates.subscans import find_subscans
 
 _CIRCLE = 2 * math.pi
 # Azimuths that range over less leave harmonics almost linearly dependent.
 _ALL_AROUND = 0.9 * _CIRCLE
+# Azimuths so little below a span are at its beginning, radians.
+_ROUNDING = 1e-9
 
 
 def _cells(n_samp: int, length: float) -> Int64Array:
     """Return the edges of cells of about equal length, at most `length` samples; one cell if that is 0."""
     n = max(1, math.ceil(n_samp / length)) if length else 1
     return np.arange(n + 1, dtype=np.int64) * n_samp // n
+
+
+def _refuse_drift(name: str, drift: float, sharing: Sharing | None) -> None:
+    """Raise an error if amplitudes that drift are to be the same at other times."""
+    if drift and sharing and sharing.time != "interval":
+        raise ConfigError(
+            "amplitudes that drift are not the same in all intervals", where=name, mend="leave the drift away"
+        )
+
+
+def azimuth_span(observations: Sequence[Observation]) -> tuple[float, float]:
+    """Return the range of azimuths of all stationary intervals, radians, at most a whole turn.
+
+    Raises
+    ------
+    ConfigError
+        If the azimuth of an observation is not known.
+    """
+    low, high, middle = math.inf, -math.inf, None
+    for observation in observations:
+        track = _azimuth_track(observation, "azimuth-synchronous")
+        for start, stop in observation.intervals:
+            azimuths = np.unwrap(track.azimuths(start, stop))
+            mean = float(azimuths[0])
+            middle = mean if middle is None else middle
+            azimuths += _CIRCLE * round((middle - mean) / _CIRCLE)
+            low, high = min(low, float(azimuths.min())), max(high, float(azimuths.max()))
+    return low, min(high, low + _CIRCLE)
+
+
+def _azimuth_track(observation: Observation, name: str) -> AzimuthTrack:
+    if observation.azimuth is None:
+        raise ConfigError(
+            "the azimuth is not known", where=f"observation {observation.name}, template {name}",
+            mend="take it away, or use a source that gives the azimuth, as ground does",
+        )  # fmt: skip
+    return observation.azimuth
 
 
 @dataclass(frozen=True)
@@ -35,10 +75,13 @@ class Baselines:
         Of a stretch at most, seconds; 0: the whole stationary interval, an offset.
     prior : AmplitudePrior, optional
         With `NoisePrior`, that of Madam's.
+    sharing : Sharing, optional
+        Of offsets alone.
     """
 
     length: float = 0.0
     prior: AmplitudePrior | None = None
+    sharing: Sharing | None = None
 
     @property
     def name(self) -> str:
@@ -89,9 +132,13 @@ class AzimuthSynchronous:
         Of azimuth, for a telescope that turns all around.
     bins : int
         Bins of equal width over the range of azimuths. One of the three is not 0.
+    span : (float, float), optional
+        Range of azimuths, radians; by default that of each interval, which those that share have to give.
     drift : float
         Seconds between the times of which amplitudes are solved for, linear between them; 0: fixed.
     prior : AmplitudePrior, optional
+    sharing : Sharing, optional
+        Without a drift.
     """
 
     order: int = 0
@@ -99,6 +146,8 @@ class AzimuthSynchronous:
     bins: int = 0
     drift: float = 0.0
     prior: AmplitudePrior | None = None
+    sharing: Sharing | None = None
+    span: tuple[float, float] | None = None
     name = "azimuth-synchronous"
 
     def __post_init__(self) -> None:
@@ -107,18 +156,18 @@ class AzimuthSynchronous:
                 "a function of azimuth has an order, harmonics or bins", where=self.name,
                 mend="set one of the three",
             )  # fmt: skip
+        _refuse_drift(self.name, self.drift, self.sharing)
 
     def term(self, observation: Observation, start: int, stop: int) -> TemplateTerm:
         """Return polynomials, harmonics or bins of azimuth."""
         where = f"observation {observation.name}, template {self.name}"
-        if observation.azimuth is None:
-            raise ConfigError(
-                "the azimuth is not known", where=where,
-                mend="take it away, or use a source that gives the azimuth, as ground does",
-            )  # fmt: skip
-        azimuths = np.unwrap(observation.azimuth.azimuths(start, stop))
+        azimuths = np.unwrap(_azimuth_track(observation, self.name).azimuths(start, stop))
         edges = _cells(stop - start, self.drift * observation.sample_rate)
         drifts, swept = self.drift > 0, float(np.ptp(azimuths))
+        low, high = self.span or (float(azimuths.min()), float(azimuths.max()))
+        if self.span:
+            # the same turn as the span's
+            azimuths = low + (azimuths - low + _ROUNDING) % _CIRCLE - _ROUNDING
         if self.harmonics:
             if swept < _ALL_AROUND:
                 raise ConfigError(
@@ -127,7 +176,7 @@ class AzimuthSynchronous:
                 )  # fmt: skip
             turns = _turns(azimuths / _CIRCLE)
             return TemplateTerm("fourier", self.harmonics, edges, drifts, turns=turns, prior=self.prior)
-        phase = (azimuths - azimuths.min()) / max(swept, 1e-12)
+        phase = np.clip((azimuths - low) / max(high - low, 1e-12), 0.0, 1.0)
         if self.bins:
             numbers = np.minimum((phase * self.bins).astype(np.int32), self.bins - 1)
             return TemplateTerm("bins", self.bins, edges, drifts, bins=numbers, prior=self.prior)
@@ -146,17 +195,21 @@ class PlateSynchronous:
     drift : float
         Seconds between the times of which amplitudes are solved for, linear between them; 0: fixed.
     prior : AmplitudePrior, optional
+    sharing : Sharing, optional
+        Without a drift.
     """
 
     first: int = 1
     last: int = 8
     drift: float = 0.0
     prior: AmplitudePrior | None = None
+    sharing: Sharing | None = None
     name = "plate-synchronous"
 
     def __post_init__(self) -> None:
         if not 1 <= self.first <= self.last:
             raise ConfigError(f"harmonics {self.first} to {self.last}", where=self.name, mend="begin below")
+        _refuse_drift(self.name, self.drift, self.sharing)
 
     def term(self, observation: Observation, start: int, stop: int) -> TemplateTerm:
         """Return cos and sin of the harmonics."""

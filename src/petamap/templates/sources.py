@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from petacomm.base.errors import ConfigError
 from petacomm.base.name_patterns import choose_names
@@ -13,8 +13,14 @@ from petacomm.base.options import option
 from petamap.data.observation import Observation
 from petamap.data.selection import observations_option
 from petamap.data.source import SourceContext
-from petamap.data.template import AmplitudePrior, IndependentPrior, NoisePrior, Template
-from petamap.templates.kinds import AzimuthSynchronous, Baselines, PlateSynchronous, SubscanPolynomials
+from petamap.data.template import AmplitudePrior, IndependentPrior, NoisePrior, Sharing, Template
+from petamap.templates.kinds import (
+    AzimuthSynchronous,
+    Baselines,
+    PlateSynchronous,
+    SubscanPolynomials,
+    azimuth_span,
+)
 
 
 @dataclass(frozen=True)
@@ -29,7 +35,19 @@ class TemplateOptions:
 
 
 @dataclass(frozen=True)
-class OffsetsOptions(TemplateOptions):
+class SharedTemplateOptions(TemplateOptions):
+    """Template whose amplitudes streams may have in common."""
+
+    per: str = option(
+        "interval", choices=("interval", "observation", "run"),
+        help="interval: each has amplitudes of its own; observation: all its intervals have the same; "
+        "run: all observations, too",
+    )  # fmt: skip
+    all_detectors: bool = option(False, help="all detectors have the same amplitudes")
+
+
+@dataclass(frozen=True)
+class OffsetsOptions(SharedTemplateOptions):
     """Unknown offset of each detector in each stationary interval."""
 
 
@@ -52,7 +70,7 @@ class PolynomialsOptions(TemplateOptions):
 
 
 @dataclass(frozen=True)
-class AzimuthSynchronousOptions(TemplateOptions):
+class AzimuthSynchronousOptions(SharedTemplateOptions):
     """Unknown function of azimuth of each detector in each stationary interval: pickup from the ground."""
 
     order: int = option(
@@ -66,7 +84,7 @@ class AzimuthSynchronousOptions(TemplateOptions):
 
 
 @dataclass(frozen=True)
-class PlateSynchronousOptions(TemplateOptions):
+class PlateSynchronousOptions(SharedTemplateOptions):
     """Unknown harmonics of the half-wave plate's angle, of each detector in each stationary interval."""
 
     first: int = option(1, minimum=1, maximum=32, help="harmonic")
@@ -89,6 +107,12 @@ class TemplateSource:
         raise NotImplementedError
 
     @property
+    def sharing(self) -> Sharing | None:
+        """Which streams have the same amplitudes."""
+        o = self._options
+        return Sharing(o.per, o.all_detectors) if o.per != "interval" or o.all_detectors else None
+
+    @property
     def prior(self) -> AmplitudePrior | None:
         """What the options say of the amplitudes."""
         return IndependentPrior(self._options.rms) if self._options.rms else None
@@ -105,8 +129,12 @@ class TemplateSource:
             self._options.observations, (one.name for one in observations), "observation",
             where=self._context.places.get("observations"),
         )  # fmt: skip
-        template = self.template()
-        return [_with(one, template) if one.name in chosen else one for one in observations]
+        self.chosen = [one for one in observations if one.name in chosen]
+        return [_with(one, self.template_of(one)) if one.name in chosen else one for one in observations]
+
+    def template_of(self, observation: Observation) -> Template:
+        """Return the template of one of the `chosen` observations."""
+        return self.template()
 
 
 def _with(observation: Observation, template: Template) -> Observation:
@@ -124,7 +152,7 @@ class OffsetsSource(TemplateSource):
 
     def template(self) -> Template:
         """Return a constant for each stationary interval."""
-        return Baselines(prior=self.prior)
+        return Baselines(prior=self.prior, sharing=self.sharing)
 
 
 class BaselinesSource(TemplateSource):
@@ -164,9 +192,17 @@ class AzimuthSynchronousSource(TemplateSource):
     options: ClassVar[type] = AzimuthSynchronousOptions
 
     def template(self) -> Template:
-        """Return bins or harmonics of azimuth."""
+        """Return polynomials, bins or harmonics of azimuth."""
         o = self._options
-        return AzimuthSynchronous(o.order, o.harmonics, o.bins, o.drift, self.prior)
+        return AzimuthSynchronous(o.order, o.harmonics, o.bins, o.drift, self.prior, self.sharing)
+
+    def template_of(self, observation: Observation) -> Template:
+        """Return functions over the range of azimuths of all intervals that share them."""
+        template, per = self.template(), self._options.per
+        if per == "interval":
+            return template
+        span = azimuth_span(self.chosen if per == "run" else [observation])
+        return dataclasses.replace(cast(AzimuthSynchronous, template), span=span)
 
 
 class PlateSynchronousSource(TemplateSource):
@@ -177,4 +213,4 @@ class PlateSynchronousSource(TemplateSource):
     def template(self) -> Template:
         """Return harmonics of the angle."""
         o = self._options
-        return PlateSynchronous(o.first, o.last, o.drift, self.prior)
+        return PlateSynchronous(o.first, o.last, o.drift, self.prior, self.sharing)

@@ -11,8 +11,8 @@ from small_systems import Models, compressed, dense, full_map, make_system, numb
 from petacomm.base.errors import ConfigError, ConvergenceError
 from petacomm.mpi import SerialCommunicator
 from petamap.data.template import IndependentPrior, NoisePrior
-from petamap.mapmaking.amplitudes import StreamTerms
 from petamap.mapmaking.covariance import CovarianceColumns
+from petamap.mapmaking.stream_terms import StreamTerms
 from petamap.mapmaking.time_layout import TimeLayout
 from petamap.noise.model import OneOverF
 from petamap.noise.psd import noise_psd

@@ -36,8 +36,9 @@ def test_kernels_are_a_matrix_and_its_transpose(own, first):
     rng = np.random.default_rng(3)
     scale, shift, n_in, n_left, n_out = 1 / 128, first - 40, 300, 20, 250
     n_rows = sum(term.n_amplitudes for term in own)
+    rows = 5 + np.cumsum([0, *(term.n_amplitudes for term in own)])[:-1]
     table = _mapmaking.TemplateTable(
-        [_arguments(term) for term in own], np.array([[0, len(own), 5, shift]]), scale, 0.25
+        [_arguments(term) for term in own], np.array([[0, len(own), 0, shift]]), rows, scale, 0.25
     )
     block = np.array([64, n_in, n_left, n_out, 0, 0])
     pixels = rng.integers(-2, 5, n_in).astype(np.int32)
@@ -62,9 +63,9 @@ def test_kernels_are_a_matrix_and_its_transpose(own, first):
 
 
 def test_wrong_terms_are_refused():
-    streams = np.array([[0, 1, 0, 0]])
+    streams, rows = np.array([[0, 1, 0, 0]]), np.zeros(1, np.int64)
     good = _arguments(made_term("bins", 3, [0, N], False))
     with pytest.raises(ValueError, match="bins"):
-        _mapmaking.TemplateTable([(*good[:-1], good[-1] + 3)], streams, 1.0, 1.0)
+        _mapmaking.TemplateTable([(*good[:-1], good[-1] + 3)], streams, rows, 1.0, 1.0)
     with pytest.raises(ValueError, match="cells"):
-        _mapmaking.TemplateTable([(*good[:4], np.array([0, N + 1]), *good[5:])], streams, 1.0, 1.0)
+        _mapmaking.TemplateTable([(*good[:4], np.array([0, N + 1]), *good[5:])], streams, rows, 1.0, 1.0)

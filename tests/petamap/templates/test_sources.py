@@ -6,7 +6,7 @@ from made_scans import ground
 
 from petacomm.base.errors import ConfigError
 from petamap.data.config import open_sources
-from petamap.data.template import IndependentPrior, NoisePrior
+from petamap.data.template import IndependentPrior, NoisePrior, Sharing
 from petamap.templates.kinds import AzimuthSynchronous, plate_turns
 from petamap.templates.subscans import find_subscans
 
@@ -129,3 +129,19 @@ def test_what_is_known_of_amplitudes(kind, options, expected):
 def test_two_priors_are_refused():
     with pytest.raises(ConfigError, match="two priors"):
         opened(("baselines", 'prior = "noise"\nrms = "1 K"'))
+
+
+def test_observations_share_functions_of_azimuth():
+    (one,) = opened(("azimuth-synchronous", 'bins = 5\nper = "run"\nall_detectors = true'))
+    (template,) = one.templates
+    azimuths = one.azimuth.azimuths(0, one.n_samp)
+    assert template.sharing == Sharing("run", True)
+    np.testing.assert_allclose(template.span, (azimuths.min(), azimuths.max()))
+    half = template.term(one, 0, 200)  # of the same bins, not of its own range
+    expected = np.minimum((5 * (azimuths[:200] - azimuths.min()) / np.ptp(azimuths)).astype(int), 4)
+    np.testing.assert_array_equal(half.bins, expected)
+
+
+def test_what_drifts_is_not_shared():
+    with pytest.raises(ConfigError, match="drift"):
+        opened(("azimuth-synchronous", 'bins = 5\nper = "run"\ndrift = "3 min"'))

@@ -1,0 +1,160 @@
+"""Terms of the templates of streams: their functions, priors, and the keys of their amplitudes."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from functools import cached_property, lru_cache
+
+import numpy as np
+
+from petacomm.base.errors import ConfigError
+from petacomm.base.typing import Int64Array
+from petamap.data.observation import Observation
+from petamap.data.template import Sharing, Template, TemplateTerm
+from petamap.mapmaking.noise_kernels import ModelOf, declared_model
+from petamap.mapmaking.time_layout import TimeLayout
+from petamap.noise.autoregressive import AutoregressiveProcess
+from petamap.noise.model import noise_key
+
+# Sets of amplitudes that predict the next one under a prior.
+_ORDER = 128
+# Intervals whose functions are held while streams are gone through in order.
+_CACHED = 4
+
+
+class StreamTerms:
+    """Terms of the templates of each stream.
+
+    Parameters
+    ----------
+    observations : sequence of Observation
+    layout : TimeLayout
+    model_of : ModelOf
+        The noise, of which priors may be.
+    """
+
+    def __init__(
+        self, observations: Sequence[Observation], layout: TimeLayout, model_of: ModelOf = declared_model
+    ) -> None:
+        self.observations, self.layout, self._model_of = observations, layout, model_of
+        self._terms = lru_cache(_CACHED)(self._make)
+        self._processes: dict[Hashable, AutoregressiveProcess] = {}
+
+    def of(self, stream: int) -> tuple[TemplateTerm, ...]:
+        """Return the terms of a stream: those of its interval, the same objects while they are held."""
+        one = self.layout.streams[stream]
+        return self.of_interval(one.observation, one.interval)
+
+    def of_interval(self, observation: int, interval: int) -> tuple[TemplateTerm, ...]:
+        """Return the terms of all streams of an interval of an observation."""
+        return self._terms(observation, interval)
+
+    def _make(self, number: int, interval: int) -> tuple[TemplateTerm, ...]:
+        observation = self.observations[number]
+        start, stop = observation.intervals[interval]
+        return tuple(template.term(observation, start, stop) for template in observation.templates)
+
+    def priors(self, stream: int, order: int = _ORDER) -> list[AutoregressiveProcess | None]:
+        """Return what is known beforehand of the amplitudes of each term of a stream, in the signal's unit.
+
+        Of a process, at most `order` values predict the next one.
+
+        Raises
+        ------
+        ConfigError
+            If it is to be the noise, and the noise is correlated beside.
+        """
+        return [
+            None if term.prior is None else self._process(stream, term, order) for term in self.of(stream)
+        ]
+
+    def _process(self, stream: int, term: TemplateTerm, order: int) -> AutoregressiveProcess:
+        assert term.prior is not None
+        one, model = self.layout.streams[stream], None
+        observation = self.observations[one.observation]
+        if term.prior.of_noise:
+            if self.layout.n_lag:
+                raise ConfigError(
+                    "baselines have the correlated noise as their prior, and the noise has it too",
+                    where=f"observation {observation.name}",
+                    mend='set noise.kernel = "white", or leave the prior away',
+                )
+            model = self._model_of(observation, one.detector, one.interval)
+        key = (
+            term.prior, None if model is None else noise_key(model), observation.sample_rate,
+            term.n_sets, int(term.edges[-1] - term.edges[0]), order,
+        )  # fmt: skip
+        if key not in self._processes:
+            self._processes[key] = term.prior.process(term, model, observation.sample_rate, order)
+        return self._processes[key]
+
+    def keys(self, stream: int, n: int) -> Int64Array:
+        """Return the keys of n amplitudes of a stream, which come after those of all samples."""
+        keys = self.layout.sample_keys
+        if n > keys[stream + 1] - keys[stream]:
+            one = self.layout.streams[stream]
+            raise ConfigError(
+                f"{n} amplitudes of templates for {one.stop - one.start} samples",
+                where=f"observation {self.observations[one.observation].name}",
+                mend="take longer cells, or fewer functions",
+            )
+        return np.asarray(keys[-1] + keys[stream] + np.arange(n), np.int64)
+
+    # --- amplitudes that several streams have in common
+
+    def group(self, stream: int, number: int) -> list[int]:
+        """Return the streams that have the amplitudes of a stream's term of that number, increasing."""
+        template = self._templates(stream)[number]
+        if (sharing := _sharing(template)) is None:
+            return [stream]
+        return self._groups[self._group_key(stream, template.name, sharing)]
+
+    def shared_keys(self, stream: int) -> list[Int64Array]:
+        """Return the keys of the amplitudes of each term: of a shared one, those of its first stream.
+
+        Raises
+        ------
+        ConfigError
+            If there are too many, or streams with the same amplitudes have other numbers of them.
+        """
+        own = self._ranges(stream)
+        for number, term in enumerate(self.of(stream)):
+            first = self.group(stream, number)[0]
+            if first != stream:
+                names = [template.name for template in self._templates(first)]
+                own[number] = self._ranges(first)[names.index(self._templates(stream)[number].name)]
+                if len(own[number]) != term.n_amplitudes:
+                    raise ConfigError(
+                        f"{term.n_amplitudes} amplitudes that are the same as {len(own[number])} others",
+                        where=f"observation {self._observation(stream).name}",
+                        mend="give all observations that share a template the same functions",
+                    )
+        return own
+
+    def _ranges(self, stream: int) -> list[Int64Array]:
+        """Return the keys that the amplitudes of each term have if they are not shared."""
+        counts = [term.n_amplitudes for term in self.of(stream)]
+        return np.split(self.keys(stream, sum(counts)), np.cumsum(counts)[:-1]) if counts else []
+
+    @cached_property
+    def _groups(self) -> dict[Hashable, list[int]]:
+        groups: dict[Hashable, list[int]] = {}
+        for stream in range(len(self.layout.streams)):
+            for template in self._templates(stream):
+                if (sharing := _sharing(template)) is not None:
+                    groups.setdefault(self._group_key(stream, template.name, sharing), []).append(stream)
+        return groups
+
+    def _group_key(self, stream: int, name: str, sharing: Sharing) -> Hashable:
+        one = self.layout.streams[stream]
+        return name, sharing, sharing.key(self._observation(stream), one.detector, one.interval)
+
+    def _observation(self, stream: int) -> Observation:
+        return self.observations[self.layout.streams[stream].observation]
+
+    def _templates(self, stream: int) -> tuple[Template, ...]:
+        return self._observation(stream).templates
+
+
+def _sharing(template: Template) -> Sharing | None:
+    return getattr(template, "sharing", None)
