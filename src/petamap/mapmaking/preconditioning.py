@@ -19,7 +19,7 @@ from petamap.mapmaking.mode_model import ModeModel, modelled_groups, with_shapes
 from petamap.mapmaking.noise_kernels import InverseNoise
 from petamap.mapmaking.pixel_statistics import Statistics
 from petamap.mapmaking.projection import Projection
-from petamap.mapmaking.stream_terms import StreamTerms
+from petamap.mapmaking.stream_terms import SelectedTerms, StreamTerms, is_shared
 from petamap.mapmaking.template_model import AmplitudePreconditioner, TemplateModel
 from petamap.mapmaking.transfer import NuisanceTransfer, PixelTransfer
 from petamap.mapmaking.two_level import ModelInverse, TwoLevelPreconditioner
@@ -264,7 +264,7 @@ class PreconditionerInputs:
             scale=amplitudes.scale if amplitudes else 1.0,
         )  # fmt: skip
 
-    def _two_level(self, plan: PreconditionerPlan) -> TwoLevelPreconditioner:
+    def _two_level(self, plan: PreconditionerPlan) -> Preconditioner:
         """Return the inverse of a model of the noise."""
         projection, statistics, level = self.projection, self.statistics, plan.level
         gap_keys = projection.gaps.keys() if projection.gaps.length else np.zeros(0, np.int64)
@@ -281,9 +281,20 @@ class PreconditionerInputs:
         nuisance = None
         if self.comm.max(len(gap_keys)) or model.templates:
             nuisance = self._nuisance(model.gap_keys, model.templates, solve_gaps=projection.gaps.length > 0)
-        return TwoLevelPreconditioner(
+        two_level = TwoLevelPreconditioner(
             self.shared, transfer, nuisance, inverse, statistics.covariance if level else None
         )
+        return self._with_common(two_level, plan)
+
+    def _with_common(self, local: Preconditioner, plan: PreconditionerPlan) -> Preconditioner:
+        """Return a preconditioner with that of amplitudes that streams share beside it."""
+        projection, amplitudes = self.projection, self.projection.amplitudes
+        if not amplitudes or not any(is_shared(t) for one in projection.observations for t in one.templates):
+            return local
+        none, noises = np.zeros(0, np.int64), stream_noises(projection, plan.noises, self.comm)
+        templates = TemplateModel(SelectedTerms(amplitudes.terms, is_shared), noises, none)
+        transfer = self._nuisance(none, templates, solve_gaps=False)
+        return AmplitudePreconditioner(local, self.shared, transfer, templates.blocks())
 
     def _model(
         self, plan: PreconditionerPlan, gap_keys: Int64Array, own_keys: Int64Array, weight: float
@@ -302,9 +313,11 @@ class PreconditionerInputs:
         gaps = visits.gaps.keys
         templates = None
         if amplitudes:
-            templates = (BaselineAmplitudes if plan.destripes else TemplateModel)(
-                amplitudes.terms, visits.noises, gaps
-            )
+            own = SelectedTerms(amplitudes.terms, lambda template: not is_shared(template))
+            if plan.destripes:
+                templates = BaselineAmplitudes(amplitudes.terms, visits.noises, gaps)
+            else:
+                templates = TemplateModel(own, visits.noises, gaps)
         return BaselineModel(
             self.comm, visits, own_keys, weight * samples,
             templates=templates, modes=ModeModel(visits, groups), n_threads=projection.n_threads,

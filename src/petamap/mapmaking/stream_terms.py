@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -154,6 +154,56 @@ class StreamTerms:
 
     def _templates(self, stream: int) -> tuple[Template, ...]:
         return self._observation(stream).templates
+
+
+class SelectedTerms:
+    """Some of the terms of each stream, with the same methods as `StreamTerms`.
+
+    Parameters
+    ----------
+    terms : StreamTerms
+    chosen : callable
+        Says of a template whether its terms are among them.
+    """
+
+    def __init__(self, terms: StreamTerms, chosen: Callable[[Template], bool]) -> None:
+        self.observations, self.layout, self._terms = terms.observations, terms.layout, terms
+        self._numbers = [
+            [number for number, template in enumerate(one.templates) if chosen(template)]
+            for one in terms.observations
+        ]
+
+    def _of(self, stream: int) -> list[int]:
+        return self._numbers[self.layout.streams[stream].observation]
+
+    def of(self, stream: int) -> tuple[TemplateTerm, ...]:
+        """Return the terms of a stream."""
+        terms = self._terms.of(stream)
+        return tuple(terms[number] for number in self._of(stream))
+
+    def of_interval(self, observation: int, interval: int) -> tuple[TemplateTerm, ...]:
+        """Return the terms of all streams of an interval of an observation."""
+        terms = self._terms.of_interval(observation, interval)
+        return tuple(terms[number] for number in self._numbers[observation])
+
+    def priors(self, stream: int, order: int = _ORDER) -> list[AutoregressiveProcess | None]:
+        """Return what is known beforehand of the amplitudes of each term of a stream."""
+        priors = self._terms.priors(stream, order)
+        return [priors[number] for number in self._of(stream)]
+
+    def group(self, stream: int, number: int) -> list[int]:
+        """Return the streams that have the amplitudes of a stream's term of that number, increasing."""
+        return self._terms.group(stream, self._of(stream)[number])
+
+    def shared_keys(self, stream: int) -> list[Int64Array]:
+        """Return the keys of the amplitudes of each term."""
+        keys = self._terms.shared_keys(stream)
+        return [keys[number] for number in self._of(stream)]
+
+
+def is_shared(template: Template) -> bool:
+    """Return whether streams have amplitudes of a template in common."""
+    return _sharing(template) is not None
 
 
 def _sharing(template: Template) -> Sharing | None:

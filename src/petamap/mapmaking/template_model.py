@@ -23,7 +23,7 @@ import numpy as np
 from petacomm.base.typing import FloatArray, Int64Array
 from petamap.mapmaking.linear_operators import Preconditioner
 from petamap.mapmaking.pseudo_inverse import regularized_inverse
-from petamap.mapmaking.stream_terms import StreamTerms
+from petamap.mapmaking.stream_terms import SelectedTerms, StreamTerms
 from petamap.mapmaking.transfer import NuisanceTransfer
 from petamap.mapmaking.vectors import MAX_WIDTH, SharedUnknowns, Unknowns
 from petamap.mapmaking.visits import StreamNoises
@@ -75,7 +75,7 @@ class TemplateModel:
 
     Parameters
     ----------
-    terms : StreamTerms
+    terms : StreamTerms or SelectedTerms
     noises : StreamNoises
     gap_keys : int64
         Positions among all samples of those that have no weight, increasing.
@@ -88,7 +88,9 @@ class TemplateModel:
         One divided by the number of streams that share an amplitude.
     """
 
-    def __init__(self, terms: StreamTerms, noises: StreamNoises, gap_keys: Int64Array) -> None:
+    def __init__(
+        self, terms: StreamTerms | SelectedTerms, noises: StreamNoises, gap_keys: Int64Array
+    ) -> None:
         from scipy import sparse
 
         self.noises, self._terms = noises, terms

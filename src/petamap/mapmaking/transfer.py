@@ -133,8 +133,8 @@ class RowTransfer:
     """
 
     def __init__(self, comm: Communicator, owned: Int64Array, modelled: Int64Array) -> None:
-        self._plan = None  # one process models the gaps that it owns
-        if comm.size > 1:
+        self._plan = None  # one process models the gaps that it owns, if it models them all
+        if comm.max(float(comm.size > 1 or len(owned) != len(modelled))) > 0:
             keys = distinct(np.concatenate([owned, modelled]))
             self._owned, self._modelled = rows_of_keys(keys, owned), rows_of_keys(keys, modelled)
             self._n = len(keys)
