@@ -3,10 +3,10 @@
     python benchmarks/common_modes.py                                   # 100 detectors, 10 realizations
     python benchmarks/common_modes.py --detectors 20 --realizations 40
 
-Constant-elevation scans under an atmosphere with a knee of 2 Hz, which all detectors see but for gains that
-differ by 2 %. Printed are the noise of I on scales of four pixels and more, weighed and with detectors that have
-the same spectra, but independently; chi-squared of the maps by the inverse covariance that they claim, over
-its degrees of freedom; and the time of an iteration with the same preconditioner, both ways in turns.
+Constant-elevation scans under an atmosphere with a knee of 2 Hz, which all detectors see but for gains
+that differ by 2 %. Printed are the noise of I on scales of four pixels and more, weighed and with detectors
+that have the same spectra, but independently; chi-squared of the maps by the inverse covariance that they
+claim, over its degrees of freedom; and the time of an iteration with the same preconditioner, in turns.
 """
 
 from __future__ import annotations
