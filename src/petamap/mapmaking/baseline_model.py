@@ -52,6 +52,8 @@ class BaselineModel:
         Row of each of `pixel_keys` among the pixels that this rank holds.
     gap_keys : int64 (n_gaps,)
         Unknowns of the gaps in the streams that this rank models, increasing.
+    beside_modes : TemplateModel or None
+        Templates where streams share noise; with baselines as the only noise (`BaselineAmplitudes`), none do.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class BaselineModel:
         n_threads: int = 1,
     ) -> None:
         self.comm, self.n_threads, self.templates, self.modes = comm, n_threads, templates, modes
+        self.beside_modes = templates if modes and isinstance(templates, TemplateModel) else None
         self.n_stokes = visits.pixels.n_stokes
         self.n_knots, self._knots = visits.n_knots, visits.knots
         held = distinct(np.concatenate([visits.pixels.keys, pixel_keys]))
@@ -112,7 +115,7 @@ class BaselineModel:
         knots = self._solve_streams(knots)
         shared: FloatArray | float = 0.0
         if self.modes:
-            templates = self.templates
+            templates = self.beside_modes
             shared = self.modes.answer(templates.alone(knots, amplitudes) if templates else knots)
             knots += self._solve_streams(templates.beside(shared) if templates else shared)
         return knots, np.abs(knots).max(axis=0, initial=0.0), shared

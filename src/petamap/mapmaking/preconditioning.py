@@ -311,7 +311,7 @@ class PreconditionerInputs:
         samples = max(self.statistics.hits_max << (2 * plan.level), 64)
         amplitudes = projection.amplitudes
         gaps = visits.gaps.keys
-        templates = None
+        templates: TemplateModel | BaselineAmplitudes | None = None
         if amplitudes:
             own = SelectedTerms(amplitudes.terms, lambda template: not is_shared(template))
             if plan.destripes:

@@ -25,7 +25,6 @@ from petamap.mapmaking.cg import ConjugateGradients
 from petamap.mapmaking.lanczos import extreme_ritz_values
 from petamap.mapmaking.linear_operators import Operator, Preconditioner
 from petamap.mapmaking.pseudo_inverse import pseudo_inverse
-from petamap.mapmaking.template_model import TemplateModel
 from petamap.mapmaking.transfer import GroupSums, NuisanceTransfer, PixelTransfer
 from petamap.mapmaking.vectors import SharedUnknowns, Unknowns
 
@@ -97,8 +96,8 @@ class TwoLevelPreconditioner(Preconditioner):
         knots += more
         gaps = model.solve_gaps(gaps, knots)
         if templates:
-            if isinstance(templates, TemplateModel) and model.modes:
-                amplitudes += templates.from_shared(np.asarray(shared + also))
+            if model.beside_modes:
+                amplitudes += model.beside_modes.from_shared(np.asarray(shared + also))
             amplitudes = templates.amplitudes(amplitudes, knots)
             gaps -= templates.in_gaps(amplitudes)[:, None]
         out.gaps[...] = self.nuisance.from_model(gaps, amplitudes)
