@@ -33,8 +33,8 @@ def estimated(signal, max_rounds):
     made = replace(SCAN, signals=(signal,))
     options = SystemOptions(n_lag=256, free_ends=True)
     estimator = NoiseEstimator(
-        [made], Healpix(8, nest=True), lambda model_of: options, 200, SerialCommunicator(), Timers(),
-        SilentProgress(),
+        [made], Healpix(8, nest=True), lambda observations, model_of: options, 200, SerialCommunicator(),
+        Timers(), SilentProgress(),
     )  # fmt: skip
     found = estimator.estimate(max_rounds, 0.0).model_of
     return [found(made, detector, interval) for detector in range(4) for interval in range(4)]

@@ -4,34 +4,83 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from itertools import groupby
 
 import numpy as np
 
-import petamap.mapmaking._mapmaking as _mapmaking
 from petacomm.base.errors import DataError
 from petacomm.base.progress import Progress
 from petacomm.base.timers import Timers
-from petacomm.base.typing import BoolArray, FloatArray
 from petacomm.mpi import Communicator, agree_on_errors
 from petamap.data.observation import Observation
+from petamap.mapmaking.interval_noise import measure_interval
 from petamap.mapmaking.noise_kernels import ModelOf
+from petamap.mapmaking.residual_streams import ReferenceNoise, ResidualStreams, datasets_of, residual_psd
 from petamap.mapmaking.right_hand_side import Dataset, binned_map, right_hand_side, right_hand_sides
 from petamap.mapmaking.system import MapmakingSystem, SystemOptions, set_up
-from petamap.mapmaking.time_layout import TimeStream
 from petamap.mapmaking.vectors import Unknowns
+from petamap.noise.mode_estimate import EstimatedModes, check_n_modes
 from petamap.noise.model import EstimatedPsd, InverseLags, TabulatedPsd
 from petamap.noise.psd import noise_psd
-from petamap.noise.spectrum_estimate import continue_psd, estimate_psd, segments_of
+from petamap.noise.spectrum_estimate import continue_psd
 from petamap.noise.welch import smooth_power
-from petamap.simulation.random_keys import Purpose, gaussians, random_stream
 from petamap.sky.pixelization import Pixelization
 
 _ANY = TabulatedPsd(np.ones(1), np.ones(1))
 _SIMULATIONS = 3  # with the data, half of the vectors that the kernels take side by side
 _MAP_TOLERANCE = "10% of noise"  # in any mode: 1% of the variance of one of the map's many
 
-Spectra = dict[tuple[int, int, int], TabulatedPsd]  # by observation, detector and interval
+
+@dataclass(frozen=True)
+class MeasuredNoise:
+    """Noise of all streams, as measured.
+
+    Attributes
+    ----------
+    spectra : dict
+        By observation, detector and interval.
+    modes : dict
+        What detectors share, by observation and interval.
+    """
+
+    spectra: dict[tuple[int, int, int], TabulatedPsd]
+    modes: dict[tuple[int, int], EstimatedModes]
+
+    def smoothed(self) -> MeasuredNoise:
+        """Return the noise with each spectrum smoothed."""
+        return MeasuredNoise(
+            {key: _smooth(psd) for key, psd in self.spectra.items()},
+            {key: modes.with_spectra(_smooth) for key, modes in self.modes.items()},
+        )
+
+    def continued(self, observations: Sequence[Observation]) -> MeasuredNoise:
+        """Return the noise with each spectrum continued to one period in its interval."""
+
+        def lowest(observation: int, interval: int) -> float:
+            one = observations[observation]
+            start, stop = one.intervals[interval]
+            return one.sample_rate / (stop - start)
+
+        return MeasuredNoise(
+            {key: continue_psd(psd, lowest(key[0], key[2])) for key, psd in self.spectra.items()},
+            {
+                key: modes.with_spectra(lambda psd, key=key: continue_psd(psd, lowest(*key)))  # type: ignore[misc]
+                for key, modes in self.modes.items()
+            },
+        )
+
+    def declare(self, observations: Sequence[Observation]) -> tuple[list[Observation], ModelOf]:
+        """Return observations with what their detectors share, and the models of single streams."""
+        models = self.continued(observations)
+        numbers = {one.uid: number for number, one in enumerate(observations)}
+        shared = [[*one.common_noise] for one in observations]
+        for (number, interval), modes in models.modes.items():
+            own = [models.spectra[number, d, interval] for d in range(observations[number].n_det)]
+            shared[number] += modes.common_noise(own, interval)
+        declared = [
+            replace(one, common_noise=tuple(common)) for one, common in zip(observations, shared, strict=True)
+        ]
+        return declared, lambda one, detector, interval: models.spectra[numbers[one.uid], detector, interval]
 
 
 @dataclass(frozen=True)
@@ -40,6 +89,8 @@ class NoiseEstimate:
 
     Attributes
     ----------
+    observations : list of Observation
+        With what their detectors share.
     model_of : ModelOf
     rounds : int
         How often the spectra were measured.
@@ -49,53 +100,11 @@ class NoiseEstimate:
         Whether the solver reached its tolerance in all rounds.
     """
 
+    observations: list[Observation]
     model_of: ModelOf
     rounds: int
     change: float
     maps_converged: bool
-
-
-class ReferenceNoise:
-    """Noise of known spectra in whole streams, random numbers that no source draws (implements `Signal`).
-
-    Unlike `petamap.simulation.noise.SimulatedNoise` it makes a stream at once, by a transform of twice its
-    length: quick where every stream has a spectrum of its own and is read whole.
-
-    Parameters
-    ----------
-    observation : Observation
-    model_of : ModelOf
-        Gives tables.
-    number : int
-        Of the simulation.
-    """
-
-    def __init__(self, observation: Observation, model_of: ModelOf, number: int) -> None:
-        self._observation, self._model_of, self._number = observation, model_of, number
-        self._stream = lru_cache(maxsize=64)(self._make_stream)
-
-    def add_signal(self, detector: int, start: int, stop: int, out: FloatArray) -> None:
-        """Add the noise of samples [start, stop) of a detector to `out`, float64 (stop - start,), K."""
-        for interval, (first, last) in enumerate(self._observation.intervals):
-            begin, end = max(start, first), min(stop, last)
-            if begin < end:
-                whole = self._stream(detector, interval)
-                out[begin - start : end - start] += whole[begin - first : end - first]
-
-    def _make_stream(self, detector: int, interval: int) -> FloatArray:
-        from scipy.fft import irfft, next_fast_len, rfftfreq
-
-        one = self._observation
-        start, stop = one.intervals[interval]
-        n = next_fast_len(2 * (stop - start), real=True)
-        words = random_stream(Purpose.REFERENCE_NOISE, 0, self._number, one.uid, detector, interval)
-        model = self._model_of(one, detector, interval)
-        assert not isinstance(model, InverseLags)
-        power = noise_psd(model, rfftfreq(n, 1 / one.sample_rate))
-        # Each line of a real transform has the variance n rate P / 4 in both of its parts.
-        lines = gaussians(words, 2 * len(power)).view(np.complex128)
-        lines *= np.sqrt(power * (n * one.sample_rate / 4))
-        return np.asarray(irfft(lines, n)[: stop - start])
 
 
 @dataclass(frozen=True)
@@ -112,25 +121,29 @@ class NoiseEstimator:
     where T is the share of the power that the map and the gaps leave, and R the response of the window
     (`petamap.noise.welch.WelchSegments.window_response`). The same random numbers in numerator and
     denominator leave to T the scatter of what the map takes out alone, and the same in all rounds let them
-    converge.
+    converge. With modes, W is measured of their amplitudes, and of what these leave of each detector
+    (`petamap.noise.mode_estimate`).
 
     Parameters
     ----------
     observations, pixelization, comm, timers, progress
         Data and pixels of the run, and its listeners.
     options_of : callable
-        Return the options of the system with a noise model; called on all ranks.
+        Return the options of the system of observations with a noise model; called on all ranks.
     max_iterations : int
         Of the solver.
+    n_modes : int
+        Modes of noise that the detectors of an observation share.
     """
 
     observations: Sequence[Observation]
     pixelization: Pixelization
-    options_of: Callable[[ModelOf], SystemOptions]
+    options_of: Callable[[Sequence[Observation], ModelOf], SystemOptions]
     max_iterations: int
     comm: Communicator
     timers: Timers
     progress: Progress
+    n_modes: int = 0
 
     def estimate(self, max_rounds: int, tolerance: float) -> NoiseEstimate:
         """Return the noise after `max_rounds`, or once it changes by at most `tolerance`. Collective.
@@ -139,77 +152,54 @@ class NoiseEstimator:
 
         Raises
         ------
+        ConfigError
+            If an observation has too few detectors for the modes that they share.
         DataError
             On all ranks, if a stream has too few good samples.
         """
-        spectra, change, n_rounds, all_converged = self._first_round(), np.inf, 1, True
+        for one in self.observations if self.n_modes else ():
+            check_n_modes(self.n_modes, one.n_det, f"observation {one.name}")
+        noise, change, n_rounds, all_converged = self._first_round(), np.inf, 1, True
         while change > tolerance and n_rounds < max_rounds:
             n_rounds += 1
-            found, converged = self._next_round(spectra, n_rounds)
-            change, spectra = largest_change(spectra, found), found
+            found, converged = self._next_round(noise, n_rounds)
+            change, noise = largest_change(noise, found), found
             all_converged &= converged
-        return NoiseEstimate(self._model_of(self._continued(spectra)), n_rounds, change, all_converged)
+        if self.n_modes:
+            # Where detectors share noise, what scatters in one of them holds up the solver for all.
+            noise = noise.smoothed()
+        return NoiseEstimate(*noise.declare(self.observations), n_rounds, change, all_converged)
 
-    def _model_of(self, models: Spectra) -> ModelOf:
-        numbers = {id(observation): number for number, observation in enumerate(self.observations)}
-        return lambda observation, detector, interval: models[numbers[id(observation)], detector, interval]
-
-    def _continued(self, spectra: Spectra) -> Spectra:
-        """Return the spectra, continued to one period in their intervals."""
-        models = Spectra()
-        for key, psd in spectra.items():
-            one = self.observations[key[0]]
-            start, stop = one.intervals[key[2]]
-            models[key] = continue_psd(psd, one.sample_rate / (stop - start))
-        return models
-
-    def _first_round(self) -> Spectra:
+    def _first_round(self) -> MeasuredNoise:
         unit_noise: ModelOf = lambda observation, detector, interval: InverseLags(np.ones(1))  # noqa: E731
         options = replace(
-            self.options_of(unit_noise), n_lag=0, stream_lags=None, free_ends=False, flags="cut",
-            uniform_binning=True,
+            self.options_of(self.observations, unit_noise), n_lag=0, stream_lags=None, free_ends=False,
+            flags="cut", uniform_binning=True,
         )  # fmt: skip
-        system = self._set_up(options, unit_noise)
+        system = self._set_up(self.observations, options, unit_noise)
         with self.timers.phase("noise estimate"):
             sky = system.shared.pixels.scatter_fwd(binned_map(system, right_hand_side(system)))
-            found = [Unknowns(sky, np.zeros((1, 1)))]
+            streams = ResidualStreams(system, self.observations, [Unknowns(sky, np.zeros((1, 1)))])
+            return self._measured(streams, 1, None)
 
-            def measure(stream: TimeStream, number: int, where: str) -> TabulatedPsd:
-                samples, good = _residuals(system, number, found, None)
-                # A stream without a good sample adds nothing to the map, whatever its noise.
-                rate = self.observations[stream.observation].sample_rate
-                return estimate_psd(samples[0], good, rate, where=where) if good.any() else _ANY
-
-            return self._measured(system, 1, measure)
-
-    def _next_round(self, spectra: Spectra, n_round: int) -> tuple[Spectra, bool]:
-        """Return the spectra that a map made with those of the last round leaves, and if it has converged."""
+    def _next_round(self, noise: MeasuredNoise, n_round: int) -> tuple[MeasuredNoise, bool]:
+        """Return the noise that a map made with that of the last round leaves, and if it has converged."""
         # A value that scatters low would draw the map to its own stream, and fall further.
-        model_of = self._model_of(self._continued({key: _smooth(psd) for key, psd in spectra.items()}))
-        system = self._set_up(replace(self.options_of(model_of), n_rhs=1 + _SIMULATIONS), model_of)
-        simulated = [
-            [ReferenceNoise(one, model_of, k) for k in range(_SIMULATIONS)] for one in self.observations
-        ]
-        datasets: list[Dataset] = [[one.signals for one in self.observations]]
-        datasets += [[(noises[k],) for noises in simulated] for k in range(_SIMULATIONS)]
+        observations, model_of = noise.smoothed().declare(self.observations)
+        options = replace(self.options_of(observations, model_of), n_rhs=1 + _SIMULATIONS)
+        system = self._set_up(observations, options, model_of)
+        simulated = [[ReferenceNoise(one, model_of, k) for k in range(_SIMULATIONS)] for one in observations]
         with self.timers.phase("noise estimate"):
-            found, converged = self._maps(system, datasets)
+            found, converged = self._maps(system, datasets_of(observations, simulated))
+            streams = ResidualStreams(system, observations, found, simulated)
+            return self._measured(streams, n_round, noise), converged
 
-            def measure(stream: TimeStream, number: int, where: str) -> TabulatedPsd:
-                residuals, good = _residuals(system, number, found, datasets)
-                noises = _whole_streams(simulated[stream.observation], stream)
-                rate = self.observations[stream.observation].sample_rate
-                try:
-                    return _corrected(residuals, noises, good, rate, where)
-                except DataError:  # other weights cut other pixels: the last spectrum of a stream stays
-                    return spectra[stream.observation, stream.detector, stream.interval]
-
-            return self._measured(system, n_round, measure), converged
-
-    def _set_up(self, options: SystemOptions, model_of: ModelOf) -> MapmakingSystem:
+    def _set_up(
+        self, observations: Sequence[Observation], options: SystemOptions, model_of: ModelOf
+    ) -> MapmakingSystem:
         return set_up(
-            self.observations, self.pixelization, options, model_of, self.comm, self.timers, self.progress,
-            whole_streams=True,
+            observations, self.pixelization, options, model_of, self.comm, self.timers, self.progress,
+            whole="intervals" if self.n_modes else "streams",
         )  # fmt: skip
 
     def _maps(self, system: MapmakingSystem, datasets: Sequence[Dataset]) -> tuple[list[Unknowns], bool]:
@@ -225,38 +215,96 @@ class NoiseEstimator:
         found = [system.shared.scatter_fwd(one.map).copy() for one in solutions]
         return found, all(solution.converged for solution in solutions)
 
-    def _measured(
-        self, system: MapmakingSystem, n_round: int, measure: Callable[[TimeStream, int, str], TabulatedPsd]
-    ) -> Spectra:
-        """Return the spectra of all streams, each measured on the rank that has it."""
-        local, own = system.projection.local, Spectra()
+    def _measured(self, streams: ResidualStreams, n_round: int, last: MeasuredNoise | None) -> MeasuredNoise:
+        """Return the noise of all streams, each measured on the rank that has it."""
+        local, own = streams.system.projection.local, MeasuredNoise({}, {})
         self.progress.begin("noise estimate", local.n_out, "samples")
+        measure = self._measure_modes if self.n_modes else self._measure_streams
+        numbers = range(len(local.segments))
         with agree_on_errors(self.comm):
-            for number, segment in enumerate(local.segments):
-                stream = system.layout.streams[segment.stream]
-                one = self.observations[stream.observation]
-                where = (
-                    f"observation {one.name}, detector {one.detectors[stream.detector]}, "
-                    f"interval {stream.interval}"
-                )
-                key = stream.observation, stream.detector, stream.interval
-                own[key] = measure(stream, number, where)
-                self.progress.advance(float(segment.stop - segment.start))
+            for key, group in groupby(
+                numbers, lambda k: (streams.stream(k).observation, streams.stream(k).interval)
+            ):
+                measure(streams, key, list(group), own, last)
         self.progress.end(f"round {n_round}")
-        found = {key: psd for part in self.comm.allgather(own) for key, psd in part.items()}
-        return {key: found[key] for key in sorted(found)}  # sums over them have one order
+        found = MeasuredNoise({}, {})
+        for part in self.comm.allgather(own):
+            found.spectra.update(part.spectra)
+            found.modes.update(part.modes)
+        # sums over them have one order
+        return MeasuredNoise(dict(sorted(found.spectra.items())), dict(sorted(found.modes.items())))
+
+    def _measure_streams(
+        self,
+        streams: ResidualStreams,
+        key: tuple[int, int],
+        numbers: Sequence[int],
+        own: MeasuredNoise,
+        last: MeasuredNoise | None,
+    ) -> None:
+        """Measure each detector of an interval alone."""
+        for number in numbers:
+            stream = streams.stream(number)
+            residuals, good = streams.residuals(number)
+            simulated = streams.simulated(number)
+            of_stream = key[0], stream.detector, key[1]
+            try:
+                found: TabulatedPsd | DataError = residual_psd(
+                    residuals, simulated, good, streams.rate(number), streams.where(number)
+                )
+            except DataError as error:
+                found = error
+            own.spectra[of_stream] = _settled(found, bool(good.any()), last, of_stream)
+            self.progress.advance(float(len(good)))
+
+    def _measure_modes(
+        self,
+        streams: ResidualStreams,
+        key: tuple[int, int],
+        numbers: Sequence[int],
+        own: MeasuredNoise,
+        last: MeasuredNoise | None,
+    ) -> None:
+        """Measure the detectors of an interval together."""
+        spectra, own.modes[key] = measure_interval(streams, numbers, self.n_modes)
+        for number, found in zip(numbers, spectra, strict=True):
+            stream = streams.stream(number)
+            of_stream = key[0], stream.detector, key[1]
+            some = bool(isinstance(found, EstimatedPsd) or streams.of_data().residuals(number)[1].any())
+            own.spectra[of_stream] = _settled(found, some, last, of_stream)
+            self.progress.advance(float(stream.stop - stream.start))
 
 
-def largest_change(before: Spectra, after: Spectra) -> float:
+def _settled(
+    found: TabulatedPsd | DataError, some: bool, last: MeasuredNoise | None, key: tuple[int, int, int]
+) -> TabulatedPsd:
+    """Return the spectrum of a stream, of which `some` samples are good or none; raise where there is none.
+
+    Other weights cut other pixels: the last spectrum of a stream stays then. One without a good sample adds
+    nothing to the map, whatever its noise.
+    """
+    if not isinstance(found, DataError):
+        return found
+    if last is not None:
+        return last.spectra[key]
+    if some:
+        raise found
+    return _ANY
+
+
+def largest_change(before: MeasuredNoise, after: MeasuredNoise) -> float:
     """Return the largest mean relative change of all spectra in an octave.
 
     The mean is what a bias would be; what single spectra change beyond it is below their own scatter.
     """
-    measured = [(before[key], new) for key, new in after.items() if isinstance(new, EstimatedPsd)]
-    if not measured:
+    measured = [(key, new) for key, new in after.spectra.items() if isinstance(new, EstimatedPsd)]
+    pairs: list[tuple[TabulatedPsd, TabulatedPsd]] = [(before.spectra[key], new) for key, new in measured]
+    for key, modes in after.modes.items():
+        pairs += zip(before.modes[key].amplitudes, modes.amplitudes)  # noqa: B905 - as many as both have
+    if not pairs:
         return 0.0
-    changes = np.concatenate([new.values / noise_psd(old, new.frequencies) - 1 for old, new in measured])
-    octaves = np.floor(np.log2(np.concatenate([new.frequencies for _, new in measured])))
+    changes = np.concatenate([new.values / noise_psd(old, new.frequencies) - 1 for old, new in pairs])
+    octaves = np.floor(np.log2(np.concatenate([new.frequencies for _, new in pairs])))
     means = [changes[octaves == octave].mean() for octave in np.unique(octaves)]
     return float(np.abs(means).max())
 
@@ -265,73 +313,3 @@ def _smooth(psd: TabulatedPsd) -> TabulatedPsd:
     if not isinstance(psd, EstimatedPsd):
         return psd
     return replace(psd, values=smooth_power(psd.frequencies, psd.values, psd.scatter))
-
-
-def _whole_streams(noises: Sequence[ReferenceNoise], stream: TimeStream) -> FloatArray:
-    """Return all recorded samples of a stream of simulations, without gaps, float64 (n, n_samp)."""
-    start, stop = stream.recorded_range(stream.start, stream.stop)
-    out = np.zeros((len(noises), stop - start))
-    for noise, row in zip(noises, out, strict=True):
-        noise.add_signal(stream.detector, start, stop, row)
-    return out
-
-
-def _corrected(
-    residuals: FloatArray, noises: FloatArray, good: BoolArray, sample_rate: float, where: str
-) -> EstimatedPsd:
-    """Return the PSD of a stream, with what map, gaps and window take from it put back.
-
-    Parameters
-    ----------
-    residuals : float64 (1 + n, n_samp)
-        Of the data and of n simulations, K.
-    noises : float64 (n, n_samp)
-        The simulations, K.
-    good : bool (n_samp,)
-    sample_rate : float
-        Hz.
-    where : str
-        For messages.
-    """
-    segments = segments_of(residuals[0], good, sample_rate, where=where)
-    everywhere = np.ones(len(good), np.bool_)
-    left = np.sum([segments.power(residual, good) for residual in residuals[1:]], axis=0)
-    whole = np.sum([segments.power(noise, everywhere) for noise in noises], axis=0)
-    power = segments.power(residuals[0], good) * (whole / left)
-    return EstimatedPsd(segments.frequencies, power / segments.window_response(power), segments.scatter)
-
-
-def _residuals(
-    system: MapmakingSystem, number: int, found: Sequence[Unknowns], datasets: Sequence[Dataset] | None
-) -> tuple[FloatArray, BoolArray]:
-    """Return data minus scanned maps and templates of a stream that is all here, and a mask of good samples.
-
-    float64 (n_sky, n_samp) in K, bool (n_samp,): without the margins.
-    """
-    projection = system.projection
-    parts: list[FloatArray] = []
-    masks: list[BoolArray] = []
-    for block in projection.local.blocks[projection.local.blocks[:, 5] == number]:
-        n_in, n_left, n_out = (int(value) for value in block[1:4])
-        inputs = projection.sample_pointing(block, inputs=True)
-        data, scanned = np.empty((len(found), n_in)), np.empty(n_out)
-        projection.read(block, inputs.pixels, data, datasets)
-        samples = inputs.slice(n_left, n_left + n_out)
-        good = samples.pixels >= 0
-        pixels = np.maximum(samples.pixels, -1)  # gaps are left out, whatever their numbers
-        residual = data[:, n_left : n_left + n_out]
-        for row, one in zip(residual, found, strict=True):
-            _mapmaking.scan(
-                pixels, samples.angles, samples.gains, samples.efficiency, one.pixels, np.zeros(1), scanned
-            )
-            if projection.amplitudes:
-                amplitudes = np.ascontiguousarray(one.gaps[:, 0])
-                _mapmaking.scan_templates(
-                    projection.amplitudes.table, block, inputs.pixels, amplitudes, n_left, scanned
-                )
-            row -= scanned
-        parts.append(residual * projection.units[number])
-        masks.append(good)
-    stream = system.layout.streams[projection.local.segments[number].stream]
-    recorded = slice(stream.margin, stream.stop - stream.start - stream.margin)
-    return np.concatenate(parts, axis=1)[:, recorded], np.concatenate(masks)[recorded]

@@ -143,7 +143,7 @@ class RunSetup:
         self.model_of = declared_model
         if self.config.noise.kernel == "estimate":
             self.noise_estimate = self._estimate_noise()
-            self.model_of = self.noise_estimate.model_of
+            self.observations, self.model_of = self.noise_estimate.observations, self.noise_estimate.model_of
         if self.config.noise.kernel != "white":
             self._choose_bands()
         self.distribution = self._choose_distribution()
@@ -156,12 +156,12 @@ class RunSetup:
         """Return the noise of the data, and warn where it was still changing."""
         noise = self.config.noise
 
-        def options_of(model_of: ModelOf) -> SystemOptions:
-            return self.options(stream_bands(self.observations, noise.n_lag, model_of, self.comm))
+        def options_of(observations: Sequence[Observation], model_of: ModelOf) -> SystemOptions:
+            return self.options(stream_bands(observations, noise.n_lag, model_of, self.comm))
 
         estimator = NoiseEstimator(
             self.observations, self.pixelization, options_of, self.config.solver.max_iterations,
-            self.comm, self.timers, self.progress,
+            self.comm, self.timers, self.progress, noise.n_modes,
         )  # fmt: skip
         found = estimator.estimate(noise.max_rounds, noise.tolerance)
         if found.change > noise.tolerance and noise.max_rounds > 1:

@@ -139,7 +139,7 @@ def set_up(
     comm: Communicator,
     timers: Timers,
     progress: Progress,
-    whole_streams: bool = False,
+    whole: str | None = None,
 ) -> MapmakingSystem:
     """Return the system of a run. Collective.
 
@@ -148,8 +148,9 @@ def set_up(
     observations, pixelization, model_of, comm, timers, progress
         Data, pixels and noise of the run, and its listeners.
     options : SystemOptions
-    whole_streams : bool
-        Give each rank complete streams, as the estimation of their noise needs.
+    whole : "streams" or "intervals", optional
+        Give each rank complete streams, or complete intervals of all detectors, as the estimation of their
+        noise needs.
 
     Raises
     ------
@@ -157,7 +158,7 @@ def set_up(
         On all ranks, if the data do not allow a map, or memory does not suffice.
     """
     layout = TimeLayout(observations, options.n_lag, options.margin)
-    local = layout.local_blocks(_own_blocks(layout, comm, None if whole_streams else options.distribution))
+    local = layout.local_blocks(_own_blocks(layout, comm, options.distribution, whole))
     with timers.phase("noise kernels"):
         noise = inverse_noise(observations, layout, local, model_of, options.stream_lags, options.mode_lags)
     progress.begin("pointing", local.n_held, "samples")
@@ -172,7 +173,7 @@ def set_up(
         pixels = _shared_pixels(comm, projection, options)
     with timers.phase("pointing"):
         # the binned map of the estimate of the noise has no templates
-        has_terms = has_templates(observations) and not (whole_streams and options.n_lag == 0)
+        has_terms = has_templates(observations) and not (whole and options.n_lag == 0)
         terms = StreamTerms(observations, layout, model_of) if has_terms else None
         plan = plan_preconditioner(options.preconditioner, projection, noise, comm, terms)
         memory = _choose_memory_plan(projection, pixels, options, plan, noise.joint)
@@ -198,11 +199,13 @@ def set_up(
     )  # fmt: skip
 
 
-def _own_blocks(layout: TimeLayout, comm: Communicator, distribution: Distribution | None) -> Int64Array:
-    """Return the blocks of this rank, increasing; without a distribution, those of complete streams."""
-    if distribution is not None:
+def _own_blocks(
+    layout: TimeLayout, comm: Communicator, distribution: Distribution, whole: str | None
+) -> Int64Array:
+    """Return the blocks of this rank, increasing: of a distribution, or of complete streams or intervals."""
+    if whole is None:
         return layout.rank_blocks(distribution.groups, comm.size)[comm.rank]
-    bounds = layout.first_blocks[layout.rank_streams(comm.size)]
+    bounds = layout.first_blocks[layout.rank_streams(comm.size, intervals=whole == "intervals")]
     return np.arange(bounds[comm.rank], bounds[comm.rank + 1])
 
 

@@ -152,9 +152,9 @@ class TimeLayout:
         self.first_blocks = np.concatenate([[0], np.cumsum(-(-lengths // self.block))])
         self.joint = np.array([n_lag > 0 and _shares_noise(observations, s) for s in self.streams], np.bool_)
         intervals = np.array([(s.observation, s.interval) for s in self.streams], np.int64)
-        begins = np.ones(len(lengths), np.bool_)
-        begins[1:] = ~self.joint[1:] | np.any(intervals[1:] != intervals[:-1], axis=1)
-        self._units = np.flatnonzero(begins)  # the first of streams that stay together
+        begins = np.any(np.diff(intervals, axis=0, prepend=-1) != 0, axis=1)
+        self._intervals = np.flatnonzero(begins)
+        self._units = np.flatnonzero(begins | ~self.joint)  # the first of streams that stay together
 
     @property
     def n_blocks(self) -> int:
@@ -214,14 +214,15 @@ class TimeLayout:
         bounds = np.append(firsts, len(order))[distribute(np.add.reduceat(self.costs()[order], firsts), size)]
         return [np.sort(order[begin:end]) for begin, end in pairwise(bounds)]
 
-    def rank_streams(self, size: int) -> Int64Array:
+    def rank_streams(self, size: int, intervals: bool = False) -> Int64Array:
         """Return the first of the whole streams that each rank may have, and their number: (size + 1,).
 
-        Streams that share noise stay together.
+        Streams that share noise stay together, and with `intervals` all detectors of an interval.
         """
+        units = self._intervals if intervals else self._units
         lengths = np.diff(self.sample_keys).astype(np.float64)
-        bounds = distribute(np.add.reduceat(lengths, self._units), size)
-        return np.append(self._units, len(self.streams)).astype(np.int64)[bounds]
+        bounds = distribute(np.add.reduceat(lengths, units), size)
+        return np.append(units, len(self.streams)).astype(np.int64)[bounds]
 
     def locate(self, blocks: Int64Array) -> tuple[Int64Array, Int64Array]:
         """Return the stream of each block, and the number of the block in it."""

@@ -103,7 +103,7 @@ def mode_amplitudes(
     frequencies = sample_rate / 2 * np.logspace(-_DECADES, 0, _PER_DECADE * _DECADES + 1)
     spectra = [_psd(one.model, frequencies, sample_rate) for one in shared]
     scaled = np.sqrt(weights)[:, None] * couplings
-    basis = _basis(scaled, np.array([spectrum.mean() for spectrum in spectra]))
+    basis = orthonormal_modes(scaled, np.array([spectrum.mean() for spectrum in spectra]))
     own = np.stack([_psd(model, frequencies, sample_rate) for model in models])
     tables = []
     for column in basis.T:
@@ -115,8 +115,21 @@ def mode_amplitudes(
     return ModeAmplitudes(basis * scales, basis / scales, tuple(tables))
 
 
-def _basis(scaled: FloatArray, powers: FloatArray) -> FloatArray:
-    """Return an orthonormal basis of columns, (n_det, n), in which those of given powers are uncorrelated."""
+def orthonormal_modes(scaled: FloatArray, powers: FloatArray) -> FloatArray:
+    """Return U, an orthonormal basis of W^1/2 C in which modes of given powers are uncorrelated.
+
+    Parameters
+    ----------
+    scaled : float64 (n_det, n)
+        W^1/2 C.
+    powers : float64 (n,)
+        Of each mode.
+
+    Returns
+    -------
+    float64 (n_det, n_modes)
+        The largest first; fewer than n where columns are the same.
+    """
     columns = scaled * np.sqrt(powers)
     values, vectors = np.linalg.eigh(np.einsum("di,dj->ij", columns, columns))
     kept = values > _SAME * values[-1]

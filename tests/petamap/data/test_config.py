@@ -17,6 +17,7 @@ from petacomm.base.units import parse_quantity
 from petamap.data.config import (
     SECTIONS,
     MapOptions,
+    NoiseOptions,
     RunConfig,
     SourceConfig,
     load_config,
@@ -458,10 +459,14 @@ maps = of_options(MapOptions).map(
         made, n_side=64, resolution=made.resolution or 1e-3, width=made.width or None, height=None
     )
 )
+noises = of_options(NoiseOptions).map(
+    lambda made: dataclasses.replace(made, n_modes=made.n_modes if made.kernel == "estimate" else 0)
+)
 configs = st.builds(
     RunConfig,
-    **{name: of_options(cls) for name, cls in SECTIONS.items() if name != "map"},
+    **{name: of_options(cls) for name, cls in SECTIONS.items() if name not in ("map", "noise")},
     map=maps,
+    noise=noises,
     sources=st.lists(
         st.builds(SourceConfig, st.just("sample"), of_options(FileOptions)), min_size=1, max_size=2
     ).map(tuple),

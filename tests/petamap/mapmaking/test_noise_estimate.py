@@ -15,7 +15,8 @@ from petacomm.base.progress import SilentProgress
 from petacomm.base.timers import Timers
 from petacomm.mpi import SerialCommunicator
 from petamap.data.observation import Observation
-from petamap.mapmaking.noise_estimate import NoiseEstimator, ReferenceNoise
+from petamap.mapmaking.noise_estimate import NoiseEstimator
+from petamap.mapmaking.residual_streams import ReferenceNoise
 from petamap.mapmaking.system import SystemOptions
 from petamap.noise.model import OneOverF
 from petamap.noise.psd import noise_psd
@@ -54,8 +55,8 @@ def models_of(made, pixelization, comm=None, **choices):
 def estimated(made, pixelization, comm=None, max_rounds=4, tolerance=0.01, **choices):
     options = SystemOptions(n_lag=100, **choices)
     estimator = NoiseEstimator(
-        made, pixelization, lambda model_of: options, 200, comm or SerialCommunicator(), Timers(),
-        SilentProgress(),
+        made, pixelization, lambda observations, model_of: options, 200, comm or SerialCommunicator(),
+        Timers(), SilentProgress(),
     )  # fmt: skip
     return estimator.estimate(max_rounds, tolerance)
 

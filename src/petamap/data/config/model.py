@@ -93,6 +93,13 @@ class NoiseOptions:
         choices=("declared", "none"),
         help="noise that detectors share: declared: as the sources say; none: left out",
     )
+    n_modes: int = option(
+        0,
+        help="modes of noise that the detectors of an observation share, estimated with their spectra "
+        '(kernel = "estimate")',
+        minimum=0,
+        maximum=100,
+    )
     ends: str = option(
         "auto",
         choices=("auto", "free", "zero"),
@@ -372,3 +379,10 @@ def map_option_conflicts(options: MapOptions) -> Iterator[tuple[str, str, str | 
     for key in ("resolution", "width", "height"):
         if getattr(options, key) == 0:
             yield key, f"map.{key} must be above 0", None
+
+
+def noise_option_conflicts(options: NoiseOptions) -> Iterator[tuple[str, str, str | None]]:
+    """Yield inconsistencies of ``[noise]``: key, message, suggestion."""
+    if options.n_modes and options.kernel != "estimate":
+        what = f'noise.n_modes are estimated, and noise.kernel = "{options.kernel}" estimates nothing'
+        yield "n_modes", what, 'write kernel = "estimate"'

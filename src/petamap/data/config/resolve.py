@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from petacomm.base.errors import ConfigError, closest, did_you_mean
 from petamap.data.config.document import Document, DocumentTable
 from petamap.data.config.fields import option_fields
-from petamap.data.config.model import SECTIONS, RunConfig, SourceConfig, map_option_conflicts
+from petamap.data.config.model import (
+    SECTIONS,
+    RunConfig,
+    SourceConfig,
+    map_option_conflicts,
+    noise_option_conflicts,
+)
 from petamap.data.config.source_kinds import all_source_kinds, options_class
 from petamap.data.config.values import BadValue, convert_value
+
+_CONFLICTS: dict[str, Callable[[Any], Iterator[tuple[str, str, str | None]]]] = {
+    "map": map_option_conflicts,
+    "noise": noise_option_conflicts,
+}
 
 
 def resolve(document: Document, file: Path | None = None) -> RunConfig:
@@ -47,8 +59,8 @@ def _section(name: str, document: Document, misspelt: DocumentTable | None) -> A
     """Return the options of a section; those of a table that means it are judged as if it had its name."""
     table = document.sections.get(name) or misspelt or DocumentTable(1)
     section = _options(SECTIONS[name], table, name, document)
-    if name == "map" and section is not None:
-        for key, what, mend in map_option_conflicts(section):
+    if name in _CONFLICTS and section is not None:
+        for key, what, mend in _CONFLICTS[name](section):
             line = table.values[key].line if key in table.values else table.line
             document.problems.add(line, what, mend)
     return section
