@@ -27,6 +27,7 @@ from petacomm.base.typing import AnyArray
 FILE_NAME = "summary.json"
 PRODUCT_KINDS = (
     "map", "binned", "hits", "covariance", "rcond", "residual", "amplitudes", "pixel_covariance",
+    "filtered", "observation_matrix",
 )  # fmt: skip
 
 

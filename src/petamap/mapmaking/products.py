@@ -76,7 +76,7 @@ class MapWriter:
         digest = self._sha256(slab)
         if comm.rank != 0:
             return None
-        stokes = "".join(names) if kind in ("map", "binned", "residual") else ""
+        stokes = "".join(names) if kind in ("map", "binned", "filtered", "residual") else ""
         return Product(name=title, file=path.name, kind=kind, unit=unit, stokes=stokes, sha256=digest)
 
     def compare(self, path: Path, values: FloatArray) -> tuple[float, float] | None:

@@ -24,6 +24,8 @@ from petamap.data.run_summary import Summary
 from petamap.mapmaking.amplitude_table import gather_amplitudes, write_amplitudes
 from petamap.mapmaking.checkpoint import ColumnCheckpoint, JobCheckpoints
 from petamap.mapmaking.covariance import CovarianceCheckpoint, CovarianceColumns
+from petamap.mapmaking.filter_and_bin import FilterAndBin, require_few_pixels
+from petamap.mapmaking.filter_products import FilterProducts
 from petamap.mapmaking.products import MapWriter, covariance_columns, covariance_names
 from petamap.mapmaking.right_hand_side import RightHandSide, binned_map, right_hand_side
 from petamap.mapmaking.setup import RunSetup, check_writable, run_digest
@@ -37,6 +39,8 @@ from petamap.sky.map_header import file_run_id
 
 # Bound of the map's error, in units of its noise, above which a converged run warns.
 _WARNED_ERROR = 0.1
+# Products that are not made of the maps of the run.
+_APART = "amplitudes", "filtered", "observation_matrix", "pixel_covariance"
 
 
 def run(
@@ -169,6 +173,8 @@ class _Job:
         self._check_folder()
         system = self.setup.set_up()
         columns = CovarianceColumns(system) if self.config.products.pixel_covariance else None
+        if self.config.products.observation_matrix:
+            require_few_pixels(system)
         faults = SignalFaults(system)
         rhs = self._read(system, faults)
         binned = binned_map(system, rhs)
@@ -178,6 +184,7 @@ class _Job:
         solution = None if self.config.solver.binned_only else self._solve(system, rhs)
         with self.timers.phase("products"):
             comparisons = self._write_products(system, binned, solution)
+        self._write_filtered()
         failed = None if columns is None else self._write_pixel_covariance(columns, solution)
         result = replace(
             self.setup.summarize(system, self.command),
@@ -237,7 +244,8 @@ class _Job:
             kinds += ["map"] * chosen.maps + ["residual"] * chosen.residual
             if any(observation.templates for observation in self.setup.observations):
                 kinds += ["amplitudes"] * chosen.amplitudes
-        return kinds + ["pixel_covariance"] * chosen.pixel_covariance
+        others = ("filtered", "observation_matrix", "pixel_covariance")
+        return kinds + [kind for kind in others if getattr(chosen, kind)]
 
     def _file(self, kind: str) -> Path:
         return self.out / f"{self.config.run.name}_{kind}.fits"
@@ -298,7 +306,7 @@ class _Job:
     def _write_products(
         self, system: MapmakingSystem, binned: FloatArray, solution: Solution | None
     ) -> list[summary.MapComparison]:
-        kinds = [kind for kind in self._kinds() if kind not in ("pixel_covariance", "amplitudes")]
+        kinds = [kind for kind in self._kinds() if kind not in _APART]
         self.progress.begin("products", float(len(kinds)), "files")
         writer = MapWriter(
             system, self.out, self.config.map.frame, self.setup.run_id(), self.config.map.ordering
@@ -328,6 +336,19 @@ class _Job:
                         stokes="", sha256=digest,
                     )
                 )  # fmt: skip
+
+    def _write_filtered(self) -> None:
+        """Write the filter-and-bin map and its observation matrix, as chosen."""
+        chosen = self.config.products
+        if not (chosen.filtered or chosen.observation_matrix):
+            return
+        system = self.setup.set_up_filter()
+        product = FilterProducts(self.setup, FilterAndBin(system))
+        with self.timers.phase("filter and bin"):
+            if chosen.filtered:
+                self.products += product.write_map(self._file("filtered"))
+            if chosen.observation_matrix:
+                self.products += product.write_matrix(self._file("observation_matrix"))
 
     def _write_pixel_covariance(
         self, columns: CovarianceColumns, solution: Solution | None

@@ -36,6 +36,7 @@ from petamap.data.observation import Observation
 from petamap.data.run_summary import RankStatistics
 from petamap.mapmaking.bands import StreamBands, stream_bands
 from petamap.mapmaking.distribution import STREAMS, TIME_MAJOR, Distribution, find_distribution
+from petamap.mapmaking.filter_and_bin import white_options
 from petamap.mapmaking.intervals import free_ends
 from petamap.mapmaking.noise_estimate import NoiseEstimate, NoiseEstimator
 from petamap.mapmaking.noise_kernels import ModelOf, declared_model
@@ -151,6 +152,19 @@ class RunSetup:
         system = set_up(self.observations, self.pixelization, options, self.model_of, *common)
         self._warn_of_pixels(system)
         return system
+
+    def set_up_filter(self) -> MapmakingSystem:
+        """Return the system of a filter-and-bin map: white noise, flagged samples left out."""
+        options = white_options(self.options())
+        return set_up(
+            self.observations,
+            self.pixelization,
+            options,
+            self.model_of,
+            self.comm,
+            self.timers,
+            self.progress,
+        )
 
     def _estimate_noise(self) -> NoiseEstimate:
         """Return the noise of the data, and warn where it was still changing."""

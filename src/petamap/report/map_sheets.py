@@ -19,7 +19,7 @@ Reader: TypeAlias = Callable[[Product], SkyMap]
 
 # Kinds of products that are shown, in the order of the page. The residual of a run is the binned map minus
 # the maximum-likelihood map; if it was not written, their difference is shown instead.
-_SHOWN = ("map", "binned", "residual", "hits", "rcond")
+_SHOWN = ("map", "binned", "filtered", "residual", "hits", "rcond")
 
 
 def read_sheets(summary: Summary, folder: Path) -> list[MapSheet]:

@@ -225,6 +225,12 @@ class ProductOptions:
     residual: bool = option(True, help="residual of the solution")
     amplitudes: bool = option(True, help="amplitudes of templates, where there are any")
     binned: bool = option(True, help="the binned map beside it")
+    filtered: bool = option(
+        False, help="the filter-and-bin map: templates fitted to the data alone, subtracted before binning"
+    )
+    observation_matrix: bool = option(
+        False, help="what the filter-and-bin map has of each pixel of the sky, for maps of few pixels"
+    )
     binned_weights: str = option(
         "noise", choices=("noise", "uniform"), help="weights of samples in the binned map"
     )

@@ -1,0 +1,60 @@
+"""Products of a run's filter-and-bin map."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from petacomm.mpi import agree_on_errors
+from petamap.data.run_summary import Product, pixels_sha256
+from petamap.mapmaking.filter_and_bin import FilterAndBin
+from petamap.mapmaking.products import MapWriter
+from petamap.mapmaking.setup import RunSetup
+from petamap.sky.observation_matrix_file import write_observation_matrix
+
+
+@dataclass(frozen=True)
+class FilterProducts:
+    """Writer of a filter-and-bin map and its observation matrix. Collective.
+
+    Attributes
+    ----------
+    setup : RunSetup
+    filtering : FilterAndBin
+    """
+
+    setup: RunSetup
+    filtering: FilterAndBin
+
+    def write_map(self, path: Path) -> list[Product]:
+        """Write the map, and return its entry in the summary, on rank 0."""
+        system, setup = self.filtering.system, self.setup
+        setup.progress.begin("filter and bin", float(system.projection.local.n_out), "samples")
+        values = self.filtering.map_of_data(setup.progress.advance)
+        setup.progress.end()
+        writer = MapWriter(
+            system, path.parent, setup.config.map.frame, setup.run_id(), setup.config.map.ordering
+        )
+        names = list(system.projection.stokes.value)
+        product = writer.write("filtered", path, "filter-and-bin map", values, names, setup.unit)
+        return [] if product is None else [product]
+
+    def write_matrix(self, path: Path) -> list[Product]:
+        """Write the observation matrix, and return its entry in the summary, on rank 0."""
+        progress, found = self.setup.progress, list[Product]()
+        columns = self.filtering.columns()
+        progress.begin("observation matrix", float(columns.n), "columns")
+        self.filtering.fill(columns, progress.advance)
+        with agree_on_errors(self.setup.comm):
+            if self.setup.comm.rank == 0:
+                entries = columns.triplets()
+                write_observation_matrix(path, *entries, columns.n_unknowns, self.setup.run_id())
+                digest = pixels_sha256(entries[2])
+                found.append(
+                    Product(
+                        name="observation matrix", file=path.name, kind="observation_matrix", unit="",
+                        stokes="", sha256=digest,
+                    )
+                )  # fmt: skip
+        progress.end(f"{columns.n} columns")
+        return found
