@@ -6,7 +6,7 @@ python docs/make_options.py
 from pathlib import Path
 
 from petacomm.base.units import units_by_dimension
-from petamap.data.config import SECTIONS
+from petamap.data.config import REPEATED, SECTIONS
 from petamap.data.config.fields import OptionField, option_fields
 from petamap.data.config.source_kinds import all_source_kinds
 from petamap.data.config.template import written_default
@@ -28,6 +28,10 @@ def options_page() -> str:
     parts = [HEAD, _units(), "## Sections"]
     parts += [
         _table(f"`[{name}]`", _first_line(kind), option_fields(kind)) for name, kind in SECTIONS.items()
+    ]
+    parts += ["## Splits\n\nEach `[[split]]` is one of [splits of the data](splits.md)."]
+    parts += [
+        _table(f"`[[{name}]]`", _first_line(kind), option_fields(kind)) for name, kind in REPEATED.items()
     ]
     parts += ["## Sources\n\nEach `[[source]]` says its `kind`; what follows are the options of that kind."]
     parts += [_table(f'`kind = "{kind.name}"`', kind.summary, kind.fields) for kind in all_source_kinds()]

@@ -7,6 +7,7 @@
 #include "../arrays.h"
 #include "baseline_functions.h"
 #include "joint_views.h"
+#include "part_views.h"
 #include "petamap/mapmaking/bin.h"
 #include "petamap/mapmaking/gaps.h"
 #include "petamap/mapmaking/normal.h"
@@ -89,7 +90,7 @@ void apply_expanded(In<std::int64_t, 2> blocks, nb::typed<nb::list, PointingArgu
                     In<double> efficiencies, MaybeIn<std::uint8_t> gap_bits, In<std::int64_t> first_slots,
                     std::int64_t gap_length, const Kernels& kernels, In<double, 3> map, In<double, 2> gaps,
                     In<double> scales, Out<std::int64_t, 4> sums, Out<std::int64_t, 3> gap_sums,
-                    const TemplateTable* templates, const JointTable* joint) {
+                    const TemplateTable* templates, const JointTable* joint, const PartTable* parts) {
     static_assert(sizeof(pm::ExpandedSamples::Stream) == 6 * sizeof(std::int64_t));
     require(streams.shape(1) == 6 && streams.shape(0) == efficiencies.shape(0), "6 numbers a stream");
     require(first_slots.shape(0) == blocks.shape(0), "a slot a block");
@@ -102,6 +103,8 @@ void apply_expanded(In<std::int64_t, 2> blocks, nb::typed<nb::list, PointingArgu
     std::vector<petamap::pointing::CompressedPointing> views;
     for (nb::handle pointing : pointings)
         views.push_back(compressed_pointing(nb::cast<PointingArguments>(pointing)));
+    if (parts) require(parts->n_segments() == length(streams.shape(0)), "parts of each stream");
+    const auto part_view = parts ? std::optional{parts->view()} : std::nullopt;
     const pm::ExpandedSamples source{views,
                                      petamap::sky::Grid::from(grid.data(), grid.shape(0)),
                                      &index,
@@ -110,7 +113,8 @@ void apply_expanded(In<std::int64_t, 2> blocks, nb::typed<nb::list, PointingArgu
                                      data_or_null(gap_bits),
                                      first_slots.data(),
                                      gap_length,
-                                     maps.n_stokes > 1};
+                                     maps.n_stokes > 1,
+                                     part_view ? &*part_view : nullptr};
     nb::gil_scoped_release release;
     pm::apply_normal(all, source, kernels.view(), maps);
 }
@@ -387,6 +391,11 @@ NB_MODULE(_mapmaking, module) {
         .def(nb::init<In<std::int64_t, 2>, In<std::int64_t>, In<std::int64_t>, In<double>, In<double>>(),
              nb::arg("groups").noconvert(), nb::arg("members").noconvert(), nb::arg("alone").noconvert(),
              nb::arg("forward").noconvert(), nb::arg("backward").noconvert());
+    nb::class_<PartTable>(module, "PartTable")
+        .def(nb::init<In<std::int64_t>, In<std::int64_t, 2>, std::int64_t, std::int64_t>(),
+             nb::arg("firsts").noconvert(), nb::arg("runs").noconvert(), nb::arg("n_parts"), nb::arg("n_pix"))
+        .def("number", &PartTable::number, nb::arg("segment"), nb::arg("start"),
+             nb::arg("pixels").noconvert());
     module.def("apply_kept", apply_kept, nb::arg("blocks").noconvert(), nb::arg("pixels").noconvert(),
                nb::arg("angles").noconvert().none(), nb::arg("gains").noconvert().none(),
                nb::arg("efficiencies").noconvert(), nb::arg("kernels"), nb::arg("map").noconvert(),
@@ -399,7 +408,8 @@ NB_MODULE(_mapmaking, module) {
                nb::arg("first_slots").noconvert(), nb::arg("gap_length"), nb::arg("kernels"),
                nb::arg("map").noconvert(), nb::arg("gaps").noconvert(), nb::arg("scales").noconvert(),
                nb::arg("sums").noconvert(), nb::arg("gap_sums").noconvert(),
-               nb::arg("templates").none() = nb::none(), nb::arg("joint").none() = nb::none());
+               nb::arg("templates").none() = nb::none(), nb::arg("joint").none() = nb::none(),
+               nb::arg("parts").none() = nb::none());
     module.def("filter_block", filter_block, nb::arg("block").noconvert(), nb::arg("kernels"),
                nb::arg("input").noconvert(), nb::arg("time").noconvert());
     module.def("add_hits", add_hits, nb::arg("pixels").noconvert(), nb::arg("shared"),

@@ -9,6 +9,7 @@
 
 #include "petamap/mapmaking/blocks.h"
 #include "petamap/mapmaking/gaps.h"
+#include "petamap/mapmaking/parts.h"
 #include "petamap/mapmaking/pixel_index.h"
 #include "petamap/pointing/compressed.h"
 
@@ -47,6 +48,7 @@ struct ExpandedSamples {
     const std::int64_t* first_slots;  // one a block
     std::int64_t gap_length;
     bool polarized;
+    const Parts* parts = nullptr;  // null where all samples see one map
 
     struct Scratch {
         std::vector<std::int32_t> pixels;
@@ -64,6 +66,7 @@ struct ExpandedSamples {
         const std::int64_t end = std::clamp(stream.recorded_stop - start, begin, block.n_in);
         pointing::expand(pointings[stream.pointing], stream.detector, grid, start + begin, start + end,
                          pixels + begin, angles ? angles + begin : nullptr);
+        if (parts && begin < end) parts->number(block.stream, start + begin, end - begin, pixels + begin);
         for (std::int64_t i = begin; i < end; ++i) pixels[i] = index->local(pixels[i]);
         if (gap_bits && mark_gaps(gap_bits, block.first, block.n_in, pixels))
             number_gaps(gap_length, start - stream.start, first_slots[number], block.n_in, pixels);

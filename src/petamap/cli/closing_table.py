@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from petacomm.cli.progress import format_duration, format_scaled
-from petamap.data.run_summary import Solver, Summary
+from petamap.data.run_summary import Solver, Split, Summary
 from petamap.mapmaking.stop_rule import noise_share
 from petamap.noise.band import describe_bands, format_share
 
@@ -23,6 +23,7 @@ def closing_table(summary: Summary, report: Path | None) -> str:
             rows.append(("map error", _error(solver)))
         if solver.preconditioner:
             rows.append(("solver", solver.preconditioner))
+    rows += [(f"split {split.name}", _split(split)) for split in summary.splits]
     if summary.resumed:
         times = "once" if summary.resumed == 1 else f"{summary.resumed} times"
         rows.append(("resumed", f"{times}; phases are those of the last part"))
@@ -47,6 +48,19 @@ def closing_table(summary: Summary, report: Path | None) -> str:
     if report is not None:
         rows.append(("report", str(report)))
     return "\n".join([*aligned_rows(rows), *(f"warning: {text}" for text in summary.warnings)])
+
+
+def _split(split: Split) -> str:
+    """Return the null test of a split, and how its solution ended where it did not converge."""
+    text = f"{len(split.parts)} parts"
+    if split.null is not None:
+        text += (
+            f", chi-squared {split.null.chi_squared:.1f} of {split.null.degrees_of_freedom:,} "
+            f"(probability {split.null.probability:.2g})"
+        )
+    if split.solver is not None and not split.solver.converged:
+        text += f", NOT CONVERGED: {split.solver.reason}"
+    return text
 
 
 def _error(solver: Solver) -> str:

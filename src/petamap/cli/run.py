@@ -130,8 +130,9 @@ def _run(arguments: argparse.Namespace) -> int:
         comm = world()
         with collective_errors(comm):
             summary = _make_maps(arguments, comm, stop)
-    solver = summary.solver
-    return 0 if solver is None or solver.converged else ConvergenceError.exit_code
+    solvers = (summary.solver, *(split.solver for split in summary.splits))
+    converged = all(one is None or one.converged for one in solvers)
+    return 0 if converged else ConvergenceError.exit_code
 
 
 def _make_maps(arguments: argparse.Namespace, comm: Communicator, stop: StopRequest) -> Summary:

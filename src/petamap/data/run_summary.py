@@ -28,6 +28,7 @@ FILE_NAME = "summary.json"
 PRODUCT_KINDS = (
     "map", "binned", "hits", "covariance", "rcond", "residual", "amplitudes", "pixel_covariance",
     "filtered", "observation_matrix",
+    "part_map", "part_binned", "part_hits", "null",
 )  # fmt: skip
 
 
@@ -195,6 +196,40 @@ class MapComparison:
 
 
 @dataclass(frozen=True, kw_only=True)
+class NullTest:
+    """Whether one map describes all parts of a split as well as a map for each."""
+
+    chi_squared: float = option(help="Chi-squared of one map for all parts minus that of a map for each.")
+    degrees_of_freedom: int = option(help="Unknowns that maps of parts have more.", minimum=0)
+    probability: float = option(help="Of a larger value, if the noise is Gaussian and as modelled.")
+    error_bound: float | None = option(
+        None, help="By how much the solver's tolerance may change chi_squared; null where it is not known."
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SplitPart:
+    """Part of a split of the data."""
+
+    name: str = option(help="Name of the part.")
+    samples: int = option(help="Samples that its map is made of.", minimum=0)
+    pixels: int = option(help="Pixels that it is solved for in.", minimum=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Split:
+    """Maps of parts of the data, solved for together."""
+
+    name: str = option(help="Name of the split.")
+    by: str = option(help="What the parts are, as in the configuration.")
+    parts: tuple[SplitPart, ...] = option(help="The parts, in order.")
+    solver: Solver | None = option(
+        None, help="How the difference from the map of all parts was solved for; null for binning alone."
+    )
+    null: NullTest | None = option(None, help="Whether they differ; null for binning alone.")
+
+
+@dataclass(frozen=True, kw_only=True)
 class MonteCarlo:
     """Monte Carlo realizations of a run."""
 
@@ -239,6 +274,7 @@ class Summary:
     products: tuple[Product, ...] = option(help="The map files.")
     comparisons: tuple[MapComparison, ...] = option(help="Maps held against what they should be.")
     warnings: tuple[str, ...] = option(help="What the user should know.")
+    splits: tuple[Split, ...] = option((), help="Maps of parts of the data.")
     montecarlo: MonteCarlo | None = option(None, help="Its realizations; null for a run of one.")
     resumed: int = option(0, help="How often the run went on from a checkpoint.", minimum=0)
 

@@ -76,6 +76,23 @@ class JointTable:
         ],
     ) -> None: ...
 
+class PartTable:
+    def __init__(
+        self,
+        firsts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        runs: Annotated[
+            NDArray[numpy.int64], dict(shape=(None, None), order="C", device="cpu", writable=False)
+        ],
+        n_parts: int,
+        n_pix: int,
+    ) -> None: ...
+    def number(
+        self,
+        segment: int,
+        start: int,
+        pixels: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu")],
+    ) -> None: ...
+
 def apply_kept(
     blocks: Annotated[
         NDArray[numpy.int64], dict(shape=(None, None), order="C", device="cpu", writable=False)
@@ -132,6 +149,7 @@ def apply_expanded(
     gap_sums: Annotated[NDArray[numpy.int64], dict(shape=(None, None, None), order="C", device="cpu")],
     templates: TemplateTable | None = None,
     joint: JointTable | None = None,
+    parts: PartTable | None = None,
 ) -> None: ...
 def filter_block(
     block: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 import petamap.mapmaking._mapmaking as _mapmaking
-from petacomm.base.typing import FloatArray, Int64Array
+from petacomm.base.typing import BoolArray, FloatArray, Int64Array
 from petamap.data.observation import Observation, noise_in_common
 from petamap.mapmaking.time_layout import LocalBlocks, TimeLayout
 from petamap.noise.common_modes import ModeAmplitudes, mode_amplitudes
@@ -72,6 +72,12 @@ class JointNoise:
             own = units[blocks[group.members, 5]][:, None]
             scaled.append(replace(group, forward=group.forward * own, backward=group.backward / own))
         return replace(self, groups=tuple(scaled))
+
+    def of_blocks(self, used: BoolArray) -> JointNoise:
+        """Return the groups of some of the blocks, (n_block,) bool, as these are numbered."""
+        numbers = np.cumsum(used) - 1
+        groups = (replace(g, members=numbers[g.members]) for g in self.groups if used[g.members[0]])
+        return JointNoise(tuple(groups), numbers[self.alone[used[self.alone]]])
 
     def norm(self, norms: FloatArray, mode_norms: FloatArray) -> float:
         """Return a bound of |N^-1 x| / max|x|, of those of each block's kernel and of those of the modes."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeAlias
 
@@ -11,7 +11,7 @@ import numpy as np
 
 import petamap.mapmaking._mapmaking as _mapmaking
 from petacomm.base.errors import ConfigError, DataError
-from petacomm.base.typing import FloatArray, Int64Array
+from petacomm.base.typing import BoolArray, FloatArray, Int64Array
 from petamap.data.observation import Observation
 from petamap.mapmaking.joint_blocks import JointGroup, JointNoise, group_blocks, interval_amplitudes
 from petamap.mapmaking.time_layout import LocalBlocks, TimeLayout
@@ -105,6 +105,12 @@ class InverseNoise:
         self.blocks[:, 4] = kernel_of[self.blocks[:, 5]]
         joint = self.joint.in_units(units, self.blocks)
         return InverseNoise(lags, kernel_of, self.blocks, self.transform, joint, self.mode_lags)
+
+    def of_blocks(self, used: BoolArray) -> InverseNoise:
+        """Return N^-1 of some of the blocks, (n_block,) bool, all or none of those filtered together."""
+        if used.all():
+            return self
+        return replace(self, blocks=self.blocks[used], joint=self.joint.of_blocks(used))
 
 
 def _absolute_sums(lags: FloatArray) -> FloatArray:

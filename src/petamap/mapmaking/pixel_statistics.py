@@ -52,6 +52,7 @@ def pixel_statistics(
     rcond_min: float,
     *,
     uniform_binning: bool,
+    cut: BoolArray | None = None,
 ) -> Statistics:
     """Return the statistics of the samples in each pixel. Collective.
 
@@ -64,6 +65,8 @@ def pixel_statistics(
         Pixels with a smaller one cannot be solved for.
     uniform_binning : bool
         Whether all samples weigh the same in the binned map.
+    cut : (n_owned,) bool, optional
+        Pixels that are not solved for in any case.
     """
     hits = binning.hits(projection, pixels)
     hits_max = max(1, int(pixels.comm.max(float(hits.max(initial=0)))))
@@ -77,6 +80,9 @@ def pixel_statistics(
     weights = noise.weights
     covariance, rcond = inverted(weights, rcond_min)
     dead = (rcond < rcond_min) | (rcond == 0)
+    if cut is not None:
+        dead |= cut
+        covariance[dead] = 0.0
     binned = covariance
     if uniform_binning:
         weights = projection.units**2

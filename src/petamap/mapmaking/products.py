@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +14,7 @@ import numpy as np
 from petacomm.base.errors import ConfigError
 from petacomm.base.exact import add_exactly, round_limbs, zero_limbs
 from petacomm.base.typing import FloatArray, Int64Array
-from petacomm.mpi import agree_on_errors
+from petacomm.mpi import Communicator, agree_on_errors
 from petamap.data.run_summary import Product
 from petamap.mapmaking.binning import triangle
 from petamap.mapmaking.slabs import Slabs, write_slabs
@@ -25,6 +26,7 @@ from petamap.sky.numbered import ImageLayout, NumberedPixels
 from petamap.sky.pixelization import Pixelization
 from petamap.sky.stokes import Stokes
 
+_OF_STOKES = ("map", "binned", "filtered", "residual", "part_map", "part_binned", "null")
 # What a file must say of itself, by kind of product.
 PRODUCT_CARDS: dict[str, dict[str, object]] = {
     "covariance": {"NOISE": ("white", "covariance of the white part of the noise only")}
@@ -39,19 +41,24 @@ def covariance_names(stokes: Stokes) -> list[str]:
 
 @dataclass(frozen=True)
 class MapWriter:
-    """Writer of the maps of a run. Collective: each rank writes a part of each file.
+    """Writer of maps. Collective: each rank writes a part of each file.
 
     Attributes
     ----------
-    folder : Path
+    comm : Communicator
+    sky : Pixelization
+        That was solved for.
+    keys : int64 (n_owned,)
+        Pixels that this rank owns.
     frame : str
     run_id : str
     ordering : str
         "ring" or "nest" of HEALPix files.
     """
 
-    system: MapmakingSystem
-    folder: Path
+    comm: Communicator
+    sky: Pixelization
+    keys: Int64Array
     frame: str
     run_id: str
     ordering: str
@@ -60,7 +67,25 @@ class MapWriter:
         self, kind: str, path: Path, title: str, values: FloatArray, names: list[str], unit: str
     ) -> Product | None:
         """Write one product, (n_owned, n_columns), and return its entry in the summary on rank 0."""
-        comm = self.system.comm
+        return self._write(kind, path, title, names, unit, lambda slabs: slabs.collect(values))
+
+    def write_null(
+        self, path: Path, title: str, values: FloatArray, other: MapWriter, others: FloatArray, *,
+        names: list[str], unit: str,
+    ) -> Product | None:  # fmt: skip
+        """Write half the difference from the map that another writer has, (n_owned there, n_columns)."""
+
+        def collected(slabs: Slabs) -> FloatArray:
+            same = other._by_row if slabs is self._by_row else other._by_pixel
+            return (slabs.collect(values) - same.collect(others)) / 2
+
+        return self._write("null", path, title, names, unit, collected)
+
+    def _write(
+        self, kind: str, path: Path, title: str, names: list[str], unit: str,
+        collected: Callable[[Slabs], FloatArray],
+    ) -> Product | None:  # fmt: skip
+        comm = self.comm
         frame = None if isinstance(self._pixelization, NumberedPixels) else self.frame
         head: MapHeader | None = None
         with agree_on_errors(comm):
@@ -69,14 +94,14 @@ class MapWriter:
                     self._pixelization, names=names, unit=unit, run_id=self.run_id, frame=frame,
                     cards=PRODUCT_CARDS.get(kind),
                 )  # fmt: skip
-        slab = self._by_row.collect(values)
+        slab = collected(self._by_row)
         write_slabs(path, head, self._by_row, slab)
         if self._by_pixel is not self._by_row:
-            slab = self._by_pixel.collect(values)
+            slab = collected(self._by_pixel)
         digest = self._sha256(slab)
         if comm.rank != 0:
             return None
-        stokes = "".join(names) if kind in ("map", "binned", "filtered", "residual") else ""
+        stokes = "".join(names) if kind in _OF_STOKES else ""
         return Product(name=title, file=path.name, kind=kind, unit=unit, stokes=stokes, sha256=digest)
 
     def compare(self, path: Path, values: FloatArray) -> tuple[float, float] | None:
@@ -84,7 +109,7 @@ class MapWriter:
 
         Rank 0 holds the map of the file, and of this one a piece at a time.
         """
-        comm = self.system.comm
+        comm = self.comm
         reference: _Reference | None = None
         with agree_on_errors(comm):
             if comm.rank == 0:
@@ -108,21 +133,19 @@ class MapWriter:
 
     @cached_property
     def _pixelization(self) -> Pixelization:
-        solved = self.system.projection.pixelization
-        if isinstance(solved, Healpix) and self.ordering != "nest":
-            return Healpix(solved.n_side, nest=False)
-        return solved
+        if isinstance(self.sky, Healpix) and self.ordering != "nest":
+            return Healpix(self.sky.n_side, nest=False)
+        return self.sky
 
     def _pixels(self) -> Int64Array:
         """Return the numbers in the files of the pixels that this rank owns."""
-        pixels, solved = self.system.keys, self.system.projection.pixelization
-        if isinstance(solved, Healpix) and solved != self._pixelization:
-            pixels = solved.reordered(pixels)
-        return pixels
+        if isinstance(self.sky, Healpix) and self.sky != self._pixelization:
+            return self.sky.reordered(self.keys)
+        return self.keys
 
     @cached_property
     def _by_pixel(self) -> Slabs:
-        return Slabs(self.system.comm, self._pixelization.n_pix, self._pixels())
+        return Slabs(self.comm, self._pixelization.n_pix, self._pixels())
 
     @cached_property
     def _by_row(self) -> Slabs:
@@ -130,7 +153,7 @@ class MapWriter:
         layout = _layout(self._pixelization)
         if layout is None:
             return self._by_pixel
-        return Slabs(self.system.comm, math.prod(layout.shape), layout.index[self._pixels()])
+        return Slabs(self.comm, math.prod(layout.shape), layout.index[self._pixels()])
 
 
 def covariance_columns(system: MapmakingSystem) -> FloatArray:

@@ -29,12 +29,14 @@ from petacomm.base.typing import (
 from petacomm.mpi import Communicator
 from petamap.data.checks import check_signal, error_location
 from petamap.data.observation import Observation, Signal, add_signals
+from petamap.data.parts import NO_PART, Parts
 from petamap.mapmaking.amplitudes import Amplitudes
 from petamap.mapmaking.gaps import Gaps
 from petamap.mapmaking.noise_kernels import InverseNoise
 from petamap.mapmaking.time_layout import LocalBlocks, Segment, TimeLayout
 from petamap.pointing.compressed import CompressedPointing
 from petamap.pointing.protocol import Pointing
+from petamap.sky.part_pixels import PartPixels
 from petamap.sky.pixelization import Pixelization
 from petamap.sky.stokes import Stokes
 
@@ -111,6 +113,8 @@ class Projection:
     flags : str
         Treatment of gaps: the kind of `Gaps`.
     n_threads : int
+    parts : Parts, optional
+        Parts of the data, each of which has pixels of its own. Streams without a sample in any are left out.
 
     Attributes
     ----------
@@ -118,6 +122,10 @@ class Projection:
         Samples and gains are in multiples of these; all 1 before `set_units`.
     amplitudes : Amplitudes, optional
         Unknowns of templates, once set.
+    sky, pixelization : Pixelization
+        Of a map; and of all maps, where data have parts.
+    used : (n_segment,) bool
+        Segments that are not left out.
     """
 
     def __init__(
@@ -130,15 +138,21 @@ class Projection:
         *,
         flags: str = "exact",
         n_threads: int = 1,
+        parts: Parts | None = None,
     ) -> None:
         self.observations = observations
         self.layout = layout
         self.local = local
-        self.pixelization = pixelization
+        self.sky = pixelization
+        self.pixelization = pixelization if parts is None else PartPixels(pixelization, parts.n)
+        self.used = np.ones(len(local.segments), np.bool_)
+        self._part_table: _mapmaking.PartTable | None = None
+        if parts is not None:
+            self._divide(parts)
         self.stokes = stokes
-        self.gaps = Gaps(layout, local, flags)
+        self.gaps = Gaps(layout, self.local, flags)
         self.n_threads = n_threads
-        self.index = _mapmaking.PixelIndex(pixelization.n_pix)
+        self.index = _mapmaking.PixelIndex(self.pixelization.n_pix)
         self.efficiencies = np.array(
             [self._pointing(segment).efficiency(self._detector(segment)) for segment in local.segments]
         )
@@ -146,7 +160,33 @@ class Projection:
         self.units = np.ones(len(local.segments))
         self.amplitudes: Amplitudes | None = None
         self._kept: SamplePointing | None = None
+        self._responses: SamplePointing | None = None
         self._find_pixels()
+
+    def _divide(self, parts: Parts) -> None:
+        """Take up the parts of the streams, and leave out the blocks of those that have none."""
+        streams = [self.layout.streams[segment.stream] for segment in self.local.segments]
+        runs = [parts.of(stream.observation, stream.detector) for stream in streams]
+        tables = [np.stack([one.starts, one.parts], axis=1) for one in runs]
+        firsts = np.concatenate([[0], np.cumsum([len(table) for table in tables])]).astype(np.int64)
+        table = np.concatenate([np.zeros((0, 2), np.int64), *tables])
+        self._part_table = _mapmaking.PartTable(firsts, table, parts.n, self.sky.n_pix)
+        for number, (stream, one) in enumerate(zip(streams, runs, strict=True)):
+            found = one.among(*stream.recorded_range(stream.start, stream.stop))
+            self.used[number] = bool((found != NO_PART).any())
+        self._use_groups()
+        blocks = self.local.blocks[self.used[self.local.blocks[:, 5]]]
+        self.local = replace(self.local, blocks=blocks, n_out=int(blocks[:, 3].sum()))
+
+    def _use_groups(self) -> None:
+        """Use all streams that share noise with one that is used: their samples in no part are gaps."""
+        groups: dict[tuple[int, int], list[int]] = {}
+        for number, segment in enumerate(self.local.segments):
+            if self.layout.joint[segment.stream]:
+                stream = self.layout.streams[segment.stream]
+                groups.setdefault((stream.observation, stream.interval), []).append(number)
+        for numbers in groups.values():
+            self.used[numbers] = self.used[numbers].any()
 
     @property
     def n_local(self) -> int:
@@ -167,6 +207,8 @@ class Projection:
     def pieces(self) -> Iterator[Piece]:
         """Iterate over the held samples in pieces."""
         for number, segment in enumerate(self.local.segments):
+            if not self.used[number]:
+                continue
             for start in range(segment.start, segment.stop, _PIECE):
                 stop = min(start + _PIECE, segment.stop)
                 yield Piece(number, segment, start, stop, segment.offset + start - segment.start)
@@ -198,8 +240,10 @@ class Projection:
         if start < stop:
             part = samples.slice(start - piece.start, stop - piece.start)
             self._pointing(piece.segment).expand(
-                self.pixelization, stream.detector, start, stop, part.pixels, part.angles, part.gains
+                self.sky, stream.detector, start, stop, part.pixels, part.angles, part.gains
             )
+            if self._part_table is not None:
+                self._part_table.number(piece.number, start, part.pixels)
         if samples.gains is not None:
             np.divide(samples.gains, np.float32(self.units[piece.number]), out=samples.gains)
         return samples
@@ -241,7 +285,13 @@ class Projection:
     @property
     def bytes_to_keep(self) -> int:
         """Bytes that `keep` takes: for each sample 4 for the pixel, 4 for the angle, 4 for the gain."""
+        if self._responses is not None:
+            return self.local.n_held * 4
         return self.local.n_held * (4 + 4 * (self.stokes is not Stokes.I) + 4 * self.has_gains)
+
+    def share(self, other: Projection) -> None:
+        """Take units, and angles and gains where they are kept, of a projection of the same samples."""
+        self.units, self._responses = other.units, other._kept
 
     @property
     def can_expand(self) -> bool:
@@ -250,7 +300,11 @@ class Projection:
 
     def keep(self) -> None:
         """Store pixels and responses of all samples in memory, so that no iteration expands pointing."""
-        kept = self._empty(self.local.n_held, math.nan)  # efficiencies are those of the segments
+        kept = self._responses
+        if kept is None:
+            kept = self._empty(self.local.n_held, math.nan)  # efficiencies are those of the segments
+        else:
+            kept = replace(kept, pixels=np.empty_like(kept.pixels))
         map_threads(
             lambda piece: self._sample_pointing(piece).copy_to(piece.of(kept)), self.pieces(), self.n_threads
         )
@@ -393,7 +447,7 @@ class Projection:
         _mapmaking.apply_expanded(
             blocks, self._pointings, self.pixelization.grid, self.index, self._stream_table,
             self.efficiencies, self.gaps.bits if self.gaps else None, self._first_slots,
-            self.gaps.length, *parts, templates, noise.joint_table,
+            self.gaps.length, *parts, templates, noise.joint_table, self._part_table,
         )  # fmt: skip
 
     @cached_property

@@ -60,6 +60,34 @@ def right_hand_side(
     return right_hand_sides(system, [own], advance, inspect)[0]
 
 
+def right_hand_sides_of(
+    systems: Sequence[MapmakingSystem],
+    advance: Callable[[float], None] = lambda amount: None,
+    inspect: Inspect | None = None,
+) -> list[RightHandSide]:
+    """Return P^T N^-1 d and P^T w d of the observations' own signals in several systems. Collective.
+
+    The data are read and filtered once, with what is a gap in the first system at zero. The others have
+    pixels of parts of the same data and at least its gaps (`petamap.mapmaking.system.set_up_parts`). In what
+    is a gap in them alone the data stay, where it is an unknown of its own and takes them up; else they are
+    filtered again.
+
+    Parameters
+    ----------
+    systems : sequence of MapmakingSystem
+    advance, inspect
+        As in `right_hand_sides`.
+
+    Raises
+    ------
+    DataError
+        As in `right_hand_sides`.
+    """
+    own = [observation.signals for observation in systems[0].projection.observations]
+    reading = _reading(systems[0], advance, inspect)
+    return [one for (one,) in reading.of([own], systems[1:])]
+
+
 def right_hand_sides(
     system: MapmakingSystem,
     datasets: Sequence[Dataset],
@@ -86,13 +114,17 @@ def right_hand_sides(
     DataError
         On all ranks, if a sample that is not flagged is not finite, or beyond 2^30 times the noise.
     """
+    reading = _reading(system, advance, inspect)
+    batches = [datasets[first : first + MAX_WIDTH] for first in range(0, len(datasets), MAX_WIDTH)]
+    return [one for batch in batches for one in reading.of(batch)[0]]
+
+
+def _reading(system: MapmakingSystem, advance: Callable[[float], None], inspect: Inspect | None) -> _Reading:
     largest = max(system.noise.norm, float(system.statistics.binned_weights.max(initial=0.0)))
     bits = term_bits(system.statistics.hits_max)
     # Values are below 2^30 times the noise, whatever the hits.
     exponent = math.frexp(math.sqrt(system.comm.max(largest)))[1] + _SIGNAL_BITS
-    reading = _Reading(system, math.ldexp(1.0, exponent - bits), bits, advance, inspect)
-    batches = [datasets[first : first + MAX_WIDTH] for first in range(0, len(datasets), MAX_WIDTH)]
-    return [one for batch in batches for one in reading.of(batch)]
+    return _Reading(system, math.ldexp(1.0, exponent - bits), bits, advance, inspect)
 
 
 @dataclass(frozen=True)
@@ -105,25 +137,33 @@ class _Reading:
     advance: Callable[[float], None]
     inspect: Inspect | None
 
-    def of(self, datasets: Sequence[Dataset]) -> list[RightHandSide]:
-        """Return the right-hand sides of at most `MAX_WIDTH` data sets."""
+    def of(
+        self, datasets: Sequence[Dataset], others: Sequence[MapmakingSystem] = ()
+    ) -> list[list[RightHandSide]]:
+        """Return the right-hand sides of at most `MAX_WIDTH` data sets, in this system and in others."""
         projection, width = self.system.projection, width_for(len(datasets))
-
         noise, blocks = self.system.noise, projection.local.blocks
+        systems = [self.system, *others]
 
-        def add(sums: _Sums, unit: int) -> None:
+        def add(sums: list[_Sums], unit: int) -> None:
             members = noise.members(unit)
-            self._add_blocks(unit, blocks[members], datasets, sums)
+            self._add_blocks(unit, blocks[members], datasets, systems, sums)
             self.advance(float(blocks[members, 3].sum()) * len(datasets))
 
         with agree_on_errors(self.system.comm):
             states = map_with_states(
-                lambda: _Sums(projection, width), add, noise.units_of_work(), projection.n_threads
-            )
-        total = states.pop(0)
+                lambda: [_Sums(system.projection, width) for system in systems],
+                add, noise.units_of_work(), projection.n_threads,
+            )  # fmt: skip
+        totals = states.pop(0)
         while states:
-            total.add(states.pop())
-        shared = self.system.shared
+            for total, one in zip(totals, states.pop(), strict=True):
+                total.add(one)
+        return [self._settled(system, totals.pop(0), len(datasets)) for system in systems]
+
+    def _settled(self, system: MapmakingSystem, total: _Sums, n: int) -> list[RightHandSide]:
+        """Return the right-hand sides of n data sets in a system from this rank's sums. Collective."""
+        projection, shared = system.projection, system.shared
         pixel_words, gap_words = shared.scatter_rev(total.pixels, total.gaps)
         ghosts, _ = self._values(shared.pixels.select_ghosts(total.pixels))
         gap_ghosts = self._gap_values(shared.gaps.select_ghosts(total.gaps))
@@ -135,9 +175,7 @@ class _Reading:
             for values, first in zip((gaps, gap_ghosts), shared.first_amplitudes, strict=True):
                 values[first:] *= projection.amplitudes.sum_unit
         parts = filtered, gaps, ghosts, gap_ghosts, binned
-        columns = (
-            [np.ascontiguousarray(part[..., number]) for part in parts] for number in range(len(datasets))
-        )
+        columns = ([np.ascontiguousarray(part[..., number]) for part in parts] for number in range(n))
         return [RightHandSide(Unknowns(*unknowns), weighted) for *unknowns, weighted in columns]
 
     def _gap_values(self, words: Int64Array) -> FloatArray:
@@ -149,56 +187,106 @@ class _Reading:
         _mapmaking.settle_words(words, self.unit, self.bits, first, second, self.system.projection.n_threads)
         return first, second
 
-    def _add_blocks(self, unit: int, blocks: Int64Array, datasets: Sequence[Dataset], sums: _Sums) -> None:
-        """Add the blocks of a unit of work, which are filtered together."""
+    def _add_blocks(
+        self,
+        unit: int,
+        blocks: Int64Array,
+        datasets: Sequence[Dataset],
+        systems: Sequence[MapmakingSystem],
+        sums: Sequence[_Sums],
+    ) -> None:
+        """Add the blocks of a unit of work, which are filtered together, to the sums of all systems."""
         projection = self.system.projection
         data = np.empty((len(blocks), len(datasets), int(blocks[0, 1])))
         pointing = [projection.sample_pointing(block, inputs=True) for block in blocks]
-        outputs = []
         for block, samples, rows in zip(blocks, pointing, data, strict=True):
             projection.read(block, samples.pixels, rows, datasets)
             if self.inspect is not None:
                 self.inspect(block, rows[0], samples)
-            n_left, n_out = int(block[2]), int(block[3])
-            outputs.append(rows[:, n_left : n_left + n_out].copy())
+        read = data.copy() if _read_again(systems) else data
+        outputs = [self._outputs(block, rows) for block, rows in zip(blocks, data, strict=True)]
         filtered = self.system.noise.filter(unit, data)
-        for parts in zip(blocks, pointing, outputs, filtered, strict=True):
-            self._add_block(*parts, sums)
+        for block, samples, values, found in zip(blocks, pointing, outputs, filtered, strict=True):
+            largest = self._add_block(self.system, block, samples, values, found, sums[0])
+            self._check(block, values, found, largest)
+        for system, own_sums in zip(systems[1:], sums[1:], strict=True):
+            if system.projection.used[blocks[0, 5]]:
+                self._add_parts(unit, blocks, pointing, (read, outputs, filtered), system, own_sums)
+
+    def _add_parts(
+        self,
+        unit: int,
+        blocks: Int64Array,
+        pointing: Sequence[SamplePointing],
+        streams: tuple[FloatArray, Sequence[FloatArray], Sequence[FloatArray]],
+        system: MapmakingSystem,
+        sums: _Sums,
+    ) -> None:
+        """Add the blocks of a unit of work to the sums of another system: inputs, outputs, N^-1 d of all."""
+        data, outputs, filtered = streams
+        projection = system.projection
+        own = [projection.sample_pointing(block, inputs=True) for block in blocks]
+        if _read_again([self.system, system]):
+            pairs = zip(own, pointing, strict=True)
+            more = np.array([(one.pixels < 0) & (other.pixels >= 0) for one, other in pairs])
+            if more.any():
+                data = np.where(more[:, None], 0.0, data)
+                outputs = [self._outputs(block, rows) for block, rows in zip(blocks, data, strict=True)]
+                filtered = self.system.noise.filter(unit, data)
+        for parts in zip(blocks, own, outputs, filtered, strict=True):
+            self._add_block(system, *parts, sums)
+
+    def _outputs(self, block: Int64Array, data: FloatArray) -> FloatArray:
+        """Return the outputs of a block, (n, n_out), of rows of its inputs."""
+        n_left, n_out = int(block[2]), int(block[3])
+        return data[:, n_left : n_left + n_out].copy()
 
     def _add_block(
-        self, block: Int64Array, samples: SamplePointing, data: FloatArray, filtered: FloatArray, sums: _Sums
-    ) -> None:
-        """Add P^T of the outputs of a block, (n, n_out): N^-1 d, and w d of the data."""
-        projection, (n, n_out), width = self.system.projection, data.shape, sums.pixels.shape[3]
-        n_left = int(block[2])
+        self,
+        system: MapmakingSystem,
+        block: Int64Array,
+        samples: SamplePointing,
+        data: FloatArray,
+        filtered: FloatArray,
+        sums: _Sums,
+    ) -> FloatArray:
+        """Add P^T of the outputs of a block, (n, n_out): N^-1 d, and w d of the data.
+
+        Returns the largest number of words of each row, (width,).
+        """
+        (n, n_out), width, n_left = data.shape, sums.pixels.shape[3], int(block[2])
         columns, weighted = np.zeros((2, width, n_out))
         columns[:n] = filtered
-        outputs = samples.slice(n_left, n_left + n_out)
-        with np.errstate(over="ignore"):  # detected below
+        outputs, largest = samples.slice(n_left, n_left + n_out), np.empty(width)
+        with np.errstate(over="ignore"):  # detected where they are summed
             weighted[:n] = data * self.system.statistics.binned_weights[block[5]]
-        largest = np.empty(width)
         _mapmaking.add_signals(
             outputs.pixels, outputs.angles, outputs.gains, outputs.efficiency, columns, weighted,
             1 / self.unit, self.bits, sums.pixels, sums.gaps, largest,
         )  # fmt: skip
-        if projection.amplitudes:
+        if system.projection.amplitudes:
             _mapmaking.add_template_signals(
-                projection.amplitudes.table,
-                block,
-                samples.pixels,
-                columns,
-                1 / self.unit,
-                self.bits,
-                sums.gaps,
-            )
-        for number in range(n):
+                system.projection.amplitudes.table, block, samples.pixels, columns, 1 / self.unit,
+                self.bits, sums.gaps,
+            )  # fmt: skip
+        return largest
+
+    def _check(self, block: Int64Array, data: FloatArray, filtered: FloatArray, largest: FloatArray) -> None:
+        """Raise a DataError if a sample of a block is too large for the sums."""
+        for number, values in enumerate(data):
             fits = largest[number] < math.ldexp(1.0, self.bits)
             if not (fits and np.isfinite(filtered[number]).all()):
+                sample = int(block[2]) + int(np.abs(values).argmax())
                 raise DataError(
                     "a sample is more than 10^9 times its noise",
-                    where=projection.error_location(block, n_left + int(np.abs(data[number]).argmax())),
+                    where=self.system.projection.error_location(block, sample),
                     mend="flag it, or correct the unit of the signal or of the noise",
                 )
+
+
+def _read_again(systems: Sequence[MapmakingSystem]) -> bool:
+    """Return whether data of systems after the first may be filtered again, with more samples at zero."""
+    return any(system.projection.gaps.length != 1 for system in systems[1:])
 
 
 def binned_map(system: MapmakingSystem, rhs: RightHandSide) -> FloatArray:

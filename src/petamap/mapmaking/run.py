@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -26,19 +25,18 @@ from petamap.mapmaking.checkpoint import ColumnCheckpoint, JobCheckpoints
 from petamap.mapmaking.covariance import CovarianceCheckpoint, CovarianceColumns
 from petamap.mapmaking.filter_and_bin import FilterAndBin, require_few_pixels
 from petamap.mapmaking.filter_products import FilterProducts
+from petamap.mapmaking.map_solver import MapSolver
 from petamap.mapmaking.products import MapWriter, covariance_columns, covariance_names
-from petamap.mapmaking.right_hand_side import RightHandSide, binned_map, right_hand_side
+from petamap.mapmaking.right_hand_side import RightHandSide, binned_map, right_hand_sides_of
 from petamap.mapmaking.setup import RunSetup, check_writable, run_digest
 from petamap.mapmaking.signal_faults import SignalFaults
 from petamap.mapmaking.solution import Solution
-from petamap.mapmaking.stop_rule import Iteration, SolverTolerance, noise_share
+from petamap.mapmaking.splits import Splits
 from petamap.mapmaking.system import MapmakingSystem
 from petamap.mapmaking.vector_digest import vector_digest
 from petamap.sky.covariance_file import PixelCovariance, write_pixel_covariance
 from petamap.sky.map_header import file_run_id
 
-# Bound of the map's error, in units of its noise, above which a converged run warns.
-_WARNED_ERROR = 0.1
 # Products that are not made of the maps of the run.
 _APART = "amplitudes", "filtered", "observation_matrix", "pixel_covariance"
 
@@ -149,6 +147,7 @@ class _Job:
 
     def __post_init__(self) -> None:
         self.setup = RunSetup(self.config, self.comm, self.progress)
+        self.solver = MapSolver(self.setup)
         self.timers = self.setup.timers
         self.stop.limit(self.config.resources.time_limit)
         self.checkpoints = JobCheckpoints(
@@ -170,13 +169,15 @@ class _Job:
     def _run(self) -> Summary:
         self.setup.open(partial(open_sources, given=self.observations))
         self.unit = self.setup.unit
+        self.splits = Splits(self.setup, self.out)
         self._check_folder()
         system = self.setup.set_up()
+        self.splits.set_up(system)
         columns = CovarianceColumns(system) if self.config.products.pixel_covariance else None
         if self.config.products.observation_matrix:
             require_few_pixels(system)
         faults = SignalFaults(system)
-        rhs = self._read(system, faults)
+        rhs, *split_rhs = self._read(system, faults)
         binned = binned_map(system, rhs)
         for text in faults.warnings(binned):
             self.setup.warn(text)
@@ -184,22 +185,25 @@ class _Job:
         solution = None if self.config.solver.binned_only else self._solve(system, rhs)
         with self.timers.phase("products"):
             comparisons = self._write_products(system, binned, solution)
+        splits = self.splits.make(solution, split_rhs, self.checkpoints, self.pace)
+        self.products += self.splits.products
         self._write_filtered()
         failed = None if columns is None else self._write_pixel_covariance(columns, solution)
         result = replace(
             self.setup.summarize(system, self.command),
             solver=None
             if solution is None
-            else _solver_record(solution, self.config.solver.tolerance, system.preconditioner.description),
+            else self.solver.record(solution, system.preconditioner.description),
             products=tuple(self.products),
             comparisons=tuple(comparisons),
+            splits=splits,
             resumed=self.checkpoints.resumed,
         )
         with agree_on_errors(self.comm):
             if self.comm.rank == 0:
                 result.write(self.out)
                 self.checkpoints.remove()
-        self._raise_unless_converged(solution, failed)
+        self._raise_unless_converged(solution, failed, splits)
         return result
 
     def _check_folder(self) -> None:
@@ -227,7 +231,7 @@ class _Job:
 
     def _require_no_other_products(self) -> None:
         """Raise an error if there are products, but for those of this run where it is to go on."""
-        for path in (self._file(kind) for kind in self._kinds()):
+        for path in (*(self._file(kind) for kind in self._kinds()), *self.splits.files()):
             if self.resume:
                 remove_temporaries(path)
             if not path.exists() or (self.resume and self.checkpoints.replacing):
@@ -252,52 +256,33 @@ class _Job:
 
     # --- the data
 
-    def _read(self, system: MapmakingSystem, faults: SignalFaults) -> RightHandSide:
+    def _read(self, system: MapmakingSystem, faults: SignalFaults) -> list[RightHandSide]:
         self.progress.begin("data", float(system.projection.local.n_out), "samples")
         with self.timers.phase("data"):
-            rhs = right_hand_side(system, self.progress.advance, faults.inspect)
+            systems = [system, *self.splits.systems]
+            rhs = right_hand_sides_of(systems, self.progress.advance, faults.inspect)
         self.progress.end()
         return rhs
 
     def _solve(self, system: MapmakingSystem, rhs: RightHandSide) -> Solution:
-        solver, tolerance = self.config.solver, SolverTolerance.parse(self.config.solver.tolerance)
-        self.progress.begin("iterations", tolerance.digits, "digits")
-        gained = 0.0
-
-        def advance(step: Iteration) -> None:
-            nonlocal gained
-            reached = tolerance.digits_gained(step)
-            self.progress.advance(max(reached - gained, 0.0), step.note)
-            gained = max(reached, gained)
-
         self.checkpoints.data = vector_digest(system.shared, rhs.unknowns)
-        checkpoint = ColumnCheckpoint(
-            self.checkpoints, system.shared, "map", self.pace, keep=self.config.products.pixel_covariance
-        )
-        with self.timers.phase("iterations"):
-            solution = system.solver().solve(
-                rhs.unknowns, tolerance, solver.max_iterations, advance,
-                stall_iterations=solver.stall_iterations, checkpoint=checkpoint,
-            )  # fmt: skip
-        self.progress.end(solution.reason)
-        if not solution.converged:
-            self.setup.warn(f"not converged: {solution.reason}")
-        elif solution.error_bound > _WARNED_ERROR:
-            self.setup.warn(
-                f"the map may be off by {noise_share(solution.error_bound)} in some mode: a smaller "
-                'solver.tolerance, or solver.tolerance = "1% of noise"'
-            )
-        return solution
+        keep = self.config.products.pixel_covariance or bool(self.config.splits)
+        checkpoint = ColumnCheckpoint(self.checkpoints, system.shared, "map", self.pace, keep=keep)
+        return self.solver.solve(system.solver(), rhs.unknowns, checkpoint)
 
-    def _raise_unless_converged(self, solution: Solution | None, failed: ConvergenceError | None) -> None:
+    def _raise_unless_converged(
+        self, solution: Solution | None, failed: ConvergenceError | None, splits: Sequence[summary.Split]
+    ) -> None:
         if self.config.solver.on_stall != "error":
             return
         if failed is not None:
             raise failed
-        if solution is None or solution.converged:
+        solutions = (solution, *(split.solver for split in splits))
+        stalled = next((one for one in solutions if one is not None and not one.converged), None)
+        if stalled is None:
             return
         raise ConvergenceError(
-            solution.reason,
+            stalled.reason,
             mend="allow more iterations, a larger tolerance, or check the noise model; the maps are written",
         )
 
@@ -309,8 +294,9 @@ class _Job:
         kinds = [kind for kind in self._kinds() if kind not in _APART]
         self.progress.begin("products", float(len(kinds)), "files")
         writer = MapWriter(
-            system, self.out, self.config.map.frame, self.setup.run_id(), self.config.map.ordering
-        )
+            self.comm, self.setup.pixelization, system.keys, self.config.map.frame, self.setup.run_id(),
+            self.config.map.ordering,
+        )  # fmt: skip
         best = binned if solution is None else solution.map.pixels
         for values in (binned, best):
             values[system.statistics.dead] = np.nan
@@ -435,30 +421,3 @@ class _Job:
                     )
                 )  # fmt: skip
         return comparisons
-
-
-def _solver_record(solution: Solution, given: float | str, preconditioner: str) -> summary.Solver:
-    tolerance = SolverTolerance.parse(given)
-    residual = "residual " if tolerance.of_noise else ""
-    return summary.Solver(
-        converged=solution.converged,
-        reason=f"{solution.reason}; {residual}computed anew: {solution.true_residual:.2g}",
-        preconditioner=preconditioner,
-        iterations=solution.iterations,
-        tolerance=tolerance.value,
-        tolerance_of_noise=tolerance.of_noise,
-        relative_residual=solution.relative_residual,
-        error_bound=_finite(solution.error_bound),
-        coarse_error=solution.coarse_error,
-        history=tuple(
-            summary.SolverStep(
-                iteration=s.number, relative_residual=s.relative_residual, seconds=s.seconds,
-                error_bound=_finite(s.error_bound), coarse_error=s.coarse_error,
-            )
-            for s in solution.history
-        ),
-    )  # fmt: skip
-
-
-def _finite(bound: float) -> float | None:
-    return bound if math.isfinite(bound) else None

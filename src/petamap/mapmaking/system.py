@@ -11,11 +11,13 @@ from petacomm.base.errors import ConfigError, ResourceError
 from petacomm.base.host import available_bytes
 from petacomm.base.progress import Progress
 from petacomm.base.timers import Timers
-from petacomm.base.typing import Int64Array
+from petacomm.base.typing import AnyArray, BoolArray, Int64Array, UInt8Array
 from petacomm.mpi import Communicator, SerialCommunicator, agree
 from petacomm.reduction import AUTO, OwnedRows, ReductionPlan
 from petacomm.sharing import IndexMap
+from petacomm.sharing.index_map import rows_of_keys
 from petamap.data.observation import Observation
+from petamap.data.parts import Parts
 from petamap.mapmaking.amplitudes import Amplitudes
 from petamap.mapmaking.cg import ConjugateGradients
 from petamap.mapmaking.distribution import STREAMS, Distribution
@@ -169,20 +171,101 @@ def set_up(
         )  # fmt: skip
         projection.set_units(comm)
         noise = noise.in_units(projection.units)
+    # the binned map of the estimate of the noise has no templates
+    has_terms = has_templates(observations) and not (whole and options.n_lag == 0)
+    terms = StreamTerms(observations, layout, model_of) if has_terms else None
+    return _assemble(projection, noise, terms, options, comm, timers, progress)
+
+
+def set_up_parts(
+    run: MapmakingSystem,
+    parts: Parts,
+    options: SystemOptions,
+    timers: Timers,
+    progress: Progress,
+    more_gaps: UInt8Array | None = None,
+) -> MapmakingSystem:
+    """Return the system of the maps of parts of the data of a run, solved for together. Collective.
+
+    Its pixels are those of all parts (`PartPixels`). A pixel that is cut in the run is cut in the parts as
+    well, as its samples are not read.
+
+    Parameters
+    ----------
+    run : MapmakingSystem
+    parts : Parts
+    options, timers, progress
+        As in `set_up`.
+    more_gaps : uint8 (n_held / 8,), optional
+        Bits of samples that are gaps in any case (`Gaps.bits`).
+
+    Raises
+    ------
+    ConfigError, ResourceError
+        On all ranks, if there are too many pixels, or memory does not suffice.
+    """
+    whole = run.projection
+    progress.begin("pointing", whole.local.n_held, "samples")
+    with timers.phase("pointing"):
+        projection = Projection(
+            whole.observations, whole.layout, whole.local, whole.sky, whole.stokes,
+            flags=options.flags, n_threads=options.n_threads, parts=parts,
+        )  # fmt: skip
+        projection.share(whole)
+        if more_gaps is not None:
+            projection.gaps.bits |= more_gaps
+    noise = run.noise.of_blocks(projection.used[whole.local.blocks[:, 5]])
+    terms = whole.amplitudes.terms if whole.amplitudes else None
+    return _assemble(projection, noise, terms, options, run.comm, timers, progress, run=run)
+
+
+def common_pixels(
+    common: MapmakingSystem, projection: Projection, pixels: OwnedRows, values: AnyArray
+) -> AnyArray:
+    """Return values of a map of all data, (n_owned, ...), at the owners of the pixels of parts. Collective.
+
+    Parameters
+    ----------
+    common : MapmakingSystem
+        Of all data.
+    projection, pixels
+        Of the parts.
+    values : array (n_owned, ...)
+        At the owners of the pixels of `common`.
+    """
+    # a rank that holds a pixel of a part holds that of the common map, from the same samples
+    held = common.shared.pixels.scatter_fwd(values)
+    rows = rows_of_keys(common.projection.keys(), projection.keys() % projection.sky.n_pix)
+    return pixels.select_owned(held[rows])
+
+
+def _assemble(
+    projection: Projection,
+    noise: InverseNoise,
+    terms: StreamTerms | None,
+    options: SystemOptions,
+    comm: Communicator,
+    timers: Timers,
+    progress: Progress,
+    run: MapmakingSystem | None = None,
+) -> MapmakingSystem:
+    """Return the system of a projection and its noise, with pixels cut that are cut in a run. Collective."""
+    layout, local = projection.layout, projection.local
     with timers.phase("reduction plan"):
         pixels = _shared_pixels(comm, projection, options)
     with timers.phase("pointing"):
-        # the binned map of the estimate of the noise has no templates
-        has_terms = has_templates(observations) and not (whole and options.n_lag == 0)
-        terms = StreamTerms(observations, layout, model_of) if has_terms else None
         plan = plan_preconditioner(options.preconditioner, projection, noise, comm, terms)
         memory = _choose_memory_plan(projection, pixels, options, plan, noise.joint)
         if memory.keep:
             projection.keep()
     progress.end(memory.describe())
     with timers.phase("weights"):
+        cut: BoolArray | None = None
+        if run is not None:
+            dead = common_pixels(run, projection, pixels, run.statistics.dead.view(np.uint8))
+            cut = dead.view(np.bool_)
         statistics = pixel_statistics(
-            projection, noise, pixels, options.rcond_min, uniform_binning=options.uniform_binning
+            projection, noise, pixels, options.rcond_min, uniform_binning=options.uniform_binning, cut=cut
         )
         projection.drop_pixels(pixels.scatter_fwd(statistics.dead.view(np.uint8)).view(np.bool_))
     with timers.phase("reduction plan"):

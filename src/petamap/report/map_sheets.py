@@ -17,9 +17,11 @@ from petamap.sky.map_file import SkyMap, read_map
 
 Reader: TypeAlias = Callable[[Product], SkyMap]
 
+# The most maps of parts that are shown.
+_MOST_PARTS = 12
 # Kinds of products that are shown, in the order of the page. The residual of a run is the binned map minus
 # the maximum-likelihood map; if it was not written, their difference is shown instead.
-_SHOWN = ("map", "binned", "filtered", "residual", "hits", "rcond")
+_SHOWN = ("map", "binned", "filtered", "residual", "hits", "rcond", "part_map", "null")
 
 
 def read_sheets(summary: Summary, folder: Path) -> list[MapSheet]:
@@ -33,6 +35,8 @@ def read_sheets(summary: Summary, folder: Path) -> list[MapSheet]:
         If a file is missing or not a map.
     """
     shown = [product for product in summary.products if product.kind in _SHOWN]
+    if sum(product.kind == "part_map" for product in shown) > _MOST_PARTS:
+        shown = [product for product in shown if product.kind not in ("part_map", "null")]
     shown.sort(key=lambda product: _SHOWN.index(product.kind))
     kinds = {product.kind for product in shown}
     subtract = "map" in kinds and "residual" not in kinds

@@ -8,6 +8,7 @@ from petacomm.base.typing import Int64Array
 from petamap.sky.healpix import Healpix
 from petamap.sky.image import ImagePixels
 from petamap.sky.numbered import NumberedPixels
+from petamap.sky.part_pixels import PartPixels
 from petamap.sky.pixelization import Pixelization
 
 
@@ -15,7 +16,8 @@ def parent_pixels(pixelization: Pixelization, pixels: Int64Array, level: int, st
     """Return the parent that each pixel lies in, int64 (n,).
 
     A level puts four neighbours together: those with one parent in a nested HEALPix map, or a square of two
-    by two in an image. Pixels without positions, and those in ring order, go by number.
+    by two in an image. Pixels without positions, and those in ring order, go by number. Pixels of different
+    parts of the data have no parent in common.
 
     Parameters
     ----------
@@ -28,6 +30,10 @@ def parent_pixels(pixelization: Pixelization, pixels: Int64Array, level: int, st
     """
     if level == start == 0:
         return pixels
+    if isinstance(pixelization, PartPixels):
+        sky = pixelization.sky
+        parts, own = np.divmod(pixels, _n_parents(sky, start))
+        return parts * _n_parents(sky, level) + parent_pixels(sky, own, level, start)
     if isinstance(pixelization, NumberedPixels) and pixelization.layout is not None:
         places = pixelization.layout.index[pixels] if start == 0 else pixels
         return _squares(places, pixelization.layout.shape[1], level, start)
@@ -35,6 +41,16 @@ def parent_pixels(pixelization: Pixelization, pixels: Int64Array, level: int, st
         return _squares(pixels, pixelization.shape[1], level, start)
     in_order = not isinstance(pixelization, Healpix) or pixelization.nest
     return pixels >> ((2 if in_order else 1) * (level - start))
+
+
+def _n_parents(pixelization: Pixelization, level: int) -> int:
+    """Return a number that exceeds those of all parents."""
+    if level == 0:
+        return pixelization.n_pix
+    if isinstance(pixelization, NumberedPixels) and pixelization.layout is not None:
+        n_rows, n_columns = pixelization.layout.shape
+        return int(_squares(np.array([n_rows * n_columns - 1]), n_columns, level, 0)[0]) + 1
+    return int(parent_pixels(pixelization, np.array([pixelization.n_pix - 1]), level)[0]) + 1
 
 
 def _squares(places: Int64Array, n_columns: int, level: int, start: int) -> Int64Array:

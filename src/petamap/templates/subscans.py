@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from petacomm.base.errors import DataError
-from petacomm.base.typing import FloatArray, Int64Array
+from petacomm.base.typing import BoolArray, FloatArray, Int64Array
 from petamap.data.observation import Observation
 
 # Samples between the directions that are compared, in seconds: a turn-around takes longer.
@@ -31,6 +31,30 @@ def find_subscans(observation: Observation, start: int, stop: int) -> Int64Array
     turns = (moving[1:][back]) * step
     inner = turns[(turns > 0) & (turns < stop - start)]
     return np.unique(np.concatenate([[0], inner, [stop - start]])).astype(np.int64)
+
+
+def scan_directions(observation: Observation, start: int, stop: int, edges: Int64Array) -> BoolArray:
+    """Return whether each subscan among samples [start, stop) is right-going, (n_subscans,).
+
+    That is towards larger azimuth. Where azimuth is not known, it is the direction of the first subscan.
+
+    Parameters
+    ----------
+    observation : Observation
+    start, stop : int
+    edges : int64 (n_subscans + 1,)
+        As `find_subscans` returns them.
+
+    Raises
+    ------
+    DataError
+        If nothing says where the telescope points.
+    """
+    track = _track(observation, start, stop, 1)
+    ways = track[np.maximum(edges[1:] - 1, edges[:-1])] - track[edges[:-1]]
+    if observation.azimuth is not None:
+        return np.asarray(ways[:, 0] > 0)
+    return np.asarray(ways @ ways[0] > 0)
 
 
 def _track(observation: Observation, start: int, stop: int, step: int) -> FloatArray:

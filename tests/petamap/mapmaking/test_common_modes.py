@@ -4,15 +4,13 @@ import dataclasses
 
 import numpy as np
 import pytest
+from joint_systems import FAST, N_LAG, SLOW, dense_joint, joint_scans, sharing
 from mpi import run_ranks
-from scipy.linalg import toeplitz
 from small_systems import (
-    Dense,
     Models,
     as_matrix,
     compressed,
     datasets,
-    dense,
     full_map,
     make_system,
     numbered,
@@ -26,56 +24,8 @@ from small_systems import (
 from petacomm.mpi import SerialCommunicator
 from petamap.noise.common_modes import CommonNoise, mode_amplitudes
 from petamap.noise.model import OneOverF
-from petamap.noise.toeplitz import inverse_lags
 from petamap.sky.healpix import Healpix
 from petamap.templates.kinds import Baselines
-
-N_LAG = 5
-SLOW = OneOverF(net=2.0, fknee=1.0, fmin=0.05, alpha=-2.0)
-FAST = OneOverF(net=1.0, fknee=0.3, fmin=0.05, alpha=-1.0)
-
-
-def sharing(one, rng, n_modes=1):
-    """Return an observation whose detectors share noise."""
-    common = tuple(
-        CommonNoise(rng.uniform(0.5, 2.0, one.n_det), model) for model in (SLOW, FAST, SLOW)[:n_modes]
-    )
-    return dataclasses.replace(one, common_noise=common)
-
-
-def made(rng, n_modes=1, **choices):
-    """Return an observation with shared noise in two intervals, and one without."""
-    one = recorded(rng, 3, 150, 6, N_LAG, ((0, 70), (75, 150)), flagged=0.1, outside=0.05, **choices)
-    return [sharing(one, rng, n_modes), recorded(rng, 2, 90, 6, N_LAG, name="other", uid=2)]
-
-
-def joint_inverse(one, interval, n, own):
-    """Return N^-1 of the detectors of an interval of n samples, of D^-1 of each."""
-    models = [one.noise.noise_model(detector, interval) for detector in range(one.n_det)]
-    modes = mode_amplitudes(models, one.common_noise, one.sample_rate)
-    a, b = (np.kron(part.T, np.eye(n)) for part in (modes.forward, modes.backward))
-    left = np.eye(len(own)) - b.T @ a
-    inverse = left.T @ own @ left
-    for number, model in enumerate(modes.models):
-        column = np.zeros(n)
-        column[: N_LAG + 1] = inverse_lags(model, one.sample_rate, N_LAG)
-        rows = a[number * n : (number + 1) * n]
-        inverse += rows.T @ toeplitz(column) @ rows
-    return inverse
-
-
-def dense_joint(observations, stokes="IQU"):
-    """Return what the map-making equation is made of, by NumPy."""
-    parts = dense(observations, numbered(6), stokes, N_LAG)
-    inverse, begin = parts.inverse.copy(), 0
-    for one in observations:
-        for interval, (start, stop) in enumerate(one.intervals):
-            end = begin + (stop - start) * one.n_det
-            if one.common_noise:
-                own = slice(begin, end), slice(begin, end)
-                inverse[own] = joint_inverse(one, interval, stop - start, inverse[own])
-            begin = end
-    return Dense(parts.response, parts.good, inverse, parts.data)
 
 
 @pytest.mark.parametrize("n_modes", [1, 2, 3])
@@ -112,7 +62,7 @@ def test_detectors_of_one_shape_have_the_inverse_of_their_covariance(fknee):
 
 @pytest.mark.parametrize("flags", ["exact", "cut"])
 def test_the_operator_is_that_of_dense_matrices(flags):
-    made_here = made(np.random.default_rng(2), n_modes=2)
+    made_here = joint_scans(np.random.default_rng(2), n_modes=2)
     system = make_system(made_here, numbered(6), n_lag=N_LAG, flags=flags, rcond_min=1e-300)
     n = system.projection.n_local
     matrix = as_matrix(operator_of(system), n, 3, system.projection.gaps.n)[: 3 * n, : 3 * n]
@@ -123,7 +73,7 @@ def test_the_operator_is_that_of_dense_matrices(flags):
 @pytest.mark.parametrize("kind", ["two-level", "block-diagonal"])
 @pytest.mark.parametrize(("n_modes", "gains"), [(1, None), (2, 3.0)])
 def test_equals_the_dense_solution(kind, n_modes, gains):
-    made_here = made(np.random.default_rng(3), n_modes, gains=gains)
+    made_here = joint_scans(np.random.default_rng(3), n_modes, gains=gains)
     system = make_system(made_here, numbered(6), n_lag=N_LAG, preconditioner=kind)
     solution = solve(system)
     assert solution.converged
@@ -133,7 +83,7 @@ def test_equals_the_dense_solution(kind, n_modes, gains):
 
 
 def test_several_data_sets_are_each_what_they_are_alone():
-    made_here = made(np.random.default_rng(4))
+    made_here = joint_scans(np.random.default_rng(4))
     system = make_system(made_here, numbered(6), n_lag=N_LAG)
     sets = datasets(made_here, 3)
     together = system.solver().solve_many(unknowns(read_many(system, sets)), 1e-9, 300)

@@ -65,6 +65,10 @@ def system_of(comm, pixelization, held):
     return SimpleNamespace(comm=comm, keys=keys, projection=projection)
 
 
+def map_writer(system, *arguments):
+    return MapWriter(system.comm, system.projection.pixelization, system.keys, *arguments)
+
+
 def rows_of(system, values):
     """Return the rows that a rank owns."""
     return values[:, system.keys].T.copy()
@@ -89,7 +93,7 @@ def same_bytes(comm):
         for kind, names, unit in KINDS:
             values, held = whole_map(pixelization, len(names))
             system = system_of(comm, pixelization, held)
-            writer = MapWriter(system, folder, "galactic", "test-1", ordering)
+            writer = map_writer(system, "galactic", "test-1", ordering)
             with mock.patch.object(slabs, "_STREAM", 100):
                 product = writer.write(kind, folder / "map.fits", kind, rows_of(system, values), names, unit)
             if comm.rank != 0:
@@ -115,7 +119,7 @@ def a_rank_fails(comm):
     pixelization = Healpix(16, nest=True)
     values, held = whole_map(pixelization, 3)
     system = system_of(comm, pixelization, held)
-    writer = MapWriter(system, folder, "galactic", "test-1", "ring")
+    writer = map_writer(system, "galactic", "test-1", "ring")
     more = ("map", ["I", "Q", "U"], "K_CMB")
 
     def write(path, factor):
@@ -138,7 +142,7 @@ def a_rank_fails(comm):
     with pytest.raises(ResourceError, match="cannot be written"):
         write(folder / "map.fits" / "map.fits", 1.0)
     with pytest.raises(ConfigError, match="unknown frame 'lunar'"):
-        MapWriter(system, folder, "lunar", "test-1", "ring").write(
+        map_writer(system, "lunar", "test-1", "ring").write(
             "map", folder / "map.fits", "map", rows_of(system, values), *more[1:]
         )
     comm.barrier()
@@ -161,7 +165,7 @@ def compares(comm):
             more = {"names": ["I", "Q", "U"], "unit": "K_CMB", "run_id": "r", "frame": frame}
             write_map(folder / "reference.fits", ordered, expected, **more)
         comm.barrier()
-        writer = MapWriter(system, folder, "galactic", "test-1", ordering)
+        writer = map_writer(system, "galactic", "test-1", ordering)
         with mock.patch.object(slabs, "_STREAM", 100):
             compared = writer.compare(folder / "reference.fits", rows_of(system, values))
         assert (compared is None) == (comm.rank != 0)
@@ -180,7 +184,7 @@ def compares(comm):
 def _refuses(comm, folder):
     pixelization = Healpix(2, nest=True)
     system = system_of(comm, pixelization, np.ones(48, bool))
-    writer = MapWriter(system, folder, "galactic", "test-1", "ring")
+    writer = map_writer(system, "galactic", "test-1", "ring")
     rows = np.ones((len(system.keys), 1))
     options = {"names": ["I"], "unit": "K", "run_id": "r", "frame": "galactic"}
     if comm.rank == 0:
@@ -218,7 +222,7 @@ def test_others_read_it(tmp_path, ordering):
     pixelization = Healpix(16, nest=True)
     values, held = whole_map(pixelization, 3)
     system = system_of(SerialCommunicator(), pixelization, held)
-    writer = MapWriter(system, tmp_path, "galactic", "test-1", ordering)
+    writer = map_writer(system, "galactic", "test-1", ordering)
     writer.write("map", tmp_path / "map.fits", "map", rows_of(system, values), ["I", "Q", "U"], "K_CMB")
     read = healpy.read_map(tmp_path / "map.fits", field=None, nest=True, dtype=np.float64)
     np.testing.assert_array_equal(read, np.where(np.isnan(values), UNSEEN, values))
@@ -246,8 +250,8 @@ def test_the_memory_that_was_predicted(tmp_path, ordering, names, n_side):
     system = system_of(SerialCommunicator(), pixelization, np.ones(pixelization.n_pix, bool))
     rows = np.ones((pixelization.n_pix, len(names)))
     names = [f"{name}{i}" for i, name in enumerate(names)]
-    MapWriter(system, tmp_path, "galactic", "r", ordering).write("hits", tmp_path / "m", "", rows, names, "")
-    writer = MapWriter(system, tmp_path, "galactic", "r", ordering)  # the libraries are there now
+    map_writer(system, "galactic", "r", ordering).write("hits", tmp_path / "m", "", rows, names, "")
+    writer = map_writer(system, "galactic", "r", ordering)  # the libraries are there now
     tracemalloc.start()
     writer.write("hits", tmp_path / "map.fits", "", rows, names, "")
     peak = tracemalloc.get_traced_memory()[1]

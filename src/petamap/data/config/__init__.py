@@ -10,6 +10,7 @@ observations may hold ``* ? [ ] !`` as well.
 """
 
 from petamap.data.config.model import (
+    REPEATED,
     SECTIONS,
     CommOptions,
     MapOptions,
@@ -22,12 +23,14 @@ from petamap.data.config.model import (
     SolverOptions,
     SourceConfig,
     SpectraOptions,
+    SplitOptions,
 )
 from petamap.data.config.observations import RandomSource, SignalParts, open_signal_parts, open_sources
 from petamap.data.config.reader import load_config, parse_config
 from petamap.data.config.writer import to_toml, to_xml
 
 __all__ = [
+    "REPEATED",
     "SECTIONS",
     "CommOptions",
     "MapOptions",
@@ -42,6 +45,7 @@ __all__ = [
     "SolverOptions",
     "SourceConfig",
     "SpectraOptions",
+    "SplitOptions",
     "load_config",
     "open_signal_parts",
     "open_sources",

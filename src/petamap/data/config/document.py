@@ -107,6 +107,8 @@ class Document:
         Sections by name, including unknown ones.
     sources : list of DocumentTable
         Sources in order; the kind is one of the values.
+    repeated : dict of str to list of DocumentTable
+        Other tables that may be given several times, by their name.
     problems : Problems
         Problems of the structure.
     """
@@ -115,6 +117,7 @@ class Document:
     folder: Path
     sections: dict[str, DocumentTable] = field(default_factory=dict)
     sources: list[DocumentTable] = field(default_factory=list)
+    repeated: dict[str, list[DocumentTable]] = field(default_factory=dict)
     problems: Problems = field(init=False)
 
     def __post_init__(self) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, is_dataclass
 from pathlib import Path
 from typing import Any
 
+from petacomm.base.errors import ConfigError
 from petacomm.base.options import option
 from petacomm.reduction import ALGORITHMS, AUTO
 
@@ -313,6 +314,42 @@ class MonteCarloOptions:
 
 
 @dataclass(frozen=True)
+class SplitOptions:
+    """Split of the data into parts; maps of all parts are solved for together."""
+
+    name: str = option(help="name of the split; part of file names")
+    by: str = option(
+        choices=("detectors", "detector", "observations", "observation", "time", "direction", "subscans"),
+        help="what the parts are; detector, observation: a part each; direction: left- and right-going scans",
+    )
+    groups: tuple[str, ...] = option(
+        (), help="names or patterns of each part, separated by spaces (detectors, observations)"
+    )
+    n_parts: int = option(
+        2,
+        help="parts of equal time; or parts that detectors, observations or subscans go to in turn",
+        minimum=2,
+        maximum=1000,
+    )
+    whole_intervals: bool = option(False, help="cut time between stationary intervals only")
+    names: tuple[str, ...] = option((), help="names of the parts; by default odd, even or numbers, or theirs")
+
+    def __post_init__(self) -> None:
+        """Find options that do not belong together."""
+        if self.groups and self.by not in ("detectors", "observations"):
+            raise ConfigError(f"groups are of detectors or observations, not by = '{self.by}'")
+        if len(self.groups) == 1:
+            raise ConfigError("a single group is no split", mend="give two groups or more")
+        if self.names and self.by in ("detector", "observation"):
+            raise ConfigError("parts have the names of what they are", mend="leave names away")
+        n = len(self.groups) or (2 if self.by == "direction" else self.n_parts)
+        if self.names and len(self.names) != n:
+            raise ConfigError(f"{len(self.names)} names for {n} parts")
+        if len(set(self.names)) < len(self.names):
+            raise ConfigError("two parts have the same name")
+
+
+@dataclass(frozen=True)
 class SourceConfig:
     """Entry ``[[source]]`` of a run configuration.
 
@@ -344,6 +381,8 @@ class RunConfig:
         Options of the sections.
     sources : tuple of SourceConfig
         Sources in the order in which they are applied.
+    splits : tuple of SplitOptions
+        Splits of the data that maps are made of as well.
     folder : Path
         Folder that relative paths refer to: that of the file.
     file : Path, optional
@@ -360,6 +399,7 @@ class RunConfig:
     spectra: SpectraOptions = field(default_factory=SpectraOptions)
     montecarlo: MonteCarloOptions = field(default_factory=MonteCarloOptions)
     sources: tuple[SourceConfig, ...] = ()
+    splits: tuple[SplitOptions, ...] = ()
     folder: Path = field(default=Path(), compare=False)
     file: Path | None = field(default=None, compare=False)
 
@@ -368,6 +408,9 @@ class RunConfig:
 SECTIONS: dict[str, type] = {
     name: type(options) for name, options in vars(RunConfig()).items() if is_dataclass(options)
 }
+
+# options of tables that may be given several times, beside [[source]], by their name
+REPEATED: dict[str, type] = {"split": SplitOptions}
 
 
 def map_option_conflicts(options: MapOptions) -> Iterator[tuple[str, str, str | None]]:

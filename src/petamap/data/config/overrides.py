@@ -14,7 +14,7 @@ from petacomm.base.errors import ConfigError, did_you_mean
 from petacomm.base.toml import parse_toml
 from petamap.data.config.document import Document, DocumentTable, Value
 from petamap.data.config.fields import option_fields
-from petamap.data.config.model import SECTIONS
+from petamap.data.config.model import REPEATED, SECTIONS
 from petamap.data.config.source_kinds import options_class
 
 
@@ -33,7 +33,11 @@ def _replace(document: Document, text: str) -> None:
     if not equals or len(parts) < 2:
         raise ConfigError(f"'{text}' is not key=value", mend="write e.g. solver.tolerance=1e-8")
     if parts[0] == "source":
-        table, options = _source(document, parts, name)
+        table = _repeated_table(document.sources, parts, name)
+        options = _source_options(table, parts[2])
+    elif parts[0] in REPEATED:
+        table = _repeated_table(document.repeated.get(parts[0], []), parts, name)
+        options = REPEATED[parts[0]]
     elif parts[0] in SECTIONS and len(parts) == 2:
         table = document.sections.setdefault(parts[0], DocumentTable(1))
         options = SECTIONS[parts[0]]
@@ -43,20 +47,23 @@ def _replace(document: Document, text: str) -> None:
     table.values[parts[-1]] = _value(options, parts[-1], written.strip())
 
 
-def _source(document: Document, parts: list[str], name: str) -> tuple[DocumentTable, type | None]:
-    count = len(document.sources)
+def _repeated_table(tables: Sequence[DocumentTable], parts: list[str], name: str) -> DocumentTable:
+    kind, count = parts[0], len(tables)
     if len(parts) != 3 or not (parts[1].isascii() and parts[1].isdigit()):
-        raise ConfigError(f"unknown key '{name}'", mend="sources are source.0.key, source.1.key, ...")
+        raise ConfigError(f"unknown key '{name}'", mend=f"{kind}s are {kind}.0.key, {kind}.1.key, ...")
     if int(parts[1]) >= count:
-        raise ConfigError(f"there is no source {parts[1]}", mend=f"there are {count}, counted from 0")
-    if parts[2] == "kind":
+        raise ConfigError(f"there is no {kind} {parts[1]}", mend=f"there are {count}, counted from 0")
+    return tables[int(parts[1])]
+
+
+def _source_options(table: DocumentTable, key: str) -> type | None:
+    if key == "kind":
         raise ConfigError("the kind of a source cannot be overridden", mend="edit the file")
-    table = document.sources[int(parts[1])]
     kind = table.values.get("kind")
     try:
-        return table, options_class(kind.raw) if kind and isinstance(kind.raw, str) else None
+        return options_class(kind.raw) if kind and isinstance(kind.raw, str) else None
     except ConfigError:  # reported with the source itself
-        return table, None
+        return None
 
 
 def _value(options: type | None, key: str, written: str) -> Value:

@@ -11,6 +11,7 @@ from petacomm.base.errors import ConfigError, closest, did_you_mean
 from petamap.data.config.document import Document, DocumentTable
 from petamap.data.config.fields import option_fields
 from petamap.data.config.model import (
+    REPEATED,
     SECTIONS,
     RunConfig,
     SourceConfig,
@@ -44,15 +45,18 @@ def resolve(document: Document, file: Path | None = None) -> RunConfig:
     sources = [_source(index, table, document) for index, table in enumerate(document.sources)]
     if not document.sources:
         problems.add(1, "there is no source: nothing says where the data come from", "add a [[source]]")
+    repeated: dict[str, Any] = {f"{name}s": _repeated(name, document) for name in REPEATED}
     problems.raise_any()
     valid = tuple(source for source in sources if source is not None)
-    return RunConfig(**sections, sources=valid, folder=document.folder, file=file)
+    return RunConfig(**sections, **repeated, sources=valid, folder=document.folder, file=file)
 
 
 def _section_mend(name: str) -> str | None:
     if name in ("sources", "Source"):
         return "did you mean '[[source]]'?"
-    return did_you_mean(name, [*SECTIONS, "source"])
+    if name in (f"{one}s" for one in REPEATED):
+        return f"did you mean '[[{name[:-1]}]]'?"
+    return did_you_mean(name, [*SECTIONS, "source", *REPEATED])
 
 
 def _section(name: str, document: Document, misspelt: DocumentTable | None) -> Any:
@@ -64,6 +68,21 @@ def _section(name: str, document: Document, misspelt: DocumentTable | None) -> A
             line = table.values[key].line if key in table.values else table.line
             document.problems.add(line, what, mend)
     return section
+
+
+def _repeated(name: str, document: Document) -> tuple[Any, ...]:
+    """Return the options of the tables of a name, of which no two are called the same."""
+    tables = document.repeated.get(name, [])
+    found = [_options(REPEATED[name], table, f"{name}.{i}", document) for i, table in enumerate(tables)]
+    seen: dict[str, int] = {}
+    for table, options in zip(tables, found, strict=True):
+        if options is None:
+            continue
+        if options.name in seen:
+            what = f"two tables [[{name}]] are called '{options.name}'"
+            document.problems.add(table.line, what, f"the first one in line {seen[options.name]}")
+        seen.setdefault(options.name, table.line)
+    return tuple(found)
 
 
 def _source(index: int, table: DocumentTable, document: Document) -> SourceConfig | None:

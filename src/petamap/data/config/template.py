@@ -9,17 +9,18 @@ from xml.sax.saxutils import escape
 
 from petacomm.base.errors import ConfigError, did_you_mean
 from petamap.data.config.fields import OptionField, option_fields
-from petamap.data.config.model import SECTIONS
+from petamap.data.config.model import REPEATED, SECTIONS, SplitOptions
 from petamap.data.config.source_kinds import source_kind
 from petamap.data.config.writer import toml_value, written_value, xml_text
 
 
 @dataclass(frozen=True)
 class ConfigTemplate:
-    """What a template sets: options of sections, "section.option", and sources with options of their own."""
+    """What a template sets: options of sections, "section.option"; sources and splits with their options."""
 
     settings: Mapping[str, object]
     sources: tuple[tuple[str, Mapping[str, object]], ...]
+    splits: tuple[Mapping[str, object], ...] = ()
 
 
 _HEALPIX = {"run.name": "first", "map.n_side": 64}
@@ -87,6 +88,9 @@ TEMPLATES: dict[str, ConfigTemplate] = {
         _PLATE, _SKY, _NOISE, ("plate-synchronous", {"last": 4}),
     )),
     "common-mode": ConfigTemplate(_COARSE, (_SHORT, _SKY, _NOISE, _COMMON)),
+    "splits": ConfigTemplate(_PATCH, (_GROUND, _SKY, _NOISE), (
+        {"name": "halves", "by": "time"}, {"name": "scans", "by": "direction"},
+    )),
 }  # fmt: skip
 TEMPLATES |= {"madmap1": TEMPLATES["madmap"], "noise": TEMPLATES["satellite"]}
 TEMPLATES |= {"sky-spectra": TEMPLATES["satellite"]}
@@ -162,6 +166,10 @@ def _blocks(template: ConfigTemplate) -> Iterator[TemplateBlock]:
         source = source_kind(kind)
         lines = tuple(_line(field, chosen.get(field.name)) for field in source.fields.values())
         yield TemplateBlock("source", kind, source.summary, lines)
+    for chosen in template.splits:
+        fields = option_fields(SplitOptions).values()
+        lines = tuple(_line(field, chosen.get(field.name)) for field in fields)
+        yield TemplateBlock("split", None, (SplitOptions.__doc__ or "").partition("\n")[0], lines)
 
 
 def _line(field: OptionField, chosen: object = None) -> TemplateLine:
@@ -211,7 +219,8 @@ def _toml(blocks: Sequence[TemplateBlock]) -> str:
         if block.kind and not seen_source:
             lines += ["", f"# {_SOURCES}"]
             seen_source = True
-        lines += ["", f"# {block.comment}", f"[[{block.name}]]" if block.kind else f"[{block.name}]"]
+        repeated = block.name in ("source", *REPEATED)
+        lines += ["", f"# {block.comment}", f"[[{block.name}]]" if repeated else f"[{block.name}]"]
         lines += [f"kind = {toml_value(block.kind)}"] if block.kind else []
         for line in block.lines:
             mark = "" if line.active else "#"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from petacomm.base.toml import KeyLines, parse_toml
 from petamap.data.config.document import Document, DocumentTable, Value
+from petamap.data.config.model import REPEATED
 
 
 def read_toml_document(text: str, file: str, folder: Path) -> Document:
@@ -20,7 +21,9 @@ def read_toml_document(text: str, file: str, folder: Path) -> Document:
     document = Document(file, folder)
     for name, content in tree.items():
         if name == "source":
-            _read_sources(content, lines, document)
+            document.sources += _read_tables(name, content, lines, document)
+        elif name in REPEATED:
+            document.repeated[name] = _read_tables(name, content, lines, document)
         elif isinstance(content, dict):
             document.sections[name] = _table(content, (name,), lines)
         else:
@@ -29,17 +32,19 @@ def read_toml_document(text: str, file: str, folder: Path) -> Document:
     return document
 
 
-def _read_sources(content: object, lines: KeyLines, document: Document) -> None:
+def _read_tables(name: str, content: object, lines: KeyLines, document: Document) -> list[DocumentTable]:
+    tables: list[DocumentTable] = []
     if not isinstance(content, list):
-        document.problems.add(lines.get(("source",), 1), "source must be a list", "write [[source]]")
-        return
+        document.problems.add(lines.get((name,), 1), f"{name} must be a list", f"write [[{name}]]")
+        return tables
     for index, item in enumerate(content):
-        path = ("source", index)
+        path = (name, index)
         if isinstance(item, dict):
-            document.sources.append(_table(item, path, lines))
+            tables.append(_table(item, path, lines))
         else:
-            what = f"source.{index} must be a table"
-            document.problems.add(lines.get(path, 1), what, "write [[source]]")
+            what = f"{name}.{index} must be a table"
+            document.problems.add(lines.get(path, 1), what, f"write [[{name}]]")
+    return tables
 
 
 def _table(content: dict[str, object], path: tuple[str | int, ...], lines: KeyLines) -> DocumentTable:

@@ -15,7 +15,7 @@ from typing import Any
 from petacomm.base.units import parse_quantity, units_by_dimension
 from petamap.data.config.document import Document, DocumentTable, Value
 from petamap.data.config.fields import OptionField, option_fields
-from petamap.data.config.model import SECTIONS, RunConfig
+from petamap.data.config.model import REPEATED, SECTIONS, RunConfig
 
 
 def to_document(config: RunConfig, folder: Path | None = None, *, complete: bool = False) -> Document:
@@ -39,6 +39,8 @@ def to_document(config: RunConfig, folder: Path | None = None, *, complete: bool
         table = writer.table(source.options, source.line)
         table.values = {"kind": Value(source.kind, source.line), **table.values}
         document.sources.append(table)
+    for name in REPEATED:
+        document.repeated[name] = [writer.table(options, 1) for options in getattr(config, f"{name}s")]
     return document
 
 
@@ -97,6 +99,9 @@ def to_toml(config: RunConfig, folder: Path | None = None, *, complete: bool = F
     document = to_document(config, folder, complete=complete)
     blocks = [_toml_block(f"[{name}]", table) for name, table in document.sections.items()]
     blocks += [_toml_block("[[source]]", table) for table in document.sources]
+    blocks += [
+        _toml_block(f"[[{name}]]", table) for name, tables in document.repeated.items() for table in tables
+    ]
     return "\n".join(blocks)
 
 
@@ -130,6 +135,9 @@ def to_xml(config: RunConfig, folder: Path | None = None, *, complete: bool = Fa
     for table in document.sources:
         kind = str(table.values.pop("kind").raw)
         _xml_table(etree.SubElement(root, "source", kind=kind), table)
+    for name, tables in document.repeated.items():
+        for table in tables:
+            _xml_table(etree.SubElement(root, name), table)
     text = etree.tostring(root, pretty_print=True, xml_declaration=True, encoding="UTF-8")
     return text.decode("utf-8")
 

@@ -1,6 +1,7 @@
 """Parsing of XML into a `Document`, after the XML run configurations of MADmap.
 
-The root is ``<petamap>``; its children are the sections and any number of ``<source kind="...">``. Their
+The root is ``<petamap>``; its children are the sections and any number of ``<source kind="...">`` and
+``<split>``. Their
 children are the keys, with the value as text; a list has one ``<item>`` per value. Document types, entities
 and other files are never read. `petamap.data.config.xsd` has the schema.
 """
@@ -13,6 +14,7 @@ from typing import Any
 
 from petacomm.base.errors import ConfigError, printable
 from petamap.data.config.document import Document, DocumentTable, Value
+from petamap.data.config.model import REPEATED
 
 _DECLARATION = re.compile(r"<!(DOCTYPE|ENTITY|ELEMENT|ATTLIST|NOTATION)", re.IGNORECASE)
 _SCHEMA = "{http://www.w3.org/2001/XMLSchema-instance}noNamespaceSchemaLocation"
@@ -36,6 +38,9 @@ def read_xml_document(text: str, file: str, folder: Path) -> Document:
     for child in root:
         if child.tag == "source":
             document.sources.append(_source(child, document))
+        elif child.tag in REPEATED:
+            _no_attributes(child, (), document)
+            document.repeated.setdefault(child.tag, []).append(_table(child, document))
         elif child.tag in document.sections:
             what = f"section '{child.tag}' is given twice"
             first = document.sections[child.tag].line

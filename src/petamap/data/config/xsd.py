@@ -12,7 +12,7 @@ from typing import Any
 
 from petacomm.base.units import unit_spellings, units_by_dimension
 from petamap.data.config.fields import OptionField, option_fields
-from petamap.data.config.model import SECTIONS
+from petamap.data.config.model import REPEATED, SECTIONS
 from petamap.data.config.source_kinds import all_source_kinds
 
 _NUMBER = r"[+\-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+\-]?[0-9]+)?"
@@ -29,9 +29,10 @@ def config_xsd() -> str:
     _document(schema, "The run configuration of petamap: sections and sources, in any order.")
     _add_quantities(schema)
     root = _add(_add(_add(schema, "element", name="petamap"), "complexType"), "choice", **_ANY_NUMBER)
-    for name, options in SECTIONS.items():
+    for name, options in (SECTIONS | REPEATED).items():
         section = _add(root, "element", name=name)
-        _document(section, (options.__doc__ or "").partition("\n")[0] + " At most once.")
+        times = " Any number of times." if name in REPEATED else " At most once."
+        _document(section, (options.__doc__ or "").partition("\n")[0] + times)
         keys = _add(_add(section, "complexType"), "all")
         for field in option_fields(options).values():
             _add_key(keys, [field], _meaning(field))

@@ -83,6 +83,16 @@ function checks(s) {
     table(["Compared", "With", "Greatest", "rms", "Limit", "Unit", ""], rows, ["", "", "num", "num", "num", "", ""]));
 }
 
+function splits(s) {
+  if (!s.splits.length) return null;
+  const rows = s.splits.map(one => [one.name, one.by, one.parts.map(p => p.name).join(", "),
+    one.null ? figure(one.null.chi_squared, 5) : "–", one.null ? whole(one.null.degrees_of_freedom) : "–", one.null ? figure(one.null.probability, 2) : "–",
+    one.solver ? `${one.solver.converged ? "" : "NOT CONVERGED, "}${whole(one.solver.iterations)}` : "–"]);
+  return section("splits", "Splits",
+    el("p", {}, "Whether one map describes all parts of the data as well as a map for each: the difference of their chi-squared, and the probability of a larger one if the noise is as modelled."),
+    table(["Split", "By", "Parts", "Chi-squared", "Degrees of freedom", "Probability", "Iterations"], rows, ["", "", "", "num", "num", "num", "num"]));
+}
+
 function counts(s) {
   const t = s.totals;
   const share = (part, of) => of > 0 ? ` (${figure(100 * part / of, 3)}%)` : "";
@@ -138,7 +148,7 @@ function build() {
   const s = data.summary;
   for (const c of s.comparisons) c.passed = c.limit === null || c.max_abs <= c.limit;
   const ofMonteCarlo = data.montecarlo ? sectionsOfMonteCarlo(data.montecarlo) : [];
-  const made = [opening(s), ...ofMonteCarlo, sectionOfMaps(data), convergence(s), costs(s), checks(s), counts(s), reproduce(s)].filter(Boolean);
+  const made = [opening(s), ...ofMonteCarlo, sectionOfMaps(data), convergence(s), splits(s), costs(s), checks(s), counts(s), reproduce(s)].filter(Boolean);
   assemble(made, `petamap ${s.petamap} · ${s.name} · ${s.run_id}`);
 }
 
