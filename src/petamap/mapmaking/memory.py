@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from petacomm.base.host import resident_bytes
@@ -47,6 +47,13 @@ class MemoryPlan:
     n_samp: int
     preconditioner: int = 0
     filters: int = 0
+
+    def __add__(self, other: MemoryPlan) -> MemoryPlan:
+        """Return the plan with what another system takes beside it."""
+        return replace(
+            self, samples=self.samples + other.samples, maps=self.maps + other.maps,
+            preconditioner=self.preconditioner + other.preconditioner,
+        )  # fmt: skip
 
     @property
     def total(self) -> int:
@@ -126,6 +133,15 @@ def map_bytes(sizes: Sizes) -> int:
     slab = slab_bytes(sizes.n_pix, triangle, sizes.n_ranks, n)
     writing = 4 * owned * width + at_holders + 8 * n * triangle + slab + _FITS_BYTES
     return always + max(reading, solving, writing)
+
+
+def split_bytes(run: MemoryPlan, n_parts: int) -> int:
+    """Return what a split takes at most beside a run: maps of all parts and one of all, and their pixels.
+
+    Where pointing is kept, a sample takes 4 bytes in both.
+    """
+    kept = 2 * 4 * run.n_samp if run.keep else 0
+    return (n_parts + 1) * (run.maps + run.preconditioner) + kept
 
 
 def plan_memory(

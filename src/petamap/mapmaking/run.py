@@ -171,7 +171,7 @@ class _Job:
         self.unit = self.setup.unit
         self.splits = Splits(self.setup, self.out)
         self._check_folder()
-        system = self.setup.set_up()
+        system = self.setup.set_up(splits=self.splits.n_parts)
         self.splits.set_up(system)
         columns = CovarianceColumns(system) if self.config.products.pixel_covariance else None
         if self.config.products.observation_matrix:

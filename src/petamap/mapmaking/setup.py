@@ -135,10 +135,11 @@ class RunSetup:
             self.pixelization = target_pixelization(self.config.map, observations)
             self.unit = observations[0].unit
 
-    def set_up(self, n_rhs: int = 1, n_kept: int = 0) -> MapmakingSystem:
+    def set_up(self, n_rhs: int = 1, n_kept: int = 0, splits: tuple[int, ...] = ()) -> MapmakingSystem:
         """Return the system of the observations, and warn of pixels and samples that it leaves out.
 
-        Memory is planned for `n_rhs` right-hand sides at once and `n_kept` vectors beside (`SystemOptions`).
+        Memory is planned for `n_rhs` right-hand sides at once, `n_kept` vectors and `splits` beside
+        (`SystemOptions`).
         """
         common = self.comm, self.timers, self.progress
         self.model_of = declared_model
@@ -148,7 +149,7 @@ class RunSetup:
         if self.config.noise.kernel != "white":
             self._choose_bands()
         self.distribution = self._choose_distribution()
-        options = replace(self.options(), n_rhs=n_rhs, n_kept=n_kept)
+        options = replace(self.options(), n_rhs=n_rhs, n_kept=n_kept, splits=splits)
         system = set_up(self.observations, self.pixelization, options, self.model_of, *common)
         self._warn_of_pixels(system)
         return system

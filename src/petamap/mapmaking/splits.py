@@ -112,6 +112,11 @@ class Splits:
     # --- systems
 
     @property
+    def n_parts(self) -> tuple[int, ...]:
+        """Number of parts of each split."""
+        return tuple(split.parts.n for split in self.splits)
+
+    @property
     def systems(self) -> list[MapmakingSystem]:
         """Systems that need right-hand sides, in the order in which `make` takes them."""
         return [system for split in self.splits for system in split.systems]
@@ -136,6 +141,8 @@ class Splits:
             less = replace(options, rcond_min=options.rcond_min / 2)
             joined = split.parts.joined()
             split.whole = set_up_parts(system, joined, less, setup.timers, setup.progress, gaps)
+        for one in self.systems:
+            system.memory += one.memory
 
     def _covers(self, system: MapmakingSystem, split: DataSplit) -> bool:
         """Return whether all samples of stationary intervals are in a part, of which none is empty."""

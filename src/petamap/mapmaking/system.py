@@ -23,7 +23,7 @@ from petamap.mapmaking.cg import ConjugateGradients
 from petamap.mapmaking.distribution import STREAMS, Distribution
 from petamap.mapmaking.joint_blocks import JointNoise
 from petamap.mapmaking.linear_operators import Preconditioner
-from petamap.mapmaking.memory import MemoryPlan, plan_memory
+from petamap.mapmaking.memory import MemoryPlan, plan_memory, split_bytes
 from petamap.mapmaking.noise_kernels import InverseNoise, ModeLags, ModelOf, inverse_noise
 from petamap.mapmaking.normal_operator import NormalOperator
 from petamap.mapmaking.pixel_statistics import Statistics, pixel_statistics
@@ -71,6 +71,8 @@ class SystemOptions:
         Right-hand sides that will be read and solved for at once: memory is planned for them.
     n_kept : int
         Vectors that recycling will keep beside those of the solver (`Deflation.n_kept`).
+    splits : tuple of int
+        Number of parts of each split of the data: whether pointing is kept leaves room for their maps.
     """
 
     stokes: Stokes = Stokes.IQU
@@ -91,6 +93,7 @@ class SystemOptions:
     n_threads: int = 1
     n_rhs: int = 1
     n_kept: int = 0
+    splits: tuple[int, ...] = ()
 
     @property
     def margin(self) -> int:
@@ -318,7 +321,8 @@ def _choose_memory_plan(
         raise ConfigError(
             "recorded pixels cannot be recomputed", mend='set resources.pointing = "keep" or "auto"'
         )
-    if options.pointing == "auto" and comm.max(plan.total / limit) > 1 and everyone_can_expand:
+    wanted = plan.total + sum(split_bytes(plan, n_parts) for n_parts in options.splits)
+    if options.pointing == "auto" and comm.max(wanted / limit) > 1 and everyone_can_expand:
         plan = planned(False)
     fewer = "fewer maps at once, " if options.n_rhs > 1 else ""
     too_much = ResourceError(

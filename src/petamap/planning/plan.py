@@ -29,7 +29,8 @@ from petacomm.topology import Machine
 from petamap.data.config import RunConfig
 from petamap.mapmaking.bands import StreamBands
 from petamap.mapmaking.distribution import Distribution, possible_distributions
-from petamap.mapmaking.memory import Sizes, map_bytes
+from petamap.mapmaking.memory import MemoryPlan, Sizes, map_bytes, split_bytes
+from petamap.mapmaking.split_parts import split_parts
 from petamap.planning.node_samples import sample_nodes
 from petamap.planning.pixel_coverage import PixelCoverage, compute_pixel_coverage
 from petamap.planning.preconditioner_forecast import PreconditionerForecast, forecast_preconditioner
@@ -300,8 +301,12 @@ class _Planner:
         # The pixel index has one bit per pixel and a count per 64 pixels; held samples have one bit each.
         base = _PROCESS_BYTES + n_pix // 8 + n_pix // 16 + held // 8 + map_bytes(sizes)
         base += int(self.preconditioner.bytes_a_sample * held)
+        n_parts = [split_parts(one, self.run.observations).n for one in self.config.splits]
+        splits = [split_bytes(MemoryPlan(False, 0, 0, map_bytes(sizes), held), n) for n in n_parts]
+        base += sum(splits)
         has_gains = any(o.pointing is not None and o.pointing.has_gains for o in self.run.observations)
-        return base, base + held * (4 + 4 * (self.stokes is not Stokes.I) + 4 * has_gains)
+        kept = 4 + 4 * (self.stokes is not Stokes.I) + 4 * has_gains + 2 * 4 * len(n_parts)
+        return base, base + held * kept
 
     def _kept_ghosts(self, forecast: Forecast) -> dict[str, int]:
         """Return the sizes of ghosts that ranks keep with the reduction asked for; none with auto."""
