@@ -53,7 +53,9 @@ def closing_table(summary: Summary, report: Path | None) -> str:
 def _split(split: Split) -> str:
     """Return the null test of a split, and how its solution ended where it did not converge."""
     text = f"{len(split.parts)} parts"
-    if split.null is not None:
+    if split.null is not None and not split.null.degrees_of_freedom:
+        text += ", no pixel is in two of them: nothing to compare"
+    elif split.null is not None:
         text += (
             f", chi-squared {split.null.chi_squared:.1f} of {split.null.degrees_of_freedom:,} "
             f"(probability {split.null.probability:.2g})"

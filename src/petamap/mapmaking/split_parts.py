@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from petacomm.base.errors import ConfigError
+from petacomm.base.errors import ConfigError, DataError
 from petacomm.base.name_patterns import choose_names
 from petacomm.base.typing import FloatArray, Int64Array
 from petamap.data.config import SplitOptions
@@ -27,7 +27,7 @@ def split_parts(options: SplitOptions, observations: Sequence[Observation]) -> P
     Raises
     ------
     ConfigError
-        If a group fits no name, or two groups the same one.
+        If a group fits no name, two groups the same one, or there is one part.
     """
     match options.by:
         case "detectors" | "detector":
@@ -41,9 +41,9 @@ def split_parts(options: SplitOptions, observations: Sequence[Observation]) -> P
         case "time":
             runs = _of_time(options, observations)
         case "direction":
-            runs = lambda one: _runs_of(one, _directions)  # noqa: E731
+            runs = lambda one: _runs_of(one, _directions, options.name)  # noqa: E731
         case _:
-            runs = lambda one: _runs_of(one, _in_turn(options.n_parts))  # noqa: E731
+            runs = lambda one: _runs_of(one, _in_turn(options.n_parts), options.name)  # noqa: E731
     cached = lru_cache(_CACHED)(lambda number: runs(observations[number]))
     return Parts(_names(options), lambda observation, detector: cached(observation))
 
@@ -64,6 +64,11 @@ def _names(options: SplitOptions) -> tuple[str, ...]:
 def _parts_of_names(options: SplitOptions, names: Sequence[str], what: str) -> dict[str, int]:
     """Return the part of each name, `NO_PART` for those in no group."""
     if options.by == what:
+        if len(names) == 1:
+            raise ConfigError(
+                f"there is one {what}, '{names[0]}'", where=f"split {options.name}",
+                mend="split the data by something else",
+            )  # fmt: skip
         return {name: number for number, name in enumerate(names)}
     if not options.groups:
         return {name: number % options.n_parts for number, name in enumerate(names)}
@@ -125,13 +130,25 @@ def _equal_times(observations: Sequence[Observation], n: int) -> FloatArray:
 
 
 def _runs_of(
-    one: Observation, parts_of: Callable[[Observation, int, int, Int64Array], Int64Array]
+    one: Observation, parts_of: Callable[[Observation, int, int, Int64Array], Int64Array], split: str
 ) -> PartRuns:
-    """Return the runs of an observation by the subscans of its intervals."""
+    """Return the runs of an observation by the subscans of its intervals.
+
+    Raises
+    ------
+    DataError
+        If subscans cannot be found.
+    """
     starts, parts = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for start, stop in one.intervals:
         if stop > start:
-            edges = find_subscans(one, start, stop)
+            try:
+                edges = find_subscans(one, start, stop)
+            except DataError as error:
+                raise DataError(
+                    f"{error.what}: no subscans", where=f"split {split}",
+                    mend="split the data by time, detectors or observations",
+                ) from error  # fmt: skip
             starts.append(start + edges[:-1])
             parts.append(parts_of(one, start, stop, edges))
     return _merged(np.concatenate(starts), np.concatenate(parts))

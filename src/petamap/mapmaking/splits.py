@@ -224,9 +224,12 @@ class _SplitMaps:
             solved, solver, null = self._solve(self._common_solution(self.solution))
         with self.setup.timers.phase("products"):
             self._write(binned, binned if solved is None else solved.pixels)
-        return summary.Split(
-            name=self.name, by=self.split.options.by, parts=self._parts(), solver=solver, null=null
-        )
+        parts = self._parts()
+        for part in parts:
+            if not part.samples:
+                text = f"no sample of part '{part.name}' is used: its map is empty"
+                self.setup.warn(f"split {self.name}: {text}")
+        return summary.Split(name=self.name, by=self.split.options.by, parts=parts, solver=solver, null=null)
 
     def _common_solution(self, solution: Solution) -> Solution:
         """Return the solution of one map for all parts."""

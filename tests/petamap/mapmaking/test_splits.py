@@ -11,7 +11,7 @@ from joint_systems import dense_joint, sharing
 from mpi import run_ranks
 from scipy import stats
 from small_runs import noisy_scans, run_on
-from small_systems import Models, Samples, dense, make_system, numbered, recorded, spinning
+from small_systems import Bad, Models, Samples, dense, make_system, numbered, recorded, spinning
 from stopping import StopAfter
 
 from petacomm.base.errors import ConfigError, DataError, Interruption
@@ -26,6 +26,7 @@ from petamap.mapmaking.right_hand_side import right_hand_sides_of
 from petamap.mapmaking.split_parts import split_parts
 from petamap.mapmaking.system import SystemOptions, set_up_parts
 from petamap.noise.model import OneOverF
+from petamap.pointing.recorded import RecordedPixels
 from petamap.simulation.noise import SimulatedNoise
 from petamap.sky.healpix import Healpix
 from petamap.sky.map_file import read_map
@@ -323,6 +324,9 @@ def test_direction_without_azimuth_is_that_of_the_first_subscan():
     assert np.mean(parts == (np.arange(1000) // 100) % 2) < 0.05
     with pytest.raises(DataError, match="without pointing"):
         part_of({"by": "direction"}, [night(azimuth=None)])
+    numbers = RecordedPixels(np.zeros((2, 1000), np.int32), Healpix(2, nest=True))
+    with pytest.raises(DataError, match=r"split s: .*no directions: .*by time, detectors or observations"):
+        part_of({"by": "subscans"}, [night(azimuth=None, pointing=numbers)])
 
 
 def test_subscans_go_to_parts_in_turn():
@@ -360,12 +364,27 @@ def test_detectors_and_observations():
         part_of({"by": "detectors", "groups": ("a*", "a1")}, nights)
     with pytest.raises(ConfigError, match="split s: no observation 'three'"):
         part_of({"by": "observations", "groups": ("one", "three")}, nights)
+    with pytest.raises(ConfigError, match="split s: there is one observation, 'one'"):
+        part_of({"by": "observation"}, nights[:1])
+    with pytest.raises(ConfigError, match="whole_intervals is of by = 'time', not by = 'detector'"):
+        part_of({"by": "detector", "whole_intervals": True}, nights)
 
 
 def test_a_part_without_samples_is_an_error(tmp_path):
     split = SplitOptions(name="long", by="time", whole_intervals=True, n_parts=50)
     with pytest.raises(ConfigError, match="split long: part '1' has no samples"):
         run_on(noisy_scans(), tmp_path, splits=(split,))
+
+
+def test_a_part_that_is_flagged_is_empty(tmp_path):
+    observations = []
+    for one in noisy_scans(n_samp=600):
+        bad = np.zeros((one.n_det, one.n_samp), bool)
+        bad[0] = True
+        observations.append(replace(one, flags=(Bad(bad),)))
+    summary = run_on(observations, tmp_path, splits=(SplitOptions(name="each", by="detector"),))
+    assert f"no sample of part '{one.detectors[0]}' is used" in " ".join(summary.warnings)
+    assert summary.splits[0].parts[0].samples == 0 and summary.splits[0].parts[0].pixels == 0
 
 
 def test_products_of_the_same_name_are_an_error(tmp_path):

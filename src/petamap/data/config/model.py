@@ -338,6 +338,8 @@ class SplitOptions:
         """Find options that do not belong together."""
         if self.groups and self.by not in ("detectors", "observations"):
             raise ConfigError(f"groups are of detectors or observations, not by = '{self.by}'")
+        if self.whole_intervals and self.by != "time":
+            raise ConfigError(f"whole_intervals is of by = 'time', not by = '{self.by}'")
         if len(self.groups) == 1:
             raise ConfigError("a single group is no split", mend="give two groups or more")
         if self.names and self.by in ("detector", "observation"):
