@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from petacomm.cli.parser import Parser, command_parser, run_command
 from petamap import __version__
-from petamap.cli import configure, doctor, examples, mc, plan, report, run, spectra
+from petamap.cli import coadd, configure, doctor, examples, mc, plan, report, run, spectra
 
 _DESCRIPTION = "Maximum-likelihood maps of the microwave sky from time streams."
 _EPILOG = """\
@@ -25,7 +25,7 @@ exit codes: 0 done, 2 configuration, 3 input data, 4 not converged, 5 resources,
 
 def build_parser() -> Parser:
     """Return the parser of the command line, without importing expensive modules."""
-    modules = run, mc, configure, plan, report, spectra, examples, doctor
+    modules = run, coadd, mc, configure, plan, report, spectra, examples, doctor
     return command_parser("petamap", __version__, _DESCRIPTION, _EPILOG, modules)
 
 

@@ -62,6 +62,11 @@ def add_stop_arguments(parser: argparse.ArgumentParser, resume_help: str) -> Non
     )
 
 
+def is_setting(word: str) -> bool:
+    """Return whether a word of the command line is ``key=value``."""
+    return _OVERRIDE.match(word) is not None
+
+
 def split_words(words: list[str]) -> tuple[Path | None, list[str]]:
     """Return the configuration and the ``key=value`` settings among the words.
 
@@ -70,8 +75,8 @@ def split_words(words: list[str]) -> tuple[Path | None, list[str]]:
     ConfigError
         If more than one word is not a setting.
     """
-    settings = [word for word in words if _OVERRIDE.match(word)]
-    files = [word for word in words if not _OVERRIDE.match(word)]
+    settings = [word for word in words if is_setting(word)]
+    files = [word for word in words if not is_setting(word)]
     if len(files) > 1:
         raise ConfigError(
             f"one configuration a run, found {' and '.join(files)}", mend="settings are KEY=VALUE"
