@@ -33,8 +33,9 @@ class FilterProducts:
         values = self.filtering.map_of_data(setup.progress.advance)
         setup.progress.end()
         writer = MapWriter(
-            system, path.parent, setup.config.map.frame, setup.run_id(), setup.config.map.ordering
-        )
+            system.comm, system.projection.sky, system.keys, setup.config.map.frame, setup.run_id(),
+            setup.config.map.ordering,
+        )  # fmt: skip
         names = list(system.projection.stokes.value)
         product = writer.write("filtered", path, "filter-and-bin map", values, names, setup.unit)
         return [] if product is None else [product]
