@@ -7,9 +7,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from petacomm.base.errors import ConvergenceError
-from petamap.cli.closing_table import aligned_rows
-from petamap.cli.run import command_line, require_free, run_job
+from petacomm.base.errors import ConfigError, ConvergenceError
+from petamap.cli.run import command_line, is_setting, require_free, run_job
 
 if TYPE_CHECKING:
     from petamap.data.run_summary import Summary
@@ -48,9 +47,6 @@ def add_commands(commands: Any) -> None:
 
 
 def _coadd(arguments: argparse.Namespace) -> int:
-    from petacomm.base.errors import ConfigError
-    from petamap.cli.run import is_setting
-
     settings = [word for word in arguments.words if is_setting(word)]
     folders = [Path(word) for word in arguments.words if not is_setting(word)]
     require_free(arguments.out, arguments.force)
@@ -83,6 +79,8 @@ def _warnings(runs: list[Summary]) -> list[str]:
 
 
 def _table(coadded: CoaddedMap, summary: Summary, report: Path) -> str:
+    from petamap.cli.closing_table import aligned_rows
+
     totals = summary.totals
     agree = (
         f"chi-squared {coadded.chi_squared:.1f} of {coadded.degrees_of_freedom:,} "
