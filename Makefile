@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-EXAMPLES := spire planck-lfi ground
+EXAMPLES := spire planck-lfi ground atacama
 
 .PHONY: demo test test-long test-openmpi lint format stubs docs build benchmark benchmark-datatypes benchmark-reduction clean
 

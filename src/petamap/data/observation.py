@@ -16,7 +16,10 @@ from petamap.pointing.protocol import Pointing
 
 
 class Signal(Protocol):
-    """Contribution to the time stream: a file, a simulated sky, simulated noise. Contributions add."""
+    """Contribution to the time stream: a file, a simulated sky, simulated noise. Contributions add.
+
+    That of a simulated sky alone has an attribute `of_sky`, which is True.
+    """
 
     def add_signal(self, detector: int, start: int, stop: int, out: FloatArray) -> None:
         """Add samples [start, stop) of a detector to `out`, float64 (stop - start,).
@@ -182,6 +185,11 @@ def read_signal(observation: Observation, detector: int, start: int, stop: int) 
     signal = np.zeros(stop - start)
     add_signals([observation.signals], detector, start, stop, [signal])
     return signal
+
+
+def sky_signals(observation: Observation) -> list[Signal]:
+    """Return the signals of an observation that are a simulated sky alone."""
+    return [signal for signal in observation.signals if getattr(signal, "of_sky", False)]
 
 
 def read_flags(observation: Observation, detector: int, start: int, stop: int) -> UInt8Array:

@@ -77,32 +77,34 @@ class FilterAndBin:
         ConvergenceError
             On all ranks, if the templates cannot be told apart.
         """
-        (found,) = self._maps([right_hand_side(self.system, advance).unknowns])
+        found = self.solution(advance).pixels
         found[self.system.statistics.dead] = np.nan
         return found
 
-    def _maps(self, projected: Sequence[Unknowns]) -> list[FloatArray]:
-        """Return the maps of samples x from P^T W x and T^T W x of each."""
-        solutions = self._solver.solve_many(
-            [amplitudes_of(one) for one in projected], _TOLERANCE, _ITERATIONS
-        )
-        for solution in solutions:
-            if not solution.converged:
-                raise solution.error or ConvergenceError(
-                    f"templates are not told apart: {solution.reason}",
+    def solution(self, advance: Callable[[float], None] = lambda amount: None) -> Unknowns:
+        """Return map and amplitudes of the data, at the owners. Collective."""
+        return self._solutions([right_hand_side(self.system, advance).unknowns])[0]
+
+    def _solutions(self, projected: Sequence[Unknowns]) -> list[Unknowns]:
+        """Return maps and amplitudes of samples x from P^T W x and T^T W x of each."""
+        fits = self._solver.solve_many([amplitudes_of(one) for one in projected], _TOLERANCE, _ITERATIONS)
+        for fit in fits:
+            if not fit.converged:
+                raise fit.error or ConvergenceError(
+                    f"templates are not told apart: {fit.reason}",
                     mend="leave away one of those that are alike, or give them an rms",
                 )
-        filtered = self._operator.apply(stack([amplitudes_of(solution.map) for solution in solutions]))
-        binned = []
-        for number, one in enumerate(projected):
+        filtered = self._operator.apply(stack([amplitudes_of(fit.map) for fit in fits]))
+        found = []
+        for number, (one, fit) in enumerate(zip(projected, fits, strict=True)):
             left = np.ascontiguousarray(one.pixels - filtered.pixels[:, :, number])
             values = np.empty_like(left)
             _mapmaking.precondition(
                 self.system.statistics.covariance, left[..., None], values[..., None],
                 self.system.projection.n_threads,
             )  # fmt: skip
-            binned.append(values)
-        return binned
+            found.append(self.system.shared.with_ghosts(Unknowns(values, fit.map.gaps.copy())))
+        return found
 
     def columns(self) -> ObservationColumns:
         """Return an observation matrix without entries. Collective."""
@@ -113,8 +115,8 @@ class FilterAndBin:
         for first in range(0, columns.n, MAX_WIDTH):
             numbers = range(first, min(first + MAX_WIDTH, columns.n))
             seen = self._operator.apply(stack([columns.unit(number) for number in numbers]))
-            for values in self._maps([seen.column(k) for k in range(len(numbers))]):
-                columns.append(values)
+            for found in self._solutions([seen.column(k) for k in range(len(numbers))]):
+                columns.append(found.pixels)
             advance(len(numbers))
 
 

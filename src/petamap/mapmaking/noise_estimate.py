@@ -13,10 +13,11 @@ from petacomm.base.progress import Progress
 from petacomm.base.timers import Timers
 from petacomm.mpi import Communicator, agree_on_errors
 from petamap.data.observation import Observation
+from petamap.mapmaking.filter_and_bin import FilterAndBin, white_options
 from petamap.mapmaking.interval_noise import measure_interval
 from petamap.mapmaking.noise_kernels import ModelOf
 from petamap.mapmaking.residual_streams import ReferenceNoise, ResidualStreams, datasets_of, residual_psd
-from petamap.mapmaking.right_hand_side import Dataset, binned_map, right_hand_side, right_hand_sides
+from petamap.mapmaking.right_hand_side import Dataset, right_hand_sides
 from petamap.mapmaking.system import MapmakingSystem, SystemOptions, set_up
 from petamap.mapmaking.vectors import Unknowns
 from petamap.noise.mode_estimate import EstimatedModes, check_n_modes
@@ -111,7 +112,8 @@ class NoiseEstimate:
 class NoiseEstimator:
     """Estimates the noise of a run from its data.
 
-    The first round bins the data with equal weights, subtracts that map and measures what is left. Each
+    The first round fits templates to the data, bins what is left with equal weights, and measures what
+    remains without both. Each
     further round makes a maximum-likelihood map with the spectra so far (Ferreira & Jaffe 2000, MNRAS 312,
     89), of the data and of noise that is simulated with them, S. With W the power that is measured, r what is
     left after the map is subtracted, and n the simulated noise,
@@ -172,14 +174,11 @@ class NoiseEstimator:
 
     def _first_round(self) -> MeasuredNoise:
         unit_noise: ModelOf = lambda observation, detector, interval: InverseLags(np.ones(1))  # noqa: E731
-        options = replace(
-            self.options_of(self.observations, unit_noise), n_lag=0, stream_lags=None, free_ends=False,
-            flags="cut", uniform_binning=True,
-        )  # fmt: skip
+        options = replace(white_options(self.options_of(self.observations, unit_noise)), uniform_binning=True)
         system = self._set_up(self.observations, options, unit_noise)
         with self.timers.phase("noise estimate"):
-            sky = system.shared.pixels.scatter_fwd(binned_map(system, right_hand_side(system)))
-            streams = ResidualStreams(system, self.observations, [Unknowns(sky, np.zeros((1, 1)))])
+            found = system.shared.scatter_fwd(FilterAndBin(system).solution())
+            streams = ResidualStreams(system, self.observations, [found])
             return self._measured(streams, 1, None)
 
     def _next_round(self, noise: MeasuredNoise, n_round: int) -> tuple[MeasuredNoise, bool]:

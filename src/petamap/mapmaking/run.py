@@ -18,7 +18,7 @@ from petacomm.base.typing import FloatArray
 from petacomm.mpi import Communicator, agree_on_errors, world
 from petamap.data import run_summary as summary
 from petamap.data.config import RunConfig, open_sources
-from petamap.data.observation import Observation
+from petamap.data.observation import Observation, sky_signals
 from petamap.data.run_summary import Summary
 from petamap.mapmaking.amplitude_table import gather_amplitudes, write_amplitudes
 from petamap.mapmaking.checkpoint import ColumnCheckpoint, JobCheckpoints
@@ -27,7 +27,12 @@ from petamap.mapmaking.filter_and_bin import FilterAndBin, require_few_pixels
 from petamap.mapmaking.filter_products import FilterProducts
 from petamap.mapmaking.map_solver import MapSolver
 from petamap.mapmaking.products import MapWriter, covariance_columns, covariance_names
-from petamap.mapmaking.right_hand_side import RightHandSide, binned_map, right_hand_sides_of
+from petamap.mapmaking.right_hand_side import (
+    RightHandSide,
+    binned_map,
+    right_hand_sides,
+    right_hand_sides_of,
+)
 from petamap.mapmaking.setup import RunSetup, check_writable, run_digest
 from petamap.mapmaking.signal_faults import SignalFaults
 from petamap.mapmaking.solution import Solution
@@ -211,6 +216,10 @@ class _Job:
         if overwrite and self.resume:
             raise ConfigError("both to go on and to begin anew", mend="give --resume or --force, not both")
         with agree_on_errors(self.comm):
+            if self.config.products.sky and not any(map(sky_signals, self.setup.observations)):
+                raise ConfigError(
+                    "no source simulates a sky", mend="leave products.sky away, or add e.g. a sky-map"
+                )
             if self.comm.rank == 0 and not overwrite:
                 self._require_no_other_products()
             if self.config.products.pixel_covariance and self.config.solver.binned_only:
@@ -243,7 +252,7 @@ class _Job:
 
     def _kinds(self) -> list[str]:
         chosen = self.config.products
-        kinds = [kind for kind in ("hits", "covariance", "rcond", "binned") if getattr(chosen, kind)]
+        kinds = [kind for kind in ("hits", "covariance", "rcond", "binned", "sky") if getattr(chosen, kind)]
         if not self.config.solver.binned_only:
             kinds += ["map"] * chosen.maps + ["residual"] * chosen.residual
             if any(observation.templates for observation in self.setup.observations):
@@ -395,10 +404,19 @@ class _Job:
                 return "reciprocal condition", statistics.rcond[:, None], ["RCOND"], ""
             case "binned":
                 return "binned map", binned, list(stokes.value), self.unit
+            case "sky":
+                return "simulated sky", self._binned_sky(system), list(stokes.value), self.unit
             case "map":
                 return "maximum-likelihood map", best, list(stokes.value), self.unit
             case _:
                 return "binned minus maximum-likelihood", binned - best, list(stokes.value), self.unit
+
+    def _binned_sky(self, system: MapmakingSystem) -> FloatArray:
+        """Return the binned map of what sources simulate of the sky, nan where a pixel is not solved for."""
+        (rhs,) = right_hand_sides(system, [[sky_signals(one) for one in self.setup.observations]])
+        found = binned_map(system, rhs)
+        found[system.statistics.dead] = np.nan
+        return found
 
     def _compare(
         self, writer: MapWriter, best: FloatArray, binned: FloatArray

@@ -1,4 +1,4 @@
 """Simulated sources: scans, sky signal, noise and cuts, computed on demand.
 
-Must not import: petamap.mapmaking, petamap.spectra and the rooms above.
+Must not import: petamap.templates, petamap.mapmaking, petamap.spectra and the rooms above.
 """

@@ -164,6 +164,8 @@ class DipoleSignal:
         Of the signal, from K_CMB to the unit of the observation.
     """
 
+    of_sky = True
+
     pointing: Pointing
     frame: str
     start_time: float

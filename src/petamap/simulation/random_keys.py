@@ -20,6 +20,7 @@ class Purpose(IntEnum):
     CUTS = 5
     REGULAR = 6
     REFERENCE_NOISE = 7
+    TEMPLATES = 8
 
 
 def random_streams(

@@ -86,6 +86,8 @@ class SkySignal:
         Observation, for messages.
     """
 
+    of_sky = True
+
     sky: Sky
     pointing: Pointing
     interpolate: bool = False
@@ -166,6 +168,8 @@ class PointSources:
     sigmas : float64 (n,)
         Width of the beam, radians.
     """
+
+    of_sky = True
 
     pointing: Pointing
     directions: FloatArray

@@ -3,5 +3,5 @@
 A template gives functions of time (`petamap.data.template`), of which map-making solves for the amplitudes
 with the map; it knows templates by that interface alone.
 
-Must not import: simulation, mapmaking, spectra, planning, montecarlo, report, cli.
+Must not import: mapmaking, spectra, planning, montecarlo, report, cli.
 """

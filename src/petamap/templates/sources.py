@@ -21,6 +21,7 @@ from petamap.templates.kinds import (
     SubscanPolynomials,
     azimuth_span,
 )
+from petamap.templates.simulated import SimulatedTemplate
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,11 @@ class TemplateOptions:
         0.0, dimension="temperature", minimum=0.0,
         help="of the amplitudes, independent of each other, zero in the mean; 0 K: they may be of any size",
     )  # fmt: skip
+    simulate: float = option(
+        0.0, dimension="temperature", minimum=0.0,
+        help="rms of amplitudes that are drawn and added to the data; 0 K: the data have the signal",
+    )  # fmt: skip
+    solve: bool = option(True, help="solve for the amplitudes; false: the signal is only simulated")
 
 
 @dataclass(frozen=True)
@@ -130,7 +136,14 @@ class TemplateSource:
             where=self._context.places.get("observations"),
         )  # fmt: skip
         self.chosen = [one for one in observations if one.name in chosen]
-        return [_with(one, self.template_of(one)) if one.name in chosen else one for one in observations]
+        return [self._extended(one) if one.name in chosen else one for one in observations]
+
+    def _extended(self, observation: Observation) -> Observation:
+        template, o = self.template_of(observation), self._options
+        if o.simulate:
+            signal = SimulatedTemplate(observation, template, o.simulate, self._context.seed)
+            observation = dataclasses.replace(observation, signals=(*observation.signals, signal))
+        return _with(observation, template) if o.solve else observation
 
     def template_of(self, observation: Observation) -> Template:
         """Return the template of one of the `chosen` observations."""

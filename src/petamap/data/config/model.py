@@ -226,6 +226,7 @@ class ProductOptions:
     residual: bool = option(True, help="residual of the solution")
     amplitudes: bool = option(True, help="amplitudes of templates, where there are any")
     binned: bool = option(True, help="the binned map beside it")
+    sky: bool = option(False, help="the sky that sources simulate, binned without anything else")
     filtered: bool = option(
         False, help="the filter-and-bin map: templates fitted to the data alone, subtracted before binning"
     )
