@@ -76,6 +76,8 @@ _KINDS: dict[str, str] = {
     "polynomials": "petamap.templates.sources:PolynomialsSource",
     "azimuth-synchronous": "petamap.templates.sources:AzimuthSynchronousSource",
     "plate-synchronous": "petamap.templates.sources:PlateSynchronousSource",
+    "gain-drift": "petamap.templates.known_signals:GainDriftSource",
+    "leakage": "petamap.templates.known_signals:LeakageSource",
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -132,6 +132,8 @@ class TemplateTerm:
     bins : int32 (n_samp,), optional
     prior : AmplitudePrior, optional
         Without one, amplitudes may be of any size.
+    divisor : float
+        What the functions are divided by to be 1 at most; the table has amplitudes of those that are not.
     """
 
     functions: str
@@ -143,6 +145,7 @@ class TemplateTerm:
     turns: UInt32Array | None = field(default=None, repr=False)
     bins: Int32Array | None = field(default=None, repr=False)
     prior: AmplitudePrior | None = None
+    divisor: float = 1.0
 
     @property
     def n_functions(self) -> int:
@@ -212,7 +215,7 @@ class Template(Protocol):
     """Contribution to the time streams of an observation, with unknown amplitudes.
 
     Each detector in each stationary interval has amplitudes of its own, unless the template has an attribute
-    `sharing` that says otherwise.
+    `sharing` that says otherwise. Functions are those of all detectors, unless it is a `DetectorTemplate`.
     """
 
     @property
@@ -227,3 +230,11 @@ class Template(Protocol):
         ConfigError, DataError
             If the observation lacks what they are functions of.
         """
+
+
+@runtime_checkable
+class DetectorTemplate(Template, Protocol):
+    """Template whose functions are each detector's own; `term` has their cells and number alone."""
+
+    def detector_term(self, observation: Observation, detector: int, start: int, stop: int) -> TemplateTerm:
+        """Return the functions of a detector in the samples [start, stop), a stationary interval."""

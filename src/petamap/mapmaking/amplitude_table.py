@@ -28,7 +28,7 @@ class AmplitudeTable:
         Stationary interval of the observation, -1 where all have it in common; number among those of the
         template (`TemplateTerm`).
     values : float64 (n,)
-        In the unit of the signal.
+        In the unit of the signal; of known signals, factors on them.
     """
 
     observations: list[str]
@@ -52,7 +52,7 @@ def gather_amplitudes(system: MapmakingSystem, solution: Solution) -> AmplitudeT
     if amplitudes is None:
         raise ValueError("there are no templates")
     held = system.shared.scatter_fwd(solution.map).gaps[-amplitudes.n :, 0] if amplitudes.n else np.zeros(0)
-    values = held * amplitudes.scale * amplitudes.row_units()
+    values = held * amplitudes.scale * amplitudes.row_units() / amplitudes.divisors()
     parts = rows.comm.gather((amplitudes.keys, values))
     if parts is None:
         return None

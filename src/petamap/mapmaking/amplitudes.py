@@ -85,6 +85,14 @@ class Amplitudes:
                 units[row : row + term.n_amplitudes] = unit
         return units
 
+    def divisors(self) -> FloatArray:
+        """Return what the functions of each row are divided by, (n,)."""
+        divisors = np.ones(self.n)
+        for own, rows in zip(self._own, self.rows, strict=True):
+            for term, row in zip(own, rows, strict=True):
+                divisors[row : row + term.n_amplitudes] = term.divisor
+        return divisors
+
     def set_up(self, first_row: int, hits_max: int, units: FloatArray, noise_norm: float) -> None:
         """Make the table of the kernels. Collective.
 
@@ -108,19 +116,20 @@ class Amplitudes:
         prior_norm, largest = self._comm.max(max(norms, default=0.0)), self._comm.max(noise_norm)
         samples = (self._longest + prior_norm / max(largest, 1e-300)) / max(hits_max, 1)
         self.sum_unit = 2.0 ** math.ceil(math.log2(max(1.0, samples)))
-        numbers: dict[int, int] = {}
+        numbers: dict[tuple[int, ...], int] = {}
         arguments: list[Any] = []
         streams = []
         firsts = np.concatenate([[0], np.cumsum([len(own) for own in self.rows])])
         rows = first_row + np.array([row for own in self.rows for row in own], np.int64)
         for segment, number in zip(self._local.segments, places.tolist(), strict=True):
             own = self._own[number]
-            if own and id(own[0]) not in numbers:
-                numbers[id(own[0])] = len(arguments)
+            same = tuple(map(id, own))
+            if own and same not in numbers:
+                numbers[same] = len(arguments)
                 arguments += [_arguments(term) for term in own]
             stream = self.terms.layout.streams[segment.stream]
             shift = segment.start - segment.offset - (stream.start + stream.margin)
-            streams.append((numbers[id(own[0])] if own else 0, len(own), firsts[number], shift))
+            streams.append((numbers[same] if own else 0, len(own), firsts[number], shift))
         table = np.array(streams, np.int64).reshape(-1, 4)
         self.table = _mapmaking.TemplateTable(arguments, table, rows, self.scale, 1 / self.sum_unit)
 

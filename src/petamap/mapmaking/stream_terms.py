@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property, lru_cache
+from weakref import WeakValueDictionary
 
 import numpy as np
 
 from petacomm.base.errors import ConfigError
 from petacomm.base.typing import Int64Array
 from petamap.data.observation import Observation
-from petamap.data.template import Sharing, Template, TemplateTerm
+from petamap.data.template import DetectorTemplate, Sharing, Template, TemplateTerm
 from petamap.mapmaking.noise_kernels import ModelOf, declared_model
 from petamap.mapmaking.time_layout import TimeLayout
 from petamap.noise.autoregressive import AutoregressiveProcess
@@ -39,15 +40,40 @@ class StreamTerms:
         self.observations, self.layout, self._model_of = observations, layout, model_of
         self._terms = lru_cache(_CACHED)(self._make)
         self._processes: dict[Hashable, AutoregressiveProcess] = {}
+        # those of detectors' own that somebody holds, as a rank does of its streams
+        self._held: WeakValueDictionary[tuple[int, ...], TemplateTerm] = WeakValueDictionary()
 
     def of(self, stream: int) -> tuple[TemplateTerm, ...]:
         """Return the terms of a stream: those of its interval, the same objects while they are held."""
         one = self.layout.streams[stream]
-        return self.of_interval(one.observation, one.interval)
+        return self.of_interval(one.observation, one.interval, self.own_detector(stream))
 
-    def of_interval(self, observation: int, interval: int) -> tuple[TemplateTerm, ...]:
-        """Return the terms of all streams of an interval of an observation."""
-        return self._terms(observation, interval)
+    def own_detector(self, stream: int) -> int | None:
+        """Return the detector of a stream that has functions of its own, None of others."""
+        own = any(isinstance(template, DetectorTemplate) for template in self._templates(stream))
+        return self.layout.streams[stream].detector if own else None
+
+    def of_interval(
+        self, observation: int, interval: int, detector: int | None = None
+    ) -> tuple[TemplateTerm, ...]:
+        """Return the terms of an interval of an observation: of a detector, or what all streams have."""
+        terms = self._terms(observation, interval)
+        if detector is None:
+            return terms
+        return tuple(
+            self._of_detector(template, (observation, interval, detector, number))
+            if isinstance(template, DetectorTemplate)
+            else terms[number]
+            for number, template in enumerate(self.observations[observation].templates)
+        )
+
+    def _of_detector(self, template: DetectorTemplate, key: tuple[int, int, int, int]) -> TemplateTerm:
+        term = self._held.get(key)
+        if term is None:
+            observation = self.observations[key[0]]
+            start, stop = observation.intervals[key[1]]
+            term = self._held[key] = template.detector_term(observation, key[2], start, stop)
+        return term
 
     def _make(self, number: int, interval: int) -> tuple[TemplateTerm, ...]:
         observation = self.observations[number]
@@ -118,7 +144,8 @@ class StreamTerms:
             If there are too many, or streams with the same amplitudes have other numbers of them.
         """
         own = self._ranges(stream)
-        for number, term in enumerate(self.of(stream)):
+        one = self.layout.streams[stream]
+        for number, term in enumerate(self.of_interval(one.observation, one.interval)):
             first = self.group(stream, number)[0]
             if first != stream:
                 names = [template.name for template in self._templates(first)]
@@ -133,7 +160,8 @@ class StreamTerms:
 
     def _ranges(self, stream: int) -> list[Int64Array]:
         """Return the keys that the amplitudes of each term have if they are not shared."""
-        counts = [term.n_amplitudes for term in self.of(stream)]
+        one = self.layout.streams[stream]
+        counts = [term.n_amplitudes for term in self.of_interval(one.observation, one.interval)]
         return np.split(self.keys(stream, sum(counts)), np.cumsum(counts)[:-1]) if counts else []
 
     @cached_property
@@ -181,9 +209,15 @@ class SelectedTerms:
         terms = self._terms.of(stream)
         return tuple(terms[number] for number in self._of(stream))
 
-    def of_interval(self, observation: int, interval: int) -> tuple[TemplateTerm, ...]:
-        """Return the terms of all streams of an interval of an observation."""
-        terms = self._terms.of_interval(observation, interval)
+    def own_detector(self, stream: int) -> int | None:
+        """Return the detector of a stream that has functions of its own, None of others."""
+        return self._terms.own_detector(stream)
+
+    def of_interval(
+        self, observation: int, interval: int, detector: int | None = None
+    ) -> tuple[TemplateTerm, ...]:
+        """Return the terms of an interval of an observation: of a detector, or what all streams have."""
+        terms = self._terms.of_interval(observation, interval, detector)
         return tuple(terms[number] for number in self._numbers[observation])
 
     def priors(self, stream: int, order: int = _ORDER) -> list[AutoregressiveProcess | None]:

@@ -256,14 +256,17 @@ class TemplateModel:
 
     def _functions_of(self, number: int) -> tuple[Any, Any]:
         """Return F and T of a stream."""
-        stream = self._terms.layout.streams[int(self.noises.streams[number])]
-        return self._functions(stream.observation, stream.interval, int(self.noises.steps[number]))
+        stream = int(self.noises.streams[number])
+        one, detector = self._terms.layout.streams[stream], self._terms.own_detector(stream)
+        return self._functions(one.observation, one.interval, detector, int(self.noises.steps[number]))
 
-    def _make_functions(self, observation: int, interval: int, step: int) -> tuple[Any, Any]:
+    def _make_functions(
+        self, observation: int, interval: int, detector: int | None, step: int
+    ) -> tuple[Any, Any]:
         from scipy import sparse
 
         start, stop = self._terms.observations[observation].intervals[interval]
-        margin, terms = self._terms.layout.margin, self._terms.of_interval(observation, interval)
+        margin, terms = self._terms.layout.margin, self._terms.of_interval(observation, interval, detector)
         functions = sparse.hstack([term.matrix(-margin, stop - start + margin) for term in terms], "csr")
         return _hats(stop - start + 2 * margin, step), functions
 

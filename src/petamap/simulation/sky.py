@@ -221,6 +221,7 @@ class SkyMapOptions:
         help="coordinates of the map, where the file has no COORDSYS",
     )
     scale: float = option(1.0, help="factor on the map")
+    polarized: bool = option(True, help="Q and U of the map are seen too, if it has them")
 
 
 @dataclass(frozen=True)
@@ -295,7 +296,8 @@ class SkyMapSource:
                     where=where,
                     mend=f"rotate the map to {frame} coordinates, with healpy.Rotator for example",
                 )
-        sky = Sky(sky_map.pixelization, lambda: sky_map.values * options.scale)
+        n_stokes = len(sky_map.names) if options.polarized else 1
+        sky = Sky(sky_map.pixelization, lambda: sky_map.values[:n_stokes] * options.scale)
         return [_with_sky(observation, sky, options.interpolation) for observation in observations]
 
 

@@ -22,7 +22,7 @@ _ALL_AROUND = 0.9 * _CIRCLE
 _ROUNDING = 1e-9
 
 
-def _cells(n_samp: int, length: float) -> Int64Array:
+def cell_edges(n_samp: int, length: float) -> Int64Array:
     """Return the edges of cells of about equal length, at most `length` samples; one cell if that is 0."""
     n = max(1, math.ceil(n_samp / length)) if length else 1
     return np.arange(n + 1, dtype=np.int64) * n_samp // n
@@ -90,7 +90,7 @@ class Baselines:
 
     def term(self, observation: Observation, start: int, stop: int) -> TemplateTerm:
         """Return the constants."""
-        cells = _cells(stop - start, self.length * observation.sample_rate)
+        cells = cell_edges(stop - start, self.length * observation.sample_rate)
         # all of the length of the longest, but for the last one
         edges = np.append(np.arange(0, stop - start, np.diff(cells).max()), stop - start)
         return TemplateTerm("constant", 1, edges, prior=self.prior)
@@ -162,7 +162,7 @@ class AzimuthSynchronous:
         """Return polynomials, harmonics or bins of azimuth."""
         where = f"observation {observation.name}, template {self.name}"
         azimuths = np.unwrap(_azimuth_track(observation, self.name).azimuths(start, stop))
-        edges = _cells(stop - start, self.drift * observation.sample_rate)
+        edges = cell_edges(stop - start, self.drift * observation.sample_rate)
         drifts, swept = self.drift > 0, float(np.ptp(azimuths))
         low, high = self.span or (float(azimuths.min()), float(azimuths.max()))
         if self.span:
@@ -214,7 +214,7 @@ class PlateSynchronous:
     def term(self, observation: Observation, start: int, stop: int) -> TemplateTerm:
         """Return cos and sin of the harmonics."""
         turns = plate_turns(observation, start, stop)
-        edges = _cells(stop - start, self.drift * observation.sample_rate)
+        edges = cell_edges(stop - start, self.drift * observation.sample_rate)
         n, drifts = self.last - self.first + 1, self.drift > 0
         return TemplateTerm("fourier", n, edges, drifts, self.first, turns=turns, prior=self.prior)
 
@@ -277,5 +277,5 @@ class Columns:
             raise ConfigError("a column is not finite", where=f"observation {observation.name}")
         largest = np.abs(part).max(axis=1, keepdims=True, initial=0.0)
         scaled = np.ascontiguousarray(part / np.where(largest > 0, largest, 1.0))
-        edges = _cells(stop - start, 0.0)
+        edges = cell_edges(stop - start, 0.0)
         return TemplateTerm("columns", len(part), edges, values=scaled, prior=self.prior)

@@ -143,14 +143,15 @@ class TemplateSource:
         if o.simulate:
             signal = SimulatedTemplate(observation, template, o.simulate, self._context.seed)
             observation = dataclasses.replace(observation, signals=(*observation.signals, signal))
-        return _with(observation, template) if o.solve else observation
+        return with_template(observation, template) if o.solve else observation
 
     def template_of(self, observation: Observation) -> Template:
         """Return the template of one of the `chosen` observations."""
         return self.template()
 
 
-def _with(observation: Observation, template: Template) -> Observation:
+def with_template(observation: Observation, template: Template) -> Observation:
+    """Return an observation with a template more, which it must not have yet."""
     if any(other.name == template.name for other in observation.templates):
         raise ConfigError(
             f"{template.name} twice", where=f"observation {observation.name}", mend="take one of them away"

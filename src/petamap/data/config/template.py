@@ -87,6 +87,13 @@ TEMPLATES: dict[str, ConfigTemplate] = {
     "plate-synchronous": ConfigTemplate(_PATCH, (
         _PLATE, _SKY, _NOISE, ("plate-synchronous", {"last": 4}),
     )),
+    "gain-drift": ConfigTemplate(_COARSE, (
+        _SHORT, _SKY, ("dipole", {}), _NOISE, ("gain-drift", {"length": "1 h", "rms": 0.01}),
+    )),
+    "leakage": ConfigTemplate(_COARSE, (
+        _SHORT, ("sky-map", {"map": "sample-sky.fits"}), _NOISE,
+        ("leakage", {"map": "sample-sky.fits", "rms": 0.01}),
+    )),
     "common-mode": ConfigTemplate(_COARSE, (_SHORT, _SKY, _NOISE, _COMMON)),
     "splits": ConfigTemplate(_PATCH, (_GROUND, _SKY, _NOISE), (
         {"name": "halves", "by": "time"}, {"name": "scans", "by": "direction"},

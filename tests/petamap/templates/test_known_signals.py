@@ -1,0 +1,132 @@
+"""Gains and leakage that a simulation has, solved for: what is left of them in Q and U."""
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+from small_systems import make_system, solve
+
+from petacomm.base.errors import ConfigError
+from petamap.data.config import open_sources
+from petamap.data.config.reader import parse_config
+from petamap.data.observation import Signal
+from petamap.mapmaking.amplitude_table import gather_amplitudes
+from petamap.sky.healpix import Healpix
+from petamap.sky.map_file import write_map
+
+SCAN = """
+[map]
+n_side = 16
+[[source]]
+kind = "satellite"
+n_det = 4
+spacing = "4 deg"
+sample_rate = "4 Hz"
+duration = "8 h"
+opening = "50 deg"
+precession_period = "96 min"
+precession_angle = "45 deg"
+net = "100 uK s^0.5"
+fknee = "20 mHz"
+fmin = "1 mHz"
+alpha = -1.5
+[[source]]
+kind = "sky-spectra"
+n_side = 16
+scale = 10
+[[source]]
+kind = "noise"
+"""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Errors:
+    """A signal times errors (n_det, n_cells) of gains, of n_samp samples."""
+
+    signal: Signal
+    errors: np.ndarray
+    n_samp: int
+
+    def add_signal(self, detector, start, stop, out):
+        values = np.zeros(stop - start)
+        self.signal.add_signal(detector, start, stop, values)
+        out += values * self.errors[detector][np.arange(start, stop) * self.errors.shape[1] // self.n_samp]
+
+
+def opened(source, folder=Path()):
+    text = SCAN + f"[[source]]\n{source}\n"
+    return open_sources(parse_config(text, folder / "known.toml"))[0]
+
+
+def solved(observation):
+    system = make_system([observation], Healpix(16, nest=True), n_lag=256, preconditioner="two-level")
+    solution = solve(system, 1e-8, 60)
+    assert solution.converged
+    return system, solution
+
+
+def left(observation, errors):
+    """Return what 1 % errors change in Q and U, in units of the noise, without and with the template."""
+    known = observation.templates[0].signal
+    wrong = (*observation.signals, Errors(known, errors, observation.n_samp))
+    plain = dataclasses.replace(observation, templates=())
+    sky, clean, raw = (
+        solved(dataclasses.replace(plain, signals=signals))
+        for signals in (observation.signals[:1], observation.signals, wrong)
+    )
+    system, found = solved(dataclasses.replace(observation, signals=wrong))
+    assert found.iterations <= 2 * clean[1].iterations
+    factors = gather_amplitudes(system, found).values.reshape(errors.shape)
+    q, q_clean, q_raw, q_found = (
+        np.squeeze(one.map.pixels)[:, 1:] for one in (sky[1], clean[1], raw[1], found)
+    )
+    noise = (q_clean - q).std()
+    return factors, (q_raw - q_clean).std() / noise, (q_found - q_clean).std() / noise
+
+
+@pytest.mark.parametrize(("length", "n"), [("0 s", 1), ("1 h", 8)])
+def test_gains_are_solved_for_by_the_dipole(length, n):
+    observation = opened(f'kind = "gain-drift"\nrms = 0.01\nlength = "{length}"')
+    errors = 0.01 * np.random.default_rng(1).standard_normal((4, n))
+    errors -= errors.mean(axis=0)  # what all have in common is the calibration of the map
+    factors, raw, found = left(observation, errors)
+    assert raw > 0.05
+    assert found < 0.02
+    assert np.std(factors - errors) < 0.25 * np.std(errors)
+
+
+def sky_file(folder):
+    """Write a map of a few mK, by far larger in I than the noise."""
+    rng = np.random.default_rng(3)
+    values = np.array([[3e-3], [3e-4], [3e-4]]) * rng.standard_normal((3, 12 * 16**2))
+    names, pixels = ("I", "Q", "U"), Healpix(16, nest=True)
+    write_map(folder / "sky.fits", values, pixels, names=names, unit="K_CMB", run_id="made", frame="galactic")
+
+
+def test_leakage_of_a_known_map_is_solved_for(tmp_path):
+    sky_file(tmp_path)
+    observation = opened('kind = "leakage"\nmap = "sky.fits"\nrms = 0.01', tmp_path)
+    errors = 0.01 * np.array([[1.0], [-1.5], [0.7], [-0.2]])
+    factors, raw, found = left(observation, errors)
+    assert raw > 0.05
+    assert found < 0.02
+    assert np.std(factors - errors) < 0.1 * np.std(errors)
+
+
+def test_leakage_is_of_temperature_and_gains_of_all(tmp_path):
+    sky_file(tmp_path)
+    leaks, gains = (
+        opened(f'kind = "{kind}"\nmap = "sky.fits"\nrms = 0.01', tmp_path).templates[0]
+        for kind in ("leakage", "gain-drift")
+    )
+    assert leaks.signal.sky.values.shape[1] == 1
+    assert gains.signal.sky.values.shape[1] == 3
+
+
+def test_a_signal_that_is_not_finite_is_refused():
+    observation = opened('kind = "gain-drift"\nrms = 0.01')
+    wrong = Errors(observation.signals[0], np.full((4, 1), np.nan), observation.n_samp)
+    template = dataclasses.replace(observation.templates[0], signal=wrong)
+    with pytest.raises(ConfigError, match="not finite"):
+        template.detector_term(observation, 0, 0, 100)
