@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from petacomm.cli.progress import format_duration, format_scaled
-from petamap.data.run_summary import Solver, Split, Summary
+from petamap.data.run_summary import DetectorGlitches, Solver, Split, Summary
 from petamap.mapmaking.stop_rule import noise_share
 from petamap.noise.band import describe_bands, format_share
 
@@ -41,6 +41,8 @@ def closing_table(summary: Summary, report: Path | None) -> str:
         changed = "" if noise.change is None else f", the last changed it by {format_share(noise.change)}"
         times = "1 round" if noise.rounds == 1 else f"{noise.rounds} rounds"
         rows.append(("noise from data", f"{times}{changed}"))
+    if summary.glitches is not None:
+        rows.append(("found in data", _glitches(summary.glitches)))
     rows += [(phase.name, format_duration(phase.seconds.max)) for phase in summary.phases]
     peak = format_scaled(memory.peak_bytes, "B")
     kept = f"pointing and flags kept: {memory.bytes_per_sample:.1f} B a sample"
@@ -72,6 +74,15 @@ def _error(solver: Solver) -> str:
     if solver.coarse_error is not None:
         text += f" (large scales: about {noise_share(solver.coarse_error).removesuffix(' of its noise')})"
     return text
+
+
+def _glitches(found: Sequence[DetectorGlitches]) -> str:
+    glitches, steps, samples = (
+        sum(getattr(one, what) for one in found) for what in ("glitches", "steps", "samples")
+    )
+    return (
+        f"{glitches:,} glitches and {steps:,} steps in {len(found):,} detectors, {samples:,} samples flagged"
+    )
 
 
 def _share(part: int, whole: int) -> str:

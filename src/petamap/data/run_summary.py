@@ -77,6 +77,16 @@ class Totals:
 
 
 @dataclass(frozen=True, kw_only=True)
+class DetectorGlitches:
+    """Glitches and steps that were found in the streams of a detector, in all observations."""
+
+    detector: str = option(help="Name of the detector.")
+    glitches: int = option(help="Glitches, whose samples are flagged.", minimum=0)
+    steps: int = option(help="Steps of the level, solved for with the map.", minimum=0)
+    samples: int = option(help="Samples flagged for both.", minimum=0)
+
+
+@dataclass(frozen=True, kw_only=True)
 class NoiseKernel:
     """Parameters of the inverse noise filter."""
 
@@ -276,6 +286,9 @@ class Summary:
     warnings: tuple[str, ...] = option(help="What the user should know.")
     splits: tuple[Split, ...] = option((), help="Maps of parts of the data.")
     montecarlo: MonteCarlo | None = option(None, help="Its realizations; null for a run of one.")
+    glitches: tuple[DetectorGlitches, ...] | None = option(
+        None, help="Glitches and steps of each detector that has any; null where they were not looked for."
+    )
     resumed: int = option(0, help="How often the run went on from a checkpoint.", minimum=0)
 
     def write(self, folder: str | os.PathLike[str]) -> Path:

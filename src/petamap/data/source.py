@@ -70,6 +70,8 @@ _KINDS: dict[str, str] = {
     "moving-frame": "petamap.data.moving_frame:MovingFrameSource",
     "noise": "petamap.simulation.noise:NoiseSource",
     "common-mode": "petamap.simulation.noise:CommonModeSource",
+    "cosmic-rays": "petamap.simulation.glitches:CosmicRaysSource",
+    "steps": "petamap.simulation.glitches:StepsSource",
     "cuts": "petamap.simulation.cuts:CutsSource",
     "offsets": "petamap.templates.sources:OffsetsSource",
     "baselines": "petamap.templates.sources:BaselinesSource",

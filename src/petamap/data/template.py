@@ -215,7 +215,9 @@ class Template(Protocol):
     """Contribution to the time streams of an observation, with unknown amplitudes.
 
     Each detector in each stationary interval has amplitudes of its own, unless the template has an attribute
-    `sharing` that says otherwise. Functions are those of all detectors, unless it is a `DetectorTemplate`.
+    `sharing` that says otherwise. All have them, unless it has a method ``concerns(detector, start, stop)``
+    that says of a detector whether it has any in the interval [start, stop). Functions are those of all
+    detectors, unless it is a `DetectorTemplate`.
     """
 
     @property

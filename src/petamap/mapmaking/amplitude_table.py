@@ -69,7 +69,9 @@ def _named(system: MapmakingSystem, keys: Int64Array, values: FloatArray) -> Amp
     for stream in np.unique(streams).tolist():
         one = layout.streams[stream]
         observation = system.projection.observations[one.observation]
-        for template, own in zip(observation.templates, amplitudes.terms.shared_keys(stream), strict=True):
+        for template, own in zip(
+            amplitudes.terms.templates(stream), amplitudes.terms.shared_keys(stream), strict=True
+        ):
             places = np.searchsorted(keys, own)
             if streams[places[0]] != stream:  # another stream's, which is the first to have them
                 continue

@@ -123,13 +123,13 @@ class Amplitudes:
         rows = first_row + np.array([row for own in self.rows for row in own], np.int64)
         for segment, number in zip(self._local.segments, places.tolist(), strict=True):
             own = self._own[number]
-            same = tuple(map(id, own))
-            if own and same not in numbers:
-                numbers[same] = len(arguments)
+            objects = tuple(map(id, own))
+            if own and objects not in numbers:
+                numbers[objects] = len(arguments)
                 arguments += [_arguments(term) for term in own]
             stream = self.terms.layout.streams[segment.stream]
             shift = segment.start - segment.offset - (stream.start + stream.margin)
-            streams.append((numbers[same] if own else 0, len(own), firsts[number], shift))
+            streams.append((numbers[objects] if own else 0, len(own), firsts[number], shift))
         table = np.array(streams, np.int64).reshape(-1, 4)
         self.table = _mapmaking.TemplateTable(arguments, table, rows, self.scale, 1 / self.sum_unit)
 

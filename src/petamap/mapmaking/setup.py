@@ -34,6 +34,7 @@ from petamap.data.config import (
 )
 from petamap.data.observation import Observation
 from petamap.data.run_summary import RankStatistics
+from petamap.glitches.search import GlitchSearch, glitch_warnings
 from petamap.mapmaking.bands import StreamBands, stream_bands
 from petamap.mapmaking.distribution import STREAMS, TIME_MAJOR, Distribution, find_distribution
 from petamap.mapmaking.filter_and_bin import white_options
@@ -90,6 +91,8 @@ class RunSetup:
         How it was estimated, if it was; after `set_up`.
     bands : StreamBands
         Bands of its inverse; after `set_up`.
+    glitches : tuple of DetectorGlitches, optional
+        What was found in the streams, if it was looked for; after `open`.
     n_seen, n_dead, n_flagged : int
         Observed pixels, those of them that are cut, and samples that are not used; after `set_up`.
     """
@@ -100,6 +103,7 @@ class RunSetup:
     model_of: ModelOf
     bands: StreamBands = StreamBands(np.zeros(0, np.int64))
     noise_estimate: NoiseEstimate | None = None
+    glitches: tuple[summary.DetectorGlitches, ...] | None = None
     distribution: Distribution = STREAMS
     n_seen: int
     n_dead: int
@@ -134,6 +138,16 @@ class RunSetup:
             self.observations = observations
             self.pixelization = target_pixelization(self.config.map, observations)
             self.unit = observations[0].unit
+        if self.config.glitches.find != "none":
+            self._find_glitches()
+
+    def _find_glitches(self) -> None:
+        """Add what is found in the streams to the observations, and warn of detectors that have too much."""
+        with self.timers.phase("glitches"):
+            search = GlitchSearch(self.config.glitches)
+            self.observations, self.glitches = search.apply(self.observations, self.comm, self.progress)
+        for text in glitch_warnings(self.observations, self.glitches):
+            self.warn(text)
 
     def set_up(self, n_rhs: int = 1, n_kept: int = 0, splits: tuple[int, ...] = ()) -> MapmakingSystem:
         """Return the system of the observations, and warn of pixels and samples that it leaves out.
@@ -344,6 +358,7 @@ class RunSetup:
             products=(),
             comparisons=(),
             warnings=tuple(self.warnings),
+            glitches=self.glitches,
         )
 
     def _environment(self, system: MapmakingSystem) -> summary.Environment:

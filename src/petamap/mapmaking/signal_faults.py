@@ -10,6 +10,7 @@ minus the scanned binned map as well.
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +18,8 @@ import numpy as np
 import petamap.mapmaking._mapmaking as _mapmaking
 from petacomm.base.typing import BoolArray, FloatArray, Int64Array
 from petamap.data.checks import SignalStep, fault_warnings
+from petamap.data.observation import Observation
+from petamap.glitches.found import StepOffsets
 from petamap.mapmaking.projection import SamplePointing
 from petamap.mapmaking.system import MapmakingSystem
 
@@ -138,7 +141,9 @@ class SignalFaults:
         varying = set().union(*comm.allgather({who for who in values if who in self._varying}))
         dead = {who for who, _, differs in everywhere if differs and len(values[who]) == 1} - varying
         every_step = {step for part in comm.allgather(steps) for step in part}
-        return fault_warnings(self._system.projection.observations, sorted(dead), sorted(every_step))
+        observations = self._system.projection.observations
+        unsolved = [step for step in sorted(every_step) if not _solved_for(step, observations)]
+        return fault_warnings(observations, sorted(dead), unsolved)
 
 
 def _steps(data: FloatArray, good: BoolArray) -> list[int]:
@@ -209,6 +214,15 @@ def _step(window: _Window, sky: FloatArray) -> SignalStep | None:
     nearer_to_new = np.sign((residual[place] - (levels[0] + levels[1]) / 2) * change)
     new_level = int(place[min(int(np.cumsum(nearer_to_new).argmin()) + 1, len(place) - 1)])
     return SignalStep(*window.who, window.start + new_level, change * window.unit)
+
+
+def _solved_for(step: SignalStep, observations: Sequence[Observation]) -> bool:
+    """Return whether a template has a step of the detector within two chunks of it."""
+    return any(
+        one.detector == step.detector and np.abs(one.steps - step.sample).min() < 2 * _CHUNK
+        for one in observations[step.observation].templates
+        if isinstance(one, StepOffsets)
+    )
 
 
 def _value(window: _Window) -> float:

@@ -44,27 +44,14 @@ class StreamTerms:
         self._held: WeakValueDictionary[tuple[int, ...], TemplateTerm] = WeakValueDictionary()
 
     def of(self, stream: int) -> tuple[TemplateTerm, ...]:
-        """Return the terms of a stream: those of its interval, the same objects while they are held."""
-        one = self.layout.streams[stream]
-        return self.of_interval(one.observation, one.interval, self.own_detector(stream))
-
-    def own_detector(self, stream: int) -> int | None:
-        """Return the detector of a stream that has functions of its own, None of others."""
-        own = any(isinstance(template, DetectorTemplate) for template in self._templates(stream))
-        return self.layout.streams[stream].detector if own else None
-
-    def of_interval(
-        self, observation: int, interval: int, detector: int | None = None
-    ) -> tuple[TemplateTerm, ...]:
-        """Return the terms of an interval of an observation: of a detector, or what all streams have."""
-        terms = self._terms(observation, interval)
-        if detector is None:
-            return terms
+        """Return the terms of a stream: of those of its interval, the same objects while they are held."""
+        one, templates = self.layout.streams[stream], self._observation(stream).templates
+        terms = self._terms(one.observation, one.interval)
         return tuple(
-            self._of_detector(template, (observation, interval, detector, number))
-            if isinstance(template, DetectorTemplate)
+            self._of_detector(template, (one.observation, one.interval, one.detector, number))
+            if isinstance(template := templates[number], DetectorTemplate)
             else terms[number]
-            for number, template in enumerate(self.observations[observation].templates)
+            for number in self._numbers(stream)
         )
 
     def _of_detector(self, template: DetectorTemplate, key: tuple[int, int, int, int]) -> TemplateTerm:
@@ -74,6 +61,21 @@ class StreamTerms:
             start, stop = observation.intervals[key[1]]
             term = self._held[key] = template.detector_term(observation, key[2], start, stop)
         return term
+
+    def templates(self, stream: int) -> tuple[Template, ...]:
+        """Return the templates that a stream has, in the order of its terms."""
+        templates = self._observation(stream).templates
+        return tuple(templates[number] for number in self._numbers(stream))
+
+    def _numbers(self, stream: int) -> list[int]:
+        """Return the numbers of the templates that a stream has, among those of its observation."""
+        one, observation = self.layout.streams[stream], self._observation(stream)
+        interval = observation.intervals[one.interval]
+        return [
+            number
+            for number, template in enumerate(observation.templates)
+            if not hasattr(template, "concerns") or template.concerns(one.detector, *interval)
+        ]
 
     def _make(self, number: int, interval: int) -> tuple[TemplateTerm, ...]:
         observation = self.observations[number]
@@ -130,7 +132,7 @@ class StreamTerms:
 
     def group(self, stream: int, number: int) -> list[int]:
         """Return the streams that have the amplitudes of a stream's term of that number, increasing."""
-        template = self._templates(stream)[number]
+        template = self.templates(stream)[number]
         if (sharing := _sharing(template)) is None:
             return [stream]
         return self._groups[self._group_key(stream, template.name, sharing)]
@@ -144,15 +146,14 @@ class StreamTerms:
             If there are too many, or streams with the same amplitudes have other numbers of them.
         """
         own = self._ranges(stream)
-        one = self.layout.streams[stream]
-        for number, term in enumerate(self.of_interval(one.observation, one.interval)):
+        for number, n_amplitudes in enumerate(self._counts(stream)):
             first = self.group(stream, number)[0]
             if first != stream:
-                names = [template.name for template in self._templates(first)]
-                own[number] = self._ranges(first)[names.index(self._templates(stream)[number].name)]
-                if len(own[number]) != term.n_amplitudes:
+                names = [template.name for template in self.templates(first)]
+                own[number] = self._ranges(first)[names.index(self.templates(stream)[number].name)]
+                if len(own[number]) != n_amplitudes:
                     raise ConfigError(
-                        f"{term.n_amplitudes} amplitudes that are the same as {len(own[number])} others",
+                        f"{n_amplitudes} amplitudes that are the same as {len(own[number])} others",
                         where=f"observation {self._observation(stream).name}",
                         mend="give all observations that share a template the same functions",
                     )
@@ -160,15 +161,20 @@ class StreamTerms:
 
     def _ranges(self, stream: int) -> list[Int64Array]:
         """Return the keys that the amplitudes of each term have if they are not shared."""
-        one = self.layout.streams[stream]
-        counts = [term.n_amplitudes for term in self.of_interval(one.observation, one.interval)]
+        counts = self._counts(stream)
         return np.split(self.keys(stream, sum(counts)), np.cumsum(counts)[:-1]) if counts else []
+
+    def _counts(self, stream: int) -> list[int]:
+        """Return the number of amplitudes of each term of a stream, which need no functions."""
+        one = self.layout.streams[stream]
+        terms = self._terms(one.observation, one.interval)
+        return [terms[number].n_amplitudes for number in self._numbers(stream)]
 
     @cached_property
     def _groups(self) -> dict[Hashable, list[int]]:
         groups: dict[Hashable, list[int]] = {}
         for stream in range(len(self.layout.streams)):
-            for template in self._templates(stream):
+            for template in self.templates(stream):
                 if (sharing := _sharing(template)) is not None:
                     groups.setdefault(self._group_key(stream, template.name, sharing), []).append(stream)
         return groups
@@ -179,9 +185,6 @@ class StreamTerms:
 
     def _observation(self, stream: int) -> Observation:
         return self.observations[self.layout.streams[stream].observation]
-
-    def _templates(self, stream: int) -> tuple[Template, ...]:
-        return self._observation(stream).templates
 
 
 class SelectedTerms:
@@ -196,29 +199,16 @@ class SelectedTerms:
 
     def __init__(self, terms: StreamTerms, chosen: Callable[[Template], bool]) -> None:
         self.observations, self.layout, self._terms = terms.observations, terms.layout, terms
-        self._numbers = [
-            [number for number, template in enumerate(one.templates) if chosen(template)]
-            for one in terms.observations
-        ]
+        self._chosen = chosen
 
     def _of(self, stream: int) -> list[int]:
-        return self._numbers[self.layout.streams[stream].observation]
+        templates = enumerate(self._terms.templates(stream))
+        return [number for number, template in templates if self._chosen(template)]
 
     def of(self, stream: int) -> tuple[TemplateTerm, ...]:
         """Return the terms of a stream."""
         terms = self._terms.of(stream)
         return tuple(terms[number] for number in self._of(stream))
-
-    def own_detector(self, stream: int) -> int | None:
-        """Return the detector of a stream that has functions of its own, None of others."""
-        return self._terms.own_detector(stream)
-
-    def of_interval(
-        self, observation: int, interval: int, detector: int | None = None
-    ) -> tuple[TemplateTerm, ...]:
-        """Return the terms of an interval of an observation: of a detector, or what all streams have."""
-        terms = self._terms.of_interval(observation, interval, detector)
-        return tuple(terms[number] for number in self._numbers[observation])
 
     def priors(self, stream: int, order: int = _ORDER) -> list[AutoregressiveProcess | None]:
         """Return what is known beforehand of the amplitudes of each term of a stream."""

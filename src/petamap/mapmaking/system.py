@@ -174,9 +174,7 @@ def set_up(
         )  # fmt: skip
         projection.set_units(comm)
         noise = noise.in_units(projection.units)
-    # the binned map of the estimate of the noise has no templates
-    has_terms = has_templates(observations) and not (whole and options.n_lag == 0)
-    terms = StreamTerms(observations, layout, model_of) if has_terms else None
+    terms = StreamTerms(observations, layout, model_of) if has_templates(observations) else None
     return _assemble(projection, noise, terms, options, comm, timers, progress)
 
 

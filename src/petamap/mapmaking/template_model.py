@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from petacomm.base.typing import FloatArray, Int64Array
+from petamap.data.template import TemplateTerm
 from petamap.mapmaking.linear_operators import Preconditioner
 from petamap.mapmaking.pseudo_inverse import regularized_inverse
 from petamap.mapmaking.stream_terms import SelectedTerms, StreamTerms
@@ -256,19 +257,18 @@ class TemplateModel:
 
     def _functions_of(self, number: int) -> tuple[Any, Any]:
         """Return F and T of a stream."""
-        stream = int(self.noises.streams[number])
-        one, detector = self._terms.layout.streams[stream], self._terms.own_detector(stream)
-        return self._functions(one.observation, one.interval, detector, int(self.noises.steps[number]))
+        own = int(self.noises.streams[number])
+        stream = self._terms.layout.streams[own]
+        n_samp = stream.stop - stream.start
+        return self._functions(self._terms.of(own), n_samp, int(self.noises.steps[number]))
 
-    def _make_functions(
-        self, observation: int, interval: int, detector: int | None, step: int
-    ) -> tuple[Any, Any]:
+    def _make_functions(self, terms: tuple[TemplateTerm, ...], n_samp: int, step: int) -> tuple[Any, Any]:
+        """Return F and T of a stream of `n_samp` samples, margins included, with these terms."""
         from scipy import sparse
 
-        start, stop = self._terms.observations[observation].intervals[interval]
-        margin, terms = self._terms.layout.margin, self._terms.of_interval(observation, interval, detector)
-        functions = sparse.hstack([term.matrix(-margin, stop - start + margin) for term in terms], "csr")
-        return _hats(stop - start + 2 * margin, step), functions
+        margin = self._terms.layout.margin
+        functions = sparse.hstack([term.matrix(-margin, n_samp - margin) for term in terms], "csr")
+        return _hats(n_samp, step), functions
 
 
 def _hats(n_samp: int, step: int) -> Any:

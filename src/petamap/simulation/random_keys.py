@@ -20,7 +20,9 @@ class Purpose(IntEnum):
     CUTS = 5
     REGULAR = 6
     REFERENCE_NOISE = 7
-    TEMPLATES = 8
+    GLITCHES = 8
+    STEPS = 9
+    TEMPLATES = 10
 
 
 def random_streams(

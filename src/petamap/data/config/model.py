@@ -60,6 +60,31 @@ class MapOptions:
 
 
 @dataclass(frozen=True)
+class GlitchOptions:
+    """Glitches and steps of each detector's stream: found, and flagged or solved for."""
+
+    find: str = option(
+        "none",
+        choices=("none", "glitches", "glitches-and-steps"),
+        help="glitches: of cosmic rays, to be flagged; steps of the level: solved for with the map",
+    )
+    threshold: float = option(
+        6.0, help="from which on, in standard deviations of the filtered stream", minimum=3.0, maximum=1e6
+    )
+    lag: int = option(
+        2,
+        help="samples to the neighbours on either side that a glitch stands out from",
+        minimum=1,
+        maximum=1000,
+    )
+    before: float = option(0.02, dimension="time", minimum=0.0, help="flagged before a glitch")
+    after: float = option(0.2, dimension="time", minimum=0.0, help="flagged after a glitch, for its decay")
+    step_length: int = option(
+        32, help="samples before and after a step whose means are compared", minimum=4, maximum=10_000
+    )
+
+
+@dataclass(frozen=True)
 class NoiseOptions:
     """The noise model of map-making."""
 
@@ -380,7 +405,7 @@ class RunConfig:
 
     Attributes
     ----------
-    run, map, noise, solver, comm, resources, products, spectra, montecarlo
+    run, map, glitches, noise, solver, comm, resources, products, spectra, montecarlo
         Options of the sections.
     sources : tuple of SourceConfig
         Sources in the order in which they are applied.
@@ -394,6 +419,7 @@ class RunConfig:
 
     run: RunOptions = field(default_factory=RunOptions)
     map: MapOptions = field(default_factory=MapOptions)
+    glitches: GlitchOptions = field(default_factory=GlitchOptions)
     noise: NoiseOptions = field(default_factory=NoiseOptions)
     solver: SolverOptions = field(default_factory=SolverOptions)
     comm: CommOptions = field(default_factory=CommOptions)

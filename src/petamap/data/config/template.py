@@ -78,6 +78,12 @@ TEMPLATES: dict[str, ConfigTemplate] = {
     "cuts": ConfigTemplate(_COARSE, (
         _SHORT, _SKY, _NOISE, ("cuts", {"gap_every": "20 min", "gap_length": "30 s"}),
     )),
+    "cosmic-rays": ConfigTemplate({**_COARSE, "glitches.find": "glitches"}, (
+        _SHORT, _SKY, _NOISE, ("cosmic-rays", {"every": "2 min", "amplitude": "5 mK"}),
+    )),
+    "steps": ConfigTemplate({**_COARSE, "glitches.find": "glitches-and-steps"}, (
+        _SHORT, _SKY, _NOISE, ("steps", {"every": "1 h", "height": "2 mK"}),
+    )),
     "offsets": ConfigTemplate(_PATCH, (_GROUND, _SKY, _NOISE, ("offsets", {}))),
     "baselines": ConfigTemplate(_PATCH, (_GROUND, _SKY, _NOISE, ("baselines", {"length": "60 s"}))),
     "polynomials": ConfigTemplate(_PATCH, (_GROUND, _SKY, _NOISE, ("polynomials", {"order": 1}))),
