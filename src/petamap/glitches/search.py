@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from petacomm.base.progress import Progress
-from petacomm.base.typing import Int64Array
+from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.mpi import Communicator, agree_on_errors
 from petamap.data.config import GlitchOptions
 from petamap.data.observation import Observation, read_flags, read_signal
@@ -91,43 +91,49 @@ class GlitchSearch:
         return extended, _counts(observations, found)
 
     def _search(self, observation: Observation, piece: _Piece) -> list[_Event]:
-        """Return the glitches that begin in a piece."""
+        """Return the glitches and steps that begin in a piece."""
         options, rate = self.options, observation.sample_rate
-        before, after = max(1, round(options.before * rate)), max(1, round(options.after * rate))
-        length, widest = options.step_length, before + after + 2 * options.lag + 1
-        longest = 2 * length + _GLITCHES_BESIDE * widest
-        pad = longest + widest
-        first, last = max(piece.begin - pad, piece.start), min(piece.end + pad, piece.stop)
+        around = np.array([-max(1, round(options.before * rate)), max(1, round(options.after * rate))])
+        widest = int(np.diff(around)[0]) + 2 * options.lag + 1
+        longest = 2 * options.step_length + _GLITCHES_BESIDE * widest
+        first = max(piece.begin - longest - widest, piece.start)
+        last = min(piece.end + longest + widest, piece.stop)
         data = read_signal(observation, piece.detector, first, last)
         good = (read_flags(observation, piece.detector, first, last) == 0) & np.isfinite(data)
         data[~good] = 0.0
         glitches = find_glitches(data, good, options.lag, options.threshold)
-        ranges = np.clip(glitches + np.array([-before, after]), 0, len(data))
+        ranges = np.clip(glitches + around, 0, len(data))
         for begin, end in ranges.tolist():
             good[begin:end] = False
         steps, significances = np.zeros(0, np.int64), np.zeros(0)
         if options.find == "glitches-and-steps":
-            steps, significances = find_steps(data, good, length, options.threshold, longest)
-        aside = max(2, length // 4)
-        edges = _beside(ranges, steps, aside)
-        who = piece.observation, piece.detector
-        found = []
-        for start, (begin, end), edge in zip(glitches[:, 0].tolist(), ranges.tolist(), edges, strict=True):
-            if piece.begin <= first + start < piece.end:
-                # the filter sees steps, too: their samples are flagged, but they are no glitches
-                found.append(_Event(*who, first + begin, first + end, "edge" if edge else "glitch"))
-        for step, significance in zip((first + steps).tolist(), significances.tolist(), strict=True):
-            if piece.begin <= step < piece.end:
-                begin, end = max(step - aside, piece.start), min(step + aside, piece.stop)
-                found.append(_Event(*who, begin, end, "step", step, significance))
-        return found
+            steps, significances = find_steps(data, good, options.step_length, options.threshold, longest)
+        own = (glitches[:, 0] >= piece.begin - first) & (glitches[:, 0] < piece.end - first)
+        aside = max(2, options.step_length // 4)
+        events = _glitch_events(piece, ranges[own] + first, steps + first, aside)
+        return events + _step_events(piece, steps + first, significances, aside)
 
 
-def _beside(ranges: Int64Array, steps: Int64Array, aside: int) -> list[bool]:
-    """Return of each range whether it has a step within or beside it."""
-    first = np.searchsorted(steps, ranges[:, 0] - aside)
-    last = np.searchsorted(steps, ranges[:, 1] + aside, "right")
-    return [bool(n) for n in last > first]
+def _glitch_events(piece: _Piece, ranges: Int64Array, steps: Int64Array, aside: int) -> list[_Event]:
+    """Return glitches of ranges of samples; what is beside a step is its edge, which the filter sees, too."""
+    near = np.searchsorted(steps, ranges[:, 1] + aside, "right")
+    edges = near > np.searchsorted(steps, ranges[:, 0] - aside)
+    return [
+        _Event(piece.observation, piece.detector, begin, end, "edge" if edge else "glitch")
+        for (begin, end), edge in zip(ranges.tolist(), edges.tolist(), strict=True)
+    ]
+
+
+def _step_events(piece: _Piece, steps: Int64Array, significances: FloatArray, aside: int) -> list[_Event]:
+    """Return the steps at samples in a piece, with the samples beside them."""
+    return [
+        _Event(
+            piece.observation, piece.detector, max(step - aside, piece.start), min(step + aside, piece.stop),
+            "step", step, significance,
+        )
+        for step, significance in zip(steps.tolist(), significances.tolist(), strict=True)
+        if piece.begin <= step < piece.end
+    ]  # fmt: skip
 
 
 def _pieces(observations: Sequence[Observation]) -> Iterator[_Piece]:
