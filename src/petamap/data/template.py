@@ -217,7 +217,8 @@ class Template(Protocol):
     Each detector in each stationary interval has amplitudes of its own, unless the template has an attribute
     `sharing` that says otherwise. All have them, unless it has a method ``concerns(detector, start, stop)``
     that says of a detector whether it has any in the interval [start, stop). Functions are those of all
-    detectors, unless it is a `DetectorTemplate`.
+    detectors, unless it is a `DetectorTemplate`. Amplitudes have the unit of the signal, but for a template
+    with an attribute `has_unit` that is False: factors.
     """
 
     @property

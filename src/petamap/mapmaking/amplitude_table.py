@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from petacomm.base.files import atomic_write
-from petacomm.base.typing import FloatArray, Int64Array
+from petacomm.base.typing import BoolArray, FloatArray, Int64Array
 from petamap.data.template import Sharing
 from petamap.mapmaking.solution import Solution
 from petamap.mapmaking.system import MapmakingSystem
@@ -37,6 +37,7 @@ class AmplitudeTable:
     intervals: Int64Array
     numbers: Int64Array
     values: FloatArray
+    has_unit: BoolArray
 
 
 def gather_amplitudes(system: MapmakingSystem, solution: Solution) -> AmplitudeTable | None:
@@ -66,6 +67,7 @@ def _named(system: MapmakingSystem, keys: Int64Array, values: FloatArray) -> Amp
     streams = np.searchsorted(layout.sample_keys, keys - layout.sample_keys[-1], side="right") - 1
     names: tuple[list[str], list[str], list[str]] = ([], [], [])
     intervals, numbers = np.zeros((2, len(keys)), np.int64)
+    has_unit = np.ones(len(keys), np.bool_)
     for stream in np.unique(streams).tolist():
         one = layout.streams[stream]
         observation = system.projection.observations[one.observation]
@@ -81,7 +83,8 @@ def _named(system: MapmakingSystem, keys: Int64Array, values: FloatArray) -> Amp
             names[2].extend([template.name] * len(own))
             intervals[places] = one.interval if sharing.time == "interval" else -1
             numbers[places] = np.arange(len(own))
-    return AmplitudeTable(*names, intervals, numbers, values)
+            has_unit[places] = getattr(template, "has_unit", True)
+    return AmplitudeTable(*names, intervals, numbers, values, has_unit)
 
 
 def write_amplitudes(path: str | os.PathLike[str], table: AmplitudeTable, unit: str, run_id: str) -> None:
@@ -96,15 +99,16 @@ def write_amplitudes(path: str | os.PathLike[str], table: AmplitudeTable, unit: 
 
     texts = {
         "OBSERVATION": table.observations, "DETECTOR": table.detectors, "TEMPLATE": table.templates,
+        "UNIT": [unit if one else "" for one in table.has_unit],
     }  # fmt: skip
     columns = [
-        fits.Column(name, f"{max(map(len, values), default=1)}A", array=np.array(values))
+        fits.Column(name, f"{max([1, *map(len, values)])}A", array=np.array(values))
         for name, values in texts.items()
     ]
     columns += [
         fits.Column("INTERVAL", "K", array=table.intervals),
         fits.Column("NUMBER", "K", array=table.numbers),
-        fits.Column("VALUE", "D", unit=unit, array=table.values),
+        fits.Column("VALUE", "D", array=table.values),
     ]
     hdu = fits.BinTableHDU.from_columns(columns, name="AMPLITUDES")
     hdu.header["RUNID"] = (run_id, "run that made this table")

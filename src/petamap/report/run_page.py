@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,19 +58,29 @@ def write_report(out_dir: str | os.PathLike[str]) -> Path:
     Traceback (most recent call last):
     petacomm.base.errors.DataError: no-such-run/summary.json: cannot be read: ...
     """
+    from petamap.report.amplitude_data import read_amplitude_data
     from petamap.report.map_sheets import read_sheets
     from petamap.report.montecarlo_data import read_montecarlo_data
 
     folder = Path(out_dir)
     summary = Summary.read(folder)
     path = folder / FILE_NAME
-    write_text(path, report_page(summary, read_sheets(summary, folder), read_montecarlo_data(folder)))
+    amplitudes = read_amplitude_data(summary, folder)
+    write_text(
+        path, report_page(summary, read_sheets(summary, folder), read_montecarlo_data(folder), amplitudes)
+    )
     return path
 
 
-def report_page(summary: Summary, sheets: list[MapSheet], montecarlo: dict[str, Any] | None = None) -> str:
+def report_page(
+    summary: Summary,
+    sheets: list[MapSheet],
+    montecarlo: dict[str, Any] | None = None,
+    amplitudes: Sequence[dict[str, Any]] = (),
+) -> str:
     """Return the HTML of the report; names and texts are escaped."""
-    data = {"summary": to_json(summary), "montecarlo": montecarlo} | embed_maps(sheets)
+    data = {"summary": to_json(summary), "montecarlo": montecarlo, "amplitudes": [*amplitudes]}
+    data |= embed_maps(sheets)
     return assemble_page(
         f"{summary.title or summary.name} – petamap", "<code>summary.json</code>", data, _SCRIPTS
     )

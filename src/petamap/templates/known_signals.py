@@ -41,6 +41,7 @@ class KnownSignal:
     name: str = "gain-drift"
     length: float = 0.0
     rms: float = 0.0
+    has_unit = False
 
     def term(self, observation: Observation, start: int, stop: int) -> TemplateTerm:
         """Return the cells, which all detectors have."""

@@ -84,6 +84,23 @@ def test_all_sections_are_drawn(out_dir, tmp_path):
     assert "mpiexec -n 3 petamap run --example planck-lfi --out 'my maps'" in dom
 
 
+def test_templates_are_told_and_drawn(make_summary, tmp_path):
+    amplitudes = [
+        {"name": "offsets", "unit": "K_CMB", "n": 4, "detectors": ["a", "b"], "rms": [0.1, 0.3]},
+        {"name": "gain-drift", "unit": "", "n": 20, "detectors": ["a", "b"], "rms": [0.01, 0.02]},
+    ]
+    page = tmp_path / "page.html"
+    page.write_text(report_page(make_summary(), [], None, amplitudes), encoding="utf-8")
+    dom, console = run(page, tmp_path)
+    assert console == []
+    section = dom[dom.index(">Templates</h2>") :]
+    rows = re.findall(r"<tr>(.*?)</tr>", section[: section.index("<figure")], re.S)
+    told = [re.sub(r"<[^>]*>", " ", row).split() for row in rows[1:]]
+    assert told[0][:3] == ["offsets", "4", "2"] and "(a)" in told[0] and "(b)" in told[0]
+    assert told[1][0] == "gain-drift" and "0.0158" in told[1]
+    assert section[: section.index("Time, traffic")].count("<polyline") == 2
+
+
 def test_read_out(make_summary, tmp_path):
     rng = np.random.default_rng(0)
     pixelizations = [Healpix(64), Healpix(64, nest=True)]

@@ -8,6 +8,8 @@ from petacomm.base.errors import ConfigError
 from petamap import parse_config, read_map, run
 from petamap.data.config import open_sources
 from petamap.data.observation import read_signal
+from petamap.data.run_summary import Summary
+from petamap.report.amplitude_data import read_amplitude_data
 
 
 def opened(options):
@@ -87,6 +89,9 @@ def test_the_map_has_none_of_it(tmp_path):
         run(parse_config(CONFIG.format(kernel="model", simulate=simulate)), out=tmp_path / str(len(maps)))
         maps.append(read_map(tmp_path / str(len(maps)) / "field_map.fits").values)
     np.testing.assert_allclose(maps[1], maps[0], atol=1e-4 * np.nanstd(maps[0]))
+    (told,) = read_amplitude_data(Summary.read(tmp_path / "1"), tmp_path / "1")
+    assert told["name"] == "azimuth-synchronous" and told["unit"] == "K_CMB" and told["n"] == 2 * 2 * 6
+    assert len(told["detectors"]) == 6 and 0.5e-3 < np.mean(told["rms"]) < 1.5e-3
     sky = read_map(tmp_path / "0/field_sky.fits").values
     assert 1e-5 < np.nanstd(sky[0]) < 2e-4 and np.array_equal(np.isnan(sky), np.isnan(maps[0]))
 

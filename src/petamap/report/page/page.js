@@ -93,6 +93,27 @@ function splits(s) {
     table(["Split", "By", "Parts", "Chi-squared", "Degrees of freedom", "Probability", "Iterations"], rows, ["", "", "", "num", "num", "num", "num"]));
 }
 
+// rms of a template's amplitudes over detectors, each in a unit of its own
+function templates(all) {
+  if (!all?.length) return null;
+  const rows = all.map(({ name, unit, n, detectors, rms }) => {
+    const most = Math.max(...rms), least = Math.min(...rms), [factor, known] = readable(unit, most);
+    const shown = v => `${figure(factor * v, 3)} ${known}`.trim();
+    return [name, whole(n), whole(detectors.length), shown(Math.sqrt(rms.reduce((sum, v) => sum + v * v, 0) / rms.length)),
+      `${shown(least)} (${detectors[rms.indexOf(least)]})`, `${shown(most)} (${detectors[rms.indexOf(most)]})`];
+  });
+  const many = all.filter(one => one.detectors.length > 1);
+  return section("templates", "Templates",
+    el("p", {}, "What was solved for beside the map, as rms of the amplitudes of each detector."),
+    table(["Template", "Amplitudes", "Detectors", "Rms", "Least of a detector", "Greatest of a detector"], rows, ["", "num", "num", "num", "num", "num"]),
+    many.length > 0 && el("div", { class: "pair" }, lineChart({
+      curves: many.map((one, k) => ({ name: one.unit ? `${one.name}, ${pretty(one.unit)}` : one.name, points: one.rms.map((v, d) => [d + 1, v]), colour: k % 3, dash: Math.floor(k / 3) % 3 })),
+      xName: "detector", yName: "rms of amplitudes",
+      describe: x => `${many[0].detectors[x - 1] ?? ""}: ${many.filter(one => x <= one.rms.length).map(one => `${one.name} ${figure(one.rms[x - 1], 3)}`).join("; ")}`,
+      label: `Rms of the amplitudes of each detector: ${rows.map(row => `${row[0]} ${row[3]}`).join("; ")}.`,
+    })));
+}
+
 function counts(s) {
   const t = s.totals;
   const share = (part, of) => of > 0 ? ` (${figure(100 * part / of, 3)}%)` : "";
@@ -148,7 +169,7 @@ function build() {
   const s = data.summary;
   for (const c of s.comparisons) c.passed = c.limit === null || c.max_abs <= c.limit;
   const ofMonteCarlo = data.montecarlo ? sectionsOfMonteCarlo(data.montecarlo) : [];
-  const made = [opening(s), ...ofMonteCarlo, sectionOfMaps(data), convergence(s), splits(s), costs(s), checks(s), counts(s), reproduce(s)].filter(Boolean);
+  const made = [opening(s), ...ofMonteCarlo, sectionOfMaps(data), convergence(s), templates(data.amplitudes), splits(s), costs(s), checks(s), counts(s), reproduce(s)].filter(Boolean);
   assemble(made, `petamap ${s.petamap} · ${s.name} · ${s.run_id}`);
 }
 
