@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -134,6 +134,9 @@ class TemplateTerm:
         Without one, amplitudes may be of any size.
     divisor : float
         What the functions are divided by to be 1 at most; the table has amplitudes of those that are not.
+    read : callable, optional
+        ``read(start, stop)`` returns columns of samples [start, stop) of the interval, float64
+        (n, stop - start), in the place of `values`: none are kept that nobody asks for.
     """
 
     functions: str
@@ -146,6 +149,7 @@ class TemplateTerm:
     bins: Int32Array | None = field(default=None, repr=False)
     prior: AmplitudePrior | None = None
     divisor: float = 1.0
+    read: Callable[[int, int], FloatArray] | None = field(default=None, repr=False)
 
     @property
     def n_functions(self) -> int:
@@ -199,11 +203,20 @@ class TemplateTerm:
             return both.reshape(len(rows), 2 * self.n), numbers
         if self.functions == "constant":
             return np.ones((len(rows), 1)), numbers
+        if self.functions == "columns":
+            some = len(rows) > 0
+            columns = self.columns(int(rows[0]) if some else 0, int(rows[-1]) + 1 if some else 0)
+            return np.ascontiguousarray(columns.T), numbers
         assert self.values is not None
-        if self.functions == "legendre":
-            order = self.first + self.n - 1
-            return np.polynomial.legendre.legvander(self.values[0, rows], order)[:, self.first :], numbers
-        return np.ascontiguousarray(self.values[:, rows].T), numbers
+        order = self.first + self.n - 1
+        return np.polynomial.legendre.legvander(self.values[0, rows], order)[:, self.first :], numbers
+
+    def columns(self, start: int, stop: int) -> FloatArray:
+        """Return the columns of samples [start, stop) of the interval, (n, stop - start)."""
+        if self.read is not None:
+            return self.read(start, stop)
+        assert self.values is not None
+        return self.values[:, start:stop]
 
     @property
     def longest(self) -> int:

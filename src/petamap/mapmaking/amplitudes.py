@@ -191,9 +191,12 @@ class Amplitudes:
 
 
 def _arguments(term: TemplateTerm) -> tuple[Any, ...]:
-    n_samp = next((a.shape[-1] for a in (term.values, term.turns, term.bins) if a is not None), None)
+    values = term.values
+    if term.read is not None:
+        values = np.ascontiguousarray(term.read(0, int(term.edges[-1])))
+    n_samp = next((a.shape[-1] for a in (values, term.turns, term.bins) if a is not None), None)
     return (
         FUNCTIONS.index(term.functions), term.n, term.first,
         int(term.edges[-1]) if n_samp is None else n_samp,
-        term.edges, term.linear, term.values, term.turns, term.bins,
+        term.edges, term.linear, values, term.turns, term.bins,
     )  # fmt: skip

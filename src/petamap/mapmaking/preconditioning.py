@@ -20,7 +20,7 @@ from petamap.mapmaking.noise_kernels import InverseNoise
 from petamap.mapmaking.pixel_statistics import Statistics
 from petamap.mapmaking.projection import Projection
 from petamap.mapmaking.stream_terms import SelectedTerms, StreamTerms, is_shared
-from petamap.mapmaking.template_model import AmplitudePreconditioner, TemplateModel
+from petamap.mapmaking.template_model import AmplitudePreconditioner, TemplateModel, longest_held_step
 from petamap.mapmaking.transfer import NuisanceTransfer, PixelTransfer
 from petamap.mapmaking.two_level import ModelInverse, TwoLevelPreconditioner
 from petamap.mapmaking.vectors import SharedUnknowns, Unknowns
@@ -140,11 +140,15 @@ def _fitted(
 
 
 def _longest_step(terms: StreamTerms, projection: Projection, comm: Communicator) -> int:
-    """Return the most samples between knots, a power of two: a quarter of a template's cell. Collective."""
-    streams = sorted({segment.stream for segment in projection.local.segments})
-    lengths = [float(np.median(np.diff(term.edges))) for stream in streams for term in terms.of(stream)]
-    shortest = -comm.max(-min(lengths, default=4.0 * LONGEST_STEP))
-    return 1 << max(int(min(shortest / 4, LONGEST_STEP)).bit_length() - 1, 2)
+    """Return the most samples between knots with which baselines hold templates. Collective."""
+    steps: dict[int, int] = {}
+    longest = LONGEST_STEP
+    for stream in sorted({segment.stream for segment in projection.local.segments}):
+        for term in terms.of(stream):
+            if id(term) not in steps:
+                steps[id(term)] = longest_held_step(term, LONGEST_STEP)
+            longest = min(longest, steps[id(term)])
+    return int(-comm.max(-longest))
 
 
 def _choose_kind(projection: Projection, noise: InverseNoise, comm: Communicator) -> str:

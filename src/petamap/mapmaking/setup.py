@@ -41,6 +41,12 @@ from petamap.mapmaking.filter_and_bin import white_options
 from petamap.mapmaking.intervals import free_ends
 from petamap.mapmaking.noise_estimate import NoiseEstimate, NoiseEstimator
 from petamap.mapmaking.noise_kernels import ModelOf, declared_model
+from petamap.mapmaking.own_temperature import (
+    CHANGE,
+    OwnTemperature,
+    needs_own_temperature,
+    with_temperature,
+)
 from petamap.mapmaking.system import MapmakingSystem, SystemOptions, set_up
 from petamap.mapmaking.target import prepare_observations, target_pixelization
 from petamap.noise.band import LOSS, format_share
@@ -155,31 +161,42 @@ class RunSetup:
         Memory is planned for `n_rhs` right-hand sides at once, `n_kept` vectors and `splits` beside
         (`SystemOptions`).
         """
-        common = self.comm, self.timers, self.progress
         self.model_of = declared_model
         if self.config.noise.kernel == "estimate":
             self.noise_estimate = self._estimate_noise()
-            self.observations, self.model_of = self.noise_estimate.observations, self.noise_estimate.model_of
+            self.observations = [
+                replace(one, templates=all_of_it.templates)
+                for one, all_of_it in zip(self.noise_estimate.observations, self.observations, strict=True)
+            ]
+            self.model_of = self.noise_estimate.model_of
         if self.config.noise.kernel != "white":
             self._choose_bands()
         self.distribution = self._choose_distribution()
+        if needs_own_temperature(self.observations):
+            self._find_temperature()
         options = replace(self.options(), n_rhs=n_rhs, n_kept=n_kept, splits=splits)
-        system = set_up(self.observations, self.pixelization, options, self.model_of, *common)
+        system = self._system(self.observations, options)
         self._warn_of_pixels(system)
         return system
 
+    def _system(self, observations: Sequence[Observation], options: SystemOptions) -> MapmakingSystem:
+        return set_up(
+            observations, self.pixelization, options, self.model_of, self.comm, self.timers, self.progress
+        )
+
     def set_up_filter(self) -> MapmakingSystem:
         """Return the system of a filter-and-bin map: white noise, flagged samples left out."""
-        options = white_options(self.options())
-        return set_up(
-            self.observations,
-            self.pixelization,
-            options,
-            self.model_of,
-            self.comm,
-            self.timers,
-            self.progress,
-        )
+        return self._system(self.observations, white_options(self.options()))
+
+    def _find_temperature(self) -> None:
+        """Make maps until their temperature, which leaks into detectors, is known."""
+        rounds = OwnTemperature(
+            self.observations, self.pixelization, lambda some: self._system(some, self.options()),
+            self.config.solver.max_iterations, self.comm, self.timers, self.progress,
+        )  # fmt: skip
+        self.observations, change = rounds.find()
+        if change > CHANGE:
+            self.warn(f"the temperature that leaks still changed by {format_share(change)} in the last round")
 
     def _estimate_noise(self) -> NoiseEstimate:
         """Return the noise of the data, and warn where it was still changing."""
@@ -189,8 +206,8 @@ class RunSetup:
             return self.options(stream_bands(observations, noise.n_lag, model_of, self.comm))
 
         estimator = NoiseEstimator(
-            self.observations, self.pixelization, options_of, self.config.solver.max_iterations,
-            self.comm, self.timers, self.progress, noise.n_modes,
+            with_temperature(self.observations, None), self.pixelization, options_of,
+            self.config.solver.max_iterations, self.comm, self.timers, self.progress, noise.n_modes,
         )  # fmt: skip
         found = estimator.estimate(noise.max_rounds, noise.tolerance)
         if found.change > noise.tolerance and noise.max_rounds > 1:

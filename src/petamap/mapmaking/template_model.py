@@ -41,6 +41,10 @@ _REACH = 64
 _NEARNESS = 1e4
 # Sets of amplitudes that predict the next one under their prior, in the model.
 _PRIOR_ORDER = 8
+# Samples of which functions are measured, the part of their squares that baselines may leave, and the
+# shortest step between knots for it. Pickup of order 3 that drifts, 20 detectors for 4 h: steps with which
+# 20%, 4% and 0.8% are left take 57, 19 and 11 iterations.
+_MEASURED, _HELD, _SHORTEST_HELD = 1 << 14, 0.01, 8
 # Intervals whose functions are held.
 _CACHED = 4
 
@@ -69,6 +73,35 @@ def _held_by_baselines(hats: Any, functions: Any, weights: FloatArray, prior: Fl
         after = sparse.csc_matrix((hats.shape[1] - end, chosen.shape[1]))
         columns.append(sparse.vstack([*around, after], "csc"))
     return sparse.hstack(columns, "csr")
+
+
+def longest_held_step(term: TemplateTerm, longest: int) -> int:
+    """Return the most samples between knots, a power of two, with which baselines hold a term's functions.
+
+    Functions that no baselines hold, and known signals of the sky, leave the step as it is.
+    """
+    if term.read is not None:
+        return longest
+    functions = term.matrix(0, min(int(term.edges[-1]), _MEASURED)).tocsr()
+    whole = functions.multiply(functions).sum()
+    step = longest
+    while step >= _SHORTEST_HELD:
+        if _left_by_baselines(functions, step) <= _HELD * whole:
+            return step
+        step //= 2
+    return longest
+
+
+def _left_by_baselines(functions: Any, step: int) -> float:
+    """Return the sum of squares of what linear interpolation between knots leaves of functions, sparse."""
+    from scipy import sparse
+
+    at = np.arange(0, functions.shape[0] + step, step)
+    hats = _hats(functions.shape[0], step)[:, : len(at)]
+    inside = at < functions.shape[0]
+    nothing = sparse.csr_matrix((int((~inside).sum()), functions.shape[1]))
+    left = functions - hats @ sparse.vstack([functions[at[inside]], nothing])
+    return float(left.multiply(left).sum())
 
 
 class TemplateModel:

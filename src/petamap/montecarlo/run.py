@@ -24,6 +24,7 @@ from petamap.data.config import RunConfig, SignalParts, open_signal_parts
 from petamap.data.observation import Observation
 from petamap.data.run_summary import RankStatistics, Summary, pixels_sha256
 from petamap.mapmaking.checkpoint import ColumnCheckpoint, JobCheckpoints
+from petamap.mapmaking.own_temperature import needs_own_temperature
 from petamap.mapmaking.recycling import Deflation
 from petamap.mapmaking.setup import RunSetup, check_writable
 from petamap.mapmaking.stop_rule import SolverTolerance
@@ -172,6 +173,11 @@ class _MonteCarlo:
 
         def open_parts(config: RunConfig) -> list[Observation]:
             observations, signal_parts = open_signal_parts(config)
+            if needs_own_temperature(observations):
+                raise ConfigError(
+                    "leakage of the temperature of the run's own map, which each realization would have to find",
+                    mend="give the template leakage a map",
+                )
             parts.append(signal_parts)
             return observations
 

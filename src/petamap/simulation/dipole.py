@@ -191,6 +191,14 @@ class DipoleSignal:
             signal = self.factor * doppler_temperature(beta, directions, options.temperature, options.order)
             out[first - start : last - start] += signal if gains is None else gains * signal
 
+    @property
+    def largest(self) -> float | None:
+        """Return what no sample exceeds, if that is known without its gain."""
+        if self.pointing.has_gains:
+            return None
+        beta = float(np.linalg.norm(self._knots[1], axis=1).max()) / LIGHT
+        return abs(self.factor) * self.options.temperature * beta / (1 - beta)
+
     def velocities(self, start: int, stop: int) -> FloatArray:
         """Return the velocity of the observer at samples [start, stop), m/s in the frame of the pointing."""
         knots, velocities = self._knots

@@ -6,6 +6,7 @@ import dataclasses
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -65,6 +66,13 @@ class Sky:
                 self._values = values
         return self._values
 
+    @cached_property
+    def largest(self) -> float:
+        """Return what no detector's signal exceeds: the largest of ``|I| + |(Q, U)|`` of a pixel."""
+        values = np.nan_to_num(self.values)
+        polarization = np.linalg.norm(values[:, 1:], axis=1)
+        return float((np.abs(values[:, 0]) + polarization).max(initial=0.0))
+
     @property
     def unknown(self) -> BoolArray | None:
         """Mask of pixels without a value, bool (n_pix,); None if there are none."""
@@ -98,6 +106,11 @@ class SkySignal:
         """Key of skies that can be added in one batch: pointing, pixelization and interpolation."""
         n_stokes, grid = self.sky.values.shape[1], self.sky.pixelization.grid.tobytes()
         return type(self), id(self.pointing), grid, n_stokes, self.interpolate
+
+    @property
+    def largest(self) -> float | None:
+        """Return what no sample exceeds, if that is known without its gain."""
+        return None if self.pointing.has_gains else self.sky.largest
 
     def add_signal(self, detector: int, start: int, stop: int, out: FloatArray) -> None:
         """Add samples [start, stop) of a detector to `out`, float64 (stop - start,).
@@ -150,6 +163,14 @@ class SkySignal:
                 "looks at a pixel where the sky map has no value",
                 where=f"{self.where}, detector {detector}, sample {sample}",
             )
+
+
+def unpolarized(signal: Signal) -> Signal:
+    """Return the intensity of the signal of a sky."""
+    if not isinstance(signal, SkySignal):
+        return signal
+    sky = signal.sky
+    return dataclasses.replace(signal, sky=Sky(sky.pixelization, lambda: sky.values[:, :1].T))
 
 
 @dataclass(frozen=True, eq=False)

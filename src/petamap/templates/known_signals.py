@@ -12,11 +12,14 @@ import numpy as np
 from petacomm.base.errors import ConfigError
 from petacomm.base.name_patterns import choose_names
 from petacomm.base.options import option
-from petamap.data.observation import Observation, Signal
+from petacomm.base.typing import FloatArray
+from petamap.data.observation import Observation, Signal, sky_signals
 from petamap.data.selection import observations_option
 from petamap.data.source import SourceContext, source_class
-from petamap.data.template import IndependentPrior, TemplateTerm
+from petamap.data.template import IndependentPrior, Sharing, TemplateTerm
+from petamap.simulation.sky import unpolarized
 from petamap.templates.kinds import cell_edges
+from petamap.templates.simulated import SimulatedTemplate
 from petamap.templates.sources import with_template
 
 
@@ -28,19 +31,24 @@ class KnownSignal:
 
     Attributes
     ----------
-    signal : Signal
-        M, of this observation, in its unit: `SkySignal`, `DipoleSignal` or any other.
+    signal : Signal, optional
+        M, of this observation, in its unit: `SkySignal`, `DipoleSignal` or any other. An attribute `largest`,
+        what no sample exceeds, spares a pass over the samples. None: the temperature of the map of the run,
+        which is made in rounds until it is known (`petamap.mapmaking.own_temperature`).
     name : str
     length : float
         Of a cell at most, seconds; 0: the whole stationary interval.
     rms : float
         Standard deviation of the factors, independent of each other and zero in the mean; 0: of any size.
+    sharing : Sharing, optional
+        Streams with the same factors; then of one cell.
     """
 
-    signal: Signal
+    signal: Signal | None
     name: str = "gain-drift"
     length: float = 0.0
     rms: float = 0.0
+    sharing: Sharing | None = None
     has_unit = False
 
     def term(self, observation: Observation, start: int, stop: int) -> TemplateTerm:
@@ -49,13 +57,37 @@ class KnownSignal:
         return TemplateTerm("columns", 1, edges)
 
     def detector_term(self, observation: Observation, detector: int, start: int, stop: int) -> TemplateTerm:
-        """Return the signal of a detector, divided by its largest absolute value in the interval.
+        """Return the signal of a detector, divided by what no sample exceeds.
 
         Raises
         ------
         ConfigError
-            If a value is not finite.
+            If a value is not finite, or streams with other signals share a factor.
         """
+        largest = self._largest(observation, detector, start, stop) or 1.0
+
+        def read(begin: int, end: int) -> FloatArray:
+            values = self._values(observation, detector, start + begin, start + end)
+            return values[None] / largest
+
+        prior = IndependentPrior(self.rms * largest) if self.rms else None
+        term = self.term(observation, start, stop)
+        return dataclasses.replace(term, read=read, prior=prior, divisor=largest)
+
+    def _largest(self, observation: Observation, detector: int, start: int, stop: int) -> float:
+        known: float | None = getattr(self.signal, "largest", None)
+        if known is not None:
+            return known
+        if self.sharing is not None:
+            raise ConfigError(
+                f"template {self.name}: streams share a factor on a signal of which the largest is not known",
+                where=f"observation {observation.name}",
+                mend="give each stationary interval its own",
+            )
+        return float(np.abs(self._values(observation, detector, start, stop)).max(initial=0.0))
+
+    def _values(self, observation: Observation, detector: int, start: int, stop: int) -> FloatArray:
+        assert self.signal is not None, "rounds of maps come first"
         values = np.zeros(stop - start)
         self.signal.add_signal(detector, start, stop, values)
         if not np.isfinite(values).all():
@@ -65,47 +97,58 @@ class KnownSignal:
                 f"sample {start + int(np.flatnonzero(~np.isfinite(values))[0])}",
                 mend="give a map that has all pixels of the scan",
             )
-        largest = float(np.abs(values).max(initial=0.0)) or 1.0
-        prior = IndependentPrior(self.rms * largest) if self.rms else None
-        term = self.term(observation, start, stop)
-        return dataclasses.replace(term, values=values[None] / largest, prior=prior, divisor=largest)
+        return values
 
 
 @dataclass(frozen=True)
-class LeakageOptions:
-    """Unknown factor on the known temperature of the sky, of each detector in each stationary interval."""
+class KnownSignalOptions:
+    """Observations that have the template, and the size of its factors."""
 
-    map: str = option(path=True, help="FITS map, as that of sky-map, of which I is taken")
     rms: float = option(
         minimum=1e-12, maximum=1e3,
         help="of the factors, such as 0.01; without it their mean would be the calibration of the map",
     )  # fmt: skip
     observations: tuple[str, ...] = observations_option()
+    simulate: float = option(
+        0.0, minimum=0.0, maximum=1e3,
+        help="rms of factors that are drawn, times the signal added to the data; 0: the data have it",
+    )  # fmt: skip
+    solve: bool = option(True, help="solve for the factors; false: the signal is only simulated")
 
 
 @dataclass(frozen=True)
-class GainDriftOptions:
+class LeakageOptions(KnownSignalOptions):
+    """Unknown factor of each detector on the temperature of the sky."""
+
+    map: str | None = option(
+        None,
+        path=True,
+        help="FITS map, as that of sky-map, of which I is taken; default: the run's own, in rounds",
+    )
+    per: str = option(
+        "interval", choices=("interval", "observation", "run"),
+        help="interval: each has a factor of its own; observation: all its intervals have the same; "
+        "run: all observations, too",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class GainDriftOptions(KnownSignalOptions):
     """Unknown errors of each detector's gain in stretches of time, by a signal that is known."""
 
-    rms: float = option(
-        minimum=1e-12, maximum=1e3,
-        help="of relative errors, such as 0.01; without it their mean would be the calibration of the map",
-    )  # fmt: skip
     map: str | None = option(
         None, path=True, help="FITS map of the signal, as that of sky-map; default: the dipole"
     )
     observer: str = option("earth", choices=("earth", "l2"), help="of the dipole")
-    observations: tuple[str, ...] = observations_option()
     length: float = option(
         0.0, dimension="time", minimum=0.0, help="of a stretch at most; 0 s: a stationary interval"
     )
 
 
-class LeakageSource:
-    """Source of leakage of temperature."""
+class KnownSignalSource:
+    """Base class of sources of unknown factors on a known signal."""
 
-    options: ClassVar[type] = LeakageOptions
-    name = "leakage"
+    options: ClassVar[type] = KnownSignalOptions
 
     def __init__(self, options: Any, context: SourceContext) -> None:
         self._options, self._context = options, context
@@ -124,30 +167,76 @@ class LeakageSource:
         where = self._context.places.get("observations")
         chosen = choose_names(o.observations, names, "observation", where=where)
         found = list(observations)
-        places = [k for k, one in enumerate(found) if one.name in chosen]
-        bare = [dataclasses.replace(found[k], signals=()) for k in places]
-        for k, seen in zip(places, self._known(bare), strict=True):
-            template = KnownSignal(seen.signals[0], self.name, getattr(o, "length", 0.0), o.rms)
-            found[k] = with_template(found[k], template)
+        for place, one in enumerate(found):
+            if one.name in chosen:
+                found[place] = self._extended(one)
         return found
 
-    def _known(self, observations: Sequence[Observation]) -> list[Observation]:
-        """Return observations with the known signal alone: what a source of it adds."""
-        return self._seen(observations, "sky-map", map=self._options.map, polarized=False)
+    def _extended(self, one: Observation) -> Observation:
+        o, template = self._options, self.template(one)
+        if o.simulate:
+            known = self._simulated(one) if template.signal is None else [template.signal]
+            # the same factors on all, since they are those of the template's name
+            parts = tuple(
+                SimulatedTemplate(
+                    one, dataclasses.replace(template, signal=part), o.simulate, self._context.seed
+                )
+                for part in known
+            )
+            one = dataclasses.replace(one, signals=(*one.signals, *parts))
+        return with_template(one, template) if o.solve else one
 
-    def _seen(self, observations: Sequence[Observation], kind: str, **choices: Any) -> list[Observation]:
+    def template(self, observation: Observation) -> KnownSignal:
+        """Return the template of an observation."""
+        raise NotImplementedError
+
+    def _simulated(self, observation: Observation) -> list[Signal]:
+        """Return the signals that are known where the template's is not yet."""
+        raise NotImplementedError
+
+    def _seen(self, observation: Observation, kind: str, **choices: Any) -> Signal:
+        """Return what a source of another kind adds to an observation."""
         source = source_class(kind)
-        return source(source.options(**choices), self._context).extend(observations)
+        bare = dataclasses.replace(observation, signals=())
+        (seen,) = source(source.options(**choices), self._context).extend([bare])
+        return seen.signals[0]
 
 
-class GainDriftSource(LeakageSource):
+class LeakageSource(KnownSignalSource):
+    """Source of leakage of temperature."""
+
+    options: ClassVar[type] = LeakageOptions
+
+    def template(self, observation: Observation) -> KnownSignal:
+        """Return the template of a map's temperature, or of that of the run's own."""
+        o, signal = self._options, None
+        if o.map is not None:
+            signal = self._seen(observation, "sky-map", map=o.map, polarized=False)
+        sharing = None if o.per == "interval" else Sharing(o.per)
+        return KnownSignal(signal, "leakage", rms=o.rms, sharing=sharing)
+
+    def _simulated(self, observation: Observation) -> list[Signal]:
+        """Return the temperature of the sky that is simulated so far."""
+        skies = [unpolarized(signal) for signal in sky_signals(observation)]
+        if not skies:
+            raise ConfigError(
+                "no sky is simulated of which temperature could leak",
+                where=self._context.places.get("simulate"),
+                mend="give a map, or a sky-map or sky-spectra before",
+            )  # fmt: skip
+        return skies
+
+
+class GainDriftSource(KnownSignalSource):
     """Source of errors of gains."""
 
     options: ClassVar[type] = GainDriftOptions
-    name = "gain-drift"
 
-    def _known(self, observations: Sequence[Observation]) -> list[Observation]:
-        """Return observations with the map or the dipole alone."""
-        if self._options.map is None:
-            return self._seen(observations, "dipole", observer=self._options.observer)
-        return self._seen(observations, "sky-map", map=self._options.map)
+    def template(self, observation: Observation) -> KnownSignal:
+        """Return the template of a map or of the dipole."""
+        o = self._options
+        if o.map is None:
+            signal = self._seen(observation, "dipole", observer=o.observer)
+        else:
+            signal = self._seen(observation, "sky-map", map=o.map)
+        return KnownSignal(signal, "gain-drift", o.length, o.rms)

@@ -11,6 +11,7 @@ from petacomm.base.errors import ConfigError
 from petamap.data.config import open_sources
 from petamap.data.config.reader import parse_config
 from petamap.data.observation import Signal
+from petamap.data.template import Sharing
 from petamap.mapmaking.amplitude_table import gather_amplitudes
 from petamap.sky.healpix import Healpix
 from petamap.sky.map_file import write_map
@@ -129,4 +130,51 @@ def test_a_signal_that_is_not_finite_is_refused():
     wrong = Errors(observation.signals[0], np.full((4, 1), np.nan), observation.n_samp)
     template = dataclasses.replace(observation.templates[0], signal=wrong)
     with pytest.raises(ConfigError, match="not finite"):
+        template.detector_term(observation, 0, 0, 100).columns(0, 100)
+
+
+@pytest.mark.parametrize(
+    "source", ['kind = "gain-drift"\nlength = "2 h"', 'kind = "leakage"\nmap = "sky.fits"']
+)
+def test_simulated_factors_multiply_the_known_signal(source, tmp_path):
+    sky_file(tmp_path)
+    observation = opened(f"{source}\nrms = 0.01\nsimulate = 0.02", tmp_path)
+    known, simulated = observation.templates[0].signal, observation.signals[-1]
+    n, cells = observation.n_samp, 4 if "gain" in source else 1
+    for detector in range(4):
+        m, s = np.zeros(n), np.zeros(n)
+        known.add_signal(detector, 0, n, m)
+        simulated.add_signal(detector, 0, n, s)
+        assert np.abs(m).max() <= known.largest <= 10 * np.abs(m).max()
+        factors = s[m != 0] / m[m != 0]
+        parts = np.array_split(factors, cells) if cells == 1 else [factors[100:1000], factors[-1000:-100]]
+        assert all(np.ptp(part) < 1e-9 and 1e-4 < abs(part[0]) < 0.1 for part in parts)
+    drawn = opened(f"{source}\nrms = 0.01\nsimulate = 0.02\nsolve = false", tmp_path)
+    assert not drawn.templates and len(drawn.signals) == len(observation.signals)
+
+
+def test_leakage_without_a_map_is_of_the_sky_that_is_simulated():
+    observation = opened('kind = "leakage"\nrms = 0.01\nsimulate = 0.02\nper = "run"')
+    assert observation.templates[0].signal is None
+    sky, leak = observation.signals[0], observation.signals[-1]
+    bare = dataclasses.replace(sky, sky=type(sky.sky)(sky.sky.pixelization, lambda: sky.sky.values[:, :1].T))
+    values = np.zeros((2, 500))
+    bare.add_signal(1, 0, 500, values[0])
+    leak.add_signal(1, 0, 500, values[1])
+    assert np.ptp(values[1] / values[0]) < 1e-9
+
+
+def test_leakage_of_no_sky_cannot_be_simulated():
+    text = SCAN.replace('[[source]]\nkind = "sky-spectra"\nn_side = 16\nscale = 10\n', "")
+    text += '[[source]]\nkind = "leakage"\nrms = 0.01\nsimulate = 0.02\n'
+    with pytest.raises(ConfigError, match="no sky is simulated") as caught:
+        open_sources(parse_config(text, Path("known.toml")))
+    assert "known.toml:" in str(caught.value)
+
+
+def test_a_factor_in_common_needs_a_signal_whose_largest_is_known():
+    observation = opened('kind = "gain-drift"\nrms = 0.01')
+    signal = Errors(observation.signals[0], np.ones((4, 1)), observation.n_samp)
+    template = dataclasses.replace(observation.templates[0], signal=signal, sharing=Sharing("run"))
+    with pytest.raises(ConfigError, match="largest is not known"):
         template.detector_term(observation, 0, 0, 100)
