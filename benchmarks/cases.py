@@ -242,8 +242,8 @@ def binning(one: Solver) -> Callable[[], None]:
         for block in projection.local.blocks:
             looks, values = projection.sample_pointing(block, inputs=False), signal[None, : int(block[3])]
             kernels.add_signals(
-                looks.pixels, looks.angles, looks.gains, looks.efficiency, values, values, 2.0**30, 30, sums,
-                gap_sums, largest,
+                looks.pixels, looks.angles, looks.gains, looks.intensity, looks.efficiency,
+                values, values, 2.0**30, 30, sums, gap_sums, largest,
             )  # fmt: skip
 
     return work

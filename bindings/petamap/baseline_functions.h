@@ -21,15 +21,15 @@ inline std::pair<std::int64_t, std::int64_t> count_visits(In<std::int32_t> pixel
                                                           In<std::int32_t> pixel_rows, std::int64_t first,
                                                           std::int64_t step, Out<std::uint8_t> seen_rows,
                                                           Out<std::uint8_t> seen_slots) {
-    const auto from =
-        visit_samples({pixels.data(), nullptr, nullptr, 1}, pixels.shape(0), first, step, false, pixel_rows);
+    const auto from = visit_samples({pixels.data(), nullptr, nullptr, 1, 1}, pixels.shape(0), first, step,
+                                    false, pixel_rows);
     nanobind::gil_scoped_release release;
     const auto counts = petamap::mapmaking::count_visits(from, seen_rows.data(), seen_slots.data());
     return {counts.pixels, counts.gaps};
 }
 
 inline void compress(In<std::int32_t> pixels, MaybeIn<std::uint32_t> angles, MaybeIn<float> gains,
-                     double efficiency, int n_stokes, In<std::int32_t> pixel_rows,
+                     double intensity, double efficiency, int n_stokes, In<std::int32_t> pixel_rows,
                      MaybeIn<std::int32_t> gap_rows, std::int64_t first, std::int64_t step, bool constant,
                      double weight, Out<std::int32_t, 2> visits, Out<std::int32_t, 2> gaps,
                      Out<std::int64_t, 2> counts, Out<double, 2> products) {
@@ -37,8 +37,8 @@ inline void compress(In<std::int32_t> pixels, MaybeIn<std::uint32_t> angles, May
     require(n_stokes == 1 || angles, "polarization needs angles");
     require(length(visits.shape(1)) == petamap::mapmaking::visit_size(n_stokes), "the values of a visit");
     require(length(gaps.shape(1)) == petamap::mapmaking::visit_size(1), "the values of a visit of a gap");
-    auto from =
-        visit_samples(samples_of(pixels, angles, gains, efficiency, n), n, first, step, constant, pixel_rows);
+    auto from = visit_samples(samples_of(pixels, angles, gains, intensity, efficiency, n), n, first, step,
+                              constant, pixel_rows);
     from.gap_rows = data_or_null(gap_rows);
     const std::int64_t n_intervals = n == 0 ? 0 : (first + length(n) - 1) / step - first / step + 1;
     require(counts.shape(1) == 2 && length(counts.shape(0)) >= n_intervals, "two counts an interval");
@@ -119,13 +119,14 @@ inline void bind_baselines(nanobind::module_& module) {
     module.def("count_visits", count_visits, nanobind::arg("pixels").noconvert(),
                nanobind::arg("pixel_rows").noconvert(), nanobind::arg("first"), nanobind::arg("step"),
                nanobind::arg("seen_rows").noconvert(), nanobind::arg("seen_slots").noconvert());
-    module.def(
-        "compress", compress, nanobind::arg("pixels").noconvert(), nanobind::arg("angles").noconvert().none(),
-        nanobind::arg("gains").noconvert().none(), nanobind::arg("efficiency"), nanobind::arg("n_stokes"),
-        nanobind::arg("pixel_rows").noconvert(), nanobind::arg("gap_rows").noconvert().none(),
-        nanobind::arg("first"), nanobind::arg("step"), nanobind::arg("constant"), nanobind::arg("weight"),
-        nanobind::arg("visits").noconvert(), nanobind::arg("gaps").noconvert(),
-        nanobind::arg("counts").noconvert(), nanobind::arg("products").noconvert());
+    module.def("compress", compress, nanobind::arg("pixels").noconvert(),
+               nanobind::arg("angles").noconvert().none(), nanobind::arg("gains").noconvert().none(),
+               nanobind::arg("intensity"), nanobind::arg("efficiency"), nanobind::arg("n_stokes"),
+               nanobind::arg("pixel_rows").noconvert(), nanobind::arg("gap_rows").noconvert().none(),
+               nanobind::arg("first"), nanobind::arg("step"), nanobind::arg("constant"),
+               nanobind::arg("weight"), nanobind::arg("visits").noconvert(),
+               nanobind::arg("gaps").noconvert(), nanobind::arg("counts").noconvert(),
+               nanobind::arg("products").noconvert());
     module.def("merge", merge, nanobind::arg("knots").noconvert(), nanobind::arg("firsts").noconvert(),
                nanobind::arg("visits").noconvert(), nanobind::arg("n_stokes"),
                nanobind::arg("groups").noconvert(), nanobind::arg("out").noconvert(),

@@ -69,7 +69,7 @@ pm::Maps maps_of(const In<double, 3>& map, const In<double, 2>& gaps, const In<d
 }
 
 void apply_kept(In<std::int64_t, 2> blocks, In<std::int32_t> pixels, MaybeIn<std::uint32_t> angles,
-                MaybeIn<float> gains, In<double> efficiencies, const Kernels& kernels, In<double, 3> map,
+                MaybeIn<float> gains, In<double, 2> responses, const Kernels& kernels, In<double, 3> map,
                 In<double, 2> gaps, In<double> scales, Out<std::int64_t, 4> sums,
                 Out<std::int64_t, 3> gap_sums, const TemplateTable* templates, const JointTable* joint) {
     auto maps = maps_of(map, gaps, scales, sums, gap_sums);
@@ -78,21 +78,22 @@ void apply_kept(In<std::int64_t, 2> blocks, In<std::int32_t> pixels, MaybeIn<std
     maps.templates = view.get();
     const JointView joint_view(joint, all, kernels.n());
     maps.joint = joint_view.get();
+    require(responses.shape(1) == 2, "intensity and efficiency of each stream");
     require(maps.n_stokes == 1 || angles, "polarization needs angles");
-    const pm::KeptSamples source{pixels.data(), data_or_null(angles), data_or_null(gains),
-                                 efficiencies.data()};
+    const pm::KeptSamples source{pixels.data(), data_or_null(angles), data_or_null(gains), responses.data()};
     nb::gil_scoped_release release;
     pm::apply_normal(all, source, kernels.view(), maps);
 }
 
 void apply_expanded(In<std::int64_t, 2> blocks, nb::typed<nb::list, PointingArguments> pointings,
                     In<double> grid, const pm::PixelIndex& index, In<std::int64_t, 2> streams,
-                    In<double> efficiencies, MaybeIn<std::uint8_t> gap_bits, In<std::int64_t> first_slots,
+                    In<double, 2> responses, MaybeIn<std::uint8_t> gap_bits, In<std::int64_t> first_slots,
                     std::int64_t gap_length, const Kernels& kernels, In<double, 3> map, In<double, 2> gaps,
                     In<double> scales, Out<std::int64_t, 4> sums, Out<std::int64_t, 3> gap_sums,
                     const TemplateTable* templates, const JointTable* joint, const PartTable* parts) {
     static_assert(sizeof(pm::ExpandedSamples::Stream) == 6 * sizeof(std::int64_t));
-    require(streams.shape(1) == 6 && streams.shape(0) == efficiencies.shape(0), "6 numbers a stream");
+    require(streams.shape(1) == 6 && streams.shape(0) == responses.shape(0), "6 numbers a stream");
+    require(responses.shape(1) == 2, "intensity and efficiency of each stream");
     require(first_slots.shape(0) == blocks.shape(0), "a slot a block");
     auto maps = maps_of(map, gaps, scales, sums, gap_sums);
     const auto all = blocks_of(blocks);
@@ -109,7 +110,7 @@ void apply_expanded(In<std::int64_t, 2> blocks, nb::typed<nb::list, PointingArgu
                                      petamap::sky::Grid::from(grid.data(), grid.shape(0)),
                                      &index,
                                      reinterpret_cast<const pm::ExpandedSamples::Stream*>(streams.data()),
-                                     efficiencies.data(),
+                                     responses.data(),
                                      data_or_null(gap_bits),
                                      first_slots.data(),
                                      gap_length,
@@ -134,28 +135,28 @@ void filter_block(In<std::int64_t> block, const Kernels& kernels, In<double, 2> 
 
 void add_hits(In<std::int32_t> pixels, bool shared, Out<std::int64_t> hits) {
     nb::gil_scoped_release release;
-    pm::add_hits({pixels.data(), nullptr, nullptr, 1}, 0, length(pixels.shape(0)), shared, hits.data());
+    pm::add_hits({pixels.data(), nullptr, nullptr, 1, 1}, 0, length(pixels.shape(0)), shared, hits.data());
 }
 
 void add_weights(In<std::int32_t> pixels, MaybeIn<std::uint32_t> angles, MaybeIn<float> gains,
-                 double efficiency, int n_stokes, double weight, double scale, bool shared,
+                 double intensity, double efficiency, int n_stokes, double weight, double scale, bool shared,
                  Out<std::int64_t, 2> weights) {
     require(length(weights.shape(1)) == pm::triangle(n_stokes), "the upper triangle of a matrix a pixel");
-    const auto samples = samples_of(pixels, angles, gains, efficiency, pixels.shape(0));
+    const auto samples = samples_of(pixels, angles, gains, intensity, efficiency, pixels.shape(0));
     nb::gil_scoped_release release;
     pm::add_weights(samples, 0, length(pixels.shape(0)), n_stokes, weight, scale, shared, weights.data());
 }
 
 void add_signals(In<std::int32_t> pixels, MaybeIn<std::uint32_t> angles, MaybeIn<float> gains,
-                 double efficiency, In<double, 2> filtered, In<double, 2> weighted, double scale,
-                 int low_bits, Out<std::int64_t, 4> sums, Out<std::int64_t, 3> gap_sums,
+                 double intensity, double efficiency, In<double, 2> filtered, In<double, 2> weighted,
+                 double scale, int low_bits, Out<std::int64_t, 4> sums, Out<std::int64_t, 3> gap_sums,
                  Out<double> largest) {
     const std::size_t width = filtered.shape(0), n = filtered.shape(1);
     require(is_width(width) && largest.shape(0) == width, "1, 2, 4 or 8 columns");
     require(weighted.shape(0) == width && weighted.shape(1) == n, "two values a sample");
     require(sums.shape(2) == 4 && gap_sums.shape(1) == 2, "two words of two values a pixel, of one a gap");
     require(sums.shape(3) == width && gap_sums.shape(2) == width, "sums of each column");
-    const auto samples = samples_of(pixels, angles, gains, efficiency, n);
+    const auto samples = samples_of(pixels, angles, gains, intensity, efficiency, n);
     nb::gil_scoped_release release;
     pm::add_signals(samples, static_cast<int>(sums.shape(1)),
                     {filtered.data(), weighted.data(), length(n), static_cast<int>(width)}, scale, low_bits,
@@ -171,7 +172,7 @@ void add_template_signals(const TemplateTable& templates, In<std::int64_t> block
             "the block's lengths");
     const TemplateView view(&templates, length(sums.shape(0)));
     nb::gil_scoped_release release;
-    pm::add_template_signals(*view.get(), one, {pixels.data(), nullptr, nullptr, 1}, filtered.data(),
+    pm::add_template_signals(*view.get(), one, {pixels.data(), nullptr, nullptr, 1, 1}, filtered.data(),
                              static_cast<int>(width), scale, low_bits, sums.data());
 }
 
@@ -183,7 +184,7 @@ void scan_templates(const TemplateTable& templates, In<std::int64_t> block, In<s
             "the block's lengths");
     const TemplateView view(&templates, length(amplitudes.shape(0)));
     nb::gil_scoped_release release;
-    pm::scan_templates(*view.get(), one, {pixels.data(), nullptr, nullptr, 1}, amplitudes.data(), begin, n,
+    pm::scan_templates(*view.get(), one, {pixels.data(), nullptr, nullptr, 1, 1}, amplitudes.data(), begin, n,
                        time.data());
 }
 
@@ -196,10 +197,10 @@ void settle_words(In<std::int64_t, 4> words, double unit, int low_bits, Out<doub
                      first.data(), second.data(), n_threads);
 }
 
-void scan(In<std::int32_t> pixels, MaybeIn<std::uint32_t> angles, MaybeIn<float> gains, double efficiency,
-          In<double, 2> map, In<double> gaps, Out<double> time) {
+void scan(In<std::int32_t> pixels, MaybeIn<std::uint32_t> angles, MaybeIn<float> gains, double intensity,
+          double efficiency, In<double, 2> map, In<double> gaps, Out<double> time) {
     const int n_stokes = static_cast<int>(map.shape(1));
-    const auto samples = samples_of(pixels, angles, gains, efficiency, time.shape(0));
+    const auto samples = samples_of(pixels, angles, gains, intensity, efficiency, time.shape(0));
     nb::gil_scoped_release release;
     pm::scan(samples, length(time.shape(0)), n_stokes, map.data(), gaps.data(), time.data());
 }
@@ -398,13 +399,13 @@ NB_MODULE(_mapmaking, module) {
              nb::arg("pixels").noconvert());
     module.def("apply_kept", apply_kept, nb::arg("blocks").noconvert(), nb::arg("pixels").noconvert(),
                nb::arg("angles").noconvert().none(), nb::arg("gains").noconvert().none(),
-               nb::arg("efficiencies").noconvert(), nb::arg("kernels"), nb::arg("map").noconvert(),
+               nb::arg("responses").noconvert(), nb::arg("kernels"), nb::arg("map").noconvert(),
                nb::arg("gaps").noconvert(), nb::arg("scales").noconvert(), nb::arg("sums").noconvert(),
                nb::arg("gap_sums").noconvert(), nb::arg("templates").none() = nb::none(),
                nb::arg("joint").none() = nb::none());
     module.def("apply_expanded", apply_expanded, nb::arg("blocks").noconvert(), nb::arg("pointings"),
                nb::arg("grid").noconvert(), nb::arg("index"), nb::arg("streams").noconvert(),
-               nb::arg("efficiencies").noconvert(), nb::arg("gap_bits").noconvert().none(),
+               nb::arg("responses").noconvert(), nb::arg("gap_bits").noconvert().none(),
                nb::arg("first_slots").noconvert(), nb::arg("gap_length"), nb::arg("kernels"),
                nb::arg("map").noconvert(), nb::arg("gaps").noconvert(), nb::arg("scales").noconvert(),
                nb::arg("sums").noconvert(), nb::arg("gap_sums").noconvert(),
@@ -416,13 +417,13 @@ NB_MODULE(_mapmaking, module) {
                nb::arg("hits").noconvert());
     module.def("add_weights", add_weights, nb::arg("pixels").noconvert(),
                nb::arg("angles").noconvert().none(), nb::arg("gains").noconvert().none(),
-               nb::arg("efficiency"), nb::arg("n_stokes"), nb::arg("weight"), nb::arg("scale"),
-               nb::arg("shared"), nb::arg("weights").noconvert());
+               nb::arg("intensity"), nb::arg("efficiency"), nb::arg("n_stokes"), nb::arg("weight"),
+               nb::arg("scale"), nb::arg("shared"), nb::arg("weights").noconvert());
     module.def("add_signals", add_signals, nb::arg("pixels").noconvert(),
                nb::arg("angles").noconvert().none(), nb::arg("gains").noconvert().none(),
-               nb::arg("efficiency"), nb::arg("filtered").noconvert(), nb::arg("weighted").noconvert(),
-               nb::arg("scale"), nb::arg("low_bits"), nb::arg("sums").noconvert(),
-               nb::arg("gap_sums").noconvert(), nb::arg("largest").noconvert());
+               nb::arg("intensity"), nb::arg("efficiency"), nb::arg("filtered").noconvert(),
+               nb::arg("weighted").noconvert(), nb::arg("scale"), nb::arg("low_bits"),
+               nb::arg("sums").noconvert(), nb::arg("gap_sums").noconvert(), nb::arg("largest").noconvert());
     module.def("add_template_signals", add_template_signals, nb::arg("templates"),
                nb::arg("block").noconvert(), nb::arg("pixels").noconvert(), nb::arg("filtered").noconvert(),
                nb::arg("scale"), nb::arg("low_bits"), nb::arg("sums").noconvert());
@@ -433,8 +434,8 @@ NB_MODULE(_mapmaking, module) {
                nb::arg("low_bits"), nb::arg("first").noconvert(), nb::arg("second").noconvert(),
                nb::arg("n_threads"));
     module.def("scan", scan, nb::arg("pixels").noconvert(), nb::arg("angles").noconvert().none(),
-               nb::arg("gains").noconvert().none(), nb::arg("efficiency"), nb::arg("map").noconvert(),
-               nb::arg("gaps").noconvert(), nb::arg("time").noconvert());
+               nb::arg("gains").noconvert().none(), nb::arg("intensity"), nb::arg("efficiency"),
+               nb::arg("map").noconvert(), nb::arg("gaps").noconvert(), nb::arg("time").noconvert());
     module.def("localize", localize, nb::arg("index"), nb::arg("flags").noconvert().none(),
                nb::arg("pixels").noconvert());
     module.def("number_gaps", number_gaps, nb::arg("gap_length"), nb::arg("position"), nb::arg("base"),

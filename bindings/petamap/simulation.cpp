@@ -49,8 +49,8 @@ const T* data_or_null(const std::optional<In<T>>& array) {
 
 void add_skies(const std::vector<In<double, 2>>& values, In<std::int32_t, 2> pixels,
                std::optional<In<double, 2>> weights, std::optional<In<std::uint32_t>> angles,
-               std::optional<In<float>> gains, double efficiency, const std::vector<Out<double>>& outs,
-               int n_threads) {
+               std::optional<In<float>> gains, double intensity, double efficiency,
+               const std::vector<Out<double>>& outs, int n_threads) {
     const std::size_t n = pixels.shape(0), n_neighbours = pixels.shape(1);
     require(n_neighbours == 1 || n_neighbours == 4, "one or four pixels a sample");
     require((!angles || angles->shape(0) == n) && (!gains || gains->shape(0) == n),
@@ -75,6 +75,7 @@ void add_skies(const std::vector<In<double, 2>>& values, In<std::int32_t, 2> pix
                                       weights ? weights->data() : nullptr,
                                       data_or_null(angles),
                                       data_or_null(gains),
+                                      intensity,
                                       efficiency};
     nb::gil_scoped_release release;
     simulation::add_skies(maps.data(), static_cast<int>(maps.size()), samples, to.data(), n_threads);
@@ -123,8 +124,8 @@ NB_MODULE(_simulation, module) {
                nb::arg("n_threads"));
     module.def("add_skies", &add_skies, nb::arg("values").noconvert(), nb::arg("pixels").noconvert(),
                nb::arg("weights").noconvert().none(), nb::arg("angles").noconvert().none(),
-               nb::arg("gains").noconvert().none(), nb::arg("efficiency"), nb::arg("outs").noconvert(),
-               nb::arg("n_threads"));
+               nb::arg("gains").noconvert().none(), nb::arg("intensity"), nb::arg("efficiency"),
+               nb::arg("outs").noconvert(), nb::arg("n_threads"));
     module.def("add_point_sources", &add_point_sources, nb::arg("sources").noconvert(),
                nb::arg("amplitudes").noconvert(), nb::arg("sigmas").noconvert(),
                nb::arg("directions").noconvert(), nb::arg("gains").noconvert().none(),

@@ -66,7 +66,7 @@ def lags_of(rng, n_lag, weight=1.0):
 
 def recorded(
     rng, n_det=2, n_samp=300, n_pix=12, n_lag=5, intervals=None, gains=None, flagged=0.0, outside=0.0,
-    weights=(1.0,), name="made", uid=1,
+    weights=(1.0,), name="made", uid=1, intensities=None,
 ):  # fmt: skip
     """Return an observation of recorded pixels with random everything."""
     pixels = rng.integers(0, n_pix, (n_det, n_samp)).astype(np.int32)
@@ -86,7 +86,7 @@ def recorded(
         detectors=tuple(f"d{detector}" for detector in range(n_det)), intervals=tuple(intervals),
         pointing=RecordedPixels(
             pixels, NumberedPixels(n_pix), angles=angles, gains=amounts,
-            efficiencies=rng.uniform(0.6, 1.0, n_det),
+            efficiencies=rng.uniform(0.6, 1.0, n_det), intensities=intensities,
         ),
         signals=(Samples(rng.standard_normal(pixels.shape)),),
         flags=(Bad(bad),) if flagged else (), noise=Models(rows),
@@ -261,7 +261,8 @@ def dense(observations, pixelization, stokes="IQU", n_lag=5, dead=()):
                 good = (bad == 0) & (pixels >= 0) & ~np.isin(pixels, dead)
                 phi = angles * (2 * np.pi / TURN)
                 efficiency = one.pointing.efficiency(detector)
-                each = {"I": np.ones(n), "Q": efficiency * np.cos(phi), "U": efficiency * np.sin(phi)}
+                intensity = np.full(n, one.pointing.intensity(detector))
+                each = {"I": intensity, "Q": efficiency * np.cos(phi), "U": efficiency * np.sin(phi)}
                 response = np.zeros((n, pixelization.n_pix, len(stokes)))
                 at = np.flatnonzero(good)
                 for k, letter in enumerate(stokes):

@@ -118,7 +118,10 @@ class Compressor {
   private:
     void write(std::int32_t row) const {
         std::int32_t* visit = out_.pixels + (counts_.pixels - 1) * visit_size(kStokes);
-        const double intensity = kStokes == 2 ? n_ : sums_[0];
+        // Q and U are written relative to the response to I, which a stream without any cannot have: a weak
+        // one stands for it, below the rounding of weights.
+        const bool without = kStokes == 3 && from_.samples.intensity == 0;
+        const double intensity = kStokes == 2 ? n_ : without ? n_ * 0x1p-24 : sums_[0];
         write_weights(visit, row, intensity / n_);
         if constexpr (kStokes > 1)
             for (int k = 0; k < 2; ++k)

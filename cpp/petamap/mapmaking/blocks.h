@@ -19,12 +19,12 @@ struct Block {
 };
 
 // Pixels and responses of samples: a local pixel number, or ~slot where the sample is an unknown of its own
-// (a gap); the response is gain * (1, efficiency cos(angle), efficiency sin(angle)).
+// (a gap); the response is gain * (intensity, efficiency cos(angle), efficiency sin(angle)).
 struct Samples {
     const std::int32_t* pixels;
     const std::uint32_t* angles;  // null where only intensity is mapped
     const float* gains;           // null where all are 1
-    double efficiency;
+    double intensity, efficiency;
 };
 
 // The inverse noise: a symmetric band Toeplitz matrix a kernel.

@@ -18,13 +18,14 @@ inline std::int64_t to_fixed(double value) {
     return std::bit_cast<std::int64_t>(value + kMagic) - std::bit_cast<std::int64_t>(kMagic);
 }
 
-// The response of a chunk of samples to Q and U.
+// The response of a chunk of samples, but for their gains.
 template <int kStokes>
 struct Response {
     alignas(64) double cosine[kStokes > 1 ? kChunk : 1], sine[kStokes > 1 ? kChunk : 1];
+    double intensity = 1.0;
 
     Response() = default;
-    Response(const Samples& samples, std::int64_t begin, std::int64_t n) {
+    Response(const Samples& samples, std::int64_t begin, std::int64_t n) : intensity(samples.intensity) {
         if constexpr (kStokes > 1) {
             const std::uint32_t* angles = samples.angles + begin;
             const double efficiency = samples.efficiency;
@@ -40,7 +41,7 @@ struct Response {
 
     // The response of sample i to each Stokes parameter solved for.
     void of(std::int64_t i, double gain, double* out) const {
-        if constexpr (kStokes != 2) out[0] = gain;
+        if constexpr (kStokes != 2) out[0] = gain * intensity;
         if constexpr (kStokes > 1) {
             out[kStokes - 2] = gain * cosine[i];
             out[kStokes - 1] = gain * sine[i];
@@ -94,10 +95,11 @@ void gather(const Samples& samples, std::int64_t begin, std::int64_t n, const do
             }
             const double* row = map + pixel * kStokes;
             double value;
-            if constexpr (kStokes == 1) value = row[0];
+            if constexpr (kStokes == 1) value = response.intensity * row[0];
             if constexpr (kStokes == 2) value = response.cosine[i] * row[0] + response.sine[i] * row[1];
             if constexpr (kStokes == 3)
-                value = row[0] + (response.cosine[i] * row[1] + response.sine[i] * row[2]);
+                value =
+                    response.intensity * row[0] + (response.cosine[i] * row[1] + response.sine[i] * row[2]);
             time[done + i] = samples.gains ? samples.gains[begin + done + i] * value : value;
         }
     }
@@ -117,7 +119,7 @@ void scatter(const Samples& samples, std::int64_t begin, std::int64_t n, const d
 #pragma omp simd
         for (std::int64_t i = 0; i < count; ++i) {
             const double value = time[done + i] * scale * (gains ? gains[i] : 1.0);
-            if constexpr (kStokes != 2) fixed[0][i] = to_fixed(value);
+            if constexpr (kStokes != 2) fixed[0][i] = to_fixed(value * response.intensity);
             if constexpr (kStokes > 1) {
                 fixed[kStokes - 2][i] = to_fixed(value * response.cosine[i]);
                 fixed[kStokes - 1][i] = to_fixed(value * response.sine[i]);

@@ -79,10 +79,11 @@ void gather(const Samples& samples, std::int64_t begin, std::int64_t n, const do
             if (pixel < 0) {
                 value = load_columns<Real>(gaps + ~pixel * kWidth);
             } else {
-                if constexpr (kStokes == 1) value = of(0);
+                if constexpr (kStokes == 1) value = response.intensity * of(0);
                 if constexpr (kStokes == 2) value = response.cosine[i] * of(0) + response.sine[i] * of(1);
                 if constexpr (kStokes == 3)
-                    value = of(0) + (response.cosine[i] * of(1) + response.sine[i] * of(2));
+                    value =
+                        response.intensity * of(0) + (response.cosine[i] * of(1) + response.sine[i] * of(2));
                 if (gains) value = static_cast<double>(gains[i]) * value;
             }
             store_columns(chunk.values + i * kWidth, value);
@@ -122,7 +123,8 @@ void scatter(const Samples& samples, std::int64_t begin, std::int64_t n, const S
             }
             const Real value = gains ? scaled * static_cast<double>(gains[i]) : scaled;
             std::int64_t* row = sums + pixel * kRow;
-            if constexpr (kStokes != 2) add_columns<kWidth>(row, petacomm::to_fixed<kWidth>(value));
+            if constexpr (kStokes != 2)
+                add_columns<kWidth>(row, petacomm::to_fixed<kWidth>(value * response.intensity));
             if constexpr (kStokes > 1) {
                 add_columns<kWidth>(row + (kStokes - 2) * kWidth,
                                     petacomm::to_fixed<kWidth>(value * response.cosine[i]));

@@ -20,13 +20,14 @@ struct KeptSamples {
     const std::int32_t* pixels;
     const std::uint32_t* angles;  // may be null
     const float* gains;           // may be null
-    const double* efficiencies;   // one a stream
+    const double* responses;      // intensity and efficiency of each stream
 
     struct Scratch {};
 
     Samples of(const Block& block, std::size_t /*number*/, Scratch& /*scratch*/) const {
         return {pixels + block.first, angles ? angles + block.first : nullptr,
-                gains ? gains + block.first : nullptr, efficiencies[block.stream]};
+                gains ? gains + block.first : nullptr, responses[2 * block.stream],
+                responses[2 * block.stream + 1]};
     }
 };
 
@@ -43,7 +44,7 @@ struct ExpandedSamples {
     sky::Grid grid;
     const PixelIndex* index;
     const Stream* streams;
-    const double* efficiencies;
+    const double* responses;          // intensity and efficiency of each stream
     const std::uint8_t* gap_bits;     // bit i of byte i / 8; null where there are no gaps
     const std::int64_t* first_slots;  // one a block
     std::int64_t gap_length;
@@ -70,7 +71,7 @@ struct ExpandedSamples {
         for (std::int64_t i = begin; i < end; ++i) pixels[i] = index->local(pixels[i]);
         if (gap_bits && mark_gaps(gap_bits, block.first, block.n_in, pixels))
             number_gaps(gap_length, start - stream.start, first_slots[number], block.n_in, pixels);
-        return {pixels, angles, nullptr, efficiencies[block.stream]};
+        return {pixels, angles, nullptr, responses[2 * block.stream], responses[2 * block.stream + 1]};
     }
 };
 

@@ -41,6 +41,7 @@ void add_chunk(const SkyMap* maps, int n_maps, const Samples& samples, std::int6
     }
     for (int k = 0; k < n_maps; ++k) {
         gather<kStokes, kNeighbours>(maps[k], samples, begin, count, values);
+        for (std::int64_t i = 0; i < count; ++i) values[0][i] *= samples.intensity;
         if constexpr (kStokes == 3) {
 #pragma omp simd
             for (std::int64_t i = 0; i < count; ++i)

@@ -13,7 +13,7 @@ struct SkyMap {
 };
 
 // How samples see it. The value of a sample is the sum of n_neighbours pixels times their weights; the
-// response to it is gain (1, efficiency cos phi, efficiency sin phi).
+// response to it is gain (intensity, efficiency cos phi, efficiency sin phi).
 struct Samples {
     std::int64_t n = 0;
     int n_neighbours = 1;                   // 1 or 4
@@ -21,7 +21,7 @@ struct Samples {
     const double* weights = nullptr;        // (n, n_neighbours); null: 1
     const std::uint32_t* angles = nullptr;  // (n,) phi in turns / 2^32; null where n_stokes is 1
     const float* gains = nullptr;           // (n,); null: 1
-    double efficiency = 1.0;
+    double intensity = 1.0, efficiency = 1.0;
 };
 
 // outs[k][i] += what sample i sees of maps[k]; all n_maps have the same components.

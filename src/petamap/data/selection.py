@@ -147,6 +147,10 @@ class ChosenPointing:
         """Whether the intensity weight varies from sample to sample."""
         return self._pointing.has_gains
 
+    def intensity(self, detector: int) -> float:
+        """Return the intensity weight of a detector."""
+        return self._pointing.intensity(self._numbers[detector])
+
     def efficiency(self, detector: int) -> float:
         """Return the polarization efficiency of a detector."""
         return self._pointing.efficiency(self._numbers[detector])

@@ -102,8 +102,8 @@ def apply_kept(
     | None,
     gains: Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu", writable=False)]
     | None,
-    efficiencies: Annotated[
-        NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)
+    responses: Annotated[
+        NDArray[numpy.float64], dict(shape=(None, None), order="C", device="cpu", writable=False)
     ],
     kernels: Kernels,
     map: Annotated[
@@ -128,8 +128,8 @@ def apply_expanded(
     streams: Annotated[
         NDArray[numpy.int64], dict(shape=(None, None), order="C", device="cpu", writable=False)
     ],
-    efficiencies: Annotated[
-        NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)
+    responses: Annotated[
+        NDArray[numpy.float64], dict(shape=(None, None), order="C", device="cpu", writable=False)
     ],
     gap_bits: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)]
     | None,
@@ -170,6 +170,7 @@ def add_weights(
     | None,
     gains: Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu", writable=False)]
     | None,
+    intensity: float,
     efficiency: float,
     n_stokes: int,
     weight: float,
@@ -183,6 +184,7 @@ def add_signals(
     | None,
     gains: Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu", writable=False)]
     | None,
+    intensity: float,
     efficiency: float,
     filtered: Annotated[
         NDArray[numpy.float64], dict(shape=(None, None), order="C", device="cpu", writable=False)
@@ -233,6 +235,7 @@ def scan(
     | None,
     gains: Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu", writable=False)]
     | None,
+    intensity: float,
     efficiency: float,
     map: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order="C", device="cpu", writable=False)],
     gaps: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)],
@@ -383,6 +386,7 @@ def compress(
     | None,
     gains: Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu", writable=False)]
     | None,
+    intensity: float,
     efficiency: float,
     n_stokes: int,
     pixel_rows: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],

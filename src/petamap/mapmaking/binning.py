@@ -64,7 +64,7 @@ def stokes_weights(
     def add(block: Int64Array) -> None:
         samples = projection.sample_pointing(block, inputs=False)
         _mapmaking.add_weights(
-            samples.pixels, samples.angles, samples.gains, samples.efficiency, n_stokes,
+            samples.pixels, samples.angles, samples.gains, samples.intensity, samples.efficiency, n_stokes,
             float(segment_weights[block[5]]), scale, projection.n_threads > 1, sums,
         )  # fmt: skip
 

@@ -98,11 +98,11 @@ def estimate_coverage(
         detectors = range(-first % every, observation.n_det, every)
         first += observation.n_det
         looked_at += -(-observation.n_samp // stride) * len(detectors)
-        for pixels, angles, efficiency in _samples(observation, detectors, pixelization, stride):
+        for pixels, angles, response in _samples(observation, detectors, pixelization, stride):
             pixels //= merged
             given = angles if stokes.n > 1 else None
             _mapmaking.add_hits(pixels, False, hits)
-            _mapmaking.add_weights(pixels, given, None, efficiency, stokes.n, 1.0, _SCALE, False, sums)
+            _mapmaking.add_weights(pixels, given, None, *response, stokes.n, 1.0, _SCALE, False, sums)
     matrices, rcond = sums / _SCALE, np.zeros(len(hits))
     _mapmaking.invert(stokes.n, rcond_min, matrices, rcond, 1)
     good = (rcond >= rcond_min) & (rcond > 0)
@@ -121,8 +121,8 @@ def _merged_pixels(pixelization: Pixelization, ratio: int) -> int:
 
 def _samples(
     observation: Observation, detectors: Sequence[int], pixelization: Pixelization, stride: int
-) -> Iterator[tuple[Int32Array, UInt32Array, float]]:
-    """Yield pixels and response angles of every `stride`-th sample, and the polarization efficiency.
+) -> Iterator[tuple[Int32Array, UInt32Array, tuple[float, float]]]:
+    """Yield pixels and response angles of every `stride`-th sample, with intensity and efficiency.
 
     Bad samples have pixel -1.
     """
@@ -141,7 +141,7 @@ def _samples(
                     pixels, angles = _expand(pointing, pixelization, detector, begin, end)
                     pixels, angles = pixels[::stride].copy(), angles[::stride].copy()
                 pixels[read_flags(observation, detector, begin, end)[::stride] != 0] = -1
-                yield pixels, angles, pointing.efficiency(detector)
+                yield pixels, angles, (pointing.intensity(detector), pointing.efficiency(detector))
 
 
 def _expand(

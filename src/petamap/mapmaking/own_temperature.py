@@ -24,7 +24,7 @@ from petamap.mapmaking.right_hand_side import right_hand_side
 from petamap.mapmaking.system import MapmakingSystem
 from petamap.simulation.sky import Sky, SkySignal
 from petamap.sky.pixelization import Pixelization
-from petamap.templates.known_signals import KnownSignal
+from petamap.templates.known_signals import KnownSignal, temperature_pointing
 
 # Rounds at most; the change of I that is small enough, relative, and the accuracy of the maps of rounds.
 _MOST_ROUNDS, CHANGE, _MAP_TOLERANCE = 6, 0.01, "10% of noise"
@@ -51,8 +51,8 @@ def _is_open(template: Template) -> bool:
 def _known(observation: Observation, template: Template, sky: Sky | None) -> Template:
     if sky is None or not _is_open(template):
         return template
-    assert isinstance(template, KnownSignal) and observation.pointing is not None
-    return replace(template, signal=SkySignal(sky, observation.pointing))
+    assert isinstance(template, KnownSignal)
+    return replace(template, signal=SkySignal(sky, temperature_pointing(observation)))
 
 
 @dataclass(frozen=True)

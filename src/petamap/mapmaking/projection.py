@@ -69,12 +69,13 @@ class SamplePointing:
     angles : uint32 (n,) or None
         Response angles in turns / 2^32.
     gains : float32 (n,) or None
-    efficiency : float
+    intensity, efficiency : float
     """
 
     pixels: Int32Array
     angles: UInt32Array | None
     gains: Float32Array | None
+    intensity: float
     efficiency: float
 
     def slice(self, begin: int, end: int) -> SamplePointing:
@@ -83,6 +84,7 @@ class SamplePointing:
             self.pixels[begin:end],
             None if self.angles is None else self.angles[begin:end],
             None if self.gains is None else self.gains[begin:end],
+            self.intensity,
             self.efficiency,
         )
 
@@ -124,6 +126,8 @@ class Projection:
         Unknowns of templates, once set.
     sky, pixelization : Pixelization
         Of a map; and of all maps, where data have parts.
+    responses : (n_segment, 2) float64
+        Intensity weight and polarization efficiency of each segment.
     used : (n_segment,) bool
         Segments that are not left out.
     """
@@ -153,9 +157,7 @@ class Projection:
         self.gaps = Gaps(layout, self.local, flags)
         self.n_threads = n_threads
         self.index = _mapmaking.PixelIndex(self.pixelization.n_pix)
-        self.efficiencies = np.array(
-            [self._pointing(segment).efficiency(self._detector(segment)) for segment in local.segments]
-        )
+        self.responses = np.array([self._response(segment) for segment in local.segments]).reshape(-1, 2)
         self.has_gains = any(self._pointing(s).has_gains for s in local.segments)
         self.units = np.ones(len(local.segments))
         self.amplitudes: Amplitudes | None = None
@@ -219,20 +221,26 @@ class Projection:
             raise ConfigError("no source gives the pointing", where=f"observation {observation.name}")
         return observation.pointing
 
+    def _response(self, segment: Segment) -> tuple[float, float]:
+        """Return intensity weight and polarization efficiency."""
+        pointing, detector = self._pointing(segment), self._detector(segment)
+        return pointing.intensity(detector), pointing.efficiency(detector)
+
     def _detector(self, segment: Segment) -> int:
         return self.layout.streams[segment.stream].detector
 
     # --- set-up: pixels, flags, gaps
 
-    def _empty(self, n: int, efficiency: float) -> SamplePointing:
-        """Return memory for n samples: 4 bytes each for the pixel, for the angle and for the gain."""
+    def _empty(self, n: int, number: int | None = None) -> SamplePointing:
+        """Return memory for n samples of a segment: 4 bytes each for pixel, angle and gain."""
         angles = np.empty(n, np.uint32) if self.stokes is not Stokes.I else None
         gains = np.empty(n, np.float32) if self.has_gains else None
-        return SamplePointing(np.empty(n, np.int32), angles, gains, efficiency)
+        intensity, efficiency = (math.nan, math.nan) if number is None else self.responses[number].tolist()
+        return SamplePointing(np.empty(n, np.int32), angles, gains, intensity, efficiency)
 
     def _expand(self, piece: Piece) -> SamplePointing:
         """Expand global pixels of a piece."""
-        samples = self._empty(piece.stop - piece.start, float(self.efficiencies[piece.number]))
+        samples = self._empty(piece.stop - piece.start, piece.number)
         stream = self.layout.streams[piece.segment.stream]
         start, stop = stream.recorded_range(piece.start, piece.stop)
         if stop - start < piece.stop - piece.start:
@@ -302,7 +310,7 @@ class Projection:
         """Store pixels and responses of all samples in memory, so that no iteration expands pointing."""
         kept = self._responses
         if kept is None:
-            kept = self._empty(self.local.n_held, math.nan)  # efficiencies are those of the segments
+            kept = self._empty(self.local.n_held)  # responses are those of the segments
         else:
             kept = replace(kept, pixels=np.empty_like(kept.pixels))
         map_threads(
@@ -357,7 +365,8 @@ class Projection:
     def _sample_pointing(self, piece: Piece) -> SamplePointing:
         """Return local pixels and responses of a piece; gaps are any negative number."""
         if self._kept is not None:
-            return replace(piece.of(self._kept), efficiency=float(self.efficiencies[piece.number]))
+            intensity, efficiency = self.responses[piece.number].tolist()
+            return replace(piece.of(self._kept), intensity=intensity, efficiency=efficiency)
         samples = self._expand(piece)
         _mapmaking.localize(
             self.index, self.gaps.among(piece.offset, piece.stop - piece.start), samples.pixels
@@ -440,13 +449,13 @@ class Projection:
         templates = self.amplitudes.table if self.amplitudes else None
         if (kept := self._kept) is not None:
             _mapmaking.apply_kept(
-                blocks, kept.pixels, kept.angles, kept.gains, self.efficiencies, *parts, templates,
+                blocks, kept.pixels, kept.angles, kept.gains, self.responses, *parts, templates,
                 noise.joint_table,
             )  # fmt: skip
             return
         _mapmaking.apply_expanded(
             blocks, self._pointings, self.pixelization.grid, self.index, self._stream_table,
-            self.efficiencies, self.gaps.bits if self.gaps else None, self._first_slots,
+            self.responses, self.gaps.bits if self.gaps else None, self._first_slots,
             self.gaps.length, *parts, templates, noise.joint_table, self._part_table,
         )  # fmt: skip
 

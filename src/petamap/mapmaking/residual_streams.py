@@ -143,7 +143,14 @@ class ResidualStreams:
         residual = data[:, n_left : n_left + n_out]
         for row, one in zip(residual, self.maps, strict=True):
             _mapmaking.scan(
-                pixels, samples.angles, samples.gains, samples.efficiency, one.pixels, np.zeros(1), scanned
+                pixels,
+                samples.angles,
+                samples.gains,
+                samples.intensity,
+                samples.efficiency,
+                one.pixels,
+                np.zeros(1),
+                scanned,
             )
             if projection.amplitudes:
                 amplitudes = np.ascontiguousarray(one.gaps[:, 0])

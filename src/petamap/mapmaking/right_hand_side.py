@@ -261,8 +261,8 @@ class _Reading:
         with np.errstate(over="ignore"):  # detected where they are summed
             weighted[:n] = data * self.system.statistics.binned_weights[block[5]]
         _mapmaking.add_signals(
-            outputs.pixels, outputs.angles, outputs.gains, outputs.efficiency, columns, weighted,
-            1 / self.unit, self.bits, sums.pixels, sums.gaps, largest,
+            outputs.pixels, outputs.angles, outputs.gains, outputs.intensity, outputs.efficiency,
+            columns, weighted, 1 / self.unit, self.bits, sums.pixels, sums.gaps, largest,
         )  # fmt: skip
         if system.projection.amplitudes:
             _mapmaking.add_template_signals(

@@ -51,7 +51,14 @@ class _Window:
         """Return the data minus the map, of which `sky` holds the local pixels."""
         scanned, pointing = np.empty(len(self.data)), self.pointing
         _mapmaking.scan(
-            pointing.pixels, pointing.angles, pointing.gains, pointing.efficiency, sky, np.zeros(1), scanned
+            pointing.pixels,
+            pointing.angles,
+            pointing.gains,
+            pointing.intensity,
+            pointing.efficiency,
+            sky,
+            np.zeros(1),
+            scanned,
         )
         return self.data - scanned
 
@@ -121,7 +128,7 @@ class SignalFaults:
             int(block[0]) + segment.start - segment.offset + begin,
             chunk - first,
             data[begin:end].copy(),
-            SamplePointing(np.maximum(part.pixels, -1), angles, gains, part.efficiency),
+            SamplePointing(np.maximum(part.pixels, -1), angles, gains, part.intensity, part.efficiency),
         )
 
     def warnings(self, binned: FloatArray) -> list[str]:

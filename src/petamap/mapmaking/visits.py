@@ -234,8 +234,8 @@ class _Outbox:
             intervals, own, own_gaps = (slice(*pair) for pair in zip(*ends[number : number + 2], strict=True))
             noise, rank = self._noise(number), int(self.rank_of[number])
             _mapmaking.compress(
-                samples.pixels, samples.angles, samples.gains, samples.efficiency, n_stokes,
-                pixel_rows[rank], gap_rows[rank] if self.marginalize else None, self._first(number),
+                samples.pixels, samples.angles, samples.gains, samples.intensity, samples.efficiency,
+                n_stokes, pixel_rows[rank], gap_rows[rank] if self.marginalize else None, self._first(number),
                 noise.step, noise.constant, noise.weight, visits[own], gaps[own_gaps], counts[intervals],
                 products[intervals],
             )  # fmt: skip

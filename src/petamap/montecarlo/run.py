@@ -175,7 +175,7 @@ class _MonteCarlo:
             observations, signal_parts = open_signal_parts(config)
             if needs_own_temperature(observations):
                 raise ConfigError(
-                    "leakage of the temperature of the run's own map, which each realization would have to find",
+                    "leakage of the temperature of the run's own map, which each realization has to find",
                     mend="give the template leakage a map",
                 )
             parts.append(signal_parts)

@@ -65,7 +65,7 @@ class CompressedPointing:
     """Pointing of all detectors of an observation, expanded on demand (implements `Pointing`).
 
     The line of sight of a detector is Z of ``boresight * detector``; its polarization axis is X. Its response
-    is ``I + e (Q cos phi + U sin phi)`` with e = (1 - epsilon) / (1 + epsilon). Without a half-wave plate
+    is ``w I + e (Q cos phi + U sin phi)`` with e = (1 - epsilon) / (1 + epsilon). Without a half-wave plate
     phi = 2 a, with a measured from the southward meridian to the east (COSMO); with an ideal half-wave plate
     phi = 2 a - 4 gamma + 4 plate, where gamma is the polarization angle in the focal plane.
 
@@ -84,12 +84,14 @@ class CompressedPointing:
         Half-wave plate.
     n_samp : int, optional
         Number of samples of the observation; required if `boresight` is a function.
+    intensity : (n_det,) float64, optional
+        Intensity weights w: 1 (the default) for detectors, 0 for streams of Q or U made of their signals.
 
     Raises
     ------
     DataError
-        If a quaternion is not a rotation, an epsilon is outside [0, 1], or the plate is not finite or does
-        not cover all samples.
+        If a quaternion is not a rotation, an epsilon or intensity is outside [0, 1], or the plate is not
+        finite or does not cover all samples.
 
     Examples
     --------
@@ -115,6 +117,7 @@ class CompressedPointing:
         gamma: npt.ArrayLike | None = None,
         plate: HalfWavePlate | None = None,
         n_samp: int | None = None,
+        intensity: npt.ArrayLike | None = None,
     ) -> None:
         if not callable(boresight):
             n_samp = boresight.n_samp
@@ -123,10 +126,8 @@ class CompressedPointing:
         self._boresight = boresight
         self._n_samp = n_samp
         self.detectors = np.ascontiguousarray(unit_quaternions(detectors, "detector"))
-        self.epsilon = _per_detector(epsilon, self.n_det, "epsilon")
-        bad = np.flatnonzero((self.epsilon < 0) | (self.epsilon > 1))
-        if len(bad):
-            raise DataError(f"epsilon {self.epsilon[bad[0]]} is outside [0, 1]", where=f"detector {bad[0]}")
+        self.epsilon = _fractions(epsilon, self.n_det, "epsilon", 0.0)
+        self._intensity = _fractions(intensity, self.n_det, "intensity", 1.0)
         default = 2 * np.arctan2(self.detectors[:, 2], self.detectors[:, 3])
         self.gamma = default if gamma is None else _per_detector(gamma, self.n_det, "gamma")
         self.plate = plate
@@ -162,6 +163,20 @@ class CompressedPointing:
     def nbytes(self) -> int:
         """Bytes of all arrays."""
         return sum(part.nbytes for part in self._arguments if isinstance(part, np.ndarray))
+
+    def intensity(self, detector: int) -> float:
+        """Return the intensity weight of a detector, which is 1, or of a stream made of its signal.
+
+        Parameters
+        ----------
+        detector : int
+            Index of the detector.
+
+        Returns
+        -------
+        float
+        """
+        return float(self._intensity[detector])
 
     def efficiency(self, detector: int) -> float:
         """Return the polarization efficiency of a detector.
@@ -204,14 +219,7 @@ class CompressedPointing:
         CompressedPointing
         """
         turn = np.array(rotation, dtype=np.float64)
-        return CompressedPointing(
-            lambda: self.boresight.rotated(turn),
-            self.detectors,
-            epsilon=self.epsilon,
-            gamma=self.gamma,
-            plate=self.plate,
-            n_samp=self.n_samp,
-        )
+        return self._like(lambda: self.boresight.rotated(turn))
 
     def turned(self, rotations: Callable[[FloatArray], FloatArray]) -> CompressedPointing:
         """Return the pointing in a frame that moves; the boresight is turned at first use.
@@ -226,14 +234,7 @@ class CompressedPointing:
         -------
         CompressedPointing
         """
-        return CompressedPointing(
-            lambda: turned_boresight(self.boresight, rotations),
-            self.detectors,
-            epsilon=self.epsilon,
-            gamma=self.gamma,
-            plate=self.plate,
-            n_samp=self.n_samp,
-        )
+        return self._like(lambda: turned_boresight(self.boresight, rotations))
 
     def of_detectors(self, numbers: Sequence[int]) -> CompressedPointing:
         """Return the pointing of some of the detectors; the boresight is computed at first use.
@@ -247,15 +248,16 @@ class CompressedPointing:
         -------
         CompressedPointing
         """
-        rows = list(numbers)
-        return CompressedPointing(
-            lambda: self.boresight,
-            self.detectors[rows],
-            epsilon=self.epsilon[rows],
-            gamma=self.gamma[rows],
-            plate=self.plate,
-            n_samp=self.n_samp,
-        )
+        return self._like(lambda: self.boresight, list(numbers))
+
+    def of_intensity(self) -> CompressedPointing:
+        """Return the pointing with an intensity weight of 1 for all detectors.
+
+        Returns
+        -------
+        CompressedPointing
+        """
+        return self._like(lambda: self.boresight, intensity=np.ones(self.n_det))
 
     def decimated(self, stride: int) -> CompressedPointing:
         """Return the pointing of every `stride`-th sample.
@@ -270,9 +272,31 @@ class CompressedPointing:
         CompressedPointing
         """
         plate = None if self.plate is None else self.plate.decimated(stride)
-        boresight = self.boresight.decimated(stride)
         return CompressedPointing(
-            boresight, self.detectors, epsilon=self.epsilon, gamma=self.gamma, plate=plate
+            lambda: self.boresight.decimated(stride),
+            self.detectors,
+            epsilon=self.epsilon,
+            gamma=self.gamma,
+            plate=plate,
+            n_samp=-(-self.n_samp // stride),
+            intensity=self._intensity,
+        )
+
+    def _like(
+        self,
+        boresight: Callable[[], AnyBoresight],
+        rows: Sequence[int] | slice = slice(None),
+        intensity: FloatArray | None = None,
+    ) -> CompressedPointing:
+        """Return the pointing of some of the detectors with another boresight."""
+        return CompressedPointing(
+            boresight,
+            self.detectors[rows],
+            epsilon=self.epsilon[rows],
+            gamma=self.gamma[rows],
+            plate=self.plate,
+            n_samp=self.n_samp,
+            intensity=self._intensity[rows] if intensity is None else intensity,
         )
 
     def expand(
@@ -375,6 +399,14 @@ def _per_detector(values: npt.ArrayLike | None, n_det: int, what: str) -> FloatA
     bad = np.flatnonzero(~np.isfinite(array))
     if len(bad):
         raise DataError(f"{what} is {array[bad[0]]}", where=f"detector {bad[0]}")
+    return array
+
+
+def _fractions(values: npt.ArrayLike | None, n_det: int, what: str, default: float) -> FloatArray:
+    array = np.full(n_det, default) if values is None else _per_detector(values, n_det, what)
+    bad = np.flatnonzero((array < 0) | (array > 1))
+    if len(bad):
+        raise DataError(f"{what} {array[bad[0]]} is outside [0, 1]", where=f"detector {bad[0]}")
     return array
 
 

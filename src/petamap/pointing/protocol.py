@@ -11,9 +11,10 @@ from petamap.sky.pixelization import Pixelization
 class Pointing(Protocol):
     """Pointing of the detectors of one observation, computed on demand for any detector and sample range.
 
-    The response of a detector to (I, Q, U) is ``gain * (1, e cos phi, e sin phi)``. The response angle phi
-    (twice the polarization angle without a half-wave plate) is in units of 2 pi / 2^32, so that uint32
-    arithmetic wraps it. e is the polarization efficiency of the detector. The gain is 1 unless `has_gains`.
+    The response of a detector to (I, Q, U) is ``gain * (w, e cos phi, e sin phi)``. The weight w of I is 1,
+    but 0 of streams of polarization alone, as demodulation makes them. The response angle phi (twice the
+    polarization angle without a half-wave plate) is in units of 2 pi / 2^32, so that uint32 arithmetic wraps
+    it. e is the polarization efficiency of the detector. The gain is 1 unless `has_gains`.
     Angles follow the COSMO convention.
     """
 
@@ -28,6 +29,9 @@ class Pointing(Protocol):
     @property
     def has_gains(self) -> bool:
         """Whether the intensity weight varies from sample to sample (recorded pointing weights)."""
+
+    def intensity(self, detector: int) -> float:
+        """Return the intensity weight w of a detector, 0 to 1: 1 for a detector, 0 for a stream of Q or U."""
 
     def efficiency(self, detector: int) -> float:
         """Return the polarization efficiency e of a detector, 0 to 1."""

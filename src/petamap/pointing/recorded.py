@@ -37,6 +37,8 @@ class RecordedPixels:
         Response angles, uint32 in units of 2 pi / 2^32.
     efficiencies : sequence of float, optional
         Polarization efficiencies (n_det,). Default: 0 without angles, else 1.
+    intensities : sequence of float, optional
+        Intensity weights (n_det,): 1, the default, or 0 for recorded streams of Q and U.
 
     Raises
     ------
@@ -55,6 +57,7 @@ class RecordedPixels:
         gains: Any = None,
         angles: Any = None,
         efficiencies: Sequence[float] | None = None,
+        intensities: Sequence[float] | None = None,
     ) -> None:
         if not callable(pixels):
             n_det, n_samp = _shape(pixels)
@@ -66,14 +69,17 @@ class RecordedPixels:
         self._gains = None if gains is None else _reader(gains, (n_det, n_samp), "gains")
         self._angles = None if angles is None else _reader(angles, (n_det, n_samp), "angles")
         default = 0.0 if angles is None else 1.0
-        self._efficiencies = [default] * n_det if efficiencies is None else [float(e) for e in efficiencies]
-        if len(self._efficiencies) != n_det:
-            raise DataError(f"{len(self._efficiencies)} efficiencies for {n_det} detectors")
+        self._efficiencies = _per_detector(efficiencies, n_det, "efficiencies", default)
+        self._intensities = _per_detector(intensities, n_det, "intensities", 1.0)
 
     @property
     def has_gains(self) -> bool:
         """Whether there are gains."""
         return self._gains is not None
+
+    def intensity(self, detector: int) -> float:
+        """Return the intensity weight of a detector."""
+        return self._intensities[detector]
 
     def efficiency(self, detector: int) -> float:
         """Return the polarization efficiency of a detector."""
@@ -147,6 +153,16 @@ def describe_pixels(pixelization: Pixelization) -> str:
     rows = pixelization.describe()
     details = ", ".join(f"{name} {value}" for name, value in rows.items() if name != "kind")
     return f"{rows['kind']} ({details})"
+
+
+def _per_detector(values: Sequence[float] | None, n_det: int, what: str, default: float) -> list[float]:
+    found = [default] * n_det if values is None else [float(value) for value in values]
+    if len(found) != n_det:
+        raise DataError(f"{len(found)} {what} for {n_det} detectors")
+    bad = [(number, value) for number, value in enumerate(found) if not 0 <= value <= 1]
+    if bad:
+        raise DataError(f"{what} outside 0 to 1: {bad[0][1]:g}", where=f"detector {bad[0][0]}")
+    return found
 
 
 def _shape(array: Any) -> tuple[int, int]:

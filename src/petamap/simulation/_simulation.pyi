@@ -53,6 +53,7 @@ def add_skies(
     | None,
     gains: Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu", writable=False)]
     | None,
+    intensity: float,
     efficiency: float,
     outs: Sequence[Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu")]],
     n_threads: int,

@@ -20,7 +20,7 @@ from petamap.data.source import SourceContext
 from petamap.pointing import frames, quaternion
 from petamap.pointing.ephemeris import AU, ECCENTRICITY_SQUARED, EQUATOR
 from petamap.pointing.protocol import Pointing
-from petamap.simulation.sky import pointing_gains, required_pointing, with_signal
+from petamap.simulation.sky import intensity_gains, required_pointing, with_signal
 from petamap.sky.image import unit_vectors
 from petamap.sky.sky_map import to_kelvin
 
@@ -185,7 +185,7 @@ class DipoleSignal:
         for first in range(start, stop, _CHUNK):
             last = min(first + _CHUNK, stop)
             directions, _ = self.pointing.directions(detector, first, last)
-            gains = pointing_gains(self.pointing, detector, first, last)
+            gains = intensity_gains(self.pointing, detector, first, last)
             beta = self.velocities(first, last) / LIGHT
             options = self.options
             signal = self.factor * doppler_temperature(beta, directions, options.temperature, options.order)

@@ -135,9 +135,10 @@ class SkySignal:
             pixels, weights, angles, gains = one._expand(detector, first, last)
             for sky in skies:
                 sky._check(pixels, detector, first)
-            values, efficiency = [sky.sky.values for sky in skies], one.pointing.efficiency(detector)
+            values, pointing = [sky.sky.values for sky in skies], one.pointing
+            response = pointing.intensity(detector), pointing.efficiency(detector)
             parts = [out[first - start : last - start] for out in outs]
-            _simulation.add_skies(values, pixels, weights, angles, gains, efficiency, parts, 1)
+            _simulation.add_skies(values, pixels, weights, angles, gains, *response, parts, 1)
 
     def _expand(
         self, detector: int, start: int, stop: int
@@ -165,12 +166,13 @@ class SkySignal:
             )
 
 
-def unpolarized(signal: Signal) -> Signal:
-    """Return the intensity of the signal of a sky."""
+def unpolarized(signal: Signal, pointing: Pointing) -> Signal:
+    """Return the intensity of the signal of a sky, seen by another pointing."""
     if not isinstance(signal, SkySignal):
         return signal
     sky = signal.sky
-    return dataclasses.replace(signal, sky=Sky(sky.pixelization, lambda: sky.values[:, :1].T))
+    intensity = Sky(sky.pixelization, lambda: sky.values[:, :1].T)
+    return dataclasses.replace(signal, sky=intensity, pointing=pointing)
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,7 +210,7 @@ class PointSources:
         for first in range(start, stop, _CHUNK):
             last = min(first + _CHUNK, stop)
             directions, _ = self.pointing.directions(detector, first, last)
-            gains = pointing_gains(self.pointing, detector, first, last)
+            gains = intensity_gains(self.pointing, detector, first, last)
             part = out[first - start : last - start]
             _simulation.add_point_sources(
                 self.directions, self.amplitudes, self.sigmas, directions, gains, part, 1
@@ -222,6 +224,17 @@ def pointing_gains(pointing: Pointing, detector: int, start: int, stop: int) -> 
     gains = np.empty(stop - start, np.float32)
     pointing.expand(Healpix(1), detector, start, stop, np.empty(len(gains), np.int32), None, gains)
     return gains
+
+
+def intensity_gains(pointing: Pointing, detector: int, start: int, stop: int) -> Float32Array | None:
+    """Return gains times the intensity weight, of samples [start, stop), or None if all are 1."""
+    gains, intensity = (
+        pointing_gains(pointing, detector, start, stop),
+        np.float32(pointing.intensity(detector)),
+    )
+    if intensity == 1:
+        return gains
+    return np.full(stop - start, intensity) if gains is None else gains * intensity
 
 
 @dataclass(frozen=True)

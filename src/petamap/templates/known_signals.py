@@ -17,6 +17,8 @@ from petamap.data.observation import Observation, Signal, sky_signals
 from petamap.data.selection import observations_option
 from petamap.data.source import SourceContext, source_class
 from petamap.data.template import IndependentPrior, Sharing, TemplateTerm
+from petamap.pointing.compressed import CompressedPointing
+from petamap.pointing.protocol import Pointing
 from petamap.simulation.sky import unpolarized
 from petamap.templates.kinds import cell_edges
 from petamap.templates.simulated import SimulatedTemplate
@@ -98,6 +100,13 @@ class KnownSignal:
                 mend="give a map that has all pixels of the scan",
             )
         return values
+
+
+def temperature_pointing(observation: Observation) -> Pointing:
+    """Return the pointing with which all streams see the temperature that leaks, also those of polarization."""
+    pointing = observation.pointing
+    assert pointing is not None
+    return pointing.of_intensity() if isinstance(pointing, CompressedPointing) else pointing
 
 
 @dataclass(frozen=True)
@@ -211,13 +220,15 @@ class LeakageSource(KnownSignalSource):
         """Return the template of a map's temperature, or of that of the run's own."""
         o, signal = self._options, None
         if o.map is not None:
-            signal = self._seen(observation, "sky-map", map=o.map, polarized=False)
+            seeing = dataclasses.replace(observation, pointing=temperature_pointing(observation))
+            signal = self._seen(seeing, "sky-map", map=o.map, polarized=False)
         sharing = None if o.per == "interval" else Sharing(o.per)
         return KnownSignal(signal, "leakage", rms=o.rms, sharing=sharing)
 
     def _simulated(self, observation: Observation) -> list[Signal]:
         """Return the temperature of the sky that is simulated so far."""
-        skies = [unpolarized(signal) for signal in sky_signals(observation)]
+        pointing = temperature_pointing(observation)
+        skies = [unpolarized(signal, pointing) for signal in sky_signals(observation)]
         if not skies:
             raise ConfigError(
                 "no sky is simulated of which temperature could leak",

@@ -1,5 +1,7 @@
 """P^T N^-1 P against the same made of dense matrices."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -128,10 +130,10 @@ def test_scan_is_the_transpose_of_adding_up():
     pixels = rng.integers(-n_gaps, n_pix, n).astype(np.int32)
     angles = rng.integers(0, 2**32, n).astype(np.uint32)
     gains = rng.uniform(0.5, 2, n).astype(np.float32)
-    for n_stokes in (1, 2, 3):
+    for n_stokes, intensity in itertools.product((1, 2, 3), (1.0, 0.3, 0.0)):
         sky, gaps = rng.standard_normal((n_pix, n_stokes)), rng.standard_normal(n_gaps)
         time, scanned = rng.standard_normal(n), np.empty(n)
-        looks = (pixels, angles, gains, 0.9)
+        looks = (pixels, angles, gains, intensity, 0.9)
         _mapmaking.scan(*looks, sky, gaps, scanned)
         other = rng.standard_normal(n)
         words, gap_words = np.zeros((n_pix, n_stokes, 4, 1), np.int64), np.zeros((n_gaps, 2, 1), np.int64)
@@ -154,13 +156,15 @@ def test_cosines_of_all_octants():
     for k, function in ((1, np.cos), (2, np.sin)):
         sky, found = np.zeros((1, 3)), np.empty(len(angles))
         sky[0, k] = 1
-        _mapmaking.scan(pixels, angles, None, 1.0, sky, np.zeros(1), found)
+        _mapmaking.scan(pixels, angles, None, 1.0, 1.0, sky, np.zeros(1), found)
         expected = function(angles.astype(np.longdouble) * (2 * np.longdouble(np.pi) / 2**32))
         assert np.abs(found - expected).max() < 3e-14
     # quarter turns are exact, so that no leakage between Q and U comes from them
     quarters = (np.arange(4) << 30).astype(np.uint32)
     found = np.empty(4)
-    _mapmaking.scan(np.zeros(4, np.int32), quarters, None, 1.0, np.array([[0.0, 1, 0]]), np.zeros(1), found)
+    _mapmaking.scan(
+        np.zeros(4, np.int32), quarters, None, 1.0, 1.0, np.array([[0.0, 1, 0]]), np.zeros(1), found
+    )
     np.testing.assert_array_equal(found, [1, 0, -1, 0])
 
 

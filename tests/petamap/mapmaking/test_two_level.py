@@ -137,7 +137,7 @@ def _dense_model(system):
         ends = (np.arange(1, n) % noise.step == 0) | (np.diff(samples.pixels) != 0)
         visit = np.concatenate([[0], np.cumsum(ends)])
         angle = samples.angles * (2 * np.pi / 2**32)
-        each = np.stack([np.ones(n), np.cos(angle), np.sin(angle)], axis=1)
+        each = np.stack([np.full(n, samples.intensity), np.cos(angle), np.sin(angle)], axis=1)
         each[:, 1:] *= samples.efficiency
         # baselines see the mean response of a visit, white noise that of each sample
         mean = np.stack([np.bincount(visit, one) for one in each.T], axis=1)[visit]

@@ -170,6 +170,9 @@ class RecordedGains:
     has_gains, n_samp, n_det = True, N_SAMP, 1
     gains = RNG.random(N_SAMP).astype(np.float32)
 
+    def intensity(self, detector):
+        return 1.0
+
     def efficiency(self, detector):
         return 0.5
 

@@ -334,6 +334,10 @@ class Madmap1Block:
         ranges = ((item.start, item.stop) for item in self._filters)
         return any(bool((self._stream.read("weight", *samples) != 1).any()) for samples in ranges)
 
+    def intensity(self, detector: int) -> float:
+        """Return the intensity weight of a detector: 1."""
+        return 1.0
+
     def efficiency(self, detector: int) -> float:
         """Return 0: the format is for intensity only."""
         return 0.0

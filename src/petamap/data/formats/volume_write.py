@@ -161,9 +161,13 @@ def compressed_pointing(observation: Observation, file: str) -> CompressedPointi
     Raises
     ------
     DataError
-        If the pointing is not `CompressedPointing`.
+        If the pointing is not `CompressedPointing`, or of streams that are no detectors.
     """
-    if not isinstance(observation.pointing, CompressedPointing):
-        what = f"a {file} cannot hold {type(observation.pointing).__name__}"
+    pointing = observation.pointing
+    if not isinstance(pointing, CompressedPointing):
+        what = f"a {file} cannot hold {type(pointing).__name__}"
         raise DataError(what, where=observation.name, mend="only compressed pointing")
-    return observation.pointing
+    if any(pointing.intensity(detector) != 1 for detector in range(pointing.n_det)):
+        what = f"a {file} cannot hold streams of polarization alone"
+        raise DataError(what, where=observation.name, mend="write the data before demodulation")
+    return pointing
