@@ -43,6 +43,9 @@ class Source(Protocol):
     A source whose signal differs between realizations has an attribute ``part``, which is ``"sky"`` or
     ``"noise"``. Such a source may add only signals and noise models, and only these may depend on
     `SourceContext.realization`. A source of the sky may have ``coefficients`` (see `SkySpectraSource`).
+
+    A source that filters the signals of the sources before it has an attribute ``changes_signals``, which is
+    True: it applies to the signals of each realization, too.
     """
 
     options: ClassVar[type]  # a frozen dataclass of `petacomm.base.options.option` fields
@@ -68,6 +71,7 @@ _KINDS: dict[str, str] = {
     "point-sources": "petamap.simulation.sky:PointSourcesSource",
     "dipole": "petamap.simulation.dipole:DipoleSource",
     "moving-frame": "petamap.data.moving_frame:MovingFrameSource",
+    "time-constants": "petamap.data.time_constants:TimeConstantsSource",
     "noise": "petamap.simulation.noise:NoiseSource",
     "common-mode": "petamap.simulation.noise:CommonModeSource",
     "cosmic-rays": "petamap.simulation.glitches:CosmicRaysSource",

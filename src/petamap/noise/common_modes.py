@@ -20,9 +20,8 @@ import numpy as np
 
 from petacomm.base.errors import DataError
 from petacomm.base.typing import FloatArray
-from petamap.noise.model import InverseLags, NoiseModel, TabulatedPsd
-from petamap.noise.psd import noise_psd
-from petamap.noise.toeplitz import toeplitz_spectrum, white_lags
+from petamap.noise.model import NoiseModel, TabulatedPsd
+from petamap.noise.toeplitz import sampled_psd, white_lags
 
 # The table of the noise of an amplitude: frequencies a decade, and decades below Nyquist.
 _PER_DECADE, _DECADES = 50, 8
@@ -101,10 +100,10 @@ def mode_amplitudes(
         raise DataError("common noise has no coupling to any detector", where=where)
     weights = np.array([white_lags(model, sample_rate, where)[0] for model in models])
     frequencies = sample_rate / 2 * np.logspace(-_DECADES, 0, _PER_DECADE * _DECADES + 1)
-    spectra = [_psd(one.model, frequencies, sample_rate) for one in shared]
+    spectra = [sampled_psd(one.model, frequencies, sample_rate) for one in shared]
     scaled = np.sqrt(weights)[:, None] * couplings
     basis = orthonormal_modes(scaled, np.array([spectrum.mean() for spectrum in spectra]))
-    own = np.stack([_psd(model, frequencies, sample_rate) for model in models])
+    own = np.stack([sampled_psd(model, frequencies, sample_rate) for model in models])
     tables = []
     for column in basis.T:
         values = np.einsum("d,df->f", column**2 * weights, own)
@@ -135,12 +134,3 @@ def orthonormal_modes(scaled: FloatArray, powers: FloatArray) -> FloatArray:
     kept = values > _SAME * values[-1]
     basis = np.einsum("di,ij->dj", columns, vectors[:, kept]) / np.sqrt(values[kept])
     return np.ascontiguousarray(basis[:, ::-1])
-
-
-def _psd(model: NoiseModel, frequencies: FloatArray, sample_rate: float) -> FloatArray:
-    """Return the one-sided PSD of any noise model, K^2/Hz."""
-    if not isinstance(model, InverseLags):
-        return noise_psd(model, frequencies)
-    inverse = toeplitz_spectrum(model.lags, 4 * len(model.lags))
-    grid = np.linspace(0, sample_rate / 2, len(inverse))
-    return 2 / sample_rate / np.interp(frequencies, grid, inverse)

@@ -126,6 +126,29 @@ def toeplitz_spectrum(lags: FloatArray, n_frequencies: int) -> FloatArray:
     return np.fft.rfft(kernel).real
 
 
+def sampled_psd(model: NoiseModel, frequencies: FloatArray, sample_rate: float) -> FloatArray:
+    """Return the one-sided PSD of any noise model at a sample rate, K^2/Hz.
+
+    Parameters
+    ----------
+    model : NoiseModel
+        Of `InverseLags`, it is the reciprocal of their spectrum.
+    frequencies : float64 (n,)
+        Hz.
+    sample_rate : float
+        Hz.
+
+    Returns
+    -------
+    float64 (n,)
+    """
+    if not isinstance(model, InverseLags):
+        return noise_psd(model, frequencies)
+    inverse = toeplitz_spectrum(model.lags, 4 * len(model.lags))
+    grid = np.linspace(0, sample_rate / 2, len(inverse))
+    return np.asarray(2 / sample_rate / np.interp(frequencies, grid, inverse), np.float64)
+
+
 def _covariance(model: NoiseModel, sample_rate: float, n_lag: int) -> FloatArray:
     """Return the autocovariance at lags 0 to n_lag, K^2."""
     from scipy.fft import irfft, next_fast_len

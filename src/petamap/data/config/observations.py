@@ -22,12 +22,15 @@ class RandomSource:
     context : SourceContext
     observations : sequence of Observation
         Observations of the sources before, without signals.
+    later : tuple of Source
+        Sources after it that filter its signals.
     """
 
     part: str
     config: SourceConfig
     context: SourceContext
     observations: Sequence[Observation]
+    later: tuple[Source, ...] = ()
 
     def source(self, realization: int) -> Source:
         """Return the source for a realization."""
@@ -36,7 +39,10 @@ class RandomSource:
 
     def signals(self, source: Source) -> dict[str, tuple[Signal, ...]]:
         """Return the signals that the source of a realization adds, by name of the observation."""
-        return {observation.name: observation.signals for observation in source.extend(self.observations)}
+        observations = source.extend(self.observations)
+        for other in self.later:
+            observations = other.extend(observations)
+        return {observation.name: observation.signals for observation in observations}
 
 
 @dataclass(frozen=True)
@@ -93,6 +99,10 @@ def open_signal_parts(
             without_signals = tuple(replace(observation, signals=()) for observation in before)
             random_sources.append(RandomSource(part, entry, context, without_signals))
             continue
+        if getattr(source, "changes_signals", False):
+            fixed = _filtered(source, before, fixed)
+            random_sources = [replace(one, later=(*one.later, source)) for one in random_sources]
+            continue
         n_before = {observation.name: len(observation.signals) for observation in before}
         for observation in observations:
             name = observation.name
@@ -103,6 +113,14 @@ def open_signal_parts(
         raise ConfigError("the sources give no observation", where=where, mend=mend)
     _check_names(observations)
     return observations, SignalParts(fixed, tuple(random_sources))
+
+
+def _filtered(
+    source: Source, observations: Sequence[Observation], fixed: dict[str, tuple[Signal, ...]]
+) -> dict[str, tuple[Signal, ...]]:
+    """Return the fixed signals of observations behind a source that filters signals."""
+    alone = [replace(one, signals=fixed.get(one.name, ())) for one in observations]
+    return {one.name: one.signals for one in source.extend(alone)}
 
 
 def _check_names(observations: list[Observation]) -> None:
