@@ -15,6 +15,7 @@ from petamap.data.source import SourceContext
 from petamap.noise.model import NoiseModel
 from petamap.pointing.compressed import CompressedPointing
 from petamap.pointing.protocol import Pointing
+from petamap.pointing.recorded_response import RecordedResponse
 from petamap.sky.pixelization import Pixelization
 
 
@@ -83,7 +84,7 @@ def _with_detectors(observation: Observation, kept: set[str]) -> Observation:
 
 
 def _chosen_pointing(pointing: Pointing | None, numbers: tuple[int, ...]) -> Pointing | None:
-    if isinstance(pointing, CompressedPointing):
+    if isinstance(pointing, CompressedPointing | RecordedResponse):
         return pointing.of_detectors(numbers)
     return None if pointing is None else ChosenPointing(pointing, numbers)
 

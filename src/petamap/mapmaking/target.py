@@ -15,6 +15,7 @@ from petamap.data.observation import Observation, read_flags
 from petamap.mapmaking.intervals import split_intervals
 from petamap.pointing.compressed import CompressedPointing
 from petamap.pointing.frames import OFFSET, frame_rotation
+from petamap.pointing.recorded_response import RecordedResponse
 from petamap.sky.car import CarPatch
 from petamap.sky.flat import FlatPatch
 from petamap.sky.healpix import Healpix
@@ -91,7 +92,7 @@ def _rotated(observation: Observation, frame: str) -> Observation:
             where=f"observation {observation.name}",
             mend='give it: frame = "equatorial", "galactic" or "ecliptic"',
         )
-    if not isinstance(observation.pointing, CompressedPointing):
+    if not isinstance(observation.pointing, CompressedPointing | RecordedResponse):
         raise ConfigError(
             f"its pixels are {given}, the map is {frame}",
             where=f"observation {observation.name}",

@@ -35,8 +35,8 @@ class RecordedPixels:
         Intensity weights, float32.
     angles : array-like (n_det, n_samp) or callable, optional
         Response angles, uint32 in units of 2 pi / 2^32.
-    efficiencies : sequence of float, optional
-        Polarization efficiencies (n_det,). Default: 0 without angles, else 1.
+    efficiencies : sequence of float or callable, optional
+        Polarization efficiencies (n_det,), or a function of the detector. Default: 0 without angles, else 1.
     intensities : sequence of float, optional
         Intensity weights (n_det,): 1, the default, or 0 for recorded streams of Q and U.
 
@@ -56,7 +56,7 @@ class RecordedPixels:
         n_samp: int | None = None,
         gains: Any = None,
         angles: Any = None,
-        efficiencies: Sequence[float] | None = None,
+        efficiencies: Sequence[float] | Callable[[int], float] | None = None,
         intensities: Sequence[float] | None = None,
     ) -> None:
         if not callable(pixels):
@@ -69,8 +69,8 @@ class RecordedPixels:
         self._gains = None if gains is None else _reader(gains, (n_det, n_samp), "gains")
         self._angles = None if angles is None else _reader(angles, (n_det, n_samp), "angles")
         default = 0.0 if angles is None else 1.0
-        self._efficiencies = _per_detector(efficiencies, n_det, "efficiencies", default)
-        self._intensities = _per_detector(intensities, n_det, "intensities", 1.0)
+        self._efficiency = _per_detector(efficiencies, n_det, "efficiencies", default)
+        self._intensity = _per_detector(intensities, n_det, "intensities", 1.0)
 
     @property
     def has_gains(self) -> bool:
@@ -79,11 +79,11 @@ class RecordedPixels:
 
     def intensity(self, detector: int) -> float:
         """Return the intensity weight of a detector."""
-        return self._intensities[detector]
+        return self._intensity(detector)
 
     def efficiency(self, detector: int) -> float:
         """Return the polarization efficiency of a detector."""
-        return self._efficiencies[detector]
+        return self._efficiency(detector)
 
     def expand(
         self,
@@ -155,14 +155,19 @@ def describe_pixels(pixelization: Pixelization) -> str:
     return f"{rows['kind']} ({details})"
 
 
-def _per_detector(values: Sequence[float] | None, n_det: int, what: str, default: float) -> list[float]:
+def _per_detector(
+    values: Sequence[float] | Callable[[int], float] | None, n_det: int, what: str, default: float
+) -> Callable[[int], float]:
+    """Return a function of the detector that has the values, which are checked."""
+    if callable(values):
+        return values
     found = [default] * n_det if values is None else [float(value) for value in values]
     if len(found) != n_det:
         raise DataError(f"{len(found)} {what} for {n_det} detectors")
     bad = [(number, value) for number, value in enumerate(found) if not 0 <= value <= 1]
     if bad:
         raise DataError(f"{what} outside 0 to 1: {bad[0][1]:g}", where=f"detector {bad[0][0]}")
-    return found
+    return found.__getitem__
 
 
 def _shape(array: Any) -> tuple[int, int]:

@@ -103,7 +103,7 @@ class KnownSignal:
 
 
 def temperature_pointing(observation: Observation) -> Pointing:
-    """Return the pointing with which all streams see the temperature that leaks, also those of polarization."""
+    """Return the pointing with which all streams see the temperature that leaks."""
     pointing = observation.pointing
     assert pointing is not None
     return pointing.of_intensity() if isinstance(pointing, CompressedPointing) else pointing

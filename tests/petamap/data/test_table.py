@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from petacomm.base.errors import ConfigError, DataError, UserError
 from petamap.data.config import open_sources, parse_config
-from petamap.data.formats.table import TableOptions, TableSource
+from petamap.data.formats.table import TableSource
+from petamap.data.formats.table_options import TableOptions
 from petamap.data.observation import read_flags, read_signal
 from petamap.data.source import SourceContext
 from petamap.noise.model import OneOverF

@@ -9,29 +9,37 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
-from petacomm.base.errors import ConfigError, DataError
-from petacomm.base.options import option
+from petacomm.base.errors import DataError
 from petacomm.base.units import parse_utc
 from petamap.data.detector_noise import focalplane_noise
-from petamap.data.formats.csv_table import DELIMITERS, CsvTable
+from petamap.data.formats.csv_table import CsvTable
 from petamap.data.formats.fits_table import FitsTable
 from petamap.data.formats.lazy import LazyPointing
 from petamap.data.formats.table_columns import TableFile, TableLayout, find_layouts
+from petamap.data.formats.table_options import (
+    HORIZONTAL,
+    TableOptions,
+    check_combination,
+    given_pixelization,
+)
 from petamap.data.formats.table_pointing import AngleConvention, detectors_of, read_pointing
+from petamap.data.formats.table_response import TablePixels, TableResponses
 from petamap.data.formats.table_rows import TableRows, split_rows
 from petamap.data.formats.table_samples import TableSamples
 from petamap.data.observation import DetectorNoise, Observation
-from petamap.data.selection import detectors_option, observations_option, select_observations
+from petamap.data.selection import select_observations
 from petamap.data.source import SourceContext
 from petamap.pointing.focalplane import load_focalplane
-from petamap.pointing.frames import FRAMES, OFFSET
+from petamap.pointing.frames import OFFSET
+from petamap.pointing.protocol import Pointing
+from petamap.pointing.recorded import RecordedPixels
+from petamap.pointing.recorded_response import RecordedResponse
+from petamap.sky.numbered import NumberedPixels
 
-HORIZONTAL = "horizontal"
 # columns of longitude and latitude
 _ANGLES = {
     "equatorial": ("ra", "dec"),
@@ -41,66 +49,11 @@ _ANGLES = {
     OFFSET: ("lon", "lat"),
     "colatitude": ("phi", "theta"),
 }
+_COLUMNS = (
+    "time", "signal", "flags", "gain", "weight", "pixel", "response_i", "response_q", "response_u",
+)  # fmt: skip
 _FITS = (".fits", ".fit")
 _TEXT = (".csv", ".txt", ".tsv", ".dat")
-
-
-@dataclass(frozen=True)
-class TableOptions:
-    """Text (CSV) and FITS tables with a row for each sample."""
-
-    path: str = option(path=True, help="a table, or a folder with one for each observation")
-    observations: tuple[str, ...] = observations_option()
-    detectors: tuple[str, ...] = detectors_option()
-    format: str = option("auto", choices=("auto", "text", "fits"), help="auto: fits where the suffix says so")
-    table: str = option("", help="FITS: name of the extension; empty: the first table")
-    delimiter: str = option(
-        "auto", choices=("auto", *DELIMITERS), help="text: between columns; auto: as in the line of names"
-    )
-    time: str = option("time", help="column of times; empty: none, then give sample_rate")
-    time_format: str = option(
-        "unix", choices=("unix", "mjd", "jd"), help="seconds since 1970, or since start; or days, UTC"
-    )
-    start: str = option("", help="UTC from which seconds count, as 2026-01-01T00:00:00; empty: 1970")
-    sample_rate: float = option(0.0, dimension="frequency", minimum=0.0, help="0: that of the times")
-    frame: str = option(
-        "equatorial",
-        choices=(*FRAMES, HORIZONTAL, OFFSET),
-        help="coordinates of the pointing; horizontal: azimuth and elevation, turned to equatorial",
-    )
-    lon: str = option(
-        "", help="column of longitudes; default: ra, glon, elon, az or lon by the frame, phi with colatitude"
-    )
-    lat: str = option(
-        "",
-        help="column of latitudes; default: dec, glat, elat, el or lat by the frame, theta with colatitude",
-    )
-    psi: str = option("psi", help="column of polarization angles; empty: unpolarized")
-    colatitude: bool = option(False, help="latitudes count from the pole: theta of HEALPix")
-    angle_unit: str = option(
-        "",
-        choices=("", "deg", "rad", "arcmin", "arcsec"),
-        help="of all angles; empty: as FITS says, else deg",
-    )
-    polarization: str = option(
-        "COSMO", choices=("COSMO", "IAU"), help="psi counts from south to east, or (IAU) from north to east"
-    )
-    thin: float = option(
-        0.0, dimension="angle", minimum=0, help="thin the pointing out to this accuracy; 0 keeps all samples"
-    )
-    site_latitude: float | None = option(None, dimension="angle", help="of the site, where horizontal")
-    site_longitude: float | None = option(None, dimension="angle", help="of the site, east positive")
-    focalplane: str = option(
-        "", help="places and noise of detectors about the pointing: planck-lfi, a .toml or RIMO .fits file"
-    )
-    signal: str = option("signal", help="column of the signal, signal_* for several; empty: none")
-    flags: str = option("flags", help="column of flags, not 0 where bad; the default may be missing")
-    mask: int = option(0, minimum=0, maximum=2**31 - 1, help="bits of the flags that say bad; 0: all")
-    gain: str = option("", help="column of gains, by which the signal is divided; empty: none")
-    weight: str = option(
-        "", help="column of weights, 1 / variance of white noise, 0 where bad; empty: no noise is known"
-    )
-    unit: str = option("", help="of the signal; empty: as FITS says, else K_CMB")
 
 
 class TableSource:
@@ -111,12 +64,8 @@ class TableSource:
     def __init__(self, options: TableOptions, context: SourceContext) -> None:
         self._options, self._context = options, context
         self._path = context.folder / options.path
-        if options.frame == HORIZONTAL and None in (options.site_latitude, options.site_longitude):
-            raise ConfigError(
-                "azimuth and elevation need a site",
-                where=context.places.get("frame"),
-                mend='give site_latitude and site_longitude, as "-22.96 deg"',
-            )
+        check_combination(options, context.places)
+        self._pixelization = given_pixelization(options, context)
         named = options.focalplane
         self._plane = load_focalplane(named, context.folder) if named else None
 
@@ -182,14 +131,19 @@ class TableSource:
         """Return the names of the columns by option."""
         options = self._options
         lon, lat = _ANGLES["colatitude" if options.colatitude else options.frame]
-        names = {key: getattr(options, key) for key in ("time", "psi", "signal", "flags", "gain", "weight")}
-        return {**names, "lon": options.lon or lon, "lat": options.lat or lat}
+        names = {key: getattr(options, key) for key in _COLUMNS}
+        if options.pixel:
+            return {**names, "psi": self._psi(), "lon": "", "lat": ""}
+        return {**names, "psi": self._psi(), "lon": options.lon or lon, "lat": options.lat or lat}
+
+    def _psi(self) -> str:
+        """Return the column of polarization angles; none where responses to Q and U are given."""
+        return "" if self._options.response_q else self._options.psi
 
     def _observation(self, name: str, rows: TableRows, layout: TableLayout) -> Observation:
         options = self._options
         name = f"{name}-{layout.detectors[0]}" if layout.of_detector else name
         samples = TableSamples(rows, layout, options.mask)
-        load = partial(read_pointing, rows, layout, self._convention(), self._plane)
         return Observation(
             name=name,
             uid=zlib.crc32(name.encode()),
@@ -198,14 +152,37 @@ class TableSource:
             detectors=layout.detectors,
             start_time=rows.start_time,
             intervals=((0, rows.n_samp),),
-            pointing=LazyPointing(rows.n_samp, len(layout.detectors), load),
-            frame="equatorial" if options.frame == HORIZONTAL else options.frame,
+            pointing=self._pointing(rows, layout, samples),
+            frame=self._frame(),
             signals=(samples,) if layout.signal else (),
             flags=(samples,) if layout.flags or layout.weight else (),
             noise=samples if layout.weight else self._noise(layout),
             unit=self._unit(rows.table, layout),
             meta={"file": str(rows.path)},
         )
+
+    def _frame(self) -> str | None:
+        if isinstance(self._pixelization, NumberedPixels):
+            return None
+        return "equatorial" if self._options.frame == HORIZONTAL else self._options.frame
+
+    def _pointing(self, rows: TableRows, layout: TableLayout, samples: TableSamples) -> Pointing:
+        convention, n_det = self._convention(), len(layout.detectors)
+        own = TableResponses(rows, layout, convention, samples)
+        gains = own.gains if own.has_gains else None
+        angles = own.angles if own.has_angles else None
+        if self._pixelization is not None:
+            read = TablePixels(rows, layout, self._pixelization).read
+            return RecordedPixels(
+                read, self._pixelization, n_det=n_det, n_samp=rows.n_samp, gains=gains, angles=angles,
+                efficiencies=own.efficiency,
+            )  # fmt: skip
+        sight = LazyPointing(
+            rows.n_samp, n_det, partial(read_pointing, rows, layout, convention, self._plane)
+        )
+        if gains is None and angles is None:
+            return sight
+        return RecordedResponse(sight, gains, angles, own.efficiency)
 
     def _convention(self) -> AngleConvention:
         options = self._options

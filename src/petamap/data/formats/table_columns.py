@@ -12,7 +12,8 @@ from petacomm.base.typing import AnyArray
 
 _SHOWN = 30  # columns that a message names
 _POINTING = ("lon", "lat", "psi")
-_SAMPLES = ("signal", "flags", "gain", "weight")
+_RESPONSE = ("response_i", "response_q", "response_u")
+_SAMPLES = ("signal", "flags", "gain", "weight", "pixel", *_RESPONSE)
 _MAY_BE_EMPTY = ("time", "psi", "signal")
 _OPTIONAL = {"flags": "flags"}  # columns that may be missing under this name
 
@@ -44,6 +45,10 @@ class TableLayout:
         Columns that all detectors share; empty for none.
     signal, flags, gain, weight : tuple of str
         Column of each detector; empty for none.
+    pixel, response_i, response_q, response_u : tuple of str
+        Pixel numbers, and responses to I, Q, U; empty for none.
+    psi_each : tuple of str
+        Polarization angles beside pixel numbers; empty for none.
     of_detector : bool
         Whether the pointing is of the only detector, in a table of several.
     """
@@ -57,12 +62,20 @@ class TableLayout:
     flags: tuple[str, ...]
     gain: tuple[str, ...]
     weight: tuple[str, ...]
+    pixel: tuple[str, ...] = ()
+    response_i: tuple[str, ...] = ()
+    response_q: tuple[str, ...] = ()
+    response_u: tuple[str, ...] = ()
+    psi_each: tuple[str, ...] = ()
     of_detector: bool = False
 
     def columns(self) -> list[str]:
         """Return the names of all columns, each once."""
         shared = (self.time, self.lon, self.lat, self.psi)
-        each = (*self.signal, *self.flags, *self.gain, *self.weight)
+        each = (
+            *self.signal, *self.flags, *self.gain, *self.weight, *self.pixel, *self.response_i,
+            *self.response_q, *self.response_u, *self.psi_each,
+        )  # fmt: skip
         return list(dict.fromkeys(name for name in (*shared, *each) if name))
 
 
@@ -89,10 +102,13 @@ def find_layouts(
     finder = _ColumnFinder(table, wanted, places)
     names = finder.detectors() or tuple(detectors) or (finder.only(),)
     own = [key for key in _POINTING if "*" in wanted[key]]
-    shared: dict[str, Any] = {key: finder.column(key) for key in ("time", *_POINTING) if key not in own}
     each: dict[str, Any] = {
         key: tuple(c for name in names if (c := finder.column(key, name))) for key in _SAMPLES
     }
+    if wanted.get("pixel"):
+        angles = tuple(c for name in names if (c := finder.column("psi", name)))
+        return [TableLayout(names, finder.column("time"), "", "", "", **each, psi_each=angles)]
+    shared: dict[str, Any] = {key: finder.column(key) for key in ("time", *_POINTING) if key not in own}
     if not own:
         return [TableLayout(names, **shared, **each)]
     return [
@@ -119,7 +135,8 @@ class _ColumnFinder:
 
     def detectors(self) -> tuple[str, ...]:
         """Return the names of detectors that stand in the columns, in their order; none without a ``*``."""
-        key = next((key for key in ("signal", *_POINTING) if "*" in self._wanted[key]), None)
+        naming = ("signal", *_POINTING, "pixel", *_RESPONSE)
+        key = next((key for key in naming if "*" in self._wanted[key]), None)
         if key is None:
             return ()
         taken = {self._match(name) for name in self._wanted.values() if name and "*" not in name}

@@ -72,7 +72,7 @@ def read_pointing(
         If a detector is not in the focal plane.
     """
     names = (layout.lon, layout.lat, layout.psi)
-    lon, lat, psi = (_angles(rows, name, convention.unit) for name in names)
+    lon, lat, psi = (table_angles(rows, name, convention.unit) if name else np.zeros(1) for name in names)
     theta = lat if convention.colatitude else np.pi / 2 - lat
     beyond = np.flatnonzero((theta < -1e-9) | (theta > np.pi + 1e-9))
     if len(beyond):
@@ -115,21 +115,39 @@ def detectors_of(plane: FocalPlane, names: tuple[str, ...]) -> FocalPlane:
     return FocalPlane(plane.name, tuple(known[name] for name in names))
 
 
-def _angles(rows: TableRows, name: str, unit: str) -> FloatArray:
-    """Return the angles of a column in radians, (n_rows,); 0 without a column."""
-    if not name:
-        return np.zeros(1)
+def table_angles(
+    rows: TableRows, name: str, unit: str, start: int = 0, stop: int | None = None
+) -> FloatArray:
+    """Return the angles of samples [start, stop) of a column, float64 (n,), radians.
+
+    Parameters
+    ----------
+    rows : TableRows
+    name : str
+        Column.
+    unit : str
+        "deg", "rad", "arcmin" or "arcsec"; empty for that of the file, degrees where it tells none.
+    start, stop : int
+        Samples; all of them by default.
+
+    Raises
+    ------
+    ConfigError
+        If the file gives another unit, or one that is no angle.
+    DataError
+        If an angle is not finite; names row and column.
+    """
     said = rows.table.unit(name)
     given = _SPELLINGS.get(said.lower(), said.lower())
     if given and (given not in _UNITS or unit not in ("", given)):
         mend = f'set angle_unit = "{given}"' if given in _UNITS else "give deg, rad, arcmin or arcsec"
         raise ConfigError(f"column {name} is in '{said}'", where=str(rows.path), mend=mend)
-    values = rows.columns[name].astype(np.float64)
+    values = rows.columns[name][start:stop].astype(np.float64)
     bad = np.flatnonzero(~np.isfinite(values))
     if len(bad):
         what = f"the pointing is {values[bad[0]]}, as in {len(bad)} of {len(values)} rows"
         mend = "remove such rows: where rows are missing, an observation ends"
-        raise DataError(what, where=rows.place(int(bad[0]), name), mend=mend)
+        raise DataError(what, where=rows.place(start + int(bad[0]), name), mend=mend)
     radians: FloatArray = values * _UNITS[unit or given or "deg"]
     return radians
 
