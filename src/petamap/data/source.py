@@ -59,6 +59,7 @@ class Source(Protocol):
 # kind in the configuration -> module:class, imported at first use to keep start-up fast
 _KINDS: dict[str, str] = {
     "madmap1": "petamap.data.formats.madmap1:Madmap1Source",
+    "noise-table": "petamap.data.formats.noise_table:NoiseTableSource",
     "table": "petamap.data.formats.table:TableSource",
     "toast": "petamap.data.formats.toast:ToastSource",
     "volume": "petamap.data.formats.volume:VolumeSource",

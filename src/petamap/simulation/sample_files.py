@@ -14,6 +14,7 @@ from petacomm.base.files import write_text
 from petamap.data.observation import DetectorNoise, Observation, read_signal
 from petamap.data.source import SourceContext
 from petamap.noise.model import InverseLags, OneOverF
+from petamap.noise.psd import noise_psd
 from petamap.noise.toeplitz import inverse_lags
 from petamap.pointing.scan_strategies import Sweep
 from petamap.simulation.noise import NoiseSource, NoiseSourceOptions
@@ -149,10 +150,22 @@ def _write_antenna_log(path: Path) -> None:
     write_text(path, "\n".join(lines) + "\n")
 
 
+def _write_noise(path: Path) -> None:
+    """Write spectra of the noise of four detectors, whose knees differ."""
+    names = _observation().detectors
+    frequencies = np.geomspace(1e-4, _RATE / 2, 60)
+    knees = _NOISE.fknee * np.geomspace(0.5, 2.0, len(names))
+    psd = [noise_psd(dataclasses.replace(_NOISE, fknee=knee), frequencies) for knee in knees.tolist()]
+    rows = np.stack([frequencies, *psd], axis=1).tolist()
+    lines = [",".join(["frequency", *(f"psd_{name}" for name in names)])]
+    write_text(path, "\n".join(lines + [",".join(f"{value:.6g}" for value in row) for row in rows]) + "\n")
+
+
 _WRITERS: dict[str, Callable[..., None]] = {
     "volume": _write_volume,
     "toast": _write_toast,
     "table": _write_table,
+    "noise-table": _write_noise,
     "madmap1": _write_madmap1,
     "sky-map": _write_sky,
     "recorded": _write_antenna_log,

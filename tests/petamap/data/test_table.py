@@ -177,6 +177,7 @@ def test_azimuth_and_elevation_against_astropy(tmp_path):
     down = lower.pointing.directions(0, 0, len(az))[0] - vectors
     axis = quaternion.rotate(one.pointing.quaternions(0, 0, len(az)), [1.0, 0.0, 0.0])
     assert (np.sum(axis * down, axis=1) > 0.999 * np.linalg.norm(down, axis=1)).all()
+    np.testing.assert_allclose(one.azimuth.azimuths(5, 30), np.radians(az[5:30]), rtol=1e-15)
     with pytest.raises(ConfigError, match=r"^run.toml:5: azimuth and elevation need a site"):
         read(tmp_path / "a.csv", {"frame": "run.toml:5"}, frame="horizontal")
 

@@ -1,7 +1,9 @@
 """Tests of TOAST volumes: a file written by TOAST 3.0.6 against TOAST's own results, round trips, damage.
 
 ``toast_3.0.6`` holds a simulated observation of 14 detectors, 60 samples, a half-wave plate; and pixels
-(N_side 256, nested) and weights of the detectors that are not flagged, as its operators expand them.
+(N_side 256, nested) and weights of the detectors that are not flagged, as its operators expand them. And
+``ground.h5``: 150 s of two detectors at 5 Hz in Atacama that sweep from azimuth 150 to 170 degrees at an
+elevation of 50; with noise, offsets of 0.1 and 0.2 K, and 0.02 and 0.04 K a radian of azimuth.
 """
 
 from __future__ import annotations
@@ -16,19 +18,24 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from astropy.io import fits
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_observations import White, flags_of, observation, signal_of
 
 from petacomm.base.errors import DataError, UserError
+from petamap.data.config import parse_config
 from petamap.data.formats.toast import ToastOptions, ToastSource
 from petamap.data.formats.toast_write import write_toast
 from petamap.data.source import SourceContext
+from petamap.mapmaking.run import run
 from petamap.noise.model import InverseLags, OneOverF
 from petamap.noise.psd import noise_psd
+from petamap.pointing import quaternion
 from petamap.pointing.compressed import UniformPlate
-from petamap.pointing.frames import frame_rotation
+from petamap.pointing.frames import frame_rotation, horizon_pointing, horizon_to_equatorial
 from petamap.sky.healpix import Healpix
+from petamap.templates.subscans import find_subscans, scan_directions
 
 GIVEN = Path(__file__).parent / "toast_3.0.6"
 NOISE = OneOverF(0.05, 0.005, 1e-5, -1.0)  # of all detectors of the file
@@ -70,6 +77,60 @@ def test_file_against_toast():
         assert np.array_equal(pixels, expected["pixels"][detector])
         np.testing.assert_allclose(weights, expected["weights"][detector], atol=5e-9)
     assert one.noise.noise_model(2, 0) == NOISE
+
+
+def test_azimuth_and_subscans_of_a_ground_scan():
+    (one,) = read(GIVEN / "ground.h5")
+    with h5py.File(GIVEN / "ground.h5") as file:
+        azimuth, elevation = (file[f"shared/{name}"][()] for name in ("azimuth", "elevation"))
+        times = file["shared/times"][()]
+        throws, right = (
+            np.searchsorted(times, file[f"intervals/{name}"][0] - 1e-3)
+            for name in ("throw", "throw_leftright")
+        )
+    assert np.array_equal(one.azimuth.azimuths(0, one.n_samp), azimuth)
+    assert np.array_equal(one.azimuth.azimuths(7, 30), azimuth[7:30])
+    # from north to east: with the elevation, it is where TOAST's boresight looks
+    seconds = np.arange(one.n_samp) / one.sample_rate
+    site = np.radians([-22.958064, -67.786222])
+    horizon = horizon_to_equatorial(one.start_time, seconds, *site)
+    sight = quaternion.multiply(horizon, horizon_pointing(azimuth, elevation))
+    looks = [
+        quaternion.rotate(q, [0.0, 0.0, 1.0]) for q in (sight, one.pointing.quaternions(0, 0, one.n_samp))
+    ]
+    assert quaternion.angle_between(*looks).max() < np.radians(35 / 3600)
+    edges = find_subscans(one, 0, one.n_samp)
+    assert len(edges) == len(throws) + 1 and np.abs(edges[:-1] - throws).max() <= 1
+    assert scan_directions(one, 0, one.n_samp, edges).sum() == len(right)
+    (one,) = read(GIVEN / "ground.h5", azimuth="")
+    assert one.azimuth is None
+    assert read(GIVEN / "observation.h5")[0].azimuth is None
+
+
+def test_pickup_of_a_ground_scan_is_solved_for(tmp_path):
+    text = '[map]\npixelization = "car"\nresolution = "30 arcmin"\nframe = "equatorial"\nstokes = "I"\n'
+    text += f'[[source]]\nkind = "toast"\npath = "{GIVEN / "ground.h5"}"\n[[source]]\nkind = "offsets"\n'
+    text += '[[source]]\nkind = "azimuth-synchronous"\norder = 1\nrms = "100 mK"\n'
+    run(parse_config(text, tmp_path / "run.toml", ["solver.tolerance=1e-9"]), out=tmp_path / "maps")
+    table = fits.getdata(tmp_path / "maps" / "run_amplitudes.fits")
+    (one,) = read(GIVEN / "ground.h5")
+    half = np.ptp(one.azimuth.azimuths(0, one.n_samp)) / 2
+    for template, values, error in (
+        ("offsets", [0.1, 0.2], 2e-3), ("azimuth-synchronous", [0.02 * half, 0.04 * half], 4e-4),
+    ):  # fmt: skip
+        found = table["VALUE"][table["TEMPLATE"] == template]
+        np.testing.assert_allclose(found, values, atol=error)
+
+
+def test_an_azimuth_that_is_not_finite_is_told(tmp_path):
+    path = Path(shutil.copy(GIVEN / "ground.h5", tmp_path / "a.h5"))
+    with h5py.File(path, "r+") as file:
+        file["shared/azimuth"][31] = np.nan
+    (one,) = read(path)
+    with pytest.raises(DataError, match=r"a.h5.*azimuth, sample 31: the azimuth is nan \(mend or cut"):
+        one.azimuth.azimuths(20, 40)
+    with pytest.raises(DataError, match="compass"):
+        read(path, azimuth="compass")
 
 
 def test_masks():

@@ -11,12 +11,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_observations import flags_of, observation, signal_of
+from made_observations import White, flags_of, observation, signal_of
 
 from petacomm.base.errors import DataError, UserError
 from petamap.data.formats import volume_write
+from petamap.data.formats.toast import ToastOptions, ToastSource
+from petamap.data.formats.toast_write import write_toast
 from petamap.data.formats.volume import VolumeOptions, VolumeSource
 from petamap.data.formats.volume_write import write_volume
+from petamap.data.recorded_azimuth import RecordedAzimuth
 from petamap.data.source import SourceContext
 from petamap.pointing import quaternion
 from petamap.pointing.boresight import Boresight, PiecewiseBoresight
@@ -125,6 +128,21 @@ def test_uniform_plate_and_omitted_parts(tmp_path):
     write_volume(tmp_path / "b.h5", [bare])
     (back,) = read(tmp_path / "b.h5")
     assert (back.pointing, back.signals, back.flags, back.noise) == (None, (), (), None)
+
+
+def test_azimuth_is_kept(tmp_path):
+    track = RecordedAzimuth(lambda start, stop: np.sin(0.1 * np.arange(start, stop)), str)
+    written = replace(observation("a", noise=White()), azimuth=track)
+    write_volume(tmp_path / "a.h5", [written])
+    write_toast(tmp_path / "toast", [written])
+    toast = ToastSource(ToastOptions(path="toast"), SourceContext(tmp_path)).extend([])
+    for (one,) in (read(tmp_path / "a.h5"), toast):
+        assert np.array_equal(one.azimuth.azimuths(3, 20), track.azimuths(3, 20))
+    with h5py.File(tmp_path / "a.h5", "r+") as file:
+        file["0000/azimuth"][5] = 9.0
+    (one,) = read(tmp_path / "a.h5")
+    with pytest.raises(DataError, match=r"azimuth.*is damaged: its CRC-32"):
+        one.azimuth.azimuths(0, 1)
 
 
 def test_single_precision_is_half_as_large(tmp_path):

@@ -100,6 +100,9 @@ TEMPLATES: dict[str, ConfigTemplate] = {
         _SHORT, ("sky-map", {"map": "sample-sky.fits"}), _NOISE,
         ("leakage", {"map": "sample-sky.fits", "rms": 0.01}),
     )),
+    "noise-table": ConfigTemplate(_COARSE, (
+        _SHORT, _SKY, ("noise-table", {"path": "sample-noise.csv", "psd": "psd_*"}), ("noise", {}),
+    )),
     "common-mode": ConfigTemplate(_COARSE, (_SHORT, _SKY, _NOISE, _COMMON)),
     "splits": ConfigTemplate(_PATCH, (_GROUND, _SKY, _NOISE), (
         {"name": "halves", "by": "time"}, {"name": "scans", "by": "direction"},

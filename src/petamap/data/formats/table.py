@@ -16,21 +16,21 @@ from typing import ClassVar
 from petacomm.base.errors import DataError
 from petacomm.base.units import parse_utc
 from petamap.data.detector_noise import focalplane_noise
-from petamap.data.formats.csv_table import CsvTable
-from petamap.data.formats.fits_table import FitsTable
 from petamap.data.formats.lazy import LazyPointing
 from petamap.data.formats.table_columns import TableFile, TableLayout, find_layouts
+from petamap.data.formats.table_file import FITS_SUFFIXES, TEXT_SUFFIXES, open_table
 from petamap.data.formats.table_options import (
     HORIZONTAL,
     TableOptions,
     check_combination,
     given_pixelization,
 )
-from petamap.data.formats.table_pointing import AngleConvention, detectors_of, read_pointing
+from petamap.data.formats.table_pointing import AngleConvention, detectors_of, read_pointing, table_angles
 from petamap.data.formats.table_response import TablePixels, TableResponses
 from petamap.data.formats.table_rows import TableRows, split_rows
 from petamap.data.formats.table_samples import TableSamples
 from petamap.data.observation import DetectorNoise, Observation
+from petamap.data.recorded_azimuth import RecordedAzimuth
 from petamap.data.selection import select_observations
 from petamap.data.source import SourceContext
 from petamap.pointing.focalplane import load_focalplane
@@ -52,8 +52,6 @@ _ANGLES = {
 _COLUMNS = (
     "time", "signal", "flags", "gain", "weight", "pixel", "response_i", "response_q", "response_u",
 )  # fmt: skip
-_FITS = (".fits", ".fit")
-_TEXT = (".csv", ".txt", ".tsv", ".dat")
 
 
 class TableSource:
@@ -93,25 +91,21 @@ class TableSource:
     def _paths(self) -> list[Path]:
         if not self._path.is_dir():
             return [self._path]
-        paths = sorted(path for path in self._path.iterdir() if path.suffix.lower() in (*_FITS, *_TEXT))
+        paths = sorted(
+            path for path in self._path.iterdir() if path.suffix.lower() in (*FITS_SUFFIXES, *TEXT_SUFFIXES)
+        )
         if not paths:
-            what = f"no {', '.join((*_TEXT, *_FITS))} files here"
+            what = f"no {', '.join((*TEXT_SUFFIXES, *FITS_SUFFIXES))} files here"
             raise DataError(what, where=str(self._path), mend="name a table, or a folder of tables")
         return paths
 
-    def _open(self, path: Path) -> CsvTable | FitsTable:
-        options = self._options
-        if not path.is_file():
-            raise DataError("is no regular file", where=str(path), mend="name a table on disk")
-        is_fits = path.suffix.lower() in _FITS if options.format == "auto" else options.format == "fits"
-        return FitsTable(path, options.table) if is_fits else CsvTable(path, options.delimiter)
-
     def _observations(self, path: Path) -> list[Observation]:
-        table = self._open(path)
+        options = self._options
+        table = open_table(path, options.format, options.table, options.delimiter)
         names = self._plane.names if self._plane and not self._options.signal else ()
         layouts = find_layouts(table, self._names(), self._context.places, names)
         columns = table.read_columns(list(dict.fromkeys(c for one in layouts for c in one.columns())))
-        options, start = self._options, parse_utc(self._options.start) if self._options.start else 0.0
+        start = parse_utc(options.start) if options.start else 0.0
         pieces = split_rows(
             table,
             columns,
@@ -154,6 +148,7 @@ class TableSource:
             intervals=((0, rows.n_samp),),
             pointing=self._pointing(rows, layout, samples),
             frame=self._frame(),
+            azimuth=self._azimuth(rows, layout),
             signals=(samples,) if layout.signal else (),
             flags=(samples,) if layout.flags or layout.weight else (),
             noise=samples if layout.weight else self._noise(layout),
@@ -165,6 +160,14 @@ class TableSource:
         if isinstance(self._pixelization, NumberedPixels):
             return None
         return "equatorial" if self._options.frame == HORIZONTAL else self._options.frame
+
+    def _azimuth(self, rows: TableRows, layout: TableLayout) -> RecordedAzimuth | None:
+        if self._options.frame != HORIZONTAL:
+            return None
+        return RecordedAzimuth(
+            partial(table_angles, rows, layout.lon, self._options.angle_unit),
+            lambda sample: rows.place(sample, layout.lon),
+        )
 
     def _pointing(self, rows: TableRows, layout: TableLayout, samples: TableSamples) -> Pointing:
         convention, n_det = self._convention(), len(layout.detectors)

@@ -122,6 +122,26 @@ def find_layouts(
     ]
 
 
+def find_column(table: TableFile, key: str, name: str, detector: str, places: Mapping[str, str]) -> str:
+    """Return the column of a detector that an option names.
+
+    Parameters
+    ----------
+    table : TableFile
+    key, name : str
+        The option and its name of a column, in which ``*`` stands for the detector.
+    detector : str
+    places : mapping of str to str
+        Place of each option that the configuration sets.
+
+    Raises
+    ------
+    ConfigError, DataError
+        If there is no such column; a ConfigError where the configuration names it.
+    """
+    return _ColumnFinder(table, {key: name}, places).column(key, detector)
+
+
 class _ColumnFinder:
     """Finds columns by names in which ``*`` may stand for a detector; capitals make no difference."""
 

@@ -1,8 +1,8 @@
 """TOAST HDF5 volumes, format version 2: a folder of files with one observation each.
 
-Read are ``shared`` times, boresight quaternions, half-wave plate angle and flags; ``detdata`` signal and
-flags; the table ``instrument/focalplane``; ``metadata/noise_model``; and ``intervals``. Classes named in a
-file are neither imported nor called, and ``index.sqlite`` is not needed.
+Read are ``shared`` times, boresight quaternions, half-wave plate angle, azimuth and flags; ``detdata`` signal
+and flags; the table ``instrument/focalplane``; ``metadata/noise_model``; and ``intervals``. Classes named in
+a file are neither imported nor called, and ``index.sqlite`` is not needed.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from petamap.data.formats.toast_instrument import (
     noise_from_model,
 )
 from petamap.data.observation import DetectorNoise, Observation
+from petamap.data.recorded_azimuth import RecordedAzimuth
 from petamap.data.selection import detectors_option, observations_option, select_observations
 from petamap.data.source import SourceContext
 from petamap.noise.psd import check_noise_model
@@ -51,6 +52,9 @@ class ToastOptions:
         0.0, dimension="angle", minimum=0, help="thin the boresight out to this accuracy; 0 keeps all samples"
     )
     hwp_angle: str = option("hwp_angle", help="shared angle of the half-wave plate; empty ignores it")
+    azimuth: str = option(
+        "azimuth", help="shared azimuths, for templates and splits by direction; empty ignores them"
+    )
     noise: str = option(
         "noise_model", help="noise model; without it the psd_ columns of the focal plane serve"
     )
@@ -153,6 +157,7 @@ class ToastFile:
             noise=self._noise(focalplane, unit),
             unit="K_CMB" if unit == "K" else unit,
             frame="equatorial",
+            azimuth=self._azimuth(),
             meta={"file": str(reader.path)},
         )
 
@@ -163,17 +168,28 @@ class ToastFile:
     def or_flags(self, detector: int, start: int, stop: int, out: UInt8Array) -> None:
         """Set `out` to 1 for samples whose shared or detector flags have a bit of their mask."""
         options = self._options
-        if self._has_flags("shared", options.shared_flags, "shared_flags"):
+        if self._is_given("shared", options.shared_flags, "shared_flags"):
             name = f"shared/{options.shared_flags}"
             data = self._reader.dataset(name, "iu", (self.n_samp,))
             shared = self._reader.rows(name, data, (slice(start, stop),), f"samples {start}..{stop - 1}")
             out |= (shared & options.shared_mask) != 0
-        if self._has_flags("detdata", options.detector_flags, "detector_flags"):
+        if self._is_given("detdata", options.detector_flags, "detector_flags"):
             flags = self._samples(f"detdata/{options.detector_flags}", "iu", detector, start, stop)
             out |= (flags & options.detector_mask) != 0
 
-    def _has_flags(self, group: str, name: str, key: str) -> bool:
-        """Return whether there are flags to read; flags of other than the default name must exist."""
+    def _azimuth(self) -> RecordedAzimuth | None:
+        if not self._is_given("shared", self._options.azimuth, "azimuth"):
+            return None
+        name = f"shared/{self._options.azimuth}"
+        data = self._reader.dataset(name, "f", (self.n_samp,))
+
+        def read(start: int, stop: int) -> AnyArray:
+            return self._reader.rows(name, data, (slice(start, stop),), f"samples {start}..{stop - 1}")
+
+        return RecordedAzimuth(read, lambda sample: self._reader.where(name, f"sample {sample}"))
+
+    def _is_given(self, group: str, name: str, key: str) -> bool:
+        """Return whether there is a part to read; one of other than the default name must exist."""
         default = {field.name: field.default for field in fields(ToastOptions)}[key]
         return bool(name) and (name != default or self._reader.has(f"{group}/{name}"))
 

@@ -143,6 +143,8 @@ def _write_shared(group: Any, observation: Observation, pointing: CompressedPoin
     }
     if pointing.plate is not None:
         columns["hwp_angle"] = _plate_angles(pointing.plate, observation.n_samp)
+    if observation.azimuth is not None:
+        columns["azimuth"] = observation.azimuth.azimuths(0, observation.n_samp)
     for name, values in columns.items():
         group.create_dataset(name, data=values).attrs["comm_type"] = "column"
 

@@ -12,6 +12,7 @@ detector_angles    (2, n_det) float64       cross-polar leakage epsilon; polariz
 plate              (n,) float64             angles of a sampled half-wave plate, radians (if there is one)
 signal             (n_det, n_samp)          float64 or float32, in the unit of the header
 flags              (n_det, n_samp) uint8    1 where a sample is bad
+azimuth            (n_samp,) float64        azimuth of the telescope, radians (if it is known)
 noise_0, ...       (n,) or (2, n) float64   inverse lags, or frequencies (Hz) and one-sided PSD
 signal_crc, ...    (n_det, n_chunks) uint32 CRC-32 of each chunk of a row of signal and flags
 =================  =======================  ==============================================================
@@ -43,6 +44,7 @@ from petamap.data.formats.hdf5 import DAMAGED, Hdf5Reader, add_location
 from petamap.data.formats.lazy import LazyPointing
 from petamap.data.formats.volume_header import FORMAT, VERSION, VolumeHeader, crc32
 from petamap.data.observation import Observation
+from petamap.data.recorded_azimuth import RecordedAzimuth
 from petamap.data.selection import detectors_option, observations_option, select_observations
 from petamap.data.source import SourceContext
 from petamap.noise.model import InverseLags, NoiseModel, OneOverF, TabulatedPsd
@@ -118,6 +120,7 @@ class VolumeSource:
             signals=(stored,) if wanted.signal and stored.has("signal") else (),
             flags=(stored,) if wanted.flags and stored.has("flags") else (),
             noise=stored if wanted.noise and header.noise else None,
+            azimuth=stored.azimuth() if stored.has("azimuth") else None,
             unit=header.unit,
             frame=wanted.frame or header.frame,
             meta={"file": str(stored.reader.path)},
@@ -193,6 +196,17 @@ class VolumeObservation:
             return CompressedPointing(
                 boresight, quaternions, epsilon=epsilon, gamma=gamma, plate=self._plate()
             )
+
+    def azimuth(self) -> RecordedAzimuth:
+        """Return the azimuth, which is read when it is first asked for."""
+        return RecordedAzimuth(
+            lambda start, stop: self._azimuths[start:stop],
+            lambda sample: self.reader.where(f"{self._group}/azimuth", f"sample {sample}"),
+        )
+
+    @cached_property
+    def _azimuths(self) -> AnyArray:
+        return self._read("azimuth", (self.header.n_samp,))
 
     def _boresight(self, entry: dict[str, Any]) -> AnyBoresight:
         knots = self._read("knots", (None, 4))

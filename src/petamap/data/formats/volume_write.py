@@ -67,6 +67,8 @@ class _Writer:
             self._samples("signal", precision, read_signal)
         if observation.flags:
             self._samples("flags", "uint8", read_flags)
+        if observation.azimuth is not None:
+            self._dataset("azimuth", observation.azimuth.azimuths(0, observation.n_samp))
         header = VolumeHeader(
             name=observation.name,
             uid=int(observation.uid),
