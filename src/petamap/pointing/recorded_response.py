@@ -58,6 +58,10 @@ class RecordedResponse:
         """Whether gains are recorded."""
         return self._gains is not None
 
+    def intensity(self, detector: int) -> float:
+        """Return the intensity weight of a detector: 1."""
+        return 1.0
+
     def efficiency(self, detector: int) -> float:
         """Return the polarization efficiency of a detector."""
         return self._efficiency(detector)
