@@ -74,7 +74,7 @@ void apply_kept(In<std::int64_t, 2> blocks, In<std::int32_t> pixels, MaybeIn<std
                 Out<std::int64_t, 3> gap_sums, const TemplateTable* templates, const JointTable* joint) {
     auto maps = maps_of(map, gaps, scales, sums, gap_sums);
     const auto all = blocks_of(blocks);
-    const TemplateView view(templates, maps.n_gaps);
+    const TemplateView view(templates, maps.n_gaps, maps.n_local);
     maps.templates = view.get();
     const JointView joint_view(joint, all, kernels.n());
     maps.joint = joint_view.get();
@@ -97,7 +97,7 @@ void apply_expanded(In<std::int64_t, 2> blocks, nb::typed<nb::list, PointingArgu
     require(first_slots.shape(0) == blocks.shape(0), "a slot a block");
     auto maps = maps_of(map, gaps, scales, sums, gap_sums);
     const auto all = blocks_of(blocks);
-    const TemplateView view(templates, maps.n_gaps);
+    const TemplateView view(templates, maps.n_gaps, maps.n_local);
     maps.templates = view.get();
     const JointView joint_view(joint, all, kernels.n());
     maps.joint = joint_view.get();
@@ -163,6 +163,13 @@ void add_signals(In<std::int32_t> pixels, MaybeIn<std::uint32_t> angles, MaybeIn
                     sums.data(), gap_sums.data(), largest.data());
 }
 
+// So many pixels as the largest number says.
+std::int64_t pixels_seen(const In<std::int32_t>& pixels) {
+    const std::int32_t* first = pixels.data();
+    const std::int32_t* last = first + pixels.shape(0);
+    return first == last ? 0 : std::max<std::int64_t>(0, *std::max_element(first, last) + std::int64_t{1});
+}
+
 void add_template_signals(const TemplateTable& templates, In<std::int64_t> block, In<std::int32_t> pixels,
                           In<double, 2> filtered, double scale, int low_bits, Out<std::int64_t, 3> sums) {
     const auto& one = block_of(block);
@@ -170,7 +177,7 @@ void add_template_signals(const TemplateTable& templates, In<std::int64_t> block
     require(is_width(width) && sums.shape(1) == 2 && sums.shape(2) == width, "two words of each column");
     require(length(filtered.shape(1)) == one.n_out && length(pixels.shape(0)) == one.n_in,
             "the block's lengths");
-    const TemplateView view(&templates, length(sums.shape(0)));
+    const TemplateView view(&templates, length(sums.shape(0)), pixels_seen(pixels));
     nb::gil_scoped_release release;
     pm::add_template_signals(*view.get(), one, {pixels.data(), nullptr, nullptr, 1, 1}, filtered.data(),
                              static_cast<int>(width), scale, low_bits, sums.data());
@@ -182,7 +189,7 @@ void scan_templates(const TemplateTable& templates, In<std::int64_t> block, In<s
     const std::int64_t n = length(time.shape(0));
     require(length(pixels.shape(0)) == one.n_in && begin >= 0 && begin + n <= one.n_in,
             "the block's lengths");
-    const TemplateView view(&templates, length(amplitudes.shape(0)));
+    const TemplateView view(&templates, length(amplitudes.shape(0)), pixels_seen(pixels));
     nb::gil_scoped_release release;
     pm::scan_templates(*view.get(), one, {pixels.data(), nullptr, nullptr, 1, 1}, amplitudes.data(), begin, n,
                        time.data());

@@ -7,6 +7,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -34,12 +35,18 @@ class TemplateTable {
         const auto* first = reinterpret_cast<const Stream*>(streams.data());
         streams_.assign(first, first + streams.shape(0));
         rows_.assign(rows.data(), rows.data() + rows.shape(0));
-        for (const auto& one : arguments_) terms_.push_back(term_of(one));
+        for (const auto& one : arguments_) {
+            terms_.push_back(term_of(one));
+            if (terms_.back().functions == Functions::kPixels)
+                n_pixels_ = std::min(n_pixels_, length(std::get<6>(one)->shape(1)));
+        }
         for (const Stream& stream : streams_) check(stream);
     }
 
     petamap::mapmaking::Templates view() const { return {terms_, streams_, rows_, scale_, sum_scale_}; }
     std::int64_t n_rows() const { return n_rows_; }
+    // Pixels that all maps of templates have.
+    std::int64_t n_pixels() const { return n_pixels_; }
 
   private:
     using Term = petamap::mapmaking::Term;
@@ -49,7 +56,7 @@ class TemplateTable {
     static Term term_of(const TermArguments& given) {
         const auto& [functions, n, first, n_samp, edges, linear, values, turns, bins] = given;
         const std::span<const std::int64_t> ends{edges.data(), edges.shape(0)};
-        require(functions >= 0 && functions <= 4 && n >= 1, "functions");
+        require(functions >= 0 && functions <= 5 && n >= 1, "functions");
         require(ends.size() >= 2 && std::is_sorted(ends.begin(), ends.end()), "increasing edges of cells");
         require(ends.front() >= 0 && ends.back() <= n_samp, "cells within the samples");
         const auto kind = static_cast<Functions>(functions);
@@ -65,6 +72,8 @@ class TemplateTable {
         if (kind == Functions::kColumns)
             require(values && values->shape(1) == samples && values->shape(0) == static_cast<std::size_t>(n),
                     "a column a function");
+        if (kind == Functions::kPixels)
+            require(values && values->shape(0) == 1 && values->shape(1) >= 1 && n == 1, "a value a pixel");
         return {kind,
                 n,
                 first,
@@ -94,15 +103,17 @@ class TemplateTable {
     std::vector<Stream> streams_;
     std::vector<std::int64_t> rows_;
     double scale_, sum_scale_;
-    std::int64_t n_rows_ = 0;
+    std::int64_t n_rows_ = 0, n_pixels_ = std::numeric_limits<std::int64_t>::max();
 };
 
-// What kernels take of a table, if there is one, with as many rows as there are unknowns.
+// What kernels take of a table, if there is one, with as many rows as there are unknowns, for samples of
+// `n_local` pixels.
 class TemplateView {
   public:
-    TemplateView(const TemplateTable* table, std::int64_t n_rows) {
+    TemplateView(const TemplateTable* table, std::int64_t n_rows, std::int64_t n_local) {
         if (!table) return;
         require(table->n_rows() <= n_rows, "a row an amplitude");
+        require(table->n_pixels() >= n_local, "a value a pixel");
         view_ = table->view();
     }
     const petamap::mapmaking::Templates* get() const { return view_ ? &*view_ : nullptr; }

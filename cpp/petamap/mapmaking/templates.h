@@ -12,7 +12,7 @@
 
 namespace petamap::mapmaking {
 
-enum class Functions : std::int64_t { kConstant, kLegendre, kFourier, kBins, kColumns };
+enum class Functions : std::int64_t { kConstant, kLegendre, kFourier, kBins, kColumns, kPixels };
 
 // Functions of the samples of one stationary interval, with amplitudes of their own in each cell of it.
 struct Term {
@@ -20,7 +20,8 @@ struct Term {
     std::int64_t n;              // constants 1, Legendre polynomials, harmonics, bins, columns
     std::int64_t first;          // the first harmonic
     std::int64_t n_samp;         // of the interval
-    const double* values;        // [n_samp] argument of polynomials, -1 to 1; or columns, [n][n_samp]
+    const double* values;        // [n_samp] argument of polynomials, -1 to 1; or columns, [n][n_samp]; or
+                                 // values of the rank's pixels, of which a sample has that it looks at
     const std::uint32_t* turns;  // [n_samp] angle of the first harmonic in turns / 2^32
     const std::int32_t* bins;    // [n_samp]
     std::span<const std::int64_t> edges;  // samples at which cells begin, and the end of the last
@@ -118,6 +119,13 @@ class TemplateRuns {
                     for (std::int64_t i = 0; i < n; ++i) values_[0][i] = column[i] * weights_[i];
                     visit_.dense(row + k, values_[0], there, n);
                 }
+                return;
+            case Functions::kPixels: {
+                const std::int32_t* pixels = samples_.pixels + there;
+                for (std::int64_t i = 0; i < n; ++i)
+                    values_[0][i] = term.values[std::max(pixels[i], 0)] * weights_[i];
+                return visit_.dense(row, values_[0], there, n);
+            }
         }
     }
 

@@ -12,11 +12,16 @@ from petacomm.base.typing import FloatArray, Int32Array, Int64Array, UInt32Array
 from petamap.noise.autoregressive import AutoregressiveProcess
 from petamap.noise.model import NoiseModel
 from petamap.noise.offsets import offsets_process
+from petamap.sky.pixelization import Pixelization
 
 if TYPE_CHECKING:
     from petamap.data.observation import Observation
 
 FUNCTIONS = ("constant", "legendre", "fourier", "bins", "columns")
+
+
+# Values of samples that look at pixels of a pixelization, or None where they are not the pixels' own.
+OfPixels = Callable[[Pixelization, Int64Array], FloatArray | None]
 
 
 @dataclass(frozen=True)
@@ -137,6 +142,9 @@ class TemplateTerm:
     read : callable, optional
         ``read(start, stop)`` returns columns of samples [start, stop) of the interval, float64
         (n, stop - start), in the place of `values`: none are kept that nobody asks for.
+    of_pixels : callable, optional
+        ``of_pixels(pixelization, pixels)`` returns the only column, times the divisor, of samples that look
+        at some pixels, float64 (n_pixels,), or None where it is not the same for all samples of a pixel.
     """
 
     functions: str
@@ -150,6 +158,7 @@ class TemplateTerm:
     prior: AmplitudePrior | None = None
     divisor: float = 1.0
     read: Callable[[int, int], FloatArray] | None = field(default=None, repr=False)
+    of_pixels: OfPixels | None = field(default=None, repr=False)
 
     @property
     def n_functions(self) -> int:

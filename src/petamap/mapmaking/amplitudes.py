@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from functools import cached_property
 from typing import Any
 
@@ -18,6 +18,7 @@ from petamap.data.template import FUNCTIONS, TemplateTerm
 from petamap.mapmaking.stream_terms import StreamTerms
 from petamap.mapmaking.time_layout import LocalBlocks
 from petamap.noise.autoregressive import AutoregressiveProcess
+from petamap.sky.pixelization import Pixelization
 
 
 class Amplitudes:
@@ -32,6 +33,8 @@ class Amplitudes:
     ----------
     terms : StreamTerms
     local : LocalBlocks
+    pixels : LocalPixels
+        Of this rank, which some functions are of.
     comm : Communicator
 
     Attributes
@@ -49,8 +52,10 @@ class Amplitudes:
         Of the samples of each stream.
     """
 
-    def __init__(self, terms: StreamTerms, local: LocalBlocks, comm: Communicator) -> None:
-        self.terms, self._local, self._comm = terms, local, comm
+    def __init__(
+        self, terms: StreamTerms, local: LocalBlocks, pixels: LocalPixels, comm: Communicator
+    ) -> None:
+        self.terms, self._local, self._comm, self._pixels = terms, local, comm, pixels
         self.streams = np.unique([segment.stream for segment in local.segments]).astype(np.int64)
         streams = self.streams.tolist()
         with agree_on_errors(comm):
@@ -116,20 +121,27 @@ class Amplitudes:
         prior_norm, largest = self._comm.max(max(norms, default=0.0)), self._comm.max(noise_norm)
         samples = (self._longest + prior_norm / max(largest, 1e-300)) / max(hits_max, 1)
         self.sum_unit = 2.0 ** math.ceil(math.log2(max(1.0, samples)))
+        self._make_table(places)
+
+    def _make_table(self, places: Int64Array) -> None:
+        """Make the table of the kernels, of segments whose streams are at places among those of this rank."""
         numbers: dict[tuple[int, ...], int] = {}
         arguments: list[Any] = []
         streams = []
         firsts = np.concatenate([[0], np.cumsum([len(own) for own in self.rows])])
-        rows = first_row + np.array([row for own in self.rows for row in own], np.int64)
+        rows = self._first_row + np.array([row for own in self.rows for row in own], np.int64)
+        with agree_on_errors(self._comm):
+            for own in self._own:
+                objects = tuple(map(id, own))
+                if own and objects not in numbers:
+                    numbers[objects] = len(arguments)
+                    arguments += [_arguments(term, self._pixels) for term in own]
         for segment, number in zip(self._local.segments, places.tolist(), strict=True):
             own = self._own[number]
-            objects = tuple(map(id, own))
-            if own and objects not in numbers:
-                numbers[objects] = len(arguments)
-                arguments += [_arguments(term) for term in own]
             stream = self.terms.layout.streams[segment.stream]
             shift = segment.start - segment.offset - (stream.start + stream.margin)
-            streams.append((numbers[objects] if own else 0, len(own), firsts[number], shift))
+            first = numbers[tuple(map(id, own))] if own else 0
+            streams.append((first, len(own), firsts[number], shift))
         table = np.array(streams, np.int64).reshape(-1, 4)
         self.table = _mapmaking.TemplateTable(arguments, table, rows, self.scale, 1 / self.sum_unit)
 
@@ -190,13 +202,40 @@ class Amplitudes:
                     yield slice(first, first + term.n_amplitudes), term.n_sets, process, weight
 
 
-def _arguments(term: TemplateTerm) -> tuple[Any, ...]:
-    values = term.values
-    if term.read is not None:
-        values = np.ascontiguousarray(term.read(0, int(term.edges[-1])))
-    n_samp = next((a.shape[-1] for a in (values, term.turns, term.bins) if a is not None), None)
+class LocalPixels:
+    """Pixels that the samples of a rank look at, and known maps on them, each of which is made once.
+
+    Parameters
+    ----------
+    pixelization : Pixelization
+    numbers : int64 (n_local,)
+    """
+
+    def __init__(self, pixelization: Pixelization, numbers: Int64Array) -> None:
+        self._pixelization, self._numbers = pixelization, numbers
+        self._maps: dict[Hashable, FloatArray | None] = {}
+
+    def values_of(self, term: TemplateTerm) -> FloatArray | None:
+        """Return the column of a term by pixel, float64 (1, at least 1), or None if it is none of pixels."""
+        if term.of_pixels is None:
+            return None
+        key = term.of_pixels, term.divisor
+        if key not in self._maps:
+            values = term.of_pixels(self._pixelization, self._numbers)
+            padded = None if values is None else np.append(values / term.divisor, 0.0)[None]
+            self._maps[key] = padded
+        return self._maps[key]
+
+
+def _arguments(term: TemplateTerm, pixels: LocalPixels) -> tuple[Any, ...]:
+    functions, values = term.functions, pixels.values_of(term)
+    n_samp = int(term.edges[-1])
+    if values is not None:
+        functions = "pixels"
+    else:
+        values = term.values if term.read is None else np.ascontiguousarray(term.read(0, n_samp))
+        n_samp = next((a.shape[-1] for a in (values, term.turns, term.bins) if a is not None), n_samp)
     return (
-        FUNCTIONS.index(term.functions), term.n, term.first,
-        int(term.edges[-1]) if n_samp is None else n_samp,
-        term.edges, term.linear, values, term.turns, term.bins,
+        (*FUNCTIONS, "pixels").index(functions), term.n, term.first, n_samp, term.edges, term.linear, values,
+        term.turns, term.bins,
     )  # fmt: skip

@@ -18,7 +18,7 @@ from petacomm.sharing import IndexMap
 from petacomm.sharing.index_map import rows_of_keys
 from petamap.data.observation import Observation
 from petamap.data.parts import Parts
-from petamap.mapmaking.amplitudes import Amplitudes
+from petamap.mapmaking.amplitudes import Amplitudes, LocalPixels
 from petamap.mapmaking.cg import ConjugateGradients
 from petamap.mapmaking.distribution import STREAMS, Distribution
 from petamap.mapmaking.joint_blocks import JointNoise
@@ -271,7 +271,8 @@ def _assemble(
         projection.drop_pixels(pixels.scatter_fwd(statistics.dead.view(np.uint8)).view(np.bool_))
     with timers.phase("reduction plan"):
         if terms:
-            projection.amplitudes = Amplitudes(terms, local, comm)
+            looked_at = LocalPixels(projection.sky, projection.keys() % projection.sky.n_pix)
+            projection.amplitudes = Amplitudes(terms, local, looked_at, comm)
         nuisance = _shared_nuisance(pixels, projection, options, statistics.hits_max, noise.norm)
         shared = SharedUnknowns(pixels, nuisance, _first_amplitudes(projection, nuisance))
     with timers.phase("preconditioner"):

@@ -19,11 +19,13 @@ from petacomm.base.typing import (
     Float32Array,
     FloatArray,
     Int32Array,
+    Int64Array,
     UInt32Array,
 )
 from petacomm.base.units import parse_quantity
 from petamap.data.observation import Observation, Signal
 from petamap.data.source import SourceContext
+from petamap.data.template import OfPixels
 from petamap.pointing.frames import OFFSET
 from petamap.pointing.protocol import Pointing
 from petamap.simulation import _simulation
@@ -73,6 +75,31 @@ class Sky:
         polarization = np.linalg.norm(values[:, 1:], axis=1)
         return float((np.abs(values[:, 0]) + polarization).max(initial=0.0))
 
+    def intensity_of_pixels(self, pixelization: Pixelization, pixels: Int64Array) -> FloatArray | None:
+        """Return I, (n_pixels,), of samples that look at pixels of another pixelization.
+
+        None where samples of a pixel may look at several of the sky's.
+
+        Raises
+        ------
+        DataError
+            If the sky has no value there.
+        """
+        own = self.pixelization
+        if not np.array_equal(own.grid, pixelization.grid):
+            if not (isinstance(own, Healpix) and isinstance(pixelization, Healpix)):
+                return None
+            if own.n_side > pixelization.n_side:
+                return None
+            numbers = np.empty(len(pixels), np.int32)
+            own.pixels_of(pixelization.directions_of(pixels), numbers)
+            pixels = numbers.astype(np.int64)
+        found: FloatArray = self.values[pixels, 0]
+        if np.isnan(found).any():
+            where = f"pixel {pixels[np.isnan(found)][0]}"
+            raise DataError("the sky map has no value where samples look", where=where)
+        return found
+
     @property
     def unknown(self) -> BoolArray | None:
         """Mask of pixels without a value, bool (n_pix,); None if there are none."""
@@ -111,6 +138,15 @@ class SkySignal:
     def largest(self) -> float | None:
         """Return what no sample exceeds, if that is known without its gain."""
         return None if self.pointing.has_gains else self.sky.largest
+
+    @property
+    def of_pixels(self) -> OfPixels | None:
+        """What returns the samples that look at pixels, if all detectors see them with the same response."""
+        pointing, polarized = self.pointing, self.sky.values.shape[1] > 1
+        if polarized or self.interpolate or pointing.has_gains:
+            return None
+        alike = all(pointing.intensity(detector) == 1.0 for detector in range(pointing.n_det))
+        return self.sky.intensity_of_pixels if alike else None
 
     def add_signal(self, detector: int, start: int, stop: int, out: FloatArray) -> None:
         """Add samples [start, stop) of a detector to `out`, float64 (stop - start,).

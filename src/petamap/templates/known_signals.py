@@ -29,7 +29,8 @@ from petamap.templates.sources import with_template
 class KnownSignal:
     """Signal that each detector has times an unknown factor in each cell (implements `DetectorTemplate`).
 
-    T a = a_cell M(p_t). Of M, 8 bytes a sample of each detector are kept.
+    T a = a_cell M(p_t). Of M, 8 bytes a sample of each detector are kept, unless it is the same for all
+    samples of a pixel.
 
     Attributes
     ----------
@@ -74,7 +75,8 @@ class KnownSignal:
 
         prior = IndependentPrior(self.rms * largest) if self.rms else None
         term = self.term(observation, start, stop)
-        return dataclasses.replace(term, read=read, prior=prior, divisor=largest)
+        of_pixels = getattr(self.signal, "of_pixels", None)
+        return dataclasses.replace(term, read=read, of_pixels=of_pixels, prior=prior, divisor=largest)
 
     def _largest(self, observation: Observation, detector: int, start: int, stop: int) -> float:
         known: float | None = getattr(self.signal, "largest", None)

@@ -7,9 +7,11 @@ from hypothesis import strategies as st
 
 import petamap.mapmaking._mapmaking as _mapmaking
 from petamap.data.template import FUNCTIONS, TemplateTerm
-from petamap.mapmaking.amplitudes import _arguments
+from petamap.mapmaking.amplitudes import LocalPixels, _arguments
+from petamap.sky.numbered import NumberedPixels
 
 N = 1000
+PIXELS = LocalPixels(NumberedPixels(9), np.array([1, 3, 4, 6, 8]))
 
 
 def made_term(functions, n, edges, linear, seed=1):
@@ -38,7 +40,7 @@ def test_kernels_are_a_matrix_and_its_transpose(own, first):
     n_rows = sum(term.n_amplitudes for term in own)
     rows = 5 + np.cumsum([0, *(term.n_amplitudes for term in own)])[:-1]
     table = _mapmaking.TemplateTable(
-        [_arguments(term) for term in own], np.array([[0, len(own), 0, shift]]), rows, scale, 0.25
+        [_arguments(term, PIXELS) for term in own], np.array([[0, len(own), 0, shift]]), rows, scale, 0.25
     )
     block = np.array([64, n_in, n_left, n_out, 0, 0])
     pixels = rng.integers(-2, 5, n_in).astype(np.int32)
@@ -62,9 +64,39 @@ def test_kernels_are_a_matrix_and_its_transpose(own, first):
     np.testing.assert_allclose(values[5:], expected, atol=1e-11)
 
 
+def test_a_known_map_is_the_column_of_what_samples_look_at():
+    rng = np.random.default_rng(5)
+    known, n, edges = rng.normal(size=9), 300, np.array([0, 130, 300])
+    pixels = rng.integers(-2, 5, n).astype(np.int32)
+    column = known[[1, 3, 4, 6, 8]][np.maximum(pixels, 0)]
+    terms = (
+        TemplateTerm("columns", 1, edges, values=column[None] / 4),
+        TemplateTerm("columns", 1, edges, of_pixels=lambda _, numbers: known[numbers], divisor=4.0),
+    )
+    found = []
+    for term in terms:
+        table = _mapmaking.TemplateTable(
+            [_arguments(term, PIXELS)], np.array([[0, 1, 0, 0]]), np.zeros(1, np.int64), 0.5, 1.0
+        )
+        time, block = np.zeros(n), np.array([0, n, 0, n, 0, 0])
+        _mapmaking.scan_templates(table, block, pixels, np.array([2.0, -3.0]), 0, time)
+        sums = np.zeros((2, 2, 1), np.int64)
+        _mapmaking.add_template_signals(table, block, pixels, time[None].copy(), 2.0**40, 20, sums)
+        found.append((time, sums))
+    np.testing.assert_array_equal(found[0][0], found[1][0])
+    np.testing.assert_array_equal(found[0][1], found[1][1])
+    assert np.abs(found[0][0]).max() > 0.1
+    few = LocalPixels(NumberedPixels(9), np.array([1]))
+    short = _mapmaking.TemplateTable(
+        [_arguments(terms[1], few)], np.array([[0, 1, 0, 0]]), np.zeros(1, np.int64), 0.5, 1.0
+    )
+    with pytest.raises(ValueError, match="a value a pixel"):
+        _mapmaking.scan_templates(short, block, pixels, np.zeros(2), 0, time)
+
+
 def test_wrong_terms_are_refused():
     streams, rows = np.array([[0, 1, 0, 0]]), np.zeros(1, np.int64)
-    good = _arguments(made_term("bins", 3, [0, N], False))
+    good = _arguments(made_term("bins", 3, [0, N], False), PIXELS)
     with pytest.raises(ValueError, match="bins"):
         _mapmaking.TemplateTable([(*good[:-1], good[-1] + 3)], streams, rows, 1.0, 1.0)
     with pytest.raises(ValueError, match="cells"):
