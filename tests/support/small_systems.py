@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from scipy.linalg import toeplitz
@@ -11,6 +11,7 @@ from petacomm.base.progress import SilentProgress
 from petacomm.base.timers import Timers
 from petacomm.mpi import SerialCommunicator
 from petamap.data.observation import Observation
+from petamap.mapmaking.filter_and_bin import white_options
 from petamap.mapmaking.noise_kernels import declared_model
 from petamap.mapmaking.right_hand_side import right_hand_side, right_hand_sides
 from petamap.mapmaking.system import SystemOptions, set_up
@@ -140,6 +141,14 @@ def compressed(rng, n_samp=2000, n_det=4, n_lag=8, flagged=0.0, speed=0.05, name
 
 def numbered(n_pix=12):
     return NumberedPixels(n_pix)
+
+
+# Options of a system of white noise.
+WHITE = {
+    field.name: getattr(white_options(SystemOptions()), field.name)
+    for field in fields(SystemOptions)
+    if field.name != "stokes"
+}
 
 
 def make_system(observations, pixelization, comm=None, model_of=declared_model, **choices):

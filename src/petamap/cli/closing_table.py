@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from petacomm.cli.progress import format_duration, format_scaled
-from petamap.data.run_summary import DetectorGlitches, Solver, Split, Summary
+from petamap.data.run_summary import DetectorGlitches, ModesTaken, Solver, Split, Summary
 from petamap.mapmaking.stop_rule import noise_share
 from petamap.noise.band import describe_bands, format_share
+
+_NOTHING_TAKEN = 1e-3
 
 
 def closing_table(summary: Summary, report: Path | None) -> str:
@@ -41,6 +43,7 @@ def closing_table(summary: Summary, report: Path | None) -> str:
         changed = "" if noise.change is None else f", the last changed it by {format_share(noise.change)}"
         times = "1 round" if noise.rounds == 1 else f"{noise.rounds} rounds"
         rows.append(("noise from data", f"{times}{changed}"))
+    rows += _modes_taken(summary.modes_taken)
     if summary.glitches is not None:
         rows.append(("found in data", _glitches(summary.glitches)))
     rows += [(phase.name, format_duration(phase.seconds.max)) for phase in summary.phases]
@@ -74,6 +77,22 @@ def _error(solver: Solver) -> str:
     if solver.coarse_error is not None:
         text += f" (large scales: about {noise_share(solver.coarse_error).removesuffix(' of its noise')})"
     return text
+
+
+def _modes_taken(scales: Sequence[ModesTaken]) -> list[tuple[str, str]]:
+    """Return a row for I and one for Q and U: what templates take of the largest scales."""
+    rows = []
+    for name, kind in (("templates take", "intensity"), ("of Q and U", "polarization")):
+        shares = {(one.l_first, one.l_last): getattr(one, kind) for one in scales}
+        known = {scale: share for scale, share in shares.items() if share is not None}
+        shown = [
+            f"{format_share(share)} at l = {first} to {last}"
+            for (first, last), share in known.items()
+            if share > _NOTHING_TAKEN
+        ]
+        if known:
+            rows.append((name, ", ".join(shown[:4]) or "less than 0.1% of any scale"))
+    return rows
 
 
 def _glitches(found: Sequence[DetectorGlitches]) -> str:

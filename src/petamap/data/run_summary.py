@@ -87,6 +87,16 @@ class DetectorGlitches:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ModesTaken:
+    """What templates take of the sky on an angular scale: the part of its square that they imitate."""
+
+    l_first: int = option(help="First multipole.", minimum=0)
+    l_last: int = option(help="Last multipole.", minimum=0)
+    intensity: float | None = option(help="Of I; null where it is not mapped.")
+    polarization: float | None = option(help="Of Q and U; null where they are not mapped.")
+
+
+@dataclass(frozen=True, kw_only=True)
 class NoiseKernel:
     """Parameters of the inverse noise filter."""
 
@@ -288,6 +298,9 @@ class Summary:
     montecarlo: MonteCarlo | None = option(None, help="Its realizations; null for a run of one.")
     glitches: tuple[DetectorGlitches, ...] | None = option(
         None, help="Glitches and steps of each detector that has any; null where they were not looked for."
+    )
+    modes_taken: tuple[ModesTaken, ...] = option(
+        (), help="What templates take of the sky, by scale, where products.modes_taken asked for it."
     )
     resumed: int = option(0, help="How often the run went on from a checkpoint.", minimum=0)
 

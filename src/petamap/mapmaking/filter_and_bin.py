@@ -85,8 +85,29 @@ class FilterAndBin:
         """Return map and amplitudes of the data, at the owners. Collective."""
         return self._solutions([right_hand_side(self.system, advance).unknowns])[0]
 
+    def filtered(self, maps: Sequence[FloatArray]) -> tuple[list[FloatArray], list[FloatArray]]:
+        """Return P^T W P m and P^T W F P m of maps m, (n_owned, n_stokes) each, zero in dead pixels."""
+        shared = self.system.shared
+        nothing = shared.zeros(self.system.projection.stokes.n).gaps
+        given = [shared.with_ghosts(Unknowns(one, nothing)) for one in maps]
+        product = self._operator.apply(stack(given))
+        seen = [product.column(number) for number in range(len(maps))]
+        return [one.pixels for one in seen], [left for left, _ in self._left(seen)]
+
     def _solutions(self, projected: Sequence[Unknowns]) -> list[Unknowns]:
         """Return maps and amplitudes of samples x from P^T W x and T^T W x of each."""
+        found = []
+        for left, fit in self._left(projected):
+            values = np.empty_like(left)
+            _mapmaking.precondition(
+                self.system.statistics.covariance, left[..., None], values[..., None],
+                self.system.projection.n_threads,
+            )  # fmt: skip
+            found.append(self.system.shared.with_ghosts(Unknowns(values, fit.gaps.copy())))
+        return found
+
+    def _left(self, projected: Sequence[Unknowns]) -> list[tuple[FloatArray, Unknowns]]:
+        """Return P^T W F x, (n_owned, n_stokes), and the amplitudes of samples x, as `_solutions`."""
         fits = self._solver.solve_many([amplitudes_of(one) for one in projected], _TOLERANCE, _ITERATIONS)
         for fit in fits:
             if not fit.converged:
@@ -97,13 +118,7 @@ class FilterAndBin:
         filtered = self._operator.apply(stack([amplitudes_of(fit.map) for fit in fits]))
         found = []
         for number, (one, fit) in enumerate(zip(projected, fits, strict=True)):
-            left = np.ascontiguousarray(one.pixels - filtered.pixels[:, :, number])
-            values = np.empty_like(left)
-            _mapmaking.precondition(
-                self.system.statistics.covariance, left[..., None], values[..., None],
-                self.system.projection.n_threads,
-            )  # fmt: skip
-            found.append(self.system.shared.with_ghosts(Unknowns(values, fit.map.gaps.copy())))
+            found.append((np.ascontiguousarray(one.pixels - filtered.pixels[:, :, number]), fit.map))
         return found
 
     def columns(self) -> ObservationColumns:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from petacomm.mpi import agree_on_errors
-from petamap.data.run_summary import Product, pixels_sha256
+from petamap.data.run_summary import ModesTaken, Product, pixels_sha256
 from petamap.mapmaking.filter_and_bin import FilterAndBin
+from petamap.mapmaking.modes_taken import modes_taken
 from petamap.mapmaking.products import MapWriter
 from petamap.mapmaking.setup import RunSetup
 from petamap.sky.observation_matrix_file import write_observation_matrix
@@ -39,6 +40,13 @@ class FilterProducts:
         names = list(system.projection.stokes.value)
         product = writer.write("filtered", path, "filter-and-bin map", values, names, setup.unit)
         return [] if product is None else [product]
+
+    def modes_taken(self) -> tuple[ModesTaken, ...]:
+        """Return what templates take of the sky, by scale."""
+        self.setup.progress.begin("modes taken")
+        found = tuple(modes_taken(self.filtering))
+        self.setup.progress.end(f"{len(found)} scales")
+        return found
 
     def write_matrix(self, path: Path) -> list[Product]:
         """Write the observation matrix, and return its entry in the summary, on rank 0."""

@@ -19,7 +19,7 @@ from petacomm.mpi import Communicator, agree_on_errors, world
 from petamap.data import run_summary as summary
 from petamap.data.config import RunConfig, open_sources
 from petamap.data.observation import Observation, sky_signals
-from petamap.data.run_summary import Summary
+from petamap.data.run_summary import ModesTaken, Summary
 from petamap.mapmaking.amplitude_table import gather_amplitudes, write_amplitudes
 from petamap.mapmaking.checkpoint import ColumnCheckpoint, JobCheckpoints
 from petamap.mapmaking.covariance import CovarianceCheckpoint, CovarianceColumns
@@ -192,7 +192,7 @@ class _Job:
             comparisons = self._write_products(system, binned, solution)
         splits = self.splits.make(solution, split_rhs, self.checkpoints, self.pace)
         self.products += self.splits.products
-        self._write_filtered()
+        taken = self._filter()
         failed = None if columns is None else self._write_pixel_covariance(columns, solution)
         result = replace(
             self.setup.summarize(system, self.command),
@@ -202,6 +202,7 @@ class _Job:
             products=tuple(self.products),
             comparisons=tuple(comparisons),
             splits=splits,
+            modes_taken=taken,
             resumed=self.checkpoints.resumed,
         )
         with agree_on_errors(self.comm):
@@ -332,18 +333,22 @@ class _Job:
                     )
                 )  # fmt: skip
 
-    def _write_filtered(self) -> None:
-        """Write the filter-and-bin map and its observation matrix, as chosen."""
+    def _filter(self) -> tuple[ModesTaken, ...]:
+        """Write the filter-and-bin map and its observation matrix, and return the modes taken, as chosen."""
         chosen = self.config.products
-        if not (chosen.filtered or chosen.observation_matrix):
-            return
-        system = self.setup.set_up_filter()
-        product = FilterProducts(self.setup, FilterAndBin(system))
+        if not (chosen.filtered or chosen.observation_matrix or chosen.modes_taken):
+            return ()
+        filtering = FilterAndBin(self.setup.set_up_filter())
+        product = FilterProducts(self.setup, filtering)
         with self.timers.phase("filter and bin"):
             if chosen.filtered:
                 self.products += product.write_map(self._file("filtered"))
             if chosen.observation_matrix:
                 self.products += product.write_matrix(self._file("observation_matrix"))
+        if not chosen.modes_taken:
+            return ()
+        with self.timers.phase("modes taken"):
+            return product.modes_taken()
 
     def _write_pixel_covariance(
         self, columns: CovarianceColumns, solution: Solution | None

@@ -23,6 +23,7 @@ class Purpose(IntEnum):
     GLITCHES = 8
     STEPS = 9
     TEMPLATES = 10
+    WAVES = 11
 
 
 def random_streams(

@@ -8,23 +8,17 @@ from mpi import run_ranks
 from scipy import sparse
 from scipy.linalg import block_diag
 from small_runs import noisy_scans, run_on
-from small_systems import Samples, compressed, dense, full_map, make_system, numbered, recorded
+from small_systems import WHITE, Samples, compressed, dense, full_map, make_system, numbered, recorded
 
 from petacomm.base.errors import ConfigError, DataError
 from petacomm.mpi import SerialCommunicator
 from petamap.mapmaking import filter_and_bin
-from petamap.mapmaking.filter_and_bin import FilterAndBin, white_options
+from petamap.mapmaking.filter_and_bin import FilterAndBin
 from petamap.mapmaking.right_hand_side import binned_map, right_hand_side
-from petamap.mapmaking.system import SystemOptions
 from petamap.sky.healpix import Healpix
 from petamap.sky.observation_matrix_file import read_observation_matrix
 from petamap.templates.kinds import Baselines, Columns
 
-WHITE = {
-    field.name: getattr(white_options(SystemOptions()), field.name)
-    for field in dataclasses.fields(SystemOptions)
-    if field.name != "stokes"
-}
 INTERVALS = ((0, 140), (150, 300))
 
 
@@ -83,6 +77,19 @@ def test_observation_matrix_equals_dense_algebra():
     # the dense response has all Stokes parameters of a pixel side by side
     order = np.arange(18).reshape(6, 3).T.ravel()
     np.testing.assert_allclose(found, expected[np.ix_(order, order)], rtol=0, atol=1e-8)
+
+
+def test_filtered_products_equal_dense_algebra():
+    observations = made(7)
+    system = make_system(observations, numbered(6), **WHITE)
+    maps = [np.random.default_rng(k).standard_normal((6, 3)) for k in range(3)]
+    seen, left = FilterAndBin(system).filtered([one[system.keys] for one in maps])
+    normal, with_filter = dense_filter(observations)
+    of_maps = with_filter @ dense_parts(observations)[0]
+    for one, of_one, rest in zip(maps, seen, left, strict=True):
+        for matrix, found in (normal, of_one), (of_maps, rest):
+            expected = (matrix @ one.ravel()).reshape(6, 3)[system.keys]
+            np.testing.assert_allclose(found, expected, rtol=0, atol=1e-7 * np.abs(expected).max())
 
 
 def test_without_templates_it_is_the_binned_map():

@@ -255,6 +255,9 @@ class ProductOptions:
     filtered: bool = option(
         False, help="the filter-and-bin map: templates fitted to the data alone, subtracted before binning"
     )
+    modes_taken: bool = option(
+        False, help="told by run, summary and report: what templates take of each scale of the sky"
+    )
     observation_matrix: bool = option(
         False, help="what the filter-and-bin map has of each pixel of the sky, for maps of few pixels"
     )

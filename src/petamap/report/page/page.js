@@ -94,8 +94,9 @@ function splits(s) {
 }
 
 // rms of a template's amplitudes over detectors, each in a unit of its own
-function templates(all) {
-  if (!all?.length) return null;
+function templates(all, taken) {
+  if (!all?.length && !taken.length) return null;
+  if (!all?.length) return section("templates", "Templates", ...modesTaken(taken));
   const rows = all.map(({ name, unit, n, detectors, rms }) => {
     const most = Math.max(...rms), least = Math.min(...rms), [factor, known] = readable(unit, most);
     const shown = v => `${figure(factor * v, 3)} ${known}`.trim();
@@ -111,7 +112,17 @@ function templates(all) {
       xName: "detector", yName: "rms of amplitudes",
       describe: x => `${many[0].detectors[x - 1] ?? ""}: ${many.filter(one => x <= one.rms.length).map(one => `${one.name} ${figure(one.rms[x - 1], 3)}`).join("; ")}`,
       label: `Rms of the amplitudes of each detector: ${rows.map(row => `${row[0]} ${row[3]}`).join("; ")}.`,
-    })));
+    })), ...modesTaken(taken));
+}
+
+// what templates take of the sky, by angular scale
+function modesTaken(scales) {
+  if (!scales.length) return [];
+  const share = v => v === null ? "–" : v < 5e-4 ? "<0.1%" : `${figure(100 * v, 2)}%`;
+  return [
+    el("p", {}, "Part of the sky that templates imitate, by angular scale: of its square, for white noise. The map knows so much less of it."),
+    table(["Multipoles", "I", "Q and U"], scales.map(one => [`${one.l_first} to ${one.l_last}`, share(one.intensity), share(one.polarization)]), ["", "num", "num"]),
+  ];
 }
 
 function counts(s) {
@@ -169,7 +180,7 @@ function build() {
   const s = data.summary;
   for (const c of s.comparisons) c.passed = c.limit === null || c.max_abs <= c.limit;
   const ofMonteCarlo = data.montecarlo ? sectionsOfMonteCarlo(data.montecarlo) : [];
-  const made = [opening(s), ...ofMonteCarlo, sectionOfMaps(data), convergence(s), templates(data.amplitudes), splits(s), costs(s), checks(s), counts(s), reproduce(s)].filter(Boolean);
+  const made = [opening(s), ...ofMonteCarlo, sectionOfMaps(data), convergence(s), templates(data.amplitudes, s.modes_taken ?? []), splits(s), costs(s), checks(s), counts(s), reproduce(s)].filter(Boolean);
   assemble(made, `petamap ${s.petamap} · ${s.name} · ${s.run_id}`);
 }
 
