@@ -22,6 +22,13 @@ that are installed, plug-ins included. A quantity is a number and a unit in one 
 Names of units are understood as well as these symbols, as in `"2 hours"`.
 """
 
+_REPEATED_HEADS = {
+    "split": "## Splits\n\nEach `[[split]]` is one of [splits of the data](splits.md).",
+    "band": "## Bands and components\n\nEach `[[band]]` has a map; with `[[component]]`, each of "
+    "[these](components.md).",
+    "component": "",
+}
+
 
 def options_page() -> str:
     """Return the page."""
@@ -29,13 +36,11 @@ def options_page() -> str:
     parts += [
         _table(f"`[{name}]`", _first_line(kind), option_fields(kind)) for name, kind in SECTIONS.items()
     ]
-    parts += ["## Splits\n\nEach `[[split]]` is one of [splits of the data](splits.md)."]
-    parts += [
-        _table(f"`[[{name}]]`", _first_line(kind), option_fields(kind)) for name, kind in REPEATED.items()
-    ]
+    for name, kind in REPEATED.items():
+        parts += [_REPEATED_HEADS[name], _table(f"`[[{name}]]`", _first_line(kind), option_fields(kind))]
     parts += ["## Sources\n\nEach `[[source]]` says its `kind`; what follows are the options of that kind."]
     parts += [_table(f'`kind = "{kind.name}"`', kind.summary, kind.fields) for kind in all_source_kinds()]
-    return "\n\n".join(part.strip() for part in parts) + "\n"
+    return "\n\n".join(part.strip() for part in parts if part) + "\n"
 
 
 def _units() -> str:

@@ -29,7 +29,7 @@ _SECTIONS = {
 }  # fmt: skip
 
 
-def config(splits=(), **changes):
+def config(splits=(), bands=(), components=(), **changes):
     """Return a run configuration; ``solver=dict(tolerance=...)`` changes a section."""
     chosen = {
         "run": {"name": "small"},
@@ -43,7 +43,8 @@ def config(splits=(), **changes):
         chosen[name] = chosen.get(name, {}) | section
     if chosen["map"].get("pixelization"):
         chosen["map"].pop("n_side", None)
-    return RunConfig(**{name: _SECTIONS[name](**section) for name, section in chosen.items()}, splits=splits)
+    sections = {name: _SECTIONS[name](**section) for name, section in chosen.items()}
+    return RunConfig(**sections, splits=splits, bands=bands, components=components)
 
 
 def run_on(observations, out, ranks=None, resume=False, stop=None, **changes):

@@ -133,11 +133,14 @@ def describe_config(config: RunConfig, observations: list[Observation]) -> str:
     rows += [("noise", _noise(config, observations)), ("solver", _solver(config))]
     rows += [(f"source.{index}", source.kind) for index, source in enumerate(config.sources)]
     rows += [("data", _data(observations))]
+    rows += _bands(config, observations)
     metas = [o.meta for o in observations if "pointing_error_arcsec" in o.meta]
     if metas:
         rows += [("pointing", _pointing(metas))]
     if observations and all(o.pointing is not None for o in observations):
-        rows += _pixels(config, observations)
+        rows += [] if config.bands else _pixels(config, observations)
+        for band in config.bands:
+            rows += _pixels(config, observations, band.detectors, f"pixels {band.name}")
     return "\n".join(f"{name:<10} {text}" for name, text in rows)
 
 
@@ -191,6 +194,31 @@ def _data(observations: list[Observation]) -> str:
     )
 
 
+def _bands(config: RunConfig, observations: list[Observation]) -> list[tuple[str, str]]:
+    """Return the detectors of each band, and the factors of each component."""
+    from petamap.data.config.writer import format_quantity
+    from petamap.mapmaking.frequency_bands import (
+        band_parts,
+        band_records,
+        component_records,
+        mixing_factors,
+    )
+
+    parts = band_parts(config.bands, observations) if config.bands else None
+    rows = []
+    for band in band_records(config, parts, observations):
+        at = f", {format_quantity(band.frequency, 'frequency')}" if band.frequency else ""
+        rows.append(("band", f"{band.name}: {_count(band.detectors, 'detector')}{at}"))
+    factors = mixing_factors(config, observations[0].unit) if config.components else None
+    for one in component_records(config, factors):
+        at = f", 1 at {format_quantity(one.reference, 'frequency')}" if one.reference else ""
+        text = ", ".join(f"{factor:.5g}" for factor in one.factors)
+        more = ", ".join(f"{factor:.5g}" for factor in one.polarization_factors)
+        of = f"; of Q and U {more}" if more else ""
+        rows.append(("component", f"{one.name}: factors {text}{of}{at}"))
+    return rows
+
+
 def _pointing(metas: list[dict[str, Any]]) -> str:
     """Return spacing and largest error of the boresight knots."""
     smallest = min(meta["knot_spacing"][0] for meta in metas)
@@ -200,15 +228,22 @@ def _pointing(metas: list[dict[str, Any]]) -> str:
     return f"a knot every {spacing} samples, within {error:.2g} arcsec of the pointing of every sample"
 
 
-def _pixels(config: RunConfig, observations: list[Observation]) -> list[tuple[str, str]]:
-    """Return what part of the map is seen and solvable, and a warning where that is little."""
+def _pixels(
+    config: RunConfig, observations: list[Observation], detectors: tuple[str, ...] = (), name: str = "pixels"
+) -> list[tuple[str, str]]:
+    """Return what part of a map of detectors is seen and solvable, and a warning where that is little."""
+    from petamap.data.selection import select_observations
+    from petamap.data.source import SourceContext
     from petamap.mapmaking.coverage import estimate_coverage
     from petamap.mapmaking.target import prepare_observations, target_pixelization
     from petamap.sky.stokes import Stokes
 
     prepared = prepare_observations(config, observations)
     pixelization = target_pixelization(config.map, prepared)
-    found = estimate_coverage(prepared, pixelization, Stokes(config.map.stokes), config.solver.rcond_min)
+    of_band = select_observations(
+        prepared, SourceContext(config.folder), observations=(), detectors=detectors
+    )
+    found = estimate_coverage(of_band, pixelization, Stokes(config.map.stokes), config.solver.rcond_min)
     if found.is_exact:
         text = (
             f"{found.n_seen:,} of {found.n_pix:,} seen, {found.n_solvable:,} can be solved for "
@@ -220,7 +255,7 @@ def _pixels(config: RunConfig, observations: list[Observation]) -> list[tuple[st
             f"{found.n_solvable / found.n_pix:.0%} can be solved for, from {found.used:.0%} of the samples "
             f"(by {_count(found.n_looked_at, 'sample')}, on pixels {found.merged:,} times as large)"
         )
-    rows = [("pixels", text)]
+    rows = [(name, text)]
     if found.used < 0.5:
         rows.append(("WARNING", USED_LITTLE))
     return rows

@@ -196,6 +196,7 @@ class Product:
     unit: str = option(help="Unit of the pixels.")
     stokes: str = option(help="Components of the file in order, as I, QU or IQU; empty where it has none.")
     sha256: str = option(help="SHA-256 of the pixels as little-endian float64.")
+    of: str = option("", help="Band or component that it is of; empty where there are none, or it is of all.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -250,6 +251,30 @@ class Split:
 
 
 @dataclass(frozen=True, kw_only=True)
+class FrequencyBand:
+    """Frequency band of a run."""
+
+    name: str = option(help="Name of the band.")
+    frequency: float | None = option(None, help="Its frequency, Hz; null where none is given.")
+    detectors: int = option(help="Number of different detectors.", minimum=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SkyComponent:
+    """Component of the sky whose map was made."""
+
+    name: str = option(help="Name of the component.")
+    spectrum: str = option(help="Its spectrum, as in the configuration.")
+    reference: float | None = option(
+        None, help="Frequency at which its map shows it, Hz; null where it is the same at all, or as given."
+    )
+    factors: tuple[float, ...] = option(help="On its map in each band; of I, or of Q where I is not mapped.")
+    polarization_factors: tuple[float, ...] = option(
+        (), help="On Q and U in each band; empty where they are the same as factors, or not mapped."
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class MonteCarlo:
     """Monte Carlo realizations of a run."""
 
@@ -295,6 +320,10 @@ class Summary:
     comparisons: tuple[MapComparison, ...] = option(help="Maps held against what they should be.")
     warnings: tuple[str, ...] = option(help="What the user should know.")
     splits: tuple[Split, ...] = option((), help="Maps of parts of the data.")
+    bands: tuple[FrequencyBand, ...] = option(
+        (), help="Frequency bands, if each has a map or all see components."
+    )
+    components: tuple[SkyComponent, ...] = option((), help="Components of the sky that have a map each.")
     montecarlo: MonteCarlo | None = option(None, help="Its realizations; null for a run of one.")
     glitches: tuple[DetectorGlitches, ...] | None = option(
         None, help="Glitches and steps of each detector that has any; null where they were not looked for."

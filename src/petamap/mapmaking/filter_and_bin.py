@@ -24,7 +24,6 @@ from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.mpi import agree
 from petamap.mapmaking.cg import ConjugateGradients
 from petamap.mapmaking.linear_operators import Operator
-from petamap.mapmaking.normal_operator import NormalOperator
 from petamap.mapmaking.right_hand_side import right_hand_side
 from petamap.mapmaking.system import MapmakingSystem, SystemOptions
 from petamap.mapmaking.vectors import MAX_WIDTH, Unknowns, stack
@@ -46,7 +45,7 @@ def white_options(options: SystemOptions) -> SystemOptions:
 class _AmplitudeOperator(Operator):
     """T^T W T, on vectors whose pixels are zero."""
 
-    def __init__(self, operator: NormalOperator) -> None:
+    def __init__(self, operator: Operator) -> None:
         self._operator = operator
         self.comm, self.n_threads = operator.comm, operator.n_threads
 

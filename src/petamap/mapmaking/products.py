@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -54,6 +54,8 @@ class MapWriter:
     run_id : str
     ordering : str
         "ring" or "nest" of HEALPix files.
+    cards : mapping
+        What all files say in their headers.
     """
 
     comm: Communicator
@@ -62,6 +64,7 @@ class MapWriter:
     frame: str
     run_id: str
     ordering: str
+    cards: Mapping[str, object] = field(default_factory=dict)
 
     def write(
         self, kind: str, path: Path, title: str, values: FloatArray, names: list[str], unit: str
@@ -92,7 +95,7 @@ class MapWriter:
             if comm.rank == 0:
                 head = make_map_header(
                     self._pixelization, names=names, unit=unit, run_id=self.run_id, frame=frame,
-                    cards=PRODUCT_CARDS.get(kind),
+                    cards={**PRODUCT_CARDS.get(kind, {}), **self.cards},
                 )  # fmt: skip
         slab = collected(self._by_row)
         write_slabs(path, head, self._by_row, slab)

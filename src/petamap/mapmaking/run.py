@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -22,11 +22,13 @@ from petamap.data.observation import Observation, sky_signals
 from petamap.data.run_summary import ModesTaken, Summary
 from petamap.mapmaking.amplitude_table import gather_amplitudes, write_amplitudes
 from petamap.mapmaking.checkpoint import ColumnCheckpoint, JobCheckpoints
+from petamap.mapmaking.components import ComponentSystem, component_maps, reading_system
 from petamap.mapmaking.covariance import CovarianceCheckpoint, CovarianceColumns
 from petamap.mapmaking.filter_and_bin import FilterAndBin, require_few_pixels
 from petamap.mapmaking.filter_products import FilterProducts
+from petamap.mapmaking.map_outputs import covariance_content, map_outputs, output_names, product_file
 from petamap.mapmaking.map_solver import MapSolver
-from petamap.mapmaking.products import MapWriter, covariance_columns, covariance_names
+from petamap.mapmaking.products import MapWriter
 from petamap.mapmaking.right_hand_side import (
     RightHandSide,
     binned_map,
@@ -181,11 +183,11 @@ class _Job:
         columns = CovarianceColumns(system) if self.config.products.pixel_covariance else None
         if self.config.products.observation_matrix:
             require_few_pixels(system)
-        faults = SignalFaults(system)
-        rhs, *split_rhs = self._read(system, faults)
-        binned = binned_map(system, rhs)
-        for text in faults.warnings(binned):
+        faults = SignalFaults(reading_system(system))
+        rhs, *split_rhs = self._read(reading_system(system), faults)
+        for text in faults.warnings(binned_map(reading_system(system), rhs)):
             self.setup.warn(text)
+        rhs, binned = _projected(system, rhs)
         self.stop.defer()  # there is a state to save now, and then files to be written
         solution = None if self.config.solver.binned_only else self._solve(system, rhs)
         with self.timers.phase("products"):
@@ -241,7 +243,7 @@ class _Job:
 
     def _require_no_other_products(self) -> None:
         """Raise an error if there are products, but for those of this run where it is to go on."""
-        for path in (*(self._file(kind) for kind in self._kinds()), *self.splits.files()):
+        for path in (*self._files(), *self.splits.files()):
             if self.resume:
                 remove_temporaries(path)
             if not path.exists() or (self.resume and self.checkpoints.replacing):
@@ -261,8 +263,16 @@ class _Job:
         others = ("filtered", "observation_matrix", "pixel_covariance")
         return kinds + [kind for kind in others if getattr(chosen, kind)]
 
-    def _file(self, kind: str) -> Path:
-        return self.out / f"{self.config.run.name}_{kind}.fits"
+    def _file(self, kind: str, of: str = "") -> Path:
+        return product_file(self.out, self.config.run.name, of, kind)
+
+    def _files(self) -> Iterator[Path]:
+        """Yield the files of all products but those of splits."""
+        for kind in self._kinds():
+            if kind in _APART:
+                yield self._file(kind)
+            else:
+                yield from (self._file(kind, o.name) for o in output_names(self.config) if o.has(kind))
 
     # --- the data
 
@@ -302,23 +312,26 @@ class _Job:
         self, system: MapmakingSystem, binned: FloatArray, solution: Solution | None
     ) -> list[summary.MapComparison]:
         kinds = [kind for kind in self._kinds() if kind not in _APART]
-        self.progress.begin("products", float(len(kinds)), "files")
-        writer = MapWriter(
-            self.comm, self.setup.pixelization, system.keys, self.config.map.frame, self.setup.run_id(),
-            self.config.map.ordering,
-        )  # fmt: skip
+        outputs = list(map_outputs(system, self.config, self.setup.run_id()))
+        n_files = sum(one.output.has(kind) for one in outputs for kind in kinds)
+        self.progress.begin("products", float(n_files), "files")
         best = binned if solution is None else solution.map.pixels
         for values in (binned, best):
             values[system.statistics.dead] = np.nan
         for kind in kinds:
-            product = writer.write(kind, self._file(kind), *self._content(kind, system, binned, best))
-            self.progress.advance(1, self._file(kind).name)
-            if product is not None:
-                self.products.append(product)
+            content = self._content(kind, system, binned, best)
+            for one in outputs:
+                if not one.output.has(kind):
+                    continue
+                path = self._file(kind, one.output.name)
+                product = one.write(kind, path, content)
+                self.progress.advance(1, path.name)
+                if product is not None:
+                    self.products.append(product)
         if solution is not None and "amplitudes" in self._kinds():
             self._write_amplitudes(system, solution)
         self.progress.end(str(self.out))
-        return self._compare(writer, best, binned)
+        return self._compare(outputs[0].writer, best, binned)
 
     def _write_amplitudes(self, system: MapmakingSystem, solution: Solution) -> None:
         table, path = gather_amplitudes(system, solution), self._file("amplitudes")
@@ -403,8 +416,7 @@ class _Job:
             case "hits":
                 return "hits", statistics.hits[:, None].astype(np.float64), ["HITS"], ""
             case "covariance":
-                names = covariance_names(stokes)
-                return "covariance of the white noise", covariance_columns(system), names, f"{self.unit}^2"
+                return covariance_content(system, self.unit)
             case "rcond":
                 return "reciprocal condition", statistics.rcond[:, None], ["RCOND"], ""
             case "binned":
@@ -418,8 +430,9 @@ class _Job:
 
     def _binned_sky(self, system: MapmakingSystem) -> FloatArray:
         """Return the binned map of what sources simulate of the sky, nan where a pixel is not solved for."""
-        (rhs,) = right_hand_sides(system, [[sky_signals(one) for one in self.setup.observations]])
-        found = binned_map(system, rhs)
+        skies = [sky_signals(one) for one in self.setup.observations]
+        (rhs,) = right_hand_sides(reading_system(system), [skies])
+        _, found = _projected(system, rhs)
         found[system.statistics.dead] = np.nan
         return found
 
@@ -444,3 +457,10 @@ class _Job:
                     )
                 )  # fmt: skip
         return comparisons
+
+
+def _projected(system: MapmakingSystem, rhs: RightHandSide) -> tuple[RightHandSide, FloatArray]:
+    """Return the right-hand side of a system from that of what reads its data, and the binned map."""
+    if isinstance(system, ComponentSystem):
+        return component_maps(system, rhs)
+    return rhs, binned_map(system, rhs)

@@ -19,6 +19,7 @@ from petacomm.base.host import available_bytes, cpu_model, peak_bytes
 from petacomm.base.progress import Progress
 from petacomm.base.threads import available_threads
 from petacomm.base.timers import Timers
+from petacomm.base.typing import FloatArray
 from petacomm.mpi import Communicator
 from petacomm.reduction import AUTO
 from petamap import __version__
@@ -33,11 +34,20 @@ from petamap.data.config import (
     to_toml,
 )
 from petamap.data.observation import Observation
+from petamap.data.parts import Parts
 from petamap.data.run_summary import RankStatistics
 from petamap.glitches.search import GlitchSearch, glitch_warnings
 from petamap.mapmaking.bands import StreamBands, stream_bands
+from petamap.mapmaking.components import ComponentSystem, reading_system, set_up_components
 from petamap.mapmaking.distribution import STREAMS, TIME_MAJOR, Distribution, find_distribution
 from petamap.mapmaking.filter_and_bin import white_options
+from petamap.mapmaking.frequency_bands import (
+    band_parts,
+    band_records,
+    component_records,
+    mixing_factors,
+    require_consistent_bands,
+)
 from petamap.mapmaking.intervals import free_ends
 from petamap.mapmaking.noise_estimate import NoiseEstimate, NoiseEstimator
 from petamap.mapmaking.noise_kernels import ModelOf, declared_model
@@ -89,6 +99,10 @@ class RunSetup:
         All ranks: they share nodes and memory.
     observations, pixelization, unit
         After `open`.
+    parts : Parts, optional
+        Frequency bands that have a map each; after `open`.
+    factors : float64 (n_bands, n_components, n_stokes), optional
+        How bands see components, if these are mapped; after `open`.
     distribution : Distribution
         How the data are dealt to ranks; after `set_up`.
     model_of : ModelOf
@@ -106,6 +120,8 @@ class RunSetup:
     observations: list[Observation]
     pixelization: Pixelization
     unit: str
+    parts: Parts | None = None
+    factors: FloatArray | None = None
     model_of: ModelOf
     bands: StreamBands = StreamBands(np.zeros(0, np.int64))
     noise_estimate: NoiseEstimate | None = None
@@ -144,8 +160,22 @@ class RunSetup:
             self.observations = observations
             self.pixelization = target_pixelization(self.config.map, observations)
             self.unit = observations[0].unit
+            self._open_bands()
         if self.config.glitches.find != "none":
             self._find_glitches()
+
+    def _open_bands(self) -> None:
+        """Find the bands of detectors, and how they see components."""
+        require_consistent_bands(self.config)
+        if self.config.bands and needs_own_temperature(self.observations):
+            raise ConfigError(
+                "leakage of the temperature of the run's own map, of which each band has one",
+                mend="give the template leakage a map",
+            )
+        if self.config.bands:
+            self.parts = band_parts(self.config.bands, self.observations)
+        if self.config.components:
+            self.factors = mixing_factors(self.config, self.unit)
 
     def _find_glitches(self) -> None:
         """Add what is found in the streams to the observations, and warn of detectors that have too much."""
@@ -175,7 +205,14 @@ class RunSetup:
         if needs_own_temperature(self.observations):
             self._find_temperature()
         options = replace(self.options(), n_rhs=n_rhs, n_kept=n_kept, splits=splits)
-        system = self._system(self.observations, options)
+        if self.factors is None:
+            system = self._system(self.observations, options)
+        else:
+            names = tuple(one.name for one in self.config.components)
+            system = set_up_components(
+                self.observations, self.pixelization, options, self.factors, names, self.model_of, self.comm,
+                self.timers, self.progress,
+            )  # fmt: skip
         self._warn_of_pixels(system)
         return system
 
@@ -281,6 +318,7 @@ class RunSetup:
             memory=None if memory is None else int(memory),
             uniform_binning=config.products.binned_weights == "uniform",
             n_threads=self.n_threads,
+            parts=self.parts,
         )
 
     def _warn_of_pixels(self, system: MapmakingSystem) -> None:
@@ -291,21 +329,30 @@ class RunSetup:
         if self.n_seen == self.n_dead:
             self.warn("no pixel can be solved for: the maps are empty")
         elif self.n_dead:
-            self.warn(
-                f"{self.n_dead} of {self.n_seen} pixels are cut: their reciprocal condition is below "
-                f"{self.config.solver.rcond_min:g}; their samples are treated as flagged"
-            )
+            self.warn(f"{self._cut(system)}; their samples are treated as flagged")
         if self.n_flagged == system.layout.n_samp:
             self.warn("all samples are flagged or outside the map")
         elif 2 * (system.layout.n_samp - self.n_flagged) < self._n_samp():
             self.warn(self._used_little(system))
+
+    def _cut(self, system: MapmakingSystem) -> str:
+        """Say how many pixels cannot be solved for, and why. Collective."""
+        low = f"their reciprocal condition is below {self.config.solver.rcond_min:g}"
+        if not isinstance(system, ComponentSystem):
+            of = " of all bands" if self.parts else ""
+            return f"{self.n_dead} of {self.n_seen} pixels{of} are cut: {low}"
+        n, few = len(system.map_names), self.comm.sum(system.pixels.few_bands)
+        cut, seen = self.n_dead // n, self.n_seen // n
+        why = [f"fewer bands see {few} of them than there are components"] if few else []
+        why += [f"{low} in {cut - few}" if few else low] if cut > few else []
+        return f"{cut} of {seen} pixels are cut: {', and '.join(why)}"
 
     def _n_samp(self) -> int:
         return sum(observation.n_samp * observation.n_det for observation in self.observations)
 
     def _used_little(self, system: MapmakingSystem) -> str:
         """Say that less than half of the samples make the map, and where the others are."""
-        n_samp, statistics = self._n_samp(), system.statistics
+        n_samp, statistics = self._n_samp(), reading_system(system).statistics
         in_cut_pixels = self.comm.sum(int(statistics.hits[statistics.dead].sum()))
         where = {
             "in pixels that are cut": in_cut_pixels,
@@ -341,7 +388,7 @@ class RunSetup:
             samples=self._n_samp(),
             samples_used=system.layout.n_samp - self.n_flagged,
             samples_flagged=self.n_flagged,
-            pixels=system.projection.pixelization.n_pix,
+            pixels=len(system.map_names) * system.projection.sky.n_pix,
             pixels_observed=self.n_seen,
             pixels_cut=self.n_dead,
             pixels_degenerate=self.n_dead,
@@ -376,6 +423,8 @@ class RunSetup:
             comparisons=(),
             warnings=tuple(self.warnings),
             glitches=self.glitches,
+            bands=band_records(self.config, self.parts, self.observations),
+            components=component_records(self.config, self.factors),
         )
 
     def _environment(self, system: MapmakingSystem) -> summary.Environment:
@@ -388,7 +437,7 @@ class RunSetup:
             threads=self.n_threads,
             hosts=len(set(self.world.allgather(platform.node()))),
             distribution=None if self.comm.size == 1 else self.distribution.description,
-            reduction=None if self.comm.size == 1 else system.shared.pixels.plan.chosen,
+            reduction=None if self.comm.size == 1 else reading_system(system).shared.pixels.plan.chosen,
         )
 
     def _phases(self) -> tuple[summary.PhaseCost, ...]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from petamap.mapmaking.amplitudes import Amplitudes, LocalPixels
 from petamap.mapmaking.cg import ConjugateGradients
 from petamap.mapmaking.distribution import STREAMS, Distribution
 from petamap.mapmaking.joint_blocks import JointNoise
-from petamap.mapmaking.linear_operators import Preconditioner
+from petamap.mapmaking.linear_operators import Operator, Preconditioner
 from petamap.mapmaking.memory import MemoryPlan, plan_memory, split_bytes
 from petamap.mapmaking.noise_kernels import InverseNoise, ModeLags, ModelOf, inverse_noise
 from petamap.mapmaking.normal_operator import NormalOperator
@@ -73,6 +74,8 @@ class SystemOptions:
         Vectors that recycling will keep beside those of the solver (`Deflation.n_kept`).
     splits : tuple of int
         Number of parts of each split of the data: whether pointing is kept leaves room for their maps.
+    parts : Parts, optional
+        Parts of the data that have a map each, as bands have, instead of one map of all data.
     """
 
     stokes: Stokes = Stokes.IQU
@@ -94,6 +97,7 @@ class SystemOptions:
     n_rhs: int = 1
     n_kept: int = 0
     splits: tuple[int, ...] = ()
+    parts: Parts | None = None
 
     @property
     def margin(self) -> int:
@@ -114,6 +118,9 @@ class MapmakingSystem:
     preconditioner : Preconditioner
     gap_samples : dict of int to int
         Number of output samples of this rank that are gaps, by stream.
+    map_names : tuple of str
+        Of the maps that are solved for: of parts of the data or of components; empty for the map of all data.
+        Map k has the rows of keys k n_pix + p.
     """
 
     comm: Communicator
@@ -126,14 +133,19 @@ class MapmakingSystem:
     preconditioner: Preconditioner
     memory: MemoryPlan
     gap_samples: dict[int, int]
+    map_names: tuple[str, ...] = ("",)
 
-    def operator(self) -> NormalOperator:
+    def operator(self) -> Operator:
         """Return the operator A = P^T N^-1 P. Collective."""
         return NormalOperator(self.projection, self.noise, self.shared, self.statistics.hits_max)
 
     def solver(self) -> ConjugateGradients:
         """Return the solver of A x = b. Collective."""
         return ConjugateGradients(self.operator(), self.preconditioner)
+
+
+# Returns the statistics of the rows that a rank owns; collective.
+StatisticsOf: TypeAlias = Callable[[Projection, InverseNoise, OwnedRows], Statistics]
 
 
 def set_up(
@@ -145,6 +157,7 @@ def set_up(
     timers: Timers,
     progress: Progress,
     whole: str | None = None,
+    statistics_of: StatisticsOf | None = None,
 ) -> MapmakingSystem:
     """Return the system of a run. Collective.
 
@@ -156,6 +169,8 @@ def set_up(
     whole : "streams" or "intervals", optional
         Give each rank complete streams, or complete intervals of all detectors, as the estimation of their
         noise needs.
+    statistics_of : callable, optional
+        Returns the statistics of the pixels; by default those of each row alone.
 
     Raises
     ------
@@ -170,12 +185,13 @@ def set_up(
     with timers.phase("pointing"):
         projection = Projection(
             observations, layout, local, pixelization, options.stokes,
-            flags=options.flags, n_threads=options.n_threads,
+            flags=options.flags, n_threads=options.n_threads, parts=options.parts,
         )  # fmt: skip
         projection.set_units(comm)
         noise = noise.in_units(projection.units)
     terms = StreamTerms(observations, layout, model_of) if has_templates(observations) else None
-    return _assemble(projection, noise, terms, options, comm, timers, progress)
+    statistics_of = statistics_of or _statistics_by_row(options)
+    return _assemble(projection, noise, terms, options, comm, timers, progress, statistics_of)
 
 
 def set_up_parts(
@@ -217,7 +233,23 @@ def set_up_parts(
             projection.gaps.bits |= more_gaps
     noise = run.noise.of_blocks(projection.used[whole.local.blocks[:, 5]])
     terms = whole.amplitudes.terms if whole.amplitudes else None
-    return _assemble(projection, noise, terms, options, run.comm, timers, progress, run=run)
+    statistics_of = _statistics_by_row(options, run)
+    return _assemble(projection, noise, terms, options, run.comm, timers, progress, statistics_of)
+
+
+def _statistics_by_row(options: SystemOptions, run: MapmakingSystem | None = None) -> StatisticsOf:
+    """Return what makes the statistics of rows, with pixels cut that are cut in a run."""
+
+    def statistics_of(projection: Projection, noise: InverseNoise, pixels: OwnedRows) -> Statistics:
+        cut: BoolArray | None = None
+        if run is not None:
+            dead = common_pixels(run, projection, pixels, run.statistics.dead.view(np.uint8))
+            cut = dead.view(np.bool_)
+        return pixel_statistics(
+            projection, noise, pixels, options.rcond_min, uniform_binning=options.uniform_binning, cut=cut
+        )
+
+    return statistics_of
 
 
 def common_pixels(
@@ -248,9 +280,9 @@ def _assemble(
     comm: Communicator,
     timers: Timers,
     progress: Progress,
-    run: MapmakingSystem | None = None,
+    statistics_of: StatisticsOf,
 ) -> MapmakingSystem:
-    """Return the system of a projection and its noise, with pixels cut that are cut in a run. Collective."""
+    """Return the system of a projection and its noise. Collective."""
     layout, local = projection.layout, projection.local
     with timers.phase("reduction plan"):
         pixels = _shared_pixels(comm, projection, options)
@@ -261,13 +293,7 @@ def _assemble(
             projection.keep()
     progress.end(memory.describe())
     with timers.phase("weights"):
-        cut: BoolArray | None = None
-        if run is not None:
-            dead = common_pixels(run, projection, pixels, run.statistics.dead.view(np.uint8))
-            cut = dead.view(np.bool_)
-        statistics = pixel_statistics(
-            projection, noise, pixels, options.rcond_min, uniform_binning=options.uniform_binning, cut=cut
-        )
+        statistics = statistics_of(projection, noise, pixels)
         projection.drop_pixels(pixels.scatter_fwd(statistics.dead.view(np.uint8)).view(np.bool_))
     with timers.phase("reduction plan"):
         if terms:
@@ -280,7 +306,7 @@ def _assemble(
         preconditioner = inputs.make(plan)
     return MapmakingSystem(
         comm, layout, projection, noise, shared, pixels.keys, statistics, preconditioner, memory,
-        projection.gaps.by_stream(),
+        projection.gaps.by_stream(), options.parts.names if options.parts else ("",),
     )  # fmt: skip
 
 

@@ -107,8 +107,10 @@ class Draws:
 
     @property
     def has_known_input(self) -> bool:
-        """Whether the a_lm of all skies and their spectra are known."""
-        return bool(self._first) and all(hasattr(source, "coefficients") for source in self._first)
+        """Whether the a_lm of all skies and their spectra are known, and all detectors see these."""
+        return bool(self._first) and all(
+            hasattr(source, "coefficients") and getattr(source, "seen_by_all", True) for source in self._first
+        )
 
     @cached_property
     def theory(self) -> Spectra | None:

@@ -116,6 +116,11 @@ def run_montecarlo(
     >>> summary.montecarlo.done
     2
     """
+    if config.bands:
+        raise ConfigError(
+            "realizations are of one map of all data", where=f"band {config.bands[0].name}",
+            mend="leave [[band]] and [[component]] away, and choose detectors of one band in the sources",
+        )  # fmt: skip
     job = _MonteCarlo(config, Path(out), comm or world(), progress or SilentProgress(), stop or StopRequest())
     return job.run(command)
 

@@ -39,15 +39,17 @@ def read_sheets(summary: Summary, folder: Path) -> list[MapSheet]:
         shown = [product for product in shown if product.kind not in ("part_map", "null")]
     shown.sort(key=lambda product: _SHOWN.index(product.kind))
     kinds = {product.kind for product in shown}
-    subtract = "map" in kinds and "residual" not in kinds
+    firsts = {product.of: product for product in shown if product.kind == "map"}
+    subtract = "residual" not in kinds
     read = lru_cache(maxsize=2)(lambda product: read_map(folder / product.file))
     sheets: dict[str, MapSheet] = {}
     for product in shown:
         sky = read(product)
         sheet = sheets.setdefault(_key(sky), MapSheet(sky.pixelization, sky.frame or "", []))
         sheet.layers.extend(_layers(product, sky, read))
-        if product.kind == "binned" and subtract and _match(read(shown[0]), sky):
-            sheet.layers.extend(_difference(shown[0], product, read))
+        first = firsts.get(product.of)
+        if product.kind == "binned" and subtract and first is not None and _match(read(first), sky):
+            sheet.layers.extend(_difference(first, product, read))
     return list(sheets.values())
 
 

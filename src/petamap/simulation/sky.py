@@ -12,6 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from petacomm.base.errors import ConfigError, DataError
+from petacomm.base.name_patterns import choose_names
 from petacomm.base.options import option
 from petacomm.base.typing import (
     BoolArray,
@@ -119,6 +120,8 @@ class SkySignal:
         Bilinear interpolation between four pixels instead of the value of the pixel (HEALPix only).
     where : str
         Observation, for messages.
+    detectors : frozenset of int, optional
+        That see it; all without.
     """
 
     of_sky = True
@@ -127,12 +130,13 @@ class SkySignal:
     pointing: Pointing
     interpolate: bool = False
     where: str = ""
+    detectors: frozenset[int] | None = None
 
     @property
     def batch_key(self) -> tuple[object, ...]:
-        """Key of skies that can be added in one batch: pointing, pixelization and interpolation."""
+        """Key of skies that can be added in one batch: pointing, pixelization, interpolation, detectors."""
         n_stokes, grid = self.sky.values.shape[1], self.sky.pixelization.grid.tobytes()
-        return type(self), id(self.pointing), grid, n_stokes, self.interpolate
+        return type(self), id(self.pointing), grid, n_stokes, self.interpolate, self.detectors
 
     @property
     def largest(self) -> float | None:
@@ -166,6 +170,8 @@ class SkySignal:
     ) -> None:
         """Add several skies with the same `batch_key`, each to its array; the pointing is expanded once."""
         one = skies[0]
+        if one.detectors is not None and detector not in one.detectors:
+            return
         for first in range(start, stop, _CHUNK):
             last = min(first + _CHUNK, stop)
             pixels, weights, angles, gains = one._expand(detector, first, last)
@@ -292,6 +298,9 @@ class SkyMapOptions:
     )
     scale: float = option(1.0, help="factor on the map")
     polarized: bool = option(True, help="Q and U of the map are seen too, if it has them")
+    detectors: tuple[str, ...] = option(
+        (), help="that see it: names, patterns, beginnings of names; default: all"
+    )
 
 
 @dataclass(frozen=True)
@@ -312,6 +321,9 @@ class SkySpectraOptions:
     seed: int = option(0, help="added to the seed of the run")
     realization: int = option(0, help="added to the realization of the run")
     fixed: bool = option(False, help="the same sky in every realization of the run")
+    detectors: tuple[str, ...] = option(
+        (), help="that see it: names, patterns, beginnings of names; default: all"
+    )
 
 
 @dataclass(frozen=True)
@@ -331,7 +343,7 @@ class SkyMapSource:
     options: ClassVar[type] = SkyMapOptions
 
     def __init__(self, options: SkyMapOptions, context: SourceContext) -> None:
-        self._options = options
+        self._options, self._context = options, context
         self._path = context.folder / options.map
 
     def extend(self, observations: Sequence[Observation]) -> list[Observation]:
@@ -368,7 +380,7 @@ class SkyMapSource:
                 )
         n_stokes = len(sky_map.names) if options.polarized else 1
         sky = Sky(sky_map.pixelization, lambda: sky_map.values[:n_stokes] * options.scale)
-        return [_with_sky(observation, sky, options.interpolation) for observation in observations]
+        return _with_sky(observations, sky, options, self._context)
 
 
 class SkySpectraSource:
@@ -377,8 +389,9 @@ class SkySpectraSource:
     options: ClassVar[type] = SkySpectraOptions
 
     def __init__(self, options: SkySpectraOptions, context: SourceContext) -> None:
-        self._options = options
+        self._options, self._context = options, context
         self.part = None if options.fixed else "sky"
+        self.seen_by_all = not options.detectors
         known = options.spectra == PLANCK2018
         self._spectra = read_spectra(PLANCK2018 if known else context.folder / options.spectra, options.unit)
         realization = options.realization + (0 if options.fixed else context.realization)
@@ -404,7 +417,7 @@ class SkySpectraSource:
                     mend="use a map in that unit instead",
                 )
         sky = Sky(Healpix(self._options.n_side), self.make)
-        return [_with_sky(observation, sky, self._options.interpolation) for observation in observations]
+        return _with_sky(observations, sky, self._options, self._context)
 
     def make(self) -> FloatArray:
         """Return I, Q, U of the sky in ring ordering, K_CMB, float64 (3, n_pix)."""
@@ -470,9 +483,24 @@ def _source(text: str) -> tuple[float, float, float, float]:
     return lon, lat, amplitude, fwhm
 
 
-def _with_sky(observation: Observation, sky: Sky, interpolation: str) -> Observation:
-    pointing = required_pointing(observation)
-    return with_signal(observation, SkySignal(sky, pointing, interpolation == "bilinear", observation.name))
+def _with_sky(
+    observations: Sequence[Observation],
+    sky: Sky,
+    options: SkyMapOptions | SkySpectraOptions,
+    context: SourceContext,
+) -> list[Observation]:
+    """Return the observations with the signal of a sky in the detectors that see it."""
+    names = (name for one in observations for name in one.detectors)
+    chosen = choose_names(options.detectors, names, "detector", where=context.places.get("detectors"))
+    found = []
+    for one in observations:
+        numbers = frozenset(number for number, name in enumerate(one.detectors) if name in chosen)
+        signal = SkySignal(
+            sky, required_pointing(one), options.interpolation == "bilinear", one.name,
+            numbers if options.detectors else None,
+        )  # fmt: skip
+        found.append(with_signal(one, signal) if numbers else one)
+    return found
 
 
 def with_signal(observation: Observation, signal: Signal) -> Observation:

@@ -368,3 +368,14 @@ def test_point_sources_against_the_distance():
 def test_invalid_point_sources(text):
     with pytest.raises(ConfigError):
         PointSourcesSource(PointSourcesOptions(sources=(text,)), CONTEXT)
+
+
+def test_only_chosen_detectors_see_a_sky():
+    made = observation()
+    (some,) = spectra_source(detectors=(made.detectors[0],)).extend([made])
+    (every,) = spectra_source().extend([made])
+    seen = read(some.signals[0], detector=0)
+    assert seen.any() and np.array_equal(seen, read(every.signals[0], detector=0))
+    assert not read(some.signals[0], detector=1).any()
+    with pytest.raises(ConfigError, match="no detector 'x'"):
+        spectra_source(detectors=("x",)).extend([made])

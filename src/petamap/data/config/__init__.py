@@ -9,6 +9,7 @@ begin with a dot, so that they can be parts of file names on all systems. Choice
 observations may hold ``* ? [ ] !`` as well.
 """
 
+from petamap.data.config.band_options import BandOptions, ComponentOptions, band_conflicts
 from petamap.data.config.model import (
     REPEATED,
     SECTIONS,
@@ -33,7 +34,9 @@ from petamap.data.config.writer import to_toml, to_xml
 __all__ = [
     "REPEATED",
     "SECTIONS",
+    "BandOptions",
     "CommOptions",
+    "ComponentOptions",
     "GlitchOptions",
     "MapOptions",
     "MonteCarloOptions",
@@ -48,6 +51,7 @@ __all__ = [
     "SourceConfig",
     "SpectraOptions",
     "SplitOptions",
+    "band_conflicts",
     "load_config",
     "open_signal_parts",
     "open_sources",

@@ -10,6 +10,7 @@ from typing import Any
 from petacomm.base.errors import ConfigError
 from petacomm.base.options import option
 from petacomm.reduction import ALGORITHMS, AUTO
+from petamap.data.config.band_options import BandOptions, ComponentOptions
 
 
 @dataclass(frozen=True)
@@ -414,6 +415,10 @@ class RunConfig:
         Sources in the order in which they are applied.
     splits : tuple of SplitOptions
         Splits of the data that maps are made of as well.
+    bands : tuple of BandOptions
+        Bands that have a map each, instead of one for all data.
+    components : tuple of ComponentOptions
+        Components that have a map each, instead of the bands that see them.
     folder : Path
         Folder that relative paths refer to: that of the file.
     file : Path, optional
@@ -432,6 +437,8 @@ class RunConfig:
     montecarlo: MonteCarloOptions = field(default_factory=MonteCarloOptions)
     sources: tuple[SourceConfig, ...] = ()
     splits: tuple[SplitOptions, ...] = ()
+    bands: tuple[BandOptions, ...] = ()
+    components: tuple[ComponentOptions, ...] = ()
     folder: Path = field(default=Path(), compare=False)
     file: Path | None = field(default=None, compare=False)
 
@@ -442,7 +449,7 @@ SECTIONS: dict[str, type] = {
 }
 
 # options of tables that may be given several times, beside [[source]], by their name
-REPEATED: dict[str, type] = {"split": SplitOptions}
+REPEATED: dict[str, type] = {"split": SplitOptions, "band": BandOptions, "component": ComponentOptions}
 
 
 def map_option_conflicts(options: MapOptions) -> Iterator[tuple[str, str, str | None]]:

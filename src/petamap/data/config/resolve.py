@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from petacomm.base.errors import ConfigError, closest, did_you_mean
+from petamap.data.config.band_options import band_conflicts
 from petamap.data.config.document import Document, DocumentTable
 from petamap.data.config.fields import option_fields
 from petamap.data.config.model import (
@@ -48,7 +49,11 @@ def resolve(document: Document, file: Path | None = None) -> RunConfig:
     repeated: dict[str, Any] = {f"{name}s": _repeated(name, document) for name in REPEATED}
     problems.raise_any()
     valid = tuple(source for source in sources if source is not None)
-    return RunConfig(**sections, **repeated, sources=valid, folder=document.folder, file=file)
+    config = RunConfig(**sections, **repeated, sources=valid, folder=document.folder, file=file)
+    for kind, number, what, mend in band_conflicts(config):
+        problems.add(document.repeated[kind][number].line, what, mend)
+    problems.raise_any()
+    return config
 
 
 def _section_mend(name: str) -> str | None:

@@ -93,6 +93,18 @@ function splits(s) {
     table(["Split", "By", "Parts", "Chi-squared", "Degrees of freedom", "Probability", "Iterations"], rows, ["", "", "", "num", "num", "num", "num"]));
 }
 
+// how each band sees the map of each component
+function bands(s) {
+  if (!s.bands?.length) return null;
+  const frequency = nu => nu == null ? "–" : `${figure(nu / 1e9, 4)} GHz`;
+  const factors = (one, k) => one.polarization_factors.length ? `${figure(one.factors[k], 4)} (Q, U: ${figure(one.polarization_factors[k], 4)})` : figure(one.factors[k], 4);
+  const rows = s.bands.map((band, k) => [band.name, frequency(band.frequency), whole(band.detectors), ...s.components.map(one => factors(one, k))]);
+  const names = s.components.map(one => one.reference == null ? one.name : `${one.name} (1 at ${frequency(one.reference)})`);
+  return section("bands", s.components.length ? "Bands and components" : "Bands",
+    el("p", {}, s.components.length ? "The maps are of components of the sky, solved for from all bands together. A band sees the map of a component times a factor." : "Each band has a map of its own; all are solved for together."),
+    table(["Band", "Frequency", "Detectors", ...names], rows, ["", "num", "num", ...names.map(() => "num")]));
+}
+
 // rms of a template's amplitudes over detectors, each in a unit of its own
 function templates(all, taken) {
   if (!all?.length && !taken.length) return null;
@@ -180,7 +192,7 @@ function build() {
   const s = data.summary;
   for (const c of s.comparisons) c.passed = c.limit === null || c.max_abs <= c.limit;
   const ofMonteCarlo = data.montecarlo ? sectionsOfMonteCarlo(data.montecarlo) : [];
-  const made = [opening(s), ...ofMonteCarlo, sectionOfMaps(data), convergence(s), templates(data.amplitudes, s.modes_taken ?? []), splits(s), costs(s), checks(s), counts(s), reproduce(s)].filter(Boolean);
+  const made = [opening(s), ...ofMonteCarlo, sectionOfMaps(data), convergence(s), bands(s), templates(data.amplitudes, s.modes_taken ?? []), splits(s), costs(s), checks(s), counts(s), reproduce(s)].filter(Boolean);
   assemble(made, `petamap ${s.petamap} · ${s.name} · ${s.run_id}`);
 }
 

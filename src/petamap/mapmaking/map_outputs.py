@@ -1,0 +1,141 @@
+"""What a run writes: of the map of all its data, or of the maps of bands or components."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+
+from petacomm.base.typing import FloatArray
+from petamap.data.config import RunConfig
+from petamap.data.run_summary import Product
+from petamap.mapmaking.components import ComponentSystem
+from petamap.mapmaking.products import MapWriter, covariance_columns, covariance_names
+from petamap.mapmaking.system import MapmakingSystem
+
+# What is the same for all components.
+_OF_PIXELS = ("hits", "rcond")
+
+
+@dataclass(frozen=True)
+class OutputName:
+    """Name of what products are of, and which these are.
+
+    Attributes
+    ----------
+    name : str
+        Of a band or component, two of these joined by a hyphen, or empty.
+    numbers : tuple of int
+        Of the maps.
+    only, without : tuple of str
+        Kinds of products; without `only`, all others.
+    """
+
+    name: str = ""
+    numbers: tuple[int, ...] = (0,)
+    only: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+
+    def has(self, kind: str) -> bool:
+        """Return whether there is a product of a kind."""
+        return kind in self.only if self.only else kind not in self.without
+
+
+def output_names(config: RunConfig) -> list[OutputName]:
+    """Return what products of a run are of, in the order in which they are written."""
+    if not config.components:
+        bands = [OutputName(band.name, (number,)) for number, band in enumerate(config.bands)]
+        return bands or [OutputName()]
+    names = [one.name for one in config.components]
+    pairs = combinations(range(len(names)), 2)
+    return [
+        *(OutputName(name, (number,), without=_OF_PIXELS) for number, name in enumerate(names)),
+        *(OutputName(f"{names[i]}-{names[j]}", (i, j), only=("covariance",)) for i, j in pairs),
+        OutputName(only=_OF_PIXELS),
+    ]
+
+
+def product_file(folder: Path, run: str, name: str, kind: str) -> Path:
+    """Return the file of a product."""
+    return folder / f"{'_'.join(part for part in (run, name, kind) if part)}.fits"
+
+
+@dataclass(frozen=True)
+class MapOutput:
+    """Products of one of the maps that a run solves for. Collective.
+
+    Attributes
+    ----------
+    system : MapmakingSystem
+    output : OutputName
+    writer : MapWriter
+    rows : slice
+        Of the map, among those of the system.
+    """
+
+    system: MapmakingSystem
+    output: OutputName
+    writer: MapWriter
+    rows: slice
+
+    def write(self, kind: str, path: Path, content: tuple[str, FloatArray, list[str], str]) -> Product | None:
+        """Write a product of title, values of all maps, columns and unit; return its entry on rank 0."""
+        title, values, names, unit = content
+        own = self.output
+        if len(own.numbers) > 1:
+            values, names = self._covariance_of_both(), self._names_of_both()
+        else:
+            values = values[self.rows]
+        title = f"{title} of {own.name}" if own.name else title
+        product = self.writer.write(kind, path, title, values, names, unit)
+        return None if product is None else replace(product, of=own.name)
+
+    def _covariance_of_both(self) -> FloatArray:
+        assert isinstance(self.system, ComponentSystem), "of components"
+        blocks = self.system.covariance_of(*self.output.numbers)
+        return np.ascontiguousarray(blocks.reshape(len(blocks), -1))
+
+    def _names_of_both(self) -> list[str]:
+        letters = self.system.projection.stokes.value
+        return [one + other for one in letters for other in letters]
+
+
+def map_outputs(system: MapmakingSystem, config: RunConfig, run_id: str) -> Iterator[MapOutput]:
+    """Yield the products of each map of a system, with their writers. Collective."""
+    n_pix = system.projection.sky.n_pix
+    bounds = np.searchsorted(system.keys, n_pix * np.arange(len(system.map_names) + 1))
+    for output in output_names(config):
+        first = output.numbers[0]
+        rows = slice(int(bounds[first]), int(bounds[first + 1]))
+        writer = MapWriter(
+            system.comm, system.projection.sky, system.keys[rows] - first * n_pix, config.map.frame, run_id,
+            config.map.ordering, _cards(config, output),
+        )  # fmt: skip
+        yield MapOutput(system, output, writer, rows)
+
+
+def _cards(config: RunConfig, output: OutputName) -> Mapping[str, object]:
+    """Return what a file says of the band or component that it is of."""
+    if not output.name:
+        return {}
+    cards: dict[str, object] = {"COMPONEN" if config.components else "BAND": output.name}
+    if len(output.numbers) > 1:
+        return cards
+    number = output.numbers[0]
+    if not config.components:
+        frequency = config.bands[number].frequency
+    else:
+        one = config.components[number]
+        frequency = None if one.spectrum in ("cmb", "factors") else one.reference_frequency
+    if frequency is not None:
+        cards["FREQ"] = (frequency, "[Hz]")
+    return cards
+
+
+def covariance_content(system: MapmakingSystem, unit: str) -> tuple[str, FloatArray, list[str], str]:
+    """Return title, values, columns and unit of the covariance of each map."""
+    names = covariance_names(system.projection.stokes)
+    return "covariance of the white noise", covariance_columns(system), names, f"{unit}^2"
