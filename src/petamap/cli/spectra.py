@@ -44,6 +44,10 @@ def add_commands(commands: Any) -> None:
     add = parser.add_argument
     add("run", metavar="OUT", type=Path, help="the --out folder of the run")
     add("other", metavar="OUT2", type=Path, nargs="?", help="another run, for cross-spectra")
+    add(
+        "--of", metavar="NAME", default="",
+        help="band or component whose map is meant; NAME,NAME2 of two maps, for cross-spectra",
+    )  # fmt: skip
     add("--out", metavar="FILE", type=Path, help=".fits, .sacc or text [OUT/NAME_spectra.fits]")
     add("--montecarlo", metavar="MC", type=Path, help="folder or file of a Monte Carlo that calibrates")
     add("--transfer", action="store_true", help="divide by the transfer function of the Monte Carlo")
@@ -82,7 +86,9 @@ def _spectra(arguments: argparse.Namespace) -> int:
         _check_no_analysis_options(arguments)
     elif arguments.transfer:
         raise ConfigError("--transfer is that of a Monte Carlo", mend="--montecarlo MC")
-    first = RunMaps(arguments.run)
+    of, both, of_other = arguments.of.partition(",")
+    first = RunMaps(arguments.run, of)
+    second = arguments.other or (arguments.run if both else None)
     measurement: LikelihoodMeasurement | Measurement
     if arguments.montecarlo is not None:
         from petamap.montecarlo.calibrated_bandpowers import measure_calibrated
@@ -95,9 +101,10 @@ def _spectra(arguments: argparse.Namespace) -> int:
         measurement = _likelihood(first, arguments, choices, theory)
     else:
         measurement = measure_bandpowers(
-            first, choices, None if arguments.other is None else RunMaps(arguments.other)
+            first, choices, None if second is None else RunMaps(second, of_other if both else of)
         )
-    out = arguments.out or arguments.run / f"{first.summary.name}_spectra.fits"
+    name = "_".join(one for one in (first.summary.name, *arguments.of.split(",")) if one)
+    out = arguments.out or arguments.run / f"{name}_spectra.fits"
     write_bandpowers(out, measurement.bandpowers)
     for line in bandpower_table(measurement, theory):
         print(line)

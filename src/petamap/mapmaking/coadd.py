@@ -94,6 +94,12 @@ def read_run_map(folder: Path, nest: bool | None = None) -> RunMap:
     """
     summary = Summary.read(folder)
     files = {product.kind: folder / product.file for product in summary.products}
+    several = list(dict.fromkeys(one.of for one in summary.products if one.of and one.kind == "map"))
+    if several:
+        raise DataError(
+            f"the run has maps of {', '.join(several)}, not one of all data", where=str(folder),
+            mend="coadd runs without [[band]]; --joint makes maps of all their bands",
+        )  # fmt: skip
     if "map" not in files:
         raise DataError(
             "the run has written no map", where=str(folder), mend="run it with products.maps = true"

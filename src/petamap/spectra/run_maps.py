@@ -26,16 +26,21 @@ class RunMaps:
     ----------
     folder : Path
         With ``summary.json``.
+    of : str
+        Band or component whose map is meant, where the run has several.
 
     Raises
     ------
+    ConfigError
+        If there are maps of others alone.
     DataError
         If there is no map of HEALPix pixels.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, of: str = "") -> None:
+        self.folder, self.of = folder, of
         self.summary = Summary.read(folder)
+        self._require_named()
         path = self.file("map") or self.file("binned")
         if path is None:
             raise DataError("the run has written no map", where=str(folder))
@@ -47,8 +52,24 @@ class RunMaps:
 
     def file(self, kind: str) -> Path | None:
         """Return the file of a product; None where the run has not written it."""
+        products = [product for product in self.summary.products if product.kind == kind]
+        # what all have in common, as hits of components, is of none
+        found = [one for of in (self.of, "") for one in products if one.of == of]
+        return self.folder / found[0].file if found else None
+
+    def _require_named(self) -> None:
+        """Raise a ConfigError if the name is not that of a map, or none is given and there are several."""
         products = self.summary.products
-        return next((self.folder / product.file for product in products if product.kind == kind), None)
+        names = list(dict.fromkeys(one.of for one in products if one.kind in ("map", "binned")))
+        if self.of not in names and any(names):
+            what = (
+                f"there is no map of '{self.of}'"
+                if self.of
+                else "the run has a map of each band or component"
+            )
+            raise ConfigError(what, where=str(self.folder), mend=f"choose --of one of {', '.join(names)}")
+        if self.of and not any(names):
+            raise ConfigError("the run has one map", where=str(self.folder), mend="leave --of away")
 
     def _values(self, kind: str) -> SkyMap | None:
         path = self.file(kind)
