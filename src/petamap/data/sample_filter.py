@@ -62,7 +62,7 @@ class SampleFilter:
         for begin in range(0, len(frequencies), _FREQUENCIES):
             turns = np.outer(frequencies[begin : begin + _FREQUENCIES], lags)
             parts.append(np.einsum("ft,t->f", np.exp(-2j * np.pi * turns), self.taps))
-        return np.concatenate(parts)
+        return np.concatenate(parts) if parts else np.zeros(0, np.complex128)
 
 
 Filters = Sequence[SampleFilter | None]  # of each detector; None: its stream is left as it is

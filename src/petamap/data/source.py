@@ -73,6 +73,7 @@ _KINDS: dict[str, str] = {
     "dipole": "petamap.simulation.dipole:DipoleSource",
     "moving-frame": "petamap.data.moving_frame:MovingFrameSource",
     "time-constants": "petamap.data.time_constants:TimeConstantsSource",
+    "demodulation": "petamap.data.demodulation:DemodulationSource",
     "noise": "petamap.simulation.noise:NoiseSource",
     "common-mode": "petamap.simulation.noise:CommonModeSource",
     "cosmic-rays": "petamap.simulation.glitches:CosmicRaysSource",

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 import petamap.pointing._pointing as kernels
 from petacomm.base.errors import DataError
-from petacomm.base.typing import Float32Array, FloatArray, Int32Array, UInt32Array
+from petacomm.base.typing import AnyArray, Float32Array, FloatArray, Int32Array, UInt32Array
 from petamap.pointing.boresight import (
     NO_PLATE,
     AnyBoresight,
@@ -59,6 +59,29 @@ class SampledPlate:
 
 
 HalfWavePlate: TypeAlias = UniformPlate | SampledPlate
+
+
+def plate_angles(plate: HalfWavePlate, samples: AnyArray) -> FloatArray:
+    """Return the angle of a half-wave plate at samples (n,), radians, but for whole turns.
+
+    Parameters
+    ----------
+    plate : UniformPlate or SampledPlate
+    samples : (n,)
+
+    Returns
+    -------
+    float64 (n,)
+    """
+    if isinstance(plate, UniformPlate):
+        angles: FloatArray = plate.phase + plate.rate * samples
+        return angles
+    position = np.clip((samples - plate.offset) / plate.spacing, 0, len(plate.angles) - 1)
+    before = np.minimum(position.astype(np.int64), max(len(plate.angles) - 2, 0))
+    first = np.asarray(plate.angles, np.float64)[before]
+    step = np.asarray(plate.angles, np.float64)[np.minimum(before + 1, len(plate.angles) - 1)] - first
+    step -= _TURN * np.round(step / _TURN)
+    return np.asarray(first + (position - before) * step)
 
 
 class CompressedPointing:

@@ -12,7 +12,7 @@ from petacomm.base.errors import ConfigError
 from petacomm.base.typing import FloatArray, Int64Array, UInt32Array
 from petamap.data.observation import AzimuthTrack, Observation
 from petamap.data.template import AmplitudePrior, Sharing, TemplateTerm
-from petamap.pointing.compressed import CompressedPointing, UniformPlate
+from petamap.pointing.compressed import CompressedPointing, UniformPlate, plate_angles
 from petamap.templates.subscans import find_subscans
 
 _CIRCLE = 2 * math.pi
@@ -229,17 +229,12 @@ def plate_turns(observation: Observation, start: int, stop: int) -> UInt32Array:
     """
     pointing = observation.pointing
     plate = pointing.plate if isinstance(pointing, CompressedPointing) else None
-    if plate is None:
+    if plate is None or plate == UniformPlate(0.0, 0.0):
         raise ConfigError(
             "there is no half-wave plate", where=f"observation {observation.name}",
             mend="take the template away, or set the plate of the source",
         )  # fmt: skip
-    samples = np.arange(start, stop, dtype=np.float64)
-    if isinstance(plate, UniformPlate):
-        angles = plate.phase + plate.rate * samples
-    else:
-        knots = plate.offset + plate.spacing * np.arange(len(plate.angles))
-        angles = np.interp(samples, knots, np.unwrap(plate.angles))
+    angles = plate_angles(plate, np.arange(start, stop, dtype=np.float64))
     return _turns(angles / _CIRCLE)
 
 

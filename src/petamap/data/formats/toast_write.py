@@ -20,7 +20,7 @@ from petamap.data.observation import Observation, noise_models, read_flags, read
 from petamap.noise.model import InverseLags, NoiseModel, OneOverF, noise_key
 from petamap.noise.psd import noise_psd
 from petamap.noise.toeplitz import toeplitz_spectrum
-from petamap.pointing.compressed import CompressedPointing, HalfWavePlate, UniformPlate
+from petamap.pointing.compressed import CompressedPointing, HalfWavePlate, plate_angles
 from petamap.pointing.frames import FRAMES, frame_rotation
 
 _TELESCOPE = "petamap"
@@ -161,12 +161,7 @@ def _equatorial(observation: Observation, pointing: CompressedPointing) -> Float
 
 
 def _plate_angles(plate: HalfWavePlate, n_samp: int) -> FloatArray:
-    samples = np.arange(n_samp)
-    if isinstance(plate, UniformPlate):
-        angles: FloatArray = np.mod(plate.phase + plate.rate * samples, 2 * np.pi)
-        return angles
-    knots = plate.offset + plate.spacing * np.arange(len(plate.angles))
-    return np.mod(np.interp(samples, knots, np.unwrap(plate.angles)), 2 * np.pi)
+    return np.mod(plate_angles(plate, np.arange(n_samp)), 2 * np.pi)
 
 
 def _write_samples(group: Any, observation: Observation) -> None:
