@@ -166,11 +166,8 @@ def inverse_noise(
         amplitudes = interval_amplitudes(observation, interval, models)
         assert amplitudes is not None
         lags = [layout.n_lag] * amplitudes.n if mode_lags is None else mode_lags[number, interval]
-        own = [
-            modes.of(model, observation.sample_rate, n_lag, where)
-            for model, n_lag in zip(amplitudes.models, lags, strict=True)
-        ]
-        groups.append(JointGroup(members, amplitudes.forward, amplitudes.backward, np.array(own)))
+        own = modes.following(amplitudes.models, observation.sample_rate, lags, where)
+        groups.append(JointGroup(members, amplitudes.forward, amplitudes.backward, own))
     return InverseNoise(
         kernels.lags, kernel_of, local.blocks, layout.transform, JointNoise(tuple(groups), alone), modes.lags
     )
@@ -191,19 +188,29 @@ class _KernelRows:
 
     def of(self, model: NoiseModel, rate: float, n_lag: int, where: str) -> int:
         """Return the number of the kernel of a model."""
-        key = (_identity(model), rate, n_lag)
+        return int(self.following([model], rate, [n_lag], where)[0])
+
+    def following(
+        self, models: Sequence[NoiseModel], rate: float, n_lags: Sequence[int], where: str
+    ) -> Int64Array:
+        """Return the numbers of kernels of models, which follow each other, also those of equal ones."""
+        key = tuple((_identity(model), rate, n_lag) for model, n_lag in zip(models, n_lags, strict=True))
         if key not in self._known:
             self._known[key] = len(self._rows)
-            lags = np.zeros(self._n_lag + 1)
-            white = self._n_lag == 0
-            found = white_lags(model, rate, where) if white else inverse_lags(model, rate, n_lag, where)
-            lags[: len(found)] = found
-            if not 1e-100 < lags[0] < 1e100:
-                raise DataError(
-                    f"the noise of a sample is {lags[0] ** -0.5:.3g}", where=where, mend="check its unit"
-                )
-            self._rows.append(lags)
-        return self._known[key]
+            for model, n_lag in zip(models, n_lags, strict=True):
+                self._rows.append(self._row(model, rate, n_lag, where))
+        return self._known[key] + np.arange(len(models))
+
+    def _row(self, model: NoiseModel, rate: float, n_lag: int, where: str) -> FloatArray:
+        lags = np.zeros(self._n_lag + 1)
+        white = self._n_lag == 0
+        found = white_lags(model, rate, where) if white else inverse_lags(model, rate, n_lag, where)
+        lags[: len(found)] = found
+        if not 1e-100 < lags[0] < 1e100:
+            raise DataError(
+                f"the noise of a sample is {lags[0] ** -0.5:.3g}", where=where, mend="check its unit"
+            )
+        return lags
 
 
 def _identity(model: NoiseModel) -> Hashable:

@@ -82,6 +82,19 @@ def test_equals_the_dense_solution(kind, n_modes, gains):
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9 * np.abs(expected).max())
 
 
+def test_modes_of_equal_spectra_are_each_weighed():
+    made_here = [
+        dataclasses.replace(
+            one, common_noise=tuple(CommonNoise(np.eye(one.n_det)[n] * 0.5, FAST) for n in range(2)),
+            noise=Models(((OneOverF(0.7),),)),
+        )
+        for one in joint_scans(np.random.default_rng(3), 2)
+    ]  # fmt: skip
+    solution = solve(make_system(made_here, numbered(6), n_lag=N_LAG))
+    expected = dense_joint(made_here).map().reshape(6, 3)
+    np.testing.assert_allclose(solution.map.pixels, expected, rtol=0, atol=1e-8 * np.abs(expected).max())
+
+
 def test_several_data_sets_are_each_what_they_are_alone():
     made_here = joint_scans(np.random.default_rng(4))
     system = make_system(made_here, numbered(6), n_lag=N_LAG)
