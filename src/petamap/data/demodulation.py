@@ -24,6 +24,7 @@ from petacomm.base.name_patterns import choose_names
 from petacomm.base.options import option
 from petacomm.base.typing import FloatArray, UInt8Array
 from petamap.data.checks import check_given, error_location
+from petamap.data.low_pass import LowPass, LowPassOptions, design_low_pass, low_pass_length
 from petamap.data.observation import AzimuthTrack, Flags, Noise, Observation, Signal
 from petamap.data.sample_filter import EdgeFlags, FilteredFlags, SampleFilter, read_held
 from petamap.data.source import SourceContext
@@ -36,89 +37,14 @@ from petamap.pointing.compressed import CompressedPointing, HalfWavePlate, Unifo
 STREAMS = ("I", "4c", "4s")  # of a detector: intensity, and what is modulated by cos and sin of 4 chi
 _STEADY = 0.1  # largest range of the plate's rate, relative to its mean
 _PER_DECADE, _DECADES = 200, 8  # of the tables of spectra
-_LEAST = 1 / 16  # of the noise, in its model, where the low-pass leaves less
+_LEAST = 1 / 2  # of the noise, in its model: where less is left, there is no sky either
 
 
 @dataclass(frozen=True)
-class DemodulationOptions:
+class DemodulationOptions(LowPassOptions):
     """Turns observations with a rotating half-wave plate into streams of intensity and polarization."""
 
-    bandwidth: float | None = option(
-        None, dimension="frequency", minimum=1e-9,
-        help="up to which the sky is kept; default: half the plate's frequency",
-    )  # fmt: skip
-    stop: float | None = option(
-        None, dimension="frequency", minimum=1e-9,
-        help="from which on all is rejected; default: the plate's frequency, or 1.5 times the bandwidth",
-    )  # fmt: skip
-    attenuation: float = option(
-        80.0, minimum=30.0, maximum=150.0, help="beyond `stop`, dB; the gain in the band is 1 to the same"
-    )
-    downsample: int | None = option(
-        None, minimum=1, help="keep one of so many samples; default: as many as the bandwidth allows"
-    )
-    sample_rate: float | None = option(
-        None, dimension="frequency", minimum=1e-9, help="instead: of the streams, a part of that of the data"
-    )
-    dilate: bool = option(
-        True, help="flag samples that are made of flagged ones; false: these are sound, as of turnarounds"
-    )
     observations: tuple[str, ...] = option((), help="names, patterns, beginnings of names; default: all")
-
-
-@dataclass(frozen=True)
-class LowPass:
-    """Low-pass filter and decimation of demodulated streams.
-
-    Attributes
-    ----------
-    bandwidth, stop : float
-        Edges of the pass band and of the stop band, Hz.
-    gain_error : float
-        Largest departure of the gain from 1 up to `bandwidth`.
-    rejection : float
-        Largest gain from `stop` on.
-    filter : SampleFilter
-    """
-
-    bandwidth: float
-    stop: float
-    gain_error: float
-    rejection: float
-    filter: SampleFilter = field(repr=False)
-
-
-def design_low_pass(
-    bandwidth: float, stop: float, sample_rate: float, attenuation: float, downsample: int
-) -> LowPass:
-    """Return a low-pass of linear phase, by a Kaiser window (Kaiser 1974; `scipy.signal.firwin`).
-
-    Parameters
-    ----------
-    bandwidth, stop, sample_rate : float
-        Hz.
-    attenuation : float
-        dB.
-    downsample : int
-        Samples that come in for each that comes out.
-    """
-    from scipy.signal import firwin, kaiser_beta
-
-    n, beta = low_pass_length(bandwidth, stop, sample_rate, attenuation), kaiser_beta(attenuation)
-    middle = (bandwidth + stop) / 2
-    taps = firwin(n, middle, window=("kaiser", beta), fs=sample_rate)
-    chosen = SampleFilter(np.asarray(taps, np.float64), -(n // 2), downsample)
-    inside, beyond = np.linspace(0, bandwidth, 512), np.linspace(stop, sample_rate / 2, 2048)
-    gain, rest = (np.abs(chosen.response(f / sample_rate)) for f in (inside, beyond))
-    return LowPass(bandwidth, stop, float(np.abs(gain - 1).max()), float(rest.max()), chosen)
-
-
-def low_pass_length(bandwidth: float, stop: float, sample_rate: float, attenuation: float) -> int:
-    """Return the samples that `design_low_pass` needs, an odd number."""
-    from scipy.signal import kaiserord
-
-    n = int(kaiserord(attenuation, 2 * (stop - bandwidth) / sample_rate)[0])
-    return n + 1 - n % 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -266,11 +192,6 @@ class DemodulationSource:
 
     def __init__(self, options: DemodulationOptions, context: SourceContext) -> None:
         self._options, self._context = options, context
-        if options.downsample is not None and options.sample_rate is not None:
-            raise ConfigError(
-                "downsample and sample_rate say the same", where=context.places.get("sample_rate"),
-                mend="give one of them",
-            )  # fmt: skip
 
     def extend(self, observations: Sequence[Observation]) -> list[Observation]:
         """Return the observations with streams in the place of detectors.
@@ -289,7 +210,7 @@ class DemodulationSource:
         return [demodulated(one, self._options) if one.name in names else one for one in observations]
 
 
-def demodulated(one: Observation, options: DemodulationOptions) -> Observation:
+def demodulated(one: Observation, options: LowPassOptions) -> Observation:
     """Return an observation of the demodulated streams of another.
 
     Raises
@@ -385,7 +306,7 @@ def _turn_rates(plate: HalfWavePlate, sample_rate: float, start: int, stop: int)
     return np.asarray((turns[step:] - turns[:-step]) * (sample_rate / step))
 
 
-def _design(one: Observation, o: DemodulationOptions) -> tuple[CompressedPointing, LowPass, float]:
+def _design(one: Observation, o: LowPassOptions) -> tuple[CompressedPointing, LowPass, float]:
     """Return the pointing of an observation, the low-pass for it, and the modulation, Hz."""
     low, high = plate_frequencies(one)
     where, rate, mean = error_location(one), one.sample_rate, (low + high) / 2
@@ -428,9 +349,11 @@ def _check_images(bandwidth: float, stop: float, plate: tuple[float, float], rat
                 )  # fmt: skip
 
 
-def _stride(o: DemodulationOptions, needed: float, rate: float, where: str) -> int:
+def _stride(o: LowPassOptions, needed: float, rate: float, where: str) -> int:
     """Return the samples that come in for each that comes out."""
     most = max(1, math.floor(rate / needed * (1 + 1e-9)))
+    if o.downsample is not None and o.sample_rate is not None:
+        raise ConfigError("downsample and sample_rate say the same", where=where, mend="give one of them")
     if o.sample_rate is None:
         stride = o.downsample or most
     else:

@@ -27,7 +27,7 @@ from petacomm.base.typing import AnyArray
 FILE_NAME = "summary.json"
 PRODUCT_KINDS = (
     "map", "binned", "hits", "covariance", "rcond", "residual", "amplitudes", "pixel_covariance",
-    "filtered", "observation_matrix", "sky",
+    "demodulated", "filtered", "observation_matrix", "sky",
     "part_map", "part_binned", "part_hits", "null",
 )  # fmt: skip
 

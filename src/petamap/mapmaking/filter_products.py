@@ -29,8 +29,15 @@ class FilterProducts:
 
     def write_map(self, path: Path) -> list[Product]:
         """Write the map, and return its entry in the summary, on rank 0."""
+        return self._write("filtered", path, "filter-and-bin map", "filter and bin")
+
+    def write_demodulated(self, path: Path) -> list[Product]:
+        """Write the map as that of demodulated streams, and return its entry in the summary, on rank 0."""
+        return self._write("demodulated", path, "map of demodulated streams", "demodulation")
+
+    def _write(self, kind: str, path: Path, title: str, phase: str) -> list[Product]:
         system, setup = self.filtering.system, self.setup
-        setup.progress.begin("filter and bin", float(system.projection.local.n_out), "samples")
+        setup.progress.begin(phase, float(system.projection.local.n_out), "samples")
         values = self.filtering.map_of_data(setup.progress.advance)
         setup.progress.end()
         writer = MapWriter(
@@ -38,7 +45,7 @@ class FilterProducts:
             setup.config.map.ordering,
         )  # fmt: skip
         names = list(system.projection.stokes.value)
-        product = writer.write("filtered", path, "filter-and-bin map", values, names, setup.unit)
+        product = writer.write(kind, path, title, values, names, setup.unit)
         return [] if product is None else [product]
 
     def modes_taken(self) -> tuple[ModesTaken, ...]:

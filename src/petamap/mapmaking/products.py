@@ -26,7 +26,9 @@ from petamap.sky.numbered import ImageLayout, NumberedPixels
 from petamap.sky.pixelization import Pixelization
 from petamap.sky.stokes import Stokes
 
-_OF_STOKES = ("map", "sky", "binned", "filtered", "residual", "part_map", "part_binned", "null")
+_OF_STOKES = (
+    "map", "sky", "binned", "filtered", "demodulated", "residual", "part_map", "part_binned", "null",
+)  # fmt: skip
 # What a file must say of itself, by kind of product.
 PRODUCT_CARDS: dict[str, dict[str, object]] = {
     "covariance": {"NOISE": ("white", "covariance of the white part of the noise only")}

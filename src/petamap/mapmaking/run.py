@@ -24,6 +24,7 @@ from petamap.mapmaking.amplitude_table import gather_amplitudes, write_amplitude
 from petamap.mapmaking.checkpoint import ColumnCheckpoint, JobCheckpoints
 from petamap.mapmaking.components import ComponentSystem, component_maps, reading_system
 from petamap.mapmaking.covariance import CovarianceCheckpoint, CovarianceColumns
+from petamap.mapmaking.demodulated_map import demodulated_observations, demodulated_system
 from petamap.mapmaking.filter_and_bin import FilterAndBin, require_few_pixels
 from petamap.mapmaking.filter_products import FilterProducts
 from petamap.mapmaking.map_outputs import covariance_content, map_outputs, output_names, product_file
@@ -45,7 +46,7 @@ from petamap.sky.covariance_file import PixelCovariance, write_pixel_covariance
 from petamap.sky.map_header import file_run_id
 
 # Products that are not made of the maps of the run.
-_APART = "amplitudes", "filtered", "observation_matrix", "pixel_covariance"
+_APART = "amplitudes", "demodulated", "filtered", "observation_matrix", "pixel_covariance"
 
 
 def run(
@@ -180,6 +181,7 @@ class _Job:
         self._check_folder()
         system = self.setup.set_up(splits=self.splits.n_parts)
         self.splits.set_up(system)
+        streams = demodulated_observations(self.setup) if self.config.products.demodulated else []
         columns = CovarianceColumns(system) if self.config.products.pixel_covariance else None
         if self.config.products.observation_matrix:
             require_few_pixels(system)
@@ -195,6 +197,7 @@ class _Job:
         splits = self.splits.make(solution, split_rhs, self.checkpoints, self.pace)
         self.products += self.splits.products
         taken = self._filter()
+        self._write_demodulated(streams)
         failed = None if columns is None else self._write_pixel_covariance(columns, solution)
         result = replace(
             self.setup.summarize(system, self.command),
@@ -260,7 +263,7 @@ class _Job:
             kinds += ["map"] * chosen.maps + ["residual"] * chosen.residual
             if any(observation.templates for observation in self.setup.observations):
                 kinds += ["amplitudes"] * chosen.amplitudes
-        others = ("filtered", "observation_matrix", "pixel_covariance")
+        others = ("demodulated", "filtered", "observation_matrix", "pixel_covariance")
         return kinds + [kind for kind in others if getattr(chosen, kind)]
 
     def _file(self, kind: str, of: str = "") -> Path:
@@ -362,6 +365,14 @@ class _Job:
             return ()
         with self.timers.phase("modes taken"):
             return product.modes_taken()
+
+    def _write_demodulated(self, streams: Sequence[Observation]) -> None:
+        """Write the map of demodulated streams, if there are any."""
+        if streams:
+            with self.timers.phase("demodulation"):
+                system = demodulated_system(self.setup, streams)
+                product = FilterProducts(self.setup, FilterAndBin(system))
+                self.products += product.write_demodulated(self._file("demodulated"))
 
     def _write_pixel_covariance(
         self, columns: CovarianceColumns, solution: Solution | None

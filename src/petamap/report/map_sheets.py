@@ -21,7 +21,7 @@ Reader: TypeAlias = Callable[[Product], SkyMap]
 _MOST_PARTS = 12
 # Kinds of products that are shown, in the order of the page. The residual of a run is the binned map minus
 # the maximum-likelihood map; if it was not written, their difference is shown instead.
-_SHOWN = ("map", "sky", "binned", "filtered", "residual", "hits", "rcond", "part_map", "null")
+_SHOWN = ("map", "sky", "binned", "filtered", "demodulated", "residual", "hits", "rcond", "part_map", "null")
 
 
 def read_sheets(summary: Summary, folder: Path) -> list[MapSheet]:

@@ -11,6 +11,7 @@ from petacomm.base.errors import ConfigError
 from petacomm.base.options import option
 from petacomm.reduction import ALGORITHMS, AUTO
 from petamap.data.config.band_options import BandOptions, ComponentOptions
+from petamap.data.low_pass import LowPassOptions
 
 
 @dataclass(frozen=True)
@@ -253,6 +254,10 @@ class ProductOptions:
     amplitudes: bool = option(True, help="amplitudes of templates, where there are any")
     binned: bool = option(True, help="the binned map beside it")
     sky: bool = option(False, help="the sky that sources simulate, binned without anything else")
+    demodulated: bool = option(
+        False,
+        help="the map of streams demodulated of a rotating plate, as [demodulation] says, templates fitted",
+    )
     filtered: bool = option(
         False, help="the filter-and-bin map: templates fitted to the data alone, subtracted before binning"
     )
@@ -409,7 +414,7 @@ class RunConfig:
 
     Attributes
     ----------
-    run, map, glitches, noise, solver, comm, resources, products, spectra, montecarlo
+    run, map, glitches, noise, demodulation, solver, comm, resources, products, spectra, montecarlo
         Options of the sections.
     sources : tuple of SourceConfig
         Sources in the order in which they are applied.
@@ -429,6 +434,7 @@ class RunConfig:
     map: MapOptions = field(default_factory=MapOptions)
     glitches: GlitchOptions = field(default_factory=GlitchOptions)
     noise: NoiseOptions = field(default_factory=NoiseOptions)
+    demodulation: LowPassOptions = field(default_factory=LowPassOptions)
     solver: SolverOptions = field(default_factory=SolverOptions)
     comm: CommOptions = field(default_factory=CommOptions)
     resources: ResourceOptions = field(default_factory=ResourceOptions)
