@@ -19,8 +19,9 @@ from petamap.pointing.boresight import Boresight
 from petamap.pointing.compressed import CompressedPointing
 from petamap.simulation.noise import SimulatedNoise, UniformNoise
 from petamap.simulation.noise_filters import design_cascade
+from petamap.simulation.point_sources import PointSources
 from petamap.simulation.random_keys import Purpose, gaussians, random_stream
-from petamap.simulation.sky import PointSources, Sky, SkySignal
+from petamap.simulation.sky import Sky, SkySignal
 from petamap.sky.healpix import Healpix
 
 RATE = 78.8

@@ -17,7 +17,7 @@ from petacomm.base.options import option
 from petamap.data.config import load_config
 from petamap.data.config.model import SourceConfig
 from petamap.mapmaking.run import run
-from petamap.simulation.sky import PointSourcesSource
+from petamap.simulation.point_sources import PointSourcesSource
 
 LOGS = Path(__file__).parents[2] / "../shared/data/aste_deshima"
 ARCMIN = np.pi / 180 / 60

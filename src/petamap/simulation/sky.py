@@ -1,4 +1,4 @@
-"""Simulated sky signal, computed on demand: from a map, from power spectra, from point sources."""
+"""Simulated sky signal, computed on demand: from a map, or from power spectra."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from petacomm.base.typing import (
     Int64Array,
     UInt32Array,
 )
-from petacomm.base.units import parse_quantity
 from petamap.data.observation import Observation, Signal
 from petamap.data.source import SourceContext
 from petamap.data.template import OfPixels
@@ -33,12 +32,11 @@ from petamap.simulation import _simulation
 from petamap.simulation.random_keys import Purpose, random_stream
 from petamap.simulation.sky_spectra import PLANCK2018, gaussian_alm, read_spectra, smooth_alm, synthesize
 from petamap.sky.healpix import Healpix
-from petamap.sky.image import unit_vectors
 from petamap.sky.map_file import read_map
 from petamap.sky.pixelization import Pixelization
 from petamap.sky.sky_map import unit_mend
 
-_CHUNK = 8192  # samples processed at once, whose directions and pixels fit into the cache
+CHUNK = 8192  # samples processed at once, whose directions and pixels fit into the cache
 
 
 class Sky:
@@ -147,7 +145,7 @@ class SkySignal:
     def of_pixels(self) -> OfPixels | None:
         """What returns the samples that look at pixels, if all detectors see them with the same response."""
         pointing, polarized = self.pointing, self.sky.values.shape[1] > 1
-        if polarized or self.interpolate or pointing.has_gains:
+        if polarized or self.interpolate or pointing.has_gains or self.detectors is not None:
             return None
         alike = all(pointing.intensity(detector) == 1.0 for detector in range(pointing.n_det))
         return self.sky.intensity_of_pixels if alike else None
@@ -172,8 +170,8 @@ class SkySignal:
         one = skies[0]
         if one.detectors is not None and detector not in one.detectors:
             return
-        for first in range(start, stop, _CHUNK):
-            last = min(first + _CHUNK, stop)
+        for first in range(start, stop, CHUNK):
+            last = min(first + CHUNK, stop)
             pixels, weights, angles, gains = one._expand(detector, first, last)
             for sky in skies:
                 sky._check(pixels, detector, first)
@@ -215,48 +213,6 @@ def unpolarized(signal: Signal, pointing: Pointing) -> Signal:
     sky = signal.sky
     intensity = Sky(sky.pixelization, lambda: sky.values[:, :1].T)
     return dataclasses.replace(signal, sky=intensity, pointing=pointing)
-
-
-@dataclass(frozen=True, eq=False)
-class PointSources:
-    """Unpolarized point sources seen by a Gaussian beam (implements `Signal`).
-
-    The signal of a source at distance d is amplitude exp(-(1 - cos d) / sigma^2).
-
-    Attributes
-    ----------
-    pointing : Pointing
-    directions : float64 (n, 3)
-        Unit vectors.
-    amplitudes : float64 (n,)
-        Signal at the centre, in the unit of the observation.
-    sigmas : float64 (n,)
-        Width of the beam, radians.
-    """
-
-    of_sky = True
-
-    pointing: Pointing
-    directions: FloatArray
-    amplitudes: FloatArray
-    sigmas: FloatArray
-
-    def add_signal(self, detector: int, start: int, stop: int, out: FloatArray) -> None:
-        """Add samples [start, stop) of a detector to `out`, float64 (stop - start,).
-
-        Raises
-        ------
-        DataError
-            If the pointing has no directions.
-        """
-        for first in range(start, stop, _CHUNK):
-            last = min(first + _CHUNK, stop)
-            directions, _ = self.pointing.directions(detector, first, last)
-            gains = intensity_gains(self.pointing, detector, first, last)
-            part = out[first - start : last - start]
-            _simulation.add_point_sources(
-                self.directions, self.amplitudes, self.sigmas, directions, gains, part, 1
-            )
 
 
 def pointing_gains(pointing: Pointing, detector: int, start: int, stop: int) -> Float32Array | None:
@@ -324,17 +280,6 @@ class SkySpectraOptions:
     detectors: tuple[str, ...] = option(
         (), help="that see it: names, patterns, beginnings of names; default: all"
     )
-
-
-@dataclass(frozen=True)
-class PointSourcesOptions:
-    """Unpolarized point sources seen by a Gaussian beam, in the coordinates of the pointing."""
-
-    sources: tuple[str, ...] = option(
-        help='each "LON, LAT, AMPLITUDE, FWHM", such as "83.6 deg, 22 deg, 1 mK, 10 arcmin"; the '
-        "amplitude may be a bare number in the unit of the signal"
-    )
-    scale: float = option(1.0, help="factor on the amplitudes")
 
 
 class SkyMapSource:
@@ -437,50 +382,6 @@ class SkySpectraSource:
     def expected(self) -> FloatArray:
         """Return the expected spectra of the coefficients: TT, EE, BB, TE, float64 (4, l_max + 1), K^2."""
         return self._spectra[:, : self._l_max + 1] * self._options.scale**2
-
-
-class PointSourcesSource:
-    """Source of the signal of point sources."""
-
-    options: ClassVar[type] = PointSourcesOptions
-
-    def __init__(self, options: PointSourcesOptions, context: SourceContext) -> None:
-        self._table = np.array([_source(text) for text in options.sources]).reshape(-1, 4)
-        self._table[:, 2] *= options.scale
-
-    def extend(self, observations: Sequence[Observation]) -> list[Observation]:
-        """Return the observations with the signal of the sources added.
-
-        Raises
-        ------
-        ConfigError
-            If an observation has no pointing.
-        """
-        lon, lat, _, fwhm = self._table.T
-        amplitudes = self._table[:, 2].copy()
-        directions, sigmas = unit_vectors(lon, lat), fwhm / np.sqrt(8 * np.log(2))
-        return [
-            with_signal(
-                observation, PointSources(required_pointing(observation), directions, amplitudes, sigmas)
-            )
-            for observation in observations
-        ]
-
-
-def _source(text: str) -> tuple[float, float, float, float]:
-    """Return longitude, latitude, amplitude and fwhm, in radians and the unit of the signal."""
-    parts = [part.strip() for part in text.split(",")]
-    mend = 'write "83.6 deg, 22 deg, 1 mK, 10 arcmin"'
-    if len(parts) != 4:
-        raise ConfigError(f"'{text}' is not longitude, latitude, amplitude and fwhm", mend=mend)
-    lon, lat, fwhm = (parse_quantity(parts[k], "angle") for k in (0, 1, 3))
-    try:
-        amplitude = float(parts[2])
-    except ValueError:
-        amplitude = parse_quantity(parts[2], "temperature")
-    if not (np.all(np.isfinite((lon, lat, amplitude, fwhm))) and fwhm > 0 and abs(lat) <= np.pi / 2):
-        raise ConfigError(f"'{text}' is no place with a beam", mend=mend)
-    return lon, lat, amplitude, fwhm
 
 
 def _with_sky(

@@ -11,10 +11,9 @@ from petamap.data.observation import Observation, add_signals
 from petamap.data.source import SourceContext
 from petamap.pointing.boresight import Boresight
 from petamap.pointing.compressed import CompressedPointing
+from petamap.simulation.point_sources import PointSourcesOptions, PointSourcesSource
 from petamap.simulation.random_keys import Purpose, random_stream
 from petamap.simulation.sky import (
-    PointSourcesOptions,
-    PointSourcesSource,
     Sky,
     SkyMapOptions,
     SkyMapSource,
