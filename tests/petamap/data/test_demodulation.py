@@ -139,7 +139,8 @@ def test_noise_is_that_of_the_streams():
             power = np.abs(np.fft.rfft(values * window)) ** 2 * 2 / found.sample_rate / (window**2).sum()
             at = np.fft.rfftfreq(len(values), 1 / found.sample_rate)
             expected = sampled_psd(found.noise.noise_model(stream, 0), at, found.sample_rate)
-            ratios.append((stream % 3, power[3:-1] / expected[3:-1]))
+            most = len(at) * 4 // 5  # above, the model has half of the noise at least
+            ratios.append((stream % 3, (power / expected)[3:most]))
     for stream in range(3):
         mean = np.mean([ratio for number, ratio in ratios if number == stream], axis=0)
         assert mean.mean() == pytest.approx(1, abs=0.03)
