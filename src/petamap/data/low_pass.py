@@ -57,6 +57,13 @@ class LowPass:
     rejection: float
     filter: SampleFilter = field(repr=False)
 
+    def describe(self, sample_rate: float) -> str:
+        """Return what the band and the streams of a sample rate are, in words."""
+        return (
+            f"gain within {self.gain_error:.1g} of 1 up to {self.bandwidth:.4g} Hz, below "
+            f"{self.rejection:.1g} from {self.stop:.4g} Hz; streams at {sample_rate:.4g} Hz"
+        )
+
 
 def design_low_pass(
     bandwidth: float, stop: float, sample_rate: float, attenuation: float, downsample: int

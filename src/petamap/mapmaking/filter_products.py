@@ -31,15 +31,15 @@ class FilterProducts:
         """Write the map, and return its entry in the summary, on rank 0."""
         return self._write("filtered", path, "filter-and-bin map", "filter and bin")
 
-    def write_demodulated(self, path: Path) -> list[Product]:
+    def write_demodulated(self, path: Path, note: str) -> list[Product]:
         """Write the map as that of demodulated streams, and return its entry in the summary, on rank 0."""
-        return self._write("demodulated", path, "map of demodulated streams", "demodulation")
+        return self._write("demodulated", path, "map of demodulated streams", "demodulation", note)
 
-    def _write(self, kind: str, path: Path, title: str, phase: str) -> list[Product]:
+    def _write(self, kind: str, path: Path, title: str, phase: str, note: str = "") -> list[Product]:
         system, setup = self.filtering.system, self.setup
         setup.progress.begin(phase, float(system.projection.local.n_out), "samples")
         values = self.filtering.map_of_data(setup.progress.advance)
-        setup.progress.end()
+        setup.progress.end(note)
         writer = MapWriter(
             system.comm, system.projection.sky, system.keys, setup.config.map.frame, setup.run_id(),
             setup.config.map.ordering,

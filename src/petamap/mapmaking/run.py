@@ -24,7 +24,11 @@ from petamap.mapmaking.amplitude_table import gather_amplitudes, write_amplitude
 from petamap.mapmaking.checkpoint import ColumnCheckpoint, JobCheckpoints
 from petamap.mapmaking.components import ComponentSystem, component_maps, reading_system
 from petamap.mapmaking.covariance import CovarianceCheckpoint, CovarianceColumns
-from petamap.mapmaking.demodulated_map import demodulated_observations, demodulated_system
+from petamap.mapmaking.demodulated_map import (
+    demodulated_observations,
+    demodulated_system,
+    low_pass_note,
+)
 from petamap.mapmaking.filter_and_bin import FilterAndBin, require_few_pixels
 from petamap.mapmaking.filter_products import FilterProducts
 from petamap.mapmaking.map_outputs import covariance_content, map_outputs, output_names, product_file
@@ -372,7 +376,7 @@ class _Job:
             with self.timers.phase("demodulation"):
                 system = demodulated_system(self.setup, streams)
                 product = FilterProducts(self.setup, FilterAndBin(system))
-                self.products += product.write_demodulated(self._file("demodulated"))
+                self.products += product.write_demodulated(self._file("demodulated"), low_pass_note(streams))
 
     def _write_pixel_covariance(
         self, columns: CovarianceColumns, solution: Solution | None
