@@ -103,6 +103,11 @@ TEMPLATES: dict[str, ConfigTemplate] = {
     "noise-table": ConfigTemplate(_COARSE, (
         _SHORT, _SKY, ("noise-table", {"path": "sample-noise.csv", "psd": "psd_*"}), ("noise", {}),
     )),
+    "time-constants": ConfigTemplate(_PATCH, (
+        _GROUND, _SKY, ("time-constants", {"tau": "30 ms", "simulate": True}), _NOISE,
+        ("time-constants", {"tau": "30 ms"}),
+    )),
+    "demodulation": ConfigTemplate(_PATCH, (_PLATE, _SKY, _NOISE, ("demodulation", {}))),
     "common-mode": ConfigTemplate(_COARSE, (_SHORT, _SKY, _NOISE, _COMMON)),
     "splits": ConfigTemplate(_PATCH, (_GROUND, _SKY, _NOISE), (
         {"name": "halves", "by": "time"}, {"name": "scans", "by": "direction"},
