@@ -222,10 +222,11 @@ def demodulated(one: Observation, options: LowPassOptions) -> Observation:
     check_no_templates(one, "demodulation")
     stride, chosen = low_pass.filter.stride, low_pass.filter
     filters = [chosen] * one.n_det
-    flags = (
-        tuple(StreamFlags(FilteredFlags(part, filters, one.n_samp)) for part in one.flags)
-        if options.dilate
-        else tuple(StreamFlags(part, stride) for part in one.flags)
+    flags = tuple(
+        StreamFlags(FilteredFlags(part, filters, one.n_samp))
+        if options.dilate or getattr(part, "unsound", False)
+        else StreamFlags(part, stride)
+        for part in one.flags
     )
     noise = None if one.noise is None else DemodulatedNoise(one.noise, modulation, one.sample_rate, low_pass)
     intervals = tuple((-(-start // stride), -(-stop // stride)) for start, stop in one.intervals)

@@ -32,7 +32,9 @@ class LowPassOptions:
         None, dimension="frequency", minimum=1e-9, help="instead: of the streams, a part of that of the data"
     )
     dilate: bool = option(
-        True, help="flag samples that are made of flagged ones; false: these are sound, as of turnarounds"
+        True,
+        help="flag samples that are made of flagged ones; false: these are sound, as of turnarounds, but for "
+        "glitches that were found",
     )
 
 

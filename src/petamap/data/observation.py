@@ -72,7 +72,11 @@ def add_signals(
 
 
 class Flags(Protocol):
-    """Flags of bad samples."""
+    """Flags of bad samples.
+
+    Those of samples that are no data, as of glitches, have an attribute `unsound`, which is True: what is
+    made of them is bad as well.
+    """
 
     def or_flags(self, detector: int, start: int, stop: int, out: UInt8Array) -> None:
         """Set `out`, uint8 (stop - start,), to 1 for bad samples of [start, stop); leave the others."""

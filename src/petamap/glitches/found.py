@@ -23,6 +23,7 @@ class GlitchFlags:
     """
 
     ranges: Mapping[int, Int64Array]
+    unsound = True
 
     def or_flags(self, detector: int, start: int, stop: int, out: UInt8Array) -> None:
         """Set `out`, uint8 (stop - start,), to 1 for samples of [start, stop) in a range."""

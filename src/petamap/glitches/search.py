@@ -20,6 +20,7 @@ from petamap.data.observation import Observation, read_flags, read_signal
 from petamap.data.run_summary import DetectorGlitches
 from petamap.glitches.detection import find_glitches, find_steps
 from petamap.glitches.found import GlitchFlags, StepOffsets, united_ranges
+from petamap.glitches.template_fit import FastTemplates
 
 _PIECE = 1 << 16  # samples at most that are searched together
 _GLITCHES_BESIDE = 4  # glitches near a step that may take samples of its means
@@ -75,11 +76,11 @@ class GlitchSearch:
         """
         pieces = list(_pieces(observations))
         first, last = (len(pieces) * rank // comm.size for rank in (comm.rank, comm.rank + 1))
-        own: list[_Event] = []
+        own, fast = list[_Event](), FastTemplates()
         progress.begin("glitches", float(last - first), "pieces")
         with agree_on_errors(comm):
             for piece in pieces[first:last]:
-                own += self._search(observations[piece.observation], piece)
+                own += self._search(observations[piece.observation], piece, fast)
                 progress.advance(1)
         found = _distinct([one for part in comm.allgather(own) for one in part], self.options.step_length)
         kinds = Counter(one.kind for one in found)
@@ -90,7 +91,7 @@ class GlitchSearch:
         extended = [_with_glitches(*both) for both in zip(observations, by_observation, strict=True)]
         return extended, _counts(observations, found)
 
-    def _search(self, observation: Observation, piece: _Piece) -> list[_Event]:
+    def _search(self, observation: Observation, piece: _Piece, fast: FastTemplates) -> list[_Event]:
         """Return the glitches and steps that begin in a piece."""
         options, rate = self.options, observation.sample_rate
         around = np.array([-max(1, round(options.before * rate)), max(1, round(options.after * rate))])
@@ -101,6 +102,7 @@ class GlitchSearch:
         data = read_signal(observation, piece.detector, first, last)
         good = (read_flags(observation, piece.detector, first, last) == 0) & np.isfinite(data)
         data[~good] = 0.0
+        fast.subtract(observation, (piece.start, piece.stop), first, data, good)
         glitches = find_glitches(data, good, options.lag, options.threshold)
         ranges = np.clip(glitches + around, 0, len(data))
         for begin, end in ranges.tolist():
@@ -139,11 +141,11 @@ def _step_events(piece: _Piece, steps: Int64Array, significances: FloatArray, as
 def _pieces(observations: Sequence[Observation]) -> Iterator[_Piece]:
     """Yield the pieces of all streams: stationary intervals, cut into equal parts."""
     for number, observation in enumerate(observations):
-        for detector in range(observation.n_det):
-            for start, stop in observation.intervals:
-                n = max(1, math.ceil((stop - start) / _PIECE))
-                edges = [start + (stop - start) * k // n for k in range(n + 1)]
-                for begin, end in itertools.pairwise(edges):
+        for start, stop in observation.intervals:
+            n = max(1, math.ceil((stop - start) / _PIECE))
+            edges = [start + (stop - start) * k // n for k in range(n + 1)]
+            for begin, end in itertools.pairwise(edges):
+                for detector in range(observation.n_det):
                     yield _Piece(number, detector, start, stop, begin, end)
 
 

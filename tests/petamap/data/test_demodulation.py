@@ -33,6 +33,12 @@ KNOTS = np.arange(0, N + 4, 2)
 WOBBLING = SampledPlate(np.mod(-0.3 - KNOTS * UNIFORM.rate - 0.02 * np.sin(KNOTS / 70), 2 * np.pi), 2.0)
 
 
+class NoData(Samples):
+    """Flags of samples that are no data."""
+
+    unsound = True
+
+
 def scan(plate=UNIFORM, values=None, **changes):
     one = observation(n_samp=N, n_det=2, plate=plate, noise=White())
     one = dataclasses.replace(one, sample_rate=RATE, flags=(), intervals=((0, N),), **changes)
@@ -118,6 +124,22 @@ def test_no_sample_depends_on_the_range(seed, start, n, dilate):
             inside = [a <= 15 * k < b and not (a <= begin and end <= b) for a, b in one.intervals]
             own = bad[max(begin, 0) : end].any() if dilate else bad[15 * k]
             assert bool(flags[k]) == bool(own or any(inside))
+
+
+def test_what_is_no_data_is_never_used():
+    bad = np.zeros((2, N), np.uint8)
+    bad[0, 3000:3003] = 1
+    plain, unsound = Samples(bad), NoData(bad)
+    found = [
+        demodulate(dataclasses.replace(scan(), flags=(one,)), downsample=15, dilate=False)
+        for one in (plain, unsound)
+    ]
+    sound, dilated = (read_flags(one, 1, 0, one.n_samp) for one in found)
+    half = len(found[0].meta["low_pass"].filter.taps) // 2
+    made_of_them = np.flatnonzero(dilated > sound) * 15
+    assert sound[200] and not sound[198] and dilated[198]
+    assert made_of_them.min() >= 3000 - half and made_of_them.max() <= 3003 + half
+    np.testing.assert_array_equal(*(read_flags(one, 4, 0, one.n_samp) for one in found))
 
 
 def test_noise_is_that_of_the_streams():

@@ -176,3 +176,47 @@ def test_pieces_do_not_matter_and_margins_are_flagged(monkeypatch):
         assert 3000 <= found.templates[0].steps[0] <= 3007
     assert glitch_warnings([found], (counts,)) == []
     assert "of detector" in glitch_warnings([found], (dataclasses.replace(counts, samples=900),))[0]
+
+
+PLATE = (
+    SCAN.replace('opening = "50 deg"', 'opening = "50 deg"\nhwp_frequency = "0.7 Hz"')
+    + """
+[[source]]
+kind = "plate-synchronous"
+last = 3
+drift = "20 min"
+simulate = "0.3 K"
+"""
+)
+
+
+def found_of(text):
+    observations = open_sources(parse_config(text, Path("small.toml")))
+    options = GlitchOptions(find="glitches")
+    return GlitchSearch(options).apply(observations, SerialCommunicator(), SilentProgress())
+
+
+def test_a_rotating_plate_hides_no_glitches():
+    """Its signal is a thousand times the noise, and ten times the glitches."""
+    assert not found_of(PLATE)[1]
+    (observation, _), _ = found_of(PLATE + GLITCHES)
+    (rays,) = (signal for signal in observation.signals if isinstance(signal, CosmicRays))
+    for detector in range(2):
+        events, _ = rays.events.within(detector, 50, observation.n_samp - 50)
+        flags = read_flags(observation, detector, 0, observation.n_samp)
+        assert len(events) > 100
+        assert np.mean(flags[events]) > 0.99
+    unsolved = PLATE.replace("last = 3", "last = 3\nsolve = false")
+    assert sum(one.glitches for one in found_of(unsolved + GLITCHES)[1]) < 0.2 * len(events)
+
+
+def test_what_is_found_under_a_plate_does_not_depend_on_ranks():
+    run_ranks(plate_on_ranks, 3)
+
+
+def plate_on_ranks(comm):
+    observations = open_sources(parse_config(PLATE + GLITCHES, Path("small.toml")))
+    search = GlitchSearch(GlitchOptions(find="glitches"))
+    found = search.apply(observations, comm, SilentProgress())[1]
+    if comm.rank == 0:
+        assert found == found_of(PLATE + GLITCHES)[1]
