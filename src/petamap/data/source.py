@@ -69,6 +69,7 @@ _KINDS: dict[str, str] = {
     "recorded": "petamap.simulation.virtual_scans:RecordedSource",
     "sky-map": "petamap.simulation.sky:SkyMapSource",
     "sky-spectra": "petamap.simulation.sky:SkySpectraSource",
+    "solved-templates": "petamap.templates.solved:SolvedTemplatesSource",
     "point-sources": "petamap.simulation.point_sources:PointSourcesSource",
     "dipole": "petamap.simulation.dipole:DipoleSource",
     "moving-frame": "petamap.data.moving_frame:MovingFrameSource",

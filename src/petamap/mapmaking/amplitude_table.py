@@ -1,43 +1,14 @@
-"""The amplitudes of templates as a product: a table of all streams."""
+"""The amplitudes of a solution, gathered into a table of all streams."""
 
 from __future__ import annotations
 
-import os
-from dataclasses import dataclass
-
 import numpy as np
 
-from petacomm.base.files import atomic_write
-from petacomm.base.typing import BoolArray, FloatArray, Int64Array
+from petacomm.base.typing import FloatArray, Int64Array
+from petamap.data.formats.amplitudes import ALL, AmplitudeTable
 from petamap.data.template import Sharing
 from petamap.mapmaking.solution import Solution
 from petamap.mapmaking.system import MapmakingSystem
-
-ALL = "all"
-
-
-@dataclass(frozen=True)
-class AmplitudeTable:
-    """Amplitudes of the templates of a run, by observation, interval and detector.
-
-    Attributes
-    ----------
-    observations, detectors, templates : list of str
-        Names, of each amplitude; "all" where all have it in common.
-    intervals, numbers : int64 (n,)
-        Stationary interval of the observation, -1 where all have it in common; number among those of the
-        template (`TemplateTerm`).
-    values : float64 (n,)
-        In the unit of the signal; of known signals, factors on them.
-    """
-
-    observations: list[str]
-    detectors: list[str]
-    templates: list[str]
-    intervals: Int64Array
-    numbers: Int64Array
-    values: FloatArray
-    has_unit: BoolArray
 
 
 def gather_amplitudes(system: MapmakingSystem, solution: Solution) -> AmplitudeTable | None:
@@ -85,36 +56,3 @@ def _named(system: MapmakingSystem, keys: Int64Array, values: FloatArray) -> Amp
             numbers[places] = np.arange(len(own))
             has_unit[places] = getattr(template, "has_unit", True)
     return AmplitudeTable(*names, intervals, numbers, values, has_unit)
-
-
-def write_amplitudes(path: str | os.PathLike[str], table: AmplitudeTable, unit: str, run_id: str) -> None:
-    """Write amplitudes atomically: a FITS table AMPLITUDES with a row for each.
-
-    Raises
-    ------
-    ResourceError
-        If the file cannot be written.
-    """
-    from astropy.io import fits
-
-    texts = {
-        "OBSERVATION": table.observations, "DETECTOR": table.detectors, "TEMPLATE": table.templates,
-        "UNIT": [unit if one else "" for one in table.has_unit],
-    }  # fmt: skip
-    columns = [
-        fits.Column(name, f"{max([1, *map(len, values)])}A", array=np.array(values))
-        for name, values in texts.items()
-    ]
-    columns += [
-        fits.Column("INTERVAL", "K", array=table.intervals),
-        fits.Column("NUMBER", "K", array=table.numbers),
-        fits.Column("VALUE", "D", array=table.values),
-    ]
-    hdu = fits.BinTableHDU.from_columns(columns, name="AMPLITUDES")
-    hdu.header["RUNID"] = (run_id, "run that made this table")
-    hdu.header["CREATOR"] = "petamap"
-    hdus = fits.HDUList([fits.PrimaryHDU(), hdu])
-    for one in hdus:
-        one.add_checksum(when="")  # else the bytes would tell the time
-    with atomic_write(path) as temporary:
-        hdus.writeto(temporary, overwrite=True)

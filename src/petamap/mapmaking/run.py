@@ -18,9 +18,10 @@ from petacomm.base.typing import FloatArray
 from petacomm.mpi import Communicator, agree_on_errors, world
 from petamap.data import run_summary as summary
 from petamap.data.config import RunConfig, open_sources
+from petamap.data.formats.amplitudes import write_amplitudes
 from petamap.data.observation import Observation, sky_signals
 from petamap.data.run_summary import ModesTaken, Summary
-from petamap.mapmaking.amplitude_table import gather_amplitudes, write_amplitudes
+from petamap.mapmaking.amplitude_table import gather_amplitudes
 from petamap.mapmaking.checkpoint import ColumnCheckpoint, JobCheckpoints
 from petamap.mapmaking.components import ComponentSystem, component_maps, reading_system
 from petamap.mapmaking.covariance import CovarianceCheckpoint, CovarianceColumns

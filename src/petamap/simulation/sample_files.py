@@ -161,11 +161,25 @@ def _write_noise(path: Path) -> None:
     write_text(path, "\n".join(lines + [",".join(f"{value:.6g}" for value in row) for row in rows]) + "\n")
 
 
+def _write_amplitudes(path: Path) -> None:
+    """Write the offsets of the four detectors of an observation named satellite."""
+    from petamap.data.formats.amplitudes import AmplitudeTable, write_amplitudes
+
+    names = list(_observation().detectors)
+    n, zeros = len(names), np.zeros(len(names), np.int64)
+    values = 1e-6 * np.linspace(-1, 1, n)
+    table = AmplitudeTable(
+        ["satellite"] * n, names, ["offsets"] * n, zeros, zeros, values, np.ones(n, np.bool_)
+    )
+    write_amplitudes(path, table, "K_CMB", "sample")
+
+
 _WRITERS: dict[str, Callable[..., None]] = {
     "volume": _write_volume,
     "toast": _write_toast,
     "table": _write_table,
     "noise-table": _write_noise,
+    "solved-templates": _write_amplitudes,
     "madmap1": _write_madmap1,
     "sky-map": _write_sky,
     "recorded": _write_antenna_log,

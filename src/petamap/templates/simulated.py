@@ -3,58 +3,33 @@
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from petacomm.base.typing import FloatArray
-from petamap.data.observation import Observation
-from petamap.data.template import DetectorTemplate, Sharing, Template, TemplateTerm
+from petamap.data.template import Sharing, TemplateTerm
 from petamap.simulation.random_keys import Purpose, gaussians, random_stream
+from petamap.templates.template_signal import TemplateSignal
 
 _ALL = 2**32 - 1  # of a key: what is the same in all observations or detectors
 
 
 @dataclass(frozen=True, eq=False)
-class SimulatedTemplate:
-    """Signal of a template whose amplitudes are normal numbers of a given size (implements `Signal`).
+class SimulatedTemplate(TemplateSignal):
+    """Signal of a template whose amplitudes are normal numbers of a given size.
 
     Attributes
     ----------
-    observation : Observation
-    template : Template
     rms : float
         Of the amplitudes, in the unit of the signal; of a known signal's, without unit.
     seed : int
         Key of the random numbers; they are the same in all realizations.
     """
 
-    observation: Observation
-    template: Template
     rms: float
     seed: int
-    _terms: dict[tuple[int, int], TemplateTerm] = field(default_factory=dict, repr=False)
 
-    def add_signal(self, detector: int, start: int, stop: int, out: FloatArray) -> None:
-        """Add samples [start, stop) of a detector to `out`, float64 (stop - start,), K."""
-        for interval, (first, last) in enumerate(self.observation.intervals):
-            begin, end = max(start, first), min(stop, last)
-            if begin >= end:
-                continue
-            term = self._term(detector, interval)
-            amplitudes = self._amplitudes(term, detector, interval)
-            out[begin - start : end - start] += term.matrix(begin - first, end - first) @ amplitudes
-
-    def _term(self, detector: int, interval: int) -> TemplateTerm:
-        key = detector if isinstance(self.template, DetectorTemplate) else -1, interval
-        if key not in self._terms:
-            start, stop = self.observation.intervals[interval]
-            self._terms[key] = (
-                self.template.detector_term(self.observation, detector, start, stop)
-                if isinstance(self.template, DetectorTemplate)
-                else self.template.term(self.observation, start, stop)
-            )
-        return self._terms[key]
-
-    def _amplitudes(self, term: TemplateTerm, detector: int, interval: int) -> FloatArray:
+    def amplitudes(self, term: TemplateTerm, detector: int, interval: int) -> FloatArray:
+        """Return the amplitudes of a stream, or those that it has in common with others."""
         sharing = getattr(self.template, "sharing", None) or Sharing()
         one = self.observation
         uid = _ALL if sharing.time == "run" else one.uid

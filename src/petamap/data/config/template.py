@@ -108,6 +108,9 @@ TEMPLATES: dict[str, ConfigTemplate] = {
         ("time-constants", {"tau": "30 ms"}),
     )),
     "demodulation": ConfigTemplate(_PATCH, (_PLATE, _SKY, _NOISE, ("demodulation", {}))),
+    "solved-templates": ConfigTemplate(_COARSE, (
+        _SHORT, _SKY, _NOISE, ("offsets", {}), ("solved-templates", {"path": "sample-amplitudes.fits"}),
+    )),
     "common-mode": ConfigTemplate(_COARSE, (_SHORT, _SKY, _NOISE, _COMMON)),
     "splits": ConfigTemplate(_PATCH, (_GROUND, _SKY, _NOISE), (
         {"name": "halves", "by": "time"}, {"name": "scans", "by": "direction"},

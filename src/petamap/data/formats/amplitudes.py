@@ -1,0 +1,126 @@
+"""The amplitudes of templates as a file: a FITS table of all streams."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from petacomm.base.errors import DataError
+from petacomm.base.files import atomic_write
+from petacomm.base.typing import BoolArray, FloatArray, Int64Array
+
+ALL = "all"
+
+
+@dataclass(frozen=True)
+class AmplitudeTable:
+    """Amplitudes of the templates of a run, by observation, interval and detector.
+
+    Attributes
+    ----------
+    observations, detectors, templates : list of str
+        Names, of each amplitude; "all" where all have it in common.
+    intervals, numbers : int64 (n,)
+        Stationary interval of the observation, -1 where all have it in common; number among those of the
+        template (`TemplateTerm`).
+    values : float64 (n,)
+        In the unit of the signal; of known signals, factors on them.
+    has_unit : bool (n,)
+    unit : str
+        Of those that have one.
+    """
+
+    observations: list[str]
+    detectors: list[str]
+    templates: list[str]
+    intervals: Int64Array
+    numbers: Int64Array
+    values: FloatArray
+    has_unit: BoolArray
+    unit: str = ""
+
+    def of(self, observation: str, detector: str, template: str, interval: int) -> FloatArray | None:
+        """Return the amplitudes of a stream and template in the order of their numbers, or None without any.
+
+        Those that it has in common with others are its own, too.
+        """
+        for key in itertools.product((observation, ALL), (detector, ALL), (template,), (interval, -1)):
+            if key in self._places:
+                found: FloatArray = self.values[np.array(self._places[key])]
+                return found
+        return None
+
+    @cached_property
+    def _places(self) -> dict[tuple[str, str, str, int], list[int]]:
+        found: dict[tuple[str, str, str, int], list[int]] = {}
+        names = zip(self.observations, self.detectors, self.templates, self.intervals.tolist(), strict=True)
+        for place, key in sorted(enumerate(names), key=lambda one: int(self.numbers[one[0]])):
+            found.setdefault(key, []).append(place)
+        return found
+
+
+def write_amplitudes(path: str | os.PathLike[str], table: AmplitudeTable, unit: str, run_id: str) -> None:
+    """Write amplitudes atomically: a FITS table AMPLITUDES with a row for each.
+
+    Raises
+    ------
+    ResourceError
+        If the file cannot be written.
+    """
+    from astropy.io import fits
+
+    texts = {
+        "OBSERVATION": table.observations, "DETECTOR": table.detectors, "TEMPLATE": table.templates,
+        "UNIT": [unit if one else "" for one in table.has_unit],
+    }  # fmt: skip
+    columns = [
+        fits.Column(name, f"{max([1, *map(len, values)])}A", array=np.array(values))
+        for name, values in texts.items()
+    ]
+    columns += [
+        fits.Column("INTERVAL", "K", array=table.intervals),
+        fits.Column("NUMBER", "K", array=table.numbers),
+        fits.Column("VALUE", "D", array=table.values),
+    ]
+    hdu = fits.BinTableHDU.from_columns(columns, name="AMPLITUDES")
+    hdu.header["RUNID"] = (run_id, "run that made this table")
+    hdu.header["CREATOR"] = "petamap"
+    hdus = fits.HDUList([fits.PrimaryHDU(), hdu])
+    for one in hdus:
+        one.add_checksum(when="")  # else the bytes would tell the time
+    with atomic_write(path) as temporary:
+        hdus.writeto(temporary, overwrite=True)
+
+
+def read_amplitudes(path: str | os.PathLike[str]) -> AmplitudeTable:
+    """Read amplitudes as `write_amplitudes` writes them.
+
+    Raises
+    ------
+    DataError
+        If the file is damaged or is none of amplitudes.
+    """
+    from astropy.io import fits
+
+    try:
+        with fits.open(Path(path), checksum=True) as hdus:
+            table = hdus["AMPLITUDES"].data
+            texts = [
+                np.char.strip(np.asarray(table[key])).tolist()
+                for key in ("OBSERVATION", "DETECTOR", "TEMPLATE", "UNIT")
+            ]
+            intervals, numbers = (np.asarray(table[key], np.int64) for key in ("INTERVAL", "NUMBER"))
+            values = np.asarray(table["VALUE"], np.float64)
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        raise DataError(
+            f"is no table of amplitudes: {error}", where=str(path), mend="name NAME_amplitudes.fits of a run"
+        ) from error
+    observations, detectors, templates, units = texts
+    has_unit = np.array([bool(unit) for unit in units], np.bool_)
+    unit = next((unit for unit in units if unit), "")
+    return AmplitudeTable(observations, detectors, templates, intervals, numbers, values, has_unit, unit)
