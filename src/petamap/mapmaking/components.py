@@ -31,13 +31,14 @@ from petacomm.reduction import OwnedRows
 from petamap.data.observation import Observation
 from petamap.mapmaking import binning
 from petamap.mapmaking.cg import ConjugateGradients
-from petamap.mapmaking.linear_operators import Operator, Preconditioner
-from petamap.mapmaking.mixing import MixingMatrix, own_rows
+from petamap.mapmaking.linear_operators import BlockDiagonalPreconditioner, Operator, Preconditioner
+from petamap.mapmaking.mixing import SINGULAR, MixingMatrix, own_rows
 from petamap.mapmaking.noise_kernels import InverseNoise, ModelOf
 from petamap.mapmaking.pixel_statistics import Statistics
 from petamap.mapmaking.projection import Projection
 from petamap.mapmaking.right_hand_side import RightHandSide
 from petamap.mapmaking.system import MapmakingSystem, SystemOptions, set_up
+from petamap.mapmaking.template_model import AmplitudePreconditioner
 from petamap.mapmaking.vectors import SharedUnknowns, Unknowns
 from petamap.sky.pixelization import Pixelization
 
@@ -59,12 +60,6 @@ class OwnedUnknowns(SharedUnknowns):
         return Unknowns(*vector.owned)
 
 
-def _in_bands(mixing: MixingMatrix, bands: SharedUnknowns, vector: Unknowns) -> Unknowns:
-    """Return S of a vector, with the ghosts that ranks keep. Collective."""
-    found = Unknowns(mixing.to_bands(vector.pixels), vector.gaps)
-    return bands.with_ghosts(found) if bands.keeps_ghosts else found
-
-
 class ComponentOperator(Operator):
     """S^T A S on maps of components. Collective.
 
@@ -83,7 +78,8 @@ class ComponentOperator(Operator):
 
     def apply(self, vectors: Unknowns) -> Unknowns:
         """Return S^T A S times vectors side by side. Collective."""
-        found = self._operator.apply(_in_bands(self._mixing, self._bands, vectors))
+        seen = Unknowns(self._mixing.to_bands(vectors.pixels), vectors.gaps)
+        found = self._operator.apply(self._bands.with_ghosts(seen) if self._bands.keeps_ghosts else seen)
         return Unknowns(self._mixing.to_components(found.pixels), found.gaps)
 
 
@@ -101,18 +97,25 @@ class ComponentPreconditioner(Preconditioner):
     def __init__(self, bands: Preconditioner, shared: SharedUnknowns, pixels: ComponentPixels) -> None:
         self._bands, self._shared, self._pixels = bands, shared, pixels
         self.description = f"{bands.description}, of bands"
+        local = bands.local if isinstance(bands, AmplitudePreconditioner) else bands
+        self._is_local = isinstance(local, BlockDiagonalPreconditioner)
 
     def apply(self, vectors: Unknowns) -> Unknowns:
         """Return M^-1 times vectors side by side. Collective."""
         mixing, inverses = self._pixels.mixing, self._pixels.inverses
+        if self._is_local:  # M is W in pixels, which gaps and templates do not see
+            nothing = self._shared.zeros(mixing.n_stokes)
+            pixels = np.repeat(nothing.pixels[..., None], vectors.width, axis=2)
+            seen = self._with_ghosts(Unknowns(pixels, vectors.gaps))
+            return Unknowns(mixing.multiply(inverses, vectors.pixels), self._bands.apply(seen).gaps)
         inner = Unknowns(mixing.multiply(inverses, vectors.pixels), vectors.gaps)
-        seen = _in_bands(mixing, self._shared, inner)
-        seen.pixels = self._pixels.weigh(seen.pixels)
-        if self._shared.keeps_ghosts:
-            seen = self._shared.with_ghosts(Unknowns(*seen.owned))
-        found = self._bands.apply(seen)
+        seen = Unknowns(self._pixels.weigh(mixing.to_bands(inner.pixels)), inner.gaps)
+        found = self._bands.apply(self._with_ghosts(seen))
         maps = mixing.to_components(self._pixels.weigh(found.pixels))
         return Unknowns(mixing.multiply(inverses, maps), found.gaps)
+
+    def _with_ghosts(self, vector: Unknowns) -> Unknowns:
+        return self._shared.with_ghosts(vector) if self._shared.keeps_ghosts else vector
 
 
 class ComponentPixels:
@@ -149,7 +152,7 @@ class ComponentPixels:
         hits_max = max(1, int(rows.comm.max(float(hits.max(initial=0)))))
         self._weights = binning.stokes_weights(projection, rows, noise.weights, hits_max)
         self.inverses, rcond = self.mixing.invert(self.mixing.weights(self._weights), self._options.rcond_min)
-        self._dead = (rcond < self._options.rcond_min) | (rcond == 0)
+        self._dead = rcond < max(self._options.rcond_min, SINGULAR)
         self._rcond, self._hits = rcond, self.mixing.gather(hits)
         seen = np.count_nonzero(self._hits, axis=1)
         self.few_bands = int(np.count_nonzero(self._dead & (seen < self.mixing.n_components)))

@@ -144,6 +144,25 @@ def split_bytes(run: MemoryPlan, n_parts: int) -> int:
     return (n_parts + 1) * (run.maps + run.preconditioner) + kept
 
 
+def component_bytes(n_rows: int, n_pixels: int, n_components: int, n_stokes: int) -> int:
+    """Return what maps of components take of a rank beside those of bands.
+
+    Parameters
+    ----------
+    n_rows, n_pixels : int
+        Rows of maps of bands that the rank owns, and pixels of all components.
+    n_components, n_stokes : int
+        None take nothing.
+    """
+    if not n_components:
+        return 0
+    n, triangle = n_components * n_stokes, n_stokes * (n_stokes + 1) // 2
+    # matrices and their inverses; covariance, hits, rcond and dead of rows; weights in bands, and a copy
+    blocks = 8 * n_pixels * (n * (n + 1) + n_components * (triangle + 3)) + 2 * 8 * n_rows * triangle
+    # vectors of the solver; those of bands are planned as if it had them; what moves between owners
+    return blocks + 8 * n_pixels * n * 8 + 2 * 8 * n_rows * n_stokes
+
+
 def plan_memory(
     projection: Projection, pixels: OwnedRows, keep: bool, n_rhs: int = 1, n_kept: int = 0
 ) -> MemoryPlan:

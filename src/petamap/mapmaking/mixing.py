@@ -18,6 +18,8 @@ from petacomm.reduction import OwnedRows, ReductionPlan
 from petacomm.sharing import IndexMap
 
 _AT_ONCE = 1 << 14  # pixels whose matrices are inverted at once
+# Reciprocal condition below which a matrix is singular but for rounding.
+SINGULAR = 1e-12
 
 
 class MixingMatrix:
@@ -110,7 +112,7 @@ class MixingMatrix:
         """Return the inverses, (n_triangle, n_pixels), and reciprocal conditions, (n_pixels,).
 
         Conditions are those of matrices in which each component has the same mean weight, so that they do not
-        depend on its unit. Inverses of matrices below `rcond_min` are zero.
+        depend on its unit. Inverses of matrices below `rcond_min`, or that are singular, are zero.
         """
         inverses, rcond = np.zeros_like(matrices), np.zeros(matrices.shape[1])
         rows, columns = np.triu_indices(len(self.unknowns))
@@ -123,7 +125,7 @@ class MixingMatrix:
             with single_blas_thread():
                 sizes: FloatArray = np.linalg.eigvalsh(full).astype(np.float64)
                 rcond[part] = _conditions(sizes)
-                alive = (rcond[part] >= rcond_min) & (rcond[part] > 0)
+                alive = rcond[part] >= max(rcond_min, SINGULAR)
                 full[alive] = np.linalg.inv(full[alive])
             full[~alive] = 0.0
             full *= scales[:, :, None] * scales[:, None, :]

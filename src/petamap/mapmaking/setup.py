@@ -49,6 +49,7 @@ from petamap.mapmaking.frequency_bands import (
     require_consistent_bands,
 )
 from petamap.mapmaking.intervals import free_ends
+from petamap.mapmaking.mixing import SINGULAR
 from petamap.mapmaking.noise_estimate import NoiseEstimate, NoiseEstimator
 from petamap.mapmaking.noise_kernels import ModelOf, declared_model
 from petamap.mapmaking.own_temperature import (
@@ -319,6 +320,7 @@ class RunSetup:
             uniform_binning=config.products.binned_weights == "uniform",
             n_threads=self.n_threads,
             parts=self.parts,
+            n_components=len(config.components),
         )
 
     def _warn_of_pixels(self, system: MapmakingSystem) -> None:
@@ -337,7 +339,10 @@ class RunSetup:
 
     def _cut(self, system: MapmakingSystem) -> str:
         """Say how many pixels cannot be solved for, and why. Collective."""
-        low = f"their reciprocal condition is below {self.config.solver.rcond_min:g}"
+        least = self.config.solver.rcond_min
+        if isinstance(system, ComponentSystem):
+            least = max(least, SINGULAR)
+        low = f"their reciprocal condition is below {least:g}"
         if not isinstance(system, ComponentSystem):
             of = " of all bands" if self.parts else ""
             return f"{self.n_dead} of {self.n_seen} pixels{of} are cut: {low}"

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from petacomm.base.distinct import distinct
 from petacomm.base.errors import ConfigError, ResourceError
 from petacomm.base.host import available_bytes
 from petacomm.base.progress import Progress
@@ -24,7 +25,7 @@ from petamap.mapmaking.cg import ConjugateGradients
 from petamap.mapmaking.distribution import STREAMS, Distribution
 from petamap.mapmaking.joint_blocks import JointNoise
 from petamap.mapmaking.linear_operators import Operator, Preconditioner
-from petamap.mapmaking.memory import MemoryPlan, plan_memory, split_bytes
+from petamap.mapmaking.memory import MemoryPlan, component_bytes, plan_memory, split_bytes
 from petamap.mapmaking.noise_kernels import InverseNoise, ModeLags, ModelOf, inverse_noise
 from petamap.mapmaking.normal_operator import NormalOperator
 from petamap.mapmaking.pixel_statistics import Statistics, pixel_statistics
@@ -76,6 +77,8 @@ class SystemOptions:
         Number of parts of each split of the data: whether pointing is kept leaves room for their maps.
     parts : Parts, optional
         Parts of the data that have a map each, as bands have, instead of one map of all data.
+    n_components : int
+        Components that are mapped instead of the bands: memory is planned for them.
     """
 
     stokes: Stokes = Stokes.IQU
@@ -98,6 +101,7 @@ class SystemOptions:
     n_kept: int = 0
     splits: tuple[int, ...] = ()
     parts: Parts | None = None
+    n_components: int = 0
 
     @property
     def margin(self) -> int:
@@ -333,9 +337,14 @@ def _choose_memory_plan(
     width = min(options.n_rhs, MAX_WIDTH)
     filters = joint.n_bytes(projection.local.blocks, width_for(width), projection.n_threads)
 
+    n_pixels = len(distinct(pixels.keys % projection.sky.n_pix)) if options.n_components else 0
+    more = component_bytes(pixels.n_owned, n_pixels, options.n_components, options.stokes.n)
+
     def planned(keep: bool) -> MemoryPlan:
+        plan = plan_memory(projection, pixels, keep, options.n_rhs, options.n_kept)
         return replace(
-            plan_memory(projection, pixels, keep, options.n_rhs, options.n_kept),
+            plan,
+            maps=plan.maps + more,
             preconditioner=preconditioner.n_bytes(width),
             filters=filters,
         )

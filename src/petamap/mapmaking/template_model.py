@@ -377,13 +377,13 @@ class AmplitudePreconditioner(Preconditioner):
         transfer: NuisanceTransfer,
         inverses: Callable[[FloatArray], FloatArray],
     ) -> None:
-        self._local, self._shared, self._transfer = local, shared, transfer
+        self.local, self._shared, self._transfer = local, shared, transfer
         self._inverses = inverses
         self.description = f"{local.description}, templates by stream"
 
     def apply(self, vectors: Unknowns) -> Unknowns:
         """Return M^-1 times vectors side by side. Collective."""
-        out = self._local.apply(vectors)
+        out = self.local.apply(vectors)
         none, residuals = self._transfer.to_model(vectors.gaps)
         out.gaps[...] += self._transfer.from_model(none, self._inverses(residuals))
         return self._shared.with_ghosts(out) if self._shared.keeps_ghosts else out

@@ -136,7 +136,7 @@ def band_conflicts(config: RunConfig) -> Iterator[Conflict]:
 def _component_conflicts(config: RunConfig) -> Iterator[Conflict]:
     n_bands, n_components = len(config.bands), len(config.components)
     if n_components > n_bands:
-        what = f"{n_components} components, and {n_bands} bands: there must be as many bands at least"
+        what = f"more components than bands: {n_components} and {n_bands}"
         yield Conflict("component", n_bands, what, "add a [[band]], or leave a component away")
         return
     for number, one in enumerate(config.components):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from petacomm.base.errors import did_you_mean
 from petacomm.base.toml import KeyLines, parse_toml
 from petamap.data.config.document import Document, DocumentTable, Value
 from petamap.data.config.model import REPEATED
@@ -26,6 +27,9 @@ def read_toml_document(text: str, file: str, folder: Path) -> Document:
             document.repeated[name] = _read_tables(name, content, lines, document)
         elif isinstance(content, dict):
             document.sections[name] = _table(content, (name,), lines)
+        elif isinstance(content, list) and content and all(isinstance(item, dict) for item in content):
+            mend = did_you_mean(name, ["source", *REPEATED])
+            document.problems.add(lines.get((name, 0), 1), f"there are no tables [[{name}]]", mend)
         else:
             what = f"'{name}' stands outside of any section"
             document.problems.add(lines.get((name,), 1), what, "sections begin with [name]")
