@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 # Planck 2018 results XI (A&A 641, A11) has in polarization; of synchrotron, that of Planck 2018 results IV.
 _DEFAULTS = {"dust": (1.53, 353e9), "synchrotron": (-3.1, 30e9)}
 # Products of one map of all data.
-_OF_ONE_MAP = ("pixel_covariance", "filtered", "observation_matrix", "compare", "compare_binned")
+_OF_ONE_MAP = (
+    "pixel_covariance", "filtered", "observation_matrix", "modes_taken", "demodulated", "compare",
+    "compare_binned",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
