@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from petacomm.topology import Machine
 from petamap.data.config import RunConfig
 from petamap.mapmaking.bands import StreamBands
 from petamap.mapmaking.distribution import Distribution, possible_distributions
-from petamap.mapmaking.memory import MemoryPlan, Sizes, map_bytes, split_bytes
+from petamap.mapmaking.memory import MemoryPlan, Sizes, component_bytes, map_bytes, split_bytes
 from petamap.mapmaking.split_parts import split_parts
 from petamap.planning.node_samples import sample_nodes
 from petamap.planning.pixel_coverage import PixelCoverage, compute_pixel_coverage
@@ -300,13 +300,23 @@ class _Planner:
         )
         # The pixel index has one bit per pixel and a count per 64 pixels; held samples have one bit each.
         base = _PROCESS_BYTES + n_pix // 8 + n_pix // 16 + held // 8 + map_bytes(sizes)
-        base += int(self.preconditioner.bytes_a_sample * held)
+        base += int(self.preconditioner.bytes_a_sample * held) + self._bands_bytes(sizes)
         n_parts = [split_parts(one, self.run.observations).n for one in self.config.splits]
         splits = [split_bytes(MemoryPlan(False, 0, 0, map_bytes(sizes), held), n) for n in n_parts]
         base += sum(splits)
         has_gains = any(o.pointing is not None and o.pointing.has_gains for o in self.run.observations)
         kept = 4 + 4 * (self.stokes is not Stokes.I) + 4 * has_gains + 2 * 4 * len(n_parts)
         return base, base + held * kept
+
+    def _bands_bytes(self, sizes: Sizes) -> int:
+        """Return what maps of bands and components take beside one map, all bands being in each pixel."""
+        n_bands, n_components = len(self.config.bands), len(self.config.components)
+        if not n_bands:
+            return 0
+        more = replace(sizes, n_held=n_bands * sizes.n_held, n_owned=n_bands * sizes.n_owned)
+        index = (n_bands - 1) * (sizes.n_pix // 8 + sizes.n_pix // 16)
+        components = component_bytes(more.n_owned, sizes.n_owned, n_components, sizes.n_stokes)
+        return index + map_bytes(more) - map_bytes(sizes) + components
 
     def _kept_ghosts(self, forecast: Forecast) -> dict[str, int]:
         """Return the sizes of ghosts that ranks keep with the reduction asked for; none with auto."""

@@ -9,18 +9,18 @@ from xml.sax.saxutils import escape
 
 from petacomm.base.errors import ConfigError, did_you_mean
 from petamap.data.config.fields import OptionField, option_fields
-from petamap.data.config.model import REPEATED, SECTIONS, SplitOptions
+from petamap.data.config.model import REPEATED, SECTIONS
 from petamap.data.config.source_kinds import source_kind
 from petamap.data.config.writer import toml_value, written_value, xml_text
 
 
 @dataclass(frozen=True)
 class ConfigTemplate:
-    """What a template sets: options of sections, "section.option"; sources and splits with their options."""
+    """What a template sets: options of sections, "section.option"; sources and other tables with theirs."""
 
     settings: Mapping[str, object]
     sources: tuple[tuple[str, Mapping[str, object]], ...]
-    splits: tuple[Mapping[str, object], ...] = ()
+    tables: tuple[tuple[str, Mapping[str, object]], ...] = ()
 
 
 _HEALPIX = {"run.name": "first", "map.n_side": 64}
@@ -46,6 +46,11 @@ _NOISE = ("noise", {"net": "60 uK s^0.5", "fknee": "50 mHz", "fmin": "1 mHz"})
 _COMMON = ("common-mode", {"net": "20 uK s^0.5", "fknee": "100 mHz", "fmin": "5 mHz"})
 _COARSE = {**_HEALPIX, "map.n_side": 32}
 _SMALL = {**_HEALPIX, "map.n_side": 16}
+_EIGHT = ("satellite", {**_SHORT[1], "n_det": 8})
+_BANDS = (
+    ("band", {"name": "90", "detectors": ["0000", "0001"], "frequency": "90 GHz"}),
+    ("band", {"name": "220", "detectors": ["0002", "0003"], "frequency": "220 GHz"}),
+)
 # Templates by name. Files are those that `petamap init` writes, in the place of the user's.
 TEMPLATES: dict[str, ConfigTemplate] = {
     "satellite": ConfigTemplate(_HEALPIX, (_SATELLITE, _SKY, _NOISE)),
@@ -113,7 +118,12 @@ TEMPLATES: dict[str, ConfigTemplate] = {
     )),
     "common-mode": ConfigTemplate(_COARSE, (_SHORT, _SKY, _NOISE, _COMMON)),
     "splits": ConfigTemplate(_PATCH, (_GROUND, _SKY, _NOISE), (
-        {"name": "halves", "by": "time"}, {"name": "scans", "by": "direction"},
+        ("split", {"name": "halves", "by": "time"}), ("split", {"name": "scans", "by": "direction"}),
+    )),
+    "bands": ConfigTemplate(_SMALL, (_EIGHT, _SKY, _NOISE), _BANDS),
+    "components": ConfigTemplate(_SMALL, (_EIGHT, _SKY, _NOISE), (
+        *_BANDS, ("component", {"name": "cmb", "spectrum": "cmb"}),
+        ("component", {"name": "dust", "spectrum": "dust"}),
     )),
 }  # fmt: skip
 TEMPLATES |= {"madmap1": TEMPLATES["madmap"], "noise": TEMPLATES["satellite"]}
@@ -190,10 +200,10 @@ def _blocks(template: ConfigTemplate) -> Iterator[TemplateBlock]:
         source = source_kind(kind)
         lines = tuple(_line(field, chosen.get(field.name)) for field in source.fields.values())
         yield TemplateBlock("source", kind, source.summary, lines)
-    for chosen in template.splits:
-        fields = option_fields(SplitOptions).values()
+    for name, chosen in template.tables:
+        fields = option_fields(REPEATED[name]).values()
         lines = tuple(_line(field, chosen.get(field.name)) for field in fields)
-        yield TemplateBlock("split", None, (SplitOptions.__doc__ or "").partition("\n")[0], lines)
+        yield TemplateBlock(name, None, (REPEATED[name].__doc__ or "").partition("\n")[0], lines)
 
 
 def _line(field: OptionField, chosen: object = None) -> TemplateLine:
