@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from joint_systems import dense_joint, sharing
 from mpi import run_ranks
 from scipy import stats
 from scipy.linalg import block_diag
@@ -152,6 +153,19 @@ def test_maps_with_templates_are_those_of_dense_matrices(preconditioner):
     made.response = np.hstack([made.response, columns])
     expected = made.map()[: 2 * N_PIX]
     np.testing.assert_allclose(solution.map.pixels[:, 0], expected, atol=1e-9 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("preconditioner", ["block-diagonal", "two-level"])
+def test_noise_that_bands_share_is_weighed(preconditioner):
+    observations = scans(seed=6, flagged=0.04)
+    observations[0] = sharing(observations[0], np.random.default_rng(6))
+    factors = factors_of(2, "I")
+    system = system_of(observations, factors, "I", preconditioner=preconditioner)
+    _, _, solution = solved(system)
+    made, band = dense_joint(observations, "I", N_PIX), bands_of_samples(observations)
+    made.response = np.concatenate([made.response * factors[band, c] for c in range(2)], axis=1)
+    expected = made.map()
+    np.testing.assert_allclose(solution.map.pixels[:, 0], expected, atol=1e-8 * np.abs(expected).max())
 
 
 def with_sky(observations, factors, values, stokes="IQU"):
