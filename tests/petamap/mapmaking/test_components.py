@@ -15,7 +15,7 @@ from mpi import run_ranks
 from scipy import stats
 from scipy.linalg import block_diag
 from small_runs import config, noisy_scans, run_on
-from small_systems import Samples, dense, numbered, recorded
+from small_systems import Models, Samples, dense, numbered, recorded, spinning
 from stopping import StopAfter
 
 from petacomm.base.errors import ConfigError, DataError, Interruption
@@ -25,6 +25,7 @@ from petacomm.mpi import SerialCommunicator
 from petacomm.reduction import OwnedRows, ReductionPlan
 from petacomm.sharing import IndexMap
 from petamap.data.config import BandOptions, ComponentOptions
+from petamap.data.observation import Observation
 from petamap.data.parts import PartRuns, Parts
 from petamap.data.selection import select_observations
 from petamap.data.source import SourceContext
@@ -36,9 +37,14 @@ from petamap.mapmaking.memory import component_bytes
 from petamap.mapmaking.mixing import MixingMatrix
 from petamap.mapmaking.noise_kernels import declared_model
 from petamap.mapmaking.right_hand_side import right_hand_sides_of
+from petamap.mapmaking.setup import RunSetup
 from petamap.mapmaking.system import SystemOptions
+from petamap.noise.model import OneOverF
+from petamap.noise.psd import noise_psd
 from petamap.report.map_sheets import read_sheets
 from petamap.report.run_page import write_report
+from petamap.simulation.noise import SimulatedNoise
+from petamap.sky.healpix import Healpix
 from petamap.sky.map_file import read_map
 from petamap.sky.stokes import Stokes
 from petamap.spectra.run_maps import RunMaps
@@ -406,6 +412,38 @@ def test_factors_of_one_component_are_those_of_ordinary_maps(tmp_path):
         np.testing.assert_allclose(found, expected, atol=1e-8 * np.nanmax(np.abs(expected)))
     rcond = [read_map(tmp_path / n / "small_rcond.fits").values for n in ("cmb", "all")]
     np.testing.assert_allclose(*rcond, rtol=1e-9, atol=1e-12)
+
+
+def two_skies(n_samp=6000):
+    """Return an observation of pixels of which the last two detectors see thrice the signal, and noise."""
+    models = Models(((OneOverF(1.0, 0.05, 1e-3, -1.0),),))
+    bare = Observation(
+        name="one", uid=3, n_samp=n_samp, sample_rate=5.0, detectors=("d0", "d1", "d2", "d3"),
+        intervals=((0, n_samp),), pointing=spinning(n_samp, 0.21, 4, 5), frame="galactic", noise=models,
+    )  # fmt: skip
+    sky, seen = 30 * np.random.default_rng(2).standard_normal(12 * 2**2), np.zeros((4, n_samp))
+    pixels, angles = np.empty(n_samp, np.int32), np.empty(n_samp, np.uint32)
+    for detector in range(4):
+        bare.pointing.expand(Healpix(2, nest=True), detector, 0, n_samp, pixels, angles, None)
+        seen[detector] = sky[pixels] * (1 if detector < 2 else 3)
+    return replace(bare, signals=(Samples(seen), SimulatedNoise(bare, models, 7, 0)))
+
+
+@pytest.mark.parametrize("with_bands", [True, False])
+def test_noise_is_estimated_with_maps_of_bands(with_bands):
+    """One map of two skies leaves their difference in the streams, which is taken for noise."""
+    bands = (BandOptions("one", ("d0", "d1")), BandOptions("two", ("d2", "d3"))) if with_bands else ()
+    chosen = config(bands=bands, map={"n_side": 2, "stokes": "I"}, noise={"kernel": "estimate"})
+    setup, observation = RunSetup(chosen, SerialCommunicator(), SilentProgress()), two_skies()
+    setup.open(lambda _: [observation])
+    setup.set_up()
+    found = [setup.noise_estimate.model_of(observation, detector, 0) for detector in range(4)]
+    model = observation.noise.noise_model(0, 0)
+    ratios = [np.mean(psd.values / noise_psd(model, psd.frequencies)) for psd in found]
+    if with_bands:
+        np.testing.assert_allclose(ratios, 1.0, atol=0.1)
+    else:
+        assert min(ratios) > 2
 
 
 # --- bad input
