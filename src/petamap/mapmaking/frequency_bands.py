@@ -85,6 +85,12 @@ def mixing_factors(config: RunConfig, unit: str) -> FloatArray:
     factors = np.array(columns).transpose(2, 0, 1)
     if not np.isfinite(factors).all():
         raise ConfigError("factors are not finite", mend="take other frequencies, beta or temperature")
+    for number, one in enumerate(config.components):
+        if not factors[:, number].any():
+            what = f"no band sees it in a map of {stokes.value}"
+            raise ConfigError(
+                what, where=f"component {one.name}", mend="leave it away, or give other factors"
+            )
     for number, letter in enumerate(stokes.value):
         _require_told_apart(factors[:, :, number], letter, config)
     return np.ascontiguousarray(factors)
