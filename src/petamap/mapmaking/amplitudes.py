@@ -16,6 +16,7 @@ from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.mpi import Communicator, agree, agree_on_errors
 from petamap.data.template import FUNCTIONS, TemplateTerm
 from petamap.mapmaking.stream_terms import StreamTerms
+from petamap.mapmaking.template_memory import StreamFunctions
 from petamap.mapmaking.time_layout import LocalBlocks
 from petamap.noise.autoregressive import AutoregressiveProcess
 from petamap.sky.pixelization import Pixelization
@@ -81,6 +82,10 @@ class Amplitudes:
     def n(self) -> int:
         """Number of amplitudes on this rank."""
         return len(self.keys)
+
+    def functions(self) -> list[StreamFunctions]:
+        """Return the functions of the streams of this rank, in numbers."""
+        return [self.terms.functions(stream) for stream in self.streams.tolist()]
 
     def row_units(self) -> FloatArray:
         """Return the unit of each row, (n,), that of its streams' samples."""

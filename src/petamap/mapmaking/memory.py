@@ -38,6 +38,8 @@ class MemoryPlan:
         Bytes of the preconditioner beside the vectors, at their peak.
     filters : int
         Bytes of the streams that are filtered together.
+    beside : int
+        Bytes at most beside those of the preconditioner, while it is made and there are no vectors.
     """
 
     keep: bool
@@ -47,18 +49,19 @@ class MemoryPlan:
     n_samp: int
     preconditioner: int = 0
     filters: int = 0
+    beside: int = 0
 
     def __add__(self, other: MemoryPlan) -> MemoryPlan:
         """Return the plan with what another system takes beside it."""
         return replace(
             self, samples=self.samples + other.samples, maps=self.maps + other.maps,
-            preconditioner=self.preconditioner + other.preconditioner,
+            preconditioner=self.preconditioner + other.preconditioner, beside=max(self.beside, other.beside),
         )  # fmt: skip
 
     @property
     def total(self) -> int:
         """All bytes."""
-        return self.base + self.samples + self.maps + self.preconditioner + self.filters
+        return self.base + self.samples + max(self.maps, self.beside) + self.preconditioner + self.filters
 
     @property
     def bytes_per_sample(self) -> float:
@@ -85,7 +88,7 @@ class Sizes:
     n_held, n_owned : int
         Pixels that the rank holds, and owns.
     n_gaps : int
-        Unknowns of gaps.
+        Unknowns of gaps and amplitudes.
     n_ranks, n_threads : int
     n_rhs : int
         Right-hand sides that are read and solved for side by side.
@@ -164,18 +167,23 @@ def component_bytes(n_rows: int, n_pixels: int, n_components: int, n_stokes: int
 
 
 def plan_memory(
-    projection: Projection, pixels: OwnedRows, keep: bool, n_rhs: int = 1, n_kept: int = 0
+    projection: Projection,
+    pixels: OwnedRows,
+    keep: bool,
+    n_rhs: int = 1,
+    n_kept: int = 0,
+    n_amplitudes: int = 0,
 ) -> MemoryPlan:
     """Return the memory that a run will need, once owners of pixels are known.
 
-    `n_rhs` and `n_kept` are those of `Sizes`.
+    `n_rhs` and `n_kept` are those of `Sizes`; amplitudes have rows as gaps have.
     """
     sizes = Sizes(
         n_pix=projection.pixelization.n_pix,
         n_stokes=projection.stokes.n,
         n_held=pixels.n_held,
         n_owned=pixels.n_owned,
-        n_gaps=projection.gaps.count(),
+        n_gaps=projection.gaps.count() + n_amplitudes,
         n_ranks=pixels.comm.size,
         n_threads=projection.n_threads,
         n_rhs=n_rhs,

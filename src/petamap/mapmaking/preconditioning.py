@@ -12,6 +12,7 @@ from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.mpi import Communicator
 from petamap.data.observation import Observation
 from petamap.mapmaking import binning
+from petamap.mapmaking.amplitudes import Amplitudes
 from petamap.mapmaking.baseline_amplitudes import BaselineAmplitudes, destriping_noises
 from petamap.mapmaking.baseline_model import BaselineModel
 from petamap.mapmaking.linear_operators import BlockDiagonalPreconditioner, Preconditioner
@@ -20,6 +21,7 @@ from petamap.mapmaking.noise_kernels import InverseNoise
 from petamap.mapmaking.pixel_statistics import Statistics
 from petamap.mapmaking.projection import Projection
 from petamap.mapmaking.stream_terms import SelectedTerms, StreamTerms, is_shared
+from petamap.mapmaking.template_memory import TemplateBytes, template_model_bytes
 from petamap.mapmaking.template_model import AmplitudePreconditioner, TemplateModel, longest_held_step
 from petamap.mapmaking.transfer import NuisanceTransfer, PixelTransfer
 from petamap.mapmaking.two_level import ModelInverse, TwoLevelPreconditioner
@@ -65,6 +67,8 @@ class PreconditionerPlan:
         Whether their baselines are the amplitudes of templates.
     level : int
         Of the model's pixels above those of the map.
+    templates : TemplateBytes
+        Of the model of their amplitudes.
     n_visits, n_gaps, n_knots : int
         About how many of them this rank has. Samples of pixels that will be cut become gaps.
     """
@@ -77,11 +81,13 @@ class PreconditionerPlan:
     n_gaps: int = 0
     n_knots: int = 0
     destripes: bool = False
+    templates: TemplateBytes = field(default_factory=TemplateBytes)
 
     def n_bytes(self, width: int = 1) -> int:
         """Return what it takes on this rank beside the solver's vectors, applied to `width` at once."""
         return (
-            _VISIT_BYTES * self.n_visits
+            self.templates.kept
+            + _VISIT_BYTES * self.n_visits
             + (_GAP_BYTES + _GAP_VECTOR_BYTES * width) * self.n_gaps
             + (_KNOT_BYTES + _KNOT_VECTOR_BYTES * width) * self.n_knots
         )
@@ -93,22 +99,33 @@ def bytes_a_sample(knots: float) -> float:
     return _VISIT_BYTES * n_visits + (_KNOT_BYTES + _KNOT_VECTOR_BYTES) * knots
 
 
+def bytes_a_gap() -> int:
+    """Return the bytes of two levels for a gap."""
+    return _GAP_BYTES + _GAP_VECTOR_BYTES
+
+
 def plan_preconditioner(
     kind: str,
     projection: Projection,
     noise: InverseNoise,
     comm: Communicator,
-    terms: StreamTerms | None = None,
+    amplitudes: Amplitudes | None = None,
 ) -> PreconditionerPlan:
     """Return the plan of a preconditioner, "auto" by the range of the noise. Collective.
 
-    `terms` are those of the templates that are solved for.
+    `amplitudes` are those of the templates that are solved for.
     """
+    terms = amplitudes.terms if amplitudes else None
     if kind == "auto":
         kind = TWO_LEVEL if terms else _choose_kind(projection, noise, comm)
-    if kind != TWO_LEVEL:
-        return PreconditionerPlan(kind)
+    n_gaps = projection.gaps.count() if projection.gaps.length else 0
+    functions = amplitudes.functions() if amplitudes else []
+    # whole streams are dealt to ranks anew
+    functions = functions[: -(-len(projection.layout.streams) // comm.size)]
     destriping = destriping_noises(projection, noise, terms, comm) if terms else None
+    if kind != TWO_LEVEL:
+        alone = template_model_bytes(functions if destriping is None else [], 1 / LONGEST_STEP, 0)
+        return PreconditionerPlan(kind, templates=alone)
     if destriping is None:
         noises, modes = _fitted(projection, noise, terms, comm)
     else:
@@ -119,10 +136,14 @@ def plan_preconditioner(
     n_knots = int((blocks[:, 3] // steps + 2).sum())
     # a visit ends at a knot too; what is sent to other ranks is there twice
     n_visits = int(projection.local.n_out / per_visit + n_knots) * min(comm.size, 2)
-    n_gaps = projection.gaps.count() if projection.gaps.length else 0
+    a_sample = n_knots / max(projection.local.n_out, 1)
+    templates = TemplateBytes()
+    if functions and destriping is None:
+        templates = template_model_bytes(functions, a_sample, n_gaps)
     return PreconditionerPlan(
-        kind, noises, modes, level, n_visits, n_gaps, n_knots, destripes=destriping is not None
-    )
+        kind, noises, modes, level, n_visits, n_gaps, n_knots,
+        destripes=destriping is not None, templates=templates,
+    )  # fmt: skip
 
 
 def _fitted(

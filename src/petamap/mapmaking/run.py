@@ -201,7 +201,7 @@ class _Job:
             comparisons = self._write_products(system, binned, solution)
         splits = self.splits.make(solution, split_rhs, self.checkpoints, self.pace)
         self.products += self.splits.products
-        taken = self._filter()
+        taken = self._filter(system)
         self._write_demodulated(streams)
         failed = None if columns is None else self._write_pixel_covariance(columns, solution)
         result = replace(
@@ -354,12 +354,14 @@ class _Job:
                     )
                 )  # fmt: skip
 
-    def _filter(self) -> tuple[ModesTaken, ...]:
+    def _filter(self, run: MapmakingSystem) -> tuple[ModesTaken, ...]:
         """Write the filter-and-bin map and its observation matrix, and return the modes taken, as chosen."""
         chosen = self.config.products
         if not (chosen.filtered or chosen.observation_matrix or chosen.modes_taken):
             return ()
-        filtering = FilterAndBin(self.setup.set_up_filter())
+        system = self.setup.set_up_filter()
+        run.memory += system.memory
+        filtering = FilterAndBin(system)
         product = FilterProducts(self.setup, filtering)
         with self.timers.phase("filter and bin"):
             if chosen.filtered:

@@ -13,6 +13,7 @@ from petacomm.base.typing import Int64Array
 from petamap.data.observation import Observation
 from petamap.data.template import DetectorTemplate, Sharing, Template, TemplateTerm
 from petamap.mapmaking.noise_kernels import ModelOf, declared_model
+from petamap.mapmaking.template_memory import StreamFunctions
 from petamap.mapmaking.time_layout import TimeLayout
 from petamap.noise.autoregressive import AutoregressiveProcess
 from petamap.noise.model import noise_key
@@ -61,6 +62,12 @@ class StreamTerms:
             start, stop = observation.intervals[key[1]]
             term = self._held[key] = template.detector_term(observation, key[2], start, stop)
         return term
+
+    def functions(self, stream: int) -> StreamFunctions:
+        """Return the functions of a stream, in numbers."""
+        one = self.layout.streams[stream]
+        own = [isinstance(template, DetectorTemplate) for template in self.templates(stream)]
+        return StreamFunctions.of([*zip(self.of(stream), own, strict=True)], one.stop - one.start)
 
     def templates(self, stream: int) -> tuple[Template, ...]:
         """Return the templates that a stream has, in the order of its terms."""

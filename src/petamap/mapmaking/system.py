@@ -291,8 +291,13 @@ def _assemble(
     with timers.phase("reduction plan"):
         pixels = _shared_pixels(comm, projection, options)
     with timers.phase("pointing"):
-        plan = plan_preconditioner(options.preconditioner, projection, noise, comm, terms)
-        memory = _choose_memory_plan(projection, pixels, options, plan, noise.joint)
+        amplitudes = None
+        if terms:
+            looked_at = LocalPixels(projection.sky, projection.keys() % projection.sky.n_pix)
+            amplitudes = Amplitudes(terms, local, looked_at, comm)
+        plan = plan_preconditioner(options.preconditioner, projection, noise, comm, amplitudes)
+        n_amplitudes = amplitudes.n if amplitudes else 0
+        memory = _choose_memory_plan(projection, pixels, options, plan, noise.joint, n_amplitudes)
         if memory.keep:
             projection.keep()
     progress.end(memory.describe())
@@ -300,9 +305,7 @@ def _assemble(
         statistics = statistics_of(projection, noise, pixels)
         projection.drop_pixels(pixels.scatter_fwd(statistics.dead.view(np.uint8)).view(np.bool_))
     with timers.phase("reduction plan"):
-        if terms:
-            looked_at = LocalPixels(projection.sky, projection.keys() % projection.sky.n_pix)
-            projection.amplitudes = Amplitudes(terms, local, looked_at, comm)
+        projection.amplitudes = amplitudes
         nuisance = _shared_nuisance(pixels, projection, options, statistics.hits_max, noise.norm)
         shared = SharedUnknowns(pixels, nuisance, _first_amplitudes(projection, nuisance))
     with timers.phase("preconditioner"):
@@ -330,6 +333,7 @@ def _choose_memory_plan(
     options: SystemOptions,
     preconditioner: PreconditionerPlan,
     joint: JointNoise,
+    n_amplitudes: int,
 ) -> MemoryPlan:
     """Return the plan of memory. Collective."""
     comm = pixels.comm
@@ -341,11 +345,12 @@ def _choose_memory_plan(
     more = component_bytes(pixels.n_owned, n_pixels, options.n_components, options.stokes.n)
 
     def planned(keep: bool) -> MemoryPlan:
-        plan = plan_memory(projection, pixels, keep, options.n_rhs, options.n_kept)
+        plan = plan_memory(projection, pixels, keep, options.n_rhs, options.n_kept, n_amplitudes)
         return replace(
             plan,
             maps=plan.maps + more,
             preconditioner=preconditioner.n_bytes(width),
+            beside=preconditioner.templates.beside,
             filters=filters,
         )
 

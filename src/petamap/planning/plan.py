@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -24,13 +24,11 @@ from petacomm.costs.partner_estimates import (
 )
 from petacomm.costs.rank_counts import RankCounts, assumed_partners, count_ranks, node_of_ranks
 from petacomm.network import predict_seconds
-from petacomm.reduction import ALGORITHMS
 from petacomm.topology import Machine
 from petamap.data.config import RunConfig
 from petamap.mapmaking.bands import StreamBands
-from petamap.mapmaking.distribution import Distribution, possible_distributions
-from petamap.mapmaking.memory import MemoryPlan, Sizes, component_bytes, map_bytes, split_bytes
-from petamap.mapmaking.split_parts import split_parts
+from petamap.mapmaking.distribution import TIME_MAJOR, Distribution, possible_distributions
+from petamap.planning.memory_forecast import MemoryForecast
 from petamap.planning.node_samples import sample_nodes
 from petamap.planning.pixel_coverage import PixelCoverage, compute_pixel_coverage
 from petamap.planning.preconditioner_forecast import PreconditionerForecast, forecast_preconditioner
@@ -42,8 +40,6 @@ from petamap.sky.stokes import Stokes
 # Below these numbers of time samples, and of pairs of holders of a key, nothing is sampled.
 _MAX_SAMPLES = 3e8
 _MAX_PAIRS = 3e8
-# Memory of a process with its libraries.
-_PROCESS_BYTES = 90 << 20
 # Default number of regions of the sky sample.
 _N_REGIONS = 6000
 
@@ -61,7 +57,8 @@ class RunPrediction:
     seconds : dict of str to float
         Time of one reduction, by algorithm.
     memory, memory_kept : float
-        Largest memory of a rank in bytes, with pointing recomputed and with pointing kept; without gaps.
+        Largest memory of a rank in bytes, with pointing recomputed and with pointing kept; without flagged
+        samples.
     """
 
     distribution: Distribution
@@ -188,7 +185,9 @@ def plan(
     n_threads, progress = n_threads or available_threads(), progress or SilentProgress()
     planner = _Planner(config, cores, machine, sample, seed, n_threads, progress)
     n_det = max(observation.n_det for observation in planner.run.observations)
-    return planner.plan(distributions or possible_distributions(n_det))
+    # detectors that share noise are filtered together
+    possible = [TIME_MAJOR] if planner.run.bands.mode_lags else possible_distributions(n_det)
+    return planner.plan(distributions or possible)
 
 
 @dataclass
@@ -207,6 +206,7 @@ class _Planner:
         self.run = ScannedRun.open(self.config)
         self.stokes = Stokes(self.config.map.stokes)
         self.preconditioner = forecast_preconditioner(self.config, self.run.observations, self.run.bands)
+        self.memory = MemoryForecast(self.config, self.run, self.preconditioner)
         if self.run.layout.n_blocks < self.cores:
             raise ConfigError(
                 f"{self.run.layout.n_blocks} blocks of data for {self.cores} ranks",
@@ -281,50 +281,8 @@ class _Planner:
             name: float(predict_seconds(load, self.machine, per_node, self.stokes.n, 8))
             for name, load in forecast.loads.items()
         }
-        held = np.add.reduceat(samples.n_held, np.arange(0, self.cores, threads)).max()
-        memory = self._memory(forecast, threads, int(held))
+        memory = self.memory.of(forecast, threads, samples, samples.merged(self.cores, threads))
         return RunPrediction(distribution, threads, forecast, seconds, *memory)
-
-    def _memory(self, forecast: Forecast, threads: int, held: int) -> tuple[int, int]:
-        """Return the bytes of a rank with pointing recomputed, and with pointing kept."""
-        n_pix = self.run.pixelization.n_pix
-        sizes = Sizes(
-            n_pix=n_pix,
-            n_stokes=self.stokes.n,
-            n_held=round(forecast.n_keys),
-            n_owned=round(forecast.n_global.value / forecast.size),
-            n_gaps=0,
-            n_ranks=forecast.size,
-            n_threads=threads,
-            **self._kept_ghosts(forecast),
-        )
-        # The pixel index has one bit per pixel and a count per 64 pixels; held samples have one bit each.
-        base = _PROCESS_BYTES + n_pix // 8 + n_pix // 16 + held // 8 + map_bytes(sizes)
-        base += int(self.preconditioner.bytes_a_sample * held) + self._bands_bytes(sizes)
-        n_parts = [split_parts(one, self.run.observations).n for one in self.config.splits]
-        splits = [split_bytes(MemoryPlan(False, 0, 0, map_bytes(sizes), held), n) for n in n_parts]
-        base += sum(splits)
-        has_gains = any(o.pointing is not None and o.pointing.has_gains for o in self.run.observations)
-        kept = 4 + 4 * (self.stokes is not Stokes.I) + 4 * has_gains + 2 * 4 * len(n_parts)
-        return base, base + held * kept
-
-    def _bands_bytes(self, sizes: Sizes) -> int:
-        """Return what maps of bands and components take beside one map, all bands being in each pixel."""
-        n_bands, n_components = len(self.config.bands), len(self.config.components)
-        if not n_bands:
-            return 0
-        more = replace(sizes, n_held=n_bands * sizes.n_held, n_owned=n_bands * sizes.n_owned)
-        index = (n_bands - 1) * (sizes.n_pix // 8 + sizes.n_pix // 16)
-        components = component_bytes(more.n_owned, sizes.n_owned, n_components, sizes.n_stokes)
-        return index + map_bytes(more) - map_bytes(sizes) + components
-
-    def _kept_ghosts(self, forecast: Forecast) -> dict[str, int]:
-        """Return the sizes of ghosts that ranks keep with the reduction asked for; none with auto."""
-        name = self.config.comm.reduction
-        if name not in ALGORITHMS or not ALGORITHMS[name].allreduce_only:
-            return {}
-        n_ghosts = round(forecast.n_keys - forecast.n_global.value / forecast.size)
-        return {"n_ghosts": n_ghosts, "n_sent": round(forecast.rows[name].value)}
 
 
 def _pairs(occupancy: Occupancy) -> float:

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
 
 from petacomm.base.typing import Int64Array
 from petamap.mapmaking.time_layout import TimeLayout, run_bounds
+
+
+@dataclass(frozen=True)
+class HeldSamples:
+    """Samples that a rank holds: their number, their streams, and their segments [first, stop)."""
+
+    n: int
+    streams: Int64Array
+    first: int
+    stop: int
 
 
 @dataclass(frozen=True)
@@ -29,6 +40,25 @@ class SampleDistribution:
     streams: Int64Array
     begin: Int64Array
     end: Int64Array
+
+    def merged(self, size: int, threads: int) -> list[HeldSamples]:
+        """Return what each rank holds, of `threads` of these ranks each."""
+        edges = np.searchsorted(self.ranks, np.arange(0, size + threads, threads))
+        return [
+            HeldSamples(int((self.end[a:b] - self.begin[a:b]).sum()), np.unique(self.streams[a:b]), a, b)
+            for a, b in itertools.pairwise(edges.tolist())
+            if b > a
+        ]
+
+    def in_margins(self, held: HeldSamples, layout: TimeLayout) -> int:
+        """Return how many of the samples that a rank holds are beyond the ends of stationary intervals."""
+        own = slice(held.first, held.stop)
+        streams = self.streams[own]
+        begin, end = (part[own] - layout.sample_keys[streams] for part in (self.begin, self.end))
+        lengths = np.diff(layout.sample_keys)[streams]
+        before = np.minimum(end, layout.margin) - begin
+        after = end - np.maximum(begin, lengths - layout.margin)
+        return int(np.maximum(before, 0).sum() + np.maximum(after, 0).sum())
 
     @property
     def n_held(self) -> Int64Array:

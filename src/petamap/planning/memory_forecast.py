@@ -1,0 +1,198 @@
+"""Memory of the ranks of a planned run: maps, gaps, templates, preconditioner, splits, filter and bin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from petacomm.costs.forecast import Forecast
+from petacomm.reduction import ALGORITHMS
+from petamap.data.config import RunConfig
+from petamap.mapmaking.memory import MemoryPlan, Sizes, component_bytes, map_bytes, split_bytes
+from petamap.mapmaking.preconditioning import bytes_a_gap, has_templates
+from petamap.mapmaking.split_parts import split_parts
+from petamap.mapmaking.stream_terms import StreamTerms
+from petamap.mapmaking.template_memory import StreamFunctions, TemplateBytes, template_model_bytes
+from petamap.noise.baselines import LONGEST_STEP
+from petamap.planning.preconditioner_forecast import PreconditionerForecast
+from petamap.planning.rank_samples import HeldSamples, SampleDistribution
+from petamap.planning.scanned_run import ScannedRun
+from petamap.pointing.compressed import CompressedPointing
+from petamap.sky.stokes import Stokes
+
+# Memory of a process with its libraries, of what simulates signals, and of MPI's beside; measured.
+_PROCESS_BYTES, _SIMULATION_BYTES, _MPI_BYTES = 85 << 20, 40 << 20, 20 << 20
+# Bytes of the work space of a thread, for each point of a transform.
+_WORK_BYTES = 64
+# Streams whose templates are looked at: those of others are alike.
+_N_STREAMS = 8
+
+
+@dataclass(frozen=True)
+class MemoryForecast:
+    """Memory of the ranks of a run.
+
+    Attributes
+    ----------
+    config : RunConfig
+    run : ScannedRun
+    preconditioner : PreconditionerForecast
+    """
+
+    config: RunConfig
+    run: ScannedRun
+    preconditioner: PreconditionerForecast
+
+    def of(
+        self, forecast: Forecast, threads: int, samples: SampleDistribution, ranks: Sequence[HeldSamples]
+    ) -> tuple[int, int]:
+        """Return the largest bytes of a rank with pointing recomputed, and with pointing kept.
+
+        Where pointing cannot be recomputed, both are those with pointing kept.
+
+        Parameters
+        ----------
+        forecast : Forecast
+            Of pixels and rows.
+        threads : int
+        samples : SampleDistribution
+        ranks : sequence of HeldSamples
+            What each rank holds of them.
+        """
+        found = [self._of_rank(forecast, threads, samples, one) for one in ranks]
+        kept = max(total for _, total in found)
+        can_expand = all(isinstance(o.pointing, CompressedPointing) for o in self.run.observations)
+        return (max(total for total, _ in found) if can_expand else kept), kept
+
+    def _of_rank(
+        self, forecast: Forecast, threads: int, samples: SampleDistribution, held: HeldSamples
+    ) -> tuple[int, int]:
+        layout, config = self.run.layout, self.config
+        n_amplitudes = sum(self.functions.of(stream).n_amplitudes for stream in held.streams.tolist())
+        sizes = self._sizes(forecast, threads, samples.in_margins(held, layout) + n_amplitudes)
+        template = self._template_bytes(forecast.size, layout.margin)
+        # the model of two levels has gaps of whole streams
+        margins = 2 * layout.margin * len(layout.streams) // forecast.size
+        two_level = self.preconditioner.bytes_a_sample * held.n
+        if self.preconditioner.knots:
+            two_level += bytes_a_gap() * margins
+        plan = MemoryPlan(
+            keep=False, base=self._base(forecast.size) + self.functions.kept(held.streams.tolist()),
+            samples=held.n // 8, maps=map_bytes(sizes) + self._bands_bytes(sizes), n_samp=held.n,
+            preconditioner=int(two_level) + template.kept, filters=self._filters(threads),
+            beside=template.beside,
+        )  # fmt: skip
+        splits = sum(split_bytes(plan, n) for n in self._n_parts)
+        total = plan.total + splits + self._filter_and_bin(sizes, template)
+        has_gains = any(o.pointing is not None and o.pointing.has_gains for o in self.run.observations)
+        a_sample = 4 + 4 * (config.map.stokes != "I") + 4 * has_gains + 2 * 4 * len(self._n_parts)
+        return total, total + held.n * a_sample
+
+    def _base(self, size: int) -> int:
+        """Return the bytes of a process and of its pixel index: a bit a pixel, and a count for 64 pixels."""
+        n_pix = self.run.pixelization.n_pix
+        signals = {type(signal).__module__ for one in self.run.observations for signal in one.signals}
+        simulates = any(module.startswith("petamap.simulation.") for module in signals)
+        libraries = _PROCESS_BYTES + _SIMULATION_BYTES * simulates + _MPI_BYTES * (size > 1)
+        return libraries + n_pix // 8 + n_pix // 16
+
+    def _sizes(self, forecast: Forecast, threads: int, n_gaps: int) -> Sizes:
+        n_owned = forecast.n_global.value / forecast.size
+        sizes = Sizes(
+            n_pix=self.run.pixelization.n_pix,
+            n_stokes=Stokes(self.config.map.stokes).n,
+            n_held=round(forecast.n_keys),
+            n_owned=round(n_owned),
+            n_gaps=n_gaps,
+            n_ranks=forecast.size,
+            n_threads=threads,
+        )
+        name = self.config.comm.reduction
+        if name not in ALGORITHMS or not ALGORITHMS[name].allreduce_only:
+            return sizes
+        rows = round(forecast.rows[name].value)
+        return replace(sizes, n_ghosts=round(forecast.n_keys - n_owned), n_sent=rows)
+
+    @cached_property
+    def functions(self) -> SampledFunctions:
+        """Functions of the templates of some streams, which stand for all."""
+        return SampledFunctions(self.run)
+
+    def _template_bytes(self, size: int, margin: int, knots: float | None = None) -> TemplateBytes:
+        """Return the bytes of the model of templates: of whole streams, dealt to the ranks."""
+        if not has_templates(self.run.observations) or self._destripes:
+            return TemplateBytes()
+        n_streams = -(-len(self.run.layout.streams) // size)
+        streams = [self.functions.of(number) for number in range(n_streams)]
+        knots = self.preconditioner.knots if knots is None else knots
+        return template_model_bytes(streams, knots, 2 * margin * n_streams)
+
+    @property
+    def _destripes(self) -> bool:
+        """Whether the amplitudes are the baselines of the model, which then is exact."""
+        return self.run.layout.n_lag == 0 and all(
+            [template.name for template in one.templates] == ["baselines"] for one in self.run.observations
+        )
+
+    def _bands_bytes(self, sizes: Sizes) -> int:
+        """Return what maps of bands and components take beside one map, all bands being in each pixel."""
+        n_bands, n_components = len(self.config.bands), len(self.config.components)
+        if not n_bands:
+            return 0
+        more = replace(sizes, n_held=n_bands * sizes.n_held, n_owned=n_bands * sizes.n_owned)
+        index = (n_bands - 1) * (sizes.n_pix // 8 + sizes.n_pix // 16)
+        components = component_bytes(more.n_owned, sizes.n_owned, n_components, sizes.n_stokes)
+        return index + map_bytes(more) - map_bytes(sizes) + components
+
+    def _filters(self, threads: int) -> int:
+        """Return the bytes of threads that filter: of streams that share noise too (`JointNoise.n_bytes`)."""
+        joint = [o.n_det + 2 * len(o.common_noise) for o in self.run.observations if o.common_noise]
+        return (_WORK_BYTES + 16 * max(joint, default=0)) * self.run.layout.transform * threads
+
+    @cached_property
+    def _n_parts(self) -> list[int]:
+        return [split_parts(one, self.run.observations).n for one in self.config.splits]
+
+    def _filter_and_bin(self, sizes: Sizes, template: TemplateBytes) -> int:
+        """Return the bytes of the system of a filter-and-bin map, beside that of the run."""
+        chosen = self.config.products
+        if not (chosen.filtered or chosen.observation_matrix):
+            return 0
+        own = self._template_bytes(sizes.n_ranks, 0, 1 / LONGEST_STEP)
+        return own.kept + max(own.beside - template.beside, 0)
+
+
+class SampledFunctions:
+    """Functions of the templates of some of the streams of a run, evenly chosen; others are like the nearest.
+
+    Parameters
+    ----------
+    run : ScannedRun
+    """
+
+    def __init__(self, run: ScannedRun) -> None:
+        self._run, n = run, len(run.layout.streams)
+        self._some: list[StreamFunctions] = []
+        if has_templates(run.observations):
+            terms = StreamTerms(run.observations, run.layout)
+            chosen = np.unique(np.linspace(0, n - 1, min(n, _N_STREAMS)).round().astype(np.int64))
+            self._some = [terms.functions(stream) for stream in chosen.tolist()]
+
+    def of(self, stream: int) -> StreamFunctions:
+        """Return the functions of a stream, about."""
+        if not self._some:
+            return StreamFunctions(0, 0, 0.0, 1, 0, 0)
+        nearest = round(stream / max(len(self._run.layout.streams) - 1, 1) * (len(self._some) - 1))
+        return self._some[min(nearest, len(self._some) - 1)]
+
+    def kept(self, streams: Sequence[int]) -> int:
+        """Return the bytes of the functions that a rank keeps of its streams."""
+        if not self._some:
+            return 0
+        every = self._run.layout.streams
+        intervals = {(every[stream].observation, every[stream].interval): stream for stream in streams}
+        own = sum(self.of(stream).own_bytes for stream in streams)
+        return own + sum(self.of(stream).interval_bytes for stream in intervals.values())

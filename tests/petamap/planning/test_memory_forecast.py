@@ -1,0 +1,170 @@
+"""Memory of planned runs: that of templates, common modes, splits and filters, as the run itself has it."""
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from petacomm.base.progress import SilentProgress
+from petacomm.mpi import SerialCommunicator
+from petacomm.topology import load_machine
+from petamap.data.config import open_sources, parse_config
+from petamap.mapmaking.distribution import TIME_MAJOR
+from petamap.mapmaking.setup import RunSetup
+from petamap.mapmaking.splits import Splits
+from petamap.mapmaking.template_memory import StreamFunctions, template_model_bytes
+from petamap.planning.memory_forecast import SampledFunctions
+from petamap.planning.plan import plan
+from petamap.planning.scanned_run import ScannedRun
+
+BASE = """
+[map]
+pixelization = "car"
+resolution = "1 deg"
+frame = "equatorial"
+[noise]
+n_lag = 256
+[[source]]
+kind = "ground"
+n_det = 4
+spacing = "1 deg"
+sample_rate = "20 Hz"
+duration = "40 min"
+n_observations = 2
+azimuth_min = "160 deg"
+azimuth_max = "200 deg"
+turnarounds = "keep"
+hwp_frequency = "2 Hz"
+[[source]]
+kind = "noise"
+net = "60 uK s^0.5"
+fknee = "50 mHz"
+fmin = "1 mHz"
+"""
+SOURCES = {
+    "offsets": 'kind = "offsets"',
+    "baselines": 'kind = "baselines"\nlength = "5 s"',
+    "polynomials": 'kind = "polynomials"\norder = 3',
+    "azimuth": 'kind = "azimuth-synchronous"\nbins = 150',
+    "plate": 'kind = "plate-synchronous"\nlast = 4',
+    "gains": 'kind = "dipole"\n[[source]]\nkind = "gain-drift"\nlength = "1 min"\nrms = 0.01',
+    "common": 'kind = "common-mode"\nnet = "20 uK s^0.5"\nfknee = "100 mHz"\nfmin = "5 mHz"',
+}
+
+
+def configured(name="", more=""):
+    source = f"[[source]]\n{SOURCES[name]}\n" if name else ""
+    return parse_config(BASE + source + more, Path("x.toml"))
+
+
+@cache
+def made(name="", more=""):
+    """Return the set-up of a run, and its system."""
+    setup = RunSetup(configured(name, more), SerialCommunicator(), SilentProgress())
+    setup.open(open_sources)
+    splits = Splits(setup, Path())
+    system = setup.set_up(splits=splits.n_parts)
+    splits.set_up(system)
+    return setup, system
+
+
+def planned(name="", more="", ranks=1):
+    found = plan(configured(name, more), ranks, load_machine("one-node"), n_threads=1)
+    return {one.distribution.name: one for one in found.predictions if one.threads == 1}
+
+
+def grown(name, more=""):
+    """Return by how many bytes the run's own prediction is more than its base, and by how many the plan's."""
+    _, system = made(name, more)
+    base = planned()["time-major"].memory_kept - made()[1].memory.total + made()[1].memory.base
+    return system.memory.total - system.memory.base, planned(name, more)["time-major"].memory_kept - base
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_the_plan_grows_as_the_run_does(name):
+    run, expected = grown(name)
+    assert expected == pytest.approx(run, rel=0.2, abs=3e6)
+
+
+def test_maps_of_splits_are_planned():
+    run, expected = grown("offsets", '[[split]]\nname = "halves"\nby = "time"\n')
+    assert run * 0.9 <= expected <= run * 1.8  # at most: of both parts and of all, of all pixels each
+
+
+def test_a_filter_has_a_model_of_templates_of_its_own():
+    less, more = (
+        planned("azimuth", f"[products]\nfiltered = {one}\n")["streams"].memory for one in ("false", "true")
+    )
+    run = ScannedRun.open(configured("azimuth"))
+    sampled = SampledFunctions(run)
+    streams = [sampled.of(number) for number in range(len(run.layout.streams))]
+    assert more - less >= template_model_bytes(streams, 1 / 4096, 0).kept
+
+
+def arrays_of(sparse):
+    return sum(array.nbytes for array in (sparse.data, sparse.indices, sparse.indptr))
+
+
+@pytest.mark.parametrize("name", ["offsets", "polynomials", "azimuth"])
+def test_the_model_of_templates_is_as_large_as_predicted(name):
+    _, system = made(name)
+    model = system.preconditioner.inverse.model.templates
+    held = [model._coupling, model._transposed, model._held, model._hats, *model._matrices]
+    held += [model._inverse._dense, model._reduced._dense]
+    knots = float(model.noises.knots[-1]) / setup_samples(system)
+    functions = system.projection.amplitudes.functions()
+    found = template_model_bytes(functions, knots, system.projection.gaps.count()).kept
+    assert 0.9 * sum(map(arrays_of, held)) < found < 2.2 * sum(map(arrays_of, held)) + 1e6
+
+
+def setup_samples(system):
+    return int(system.layout.sample_keys[-1])
+
+
+def test_functions_of_detectors_are_kept_for_each_and_of_intervals_once():
+    run = ScannedRun.open(configured("gains"))
+    sampled, n_samp = SampledFunctions(run), 40 * 60 * 20 // 2
+    one = sampled.of(3)
+    assert one.own_bytes >= 8 * n_samp and one.interval_bytes == 0
+    assert sampled.kept([0, 1, 2]) == pytest.approx(3 * one.own_bytes, rel=1e-3)
+    sampled = SampledFunctions(ScannedRun.open(configured("azimuth")))
+    first = sampled.of(0)
+    assert first.own_bytes == 0 and first.interval_bytes >= 4 * n_samp and first.n_amplitudes == 150
+    same = [0, 1, 2, 3] if run.layout.streams[1].observation == 0 else [0, 2, 4, 6]
+    assert sampled.kept(same) == first.interval_bytes
+    assert SampledFunctions(ScannedRun.open(configured())).kept([0, 1]) == 0
+
+
+def test_bytes_of_dense_and_of_banded_matrices():
+    one = StreamFunctions(10_000, 500, 4.0, 100, 0, 0)
+    other = StreamFunctions(10_000, 600, 4.0, 120, 0, 0)
+    dense, banded = (template_model_bytes([x], 1 / 16, 0) for x in (one, other))
+    assert dense.kept > 24 * 500**2 and banded.kept < 24 * 600**2
+    assert template_model_bytes([one], 1 / 16, 1000).kept - dense.kept == 56 * 1000
+    assert template_model_bytes([], 1.0, 0).beside == 0
+
+
+def test_detectors_that_share_noise_are_dealt_time_major_alone():
+    found = planned("common", ranks=2)
+    assert list(found) == [TIME_MAJOR.name]
+    n = np.array([one.memory for one in planned(ranks=2).values()])
+    assert found[TIME_MAJOR.name].memory > n.min()
+
+
+@pytest.mark.parametrize("name", SOURCES)
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_all_kinds_have_a_plan(name, ranks):
+    for prediction in planned(name, ranks=ranks).values():
+        assert 50e6 < prediction.memory <= prediction.memory_kept < 1e9
+
+
+def test_pixels_that_are_recorded_are_kept(tmp_path):
+    rows = "\n".join(f"{k % 12},0,{k}" for k in range(400))
+    (tmp_path / "a.csv").write_text(f"pixel,psi,signal\n{rows}\n")
+    text = '[map]\nn_side = 1\nstokes = "I"\n[noise]\nkernel = "white"\n'
+    text += '[[source]]\nkind = "table"\npath = "a.csv"\n'
+    text += 'pixel = "pixel"\npixels = "ring"\nn_side = 1\ntime = ""\nsample_rate = "1 Hz"\n'
+    text += 'frame = "galactic"\n[[source]]\nkind = "noise"\nnet = "1 K s^0.5"\n'
+    found = plan(parse_config(text, tmp_path / "x.toml"), 1, load_machine("one-node"), n_threads=1)
+    assert all(one.memory == one.memory_kept for one in found.predictions)
