@@ -82,7 +82,7 @@ class FilterAndBin:
 
     def solution(self, advance: Callable[[float], None] = lambda amount: None) -> Unknowns:
         """Return map and amplitudes of the data, at the owners. Collective."""
-        return self._solutions([right_hand_side(self.system, advance).unknowns])[0]
+        return self.solutions([right_hand_side(self.system, advance).unknowns])[0]
 
     def filtered(self, maps: Sequence[FloatArray]) -> tuple[list[FloatArray], list[FloatArray]]:
         """Return P^T W P m and P^T W F P m of maps m, (n_owned, n_stokes) each, zero in dead pixels."""
@@ -93,8 +93,14 @@ class FilterAndBin:
         seen = [product.column(number) for number in range(len(maps))]
         return [one.pixels for one in seen], [left for left, _ in self._left(seen)]
 
-    def _solutions(self, projected: Sequence[Unknowns]) -> list[Unknowns]:
-        """Return maps and amplitudes of samples x from P^T W x and T^T W x of each."""
+    def solutions(self, projected: Sequence[Unknowns]) -> list[Unknowns]:
+        """Return maps and amplitudes of samples x from P^T W x and T^T W x of each. Collective.
+
+        Raises
+        ------
+        ConvergenceError
+            On all ranks, if the templates cannot be told apart.
+        """
         found = []
         for left, fit in self._left(projected):
             values = np.empty_like(left)
@@ -106,7 +112,7 @@ class FilterAndBin:
         return found
 
     def _left(self, projected: Sequence[Unknowns]) -> list[tuple[FloatArray, Unknowns]]:
-        """Return P^T W F x, (n_owned, n_stokes), and the amplitudes of samples x, as `_solutions`."""
+        """Return P^T W F x, (n_owned, n_stokes), and the amplitudes of samples x, as `solutions`."""
         fits = self._solver.solve_many([amplitudes_of(one) for one in projected], _TOLERANCE, _ITERATIONS)
         for fit in fits:
             if not fit.converged:
@@ -129,7 +135,7 @@ class FilterAndBin:
         for first in range(0, columns.n, MAX_WIDTH):
             numbers = range(first, min(first + MAX_WIDTH, columns.n))
             seen = self._operator.apply(stack([columns.unit(number) for number in numbers]))
-            for found in self._solutions([seen.column(k) for k in range(len(numbers))]):
+            for found in self.solutions([seen.column(k) for k in range(len(numbers))]):
                 columns.append(found.pixels)
             advance(len(numbers))
 

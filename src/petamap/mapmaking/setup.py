@@ -192,14 +192,7 @@ class RunSetup:
         Memory is planned for `n_rhs` right-hand sides at once, `n_kept` vectors and `splits` beside
         (`SystemOptions`).
         """
-        self.model_of = declared_model
-        if self.config.noise.kernel == "estimate":
-            self.noise_estimate = self._estimate_noise()
-            self.observations = [
-                replace(one, templates=all_of_it.templates)
-                for one, all_of_it in zip(self.noise_estimate.observations, self.observations, strict=True)
-            ]
-            self.model_of = self.noise_estimate.model_of
+        self._find_noise()
         if self.config.noise.kernel != "white":
             self._choose_bands()
         self.distribution = self._choose_distribution()
@@ -222,9 +215,27 @@ class RunSetup:
             observations, self.pixelization, options, self.model_of, self.comm, self.timers, self.progress
         )
 
+    def _find_noise(self) -> None:
+        """Take the noise that is declared, or estimate it from the data."""
+        self.model_of = declared_model
+        if self.config.noise.kernel == "estimate":
+            self.noise_estimate = self._estimate_noise()
+            self.observations = [
+                replace(one, templates=all_of_it.templates)
+                for one, all_of_it in zip(self.noise_estimate.observations, self.observations, strict=True)
+            ]
+            self.model_of = self.noise_estimate.model_of
+
     def set_up_filter(self) -> MapmakingSystem:
         """Return the system of a filter-and-bin map: white noise, flagged samples left out."""
         return self._system(self.observations, white_options(self.options()))
+
+    def set_up_filter_alone(self) -> MapmakingSystem:
+        """Return the system of a filter-and-bin map where there is none of the run before it."""
+        self._find_noise()
+        system = self.set_up_filter()
+        self._warn_of_pixels(system)
+        return system
 
     def _find_temperature(self) -> None:
         """Make maps until their temperature, which leaks into detectors, is known."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from petacomm.base.errors import ConfigError, DataError
 from petamap.montecarlo.calibration import Calibration
+from petamap.montecarlo.file_layout import FILTER_AND_BIN
 from petamap.montecarlo.reader import MonteCarloResults, read_results, reordered_weights
 from petamap.montecarlo.realizations import Realizations
 from petamap.spectra.cross_spectra import pseudo_spectra
@@ -24,6 +25,7 @@ def measure_calibrated(
     Parameters
     ----------
     maps : RunMaps
+        Its filter-and-bin map is measured where that is what the Monte Carlo made.
     montecarlo : Path
         File of the Monte Carlo, or its folder.
     divide : bool
@@ -39,6 +41,9 @@ def measure_calibrated(
         If map and realizations do not match, or there are too few realizations.
     """
     results = read_results(montecarlo)
+    kind = "filtered" if results.estimator == FILTER_AND_BIN else "map"
+    if kind != maps.kind:
+        maps = RunMaps(maps.folder, maps.of, kind)
     _check_match(maps, results)
     choices = replace(results.realizations.choices, n_threads=n_threads, **changes)
     realizations = replace(results.realizations, choices=choices)
@@ -74,7 +79,8 @@ def _check_match(maps: RunMaps, results: MonteCarloResults) -> None:
 def _notes(calibration: Calibration, realizations: Realizations) -> tuple[str, ...]:
     n = realizations.n
     error = (2 / max(n - 1, 1)) ** 0.5
-    notes = [f"errors are the scatter of {n} realizations, themselves known to {50 * error:.0f} %"]
+    notes = ["bandpowers are those of the filter-and-bin map"] if realizations.unfiltered is not None else []
+    notes.append(f"errors are the scatter of {n} realizations, themselves known to {50 * error:.0f} %")
     if calibration.noise is None:
         notes.append("the Monte Carlo has no noise alone: no noise bias is taken off")
     else:

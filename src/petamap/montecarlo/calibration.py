@@ -53,7 +53,7 @@ class Calibration:
     def from_realizations(
         realizations: Realizations,
         divide: bool = False,
-        fitted: tuple[str, ...] = DEFAULT_SPECTRA,
+        fitted: tuple[str, ...] | None = None,
         n_threads: int = 1,
     ) -> Calibration:
         """Return the calibration by realizations.
@@ -63,8 +63,9 @@ class Calibration:
         realizations : Realizations
         divide : bool
             Divide bandpowers by the transfer function.
-        fitted : tuple of str
-            Auto-spectra whose transfer function is fitted (see `transfer_function`).
+        fitted : tuple of str, optional
+            Auto-spectra whose transfer function is fitted (see `transfer_function`). Default: TT and EE; of
+            maps that are filtered, BB too.
         n_threads : int
 
         Raises
@@ -72,6 +73,8 @@ class Calibration:
         DataError
             If `divide` and the Monte Carlo has no transfer function.
         """
+        if fitted is None:
+            fitted = DEFAULT_SPECTRA if realizations.unfiltered is None else (*DEFAULT_SPECTRA, "BB")
         choices, names, l_max = realizations.choices, realizations.names, realizations.l_max
         n_side = realizations.pixelization.n_side
         binning, n_bins = make_bins(choices, n_side, l_max)
@@ -84,8 +87,9 @@ class Calibration:
             requested = replace(binning, edges=binning.edges[: n_bins + 1])
             if any(name in names for name in fitted):
                 transfer = transfer_function(
-                    sky, realizations.input, names, coupling, window, requested, fitted
-                )
+                    sky, realizations.input, names, coupling, window, requested, fitted,
+                    unfiltered=realizations.unfiltered,
+                )  # fmt: skip
         if divide:
             if transfer is None:
                 raise DataError("the Monte Carlo has no transfer function", mend="simulate the sky too")

@@ -27,6 +27,7 @@ from petamap.spectra.pseudo_cl import PseudoClEstimator
 
 # parts whose spectra are written
 _PARTS = {"apart": ("sky", "noise", "both"), "together": ("both",), "sky": ("sky",), "noise": ("noise",)}
+FILTER_AND_BIN, UNFILTERED = "filter-and-bin", "unfiltered"
 _FREE = ("realizations", "first", "batch", "groups")
 
 
@@ -70,6 +71,8 @@ def make_file_layout(
     maps = ((estimator.n_stokes, n_pix), np.float64)
     solved = (len(draws.solved),)
     rows: dict[str, tuple[tuple[int, ...], Any]] = {f"pseudo/{part}": spectra for part in parts}
+    if config.montecarlo.estimator == FILTER_AND_BIN and "sky" in parts:
+        rows[f"pseudo/{UNFILTERED}"] = spectra
     if draws.has_known_input and "noise" not in parts[:1]:
         rows["input"] = spectra
     rows |= {
@@ -115,6 +118,7 @@ def _attributes(
         "name": config.run.name,
         "names": estimator.names,
         "parts": parts,
+        "estimator": config.montecarlo.estimator,
         "solved": draws.solved,
         "l_max": estimator.l_max,
         "unit": f"{stage.unit}^2",

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from petacomm.base.errors import DataError
+from petacomm.base.errors import ConvergenceError, DataError
 from petacomm.base.timers import Timers
 from petacomm.base.typing import FloatArray
 from petamap.data.config import RunConfig
+from petamap.mapmaking.filter_and_bin import FilterAndBin
 from petamap.mapmaking.recycling import Deflation
 from petamap.mapmaking.right_hand_side import Dataset, RightHandSide, binned_map, right_hand_sides
 from petamap.mapmaking.solution import Solution, SolverCheckpoint
@@ -38,6 +39,8 @@ class MappedDataset:
     error : str
         Reason of a failure; empty if there is a map.
     converged : bool
+    unfiltered : (n_owned, n_stokes) float64, optional
+        Binned map of the same samples, beside one that is filtered.
     """
 
     values: FloatArray
@@ -46,6 +49,7 @@ class MappedDataset:
     error_bound: float = 0.0
     error: str = ""
     converged: bool = True
+    unfiltered: FloatArray | None = None
 
 
 class Mapper:
@@ -136,6 +140,34 @@ class Mapper:
     def _cut(self, values: FloatArray) -> FloatArray:
         values[self.system.statistics.dead] = np.nan
         return values
+
+
+class FilterMapper(Mapper):
+    """Filter and binning of several data sets at once. Collective on the communicator of the system.
+
+    Parameters
+    ----------
+    system : MapmakingSystem
+        With `petamap.mapmaking.filter_and_bin.white_options`.
+    config, timers, report
+        As of `Mapper`.
+    """
+
+    def __init__(
+        self, system: MapmakingSystem, config: RunConfig, timers: Timers, report: Callable[[float, str], None]
+    ) -> None:
+        super().__init__(system, config, timers, report)
+        self._filter = FilterAndBin(system)
+
+    def _maps(self, rhs: Sequence[RightHandSide], checkpoint: SolverCheckpoint | None) -> list[MappedDataset]:
+        try:
+            found = self._filter.solutions([item.unknowns for item in rhs])
+        except ConvergenceError as error:
+            return [self._failed(str(error)) for _ in rhs]
+        return [
+            MappedDataset(self._cut(one.pixels), unfiltered=self._cut(binned_map(self.system, item)))
+            for one, item in zip(found, rhs, strict=True)
+        ]
 
 
 class MapGatherer:

@@ -10,6 +10,7 @@ import numpy as np
 
 from petacomm.base.errors import DataError
 from petacomm.base.typing import FloatArray
+from petamap.montecarlo.file_layout import UNFILTERED
 from petamap.montecarlo.realizations import PARTS, Realizations
 from petamap.montecarlo.store import DONE, FAILED, FORMAT, VERSION, plain_attribute
 from petamap.sky.healpix import Healpix
@@ -33,6 +34,8 @@ class MonteCarloResults:
         Failed realizations, and the errors.
     n_remaining : int
         Number of realizations that are neither finished nor failed.
+    estimator : str
+        What made the maps: "maximum-likelihood" or "filter-and-bin".
     """
 
     realizations: Realizations
@@ -42,6 +45,7 @@ class MonteCarloResults:
     theory: Spectra | None
     failed: tuple[tuple[int, str], ...]
     n_remaining: int
+    estimator: str = ""
 
 
 def find_montecarlo_file(folder: Path) -> Path | None:
@@ -106,6 +110,7 @@ def _results(file: Any) -> MonteCarloResults:
         choices=_choices(file["choices"].attrs),
         unit=unit,
         iterations=_rows(file, "iterations", done),
+        unfiltered=_rows(file, f"pseudo/{UNFILTERED}", done),
     )
     failed = tuple(
         (
@@ -116,8 +121,9 @@ def _results(file: Any) -> MonteCarloResults:
     )
     theory = Spectra(file["theory"][...], names, unit) if "theory" in file else None
     n_remaining = int(np.count_nonzero((status != DONE) & (status != FAILED)))
-    name, run_id, frame = (plain_attribute(file.attrs.get(word, b"")) for word in ("name", "run_id", "frame"))
-    return MonteCarloResults(realizations, name, run_id, frame, theory, failed, n_remaining)
+    words = (plain_attribute(file.attrs.get(word, b"")) for word in ("name", "run_id", "frame", "estimator"))
+    name, run_id, frame, estimator = words
+    return MonteCarloResults(realizations, name, run_id, frame, theory, failed, n_remaining, estimator)
 
 
 def _adds_fixed(file: Any) -> bool:

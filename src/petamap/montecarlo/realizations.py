@@ -36,6 +36,8 @@ class Realizations:
     unit : str
     iterations : int64 (n, n_maps), optional
         Iterations of the solver for each map of a realization.
+    unfiltered : float64 (n, n_spectra, l_max + 1), optional
+        Pseudo-spectra of binned maps of the sky, beside those of maps that are filtered.
 
     Raises
     ------
@@ -52,12 +54,14 @@ class Realizations:
     choices: SpectraChoices = field(default_factory=SpectraChoices)
     unit: str = "K_CMB^2"
     iterations: Int64Array | None = None
+    unfiltered: FloatArray | None = None
 
     def __post_init__(self) -> None:
         if not self.pseudo or not set(self.pseudo) <= set(PARTS) or not len(self.numbers):
             raise DataError("no realization is finished", mend="let the Monte Carlo go on")
         shape = (self.n, len(self.names), self.l_max + 1)
-        spectra = {**self.pseudo, **({} if self.input is None else {"input": self.input})}
+        others = {"input": self.input, "unfiltered": self.unfiltered}
+        spectra = {**self.pseudo, **{what: one for what, one in others.items() if one is not None}}
         for what, values in spectra.items():
             if values.shape != shape:
                 raise DataError(f"{what}: {values.shape} are no {shape} realizations, spectra, multipoles")
@@ -94,4 +98,5 @@ class Realizations:
             pseudo={part: values[index] for part, values in self.pseudo.items()},
             input=None if self.input is None else self.input[index],
             iterations=None if self.iterations is None else self.iterations[index],
+            unfiltered=None if self.unfiltered is None else self.unfiltered[index],
         )

@@ -30,8 +30,14 @@ from petamap.mapmaking.setup import RunSetup, check_writable
 from petamap.mapmaking.stop_rule import SolverTolerance
 from petamap.mapmaking.system import MapmakingSystem
 from petamap.montecarlo.draws import Draws, Realization
-from petamap.montecarlo.file_layout import make_file_layout, montecarlo_file_name, run_id
-from petamap.montecarlo.mapper import MapGatherer, MappedDataset, Mapper
+from petamap.montecarlo.file_layout import (
+    FILTER_AND_BIN,
+    UNFILTERED,
+    make_file_layout,
+    montecarlo_file_name,
+    run_id,
+)
+from petamap.montecarlo.mapper import FilterMapper, MapGatherer, MappedDataset, Mapper
 from petamap.montecarlo.rank_groups import choose_rank_groups, kept_vectors
 from petamap.montecarlo.store import DONE, FAILED, TO_DO, Store, existing_store, open_store
 from petamap.montecarlo.weights import load_mask, pixel_weights
@@ -153,7 +159,7 @@ class _MonteCarlo:
             self.comm if self.rank_groups.groups == 1 else self.comm.split(self.rank_groups.group)
         )
         with _errors_end_all_groups(self.comm, self.stage.comm):
-            system = self.stage.set_up(len(self.draws.solved), kept_vectors(self.config))
+            system = self._set_up()
             self.draws.model_of = self.stage.model_of
             memory = self.stage.options().memory
             self.rank_groups = self.rank_groups.with_batches(self.config, system, memory, self.comm)
@@ -201,6 +207,13 @@ class _MonteCarlo:
 
     def _check_fixed(self) -> None:
         fixed, parts = self.options.fixed, self.options.parts
+        if self._filters and self.options.vectors:
+            raise ConfigError("a filter needs no vectors", mend="montecarlo.vectors = 0")
+        if self._filters and not any(one.templates for one in self.stage.observations):
+            raise ConfigError(
+                "there is no template that would be filtered",
+                mend='add a [[source]] as "polynomials", or leave montecarlo.estimator away',
+            )
         if fixed == "add" and parts in ("sky", "noise"):
             raise ConfigError(
                 f"fixed signals cannot be added to the {parts} alone", mend='montecarlo.parts = "apart"'
@@ -215,9 +228,20 @@ class _MonteCarlo:
         check_writable(self.path.parent)
         self.checkpoints.prepare(force)
 
+    @property
+    def _filters(self) -> bool:
+        """Whether maps are filtered and binned."""
+        return self.options.estimator == FILTER_AND_BIN
+
+    def _set_up(self) -> MapmakingSystem:
+        if self._filters:
+            return self.stage.set_up_filter_alone()
+        return self.stage.set_up(len(self.draws.solved), kept_vectors(self.config))
+
     def _prepare(self, system: MapmakingSystem) -> None:
         """Set up everything that realizations have in common."""
-        self.mapper = Mapper(system, self.config, self.stage.timers, self._report_batch)
+        kind = FilterMapper if self._filters else Mapper
+        self.mapper = kind(system, self.config, self.stage.timers, self._report_batch)
         self.gatherer = MapGatherer(system)
         self.weights = pixel_weights(system, self.gatherer, self.draws, self.choices, self.mask)
         self.estimator = PseudoClEstimator(
@@ -333,13 +357,21 @@ class _MonteCarlo:
         with self.stage.timers.phase("spectra"):
             for k, realization in enumerate(batch):
                 mapped = datasets[k * len(solved) : (k + 1) * len(solved)]
-                maps = [self.gatherer.gather(k % comm.size, each.values) for each in mapped]
+                maps = [self.gatherer.gather(k % comm.size, each) for each in self._values(mapped)]
                 if k % comm.size == comm.rank:
                     to_write.append((realization, mapped, [values for values in maps if values is not None]))
             with agree_on_errors(comm):
                 map_threads(lambda item: self._write(*item), to_write, self.stage.n_threads)
                 if comm.rank == 0:
                     self.checkpoints.discard(name)
+
+    def _values(self, mapped: Sequence[MappedDataset]) -> list[FloatArray]:
+        """Return the maps of a realization, then that of its unfiltered sky, where it is kept."""
+        values = [each.values for each in mapped]
+        sky = dict(zip(self.draws.solved, mapped, strict=True)).get("sky")
+        if f"pseudo/{UNFILTERED}" in self.store.rows and sky is not None:
+            values.append(sky.values if sky.unfiltered is None else sky.unfiltered)
+        return values
 
     def _write(
         self, realization: Realization, mapped: Sequence[MappedDataset], maps: Sequence[FloatArray]
@@ -348,7 +380,8 @@ class _MonteCarlo:
         if errors:
             self.store.fail(realization.number, errors[0])
             return
-        by_part = dict(zip(self.draws.solved, maps, strict=True))
+        n = len(self.draws.solved)
+        by_part = dict(zip(self.draws.solved, maps[:n], strict=True))
         if "both" in self.parts and "both" not in by_part:
             by_part["both"] = by_part["sky"] + by_part["noise"]
         if self.fixed == "add" and self.fixed_map is not None:
@@ -357,8 +390,10 @@ class _MonteCarlo:
             "iterations": np.array([each.iterations for each in mapped]),
             "residual": np.array([each.residual for each in mapped]),
             "error_bound": np.array([each.error_bound for each in mapped]),
-            "hash": np.array([pixels_sha256(values).encode() for values in maps]),
+            "hash": np.array([pixels_sha256(values).encode() for values in maps[:n]]),
         }
+        if len(maps) > n:
+            row[f"pseudo/{UNFILTERED}"] = self.estimator.pseudo(maps[n]).values
         for part in self.parts:
             row[f"pseudo/{part}"] = self.estimator.pseudo(by_part[part]).values
             if self.options.maps:

@@ -33,7 +33,7 @@ class TransferFunction:
     against_one : MeanTest
         Test whether F is 1, with the covariance of the realizations.
     iterations : int
-        Iterations of the fit.
+        Iterations of the fit; 0 if it has none.
     """
 
     names: tuple[str, ...]
@@ -75,11 +75,17 @@ def transfer_function(
     binning: Binning,
     fitted: tuple[str, ...] = DEFAULT_SPECTRA,
     tolerance: float = 1e-10,
+    unfiltered: FloatArray | None = None,
 ) -> TransferFunction:
     """Return F for which, in bins, <C~_l> = sum over l' of M_ll' F_l' B_l'^2 <C_l'>.
 
     Solved iteratively from F = 1 (Hivon et al. 2002, with F constant in bins):
     F <- F + (P<C~> - P M F B^2 <C>) / P M B^2 <C>, until no F changes by more than `tolerance`.
+
+    Where pseudo-spectra U~ of the same skies in unfiltered maps are known, P M B^2 <C> P<C~> / P<U~> stands
+    for P<C~>: the chance of skies is the same in both, also that of a small field, about which the spectra
+    of the whole sky say little. The equations are then solved as they are: what a filter makes of E in B may
+    be far more than B.
 
     Parameters
     ----------
@@ -96,6 +102,8 @@ def transfer_function(
     fitted : tuple of str
         Auto-spectra whose F is fitted; that of BB is poorly determined if B is weak.
     tolerance : float
+    unfiltered : float64 (n, n_spectra, l_max + 1), optional
+        Pseudo-spectra of unfiltered maps of the skies, on the same pixels with the same weights.
 
     Raises
     ------
@@ -111,12 +119,19 @@ def transfer_function(
         raise DataError(
             "the skies have no power in a bin of the transfer function", mend="end the bins before"
         )
-    rhs = system.binned(pseudo)
-    values, iterations = _iterate(
-        matrix / unit_response[:, None], rhs.mean(axis=0) / unit_response, tolerance
-    )
+    rhs, own = system.binned(pseudo), None
+    if unfiltered is None:
+        relative = matrix / unit_response[:, None]
+        values, iterations = _iterate(relative, rhs.mean(axis=0) / unit_response, tolerance)
+    else:
+        own = system.binned(unfiltered)
+        rhs = rhs * (unit_response / own.mean(axis=0))
+        values, iterations = solve_linear(matrix, rhs.mean(axis=0)), 0
     # The prediction from its own sky is subtracted from each realization.
-    deviations = solve_linear(matrix, (rhs - system.predicted(true, values)).T).T
+    predicted = system.predicted(true, values)
+    if own is not None:
+        predicted = own * (rhs.mean(axis=0) / own.mean(axis=0))
+    deviations = solve_linear(matrix, (rhs - predicted).T).T
     test = MeanTest.from_samples(deviations + values - 1)
     shape = (len(system.fitted), binning.n)
     return TransferFunction(

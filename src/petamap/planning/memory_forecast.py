@@ -12,6 +12,7 @@ from petacomm.costs.forecast import Forecast
 from petacomm.reduction import ALGORITHMS
 from petamap.data.config import RunConfig
 from petamap.mapmaking.memory import MemoryPlan, Sizes, component_bytes, map_bytes, split_bytes
+from petamap.mapmaking.own_temperature import with_temperature
 from petamap.mapmaking.preconditioning import bytes_a_gap, has_templates
 from petamap.mapmaking.split_parts import split_parts
 from petamap.mapmaking.stream_terms import StreamTerms
@@ -21,6 +22,8 @@ from petamap.planning.preconditioner_forecast import PreconditionerForecast
 from petamap.planning.rank_samples import HeldSamples, SampleDistribution
 from petamap.planning.scanned_run import ScannedRun
 from petamap.pointing.compressed import CompressedPointing
+from petamap.simulation.sky import Sky
+from petamap.sky.healpix import Healpix
 from petamap.sky.stokes import Stokes
 
 # Memory of a process with its libraries, of what simulates signals, and of MPI's beside; measured.
@@ -177,7 +180,7 @@ class SampledFunctions:
         self._run, n = run, len(run.layout.streams)
         self._some: list[StreamFunctions] = []
         if has_templates(run.observations):
-            terms = StreamTerms(run.observations, run.layout)
+            terms = StreamTerms(with_temperature(run.observations, _assumed_sky(run)), run.layout)
             chosen = np.unique(np.linspace(0, n - 1, min(n, _N_STREAMS)).round().astype(np.int64))
             self._some = [terms.functions(stream) for stream in chosen.tolist()]
 
@@ -196,3 +199,10 @@ class SampledFunctions:
         intervals = {(every[stream].observation, every[stream].interval): stream for stream in streams}
         own = sum(self.of(stream).own_bytes for stream in streams)
         return own + sum(self.of(stream).interval_bytes for stream in intervals.values())
+
+
+def _assumed_sky(run: ScannedRun) -> Sky:
+    """Return a sky in the place of the run's own map, on which no size depends."""
+    expands = all(isinstance(one.pointing, CompressedPointing) for one in run.observations)
+    pixels = Healpix(1) if expands else run.pixelization
+    return Sky(pixels, lambda: np.ones((1, pixels.n_pix)))

@@ -28,6 +28,8 @@ class RunMaps:
         With ``summary.json``.
     of : str
         Band or component whose map is meant, where the run has several.
+    kind : str
+        Kind of the map: that of the run ("map"), or "filtered".
 
     Raises
     ------
@@ -37,13 +39,16 @@ class RunMaps:
         If there is no map of HEALPix pixels.
     """
 
-    def __init__(self, folder: Path, of: str = "") -> None:
-        self.folder, self.of = folder, of
+    def __init__(self, folder: Path, of: str = "", kind: str = "map") -> None:
+        self.folder, self.of, self.kind = folder, of, kind
         self.summary = Summary.read(folder)
         self._require_named()
-        path = self.file("map") or self.file("binned")
+        path = self.file(kind) or (self.file("binned") if kind == "map" else None)
         if path is None:
-            raise DataError("the run has written no map", where=str(folder))
+            what, mend = "map", None
+            if kind == "filtered":
+                what, mend = "filter-and-bin map", "set products.filtered = true"
+            raise DataError(f"the run has written no {what}", where=str(folder), mend=mend)
         self.path = path
         self.sky = read_map(self.path)
         if not isinstance(self.sky.pixelization, Healpix):

@@ -325,6 +325,11 @@ class MonteCarloOptions:
         choices=("apart", "together", "sky", "noise"),
         help="what is mapped: sky and noise each, both as one, or one of them",
     )
+    estimator: str = option(
+        "maximum-likelihood",
+        choices=("maximum-likelihood", "filter-and-bin"),
+        help="of the maps; filter-and-bin finds its transfer function",
+    )
     noise: str = option(
         "auto",
         choices=("auto", "sources", "model"),

@@ -128,9 +128,13 @@ function histogramsOf(m) {
 const probabilityBars = (p, n) => histogram({ counts: p.counts, from: 0, to: 1, xName: `probability, ${p.name}`, level: n / p.counts.length,
   label: `Histogram of the probabilities of ${n} realizations; uniform with p ${figure(p.probability, 2)}.`, tell: (i, count) => `${i / p.counts.length}–${(i + 1) / p.counts.length}: ${count}` });
 
+const MOST_TRANSFER = 5;
+
 function transferOf(m) {
-  const t = m.transfer;
-  if (!t) return null;
+  if (!m.transfer) return null;
+  // what a filter makes of E in B may be far more than B: the others could not be seen beside it
+  const most = s => Math.max(...s.value), beyond = m.transfer.spectra.filter(s => most(s) > MOST_TRANSFER);
+  const t = { ...m.transfer, spectra: m.transfer.spectra.filter(s => most(s) <= MOST_TRANSFER) };
   const ends = t.spectra.flatMap(s => s.value.flatMap((v, b) => [v - 2 * (s.error[b] ?? 0), v + 2 * (s.error[b] ?? 0)]));
   const far = Math.max(0.02, ...ends.map(v => Math.abs(v - 1)));
   const { svg, sx, sy, add } = frameOf({ x: [0, 1.03 * t.middle.at(-1)], y: [Math.max(0, 1 - 1.05 * far), 1 + 1.05 * far], xName: "multipole", yName: "F", label: "Transfer function with standard errors." });
@@ -146,7 +150,7 @@ function transferOf(m) {
   return section("transfer", "Transfer function",
     el("div", { class: "uneven" }, el("div", {},
       el("p", {}, t.probability === null ? "Too few realizations to test it against 1." : [`That all ${t.bins} of its bins are 1 has p `, verdict(t.probability), `; the worst lies ${figure(t.worst, 3)} σ off.`]),
-      el("p", { class: "faint" }, `What is left of the sky's spectra beside beam and pixels, by Hivon's iteration (${t.iterations} of them to convergence). ${m.divided ? "It is divided out of the bandpowers." : t.probability !== null && t.probability < LEAST ? "It is not divided out of the bandpowers shown here: what it lacks, they lack. Taking monopole and dipole off behind a mask is one cause; petamap spectra --transfer divides it out." : "It is not divided out of the bandpowers shown here."}`)),
+      el("p", { class: "faint" }, `What is left of the sky's spectra beside beam and pixels, ${t.iterations ? `by Hivon's iteration (${t.iterations} of them to convergence)` : "filtered over unfiltered maps of the same skies"}. ${beyond.map(s => `That of ${s.name}, up to ${figure(most(s), 3)}, is not drawn: what leaks into it is more than it has. `).join("")}${m.divided ? "It is divided out of the bandpowers." : t.probability !== null && t.probability < LEAST ? "It is not divided out of the bandpowers shown here: what it lacks, they lack. Taking monopole and dipole off behind a mask is one cause; petamap spectra --transfer divides it out." : "It is not divided out of the bandpowers shown here."}`)),
     el("figure", { class: "plot" }, svg, legend(t.spectra.map((s, i) => ({ name: s.name, colour: i }))))));
 }
 
