@@ -129,6 +129,8 @@ def _write_new(path: Path, text: str) -> None:
 
 def describe_config(config: RunConfig, observations: list[Observation]) -> str:
     """Return a table of a run: sections, sources and amount of data."""
+    from petamap.data.demodulation import low_pass_note
+
     rows = [("run", _run(config)), ("map", _map(config))]
     rows += [("noise", _noise(config, observations)), ("solver", _solver(config))]
     rows += [(f"source.{index}", source.kind) for index, source in enumerate(config.sources)]
@@ -137,6 +139,7 @@ def describe_config(config: RunConfig, observations: list[Observation]) -> str:
     metas = [o.meta for o in observations if "pointing_error_arcsec" in o.meta]
     if metas:
         rows += [("pointing", _pointing(metas))]
+    rows += [("streams", note) for note in dict.fromkeys(map(low_pass_note, observations)) if note]
     if observations and all(o.pointing is not None for o in observations):
         rows += [] if config.bands else _pixels(config, observations)
         for band in config.bands:

@@ -253,6 +253,23 @@ def demodulated(one: Observation, options: LowPassOptions) -> Observation:
     )
 
 
+def check_demodulation(one: Observation, options: LowPassOptions) -> None:
+    """Check that an observation can be demodulated, without reading samples.
+
+    Raises
+    ------
+    ConfigError
+        See `DemodulationSource.extend`.
+    """
+    _design(one, options)
+
+
+def low_pass_note(one: Observation) -> str:
+    """Return a note of the low-pass of demodulated streams; empty for other observations."""
+    found = one.meta.get("low_pass")
+    return found.describe(one.sample_rate) if isinstance(found, LowPass) else ""
+
+
 def stream_pointing(pointing: CompressedPointing, stride: int) -> CompressedPointing:
     """Return the pointing of the streams of all detectors, at every `stride`-th sample."""
     n, decimated = pointing.n_det, pointing.decimated(stride)
@@ -277,6 +294,11 @@ def plate_frequencies(one: Observation) -> tuple[float, float]:
     ConfigError
         If there is no plate, or it does not turn.
     """
+    if "low_pass" in one.meta:
+        raise ConfigError(
+            "is demodulated already", where=error_location(one),
+            mend="leave products.demodulated away, or the other source",
+        )  # fmt: skip
     plate = one.pointing.plate if isinstance(one.pointing, CompressedPointing) else None
     if plate is None:
         raise ConfigError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 
@@ -67,6 +68,7 @@ class LowPass:
         )
 
 
+@lru_cache(maxsize=64)
 def design_low_pass(
     bandwidth: float, stop: float, sample_rate: float, attenuation: float, downsample: int
 ) -> LowPass:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from petamap.data.demodulation import STREAMS, demodulated
-from petamap.data.low_pass import LowPass
 from petamap.data.observation import Observation
 from petamap.data.template import Sharing, Template, TemplateTerm
 from petamap.mapmaking.filter_and_bin import white_options
@@ -85,9 +84,3 @@ def demodulated_system(setup: RunSetup, streams: Sequence[Observation]) -> Mapma
     options = white_options(setup.options())
     common = setup.comm, setup.timers, setup.progress
     return set_up(streams, setup.pixelization, options, declared_model, *common)
-
-
-def low_pass_note(streams: Sequence[Observation]) -> str:
-    """Return a note of the low-pass of the first of some demodulated observations."""
-    found = streams[0].meta["low_pass"]
-    return found.describe(streams[0].sample_rate) if isinstance(found, LowPass) else ""

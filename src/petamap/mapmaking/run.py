@@ -18,6 +18,7 @@ from petacomm.base.typing import FloatArray
 from petacomm.mpi import Communicator, agree_on_errors, world
 from petamap.data import run_summary as summary
 from petamap.data.config import RunConfig, open_sources
+from petamap.data.demodulation import low_pass_note
 from petamap.data.formats.amplitudes import write_amplitudes
 from petamap.data.observation import Observation, sky_signals
 from petamap.data.run_summary import ModesTaken, Summary
@@ -25,11 +26,7 @@ from petamap.mapmaking.amplitude_table import gather_amplitudes
 from petamap.mapmaking.checkpoint import ColumnCheckpoint, JobCheckpoints
 from petamap.mapmaking.components import ComponentSystem, component_maps, reading_system
 from petamap.mapmaking.covariance import CovarianceCheckpoint, CovarianceColumns
-from petamap.mapmaking.demodulated_map import (
-    demodulated_observations,
-    demodulated_system,
-    low_pass_note,
-)
+from petamap.mapmaking.demodulated_map import demodulated_observations, demodulated_system
 from petamap.mapmaking.filter_and_bin import FilterAndBin, require_few_pixels
 from petamap.mapmaking.filter_products import FilterProducts
 from petamap.mapmaking.map_outputs import covariance_content, map_outputs, output_names, product_file
@@ -379,7 +376,9 @@ class _Job:
             with self.timers.phase("demodulation"):
                 system = demodulated_system(self.setup, streams)
                 product = FilterProducts(self.setup, FilterAndBin(system))
-                self.products += product.write_demodulated(self._file("demodulated"), low_pass_note(streams))
+                self.products += product.write_demodulated(
+                    self._file("demodulated"), low_pass_note(streams[0])
+                )
 
     def _write_pixel_covariance(
         self, columns: CovarianceColumns, solution: Solution | None

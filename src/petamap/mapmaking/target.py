@@ -11,6 +11,7 @@ from petacomm.base.errors import ConfigError, DataError
 from petacomm.base.typing import FloatArray
 from petacomm.base.units import DEGREE
 from petamap.data.config import MapOptions, RunConfig
+from petamap.data.demodulation import check_demodulation
 from petamap.data.observation import Observation, read_flags
 from petamap.mapmaking.intervals import split_intervals
 from petamap.pointing.compressed import CompressedPointing
@@ -61,6 +62,11 @@ def prepare_observations(config: RunConfig, observations: list[Observation]) -> 
     """Return observations as they are mapped: in the frame of the map, long intervals split.
 
     Noise in common is left out where correlations are.
+
+    Raises
+    ------
+    ConfigError
+        If an observation is in no frame that could be mapped, or cannot be demodulated where it should be.
     """
     if config.noise.kernel != "model" or config.noise.common_modes == "none":
         observations = [replace(observation, common_noise=()) for observation in observations]
@@ -68,6 +74,9 @@ def prepare_observations(config: RunConfig, observations: list[Observation]) -> 
         observations = in_frame(observations, config.map.frame)
     if config.noise.interval is not None:
         observations = [split_intervals(o, config.noise.interval) for o in observations]
+    if config.products.demodulated:
+        for one in observations:
+            check_demodulation(one, config.demodulation)
     return observations
 
 

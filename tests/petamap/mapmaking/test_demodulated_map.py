@@ -149,7 +149,11 @@ def test_templates_are_fitted_to_intensity_alone():
 
 
 def test_maps_of_noise_have_the_chi_squared_of_their_unknowns():
-    text = FIELD[: FIELD.index('[[source]]\nkind = "sky')].replace("sky = true", "")
+    text = (
+        FIELD[: FIELD.index('[[source]]\nkind = "sky')]
+        .replace("sky = true", "")
+        .replace("demodulated = true", "")
+    )
     text += SLOW[SLOW.index('[[source]]\nkind = "noise') : SLOW.rindex("[[source]]")]
     text += '[[source]]\nkind = "demodulation"\nbandwidth = "1.5 Hz"\ndilate = false\n'
     found = []
@@ -168,6 +172,9 @@ def test_a_run_without_a_plate_says_so_before_it_begins(tmp_path):
     with pytest.raises(ConfigError, match="there is no half-wave plate to demodulate"):
         run(configured(text + QUIET), out=tmp_path)
     assert not list(tmp_path.glob("*.fits"))
+    twice = FIELD + QUIET + '[[source]]\nkind = "demodulation"\n'
+    with pytest.raises(ConfigError, match="is demodulated already"):
+        run(configured(twice), out=tmp_path)
 
 
 def _sums(comm, folder):
