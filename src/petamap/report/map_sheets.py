@@ -17,7 +17,7 @@ from petamap.sky.map_file import SkyMap, read_map
 
 Reader: TypeAlias = Callable[[Product], SkyMap]
 
-# The most maps of parts that are shown.
+# The most maps of parts that are shown, and of bands with all that belongs to them.
 _MOST_PARTS = 12
 # Kinds of products that are shown, in the order of the page. The residual of a run is the binned map minus
 # the maximum-likelihood map; if it was not written, their difference is shown instead.
@@ -37,6 +37,8 @@ def read_sheets(summary: Summary, folder: Path) -> list[MapSheet]:
     shown = [product for product in summary.products if product.kind in _SHOWN]
     if sum(product.kind == "part_map" for product in shown) > _MOST_PARTS:
         shown = [product for product in shown if product.kind not in ("part_map", "null")]
+    if sum(product.kind == "map" for product in shown) > _MOST_PARTS:
+        shown = [product for product in shown if product.kind == "map"]
     shown.sort(key=lambda product: _SHOWN.index(product.kind))
     kinds = {product.kind for product in shown}
     firsts = {product.of: product for product in shown if product.kind == "map"}
