@@ -167,7 +167,7 @@ def test_pixels_and_words_of_the_scripts(tmp_path):
     scripts = "\n".join(
         path.read_text() for path in (SHARED / "colour.js", PAGE / "sphere.js", SHARED / "text.js")
     )
-    text = f"<body><pre id='probe'></pre><script>{scripts}\n{code}</script></body>"
+    text = f"<meta charset='utf-8'><body><pre id='probe'></pre><script>{scripts}\n{code}</script></body>"
     path = tmp_path / "unit.html"
     path.write_text(text.replace("DIRECTIONS", json.dumps(directions.tolist())), encoding="utf-8")
     dom, console = run(path, tmp_path)
