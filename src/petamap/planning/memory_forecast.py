@@ -162,7 +162,7 @@ class MemoryForecast:
     def _filter_and_bin(self, sizes: Sizes, template: TemplateBytes) -> int:
         """Return the bytes of the system of a filter-and-bin map, beside that of the run."""
         chosen = self.config.products
-        if not (chosen.filtered or chosen.observation_matrix):
+        if not (chosen.filtered or chosen.observation_matrix or chosen.modes_taken):
             return 0
         own = self._template_bytes(sizes.n_ranks, 0, 1 / LONGEST_STEP)
         return own.kept + max(own.beside - template.beside, 0)
