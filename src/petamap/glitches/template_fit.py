@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,9 @@ class FastTemplates:
 
     def __init__(self) -> None:
         # one piece after the other is searched for all detectors, which have the same functions
-        self._of = lru_cache(1)(_functions)
+        self._observation: Observation | None = None
+        self._piece: tuple[int, ...] = ()
+        self._functions: Any = None
 
     def subtract(
         self,
@@ -49,35 +50,30 @@ class FastTemplates:
             Changed in place.
         good : bool (n,)
         """
-        functions = self._of(_Key(observation), *interval, first, first + len(data))
+        functions = self._of(observation, *interval, first, first + len(data))
         if functions is None:
             return
         kept = functions[good]
         normal = (kept.T @ kept).toarray()
-        normal[np.diag_indices_from(normal)] *= 1 + _RIDGE
+        squares = normal.diagonal()
+        # no good sample may have a function: its amplitude is zero
+        normal[np.diag_indices_from(normal)] = np.where(squares > 0, squares * (1 + _RIDGE), 1.0)
         with single_blas_thread():
             data -= functions @ np.linalg.solve(normal, kept.T @ data[good])
 
-
-class _Key:
-    """An observation, told from others by what it is and not by its values."""
-
-    def __init__(self, observation: Observation) -> None:
-        self.observation = observation
-
-    def __hash__(self) -> int:
-        return id(self.observation)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Key) and other.observation is self.observation
+    def _of(self, observation: Observation, *piece: int) -> Any:
+        if observation is not self._observation or piece != self._piece:
+            self._observation, self._piece = observation, piece
+            self._functions = _functions(observation, *piece)
+        return self._functions
 
 
-def _functions(key: _Key, start: int, stop: int, first: int, last: int) -> Any:
+def _functions(observation: Observation, start: int, stop: int, first: int, last: int) -> Any:
     """Return fast functions of samples [first, last), sparse (last - first, n), or None if there are none."""
     from scipy import sparse
 
-    own = [one for one in key.observation.templates if not isinstance(one, DetectorTemplate)]
-    terms = [one.term(key.observation, start, stop) for one in own]
+    own = [one for one in observation.templates if not isinstance(one, DetectorTemplate)]
+    terms = [one.term(observation, start, stop) for one in own]
     parts = [term.matrix(first - start, last - start) for term in terms if term.functions in _FAST]
     if not parts:
         return None

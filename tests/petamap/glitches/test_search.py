@@ -220,3 +220,24 @@ def plate_on_ranks(comm):
     found = search.apply(observations, comm, SilentProgress())[1]
     if comm.rank == 0:
         assert found == found_of(PLATE + GLITCHES)[1]
+
+
+class FlaggedStretch:
+    """Flags of samples [0, end) of the first detector, and of all of the second."""
+
+    def __init__(self, end):
+        self.end = end
+
+    def or_flags(self, detector, start, stop, out):
+        out[: None if detector else max(0, self.end - start)] = 1
+
+
+def test_stretches_without_a_good_sample_under_a_plate():
+    """Cells of drift in which nothing is good say nothing of their amplitudes, and stop no search."""
+    observation, *_ = open_sources(parse_config(PLATE + GLITCHES, Path("small.toml")))
+    n_flagged = int(90 * 60 * observation.sample_rate)  # cells last 20 minutes
+    flagged = dataclasses.replace(observation, flags=(FlaggedStretch(n_flagged),))
+    search = GlitchSearch(GlitchOptions(find="glitches"))
+    (_,), (first, *_) = search.apply([flagged], SerialCommunicator(), SilentProgress())
+    (_,), (unflagged, _) = search.apply([observation], SerialCommunicator(), SilentProgress())
+    assert 0.4 < first.glitches / unflagged.glitches < 0.6
