@@ -135,3 +135,21 @@ def test_a_template_of_some_detectors_is_subtracted_of_these():
     start, stop = one.intervals[0]
     alone = dataclasses.replace(one, signals=(signal,))
     assert (read_signal(alone, 0, start, stop) == -1).all() and not read_signal(alone, 1, start, stop).any()
+
+
+def test_damaged_amplitudes_are_refused(solved):
+    path = solved[0] / "first" / "field_amplitudes.fits"
+    whole, damaged, right = path.read_bytes(), solved[0] / "damaged.fits", read_amplitudes(path)
+    refused = 0
+    places = range(0, len(whole), 1 + len(whole) // 60)
+    for place in places:
+        damaged.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
+        try:
+            found = read_amplitudes(damaged)
+        except DataError as error:
+            assert "damaged.fits" in str(error)
+            refused += 1
+        else:  # what fills a header up is no part of the table
+            np.testing.assert_array_equal(found.values, right.values)
+            assert (found.detectors, found.templates) == (right.detectors, right.templates)
+    assert refused > len(places) / 2

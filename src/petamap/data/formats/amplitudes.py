@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -108,15 +109,17 @@ def read_amplitudes(path: str | os.PathLike[str]) -> AmplitudeTable:
     from astropy.io import fits
 
     try:
-        with fits.open(Path(path), checksum=True) as hdus:
-            table = hdus["AMPLITUDES"].data
-            texts = [
-                np.char.strip(np.asarray(table[key])).tolist()
-                for key in ("OBSERVATION", "DETECTOR", "TEMPLATE", "UNIT")
-            ]
-            intervals, numbers = (np.asarray(table[key], np.int64) for key in ("INTERVAL", "NUMBER"))
-            values = np.asarray(table["VALUE"], np.float64)
-    except (OSError, KeyError, TypeError, ValueError) as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # astropy only warns about wrong checksums
+            with fits.open(Path(path), memmap=False, checksum=True) as hdus:
+                table = hdus["AMPLITUDES"].data
+                texts = [
+                    np.char.strip(np.asarray(table[key])).tolist()
+                    for key in ("OBSERVATION", "DETECTOR", "TEMPLATE", "UNIT")
+                ]
+                intervals, numbers = (np.asarray(table[key], np.int64) for key in ("INTERVAL", "NUMBER"))
+                values = np.asarray(table["VALUE"], np.float64)
+    except (OSError, KeyError, IndexError, TypeError, ValueError, Warning) as error:
         raise DataError(
             f"is no table of amplitudes: {error}", where=str(path), mend="name NAME_amplitudes.fits of a run"
         ) from error
