@@ -202,10 +202,10 @@ class DemodulationSource:
             If there is no such observation, it has templates already, its plate does not turn or is not
             known, or the band and the rates do not go together.
         """
-        check_given(observations, "demodulation", self._context.places.get("bandwidth"))
+        check_given(observations, "demodulation", self._context.place("bandwidth"))
         names = choose_names(
             self._options.observations, (one.name for one in observations), "observation",
-            where=self._context.places.get("observations"),
+            where=self._context.place("observations"),
         )  # fmt: skip
         return [demodulated(one, self._options) if one.name in names else one for one in observations]
 

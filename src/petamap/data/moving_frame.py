@@ -53,10 +53,10 @@ class MovingFrameSource:
         if len(given) == 1 or (not given and options.centre in ("moon", HORIZON)):
             raise ConfigError(
                 f"{options.centre} needs the latitude and the longitude of a site",
-                where=context.places.get("centre"),
+                where=context.place("centre"),
                 mend='give site_latitude and site_longitude, as "-22.96 deg"',
             )
-        self._place = context.places.get("centre")
+        self._place = context.place("centre")
         self._site = (given[0], given[1]) if given else None
 
     def extend(self, observations: Sequence[Observation]) -> list[Observation]:

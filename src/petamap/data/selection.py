@@ -55,16 +55,15 @@ def select_observations(
     """
     if not observations and not detectors:
         return list(given)
-    places = context.places
     names = choose_names(
-        observations, (one.name for one in given), "observation", where=places.get("observations")
+        observations, (one.name for one in given), "observation", where=context.place("observations")
     )
     chosen = [one for one in given if one.name in names]
     kept = choose_names(
         detectors,
         (name for one in chosen for name in one.detectors),
         "detector",
-        where=places.get("detectors"),
+        where=context.place("detectors"),
     )
     return [_with_detectors(one, kept) for one in chosen if kept.intersection(one.detectors)]
 

@@ -24,13 +24,18 @@ class SourceContext:
     seed, realization : int
         Keys of the random numbers.
     places : mapping of str to str
-        Place of each option of the source that the configuration sets, ``run.toml:7``, for messages.
+        Place of each option of the source that the configuration sets, ``run.toml:7``, for messages; that of
+        `kind` always.
     """
 
     folder: Path
     seed: int = 0
     realization: int = 0
     places: Mapping[str, str] = field(default_factory=dict)
+
+    def place(self, *names: str) -> str | None:
+        """Return the place of the first option that is set, of the source itself if none of them is."""
+        return next((self.places[name] for name in (*names, "kind") if name in self.places), None)
 
 
 class Source(Protocol):

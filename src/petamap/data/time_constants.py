@@ -124,7 +124,7 @@ class TimeConstantsSource:
         if given != 1:
             raise ConfigError(
                 "time constants are given " + ("twice" if given else "nowhere"),
-                where=context.places.get("taus", context.places.get("table")),
+                where=context.place("taus", "table"),
                 mend='give tau, as "1.2 ms", or taus of all detectors, or the table that has them',
             )
         self._table = None if options.table is None else read_time_constants(context.folder / options.table)
@@ -138,15 +138,15 @@ class TimeConstantsSource:
             If there is no such observation or detector; if their number is not that of the time constants;
             if an observation has templates already, or common noise of detectors with different ones.
         """
-        o, places = self._options, self._context.places
-        check_given(observations, "time constants", places.get("tau"))
+        o, place = self._options, self._context.place
+        check_given(observations, "time constants", place("tau"))
         names = choose_names(
             o.observations, (one.name for one in observations), "observation",
-            where=places.get("observations"),
+            where=place("observations"),
         )  # fmt: skip
         chosen = [one for one in observations if one.name in names]
         detectors = (name for one in chosen for name in one.detectors)
-        kept = choose_names(o.detectors, detectors, "detector", where=places.get("detectors"))
+        kept = choose_names(o.detectors, detectors, "detector", where=place("detectors"))
         return [self._filtered(one, kept) if one.name in names else one for one in observations]
 
     def _filtered(self, one: Observation, kept: set[str]) -> Observation:
@@ -194,7 +194,7 @@ class TimeConstantsSource:
         if len(given) != len(names):
             raise ConfigError(
                 f"{len(given)} time constants for {len(names)} detectors of {error_location(one)}",
-                where=self._context.places.get("taus"),
+                where=self._context.place("taus"),
                 mend="give one of each, or tau of all",
             )
         found = dict(zip(names, given, strict=True))

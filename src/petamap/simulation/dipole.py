@@ -239,13 +239,13 @@ class DipoleSource:
         if (options.site_latitude is None) != (options.site_longitude is None):
             raise ConfigError(
                 "a site has a latitude and a longitude",
-                where=context.places.get("site_latitude") or context.places.get("site_longitude"),
+                where=context.place("site_latitude", "site_longitude"),
                 mend="give site_latitude and site_longitude, or neither",
             )
         if options.site_latitude is not None and options.observer == "l2":
             raise ConfigError(
                 "L2 has no sites",
-                where=context.places.get("observer"),
+                where=context.place("observer"),
                 mend='leave site_latitude and site_longitude out, or write observer = "earth"',
             )
 

@@ -392,7 +392,7 @@ def _with_sky(
 ) -> list[Observation]:
     """Return the observations with the signal of a sky in the detectors that see it."""
     names = (name for one in observations for name in one.detectors)
-    chosen = choose_names(options.detectors, names, "detector", where=context.places.get("detectors"))
+    chosen = choose_names(options.detectors, names, "detector", where=context.place("detectors"))
     found = []
     for one in observations:
         numbers = frozenset(number for number, name in enumerate(one.detectors) if name in chosen)

@@ -48,17 +48,17 @@ class SolvedTemplatesSource:
         DataError
             If the file is none of amplitudes.
         """
-        options, places = self._options, self._context.places
+        options, place = self._options, self._context.place
         table = read_amplitudes(self._path)
         names = dict.fromkeys(each.name for one in observations for each in one.templates)
         if not names:
             raise ConfigError(
-                "no template before it", where=places.get("path"),
+                "no template before it", where=place("path"),
                 mend="declare the templates of that run first, with the same options",
             )  # fmt: skip
-        chosen = choose_names(options.templates, names, "template", where=places.get("templates"))
+        chosen = choose_names(options.templates, names, "template", where=place("templates"))
         among = (one.name for one in observations)
-        of = choose_names(options.observations, among, "observation", where=places.get("observations"))
+        of = choose_names(options.observations, among, "observation", where=place("observations"))
         found = []
         for one in observations:
             own = [each for each in one.templates if one.name in of and each.name in chosen]

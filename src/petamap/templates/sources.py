@@ -133,7 +133,7 @@ class TemplateSource:
         """
         chosen = choose_names(
             self._options.observations, (one.name for one in observations), "observation",
-            where=self._context.places.get("observations"),
+            where=self._context.place("observations"),
         )  # fmt: skip
         self.chosen = [one for one in observations if one.name in chosen]
         return [self._extended(one) if one.name in chosen else one for one in observations]
@@ -185,7 +185,7 @@ class BaselinesSource(TemplateSource):
             return super().prior
         if self._options.rms:
             raise ConfigError(
-                "baselines have two priors", where=self._context.places.get("rms"), mend="leave rms away"
+                "baselines have two priors", where=self._context.place("rms"), mend="leave rms away"
             )
         return NoisePrior()
 

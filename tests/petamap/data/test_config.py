@@ -491,12 +491,3 @@ def test_relative_paths_in_another_folder(write, tmp_path):
     moved = parse_config(to_toml(config, tmp_path / "sub"), tmp_path / "sub/a.toml")
     assert moved.sources[0].options.file == "../x.dat" and moved.sources[0].options.out == Path("../o")
     assert load_config(write(MAP + SOURCE)).map == moved.map
-
-
-def test_options_of_unsupported_type():
-    @dataclasses.dataclass(frozen=True)
-    class Odd:
-        field: dict = option((), help="x")  # noqa: RUF009
-
-    with pytest.raises(TypeError, match="option 'field'"):
-        option_fields(Odd)

@@ -1,9 +1,13 @@
-"""Options that are a number or a word, or a percentage, in TOML, XML and on the command line."""
+"""Types of options: a number or a word, or a percentage, in TOML, XML and on the command line."""
+
+import dataclasses
 
 import pytest
 
 from petacomm.base.errors import ConfigError
+from petacomm.base.options import option
 from petamap.data.config import load_config, parse_config, to_toml, to_xml
+from petamap.data.config.fields import option_fields
 
 REST = '[map]\nn_side = 64\n[[source]]\nkind = "satellite"\nnet = "1 uK s^0.5"\n'
 
@@ -60,3 +64,12 @@ def test_a_percentage_in_the_place_of_a_number(tmp_path):
     config = read('tolerance = "1% of noise"')
     for form, text in ((".toml", to_toml(config)), (".xml", to_xml(config))):
         assert parse_config(text, path.with_suffix(form)).solver.tolerance == "1% of noise"
+
+
+def test_options_of_unsupported_type():
+    @dataclasses.dataclass(frozen=True)
+    class Odd:
+        field: dict = option((), help="x")  # noqa: RUF009
+
+    with pytest.raises(TypeError, match="option 'field'"):
+        option_fields(Odd)

@@ -163,6 +163,12 @@ def test_errors(options, message):
         deconvolved(observation(), **options)
 
 
+def test_what_is_not_given_is_told_of_the_source():
+    context = SourceContext(Path(), places={"kind": "run.toml:8"})
+    with pytest.raises(ConfigError, match=r"run\.toml:8: time constants are given nowhere"):
+        TimeConstantsSource(TimeConstantsOptions(), context)
+
+
 def test_no_observations_and_templates_before():
     with pytest.raises(ConfigError, match="no source before it"):
         TimeConstantsSource(TimeConstantsOptions(tau=0.1), CONTEXT).extend([])

@@ -101,6 +101,7 @@ def _source(index: int, table: DocumentTable, document: Document) -> SourceConfi
     if kind is None or resolved is None:
         return None
     places = {key: document.problems.place(value.line) for key, value in rest.values.items()}
+    places["kind"] = document.problems.place(table.line)
     return SourceConfig(kind, resolved, table.line, places)
 
 
