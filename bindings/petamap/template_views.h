@@ -18,10 +18,10 @@
 
 namespace bindings {
 
-// Functions, how many, the first harmonic, samples, edges, whether linear; values, turns and bins.
+// Functions, how many, the first harmonic, samples, edges, whether linear; values, turns, bins and knots.
 using TermArguments = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, In<std::int64_t>,
                                  bool, std::optional<In<double, 2>>, std::optional<In<std::uint32_t>>,
-                                 std::optional<In<std::int32_t>>>;
+                                 std::optional<In<std::int32_t>>, std::optional<In<std::int32_t>>>;
 
 // Keeps the arrays of the terms. `streams`: (n_segments, 4) first term, terms, first place, shift; `rows`:
 // at the places of each stream, the first row of each of its terms.
@@ -54,7 +54,7 @@ class TemplateTable {
     using Functions = petamap::mapmaking::Functions;
 
     static Term term_of(const TermArguments& given) {
-        const auto& [functions, n, first, n_samp, edges, linear, values, turns, bins] = given;
+        const auto& [functions, n, first, n_samp, edges, linear, values, turns, bins, knots] = given;
         const std::span<const std::int64_t> ends{edges.data(), edges.shape(0)};
         require(functions >= 0 && functions <= 5 && n >= 1, "functions");
         require(ends.size() >= 2 && std::is_sorted(ends.begin(), ends.end()), "increasing edges of cells");
@@ -70,8 +70,10 @@ class TemplateTable {
             require(std::all_of(bins->data(), bins->data() + samples, inside), "bins that there are");
         }
         if (kind == Functions::kColumns)
-            require(values && values->shape(1) == samples && values->shape(0) == static_cast<std::size_t>(n),
+            require(values && values->shape(1) == (knots ? knots->shape(0) : samples) &&
+                        values->shape(0) == static_cast<std::size_t>(n),
                     "a column a function");
+        if (knots) check_knots({knots->data(), knots->shape(0)}, n_samp);
         if (kind == Functions::kPixels)
             require(values && values->shape(0) == 1 && values->shape(1) >= 1 && n == 1, "a value a pixel");
         return {kind,
@@ -82,7 +84,16 @@ class TemplateTable {
                 turns ? turns->data() : nullptr,
                 bins ? bins->data() : nullptr,
                 ends,
-                linear};
+                linear,
+                knots ? std::span<const std::int32_t>{knots->data(), knots->shape(0)}
+                      : std::span<const std::int32_t>{}};
+    }
+
+    static void check_knots(std::span<const std::int32_t> knots, std::int64_t n_samp) {
+        const auto after = [](std::int32_t one, std::int32_t next) { return next <= one; };
+        require(knots.size() >= 2 && knots.front() == 0 && knots.back() == n_samp - 1 &&
+                    std::adjacent_find(knots.begin(), knots.end(), after) == knots.end(),
+                "increasing knots from the first sample to the last");
     }
 
     void check(const Stream& stream) {

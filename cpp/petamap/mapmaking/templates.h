@@ -26,6 +26,8 @@ struct Term {
     const std::int32_t* bins;    // [n_samp]
     std::span<const std::int64_t> edges;  // samples at which cells begin, and the end of the last
     bool linear;                          // amplitudes are those at the edges, and linear between them
+    // samples that columns have values of, from the first to the last, linear in between; none: of all
+    std::span<const std::int32_t> knots;
 
     std::int64_t n_functions() const { return functions == Functions::kFourier ? 2 * n : n; }
     std::int64_t n_amplitudes() const {
@@ -115,8 +117,7 @@ class TemplateRuns {
                 return visit_.binned(row, term.bins + at, weights_, there, n);
             case Functions::kColumns:
                 for (std::int64_t k = 0; k < term.n; ++k) {
-                    const double* column = term.values + k * term.n_samp + at;
-                    for (std::int64_t i = 0; i < n; ++i) values_[0][i] = column[i] * weights_[i];
+                    column(term, k, at, n);
                     visit_.dense(row + k, values_[0], there, n);
                 }
                 return;
@@ -126,6 +127,25 @@ class TemplateRuns {
                     values_[0][i] = term.values[std::max(pixels[i], 0)] * weights_[i];
                 return visit_.dense(row, values_[0], there, n);
             }
+        }
+    }
+
+    void column(const Term& term, std::int64_t k, std::int64_t at, std::int64_t n) {
+        const auto& knots = term.knots;
+        if (knots.empty()) {
+            const double* values = term.values + k * term.n_samp + at;
+            for (std::int64_t i = 0; i < n; ++i) values_[0][i] = values[i] * weights_[i];
+            return;
+        }
+        const double* values = term.values + k * static_cast<std::int64_t>(knots.size());
+        auto knot = std::upper_bound(knots.begin() + 1, knots.end() - 1, at) - knots.begin() - 1;
+        for (std::int64_t i = 0; i < n; ++knot) {
+            const std::int64_t from = knots[knot] - at, to = knots[knot + 1] - at;
+            const bool last = knot + 2 == static_cast<std::int64_t>(knots.size());
+            const double before = values[knot];
+            const double slope = (values[knot + 1] - before) / static_cast<double>(to - from);
+            for (const std::int64_t end = last ? n : std::min(n, to); i < end; ++i)
+                values_[0][i] = (before + slope * static_cast<double>(i - from)) * weights_[i];
         }
     }
 

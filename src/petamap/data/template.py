@@ -132,6 +132,9 @@ class TemplateTerm:
         First polynomial or harmonic.
     values : float64 (1 or n, n_samp), optional
         Argument of the polynomials, -1 to 1; or the columns.
+    knots : int32 (n_knots,), optional
+        Samples, from the first to the last of the interval, that the `values` of columns are of; columns are
+        linear between them.
     turns : uint32 (n_samp,), optional
         Angle of the first harmonic, in units of 2 pi / 2^32.
     bins : int32 (n_samp,), optional
@@ -145,6 +148,8 @@ class TemplateTerm:
     of_pixels : callable, optional
         ``of_pixels(pixelization, pixels)`` returns the only column, times the divisor, of samples that look
         at some pixels, float64 (n_pixels,), or None where it is not the same for all samples of a pixel.
+    of_sky : bool
+        Whether the only column is a signal of the sky, which is nearly the same for all samples of a pixel.
     """
 
     functions: str
@@ -159,6 +164,8 @@ class TemplateTerm:
     divisor: float = 1.0
     read: Callable[[int, int], FloatArray] | None = field(default=None, repr=False)
     of_pixels: OfPixels | None = field(default=None, repr=False)
+    knots: Int32Array | None = field(default=None, repr=False)
+    of_sky: bool = False
 
     @property
     def n_functions(self) -> int:
@@ -225,7 +232,10 @@ class TemplateTerm:
         if self.read is not None:
             return self.read(start, stop)
         assert self.values is not None
-        return self.values[:, start:stop]
+        if self.knots is None:
+            return self.values[:, start:stop]
+        samples = np.arange(start, stop)
+        return np.stack([np.interp(samples, self.knots, column) for column in self.values])
 
     @property
     def longest(self) -> int:

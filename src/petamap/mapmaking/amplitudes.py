@@ -239,8 +239,9 @@ def _arguments(term: TemplateTerm, pixels: LocalPixels) -> tuple[Any, ...]:
         functions = "pixels"
     else:
         values = term.values if term.read is None else np.ascontiguousarray(term.read(0, n_samp))
-        n_samp = next((a.shape[-1] for a in (values, term.turns, term.bins) if a is not None), n_samp)
+        if term.knots is None:
+            n_samp = next((a.shape[-1] for a in (values, term.turns, term.bins) if a is not None), n_samp)
     return (
         (*FUNCTIONS, "pixels").index(functions), term.n, term.first, n_samp, term.edges, term.linear, values,
-        term.turns, term.bins,
+        term.turns, term.bins, term.knots,
     )  # fmt: skip

@@ -67,7 +67,7 @@ class TemplateBytes:
 
     Attributes
     ----------
-    kept, peak : int
+    kept, beside : int
         While it is there; and beside these at most, while it is made.
     """
 
@@ -105,5 +105,8 @@ def template_model_bytes(streams: Iterable[StreamFunctions], knots: float, n_gap
 
 
 def _array_bytes(term: TemplateTerm) -> int:
-    arrays = (term.values, term.turns, term.bins, term.edges)
-    return sum(array.nbytes for array in arrays if array is not None)
+    arrays = (term.values, term.knots, term.turns, term.bins, term.edges)
+    # a column that is not of pixels is kept once it was read
+    read = term.read is not None and term.of_pixels is None
+    kept = 8 * term.n * int(term.edges[-1] - term.edges[0]) if read else 0
+    return kept + sum(array.nbytes for array in arrays if array is not None)

@@ -80,7 +80,7 @@ def longest_held_step(term: TemplateTerm, longest: int) -> int:
 
     Functions that no baselines hold, and known signals of the sky, leave the step as it is.
     """
-    if term.read is not None:
+    if term.of_sky:
         return longest
     functions = term.matrix(0, min(int(term.edges[-1]), _MEASURED)).tocsr()
     whole = functions.multiply(functions).sum()

@@ -12,7 +12,7 @@ import numpy as np
 from petacomm.base.errors import ConfigError
 from petacomm.base.name_patterns import choose_names
 from petacomm.base.options import option
-from petacomm.base.typing import FloatArray
+from petacomm.base.typing import FloatArray, Int32Array
 from petamap.data.observation import Observation, Signal, sky_signals
 from petamap.data.selection import observations_option
 from petamap.data.source import SourceContext, source_class
@@ -24,13 +24,18 @@ from petamap.templates.kinds import cell_edges
 from petamap.templates.simulated import SimulatedTemplate
 from petamap.templates.sources import with_template
 
+# Error between the values that are kept of a smooth signal, relative to the largest: errors of a gain of 1%
+# then leave a millionth of the signal at most. The samples between them at most, and at least in the mean,
+# for values (12 bytes each) to be kept instead of all samples.
+_ACCURACY, _LONGEST, _KNOTS = 1e-4, 1024, 3
+
 
 @dataclass(frozen=True, eq=False)
 class KnownSignal:
     """Signal that each detector has times an unknown factor in each cell (implements `DetectorTemplate`).
 
-    T a = a_cell M(p_t). Of M, 8 bytes a sample of each detector are kept, unless it is the same for all
-    samples of a pixel.
+    T a = a_cell M(p_t). Of M, nothing is kept where it is the same for all samples of a pixel, and values
+    between which it is linear where it is smooth; else 8 bytes a sample of each detector.
 
     Attributes
     ----------
@@ -67,28 +72,40 @@ class KnownSignal:
         ConfigError
             If a value is not finite, or streams with other signals share a factor.
         """
-        largest = self._largest(observation, detector, start, stop) or 1.0
+        term, of_pixels = self.term(observation, start, stop), getattr(self.signal, "of_pixels", None)
+        largest, values, knots = self._largest(observation), None, None
+        if largest is None or of_pixels is None:
+            samples = self._values(observation, detector, start, stop)
+            largest = float(np.abs(samples).max(initial=0.0)) if largest is None else largest
+            found = linear_knots(samples, _ACCURACY * largest)
+            if _KNOTS * len(found) < len(samples):
+                knots, values = found, samples[None, found] / (largest or 1.0)
+        divisor = largest or 1.0
 
         def read(begin: int, end: int) -> FloatArray:
             values = self._values(observation, detector, start + begin, start + end)
-            return values[None] / largest
+            return values[None] / divisor
 
-        prior = IndependentPrior(self.rms * largest) if self.rms else None
-        term = self.term(observation, start, stop)
-        of_pixels = getattr(self.signal, "of_pixels", None)
-        return dataclasses.replace(term, read=read, of_pixels=of_pixels, prior=prior, divisor=largest)
+        return dataclasses.replace(
+            term,
+            values=values,
+            knots=knots,
+            read=read if values is None else None,
+            of_pixels=of_pixels,
+            prior=IndependentPrior(self.rms * divisor) if self.rms else None,
+            divisor=divisor,
+            of_sky=True,
+        )
 
-    def _largest(self, observation: Observation, detector: int, start: int, stop: int) -> float:
+    def _largest(self, observation: Observation) -> float | None:
         known: float | None = getattr(self.signal, "largest", None)
-        if known is not None:
-            return known
-        if self.sharing is not None:
+        if known is None and self.sharing is not None:
             raise ConfigError(
                 f"template {self.name}: streams share a factor on a signal of which the largest is not known",
                 where=f"observation {observation.name}",
                 mend="give each stationary interval its own",
             )
-        return float(np.abs(self._values(observation, detector, start, stop)).max(initial=0.0))
+        return known
 
     def _values(self, observation: Observation, detector: int, start: int, stop: int) -> FloatArray:
         assert self.signal is not None, "rounds of maps come first"
@@ -102,6 +119,25 @@ class KnownSignal:
                 mend="give a map that has all pixels of the scan",
             )
         return values
+
+
+def linear_knots(samples: FloatArray, accuracy: float) -> Int32Array:
+    """Return samples, the first and last among them, between which all are linear to an accuracy.
+
+    Linear interpolation over h samples is wrong by h^2 / 8 times the largest second difference in between at
+    most. Stretches of 2, 4 and more samples, each of two shorter ones, are divided where that is too much.
+    """
+    n = len(samples)
+    bends = np.zeros(-(-n // _LONGEST) * _LONGEST)
+    bends[1 : n - 1] = np.abs(np.diff(samples, 2))
+    chosen = np.zeros(len(bends), np.bool_)
+    chosen[::_LONGEST] = chosen[n - 1] = True
+    length = 2
+    while length <= _LONGEST:
+        bends = np.maximum(bends[::2], bends[1::2])
+        chosen[length // 2 :: length] |= bends > 8 * accuracy / length**2
+        length *= 2
+    return np.flatnonzero(chosen[:n]).astype(np.int32)
 
 
 def temperature_pointing(observation: Observation) -> Pointing:
@@ -175,7 +211,7 @@ class KnownSignalSource:
         """
         o = self._options
         names = (one.name for one in observations)
-        where = self._context.places.get("observations")
+        where = self._context.place("observations")
         chosen = choose_names(o.observations, names, "observation", where=where)
         found = list(observations)
         for place, one in enumerate(found):
@@ -234,7 +270,7 @@ class LeakageSource(KnownSignalSource):
         if not skies:
             raise ConfigError(
                 "no sky is simulated of which temperature could leak",
-                where=self._context.places.get("simulate"),
+                where=self._context.place("simulate"),
                 mend="give a map, or a sky-map or sky-spectra before",
             )  # fmt: skip
         return skies

@@ -23,14 +23,23 @@ def made_term(functions, n, edges, linear, seed=1):
     return TemplateTerm(functions, n, edges, linear, first=2, values=values, turns=turns, bins=bins)
 
 
-terms = st.builds(
-    made_term,
-    st.sampled_from(FUNCTIONS),
-    st.integers(1, 5),
-    st.lists(st.integers(0, N), min_size=2, max_size=6, unique=True).map(sorted),
-    st.booleans(),
-    st.integers(0, 10),
-).map(lambda t: made_term(t.functions, 1 if t.functions == "constant" else t.n, t.edges, t.linear))
+def made_smooth(n, edges, linear, n_knots):
+    """Make columns that are linear between values of some samples."""
+    rng, edges = np.random.default_rng(n_knots), np.asarray(edges, np.int64)
+    end = int(edges[-1])
+    knots = np.unique(np.concatenate([[0, end - 1], rng.integers(0, end, n_knots)])).astype(np.int32)
+    if len(knots) < 2:
+        return made_term("columns", n, edges, linear)
+    return TemplateTerm("columns", n, edges, linear, values=rng.normal(size=(n, len(knots))), knots=knots)
+
+
+drawn = st.integers(1, 5), st.lists(st.integers(0, N), min_size=2, max_size=6, unique=True).map(sorted)
+terms = st.one_of(
+    st.builds(made_term, st.sampled_from(FUNCTIONS), *drawn, st.booleans(), st.integers(0, 10)).map(
+        lambda t: made_term(t.functions, 1 if t.functions == "constant" else t.n, t.edges, t.linear)
+    ),
+    st.builds(made_smooth, *drawn, st.booleans(), st.sampled_from([0, 1, 8, 200])),
+)
 
 
 @given(st.lists(terms, min_size=1, max_size=3), st.integers(0, 900))
@@ -98,6 +107,14 @@ def test_wrong_terms_are_refused():
     streams, rows = np.array([[0, 1, 0, 0]]), np.zeros(1, np.int64)
     good = _arguments(made_term("bins", 3, [0, N], False), PIXELS)
     with pytest.raises(ValueError, match="bins"):
-        _mapmaking.TemplateTable([(*good[:-1], good[-1] + 3)], streams, rows, 1.0, 1.0)
+        _mapmaking.TemplateTable([(*good[:-2], good[-2] + 3, None)], streams, rows, 1.0, 1.0)
     with pytest.raises(ValueError, match="cells"):
         _mapmaking.TemplateTable([(*good[:4], np.array([0, N + 1]), *good[5:])], streams, rows, 1.0, 1.0)
+    smooth = _arguments(made_smooth(3, [0, N], False, 4), PIXELS)
+    with pytest.raises(ValueError, match="a column"):
+        _mapmaking.TemplateTable([(*smooth[:-1], smooth[-1][1:])], streams, rows, 1.0, 1.0)
+    for place, knot in (0, 1), (2, smooth[-1][1]), (-1, N):
+        knots = smooth[-1].copy()
+        knots[place] = knot
+        with pytest.raises(ValueError, match="increasing knots"):
+            _mapmaking.TemplateTable([(*smooth[:-1], knots)], streams, rows, 1.0, 1.0)

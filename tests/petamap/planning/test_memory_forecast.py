@@ -122,7 +122,7 @@ def setup_samples(system):
     return int(system.layout.sample_keys[-1])
 
 
-def test_functions_that_are_read_anew_take_nothing_and_those_of_intervals_are_kept_once():
+def test_smooth_functions_take_little_and_those_of_intervals_are_kept_once():
     run, n_samp = ScannedRun.open(configured("gains")), 40 * 60 * 20 // 2
     one = SampledFunctions(run).of(3)
     assert one.own_bytes < n_samp and one.interval_bytes == 0 and one.n_amplitudes == 20

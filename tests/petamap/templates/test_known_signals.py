@@ -5,6 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from small_systems import make_system, solve
 
 from petacomm.base.errors import ConfigError
@@ -15,6 +17,7 @@ from petamap.data.template import Sharing
 from petamap.mapmaking.amplitude_table import gather_amplitudes
 from petamap.sky.healpix import Healpix
 from petamap.sky.map_file import write_map
+from petamap.templates.known_signals import linear_knots
 
 SCAN = """
 [map]
@@ -38,6 +41,21 @@ n_side = 16
 scale = 10
 [[source]]
 kind = "noise"
+"""
+RASTER = """
+[map]
+pixelization = "car"
+resolution = "1 deg"
+frame = "equatorial"
+[[source]]
+kind = "ground"
+n_det = 2
+sample_rate = "20 Hz"
+duration = "40 min"
+azimuth_min = "160 deg"
+azimuth_max = "200 deg"
+turnarounds = "keep"
+net = "100 uK s^0.5"
 """
 
 
@@ -178,3 +196,33 @@ def test_a_factor_in_common_needs_a_signal_whose_largest_is_known():
     template = dataclasses.replace(observation.templates[0], signal=signal, sharing=Sharing("run"))
     with pytest.raises(ConfigError, match="largest is not known"):
         template.detector_term(observation, 0, 0, 100)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(1, 3000), st.floats(1e-3, 30.0), st.floats(1e-6, 0.1))
+def test_samples_are_linear_between_knots_to_the_accuracy(n, period, accuracy):
+    samples = np.cos(np.abs(np.arange(n) - n / 3) / 100 / period)  # with a kink, as at a turnaround
+    knots = linear_knots(samples, accuracy)
+    assert knots[0] == 0 and knots[-1] == n - 1 and (np.diff(knots) > 0).all()
+    assert np.abs(np.interp(np.arange(n), knots, samples[knots]) - samples).max() <= accuracy
+
+
+def test_a_straight_line_has_few_knots():
+    assert len(linear_knots(np.linspace(0, 1, 10_000), 1e-9)) == 11
+
+
+@pytest.mark.parametrize(
+    ("scan", "n_bytes"),
+    [(SCAN.replace('"4 Hz"', '"40 Hz"'), 1.5), (RASTER, 0.5)],
+    ids=["satellite", "ground"],
+)
+def test_the_dipole_takes_little_memory_and_every_sample_of_it_is_right(scan, n_bytes):
+    text = scan + '[[source]]\nkind = "gain-drift"\nrms = 0.01'
+    observation = open_sources(parse_config(text, Path("known.toml")))[0]
+    template, n = observation.templates[0], observation.n_samp
+    for detector in range(2):
+        term = template.detector_term(observation, detector, 0, n)
+        assert term.read is None and term.values.nbytes + term.knots.nbytes < n_bytes * n
+        samples = np.zeros(n)
+        template.signal.add_signal(detector, 0, n, samples)
+        assert np.abs(term.columns(0, n)[0] * term.divisor - samples).max() < 1.01e-4 * term.divisor
