@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 
 import petamap.mapmaking._mapmaking as _mapmaking
@@ -22,12 +26,52 @@ from petamap.mapmaking.visits import RankVisits, VisitRows
 _SUM_BITS = 50
 
 
+@dataclass(frozen=True)
+class Eliminated:
+    """Baselines x = -b' and amplitudes a that are left out of the equations of the map.
+
+    Attributes
+    ----------
+    knots : float64 (n_knots, width)
+        x.
+    residuals : float64 (n_amplitudes, width), optional
+        r with which a = G^-1 (r - E^T x); without it, 0.
+    """
+
+    knots: FloatArray
+    residuals: FloatArray | None
+
+    def __add__(self, other: Eliminated) -> Eliminated:
+        """Return what is eliminated at the sum of both right-hand sides."""
+        parts = [one for one in (self.residuals, other.residuals) if one is not None]
+        return Eliminated(self.knots + other.knots, sum(parts[1:], parts[0]) if parts else None)
+
+
+@dataclass(frozen=True)
+class KnownMap:
+    """A template that pixels see.
+
+    Attributes
+    ----------
+    cells, functions : sparse matrix (n_knots, n_amplitudes)
+        H and c.
+    owned, held : float64 (n_owned, 1, 1), (n_held, 1, 1)
+        K at the owners of the model's pixels, and where they are held.
+    """
+
+    cells: Any
+    functions: Any
+    owned: FloatArray
+    held: FloatArray
+
+
 class BaselineModel:
     """Noise N = W^-1 + F C F^T of whole streams, and the normal equations of maps under it. Collective.
 
     With B = F^T W P and T = (C^-1 + F^T W F)^-1, a band solved directly for each stream, the map's matrix is
-    S = D - B^T T B, D = P^T W P. The unknowns of gaps are marginalized: their samples have no weight in T.
-    Sums over ranks are integers, whose bits do not depend on who adds them.
+    S = D - B^T T B, D = P^T W P; with templates, see `petamap.mapmaking.template_model`. The unknowns of gaps
+    are marginalized: their samples have no weight in T. Sums over ranks are integers, whose bits do not
+    depend on who adds them.
 
     Parameters
     ----------
@@ -52,6 +96,8 @@ class BaselineModel:
         Row of each of `pixel_keys` among the pixels that this rank holds.
     gap_keys : int64 (n_gaps,)
         Unknowns of the gaps in the streams that this rank models, increasing.
+    known : list of KnownMap
+        Of the templates that pixels see, once they are known.
     beside_modes : TemplateModel or None
         Templates where streams share noise; with baselines as the only noise (`BaselineAmplitudes`), none do.
     """
@@ -84,41 +130,48 @@ class BaselineModel:
         self._inverse_gap_weights = 1 / sums
         self._factor = _factorize(visits)
         self._largest = largest
+        self.known: list[KnownMap] = []
         if templates:
             templates.couple(self._solve_band)
 
+    def know(self, maps: Mapping[str, FloatArray]) -> None:
+        """Take what pixels see of templates, the same ones on all ranks (`known_maps`). Collective.
+
+        Parameters
+        ----------
+        maps : dict of str to float64 (n_owned,)
+        """
+        if not isinstance(self.templates, TemplateModel):
+            return
+        for name, values in maps.items():
+            owned = values[:, None, None]
+            held = self.pixels.scatter_fwd(owned).copy()
+            self.known.append(KnownMap(*self.templates.sky_functions(name), owned, held))
+
     # --- between rows of vectors and baselines
 
-    def baselines(
-        self,
-        visits: VisitRows,
-        held: FloatArray,
-        less: FloatArray | None = None,
-        amplitudes: FloatArray | None = None,
-    ) -> tuple[FloatArray, FloatArray, FloatArray | float]:
-        """Return X (B x - y) of held rows x and knots y.
-
-        X is T with amplitudes and common modes marginalized; y are those of residuals of `amplitudes`.
-
-        Returns
-        -------
-        knots : float64 (n_knots, width)
-        largest : float64 (width,)
-            Their largest size on this rank.
-        shared : float64 (n_knots, width) or 0.0
-            What streams have to do with common modes (`ModeModel.answer`).
-        """
+    def _from_rows(self, visits: VisitRows, held: FloatArray) -> FloatArray:
+        """Return B of held rows, (n_held, n_stokes, width)."""
         knots = np.zeros((self.n_knots, held.shape[2]))
         _mapmaking.add_to_baselines(*visits.arguments(), held, knots, self.n_threads)
-        if less is not None:
-            knots -= less
+        return knots
+
+    def _eliminate(self, knots: FloatArray, residuals: FloatArray | None) -> Eliminated:
+        """Return X (y - E G^-1 r) of knots y and residuals r of amplitudes.
+
+        X is T with amplitudes and common modes marginalized.
+        """
+        if self.templates and residuals is not None:
+            knots = knots - self.templates.to_knots(residuals)
         knots = self._solve_streams(knots)
-        shared: FloatArray | float = 0.0
         if self.modes:
             templates = self.beside_modes
-            shared = self.modes.answer(templates.alone(knots, amplitudes) if templates else knots)
+            shared = self.modes.answer(templates.alone(knots, residuals) if templates else knots)
             knots += self._solve_streams(templates.beside(shared) if templates else shared)
-        return knots, np.abs(knots).max(axis=0, initial=0.0), shared
+            if templates:
+                more = templates.from_knots(shared)
+                residuals = more if residuals is None else residuals + more
+        return Eliminated(knots, residuals)
 
     def _solve_band(self, knots: FloatArray) -> FloatArray:
         """Return (C^-1 + F^T W F)^-1 of knots, (n_knots, width)."""
@@ -134,35 +187,59 @@ class BaselineModel:
         return out
 
     def _integers(
-        self, visits: VisitRows, knots: FloatArray, largest: FloatArray, n_rows: int
+        self, visits: VisitRows, knots: FloatArray, largest: float, n_rows: int
     ) -> tuple[Int64Array, FloatArray]:
-        """Return B^T of baselines on this rank as integers, (n_rows, n, width), and their units."""
+        """Return B^T of baselines on this rank as integers, (n_rows, n, width), and their units. Collective.
+
+        `largest`: what a sum is at most for knots of 1.
+        """
         shape = (self.n_threads, n_rows, visits.n_stokes, knots.shape[1])
-        sums, scales = np.zeros(shape, np.int64), _scales(largest)
+        sizes = self.comm.allreduce(np.abs(knots).max(axis=0, initial=0.0), "max")
+        sums, scales = np.zeros(shape, np.int64), _scales(largest * sizes)
         _mapmaking.add_from_baselines(*visits.arguments(), knots, scales, sums)
         return sums.sum(axis=0) if len(sums) > 1 else sums[0], scales
 
-    def to_pixels(self, knots: FloatArray, largest: FloatArray) -> FloatArray:
+    def _to_owners(self, knots: FloatArray) -> FloatArray:
         """Return B^T of baselines at the owners of pixels, (n_owned, n_stokes, width). Collective."""
-        sums, scales = self._integers(
-            self._visits, knots, self._largest * self.comm.allreduce(largest, "max"), self.pixels.n_held
-        )
+        sums, scales = self._integers(self._visits, knots, self._largest, self.pixels.n_held)
         return self.pixels.scatter_rev(sums) / scales
 
-    def from_pixels(self, pixels: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray | float]:
-        """Return X B of pixels at their owners, as `baselines`. Collective."""
-        return self.baselines(self._visits, self.pixels.scatter_fwd(pixels))
+    def to_pixels(self, eliminated: Eliminated) -> FloatArray:
+        """Return B^T x - Q^T a of what was eliminated, (n_owned, n_stokes, width). Collective."""
+        if not self.known:
+            return self._to_owners(eliminated.knots)
+        amplitudes = self.amplitudes(eliminated)
+        out = self._to_owners(eliminated.knots + sum(known.functions @ amplitudes for known in self.known))
+        for known in self.known:
+            out -= known.owned * self._to_owners(known.cells @ amplitudes)
+        return out
+
+    def from_pixels(self, pixels: FloatArray) -> Eliminated:
+        """Return what is eliminated at a map m: X B m, of residuals -Q m. Collective."""
+        held = self.pixels.scatter_fwd(pixels)
+        knots = self._from_rows(self._visits, held)
+        parts = [
+            known.functions.T @ knots - known.cells.T @ self._from_rows(self._visits, known.held * held)
+            for known in self.known
+        ]
+        return self._eliminate(knots, sum(parts[1:], parts[0]) if parts else None)
 
     def apply_coupling(self, pixels: FloatArray) -> FloatArray:
-        """Return B^T X B of pixels at their owners, (n_owned, n_stokes, width). Collective."""
-        return self.to_pixels(*self.from_pixels(pixels)[:2])
+        """Return D - S of pixels at their owners, (n_owned, n_stokes, width). Collective."""
+        return self.to_pixels(self.from_pixels(pixels))
 
-    def from_gaps(
-        self, residuals: FloatArray, amplitudes: FloatArray | None = None
-    ) -> tuple[FloatArray, FloatArray, FloatArray | float]:
+    def from_gaps(self, residuals: FloatArray, amplitudes: FloatArray | None = None) -> Eliminated:
         """Return X (B W^-1 r_g - E G^-1 r_a) of residuals of gaps, (n_gaps, 1, width), and of amplitudes."""
-        less = self.templates.to_knots(amplitudes) if self.templates and amplitudes is not None else None
-        return self.baselines(self._gap_visits, residuals * self._inverse_gap_weights, less, amplitudes)
+        knots = self._from_rows(self._gap_visits, residuals * self._inverse_gap_weights)
+        return self._eliminate(knots, amplitudes if self.templates else None)
+
+    def amplitudes(self, eliminated: Eliminated) -> FloatArray:
+        """Return the amplitudes, (n, width): G^-1 (r - E^T x)."""
+        assert self.templates is not None
+        residuals = eliminated.residuals
+        if residuals is None:
+            residuals = np.zeros((len(self.templates.keys), eliminated.knots.shape[1]))
+        return self.templates.amplitudes(residuals, eliminated.knots)
 
     def solve_gaps(self, residuals: FloatArray, knots: FloatArray) -> FloatArray:
         """Return W^-1 (r + B^T x) of residuals r of gaps, (n_gaps, 1, width), and baselines x."""
@@ -172,7 +249,9 @@ class BaselineModel:
         return values
 
     def group_coupling(self, groups: Int64Array, n_groups: int, largest: float) -> FloatArray:
-        """Return Z^T B^T T B Z where Z are groups of pixels: a matrix of n_groups x n_stokes. Collective.
+        """Return Z^T B^T X B Z where Z are groups of pixels: a matrix of n_groups x n_stokes. Collective.
+
+        Known maps are left out.
 
         Parameters
         ----------
@@ -190,10 +269,8 @@ class BaselineModel:
             units = np.zeros((n, MAX_WIDTH))
             chosen = np.arange(first, min(first + MAX_WIDTH, n))
             units[chosen, chosen - first] = 1.0
-            knots, sizes, _ = self.baselines(visits, units.reshape(n_groups, self.n_stokes, MAX_WIDTH))
-            sums, scales = self._integers(
-                visits, knots, largest * self.comm.allreduce(sizes, "max"), n_groups
-            )
+            knots = self._from_rows(visits, units.reshape(n_groups, self.n_stokes, MAX_WIDTH))
+            sums, scales = self._integers(visits, self._eliminate(knots, None).knots, largest, n_groups)
             products = (self.comm.allreduce(sums) / scales).reshape(n, MAX_WIDTH)
             matrix[:, chosen] = products[:, : len(chosen)]
         return matrix

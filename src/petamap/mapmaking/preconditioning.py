@@ -15,12 +15,13 @@ from petamap.mapmaking import binning
 from petamap.mapmaking.amplitudes import Amplitudes
 from petamap.mapmaking.baseline_amplitudes import BaselineAmplitudes, destriping_noises
 from petamap.mapmaking.baseline_model import BaselineModel
+from petamap.mapmaking.known_maps import known_maps
 from petamap.mapmaking.linear_operators import BlockDiagonalPreconditioner, Preconditioner
 from petamap.mapmaking.mode_model import ModeModel, modelled_groups, with_shapes
 from petamap.mapmaking.noise_kernels import InverseNoise
 from petamap.mapmaking.pixel_statistics import Statistics
 from petamap.mapmaking.projection import Projection
-from petamap.mapmaking.stream_terms import SelectedTerms, StreamTerms, is_shared
+from petamap.mapmaking.stream_terms import SelectedTerms, StreamTerms, is_common
 from petamap.mapmaking.template_memory import TemplateBytes, template_model_bytes
 from petamap.mapmaking.template_model import AmplitudePreconditioner, TemplateModel, longest_held_step
 from petamap.mapmaking.transfer import NuisanceTransfer, PixelTransfer
@@ -303,6 +304,11 @@ class PreconditionerInputs:
             model, transfer.restrict(self._weights()[:, :, None])[:, :, 0],
             self._coarse(model.pixels.keys, level), weight * self.comm.sum(projection.local.n_out),
         )  # fmt: skip
+        if projection.amplitudes and not plan.destripes:
+            maps = known_maps(projection, self.shared.pixels, self.comm)
+            inverse.know(
+                {name: transfer.mean(values[:, None, None])[:, 0, 0] for name, values in maps.items()}
+            )
         nuisance = None
         if self.comm.max(len(gap_keys)) or model.templates:
             nuisance = self._nuisance(model.gap_keys, model.templates, solve_gaps=projection.gaps.length > 0)
@@ -314,10 +320,10 @@ class PreconditionerInputs:
     def _with_common(self, local: Preconditioner, plan: PreconditionerPlan) -> Preconditioner:
         """Return a preconditioner with that of amplitudes that streams share beside it."""
         projection, amplitudes = self.projection, self.projection.amplitudes
-        if not amplitudes or not any(is_shared(t) for one in projection.observations for t in one.templates):
+        if not amplitudes or not any(is_common(t) for one in projection.observations for t in one.templates):
             return local
         none, noises = np.zeros(0, np.int64), stream_noises(projection, plan.noises, self.comm)
-        templates = TemplateModel(SelectedTerms(amplitudes.terms, is_shared), noises, none)
+        templates = TemplateModel(SelectedTerms(amplitudes.terms, is_common), noises, none)
         transfer = self._nuisance(none, templates, solve_gaps=False)
         return AmplitudePreconditioner(local, self.shared, transfer, templates.blocks())
 
@@ -338,7 +344,7 @@ class PreconditionerInputs:
         gaps = visits.gaps.keys
         templates: TemplateModel | BaselineAmplitudes | None = None
         if amplitudes:
-            own = SelectedTerms(amplitudes.terms, lambda template: not is_shared(template))
+            own = SelectedTerms(amplitudes.terms, lambda template: not is_common(template))
             if plan.destripes:
                 templates = BaselineAmplitudes(amplitudes.terms, visits.noises, gaps)
             else:

@@ -217,6 +217,11 @@ class SelectedTerms:
         terms = self._terms.of(stream)
         return tuple(terms[number] for number in self._of(stream))
 
+    def templates(self, stream: int) -> tuple[Template, ...]:
+        """Return the templates that a stream has, in the order of its terms."""
+        templates = self._terms.templates(stream)
+        return tuple(templates[number] for number in self._of(stream))
+
     def priors(self, stream: int, order: int = _ORDER) -> list[AutoregressiveProcess | None]:
         """Return what is known beforehand of the amplitudes of each term of a stream."""
         priors = self._terms.priors(stream, order)
@@ -232,9 +237,12 @@ class SelectedTerms:
         return [keys[number] for number in self._of(stream)]
 
 
-def is_shared(template: Template) -> bool:
-    """Return whether streams have amplitudes of a template in common."""
-    return _sharing(template) is not None
+def is_common(template: Template) -> bool:
+    """Return whether streams have amplitudes of a template in common, which no stream alone has a model of.
+
+    Known signals of the sky have one, since pixels tell them.
+    """
+    return _sharing(template) is not None and not getattr(template, "of_sky", False)
 
 
 def _sharing(template: Template) -> Sharing | None:

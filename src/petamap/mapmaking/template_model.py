@@ -5,11 +5,12 @@ samples have weight. With b' = b + c a in the place of the baselines b, of prior
 normal equations are (`BaselineModel`)::
 
     (C^-1 + F^T W F) b' = F^T W (d - P m) + E a,   E = C^-1 c
-    G a = T^T W (d - P m) + E^T b',                G = c^T C^-1 c + R^T W R + S^-1
+    G a = T^T W d - Q m + E^T b',                  G = c^T C^-1 c + R^T W R + S^-1
 
-where S is the amplitudes' own prior, if they have one, and R^T W P is left out, R being what is fast and
-small but near jumps, and F^T W R, which is nearly zero. T is zero in gaps, R is not, and their unknowns hold
-R a too: with r_a - R^T r_g in the place of r_a they are g + R a.
+where S is the amplitudes' own prior, if they have one, and F^T W R is left out, which is nearly zero. So is
+Q = R^T W P, R being what is fast and small but near jumps, except for known signals of the sky: with their
+map K, Q = H^T B K - c^T B (`petamap.mapmaking.known_maps`). T is zero in gaps, R is not, and their unknowns
+hold R a too: with r_a - R^T r_g in the place of r_a they are g + R a.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ def _left_by_baselines(functions: Any, step: int) -> float:
     from scipy import sparse
 
     at = np.arange(0, functions.shape[0] + step, step)
-    hats = _hats(functions.shape[0], step)[:, : len(at)]
+    hats = _hats(functions.shape[0], step, 0.0)[:, : len(at)]
     inside = at < functions.shape[0]
     nothing = sparse.csr_matrix((int((~inside).sum()), functions.shape[1]))
     left = functions - hats @ sparse.vstack([functions[at[inside]], nothing])
@@ -156,8 +157,26 @@ class TemplateModel:
         )
         self._firsts = np.concatenate([[0], np.cumsum([len(m) for m in map(_diagonal, self._matrices)])])
         self._sizes = [_diagonal(matrix) for matrix in self._matrices]
+        self._cells = self._sky_cells()
         self._inverse = _Inverses(self._matrices, self._sizes)
         self._reduced = self._inverse
+
+    def _sky_cells(self) -> dict[str, Any]:
+        """Return H of known signals of the sky, by name: of which amplitude the cell of each knot is."""
+        from scipy import sparse
+
+        parts: dict[str, list[Any]] = {}
+        shape = int(self.noises.knots[-1]), len(self.keys)
+        for number, stream in enumerate(self.noises.streams.tolist()):
+            first, column = int(self.noises.knots[number]), int(self._firsts[number])
+            n, step = int(self.noises.knots[number + 1]) - first, int(self.noises.steps[number])
+            for template, term in zip(self._terms.templates(stream), self._terms.of(stream), strict=True):
+                if term.of_sky:
+                    cells = _cells_of_knots(term, n, step, self._terms.layout.margin)
+                    entries = np.full(n, 1 / term.divisor), (first + np.arange(n), column + cells)
+                    parts.setdefault(template.name, []).append(sparse.csr_matrix(entries, shape))
+                column += term.n_amplitudes
+        return {name: sum(own[1:], own[0]).tocsr() for name, own in parts.items()}
 
     def couple(self, solve: Callable[[FloatArray], FloatArray]) -> None:
         """Take the baselines' (C^-1 + F^T W F)^-1, of (n_knots, width), into what eliminates amplitudes."""
@@ -197,7 +216,7 @@ class TemplateModel:
 
     def beside(self, shared: FloatArray) -> FloatArray:
         """Return (1 - E G^-1 c^T) of what streams share of T^-1 x, (n_knots, width)."""
-        out: FloatArray = shared - self._coupling @ self._inverse(self.from_shared(shared))
+        out: FloatArray = shared - self._coupling @ self._inverse(self.from_knots(shared))
         return out
 
     def residuals(self, amplitudes: FloatArray, gaps: FloatArray) -> FloatArray:
@@ -216,9 +235,19 @@ class TemplateModel:
         """Return G^-1 (r - E^T x) of residuals of amplitudes, (n, width), and baselines x."""
         return self._inverse(residuals - self._transposed @ knots)
 
-    def from_shared(self, shared: FloatArray) -> FloatArray:
-        """Return c^T of what streams share, (n, width), which is part of the residuals of amplitudes."""
-        return np.asarray(self._held.T @ shared, np.float64)
+    def sky_functions(self, name: str) -> tuple[Any, Any]:
+        """Return H and c, sparse (n_knots, n), of a known signal of the sky; zero of all other amplitudes."""
+        from scipy import sparse
+
+        cells = self._cells.get(name)
+        if cells is None:
+            cells = sparse.csr_matrix(self._held.shape)
+        own = np.bincount(cells.indices, minlength=cells.shape[1]) > 0
+        return cells, (self._held @ sparse.diags(own.astype(np.float64))).tocsr()
+
+    def from_knots(self, knots: FloatArray) -> FloatArray:
+        """Return c^T of knots, (n, width): as what streams share, part of the residuals of amplitudes."""
+        return np.asarray(self._held.T @ knots, np.float64)
 
     def blocks(self) -> Callable[[FloatArray], FloatArray]:
         """Return (T^T N^-1 T)^-1 of each stream, for noise N of the model and no gaps."""
@@ -264,8 +293,19 @@ class TemplateModel:
         # R^T W R without R, which has as many entries as samples where knots are far apart
         mixed = c.T @ (weighted.T @ seen)
         squares = noises.weights[number] * (seen.T @ seen) + c.T @ ((weighted.T @ hats) @ c)
-        matrix = c.T @ coupling + squares - mixed - mixed.T + self._inverse_covariance(number)
-        return coupling, matrix.tocsr(), (c, hats[gaps])
+        rest, sky = squares - mixed - mixed.T, self._is_of_sky(number)
+        if sky.any():
+            # what pixels see is no smaller than zero where they see all that has to do with it
+            others = sparse.diags(1.0 - sky)
+            rest = sparse.diags(sky) @ rest @ sparse.diags(sky) + others @ rest @ others
+        matrix = c.T @ coupling + rest + self._inverse_covariance(number)
+        # F^T W R is C^-1 c / _NEARNESS
+        return coupling @ sparse.diags(1 - sky / _NEARNESS), matrix.tocsr(), (c, hats[gaps])
+
+    def _is_of_sky(self, number: int) -> FloatArray:
+        """Return 1 for each amplitude of a stream that is of a known signal of the sky, 0 for the others."""
+        terms = self._terms.of(int(self.noises.streams[number]))
+        return np.concatenate([np.full(term.n_amplitudes, float(term.of_sky)) for term in terms])
 
     def _inverse_covariance(self, number: int) -> Any:
         """Return S^-1 of the amplitudes of a stream, sparse; zero where nothing is known of them."""
@@ -300,16 +340,31 @@ class TemplateModel:
         from scipy import sparse
 
         margin = self._terms.layout.margin
-        functions = sparse.hstack([term.matrix(-margin, n_samp - margin) for term in terms], "csr")
-        return _hats(n_samp, step), functions
+        functions, hats = [term.matrix(-margin, n_samp - margin) for term in terms], _hats(n_samp, step)
+        for number, term in enumerate(terms):
+            if term.of_sky and term.n_sets > 1:  # as pixels see it: factors change linearly between knots
+                cells = _cells_of_knots(term, hats.shape[1], step, margin)
+                entries = np.ones(len(cells)), (np.arange(len(cells)), cells)
+                blended = hats @ sparse.csr_matrix(entries, (len(cells), term.n_sets))
+                functions[number] = sparse.diags(np.asarray(functions[number].sum(axis=1))[:, 0]) @ blended
+        return hats, sparse.hstack(functions, "csr")
 
 
-def _hats(n_samp: int, step: int) -> Any:
-    """Return the hat functions about knots every `step` samples, (n_samp, n_knots)."""
+def _cells_of_knots(term: TemplateTerm, n_knots: int, step: int, margin: int) -> Int64Array:
+    """Return the cell that each knot of a stream is in, or next to."""
+    places = np.arange(n_knots) * step - margin
+    return np.clip(np.searchsorted(term.edges, places, "right") - 1, 0, term.n_sets - 1)
+
+
+def _hats(n_samp: int, step: int, shift: float = 0.5) -> Any:
+    """Return the hat functions about knots every `step` samples, (n_samp, n_knots).
+
+    Samples are between knots, as in visits (`baselines.cpp`), unless they have another shift.
+    """
     from scipy import sparse
 
     positions = np.arange(n_samp)
-    before, after = positions // step, (positions % step) / step
+    before, after = positions // step, (positions % step + shift) / step
     rows = np.repeat(positions, 2)
     columns = np.stack([before, before + 1], axis=1).ravel()
     values = np.stack([1 - after, after], axis=1).ravel()

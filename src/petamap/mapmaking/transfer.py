@@ -100,8 +100,8 @@ class PixelTransfer:
     ) -> None:
         self._rows, self._held, self._alive, self._one_to_one = rows, held, alive, one_to_one
         self._local = _LocalSums(rows.comm, held, rows.n_held)
-        counts = np.where(alive, hits, 0).astype(np.float64)[:, None, None]
-        self.shares = counts / np.maximum(self.prolong(self.restrict(counts)), 1)
+        self._counts = np.where(alive, hits, 0).astype(np.float64)[:, None, None]
+        self.shares = self._counts / np.maximum(self.prolong(self.restrict(self._counts)), 1)
 
     def restrict(self, values: FloatArray) -> FloatArray:
         """Return sums of values on the map's pixels, (n_owned, n, width), on those of the model."""
@@ -114,6 +114,11 @@ class PixelTransfer:
         sums, scales = self._local.of(chosen)
         total: FloatArray = self._rows.scatter_rev(sums) / scales
         return total
+
+    def mean(self, values: FloatArray) -> FloatArray:
+        """Return means of values on the map's pixels, (n_owned, n, width), by hits, on those of the model."""
+        mean: FloatArray = self.restrict(values * self._counts) / np.maximum(self.restrict(self._counts), 1)
+        return mean
 
     def prolong(self, values: FloatArray) -> FloatArray:
         """Return values of the model's pixels on all of the map that lie in them."""

@@ -58,6 +58,7 @@ class KnownSignal:
     rms: float = 0.0
     sharing: Sharing | None = None
     has_unit = False
+    of_sky = True
 
     def term(self, observation: Observation, start: int, stop: int) -> TemplateTerm:
         """Return the cells, which all detectors have."""

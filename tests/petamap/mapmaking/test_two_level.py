@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from dense_model import dense_model
 from mpi import run_ranks
 from small_systems import Models, compressed, dense, make_system, numbered, read, recorded
 
@@ -110,7 +111,7 @@ def test_a_model_is_the_schur_complement_of_its_noise():
     model, n = inverse.model, inverse.model.pixels.n_owned
     columns = [inverse.apply(_unit(n, 3, i))[..., 0].ravel() for i in range(3 * n)]
     found = np.array(columns).T
-    expected = _dense_model(system)
+    expected = dense_model(system)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
     assert np.linalg.eigvalsh((found + found.T) / 2).min() > 0
     assert model.n_knots < 1200
@@ -120,47 +121,6 @@ def _unit(n, n_stokes, i):
     vector = np.zeros((n * n_stokes, 1))
     vector[i] = 1.0
     return vector.reshape(n, n_stokes, 1)
-
-
-def _dense_model(system):
-    """Return P^T N^-1 P of the good samples under the model, dense."""
-    projection = system.projection
-    plan = plan_preconditioner("two-level", projection, system.noise, system.comm)
-    alive = np.flatnonzero(~system.statistics.dead)
-    rows, means, weights, noises = [], [], [], []
-    for number, segment in enumerate(projection.local.segments):
-        block = projection.local.blocks[projection.local.blocks[:, 5] == number][0].copy()
-        n = segment.stop - segment.start
-        block[0], block[1], block[2], block[3] = segment.offset, n, 0, n
-        samples, noise = projection.sample_pointing(block, inputs=True), plan.noises[number]
-        good = samples.pixels >= 0
-        ends = (np.arange(1, n) % noise.step == 0) | (np.diff(samples.pixels) != 0)
-        visit = np.concatenate([[0], np.cumsum(ends)])
-        angle = samples.angles * (2 * np.pi / 2**32)
-        each = np.stack([np.full(n, samples.intensity), np.cos(angle), np.sin(angle)], axis=1)
-        each[:, 1:] *= samples.efficiency
-        # baselines see the mean response of a visit, white noise that of each sample
-        mean = np.stack([np.bincount(visit, one) for one in each.T], axis=1)[visit]
-        mean /= np.bincount(visit)[visit][:, None]
-        for values, to in ((each, rows), (mean, means)):
-            response = np.zeros((n, len(system.keys), 3))
-            response[np.flatnonzero(good), samples.pixels[good]] = values[good]
-            to.append(response[good][:, alive].reshape(good.sum(), -1))
-        weights.append(np.full(good.sum(), noise.weight))
-        at, after = np.divmod(np.arange(n) + 0.5, noise.step)
-        hats = np.zeros((n, (n - 1) // noise.step + 2))
-        hats[np.arange(n), at.astype(int)] = 1 - after / noise.step
-        hats[np.arange(n), at.astype(int) + 1] = after / noise.step
-        prior = np.zeros((hats.shape[1],) * 2)
-        for lag, value in enumerate(noise.inverse_prior):
-            prior += value * (np.eye(len(prior), k=lag) + (lag > 0) * np.eye(len(prior), k=-lag))
-        covariance = np.eye(n) / noise.weight + hats @ np.linalg.solve(prior, hats.T)
-        noises.append(covariance[np.ix_(good, good)])
-    from scipy.linalg import block_diag
-
-    response, mean, weight = (np.concatenate(parts) for parts in (rows, means, weights))
-    within = response.T @ (weight[:, None] * response) - mean.T @ (weight[:, None] * mean)
-    return within + mean.T @ np.linalg.solve(block_diag(*noises), mean)
 
 
 def test_columns_side_by_side_are_those_alone():
