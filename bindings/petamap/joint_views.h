@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "../arrays.h"
-#include "petamap/mapmaking/joint_blocks.h"
+#include "petamap/mapmaking/blocks.h"
 
 namespace bindings {
 

@@ -130,7 +130,7 @@ void reduce_piece(const Memory<T>& memory, Entries entries, const Piece& piece, 
 
 template <typename T, typename Reduce>
 void reduce_pair(T* a, T* b, std::int64_t n, Reduce reduce) {
-#pragma GCC ivdep
+#pragma omp simd
     for (std::int64_t c = 0; c < n; ++c) a[c] = b[c] = reduce(a[c], b[c]);
 }
 

@@ -389,16 +389,16 @@ void solve_baselines(std::span<const std::int64_t> knots, const double* factor, 
     for_width(width, [&](auto columns) {
         constexpr std::size_t kTogether = columns == 1 ? 4 : columns == 2 ? 2 : 1;
         constexpr auto kStride = static_cast<std::int64_t>(kTogether);
+        const auto solver = [&](std::int64_t s) {
+            const auto at = static_cast<std::size_t>(s);
+            return BandSolver<columns>(knots[at + 1] - knots[at], factor + knots[at] * kFactorRow,
+                                       y + knots[at] * columns);
+        };
+        const auto write = [&](std::int64_t s, const BandSolver<columns>& solved) {
+            store_columns(most.data() + s * columns, solved.largest());
+        };
 #pragma omp parallel for num_threads(n_threads) schedule(dynamic)
         for (std::int64_t group = 0; group < n_streams; group += kStride) {
-            const auto solver = [&](std::int64_t s) {
-                const auto at = static_cast<std::size_t>(s);
-                return BandSolver<columns>(knots[at + 1] - knots[at], factor + knots[at] * kFactorRow,
-                                           y + knots[at] * columns);
-            };
-            const auto write = [&](std::int64_t s, const BandSolver<columns>& solved) {
-                store_columns(most.data() + s * columns, solved.largest());
-            };
             if (group + kStride <= n_streams) {
                 std::array<BandSolver<columns>, kTogether> streams;
                 for (std::size_t k = 0; k < kTogether; ++k)

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "petamap/noise/convolver.h"
 
@@ -35,6 +36,20 @@ struct InverseNoise {
 
     // Outputs of each of a block's two halves.
     std::int64_t half() const { return static_cast<std::int64_t>(convolver->size()) - 2 * n_lag; }
+};
+
+// Groups of blocks whose detectors share noise (joint_blocks.h).
+struct JointBlocks {
+    struct Group {
+        std::int64_t first_member, n_members;
+        std::int64_t first_coupling;  // [member][mode] from here on
+        std::int64_t n_modes;
+        std::int64_t first_kernel;  // of the modes
+    };
+    std::span<const Group> groups;
+    std::span<const std::int64_t> members;  // blocks, of detectors in turn
+    std::span<const std::int64_t> alone;    // blocks in no group
+    const double *forward, *backward;       // A^T and B
 };
 
 }  // namespace petamap::mapmaking

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "petacomm/base/aligned.h"
@@ -15,21 +14,17 @@
 
 namespace petamap::mapmaking {
 
-struct JointBlocks {
-    struct Group {
-        std::int64_t first_member, n_members;
-        std::int64_t first_coupling;  // [member][mode] from here on
-        std::int64_t n_modes;
-        std::int64_t first_kernel;  // of the modes
-    };
-    std::span<const Group> groups;
-    std::span<const std::int64_t> members;  // blocks, of detectors in turn
-    std::span<const std::int64_t> alone;    // blocks in no group
-    const double *forward, *backward;       // A^T and B
-};
-
 // The streams of a group of blocks, of one thread: [member or mode][column][sample].
 class GroupStreams {
+    // What is used of a filtered block is written to the head of streams. (Clang deduces no type of what
+    // comes later.)
+    auto keep(const Streams<double>& to) const {
+        return [this, to](std::int64_t begin, std::int64_t n, const Streams<double>& time) {
+            for (int column = 0; column < width_; ++column)
+                std::copy_n(time.of(column), n, to.of(column) + begin);
+        };
+    }
+
   public:
     GroupStreams(const InverseNoise& noise, int width)
         : noise_(noise), work_(noise, width, false), width_(width) {}
@@ -92,14 +87,6 @@ class GroupStreams {
   private:
     Streams<double> of(double* first, std::int64_t k) const {
         return {first + k * width_ * block_.n_in, block_.n_in};
-    }
-
-    // What is used of a filtered block is written to the head of streams.
-    auto keep(const Streams<double>& to) const {
-        return [this, to](std::int64_t begin, std::int64_t n, const Streams<double>& time) {
-            for (int column = 0; column < width_; ++column)
-                std::copy_n(time.of(column), n, to.of(column) + begin);
-        };
     }
 
     void add(double factor, const Streams<double>& from, const Streams<double>& to, std::int64_t n) const {

@@ -10,8 +10,6 @@
 
 namespace petamap::mapmaking {
 
-struct JointBlocks;
-
 // Vectors side by side, [n_local][n_stokes][width] and [n_gaps][width], and the sums on them as the threads
 // keep them, [n_threads] of the same, integers in 1/scale of each column. Columns of which the scale is 0 are
 // left out.

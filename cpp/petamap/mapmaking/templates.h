@@ -244,4 +244,8 @@ struct SumTemplates {
     }
 };
 
+// Clang before 17 does not find this itself.
+template <class Use>
+SumTemplates(const double*, std::int64_t, std::int64_t, int, const Use&) -> SumTemplates<Use>;
+
 }  // namespace petamap::mapmaking

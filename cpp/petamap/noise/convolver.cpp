@@ -192,7 +192,7 @@ template <bool kMultiply>
 void Convolver::recurse(std::size_t level, double* re, double* im, const double* spectrum) const {
     if (level == levels_.size()) return convolve64<kMultiply>(re, im, spectrum, base_twiddle_.data());
     const auto& [length, radix, twiddle] = levels_[level];
-    const auto pick = [radix](auto* two, auto* four, auto* eight) {
+    const auto pick = [radix = radix](auto* two, auto* four, auto* eight) {
         return radix == 8 ? eight : radix == 4 ? four : two;
     };
     pick(split<2>, split<4>, split<8>)(re, im, length, twiddle.data());

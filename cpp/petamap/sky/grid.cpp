@@ -85,13 +85,13 @@ void car_pixels(const Grid& grid, const double* x, const double* y, const double
                      lat = angle_of(vz, std::sqrt(vx * vx + vy * vy)) / kDegree;
         double column = (lon - lon_0) / image.cdelt_x + image.crpix_x - 0.5;
         column -= period * std::floor((column - start) / period);
-        column = closes & (column < 0) ? column + period : column;
-        column = closes & (column >= image.n_x) ? column - period : column;
-        column = closes & (column < 0) ? 0.0 : column;
+        column = (closes & (column < 0)) ? column + period : column;
+        column = (closes & (column >= image.n_x)) ? column - period : column;
+        column = (closes & (column < 0)) ? 0.0 : column;
         // The outer edges belong to the image: a pole there is not lost to rounding.
         double row = lat / image.cdelt_y + image.crpix_y - 0.5;
-        row = (row < 0) & (row > -kEdge) ? 0.0 : row;
-        row = (row >= image.n_y) & (row < image.n_y + kEdge) ? image.n_y - 0.5 : row;
+        row = ((row < 0) & (row > -kEdge)) ? 0.0 : row;
+        row = ((row >= image.n_y) & (row < image.n_y + kEdge)) ? image.n_y - 0.5 : row;
         const std::int32_t pixel = image_pixel(image, column, row);
         return valid ? pixel : -1;
     });
