@@ -71,6 +71,7 @@ def _summary(ranks=3, **changes):
             numpy="2.4.6",
             mpi="MPICH 5.0.2",
             cpu="AMD EPYC",
+            kernels="v4",
             ranks=ranks,
             threads=2,
             hosts=1,

@@ -1,4 +1,8 @@
-// petacomm.base._base: exact sums.
+// petacomm.base._base: exact sums, and the instruction sets of the kernels.
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
+
 #include <algorithm>
 
 #include "../arrays.h"
@@ -9,17 +13,34 @@ using namespace bindings;
 
 namespace {
 
-// What the compiler was allowed to use, by the names of /proc/cpuinfo.
-nb::list instruction_sets() {
-    nb::list names;
-#ifdef __AVX2__
-    names.append("avx2");
-#endif
-#ifdef __FMA__
-    names.append("fma");
-#endif
-#ifdef __AVX512F__
-    names.append("avx512f");
+// The sets that kernels were compiled for, the lowest first.
+nb::typed<nb::list, nb::str> built_sets() {
+    nb::typed<nb::list, nb::str> names;
+    for (const char* name : {PETAMAP_SETS}) names.append(name);
+    return names;
+}
+
+// Those that the processor has, the lowest first: what CMakeLists.txt lets the compiler use for each, with
+// registers that the system saves.
+nb::typed<nb::list, nb::str> processor_sets() {
+    nb::typed<nb::list, nb::str> names;
+    names.append("baseline");
+#ifdef __x86_64__
+    unsigned a, b, basic, c, more;
+    if (!__get_cpuid(1, &a, &b, &basic, &c) || !__get_cpuid(0x80000001, &a, &b, &more, &c)) return names;
+    const auto all = [](auto... features) { return (... && features); };
+    if (!all(basic & bit_CMPXCHG16B, basic & bit_POPCNT, basic & bit_SSE4_2, more & bit_LAHF_LM))
+        return names;
+    names.append("v2");
+    if (!all(basic & bit_F16C, basic & bit_MOVBE, more & bit_LZCNT, __builtin_cpu_supports("avx2"),
+             __builtin_cpu_supports("bmi"), __builtin_cpu_supports("bmi2"), __builtin_cpu_supports("fma")))
+        return names;
+    names.append("v3");
+    if (!all(__builtin_cpu_supports("avx512f"), __builtin_cpu_supports("avx512bw"),
+             __builtin_cpu_supports("avx512cd"), __builtin_cpu_supports("avx512dq"),
+             __builtin_cpu_supports("avx512vl")))
+        return names;
+    names.append("v4");
 #endif
     return names;
 }
@@ -42,7 +63,8 @@ void add_exactly(In<double> values, Out<std::int64_t> limbs) {
 }  // namespace
 
 NB_MODULE(_base, module) {
-    module.attr("instruction_sets") = instruction_sets();
+    module.def("built_sets", built_sets);
+    module.def("processor_sets", processor_sets);
     module.attr("N_LIMBS") = petacomm::ExactSum::kLimbs;
     module.attr("NOT_FINITE") = petacomm::ExactSum::kNotFinite;
     module.attr("LIMB_BITS") = petacomm::ExactSum::kBits;

@@ -3,7 +3,8 @@ from typing import Annotated
 import numpy
 from numpy.typing import NDArray
 
-instruction_sets: list[str]
+def built_sets() -> list[str]: ...
+def processor_sets() -> list[str]: ...
 
 N_LIMBS: int = 60
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from petacomm.base.host import available_bytes, cpu_info, cpu_model
+from petacomm.base.errors import UserError
+from petacomm.base.host import available_bytes, cpu_model
 
 OK, WARN, FAIL = "ok", "warn", "fail"
 FAILURE_EXIT_CODE = 5
@@ -34,12 +35,14 @@ _OPTIONAL = {"flacarray": "reads TOAST volumes compressed by FLAC", "healpy": "o
 _IMPORT_EXTENSIONS = """
 import importlib
 import pathlib, petacomm, petamap
+from petacomm.base.instruction_set import kernel_set
 for package in (petacomm, petamap):
-    files = [file for root in package.__path__ for file in pathlib.Path(root).glob("*/_*")]
-    for file in sorted(file for file in files if file.suffix in (".so", ".pyd")):
-        name = f"{package.__name__}.{file.parent.name}.{file.name.split('.')[0]}"
-        print(name, flush=True)
-        importlib.import_module(name)
+    for root in map(pathlib.Path, package.__path__):
+        for file in sorted([*root.glob("*/_*"), *root.glob(f"*/{kernel_set()}/_*")]):
+            if file.suffix in (".so", ".pyd"):
+                name = f"{package.__name__}.{file.relative_to(root).parts[0]}.{file.name.split('.')[0]}"
+                print(name, flush=True)
+                importlib.import_module(name)
 """
 
 
@@ -120,38 +123,39 @@ def check_optional_package(name: str, purpose: str) -> DoctorCheck:
 
 def check_kernels() -> DoctorCheck:
     """Check that the compiled kernels load on this processor."""
+    try:
+        from petacomm.base.instruction_set import built_sets, kernel_set
+
+        chosen = kernel_set()
+    except UserError as error:
+        return DoctorCheck("kernels", FAIL, f"{error.where}: {error.what}", error.mend or "")
+    except ImportError as error:
+        return DoctorCheck("kernels", FAIL, str(error), _INSTALL)
     done = _python(_IMPORT_EXTENSIONS, [], timeout=60)
     names = done.stdout.split()
     if done.returncode == 0:
-        return DoctorCheck("kernels", OK, f"{len(names)} compiled modules load")
+        text = f"{len(names)} compiled modules load, for {chosen} (there are {', '.join(built_sets())})"
+        return DoctorCheck("kernels", OK, text)
     last = names[-1] if names else "petamap"
     if done.returncode < 0:
         what = f"{last} needs instructions that this processor lacks (signal {-done.returncode})"
-        return DoctorCheck("kernels", FAIL, what, "build on this machine, or with PETAMAP_ARCH=x86-64-v3")
-    return DoctorCheck(
-        "kernels", FAIL, f"{last}: {_last_line(done.stderr)}", "install petamap again (make build)"
-    )
+        return DoctorCheck("kernels", FAIL, what, "build petamap on this machine")
+    return DoctorCheck("kernels", FAIL, f"{last}: {_last_line(done.stderr)}", _INSTALL)
 
 
 def check_processor() -> DoctorCheck:
-    """Compare the instruction sets of the kernels with those of the processor."""
-    built = _python(
-        "from petacomm.base._base import instruction_sets; print(*instruction_sets)", [], timeout=60
-    )
-    has = set(cpu_info("flags").split())
+    """Compare the instruction set of the kernels with what the processor has."""
     name = cpu_model()
-    if built.returncode != 0 or not has:
+    try:
+        from petacomm.base.instruction_set import VARIABLE, built_sets, kernel_set, processor_sets
+
+        chosen, best = kernel_set(), processor_sets()[-1]
+    except (UserError, ImportError):  # told by check_kernels
         return DoctorCheck("processor", OK, name)
-    used = set(built.stdout.split())
-    if used - has:
-        return DoctorCheck(
-            "processor", FAIL, f"{name} lacks {', '.join(sorted(used - has))}", "build on this machine"
-        )
-    unused = has & {"avx2", "fma", "avx512f"} - used
-    if unused:
-        text = f"{name}: the kernels do not use {', '.join(sorted(unused))}"
-        return DoctorCheck("processor", WARN, text, "build on this machine for more speed")
-    return DoctorCheck("processor", OK, f"{name} (kernels use {', '.join(sorted(used)) or 'the baseline'})")
+    if chosen == best:
+        return DoctorCheck("processor", OK, f"{name} ({best})")
+    mend = f"unset {VARIABLE}" if best in built_sets() else f"build for {best} too: more speed"
+    return DoctorCheck("processor", WARN, f"{name} has {best}, the kernels are for {chosen}", mend)
 
 
 def check_threads() -> DoctorCheck:
@@ -219,6 +223,7 @@ def launcher_path() -> str | None:
     return str(local) if local.exists() else shutil.which("mpiexec")
 
 
+_INSTALL = "install petamap again (make build)"
 _SAME_MPI = (
     "mpiexec and mpi4py must belong to the same MPI library: pip install --force-reinstall mpich mpi4py"
 )

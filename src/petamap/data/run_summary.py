@@ -54,6 +54,11 @@ class Environment:
     numpy: str = option(help="Version of NumPy.")
     mpi: str | None = option(help="Name and version of the MPI library; null without MPI.")
     cpu: str = option(help="Model of the processor of rank 0.")
+    kernels: str = option(
+        "",
+        help="Instruction set of the kernels of rank 0: v2, v3, v4 or baseline; empty in summaries of "
+        "earlier versions.",
+    )
     ranks: int = option(help="Number of MPI processes.", minimum=1)
     threads: int = option(help="Threads of each process.", minimum=1)
     hosts: int = option(help="Number of hosts.", minimum=1)

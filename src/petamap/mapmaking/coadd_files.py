@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from petacomm.base.host import cpu_model, peak_bytes
+from petacomm.base.instruction_set import kernel_set
 from petacomm.base.typing import FloatArray
 from petamap import __version__
 from petamap.data import run_summary as summary
@@ -89,7 +90,7 @@ def _summary(
         seed=runs[0].seed,
         environment=summary.Environment(
             python=platform.python_version(), numpy=np.__version__, mpi=None, cpu=cpu_model(),
-            ranks=1, threads=1, hosts=1, distribution=None, reduction=None,
+            kernels=kernel_set(), ranks=1, threads=1, hosts=1, distribution=None, reduction=None,
         ),
         totals=summary.Totals(
             observations=sum(one.observations for one in totals),

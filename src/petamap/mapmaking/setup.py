@@ -16,6 +16,7 @@ import numpy as np
 from petacomm.base.errors import ConfigError
 from petacomm.base.files import atomic_write
 from petacomm.base.host import available_bytes, cpu_model, peak_bytes
+from petacomm.base.instruction_set import kernel_set
 from petacomm.base.progress import Progress
 from petacomm.base.threads import available_threads
 from petacomm.base.timers import Timers
@@ -449,6 +450,7 @@ class RunSetup:
             numpy=np.__version__,
             mpi=self.world.mpi_library,
             cpu=cpu_model(),
+            kernels=kernel_set(),
             ranks=self.world.size,
             threads=self.n_threads,
             hosts=len(set(self.world.allgather(platform.node()))),

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from petacomm.base import instruction_set
 from petamap.cli import doctor
 from petamap.cli.main import main
 
@@ -59,13 +60,26 @@ def test_kernels_of_this_installation():
 
 
 @pytest.mark.parametrize(
-    ("built", "has", "status"),
-    [("avx2 fma", "avx2 fma", "ok"), ("avx512f", "avx2", "fail"), ("", "avx2 fma", "warn"), ("", "", "ok")],
+    ("built", "has", "asked", "kernels", "processor"),
+    [
+        ("v2 v3 v4", "v2 v3 v4", "", "ok", "ok"),
+        ("v2 v3 v4", "v2 v3 v4", "v3", "ok", "warn"),
+        ("v2", "v2 v3", "", "ok", "warn"),
+        ("v3 v4", "v2", "", "fail", "ok"),
+        ("v2 v3 v4", "v2 v3", "v4", "fail", "ok"),
+    ],
 )
-def test_instruction_sets(monkeypatch, built, has, status):
-    monkeypatch.setattr(doctor, "_python", answer(0, built))
-    monkeypatch.setattr(doctor, "cpu_info", lambda key: has if key == "flags" else "A processor")
-    assert doctor.check_processor().status == status
+def test_instruction_sets(monkeypatch, built, has, asked, kernels, processor):
+    instruction_set.kernel_set.cache_clear()
+    monkeypatch.setattr(instruction_set, "built_sets", lambda: built.split())
+    monkeypatch.setattr(instruction_set, "processor_sets", lambda: ["baseline", *has.split()])
+    monkeypatch.setattr(doctor, "_python", answer(0, "petamap.sky._sky\n"))
+    monkeypatch.setenv("PETAMAP_ARCH", asked)
+    try:
+        assert (doctor.check_kernels().status, doctor.check_processor().status) == (kernels, processor)
+        assert bool(doctor.check_kernels().mend) == (kernels == "fail")
+    finally:
+        instruction_set.kernel_set.cache_clear()
 
 
 def test_too_many_threads(monkeypatch):

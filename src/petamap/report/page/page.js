@@ -177,7 +177,7 @@ const quoted = word => /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAl
 
 function reproduce(s) {
   const e = s.environment;
-  const rows = [["petamap", s.petamap], ["Python", e.python], ["NumPy", e.numpy], ["MPI", e.mpi ?? "none"], ["Processor", e.cpu],
+  const rows = [["petamap", s.petamap], ["Python", e.python], ["NumPy", e.numpy], ["MPI", e.mpi ?? "none"], ["Processor", e.kernels ? `${e.cpu}, kernels for ${e.kernels}` : e.cpu],
     ["Ranks × threads", `${e.ranks} × ${e.threads} on ${e.hosts} host${e.hosts > 1 ? "s" : ""}${e.reduction ? `, data by ${e.distribution}, pixels by ${e.reduction}` : ""}`], ["Seed", String(s.seed)]];
   return section("reproduce", "Reproduce this",
     el("p", { class: "faint" }, "The pixels are the same bits for any number of ranks and threads; compare the SHA-256 above."),
