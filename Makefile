@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 
 EXAMPLES := spire planck-lfi ground atacama
 
-.PHONY: demo test test-long test-openmpi lint format stubs docs build benchmark benchmark-datatypes benchmark-reduction clean
+.PHONY: demo test test-long test-arch test-openmpi lint format stubs docs build benchmark benchmark-datatypes benchmark-reduction clean
 
 $(STAMP): pyproject.toml CMakeLists.txt $(shell find cpp bindings -type f)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -45,6 +45,26 @@ test: $(STAMP) lint
 # Tests of more ranks, realizations and nodes than `make test` takes time for.
 test-long: $(STAMP)
 	$(BIN)/python -m pytest -m long
+
+# Bits of the kernels in the tests of their rooms, and of the examples' maps, under each instruction set that the
+# processor has. With CXX=clang++-14, say, a second build by that compiler is compared too.
+ARCH_ROOMS := tests/petacomm/base $(addprefix tests/petamap/,mapmaking noise planning pointing simulation sky spectra)
+ARCH_TESTS = $$(git ls-files -co --exclude-standard $(ARCH_ROOMS) | grep 'test_.*\.py$$' | xargs grep -L '^from mpi import')
+ifneq ($(origin CXX),default)
+OTHER := .venv-$(notdir $(CXX))
+endif
+
+.venv-%/.built: $(STAMP)
+	@test -x $(@D)/bin/python || $(BIN)/python -m venv $(@D)
+	@$(BIN)/python -c "import site; print(*site.getsitepackages())" \
+		>$$(echo $(@D)/lib/python3*/site-packages)/petamap.pth
+	CXX=$(CXX) PATH=$(CURDIR)/$(BIN):$$PATH $(@D)/bin/python -m pip install --quiet --disable-pip-version-check \
+		--no-build-isolation --no-deps --ignore-installed --config-settings=build-dir=build/$(notdir $(CXX)) .
+	@touch $@
+
+test-arch: $(STAMP) $(OTHER:%=%/.built)
+	$(BIN)/python tests/support/arch_bits.py --examples $(EXAMPLES) $(OTHER:%=--builds $(BIN)/python %/bin/python) \
+		-- $(ARCH_TESTS)
 
 # Open MPI beside the same petamap and tools: only mpi4py and MPI are the second environment's own.
 OPENMPI := .venv-openmpi
@@ -97,4 +117,4 @@ benchmark-reduction: $(PETSC)/.installed
 	$(PETSC)/bin/python benchmarks/reduction.py
 
 clean:
-	rm -rf $(VENV) $(OPENMPI) $(FFT) $(PETSC) build
+	rm -rf $(VENV) $(OPENMPI) $(FFT) $(PETSC) $(OTHER) build

@@ -47,6 +47,11 @@ def test_nothing_is_contracted_and_registers_are_there(file, name):
     assert not re.findall(WIDE.get(name, "%never"), text)
 
 
+@pytest.mark.parametrize(("file", "name"), MODULES, ids=lambda value: getattr(value, "stem", value))
+def test_no_vector_functions_of_the_c_library(file, name):
+    assert b"_ZGV" not in file.read_bytes()  # how their names begin; sets have their own, with other bits
+
+
 def included(file, seen):
     for name in re.findall(r'^#include "(.*)"', file.read_text(encoding="utf-8"), flags=re.MULTILINE):
         path = next(p for p in (file.parent / name, ROOT / "cpp" / name) if p.exists()).resolve()

@@ -1,0 +1,105 @@
+"""Compare bits: what kernels return in their tests, and example maps, under each instruction set and build.
+
+python tests/support/arch_bits.py [--builds PYTHON ...] [--examples NAME ...] [TESTS ...]
+
+Each build is the Python of an environment with petamap. Tests run with one thread, so that threads' parts of
+sums are the same in each run. Ends with 1 where a test fails or bits differ.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+_SETS = "from petacomm.base.instruction_set import *; print(*set(built_sets()) & set(processor_sets()))"
+
+
+def runnable_sets(python):
+    """Return the sets of a build that this processor can run."""
+    return sorted(subprocess.check_output([python, "-c", _SETS], text=True).split())
+
+
+def kernel_digests(python, name, tests, folder):
+    """Return the SHA-256 of what each compiled function returns in each test, by 'test function'."""
+    file = Path(folder) / "digests.json"
+    command = [python, "-m", "pytest", "-q", "--no-header", "-p", "no:cacheprovider", "-p", "kernel_digests"]
+    path = os.pathsep.join(filter(None, [str(ROOT / "tests/support"), os.environ.get("PYTHONPATH")]))
+    environment = {**os.environ, "PETAMAP_ARCH": name, "OMP_THREAD_LIMIT": "1", "PYTHONPATH": path}
+    done = subprocess.run(
+        [*command, "--digests", str(file), *map(str, tests)],
+        cwd=ROOT, env=environment, capture_output=True, text=True,
+    )  # fmt: skip
+    if done.returncode != 0:
+        raise RuntimeError(f"the tests fail for {name}:\n{done.stdout}{done.stderr}")
+    found = json.loads(file.read_text(encoding="utf-8"))
+    return {
+        f"{test} {function}": sha for test, functions in found.items() for function, sha in functions.items()
+    }
+
+
+def example_digests(python, name, examples, folder):
+    """Return the SHA-256 of each product of examples."""
+    found = {}
+    for example in examples:
+        out = Path(folder) / f"{example}-{name}"
+        command = [
+            python,
+            "-m",
+            "petamap.cli.main",
+            "run",
+            "--example",
+            example,
+            "--out",
+            str(out),
+            "--force",
+        ]
+        environment = {**os.environ, "PETAMAP_ARCH": name}
+        subprocess.run(command, cwd=folder, env=environment, capture_output=True, check=True)
+        summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
+        assert summary["environment"]["kernels"] == name
+        found |= {f"{example} {one['file']}": one["sha256"] for one in summary["products"]}
+    return found
+
+
+def differences(first, other):
+    """Return the keys under which two dictionaries differ."""
+    return sorted(key for key in first.keys() | other.keys() if first.get(key) != other.get(key))
+
+
+def _short(digests):
+    """Return the first digits of the SHA-256 of all digests, and how many there are."""
+    sha = hashlib.sha256("".join(f"{key} {value}\n" for key, value in sorted(digests.items())).encode())
+    return f"{sha.hexdigest()[:16]} of {len(digests)}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--builds", nargs="+", default=[sys.executable], metavar="PYTHON")
+    parser.add_argument("--examples", nargs="*", default=[], metavar="NAME")
+    parser.add_argument("tests", nargs="*", type=Path)
+    given = parser.parse_args()
+    first, failed = None, False
+    with tempfile.TemporaryDirectory() as folder:
+        for python in map(os.path.abspath, given.builds):
+            for name in runnable_sets(python):
+                found = [
+                    kernel_digests(python, name, given.tests, folder) if given.tests else {},
+                    example_digests(python, name, given.examples, folder),
+                ]
+                build = Path(python).parents[1].name
+                print(f"{build} {name}: kernels {_short(found[0])}, examples {_short(found[1])}", flush=True)
+                first = first or found
+                for one, other in zip(first, found, strict=True):
+                    for key in differences(one, other):
+                        failed = True
+                        print(f"    differs: {key}", flush=True)
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,116 @@
+"""A plugin of pytest that hashes what compiled functions return and write, for each test and function.
+
+pytest -p kernel_digests --digests FILE.json TESTS, and two instruction sets can be compared by their files.
+"""
+
+import functools
+import hashlib
+import importlib.machinery
+import json
+from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import astropy.units  # noqa: F401
+import hypothesis
+import numpy as np
+
+from petacomm.base import threads
+
+_NO_TEST = "imports"
+_calls: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+_current = _NO_TEST
+
+
+def pytest_addoption(parser):
+    parser.addoption("--digests", type=Path, required=True, help="JSON file to write")
+
+
+def pytest_configure(config):
+    # the same examples in every run
+    hypothesis.settings.register_profile("digests", derandomize=True, database=None, deadline=None)
+    hypothesis.settings.load_profile("digests")
+
+
+def pytest_runtest_logstart(nodeid, location):
+    global _current
+    _current = nodeid
+
+
+def pytest_sessionfinish(session):
+    found = {
+        test: {name: _digest(sorted(calls)) for name, calls in sorted(functions.items())}
+        for test, functions in sorted(_calls.items())
+        if test != _NO_TEST
+    }
+    session.config.getoption("digests").write_text(json.dumps(found, indent=1), encoding="utf-8")
+
+
+def _digest(thing):
+    sha = hashlib.sha256()
+    _update(sha, thing)
+    return sha.hexdigest()
+
+
+def _update(sha, thing):
+    """Add a value: arrays by their bytes, containers item by item, other objects by their type."""
+    if isinstance(thing, np.ndarray):
+        sha.update(f"{thing.dtype}{thing.shape}".encode())
+        sha.update(np.ascontiguousarray(thing).view(np.uint8))
+    elif isinstance(thing, list | tuple):
+        for item in thing:
+            _update(sha, item)
+    elif isinstance(thing, str | int | float | complex | None | np.generic):
+        sha.update(repr(thing).encode())
+    else:
+        sha.update(type(thing).__name__.encode())
+
+
+def _recorded(name, function):
+    @functools.wraps(function)
+    def call(*arguments, **named):
+        result = function(*arguments, **named)
+        _calls[_current][name].append(_digest([result, arguments, [*named.values()]]))
+        return result
+
+    return call
+
+
+def _record(module):
+    room = module.__name__.rpartition(".")[0]
+    for name, thing in list(vars(module).items()):
+        if type(thing).__name__ == "nb_func":
+            setattr(module, name, _recorded(f"{room}.{name}", thing))
+        elif isinstance(thing, type):
+            for member, method in list(vars(thing).items()):
+                if type(method).__name__ == "nb_method" and not member.startswith("__"):
+                    setattr(thing, member, _recorded(f"{room}.{name}.{member}", method))
+
+
+_empty_like = np.empty_like
+
+
+def _zeros_like(prototype, *arguments, **named):
+    made = _empty_like(prototype, *arguments, **named)
+    if type(made) is np.ndarray:
+        made.fill(0)
+    return made
+
+
+# Outputs larger than what is written to them must not hold what was in memory before. Astropy, imported
+# above, knows NumPy's functions by their identity.
+np.empty, np.empty_like = np.zeros, _zeros_like
+# Threads of Python would add to one sum in any order.
+threads.ThreadPoolExecutor = lambda _: ThreadPoolExecutor(1)
+
+# Rooms keep what they import, so functions are replaced before anything can import them.
+_exec_module = importlib.machinery.ExtensionFileLoader.exec_module
+
+
+def _exec_and_record(loader, module):
+    _exec_module(loader, module)
+    if module.__name__.startswith(("petamap.", "petacomm.")):
+        _record(module)
+
+
+importlib.machinery.ExtensionFileLoader.exec_module = _exec_and_record
