@@ -47,7 +47,8 @@ test-long: $(STAMP)
 	$(BIN)/python -m pytest -m long
 
 # Bits of the kernels in the tests of their rooms, and of the examples' maps, under each instruction set that the
-# processor has. With CXX=clang++-14, say, a second build by that compiler is compared too.
+# processor has. With CXX=clang++-14, say, a second build by that compiler is compared too (in place, as Hypothesis
+# draws on constants of modules outside of site-packages).
 ARCH_ROOMS := tests/petacomm/base $(addprefix tests/petamap/,mapmaking noise planning pointing simulation sky spectra)
 ARCH_TESTS = $$(git ls-files -co --exclude-standard $(ARCH_ROOMS) | grep 'test_.*\.py$$' | xargs grep -L '^from mpi import')
 ifneq ($(origin CXX),default)
@@ -59,7 +60,7 @@ endif
 	@$(BIN)/python -c "import site; print(*site.getsitepackages())" \
 		>$$(echo $(@D)/lib/python3*/site-packages)/petamap.pth
 	CXX=$(CXX) PATH=$(CURDIR)/$(BIN):$$PATH $(@D)/bin/python -m pip install --quiet --disable-pip-version-check \
-		--no-build-isolation --no-deps --ignore-installed --config-settings=build-dir=build/$(notdir $(CXX)) .
+		--no-build-isolation --no-deps --ignore-installed --config-settings=build-dir=build/$(notdir $(CXX)) -e .
 	@touch $@
 
 test-arch: $(STAMP) $(OTHER:%=%/.built)
