@@ -1,35 +1,196 @@
-// Eight doubles as one value: one AVX-512 register, or several narrower ones; the same operations in each
-// lane whatever the machine, so the same bits.
+// Vectors of doubles and of 64-bit integers. Each lane gets the same operations however many lanes there are,
+// so the same bits; kernels that may choose take as many as a register of the machine holds.
 #pragma once
 
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
+#include <type_traits>
+
+#ifdef __SSE2__
+#include <immintrin.h>
+#endif
 
 namespace petacomm {
 
-typedef double Lanes __attribute__((vector_size(64)));
-constexpr std::size_t kLanes = 8;
+// Doubles in a register: of AVX-512; of AVX2; of SSE2, NEON, or SVE, which is used 128 bits wide. Wider
+// vectors are several registers, which GCC keeps in memory when they are shuffled.
+#if defined(__AVX512F__)
+constexpr int kNativeLanes = 8;
+#elif defined(__AVX2__)
+constexpr int kNativeLanes = 4;
+#else
+constexpr int kNativeLanes = 2;
+#endif
 
-inline Lanes load(const double* from) {
-    Lanes value;
-    std::memcpy(&value, from, sizeof(Lanes));
+// Compilers take no vector of a size that depends on a template's parameter everywhere: GCC does not convert
+// it.
+template <int kLanes>
+struct Registers;
+
+template <>
+struct Registers<1> {
+    typedef double Real;
+    typedef std::int64_t Whole;
+    typedef std::uint64_t Bits;
+};
+
+template <>
+struct Registers<2> {
+    typedef double Real __attribute__((vector_size(16)));
+    typedef std::int64_t Whole __attribute__((vector_size(16)));
+    typedef std::uint64_t Bits __attribute__((vector_size(16)));
+};
+
+template <>
+struct Registers<4> {
+    typedef double Real __attribute__((vector_size(32)));
+    typedef std::int64_t Whole __attribute__((vector_size(32)));
+    typedef std::uint64_t Bits __attribute__((vector_size(32)));
+};
+
+template <>
+struct Registers<8> {
+    typedef double Real __attribute__((vector_size(64)));
+    typedef std::int64_t Whole __attribute__((vector_size(64)));
+    typedef std::uint64_t Bits __attribute__((vector_size(64)));
+};
+
+template <int kLanes>
+using Reals = typename Registers<kLanes>::Real;
+template <int kLanes>
+using Wholes = typename Registers<kLanes>::Whole;
+template <int kLanes>
+using Bits = typename Registers<kLanes>::Bits;
+
+template <class Vector, class T>
+[[gnu::always_inline]] inline Vector load(const T* from) {
+    if constexpr (sizeof(Vector) == sizeof(T)) {
+        return std::bit_cast<Vector>(*from);  // loops over these are made vectors by the compiler
+    } else {
+        Vector value;
+        std::memcpy(&value, from, sizeof(Vector));
+        return value;
+    }
+}
+
+template <class Vector, class T>
+[[gnu::always_inline]] inline void store(T* to, const Vector& value) {
+    if constexpr (sizeof(Vector) == sizeof(T))
+        *to = std::bit_cast<T>(value);
+    else
+        std::memcpy(to, &value, sizeof(Vector));
+}
+
+// Round to integers by adding 1.5 x 2^52; |value| < 2^51.
+template <int kLanes>
+[[gnu::always_inline]] inline Wholes<kLanes> to_fixed(Reals<kLanes> value) {
+    constexpr double kMagic = 0x1.8p52;
+    return std::bit_cast<Wholes<kLanes>>(value + kMagic) - std::bit_cast<std::int64_t>(kMagic);
+}
+
+// The nearest doubles. AVX2 converts no integers of 64 bits: there both halves are put behind the exponents
+// that they need, which is exact, and one addition rounds, as the conversion does.
+template <int kLanes>
+[[gnu::always_inline]] inline Reals<kLanes> to_real(Wholes<kLanes> value) {
+#if defined(__AVX2__) && !defined(__AVX512DQ__)
+    const auto bits = std::bit_cast<Bits<kLanes>>(value);
+    const Bits<kLanes> low = (bits & 0xFFFFFFFF) | std::bit_cast<std::uint64_t>(0x1p52);
+    const Bits<kLanes> high = (bits >> 32) ^ std::bit_cast<std::uint64_t>(0x1p84 + 0x1p63);
+    return (std::bit_cast<Reals<kLanes>>(high) - (0x1p84 + 0x1p63 + 0x1p52)) +
+           std::bit_cast<Reals<kLanes>>(low);
+#else
+    if constexpr (kLanes == 1)
+        return static_cast<double>(value);
+    else
+        return __builtin_convertvector(value, typename Registers<kLanes>::Real);
+#endif
+}
+
+// The products of the lower 32 bits of each lane.
+template <int kLanes>
+[[gnu::always_inline]] inline Bits<kLanes> multiply_words(Bits<kLanes> a, Bits<kLanes> b) {
+#ifdef __AVX512F__
+    if constexpr (kLanes == 8)
+        return std::bit_cast<Bits<8>>(
+            _mm512_maskz_mul_epu32(0xFF, std::bit_cast<__m512i>(a), std::bit_cast<__m512i>(b)));
+#endif
+#ifdef __AVX2__
+    if constexpr (kLanes == 4)
+        return std::bit_cast<Bits<4>>(_mm256_mul_epu32(std::bit_cast<__m256i>(a), std::bit_cast<__m256i>(b)));
+#endif
+#ifdef __SSE2__
+    if constexpr (kLanes == 2)
+        return std::bit_cast<Bits<2>>(_mm_mul_epu32(std::bit_cast<__m128i>(a), std::bit_cast<__m128i>(b)));
+#endif
+    return (a & 0xFFFFFFFF) * (b & 0xFFFFFFFF);
+}
+
+template <int kLanes>
+[[gnu::always_inline]] inline Reals<kLanes> square_root(Reals<kLanes> value) {
+#ifdef __AVX512F__
+    if constexpr (kLanes == 8)
+        return std::bit_cast<Reals<8>>(_mm512_maskz_sqrt_pd(0xFF, std::bit_cast<__m512d>(value)));
+#endif
+#ifdef __AVX2__
+    if constexpr (kLanes == 4) return std::bit_cast<Reals<4>>(_mm256_sqrt_pd(std::bit_cast<__m256d>(value)));
+#endif
+#ifdef __SSE2__
+    if constexpr (kLanes == 2) return std::bit_cast<Reals<2>>(_mm_sqrt_pd(std::bit_cast<__m128d>(value)));
+#endif
+    for (int lane = 0; lane < kLanes; ++lane) value[lane] = std::sqrt(value[lane]);
     return value;
 }
 
-inline void store(double* to, Lanes value) { std::memcpy(to, &value, sizeof(Lanes)); }
-
-struct ComplexLanes {
-    Lanes re, im;
-};
-
-inline ComplexLanes operator+(ComplexLanes a, ComplexLanes b) { return {a.re + b.re, a.im + b.im}; }
-inline ComplexLanes operator-(ComplexLanes a, ComplexLanes b) { return {a.re - b.re, a.im - b.im}; }
-inline ComplexLanes operator*(ComplexLanes a, ComplexLanes b) {
-    return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
+template <class Real>
+[[gnu::always_inline]] inline Real larger(Real a, Real b) {
+    return a > b ? a : b;
 }
 
-// Transpose an 8 x 8 block held in eight registers.
-inline void transpose(Lanes (&rows)[8]) {
-    Lanes pairs[8], quads[8];
+template <class Real>
+[[gnu::always_inline]] inline Real size_of(Real value) {
+    if constexpr (std::is_same_v<Real, double>)
+        return std::fabs(value);
+    else
+        return value < 0 ? -value : value;
+}
+
+template <int kLanes>
+struct ComplexReals {
+    Reals<kLanes> re, im;
+
+    friend ComplexReals operator+(ComplexReals a, ComplexReals b) { return {a.re + b.re, a.im + b.im}; }
+    friend ComplexReals operator-(ComplexReals a, ComplexReals b) { return {a.re - b.re, a.im - b.im}; }
+    friend ComplexReals operator*(ComplexReals a, ComplexReals b) {
+        return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
+    }
+};
+
+// Transpose a block of as many rows as lanes, in registers.
+[[gnu::always_inline]] inline void transpose(Reals<1> (&)[1]) {}
+
+[[gnu::always_inline]] inline void transpose(Reals<2> (&rows)[2]) {
+    const Reals<2> first = rows[0];
+    rows[0] = __builtin_shufflevector(first, rows[1], 0, 2);
+    rows[1] = __builtin_shufflevector(first, rows[1], 1, 3);
+}
+
+[[gnu::always_inline]] inline void transpose(Reals<4> (&rows)[4]) {
+    Reals<4> pairs[4];
+    for (int i = 0; i < 4; i += 2) {
+        pairs[i] = __builtin_shufflevector(rows[i], rows[i + 1], 0, 4, 2, 6);
+        pairs[i + 1] = __builtin_shufflevector(rows[i], rows[i + 1], 1, 5, 3, 7);
+    }
+    for (int i = 0; i < 2; ++i) {
+        rows[i] = __builtin_shufflevector(pairs[i], pairs[i + 2], 0, 1, 4, 5);
+        rows[i + 2] = __builtin_shufflevector(pairs[i], pairs[i + 2], 2, 3, 6, 7);
+    }
+}
+
+[[gnu::always_inline]] inline void transpose(Reals<8> (&rows)[8]) {
+    Reals<8> pairs[8], quads[8];
     for (int i = 0; i < 8; i += 2) {
         pairs[i] = __builtin_shufflevector(rows[i], rows[i + 1], 0, 8, 2, 10, 4, 12, 6, 14);
         pairs[i + 1] = __builtin_shufflevector(rows[i], rows[i + 1], 1, 9, 3, 11, 5, 13, 7, 15);

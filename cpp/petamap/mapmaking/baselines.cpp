@@ -12,7 +12,7 @@
 namespace petamap::mapmaking {
 namespace {
 
-using petacomm::for_width, petacomm::load_columns, petacomm::store_columns;
+using petacomm::for_width, petacomm::load, petacomm::store;
 using petacomm::RealColumns, petacomm::WholeColumns;
 
 constexpr std::int64_t kFactorRow = kBaselineBand + 1;
@@ -186,12 +186,12 @@ std::int32_t* merge_interval(const std::int32_t* from, const std::int32_t* end, 
 template <int kStokes, class Real>
 [[gnu::always_inline]] inline Real seen(const std::int32_t* visit, const double* row) {
     constexpr int kWidth = sizeof(Real) / sizeof(double);
-    if constexpr (kStokes == 1) return load_columns<Real>(row);
+    if constexpr (kStokes == 1) return load<Real>(row);
     constexpr int q = (kStokes - 2) * kWidth;
-    const Real polarized = to_weight(visit[3]) * load_columns<Real>(row + q) +
-                           to_weight(visit[4]) * load_columns<Real>(row + q + kWidth);
+    const Real polarized =
+        to_weight(visit[3]) * load<Real>(row + q) + to_weight(visit[4]) * load<Real>(row + q + kWidth);
     if constexpr (kStokes == 2) return polarized;
-    return load_columns<Real>(row) + polarized;
+    return load<Real>(row) + polarized;
 }
 
 template <int kStokes, int kWidth>
@@ -210,8 +210,8 @@ void gather_stream(const Visits& visits, std::int64_t knot, std::int64_t end, co
             after += to_weight(visit[2]) * value;
         }
         double* at = to + knot * kWidth;
-        store_columns(at, load_columns<Real>(at) + before);
-        store_columns(at + kWidth, load_columns<Real>(at + kWidth) + after);
+        store(at, load<Real>(at) + before);
+        store(at + kWidth, load<Real>(at + kWidth) + after);
     }
 }
 
@@ -223,12 +223,12 @@ void scatter_stream(const Visits& visits, std::int64_t knot, std::int64_t end, c
     constexpr int kSize = visit_size(kStokes);
     const std::int32_t* visit = visits.table + visits.firsts[knot] * kSize;
     const auto add = [](std::int64_t* sum, Real value) {
-        store_columns(sum, load_columns<Whole>(sum) + petacomm::to_fixed<kWidth>(value));
+        store(sum, load<Whole>(sum) + petacomm::to_fixed<kWidth>(value));
     };
     for (; knot + 1 < end; ++knot) {  // no visit comes after the last knot
         const std::int32_t* last = visits.table + visits.firsts[knot + 1] * kSize;
-        const Real before = load_columns<Real>(from + knot * kWidth) * scale;
-        const Real after = load_columns<Real>(from + (knot + 1) * kWidth) * scale;
+        const Real before = load<Real>(from + knot * kWidth) * scale;
+        const Real after = load<Real>(from + (knot + 1) * kWidth) * scale;
         for (; visit != last; visit += kSize) {
             std::int64_t* row = sums + std::int64_t{visit[0]} * kStokes * kWidth;
             const Real value = to_weight(visit[1]) * before + to_weight(visit[2]) * after;
@@ -247,13 +247,13 @@ void scatter_to_gaps(const Visits& visits, std::int64_t knot, std::int64_t end, 
     using Real = RealColumns<kWidth>;
     constexpr int kSize = visit_size(1);
     for (; knot + 1 < end; ++knot) {
-        const auto before = load_columns<Real>(from + knot * kWidth);
-        const auto after = load_columns<Real>(from + (knot + 1) * kWidth);
+        const auto before = load<Real>(from + knot * kWidth);
+        const auto after = load<Real>(from + (knot + 1) * kWidth);
         for (std::int64_t i = visits.firsts[knot]; i < visits.firsts[knot + 1]; ++i) {
             const std::int32_t* visit = visits.table + i * kSize;
             double* gap = gaps + std::int64_t{visit[0]} * kWidth;
             const Real value = to_weight(visit[1]) * before + to_weight(visit[2]) * after;
-            store_columns(gap, load_columns<Real>(gap) + value);
+            store(gap, load<Real>(gap) + value);
         }
     }
 }
@@ -272,21 +272,21 @@ class BandSolver {
 
     void forward(std::int64_t i) {
         const double* row = factor_ + i * kFactorRow;
-        Real value = load_columns<Real>(y_ + i * kWidth);
+        Real value = load<Real>(y_ + i * kWidth);
         // the value just found last, so that all else is done while it is waited for
         for (std::int64_t k = std::min<std::int64_t>(i, kBaselineBand); k > 0; --k)
-            value -= row[k] * load_columns<Real>(y_ + (i - k) * kWidth);
-        store_columns(y_ + i * kWidth, value * row[0]);
+            value -= row[k] * load<Real>(y_ + (i - k) * kWidth);
+        store(y_ + i * kWidth, value * row[0]);
     }
 
     void backward(std::int64_t i) {
         const double* row = factor_ + i * kFactorRow;
-        const Real value = load_columns<Real>(y_ + i * kWidth) * row[0];
-        store_columns(y_ + i * kWidth, value);
+        const Real value = load<Real>(y_ + i * kWidth) * row[0];
+        store(y_ + i * kWidth, value);
         largest_ = petacomm::larger(largest_, petacomm::size_of(value));
         for (std::int64_t k = 1; k <= std::min<std::int64_t>(i, kBaselineBand); ++k) {
             double* earlier = y_ + (i - k) * kWidth;
-            store_columns(earlier, load_columns<Real>(earlier) - row[k] * value);
+            store(earlier, load<Real>(earlier) - row[k] * value);
         }
     }
 
@@ -359,7 +359,7 @@ void add_from_baselines(const Visits& visits, const double* from, int width, con
     const std::int64_t n_streams = static_cast<std::int64_t>(visits.knots.size()) - 1;
     for_stokes(visits.n_stokes, [&](auto stokes) {
         for_width(width, [&](auto columns) {
-            const auto scale = load_columns<RealColumns<columns>>(scales);
+            const auto scale = load<RealColumns<columns>>(scales);
 #pragma omp parallel for num_threads(n_threads) schedule(static)
             for (int part = 0; part < n_threads; ++part)
                 for (std::int64_t s = part; s < n_streams; s += n_threads) {
@@ -395,7 +395,7 @@ void solve_baselines(std::span<const std::int64_t> knots, const double* factor, 
                                        y + knots[at] * columns);
         };
         const auto write = [&](std::int64_t s, const BandSolver<columns>& solved) {
-            store_columns(most.data() + s * columns, solved.largest());
+            store(most.data() + s * columns, solved.largest());
         };
 #pragma omp parallel for num_threads(n_threads) schedule(dynamic)
         for (std::int64_t group = 0; group < n_streams; group += kStride) {

@@ -115,8 +115,7 @@ void add_columns_of(const Samples& samples, const Signals& signals, double scale
     // two words of a value, as `two_words` makes them
     const auto add = [low_scale](Real value, std::int64_t* words) {
         const auto high = petacomm::to_fixed<kWidth>(value);
-        const auto low =
-            petacomm::to_fixed<kWidth>((value - petacomm::Columns<kWidth>::to_real(high)) * low_scale);
+        const auto low = petacomm::to_fixed<kWidth>((value - petacomm::to_real<kWidth>(high)) * low_scale);
         add_columns<kWidth>(words, high);
         add_columns<kWidth>(words + kWidth, low);
     };
@@ -130,8 +129,8 @@ void add_columns_of(const Samples& samples, const Signals& signals, double scale
         seconds.read(count, weighted.from(done));
         for (std::int64_t i = 0; i < count; ++i) {
             ahead.of(done + i);
-            const Real first = load_columns<Real>(firsts.values + i * kWidth) * scale;
-            const Real second = load_columns<Real>(seconds.values + i * kWidth) * scale;
+            const Real first = load<Real>(firsts.values + i * kWidth) * scale;
+            const Real second = load<Real>(seconds.values + i * kWidth) * scale;
             largest = petacomm::larger(largest,
                                        petacomm::larger(petacomm::size_of(first), petacomm::size_of(second)));
             const std::int64_t pixel = pixels[i];
@@ -148,7 +147,7 @@ void add_columns_of(const Samples& samples, const Signals& signals, double scale
             }
         }
     }
-    store_columns(most, largest);
+    store(most, largest);
 }
 
 }  // namespace

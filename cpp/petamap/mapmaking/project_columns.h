@@ -6,12 +6,11 @@
 #include <cstdint>
 
 #include "petacomm/base/columns.h"
-#include "petacomm/base/simd.h"
 #include "petamap/mapmaking/project.h"
 
 namespace petamap::mapmaking {
 
-using petacomm::load_columns, petacomm::store_columns, petacomm::RealColumns, petacomm::WholeColumns;
+using petacomm::load, petacomm::store, petacomm::RealColumns, petacomm::WholeColumns;
 
 // Time streams of one thread: sample i of column c is at first[c * stride + i].
 template <class T>
@@ -29,31 +28,31 @@ struct Chunk {
     alignas(64) double values[kChunk * kWidth];
 
     void write(std::int64_t n, const Streams<double>& to) const {
-        std::int64_t done = 0;
-        if constexpr (kWidth == 8)
-            for (; done + 8 <= n; done += 8) {
-                petacomm::Lanes rows[8];
-                for (int i = 0; i < 8; ++i) rows[i] = petacomm::load(values + (done + i) * 8);
-                petacomm::transpose(rows);
-                for (int column = 0; column < 8; ++column)
-                    petacomm::store(to.of(column) + done, rows[column]);
-            }
+        const std::int64_t squares = kLanes > 1 ? n / kLanes * kLanes : 0;
+        for (std::int64_t i = 0; i < squares; i += kLanes)
+            for (int column = 0; column < kWidth; column += kLanes)
+                transpose(values + i * kWidth + column, kWidth, to.of(column) + i, to.stride);
         for (int column = 0; column < kWidth; ++column)
-            for (std::int64_t i = done; i < n; ++i) to.of(column)[i] = values[i * kWidth + column];
+            for (std::int64_t i = squares; i < n; ++i) to.of(column)[i] = values[i * kWidth + column];
     }
 
     void read(std::int64_t n, const Streams<const double>& from) {
-        std::int64_t done = 0;
-        if constexpr (kWidth == 8)
-            for (; done + 8 <= n; done += 8) {
-                petacomm::Lanes rows[8];
-                for (int column = 0; column < 8; ++column)
-                    rows[column] = petacomm::load(from.of(column) + done);
-                petacomm::transpose(rows);
-                for (int i = 0; i < 8; ++i) petacomm::store(values + (done + i) * 8, rows[i]);
-            }
+        const std::int64_t squares = kLanes > 1 ? n / kLanes * kLanes : 0;
+        for (std::int64_t i = 0; i < squares; i += kLanes)
+            for (int column = 0; column < kWidth; column += kLanes)
+                transpose(from.of(column) + i, from.stride, values + i * kWidth + column, kWidth);
         for (int column = 0; column < kWidth; ++column)
-            for (std::int64_t i = done; i < n; ++i) values[i * kWidth + column] = from.of(column)[i];
+            for (std::int64_t i = squares; i < n; ++i) values[i * kWidth + column] = from.of(column)[i];
+    }
+
+  private:
+    static constexpr int kLanes = std::min(kWidth, petacomm::kNativeLanes);
+
+    static void transpose(const double* from, std::int64_t stride, double* to, std::int64_t to_stride) {
+        petacomm::Reals<kLanes> rows[kLanes];
+        for (int k = 0; k < kLanes; ++k) rows[k] = load<petacomm::Reals<kLanes>>(from + k * stride);
+        petacomm::transpose(rows);
+        for (int k = 0; k < kLanes; ++k) store(to + k * to_stride, rows[k]);
     }
 };
 
@@ -74,10 +73,10 @@ void gather(const Samples& samples, std::int64_t begin, std::int64_t n, const do
             ahead.of(done + i);
             const std::int64_t pixel = pixels[i];
             const double* row = map + pixel * kRow;
-            const auto of = [row](int k) { return load_columns<Real>(row + k * kWidth); };
+            const auto of = [row](int k) { return load<Real>(row + k * kWidth); };
             Real value;
             if (pixel < 0) {
-                value = load_columns<Real>(gaps + ~pixel * kWidth);
+                value = load<Real>(gaps + ~pixel * kWidth);
             } else {
                 if constexpr (kStokes == 1) value = response.intensity * of(0);
                 if constexpr (kStokes == 2) value = response.cosine[i] * of(0) + response.sine[i] * of(1);
@@ -86,7 +85,7 @@ void gather(const Samples& samples, std::int64_t begin, std::int64_t n, const do
                         response.intensity * of(0) + (response.cosine[i] * of(1) + response.sine[i] * of(2));
                 if (gains) value = static_cast<double>(gains[i]) * value;
             }
-            store_columns(chunk.values + i * kWidth, value);
+            store(chunk.values + i * kWidth, value);
         }
         chunk.write(count, time.from(done));
     }
@@ -95,7 +94,7 @@ void gather(const Samples& samples, std::int64_t begin, std::int64_t n, const do
 // Add integers to a row of sums.
 template <int kWidth>
 [[gnu::always_inline]] inline void add_columns(std::int64_t* sums, WholeColumns<kWidth> values) {
-    store_columns(sums, load_columns<WholeColumns<kWidth>>(sums) + values);
+    store(sums, load<WholeColumns<kWidth>>(sums) + values);
 }
 
 // sums += P^T time, gap_sums likewise, in units of 1/scale of each column.
@@ -105,7 +104,7 @@ void scatter(const Samples& samples, std::int64_t begin, std::int64_t n, const S
     using Real = RealColumns<kWidth>;
     constexpr std::int64_t kRow = kStokes * kWidth;
     const Ahead<std::int64_t, kRow> ahead(samples.pixels + begin, n, sums);
-    const Real scale = load_columns<Real>(scales);
+    const Real scale = load<Real>(scales);
     Chunk<kWidth> chunk;
     for (std::int64_t done = 0; done < n; done += kChunk) {
         const std::int64_t count = std::min(kChunk, n - done);
@@ -116,7 +115,7 @@ void scatter(const Samples& samples, std::int64_t begin, std::int64_t n, const S
         for (std::int64_t i = 0; i < count; ++i) {
             ahead.of(done + i);
             const std::int64_t pixel = pixels[i];
-            const Real scaled = load_columns<Real>(chunk.values + i * kWidth) * scale;
+            const Real scaled = load<Real>(chunk.values + i * kWidth) * scale;
             if (pixel < 0) {
                 add_columns<kWidth>(gap_sums + ~pixel * kWidth, petacomm::to_fixed<kWidth>(scaled));
                 continue;

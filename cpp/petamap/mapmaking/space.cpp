@@ -5,13 +5,14 @@
 #include <vector>
 
 #include "petacomm/base/columns.h"
-#include "petacomm/base/simd.h"
 
 namespace petamap::mapmaking {
 namespace {
 
-using petacomm::kLanes, petacomm::Lanes;
-using Words = petacomm::WholeColumns<8>;
+using petacomm::load;
+constexpr std::int64_t kLanes = 8;
+using Lanes = petacomm::Reals<kLanes>;
+using Words = petacomm::Wholes<kLanes>;
 
 // Values of a chunk of the space that stay in the nearest cache.
 constexpr std::int64_t kChunkValues = 2048;
@@ -23,13 +24,13 @@ void add_products(const double* vectors, std::int64_t n_vectors, const double* g
     Words high{}, low{};
     for (std::int64_t row = 0; row < n_rows; ++row) {
         const Lanes product =
-            petacomm::load(vectors + row * n_vectors) * space_scale * (given[row * width] * scale);
+            load<Lanes>(vectors + row * n_vectors) * space_scale * (given[row * width] * scale);
         const Words whole = petacomm::to_fixed<8>(product);
         high += whole;
-        low += petacomm::to_fixed<8>((product - petacomm::Columns<8>::to_real(whole)) * low_scale);
+        low += petacomm::to_fixed<8>((product - petacomm::to_real<8>(whole)) * low_scale);
     }
-    petacomm::store_columns(sums, petacomm::load_columns<Words>(sums) + high);
-    petacomm::store_columns(sums + n_vectors, petacomm::load_columns<Words>(sums + n_vectors) + low);
+    petacomm::store(sums, load<Words>(sums) + high);
+    petacomm::store(sums + n_vectors, load<Words>(sums + n_vectors) + low);
 }
 
 // The sum of eight lanes, always in this order.
@@ -55,7 +56,7 @@ void space_products(const Space& space, const double* given, int width, const do
                 for (int column = 0; column < width; ++column)
                     add_products(space.vectors + begin * n_vectors + first, n_vectors,
                                  given + begin * width + column, width, count,
-                                 petacomm::load(space_scales + first), scales[column], low_scale,
+                                 load<Lanes>(space_scales + first), scales[column], low_scale,
                                  own.data() + 2 * column * n_vectors + first);
         }
 #pragma omp critical
@@ -77,8 +78,8 @@ void space_add(const Space& space, const double* amounts, int width, double* to,
                 for (int column = 0; column < width; ++column) {
                     Lanes sum{};
                     for (std::int64_t first = 0; first < n_vectors; first += kLanes)
-                        sum += petacomm::load(space.vectors + row * n_vectors + first) *
-                               petacomm::load(amounts + column * n_vectors + first);
+                        sum += load<Lanes>(space.vectors + row * n_vectors + first) *
+                               load<Lanes>(amounts + column * n_vectors + first);
                     double& value = to[row * width + column];
                     value += sum_of(sum);
                     sizes[static_cast<std::size_t>(column)] += std::fabs(value);

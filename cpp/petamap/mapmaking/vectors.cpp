@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t kWordsAtOnce = 1024;
 
-using petacomm::load_columns, petacomm::store_columns, petacomm::RealColumns, petacomm::WholeColumns;
+using petacomm::load, petacomm::store, petacomm::RealColumns, petacomm::WholeColumns;
 
 // out = M in for one row of several columns; M is the upper triangle of a symmetric matrix.
 template <int kStokes, class Real>
@@ -35,10 +35,10 @@ struct Row {
     RealColumns<kWidth> values[kStokes];
 
     explicit Row(const double* from) {
-        for (int k = 0; k < kStokes; ++k) values[k] = load_columns<RealColumns<kWidth>>(from + k * kWidth);
+        for (int k = 0; k < kStokes; ++k) values[k] = load<RealColumns<kWidth>>(from + k * kWidth);
     }
     void store(double* to) const {
-        for (int k = 0; k < kStokes; ++k) store_columns(to + k * kWidth, values[k]);
+        for (int k = 0; k < kStokes; ++k) petacomm::store(to + k * kWidth, values[k]);
     }
 };
 
@@ -73,35 +73,35 @@ template <int kStokes, int kWidth>
 void settle_rows(std::int64_t n, const double* p, double* q, const double* steps, petacomm::ExactSum* sums,
                  int n_threads) {
     using Real = RealColumns<kWidth>;
-    const Real step = load_columns<Real>(steps);
-    sum_rows<kStokes, kWidth>(
-        n, sums, n_threads, [=](std::int64_t begin, std::int64_t end, double* products) {
-            constexpr std::int64_t kRow = kStokes * kWidth;
-            for (std::int64_t i = begin * kRow; i < end * kRow; i += kWidth) {
-                const auto whole = load_columns<WholeColumns<kWidth>>(q + i);
-                const Real value = petacomm::Columns<kWidth>::to_real(whole) * step;
-                store_columns(q + i, value);
-                store_columns<Real>(products + (i - begin * kRow), load_columns<Real>(p + i) * value);
-            }
-        });
+    const Real step = load<Real>(steps);
+    sum_rows<kStokes, kWidth>(n, sums, n_threads,
+                              [=](std::int64_t begin, std::int64_t end, double* products) {
+                                  constexpr std::int64_t kRow = kStokes * kWidth;
+                                  for (std::int64_t i = begin * kRow; i < end * kRow; i += kWidth) {
+                                      const auto whole = load<WholeColumns<kWidth>>(q + i);
+                                      const Real value = petacomm::to_real<kWidth>(whole) * step;
+                                      store(q + i, value);
+                                      store<Real>(products + (i - begin * kRow), load<Real>(p + i) * value);
+                                  }
+                              });
 }
 
 template <int kStokes, int kWidth>
 void advance_rows(std::int64_t n, const double* alphas, const double* q, const double* inverse, double* r,
                   petacomm::ExactSum* sums, int n_threads) {
     using Real = RealColumns<kWidth>;
-    const Real alpha = load_columns<Real>(alphas);
+    const Real alpha = load<Real>(alphas);
     sum_rows<kStokes, kWidth>(
         n, sums, n_threads, [=](std::int64_t begin, std::int64_t end, double* products) {
             constexpr std::int64_t kRow = kStokes * kWidth;
             for (std::int64_t i = begin * kRow; i < end * kRow; i += kWidth)
-                store_columns<Real>(r + i, load_columns<Real>(r + i) - alpha * load_columns<Real>(q + i));
+                store<Real>(r + i, load<Real>(r + i) - alpha * load<Real>(q + i));
             for (std::int64_t i = begin; i < end; ++i) {
                 const Row<kStokes, kWidth> row(r + i * kRow);
                 Real z[kStokes];
                 multiply<kStokes>(inverse + i * triangle(kStokes), row.values, z);
                 for (int k = 0; k < kStokes; ++k)
-                    store_columns<Real>(products + (i - begin) * kRow + k * kWidth, z[k] * row.values[k]);
+                    store<Real>(products + (i - begin) * kRow + k * kWidth, z[k] * row.values[k]);
             }
         });
 }
@@ -111,7 +111,7 @@ void turn_rows(std::int64_t n, const double* alphas, const double* betas, const 
                const double* r, double* x, double* p, double* largest, int n_threads) {
     using Real = RealColumns<kWidth>;
     constexpr std::int64_t kRow = kStokes * kWidth;
-    const Real alpha = load_columns<Real>(alphas), beta = load_columns<Real>(betas);
+    const Real alpha = load<Real>(alphas), beta = load<Real>(betas);
     std::fill_n(largest, kWidth, 0.0);
 #pragma omp parallel num_threads(n_threads)
     {
@@ -132,7 +132,7 @@ void turn_rows(std::int64_t n, const double* alphas, const double* betas, const 
             most = petacomm::larger(most, size);
         }
         double own[kWidth];
-        store_columns(own, most);
+        store(own, most);
 #pragma omp critical
         for (int column = 0; column < kWidth; ++column)
             largest[column] = std::max(largest[column], own[column]);
@@ -142,11 +142,10 @@ void turn_rows(std::int64_t n, const double* alphas, const double* betas, const 
 template <int kWidth>
 void subtract_rows(std::int64_t n, const double* alphas, const double* q, double* r, int n_threads) {
     using Real = RealColumns<kWidth>;
-    const Real alpha = load_columns<Real>(alphas);
+    const Real alpha = load<Real>(alphas);
 #pragma omp parallel for num_threads(n_threads) schedule(static)
     for (std::int64_t i = 0; i < n; ++i)
-        store_columns<Real>(r + i * kWidth,
-                            load_columns<Real>(r + i * kWidth) - alpha * load_columns<Real>(q + i * kWidth));
+        store<Real>(r + i * kWidth, load<Real>(r + i * kWidth) - alpha * load<Real>(q + i * kWidth));
 }
 
 template <int kWidth>
@@ -154,8 +153,8 @@ void dot_rows(std::int64_t n, const double* a, const double* b, petacomm::ExactS
     using Real = RealColumns<kWidth>;
     sum_rows<1, kWidth>(n, sums, n_threads, [=](std::int64_t begin, std::int64_t end, double* products) {
         for (std::int64_t i = begin; i < end; ++i)
-            store_columns<Real>(products + (i - begin) * kWidth,
-                                load_columns<Real>(a + i * kWidth) * load_columns<Real>(b + i * kWidth));
+            store<Real>(products + (i - begin) * kWidth,
+                        load<Real>(a + i * kWidth) * load<Real>(b + i * kWidth));
     });
 }
 
@@ -164,7 +163,7 @@ void turn_rows_to(std::int64_t n, int n_stokes, const double* alphas, const doub
                   double* x, double* p, double* largest, int n_threads) {
     using Real = RealColumns<kWidth>;
     const std::int64_t row = n_stokes * kWidth;
-    const Real alpha = load_columns<Real>(alphas), beta = load_columns<Real>(betas);
+    const Real alpha = load<Real>(alphas), beta = load<Real>(betas);
     std::fill_n(largest, kWidth, 0.0);
 #pragma omp parallel num_threads(n_threads)
     {
@@ -173,16 +172,16 @@ void turn_rows_to(std::int64_t n, int n_stokes, const double* alphas, const doub
         for (std::int64_t i = 0; i < n; ++i) {
             Real size{};
             for (std::int64_t at = i * row; at < (i + 1) * row; at += kWidth) {
-                const Real before = load_columns<Real>(p + at);
-                const Real direction = load_columns<Real>(z + at) + beta * before;
-                store_columns<Real>(x + at, load_columns<Real>(x + at) + alpha * before);
-                store_columns<Real>(p + at, direction);
+                const Real before = load<Real>(p + at);
+                const Real direction = load<Real>(z + at) + beta * before;
+                store<Real>(x + at, load<Real>(x + at) + alpha * before);
+                store<Real>(p + at, direction);
                 size += petacomm::size_of(direction);
             }
             most = petacomm::larger(most, size);
         }
         double own[kWidth];
-        store_columns(own, most);
+        store(own, most);
 #pragma omp critical
         for (int column = 0; column < kWidth; ++column)
             largest[column] = std::max(largest[column], own[column]);

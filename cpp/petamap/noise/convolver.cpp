@@ -8,8 +8,7 @@
 
 namespace petamap::noise {
 
-using petacomm::ComplexLanes, petacomm::kLanes, petacomm::Lanes, petacomm::load, petacomm::store,
-    petacomm::transpose;
+using petacomm::ComplexReals, petacomm::Reals, petacomm::load, petacomm::store, petacomm::transpose;
 
 namespace {
 
@@ -38,38 +37,53 @@ void unit_root(std::size_t k, std::size_t n, double& re, double& im) {
     re = std::cos(angle), im = -std::sin(angle);
 }
 
-inline ComplexLanes times_minus_i(ComplexLanes a) { return {a.im, -a.re}; }
+template <int kLanes>
+inline ComplexReals<kLanes> load_complex(const double* re, const double* im) {
+    return {load<Reals<kLanes>>(re), load<Reals<kLanes>>(im)};
+}
 
-inline void transform4(ComplexLanes& x0, ComplexLanes& x1, ComplexLanes& x2, ComplexLanes& x3) {
-    const ComplexLanes even_sum = x0 + x2, even_difference = x0 - x2;
-    const ComplexLanes odd_sum = x1 + x3, odd_difference = times_minus_i(x1 - x3);
+template <int kLanes>
+inline void store_complex(double* re, double* im, ComplexReals<kLanes> value) {
+    store(re, value.re);
+    store(im, value.im);
+}
+
+template <class Complex>
+inline Complex times_minus_i(Complex a) {
+    return {a.im, -a.re};
+}
+
+template <class Complex>
+inline void transform4(Complex& x0, Complex& x1, Complex& x2, Complex& x3) {
+    const Complex even_sum = x0 + x2, even_difference = x0 - x2;
+    const Complex odd_sum = x1 + x3, odd_difference = times_minus_i(x1 - x3);
     x0 = even_sum + odd_sum;
     x1 = even_difference + odd_difference;
     x2 = even_sum - odd_sum;
     x3 = even_difference - odd_difference;
 }
 
-template <std::size_t kRadix>
-inline void transform(ComplexLanes (&x)[kRadix]) {
+template <class Complex, std::size_t kRadix>
+inline void transform(Complex (&x)[kRadix]) {
     if constexpr (kRadix == 2) {
-        const ComplexLanes sum = x[0] + x[1];
+        const Complex sum = x[0] + x[1];
         x[1] = x[0] - x[1];
         x[0] = sum;
     } else if constexpr (kRadix == 4) {
         transform4(x[0], x[1], x[2], x[3]);
     } else {
-        ComplexLanes odd[4];
+        Complex odd[4];
         for (int j = 0; j < 4; ++j) {
             odd[j] = x[j] - x[j + 4];
             x[j] = x[j] + x[j + 4];
         }
-        const ComplexLanes first = odd[1], third = odd[3];
+        const Complex first = odd[1], third = odd[3];
         odd[1] = {(first.re + first.im) * kHalfRoot, (first.im - first.re) * kHalfRoot};
         odd[2] = times_minus_i(odd[2]);
         odd[3] = {(third.im - third.re) * kHalfRoot, (third.re + third.im) * -kHalfRoot};
         transform4(x[0], x[1], x[2], x[3]);
         transform4(odd[0], odd[1], odd[2], odd[3]);
-        const ComplexLanes even[4] = {x[0], x[1], x[2], x[3]};
+        const Complex even[4] = {x[0], x[1], x[2], x[3]};
         for (int j = 0; j < 4; ++j) {
             x[2 * j] = even[j];
             x[2 * j + 1] = odd[j];
@@ -78,81 +92,112 @@ inline void transform(ComplexLanes (&x)[kRadix]) {
 }
 
 // A backward transform is a forward one with real and imaginary parts exchanged.
-template <std::size_t kRadix>
-inline void transform_back(ComplexLanes (&x)[kRadix]) {
+template <class Complex, std::size_t kRadix>
+inline void transform_back(Complex (&x)[kRadix]) {
     for (auto& value : x) value = {value.im, value.re};
-    transform<kRadix>(x);
+    transform(x);
     for (auto& value : x) value = {value.im, value.re};
 }
 
-template <std::size_t kRadix>
+// The factors of places j, j + 1, ... of part k, from a table of Convolver.
+template <int kLanes>
+inline ComplexReals<kLanes> factor(const double* twiddle, std::size_t radix, std::size_t j, std::size_t k) {
+    const double* eight = twiddle + ((j / 8) * (radix - 1) + k - 1) * 16 + j % 8;
+    return load_complex<kLanes>(eight, eight + 8);
+}
+
+template <class Complex>
+inline Complex conjugate(Complex a) {
+    return {a.re, -a.im};
+}
+
+template <int kLanes, std::size_t kRadix>
 void split(double* re, double* im, std::size_t length, const double* twiddle) {
     const std::size_t part = length / kRadix;
-    for (std::size_t j = 0; j < part; j += kLanes, twiddle += (kRadix - 1) * 2 * kLanes) {
-        ComplexLanes x[kRadix];
-        for (std::size_t k = 0; k < kRadix; ++k) x[k] = {load(re + k * part + j), load(im + k * part + j)};
-        transform<kRadix>(x);
+    for (std::size_t j = 0; j < part; j += kLanes) {
+        ComplexReals<kLanes> x[kRadix];
+        for (std::size_t k = 0; k < kRadix; ++k)
+            x[k] = load_complex<kLanes>(re + k * part + j, im + k * part + j);
+        transform(x);
         for (std::size_t k = 0; k < kRadix; ++k) {
-            if (k > 0) {
-                const double* factor = twiddle + (k - 1) * 2 * kLanes;
-                x[k] = x[k] * ComplexLanes{load(factor), load(factor + kLanes)};
-            }
-            store(re + k * part + j, x[k].re);
-            store(im + k * part + j, x[k].im);
+            if (k > 0) x[k] = x[k] * factor<kLanes>(twiddle, kRadix, j, k);
+            store_complex<kLanes>(re + k * part + j, im + k * part + j, x[k]);
         }
     }
 }
 
-template <std::size_t kRadix>
+template <int kLanes, std::size_t kRadix>
 void join(double* re, double* im, std::size_t length, const double* twiddle) {
     const std::size_t part = length / kRadix;
-    for (std::size_t j = 0; j < part; j += kLanes, twiddle += (kRadix - 1) * 2 * kLanes) {
-        ComplexLanes x[kRadix];
+    for (std::size_t j = 0; j < part; j += kLanes) {
+        ComplexReals<kLanes> x[kRadix];
         for (std::size_t k = 0; k < kRadix; ++k) {
-            x[k] = {load(re + k * part + j), load(im + k * part + j)};
-            if (k > 0) {
-                const double* factor = twiddle + (k - 1) * 2 * kLanes;
-                x[k] = x[k] * ComplexLanes{load(factor), -load(factor + kLanes)};
-            }
+            x[k] = load_complex<kLanes>(re + k * part + j, im + k * part + j);
+            if (k > 0) x[k] = x[k] * conjugate(factor<kLanes>(twiddle, kRadix, j, k));
         }
-        transform_back<kRadix>(x);
-        for (std::size_t k = 0; k < kRadix; ++k) {
-            store(re + k * part + j, x[k].re);
-            store(im + k * part + j, x[k].im);
-        }
+        transform_back(x);
+        for (std::size_t k = 0; k < kRadix; ++k)
+            store_complex<kLanes>(re + k * part + j, im + k * part + j, x[k]);
     }
 }
 
-inline void transpose_both(ComplexLanes (&x)[8]) {
-    Lanes re[8], im[8];
-    for (int k = 0; k < 8; ++k) re[k] = x[k].re, im[k] = x[k].im;
-    transpose(re);
-    transpose(im);
-    for (int k = 0; k < 8; ++k) x[k] = {re[k], im[k]};
+// 8 x 8 numbers between two transforms over their rows: eight lanes keep them in registers.
+struct Square {
+    alignas(64) double re[64], im[64];
+};
+
+// Write eight rows of kLanes columns from `column` on as the same columns' transpose.
+template <int kLanes>
+inline void store_transposed(const ComplexReals<kLanes> (&x)[8], std::size_t column, Square& to) {
+    for (std::size_t first = 0; first < 8; first += kLanes) {
+        Reals<kLanes> re[kLanes], im[kLanes];
+        for (std::size_t k = 0; k < kLanes; ++k) re[k] = x[first + k].re, im[k] = x[first + k].im;
+        transpose(re);
+        transpose(im);
+        for (std::size_t k = 0; k < kLanes; ++k)
+            store_complex<kLanes>(to.re + 8 * (column + k) + first, to.im + 8 * (column + k) + first,
+                                  {re[k], im[k]});
+    }
 }
 
-// 64 points as 8 x 8, in registers all the way.
-template <bool kMultiply>
+// 64 points as 8 x 8.
+template <int kLanes, bool kMultiply>
 void convolve64(double* re, double* im, const double* spectrum, const double* twiddle) {
-    ComplexLanes x[8];
-    for (int k = 0; k < 8; ++k) x[k] = {load(re + 8 * k), load(im + 8 * k)};
-    transform<8>(x);
-    for (int k = 1; k < 8; ++k)
-        x[k] = x[k] * ComplexLanes{load(twiddle + 16 * k), load(twiddle + 16 * k + 8)};
-    transpose_both(x);
-    transform<8>(x);
-    if constexpr (kMultiply) {
-        for (int k = 0; k < 8; ++k) {
-            const Lanes factor = load(spectrum + 8 * k);
-            x[k] = {x[k].re * factor, x[k].im * factor};
-        }
-        transform_back<8>(x);
-        transpose_both(x);
-        for (int k = 1; k < 8; ++k)
-            x[k] = x[k] * ComplexLanes{load(twiddle + 16 * k), -load(twiddle + 16 * k + 8)};
-        transform_back<8>(x);
+    using Complex = ComplexReals<kLanes>;
+    Square middle, last;
+    for (std::size_t j = 0; j < 8; j += kLanes) {
+        Complex x[8];
+        for (std::size_t k = 0; k < 8; ++k) x[k] = load_complex<kLanes>(re + 8 * k + j, im + 8 * k + j);
+        transform(x);
+        for (std::size_t k = 1; k < 8; ++k) x[k] = x[k] * factor<kLanes>(twiddle, 8, j, k);
+        store_transposed<kLanes>(x, j, middle);
     }
-    for (int k = 0; k < 8; ++k) store(re + 8 * k, x[k].re), store(im + 8 * k, x[k].im);
+    for (std::size_t j = 0; j < 8; j += kLanes) {
+        Complex x[8];
+        for (std::size_t k = 0; k < 8; ++k)
+            x[k] = load_complex<kLanes>(middle.re + 8 * k + j, middle.im + 8 * k + j);
+        transform(x);
+        if constexpr (kMultiply) {
+            for (std::size_t k = 0; k < 8; ++k) {
+                const auto value = load<Reals<kLanes>>(spectrum + 8 * k + j);
+                x[k] = {x[k].re * value, x[k].im * value};
+            }
+            transform_back(x);
+            store_transposed<kLanes>(x, j, last);
+        } else {
+            for (std::size_t k = 0; k < 8; ++k) store_complex<kLanes>(re + 8 * k + j, im + 8 * k + j, x[k]);
+        }
+    }
+    if constexpr (kMultiply)
+        for (std::size_t j = 0; j < 8; j += kLanes) {
+            Complex x[8];
+            for (std::size_t k = 0; k < 8; ++k) {
+                x[k] = load_complex<kLanes>(last.re + 8 * k + j, last.im + 8 * k + j);
+                if (k > 0) x[k] = x[k] * conjugate(factor<kLanes>(twiddle, 8, j, k));
+            }
+            transform_back(x);
+            for (std::size_t k = 0; k < 8; ++k) store_complex<kLanes>(re + 8 * k + j, im + 8 * k + j, x[k]);
+        }
 }
 
 petacomm::AlignedVector<double> twiddles(std::size_t length, std::size_t radix) {
@@ -160,8 +205,8 @@ petacomm::AlignedVector<double> twiddles(std::size_t length, std::size_t radix) 
     petacomm::AlignedVector<double> table(2 * part * (radix - 1));
     for (std::size_t j = 0; j < part; ++j)
         for (std::size_t k = 1; k < radix; ++k) {
-            double* lanes = table.data() + ((j / kLanes) * (radix - 1) + k - 1) * 2 * kLanes + j % kLanes;
-            unit_root(j * k, length, lanes[0], lanes[kLanes]);
+            double* eight = table.data() + ((j / 8) * (radix - 1) + k - 1) * 16 + j % 8;
+            unit_root(j * k, length, eight[0], eight[8]);
         }
     return table;
 }
@@ -176,31 +221,40 @@ std::size_t radix_for(std::size_t length) {
 
 }  // namespace
 
-Convolver::Convolver(std::size_t n) : n_(n), base_twiddle_(128) {
+Convolver::Convolver(std::size_t n, int lanes) : n_(n), lanes_(lanes), base_twiddle_(twiddles(64, 8)) {
     if (n < kMinimum || (n & (n - 1)) != 0)
         throw std::invalid_argument("length must be a power of two >= 64");
-    for (std::size_t k = 0; k < 8; ++k)
-        for (std::size_t j = 0; j < 8; ++j)
-            unit_root(j * k, 64, base_twiddle_[16 * k + j], base_twiddle_[16 * k + 8 + j]);
+    if (lanes != 2 && lanes != 4 && lanes != 8) throw std::invalid_argument("2, 4 or 8 lanes");
     for (std::size_t length = n; length > kMinimum; length /= levels_.back().radix) {
         const std::size_t radix = radix_for(length);
         levels_.push_back({length, radix, twiddles(length, radix)});
     }
 }
 
-template <bool kMultiply>
+template <int kLanes, bool kMultiply>
 void Convolver::recurse(std::size_t level, double* re, double* im, const double* spectrum) const {
-    if (level == levels_.size()) return convolve64<kMultiply>(re, im, spectrum, base_twiddle_.data());
+    if (level == levels_.size()) return convolve64<kLanes, kMultiply>(re, im, spectrum, base_twiddle_.data());
     const auto& [length, radix, twiddle] = levels_[level];
-    const auto pick = [radix = radix](auto* two, auto* four, auto* eight) {
-        return radix == 8 ? eight : radix == 4 ? four : two;
-    };
-    pick(split<2>, split<4>, split<8>)(re, im, length, twiddle.data());
+    const auto* const factors = twiddle.data();
+    if (radix == 8) split<kLanes, 8>(re, im, length, factors);
+    if (radix == 4) split<kLanes, 4>(re, im, length, factors);
+    if (radix == 2) split<kLanes, 2>(re, im, length, factors);
     for (std::size_t k = 0; k < radix; ++k) {
         const std::size_t offset = k * (length / radix);
-        recurse<kMultiply>(level + 1, re + offset, im + offset, spectrum + (kMultiply ? offset : 0));
+        recurse<kLanes, kMultiply>(level + 1, re + offset, im + offset, spectrum + (kMultiply ? offset : 0));
     }
-    if constexpr (kMultiply) pick(join<2>, join<4>, join<8>)(re, im, length, twiddle.data());
+    if constexpr (kMultiply) {
+        if (radix == 8) join<kLanes, 8>(re, im, length, factors);
+        if (radix == 4) join<kLanes, 4>(re, im, length, factors);
+        if (radix == 2) join<kLanes, 2>(re, im, length, factors);
+    }
+}
+
+template <bool kMultiply>
+void Convolver::recurse_all(double* re, double* im, const double* spectrum) const {
+    if (lanes_ == 2) return recurse<2, kMultiply>(0, re, im, spectrum);
+    if (lanes_ == 4) return recurse<4, kMultiply>(0, re, im, spectrum);
+    recurse<8, kMultiply>(0, re, im, spectrum);
 }
 
 void Convolver::spectrum(std::span<const double> lags, double* spectrum) const {
@@ -210,11 +264,11 @@ void Convolver::spectrum(std::span<const double> lags, double* spectrum) const {
     const double scale = 1 / static_cast<double>(n_);
     for (std::size_t lag = 0; lag < lags.size(); ++lag)
         spectrum[lag] = spectrum[(n_ - lag) % n_] = lags[lag] * scale;
-    recurse<false>(0, spectrum, zero.data(), nullptr);
+    recurse_all<false>(spectrum, zero.data(), nullptr);
 }
 
 void Convolver::convolve(double* a, double* b, const double* spectrum) const {
-    recurse<true>(0, a, b, spectrum);
+    recurse_all<true>(a, b, spectrum);
 }
 
 }  // namespace petamap::noise

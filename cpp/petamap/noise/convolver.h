@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "petacomm/base/aligned.h"
+#include "petacomm/base/simd.h"
 
 namespace petamap::noise {
 
@@ -20,8 +21,8 @@ class Convolver {
   public:
     static constexpr std::size_t kMinimum = 64;
 
-    // n: a power of two, at least kMinimum.
-    explicit Convolver(std::size_t n);
+    // n: a power of two, at least kMinimum. lanes: numbers in a vector, 2, 4 or 8, which changes no bit.
+    explicit Convolver(std::size_t n, int lanes = petacomm::kNativeLanes);
 
     std::size_t size() const { return n_; }
 
@@ -39,12 +40,15 @@ class Convolver {
         petacomm::AlignedVector<double> twiddle;  // [(j / 8) * (radix - 1) + k - 1][re 8, im 8]
     };
 
-    template <bool kMultiply>
+    template <int kLanes, bool kMultiply>
     void recurse(std::size_t level, double* re, double* im, const double* spectrum) const;
+    template <bool kMultiply>
+    void recurse_all(double* re, double* im, const double* spectrum) const;
 
     std::size_t n_;
+    int lanes_;
     std::vector<Level> levels_;
-    petacomm::AlignedVector<double> base_twiddle_;  // exp(-2 pi i j k / 64), row k
+    petacomm::AlignedVector<double> base_twiddle_;  // that of 64 points in 8 parts
 };
 
 }  // namespace petamap::noise

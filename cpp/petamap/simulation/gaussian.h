@@ -1,7 +1,7 @@
 // Standard normal numbers, each a function of its stream and index alone.
 //
 // Philox words become two uniform numbers of 52 bits, these two normal numbers by the method of Box and
-// Muller. All in one branch-free loop body that vectorises, without libm, so that the bits are the same on
+// Muller. Without branches and libm, on vectors of any number of lanes, so that the bits are the same on
 // every machine. Largest value 8.6 sigma.
 #pragma once
 
@@ -24,17 +24,23 @@ constexpr std::int64_t kGroup = 2 * kPairs;
 
 namespace detail {
 
+template <int kLanes>
 struct Words {
-    std::uint64_t word[4];  // 32 bits each
+    Bits<kLanes> word[4];  // 32 bits each
 };
 
 // Philox4x32-10 on words held in 64 bits, where products need no widening.
-inline Words philox(std::uint64_t index, const Stream& stream) {
+template <int kLanes>
+[[gnu::always_inline]] inline Words<kLanes> philox(Bits<kLanes> index, const Stream& stream) {
+    using Word = Bits<kLanes>;
+    using petacomm::multiply_words;
     constexpr std::uint64_t kLow = 0xFFFFFFFF;
-    std::uint64_t c0 = index & kLow, c1 = index >> 32, c2 = stream.words[2], c3 = stream.words[3];
+    Word c0 = index & kLow, c1 = index >> 32, c2 = Word{} + stream.words[2], c3 = Word{} + stream.words[3];
+    const Word factor0 = Word{} + 0xD2511F53, factor1 = Word{} + 0xCD9E8D57;
     std::uint64_t key0 = stream.words[0], key1 = stream.words[1];
     for (int round = 0; round < 10; ++round) {
-        const std::uint64_t product0 = 0xD2511F53 * c0, product1 = 0xCD9E8D57 * c2;
+        const Word product0 = multiply_words<kLanes>(factor0, c0);
+        const Word product1 = multiply_words<kLanes>(factor1, c2);
         c0 = (product1 >> 32) ^ c1 ^ key0;
         c2 = (product0 >> 32) ^ c3 ^ key1;
         c1 = product1 & kLow;
@@ -46,43 +52,50 @@ inline Words philox(std::uint64_t index, const Stream& stream) {
 }
 
 // log(u) for normal u > 0: u = 2^k m with m in [sqrt(1/2), sqrt(2)), log m = 2 atanh((m - 1) / (m + 1)).
-inline double log(double u) {
-    constexpr std::uint64_t kRootHalf = 0x3FE6A09E667F3BCD;
-    const std::uint64_t shifted = std::bit_cast<std::uint64_t>(u) - kRootHalf;
-    const std::uint64_t power = shifted & 0xFFF0000000000000;
-    const double m = std::bit_cast<double>(std::bit_cast<std::uint64_t>(u) - power);
-    // the exponent as a double by placing it in the last bits of 1.5 * 2^52
-    const std::uint64_t exponent = static_cast<std::uint64_t>(static_cast<std::int64_t>(power) >> 52);
-    const double k = std::bit_cast<double>(0x4338000000000000 + exponent) - 0x1.8p52;
-    const double s = (m - 1) / (m + 1), square = s * s;
-    double series = 1.0 / 23;  // s^2 < 0.0295: the next term is below 1e-18
-    for (int odd = 21; odd >= 3; odd -= 2) series = series * square + 1.0 / odd;
+template <int kLanes>
+[[gnu::always_inline]] inline Reals<kLanes> log(Reals<kLanes> u) {
+    using Real = Reals<kLanes>;
+    using Word = Bits<kLanes>;
+    constexpr std::uint64_t kRootHalf = 0x3FE6A09E667F3BCD, kSign = 0x8000000000000000;
+    const Word power = (std::bit_cast<Word>(u) - kRootHalf) & 0xFFF0000000000000;
+    const Real m = std::bit_cast<Real>(std::bit_cast<Word>(u) - power);
+    // the exponent, with 2^11 more so that it is positive, as a double: in the last bits of 1.5 * 2^52
+    const Word exponent = (power ^ kSign) >> 52;
+    const Real k = std::bit_cast<Real>(0x4338000000000000 + exponent) - (0x1.8p52 + 2048);
+    const Real s = (m - 1) / (m + 1), square = s * s;
+    Real series = (1.0 / 23) * square + 1.0 / 21;  // s^2 < 0.0295: the next term is below 1e-18
+    for (int odd = 19; odd >= 3; odd -= 2) series = series * square + 1.0 / odd;
     return k * 0x1.62e42fefa39efp-1 + 2 * (s + s * (square * series));
 }
 
 }  // namespace detail
 
-// The pair number `index` of a stream.
-inline void gaussian_pair(const Stream& stream, std::uint64_t index, double& first, double& second) {
-    const auto [word] = detail::philox(index, stream);
-    const double u = one_to_two(word[1] << 32 | word[0]) - (1 - 0x1p-53);
-    const double radius = std::sqrt(-2 * detail::log(u));
-    double cosine, sine;
-    cos_sin(word[3] << 32 | word[2], cosine, sine);
+// The pairs with the numbers `index` of a stream.
+template <int kLanes>
+[[gnu::always_inline]] inline void gaussian_pairs(const Stream& stream, Bits<kLanes> index,
+                                                  Reals<kLanes>& first, Reals<kLanes>& second) {
+    const auto [word] = detail::philox<kLanes>(index, stream);
+    const Reals<kLanes> u = one_to_two<kLanes>(word[1] << 32 | word[0]) - (1 - 0x1p-53);
+    const Reals<kLanes> radius = petacomm::square_root<kLanes>(-2 * detail::log<kLanes>(u));
+    Reals<kLanes> cosine, sine;
+    cos_sin<kLanes>(word[3] << 32 | word[2], cosine, sine);
     first = radius * cosine;
     second = radius * sine;
 }
 
 // Numbers [kGroup * group, kGroup * (group + n_groups)) of a stream.
-inline void gaussian_groups(const Stream& stream, std::int64_t group, std::int64_t n_groups, double* out) {
-    for (std::int64_t i = 0; i < n_groups; ++i) {
-        const std::uint64_t base = static_cast<std::uint64_t>((group + i) * kPairs);
-        double* numbers = out + i * kGroup;
-#pragma omp simd
-        for (std::int64_t pair = 0; pair < kPairs; ++pair)
-            gaussian_pair(stream, base + static_cast<std::uint64_t>(pair), numbers[pair],
-                          numbers[kPairs + pair]);
-    }
+template <int kLanes = petacomm::kNativeLanes>
+void gaussian_groups(const Stream& stream, std::int64_t group, std::int64_t n_groups, double* out) {
+    Bits<kLanes> index;
+    for (int lane = 0; lane < kLanes; ++lane)
+        index[lane] = static_cast<std::uint64_t>(group * kPairs) + static_cast<std::uint64_t>(lane);
+    for (std::int64_t i = 0; i < n_groups; ++i, out += kGroup)
+        for (std::int64_t pair = 0; pair < kPairs; pair += kLanes, index += kLanes) {
+            Reals<kLanes> first, second;
+            gaussian_pairs<kLanes>(stream, index, first, second);
+            petacomm::store(out + pair, first);
+            petacomm::store(out + kPairs + pair, second);
+        }
 }
 
 }  // namespace petamap::simulation

@@ -9,13 +9,12 @@ namespace petamap::simulation {
 
 namespace {
 
-using petacomm::kLanes;
-using petacomm::Lanes;
-using petacomm::load;
-using petacomm::store;
+using petacomm::load, petacomm::store;
 
-constexpr std::int64_t kTile = 64;  // samples of a filtered tile
-constexpr std::int64_t kRegisters = kTile / kLanes;
+constexpr std::int64_t kLanes = petacomm::kNativeLanes;
+using Lanes = petacomm::Reals<kLanes>;
+constexpr std::int64_t kRegisters = 8;
+constexpr std::int64_t kTile = kRegisters * kLanes;  // samples of a filtered tile
 constexpr std::int64_t kChunk = 8192;  // samples made at once: its streams stay in the second cache
 
 std::int64_t floor_divide(std::int64_t a, std::int64_t b) { return a >= 0 ? a / b : -((b - 1 - a) / b); }
@@ -25,25 +24,24 @@ std::int64_t round_up(std::int64_t n, std::int64_t unit) { return (n + unit - 1)
 // out[0..kTile) = sum_t filter[t] (centre[i - t] + centre[i + t])
 void filter_tile(const double* filter, std::int64_t half, const double* centre, double* out) {
     Lanes sum[kRegisters];
-    for (std::int64_t i = 0; i < kRegisters; ++i) sum[i] = filter[0] * load(centre + i * kLanes);
+    for (std::int64_t i = 0; i < kRegisters; ++i) sum[i] = filter[0] * load<Lanes>(centre + i * kLanes);
     for (std::int64_t t = 1; t <= half; ++t)
         for (std::int64_t i = 0; i < kRegisters; ++i) {
             const double* at = centre + i * kLanes;
-            sum[i] += filter[t] * (load(at - t) + load(at + t));
+            sum[i] += filter[t] * (load<Lanes>(at - t) + load<Lanes>(at + t));
         }
     for (std::int64_t i = 0; i < kRegisters; ++i) store(out + i * kLanes, sum[i]);
 }
 
 // out[kFactor q + phase] += sum_tap interpolation[tap][phase] low[q + tap] for q in [0, n_low)
 void interpolate(const double* interpolation, const double* low, std::int64_t n_low, double* out) {
-    for (std::int64_t phase = 0; phase < kFactor; ++phase) {
-#pragma omp simd
-        for (std::int64_t q = 0; q < n_low; ++q) {
-            double sum = 0;
-            for (std::int64_t tap = 0; tap < kTaps; ++tap)
-                sum += interpolation[tap * kFactor + phase] * low[q + tap];
-            out[kFactor * q + phase] += sum;
-        }
+    using Phases = petacomm::Reals<kFactor>;
+    Phases weights[kTaps];
+    for (std::int64_t tap = 0; tap < kTaps; ++tap) weights[tap] = load<Phases>(interpolation + tap * kFactor);
+    for (std::int64_t q = 0; q < n_low; ++q) {
+        Phases sum{};
+        for (std::int64_t tap = 0; tap < kTaps; ++tap) sum += weights[tap] * low[q + tap];
+        store(out + kFactor * q, load<Phases>(out + kFactor * q) + sum);
     }
 }
 

@@ -6,8 +6,9 @@
 namespace petamap::sky {
 
 // Polynomials of least largest error on a quarter turn around zero (|x| <= pi/4): 2.3e-15 from the sine,
-// 4e-16 from the cosine, far below the 7e-10 rad that the angle itself resolves.
-inline void cos_sin(std::uint32_t angle, double& cosine, double& sine) {
+// 4e-16 from the cosine, far below the 7e-10 rad that the angle itself resolves. Inlined by order: where a
+// compiler calls it, it makes no vectors of the loop.
+[[gnu::always_inline]] inline void cos_sin(std::uint32_t angle, double& cosine, double& sine) {
     constexpr double kUnit = 1.4629180792671596e-09;  // 2 pi / 2^32
     const std::uint32_t quadrant = (angle + 0x20000000u) >> 30;
     const double x = static_cast<double>(static_cast<std::int32_t>(angle - (quadrant << 30))) * kUnit;

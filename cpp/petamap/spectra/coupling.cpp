@@ -10,10 +10,12 @@ namespace petamap::spectra {
 
 namespace {
 
-using petacomm::kLanes;
-using petacomm::Lanes;
-using petacomm::load;
 using std::int64_t;
+
+constexpr std::size_t kLanes = 8;  // of which sums are made, so the bits hang on it
+using Lanes = petacomm::Reals<kLanes>;
+
+Lanes load(const double* from) { return petacomm::load<Lanes>(from); }
 
 // Zeros before and after a table: lanes beyond either end of a sum add nothing.
 std::vector<double> padded(int64_t n) {

@@ -17,8 +17,8 @@ def reference_convolution(block, lags):
     return scipy.fft.irfft(scipy.fft.rfft(block) * scipy.fft.rfft(kernel), block.size)
 
 
-def convolve(a, b, lags):
-    convolver = Convolver(a.size)
+def convolve(a, b, lags, *lanes):
+    convolver = Convolver(a.size, *lanes)
     spectrum = np.empty(a.size)
     convolver.spectrum(lags, spectrum)
     out_a, out_b = a.copy(), b.copy()
@@ -53,6 +53,23 @@ def test_unit_kernel_returns_the_data():
     a, b = np.random.default_rng(0).standard_normal((2, 4096))
     for result, block in zip(convolve(a, b, np.ones(1)), (a, b), strict=True):
         assert np.abs(result - block).max() < 1e-14
+
+
+@pytest.mark.parametrize("exponent", range(6, 16))
+def test_lanes_change_no_bit(exponent):
+    n = 2**exponent
+    rng = np.random.default_rng(exponent)
+    lags, (a, b) = rng.standard_normal(n // 4), rng.standard_normal((2, n))
+    expected = convolve(a, b, lags)
+    for lanes in (2, 4, 8):
+        for result, block in zip(convolve(a, b, lags, lanes), expected, strict=True):
+            assert np.array_equal(result, block)
+
+
+@pytest.mark.parametrize("lanes", [0, 1, 3, 16])
+def test_invalid_lanes(lanes):
+    with pytest.raises(ValueError, match="2, 4 or 8 lanes"):
+        Convolver(64, lanes)
 
 
 @pytest.mark.parametrize("n", [0, 32, 96, 1000])
