@@ -24,7 +24,8 @@ void convolve(const Convolver& convolver, Out<double> a, Out<double> b, In<doubl
 
 NB_MODULE(_noise, module) {
     nb::class_<Convolver>(module, "Convolver")
-        .def(nb::init<std::size_t, int>(), nb::arg("n"), nb::arg("lanes") = petacomm::kNativeLanes)
+        .def(nb::init<std::size_t>(), nb::arg("n"))
+        .def(nb::init<std::size_t, int>(), nb::arg("n"), nb::arg("lanes"))
         .def_prop_ro("n", &Convolver::size)
         .def("spectrum", spectrum, nb::arg("lags").noconvert(), nb::arg("out").noconvert())
         .def("convolve", convolve, nb::arg("a").noconvert(), nb::arg("b").noconvert(),

@@ -29,7 +29,7 @@ struct ExactSum {
 };
 
 // Add n rows of `width` (1, 2, 4 or 8) columns, at most kChunk rows, to the sum of each column. The values
-// are used up; there must be room for a multiple of 32 of them.
+// are used up; there must be room for a multiple of 16 of them.
 void add_exactly(double* values, std::size_t n, int width, ExactSum* sums);
 
 }  // namespace petacomm

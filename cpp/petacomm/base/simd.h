@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <type_traits>
 
 #ifdef __SSE2__
@@ -144,17 +145,25 @@ template <int kLanes>
     return value;
 }
 
+// Where there are several registers, one by one: GCC compares such vectors lane by lane.
 template <class Real>
 [[gnu::always_inline]] inline Real larger(Real a, Real b) {
-    return a > b ? a : b;
+    if constexpr (sizeof(Real) <= kNativeLanes * sizeof(double)) {
+        return a > b ? a : b;
+    } else {
+        Reals<kNativeLanes> first[sizeof(Real) / sizeof(Reals<kNativeLanes>)], second[std::size(first)];
+        std::memcpy(first, &a, sizeof(a));
+        std::memcpy(second, &b, sizeof(b));
+        for (std::size_t i = 0; i < std::size(first); ++i) first[i] = larger(first[i], second[i]);
+        std::memcpy(&a, first, sizeof(a));
+        return a;
+    }
 }
 
 template <class Real>
 [[gnu::always_inline]] inline Real size_of(Real value) {
-    if constexpr (std::is_same_v<Real, double>)
-        return std::fabs(value);
-    else
-        return value < 0 ? -value : value;
+    using Words = Bits<sizeof(Real) / sizeof(double)>;
+    return std::bit_cast<Real>(std::bit_cast<Words>(value) & 0x7FFFFFFFFFFFFFFF);
 }
 
 template <int kLanes>

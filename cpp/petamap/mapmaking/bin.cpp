@@ -42,9 +42,10 @@ void add_weights_of(const Samples& samples, std::int64_t begin, std::int64_t n, 
 }
 
 // Two words of one value: whole multiples of the unit, and what is left over in units of 2^-low_bits.
-inline void two_words(double value, double low_scale, std::int64_t& high, std::int64_t& low) {
+[[gnu::always_inline]] inline void two_words(double value, double low_scale, std::int64_t& high,
+                                             std::int64_t& low) {
     high = to_fixed(value);
-    low = to_fixed((value - static_cast<double>(high)) * low_scale);
+    low = to_fixed((value - petacomm::to_real<1>(high)) * low_scale);
 }
 
 // The words of a chunk of samples, before they are added to the pixels: [Stokes parameter][word][sample], so
@@ -58,18 +59,22 @@ struct SignalWords {
                 const double* weighted, double scale, double low_scale) {
         const Response<kStokes> response(samples, begin, n);
         const float* gains = samples.gains ? samples.gains + begin : nullptr;
-#pragma omp simd reduction(max : largest)
-        for (std::int64_t i = 0; i < n; ++i) {
-            const double first = filtered[begin + i] * scale, second = weighted[begin + i] * scale;
-            const double size = std::max(std::fabs(first), std::fabs(second));
-            largest = largest < size ? size : largest;
-            double each[kStokes];
-            response.of(i, gains ? gains[i] : 1.0, each);
-            for (int k = 0; k < kStokes; ++k) {
-                two_words(first * each[k], low_scale, words[k][0][i], words[k][1][i]);
-                two_words(second * each[k], low_scale, words[k][2][i], words[k][3][i]);
+        for_gains(gains, [&](auto gain_of) {
+            double most = 0;
+#pragma omp simd reduction(max : most)
+            for (std::int64_t i = 0; i < n; ++i) {
+                const double first = filtered[begin + i] * scale, second = weighted[begin + i] * scale;
+                const double size = std::max(std::fabs(first), std::fabs(second));
+                most = most < size ? size : most;
+                double each[kStokes];
+                response.of(i, gain_of(i), each);
+                for (int k = 0; k < kStokes; ++k) {
+                    two_words(first * each[k], low_scale, words[k][0][i], words[k][1][i]);
+                    two_words(second * each[k], low_scale, words[k][2][i], words[k][3][i]);
+                }
             }
-        }
+            largest = most;
+        });
     }
 };
 

@@ -25,18 +25,20 @@ bool mark_gaps(const std::uint8_t* bits, std::int64_t first, std::int64_t n, std
 
 void number_gaps(std::int64_t length, std::int64_t position, std::int64_t base, std::int64_t n,
                  std::int32_t* pixels) {
-    bool open = false;
-    std::int64_t next = base;
+    if (length == 0) {
+        for (std::int64_t i = 0; i < n; ++i) pixels[i] = std::max(pixels[i], ~0);
+        return;
+    }
+    // no branch asks whether a sample is in a gap, which cannot be foreseen
+    std::int32_t open = 0;
+    auto slot = static_cast<std::int32_t>(base) - 1;
+    std::int64_t phase = position % length;
     for (std::int64_t i = 0; i < n; ++i) {
-        if (pixels[i] >= 0) {
-            open = false;
-        } else if (length == 0) {
-            pixels[i] = ~0;
-        } else {
-            if (!open || (position + i) % length == 0) ++next;
-            open = true;
-            pixels[i] = ~static_cast<std::int32_t>(next - 1);
-        }
+        const std::int32_t gap = pixels[i] >> 31;  // all bits or none
+        slot -= gap & (~open | -static_cast<std::int32_t>(phase == 0));
+        pixels[i] = (~slot & gap) | (pixels[i] & ~gap);
+        open = gap;
+        phase = phase + 1 == length ? 0 : phase + 1;
     }
 }
 

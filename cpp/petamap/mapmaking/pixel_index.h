@@ -47,11 +47,15 @@ class PixelIndex {
                 *keys++ = static_cast<std::int64_t>(64 * i) + std::countr_zero(bits);
     }
 
-    // The local number of a pixel, or -1 where it is not observed or negative.
+    // The local number of a pixel, or -1 where it is not observed or negative. Whether it is observed cannot
+    // be foreseen, so no branch asks.
     std::int32_t local(std::int32_t pixel) const {
         if (pixel < 0) return -1;
-        const std::uint64_t bits = words_[pixel / 64], bit = std::uint64_t{1} << (pixel % 64);
-        return bits & bit ? before_[pixel / 64] + std::popcount(bits & (bit - 1)) : -1;
+        const std::uint64_t bits = words_[pixel / 64];
+        const int place = pixel % 64;
+        const std::uint64_t below = bits & ((std::uint64_t{1} << place) - 1);
+        const auto missing = static_cast<std::int32_t>((bits >> place & 1) - 1);  // all bits or none
+        return (before_[pixel / 64] + std::popcount(below)) | missing;
     }
 
   private:

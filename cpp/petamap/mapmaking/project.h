@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <cstring>
 
+#include "petacomm/base/simd.h"
 #include "petamap/mapmaking/blocks.h"
 #include "petamap/sky/trig.h"
 
@@ -12,11 +14,7 @@ namespace petamap::mapmaking {
 
 constexpr std::int64_t kChunk = 128;
 
-// Round to an integer by adding 1.5 x 2^52; |value| < 2^51.
-inline std::int64_t to_fixed(double value) {
-    constexpr double kMagic = 0x1.8p52;
-    return std::bit_cast<std::int64_t>(value + kMagic) - std::bit_cast<std::int64_t>(kMagic);
-}
+[[gnu::always_inline]] inline std::int64_t to_fixed(double value) { return petacomm::to_fixed<1>(value); }
 
 // The response of a chunk of samples, but for their gains.
 template <int kStokes>
@@ -40,7 +38,7 @@ struct Response {
     }
 
     // The response of sample i to each Stokes parameter solved for.
-    void of(std::int64_t i, double gain, double* out) const {
+    [[gnu::always_inline]] void of(std::int64_t i, double gain, double* out) const {
         if constexpr (kStokes != 2) out[0] = gain * intensity;
         if constexpr (kStokes > 1) {
             out[kStokes - 2] = gain * cosine[i];
@@ -65,7 +63,8 @@ class Ahead {
     // a call to it.
     [[gnu::always_inline]] void of(std::int64_t i) const {
         if (i + kDistance >= n_) return;
-        const T* there = rows_ + std::max(pixels_[i + kDistance], 0) * kRow;
+        const std::int64_t pixel = pixels_[i + kDistance];
+        const T* there = rows_ + (pixel & ~(pixel >> 63)) * kRow;
         for (std::int64_t at = 0; at < kRow; at += kLine) __builtin_prefetch(there + at);
         __builtin_prefetch(there + kRow - 1);
     }
@@ -77,31 +76,75 @@ class Ahead {
     const T* rows_;
 };
 
+// Where the values of a chunk of samples lie: the first of a sample's row, and behind it the rest. A gap has
+// its one value elsewhere, and the rest of a row that counts nowhere, one of several, since an addition waits
+// for the one before. Found without branches: none could foresee whether a sample is a gap.
+template <class T, int kStokes>
+struct Places {
+    static_assert(sizeof(T) == sizeof(std::int64_t) && sizeof(T*) == sizeof(std::int64_t));
+    alignas(64) std::int64_t firsts[kChunk], rests[kChunk];  // addresses
+
+    [[gnu::always_inline]] void find(const std::int32_t* pixels, std::int64_t n, T* rows, T* gaps,
+                                     T (&nowhere)[8][2]) {
+        const auto row_0 = std::bit_cast<std::int64_t>(rows), slot_0 = std::bit_cast<std::int64_t>(gaps);
+        const auto nothing = std::bit_cast<std::int64_t>(&nowhere[0][0]);
+        constexpr std::int64_t kSize = sizeof(T);
+#pragma omp simd
+        for (std::int64_t i = 0; i < n; ++i) {
+            const std::int64_t pixel = pixels[i], gap = pixels[i] >> 31;  // all bits or none
+            const std::int64_t row = row_0 + pixel * (kStokes * kSize), slot = slot_0 + ~pixel * kSize;
+            firsts[i] = (slot & gap) | (row & ~gap);
+            rests[i] = ((nothing + i % 8 * (2 * kSize)) & gap) | ((row + kSize) & ~gap);
+        }
+    }
+
+    T* first(std::int64_t i) const { return std::bit_cast<T*>(firsts[i]); }
+    T* rest(std::int64_t i) const { return std::bit_cast<T*>(rests[i]); }
+};
+
+// Call work(gain of a sample) with gains or with ones: loops that ask for each sample whether there are gains
+// convert what is no number where there are none, which takes a hundred times as long.
+template <class Work>
+[[gnu::always_inline]] inline void for_gains(const float* gains, const Work& work) {
+    if (gains)
+        work([gains](std::int64_t i) { return static_cast<double>(gains[i]); });
+    else
+        work([](std::int64_t) { return 1.0; });
+}
+
 // time[0..n) = P map for samples [begin, begin + n).
 template <int kStokes>
 void gather(const Samples& samples, std::int64_t begin, std::int64_t n, const double* map, const double* gaps,
             double* time) {
     const Ahead<double, kStokes> ahead(samples.pixels + begin, n, map);
+    constexpr double kNowhere[8][2] = {};
+    Places<const double, kStokes> places;
+    alignas(64) double first[kChunk], rest[kChunk][kStokes > 1 ? kStokes - 1 : 1];
     for (std::int64_t done = 0; done < n; done += kChunk) {
         const std::int64_t count = std::min(kChunk, n - done);
         const std::int32_t* pixels = samples.pixels + begin + done;
-        const Response<kStokes> response(samples, begin + done, count);
+        const float* gains = samples.gains ? samples.gains + begin + done : nullptr;
+        places.find(pixels, count, map, gaps, kNowhere);
         for (std::int64_t i = 0; i < count; ++i) {
             ahead.of(done + i);
-            const std::int64_t pixel = pixels[i];
-            if (pixel < 0) {
-                time[done + i] = gaps[~pixel];
-                continue;
-            }
-            const double* row = map + pixel * kStokes;
-            double value;
-            if constexpr (kStokes == 1) value = response.intensity * row[0];
-            if constexpr (kStokes == 2) value = response.cosine[i] * row[0] + response.sine[i] * row[1];
-            if constexpr (kStokes == 3)
-                value =
-                    response.intensity * row[0] + (response.cosine[i] * row[1] + response.sine[i] * row[2]);
-            time[done + i] = samples.gains ? samples.gains[begin + done + i] * value : value;
+            first[i] = *places.first(i);
+            if constexpr (kStokes > 1) std::memcpy(rest[i], places.rest(i), sizeof(rest[i]));
         }
+        const Response<kStokes> response(samples, begin + done, count);
+        double* out = time + done;
+        for_gains(gains, [&](auto gain_of) {
+#pragma omp simd
+            for (std::int64_t i = 0; i < count; ++i) {
+                double value;
+                if constexpr (kStokes == 1) value = response.intensity * first[i];
+                if constexpr (kStokes == 2)
+                    value = response.cosine[i] * first[i] + response.sine[i] * rest[i][0];
+                if constexpr (kStokes == 3)
+                    value = response.intensity * first[i] +
+                            (response.cosine[i] * rest[i][0] + response.sine[i] * rest[i][1]);
+                out[i] = pixels[i] < 0 ? first[i] : gain_of(i) * value;
+            }
+        });
     }
 }
 
@@ -110,29 +153,39 @@ template <int kStokes>
 void scatter(const Samples& samples, std::int64_t begin, std::int64_t n, const double* time, double scale,
              std::int64_t* sums, std::int64_t* gap_sums) {
     const Ahead<std::int64_t, kStokes> ahead(samples.pixels + begin, n, sums);
-    alignas(64) std::int64_t fixed[kStokes][kChunk];
+    std::int64_t nowhere[8][2] = {};
+    Places<std::int64_t, kStokes> places;
+    alignas(64) std::int64_t first[kChunk], rest[kChunk][kStokes > 1 ? kStokes - 1 : 1];
     for (std::int64_t done = 0; done < n; done += kChunk) {
         const std::int64_t count = std::min(kChunk, n - done);
         const std::int32_t* pixels = samples.pixels + begin + done;
         const Response<kStokes> response(samples, begin + done, count);
         const float* gains = samples.gains ? samples.gains + begin + done : nullptr;
+        const double* in = time + done;
+        for_gains(gains, [&](auto gain_of) {
 #pragma omp simd
-        for (std::int64_t i = 0; i < count; ++i) {
-            const double value = time[done + i] * scale * (gains ? gains[i] : 1.0);
-            if constexpr (kStokes != 2) fixed[0][i] = to_fixed(value * response.intensity);
-            if constexpr (kStokes > 1) {
-                fixed[kStokes - 2][i] = to_fixed(value * response.cosine[i]);
-                fixed[kStokes - 1][i] = to_fixed(value * response.sine[i]);
+            for (std::int64_t i = 0; i < count; ++i) {
+                const double scaled = in[i] * scale, value = scaled * gain_of(i);
+                double each;
+                if constexpr (kStokes == 2) each = value * response.cosine[i];
+                if constexpr (kStokes != 2) each = value * response.intensity;
+                first[i] = to_fixed(pixels[i] < 0 ? scaled : each);
+                if constexpr (kStokes == 2) rest[i][0] = to_fixed(value * response.sine[i]);
+                if constexpr (kStokes == 3) {
+                    rest[i][0] = to_fixed(value * response.cosine[i]);
+                    rest[i][1] = to_fixed(value * response.sine[i]);
+                }
             }
-        }
+        });
+        places.find(pixels, count, sums, gap_sums, nowhere);
         for (std::int64_t i = 0; i < count; ++i) {
             ahead.of(done + i);
-            const std::int64_t pixel = pixels[i];
-            if (pixel < 0) {
-                gap_sums[~pixel] += to_fixed(time[done + i] * scale);
-            } else {
-                std::int64_t* row = sums + pixel * kStokes;
-                for (int k = 0; k < kStokes; ++k) row[k] += fixed[k][i];
+            *places.first(i) += first[i];
+            if constexpr (kStokes == 2) *places.rest(i) += rest[i][0];
+            if constexpr (kStokes == 3) {
+                const auto pair = petacomm::load<petacomm::Wholes<2>>(places.rest(i)) +
+                                  petacomm::load<petacomm::Wholes<2>>(rest[i]);
+                petacomm::store(places.rest(i), pair);
             }
         }
     }

@@ -42,10 +42,11 @@ struct Row {
     }
 };
 
-// Rows whose products fit in the nearest cache, a multiple of what a register holds.
+// Rows whose products fit in the nearest cache, a multiple of what registers hold, and many, since each call
+// of add_exactly has its price.
 template <int kStokes, int kWidth>
 constexpr std::int64_t rows_at_once() {
-    return kWidth == 1 ? 256 : 128;
+    return kWidth == 1 ? static_cast<std::int64_t>(petacomm::ExactSum::kChunk) / kStokes / 32 * 32 : 128;
 }
 
 // Call step(begin, end, products) for pieces of the rows; add up the products of each column.

@@ -221,6 +221,8 @@ std::size_t radix_for(std::size_t length) {
 
 }  // namespace
 
+Convolver::Convolver(std::size_t n) : Convolver(n, petacomm::kNativeLanes) {}
+
 Convolver::Convolver(std::size_t n, int lanes) : n_(n), lanes_(lanes), base_twiddle_(twiddles(64, 8)) {
     if (n < kMinimum || (n & (n - 1)) != 0)
         throw std::invalid_argument("length must be a power of two >= 64");

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "petacomm/base/aligned.h"
-#include "petacomm/base/simd.h"
 
 namespace petamap::noise {
 
@@ -21,8 +20,10 @@ class Convolver {
   public:
     static constexpr std::size_t kMinimum = 64;
 
-    // n: a power of two, at least kMinimum. lanes: numbers in a vector, 2, 4 or 8, which changes no bit.
-    explicit Convolver(std::size_t n, int lanes = petacomm::kNativeLanes);
+    // n: a power of two, at least kMinimum. lanes: numbers in a vector, 2, 4 or 8; by default those of a
+    // register.
+    explicit Convolver(std::size_t n);
+    Convolver(std::size_t n, int lanes);
 
     std::size_t size() const { return n_; }
 

@@ -104,7 +104,7 @@ Segment seen_by(const Quaternion& detector, const Segment& s) {
 }
 
 // Taylor series of cos(h) and sin(h)/h in h^2, to 1e-12 at a right angle of h and 1e-16 below half of it.
-inline double cosine_of(double h2) {
+[[gnu::always_inline]] inline double cosine_of(double h2) {
     return 1.0 + h2 * (-1.0 / 2 +
                        h2 * (1.0 / 24 +
                              h2 * (-1.0 / 720 +
@@ -114,7 +114,7 @@ inline double cosine_of(double h2) {
                                                                          h2 * (1.0 / 20922789888000.))))))));
 }
 
-inline double sinc_of(double h2) {
+[[gnu::always_inline]] inline double sinc_of(double h2) {
     return 1.0 +
            h2 * (-1.0 / 6 +
                  h2 * (1.0 / 120 + h2 * (-1.0 / 5040 +
@@ -233,14 +233,14 @@ void fill_directions(std::int64_t n, Chunk& c) {
 }
 
 // Turns, |turns| < 2^18, to the nearest turn / 2^32, wrapped: the low bits of the sum with a large number.
-inline std::uint32_t wrapped(double turns) {
+[[gnu::always_inline]] inline std::uint32_t wrapped(double turns) {
     constexpr double kScale = 4294967296.0, kMagic = 6755399441055744.0;  // 2^32, 1.5 * 2^52
     return static_cast<std::uint32_t>(std::bit_cast<std::uint64_t>(turns * kScale + kMagic));
 }
 
 // atan2(sine, cosine) / pi, which is twice the angle in turns, to 2e-11: the polynomial interpolates
 // atan(t) / (pi t) at the Chebyshev nodes of t^2 in [0, 1].
-inline double twice_the_angle(double sine, double cosine) {
+[[gnu::always_inline]] inline double twice_the_angle(double sine, double cosine) {
     const double a = std::fabs(cosine), b = std::fabs(sine);
     const double larger = a > b ? a : b, smaller = a > b ? b : a;
     const double t = smaller / (larger > 0.0 ? larger : 1.0);

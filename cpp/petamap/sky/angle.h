@@ -10,7 +10,7 @@ namespace detail {
 
 // (atan(r)/r - 1) / r^2 as a polynomial in r^2 for |r| <= tan(pi/8): interpolated at Chebyshev nodes,
 // relative error of atan below 5e-18.
-inline double atan_tail(double square) {
+[[gnu::always_inline]] inline double atan_tail(double square) {
     constexpr double kCoefficients[] = {-0x1.5555555555555p-2, 0x1.999999999934cp-3,  -0x1.2492492436201p-3,
                                         0x1.c71c71853d7fap-4,  -0x1.745d0b28a7e37p-4, 0x1.3b1263064f6b9p-4,
                                         -0x1.10fa77b1a6d57p-4, 0x1.dfe6497e96323p-5,  -0x1.a0999c632b6edp-5,
@@ -21,7 +21,7 @@ inline double atan_tail(double square) {
 }
 
 // |atan2(y, x)|, in [0, pi]; 0 for the zero vector.
-inline double absolute_angle(double y, double x) {
+[[gnu::always_inline]] inline double absolute_angle(double y, double x) {
     // pi/4 in two parts, the first short enough that its small multiples are exact.
     constexpr double kEighthHigh = 0x1.921fb54442d00p-1, kEighthLow = 0x1.8469898cc5170p-49;
     constexpr double kTanEighth = 0x1.a827999fcef32p-2;  // tan(pi/8)
@@ -47,10 +47,12 @@ inline double absolute_angle(double y, double x) {
 
 // atan2(y, x) to about one unit in the last place, in [-pi, pi]; 0 for the zero vector. Finite arguments
 // only.
-inline double angle_of(double y, double x) { return std::copysign(detail::absolute_angle(y, x), y); }
+[[gnu::always_inline]] inline double angle_of(double y, double x) {
+    return std::copysign(detail::absolute_angle(y, x), y);
+}
 
 // The angle in quarter turns, in [0, 4).
-inline double quarter_turns_of(double y, double x) {
+[[gnu::always_inline]] inline double quarter_turns_of(double y, double x) {
     constexpr double kPerRadian = 2 * std::numbers::inv_pi;
     const double turns = detail::absolute_angle(y, x) * kPerRadian;
     const double positive = y < 0 ? 4.0 - turns : turns;

@@ -54,7 +54,7 @@ void set_tangent_plane(Grid& grid) {
 
 // Row-major number of the pixel at a place counted from the lower left corner of the first pixel, -1 outside.
 // Comparisons are false for NaN.
-inline std::int32_t image_pixel(const Image& image, double column, double row) {
+[[gnu::always_inline]] inline std::int32_t image_pixel(const Image& image, double column, double row) {
     const bool inside = (column >= 0) & (column < image.n_x) & (row >= 0) & (row < image.n_y);
     const std::int32_t c = static_cast<std::int32_t>(inside ? column : 0.0);
     const std::int32_t r = static_cast<std::int32_t>(inside ? row : 0.0);

@@ -11,7 +11,7 @@
 namespace petamap::sky {
 
 // The bits of a 16-bit number moved to the even places of a 32-bit one.
-inline std::uint32_t spread_bits(std::uint32_t v) {
+[[gnu::always_inline]] inline std::uint32_t spread_bits(std::uint32_t v) {
     v = (v | (v << 8)) & 0x00FF00FFu;
     v = (v | (v << 4)) & 0x0F0F0F0Fu;
     v = (v | (v << 2)) & 0x33333333u;
@@ -27,8 +27,8 @@ inline std::uint32_t gather_bits(std::uint32_t v) {
     return (v | (v >> 8)) & 0x0000FFFFu;
 }
 
-inline std::int32_t nested_index(std::int32_t face, std::int32_t column, std::int32_t row,
-                                 std::int32_t order) {
+[[gnu::always_inline]] inline std::int32_t nested_index(std::int32_t face, std::int32_t column,
+                                                        std::int32_t row, std::int32_t order) {
     const std::uint32_t inside =
         spread_bits(static_cast<std::uint32_t>(column)) | (spread_bits(static_cast<std::uint32_t>(row)) << 1);
     return static_cast<std::int32_t>((static_cast<std::uint32_t>(face) << (2 * order)) + inside);
@@ -38,7 +38,8 @@ inline std::int32_t nested_index(std::int32_t face, std::int32_t column, std::in
 // chosen, so that a loop has no branch; sums are rounded as in the reference library, so that edges fall
 // alike.
 template <bool nested>
-inline std::int32_t healpix_pixel(const Healpix& healpix, double x, double y, double z) {
+[[gnu::always_inline]] inline std::int32_t healpix_pixel(const Healpix& healpix, double x, double y,
+                                                         double z) {
     using Int = std::int32_t;
     const Int n_side = healpix.n_side;
     const double side = n_side;

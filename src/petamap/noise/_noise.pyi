@@ -1,10 +1,13 @@
-from typing import Annotated
+from typing import Annotated, overload
 
 import numpy
 from numpy.typing import NDArray
 
 class Convolver:
-    def __init__(self, n: int, lanes: int = 8) -> None: ...
+    @overload
+    def __init__(self, n: int) -> None: ...
+    @overload
+    def __init__(self, n: int, lanes: int) -> None: ...
     @property
     def n(self) -> int: ...
     def spectrum(
