@@ -92,6 +92,13 @@ template <int kLanes>
     return std::bit_cast<Wholes<kLanes>>(value + kMagic) - std::bit_cast<std::int64_t>(kMagic);
 }
 
+// The nearest integers, as doubles; |value| < 2^51.
+template <int kLanes>
+[[gnu::always_inline]] inline Reals<kLanes> to_whole(Reals<kLanes> value) {
+    constexpr double kMagic = 0x1.8p52;
+    return (value + kMagic) - kMagic;
+}
+
 // The nearest doubles. AVX2 converts no integers of 64 bits: there both halves are put behind the exponents
 // that they need, which is exact, and one addition rounds, as the conversion does.
 template <int kLanes>

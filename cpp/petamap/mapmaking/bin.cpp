@@ -44,8 +44,9 @@ void add_weights_of(const Samples& samples, std::int64_t begin, std::int64_t n, 
 // Two words of one value: whole multiples of the unit, and what is left over in units of 2^-low_bits.
 [[gnu::always_inline]] inline void two_words(double value, double low_scale, std::int64_t& high,
                                              std::int64_t& low) {
-    high = to_fixed(value);
-    low = to_fixed((value - petacomm::to_real<1>(high)) * low_scale);
+    const double whole = petacomm::to_whole<1>(value);
+    high = to_fixed(whole);
+    low = to_fixed((value - whole) * low_scale);
 }
 
 // The words of a chunk of samples, before they are added to the pixels: [Stokes parameter][word][sample], so
@@ -119,8 +120,9 @@ void add_columns_of(const Samples& samples, const Signals& signals, double scale
     const Ahead<std::int64_t, kRow> ahead(samples.pixels, n, sums);
     // two words of a value, as `two_words` makes them
     const auto add = [low_scale](Real value, std::int64_t* words) {
-        const auto high = petacomm::to_fixed<kWidth>(value);
-        const auto low = petacomm::to_fixed<kWidth>((value - petacomm::to_real<kWidth>(high)) * low_scale);
+        const Real whole = petacomm::to_whole<kWidth>(value);
+        const auto high = petacomm::to_fixed<kWidth>(whole);
+        const auto low = petacomm::to_fixed<kWidth>((value - whole) * low_scale);
         add_columns<kWidth>(words, high);
         add_columns<kWidth>(words + kWidth, low);
     };

@@ -25,9 +25,9 @@ void add_products(const double* vectors, std::int64_t n_vectors, const double* g
     for (std::int64_t row = 0; row < n_rows; ++row) {
         const Lanes product =
             load<Lanes>(vectors + row * n_vectors) * space_scale * (given[row * width] * scale);
-        const Words whole = petacomm::to_fixed<8>(product);
-        high += whole;
-        low += petacomm::to_fixed<8>((product - petacomm::to_real<8>(whole)) * low_scale);
+        const Lanes whole = petacomm::to_whole<8>(product);
+        high += petacomm::to_fixed<8>(whole);
+        low += petacomm::to_fixed<8>((product - whole) * low_scale);
     }
     petacomm::store(sums, load<Words>(sums) + high);
     petacomm::store(sums + n_vectors, load<Words>(sums + n_vectors) + low);

@@ -107,8 +107,8 @@ inline ComplexReals<kLanes> factor(const double* twiddle, std::size_t radix, std
 }
 
 template <class Complex>
-inline Complex conjugate(Complex a) {
-    return {a.re, -a.im};
+inline Complex times_conjugate(Complex a, Complex b) {
+    return {a.re * b.re + a.im * b.im, a.im * b.re - a.re * b.im};
 }
 
 template <int kLanes, std::size_t kRadix>
@@ -133,7 +133,7 @@ void join(double* re, double* im, std::size_t length, const double* twiddle) {
         ComplexReals<kLanes> x[kRadix];
         for (std::size_t k = 0; k < kRadix; ++k) {
             x[k] = load_complex<kLanes>(re + k * part + j, im + k * part + j);
-            if (k > 0) x[k] = x[k] * conjugate(factor<kLanes>(twiddle, kRadix, j, k));
+            if (k > 0) x[k] = times_conjugate(x[k], factor<kLanes>(twiddle, kRadix, j, k));
         }
         transform_back(x);
         for (std::size_t k = 0; k < kRadix; ++k)
@@ -193,7 +193,7 @@ void convolve64(double* re, double* im, const double* spectrum, const double* tw
             Complex x[8];
             for (std::size_t k = 0; k < 8; ++k) {
                 x[k] = load_complex<kLanes>(last.re + 8 * k + j, last.im + 8 * k + j);
-                if (k > 0) x[k] = x[k] * conjugate(factor<kLanes>(twiddle, 8, j, k));
+                if (k > 0) x[k] = times_conjugate(x[k], factor<kLanes>(twiddle, 8, j, k));
             }
             transform_back(x);
             for (std::size_t k = 0; k < 8; ++k) store_complex<kLanes>(re + 8 * k + j, im + 8 * k + j, x[k]);
