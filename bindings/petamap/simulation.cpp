@@ -23,7 +23,7 @@ void gaussians(In<std::uint32_t> words, std::int64_t group, Out<double> out) {
     require(words.shape(0) == 4 && out.shape(0) % simulation::kGroup == 0, "4 words, whole groups");
     const simulation::Stream stream = stream_of(words.data());
     nb::gil_scoped_release release;
-    simulation::gaussian_groups(stream, group, out.shape(0) / simulation::kGroup, out.data());
+    simulation::draw_gaussians(stream, group, out.shape(0) / simulation::kGroup, out.data());
 }
 
 void add_noise(In<double, 2> filters, In<double, 2> interpolation, In<std::uint32_t, 2> words,

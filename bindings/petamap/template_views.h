@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "../arrays.h"
-#include "petamap/mapmaking/templates.h"
+#include "petamap/mapmaking/template_table.h"
 
 namespace bindings {
 

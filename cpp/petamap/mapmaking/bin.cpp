@@ -5,6 +5,7 @@
 
 #include "petamap/mapmaking/project.h"
 #include "petamap/mapmaking/project_columns.h"
+#include "petamap/mapmaking/templates.h"
 #include "petamap/mapmaking/vectors.h"
 
 namespace petamap::mapmaking {

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "petamap/mapmaking/blocks.h"
-#include "petamap/mapmaking/templates.h"
+#include "petamap/mapmaking/template_table.h"
 
 namespace petamap::mapmaking {
 

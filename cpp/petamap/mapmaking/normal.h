@@ -6,7 +6,7 @@
 
 #include "petamap/mapmaking/blocks.h"
 #include "petamap/mapmaking/sample_pixels.h"
-#include "petamap/mapmaking/templates.h"
+#include "petamap/mapmaking/template_table.h"
 
 namespace petamap::mapmaking {
 

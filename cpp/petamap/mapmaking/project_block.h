@@ -6,6 +6,7 @@
 #include "petamap/mapmaking/normal.h"
 #include "petamap/mapmaking/project.h"
 #include "petamap/mapmaking/project_columns.h"
+#include "petamap/mapmaking/templates.h"
 
 namespace petamap::mapmaking {
 

@@ -9,18 +9,10 @@
 #include <cmath>
 #include <cstdint>
 
+#include "petamap/simulation/noise.h"
 #include "petamap/simulation/turn.h"
 
 namespace petamap::simulation {
-
-// Words 0, 1 key Philox, words 2, 3 are the upper half of its counter; the index is the lower half.
-struct Stream {
-    std::uint32_t words[4];
-};
-
-// Numbers are made in groups: kPairs cosines, then kPairs sines.
-constexpr std::int64_t kPairs = 32;
-constexpr std::int64_t kGroup = 2 * kPairs;
 
 namespace detail {
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "petacomm/base/simd.h"
+#include "petamap/simulation/gaussian.h"
 
 namespace petamap::simulation {
 
@@ -81,6 +82,10 @@ const double* make(const Cascade& cascade, const Stream* streams, std::int64_t l
 }
 
 }  // namespace
+
+void draw_gaussians(const Stream& stream, std::int64_t group, std::int64_t n_groups, double* out) {
+    gaussian_groups(stream, group, n_groups, out);
+}
 
 void add_noise(const Cascade& cascade, const Stream* streams, std::int64_t start, std::int64_t n,
                double scale, double* out, int n_threads) {

@@ -3,9 +3,19 @@
 
 #include <cstdint>
 
-#include "petamap/simulation/gaussian.h"
-
 namespace petamap::simulation {
+
+// Words 0, 1 key Philox, words 2, 3 are the upper half of its counter; the index is the lower half.
+struct Stream {
+    std::uint32_t words[4];
+};
+
+// Numbers are made in groups: kPairs cosines, then kPairs sines.
+constexpr std::int64_t kPairs = 32;
+constexpr std::int64_t kGroup = 2 * kPairs;
+
+// Write numbers [kGroup * group, kGroup * (group + n_groups)) of a stream, standard normal ones.
+void draw_gaussians(const Stream& stream, std::int64_t group, std::int64_t n_groups, double* out);
 
 // A cascade of streams, each at a quarter of the rate of the one before. A level is white noise through a
 // short even filter, plus the next level brought up to its rate by a B-spline. So a sample needs a few

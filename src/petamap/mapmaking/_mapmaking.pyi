@@ -48,6 +48,8 @@ class TemplateTable:
                 | None,
                 Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)]
                 | None,
+                Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)]
+                | None,
             ]
         ],
         streams: Annotated[
