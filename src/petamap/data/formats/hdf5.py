@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ import numpy as np
 
 from petacomm.base.errors import DataError, ResourceError
 from petacomm.base.typing import AnyArray
+from petamap.data.read_ahead import Place
 
 # Largest compression ratio: deflate compresses zeros 1032 to 1.
 _MAX_COMPRESSION = 1100
@@ -43,11 +45,15 @@ _HEAPS_WITHIN = 1 << 22  # bytes at the beginning of the file
 class Hdf5Reader:
     """HDF5 file that is opened at first use and can be read from several threads.
 
-    References out of the file are rejected: external and soft links, external storage, virtual datasets.
+    References out of the file are rejected: external and soft links, external storage, virtual datasets. What
+    was looked up and checked once stays open: the file is taken not to change.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._objects: dict[str, Any] = {}
+        self._checked: dict[tuple[str, str, tuple[int | None, ...] | None], Any] = {}
+        self._groups: dict[str, bool] = {}
 
     @cached_property
     def _file(self) -> Any:
@@ -64,14 +70,16 @@ class Hdf5Reader:
     def has(self, name: str) -> bool:
         """Return whether there is a dataset or group of this name."""
         with self._guard(name):
-            return name in self._file
+            return name in self._objects or name in self._file
 
     def is_group(self, name: str) -> bool:
         """Return whether `name` is a group."""
         import h5py
 
-        with self._guard(name):
-            return self._file.get(name, getclass=True) is h5py.Group
+        if name not in self._groups:
+            with self._guard(name):
+                self._groups[name] = self._file.get(name, getclass=True) is h5py.Group
+        return self._groups[name]
 
     def attribute(self, name: str, key: str, kind: type[Any], default: Any = None) -> Any:
         """Return an attribute as `kind` (str, int or float).
@@ -82,7 +90,7 @@ class Hdf5Reader:
             If the attribute is missing without a default, or is of another type.
         """
         with self._guard(name):
-            attributes = self._file[name].attrs
+            attributes = self._object(name).attrs
             if key not in attributes:
                 if default is None:
                     raise DataError(f"has no attribute '{key}'", where=self.where(name))
@@ -113,11 +121,17 @@ class Hdf5Reader:
             If the dataset is missing, of another type or shape, declares more data than the file contains, or
             refers to other files.
         """
+        found = self._checked.get((name, kinds, shape))
+        if found is None:
+            found = self._checked[name, kinds, shape] = self._checked_dataset(name, kinds, shape)
+        return found
+
+    def _checked_dataset(self, name: str, kinds: str, shape: tuple[int | None, ...] | None) -> Any:
         import h5py
 
         with self._guard(name):
             self._check_links(name)
-            data = self._file.get(name)
+            data = self._object(name) if name in self._file else None
             if not isinstance(data, h5py.Dataset):
                 raise DataError("is missing", where=self.where(name))
             known = data.dtype.kind in kinds and _is_safe(data.dtype) and data.shape is not None
@@ -130,6 +144,12 @@ class Hdf5Reader:
                 raise DataError(f"has shape {data.shape} instead of {wanted}", where=self.where(name))
             self._check_storage(name, data)
             return data
+
+    def _object(self, name: str) -> Any:
+        """Return a group or dataset, which stays open."""
+        if name not in self._objects:
+            self._objects[name] = self._file[name]
+        return self._objects[name]
 
     def array(self, name: str, kinds: str, shape: tuple[int | None, ...] | None = None) -> AnyArray:
         """Return all values of a dataset; see `dataset`."""
@@ -152,6 +172,11 @@ class Hdf5Reader:
         DataError
             If the package flacarray is not installed, or the group is not valid.
         """
+        if (name, "flac", None) not in self._checked:
+            self._checked[name, "flac", None] = self._checked_flac(name)
+        return self._checked[name, "flac", None]
+
+    def _checked_flac(self, name: str) -> Any:
         import h5py
 
         try:
@@ -161,26 +186,31 @@ class Hdf5Reader:
             raise DataError(what, where=self.where(name), mend="pip install flacarray") from error
         with self._guard(name):
             self._check_links(name)
-            group = self._file[name]
+            group = self._object(name)
         if not isinstance(group, h5py.Group):
             raise DataError("is no group", where=self.where(name))
         for part in group:
             self.dataset(f"{name}/{part}", "fiu")
         return group
 
-    def flac_row(
-        self, name: str, row: int, shape: tuple[int, int], start: int, stop: int, where: str
-    ) -> AnyArray:
-        """Return samples [start, stop) of a row of a FLAC group with an array of `shape`."""
+    def flac_rows(self, name: str, n_rows: int, place: Place, where: str) -> AnyArray:
+        """Return rows of samples of a FLAC group with `n_rows` rows."""
         group = self.flac(name)
         from flacarray.hdf5 import read_array
 
-        keep = np.arange(shape[0]) == row
+        first, last, start, stop = place
+        keep = (np.arange(n_rows) >= first) & (np.arange(n_rows) < last)
         with self._guard(name, where):
-            values: AnyArray = read_array(group, keep=keep, stream_slice=slice(start, stop))
-        if values.size != stop - start:
-            raise DataError(f"holds {values.size} of {stop - start} samples", where=self.where(name, where))
-        return values.reshape(-1)
+            try:
+                values: AnyArray = read_array(group, keep=keep, stream_slice=slice(start, stop))
+            except RuntimeError:
+                # FLAC's decoder does not find all places of a stream that is very small; whole, it is read
+                values = np.atleast_2d(read_array(group, keep=keep))[:, start:stop]
+        shape = last - first, stop - start
+        if values.size != shape[0] * shape[1]:
+            what = f"holds {values.size} of {shape[0] * shape[1]} samples"
+            raise DataError(what, where=self.where(name, where))
+        return values.reshape(shape)
 
     def where(self, name: str, part: str = "") -> str:
         """Return file, name and part for an error message."""
@@ -255,7 +285,14 @@ def _check_heaps(path: Path) -> None:
     Heaps are created with the first attribute of variable length, hence they are near the beginning.
     """
     with path.open("rb") as file:
-        content = file.read(_HEAPS_WITHIN)
+        size = min(file.seek(0, 2), _HEAPS_WITHIN)
+        if not size:  # of which there is no map; HDF5 tells what is wrong
+            return
+        with mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) as content:
+            _check_heaps_of(content, path)
+
+
+def _check_heaps_of(content: mmap.mmap, path: Path) -> None:
     begin = content.find(_HEAP_SIGNATURE)
     while begin >= 0:
         end = begin + int.from_bytes(content[begin + 8 : begin + 16], "little")

@@ -29,6 +29,7 @@ from petamap.data.formats.toast_instrument import (
     noise_from_model,
 )
 from petamap.data.observation import DetectorNoise, Observation
+from petamap.data.read_ahead import Place, ReadAhead
 from petamap.data.recorded_azimuth import RecordedAzimuth
 from petamap.data.selection import detectors_option, observations_option, select_observations
 from petamap.data.source import SourceContext
@@ -150,7 +151,7 @@ class ToastFile:
             sample_rate=rate,
             detectors=self.detectors,
             start_time=start,
-            intervals=self._intervals(),
+            intervals=self._intervals,
             pointing=LazyPointing(self.n_samp, len(self.detectors), lambda: self._pointing(focalplane)),
             signals=(self,) if options.signal else (),
             flags=(self,),
@@ -163,19 +164,37 @@ class ToastFile:
 
     def add_signal(self, detector: int, start: int, stop: int, out: FloatArray) -> None:
         """Add samples [start, stop) of a detector to `out`."""
-        out += self._samples(f"detdata/{self._options.signal}", "f", detector, start, stop)
+        for part, values in self._signal.parts(self._rows[detector], start, stop):
+            out[part] += values
 
     def or_flags(self, detector: int, start: int, stop: int, out: UInt8Array) -> None:
         """Set `out` to 1 for samples whose shared or detector flags have a bit of their mask."""
-        options = self._options
+        for flags, mask, by_detector in self._flags:
+            row = self._rows[detector] if by_detector else 0
+            for part, values in flags.parts(row, start, stop):
+                out[part] |= (values & mask) != 0
+
+    @cached_property
+    def _signal(self) -> ReadAhead:
+        return self._samples(f"detdata/{self._options.signal}", "f")
+
+    @cached_property
+    def _flags(self) -> list[tuple[ReadAhead, int, bool]]:
+        """Flags that there are: of all detectors or of each, and the bits that say bad."""
+        options, found = self._options, []
         if self._is_given("shared", options.shared_flags, "shared_flags"):
             name = f"shared/{options.shared_flags}"
             data = self._reader.dataset(name, "iu", (self.n_samp,))
-            shared = self._reader.rows(name, data, (slice(start, stop),), f"samples {start}..{stop - 1}")
-            out |= (shared & options.shared_mask) != 0
+
+            def read(place: Place) -> AnyArray:
+                where = f"samples {place.start}..{place.stop - 1}"
+                return self._reader.rows(name, data, (slice(place.start, place.stop),), where)[None]
+
+            found.append((ReadAhead(read, 1, self.n_samp, self._intervals), options.shared_mask, False))
         if self._is_given("detdata", options.detector_flags, "detector_flags"):
-            flags = self._samples(f"detdata/{options.detector_flags}", "iu", detector, start, stop)
-            out |= (flags & options.detector_mask) != 0
+            flags = self._samples(f"detdata/{options.detector_flags}", "iu")
+            found.append((flags, options.detector_mask, True))
+        return found
 
     def _azimuth(self) -> RecordedAzimuth | None:
         if not self._is_given("shared", self._options.azimuth, "azimuth"):
@@ -193,13 +212,20 @@ class ToastFile:
         default = {field.name: field.default for field in fields(ToastOptions)}[key]
         return bool(name) and (name != default or self._reader.has(f"{group}/{name}"))
 
-    def _samples(self, name: str, kinds: str, detector: int, start: int, stop: int) -> AnyArray:
-        row = self._rows[detector]
-        where = f"detector {self.detectors[detector]}, samples {start}..{stop - 1}"
-        if self._reader.is_group(name):
-            return self._reader.flac_row(name, row, (len(self._all), self.n_samp), start, stop, where)
-        data = self._reader.dataset(name, kinds, (len(self._all), self.n_samp))
-        return self._reader.rows(name, data, (row, slice(start, stop)), where)
+    def _samples(self, name: str, kinds: str) -> ReadAhead:
+        """Return the samples of all rows of detector data."""
+        shape = len(self._all), self.n_samp
+        compressed = self._reader.is_group(name)
+        data = None if compressed else self._reader.dataset(name, kinds, shape)
+
+        def read(place: Place) -> AnyArray:
+            where = f"detector {self._all[place.first]}, samples {place.start}..{place.stop - 1}"
+            if data is None:
+                return self._reader.flac_rows(name, shape[0], place, where)
+            rows = slice(place.first, place.last), slice(place.start, place.stop)
+            return self._reader.rows(name, data, rows, where)
+
+        return ReadAhead(read, *shape, self._intervals)
 
     def _check_detdata(self, name: str) -> None:
         if self._reader.is_group(name):
@@ -245,6 +271,7 @@ class ToastFile:
                 plate=plate,
             )
 
+    @cached_property
     def _intervals(self) -> tuple[tuple[int, int], ...]:
         """Return the intervals as sample ranges [start, stop)."""
         name = f"intervals/{self._options.intervals}"

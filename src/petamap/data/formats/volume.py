@@ -44,6 +44,7 @@ from petamap.data.formats.hdf5 import DAMAGED, Hdf5Reader, add_location
 from petamap.data.formats.lazy import LazyPointing
 from petamap.data.formats.volume_header import FORMAT, VERSION, VolumeHeader, crc32
 from petamap.data.observation import Observation
+from petamap.data.read_ahead import Place, ReadAhead
 from petamap.data.recorded_azimuth import RecordedAzimuth
 from petamap.data.selection import detectors_option, observations_option, select_observations
 from petamap.data.source import SourceContext
@@ -171,11 +172,21 @@ class VolumeObservation:
 
     def add_signal(self, detector: int, start: int, stop: int, out: FloatArray) -> None:
         """Add samples [start, stop) of a detector to `out`."""
-        out += self._samples("signal", "f", detector, start, stop)
+        for part, values in self._signal.parts(detector, start, stop):
+            out[part] += values
 
     def or_flags(self, detector: int, start: int, stop: int, out: UInt8Array) -> None:
         """Set `out` to 1 where a sample is flagged."""
-        out |= self._samples("flags", "u", detector, start, stop) != 0
+        for part, values in self._flags.parts(detector, start, stop):
+            out[part] |= values != 0
+
+    @cached_property
+    def _signal(self) -> ReadAhead:
+        return self._samples("signal", "f")
+
+    @cached_property
+    def _flags(self) -> ReadAhead:
+        return self._samples("flags", "u")
 
     def noise_model(self, detector: int, interval: int) -> NoiseModel:
         """Return the model of a detector in an interval."""
@@ -256,20 +267,32 @@ class VolumeObservation:
         self._compare(f"{self._group}/{name}", crc32(values), self.header.crc.get(name, -1))
         return values
 
-    def _samples(self, name: str, kind: str, detector: int, start: int, stop: int) -> AnyArray:
-        """Read part of a row chunk by chunk, so that messages can name damaged samples."""
+    def _samples(self, name: str, kind: str) -> ReadAhead:
+        """Return the samples of all detectors, which are checked as they are read."""
         header, path = self.header, f"{self._group}/{name}"
         data = self.reader.dataset(path, kind, (len(header.detectors), header.n_samp))
         crc = self._crc(name)
-        out = np.empty(stop - start, data.dtype)
+
+        def read(place: Place) -> AnyArray:
+            out = np.empty((place.last - place.first, place.stop - place.start), data.dtype)
+            for row, detector in zip(out, range(place.first, place.last), strict=True):
+                self._read_row(path, data, crc[detector], detector, place, row)
+            return out
+
+        return ReadAhead(read, len(header.detectors), header.n_samp, header.intervals)
+
+    def _read_row(
+        self, path: str, data: Any, crc: AnyArray, detector: int, place: Place, out: AnyArray
+    ) -> None:
+        """Read part of a row chunk by chunk, so that messages can name damaged samples."""
+        header, start, stop = self.header, place.start, place.stop
         for begin in range(start // header.chunk * header.chunk, stop, header.chunk):
             end = min(begin + header.chunk, header.n_samp)
             where = f"{header.name}, detector {header.detectors[detector]}, samples {begin}..{end - 1}"
             chunk = self.reader.rows(path, data, (detector, slice(begin, end)), where)
-            self._compare(path, crc32(chunk), int(crc[detector, begin // header.chunk]), where)
+            self._compare(path, crc32(chunk), int(crc[begin // header.chunk]), where)
             first, last = max(begin, start), min(end, stop)
             out[first - start : last - start] = chunk[first - begin : last - begin]
-        return out
 
     def _crc(self, name: str) -> AnyArray:
         if name not in self._crcs:
