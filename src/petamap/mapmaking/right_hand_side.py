@@ -28,7 +28,7 @@ Dataset = Sequence[Sequence[Signal]]
 
 @dataclass(frozen=True)
 class RightHandSide:
-    """P^T N^-1 d, and P^T w d of the binned map, (n_owned, n_stokes), at the owners."""
+    """P^T N^-1 d, zero for binned maps alone, and P^T w d of these, (n_owned, n_stokes), at the owners."""
 
     unknowns: Unknowns
     binned: FloatArray
@@ -205,7 +205,10 @@ class _Reading:
                 self.inspect(block, rows[0], samples)
         read = data.copy() if _read_again(systems) else data
         outputs = [self._outputs(block, rows) for block, rows in zip(blocks, data, strict=True)]
-        filtered = self.system.noise.filter(unit, data)
+        if self.system.binned_only:
+            filtered = [np.zeros_like(values) for values in outputs]
+        else:
+            filtered = self.system.noise.filter(unit, data)
         for block, samples, values, found in zip(blocks, pointing, outputs, filtered, strict=True):
             largest = self._add_block(self.system, block, samples, values, found, sums[0])
             self._check(block, values, found, largest)
@@ -286,7 +289,7 @@ class _Reading:
 
 def _read_again(systems: Sequence[MapmakingSystem]) -> bool:
     """Return whether data of systems after the first may be filtered again, with more samples at zero."""
-    return any(system.projection.gaps.length != 1 for system in systems[1:])
+    return not systems[0].binned_only and any(system.projection.gaps.length != 1 for system in systems[1:])
 
 
 def binned_map(system: MapmakingSystem, rhs: RightHandSide) -> FloatArray:

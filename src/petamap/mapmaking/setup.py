@@ -199,7 +199,7 @@ class RunSetup:
         self.distribution = self._choose_distribution()
         if needs_own_temperature(self.observations):
             self._find_temperature()
-        options = replace(self.options(), n_rhs=n_rhs, n_kept=n_kept, splits=splits)
+        options = replace(self.own_options(), n_rhs=n_rhs, n_kept=n_kept, splits=splits)
         if self.factors is None:
             system = self._system(self.observations, options)
         else:
@@ -307,6 +307,10 @@ class RunSetup:
         noise, n_lag = self.config.noise, self.bands.n_lag
         noise = replace(noise, n_lag=n_lag) if n_lag else replace(noise, kernel="white")
         return replace(self.config, noise=noise)
+
+    def own_options(self) -> SystemOptions:
+        """Return the options of the system of the run's own maps, which may be binned alone."""
+        return replace(self.options(), binned_only=self.config.solver.binned_only)
 
     def options(self, bands: StreamBands | None = None) -> SystemOptions:
         """Return the options that map-making itself needs, with other bands than those chosen if given."""

@@ -130,7 +130,7 @@ class Splits:
             On all ranks, if a part has no samples, or memory does not suffice.
         """
         self._run = system
-        setup, options = self.setup, self.setup.options()
+        setup, options = self.setup, self.setup.own_options()
         for split in self.splits:
             covers = self._covers(system, split)
             split.system = set_up_parts(system, split.parts, options, setup.timers, setup.progress)

@@ -30,6 +30,7 @@ from petamap.mapmaking.noise_kernels import InverseNoise, ModeLags, ModelOf, inv
 from petamap.mapmaking.normal_operator import NormalOperator
 from petamap.mapmaking.pixel_statistics import Statistics, pixel_statistics
 from petamap.mapmaking.preconditioning import (
+    BLOCK_DIAGONAL,
     PreconditionerInputs,
     PreconditionerPlan,
     has_templates,
@@ -79,6 +80,9 @@ class SystemOptions:
         Parts of the data that have a map each, as bands have, instead of one map of all data.
     n_components : int
         Components that are mapped instead of the bands: memory is planned for them.
+    binned_only : bool
+        Whether only binned maps are asked for: N^-1 weighs samples and is not applied, so that there are no
+        unknowns beyond intervals, no templates and no preconditioner worth its set-up.
     """
 
     stokes: Stokes = Stokes.IQU
@@ -102,11 +106,12 @@ class SystemOptions:
     splits: tuple[int, ...] = ()
     parts: Parts | None = None
     n_components: int = 0
+    binned_only: bool = False
 
     @property
     def margin(self) -> int:
         """Unknown samples added at each end of a stationary interval."""
-        return self.n_lag if self.free_ends and self.flags != "cut" else 0
+        return self.n_lag if self.free_ends and self.flags != "cut" and not self.binned_only else 0
 
 
 @dataclass
@@ -125,6 +130,8 @@ class MapmakingSystem:
     map_names : tuple of str
         Of the maps that are solved for: of parts of the data or of components; empty for the map of all data.
         Map k has the rows of keys k n_pix + p.
+    binned_only : bool
+        Whether its right-hand side P^T N^-1 d is left at zero.
     """
 
     comm: Communicator
@@ -138,6 +145,7 @@ class MapmakingSystem:
     memory: MemoryPlan
     gap_samples: dict[int, int]
     map_names: tuple[str, ...] = ("",)
+    binned_only: bool = False
 
     def operator(self) -> Operator:
         """Return the operator A = P^T N^-1 P. Collective."""
@@ -193,7 +201,8 @@ def set_up(
         )  # fmt: skip
         projection.set_units(comm)
         noise = noise.in_units(projection.units)
-    terms = StreamTerms(observations, layout, model_of) if has_templates(observations) else None
+    solved_for = has_templates(observations) and not options.binned_only
+    terms = StreamTerms(observations, layout, model_of) if solved_for else None
     statistics_of = statistics_of or _statistics_by_row(options)
     return _assemble(projection, noise, terms, options, comm, timers, progress, statistics_of)
 
@@ -295,7 +304,8 @@ def _assemble(
         if terms:
             looked_at = LocalPixels(projection.sky, projection.keys() % projection.sky.n_pix)
             amplitudes = Amplitudes(terms, local, looked_at, comm)
-        plan = plan_preconditioner(options.preconditioner, projection, noise, comm, amplitudes)
+        kind = BLOCK_DIAGONAL if options.binned_only else options.preconditioner
+        plan = plan_preconditioner(kind, projection, noise, comm, amplitudes)
         n_amplitudes = amplitudes.n if amplitudes else 0
         memory = _choose_memory_plan(projection, pixels, options, plan, noise.joint, n_amplitudes)
         if memory.keep:
@@ -313,7 +323,7 @@ def _assemble(
         preconditioner = inputs.make(plan)
     return MapmakingSystem(
         comm, layout, projection, noise, shared, pixels.keys, statistics, preconditioner, memory,
-        projection.gaps.by_stream(), options.parts.names if options.parts else ("",),
+        projection.gaps.by_stream(), options.parts.names if options.parts else ("",), options.binned_only,
     )  # fmt: skip
 
 

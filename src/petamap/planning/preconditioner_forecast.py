@@ -99,6 +99,8 @@ def forecast_preconditioner(
     bands : StreamBands
         Of their streams.
     """
+    if config.solver.binned_only:
+        return _SIMPLE
     kind: str | None = config.solver.preconditioner
     if kind not in ("auto", TWO_LEVEL):
         return PreconditionerForecast(kind)

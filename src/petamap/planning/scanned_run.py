@@ -35,7 +35,9 @@ class ScannedRun:
         """Return the run of observations that are prepared for map-making."""
         bands = planned_bands(config, observations)
         n_lag = bands.n_lag
-        free = free_ends(config.noise.ends, observations, n_lag) and config.solver.flags != "cut"
+        solver = config.solver
+        free = free_ends(config.noise.ends, observations, n_lag) and solver.flags != "cut"
+        free &= not solver.binned_only
         layout = TimeLayout(observations, n_lag, n_lag if free else 0)
         return ScannedRun(observations, layout, pixelization, bands)
 
