@@ -139,8 +139,19 @@ class _Pieces:
                 self._found.popitem(last=False)
         return first
 
+    def forget(self) -> None:
+        """Forget all pieces."""
+        with self._lock:
+            self._found.clear()
+            self._askers.clear()
+
 
 _pieces = _Pieces()
+
+
+def forget_pieces() -> None:
+    """Free the memory of pieces, when a pass over the samples is done."""
+    _pieces.forget()
 
 
 def _begin_anew() -> None:

@@ -1,15 +1,15 @@
 """The pointing matrix P of a rank: pixels and response angles, kept in memory or expanded in every pass.
 
-Setting up takes three steps: the constructor expands all samples once to find the pixels; `keep` stores
-pixels and angles in memory, where there is room; `number_gaps` numbers the unknowns of samples that are left
-out.
+Setting up takes three steps: the constructor expands all samples once to find the pixels, and keeps them
+where there is room; `keep` stores them, or `expand_anew` forgets them, once it is known how large the maps
+are; `number_gaps` numbers the unknowns of samples that are left out.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -19,20 +19,20 @@ from petacomm.base.errors import ConfigError
 from petacomm.base.threads import map_threads
 from petacomm.base.typing import (
     BoolArray,
-    Float32Array,
     FloatArray,
     Int32Array,
     Int64Array,
     UInt8Array,
-    UInt32Array,
 )
 from petacomm.mpi import Communicator
 from petamap.data.checks import check_signal, error_location
 from petamap.data.observation import Observation, Signal, add_signals
 from petamap.data.parts import NO_PART, Parts
+from petamap.data.read_ahead import forget_pieces
 from petamap.mapmaking.amplitudes import Amplitudes
 from petamap.mapmaking.gaps import Gaps
 from petamap.mapmaking.noise_kernels import InverseNoise
+from petamap.mapmaking.sample_pointing import Piece, SamplePointing
 from petamap.mapmaking.time_layout import LocalBlocks, Segment, TimeLayout
 from petamap.pointing.compressed import CompressedPointing
 from petamap.pointing.protocol import Pointing
@@ -41,66 +41,6 @@ from petamap.sky.pixelization import Pixelization
 from petamap.sky.stokes import Stokes
 
 _PIECE = 1 << 17  # samples expanded at once: a multiple of the layout's ALIGNMENT
-
-
-@dataclass(frozen=True)
-class Piece:
-    """Consecutive samples [start, stop) of a segment, at `offset` among the held samples."""
-
-    number: int
-    segment: Segment
-    start: int
-    stop: int
-    offset: int
-
-    def of(self, held: SamplePointing) -> SamplePointing:
-        """Return those of the held samples."""
-        return held.slice(self.offset, self.offset + self.stop - self.start)
-
-
-@dataclass(frozen=True)
-class SamplePointing:
-    """Pixels and responses of consecutive samples.
-
-    Attributes
-    ----------
-    pixels : int32 (n,)
-        Local pixel numbers, or ~slot of a gap.
-    angles : uint32 (n,) or None
-        Response angles in turns / 2^32.
-    gains : float32 (n,) or None
-    intensity, efficiency : float
-    """
-
-    pixels: Int32Array
-    angles: UInt32Array | None
-    gains: Float32Array | None
-    intensity: float
-    efficiency: float
-
-    def slice(self, begin: int, end: int) -> SamplePointing:
-        """Return those of samples [begin, end)."""
-        return SamplePointing(
-            self.pixels[begin:end],
-            None if self.angles is None else self.angles[begin:end],
-            None if self.gains is None else self.gains[begin:end],
-            self.intensity,
-            self.efficiency,
-        )
-
-    def copy_to(self, other: SamplePointing) -> None:
-        """Write pixels, angles and gains to the arrays of as many other samples."""
-        other.pixels[:] = self.pixels
-        for array, to in ((self.angles, other.angles), (self.gains, other.gains)):
-            if array is not None and to is not None:
-                to[:] = array
-
-    def clear(self) -> None:
-        """Point all samples outside the map."""
-        self.pixels[:] = -1
-        for array in (self.angles, self.gains):
-            if array is not None:
-                array[:] = 0
 
 
 class Projection:
@@ -117,6 +57,8 @@ class Projection:
     n_threads : int
     parts : Parts, optional
         Parts of the data, each of which has pixels of its own. Streams without a sample in any are left out.
+    room : int
+        Bytes that the pointing may take while the pixels are found: so it is expanded once.
 
     Attributes
     ----------
@@ -143,6 +85,7 @@ class Projection:
         flags: str = "exact",
         n_threads: int = 1,
         parts: Parts | None = None,
+        room: int = 0,
     ) -> None:
         self.observations = observations
         self.layout = layout
@@ -163,6 +106,8 @@ class Projection:
         self.amplitudes: Amplitudes | None = None
         self._kept: SamplePointing | None = None
         self._responses: SamplePointing | None = None
+        if self.bytes_to_keep <= room:
+            self._kept = self._empty(local.n_held)
         self._find_pixels()
 
     def _divide(self, parts: Parts) -> None:
@@ -238,9 +183,9 @@ class Projection:
         intensity, efficiency = (math.nan, math.nan) if number is None else self.responses[number].tolist()
         return SamplePointing(np.empty(n, np.int32), angles, gains, intensity, efficiency)
 
-    def _expand(self, piece: Piece) -> SamplePointing:
-        """Expand global pixels of a piece."""
-        samples = self._empty(piece.stop - piece.start, piece.number)
+    def _expand(self, piece: Piece, kept: SamplePointing | None = None) -> SamplePointing:
+        """Expand global pixels of a piece; into those of `kept`, if given."""
+        samples = self._empty(piece.stop - piece.start, piece.number) if kept is None else piece.of(kept)
         stream = self.layout.streams[piece.segment.stream]
         start, stop = stream.recorded_range(piece.start, piece.stop)
         if stop - start < piece.stop - piece.start:
@@ -252,9 +197,12 @@ class Projection:
             )
             if self._part_table is not None:
                 self._part_table.number(piece.number, start, part.pixels)
+        self._divide_gains(piece, samples)
+        return samples
+
+    def _divide_gains(self, piece: Piece, samples: SamplePointing) -> None:
         if samples.gains is not None:
             np.divide(samples.gains, np.float32(self.units[piece.number]), out=samples.gains)
-        return samples
 
     def _find_pixels(self) -> None:
         """Expand all samples once to find the pixels and the gaps."""
@@ -262,7 +210,7 @@ class Projection:
         gains: list[tuple[int, float]] = []
 
         def mark(piece: Piece) -> None:
-            samples = self._expand(piece)
+            samples = self._expand(piece, self._kept)
             flags = self._flags(piece)
             if flags is not None:
                 samples.pixels[flags != 0] = -1
@@ -273,7 +221,13 @@ class Projection:
                 gains.append((piece.segment.stream, float(good.max(initial=0.0))))
 
         map_threads(mark, self.pieces(), self.n_threads)
+        forget_pieces()
         self.index.number()
+        if self._kept is not None:
+            kept = self._kept
+            map_threads(
+                lambda piece: self._localize(piece, piece.of(kept).pixels), self.pieces(), self.n_threads
+            )
         for stream, largest in gains:
             self._largest_gains[stream] = max(self._largest_gains[stream], largest)
 
@@ -289,6 +243,9 @@ class Projection:
         exponents = np.where(largest > 0, np.ceil(np.log2(np.maximum(largest, 1e-300))), 0)
         streams = [segment.stream for segment in self.local.segments]
         self.units = np.exp2(exponents)[np.array(streams, np.int64)]
+        if self._kept is not None:
+            for piece in self.pieces():
+                self._divide_gains(piece, piece.of(self._kept))
 
     @property
     def bytes_to_keep(self) -> int:
@@ -308,6 +265,8 @@ class Projection:
 
     def keep(self) -> None:
         """Store pixels and responses of all samples in memory, so that no iteration expands pointing."""
+        if self._kept is not None:
+            return
         kept = self._responses
         if kept is None:
             kept = self._empty(self.local.n_held)  # responses are those of the segments
@@ -317,6 +276,17 @@ class Projection:
             lambda piece: self._sample_pointing(piece).copy_to(piece.of(kept)), self.pieces(), self.n_threads
         )
         self._kept = kept
+
+    def release_pointing(self) -> None:
+        """Forget pointing that comes from files, where pixels are kept; it is read again if needed."""
+        for number in self._used if self._kept is not None else ():
+            pointing = self.observations[number].pointing
+            if isinstance(pointing, CompressedPointing):
+                pointing.release()
+
+    def expand_anew(self) -> None:
+        """Keep no pointing: it is expanded in every pass."""
+        self._kept = None
 
     def _flags(self, piece: Piece) -> UInt8Array | None:
         stream = self.layout.streams[piece.segment.stream]
@@ -368,10 +338,12 @@ class Projection:
             intensity, efficiency = self.responses[piece.number].tolist()
             return replace(piece.of(self._kept), intensity=intensity, efficiency=efficiency)
         samples = self._expand(piece)
-        _mapmaking.localize(
-            self.index, self.gaps.among(piece.offset, piece.stop - piece.start), samples.pixels
-        )
+        self._localize(piece, samples.pixels)
         return samples
+
+    def _localize(self, piece: Piece, pixels: Int32Array) -> None:
+        """Replace the pixels of a piece by their local numbers, or any negative number in gaps."""
+        _mapmaking.localize(self.index, self.gaps.among(piece.offset, piece.stop - piece.start), pixels)
 
     def sample_pointing(self, block: Int64Array, inputs: bool) -> SamplePointing:
         """Return local pixels and responses of the inputs (or outputs) of a block.

@@ -14,8 +14,10 @@ from petacomm.base.threads import map_with_states
 from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.mpi import agree_on_errors
 from petamap.data.observation import Signal
+from petamap.data.read_ahead import forget_pieces
 from petamap.mapmaking.binning import term_bits
-from petamap.mapmaking.projection import Projection, SamplePointing
+from petamap.mapmaking.projection import Projection
+from petamap.mapmaking.sample_pointing import SamplePointing
 from petamap.mapmaking.system import MapmakingSystem
 from petamap.mapmaking.vectors import MAX_WIDTH, Unknowns, aligned_zeros, width_for
 
@@ -155,6 +157,7 @@ class _Reading:
                 lambda: [_Sums(system.projection, width) for system in systems],
                 add, noise.units_of_work(), projection.n_threads,
             )  # fmt: skip
+        forget_pieces()
         totals = states.pop(0)
         while states:
             for total, one in zip(totals, states.pop(), strict=True):

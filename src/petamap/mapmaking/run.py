@@ -191,6 +191,7 @@ class _Job:
         rhs, *split_rhs = self._read(reading_system(system), faults)
         for text in faults.warnings(binned_map(reading_system(system), rhs)):
             self.setup.warn(text)
+        del faults  # and the samples that it keeps
         rhs, binned = _projected(system, rhs)
         self.stop.defer()  # there is a state to save now, and then files to be written
         solution = None if self.config.solver.binned_only else self._solve(system, rhs)

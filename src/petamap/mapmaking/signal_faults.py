@@ -20,7 +20,7 @@ from petacomm.base.typing import BoolArray, FloatArray, Int64Array
 from petamap.data.checks import SignalStep, fault_warnings
 from petamap.data.observation import Observation
 from petamap.glitches.found import StepOffsets
-from petamap.mapmaking.projection import SamplePointing
+from petamap.mapmaking.sample_pointing import SamplePointing
 from petamap.mapmaking.system import MapmakingSystem
 
 _CHUNK = 32  # samples: four bytes of bits

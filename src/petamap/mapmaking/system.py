@@ -198,6 +198,7 @@ def set_up(
         projection = Projection(
             observations, layout, local, pixelization, options.stokes,
             flags=options.flags, n_threads=options.n_threads, parts=options.parts,
+            room=_room_for_pointing(options, comm),
         )  # fmt: skip
         projection.set_units(comm)
         noise = noise.in_units(projection.units)
@@ -310,6 +311,9 @@ def _assemble(
         memory = _choose_memory_plan(projection, pixels, options, plan, noise.joint, n_amplitudes)
         if memory.keep:
             projection.keep()
+            projection.release_pointing()
+        else:
+            projection.expand_anew()
     progress.end(memory.describe())
     with timers.phase("weights"):
         statistics = statistics_of(projection, noise, pixels)
@@ -337,6 +341,16 @@ def _own_blocks(
     return np.arange(bounds[comm.rank], bounds[comm.rank + 1])
 
 
+def _memory_limit(options: SystemOptions, comm: Communicator) -> int:
+    """Return the bytes that this process may use."""
+    return options.memory or available_bytes() // comm.node_size()
+
+
+def _room_for_pointing(options: SystemOptions, comm: Communicator) -> int:
+    """Return the bytes that pointing may take before it is known whether it will be kept."""
+    return 0 if options.pointing == "recompute" else _memory_limit(options, comm) // 2
+
+
 def _choose_memory_plan(
     projection: Projection,
     pixels: OwnedRows,
@@ -347,7 +361,7 @@ def _choose_memory_plan(
 ) -> MemoryPlan:
     """Return the plan of memory. Collective."""
     comm = pixels.comm
-    limit = options.memory or available_bytes() // comm.node_size()
+    limit = _memory_limit(options, comm)
     width = min(options.n_rhs, MAX_WIDTH)
     filters = joint.n_bytes(projection.local.blocks, width_for(width), projection.n_threads)
 

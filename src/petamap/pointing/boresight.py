@@ -19,6 +19,7 @@ from petamap.pointing import _pointing, quaternion
 Order = Literal["slerp", "cubic"]
 
 _LARGEST_STEP = np.pi / 2
+_AT_ONCE = 1 << 14  # knots that are normalized at once, in cache
 # arguments of the kernels for no half-wave plate
 NO_PLATE = (0, 0, 0, np.zeros(0), 1.0, 0.0)
 
@@ -78,8 +79,7 @@ class Boresight:
         if len(knots) == 1:
             knots = np.repeat(knots, 2, axis=0)
         self._check_coverage(len(knots))
-        knots = np.ascontiguousarray(quaternion.align_signs(knots))
-        _check_steps(knots)
+        _align_signs(knots)
         knots.flags.writeable = False
         object.__setattr__(self, "knots", knots)
 
@@ -246,26 +246,47 @@ def unit_quaternions(quaternions: npt.ArrayLike, what: str = "knot") -> FloatArr
     DataError
         If a quaternion is zero or not finite; names the first, as a `what`.
     """
-    q = np.array(quaternions, dtype=np.float64, ndmin=2)
+    q = np.array(quaternions, ndmin=2, copy=None)
     if q.ndim != 2 or q.shape[1] != 4 or len(q) == 0:
         raise DataError(f"quaternions of shape {q.shape} where (n, 4) is needed")
-    with np.errstate(invalid="ignore", over="ignore"):
-        norms = np.linalg.norm(q, axis=1)
-    bad = np.flatnonzero(~(np.isfinite(norms) & (norms > 1e-6)))
-    if len(bad):
-        raise DataError(f"quaternion {q[bad[0]].tolist()} is no rotation", where=f"{what} {bad[0]}")
-    unit: FloatArray = q / norms[:, None]
+    unit = np.empty(q.shape)
+    for begin in range(0, len(q), _AT_ONCE):
+        x, y, z, w = part = np.array(q[begin : begin + _AT_ONCE].T, np.float64, order="C")
+        with np.errstate(invalid="ignore", over="ignore"):
+            norms = np.sqrt(x * x + y * y + z * z + w * w)
+        bad = np.flatnonzero(~(np.isfinite(norms) & (norms > 1e-6)))
+        if len(bad):
+            first = int(bad[0])
+            values, where = part[:, first].tolist(), f"{what} {begin + first}"
+            raise DataError(f"quaternion {values} is no rotation", where=where)
+        unit[begin : begin + _AT_ONCE] = (part / norms).T
     return unit
 
 
-def _check_steps(knots: FloatArray) -> None:
-    cosines = np.sum(knots[1:] * knots[:-1], axis=1)
-    wide = np.flatnonzero(cosines <= np.cos(_LARGEST_STEP / 2))
+def _align_signs(knots: FloatArray) -> None:
+    """Give knots the signs of `quaternion.align_signs`, in place, and check that steps are small."""
+    sign = 1.0
+    for begin in range(0, len(knots) - 1, _AT_ONCE):
+        part = knots[begin : begin + _AT_ONCE + 1]
+        x, y, z, w = part[1:].T * part[:-1].T
+        cosines = x + y + z + w
+        cosines[0] *= sign  # the first knot has its sign already
+        _check_steps(np.abs(cosines), begin)
+        flips = cosines < 0
+        if sign < 0 or flips.any():
+            signs = np.where(np.cumsum(flips) % 2 == 1, -sign, sign)
+            part[1:] *= signs[:, None]
+            sign = float(signs[-1])
+
+
+def _check_steps(cosines: FloatArray, first: int) -> None:
+    """Check steps from knot `first` on, given the cosines of half their angles."""
+    wide = np.flatnonzero(~(cosines > np.cos(_LARGEST_STEP / 2)))
     if len(wide):
         turn = np.degrees(2 * np.arccos(min(1.0, cosines[wide[0]])))
         raise DataError(
             f"turns by {turn:.0f} deg to the next knot",
-            where=f"knot {wide[0]}",
+            where=f"knot {first + wide[0]}",
             mend="give knots less than 90 deg apart",
         )
 

@@ -259,6 +259,9 @@ class CompressedPointing:
         """
         return self._like(lambda: turned_boresight(self.boresight, rotations))
 
+    def release(self) -> None:
+        """Forget what can be had again from where it came, for now: nothing, of arrays in memory."""
+
     def of_detectors(self, numbers: Sequence[int]) -> CompressedPointing:
         """Return the pointing of some of the detectors; the boresight is computed at first use.
 

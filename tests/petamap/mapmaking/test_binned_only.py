@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from small_runs import noisy_scans, run_on, sha_of
@@ -23,9 +24,7 @@ CASES = {
 def few_changes(of, n):
     """Return observations whose intervals are divided into n."""
     bounds = [[k * one.n_samp // n for k in range(n + 1)] for one in of]
-    return [
-        replace(one, intervals=tuple(zip(b, b[1:], strict=False))) for one, b in zip(of, bounds, strict=True)
-    ]
+    return [replace(one, intervals=tuple(pairwise(b))) for one, b in zip(of, bounds, strict=True)]
 
 
 @pytest.mark.parametrize("case", CASES)

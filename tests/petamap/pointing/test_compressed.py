@@ -261,3 +261,22 @@ def test_boresight_function_is_called_at_first_use():
     assert len(calls) == 2
     with pytest.raises(DataError, match="50 samples for 49"):
         CompressedPointing(boresight, IDENTITY, n_samp=49).directions(0, 0, 1)
+
+
+@pytest.mark.parametrize("n", [2, 3, 1 << 14, (1 << 14) + 1, (1 << 14) + 2, 40_000])
+def test_knots_are_normalized_and_aligned_as_a_whole(n):
+    rng = np.random.default_rng(n)
+    turns = quat.from_half_rotation_vector(np.cumsum(rng.normal(0, 0.05, (n, 3)), axis=0))
+    given = turns * rng.uniform(0.5, 2, (n, 1)) * rng.choice([-1.0, 1.0], (n, 1))
+    expected = quat.align_signs(given / np.linalg.norm(given, axis=1)[:, None])
+    assert np.array_equal(Boresight(given, n).knots, expected)
+
+
+def test_a_bad_knot_is_named_wherever_it_is():
+    given = np.tile([0.0, 0.0, 0.0, 1.0], (40_000, 1))
+    given[20_000] = [1.0, 0.0, 0.0, 0.0]
+    with pytest.raises(DataError, match="knot 19999: turns by 180 deg"):
+        Boresight(given, 40_000)
+    given[20_000, 2] = np.nan
+    with pytest.raises(DataError, match="knot 20000: quaternion .* is no rotation"):
+        Boresight(given, 40_000)

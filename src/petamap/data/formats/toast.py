@@ -251,7 +251,7 @@ class ToastFile:
 
     def _pointing(self, focalplane: ToastFocalplane) -> CompressedPointing:
         reader, options = self._reader, self._options
-        check_times(self._times, reader.where("shared/times"))
+        self._times()
         name = f"shared/{options.boresight}"
         knots = reader.array(name, "f", (self.n_samp, 4))
         with add_location(reader.where(name)):
@@ -278,7 +278,7 @@ class ToastFile:
         if not self._options.intervals:
             return ((0, self.n_samp),)
         spans = self._reader.array(name, "f", (2, None))
-        times = check_times(self._times, self._reader.where("shared/times"))
+        times = self._times()
         if not np.isfinite(spans).all():
             raise DataError("has bounds that are not finite", where=self._reader.where(name))
         # Bounds are stored as times; the slack compensates for rounding.
@@ -287,9 +287,10 @@ class ToastFile:
         stops[stops == self.n_samp - 1] = self.n_samp  # an interval that ends at the last sample includes it
         return tuple((int(a), int(b)) for a, b in zip(starts, stops, strict=True) if a < b)
 
-    @cached_property
     def _times(self) -> FloatArray:
-        return self._reader.array("shared/times", "f", (self.n_samp,)).astype(np.float64)
+        """Return the times, which are checked."""
+        times = self._reader.array("shared/times", "f", (self.n_samp,))
+        return check_times(times, self._reader.where("shared/times"))
 
     def _json(self, key: str, kind: type[Any]) -> Any:
         text = self._reader.attribute("/", key, str, "{}" if kind is dict else None)
