@@ -54,6 +54,7 @@ class Hdf5Reader:
         self._objects: dict[str, Any] = {}
         self._checked: dict[tuple[str, str, tuple[int | None, ...] | None], Any] = {}
         self._groups: dict[str, bool] = {}
+        self._hard_links: set[str] = set()
 
     @cached_property
     def _file(self) -> Any:
@@ -131,7 +132,12 @@ class Hdf5Reader:
 
         with self._guard(name):
             self._check_links(name)
-            data = self._object(name) if name in self._file else None
+            try:
+                data = self._object(name)
+            except KeyError:
+                if name in self._file:  # but cannot be opened
+                    raise
+                data = None
             if not isinstance(data, h5py.Dataset):
                 raise DataError("is missing", where=self.where(name))
             known = data.dtype.kind in kinds and _is_safe(data.dtype) and data.shape is not None
@@ -235,9 +241,12 @@ class Hdf5Reader:
         parts = [part for part in name.split("/") if part]
         for depth in range(len(parts)):
             part = "/".join(parts[: depth + 1])
+            if part in self._hard_links:
+                continue
             link = self._file.get(part, getlink=True)
             if link is not None and not isinstance(link, h5py.HardLink):
                 raise DataError("is a link that could lead out of the file", where=self.where(part))
+            self._hard_links.add(part)
 
     def _check_storage(self, name: str, data: Any) -> None:
         if data.external or data.is_virtual:
