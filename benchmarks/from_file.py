@@ -32,7 +32,7 @@ from petacomm.base.progress import SilentProgress
 from petacomm.base.timers import Timers
 from petacomm.mpi import world
 from petamap.data.config import RunConfig, parse_config
-from petamap.data.formats.madmap1 import write_madmap1
+from petamap.data.formats.madmap1_write import write_madmap1
 from petamap.data.formats.toast import ToastOptions, ToastSource
 from petamap.data.formats.volume_write import write_volume
 from petamap.data.observation import DetectorNoise, Observation
@@ -256,9 +256,7 @@ def main() -> None:
     parser.add_argument("--hours", type=float, default=7.5)
     parser.add_argument("--observations", type=int, default=1, help="that the scan is divided into")
     parser.add_argument("--turns", type=int, default=3)
-    parser.add_argument(
-        "--slow", action="store_true", help="TOAST's default MapMaker, too: minutes"
-    )
+    parser.add_argument("--slow", action="store_true", help="TOAST's default MapMaker, too: minutes")
     parser.add_argument("--peers", default=sys.executable, metavar="PYTHON")
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--job", default="", help=argparse.SUPPRESS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -11,6 +12,8 @@ from petacomm.base.errors import DataError
 from petacomm.base.typing import AnyArray, Float32Array, FloatArray, Int32Array, UInt32Array
 from petamap.sky.healpix import Healpix
 from petamap.sky.pixelization import Pixelization
+
+_TABULATED = 1 << 20  # pixels whose numbers in the other order are tabulated: 4 MB
 
 Reader: TypeAlias = Callable[[int, int, int], AnyArray]
 """Function (detector, start, stop) -> values of these samples."""
@@ -144,8 +147,18 @@ def renumber(pixels: Int32Array, given: Pixelization, wanted: Pixelization) -> N
             f"its pixels are recorded as {describe_pixels(given)}, the map has {describe_pixels(wanted)}",
             mend="map on the pixels that were recorded",
         )
+    if given.n_pix <= _TABULATED:
+        pixels[:] = _other_order(given.n_side, given.nest)[pixels]
+        return
     inside = np.flatnonzero(pixels >= 0)
     pixels[inside] = given.reordered(pixels[inside].astype(np.int64))
+
+
+@lru_cache(maxsize=2)
+def _other_order(n_side: int, nest: bool) -> Int32Array:
+    """Return the numbers of all pixels in the other order; the last one, at -1, is -1."""
+    given = Healpix(n_side, nest=nest)
+    return np.append(given.reordered(np.arange(given.n_pix)), -1).astype(np.int32)
 
 
 def describe_pixels(pixelization: Pixelization) -> str:

@@ -94,7 +94,7 @@ def _write_toast(path: Path) -> None:
 
 
 def _write_madmap1(tod: Path, filters: Path) -> None:
-    from petamap.data.formats.madmap1 import write_madmap1
+    from petamap.data.formats.madmap1_write import write_madmap1
 
     one = _observation()
     lags = InverseLags(inverse_lags(_NOISE, _RATE, _N_LAG))

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from petacomm.base.errors import DataError, UserError
 from petamap.data.formats import madmap1_filters
-from petamap.data.formats.madmap1 import Madmap1Options, Madmap1Source, write_madmap1
+from petamap.data.formats.madmap1 import Madmap1Options, Madmap1Source
+from petamap.data.formats.madmap1_write import write_madmap1
 from petamap.data.observation import Observation
 from petamap.data.source import SourceContext
 from petamap.examples import spire
@@ -341,3 +342,13 @@ def test_damaged_example(tmp_path, monkeypatch):
     with pytest.raises(DataError, match="install petamap anew"):
         spire.unpack(tmp_path / "out")
     assert not (tmp_path / "out" / spire.TOD).exists()
+
+
+def test_a_stream_that_becomes_shorter_is_told(tmp_path):
+    one, two = read(tmp_path, make(tmp_path))
+    with (tmp_path / "tod").open("r+b") as file:
+        file.truncate(32 + 16 * 17)
+    for observation, samples in ((one, (0, 5)), (two, (0, 2))):
+        observation.signals[0].add_signal(1, *samples, np.zeros(samples[1]))
+    with pytest.raises(DataError, match=r"tod: has become shorter: sample 17 is not there"):
+        two.signals[0].add_signal(1, 0, 5, np.zeros(5))

@@ -11,7 +11,7 @@ from astropy.io import fits
 
 from petacomm.base.errors import ConfigError, DataError
 from petamap.data.config import open_sources, parse_config
-from petamap.data.formats.madmap1 import write_madmap1
+from petamap.data.formats.madmap1_write import write_madmap1
 from petamap.data.formats.noise_table import NoiseTableOptions, NoiseTableSource
 from petamap.data.observation import DetectorNoise, Observation
 from petamap.data.source import SourceContext

@@ -12,7 +12,7 @@ from made_observations import flags_of, observation, signal_of
 from petacomm.base.errors import ConfigError
 from petamap.data.config import open_sources, parse_config
 from petamap.data.config.source_kinds import all_source_kinds
-from petamap.data.formats.madmap1 import write_madmap1
+from petamap.data.formats.madmap1_write import write_madmap1
 from petamap.data.formats.toast_write import write_toast
 from petamap.data.formats.volume_write import write_volume
 from petamap.data.observation import DetectorNoise

@@ -278,5 +278,5 @@ def test_a_bad_knot_is_named_wherever_it_is():
     with pytest.raises(DataError, match="knot 19999: turns by 180 deg"):
         Boresight(given, 40_000)
     given[20_000, 2] = np.nan
-    with pytest.raises(DataError, match="knot 20000: quaternion .* is no rotation"):
+    with pytest.raises(DataError, match=r"knot 20000: quaternion .* is no rotation"):
         Boresight(given, 40_000)

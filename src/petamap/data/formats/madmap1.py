@@ -13,7 +13,7 @@ import gzip
 import lzma
 import math
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +22,6 @@ from typing import Any, BinaryIO, ClassVar
 import numpy as np
 
 from petacomm.base.errors import DataError
-from petacomm.base.files import atomic_write
 from petacomm.base.options import option
 from petacomm.base.typing import (
     AnyArray,
@@ -34,13 +33,13 @@ from petacomm.base.typing import (
 )
 from petamap.data.formats.hdf5 import add_location
 from petamap.data.formats.madmap1_filters import (
-    BYTE_ORDERS,
     NoiseFilter,
     detect_byte_order,
     read_noise_filters,
     split_blocks,
 )
 from petamap.data.observation import Observation
+from petamap.data.read_ahead import Place, ReadAhead
 from petamap.data.selection import detectors_option, observations_option, select_observations
 from petamap.data.source import SourceContext
 from petamap.noise.model import InverseLags
@@ -199,7 +198,7 @@ def _open(path: Path) -> BinaryIO:
 class Madmap1Stream:
     """Stream file: its header, and access to its samples.
 
-    A plain file is memory-mapped; a file compressed by gzip or xz is decompressed to memory.
+    A plain file is read in pieces; a file compressed by gzip or xz is decompressed to memory.
 
     Parameters
     ----------
@@ -215,6 +214,7 @@ class Madmap1Stream:
     def __init__(self, path: Path, byte_order: str = "auto") -> None:
         self.path = path
         self._content: bytes | None = None
+        self._ranges: list[tuple[int, int]] = []
         try:
             with _open(path) as file:
                 header = file.read(_HEADER_BYTES)
@@ -268,16 +268,28 @@ class Madmap1Stream:
         if size > expected:
             raise DataError(f"{size} bytes where the header asks for {expected}", where=str(self.path))
 
-    @cached_property
-    def _records(self) -> AnyArray:
-        if self._content is not None:
-            return np.frombuffer(self._content, self._record, offset=_HEADER_BYTES)
-        # A memory-mapped file is read page by page on demand, by any number of threads.
-        return np.memmap(self.path, self._record, "r", _HEADER_BYTES, (self.stop - self.first,))
+    def parts(self, field: str, start: int, stop: int) -> Iterator[tuple[slice, AnyArray]]:
+        """Yield "signal", "weight" or "pixel" of samples [start, stop) in parts, as the file has them."""
+        for part, records in self._samples.parts(0, start - self.first, stop - self.first):
+            yield part, records[field]
 
-    def read(self, field: str, start: int, stop: int) -> AnyArray:
-        """Return the "signal", "weight" or "pixel" of samples [start, stop), in byte order of the file."""
-        return self._records[field][start - self.first : stop - self.first]
+    @cached_property
+    def _samples(self) -> ReadAhead:
+        return ReadAhead(self._records, 1, self.stop - self.first, self._ranges)
+
+    def _records(self, place: Place) -> AnyArray:
+        """Read records, (1, n)."""
+        begin, n = _HEADER_BYTES + place.start * self._record.itemsize, place.stop - place.start
+        if self._content is not None:
+            return np.frombuffer(self._content, self._record, n, begin)[None]
+        try:
+            records = np.fromfile(self.path, self._record, n, offset=begin)
+        except OSError as error:
+            raise DataError(f"cannot be read: {error}", where=str(self.path)) from error
+        if len(records) < n:
+            what = f"has become shorter: sample {self.first + place.start + len(records)} is not there"
+            raise DataError(what, where=str(self.path))
+        return records[None]
 
     def check_coverage(self, filters: Sequence[NoiseFilter]) -> None:
         """Check that sorted filters cover each sample once.
@@ -297,6 +309,7 @@ class Madmap1Stream:
             covered = item.stop
         if covered < self.stop:
             raise DataError(f"sample {covered} has no inverse-noise file", where=where)
+        self._ranges = [(item.start - self.first, item.stop - self.first) for item in filters]
         if covered > self.stop:
             fault = f"covers samples up to {covered - 1}, the stream ends with {self.stop - 1}"
             raise DataError(fault, where=where)
@@ -332,7 +345,8 @@ class Madmap1Block:
         if self._weights != "auto":
             return self._weights == "recorded"
         ranges = ((item.start, item.stop) for item in self._filters)
-        return any(bool((self._stream.read("weight", *samples) != 1).any()) for samples in ranges)
+        parts = (values for samples in ranges for _, values in self._stream.parts("weight", *samples))
+        return any(bool((values != 1).any()) for values in parts)
 
     def intensity(self, detector: int) -> float:
         """Return the intensity weight of a detector: 1."""
@@ -348,7 +362,8 @@ class Madmap1Block:
 
     def add_signal(self, detector: int, start: int, stop: int, out: FloatArray) -> None:
         """Add samples [start, stop) of a detector to `out`."""
-        out += self._read("signal", detector, start, stop)
+        for part, values in self._parts("signal", detector, start, stop):
+            out[part] += values
 
     def expand(
         self,
@@ -367,7 +382,8 @@ class Madmap1Block:
         DataError
             If the map has other pixels, or a recorded number is out of range.
         """
-        pixels[:] = self._read("pixel", detector, start, stop)
+        for part, values in self._parts("pixel", detector, start, stop):
+            pixels[part] = values
         n_pix = self._stream.n_pix
         outside = (pixels < 0) | (pixels >= n_pix)
         self._check(outside, pixels, f"pixel numbers outside 0..{n_pix - 1}", detector, start)
@@ -376,7 +392,9 @@ class Madmap1Block:
         if angles is not None:
             angles[:] = 0
         if gains is not None:
-            gains[:] = self._read("weight", detector, start, stop) if self.has_gains else 1
+            gains[:] = 1
+            for part, values in self._parts("weight", detector, start, stop) if self.has_gains else ():
+                gains[part] = values
             self._check(~np.isfinite(gains), gains, "weights that are not finite", detector, start)
 
     def directions(self, detector: int, start: int, stop: int) -> tuple[FloatArray, UInt32Array]:
@@ -386,9 +404,9 @@ class Madmap1Block:
             where=str(self._stream.path),
         )
 
-    def _read(self, field: str, detector: int, start: int, stop: int) -> AnyArray:
+    def _parts(self, field: str, detector: int, start: int, stop: int) -> Iterator[tuple[slice, AnyArray]]:
         origin = self._filters[detector].start
-        return self._stream.read(field, origin + start, origin + stop)
+        return self._stream.parts(field, origin + start, origin + stop)
 
     def _check(self, bad: BoolArray, values: AnyArray, fault: str, detector: int, start: int) -> None:
         if not bad.any():
@@ -400,83 +418,3 @@ class Madmap1Block:
             where=f"{self._stream.path}, {self._name}, detector {detector:04d}, sample {start + first} "
             f"(sample {origin + start + first} of the file)",
         )
-
-
-def write_madmap1(
-    tod: Path,
-    filters: Path,
-    observations: Sequence[Observation],
-    pixelization: Pixelization,
-    byte_order: str = "little",
-) -> None:
-    """Write a stream and a folder of inverse-noise files, one block for each stationary interval.
-
-    Parameters
-    ----------
-    tod, filters : Path
-        Stream file, and folder for ``invntt.0``, ``invntt.1``, ... Each file is written atomically.
-    observations : sequence of Observation
-        Observations with signal, pointing and `InverseLags` noise; samples outside intervals are not written.
-    pixelization : Pixelization
-        Pixelization of the pixel numbers.
-    byte_order : {"little", "big"}
-
-    Raises
-    ------
-    DataError
-        If the format cannot represent an observation: flags, another noise model, no pointing.
-    """
-    order = BYTE_ORDERS[byte_order]
-    pieces = [
-        (observation, interval, detector)
-        for observation in observations
-        for interval in range(len(observation.intervals))
-        for detector in range(observation.n_det)
-    ]
-    bounds = np.cumsum([0, *(_length(observation, interval) for observation, interval, _ in pieces)])
-    for k, (observation, interval, detector) in enumerate(pieces):
-        lags = _lags(observation, interval, detector)
-        header = np.array([bounds[k], bounds[k + 1] - 1, lags.size - 1])
-        with atomic_write(filters / f"invntt.{k}") as path:
-            path.write_bytes(header.astype(order + "i8").tobytes() + lags.astype(order + "f8").tobytes())
-    with atomic_write(tod) as path, path.open("wb") as file:
-        file.write(np.array([0, bounds[-1] - 1, 1, pixelization.n_pix]).astype(order + "i8").tobytes())
-        for observation, interval, detector in pieces:
-            file.write(_records(observation, interval, detector, pixelization, sample_dtype(order)).tobytes())
-
-
-def _length(observation: Observation, interval: int) -> int:
-    start, stop = observation.intervals[interval]
-    return stop - start
-
-
-def _lags(observation: Observation, interval: int, detector: int) -> FloatArray:
-    noise = observation.noise.noise_model(detector, interval) if observation.noise else None
-    if not isinstance(noise, InverseLags):
-        raise DataError("MADmap files hold noise as inverse lags alone", where=observation.name)
-    return noise.lags
-
-
-def _records(
-    observation: Observation,
-    interval: int,
-    detector: int,
-    pixelization: Pixelization,
-    dtype: np.dtype[np.void],
-) -> AnyArray:
-    if observation.pointing is None:
-        raise DataError("no pointing to write", where=observation.name)
-    start, stop = observation.intervals[interval]
-    signal, flags = np.zeros(stop - start), np.zeros(stop - start, np.uint8)
-    pixels, gains = np.empty(stop - start, np.int32), np.ones(stop - start, np.float32)
-    for part in observation.signals:
-        part.add_signal(detector, start, stop, signal)
-    for mask in observation.flags:
-        mask.or_flags(detector, start, stop, flags)
-    if flags.any():
-        raise DataError("MADmap files cannot hold flags", where=f"{observation.name}, detector {detector}")
-    weights = gains if observation.pointing.has_gains else None
-    observation.pointing.expand(pixelization, detector, start, stop, pixels, None, weights)
-    records = np.empty(stop - start, dtype)
-    records["signal"], records["weight"], records["pixel"] = signal, gains, pixels
-    return records
