@@ -192,6 +192,6 @@ def plan_memory(
         n_sent=pixels.plan.bytes_per_call(1, 1) if pixels.n_ghosts else 0,
     )
     samples = (projection.bytes_to_keep if keep else 0) + projection.local.n_held // 8
-    # the bits of the gaps are allocated already
-    base = resident_bytes() - projection.local.n_held // 8
+    # the bits of the gaps are allocated already, and so is pointing that was kept when pixels were found
+    base = resident_bytes() - projection.local.n_held // 8 - projection.kept_bytes
     return MemoryPlan(keep, base, samples, map_bytes(sizes), projection.local.n_held)

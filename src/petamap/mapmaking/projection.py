@@ -254,6 +254,11 @@ class Projection:
             return self.local.n_held * 4
         return self.local.n_held * (4 + 4 * (self.stokes is not Stokes.I) + 4 * self.has_gains)
 
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes of the pointing that is kept already."""
+        return 0 if self._kept is None else self.bytes_to_keep
+
     def share(self, other: Projection) -> None:
         """Take units, and angles and gains where they are kept, of a projection of the same samples."""
         self.units, self._responses = other.units, other._kept
