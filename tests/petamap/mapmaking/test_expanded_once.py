@@ -11,6 +11,7 @@ from petamap.data.formats.lazy import LazyPointing
 from petamap.data.formats.volume import VolumeOptions, VolumeSource
 from petamap.data.formats.volume_write import write_volume
 from petamap.data.source import SourceContext
+from petamap.mapmaking import memory
 from petamap.mapmaking import system as systems
 from petamap.pointing.compressed import CompressedPointing
 from petamap.sky.healpix import Healpix
@@ -50,6 +51,16 @@ def test_same_map_without_room_at_first(given, tmp_path, monkeypatch):
     other = run_on(given, tmp_path / "none", resources=KEPT, **changes)
     for kind in ("hits", "covariance", "binned", "map"):
         assert sha_of(found, kind) == sha_of(other, kind)
+
+
+def test_pointing_that_is_kept_early_is_planned_once(tmp_path, monkeypatch):
+    """It is among the bytes that the process has already."""
+    monkeypatch.setattr(memory, "resident_bytes", lambda: 10**9)
+    given = noisy_scans(4500, 2)
+    early = run_on(given, tmp_path / "room", resources=KEPT).memory.predicted_bytes
+    monkeypatch.setattr(systems, "_room_for_pointing", lambda options, comm: 0)
+    late = run_on(given, tmp_path / "none", resources=KEPT).memory.predicted_bytes
+    assert late - early == pytest.approx(8 * sum(one.n_samp * one.n_det for one in given), rel=0.1)
 
 
 def test_too_little_memory_is_told_as_before(tmp_path):
