@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 
 import h5py
 import numpy as np
 import pytest
-from flacarray.hdf5 import write_array
 from made_observations import Samples, White, observation
 
 from petacomm.base.errors import DataError
+from petamap.data.formats.hdf5 import load_flacarray
 from petamap.data.formats.toast import ToastOptions, ToastSource
 from petamap.data.formats.toast_write import write_toast
 from petamap.data.observation import read_flags, read_signal
@@ -33,7 +35,7 @@ def volume(tmp_path_factory):
         for name, values, quanta in (("signal", signal, QUANTUM), ("flags", flags.astype(np.int32), None)):
             attributes = dict(file[f"detdata/{name}"].attrs)
             del file[f"detdata/{name}"]
-            write_array(values, file["detdata"].create_group(name), quanta=quanta)
+            load_flacarray().write_array(values, file["detdata"].create_group(name), quanta=quanta)
             file[f"detdata/{name}"].attrs.update(attributes)
     return folder / "first.h5", signal, flags
 
@@ -60,3 +62,12 @@ def test_a_damaged_stream_is_told(volume, tmp_path):
         file["detdata/signal/compressed"][:] = 0
     with pytest.raises(DataError, match=r"a.h5, detdata/signal, detector D0, samples 5..9: cannot be read"):
         read_signal(read(path), 0, 5, 10)
+
+
+def test_flac_is_read_without_mpi():
+    """The package would start MPI, in a process that no launcher has started."""
+    program = (
+        "import os, sys; from petamap.data.formats.hdf5 import load_flacarray; load_flacarray().read_array; "
+        "assert 'mpi4py.MPI' not in sys.modules and 'MPI_DISABLE' not in os.environ"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

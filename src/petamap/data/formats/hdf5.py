@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import os
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -40,6 +41,24 @@ _REASONS = (
 
 _HEAP_SIGNATURE = b"GCOL\x01\0\0\0"  # of a collection of the global heap
 _HEAPS_WITHIN = 1 << 22  # bytes at the beginning of the file
+
+
+def load_flacarray() -> Any:
+    """Return ``flacarray.hdf5``, imported without MPI, which it would start in a process of its own.
+
+    Raises
+    ------
+    ImportError
+        If it is not installed.
+    """
+    asked = "MPI_DISABLE" in os.environ
+    os.environ.setdefault("MPI_DISABLE", "1")
+    try:
+        from flacarray import hdf5
+    finally:
+        if not asked:
+            del os.environ["MPI_DISABLE"]
+    return hdf5
 
 
 class Hdf5Reader:
@@ -186,7 +205,7 @@ class Hdf5Reader:
         import h5py
 
         try:
-            import flacarray.hdf5  # noqa: F401
+            load_flacarray()
         except ImportError as error:
             what = "is compressed with FLAC, which needs the package flacarray"
             raise DataError(what, where=self.where(name), mend="pip install flacarray") from error
@@ -201,9 +220,7 @@ class Hdf5Reader:
 
     def flac_rows(self, name: str, n_rows: int, place: Place, where: str) -> AnyArray:
         """Return rows of samples of a FLAC group with `n_rows` rows."""
-        group = self.flac(name)
-        from flacarray.hdf5 import read_array
-
+        group, read_array = self.flac(name), load_flacarray().read_array
         first, last, start, stop = place
         keep = (np.arange(n_rows) >= first) & (np.arange(n_rows) < last)
         with self._guard(name, where):
