@@ -134,8 +134,8 @@ class BaselineModel:
         if templates:
             templates.couple(self._solve_band)
 
-    def know(self, maps: Mapping[str, FloatArray]) -> None:
-        """Take what pixels see of templates, the same ones on all ranks (`known_maps`). Collective.
+    def set_known_maps(self, maps: Mapping[str, FloatArray]) -> None:
+        """Set what pixels see of templates, the same ones on all ranks (`known_maps`). Collective.
 
         Parameters
         ----------

@@ -306,7 +306,7 @@ class PreconditionerInputs:
         )  # fmt: skip
         if projection.amplitudes and not plan.destripes:
             maps = known_maps(projection, self.shared.pixels, self.comm)
-            inverse.know(
+            inverse.set_known_maps(
                 {name: transfer.mean(values[:, None, None])[:, 0, 0] for name, values in maps.items()}
             )
         nuisance = None

@@ -165,18 +165,27 @@ class TemplateModel:
         """Return H of known signals of the sky, by name: of which amplitude the cell of each knot is."""
         from scipy import sparse
 
-        parts: dict[str, list[Any]] = {}
-        shape = int(self.noises.knots[-1]), len(self.keys)
+        columns: dict[str, list[Int64Array]] = {}
+        values: dict[str, list[FloatArray]] = {}
+        rows: dict[str, list[Int64Array]] = {}
         for number, stream in enumerate(self.noises.streams.tolist()):
             first, column = int(self.noises.knots[number]), int(self._firsts[number])
             n, step = int(self.noises.knots[number + 1]) - first, int(self.noises.steps[number])
             for template, term in zip(self._terms.templates(stream), self._terms.of(stream), strict=True):
                 if term.of_sky:
                     cells = _cells_of_knots(term, n, step, self._terms.layout.margin)
-                    entries = np.full(n, 1 / term.divisor), (first + np.arange(n), column + cells)
-                    parts.setdefault(template.name, []).append(sparse.csr_matrix(entries, shape))
+                    rows.setdefault(template.name, []).append(first + np.arange(n))
+                    columns.setdefault(template.name, []).append(column + cells)
+                    values.setdefault(template.name, []).append(np.full(n, 1 / term.divisor))
                 column += term.n_amplitudes
-        return {name: sum(own[1:], own[0]).tocsr() for name, own in parts.items()}
+        shape = int(self.noises.knots[-1]), len(self.keys)
+        return {
+            name: sparse.csr_matrix(
+                (np.concatenate(values[name]), (np.concatenate(rows[name]), np.concatenate(columns[name]))),
+                shape,
+            )
+            for name in rows
+        }
 
     def couple(self, solve: Callable[[FloatArray], FloatArray]) -> None:
         """Take the baselines' (C^-1 + F^T W F)^-1, of (n_knots, width), into what eliminates amplitudes."""
@@ -246,7 +255,7 @@ class TemplateModel:
         return cells, (self._held @ sparse.diags(own.astype(np.float64))).tocsr()
 
     def from_knots(self, knots: FloatArray) -> FloatArray:
-        """Return c^T of knots, (n, width): as what streams share, part of the residuals of amplitudes."""
+        """Return c^T of values at knots, (n, width)."""
         return np.asarray(self._held.T @ knots, np.float64)
 
     def blocks(self) -> Callable[[FloatArray], FloatArray]:
@@ -295,11 +304,11 @@ class TemplateModel:
         squares = noises.weights[number] * (seen.T @ seen) + c.T @ ((weighted.T @ hats) @ c)
         rest, sky = squares - mixed - mixed.T, self._is_of_sky(number)
         if sky.any():
-            # what pixels see is no smaller than zero where they see all that has to do with it
+            # Q has no rows of the others: the equations stay positive with their R orthogonal to the sky's
             others = sparse.diags(1.0 - sky)
             rest = sparse.diags(sky) @ rest @ sparse.diags(sky) + others @ rest @ others
         matrix = c.T @ coupling + rest + self._inverse_covariance(number)
-        # F^T W R is C^-1 c / _NEARNESS
+        # F^T W R, which is C^-1 c / _NEARNESS, counts where a map may balance a known signal
         return coupling @ sparse.diags(1 - sky / _NEARNESS), matrix.tocsr(), (c, hats[gaps])
 
     def _is_of_sky(self, number: int) -> FloatArray:

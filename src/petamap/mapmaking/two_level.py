@@ -166,13 +166,13 @@ class ModelInverse:
         self.coarse_error: FloatArray | None = None
         self.degree, self._upper = self._choose_polynomial()
 
-    def know(self, maps: Mapping[str, FloatArray]) -> None:
-        """Take known signals into the model (`BaselineModel.know`). Collective.
+    def set_known_maps(self, maps: Mapping[str, FloatArray]) -> None:
+        """Set the maps of known signals in the model (`BaselineModel.set_known_maps`). Collective.
 
         The degree stays as it is: directions that only the priors of their factors hold are slow, but few,
-        and conjugate gradients find them. Degrees of 2, 4, 8 and 16 take 18, 16, 17 and 18 iterations.
+        and conjugate gradients find them. Degrees of 2, 4, 8 and 16 take 18, 16, 17 and 16 iterations.
         """
-        self.model.know(maps)
+        self.model.set_known_maps(maps)
         if self.model.known:
             self._coarse_inverse = pseudo_inverse(self._coarse_matrix(), _SAME)
 
