@@ -13,6 +13,7 @@ from contextlib import contextmanager
 _NOTE_BYTES = 256
 
 _open: list[str] = []  # names of phases within each other, the outermost first
+_where = "at its start"
 _note: mmap.mmap | None = None
 
 
@@ -21,7 +22,7 @@ def in_phase(name: str) -> Iterator[None]:
     """Be in a phase within the block. An error that leaves the outermost phase remembers its name."""
     _open.append(name)
     if len(_open) == 1:
-        _write(f"in phase '{name}'")
+        _be(f"in phase '{name}'")
     try:
         yield
     except BaseException as error:
@@ -30,7 +31,12 @@ def in_phase(name: str) -> Iterator[None]:
     finally:
         _open.pop()
         if not _open:
-            _write(f"after phase '{name}'")
+            _be(f"after phase '{name}'")
+
+
+def where_in_work() -> str:
+    """Return where in its work this process is: in a phase, after the last one, or at its start."""
+    return _where
 
 
 def phase_of(error: BaseException) -> str | None:
@@ -43,7 +49,7 @@ def share_note() -> mmap.mmap:
     """Return the note of this process's phase, in memory that is shared with children forked from now on."""
     global _note
     _note = mmap.mmap(-1, _NOTE_BYTES)
-    _write("at its start")
+    _write(_where)
     return _note
 
 
@@ -55,6 +61,12 @@ def read_note(note: mmap.mmap) -> str:
 def clear_note() -> None:
     """Say that this process ends as it should: what was wrong, if anything, has been told."""
     _write("")
+
+
+def _be(where: str) -> None:
+    global _where
+    _where = where
+    _write(where)
 
 
 def _write(when: str) -> None:

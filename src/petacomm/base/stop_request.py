@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from petacomm.base.errors import Interruption
-from petacomm.base.phases import phase_of
+from petacomm.base.phases import where_in_work
 
 # Slurm sends SIGTERM at the end of a job's time, and SIGUSR1 before it where a job script asks for it.
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
@@ -78,6 +78,5 @@ class StopRequest:
     def _receive(self, number: int, _: FrameType | None) -> None:
         first, self.signal = self.signal == 0, number
         if first and not self._deferred:
-            phase = phase_of(Interruption(""))
-            when = f" in phase '{phase}'" if phase else ""
-            raise Interruption(f"stopped by {signal.Signals(number).name}{when}", mend=self.mend)
+            name = signal.Signals(number).name
+            raise Interruption(f"stopped by {name} {where_in_work()}", mend=self.mend)

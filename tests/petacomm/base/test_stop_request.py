@@ -23,6 +23,15 @@ def test_a_signal_ends_at_once_and_names_the_phase(number):
     assert stop.signal == number
 
 
+def test_between_phases_the_last_one_is_named():
+    with in_phase("data"), in_phase("blocks"):
+        pass
+    said = r"stopped by SIGTERM after phase 'data' \(what was saved"
+    with pytest.raises(Interruption, match=said), StopRequest({}).signals():
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(1)
+
+
 def test_a_deferred_signal_is_noted_alone():
     with StopRequest({}).signals() as stop:
         assert stop.signal == 0
