@@ -53,6 +53,18 @@ inline void compress(In<std::int32_t> pixels, MaybeIn<std::uint32_t> angles, May
     require(found.pixels == room.pixels && found.gaps == room.gaps, "room for the visits there are");
 }
 
+inline void write_responses(In<std::int32_t> pixels, MaybeIn<std::uint32_t> angles, MaybeIn<float> gains,
+                            double intensity, double efficiency, Out<double, 2> out) {
+    const std::size_t n = pixels.shape(0);
+    const int n_stokes = static_cast<int>(out.shape(1));
+    require(n_stokes >= 1 && n_stokes <= 3, "1 to 3 Stokes parameters");
+    require(n_stokes == 1 || angles, "polarization needs angles");
+    same_shape({{out.shape(0), n}});
+    const auto samples = samples_of(pixels, angles, gains, intensity, efficiency, n);
+    nanobind::gil_scoped_release release;
+    petamap::mapmaking::write_responses(samples, length(n), n_stokes, out.data());
+}
+
 inline petamap::mapmaking::Visits visits_of(const In<std::int64_t>& knots, const In<std::int64_t>& firsts,
                                             const In<std::int32_t, 2>& table, int n_stokes) {
     require(knots.shape(0) > 0 && firsts.shape(0) > 0, "a knot more than there are");
@@ -127,6 +139,9 @@ inline void bind_baselines(nanobind::module_& module) {
                nanobind::arg("weight"), nanobind::arg("visits").noconvert(),
                nanobind::arg("gaps").noconvert(), nanobind::arg("counts").noconvert(),
                nanobind::arg("products").noconvert());
+    module.def("write_responses", write_responses, nanobind::arg("pixels").noconvert(),
+               nanobind::arg("angles").noconvert().none(), nanobind::arg("gains").noconvert().none(),
+               nanobind::arg("intensity"), nanobind::arg("efficiency"), nanobind::arg("out").noconvert());
     module.def("merge", merge, nanobind::arg("knots").noconvert(), nanobind::arg("firsts").noconvert(),
                nanobind::arg("visits").noconvert(), nanobind::arg("n_stokes"),
                nanobind::arg("groups").noconvert(), nanobind::arg("out").noconvert(),

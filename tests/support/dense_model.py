@@ -14,26 +14,19 @@ def dense_model(system, more=None):
     projection = system.projection
     plan = plan_preconditioner("two-level", projection, system.noise, system.comm, projection.amplitudes)
     alive = np.flatnonzero(~system.statistics.dead)
-    rows, means, weights, noises = [], [], [], []
+    rows, noises = [], []
     for number, segment in enumerate(projection.local.segments):
         block = projection.local.blocks[projection.local.blocks[:, 5] == number][0].copy()
         n = segment.stop - segment.start
         block[0], block[1], block[2], block[3] = segment.offset, n, 0, n
         samples, noise = projection.sample_pointing(block, inputs=True), plan.noises[number]
         good = samples.pixels >= 0
-        ends = (np.arange(1, n) % noise.step == 0) | (np.diff(samples.pixels) != 0)
-        visit = np.concatenate([[0], np.cumsum(ends)])
         angle = samples.angles * (2 * np.pi / 2**32)
         each = np.stack([np.full(n, samples.intensity), np.cos(angle), np.sin(angle)], axis=1)
         each[:, 1:] *= samples.efficiency
-        # baselines see the mean response of a visit, white noise that of each sample
-        mean = np.stack([np.bincount(visit, one) for one in each.T], axis=1)[visit]
-        mean /= np.bincount(visit)[visit][:, None]
-        for values, to in ((each, rows), (mean, means)):
-            response = np.zeros((n, len(system.keys), 3))
-            response[np.flatnonzero(good), samples.pixels[good]] = values[good]
-            to.append(response[good][:, alive].reshape(good.sum(), -1))
-        weights.append(np.full(good.sum(), noise.weight))
+        response = np.zeros((n, len(system.keys), 3))
+        response[np.flatnonzero(good), samples.pixels[good]] = each[good]
+        rows.append(response[good][:, alive].reshape(good.sum(), -1))
         at, after = np.divmod(np.arange(n) + 0.5, noise.step)
         hats = np.zeros((n, (n - 1) // noise.step + 2))
         hats[np.arange(n), at.astype(int)] = 1 - after / noise.step
@@ -45,6 +38,5 @@ def dense_model(system, more=None):
         if more is not None:
             covariance += more(number, n)
         noises.append(covariance[np.ix_(good, good)])
-    response, mean, weight = (np.concatenate(parts) for parts in (rows, means, weights))
-    within = response.T @ (weight[:, None] * response) - mean.T @ (weight[:, None] * mean)
-    return within + mean.T @ np.linalg.solve(block_diag(*noises), mean)
+    response = np.concatenate(rows)
+    return response.T @ np.linalg.solve(block_diag(*noises), response)

@@ -63,8 +63,8 @@ class Counter {
     std::uint8_t *rows_, *slots_;
 };
 
-// With t the time since the knot before, in steps, or 0 where baselines are constant, the weights of a visit
-// are w (n - sum of t) on that knot and w (sum of t) on the one after.
+// With t the time since the knot before, in steps, or 0 where baselines are constant, and r the response, the
+// weights of a visit are w (sum of r - sum of t r) on that knot and w (sum of t r) on the one after.
 template <int kStokes>
 class Compressor {
   public:
@@ -86,7 +86,10 @@ class Compressor {
         squares_ += t * t;
         double each[kStokes];
         response_.of(i, gains_ ? gains_[i] : 1.0, each);
-        for (int k = 0; k < kStokes; ++k) sums_[k] += each[k];
+        for (int k = 0; k < kStokes; ++k) {
+            sums_[k] += each[k];
+            times_[k] += t * each[k];
+        }
     }
 
     void next_interval() { ++interval_; }
@@ -99,7 +102,8 @@ class Compressor {
         } else if (from_.gap_rows) {
             if (counts_.gaps++ < out_.room.gaps) {
                 std::int32_t* visit = out_.gaps + (counts_.gaps - 1) * visit_size(1);
-                write_weights(visit, from_.gap_rows[~row], 1.0);
+                visit[0] = from_.gap_rows[~row];
+                write_weights(visit + 1, n_, time_);
             }
             ++counts[1];
         }
@@ -111,6 +115,7 @@ class Compressor {
         }
         n_ = time_ = squares_ = 0.0;
         std::fill_n(sums_, kStokes, 0.0);
+        std::fill_n(times_, kStokes, 0.0);
     }
 
     VisitCounts counts() const { return counts_; }
@@ -118,21 +123,13 @@ class Compressor {
   private:
     void write(std::int32_t row) const {
         std::int32_t* visit = out_.pixels + (counts_.pixels - 1) * visit_size(kStokes);
-        // Q and U are written relative to the response to I, which a stream without any cannot have: a weak
-        // one stands for it, below the rounding of weights.
-        const bool without = kStokes == 3 && from_.samples.intensity == 0;
-        const double intensity = kStokes == 2 ? n_ : without ? n_ * 0x1p-24 : sums_[0];
-        write_weights(visit, row, intensity / n_);
-        if constexpr (kStokes > 1)
-            for (int k = 0; k < 2; ++k)
-                visit[3 + k] = to_bits(intensity != 0 ? sums_[kStokes - 2 + k] / intensity : 0.0);
+        visit[0] = row;
+        for (int k = 0; k < kStokes; ++k) write_weights(visit + 1 + 2 * k, sums_[k], times_[k]);
     }
 
-    void write_weights(std::int32_t* visit, std::int32_t row, double response) const {
-        const double after = weight_ * time_;
-        visit[0] = row;
-        visit[1] = to_bits(response * (weight_ * n_ - after));
-        visit[2] = to_bits(response * after);
+    void write_weights(std::int32_t* weights, double sum, double time) const {
+        weights[0] = to_bits(weight_ * (sum - time));
+        weights[1] = to_bits(weight_ * time);
     }
 
     const VisitSamples& from_;
@@ -142,7 +139,7 @@ class Compressor {
     const float* gains_ = nullptr;
     std::int64_t interval_ = 0;
     double n_ = 0.0, time_ = 0.0, squares_ = 0.0;
-    double sums_[kStokes] = {};
+    double sums_[kStokes] = {}, times_[kStokes] = {};
     VisitCounts counts_ = {0, 0};
 };
 
@@ -167,31 +164,13 @@ std::int32_t* merge_interval(const std::int32_t* from, const std::int32_t* end, 
     while (from != end) {
         const std::int32_t group = groups[from[0]];
         double sums[kWeights] = {};
-        for (; from != end && groups[from[0]] == group; from += kSize) {
-            const double before = to_weight(from[1]), after = to_weight(from[2]);
-            sums[0] += before;
-            sums[1] += after;
-            for (int k = 2; k < kWeights; ++k) sums[k] += (before + after) * to_weight(from[1 + k]);
-        }
-        const double all = sums[0] + sums[1];
-        for (int k = 2; k < kWeights; ++k) sums[k] = all != 0 ? sums[k] / all : 0.0;
+        for (; from != end && groups[from[0]] == group; from += kSize)
+            for (int k = 0; k < kWeights; ++k) sums[k] += to_weight(from[1 + k]);
         to[0] = group;
         for (int k = 0; k < kWeights; ++k) to[1 + k] = to_bits(sums[k]);
         to += kSize;
     }
     return to;
-}
-
-// The value that a visit sees in its row of a vector, to be weighed.
-template <int kStokes, class Real>
-[[gnu::always_inline]] inline Real seen(const std::int32_t* visit, const double* row) {
-    constexpr int kWidth = sizeof(Real) / sizeof(double);
-    if constexpr (kStokes == 1) return load<Real>(row);
-    constexpr int q = (kStokes - 2) * kWidth;
-    const Real polarized =
-        to_weight(visit[3]) * load<Real>(row + q) + to_weight(visit[4]) * load<Real>(row + q + kWidth);
-    if constexpr (kStokes == 2) return polarized;
-    return load<Real>(row) + polarized;
 }
 
 template <int kStokes, int kWidth>
@@ -205,9 +184,12 @@ void gather_stream(const Visits& visits, std::int64_t knot, std::int64_t end, co
         if (visit == last) continue;
         Real before{}, after{};
         for (; visit != last; visit += kSize) {
-            const Real value = seen<kStokes, Real>(visit, from + std::int64_t{visit[0]} * kStokes * kWidth);
-            before += to_weight(visit[1]) * value;
-            after += to_weight(visit[2]) * value;
+            const double* row = from + std::int64_t{visit[0]} * kStokes * kWidth;
+            for (int k = 0; k < kStokes; ++k) {
+                const Real value = load<Real>(row + k * kWidth);
+                before += to_weight(visit[1 + 2 * k]) * value;
+                after += to_weight(visit[2 + 2 * k]) * value;
+            }
         }
         double* at = to + knot * kWidth;
         store(at, load<Real>(at) + before);
@@ -231,12 +213,9 @@ void scatter_stream(const Visits& visits, std::int64_t knot, std::int64_t end, c
         const Real after = load<Real>(from + (knot + 1) * kWidth) * scale;
         for (; visit != last; visit += kSize) {
             std::int64_t* row = sums + std::int64_t{visit[0]} * kStokes * kWidth;
-            const Real value = to_weight(visit[1]) * before + to_weight(visit[2]) * after;
-            if constexpr (kStokes != 2) add(row, value);
-            if constexpr (kStokes > 1) {
-                add(row + (kStokes - 2) * kWidth, to_weight(visit[3]) * value);
-                add(row + (kStokes - 1) * kWidth, to_weight(visit[4]) * value);
-            }
+            for (int k = 0; k < kStokes; ++k)
+                add(row + k * kWidth,
+                    to_weight(visit[1 + 2 * k]) * before + to_weight(visit[2 + 2 * k]) * after);
         }
     }
 }
@@ -325,6 +304,17 @@ VisitCounts compress(const VisitSamples& from, int n_stokes, double weight, cons
         Compressor<stokes> compressor(from, weight, out);
         walk(from, compressor);
         return compressor.counts();
+    });
+}
+
+void write_responses(const Samples& samples, std::int64_t n, int n_stokes, double* out) {
+    for_stokes(n_stokes, [&](auto stokes) {
+        for (std::int64_t begin = 0; begin < n; begin += kChunk) {
+            const std::int64_t count = std::min(kChunk, n - begin);
+            const Response<stokes> response(samples, begin, count);
+            for (std::int64_t i = 0; i < count; ++i)
+                response.of(i, samples.gains ? samples.gains[begin + i] : 1.0, out + (begin + i) * stokes);
+        }
     });
 }
 

@@ -13,11 +13,9 @@ namespace petamap::mapmaking {
 // Lags of the inverse covariance of baselines, without the first.
 constexpr int kBaselineBand = 8;
 
-// A row of a table of visits: its row in a vector; then, as the bits of floats, its weights on the knots
-// before and after and, with polarization, its response to Q and U. The response of a visit is the mean of
-// its samples': what is left of P^T W P is not negative. With intensity, weights have its response in them,
-// and those to Q and U are relative to it.
-constexpr int visit_size(int n_stokes) { return n_stokes == 1 ? 3 : 5; }
+// A row of a table of visits: its row in a vector; then, as the bits of floats, for each Stokes parameter its
+// weights on the knots before and after, the responses of its samples in them.
+constexpr int visit_size(int n_stokes) { return 1 + 2 * n_stokes; }
 
 // The samples of which visits are made: pixels are local, gaps are ~slot. `first` is the position of the
 // first of them in its stream.
@@ -49,6 +47,9 @@ struct VisitTable {
 // written that there is room for. Gaps do not count among the products unless they are known.
 VisitCounts compress(const VisitSamples& from, int n_stokes, double weight, const VisitTable& out);
 
+// Write the responses of samples to each Stokes parameter solved for, [n][n_stokes].
+void write_responses(const Samples& samples, std::int64_t n, int n_stokes, double* out);
+
 // Visits of whole streams, in the order of time, to rows of vectors.
 struct Visits {
     std::span<const std::int64_t> knots;  // [n_streams + 1] first knot of each stream
@@ -57,8 +58,8 @@ struct Visits {
     int n_stokes;
 };
 
-// Write visits with other rows, `groups` of those they have; neighbours that are the same then become one, of
-// the mean response. Write the new `firsts`.
+// Write visits with other rows, `groups` of those they have; neighbours that are the same then become one.
+// Write the new `firsts`.
 void merge(const Visits& visits, const std::int32_t* groups, std::int32_t* table, std::int64_t* firsts);
 
 // to, [n_knots][width], += B from, [n_rows][n_stokes][width].

@@ -148,8 +148,6 @@ class TemplateTerm:
     of_pixels : callable, optional
         ``of_pixels(pixelization, pixels)`` returns the only column, times the divisor, of samples that look
         at some pixels, float64 (n_pixels,), or None where it is not the same for all samples of a pixel.
-    of_sky : bool
-        Whether the only column is a signal of the sky, which is nearly the same for all samples of a pixel.
     """
 
     functions: str
@@ -165,7 +163,6 @@ class TemplateTerm:
     read: Callable[[int, int], FloatArray] | None = field(default=None, repr=False)
     of_pixels: OfPixels | None = field(default=None, repr=False)
     knots: Int32Array | None = field(default=None, repr=False)
-    of_sky: bool = False
 
     @property
     def n_functions(self) -> int:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -47,24 +45,6 @@ class Eliminated:
         return Eliminated(self.knots + other.knots, sum(parts[1:], parts[0]) if parts else None)
 
 
-@dataclass(frozen=True)
-class KnownMap:
-    """A template that pixels see.
-
-    Attributes
-    ----------
-    cells, functions : sparse matrix (n_knots, n_amplitudes)
-        H and c.
-    owned, held : float64 (n_owned, 1, 1), (n_held, 1, 1)
-        K at the owners of the model's pixels, and where they are held.
-    """
-
-    cells: Any
-    functions: Any
-    owned: FloatArray
-    held: FloatArray
-
-
 class BaselineModel:
     """Noise N = W^-1 + F C F^T of whole streams, and the normal equations of maps under it. Collective.
 
@@ -96,8 +76,6 @@ class BaselineModel:
         Row of each of `pixel_keys` among the pixels that this rank holds.
     gap_keys : int64 (n_gaps,)
         Unknowns of the gaps in the streams that this rank models, increasing.
-    known : list of KnownMap
-        Of the templates that pixels see, once they are known.
     beside_modes : TemplateModel or None
         Templates where streams share noise; with baselines as the only noise (`BaselineAmplitudes`), none do.
     """
@@ -130,29 +108,20 @@ class BaselineModel:
         self._inverse_gap_weights = 1 / sums
         self._factor = _factorize(visits)
         self._largest = largest
-        self.known: list[KnownMap] = []
+        if visits.amplitudes is not None and isinstance(templates, TemplateModel):
+            self._amplitude_visits = visits.amplitudes.renumbered(held)
+            # but the last of each stream
+            knots = self._amplitude_visits.knots
+            self._amplitude_knots = np.delete(np.arange(knots[-1]), knots[1:] - 1)
+            self._functions_sum = comm.max(templates.functions_sum)
         if templates:
             templates.couple(self._solve_band)
-
-    def set_known_maps(self, maps: Mapping[str, FloatArray]) -> None:
-        """Set what pixels see of templates, the same ones on all ranks (`known_maps`). Collective.
-
-        Parameters
-        ----------
-        maps : dict of str to float64 (n_owned,)
-        """
-        if not isinstance(self.templates, TemplateModel):
-            return
-        for name, values in maps.items():
-            owned = values[:, None, None]
-            held = self.pixels.scatter_fwd(owned).copy()
-            self.known.append(KnownMap(*self.templates.sky_functions(name), owned, held))
 
     # --- between rows of vectors and baselines
 
     def _from_rows(self, visits: VisitRows, held: FloatArray) -> FloatArray:
         """Return B of held rows, (n_held, n_stokes, width)."""
-        knots = np.zeros((self.n_knots, held.shape[2]))
+        knots = np.zeros((int(visits.knots[-1]), held.shape[2]))
         _mapmaking.add_to_baselines(*visits.arguments(), held, knots, self.n_threads)
         return knots
 
@@ -199,30 +168,31 @@ class BaselineModel:
         _mapmaking.add_from_baselines(*visits.arguments(), knots, scales, sums)
         return sums.sum(axis=0) if len(sums) > 1 else sums[0], scales
 
-    def _to_owners(self, knots: FloatArray) -> FloatArray:
+    def _to_owners(self, visits: VisitRows, knots: FloatArray, largest: float) -> FloatArray:
         """Return B^T of baselines at the owners of pixels, (n_owned, n_stokes, width). Collective."""
-        sums, scales = self._integers(self._visits, knots, self._largest, self.pixels.n_held)
+        sums, scales = self._integers(visits, knots, largest, self.pixels.n_held)
         return self.pixels.scatter_rev(sums) / scales
 
     def to_pixels(self, eliminated: Eliminated) -> FloatArray:
-        """Return B^T x - Q^T a of what was eliminated, (n_owned, n_stokes, width). Collective."""
-        if not self.known:
-            return self._to_owners(eliminated.knots)
+        """Return B^T (x + c a) - U^T a of what was eliminated, (n_owned, n_stokes, width). Collective."""
+        if not isinstance(self.templates, TemplateModel):
+            return self._to_owners(self._visits, eliminated.knots, self._largest)
         amplitudes = self.amplitudes(eliminated)
-        out = self._to_owners(eliminated.knots + sum(known.functions @ amplitudes for known in self.known))
-        for known in self.known:
-            out -= known.owned * self._to_owners(known.cells @ amplitudes)
+        knots = eliminated.knots + self.templates.to_baselines(amplitudes)
+        out = self._to_owners(self._visits, knots, self._largest)
+        padded = np.zeros((int(self._amplitude_visits.knots[-1]), amplitudes.shape[1]))
+        padded[self._amplitude_knots] = amplitudes
+        out -= self._to_owners(self._amplitude_visits, padded, self._largest * self._functions_sum)
         return out
 
     def from_pixels(self, pixels: FloatArray) -> Eliminated:
-        """Return what is eliminated at a map m: X B m, of residuals -Q m. Collective."""
+        """Return what is eliminated at a map m: X B m, of residuals (c^T B - U) m. Collective."""
         held = self.pixels.scatter_fwd(pixels)
         knots = self._from_rows(self._visits, held)
-        parts = [
-            known.functions.T @ knots - known.cells.T @ self._from_rows(self._visits, known.held * held)
-            for known in self.known
-        ]
-        return self._eliminate(knots, sum(parts[1:], parts[0]) if parts else None)
+        if not isinstance(self.templates, TemplateModel):
+            return self._eliminate(knots, None)
+        seen = self._from_rows(self._amplitude_visits, held)[self._amplitude_knots]
+        return self._eliminate(knots, self.templates.from_knots(knots) - seen)
 
     def apply_coupling(self, pixels: FloatArray) -> FloatArray:
         """Return D - S of pixels at their owners, (n_owned, n_stokes, width). Collective."""
@@ -251,7 +221,7 @@ class BaselineModel:
     def group_coupling(self, groups: Int64Array, n_groups: int, largest: float) -> FloatArray:
         """Return Z^T B^T X B Z where Z are groups of pixels: a matrix of n_groups x n_stokes. Collective.
 
-        Known maps are left out.
+        Without templates.
 
         Parameters
         ----------

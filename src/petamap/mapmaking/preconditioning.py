@@ -15,15 +15,14 @@ from petamap.mapmaking import binning
 from petamap.mapmaking.amplitudes import Amplitudes
 from petamap.mapmaking.baseline_amplitudes import BaselineAmplitudes, destriping_noises
 from petamap.mapmaking.baseline_model import BaselineModel
-from petamap.mapmaking.known_maps import known_maps
 from petamap.mapmaking.linear_operators import BlockDiagonalPreconditioner, Preconditioner
 from petamap.mapmaking.mode_model import ModeModel, modelled_groups, with_shapes
 from petamap.mapmaking.noise_kernels import InverseNoise
 from petamap.mapmaking.pixel_statistics import Statistics
 from petamap.mapmaking.projection import Projection
-from petamap.mapmaking.stream_terms import SelectedTerms, StreamTerms, is_common
+from petamap.mapmaking.stream_terms import SelectedTerms, is_common
 from petamap.mapmaking.template_memory import TemplateBytes, template_model_bytes
-from petamap.mapmaking.template_model import AmplitudePreconditioner, TemplateModel, longest_held_step
+from petamap.mapmaking.template_model import AmplitudePreconditioner, TemplateModel
 from petamap.mapmaking.transfer import NuisanceTransfer, PixelTransfer
 from petamap.mapmaking.two_level import ModelInverse, TwoLevelPreconditioner
 from petamap.mapmaking.vectors import SharedUnknowns, Unknowns
@@ -128,7 +127,7 @@ def plan_preconditioner(
         alone = template_model_bytes(functions if destriping is None else [], 1 / LONGEST_STEP, 0)
         return PreconditionerPlan(kind, templates=alone)
     if destriping is None:
-        noises, modes = _fitted(projection, noise, terms, comm)
+        noises, modes = _fitted(projection, noise, comm)
     else:
         noises, modes = destriping, []
     level, per_visit = _choose_level(projection, comm)
@@ -148,10 +147,10 @@ def plan_preconditioner(
 
 
 def _fitted(
-    projection: Projection, noise: InverseNoise, terms: StreamTerms | None, comm: Communicator
+    projection: Projection, noise: InverseNoise, comm: Communicator
 ) -> tuple[list[BaselineNoise], list[BaselineNoise]]:
     """Return baselines of the noise of each segment, and of each common mode. Collective."""
-    longest = _longest_step(terms, projection, comm) if terms else LONGEST_STEP
+    longest = LONGEST_STEP
     if comm.max(float(bool(noise.joint.groups))):
         # streams that share noise have the same knots
         every = np.concatenate([noise.lags, noise.mode_lags])
@@ -159,18 +158,6 @@ def _fitted(
     fitted = [fit_baselines(lags, longest) for lags in noise.lags]
     modes = [fit_baselines(lags, longest) for lags in noise.mode_lags]
     return [fitted[kernel] for kernel in noise.kernel_of], modes
-
-
-def _longest_step(terms: StreamTerms, projection: Projection, comm: Communicator) -> int:
-    """Return the most samples between knots with which baselines hold templates. Collective."""
-    steps: dict[int, int] = {}
-    longest = LONGEST_STEP
-    for stream in sorted({segment.stream for segment in projection.local.segments}):
-        for term in terms.of(stream):
-            if id(term) not in steps:
-                steps[id(term)] = longest_held_step(term, LONGEST_STEP)
-            longest = min(longest, steps[id(term)])
-    return int(-comm.max(-longest))
 
 
 def _choose_kind(projection: Projection, noise: InverseNoise, comm: Communicator) -> str:
@@ -304,11 +291,6 @@ class PreconditionerInputs:
             model, transfer.restrict(self._weights()[:, :, None])[:, :, 0],
             self._coarse(model.pixels.keys, level), weight * self.comm.sum(projection.local.n_out),
         )  # fmt: skip
-        if projection.amplitudes and not plan.destripes:
-            maps = known_maps(projection, self.shared.pixels, self.comm)
-            inverse.set_known_maps(
-                {name: transfer.mean(values[:, None, None])[:, 0, 0] for name, values in maps.items()}
-            )
         nuisance = None
         if self.comm.max(len(gap_keys)) or model.templates:
             nuisance = self._nuisance(model.gap_keys, model.templates, solve_gaps=projection.gaps.length > 0)
@@ -333,22 +315,23 @@ class PreconditionerInputs:
         """Return the model of whole streams, whose samples have at most a weight."""
         projection = self.projection
         local_keys = parent_pixels(projection.pixelization, projection.keys(), plan.level)
+        amplitudes, own = projection.amplitudes, None
+        if amplitudes and not plan.destripes:
+            own = SelectedTerms(amplitudes.terms, lambda template: not is_common(template))
         visits = gather_visits(
-            projection, plan.noises, gap_keys, local_keys, self.comm, marginalize=projection.gaps.length > 0
-        )
+            projection, plan.noises, gap_keys, local_keys, self.comm,
+            marginalize=projection.gaps.length > 0, terms=own,
+        )  # fmt: skip
         groups = modelled_groups(projection, self.noise, plan.modes, visits.noises, self.comm)
         visits = replace(visits, noises=with_shapes(visits.noises, groups))
         # no pixel of the model has more samples, and no gap more than 64
         samples = max(self.statistics.hits_max << (2 * plan.level), 64)
-        amplitudes = projection.amplitudes
         gaps = visits.gaps.keys
         templates: TemplateModel | BaselineAmplitudes | None = None
-        if amplitudes:
-            own = SelectedTerms(amplitudes.terms, lambda template: not is_common(template))
-            if plan.destripes:
-                templates = BaselineAmplitudes(amplitudes.terms, visits.noises, gaps)
-            else:
-                templates = TemplateModel(own, visits.noises, gaps)
+        if own:
+            templates = TemplateModel(own, visits.noises, gaps)
+        elif amplitudes:
+            templates = BaselineAmplitudes(amplitudes.terms, visits.noises, gaps)
         return BaselineModel(
             self.comm, visits, own_keys, weight * samples,
             templates=templates, modes=ModeModel(visits, groups), n_threads=projection.n_threads,

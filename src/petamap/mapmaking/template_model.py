@@ -4,13 +4,13 @@ A template's functions T are those that baselines hold, and a rest: T = F c + R,
 samples have weight. With b' = b + c a in the place of the baselines b, of prior C, and W zero in gaps, the
 normal equations are (`BaselineModel`)::
 
-    (C^-1 + F^T W F) b' = F^T W (d - P m) + E a,   E = C^-1 c
-    G a = T^T W d - Q m + E^T b',                  G = c^T C^-1 c + R^T W R + S^-1
+    (C^-1 + F^T W F) b' = F^T W (d - P m) + E a,        E = C^-1 c - F^T W R
+    G a = R^T W d - (U - c^T B) m + E^T b',             G = c^T C^-1 c + R^T W R + S^-1
 
-where S is the amplitudes' own prior, if they have one, and F^T W R is left out, which is nearly zero. So is
-Q = R^T W P, R being what is fast and small but near jumps, except for known signals of the sky: with their
-map K, Q = H^T B K - c^T B (`petamap.mapmaking.known_maps`). T is zero in gaps, R is not, and their unknowns
-hold R a too: with r_a - R^T r_g in the place of r_a they are g + R a.
+where S is the amplitudes' own prior, if they have one, and U = T^T W P
+(`petamap.mapmaking.amplitude_visits`). They hold for any c; with this one nothing large has to cancel where
+noise is steep. T is zero in gaps, R is not, and their unknowns hold R a too: with r_a - R^T r_g in the place
+of r_a they are g + R a.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import numpy as np
 
 from petacomm.base.typing import FloatArray, Int64Array
 from petamap.data.template import TemplateTerm
+from petamap.mapmaking.amplitude_visits import stream_functions
 from petamap.mapmaking.linear_operators import Preconditioner
 from petamap.mapmaking.pseudo_inverse import regularized_inverse
 from petamap.mapmaking.stream_terms import SelectedTerms, StreamTerms
@@ -42,10 +43,6 @@ _REACH = 64
 _NEARNESS = 1e4
 # Sets of amplitudes that predict the next one under their prior, in the model.
 _PRIOR_ORDER = 8
-# Samples of which functions are measured, the part of their squares that baselines may leave, and the
-# shortest step between knots for it. Pickup of order 3 that drifts, 20 detectors for 4 h: steps with which
-# 20%, 4% and 0.8% are left take 57, 19 and 11 iterations.
-_MEASURED, _HELD, _SHORTEST_HELD = 1 << 14, 0.01, 8
 # Intervals whose functions are held.
 _CACHED = 4
 
@@ -76,35 +73,6 @@ def _held_by_baselines(hats: Any, functions: Any, weights: FloatArray, prior: Fl
     return sparse.hstack(columns, "csr")
 
 
-def longest_held_step(term: TemplateTerm, longest: int) -> int:
-    """Return the most samples between knots, a power of two, with which baselines hold a term's functions.
-
-    Functions that no baselines hold, and known signals of the sky, leave the step as it is.
-    """
-    if term.of_sky:
-        return longest
-    functions = term.matrix(0, min(int(term.edges[-1]), _MEASURED)).tocsr()
-    whole = functions.multiply(functions).sum()
-    step = longest
-    while step >= _SHORTEST_HELD:
-        if _left_by_baselines(functions, step) <= _HELD * whole:
-            return step
-        step //= 2
-    return longest
-
-
-def _left_by_baselines(functions: Any, step: int) -> float:
-    """Return the sum of squares of what linear interpolation between knots leaves of functions, sparse."""
-    from scipy import sparse
-
-    at = np.arange(0, functions.shape[0] + step, step)
-    hats = _hats(functions.shape[0], step, 0.0)[:, : len(at)]
-    inside = at < functions.shape[0]
-    nothing = sparse.csr_matrix((int((~inside).sum()), functions.shape[1]))
-    left = functions - hats @ sparse.vstack([functions[at[inside]], nothing])
-    return float(left.multiply(left).sum())
-
-
 class TemplateModel:
     """E and G^-1 of the streams that a rank models; with baselines, what eliminates them.
 
@@ -121,6 +89,8 @@ class TemplateModel:
         Of the amplitudes; streams that share some have the same.
     shares : float64 (n,)
         One divided by the number of streams that share an amplitude.
+    functions_sum : int
+        What functions of a stream add up to at most in a sample.
     """
 
     def __init__(
@@ -131,7 +101,7 @@ class TemplateModel:
         self.noises, self._terms = noises, terms
         self._functions = lru_cache(_CACHED)(self._make_functions)
         keys, shares = [np.zeros(0, np.int64)], [np.zeros(0)]
-        couplings, rests = [], []
+        self.functions_sum, couplings, rests = 0, [], []
         self._matrices: list[Any] = []
         for number, stream in enumerate(noises.streams.tolist()):
             if not terms.of(stream):
@@ -141,6 +111,8 @@ class TemplateModel:
             else:
                 coupling, matrix, rest = self._stream(number, gap_keys)
             keys += terms.shared_keys(stream)
+            present = (1 if term.functions == "bins" else term.n_functions for term in terms.of(stream))
+            self.functions_sum = max(self.functions_sum, sum(present))
             shares += [
                 np.full(term.n_amplitudes, 1 / len(terms.group(stream, k)))
                 for k, term in enumerate(terms.of(stream))
@@ -157,35 +129,8 @@ class TemplateModel:
         )
         self._firsts = np.concatenate([[0], np.cumsum([len(m) for m in map(_diagonal, self._matrices)])])
         self._sizes = [_diagonal(matrix) for matrix in self._matrices]
-        self._cells = self._sky_cells()
         self._inverse = _Inverses(self._matrices, self._sizes)
         self._reduced = self._inverse
-
-    def _sky_cells(self) -> dict[str, Any]:
-        """Return H of known signals of the sky, by name: of which amplitude the cell of each knot is."""
-        from scipy import sparse
-
-        columns: dict[str, list[Int64Array]] = {}
-        values: dict[str, list[FloatArray]] = {}
-        rows: dict[str, list[Int64Array]] = {}
-        for number, stream in enumerate(self.noises.streams.tolist()):
-            first, column = int(self.noises.knots[number]), int(self._firsts[number])
-            n, step = int(self.noises.knots[number + 1]) - first, int(self.noises.steps[number])
-            for template, term in zip(self._terms.templates(stream), self._terms.of(stream), strict=True):
-                if term.of_sky:
-                    cells = _cells_of_knots(term, n, step, self._terms.layout.margin)
-                    rows.setdefault(template.name, []).append(first + np.arange(n))
-                    columns.setdefault(template.name, []).append(column + cells)
-                    values.setdefault(template.name, []).append(np.full(n, 1 / term.divisor))
-                column += term.n_amplitudes
-        shape = int(self.noises.knots[-1]), len(self.keys)
-        return {
-            name: sparse.csr_matrix(
-                (np.concatenate(values[name]), (np.concatenate(rows[name]), np.concatenate(columns[name]))),
-                shape,
-            )
-            for name in rows
-        }
 
     def couple(self, solve: Callable[[FloatArray], FloatArray]) -> None:
         """Take the baselines' (C^-1 + F^T W F)^-1, of (n_knots, width), into what eliminates amplitudes."""
@@ -220,8 +165,7 @@ class TemplateModel:
         left = -np.asarray(self._transposed @ knots, np.float64)
         if residuals is not None:
             left += residuals
-        out: FloatArray = knots + self._held @ self._inverse(left)
-        return out
+        return knots + self.to_baselines(self._inverse(left))
 
     def beside(self, shared: FloatArray) -> FloatArray:
         """Return (1 - E G^-1 c^T) of what streams share of T^-1 x, (n_knots, width)."""
@@ -234,7 +178,7 @@ class TemplateModel:
 
     def in_gaps(self, amplitudes: FloatArray) -> FloatArray:
         """Return R a in gaps, (n_gaps, width), of amplitudes, (n, width)."""
-        return -np.asarray(self._hats @ (self._held @ amplitudes), np.float64)
+        return -np.asarray(self._hats @ self.to_baselines(amplitudes), np.float64)
 
     def to_knots(self, residuals: FloatArray) -> FloatArray:
         """Return E G^-1 of residuals of amplitudes, (n, width)."""
@@ -244,15 +188,9 @@ class TemplateModel:
         """Return G^-1 (r - E^T x) of residuals of amplitudes, (n, width), and baselines x."""
         return self._inverse(residuals - self._transposed @ knots)
 
-    def sky_functions(self, name: str) -> tuple[Any, Any]:
-        """Return H and c, sparse (n_knots, n), of a known signal of the sky; zero of all other amplitudes."""
-        from scipy import sparse
-
-        cells = self._cells.get(name)
-        if cells is None:
-            cells = sparse.csr_matrix(self._held.shape)
-        own = np.bincount(cells.indices, minlength=cells.shape[1]) > 0
-        return cells, (self._held @ sparse.diags(own.astype(np.float64))).tocsr()
+    def to_baselines(self, amplitudes: FloatArray) -> FloatArray:
+        """Return c a of amplitudes, (n, width)."""
+        return np.asarray(self._held @ amplitudes, np.float64)
 
     def from_knots(self, knots: FloatArray) -> FloatArray:
         """Return c^T of values at knots, (n, width)."""
@@ -296,25 +234,17 @@ class TemplateModel:
         weights[gaps] = 0.0
         lags = [lag for lag in range(-len(prior) + 1, len(prior)) if abs(lag) < n_knots]
         inverse: Any = sparse.diags([np.full(n_knots - abs(lag), prior[abs(lag)]) for lag in lags], lags)
-        seen = sparse.diags((weights > 0).astype(np.float64)) @ functions
-        c = _held_by_baselines(hats, seen, weights, prior)
-        weighted, coupling = sparse.diags(weights) @ hats, (inverse @ c).tocsr()
-        # R^T W R without R, which has as many entries as samples where knots are far apart
-        mixed = c.T @ (weighted.T @ seen)
-        squares = noises.weights[number] * (seen.T @ seen) + c.T @ ((weighted.T @ hats) @ c)
-        rest, sky = squares - mixed - mixed.T, self._is_of_sky(number)
-        if sky.any():
-            # Q has no rows of the others: the equations stay positive with their R orthogonal to the sky's
-            others = sparse.diags(1.0 - sky)
-            rest = sparse.diags(sky) @ rest @ sparse.diags(sky) + others @ rest @ others
-        matrix = c.T @ coupling + rest + self._inverse_covariance(number)
-        # F^T W R, which is C^-1 c / _NEARNESS, counts where a map may balance a known signal
-        return coupling @ sparse.diags(1 - sky / _NEARNESS), matrix.tocsr(), (c, hats[gaps])
-
-    def _is_of_sky(self, number: int) -> FloatArray:
-        """Return 1 for each amplitude of a stream that is of a known signal of the sky, 0 for the others."""
-        terms = self._terms.of(int(self.noises.streams[number]))
-        return np.concatenate([np.full(term.n_amplitudes, float(term.of_sky)) for term in terms])
+        functions = sparse.diags((weights > 0).astype(np.float64)) @ functions
+        c = _held_by_baselines(hats, functions, weights, prior)
+        weighted = (sparse.diags(weights) @ hats).T.tocsr()
+        # F^T W R and R^T W R without R, which has as many entries as samples where knots are far apart
+        mixed = weighted @ functions
+        held = (weighted @ hats) @ c
+        cross = c.T @ mixed
+        squares = noises.weights[number] * (functions.T @ functions) + c.T @ held - cross - cross.T
+        inverse_c = inverse @ c
+        matrix = c.T @ inverse_c + squares + self._inverse_covariance(number)
+        return (inverse_c - (mixed - held)).tocsr(), matrix.tocsr(), (c, hats[gaps])
 
     def _inverse_covariance(self, number: int) -> Any:
         """Return S^-1 of the amplitudes of a stream, sparse; zero where nothing is known of them."""
@@ -346,34 +276,19 @@ class TemplateModel:
 
     def _make_functions(self, terms: tuple[TemplateTerm, ...], n_samp: int, step: int) -> tuple[Any, Any]:
         """Return F and T of a stream of `n_samp` samples, margins included, with these terms."""
-        from scipy import sparse
-
         margin = self._terms.layout.margin
-        functions, hats = [term.matrix(-margin, n_samp - margin) for term in terms], _hats(n_samp, step)
-        for number, term in enumerate(terms):
-            if term.of_sky and term.n_sets > 1:  # as pixels see it: factors change linearly between knots
-                cells = _cells_of_knots(term, hats.shape[1], step, margin)
-                entries = np.ones(len(cells)), (np.arange(len(cells)), cells)
-                blended = hats @ sparse.csr_matrix(entries, (len(cells), term.n_sets))
-                functions[number] = sparse.diags(np.asarray(functions[number].sum(axis=1))[:, 0]) @ blended
-        return hats, sparse.hstack(functions, "csr")
+        return _hats(n_samp, step), stream_functions(terms, -margin, n_samp - margin)
 
 
-def _cells_of_knots(term: TemplateTerm, n_knots: int, step: int, margin: int) -> Int64Array:
-    """Return the cell that each knot of a stream is in, or next to."""
-    places = np.arange(n_knots) * step - margin
-    return np.clip(np.searchsorted(term.edges, places, "right") - 1, 0, term.n_sets - 1)
-
-
-def _hats(n_samp: int, step: int, shift: float = 0.5) -> Any:
+def _hats(n_samp: int, step: int) -> Any:
     """Return the hat functions about knots every `step` samples, (n_samp, n_knots).
 
-    Samples are between knots, as in visits (`baselines.cpp`), unless they have another shift.
+    Samples are between knots, as in visits (`baselines.cpp`).
     """
     from scipy import sparse
 
     positions = np.arange(n_samp)
-    before, after = positions // step, (positions % step + shift) / step
+    before, after = positions // step, (positions % step + 0.5) / step
     rows = np.repeat(positions, 2)
     columns = np.stack([before, before + 1], axis=1).ravel()
     values = np.stack([1 - after, after], axis=1).ravel()

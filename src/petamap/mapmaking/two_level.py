@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
 
 import numpy as np
 
@@ -85,7 +84,7 @@ class TwoLevelPreconditioner(Preconditioner):
 
         With unknowns of gaps and templates eliminated, r_m + B^T u is left on pixels, where
         u = T (B W^-1 r_g - E G^-1 r_a); m = S^-1 of it, gaps are W^-1 (r_g + B^T (u + T B m)), and amplitudes
-        are G^-1 (r_a - Q m - E^T (u + T B m)) (`TemplateModel`, where Q is zero without known signals).
+        are G^-1 (r_a - Q m - E^T (u + T B m)), Q = U - c^T B (`TemplateModel`).
         """
         model, templates = self.inverse.model, self.inverse.model.templates
         out = vectors.zeros_like()
@@ -166,16 +165,6 @@ class ModelInverse:
         self.coarse_error: FloatArray | None = None
         self.degree, self._upper = self._choose_polynomial()
 
-    def set_known_maps(self, maps: Mapping[str, FloatArray]) -> None:
-        """Set the maps of known signals in the model (`BaselineModel.set_known_maps`). Collective.
-
-        The degree stays as it is: directions that only the priors of their factors hold are slow, but few,
-        and conjugate gradients find them. Degrees of 2, 4, 8 and 16 take 18, 16, 17 and 16 iterations.
-        """
-        self.model.set_known_maps(maps)
-        if self.model.known:
-            self._coarse_inverse = pseudo_inverse(self._coarse_matrix(), _SAME)
-
     def apply(self, pixels: FloatArray) -> FloatArray:
         """Return S times values on pixels, (n_owned, n_stokes, width). Collective."""
         out = np.empty_like(pixels)
@@ -223,7 +212,7 @@ class ModelInverse:
     def _coarse_matrix(self) -> FloatArray:
         """Return E = Z^T S Z, (n_coarse, n_coarse)."""
         n, n_stokes = self._groups.n, self.model.n_stokes
-        if self.model.known:
+        if isinstance(self.model.templates, TemplateModel):
             matrix = -self._exact_coupling()
         else:
             matrix = -self.model.group_coupling(self._groups.numbers, n, self._most)

@@ -13,11 +13,14 @@ from petacomm.base.threads import map_threads
 from petacomm.base.typing import AnyArray, FloatArray, Int32Array, Int64Array
 from petacomm.mpi import Communicator
 from petacomm.sharing.index_map import rows_of_keys
+from petamap.mapmaking.amplitude_visits import amplitude_visits, stream_functions, summed
 from petamap.mapmaking.projection import Projection
+from petamap.mapmaking.stream_terms import SelectedTerms
 from petamap.noise.baselines import BaselineNoise
 
-# Columns of the table of blocks: stream, position of the first sample, intervals, visits of pixels, of gaps.
-_STREAM, _FIRST, _INTERVALS, _PIXELS, _GAPS = range(5)
+# Columns of the table of blocks: stream, position of the first sample, intervals, visits of pixels, of gaps,
+# of pixels in the functions of amplitudes.
+_STREAM, _FIRST, _INTERVALS, _PIXELS, _GAPS, _AMPLITUDES = range(6)
 
 
 @dataclass(frozen=True)
@@ -30,9 +33,9 @@ class VisitRows:
         First knot of each stream.
     firsts : int64 (n_knots + 1,)
         First visit of the interval after each knot.
-    table : int32 (n_visits, 3 or 5)
-        Of each visit the row of vectors that it sees; then, as the bits of float32, its weights on the knots
-        before and after, and with polarization its mean response (``cpp/petamap/mapmaking/baselines.h``).
+    table : int32 (n_visits, 1 + 2 n_stokes)
+        Of each visit the row of vectors that it sees; then, as the bits of float32, for each Stokes parameter
+        its weights on the knots before and after (``cpp/petamap/mapmaking/baselines.h``).
     keys : int64 (n_rows,)
         Key of each row, increasing: of a pixel, or of the unknown that a gap is.
     n_stokes : int
@@ -97,12 +100,15 @@ class RankVisits:
     pixels, gaps : VisitRows
     products : float64 (n_knots, 3)
         F^T W F by the interval after each knot: before-before, before-after, after-after.
+    amplitudes : VisitRows, optional
+        Of pixels, where amplitudes are the knots; after those of each stream comes a knot without any.
     """
 
     noises: StreamNoises
     pixels: VisitRows
     gaps: VisitRows
     products: FloatArray
+    amplitudes: VisitRows | None = None
 
     @property
     def knots(self) -> Int64Array:
@@ -129,6 +135,7 @@ def gather_visits(
     comm: Communicator,
     *,
     marginalize: bool,
+    terms: SelectedTerms | None = None,
 ) -> RankVisits:
     """Return the visits of the streams that this rank models. Collective.
 
@@ -145,12 +152,14 @@ def gather_visits(
     comm : Communicator
     marginalize : bool
         Whether gaps are unknowns; else they are known to be zero.
+    terms : SelectedTerms, optional
+        Of the templates of the model.
     """
     first_streams = projection.layout.rank_streams(comm.size)
-    outbox = _Outbox(projection, noises, gap_keys, pixel_keys, first_streams, marginalize=marginalize)
+    outbox = _Outbox(projection, noises, gap_keys, pixel_keys, first_streams, terms, marginalize=marginalize)
     blocks, tables = outbox.fill()
     received = _Inbox(comm, blocks, tables, np.searchsorted(blocks[:, _STREAM], first_streams))
-    return received.arrange(stream_noises(projection, noises, comm), projection.stokes.n)
+    return received.arrange(stream_noises(projection, noises, comm), projection.stokes.n, terms)
 
 
 @dataclass(frozen=True)
@@ -163,6 +172,7 @@ class _BlockTables:
     counts: Int64Array  # (n_intervals, 2) visits of pixels and of gaps
     products: FloatArray  # (n_intervals, 3)
     visits: tuple[Int32Array, Int32Array]  # of pixels and of gaps
+    amplitudes: Int32Array | None  # visits of pixels in their functions
     keys: tuple[list[Int64Array], list[Int64Array]]
 
 
@@ -176,10 +186,12 @@ class _Outbox:
         gap_keys: Int64Array,
         pixel_keys: Int64Array,
         first_streams: Int64Array,
+        terms: SelectedTerms | None,
         *,
         marginalize: bool,
     ) -> None:
         self.projection, self.noises, self.marginalize = projection, noises, marginalize
+        self.terms = terms
         self.keys, self.gap_keys = distinct(pixel_keys.copy()), gap_keys
         self.rows = rows_of_keys(self.keys, pixel_keys)
         local = projection.local
@@ -193,7 +205,7 @@ class _Outbox:
 
     def fill(self) -> tuple[Int64Array, _BlockTables]:
         """Return the table of blocks, and theirs."""
-        blocks = np.zeros((len(self.blocks), 5), np.int64)
+        blocks = np.zeros((len(self.blocks), 6), np.int64)
         seen = np.zeros((len(self.ranks), len(self.keys)), np.uint8)
         seen_slots = np.zeros((len(self.ranks), max(1, self.projection.gaps.n)), np.uint8)
 
@@ -203,7 +215,7 @@ class _Outbox:
             found = _mapmaking.count_visits(pixels, self.rows, first, step, seen[rank], seen_slots[rank])
             intervals = (first + len(pixels) - 1) // step - first // step + 1
             n_gaps = found[1] if self.marginalize else 0
-            blocks[number] = self.streams[number], first, intervals, found[0], n_gaps
+            blocks[number] = self.streams[number], first, intervals, found[0], n_gaps, 0
 
         map_threads(count, range(len(blocks)), self.projection.n_threads)
         pixels = [_rows_of(self.keys, one) for one in seen]
@@ -223,10 +235,11 @@ class _Outbox:
     ) -> _BlockTables:
         """Return the tables of blocks, with the rows that the rank of each has."""
         n_stokes = self.projection.stokes.n
-        ends = np.concatenate([np.zeros((1, 3), np.int64), np.cumsum(blocks[:, _INTERVALS:], axis=0)])
+        lengths = blocks[:, _INTERVALS:_AMPLITUDES]
+        ends = np.concatenate([np.zeros((1, 3), np.int64), np.cumsum(lengths, axis=0)])
         n_intervals, n_visits, n_gaps = (int(n) for n in ends[-1])
         counts, products = np.zeros((n_intervals, 2), np.int64), np.zeros((n_intervals, 3))
-        visits = np.empty((n_visits, 3 if n_stokes == 1 else 5), np.int32)
+        visits = np.empty((n_visits, 1 + 2 * n_stokes), np.int32)
         gaps = np.empty((n_gaps, 3), np.int32)
 
         def write(number: int) -> None:
@@ -241,7 +254,28 @@ class _Outbox:
             )  # fmt: skip
 
         map_threads(write, range(len(blocks)), self.projection.n_threads)
-        return _BlockTables(counts, products, (visits, gaps), ([], []))
+        amplitudes = self._amplitudes(blocks, pixel_rows) if self.terms else None
+        return _BlockTables(counts, products, (visits, gaps), amplitudes, ([], []))
+
+    def _amplitudes(self, blocks: Int64Array, pixel_rows: list[Int32Array]) -> Int32Array:
+        """Return what pixels have of the functions of blocks, and write how many to the table of blocks."""
+        assert self.terms is not None
+        n_stokes, margin = self.projection.stokes.n, self.projection.layout.margin
+        tables = [np.empty((0, 2 + n_stokes), np.int32)]
+        for number, (stream, first) in enumerate(blocks[:, [_STREAM, _FIRST]].tolist()):
+            terms = self.terms.of(stream)
+            if not terms:
+                continue
+            functions = stream_functions(terms, first - margin, first - margin + int(self.blocks[number, 3]))
+            samples = self.projection.sample_pointing(self.blocks[number], inputs=False)
+            pixels, responses = samples.pixels, np.empty((len(samples.pixels), n_stokes))
+            _mapmaking.write_responses(
+                pixels, samples.angles, samples.gains, samples.intensity, samples.efficiency, responses
+            )
+            rows = np.where(pixels < 0, -1, pixel_rows[int(self.rank_of[number])][np.maximum(pixels, 0)])
+            tables.append(amplitude_visits(functions, rows, responses * self._noise(number).weight))
+            blocks[number, _AMPLITUDES] = len(tables[-1])
+        return np.concatenate(tables)
 
     def _noise(self, number: int) -> BaselineNoise:
         return self.noises[int(self.blocks[number, 5])]
@@ -295,13 +329,16 @@ class _Inbox:
         self, comm: Communicator, blocks: Int64Array, tables: _BlockTables, bounds: Int64Array
     ) -> None:
         self._comm = comm
-        lengths = np.concatenate([np.zeros((1, 3), np.int64), np.cumsum(blocks[:, _INTERVALS:], axis=0)])
-        n_intervals, n_visits, n_gaps = np.ascontiguousarray(np.diff(lengths[bounds], axis=0).T)
+        lengths = np.concatenate([np.zeros((1, 4), np.int64), np.cumsum(blocks[:, _INTERVALS:], axis=0)])
+        n_intervals, n_visits, n_gaps, n_seen = np.ascontiguousarray(np.diff(lengths[bounds], axis=0).T)
         self.blocks = self._send(blocks, np.diff(bounds))
         self.counts = self._send(tables.counts, n_intervals)
         self.products = self._send(tables.products, n_intervals)
         self.pixels, self.pixel_keys = self._send_visits(tables.visits[0], n_visits, tables.keys[0])
         self.gaps, self.gap_keys = self._send_visits(tables.visits[1], n_gaps, tables.keys[1])
+        self.amplitudes = np.zeros((0, 2), np.int32)
+        if tables.amplitudes is not None:
+            self.amplitudes, _ = self._send_visits(tables.amplitudes, n_seen, tables.keys[0])
 
     def _send(self, table: AnyArray, counts: Int64Array) -> AnyArray:
         return table if self._comm.size == 1 else self._comm.alltoallv(table, counts)[0]
@@ -321,7 +358,7 @@ class _Inbox:
             rows[:, 0] = rows_of_keys(together, theirs)[rows[:, 0]]
         return rows, together
 
-    def arrange(self, noises: StreamNoises, n_stokes: int) -> RankVisits:
+    def arrange(self, noises: StreamNoises, n_stokes: int, terms: SelectedTerms | None) -> RankVisits:
         """Return the visits of the streams that have the noises."""
         knots, steps, first = noises.knots, noises.steps, int(noises.streams[:1].sum())
         order = np.lexsort((self.blocks[:, _FIRST], self.blocks[:, _STREAM]))
@@ -345,7 +382,22 @@ class _Inbox:
         return RankVisits(
             noises, rows(self.pixels, _PIXELS, n_pixels, self.pixel_keys, n_stokes),
             rows(self.gaps, _GAPS, n_gaps, self.gap_keys, 1), np.stack(by_interval(self.products), axis=1),
+            self._amplitude_rows(order, noises.streams, n_stokes, terms) if terms else None,
         )  # fmt: skip
+
+    def _amplitude_rows(
+        self, order: Int64Array, streams: Int64Array, n_stokes: int, terms: SelectedTerms
+    ) -> VisitRows:
+        """Return the visits of amplitudes, of which those of blocks are summed."""
+        counts = self.blocks[:, _AMPLITUDES]
+        table = _in_order(self.amplitudes, counts, order)
+        of_stream = np.repeat(self.blocks[order, _STREAM] - streams[:1].sum(), counts[order])
+        numbers = [1 + sum(term.n_amplitudes for term in terms.of(stream)) for stream in streams.tolist()]
+        knots = np.concatenate([[0], np.cumsum(numbers)]).astype(np.int64)
+        table, places = summed(table, knots[of_stream] + table[:, 1], n_stokes)
+        ends = np.cumsum(np.bincount(places, minlength=knots[-1]))
+        firsts = np.concatenate([[0], ends]).astype(np.int64)
+        return VisitRows(knots, firsts, table, self.pixel_keys, n_stokes)
 
 
 def _in_order(table: AnyArray, counts: Int64Array, order: Int64Array) -> AnyArray:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from petamap.data.config import RunConfig
 from petamap.data.observation import Observation
-from petamap.data.template import DetectorTemplate
 from petamap.mapmaking.bands import StreamBands
 from petamap.mapmaking.noise_kernels import declared_model
 from petamap.mapmaking.preconditioning import (
@@ -17,7 +16,6 @@ from petamap.mapmaking.preconditioning import (
     has_templates,
     is_steep,
 )
-from petamap.mapmaking.template_model import longest_held_step
 from petamap.mapmaking.time_layout import time_streams
 from petamap.noise.baselines import LONGEST_STEP, fit_baselines
 from petamap.noise.model import noise_key
@@ -110,7 +108,7 @@ def forecast_preconditioner(
         return PreconditionerForecast(kind, 1 / LONGEST_STEP) if kind == TWO_LEVEL else _SIMPLE
     if config.noise.kernel != "model" or any(one.noise is None for one in observations):
         return PreconditionerForecast(None if kind == "auto" else kind, _ASSUMED_KNOTS)
-    n_samp, n_steep, n_knots, longest = 0, 0, 0.0, _longest_step(observations)
+    n_samp, n_steep, n_knots = 0, 0, 0.0
     cases: dict[Hashable, tuple[bool, float]] = {}
     for stream, n_lag in zip(time_streams(observations), bands.lags, strict=True):
         observation = observations[stream.observation]
@@ -118,20 +116,10 @@ def forecast_preconditioner(
         case = noise_key(model), observation.sample_rate, int(n_lag)
         if case not in cases:
             lags = inverse_lags(model, observation.sample_rate, int(n_lag))
-            cases[case] = is_steep(lags), 1 / fit_baselines(lags, longest).step
+            cases[case] = is_steep(lags), 1 / fit_baselines(lags).step
         steep, knots = cases[case]
         n = stream.stop - stream.start
         n_samp, n_steep, n_knots = n_samp + n, n_steep + n * steep, n_knots + n * knots
     if kind == "auto":
         kind = TWO_LEVEL if 2 * n_steep > n_samp else BLOCK_DIAGONAL
     return PreconditionerForecast(kind, n_knots / max(n_samp, 1) if kind == TWO_LEVEL else 0.0)
-
-
-def _longest_step(observations: Sequence[Observation]) -> int:
-    """Return the most samples between knots with which baselines hold the templates of first intervals."""
-    longest = LONGEST_STEP
-    for one in observations:
-        for template in one.templates if one.intervals else ():
-            if not isinstance(template, DetectorTemplate):
-                longest = min(longest, longest_held_step(template.term(one, *one.intervals[0]), LONGEST_STEP))
-    return longest

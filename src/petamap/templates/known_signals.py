@@ -95,7 +95,6 @@ class KnownSignal:
             of_pixels=of_pixels,
             prior=IndependentPrior(self.rms * divisor) if self.rms else None,
             divisor=divisor,
-            of_sky=True,
         )
 
     def _largest(self, observation: Observation) -> float | None:
