@@ -38,16 +38,16 @@ TWO_LEVEL, BLOCK_DIAGONAL = "two-level", "block-diagonal"
 # ratios of 50 to 130, but for a raster at 100 (0.79); 0.67 to 0.88 at 200 to 500; far less above.
 _STEEP = 150
 # Samples that a visit of the model should have in the mean: a product with it then costs less than with A.
-_SAMPLES_PER_VISIT = 2.5
+SAMPLES_PER_VISIT = 2.5
 _COARSEST = 6
 # Most pixels of the coarse map: its matrix is made by as many products with that of the model, side by side
 # in eights, and each rank holds it.
 _MOST_COARSE = 64
 
 # Bytes of a visit of a pixel, of a gap and of a knot, and of the last two for each vector that it is applied
-# to at once. Of 10.4 million visits 329 MB are told and 238 taken; of a million each of visits and gaps with
-# 285,000 knots 143 and 88.
-_VISIT_BYTES, _GAP_BYTES, _KNOT_BYTES = 30, 30, 140
+# to at once. Of a million each of visits and gaps with 285,000 knots 88 MB were taken of 143 told, when
+# visits had 20 bytes of 30 told: they have 28 now.
+_VISIT_BYTES, _GAP_BYTES, _KNOT_BYTES = 38, 30, 140
 _GAP_VECTOR_BYTES, _KNOT_VECTOR_BYTES = 24, 16
 
 
@@ -95,7 +95,7 @@ class PreconditionerPlan:
 
 def bytes_a_sample(knots: float) -> float:
     """Return the bytes of two levels a sample at most, with so many knots a sample and without gaps."""
-    n_visits = 2 * (1 / _SAMPLES_PER_VISIT + knots)
+    n_visits = 2 * (1 / SAMPLES_PER_VISIT + knots)
     return _VISIT_BYTES * n_visits + (_KNOT_BYTES + _KNOT_VECTOR_BYTES) * knots
 
 
@@ -139,7 +139,9 @@ def plan_preconditioner(
     a_sample = n_knots / max(projection.local.n_out, 1)
     templates = TemplateBytes()
     if functions and destriping is None:
-        templates = template_model_bytes(functions, a_sample, n_gaps)
+        templates = template_model_bytes(
+            functions, a_sample, n_gaps, 1 / per_visit + a_sample, projection.n_local
+        )
     return PreconditionerPlan(
         kind, noises, modes, level, n_visits, n_gaps, n_knots,
         destripes=destriping is not None, templates=templates,
@@ -197,7 +199,7 @@ def _choose_level(projection: Projection, comm: Communicator) -> tuple[int, floa
             n_samples += len(inside)
             n_visits += int(np.count_nonzero(inside[1:] != inside[:-1])) + 1
         per_visit = comm.sum(n_samples) / max(comm.sum(n_visits), 1)
-        if per_visit >= _SAMPLES_PER_VISIT:
+        if per_visit >= SAMPLES_PER_VISIT:
             break
     return level, max(per_visit, 1.0)
 

@@ -15,6 +15,9 @@ _GAP = 56
 # Bytes of an entry of a matrix of amplitudes that is inverted, alone and with baselines eliminated, and that
 # are taken beside while the last inverse is made: 504 amplitudes of 16 streams took 98 MB and 115 beside.
 _DENSE, _DENSE_BESIDE = 24, 36
+# Bytes of what an amplitude's function has in a pixel (28 with polarization), and beside it while those of
+# all streams are summed.
+_ENTRY_OF_PIXEL, _ENTRY_BESIDE = 30, 100
 # As in `petamap.mapmaking.template_model`: amplitudes of a stream up to which matrices are dense, and knots
 # about the samples of a function that it is coupled to.
 _MOST_DENSE, _REACH = 512, 64
@@ -75,7 +78,9 @@ class TemplateBytes:
     beside: int = 0
 
 
-def template_model_bytes(streams: Iterable[StreamFunctions], knots: float, n_gaps: int) -> TemplateBytes:
+def template_model_bytes(
+    streams: Iterable[StreamFunctions], knots: float, n_gaps: int, visits: float = 0.0, n_pixels: float = 0.0
+) -> TemplateBytes:
     """Return the bytes of the model that eliminates the amplitudes of streams (`TemplateModel`).
 
     Couplings of an amplitude reach the knots of its cell and those near it. Matrices of few amplitudes are
@@ -88,8 +93,12 @@ def template_model_bytes(streams: Iterable[StreamFunctions], knots: float, n_gap
         Knots a sample.
     n_gaps : int
         Of these streams.
+    visits : float
+        Visits of pixels a sample.
+    n_pixels : float
+        Pixels that a stream sees at most.
     """
-    kept, beside, transient = _GAP * n_gaps, 0, 0
+    kept, beside, transient, n_seen = _GAP * n_gaps, 0, 0, 0.0
     for one in streams:
         n, n_knots = one.n_amplitudes, knots * one.n_samp + 2
         coupled = min(n_knots, n_knots / one.n_cells + _REACH)
@@ -101,7 +110,9 @@ def template_model_bytes(streams: Iterable[StreamFunctions], knots: float, n_gap
         else:
             kept += int(4 * _ENTRY * n * near)
         transient = max(transient, int(one.n_samp * (_HATS + _FUNCTION * one.per_sample)))
-    return TemplateBytes(kept, beside + transient)
+        n_seen += min(one.per_sample * one.n_samp * visits, n * n_pixels)
+    beside += max(transient, int(_ENTRY_BESIDE * n_seen))
+    return TemplateBytes(kept + int(_ENTRY_OF_PIXEL * n_seen), beside)
 
 
 def _array_bytes(term: TemplateTerm) -> int:

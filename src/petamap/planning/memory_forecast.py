@@ -13,7 +13,7 @@ from petacomm.reduction import ALGORITHMS
 from petamap.data.config import RunConfig
 from petamap.mapmaking.memory import MemoryPlan, Sizes, component_bytes, map_bytes, split_bytes
 from petamap.mapmaking.own_temperature import with_temperature
-from petamap.mapmaking.preconditioning import bytes_a_gap, has_templates
+from petamap.mapmaking.preconditioning import SAMPLES_PER_VISIT, bytes_a_gap, has_templates
 from petamap.mapmaking.split_parts import split_parts
 from petamap.mapmaking.stream_terms import StreamTerms
 from petamap.mapmaking.template_memory import StreamFunctions, TemplateBytes, template_model_bytes
@@ -76,7 +76,7 @@ class MemoryForecast:
         layout, config = self.run.layout, self.config
         n_amplitudes = sum(self.functions.of(stream).n_amplitudes for stream in held.streams.tolist())
         sizes = self._sizes(forecast, threads, samples.in_margins(held, layout) + n_amplitudes)
-        template = self._template_bytes(forecast.size, layout.margin)
+        template = self._template_bytes(forecast, layout.margin)
         # the model of two levels has gaps of whole streams
         margins = 2 * layout.margin * len(layout.streams) // forecast.size
         two_level = self.preconditioner.bytes_a_sample * held.n
@@ -124,14 +124,20 @@ class MemoryForecast:
         """Functions of the templates of some streams, which stand for all."""
         return SampledFunctions(self.run)
 
-    def _template_bytes(self, size: int, margin: int, knots: float | None = None) -> TemplateBytes:
+    def _template_bytes(self, forecast: Forecast, margin: int) -> TemplateBytes:
         """Return the bytes of the model of templates: of whole streams, dealt to the ranks."""
+        knots = self.preconditioner.knots
+        return self._model_bytes(forecast.size, margin, knots, 1 / SAMPLES_PER_VISIT + knots, forecast.n_keys)
+
+    def _model_bytes(
+        self, size: int, margin: int, knots: float, visits: float = 0.0, n_pixels: float = 0.0
+    ) -> TemplateBytes:
+        """Return the bytes of a model of templates with so many knots and visits a sample."""
         if not has_templates(self.run.observations) or self._destripes:
             return TemplateBytes()
         n_streams = -(-len(self.run.layout.streams) // size)
         streams = [self.functions.of(number) for number in range(n_streams)]
-        knots = self.preconditioner.knots if knots is None else knots
-        return template_model_bytes(streams, knots, 2 * margin * n_streams)
+        return template_model_bytes(streams, knots, 2 * margin * n_streams, visits, n_pixels)
 
     @property
     def _destripes(self) -> bool:
@@ -164,7 +170,7 @@ class MemoryForecast:
         chosen = self.config.products
         if not (chosen.filtered or chosen.observation_matrix or chosen.modes_taken):
             return 0
-        own = self._template_bytes(sizes.n_ranks, 0, 1 / LONGEST_STEP)
+        own = self._model_bytes(sizes.n_ranks, 0, 1 / LONGEST_STEP)
         return own.kept + max(own.beside - template.beside, 0)
 
 

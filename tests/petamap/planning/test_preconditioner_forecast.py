@@ -66,11 +66,3 @@ def test_what_is_asked_for_is_foreseen(kind):
 def test_white_noise_needs_no_model():
     found = forecast(ground(change=("[noise]", '[noise]\nkernel = "white"')))
     assert found.kind == "block-diagonal" and found.bytes_a_sample == 0
-
-
-def test_templates_ask_for_knots_that_hold_them():
-    slow, fast = (
-        forecast(ground(more=f"[[source]]\n{template}\n", **GENTLE)).knots
-        for template in ('kind = "offsets"', 'kind = "azimuth-synchronous"\norder = 5')
-    )
-    assert fast >= 2 * slow
