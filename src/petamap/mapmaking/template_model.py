@@ -1,16 +1,16 @@
 """Templates in the model of the noise of preconditioners: amplitudes of whole streams, solved with baselines.
 
-A template's functions T are those that baselines hold, and a rest: T = F c + R, F c being near T where
-samples have weight. With b' = b + c a in the place of the baselines b, of prior C, and W zero in gaps, the
-normal equations are (`BaselineModel`)::
+A template's functions T are those that baselines answer for, F c, and a rest R. With b' = b + c a in the
+place of the baselines b, of prior C, and W zero in gaps, the normal equations are (`BaselineModel`)::
 
     (C^-1 + F^T W F) b' = F^T W (d - P m) + E a,        E = C^-1 c - F^T W R
     G a = R^T W d - (U - c^T B) m + E^T b',             G = c^T C^-1 c + R^T W R + S^-1
 
 where S is the amplitudes' own prior, if they have one, and U = T^T W P
-(`petamap.mapmaking.amplitude_visits`). They hold for any c; with this one nothing large has to cancel where
-noise is steep. T is zero in gaps, R is not, and their unknowns hold R a too: with r_a - R^T r_g in the place
-of r_a they are g + R a.
+(`petamap.mapmaking.amplitude_visits`). They hold for any c. With c = (C^-1 + F^T W F)^-1 F^T W T the
+baselines are eliminated from G, and E is left where c, of few knots about each function, is cut off. T is
+zero in gaps, R is not, and their unknowns hold R a too: with r_a - R^T r_g in the place of r_a they are
+g + R a.
 """
 
 from __future__ import annotations
@@ -35,40 +35,34 @@ from petamap.mapmaking.visits import StreamNoises
 _MOST_COUPLED, _MOST_DENSE = 512, 512
 # What is added to matrices of amplitudes, relative to their diagonals: some directions may not be determined.
 _LEAST = 1e-6
-# Columns of c computed at once, and what is left out of c and R: functions are at most 1.
+# Columns of c computed at once, and what is left out of c, functions being at most 1, and of E.
 _COLUMNS, _NOTHING = 64, 1e-9
 # Knots about the samples of a function in which c is looked for: it hardly depends on those farther away.
 _REACH = 64
-# Weights of samples where c is looked for, relative to those of the noise.
-_NEARNESS = 1e4
 # Sets of amplitudes that predict the next one under their prior, in the model.
 _PRIOR_ORDER = 8
 # Intervals whose functions are held.
 _CACHED = 4
 
 
-def _held_by_baselines(hats: Any, functions: Any, weights: FloatArray, prior: FloatArray) -> Any:
-    """Return c, sparse (n_knots, n), with which F c is near T, whose samples have weights.
-
-    It is (F^T W' F + C^-1)^-1 F^T W' T, W' so large that C matters in gaps alone: there F c is likeliest.
-    """
+def _answered_by_baselines(products: Any, sums: Any, prior: FloatArray) -> Any:
+    """Return c = (F^T W F + C^-1)^-1 F^T W T, sparse (n_knots, n), of F^T W F and F^T W T."""
     from scipy import sparse
     from scipy.linalg import solveh_banded
 
-    weighted = sparse.diags(_NEARNESS * weights) @ hats
-    squares, sums = (weighted.T @ hats).tocsr(), (weighted.T @ functions).tocsc()
-    band = np.zeros((len(prior), hats.shape[1])) + prior[:, None]
-    band[0] += squares.diagonal()
-    band[1, :-1] += squares.diagonal(1)
+    sums = sums.tocsc()
+    band = np.zeros((len(prior), products.shape[0])) + prior[:, None]
+    band[0] += products.diagonal()
+    band[1, :-1] += products.diagonal(1)
     columns = [sparse.csc_matrix((sums.shape[0], 0))]
     for first in range(0, sums.shape[1], _COLUMNS):
         chosen = sums[:, first : first + _COLUMNS]
         seen = chosen.indices if chosen.nnz else np.zeros(1, np.int64)
-        begin, end = max(0, int(seen.min()) - _REACH), min(hats.shape[1], int(seen.max()) + _REACH)
+        begin, end = max(0, int(seen.min()) - _REACH), min(sums.shape[0], int(seen.max()) + _REACH)
         dense = solveh_banded(band[:, begin:end], chosen[begin:end].toarray(), lower=True)
         dense[np.abs(dense) < _NOTHING] = 0.0
         around = sparse.csc_matrix((begin, chosen.shape[1])), sparse.csc_matrix(dense)
-        after = sparse.csc_matrix((hats.shape[1] - end, chosen.shape[1]))
+        after = sparse.csc_matrix((sums.shape[0] - end, chosen.shape[1]))
         columns.append(sparse.vstack([*around, after], "csc"))
     return sparse.hstack(columns, "csr")
 
@@ -235,16 +229,17 @@ class TemplateModel:
         lags = [lag for lag in range(-len(prior) + 1, len(prior)) if abs(lag) < n_knots]
         inverse: Any = sparse.diags([np.full(n_knots - abs(lag), prior[abs(lag)]) for lag in lags], lags)
         functions = sparse.diags((weights > 0).astype(np.float64)) @ functions
-        c = _held_by_baselines(hats, functions, weights, prior)
         weighted = (sparse.diags(weights) @ hats).T.tocsr()
-        # F^T W R and R^T W R without R, which has as many entries as samples where knots are far apart
-        mixed = weighted @ functions
-        held = (weighted @ hats) @ c
-        cross = c.T @ mixed
-        squares = noises.weights[number] * (functions.T @ functions) + c.T @ held - cross - cross.T
-        inverse_c = inverse @ c
-        matrix = c.T @ inverse_c + squares + self._inverse_covariance(number)
-        return (inverse_c - (mixed - held)).tocsr(), matrix.tocsr(), (c, hats[gaps])
+        products, mixed = (weighted @ hats).tocsr(), (weighted @ functions).tocsr()
+        c = _answered_by_baselines(products, mixed, prior)
+        cross, squares = c.T @ mixed, noises.weights[number] * (functions.T @ functions)
+        rest = squares - cross - cross.T + c.T @ (products @ c)  # R^T W R; R has as many entries as samples
+        matrix = (c.T @ (inverse @ c) + rest + self._inverse_covariance(number)).tocsr()
+        coupling = ((inverse + products) @ c - mixed).tocoo()
+        sizes = np.sqrt(_diagonal(inverse + products)[coupling.row] * _diagonal(matrix)[coupling.col])
+        coupling.data[np.abs(coupling.data) <= _NOTHING * sizes] = 0.0
+        coupling.eliminate_zeros()
+        return coupling.tocsr(), matrix, (c, hats[gaps])
 
     def _inverse_covariance(self, number: int) -> Any:
         """Return S^-1 of the amplitudes of a stream, sparse; zero where nothing is known of them."""
