@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -116,6 +117,9 @@ class BaselineModel:
             self._functions_sum = comm.max(templates.functions_sum)
         if templates:
             templates.couple(self._solve_band)
+        self._answer_modes: Callable[[FloatArray], FloatArray] | None = modes.answer if modes else None
+        if modes and isinstance(templates, TemplateModel):
+            self._answer_modes = templates.share(modes.streams, modes.answer, self._solve_band)
 
     # --- between rows of vectors and baselines
 
@@ -133,9 +137,9 @@ class BaselineModel:
         if self.templates and residuals is not None:
             knots = knots - self.templates.to_knots(residuals)
         knots = self._solve_streams(knots)
-        if self.modes:
+        if self._answer_modes:
             templates = self.beside_modes
-            shared = self.modes.answer(templates.alone(knots, residuals) if templates else knots)
+            shared = self._answer_modes(templates.alone(knots, residuals) if templates else knots)
             knots += self._solve_streams(templates.beside(shared) if templates else shared)
             if templates:
                 more = templates.from_knots(shared)

@@ -14,7 +14,8 @@ positive. It is the same where gaps are those of all detectors. Bands are then a
     (Delta^-1 - T'^-1)^-1 = Delta + Delta (E^-1 + sum_d B_d^2 F^T W_d F)^-1 Delta.
 
 Templates, of amplitudes a with baselines c a (`petamap.mapmaking.template_model`), widen the covariance of
-the baselines of each stream: T^-1 has them marginalized, and A sees baselines without c a.
+the baselines of each stream: T^-1 has them marginalized, and A sees baselines without c a. A T^-1 A^T is
+larger by A c G^-1 c^T A^T then, of few columns (`TemplateModel.share`).
 """
 
 from __future__ import annotations
@@ -144,6 +145,11 @@ class ModeModel:
 
     def __bool__(self) -> bool:
         return bool(self._groups)
+
+    @property
+    def streams(self) -> list[slice]:
+        """The streams of each group."""
+        return [group.streams for group in self._groups]
 
     def answer(self, knots: FloatArray) -> FloatArray:
         """Return A^T (Delta^-1 - T'^-1)^-1 A of baselines, (n_knots, width)."""

@@ -33,12 +33,15 @@ from petamap.mapmaking.visits import StreamNoises
 
 # Amplitudes of a stream up to which what baselines answer for is computed, and inverses are dense.
 _MOST_COUPLED, _MOST_DENSE = 512, 512
+# Amplitudes of all streams of a group up to which what they share is answered with these eliminated.
+_MOST_SHARED = 1024
 # What is added to matrices of amplitudes, relative to their diagonals: some directions may not be determined.
 _LEAST = 1e-6
 # Columns of c computed at once, and what is left out of c, functions being at most 1, and of E.
 _COLUMNS, _NOTHING = 64, 1e-9
-# Knots about the samples of a function in which c is looked for: it hardly depends on those farther away.
-_REACH = 64
+# Knots of a stream up to which c is looked for in all of them, and those about the samples of a function
+# else: it hardly depends on others, but in gaps longer than these.
+_WHOLE, _REACH = 1 << 14, 64
 # Sets of amplitudes that predict the next one under their prior, in the model.
 _PRIOR_ORDER = 8
 # Intervals whose functions are held.
@@ -55,10 +58,11 @@ def _answered_by_baselines(products: Any, sums: Any, prior: FloatArray) -> Any:
     band[0] += products.diagonal()
     band[1, :-1] += products.diagonal(1)
     columns = [sparse.csc_matrix((sums.shape[0], 0))]
+    reach = sums.shape[0] if sums.shape[0] <= _WHOLE else _REACH
     for first in range(0, sums.shape[1], _COLUMNS):
         chosen = sums[:, first : first + _COLUMNS]
         seen = chosen.indices if chosen.nnz else np.zeros(1, np.int64)
-        begin, end = max(0, int(seen.min()) - _REACH), min(sums.shape[0], int(seen.max()) + _REACH)
+        begin, end = max(0, int(seen.min()) - reach), min(sums.shape[0], int(seen.max()) + reach)
         dense = solveh_banded(band[:, begin:end], chosen[begin:end].toarray(), lower=True)
         dense[np.abs(dense) < _NOTHING] = 0.0
         around = sparse.csc_matrix((begin, chosen.shape[1])), sparse.csc_matrix(dense)
@@ -129,26 +133,84 @@ class TemplateModel:
     def couple(self, solve: Callable[[FloatArray], FloatArray]) -> None:
         """Take the baselines' (C^-1 + F^T W F)^-1, of (n_knots, width), into what eliminates amplitudes."""
         matrices: list[Any] = list(self._matrices)
-        for number, answers in self._answers(solve):
-            matrices[number] = matrices[number].toarray() - (answers + answers.T) / 2
-        self._reduced = _Inverses(matrices, self._sizes)
-
-    def _answers(self, solve: Callable[[FloatArray], FloatArray]) -> list[tuple[int, FloatArray]]:
-        """Return E^T (C^-1 + F^T W F)^-1 E of streams with few amplitudes, many streams at a time."""
         sizes = np.diff(self._firsts)
         few = np.flatnonzero((sizes > 0) & (sizes <= _MOST_COUPLED))
-        answers = {int(number): np.empty((sizes[number], sizes[number])) for number in few}
-        for first in range(0, int(sizes[few].max(initial=0)), MAX_WIDTH):
+        ranges = [(int(self._firsts[number]), int(self._firsts[number + 1])) for number in few]
+        answers = self._squares(ranges, lambda x: self._transposed @ solve(self._coupling @ x))
+        for number, answer in zip(few, answers, strict=True):
+            matrices[number] = matrices[number].toarray() - answer
+        self._eliminated = matrices
+        self._reduced = _Inverses(matrices, self._sizes)
+
+    def share(
+        self,
+        groups: Sequence[slice],
+        answer: Callable[[FloatArray], FloatArray],
+        solve: Callable[[FloatArray], FloatArray],
+    ) -> Callable[[FloatArray], FloatArray]:
+        """Return what groups of streams have in common, of baselines, with their amplitudes eliminated.
+
+        With e = c + (C^-1 + F^T W F)^-1 E, what baselines answer for of functions, and G' the matrix of
+        amplitudes with baselines eliminated, the answer M becomes M + M e (G' - e^T M e)^-1 e^T M, in groups
+        of few amplitudes (`ModeModel`).
+
+        Parameters
+        ----------
+        groups : sequence of slice
+            Streams.
+        answer, solve : callable
+            Return M and (C^-1 + F^T W F)^-1 of (n_knots, width).
+        """
+        from scipy import sparse
+
+        def answered(amplitudes: FloatArray) -> FloatArray:
+            more = solve(self._coupling @ amplitudes) if self._coupling.nnz else 0.0
+            return self.to_baselines(amplitudes) + more
+
+        def transposed(knots: FloatArray) -> FloatArray:
+            more = self._transposed @ solve(knots) if self._coupling.nnz else 0.0
+            return np.asarray(self.from_knots(knots) + more, np.float64)
+
+        chosen = [one for one in groups if self._are_few(one)]
+        ranges = [(int(self._firsts[one.start]), int(self._firsts[one.stop])) for one in chosen]
+        squares = self._squares(ranges, lambda x: transposed(answer(answered(x))))
+        blocks, done = [], 0
+        for one, (begin, end), square in zip(chosen, ranges, squares, strict=True):
+            matrix = sparse.block_diag(self._eliminated[one]).toarray() - square
+            inverse = regularized_inverse(matrix, np.concatenate(self._sizes[one]), _LEAST)
+            blocks += [sparse.csr_matrix((begin - done,) * 2), sparse.csr_matrix(inverse)]
+            done = end
+        rest = int(self._firsts[-1]) - done
+        shared = sparse.block_diag([*blocks, sparse.csr_matrix((rest, rest))], "csr")
+
+        def corrected(knots: FloatArray) -> FloatArray:
+            out = answer(knots)
+            if chosen:
+                out += answer(answered(np.asarray(shared @ transposed(out), np.float64)))
+            return out
+
+        return corrected
+
+    def _are_few(self, group: slice) -> bool:
+        """Return whether what streams share is answered with their amplitudes eliminated."""
+        sizes = np.diff(self._firsts)[group]
+        return bool(0 < sizes.sum() <= _MOST_SHARED and sizes.max() <= _MOST_COUPLED)
+
+    def _squares(
+        self, ranges: Sequence[tuple[int, int]], product: Callable[[FloatArray], FloatArray]
+    ) -> list[FloatArray]:
+        """Return the blocks on the diagonal of a product with amplitudes, of ranges that do not mix in it."""
+        squares = [np.empty((end - begin,) * 2) for begin, end in ranges]
+        for first in range(0, max(map(len, squares), default=0), MAX_WIDTH):
             units = np.zeros((int(self._firsts[-1]), MAX_WIDTH))
-            for number, answer in answers.items():
-                n = min(MAX_WIDTH, len(answer) - first)
-                places = self._firsts[number] + first + np.arange(max(n, 0))
-                units[places, np.arange(max(n, 0))] = 1.0
-            back = self._transposed @ solve(self._coupling @ units)
-            for number, answer in answers.items():
-                n = max(0, min(MAX_WIDTH, len(answer) - first))
-                answer[:, first : first + n] = back[self._firsts[number] : self._firsts[number + 1], :n]
-        return list(answers.items())
+            for begin, end in ranges:
+                columns = np.arange(max(0, min(MAX_WIDTH, end - begin - first)))
+                units[begin + first + columns, columns] = 1.0
+            back = product(units)
+            for (begin, end), square in zip(ranges, squares, strict=True):
+                n = max(0, min(MAX_WIDTH, end - begin - first))
+                square[:, first : first + n] = back[begin:end, :n]
+        return [(square + square.T) / 2 for square in squares]
 
     def correct(self, knots: FloatArray, solve: Callable[[FloatArray], FloatArray]) -> None:
         """Make (C^-1 + F^T W F)^-1 x, (n_knots, width), that of which the amplitudes are eliminated."""
