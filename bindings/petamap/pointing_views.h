@@ -27,32 +27,41 @@ inline void check_pieces(const petamap::pointing::Boresight& b, const In<std::in
 // The view points into the arrays of `arguments`: keep the tuple alive while it is used. Takes the GIL.
 inline petamap::pointing::CompressedPointing compressed_pointing(const PointingArguments& arguments) {
     namespace nb = nanobind;
-    require(arguments.size() == 12, "kernel_arguments() has 12 items");
+    require(arguments.size() == 14, "kernel_arguments() has 14 items");
     const auto knots = nb::cast<In<double, 2>>(arguments[0], false);
     const auto ranges = nb::cast<In<std::int64_t, 2>>(arguments[1], false);
     const auto interpolation = nb::cast<In<double, 2>>(arguments[2], false);
     const auto detectors = nb::cast<In<double, 2>>(arguments[3], false);
-    const auto gamma = nb::cast<In<double>>(arguments[4], false);
-    const auto plate_turns = nb::cast<In<double>>(arguments[8], false);
-    const auto efficiency = nb::cast<In<double>>(arguments[11], false);
+    const auto sights = nb::cast<In<double, 2>>(arguments[4], false);
+    const auto sight_of = nb::cast<In<std::int64_t>>(arguments[5], false);
+    const auto turns = nb::cast<In<std::uint32_t>>(arguments[6], false);
+    const auto plate_turns = nb::cast<In<double>>(arguments[10], false);
+    const auto efficiency = nb::cast<In<double>>(arguments[13], false);
     petamap::pointing::CompressedPointing p;
     p.boresight = {knots.data(), ranges.data(), interpolation.data(),
                    static_cast<std::int64_t>(interpolation.shape(0))};
     p.detectors = detectors.data();
-    p.gamma = gamma.data();
+    p.sights = sights.data();
+    p.sight_of = sight_of.data();
+    p.turns = turns.data();
     p.n_det = static_cast<std::int64_t>(detectors.shape(0));
-    p.plate = static_cast<petamap::pointing::WavePlate>(nb::cast<int>(arguments[5]));
-    p.plate_phase = nb::cast<std::uint64_t>(arguments[6]);
-    p.plate_rate = nb::cast<std::uint64_t>(arguments[7]);
+    p.plate = static_cast<petamap::pointing::WavePlate>(nb::cast<int>(arguments[7]));
+    p.plate_phase = nb::cast<std::uint64_t>(arguments[8]);
+    p.plate_rate = nb::cast<std::uint64_t>(arguments[9]);
     p.plate_turns = plate_turns.data();
-    p.plate_knots = {static_cast<std::int64_t>(plate_turns.shape(0)), nb::cast<double>(arguments[9]),
-                     nb::cast<double>(arguments[10])};
+    p.plate_knots = {static_cast<std::int64_t>(plate_turns.shape(0)), nb::cast<double>(arguments[11]),
+                     nb::cast<double>(arguments[12])};
     p.efficiency = efficiency.data();
-    require(knots.shape(1) == 4 && detectors.shape(1) == 4, "quaternions have 4 numbers");
+    require(knots.shape(1) == 4 && detectors.shape(1) == 4 && sights.shape(1) == 4,
+            "quaternions have 4 numbers");
     check_pieces(p.boresight, ranges, interpolation, static_cast<std::int64_t>(knots.shape(0)));
     p.n_samp = ranges.data()[2 * p.boresight.n_pieces];
-    require(gamma.shape(0) == detectors.shape(0) && efficiency.shape(0) == detectors.shape(0),
-            "one gamma and one efficiency a detector");
+    require(sight_of.shape(0) == detectors.shape(0) && turns.shape(0) == detectors.shape(0) &&
+                efficiency.shape(0) == detectors.shape(0),
+            "one sight, turn and efficiency a detector");
+    const std::int64_t n_sights = static_cast<std::int64_t>(sights.shape(0));
+    for (std::int64_t d = 0; d < p.n_det; ++d)
+        require(p.sight_of[d] >= 0 && p.sight_of[d] < n_sights, "sights that there are");
     require(p.plate != petamap::pointing::WavePlate::sampled || p.plate_knots.n >= 2,
             "at least 2 plate knots");
     return p;

@@ -4,25 +4,10 @@
 
 #include <cstdint>
 
+#include "petamap/pointing/boresight.h"
 #include "petamap/sky/grid.h"
 
 namespace petamap::pointing {
-
-// Values at uniform knots: knot k stands at sample offset + k * spacing.
-struct Knots {
-    std::int64_t n = 0;
-    double spacing = 1.0;
-    double offset = 0.0;
-};
-
-// Boresight quaternions (x, y, z, w) of consecutive ranges of samples, each with uniform knots of its own.
-// They are unit, neighbouring knots less than a right angle apart and of like sign.
-struct Boresight {
-    const double* knots = nullptr;          // (n_knots, 4)
-    const std::int64_t* ranges = nullptr;   // (n_pieces + 1, 2): first sample and first knot; the ends
-    const double* interpolation = nullptr;  // (n_pieces, 3): spacing, offset from the first sample, degree
-    std::int64_t n_pieces = 0;
-};
 
 enum class WavePlate : int { none = 0, uniform = 1, sampled = 2 };
 
@@ -30,9 +15,11 @@ enum class WavePlate : int { none = 0, uniform = 1, sampled = 2 };
 // the polarization axis.
 struct CompressedPointing {
     Boresight boresight;
-    const double* detectors = nullptr;   // (n_det, 4)
-    const double* gamma = nullptr;       // (n_det,) radians: polarization axis in the focal plane
-    const double* efficiency = nullptr;  // (n_det,) e, for those who weigh samples; not used here
+    const double* detectors = nullptr;       // (n_det, 4)
+    const double* sights = nullptr;          // (n_sight, 4): the same but for a turn about Z
+    const std::int64_t* sight_of = nullptr;  // (n_det,): detectors of one sight look at the same places
+    const std::uint32_t* turns = nullptr;    // (n_det,): what the turn of each adds to response angles
+    const double* efficiency = nullptr;      // (n_det,) e, for those who weigh samples; not used here
     std::int64_t n_det = 0;
     std::int64_t n_samp = 0;
     WavePlate plate = WavePlate::none;
@@ -47,6 +34,10 @@ struct CompressedPointing {
 // on that sample alone, not on the range asked for.
 void expand(const CompressedPointing& pointing, std::int64_t detector, const sky::Grid& grid,
             std::int64_t start, std::int64_t stop, std::int32_t* pixels, std::uint32_t* angles);
+
+// The same of a line of sight: response angles but for the turns of detectors.
+void expand_sight(const CompressedPointing& pointing, std::int64_t sight, const sky::Grid& grid,
+                  std::int64_t start, std::int64_t stop, std::int32_t* pixels, std::uint32_t* angles);
 
 // The same with unit vectors (stop - start, 3) instead of pixels.
 void directions(const CompressedPointing& pointing, std::int64_t detector, std::int64_t start,

@@ -34,63 +34,106 @@ inline std::uint32_t gather_bits(std::uint32_t v) {
     return static_cast<std::int32_t>((static_cast<std::uint32_t>(face) << (2 * order)) + inside);
 }
 
-// The pixel of a direction: -1 where it has no finite, positive length. Both zones are computed and one is
-// chosen, so that a loop has no branch; sums are rounded as in the reference library, so that edges fall
-// alike.
+// Where a pixel lies: its face, and column and row in it; or the number in the ring scheme alone.
 template <bool nested>
-[[gnu::always_inline]] inline std::int32_t healpix_pixel(const Healpix& healpix, double x, double y,
-                                                         double z) {
+struct Place;
+
+template <>
+struct Place<true> {
+    std::int32_t face, column, row;
+};
+
+template <>
+struct Place<false> {
+    std::int32_t number;
+};
+
+[[gnu::always_inline]] inline std::int32_t number_of(const Healpix& healpix, Place<true> place) {
+    return nested_index(place.face, place.column, place.row, healpix.order);
+}
+
+[[gnu::always_inline]] inline std::int32_t number_of(const Healpix& /*healpix*/, Place<false> place) {
+    return place.number;
+}
+
+// In the equatorial zone, |height| <= 2/3, height being the sine of the latitude and `turns` the longitude in
+// quarter turns.
+template <bool nested>
+[[gnu::always_inline]] inline Place<nested> belt_place(const Healpix& healpix, double height, double turns) {
     using Int = std::int32_t;
     const Int n_side = healpix.n_side;
     const double side = n_side;
+    // numbers of the ascending and descending edge lines
+    const double across = side * (0.5 + turns), along = side * height * 0.75;
+    const Int up = static_cast<Int>(across - along), down = static_cast<Int>(across + along);
+    if constexpr (nested) {
+        const Int last = n_side - 1, face_up = up >> healpix.order, face_down = down >> healpix.order;
+        // northern, southern, or between them; chosen by masks, as compilers make no vectors of branches
+        const Int less = -static_cast<Int>(face_up < face_down),
+                  same = -static_cast<Int>(face_up == face_down);
+        const Int face = (face_up & (less | same)) | (4 & same) | ((face_down + 8) & ~(less | same));
+        return {face, down & last, last - (up & last)};
+    } else {
+        const Int round = 4 * n_side;
+        const Int ring = n_side + 1 + up - down;  // from 1 at z = 2/3
+        const Int even = 1 - (ring & 1);
+        const Int place = (up + down - n_side + even + 1) >> 1,
+                  wrapped = place < round ? place : place - round;
+        return {healpix.n_cap + (ring - 1) * round + wrapped};
+    }
+}
+
+// In the polar caps; `depth` is 1 - |height|.
+template <bool nested>
+[[gnu::always_inline]] inline Place<nested> cap_place(const Healpix& healpix, bool north, double depth,
+                                                      double turns) {
+    using Int = std::int32_t;
+    // numbers of the edge lines within the quarter
+    const Int whole = static_cast<Int>(turns), quarter = whole < 3 ? whole : 3;
+    const double part = turns - quarter, distance = healpix.n_side * std::sqrt(3 * depth);
+    const Int up = static_cast<Int>(part * distance), down = static_cast<Int>((1.0 - part) * distance);
+    if constexpr (nested) {
+        const Int last = healpix.n_side - 1, u = up < last ? up : last, d = down < last ? down : last;
+        return {north ? quarter : quarter + 8, north ? last - d : u, north ? last - u : d};
+    } else {
+        const Int ring = up + down + 1;  // from 1 at the pole
+        const Int place = static_cast<Int>(turns * ring), end = 4 * ring - 1;
+        const Int in_ring = place < end ? place : end;
+        return {(north ? 2 * ring * (ring - 1) : healpix.n_pix - 2 * ring * (ring + 1)) + in_ring};
+    }
+}
+
+// The pixel at a height and a longitude; both zones are computed and one is chosen, so that a loop has no
+// branch.
+template <bool nested>
+[[gnu::always_inline]] inline std::int32_t healpix_pixel_at(const Healpix& healpix, double height,
+                                                            double depth, double turns) {
+    const auto belt = belt_place<nested>(healpix, height, turns);
+    const auto cap = cap_place<nested>(healpix, height > 0, depth, turns);
+    const bool equatorial = std::fabs(height) <= 2.0 / 3.0;
+    if constexpr (nested)
+        return number_of(healpix,
+                         Place<true>{equatorial ? belt.face : cap.face, equatorial ? belt.column : cap.column,
+                                     equatorial ? belt.row : cap.row});
+    else
+        return equatorial ? belt.number : cap.number;
+}
+
+// The pixel of a direction: -1 where it has no finite, positive length. Sums are rounded as in the reference
+// library, so that edges fall alike.
+template <bool nested>
+[[gnu::always_inline]] inline std::int32_t healpix_pixel(const Healpix& healpix, double x, double y,
+                                                         double z) {
     const double squared = x * x + y * y + z * z;
     const bool valid = (squared > 0) & (squared < HUGE_VAL);
     const double inverse = 1.0 / std::sqrt(valid ? squared : 1.0);
     x = valid ? x : 1.0;
     y = valid ? y : 0.0;
     const double height = valid ? z * inverse : 0.0, absolute = std::fabs(height);
-    const double turns = quarter_turns_of(y, x);
-
-    // Equatorial zone: numbers of the ascending and descending edge lines.
-    const double across = side * (0.5 + turns), along = side * height * 0.75;
-    const Int up = static_cast<Int>(across - along), down = static_cast<Int>(across + along);
-
-    // Polar caps: numbers of the edge lines within the quarter; 1 - |z| loses digits near the pole.
-    const Int whole = static_cast<Int>(turns), quarter = whole < 3 ? whole : 3;
-    const double part = turns - quarter;
+    // 1 - |z| loses digits near the pole
     const double sine_squared = (x * x + y * y) * (inverse * inverse);
-    const double distance =
-        side * std::sqrt(3 * (absolute < 0.99 ? 1.0 - absolute : sine_squared / (1.0 + absolute)));
-    const Int cap_up = static_cast<Int>(part * distance),
-              cap_down = static_cast<Int>((1.0 - part) * distance);
-
-    const bool equatorial = absolute <= 2.0 / 3.0, north = height > 0;
-    Int pixel;
-    if constexpr (nested) {
-        const Int last = n_side - 1, order = healpix.order;
-        const Int face_up = up >> order, face_down = down >> order;
-        const Int belt_face =
-            face_up == face_down ? (face_up | 4) : (face_up < face_down ? face_up : face_down + 8);
-        const Int u = cap_up < last ? cap_up : last, d = cap_down < last ? cap_down : last;
-        const Int cap_face = north ? quarter : quarter + 8;
-        const Int cap_column = north ? last - d : u, cap_row = north ? last - u : d;
-        const Int face = equatorial ? belt_face : cap_face;
-        const Int column = equatorial ? (down & last) : cap_column;
-        const Int row = equatorial ? last - (up & last) : cap_row;
-        pixel = nested_index(face, column, row, order);
-    } else {
-        const Int round = 4 * n_side;
-        const Int belt_ring = n_side + 1 + up - down;  // from 1 at z = 2/3
-        const Int even = 1 - (belt_ring & 1);
-        const Int place = (up + down - n_side + even + 1) >> 1,
-                  wrapped = place < round ? place : place - round;
-        const Int belt = healpix.n_cap + (belt_ring - 1) * round + wrapped;
-        const Int ring = cap_up + cap_down + 1;  // from 1 at the pole
-        const Int cap_place = static_cast<Int>(turns * ring), end = 4 * ring - 1;
-        const Int in_ring = cap_place < end ? cap_place : end;
-        const Int cap = (north ? 2 * ring * (ring - 1) : healpix.n_pix - 2 * ring * (ring + 1)) + in_ring;
-        pixel = equatorial ? belt : cap;
-    }
+    const double depth = absolute < 0.99 ? 1.0 - absolute : sine_squared / (1.0 + absolute);
+    const std::int32_t pixel = healpix_pixel_at<nested>(healpix, height, depth, quarter_turns_of(y, x));
     return valid ? pixel : -1;
 }
 

@@ -230,10 +230,11 @@ def boresight_arguments(boresight: AnyBoresight) -> tuple[FloatArray, Int64Array
 def _interpolate(boresight: AnyBoresight, start: int, stop: int) -> FloatArray:
     if not 0 <= start <= stop <= boresight.n_samp:
         raise DataError(f"samples [{start}, {stop}) lie outside [0, {boresight.n_samp})")
-    # one detector along the boresight, with gamma 0 and efficiency 1
-    detector, gamma, efficiency = np.array([[0.0, 0.0, 0.0, 1.0]]), np.zeros(1), np.ones(1)
+    # one detector along the boresight, which is its sight, with no turn and efficiency 1
+    detector, sight = np.array([[0.0, 0.0, 0.0, 1.0]]), np.zeros(1, np.int64)
+    turn, efficiency = np.zeros(1, np.uint32), np.ones(1)
     out = np.empty((stop - start, 4))
-    arguments = (*boresight_arguments(boresight), detector, gamma, *NO_PLATE, efficiency)
+    arguments = (*boresight_arguments(boresight), detector, detector, sight, turn, *NO_PLATE, efficiency)
     _pointing.quaternions(arguments, 0, start, out)
     return out
 

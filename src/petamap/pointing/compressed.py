@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 import petamap.pointing._pointing as kernels
 from petacomm.base.errors import DataError
-from petacomm.base.typing import AnyArray, Float32Array, FloatArray, Int32Array, UInt32Array
+from petacomm.base.typing import AnyArray, Float32Array, FloatArray, Int32Array, Int64Array, UInt32Array
+from petamap.pointing import quaternion
 from petamap.pointing.boresight import (
     NO_PLATE,
     AnyBoresight,
@@ -23,6 +24,7 @@ from petamap.pointing.boresight import (
 from petamap.sky.pixelization import Pixelization
 
 _TURN = 2 * np.pi
+_STEPS = 2.0**42  # of 1, in rounded lines of sight
 
 
 @dataclass(frozen=True)
@@ -167,8 +169,10 @@ class CompressedPointing:
 
     @cached_property
     def _arguments(self) -> tuple[object, ...]:
+        sights, sight_of, angles = lines_of_sight(self.detectors)
+        turns = 2 * angles - (0 if self.plate is None else 4 * self.gamma)
         return (
-            *boresight_arguments(self.boresight), self.detectors, np.mod(self.gamma, _TURN),
+            *boresight_arguments(self.boresight), self.detectors, sights, sight_of, _turns32(turns),
             *self._plate_arguments, self._efficiency,
         )  # fmt: skip
 
@@ -222,9 +226,11 @@ class CompressedPointing:
         Returns
         -------
         tuple
-            Those of the boresight (see `boresight_arguments`); detectors (n_det, 4), gamma (n_det,); plate
-            kind (0 none, 1 uniform, 2 sampled), uniform phase and rate in units of 2 pi / 2^64, sampled
-            angles in units of 2 pi (n,), their spacing and offset; efficiency (n_det,). Floats are float64.
+            Those of the boresight (see `boresight_arguments`); detectors (n_det, 4); lines of sight
+            (n_sight, 4), the number of each detector's (n_det,) int64, and what its turn about that adds to
+            response angles (n_det,) uint32; plate kind (0 none, 1 uniform, 2 sampled), uniform phase and rate
+            in units of 2 pi / 2^64, sampled angles in units of 2 pi (n,), their spacing and offset;
+            efficiency (n_det,). Floats are float64.
             The arrays live as long as the tuple.
         """
         return self._arguments
@@ -416,6 +422,33 @@ class CompressedPointing:
             )
 
 
+def lines_of_sight(detectors: FloatArray) -> tuple[FloatArray, Int64Array, FloatArray]:
+    """Return the lines of sight of detectors, and how detectors are turned about them.
+
+    The pointing of detectors of one line of sight, as the two of a pair, can be computed together.
+    Quaternions are rounded to find them, which moves a line of sight by less than 1e-12 rad.
+
+    Parameters
+    ----------
+    detectors : float64 (n_det, 4)
+        Unit quaternions.
+
+    Returns
+    -------
+    sights : float64 (n_sight, 4)
+        Unit quaternions: rotations about axes in the focal plane, each of them once.
+    sight_of : int64 (n_det,)
+        Number of each detector's sight.
+    angles : float64 (n_det,)
+        Radians: a detector's quaternion is its sight times a rotation about Z by this angle.
+    """
+    half = np.arctan2(detectors[:, 2], detectors[:, 3])
+    sights = quaternion.multiply(detectors, quaternion.about_z(-2 * half))
+    sights[:, 2] = 0.0
+    steps, sight_of = np.unique(np.round(sights * _STEPS), axis=0, return_inverse=True)
+    return unit_quaternions(steps / _STEPS, "detector"), sight_of.reshape(-1).astype(np.int64), 2 * half
+
+
 def _per_detector(values: npt.ArrayLike | None, n_det: int, what: str) -> FloatArray:
     if values is None:
         return np.zeros(n_det)
@@ -452,6 +485,10 @@ def _plate_arguments(plate: HalfWavePlate | None, n_samp: int) -> tuple[object, 
         raise DataError(f"half-wave plate known from sample {plate.offset:g} to {last:g} of {n_samp}")
     turns = np.unwrap(np.concatenate([angles, angles[-1:]])) / _TURN
     return 2, 0, 0, turns, float(plate.spacing), float(plate.offset)
+
+
+def _turns32(angles: FloatArray) -> UInt32Array:
+    return np.round(np.mod(angles / _TURN, 1.0) * 2.0**32).astype(np.uint64).astype(np.uint32)
 
 
 def _fixed_turns(angle: float) -> int:

@@ -100,7 +100,9 @@ def test_scanning_a_map_against_healpy(interpolate, nest, n_stokes):
     else:
         seen = values[:, healpy.vec2pix(n_side, *directions.T, nest=nest)]
     expected = np.sum(weights[:n_stokes] * seen, axis=0)
-    np.testing.assert_allclose(read(signal), expected, rtol=0, atol=1e-12 if not interpolate else 1e-9)
+    # an angle that is read along an arc may differ in the last of its 32 bits
+    atol = 1e-9 if interpolate else 1e-12 if n_stokes == 1 else 1e-8
+    np.testing.assert_allclose(read(signal), expected, rtol=0, atol=atol)
 
 
 def test_sample_ranges_give_the_same_bits():

@@ -1,0 +1,32 @@
+// The boresight of the telescope at its knots, and which samples each interval between knots serves.
+#pragma once
+
+#include <cstdint>
+
+namespace petamap::pointing {
+
+// Values at uniform knots: knot k stands at sample offset + k * spacing.
+struct Knots {
+    std::int64_t n = 0;
+    double spacing = 1.0;
+    double offset = 0.0;
+
+    double position(std::int64_t sample) const;
+    // The knot before a sample; the first and last intervals also serve what lies beyond them.
+    std::int64_t interval_of(std::int64_t sample) const;
+    // The first sample >= 0 of an interval that has one.
+    std::int64_t interval_begin(std::int64_t interval) const;
+    // The end of the run of samples that share the interval of `sample`, at most `stop`.
+    std::int64_t interval_end(std::int64_t interval, std::int64_t sample, std::int64_t stop) const;
+};
+
+// Boresight quaternions (x, y, z, w) of consecutive ranges of samples, each with uniform knots of its own.
+// They are unit, neighbouring knots less than a right angle apart and of like sign.
+struct Boresight {
+    const double* knots = nullptr;          // (n_knots, 4)
+    const std::int64_t* ranges = nullptr;   // (n_pieces + 1, 2): first sample and first knot; the ends
+    const double* interpolation = nullptr;  // (n_pieces, 3): spacing, offset from the first sample, degree
+    std::int64_t n_pieces = 0;
+};
+
+}  // namespace petamap::pointing
