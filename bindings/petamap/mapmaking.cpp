@@ -106,16 +106,17 @@ void apply_expanded(In<std::int64_t, 2> blocks, nb::typed<nb::list, PointingArgu
         views.push_back(compressed_pointing(nb::cast<PointingArguments>(pointing)));
     if (parts) require(parts->n_segments() == length(streams.shape(0)), "parts of each stream");
     const auto part_view = parts ? std::optional{parts->view()} : std::nullopt;
-    const pm::ExpandedSamples source{views,
-                                     petamap::sky::Grid::from(grid.data(), grid.shape(0)),
-                                     &index,
-                                     reinterpret_cast<const pm::ExpandedSamples::Stream*>(streams.data()),
-                                     responses.data(),
-                                     data_or_null(gap_bits),
-                                     first_slots.data(),
-                                     gap_length,
-                                     maps.n_stokes > 1,
-                                     part_view ? &*part_view : nullptr};
+    const pm::ExpandedSamples source{
+        views,
+        petamap::sky::Grid::from(grid.data(), grid.shape(0)),
+        &index,
+        {reinterpret_cast<const pm::ExpandedSamples::Stream*>(streams.data()), streams.shape(0)},
+        responses.data(),
+        data_or_null(gap_bits),
+        first_slots.data(),
+        gap_length,
+        maps.n_stokes > 1,
+        part_view ? &*part_view : nullptr};
     nb::gil_scoped_release release;
     pm::apply_normal(all, source, kernels.view(), maps);
 }

@@ -1,26 +1,12 @@
 #include "petamap/mapmaking/gaps.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace petamap::mapmaking {
 
 void localize(const PixelIndex& index, const std::uint8_t* flags, std::int64_t n, std::int32_t* pixels) {
     for (std::int64_t i = 0; i < n; ++i) pixels[i] = flags && flags[i] ? -1 : index.local(pixels[i]);
-}
-
-bool mark_gaps(const std::uint8_t* bits, std::int64_t first, std::int64_t n, std::int32_t* pixels) {
-    bool any = false;
-    for (std::int64_t i = 0; i < n;) {
-        const std::int64_t left_in_byte = 8 - (first + i) % 8, end = std::min(n, i + left_in_byte);
-        const unsigned byte = bits[(first + i) / 8] >> (8 - left_in_byte);
-        for (std::int64_t bit = 0; byte != 0 && i + bit < end; ++bit) {
-            if (!(byte >> bit & 1)) continue;
-            pixels[i + bit] = -1;
-            any = true;
-        }
-        i = end;
-    }
-    return any;
 }
 
 void number_gaps(std::int64_t length, std::int64_t position, std::int64_t base, std::int64_t n,
@@ -39,6 +25,37 @@ void number_gaps(std::int64_t length, std::int64_t position, std::int64_t base, 
         pixels[i] = (~slot & gap) | (pixels[i] & ~gap);
         open = gap;
         phase = phase + 1 == length ? 0 : phase + 1;
+    }
+}
+
+namespace {
+
+// Bits [first, first + n) of a bit set, n <= 56, the first one lowest.
+std::uint64_t bits_at(const std::uint8_t* bits, std::int64_t first, std::int64_t n) {
+    std::uint64_t found = 0;
+    for (std::int64_t byte = (first + n - 1) / 8; byte >= first / 8; --byte) found = found << 8 | bits[byte];
+    return found >> first % 8 & ((std::uint64_t{1} << n) - 1);
+}
+
+}  // namespace
+
+void number_marked_gaps(const std::uint8_t* bits, std::int64_t first, std::int64_t length,
+                        std::int64_t position, std::int64_t base, std::int64_t n, std::int32_t* pixels) {
+    constexpr std::int64_t kAtOnce = 56;
+    auto slot = static_cast<std::int32_t>(base) - 1;
+    std::int64_t ended = -1,
+                 cut = 0;  // where the last gap ended, and where the next one must end at the latest
+    for (std::int64_t begin = 0; begin < n; begin += kAtOnce) {
+        std::uint64_t marked = bits_at(bits, first + begin, std::min(kAtOnce, n - begin));
+        for (; marked != 0; marked &= marked - 1) {
+            const std::int64_t i = begin + std::countr_zero(marked);
+            if (length > 0 && (i != ended || i >= cut)) {
+                ++slot;
+                cut = i + (length == 1 ? 1 : length - (position + i) % length);  // divisions take long
+            }
+            ended = i + 1;
+            pixels[i] = length > 0 ? ~slot : ~0;
+        }
     }
 }
 

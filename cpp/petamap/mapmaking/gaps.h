@@ -10,13 +10,14 @@ namespace petamap::mapmaking {
 // Replace global pixel numbers by local ones; -1 where flagged (may be null), outside or not in the index.
 void localize(const PixelIndex& index, const std::uint8_t* flags, std::int64_t n, std::int32_t* pixels);
 
-// Set pixels[i] to -1 where bit (first + i) is set: bit b lies in byte b / 8. Returns whether any is.
-bool mark_gaps(const std::uint8_t* bits, std::int64_t first, std::int64_t n, std::int32_t* pixels);
-
 // Number the samples with pixel < 0: ~slot, slots counted from `base`. A slot is one unknown; it ends where
 // the gap ends and wherever (position + i) is a multiple of `length`: length 1 gives each sample its own, 0
 // puts all of them into slot 0.
 void number_gaps(std::int64_t length, std::int64_t position, std::int64_t base, std::int64_t n,
                  std::int32_t* pixels);
+
+// The same for the samples of which bit (first + i) is set, whatever their pixels: bit b lies in byte b / 8.
+void number_marked_gaps(const std::uint8_t* bits, std::int64_t first, std::int64_t length,
+                        std::int64_t position, std::int64_t base, std::int64_t n, std::int32_t* pixels);
 
 }  // namespace petamap::mapmaking

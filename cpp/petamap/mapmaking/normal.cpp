@@ -15,20 +15,21 @@ namespace {
 template <int kStokes, int kWidth, class SampleSource>
 void apply_blocks(std::span<const Block> blocks, const SampleSource& source, const InverseNoise& noise,
                   const Maps& maps) {
-    const std::size_t n = maps.joint ? maps.joint->alone.size() : blocks.size();
+    std::vector<std::int64_t> numbers;
+    if (maps.joint) numbers.assign(maps.joint->alone.begin(), maps.joint->alone.end());
+    for (std::size_t i = 0; !maps.joint && i < blocks.size(); ++i)
+        numbers.push_back(static_cast<std::int64_t>(i));
+    const BlockOrder order = source.order(blocks, std::move(numbers), maps.n_threads);
 #pragma omp parallel num_threads(maps.n_threads)
     {
         Workspace work(noise, kWidth);
+        typename SampleSource::Shared shared;
         typename SampleSource::Scratch scratch;
         const BlockProjection<kStokes, kWidth> projection(maps, petacomm::thread_number());
         const auto used = [&](int column) { return projection.used(column); };
-        // neighbours in turn, so that they share the inputs that both need; still many turns for each thread
-        const int turn = std::clamp(static_cast<int>(n) / (8 * maps.n_threads), 1, 8);
-#pragma omp for schedule(dynamic, turn)
-        for (std::size_t k = 0; k < n; ++k) {
-            const std::size_t i = maps.joint ? static_cast<std::size_t>(maps.joint->alone[k]) : k;
+        const auto visit = [&](std::size_t i) {
             const Block& block = blocks[i];
-            const Samples samples = source.of(block, i, scratch);
+            const Samples samples = source.of(block, i, shared, scratch);
             const auto fill = [&](std::int64_t begin, std::int64_t n_in, const Streams<double>& to) {
                 projection.fill(block, samples, begin, n_in, to);
             };
@@ -36,6 +37,12 @@ void apply_blocks(std::span<const Block> blocks, const SampleSource& source, con
                 projection.use(block, samples, begin, n_out, time);
             };
             filter(block, noise, work, kWidth, fill, used, use);
+        };
+#pragma omp for schedule(dynamic)
+        for (std::int64_t k = 0; k < order.n_runs(); ++k) {
+            const auto run = order.run(k);
+            source.begin_run(blocks[static_cast<std::size_t>(run.front())], shared);
+            for (const std::int64_t number : run) visit(static_cast<std::size_t>(number));
         }
     }
 }
@@ -47,6 +54,7 @@ void apply_groups(std::span<const Block> blocks, const SampleSource& source, con
 #pragma omp parallel num_threads(maps.n_threads)
     {
         GroupStreams streams(noise, kWidth);
+        typename SampleSource::Shared shared;
         std::vector<typename SampleSource::Scratch> scratches;
         std::vector<Samples> samples;
         const BlockProjection<kStokes, kWidth> projection(maps, petacomm::thread_number());
@@ -62,9 +70,10 @@ void apply_groups(std::span<const Block> blocks, const SampleSource& source, con
             scratches.resize(std::max(n, scratches.size()));
             samples.resize(n);
             streams.begin(blocks[static_cast<std::size_t>(members[0])], group.n_members, group.n_modes);
+            source.begin_run(blocks[static_cast<std::size_t>(members[0])], shared);
             for (std::size_t k = 0; k < n; ++k) {
                 const auto i = static_cast<std::size_t>(members[k]);
-                samples[k] = source.of(blocks[i], i, scratches[k]);
+                samples[k] = source.of(blocks[i], i, shared, scratches[k]);
                 projection.fill(blocks[i], samples[k], 0, blocks[i].n_in, streams.member(k));
                 streams.add_to_modes(k, coupling(joint.forward, k), group.n_modes);
             }

@@ -3,10 +3,13 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
+#include "petamap/mapmaking/block_order.h"
 #include "petamap/mapmaking/blocks.h"
 #include "petamap/mapmaking/gaps.h"
 #include "petamap/mapmaking/parts.h"
@@ -22,12 +25,20 @@ struct KeptSamples {
     const float* gains;           // may be null
     const double* responses;      // intensity and efficiency of each stream
 
+    struct Shared {};
     struct Scratch {};
 
-    Samples of(const Block& block, std::size_t /*number*/, Scratch& /*scratch*/) const {
+    void begin_run(const Block& /*block*/, Shared& /*shared*/) const {}
+
+    Samples of(const Block& block, std::size_t /*number*/, Shared& /*shared*/, Scratch& /*scratch*/) const {
         return {pixels + block.first, angles ? angles + block.first : nullptr,
                 gains ? gains + block.first : nullptr, responses[2 * block.stream],
                 responses[2 * block.stream + 1]};
+    }
+
+    BlockOrder order(std::span<const Block> /*blocks*/, std::vector<std::int64_t> numbers,
+                     int n_threads) const {
+        return BlockOrder(std::move(numbers), n_threads);
     }
 };
 
@@ -43,7 +54,7 @@ struct ExpandedSamples {
     std::span<const pointing::CompressedPointing> pointings;
     sky::Grid grid;
     const PixelIndex* index;
-    const Stream* streams;
+    std::span<const Stream> streams;
     const double* responses;          // intensity and efficiency of each stream
     const std::uint8_t* gap_bits;     // bit i of byte i / 8; null where there are no gaps
     const std::int64_t* first_slots;  // one a block
@@ -51,28 +62,32 @@ struct ExpandedSamples {
     bool polarized;
     const Parts* parts = nullptr;  // null where all samples see one map
 
+    // What one thread has expanded last, over a range of time: the detectors of one sight have it in common.
+    struct Shared {
+        std::array<std::int64_t, 3> sight{-1, -1, -1};
+        std::int64_t begin = 0, end = 0;    // samples of the observation
+        std::vector<std::int32_t> pixels;   // local, but where there are parts
+        std::vector<std::uint32_t> angles;  // but for the turns of detectors
+    };
+    // Of a block.
     struct Scratch {
         std::vector<std::int32_t> pixels;
         std::vector<std::uint32_t> angles;
     };
 
-    Samples of(const Block& block, std::size_t number, Scratch& scratch) const {
-        const Stream& stream = streams[block.stream];
-        const std::int64_t start = block.first + stream.shift;
-        scratch.pixels.resize(static_cast<std::size_t>(block.n_in));
-        if (polarized) scratch.angles.resize(static_cast<std::size_t>(block.n_in));
-        std::int32_t* pixels = scratch.pixels.data();
-        std::uint32_t* angles = polarized ? scratch.angles.data() : nullptr;
-        const std::int64_t begin = std::clamp(stream.recorded_start - start, std::int64_t{0}, block.n_in);
-        const std::int64_t end = std::clamp(stream.recorded_stop - start, begin, block.n_in);
-        pointing::expand(pointings[stream.pointing], stream.detector, grid, start + begin, start + end,
-                         pixels + begin, angles ? angles + begin : nullptr);
-        if (parts && begin < end) parts->number(block.stream, start + begin, end - begin, pixels + begin);
-        for (std::int64_t i = begin; i < end; ++i) pixels[i] = index->local(pixels[i]);
-        if (gap_bits && mark_gaps(gap_bits, block.first, block.n_in, pixels))
-            number_gaps(gap_length, start - stream.start, first_slots[number], block.n_in, pixels);
-        return {pixels, angles, nullptr, responses[2 * block.stream], responses[2 * block.stream + 1]};
-    }
+    // Before the first block of a run: forget what was expanded before that.
+    void begin_run(const Block& block, Shared& shared) const;
+    Samples of(const Block& block, std::size_t number, Shared& shared, Scratch& scratch) const;
+
+    // Blocks of the detectors of one sight over one range of time stand in one run.
+    BlockOrder order(std::span<const Block> blocks, std::vector<std::int64_t> numbers, int n_threads) const;
+
+  private:
+    const pointing::CompressedPointing& pointing_of(const Stream& stream) const;
+    // Streams of which the samples are expanded alike, and no others, have the same.
+    std::array<std::int64_t, 3> sight_of(const Stream& stream) const;
+    void prepare(const Block& block, Shared& shared) const;
+    void expand(const Stream& stream, std::int64_t from, std::int64_t to, Shared& shared) const;
 };
 
 }  // namespace petamap::mapmaking

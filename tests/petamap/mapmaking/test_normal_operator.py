@@ -1,6 +1,7 @@
 """P^T N^-1 P against the same made of dense matrices."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,11 +16,14 @@ from small_systems import (
     numbered,
     operator_of,
     recorded,
+    spinning,
     times,
 )
 
 from petamap.mapmaking import _mapmaking
 from petamap.mapmaking.vectors import Unknowns
+from petamap.pointing.compressed import CompressedPointing
+from petamap.pointing.focalplane import hexagonal
 from petamap.sky.healpix import Healpix
 
 # pixels that cannot be solved for are a matter of their own: here every one is kept
@@ -122,6 +126,27 @@ def test_kept_and_expanded_pointing_give_the_same_bits(stokes):
                     assert system.statistics.dead.any() and not system.statistics.dead.all()
     for flags in ("exact", "levels", "cut"):
         assert len({result for result in results if result[0] == flags}) == 1
+
+
+@pytest.mark.parametrize("n_det", [2, 7])
+def test_pairs_that_are_expanded_together_give_the_same_bits(n_det):
+    """Blocks are taken in runs of all detectors of a line of sight."""
+    made = compressed(np.random.default_rng(8), 20_000, n_det, flagged=0.02)
+    boresight = spinning(20_000, 0.002, spacing=40).boresight
+    pointing = CompressedPointing(boresight, hexagonal(n_det, 0.1).quaternions)
+    made = replace(made, pointing=pointing, intervals=((0, 9000), (9100, 20_000)))
+    results = set()
+    for pointing, threads in (("keep", 1), ("recompute", 1), ("recompute", 2), ("recompute", 3)):
+        system = make_system(
+            [made], Healpix(8, nest=True), n_lag=40, pointing=pointing, n_threads=threads, rcond_min=KEEP_ALL
+        )
+        projection = system.projection
+        assert len(projection.local.blocks) == 11 * n_det
+        vector = Unknowns.zeros(projection.n_local, projection.stokes.n, projection.gaps.n)
+        vector.pixels[:] = np.random.default_rng(1).standard_normal(vector.pixels.shape)
+        out = times(operator_of(system), vector, 9.0)
+        results.add(out.pixels.tobytes() + out.gaps.tobytes())
+    assert len(results) == 1
 
 
 def test_scan_is_the_transpose_of_adding_up():
