@@ -6,7 +6,9 @@
 namespace petamap::mapmaking {
 
 void localize(const PixelIndex& index, const std::uint8_t* flags, std::int64_t n, std::int32_t* pixels) {
-    for (std::int64_t i = 0; i < n; ++i) pixels[i] = flags && flags[i] ? -1 : index.local(pixels[i]);
+    for (std::int64_t i = 0; flags && i < n; ++i)
+        if (flags[i]) pixels[i] = -1;
+    index.localize(pixels, n);
 }
 
 void number_gaps(std::int64_t length, std::int64_t position, std::int64_t base, std::int64_t n,
@@ -43,8 +45,8 @@ void number_marked_gaps(const std::uint8_t* bits, std::int64_t first, std::int64
                         std::int64_t position, std::int64_t base, std::int64_t n, std::int32_t* pixels) {
     constexpr std::int64_t kAtOnce = 56;
     auto slot = static_cast<std::int32_t>(base) - 1;
-    std::int64_t ended = -1,
-                 cut = 0;  // where the last gap ended, and where the next one must end at the latest
+    std::int64_t ended = -1;  // where the last gap ended
+    std::int64_t cut = 0;     // where its slot ends at the latest
     for (std::int64_t begin = 0; begin < n; begin += kAtOnce) {
         std::uint64_t marked = bits_at(bits, first + begin, std::min(kAtOnce, n - begin));
         for (; marked != 0; marked &= marked - 1) {

@@ -47,16 +47,8 @@ class PixelIndex {
                 *keys++ = static_cast<std::int64_t>(64 * i) + std::countr_zero(bits);
     }
 
-    // The local number of a pixel, or -1 where it is not observed or negative. Whether it is observed cannot
-    // be foreseen, so no branch asks.
-    std::int32_t local(std::int32_t pixel) const {
-        if (pixel < 0) return -1;
-        const std::uint64_t bits = words_[pixel / 64];
-        const int place = pixel % 64;
-        const std::uint64_t below = bits & ((std::uint64_t{1} << place) - 1);
-        const auto missing = static_cast<std::int32_t>((bits >> place & 1) - 1);  // all bits or none
-        return (before_[pixel / 64] + std::popcount(below)) | missing;
-    }
+    // Replace pixels by their local numbers, or -1 where one is not observed or negative.
+    void localize(std::int32_t* pixels, std::int64_t n) const;
 
   private:
     std::int64_t n_pix_;

@@ -1,7 +1,7 @@
 #include "petamap/mapmaking/sample_pixels.h"
 
 #include <algorithm>
-#include <tuple>
+#include <compare>
 
 namespace petamap::mapmaking {
 namespace {
@@ -57,8 +57,7 @@ void ExpandedSamples::expand(const Stream& stream, std::int64_t from, std::int64
     std::uint32_t* angles = polarized ? shared.angles.data() + (begin - shared.begin) : nullptr;
     const auto& pointing = pointing_of(stream);
     pointing::expand_sight(pointing, pointing.sight_of[stream.detector], grid, begin, end, pixels, angles);
-    if (parts) return;
-    for (std::int64_t i = 0; i < end - begin; ++i) pixels[i] = index->local(pixels[i]);
+    if (!parts) index->localize(pixels, end - begin);
 }
 
 Samples ExpandedSamples::of(const Block& block, std::size_t number, Shared& shared, Scratch& scratch) const {
@@ -79,7 +78,7 @@ Samples ExpandedSamples::of(const Block& block, std::size_t number, Shared& shar
         const std::int64_t begin = std::clamp(stream.recorded_start - start, std::int64_t{0}, n);
         const std::int64_t end = std::clamp(stream.recorded_stop - start, begin, n);
         if (begin < end) parts->number(block.stream, start + begin, end - begin, pixels + begin);
-        for (std::int64_t i = begin; i < end; ++i) pixels[i] = index->local(pixels[i]);
+        index->localize(pixels + begin, end - begin);
     }
     if (gap_bits)
         number_marked_gaps(gap_bits, block.first, gap_length, start - stream.start, first_slots[number], n,

@@ -19,41 +19,59 @@ constexpr std::array kNodePlaces = {-kLargest, -kSecond, -kThird, -kFourth, -kLe
 
 // Where samples lie on an arc, from -1 to 1.
 constexpr double kMiddle = 0.5 * (Arcs::kSamples - 1), kHalf = 0.5 * Arcs::kSamples;
+constexpr std::array kSamplePlaces = [] {
+    std::array<double, Arcs::kSamples> places{};
+    for (int k = 0; k < Arcs::kSamples; ++k) places[k] = (k - kMiddle) / kHalf;
+    return places;
+}();
 
-// A polynomial at all samples of an arc, by the factors of the powers.
-template <std::size_t n>
-void evaluate(const double (&factors)[n][Arcs::kBatch], int arc, double (&out)[Arcs::kSamples]) {
-    double own[n];
-    for (std::size_t j = 0; j < n; ++j) own[j] = factors[j][arc];
+// Polynomials at all samples of an arc, by the factors of the powers.
+template <std::size_t n_out, std::size_t n>
+void evaluate(const double (&factors)[n_out][n][Arcs::kBatch], int arc,
+              double (&out)[n_out][Arcs::kSamples]) {
+    double own[n_out][n];
+    for (std::size_t i = 0; i < n_out; ++i)
+        for (std::size_t j = 0; j < n; ++j) own[i][j] = factors[i][j][arc];
 #pragma omp simd
     for (std::int32_t k = 0; k < Arcs::kSamples; ++k) {
-        const double t = (static_cast<double>(k) - kMiddle) * (1 / kHalf);
-        const double square = t * t;
-        double even = own[n - 2], odd = own[n - 1];  // two sums: neither waits for the other
-        for (std::size_t j = n - 2; j > 0; j -= 2) {
-            even = even * square + own[j - 2];
-            odd = odd * square + own[j - 1];
+        const double t = kSamplePlaces[k], square = t * t;
+        for (std::size_t i = 0; i < n_out; ++i) {
+            double even = own[i][n - 2], odd = own[i][n - 1];  // two sums: neither waits for the other
+            for (std::size_t j = n - 2; j > 0; j -= 2) {
+                even = even * square + own[i][j - 2];
+                odd = odd * square + own[i][j - 1];
+            }
+            out[i][k] = even + t * odd;
         }
-        out[k] = even + t * odd;
     }
 }
 
 template <bool nested>
-void write_pixels(sky::Healpix healpix, bool in_belt, const double* heights, const double* longitudes,
+void write_pixels(sky::Healpix healpix, Arcs::Zone zone, const double* heights, const double* longitudes,
                   std::int32_t* pixels) {
     const auto turns_of = [=](std::int32_t k) {
         const double turns = longitudes[k] < 0 ? longitudes[k] + 4.0 : longitudes[k];
         return turns >= 4.0 ? turns - 4.0 : turns;
     };
-    if (in_belt) {
+    switch (zone) {
+        case Arcs::Zone::kBelt:
 #pragma omp simd
-        for (std::int32_t k = 0; k < Arcs::kSamples; ++k)
-            pixels[k] = sky::number_of(healpix, sky::belt_place<nested>(healpix, heights[k], turns_of(k)));
-    } else {
+            for (std::int32_t k = 0; k < Arcs::kSamples; ++k)
+                pixels[k] =
+                    sky::number_of(healpix, sky::belt_place<nested>(healpix, heights[k], turns_of(k)));
+            return;
+        case Arcs::Zone::kCap:
 #pragma omp simd
-        for (std::int32_t k = 0; k < Arcs::kSamples; ++k)
-            pixels[k] =
-                sky::healpix_pixel_at<nested>(healpix, heights[k], 1 - std::fabs(heights[k]), turns_of(k));
+            for (std::int32_t k = 0; k < Arcs::kSamples; ++k)
+                pixels[k] = sky::number_of(
+                    healpix,
+                    sky::cap_place<nested>(healpix, heights[k] > 0, 1 - std::fabs(heights[k]), turns_of(k)));
+            return;
+        case Arcs::Zone::kBoth:
+#pragma omp simd
+            for (std::int32_t k = 0; k < Arcs::kSamples; ++k)
+                pixels[k] = sky::healpix_pixel_at<nested>(healpix, heights[k], 1 - std::fabs(heights[k]),
+                                                          turns_of(k));
     }
 }
 
@@ -136,23 +154,20 @@ void Arcs::judge(int n) {
         for (int j = 1; j < kNodes; ++j) swing += std::fabs(values_[kHeight][j][k]);
         const double height = std::fabs(values_[kHeight][0][k]);
         smooth_[k] = small && height + swing < 0.99;
-        in_belt_[k] = height + swing < 0.666;
+        zones_[k] = height + swing < 0.666 ? Zone::kBelt : height - swing > 0.667 ? Zone::kCap : Zone::kBoth;
     }
 }
 
 void Arcs::expand(int arc, const sky::Grid& grid, std::int32_t (&pixels)[kSamples],
                   std::uint32_t* angles) const {
-    alignas(64) double heights[kSamples], longitudes[kSamples];
-    evaluate(values_[kHeight], arc, heights);
-    evaluate(values_[kLongitude], arc, longitudes);
+    alignas(64) double values[kQuantities][kSamples];
+    evaluate(values_, arc, values);
     const bool nested = grid.kind == sky::GridKind::healpix_nest;
     const auto write = nested ? write_pixels<true> : write_pixels<false>;
-    write(grid.healpix, in_belt_[arc], heights, longitudes, pixels);
+    write(grid.healpix, zones_[arc], values[kHeight], values[kLongitude], pixels);
     if (!angles) return;
-    alignas(64) double turns[kSamples];
-    evaluate(values_[kAngle], arc, turns);
 #pragma omp simd
-    for (int k = 0; k < kSamples; ++k) angles[k] = wrapped(turns[k]);
+    for (int k = 0; k < kSamples; ++k) angles[k] = wrapped(values[kAngle][k]);
 }
 
 }  // namespace petamap::pointing

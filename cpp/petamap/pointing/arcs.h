@@ -14,6 +14,9 @@ class Arcs {
     static constexpr int kSamples = 64;  // of an arc
     static constexpr int kBatch = 8;     // arcs that are fitted together
 
+    // Of HEALPix, in which all of an arc lies: its pixels are found at less cost.
+    enum class Zone { kBelt, kCap, kBoth };
+
     // Knots so near each other that few samples share an interval are better interpolated one by one.
     static bool suit(const Knots& knots) { return knots.spacing >= kSamples / 2; }
 
@@ -44,7 +47,8 @@ class Arcs {
     alignas(64) double segments_[13][kBatch], middles_[kBatch], halves_[kBatch];
     // at the nodes, then the factors of the powers of time
     alignas(64) double values_[kQuantities][kNodes][kBatch];
-    bool smooth_[kBatch], in_belt_[kBatch];
+    bool smooth_[kBatch];
+    Zone zones_[kBatch];
 };
 
 }  // namespace petamap::pointing

@@ -68,10 +68,8 @@ template <bool nested>
     const Int up = static_cast<Int>(across - along), down = static_cast<Int>(across + along);
     if constexpr (nested) {
         const Int last = n_side - 1, face_up = up >> healpix.order, face_down = down >> healpix.order;
-        // northern, southern, or between them; chosen by masks, as compilers make no vectors of branches
-        const Int less = -static_cast<Int>(face_up < face_down),
-                  same = -static_cast<Int>(face_up == face_down);
-        const Int face = (face_up & (less | same)) | (4 & same) | ((face_down + 8) & ~(less | same));
+        const Int face =
+            face_up == face_down ? (face_up | 4) : (face_up < face_down ? face_up : face_down + 8);
         return {face, down & last, last - (up & last)};
     } else {
         const Int round = 4 * n_side;
