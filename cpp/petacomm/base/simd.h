@@ -36,6 +36,8 @@ struct Registers<1> {
     typedef double Real;
     typedef std::int64_t Whole;
     typedef std::uint64_t Bits;
+    typedef std::int32_t Narrow;
+    typedef float Single;
 };
 
 template <>
@@ -43,6 +45,8 @@ struct Registers<2> {
     typedef double Real __attribute__((vector_size(16)));
     typedef std::int64_t Whole __attribute__((vector_size(16)));
     typedef std::uint64_t Bits __attribute__((vector_size(16)));
+    typedef std::int32_t Narrow __attribute__((vector_size(8)));
+    typedef float Single __attribute__((vector_size(8)));
 };
 
 template <>
@@ -50,6 +54,8 @@ struct Registers<4> {
     typedef double Real __attribute__((vector_size(32)));
     typedef std::int64_t Whole __attribute__((vector_size(32)));
     typedef std::uint64_t Bits __attribute__((vector_size(32)));
+    typedef std::int32_t Narrow __attribute__((vector_size(16)));
+    typedef float Single __attribute__((vector_size(16)));
 };
 
 template <>
@@ -57,6 +63,8 @@ struct Registers<8> {
     typedef double Real __attribute__((vector_size(64)));
     typedef std::int64_t Whole __attribute__((vector_size(64)));
     typedef std::uint64_t Bits __attribute__((vector_size(64)));
+    typedef std::int32_t Narrow __attribute__((vector_size(32)));
+    typedef float Single __attribute__((vector_size(32)));
 };
 
 template <int kLanes>
@@ -83,6 +91,63 @@ template <class Vector, class T>
         *to = std::bit_cast<T>(value);
     else
         std::memcpy(to, &value, sizeof(Vector));
+}
+
+// Numbers of half the size, made as wide as lanes are. By name where there are instructions: GCC 12 converts
+// halves of vectors.
+template <int kLanes>
+[[gnu::always_inline]] inline Wholes<kLanes> load_wide(const std::int32_t* from) {
+    const auto narrow = load<typename Registers<kLanes>::Narrow>(from);
+#ifdef __AVX512F__
+    if constexpr (kLanes == 8)
+        return std::bit_cast<Wholes<8>>(_mm512_maskz_cvtepi32_epi64(0xFF, std::bit_cast<__m256i>(narrow)));
+#endif
+#ifdef __AVX2__
+    if constexpr (kLanes == 4)
+        return std::bit_cast<Wholes<4>>(_mm256_cvtepi32_epi64(std::bit_cast<__m128i>(narrow)));
+#endif
+    if constexpr (kLanes == 1)
+        return narrow;
+    else
+        return __builtin_convertvector(narrow, typename Registers<kLanes>::Whole);
+}
+
+template <int kLanes>
+[[gnu::always_inline]] inline Reals<kLanes> load_wide(const float* from) {
+    const auto single = load<typename Registers<kLanes>::Single>(from);
+#ifdef __AVX512F__
+    if constexpr (kLanes == 8)
+        return std::bit_cast<Reals<8>>(_mm512_maskz_cvtps_pd(0xFF, std::bit_cast<__m256>(single)));
+#endif
+#ifdef __AVX2__
+    if constexpr (kLanes == 4) return std::bit_cast<Reals<4>>(_mm256_cvtps_pd(std::bit_cast<__m128>(single)));
+#endif
+    if constexpr (kLanes == 1)
+        return single;
+    else
+        return __builtin_convertvector(single, typename Registers<kLanes>::Real);
+}
+
+// A vector of what work(lane) returns.
+template <int kLanes, class Work>
+[[gnu::always_inline]] inline Reals<kLanes> collect(const Work& work) {
+    if constexpr (kLanes == 1)
+        return work(0);
+    else if constexpr (kLanes == 2)
+        return Reals<2>{work(0), work(1)};
+    else if constexpr (kLanes == 4)
+        return Reals<4>{work(0), work(1), work(2), work(3)};
+    else
+        return Reals<8>{work(0), work(1), work(2), work(3), work(4), work(5), work(6), work(7)};
+}
+
+// Call work(std::integral_constant<int, lanes>, first) for the numbers below n: as many at once as a register
+// holds, the rest one by one.
+template <class Work>
+[[gnu::always_inline]] inline void for_lanes(std::int64_t n, const Work& work) {
+    std::int64_t i = 0;
+    for (; i + kNativeLanes <= n; i += kNativeLanes) work(std::integral_constant<int, kNativeLanes>{}, i);
+    for (; i < n; ++i) work(std::integral_constant<int, 1>{}, i);
 }
 
 // Round to integers by adding 1.5 x 2^52; |value| < 2^51.
@@ -183,6 +248,25 @@ struct ComplexReals {
         return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
     }
 };
+
+// Write a and b in turn: a[0], b[0], a[1], ...
+template <int kLanes>
+[[gnu::always_inline]] inline void store_pairs(std::int64_t* to, Wholes<kLanes> a, Wholes<kLanes> b) {
+    if constexpr (kLanes == 1) {
+        to[0] = a, to[1] = b;
+    } else if constexpr (kLanes == 2) {
+        store(to, __builtin_shufflevector(a, b, 0, 2));
+        store(to + 2, __builtin_shufflevector(a, b, 1, 3));
+    } else if constexpr (kLanes == 4) {
+        const Wholes<4> even = __builtin_shufflevector(a, b, 0, 4, 2, 6);
+        const Wholes<4> odd = __builtin_shufflevector(a, b, 1, 5, 3, 7);
+        store(to, __builtin_shufflevector(even, odd, 0, 1, 4, 5));
+        store(to + 4, __builtin_shufflevector(even, odd, 2, 3, 6, 7));
+    } else {
+        store(to, __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11));
+        store(to + 8, __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15));
+    }
+}
 
 // Transpose a block of as many rows as lanes, in registers.
 [[gnu::always_inline]] inline void transpose(Reals<1> (&)[1]) {}

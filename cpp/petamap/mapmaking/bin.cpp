@@ -60,8 +60,7 @@ struct SignalWords {
     SignalWords(const Samples& samples, std::int64_t begin, std::int64_t n, const double* filtered,
                 const double* weighted, double scale, double low_scale) {
         const Response<kStokes> response(samples, begin, n);
-        const float* gains = samples.gains ? samples.gains + begin : nullptr;
-        for_gains(gains, [&](auto gain_of) {
+        for_gains(samples.gains, [&](auto gains) {
             double most = 0;
 #pragma omp simd reduction(max : most)
             for (std::int64_t i = 0; i < n; ++i) {
@@ -69,7 +68,7 @@ struct SignalWords {
                 const double size = std::max(std::fabs(first), std::fabs(second));
                 most = most < size ? size : most;
                 double each[kStokes];
-                response.of(i, gain_of(i), each);
+                response.of(i, gains.template of<1>(begin + i), each);
                 for (int k = 0; k < kStokes; ++k) {
                     two_words(first * each[k], low_scale, words[k][0][i], words[k][1][i]);
                     two_words(second * each[k], low_scale, words[k][2][i], words[k][3][i]);

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
-#include <cstring>
+#include <type_traits>
 
 #include "petacomm/base/simd.h"
 #include "petamap/mapmaking/blocks.h"
@@ -16,6 +16,22 @@ constexpr std::int64_t kChunk = 128;
 
 [[gnu::always_inline]] inline std::int64_t to_fixed(double value) { return petacomm::to_fixed<1>(value); }
 
+// The response of some samples to each Stokes parameter solved for, but for their gains.
+template <int kStokes, int kLanes>
+[[gnu::always_inline]] inline void respond(const Samples& samples, std::int64_t i,
+                                           petacomm::Reals<kLanes> (&response)[kStokes]) {
+    using Real = petacomm::Reals<kLanes>;
+    if constexpr (kStokes != 2) response[0] = Real{} + samples.intensity;
+    if constexpr (kStokes > 1) {
+        const auto* angles = reinterpret_cast<const std::int32_t*>(samples.angles + i);
+        const auto words = std::bit_cast<petacomm::Bits<kLanes>>(petacomm::load_wide<kLanes>(angles)) << 32;
+        Real cosine, sine;
+        sky::cos_sin<kLanes>(words, cosine, sine);
+        response[kStokes - 2] = samples.efficiency * cosine;
+        response[kStokes - 1] = samples.efficiency * sine;
+    }
+}
+
 // The response of a chunk of samples, but for their gains.
 template <int kStokes>
 struct Response {
@@ -24,17 +40,13 @@ struct Response {
 
     Response() = default;
     Response(const Samples& samples, std::int64_t begin, std::int64_t n) : intensity(samples.intensity) {
-        if constexpr (kStokes > 1) {
-            const std::uint32_t* angles = samples.angles + begin;
-            const double efficiency = samples.efficiency;
-#pragma omp simd
-            for (std::int64_t i = 0; i < n; ++i) {
-                double c, s;
-                sky::cos_sin(angles[i], c, s);
-                cosine[i] = efficiency * c;
-                sine[i] = efficiency * s;
-            }
-        }
+        if constexpr (kStokes > 1)
+            petacomm::for_lanes(n, [&](auto lanes, std::int64_t i) __attribute__((always_inline)) {
+                petacomm::Reals<lanes()> response[kStokes];
+                respond<kStokes, lanes()>(samples, begin + i, response);
+                petacomm::store(cosine + i, response[kStokes - 2]);
+                petacomm::store(sine + i, response[kStokes - 1]);
+            });
     }
 
     // The response of sample i to each Stokes parameter solved for.
@@ -76,119 +88,214 @@ class Ahead {
     const T* rows_;
 };
 
-// Where the values of a chunk of samples lie: the first of a sample's row, and behind it the rest. A gap has
-// its one value elsewhere, and the rest of a row that counts nowhere, one of several, since an addition waits
-// for the one before. Found without branches: none could foresee whether a sample is a gap.
+// Where the values of samples lie: the first of a sample's row, and behind it the rest. A gap has its one
+// value elsewhere, and the rest of a row that counts nowhere, one of several, since an addition waits for the
+// one before. Found without branches, as none could foresee whether a sample is a gap; and long before they
+// are used, with the memory there asked for: the arithmetic in between hides the time that it takes.
 template <class T, int kStokes>
-struct Places {
-    static_assert(sizeof(T) == sizeof(std::int64_t) && sizeof(T*) == sizeof(std::int64_t));
-    alignas(64) std::int64_t firsts[kChunk], rests[kChunk];  // addresses
+class Places {
+  public:
+    static constexpr std::uint64_t kRing = 512;
+    // Apart, so that what is written here need not make a compiler read the rest again.
+    struct Ring {
+        std::remove_const_t<T> nowhere[8][2] = {};
+        alignas(64) std::int64_t firsts[kRing] = {}, rests[kRing];  // addresses
+    };
+    // Those of a sample, and of the lanes behind it.
+    struct Few {
+        const std::int64_t *firsts, *rests;
 
-    [[gnu::always_inline]] void find(const std::int32_t* pixels, std::int64_t n, T* rows, T* gaps,
-                                     T (&nowhere)[8][2]) {
-        const auto row_0 = std::bit_cast<std::int64_t>(rows), slot_0 = std::bit_cast<std::int64_t>(gaps);
-        const auto nothing = std::bit_cast<std::int64_t>(&nowhere[0][0]);
-        constexpr std::int64_t kSize = sizeof(T);
-#pragma omp simd
-        for (std::int64_t i = 0; i < n; ++i) {
-            const std::int64_t pixel = pixels[i], gap = pixels[i] >> 31;  // all bits or none
-            const std::int64_t row = row_0 + pixel * (kStokes * kSize), slot = slot_0 + ~pixel * kSize;
-            firsts[i] = (slot & gap) | (row & ~gap);
-            rests[i] = ((nothing + i % 8 * (2 * kSize)) & gap) | ((row + kSize) & ~gap);
+        T* first(int lane) const { return std::bit_cast<T*>(firsts[lane]); }
+        T* rest(int lane) const { return std::bit_cast<T*>(rests[lane]); }
+    };
+
+    [[gnu::always_inline]] Places(const std::int32_t* pixels, std::int64_t n, T* rows, T* gaps, Ring& ring)
+        : pixels_(pixels), n_(n), rows_(rows), gaps_(gaps), ring_(ring) {
+        static_assert(sizeof(T) == kSize && sizeof(T*) == kSize);
+        const std::int64_t near = std::min(n, kDistance);
+        petacomm::for_lanes(near, [this](auto lanes, std::int64_t i) { find<lanes()>(i); });
+        petacomm::for_lanes(near, [this](auto lanes, std::int64_t i) { touch<lanes()>(i); });
+    }
+
+    // Samples [i, i + kLanes) are at hand: find those that are kDistance later.
+    template <int kLanes>
+    [[gnu::always_inline]] void ahead(std::int64_t i) const {
+        const std::int64_t later = i + kDistance;
+        if (later + kLanes <= n_)
+            find<kLanes>(later);
+        else
+            for (std::int64_t k = later; k < n_; ++k) find<1>(k);
+        touch<kLanes>(later - kLanes);  // what was just found may still be on its way to the ring
+    }
+
+    [[gnu::always_inline]] Few of(std::int64_t i) const {
+        return {ring_.firsts + static_cast<std::uint64_t>(i) % kRing,
+                ring_.rests + static_cast<std::uint64_t>(i) % kRing};
+    }
+
+  private:
+    static constexpr std::int64_t kDistance = 256, kSize = sizeof(std::int64_t);
+    alignas(64) static constexpr std::int64_t kApart[8] = {0, 16, 32, 48, 64, 80, 96, 112};
+
+    template <int kLanes>
+    [[gnu::always_inline]] void find(std::int64_t i) const {
+        using Words = petacomm::Wholes<kLanes>;
+        const auto row_0 = std::bit_cast<std::int64_t>(rows_), slot_0 = std::bit_cast<std::int64_t>(gaps_);
+        const auto nowhere = std::bit_cast<std::int64_t>(&ring_.nowhere[0][0]);
+        const Words pixel = petacomm::load_wide<kLanes>(pixels_ + i), offset = pixel << 3;
+        const auto gap = pixel < 0;
+        Words row = offset + row_0;
+        for (int k = 1; k < kStokes; ++k) row += offset;
+        const Words slot = (slot_0 - kSize) - offset;
+        const std::uint64_t to = static_cast<std::uint64_t>(i) % kRing;
+        petacomm::store<Words>(ring_.firsts + to, gap ? slot : row);
+        if constexpr (kStokes > 1) {
+            const Words nothing = petacomm::load<Words>(kApart + (kLanes == 1 ? i % 8 : 0)) + nowhere;
+            petacomm::store<Words>(ring_.rests + to, gap ? nothing : row + kSize);
         }
     }
 
-    T* first(std::int64_t i) const { return std::bit_cast<T*>(firsts[i]); }
-    T* rest(std::int64_t i) const { return std::bit_cast<T*>(rests[i]); }
+    template <int kLanes>
+    [[gnu::always_inline]] void touch(std::int64_t i) const {
+        const Few few = of(i);
+        for (int lane = 0; lane < kLanes; ++lane) {
+            __builtin_prefetch(few.first(lane));
+            if constexpr (kStokes > 1) __builtin_prefetch(few.first(lane) + kStokes - 1);
+        }
+    }
+
+    const std::int32_t* pixels_;
+    std::int64_t n_;
+    T *rows_, *gaps_;
+    Ring& ring_;
 };
 
-// Call work(gain of a sample) with gains or with ones: loops that ask for each sample whether there are gains
-// convert what is no number where there are none, which takes a hundred times as long.
+// The gains of samples, or ones: loops that ask for each sample whether there are gains convert what is no
+// number where there are none, which takes a hundred times as long.
+struct KeptGains {
+    const float* gains;
+
+    template <int kLanes>
+    [[gnu::always_inline]] petacomm::Reals<kLanes> of(std::int64_t i) const {
+        return petacomm::load_wide<kLanes>(gains + i);
+    }
+};
+struct NoGains {
+    template <int kLanes>
+    [[gnu::always_inline]] double of(std::int64_t) const {
+        return 1.0;
+    }
+};
+
+// Call work(KeptGains or NoGains).
 template <class Work>
 [[gnu::always_inline]] inline void for_gains(const float* gains, const Work& work) {
     if (gains)
-        work([gains](std::int64_t i) { return static_cast<double>(gains[i]); });
+        work(KeptGains{gains});
     else
-        work([](std::int64_t) { return 1.0; });
+        work(NoGains{});
+}
+
+// What samples with these responses and gains see of the rows at their places.
+template <int kStokes, int kLanes, class Few, class Gain>
+[[gnu::always_inline]] inline petacomm::Reals<kLanes> look(const petacomm::Reals<kLanes> (&response)[kStokes],
+                                                           const Few& few, Gain gain,
+                                                           petacomm::Wholes<kLanes> pixel) {
+    using Real = petacomm::Reals<kLanes>;
+    const auto rest = [&few](int k) __attribute__((always_inline)) {
+        return petacomm::collect<kLanes>([=](int lane) { return few.rest(lane)[k]; });
+    };
+    const Real first = petacomm::collect<kLanes>([&few](int lane) { return *few.first(lane); });
+    Real value = response[0] * first;
+    if constexpr (kStokes == 2) value = value + response[1] * rest(0);
+    if constexpr (kStokes == 3) value = value + (response[1] * rest(0) + response[2] * rest(1));
+    return pixel < 0 ? first : gain * value;
 }
 
 // time[0..n) = P map for samples [begin, begin + n).
 template <int kStokes>
-void gather(const Samples& samples, std::int64_t begin, std::int64_t n, const double* map, const double* gaps,
+void gather(Samples samples, std::int64_t begin, std::int64_t n, const double* map, const double* gaps,
             double* time) {
-    const Ahead<double, kStokes> ahead(samples.pixels + begin, n, map);
-    constexpr double kNowhere[8][2] = {};
-    Places<const double, kStokes> places;
-    alignas(64) double first[kChunk], rest[kChunk][kStokes > 1 ? kStokes - 1 : 1];
-    for (std::int64_t done = 0; done < n; done += kChunk) {
-        const std::int64_t count = std::min(kChunk, n - done);
-        const std::int32_t* pixels = samples.pixels + begin + done;
-        const float* gains = samples.gains ? samples.gains + begin + done : nullptr;
-        places.find(pixels, count, map, gaps, kNowhere);
-        for (std::int64_t i = 0; i < count; ++i) {
-            ahead.of(done + i);
-            first[i] = *places.first(i);
-            if constexpr (kStokes > 1) std::memcpy(rest[i], places.rest(i), sizeof(rest[i]));
-        }
-        const Response<kStokes> response(samples, begin + done, count);
-        double* out = time + done;
-        for_gains(gains, [&](auto gain_of) {
-#pragma omp simd
-            for (std::int64_t i = 0; i < count; ++i) {
-                double value;
-                if constexpr (kStokes == 1) value = response.intensity * first[i];
-                if constexpr (kStokes == 2)
-                    value = response.cosine[i] * first[i] + response.sine[i] * rest[i][0];
-                if constexpr (kStokes == 3)
-                    value = response.intensity * first[i] +
-                            (response.cosine[i] * rest[i][0] + response.sine[i] * rest[i][1]);
-                out[i] = pixels[i] < 0 ? first[i] : gain_of(i) * value;
-            }
+    const std::int32_t* pixels = samples.pixels + begin;
+    typename Places<const double, kStokes>::Ring ring;
+    const Places<const double, kStokes> places(pixels, n, map, gaps, ring);
+    for_gains(samples.gains, [&](auto gains) __attribute__((always_inline)) {
+        petacomm::for_lanes(n, [&](auto lanes, std::int64_t i) __attribute__((always_inline)) {
+            places.template ahead<lanes()>(i);
+            petacomm::Reals<lanes()> response[kStokes];
+            respond<kStokes, lanes()>(samples, begin + i, response);
+            const auto gain = gains.template of<lanes()>(begin + i);
+            const auto pixel = petacomm::load_wide<lanes()>(pixels + i);
+            petacomm::store(time + i, look<kStokes, lanes()>(response, places.of(i), gain, pixel));
         });
-    }
+    });
 }
+
+// The terms of samples as integers, on their way to the sums: they are added a few samples after they are
+// made, since what has just been written as a vector cannot be read as numbers at once.
+template <int kStokes>
+class Terms {
+  public:
+    static constexpr std::int64_t kLag = petacomm::kNativeLanes;
+
+    template <int kLanes>
+    [[gnu::always_inline]] void make(std::int64_t i, const petacomm::Reals<kLanes> (&response)[kStokes],
+                                     petacomm::Reals<kLanes> scaled, petacomm::Reals<kLanes> value,
+                                     petacomm::Wholes<kLanes> pixel) {
+        const auto fixed = [&](int k) { return petacomm::to_fixed<kLanes>(value * response[k]); };
+        const petacomm::Reals<kLanes> each = value * response[0];
+        petacomm::store(firsts_ + slot(i), petacomm::to_fixed<kLanes>(pixel < 0 ? scaled : each));
+        if constexpr (kStokes == 2) petacomm::store(rests_ + slot(i), fixed(1));
+        if constexpr (kStokes == 3) petacomm::store_pairs<kLanes>(rests_ + 2 * slot(i), fixed(1), fixed(2));
+    }
+
+    template <int kLanes, class Few>
+    [[gnu::always_inline]] void add(std::int64_t i, const Few& few) const {
+        for (int lane = 0; lane < kLanes; ++lane) {
+            const std::uint64_t from = slot(i) + static_cast<std::uint64_t>(lane);
+            *few.first(lane) += firsts_[from];
+            if constexpr (kStokes == 2) *few.rest(lane) += rests_[from];
+            if constexpr (kStokes == 3) {
+                using Pair = petacomm::Wholes<2>;
+                const Pair sum =
+                    petacomm::load<Pair>(few.rest(lane)) + petacomm::load<Pair>(rests_ + 2 * from);
+                petacomm::store(few.rest(lane), sum);
+            }
+        }
+    }
+
+  private:
+    static constexpr std::uint64_t kRing = 4 * kLag;
+    static std::uint64_t slot(std::int64_t i) { return static_cast<std::uint64_t>(i) % kRing; }
+
+    alignas(64) std::int64_t firsts_[kRing];
+    alignas(64) std::int64_t rests_[2 * kRing];
+};
 
 // sums += P^T time, gap_sums likewise, in units of 1/scale.
 template <int kStokes>
-void scatter(const Samples& samples, std::int64_t begin, std::int64_t n, const double* time, double scale,
+void scatter(Samples samples, std::int64_t begin, std::int64_t n, const double* time, double scale,
              std::int64_t* sums, std::int64_t* gap_sums) {
-    const Ahead<std::int64_t, kStokes> ahead(samples.pixels + begin, n, sums);
-    std::int64_t nowhere[8][2] = {};
-    Places<std::int64_t, kStokes> places;
-    alignas(64) std::int64_t first[kChunk], rest[kChunk][kStokes > 1 ? kStokes - 1 : 1];
-    for (std::int64_t done = 0; done < n; done += kChunk) {
-        const std::int64_t count = std::min(kChunk, n - done);
-        const std::int32_t* pixels = samples.pixels + begin + done;
-        const Response<kStokes> response(samples, begin + done, count);
-        const float* gains = samples.gains ? samples.gains + begin + done : nullptr;
-        const double* in = time + done;
-        for_gains(gains, [&](auto gain_of) {
-#pragma omp simd
-            for (std::int64_t i = 0; i < count; ++i) {
-                const double scaled = in[i] * scale, value = scaled * gain_of(i);
-                double each;
-                if constexpr (kStokes == 2) each = value * response.cosine[i];
-                if constexpr (kStokes != 2) each = value * response.intensity;
-                first[i] = to_fixed(pixels[i] < 0 ? scaled : each);
-                if constexpr (kStokes == 2) rest[i][0] = to_fixed(value * response.sine[i]);
-                if constexpr (kStokes == 3) {
-                    rest[i][0] = to_fixed(value * response.cosine[i]);
-                    rest[i][1] = to_fixed(value * response.sine[i]);
-                }
-            }
+    constexpr std::int64_t kLag = Terms<kStokes>::kLag;
+    const std::int32_t* pixels = samples.pixels + begin;
+    typename Places<std::int64_t, kStokes>::Ring ring;
+    const Places<std::int64_t, kStokes> places(pixels, n, sums, gap_sums, ring);
+    Terms<kStokes> terms;
+    for_gains(samples.gains, [&](auto gains) __attribute__((always_inline)) {
+        petacomm::for_lanes(n, [&](auto lanes, std::int64_t i) __attribute__((always_inline)) {
+            using Real = petacomm::Reals<lanes()>;
+            places.template ahead<lanes()>(i);
+            if (i >= kLag) terms.template add<lanes()>(i - kLag, places.of(i - kLag));
+            Real response[kStokes];
+            respond<kStokes, lanes()>(samples, begin + i, response);
+            const Real scaled = petacomm::load<Real>(time + i) * scale;
+            const Real value = scaled * gains.template of<lanes()>(begin + i);
+            terms.template make<lanes()>(i, response, scaled, value,
+                                         petacomm::load_wide<lanes()>(pixels + i));
         });
-        places.find(pixels, count, sums, gap_sums, nowhere);
-        for (std::int64_t i = 0; i < count; ++i) {
-            ahead.of(done + i);
-            *places.first(i) += first[i];
-            if constexpr (kStokes == 2) *places.rest(i) += rest[i][0];
-            if constexpr (kStokes == 3) {
-                const auto pair = petacomm::load<petacomm::Wholes<2>>(places.rest(i)) +
-                                  petacomm::load<petacomm::Wholes<2>>(rest[i]);
-                petacomm::store(places.rest(i), pair);
-            }
-        }
-    }
+    });
+    for (std::int64_t i = std::max<std::int64_t>(0, n - kLag); i < n; ++i)
+        terms.template add<1>(i, places.of(i));
 }
 
 }  // namespace petamap::mapmaking

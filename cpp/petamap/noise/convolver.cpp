@@ -212,11 +212,12 @@ petacomm::AlignedVector<double> twiddles(std::size_t length, std::size_t radix) 
 }
 
 // Eight where the parts are small; four where they lie so far apart that they compete for the same cache
-// sets.
+// sets, unless eights alone do: 32768 points in three eights take 0.93 of the time of four, four, eight and
+// four.
 std::size_t radix_for(std::size_t length) {
     const std::size_t rest = length / Convolver::kMinimum;
     if (rest < 8 || rest == 16) return rest < 4 ? 2 : 4;
-    return length > 4096 ? 4 : 8;
+    return length > 4096 && rest != 512 ? 4 : 8;
 }
 
 }  // namespace
