@@ -130,8 +130,10 @@ def map_bytes(sizes: Sizes) -> int:
     always = keys + messages + blocks + n + sizes.n_kept * owned
     # two right-hand sides of two words each for every thread, and at the owners; the sums made of them
     reading = 4 * threads * held + at_owners + 3 * owned * width
-    # right-hand sides, binned map, x, r, p, q, solutions; copies at holders; the sums of each thread
-    solving = (7 * width + 1) * owned + at_holders + threads * held
+    # right-hand sides, binned map, x, r, p, q, solutions; copies at holders; the sums of each thread, made in
+    # place where there is nothing to add up
+    summed = 0 if threads == sizes.n_ranks == 1 else threads * held
+    solving = (7 * width + 1) * owned + at_holders + summed
     # right-hand sides, binned map, x; the widest product, and this rank's part in writing it
     slab = slab_bytes(sizes.n_pix, triangle, sizes.n_ranks, n)
     writing = 4 * owned * width + at_holders + 8 * n * triangle + slab + _FITS_BYTES

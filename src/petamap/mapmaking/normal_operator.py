@@ -89,16 +89,27 @@ class NormalOperator(Operator):
         """
         units = np.array([self._unit(one) for one in largest])
         held = self.shared.scatter_fwd(vectors)
-        sums, gap_sums = self._thread_sums(vectors.width)
+        pixels, gaps, *_ = self.shared.held_buffers(out).as_integers()
+        if self._sums_in_place:
+            pixels.fill(0)
+            gaps.fill(0)
+            sums, gap_sums = pixels[None], gaps[None, :, 0]
+        else:
+            sums, gap_sums = self._thread_sums(vectors.width)
         self.projection.apply(self.noise, held.pixels, held.gaps[:, 0], (largest > 0) / units, sums, gap_sums)
         if amplitudes := self.projection.amplitudes:
             amplitudes.add_priors(held.gaps[:, 0], (largest > 0) / units, gap_sums[0])
-        # The values of the ghosts have been read; their memory takes the sums.
-        pixels, gaps, *_ = self.shared.held_buffers(out).as_integers()
-        _mapmaking.fold(sums, pixels, self.n_threads)
-        _mapmaking.fold(gap_sums[:, :, None], gaps, self.n_threads)
+        if not self._sums_in_place:
+            # The values of the ghosts have been read; their memory takes the sums.
+            _mapmaking.fold(sums, pixels, self.n_threads)
+            _mapmaking.fold(gap_sums[:, :, None], gaps, self.n_threads)
         self.shared.scatter_rev(pixels, gaps, out)
         return units
+
+    @property
+    def _sums_in_place(self) -> bool:
+        """Whether there is nothing to fold: one thread, of a process whose values lie elsewhere than sums."""
+        return self.n_threads == 1 and self.comm.size == 1
 
     def _thread_sums(self, width: int) -> tuple[Int64Array, Int64Array]:
         """Return the sums of all threads on pixels and gaps: zero, as `fold` leaves them."""
