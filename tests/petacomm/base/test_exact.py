@@ -35,6 +35,16 @@ def test_long_sum_with_cancellation():
     assert exact_sum(values) == values[100_002]
 
 
+def test_bits_far_below_the_largest_count():
+    # one chunk: 51 bits below the largest are cut first, then 51 more, then what is left
+    values = [2.0**800, 1.0, 2.0**-49, 3.0**30 * 2.0**-140, -(2.0**-900), 2.0**-985, 2.0**-992]
+    for sign in (1, -1):
+        assert exact_sum(np.array([*values, -sign * 2.0**800])) == math.fsum([*values, -sign * 2.0**800])
+        assert exact_sum(np.array(values[3:]) * sign) == math.fsum(values[3:]) * sign
+    low = np.array([2.0**-900, 2.0**-985, 2.0**-992])  # words of the lowest limbs
+    assert exact_sum(low) == math.fsum(low)
+
+
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_values_that_are_not_finite_are_errors(bad):
     with pytest.raises(ValueError, match="finite"):
