@@ -156,7 +156,9 @@ def test_what_is_cut_off_or_too_large_costs_iterations_alone(limits, monkeypatch
         monkeypatch.setattr(template_model, name, value)
     iterations, found = _steep(comm, preconditioner="two-level", templates=True)
     assert iterations <= (exact + 1 if "_REACH" in limits else 5 * exact)
-    found, expected = (np.frombuffer(one) for one in (found, expected))
+    found, expected = (np.frombuffer(one).reshape(-1, 3).copy() for one in (found, expected))
+    for pixels in (found, expected):  # baselines leave the mean of I open
+        pixels[:, 0] -= pixels[:, 0].mean()
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
 
 
