@@ -67,7 +67,9 @@ class StreamTerms:
         """Return the functions of a stream, in numbers."""
         one = self.layout.streams[stream]
         own = [isinstance(template, DetectorTemplate) for template in self.templates(stream)]
-        return StreamFunctions.of([*zip(self.of(stream), own, strict=True)], one.stop - one.start)
+        observation = self._observation(stream)
+        n_sharing = observation.n_det if observation.common_noise else 0
+        return StreamFunctions.of([*zip(self.of(stream), own, strict=True)], one.stop - one.start, n_sharing)
 
     def templates(self, stream: int) -> tuple[Template, ...]:
         """Return the templates that a stream has, in the order of its terms."""

@@ -18,9 +18,10 @@ _DENSE, _DENSE_BESIDE = 24, 36
 # Bytes of what an amplitude's function has in a pixel (28 with polarization), and beside it while those of
 # all streams are summed.
 _ENTRY_OF_PIXEL, _ENTRY_BESIDE = 30, 100
-# As in `petamap.mapmaking.template_model`: amplitudes of a stream up to which matrices are dense, and knots
-# about the samples of a function that it is coupled to.
-_MOST_DENSE, _REACH = 512, 64
+# As in `petamap.mapmaking.template_model`: amplitudes of a stream up to which matrices are dense, those of
+# streams that share noise up to which they have one matrix, and knots about the samples of a function that it
+# is coupled to.
+_MOST_DENSE, _MOST_SHARED, _REACH = 512, 1024, 64
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,8 @@ class StreamFunctions:
         Of arrays that are kept for this stream alone.
     interval_bytes : int
         Of arrays that all detectors of the interval have in common.
+    n_sharing : int
+        Streams that have noise in common with it, itself counted; 0 if none has.
     """
 
     n_samp: int
@@ -48,9 +51,10 @@ class StreamFunctions:
     n_cells: int
     own_bytes: int
     interval_bytes: int
+    n_sharing: int = 0
 
     @staticmethod
-    def of(terms: Sequence[tuple[TemplateTerm, bool]], n_samp: int) -> StreamFunctions:
+    def of(terms: Sequence[tuple[TemplateTerm, bool]], n_samp: int, n_sharing: int = 0) -> StreamFunctions:
         """Return those of terms, each with whether it is the stream's own."""
         return StreamFunctions(
             n_samp,
@@ -61,6 +65,7 @@ class StreamFunctions:
             max((len(term.edges) - 1 for term, _ in terms), default=1),
             sum(_array_bytes(term) for term, own in terms if own),
             sum(_array_bytes(term) for term, own in terms if not own),
+            n_sharing,
         )
 
 
@@ -109,6 +114,8 @@ def template_model_bytes(
             kept, beside = kept + _DENSE * n * n, beside + _DENSE_BESIDE * n * n
         else:
             kept += int(4 * _ENTRY * n * near)
+        if one.n_sharing * n <= _MOST_SHARED:  # a matrix of all of a group
+            kept += _ENTRY * one.n_sharing * n * n
         transient = max(transient, int(one.n_samp * (_HATS + _FUNCTION * one.per_sample)))
         n_seen += min(one.per_sample * one.n_samp * visits, n * n_pixels)
     beside += max(transient, int(_ENTRY_BESIDE * n_seen))

@@ -144,6 +144,23 @@ def test_bytes_of_dense_and_of_banded_matrices():
     assert template_model_bytes([], 1.0, 0).beside == 0
 
 
+def test_streams_that_share_noise_have_one_matrix():
+    alone, few, many = (StreamFunctions(10_000, 50, 4.0, 10, 0, 0, n) for n in (0, 8, 40))
+    a, b, c = (template_model_bytes([one], 1 / 16, 0).kept for one in (alone, few, many))
+    assert b - a == 12 * 8 * 50**2 and c == a
+
+
+@pytest.mark.parametrize("name", ["offsets", "polynomials", "azimuth", "gains"])
+def test_what_pixels_see_of_functions_is_as_large_as_predicted(name):
+    _, system = made(name)
+    model, functions = system.preconditioner.inverse.model, system.projection.amplitudes.functions()
+    table = model._amplitude_visits.table
+    n_samp, n_pixels = setup_samples(system), system.projection.n_local
+    visits = len(model._visits.table) / n_samp
+    less, more = (template_model_bytes(functions, 0.01, 0, *one).kept for one in ((), (visits, n_pixels)))
+    assert table.nbytes < more - less < 8 * table.nbytes
+
+
 def test_detectors_that_share_noise_are_dealt_time_major_alone():
     found = planned("common", ranks=2)
     assert list(found) == [TIME_MAJOR.name]
