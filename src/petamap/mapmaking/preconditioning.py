@@ -39,6 +39,9 @@ TWO_LEVEL, BLOCK_DIAGONAL = "two-level", "block-diagonal"
 _STEEP = 150
 # Samples that a visit of the model should have in the mean: a product with it then costs less than with A.
 SAMPLES_PER_VISIT = 2.5
+# With templates the model has the map's pixels: where a visit has 1.2 samples, bins of azimuth take 17
+# iterations then and 75, in five times the time, with coarser ones.
+_WITH_TEMPLATES = 1.0
 _COARSEST = 6
 # Most pixels of the coarse map: its matrix is made by as many products with that of the model, side by side
 # in eights, and each rank holds it.
@@ -130,7 +133,9 @@ def plan_preconditioner(
         noises, modes = _fitted(projection, noise, comm)
     else:
         noises, modes = destriping, []
-    level, per_visit = _choose_level(projection, comm)
+    with_templates = amplitudes is not None and destriping is None
+    least = _WITH_TEMPLATES if with_templates else SAMPLES_PER_VISIT
+    level, per_visit = _choose_level(projection, least, comm)
     blocks = projection.local.blocks
     steps = np.array([one.step for one in noises], np.int64)[blocks[:, 5]]
     n_knots = int((blocks[:, 3] // steps + 2).sum())
@@ -186,8 +191,8 @@ def is_steep(lags: FloatArray) -> bool:
     return bool(spectrum.max() > _STEEP * spectrum.min())
 
 
-def _choose_level(projection: Projection, comm: Communicator) -> tuple[int, float]:
-    """Return the finest level in which the first visits of streams are long, and how long. Collective."""
+def _choose_level(projection: Projection, least: float, comm: Communicator) -> tuple[int, float]:
+    """Return the finest level in which first visits have `least` samples, and how many. Collective."""
     firsts = [block for block in projection.local.blocks if projection.is_first(block)]
     keys, per_visit = projection.keys(), 0.0
     for level in range(_COARSEST + 1):
@@ -199,7 +204,7 @@ def _choose_level(projection: Projection, comm: Communicator) -> tuple[int, floa
             n_samples += len(inside)
             n_visits += int(np.count_nonzero(inside[1:] != inside[:-1])) + 1
         per_visit = comm.sum(n_samples) / max(comm.sum(n_visits), 1)
-        if per_visit >= SAMPLES_PER_VISIT:
+        if per_visit >= least:
             break
     return level, max(per_visit, 1.0)
 

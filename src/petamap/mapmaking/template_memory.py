@@ -17,7 +17,7 @@ _GAP = 56
 _DENSE, _DENSE_BESIDE = 24, 36
 # Bytes of what an amplitude's function has in a pixel (28 with polarization), and beside it while those of
 # all streams are summed.
-_ENTRY_OF_PIXEL, _ENTRY_BESIDE = 30, 100
+_ENTRY_OF_PIXEL, _ENTRY_BESIDE = 30, 50
 # As in `petamap.mapmaking.template_model`: amplitudes of a stream up to which matrices are dense, those of
 # streams that share noise up to which they have one matrix, and knots about the samples of a function that it
 # is coupled to.

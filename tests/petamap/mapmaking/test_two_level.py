@@ -94,7 +94,7 @@ def test_it_is_symmetric_and_positive(choices):
 
 @pytest.mark.parametrize("level", [0, 1, 2])
 def test_pixels_of_the_model_may_be_coarser(level, monkeypatch):
-    monkeypatch.setattr(preconditioning, "_choose_level", lambda projection, comm: (level, 3.0))
+    monkeypatch.setattr(preconditioning, "_choose_level", lambda projection, least, comm: (level, 3.0))
     made = _observation(flagged=0.1)
     system = _system(made, n_side=8)
     solution = system.solver().solve(read(system).unknowns, 1e-10, 500)
