@@ -24,11 +24,11 @@ from petamap.noise.toeplitz import inverse_lags
 # Knots a sample where the noise is not known.
 _ASSUMED_KNOTS = 1 / 16
 # Time of an application and of the set-up in iterations of block-diagonal with pointing kept, the least and
-# the most: a number, and one for each knot a sample. Measured on thirteen scans with 1 to 1/300 knots in 8
-# samples, one thread: 0.25 to 2.7 and 5 to 24. What lies between them is the polynomial's degree, 2 to 12,
+# the most: a number, and one for each knot a sample. Measured on the six scans of benchmarks/solver.py and an
+# example, one thread: 0.8 to 4.7 and 8 to 37. What lies between them is the polynomial's degree, 2 to 12,
 # which the scan decides.
-_APPLICATION = (0.2, 5.0), (1.2, 25.0)
-_SET_UP = (4.0, 60.0), (9.0, 160.0)
+_APPLICATION = (0.35, 9.0), (2.2, 45.0)
+_SET_UP = (5.0, 80.0), (13.5, 240.0)
 
 
 @dataclass(frozen=True)
