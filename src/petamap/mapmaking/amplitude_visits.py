@@ -62,7 +62,7 @@ def amplitude_visits(functions: Any, rows: Int32Array, responses: FloatArray) ->
     return table
 
 
-def summed(table: Int32Array, places: Int64Array, n_stokes: int) -> tuple[Int32Array, Int64Array]:
+def join_blocks(table: Int32Array, places: Int64Array, n_stokes: int) -> tuple[Int32Array, Int64Array]:
     """Return visits as kernels take them, one for each pixel and amplitude, and the place of its amplitude.
 
     Parameters

@@ -119,7 +119,7 @@ class BaselineModel:
             templates.couple(self._solve_band)
         self._answer_modes: Callable[[FloatArray], FloatArray] | None = modes.answer if modes else None
         if modes and isinstance(templates, TemplateModel):
-            self._answer_modes = templates.share(modes.streams, modes.answer, self._solve_band)
+            self._answer_modes = templates.eliminate_from_modes(modes.streams, modes.answer, self._solve_band)
 
     # --- between rows of vectors and baselines
 

@@ -15,7 +15,7 @@ positive. It is the same where gaps are those of all detectors. Bands are then a
 
 Templates, of amplitudes a with baselines c a (`petamap.mapmaking.template_model`), widen the covariance of
 the baselines of each stream: T^-1 has them marginalized, and A sees baselines without c a. A T^-1 A^T is
-larger by A c G^-1 c^T A^T then, of few columns (`TemplateModel.share`).
+larger by A c G^-1 c^T A^T then, of few columns (`TemplateModel.eliminate_from_modes`).
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ from petamap.mapmaking.visits import StreamNoises
 
 # Amplitudes of a stream up to which what baselines answer for is computed, and inverses are dense.
 _MOST_COUPLED, _MOST_DENSE = 512, 512
-# Amplitudes of all streams of a group up to which what they share is answered with these eliminated.
+# Amplitudes of all streams of a group up to which they are eliminated from its common modes.
 _MOST_SHARED = 1024
 # What is added to matrices of amplitudes, relative to their diagonals: some directions may not be determined.
 _LEAST = 1e-6
@@ -142,13 +142,13 @@ class TemplateModel:
         self._eliminated = matrices
         self._reduced = _Inverses(matrices, self._sizes)
 
-    def share(
+    def eliminate_from_modes(
         self,
         groups: Sequence[slice],
         answer: Callable[[FloatArray], FloatArray],
         solve: Callable[[FloatArray], FloatArray],
     ) -> Callable[[FloatArray], FloatArray]:
-        """Return what groups of streams have in common, of baselines, with their amplitudes eliminated.
+        """Return the answer of common modes to baselines with the amplitudes of their streams eliminated.
 
         With e = c + (C^-1 + F^T W F)^-1 E, what baselines answer for of functions, and G' the matrix of
         amplitudes with baselines eliminated, the answer M becomes M + M e (G' - e^T M e)^-1 e^T M, in groups
@@ -163,17 +163,17 @@ class TemplateModel:
         """
         from scipy import sparse
 
-        def answered(amplitudes: FloatArray) -> FloatArray:
+        def times_e(amplitudes: FloatArray) -> FloatArray:
             more = solve(self._coupling @ amplitudes) if self._coupling.nnz else 0.0
             return self.to_baselines(amplitudes) + more
 
-        def transposed(knots: FloatArray) -> FloatArray:
+        def times_e_transposed(knots: FloatArray) -> FloatArray:
             more = self._transposed @ solve(knots) if self._coupling.nnz else 0.0
             return np.asarray(self.from_knots(knots) + more, np.float64)
 
         chosen = [one for one in groups if self._are_few(one)]
         ranges = [(int(self._firsts[one.start]), int(self._firsts[one.stop])) for one in chosen]
-        squares = self._squares(ranges, lambda x: transposed(answer(answered(x))))
+        squares = self._squares(ranges, lambda x: times_e_transposed(answer(times_e(x))))
         blocks, done = [], 0
         for one, (begin, end), square in zip(chosen, ranges, squares, strict=True):
             matrix = sparse.block_diag(self._eliminated[one]).toarray() - square
@@ -181,18 +181,18 @@ class TemplateModel:
             blocks += [sparse.csr_matrix((begin - done,) * 2), sparse.csr_matrix(inverse)]
             done = end
         rest = int(self._firsts[-1]) - done
-        shared = sparse.block_diag([*blocks, sparse.csr_matrix((rest, rest))], "csr")
+        inverses = sparse.block_diag([*blocks, sparse.csr_matrix((rest, rest))], "csr")
 
-        def corrected(knots: FloatArray) -> FloatArray:
+        def eliminated(knots: FloatArray) -> FloatArray:
             out = answer(knots)
             if chosen:
-                out += answer(answered(np.asarray(shared @ transposed(out), np.float64)))
+                out += answer(times_e(np.asarray(inverses @ times_e_transposed(out), np.float64)))
             return out
 
-        return corrected
+        return eliminated
 
     def _are_few(self, group: slice) -> bool:
-        """Return whether what streams share is answered with their amplitudes eliminated."""
+        """Return whether the amplitudes of a group of streams are eliminated from its modes."""
         sizes = np.diff(self._firsts)[group]
         return bool(0 < sizes.sum() <= _MOST_SHARED and sizes.max() <= _MOST_COUPLED)
 

@@ -13,7 +13,7 @@ from petacomm.base.threads import map_threads
 from petacomm.base.typing import AnyArray, FloatArray, Int32Array, Int64Array
 from petacomm.mpi import Communicator
 from petacomm.sharing.index_map import rows_of_keys
-from petamap.mapmaking.amplitude_visits import amplitude_visits, stream_functions, summed
+from petamap.mapmaking.amplitude_visits import amplitude_visits, join_blocks, stream_functions
 from petamap.mapmaking.projection import Projection
 from petamap.mapmaking.stream_terms import SelectedTerms
 from petamap.noise.baselines import BaselineNoise
@@ -394,7 +394,7 @@ class _Inbox:
         of_stream = np.repeat(self.blocks[order, _STREAM] - streams[:1].sum(), counts[order])
         numbers = [1 + sum(term.n_amplitudes for term in terms.of(stream)) for stream in streams.tolist()]
         knots = np.concatenate([[0], np.cumsum(numbers)]).astype(np.int64)
-        table, places = summed(table, knots[of_stream] + table[:, 1], n_stokes)
+        table, places = join_blocks(table, knots[of_stream] + table[:, 1], n_stokes)
         ends = np.cumsum(np.bincount(places, minlength=knots[-1]))
         firsts = np.concatenate([[0], ends]).astype(np.int64)
         return VisitRows(knots, firsts, table, self.pixel_keys, n_stokes)

@@ -14,7 +14,7 @@ from small_systems import Models, Samples, compressed, make_system, solve
 
 from petacomm.mpi import SerialCommunicator
 from petamap.data.template import Sharing
-from petamap.mapmaking.amplitude_visits import amplitude_visits, summed
+from petamap.mapmaking.amplitude_visits import amplitude_visits, join_blocks
 from petamap.noise.model import OneOverF
 from petamap.simulation.sky import Sky, SkySignal
 from petamap.sky.healpix import Healpix
@@ -140,7 +140,7 @@ def test_sums_are_those_of_every_sample(seed, n_stokes, n, pieces):
         amplitude_visits(functions[a:b], rows[a:b], responses[a:b]) for a, b in itertools.pairwise(ends)
     ]
     together = np.concatenate(tables)
-    table, places = summed(together, together[:, 1].astype(np.int64), n_stokes)
+    table, places = join_blocks(together, together[:, 1].astype(np.int64), n_stokes)
     found = np.zeros_like(expected)
     found[places, table[:, 0]] = table[:, 1::2].copy().view(np.float32)
     np.testing.assert_allclose(found, expected, rtol=0, atol=3e-7 * max(1.0, np.abs(expected).max()))
