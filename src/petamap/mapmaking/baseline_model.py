@@ -93,7 +93,9 @@ class BaselineModel:
         n_threads: int = 1,
     ) -> None:
         self.comm, self.n_threads, self.templates, self.modes = comm, n_threads, templates, modes
-        self.beside_modes = templates if modes and isinstance(templates, TemplateModel) else None
+        # on all ranks or on none: what follows is collective where amplitudes are in common
+        is_shared = modes is not None and comm.max(float(bool(modes))) > 0
+        self.beside_modes = templates if is_shared and isinstance(templates, TemplateModel) else None
         self.n_stokes = visits.pixels.n_stokes
         self.n_knots, self._knots = visits.n_knots, visits.knots
         held = distinct(np.concatenate([visits.pixels.keys, pixel_keys]))
@@ -117,9 +119,13 @@ class BaselineModel:
             self._functions_sum = comm.max(templates.functions_sum)
         if templates:
             templates.couple(self._solve_band)
-        self._answer_modes: Callable[[FloatArray], FloatArray] | None = modes.answer if modes else None
-        if modes and isinstance(templates, TemplateModel):
-            self._answer_modes = templates.eliminate_from_modes(modes.streams, modes.answer, self._solve_band)
+        self._answer_modes: Callable[[FloatArray], FloatArray] | None = None
+        if modes is not None and is_shared:
+            self._answer_modes, solve = modes.answer, self._solve_band
+            if self.beside_modes:
+                self._answer_modes = self.beside_modes.eliminate_from_modes(
+                    modes.streams, modes.answer, solve
+                )
 
     # --- between rows of vectors and baselines
 

@@ -20,11 +20,11 @@ from petamap.mapmaking.mode_model import ModeModel, modelled_groups, with_shapes
 from petamap.mapmaking.noise_kernels import InverseNoise
 from petamap.mapmaking.pixel_statistics import Statistics
 from petamap.mapmaking.projection import Projection
-from petamap.mapmaking.stream_terms import SelectedTerms, is_common
+from petamap.mapmaking.stream_terms import SelectedTerms, StreamTerms, is_common
 from petamap.mapmaking.template_memory import TemplateBytes, template_model_bytes
-from petamap.mapmaking.template_model import AmplitudePreconditioner, TemplateModel
+from petamap.mapmaking.template_model import LEAST_ADDED, AmplitudePreconditioner, TemplateModel
 from petamap.mapmaking.transfer import NuisanceTransfer, PixelTransfer
-from petamap.mapmaking.two_level import ModelInverse, TwoLevelPreconditioner
+from petamap.mapmaking.two_level import SLOW_BYTES, ModelInverse, TwoLevelPreconditioner, slow_steps
 from petamap.mapmaking.vectors import SharedUnknowns, Unknowns
 from petamap.mapmaking.visits import gather_visits, stream_noises
 from petamap.noise.baselines import LONGEST_STEP, BaselineNoise, fit_baselines
@@ -43,6 +43,9 @@ SAMPLES_PER_VISIT = 2.5
 # iterations then and 75, in five times the time, with coarser ones.
 _WITH_TEMPLATES = 1.0
 _COARSEST = 6
+# Most amplitudes that streams have in common and connect, and most squares of such sets, of which each rank
+# has the inverse: 2048 take 8 s to invert, 50 MB, and 10 ms in each product with the model.
+_MOST_CONNECTED, _MOST_COMMON = 2048, 1 << 22
 # Most pixels of the coarse map: its matrix is made by as many products with that of the model, side by side
 # in eights, and each rank holds it.
 _MOST_COARSE = 64
@@ -68,6 +71,8 @@ class PreconditionerPlan:
         Of the common modes of its groups of blocks.
     destripes : bool
         Whether their baselines are the amplitudes of templates.
+    common_beside : bool
+        Whether there are too many amplitudes that streams share to be solved for with the map.
     level : int
         Of the model's pixels above those of the map.
     templates : TemplateBytes
@@ -84,6 +89,7 @@ class PreconditionerPlan:
     n_gaps: int = 0
     n_knots: int = 0
     destripes: bool = False
+    common_beside: bool = False
     templates: TemplateBytes = field(default_factory=TemplateBytes)
 
     def n_bytes(self, width: int = 1) -> int:
@@ -133,8 +139,7 @@ def plan_preconditioner(
         noises, modes = _fitted(projection, noise, comm)
     else:
         noises, modes = destriping, []
-    with_templates = amplitudes is not None and destriping is None
-    least = _WITH_TEMPLATES if with_templates else SAMPLES_PER_VISIT
+    least = _WITH_TEMPLATES if amplitudes else SAMPLES_PER_VISIT
     level, per_visit = _choose_level(projection, least, comm)
     blocks = projection.local.blocks
     steps = np.array([one.step for one in noises], np.int64)[blocks[:, 5]]
@@ -147,10 +152,17 @@ def plan_preconditioner(
         templates = template_model_bytes(
             functions, a_sample, n_gaps, 1 / per_visit + a_sample, projection.n_local
         )
+        templates = replace(templates, beside=templates.beside + SLOW_BYTES * projection.local.n_out)
     return PreconditionerPlan(
         kind, noises, modes, level, n_visits, n_gaps, n_knots,
-        destripes=destriping is not None, templates=templates,
+        destripes=destriping is not None, common_beside=_are_many(terms), templates=templates,
     )  # fmt: skip
+
+
+def _are_many(terms: StreamTerms | None) -> bool:
+    """Return whether more amplitudes are in common than are inverted."""
+    most, squares = terms.largest_common_sets() if terms else (0, 0)
+    return most > _MOST_CONNECTED or squares > _MOST_COMMON
 
 
 def _fitted(
@@ -264,7 +276,10 @@ class PreconditionerInputs:
         else:
             fitted = [fit_baselines(lags) for lags in self.noise.lags]
             noises = [fitted[kernel] for kernel in self.noise.kernel_of]
-            templates = TemplateModel(terms, stream_noises(projection, noises, self.comm), none)
+            templates = TemplateModel(
+                terms, stream_noises(projection, noises, self.comm), none, self.comm,
+                by_stream=_are_many(terms),
+            )  # fmt: skip
         transfer = self._nuisance(none, templates, solve_gaps=False)
         return AmplitudePreconditioner(local, self.shared, transfer, templates.blocks())
 
@@ -290,14 +305,20 @@ class PreconditionerInputs:
         gap_keys = projection.gaps.keys() if projection.gaps.length else np.zeros(0, np.int64)
         alive = ~statistics.dead
         weight = self.comm.max(float(self.noise.weights.max(initial=0)))
-        model = self._model(
-            plan, gap_keys, parent_pixels(projection.pixelization, self.keys[alive], level), weight
-        )
-        transfer = PixelTransfer(model.pixels, model.rows, alive, statistics.hits, level == 0)
-        inverse = ModelInverse(
-            model, transfer.restrict(self._weights()[:, :, None])[:, :, 0],
-            self._coarse(model.pixels.keys, level), weight * self.comm.sum(projection.local.n_out),
-        )  # fmt: skip
+        own_keys = parent_pixels(projection.pixelization, self.keys[alive], level)
+        n_samples = self.comm.sum(projection.local.n_out)
+        for least in LEAST_ADDED:
+            model = self._model(plan, gap_keys, own_keys, weight, least)
+            has_templates = isinstance(model.templates, TemplateModel)
+            transfer = PixelTransfer(model.pixels, model.rows, alive, statistics.hits, level == 0)
+            n_unknowns = model.n_stokes * self.comm.sum(len(model.pixels.keys))
+            inverse = ModelInverse(
+                model, transfer.restrict(self._weights()[:, :, None])[:, :, 0],
+                self._coarse(model.pixels.keys, level), weight * n_samples,
+                slow_steps(n_samples, n_unknowns) if has_templates else 0,
+            )  # fmt: skip
+            if inverse.is_positive or not has_templates:
+                break
         nuisance = None
         if self.comm.max(len(gap_keys)) or model.templates:
             nuisance = self._nuisance(model.gap_keys, model.templates, solve_gaps=projection.gaps.length > 0)
@@ -307,24 +328,33 @@ class PreconditionerInputs:
         return self._with_common(two_level, plan)
 
     def _with_common(self, local: Preconditioner, plan: PreconditionerPlan) -> Preconditioner:
-        """Return a preconditioner with that of amplitudes that streams share beside it."""
+        """Return a preconditioner with that of amplitudes that streams share beside it, if they are many."""
         projection, amplitudes = self.projection, self.projection.amplitudes
-        if not amplitudes or not any(is_common(t) for one in projection.observations for t in one.templates):
+        if not amplitudes or not plan.common_beside:
             return local
         none, noises = np.zeros(0, np.int64), stream_noises(projection, plan.noises, self.comm)
-        templates = TemplateModel(SelectedTerms(amplitudes.terms, is_common), noises, none)
+        terms = SelectedTerms(amplitudes.terms, is_common)
+        templates = TemplateModel(terms, noises, none, self.comm, by_stream=True)
         transfer = self._nuisance(none, templates, solve_gaps=False)
         return AmplitudePreconditioner(local, self.shared, transfer, templates.blocks())
 
     def _model(
-        self, plan: PreconditionerPlan, gap_keys: Int64Array, own_keys: Int64Array, weight: float
+        self,
+        plan: PreconditionerPlan,
+        gap_keys: Int64Array,
+        own_keys: Int64Array,
+        weight: float,
+        least: float,
     ) -> BaselineModel:
         """Return the model of whole streams, whose samples have at most a weight."""
         projection = self.projection
         local_keys = parent_pixels(projection.pixelization, projection.keys(), plan.level)
-        amplitudes, own = projection.amplitudes, None
+        amplitudes = projection.amplitudes
+        own: StreamTerms | SelectedTerms | None = None
         if amplitudes and not plan.destripes:
-            own = SelectedTerms(amplitudes.terms, lambda template: not is_common(template))
+            own = amplitudes.terms
+            if plan.common_beside:
+                own = SelectedTerms(own, lambda template: not is_common(template))
         visits = gather_visits(
             projection, plan.noises, gap_keys, local_keys, self.comm,
             marginalize=projection.gaps.length > 0, terms=own,
@@ -336,7 +366,9 @@ class PreconditionerInputs:
         gaps = visits.gaps.keys
         templates: TemplateModel | BaselineAmplitudes | None = None
         if own:
-            templates = TemplateModel(own, visits.noises, gaps)
+            templates = TemplateModel(
+                own, visits.noises, gaps, self.comm, by_stream=plan.common_beside, least=least
+            )
         elif amplitudes:
             templates = BaselineAmplitudes(amplitudes.terms, visits.noises, gaps)
         return BaselineModel(

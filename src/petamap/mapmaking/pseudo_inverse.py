@@ -7,6 +7,9 @@ import numpy as np
 from petacomm.base.threads import single_blas_thread
 from petacomm.base.typing import FloatArray
 
+# Eigenvalues below are rounding, relative to the sizes of what they are of; and what they are made.
+_UNDETERMINED, _MADE = 1e-9, 1e-6
+
 
 def pseudo_inverse(matrix: FloatArray, same: float) -> FloatArray:
     """Return the inverse of a symmetric matrix on directions with more than `same` of the largest size."""
@@ -16,7 +19,9 @@ def pseudo_inverse(matrix: FloatArray, same: float) -> FloatArray:
 
 
 def regularized_inverse(matrix: FloatArray, sizes: FloatArray, least: float) -> FloatArray:
-    """Return the inverse of a symmetric matrix whose directions are made at least `least` of their sizes.
+    """Return the inverse of a symmetric matrix whose directions are made larger by `least` of their sizes.
+
+    Those that are not determined, below 1e-9 of their sizes, are made 1e-6 of these.
 
     Parameters
     ----------
@@ -27,7 +32,8 @@ def regularized_inverse(matrix: FloatArray, sizes: FloatArray, least: float) -> 
     least : float
     """
     values, axes, scale = _scaled_eigenvectors(matrix, sizes)
-    return _squared(scale[:, None] * axes / np.sqrt(np.maximum(values, 0.0) + least))
+    values = np.where(values > _UNDETERMINED, values + least, _MADE)
+    return _squared(scale[:, None] * axes / np.sqrt(values))
 
 
 def _scaled_eigenvectors(matrix: FloatArray, sizes: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:

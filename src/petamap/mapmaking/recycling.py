@@ -98,7 +98,7 @@ class Deflation:
         wanted = SolverTolerance.parse(tolerance)
         for first in range(0, len(rhs), at_once):
             some = rhs[first : first + at_once]
-            records = [_Iterations(solver) for _ in some]
+            records = [RecordedIterations(solver) for _ in some]
             recorders, most = [one.record for one in records], min(max_iterations, _MAX_ITERATIONS)
             for solution in solver.solve_many(some, wanted * _TOLERANCE_FACTOR, most, recorders=recorders):
                 if solution.error is not None:
@@ -111,7 +111,7 @@ class Deflation:
             return Deflation(nothing, nothing, 0, solver.comm, solver.n_threads)
         vectors = stack(found, _padded(len(found)))
         found.clear()
-        space = _slowest(solver, vectors, n_vectors)
+        space = slowest_modes(solver, vectors, n_vectors)
         space.undeflated_iterations = sum(alone) / len(alone)
         return space
 
@@ -188,7 +188,7 @@ class _Space:
 
 
 @dataclass
-class _Iterations:
+class RecordedIterations:
     """Record of conjugate gradients on one right-hand side: M^-1 r, eight side by side, and coefficients."""
 
     solver: ConjugateGradients
@@ -226,8 +226,10 @@ class _Iterations:
         return [out.column(number) for number in range(len(weights))]
 
 
-def _slowest(solver: ConjugateGradients, found: Unknowns, n_vectors: int) -> Deflation:
-    """Return the space of the smallest Rayleigh-Ritz values of M^-1 A in the span of some vectors."""
+def slowest_modes(
+    solver: ConjugateGradients, found: Unknowns, n_vectors: int, least: float = 0.0
+) -> Deflation:
+    """Return the space of the smallest Ritz values of M^-1 A, above `least`, in the span of vectors."""
     comm, n_threads = solver.comm, solver.n_threads
     vectors = _Space(found, comm, n_threads)
     images = _Space(_by_eight(solver.operator.apply, found), comm, n_threads)
@@ -235,14 +237,15 @@ def _slowest(solver: ConjugateGradients, found: Unknowns, n_vectors: int) -> Def
     stiffness = images.products(found, vectors.largest)
     weighted = _by_eight(solver.preconditioner.apply, images.vectors)
     squares = images.products(weighted, weighted.largest(comm))
-    combinations = _generalized(squares, stiffness)[:n_vectors]
+    values, combinations = _generalized(squares, stiffness)
+    combinations = combinations[values > least][:n_vectors]
     return Deflation(
         vectors.combine(combinations), images.combine(combinations), len(combinations), comm, n_threads
     )
 
 
-def _generalized(left: FloatArray, right: FloatArray) -> FloatArray:
-    """Return the vectors, as rows, of  left v = value right v  by value, where `right` is not singular."""
+def _generalized(left: FloatArray, right: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return values and, as rows, vectors of  left v = value right v  by value; `right` may be singular."""
     there = np.diag(right) > 0
     vectors = np.zeros((int(there.sum()), len(right)))
     left, right = ((m[np.ix_(there, there)] + m[np.ix_(there, there)].T) / 2 for m in (left, right))
@@ -250,10 +253,10 @@ def _generalized(left: FloatArray, right: FloatArray) -> FloatArray:
         scale = 1 / np.sqrt(np.diag(right))
         sizes, axes = np.linalg.eigh(right * scale * scale[:, None])
         basis = scale[:, None] * axes[:, sizes > _SAME] / np.sqrt(sizes[sizes > _SAME])
-        _, inner = np.linalg.eigh(basis.T @ left @ basis)
+        values, inner = np.linalg.eigh(basis.T @ left @ basis)
         vectors = vectors[: inner.shape[1]]
         vectors[:, there] = (basis @ inner).T
-    return vectors
+    return values, vectors
 
 
 def _by_eight(work: Callable[[Unknowns], Unknowns], vectors: Unknowns) -> Unknowns:

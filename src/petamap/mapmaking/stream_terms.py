@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property, lru_cache
+from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -22,6 +23,10 @@ from petamap.noise.model import noise_key
 _ORDER = 128
 # Intervals whose functions are held while streams are gone through in order.
 _CACHED = 4
+
+
+# Name of a template, how it is shared, and what is equal for streams with the same amplitudes.
+_GroupKey = tuple[str, Sharing, Hashable]
 
 
 class StreamTerms:
@@ -146,6 +151,31 @@ class StreamTerms:
             return [stream]
         return self._groups[self._group_key(stream, template.name, sharing)]
 
+    def largest_common_sets(self) -> tuple[int, int]:
+        """Return the most amplitudes in common that streams connect, and the squares' sum over such sets.
+
+        Streams connect what they have in common with others; detectors that share noise do so together.
+        """
+        from scipy import sparse
+        from scipy.sparse.csgraph import connected_components
+
+        groups = [(key, streams) for key, streams in self._groups.items() if len(streams) > 1]
+        if not groups:
+            return 0, 0
+        sizes, hubs, edges = [], dict[Hashable, int](), []
+        for number, ((name, *_), streams) in enumerate(groups):
+            names = [template.name for template in self.templates(streams[0])]
+            sizes.append(self._counts(streams[0])[names.index(name)])
+            for stream in streams:
+                one = self.layout.streams[stream]
+                joint = self._observation(stream).common_noise
+                hub: Hashable = (one.observation, one.interval) if joint else stream
+                edges.append((number, len(groups) + hubs.setdefault(hub, len(hubs))))
+        n, (rows, columns) = len(groups) + len(hubs), np.array(edges).T
+        graph: Any = sparse.coo_matrix((np.ones(len(rows)), (rows, columns)), (n, n))
+        together = np.bincount(connected_components(graph, False)[1][: len(groups)], sizes)
+        return int(together.max()), int((together**2).sum())
+
     def shared_keys(self, stream: int) -> list[Int64Array]:
         """Return the keys of the amplitudes of each term: of a shared one, those of its first stream.
 
@@ -180,15 +210,15 @@ class StreamTerms:
         return [terms[number].n_amplitudes for number in self._numbers(stream)]
 
     @cached_property
-    def _groups(self) -> dict[Hashable, list[int]]:
-        groups: dict[Hashable, list[int]] = {}
+    def _groups(self) -> dict[_GroupKey, list[int]]:
+        groups: dict[_GroupKey, list[int]] = {}
         for stream in range(len(self.layout.streams)):
             for template in self.templates(stream):
                 if (sharing := _sharing(template)) is not None:
                     groups.setdefault(self._group_key(stream, template.name, sharing), []).append(stream)
         return groups
 
-    def _group_key(self, stream: int, name: str, sharing: Sharing) -> Hashable:
+    def _group_key(self, stream: int, name: str, sharing: Sharing) -> _GroupKey:
         one = self.layout.streams[stream]
         return name, sharing, sharing.key(self._observation(stream), one.detector, one.interval)
 

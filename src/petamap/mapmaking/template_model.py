@@ -10,38 +10,43 @@ where S is the amplitudes' own prior, if they have one, and U = T^T W P
 (`petamap.mapmaking.amplitude_visits`). They hold for any c. With c = (C^-1 + F^T W F)^-1 F^T W T the
 baselines are eliminated from G, and E is left where c, of few knots about each function, is cut off. T is
 zero in gaps, R is not, and their unknowns hold R a too: with r_a - R^T r_g in the place of r_a they are
-g + R a.
+g + R a. Amplitudes that streams have in common are one unknown each, and G^-1 is that of all streams
+(`petamap.mapmaking.amplitude_inverse`).
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from petacomm.base.typing import FloatArray, Int64Array
+from petacomm.base.typing import BoolArray, FloatArray, Int64Array
+from petacomm.mpi import Communicator
 from petamap.data.template import TemplateTerm
+from petamap.mapmaking.amplitude_inverse import AmplitudeInverse
 from petamap.mapmaking.amplitude_visits import stream_functions
 from petamap.mapmaking.linear_operators import Preconditioner
-from petamap.mapmaking.pseudo_inverse import regularized_inverse
 from petamap.mapmaking.stream_terms import SelectedTerms, StreamTerms
 from petamap.mapmaking.transfer import NuisanceTransfer
 from petamap.mapmaking.vectors import MAX_WIDTH, SharedUnknowns, Unknowns
 from petamap.mapmaking.visits import StreamNoises
 
-# Amplitudes of a stream up to which what baselines answer for is computed, and inverses are dense.
-_MOST_COUPLED, _MOST_DENSE = 512, 512
+# Amplitudes of a stream up to which what baselines answer for is computed.
+_MOST_COUPLED = 512
 # Amplitudes of all streams of a group up to which they are eliminated from its common modes.
 _MOST_SHARED = 1024
-# What is added to matrices of amplitudes, relative to their diagonals: some directions may not be determined.
-_LEAST = 1e-6
 # Columns of c computed at once, and what is left out of c, functions being at most 1, and of E.
 _COLUMNS, _NOTHING = 64, 1e-9
 # Knots of a stream up to which c is looked for in all of them, and those about the samples of a function
 # else: it hardly depends on others, but in gaps longer than these.
 _WHOLE, _REACH = 1 << 14, 64
+# What is added to G: the less the better, but for what templates do as the sky can. What is left of the map's
+# matrix there is rounding, what pixels see of functions being float32, and has to stay positive.
+LEAST_ADDED = 1e-7, 1e-6
 # Sets of amplitudes that predict the next one under their prior, in the model.
 _PRIOR_ORDER = 8
 # Intervals whose functions are held.
@@ -71,8 +76,29 @@ def _answered_by_baselines(products: Any, sums: Any, prior: FloatArray) -> Any:
     return sparse.hstack(columns, "csr")
 
 
+@dataclass(frozen=True)
+class _Part:
+    """Amplitudes of streams that are eliminated together, each once.
+
+    Attributes
+    ----------
+    keys : int64 (n,)
+    common : bool (n,)
+        Which of them other streams have too.
+    matrix : float64 (n, n)
+        Of the streams' amplitudes with baselines eliminated.
+    sizes : float64 (n,)
+        Of its rows before.
+    """
+
+    keys: Int64Array
+    common: BoolArray
+    matrix: FloatArray
+    sizes: FloatArray
+
+
 class TemplateModel:
-    """E and G^-1 of the streams that a rank models; with baselines, what eliminates them.
+    """E and G^-1 of the streams that a rank models; with baselines, what eliminates them. Collective.
 
     Parameters
     ----------
@@ -80,6 +106,11 @@ class TemplateModel:
     noises : StreamNoises
     gap_keys : int64
         Positions among all samples of those that have no weight, increasing.
+    comm : Communicator
+    by_stream : bool, optional
+        Make G^-1 of each stream as if it had all of its amplitudes alone.
+    least : float, optional
+        What is added to G, relative to its diagonal.
 
     Attributes
     ----------
@@ -92,11 +123,18 @@ class TemplateModel:
     """
 
     def __init__(
-        self, terms: StreamTerms | SelectedTerms, noises: StreamNoises, gap_keys: Int64Array
+        self,
+        terms: StreamTerms | SelectedTerms,
+        noises: StreamNoises,
+        gap_keys: Int64Array,
+        comm: Communicator,
+        *,
+        by_stream: bool = False,
+        least: float = LEAST_ADDED[-1],
     ) -> None:
         from scipy import sparse
 
-        self.noises, self._terms = noises, terms
+        self.noises, self._terms, self._comm, self._least = noises, terms, comm, least
         self._functions = lru_cache(_CACHED)(self._make_functions)
         keys, shares = [np.zeros(0, np.int64)], [np.zeros(0)]
         self.functions_sum, couplings, rests = 0, [], []
@@ -127,8 +165,12 @@ class TemplateModel:
         )
         self._firsts = np.concatenate([[0], np.cumsum([len(m) for m in map(_diagonal, self._matrices)])])
         self._sizes = [_diagonal(matrix) for matrix in self._matrices]
-        self._inverse = _Inverses(self._matrices, self._sizes)
-        self._reduced = self._inverse
+        self._common = (self.shares < 1) & (not by_stream)
+        self._inverse = self._invert(self._matrices)
+        self._reduced, self._is_coupled = self._inverse, comm.max(self._coupling.nnz) > 0
+
+    def _invert(self, matrices: Sequence[Any]) -> AmplitudeInverse:
+        return AmplitudeInverse(matrices, self._sizes, self.keys, self._common, self._comm, self._least)
 
     def couple(self, solve: Callable[[FloatArray], FloatArray]) -> None:
         """Take the baselines' (C^-1 + F^T W F)^-1, of (n_knots, width), into what eliminates amplitudes."""
@@ -136,11 +178,13 @@ class TemplateModel:
         sizes = np.diff(self._firsts)
         few = np.flatnonzero((sizes > 0) & (sizes <= _MOST_COUPLED))
         ranges = [(int(self._firsts[number]), int(self._firsts[number + 1])) for number in few]
-        answers = self._squares(ranges, lambda x: self._transposed @ solve(self._coupling @ x))
+        n = int(self._firsts[-1])
+        answers = self._squares(ranges, lambda x: self._transposed @ solve(self._coupling @ x), n)
         for number, answer in zip(few, answers, strict=True):
             matrices[number] = matrices[number].toarray() - answer
         self._eliminated = matrices
-        self._reduced = _Inverses(matrices, self._sizes)
+        if self._is_coupled:
+            self._reduced = self._invert(matrices)
 
     def eliminate_from_modes(
         self,
@@ -163,58 +207,104 @@ class TemplateModel:
         """
         from scipy import sparse
 
+        chosen = [one for one in groups if self._are_few(one)]
+        if self._comm.max(len(chosen)) == 0:
+            return answer
+        once, is_chosen, parts = self._parts(chosen)
+        seen = once @ sparse.diags(is_chosen.astype(np.float64))
+        seen_transposed = seen.T.tocsr()
+
         def times_e(amplitudes: FloatArray) -> FloatArray:
-            more = solve(self._coupling @ amplitudes) if self._coupling.nnz else 0.0
-            return self.to_baselines(amplitudes) + more
+            copies = np.asarray(seen @ amplitudes, np.float64)
+            more = solve(self._coupling @ copies) if self._coupling.nnz else 0.0
+            return self.to_baselines(copies) + more
 
         def times_e_transposed(knots: FloatArray) -> FloatArray:
             more = self._transposed @ solve(knots) if self._coupling.nnz else 0.0
-            return np.asarray(self.from_knots(knots) + more, np.float64)
+            return np.asarray(seen_transposed @ (self.from_knots(knots) + more), np.float64)
 
-        chosen = [one for one in groups if self._are_few(one)]
-        ranges = [(int(self._firsts[one.start]), int(self._firsts[one.stop])) for one in chosen]
-        squares = self._squares(ranges, lambda x: times_e_transposed(answer(times_e(x))))
-        blocks, done = [], 0
-        for one, (begin, end), square in zip(chosen, ranges, squares, strict=True):
-            matrix = sparse.block_diag(self._eliminated[one]).toarray() - square
-            inverse = regularized_inverse(matrix, np.concatenate(self._sizes[one]), _LEAST)
-            blocks += [sparse.csr_matrix((begin - done,) * 2), sparse.csr_matrix(inverse)]
-            done = end
-        rest = int(self._firsts[-1]) - done
-        inverses = sparse.block_diag([*blocks, sparse.csr_matrix((rest, rest))], "csr")
+        ends = np.cumsum([0, *(len(part.keys) for part in parts)])
+        ranges = [(int(begin), int(end)) for begin, end in itertools.pairwise(ends)]
+        squares = self._squares(ranges, lambda x: times_e_transposed(answer(times_e(x))), int(ends[-1]))
+        inverse = AmplitudeInverse(
+            [part.matrix - square for part, square in zip(parts, squares, strict=True)],
+            [part.sizes for part in parts],
+            np.concatenate([np.zeros(0, np.int64), *(part.keys for part in parts)]),
+            np.concatenate([np.zeros(0, np.bool_), *(part.common for part in parts)]),
+            self._comm,
+            self._least,
+        )
 
         def eliminated(knots: FloatArray) -> FloatArray:
             out = answer(knots)
-            if chosen:
-                out += answer(times_e(np.asarray(inverses @ times_e_transposed(out), np.float64)))
+            out += answer(times_e(inverse(times_e_transposed(out))))
             return out
 
         return eliminated
 
+    def _parts(self, chosen: Sequence[slice]) -> tuple[Any, BoolArray, list[_Part]]:
+        """Return streams that are eliminated together: groups, and others that share amplitudes, alone.
+
+        Returns
+        -------
+        once : sparse matrix (n, n_once)
+            Which amplitude of a part each is, of which it has every one once.
+        is_chosen : bool (n_once,)
+            Whether it is of a group.
+        parts : list of _Part
+        """
+        from scipy import sparse
+
+        of_groups = [number for one in chosen for number in range(one.start, one.stop)]
+        others = np.setdiff1d(np.arange(len(self._sizes)), of_groups).tolist()
+        alone = [slice(k, k + 1) for k in others if self._common[self._firsts[k] : self._firsts[k + 1]].any()]
+        places, numbers, is_chosen, parts = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [], []
+        n = 0
+        for one in sorted([*chosen, *alone], key=lambda one: one.start):
+            rows = np.arange(self._firsts[one.start], self._firsts[one.stop])
+            keys, number, counts = np.unique(self.keys[rows], return_inverse=True, return_counts=True)
+            first: Any = sparse.csr_matrix((np.ones(len(rows)), (np.arange(len(rows)), number)))
+            matrix = (first.T @ sparse.block_diag(self._eliminated[one]) @ first).toarray()
+            sizes: Any = first.T @ np.concatenate(self._sizes[one])
+            n_sharing = counts / np.asarray(first.T @ self.shares[rows], np.float64)
+            common = (counts < np.rint(n_sharing)) & self._common[rows].any()
+            parts.append(_Part(keys, common, matrix, np.asarray(sizes, np.float64)))
+            places.append(rows)
+            numbers.append(n + number)
+            is_chosen.append(np.full(len(keys), one in chosen))
+            n += len(keys)
+        entries = np.concatenate(places), np.concatenate(numbers)
+        once: Any = sparse.csr_matrix((np.ones(len(entries[0])), entries), (int(self._firsts[-1]), n))
+        return once, np.concatenate([np.zeros(0, np.bool_), *is_chosen]), parts
+
     def _are_few(self, group: slice) -> bool:
         """Return whether the amplitudes of a group of streams are eliminated from its modes."""
-        sizes = np.diff(self._firsts)[group]
-        return bool(0 < sizes.sum() <= _MOST_SHARED and sizes.max() <= _MOST_COUPLED)
+        first, last = int(self._firsts[group.start]), int(self._firsts[group.stop])
+        most = np.diff(self._firsts)[group].max()
+        return bool(
+            last > first and len(np.unique(self.keys[first:last])) <= _MOST_SHARED and most <= _MOST_COUPLED
+        )
 
     def _squares(
-        self, ranges: Sequence[tuple[int, int]], product: Callable[[FloatArray], FloatArray]
+        self, ranges: Sequence[tuple[int, int]], product: Callable[[FloatArray], FloatArray], n: int
     ) -> list[FloatArray]:
-        """Return the blocks on the diagonal of a product with amplitudes, of ranges that do not mix in it."""
+        """Return the blocks on the diagonal of a product with n values, of ranges that do not mix in it."""
         squares = [np.empty((end - begin,) * 2) for begin, end in ranges]
         for first in range(0, max(map(len, squares), default=0), MAX_WIDTH):
-            units = np.zeros((int(self._firsts[-1]), MAX_WIDTH))
+            units = np.zeros((n, MAX_WIDTH))
             for begin, end in ranges:
                 columns = np.arange(max(0, min(MAX_WIDTH, end - begin - first)))
                 units[begin + first + columns, columns] = 1.0
             back = product(units)
             for (begin, end), square in zip(ranges, squares, strict=True):
-                n = max(0, min(MAX_WIDTH, end - begin - first))
-                square[:, first : first + n] = back[begin:end, :n]
+                width = max(0, min(MAX_WIDTH, end - begin - first))
+                square[:, first : first + width] = back[begin:end, :width]
         return [(square + square.T) / 2 for square in squares]
 
     def correct(self, knots: FloatArray, solve: Callable[[FloatArray], FloatArray]) -> None:
         """Make (C^-1 + F^T W F)^-1 x, (n_knots, width), that of which the amplitudes are eliminated."""
-        knots += solve(self._coupling @ self._reduced(self._transposed @ knots))
+        if self._is_coupled:
+            knots += solve(self._coupling @ self._reduced(self._transposed @ knots))
 
     def alone(self, knots: FloatArray, residuals: FloatArray | None) -> FloatArray:
         """Return baselines x, (n_knots, width), without c a: x + c G^-1 (r - E^T x) of residuals r."""
@@ -331,42 +421,6 @@ def _hats(n_samp: int, step: int) -> Any:
 
 def _diagonal(matrix: Any) -> FloatArray:
     return np.asarray(matrix.diagonal(), np.float64)
-
-
-class _Inverses:
-    """Inverses of the matrices of streams, dense or sparse ones, on the directions that they determine."""
-
-    def __init__(self, matrices: Sequence[Any], sizes: Sequence[FloatArray]) -> None:
-        from scipy import sparse
-
-        ends = np.concatenate([[0], np.cumsum([matrix.shape[0] for matrix in matrices])]).astype(np.int64)
-        self._n = int(ends[-1])
-        blocks, self._factors = [], []
-        for number, matrix in enumerate(matrices):
-            n = matrix.shape[0]
-            if n <= _MOST_DENSE:
-                dense = matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
-                blocks.append(sparse.csr_matrix(regularized_inverse(dense, sizes[number], _LEAST)))
-            else:
-                self._factors.append((slice(int(ends[number]), int(ends[number + 1])), _factor(matrix)))
-                blocks.append(sparse.csr_matrix((n, n)))
-        self._dense = sparse.block_diag(blocks, "csr") if blocks else sparse.csr_matrix((0, 0))
-
-    def __call__(self, values: FloatArray) -> FloatArray:
-        """Return the product with values, (n, width)."""
-        out = np.asarray(self._dense @ values, np.float64)
-        for own, factor in self._factors:
-            out[own] = factor.solve(np.ascontiguousarray(values[own]))
-        return out
-
-
-def _factor(matrix: Any) -> Any:
-    from scipy import sparse
-    from scipy.sparse.linalg import splu
-
-    diagonal = _diagonal(matrix)
-    ridge = np.where(diagonal > 0, _LEAST * diagonal, 1.0)
-    return splu((matrix + sparse.diags(ridge)).tocsc())
 
 
 class AmplitudePreconditioner(Preconditioner):

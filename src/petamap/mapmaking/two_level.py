@@ -25,9 +25,10 @@ from petamap.mapmaking.cg import ConjugateGradients
 from petamap.mapmaking.lanczos import extreme_ritz_values
 from petamap.mapmaking.linear_operators import Operator, Preconditioner
 from petamap.mapmaking.pseudo_inverse import pseudo_inverse
+from petamap.mapmaking.recycling import Deflation, RecordedIterations, slowest_modes
 from petamap.mapmaking.template_model import TemplateModel
 from petamap.mapmaking.transfer import GroupSums, NuisanceTransfer, PixelTransfer
-from petamap.mapmaking.vectors import MAX_WIDTH, SharedUnknowns, Unknowns
+from petamap.mapmaking.vectors import MAX_WIDTH, SharedUnknowns, Unknowns, stack
 
 # Products with S in an application, and by how much the inverse may be wrong. The slowest mode may ask for
 # more: on two hours of constant-elevation scans 8, 12 and 16 take 24, 18 and 15 iterations, in equal times.
@@ -37,6 +38,13 @@ _LANCZOS_STEPS = 8
 # The same and the highest degree with templates, which leave slower modes. Polynomials of order 3 on such
 # scans: (8, 12), (24, 16) and (32, 36) take 52, 34 and 33 iterations, in 2.1, 2.1 and 3.1 s.
 _TEMPLATE_STEPS, _TEMPLATE_DEGREE = 24, 16
+# Slow modes that the degree does not reach are solved for directly, so many. Smaller ones are rounding:
+# sums of visits are float32.
+_SLOW_MODES, _ROUNDING = 8, 1e-7
+# Iterations that look for them, at least and at most, and vectors that are kept beside those of iterations.
+_LEAST_SLOW, _MOST_SLOW, _BESIDE_SLOW = 24, 96, 40
+# Memory that they may take while the preconditioner is made, a sample.
+SLOW_BYTES = 2
 # The spectrum of (D^-1 + Z E^-1 Z^T) S ends here: the sum of two projections of at most 1. E is made of
 # merged visits, so that it may end beyond: at so much more than the largest Ritz value.
 _UPPER, _BEYOND = 2.0, 1.1
@@ -140,6 +148,8 @@ class ModelInverse:
         Number of the coarse pixel that each of them lies in.
     most : float
         Largest weight of a sample times the samples of the run.
+    slow_steps : int
+        Iterations that look for slow modes if the polynomial does not reach them; 0: none.
 
     Attributes
     ----------
@@ -147,12 +157,21 @@ class ModelInverse:
         Unknowns of the coarse map.
     degree : int
         Products with S in an application.
+    is_positive : bool
+        Whether S is, as far as steps of Lanczos tell.
     coarse_error : float64 (width,), optional
         ``sqrt(s^T E^-1 s)`` of the right-hand sides that were solved for last, s being their sums over coarse
         pixels: where they are residuals, the S-norm of the errors' S-orthogonal projection on the coarse map.
     """
 
-    def __init__(self, model: BaselineModel, blocks: FloatArray, coarse: Int64Array, most: float) -> None:
+    def __init__(
+        self,
+        model: BaselineModel,
+        blocks: FloatArray,
+        coarse: Int64Array,
+        most: float,
+        slow_steps: int = 0,
+    ) -> None:
         self.model = model
         self._blocks = np.ascontiguousarray(blocks)
         self._inverse_blocks = self._blocks.copy()
@@ -163,7 +182,13 @@ class ModelInverse:
         self._most = most
         self._coarse_inverse = pseudo_inverse(self._coarse_matrix(), _SAME)
         self.coarse_error: FloatArray | None = None
-        self.degree, self._upper = self._choose_polynomial()
+        self._slow: Deflation | None = None
+        self.is_positive = True
+        self.degree, self._upper, is_enough = self._choose_polynomial()
+        if self.is_positive and not is_enough and slow_steps:
+            self._slow = self._slow_modes(slow_steps)
+        if self._slow:
+            self.degree, self._upper, _ = self._choose_polynomial()
 
     def apply(self, pixels: FloatArray) -> FloatArray:
         """Return S times values on pixels, (n_owned, n_stokes, width). Collective."""
@@ -175,6 +200,20 @@ class ModelInverse:
     def solve(self, rhs: FloatArray) -> FloatArray:
         """Return an approximation of S^-1 times right-hand sides, (n_owned, n_stokes, width). Collective.
 
+        With slow modes V it is V K^-1 V^T + Q p Q^T, K = V^T S V and Q = 1 - V K^-1 V^T S, p the polynomial.
+        """
+        self._measure(rhs)
+        if self._slow is None:
+            return self._polynomial(rhs)
+        solved, left = _pixels_alone(np.zeros_like(rhs)), _pixels_alone(rhs.copy())
+        self._slow.start(solved, left)
+        rest = _pixels_alone(self._polynomial(left.pixels))
+        self._slow.project(rest, rest.largest(self.model.comm))
+        return solved.pixels + rest.pixels
+
+    def _polynomial(self, rhs: FloatArray) -> FloatArray:
+        """Return a polynomial of Chebyshev in S, preconditioned, times right-hand sides. Collective.
+
         The iteration is Saad 2003, algorithm 12.1, a fixed number of times.
         """
         upper = self._upper
@@ -182,7 +221,7 @@ class ModelInverse:
         middle, half = (upper + lower) / 2, (upper - lower) / 2
         ratio = middle / half
         rho = 1 / ratio
-        step = self.precondition(rhs, measure=True) / middle
+        step = self.precondition(rhs) / middle
         solved = step.copy()
         residual = rhs
         for _ in range(self.degree - 1):
@@ -193,21 +232,30 @@ class ModelInverse:
             rho = following
         return solved
 
-    def precondition(self, residual: FloatArray, *, measure: bool = False) -> FloatArray:
+    def precondition(self, residual: FloatArray) -> FloatArray:
         """Return (D^-1 + Z E^-1 Z^T) times values on pixels, (n_owned, n_stokes, width). Collective."""
         out = np.empty_like(residual)
         _mapmaking.precondition(self._inverse_blocks, residual, out, self.model.n_threads)
-        sums = self._groups(residual)
-        # column by column, and without BLAS: its sums depend on threads and on the other columns
+        out += self._solve_coarse(self._groups(residual))[self._groups.numbers]
+        return out
+
+    def _solve_coarse(self, sums: FloatArray) -> FloatArray:
+        """Return E^-1 times sums over coarse pixels, (n, n_stokes, width).
+
+        Column by column, and without BLAS: its sums depend on threads and on the other columns.
+        """
         columns = [
             np.einsum("ij,j->i", self._coarse_inverse, sums[..., k].ravel()) for k in range(sums.shape[2])
         ]
-        coarse = np.stack(columns, axis=-1).reshape(sums.shape)
-        if measure:
-            squares = [np.einsum("i,i", column, sums[..., k].ravel()) for k, column in enumerate(columns)]
-            self.coarse_error = np.sqrt(np.maximum(squares, 0.0))
-        out += coarse[self._groups.numbers]
-        return out
+        return np.stack(columns, axis=-1).reshape(sums.shape)
+
+    def _measure(self, rhs: FloatArray) -> None:
+        """Set the coarse error of right-hand sides."""
+        sums = self._groups(rhs)
+        solved = self._solve_coarse(sums)
+        pairs = ((sums[..., k].ravel(), solved[..., k].ravel()) for k in range(sums.shape[2]))
+        squares = [np.einsum("i,i", *pair) for pair in pairs]
+        self.coarse_error = np.sqrt(np.maximum(squares, 0.0))
 
     def _coarse_matrix(self) -> FloatArray:
         """Return E = Z^T S Z, (n_coarse, n_coarse)."""
@@ -237,32 +285,63 @@ class ModelInverse:
             matrix[:, first : first + len(chosen)] = images[:, : len(chosen)]
         return matrix
 
-    def _choose_polynomial(self) -> tuple[int, float]:
-        """Return the degree that the slowest mode asks for, at most the highest, and the end of the spectrum.
+    def _choose_polynomial(self) -> tuple[int, float, bool]:
+        """Return the degree of the polynomial, the end of the spectrum, and whether the degree is enough.
 
-        Both follow from Ritz values of a few steps of Lanczos.
+        The slowest mode asks for it, which, as the end, a few steps of Lanczos tell in Ritz values.
         """
-        model, alphas, betas = self.model, [], []
-        steps, most = _LANCZOS_STEPS, _DEGREE
-        if isinstance(model.templates, TemplateModel):
-            steps, most = _TEMPLATE_STEPS, _TEMPLATE_DEGREE
+        alphas, betas = [], []
+        has_templates = isinstance(self.model.templates, TemplateModel)
+        steps, most = (_TEMPLATE_STEPS, _TEMPLATE_DEGREE) if has_templates else (_LANCZOS_STEPS, _DEGREE)
 
         def record(residual: Unknowns, norm: float, alpha: float, beta: float) -> None:
             alphas.append(alpha)
             betas.append(beta)
 
-        rhs = np.empty((model.pixels.n_owned, model.n_stokes, 1))
-        signs = _signs(model.pixels.keys, model.n_stokes)
-        _mapmaking.precondition(self._blocks, signs, rhs, model.n_threads)
-        solver = ConjugateGradients(_ModelOperator(self), _CoarsePreconditioner(self))
-        nothing = np.zeros((0, 1))
-        (solution,) = solver.solve_many([Unknowns(rhs[..., 0], nothing)], 1e-6, steps, recorders=[record])
+        (solution,) = self._solver().solve_many(
+            [_pixels_alone(self._started()).column(0)], 1e-6, steps, recorders=[record], deflation=self._slow
+        )
         least, largest = extreme_ritz_values(alphas, betas)
         upper = max(_UPPER, _BEYOND * largest)
-        if solution.error is not None or not least > 0:
-            return most, upper
-        needed = math.log(2 / _ERROR) / 2 * math.sqrt(upper / least)
-        return min(max(math.ceil(needed), _LEAST_DEGREE), most), upper
+        self.is_positive = solution.error is None and least > 0
+        if not self.is_positive:
+            return most, upper, False
+        needed = math.ceil(math.log(2 / _ERROR) / 2 * math.sqrt(upper / least))
+        return min(max(needed, _LEAST_DEGREE), most), upper, needed <= most
+
+    def _slow_modes(self, steps: int) -> Deflation | None:
+        """Return the space of the slowest modes that conjugate gradients find from signs drawn by chance.
+
+        None if they find that S is not positive.
+        """
+        solver, rhs = self._solver(), _pixels_alone(self._started()).column(0)
+        record = RecordedIterations(solver)
+        (solution,) = solver.solve_many([rhs], _ROUNDING, steps, recorders=[record.record])
+        self.is_positive = solution.error is None
+        if not self.is_positive:
+            return None
+        found = record.ritz_vectors(_SLOW_MODES)
+        return slowest_modes(solver, stack(found, MAX_WIDTH), _SLOW_MODES, _ROUNDING)
+
+    def _solver(self) -> ConjugateGradients:
+        return ConjugateGradients(_ModelOperator(self), _CoarsePreconditioner(self))
+
+    def _started(self) -> FloatArray:
+        """Return D times a sign of each unknown, (n_owned, n_stokes, 1)."""
+        out = np.empty((self.model.pixels.n_owned, self.model.n_stokes, 1))
+        signs = _signs(self.model.pixels.keys, self.model.n_stokes)
+        _mapmaking.precondition(self._blocks, signs, out, self.model.n_threads)
+        return out
+
+
+def slow_steps(n_samples: int, n_unknowns: int) -> int:
+    """Return how many iterations may look for slow modes, in `SLOW_BYTES` a sample; 0 if too few."""
+    steps = SLOW_BYTES * n_samples // (8 * max(n_unknowns, 1)) - _BESIDE_SLOW
+    return 0 if steps < _LEAST_SLOW else min(steps, _MOST_SLOW)
+
+
+def _pixels_alone(pixels: FloatArray) -> Unknowns:
+    return Unknowns(pixels, np.zeros((0, 1, pixels.shape[2])))
 
 
 class _ModelOperator(Operator):

@@ -15,7 +15,7 @@ from petacomm.mpi import Communicator
 from petacomm.sharing.index_map import rows_of_keys
 from petamap.mapmaking.amplitude_visits import amplitude_visits, join_blocks, stream_functions
 from petamap.mapmaking.projection import Projection
-from petamap.mapmaking.stream_terms import SelectedTerms
+from petamap.mapmaking.stream_terms import SelectedTerms, StreamTerms
 from petamap.noise.baselines import BaselineNoise
 
 # Columns of the table of blocks: stream, position of the first sample, intervals, visits of pixels, of gaps,
@@ -135,7 +135,7 @@ def gather_visits(
     comm: Communicator,
     *,
     marginalize: bool,
-    terms: SelectedTerms | None = None,
+    terms: StreamTerms | SelectedTerms | None = None,
 ) -> RankVisits:
     """Return the visits of the streams that this rank models. Collective.
 
@@ -152,7 +152,7 @@ def gather_visits(
     comm : Communicator
     marginalize : bool
         Whether gaps are unknowns; else they are known to be zero.
-    terms : SelectedTerms, optional
+    terms : StreamTerms or SelectedTerms, optional
         Of the templates of the model.
     """
     first_streams = projection.layout.rank_streams(comm.size)
@@ -186,7 +186,7 @@ class _Outbox:
         gap_keys: Int64Array,
         pixel_keys: Int64Array,
         first_streams: Int64Array,
-        terms: SelectedTerms | None,
+        terms: StreamTerms | SelectedTerms | None,
         *,
         marginalize: bool,
     ) -> None:
@@ -358,7 +358,9 @@ class _Inbox:
             rows[:, 0] = rows_of_keys(together, theirs)[rows[:, 0]]
         return rows, together
 
-    def arrange(self, noises: StreamNoises, n_stokes: int, terms: SelectedTerms | None) -> RankVisits:
+    def arrange(
+        self, noises: StreamNoises, n_stokes: int, terms: StreamTerms | SelectedTerms | None
+    ) -> RankVisits:
         """Return the visits of the streams that have the noises."""
         knots, steps, first = noises.knots, noises.steps, int(noises.streams[:1].sum())
         order = np.lexsort((self.blocks[:, _FIRST], self.blocks[:, _STREAM]))
@@ -386,7 +388,7 @@ class _Inbox:
         )  # fmt: skip
 
     def _amplitude_rows(
-        self, order: Int64Array, streams: Int64Array, n_stokes: int, terms: SelectedTerms
+        self, order: Int64Array, streams: Int64Array, n_stokes: int, terms: StreamTerms | SelectedTerms
     ) -> VisitRows:
         """Return the visits of amplitudes, of which those of blocks are summed."""
         counts = self.blocks[:, _AMPLITUDES]

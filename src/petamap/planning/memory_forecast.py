@@ -17,6 +17,7 @@ from petamap.mapmaking.preconditioning import SAMPLES_PER_VISIT, bytes_a_gap, ha
 from petamap.mapmaking.split_parts import split_parts
 from petamap.mapmaking.stream_terms import StreamTerms
 from petamap.mapmaking.template_memory import StreamFunctions, TemplateBytes, template_model_bytes
+from petamap.mapmaking.two_level import SLOW_BYTES
 from petamap.noise.baselines import LONGEST_STEP
 from petamap.planning.preconditioner_forecast import PreconditionerForecast
 from petamap.planning.rank_samples import HeldSamples, SampleDistribution
@@ -82,11 +83,12 @@ class MemoryForecast:
         two_level = self.preconditioner.bytes_a_sample * held.n
         if self.preconditioner.knots:
             two_level += bytes_a_gap() * margins
+        slow = SLOW_BYTES * held.n if template.kept and self.preconditioner.knots else 0
         plan = MemoryPlan(
             keep=False, base=self._base(forecast.size) + self.functions.kept(held.streams.tolist()),
             samples=held.n // 8, maps=map_bytes(sizes) + self._bands_bytes(sizes), n_samp=held.n,
             preconditioner=int(two_level) + template.kept, filters=self._filters(threads),
-            beside=template.beside,
+            beside=template.beside + slow,
         )  # fmt: skip
         splits = sum(split_bytes(plan, n) for n in self._n_parts)
         total = plan.total + splits + self._filter_and_bin(sizes, template)
