@@ -40,7 +40,7 @@ _LANCZOS_STEPS = 8
 _TEMPLATE_STEPS, _TEMPLATE_DEGREE = 24, 16
 # Slow modes that the degree does not reach are solved for directly, so many. Smaller ones are rounding:
 # sums of visits are float32.
-_SLOW_MODES, _ROUNDING = 8, 1e-7
+_SLOW_MODES, _ROUNDING = 8, 1e-8
 # Iterations that look for them, at least and at most, and vectors that are kept beside those of iterations.
 _LEAST_SLOW, _MOST_SLOW, _BESIDE_SLOW = 24, 96, 40
 # Memory that they may take while the preconditioner is made, a sample.

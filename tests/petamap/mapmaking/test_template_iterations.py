@@ -1,0 +1,114 @@
+"""Iterations with templates beside those without, and the inverse of amplitudes that streams share."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from petacomm.base.progress import SilentProgress
+from petacomm.mpi import SerialCommunicator
+from petamap.data.config import open_sources, parse_config
+from petamap.mapmaking import preconditioning
+from petamap.mapmaking.amplitude_inverse import AmplitudeInverse
+from petamap.mapmaking.right_hand_side import right_hand_side
+from petamap.mapmaking.setup import RunSetup
+from petamap.mapmaking.stop_rule import SolverTolerance
+
+SCAN = """
+[map]
+n_side = 64
+[resources]
+threads = 1
+[[source]]
+kind = "ground"
+n_det = 2
+spacing = "0.5 deg"
+net = "300 uK s^0.5"
+fknee = "0.5 Hz"
+alpha = -2.5
+fmin = "1 mHz"
+sample_rate = "20 Hz"
+duration = "20 min"
+n_observations = 4
+azimuth_min = "160 deg"
+azimuth_max = "200 deg"
+"""
+NOISE = '[[source]]\nkind = "noise"\n'
+PICKUP = '[[source]]\nkind = "azimuth-synchronous"\nbins = 20\n'
+
+
+def iterations(templates):
+    setup = RunSetup(parse_config(SCAN + templates + NOISE), SerialCommunicator(), SilentProgress())
+    setup.open(open_sources)
+    system = setup.set_up()
+    solution = system.solver().solve(right_hand_side(system).unknowns, SolverTolerance(1e-6), 200)
+    assert solution.converged
+    return solution.iterations
+
+
+@pytest.fixture(scope="module")
+def without():
+    return iterations("")
+
+
+@pytest.mark.parametrize(
+    "templates",
+    [
+        '[[source]]\nkind = "baselines"\nlength = "30 s"\n',
+        PICKUP,
+        PICKUP + 'all_detectors = true\nper = "run"\n',
+        PICKUP + 'per = "run"\n',
+    ],
+)
+def test_templates_take_few_more_iterations(templates, without):
+    assert iterations(templates) <= 1.5 * without
+
+
+def test_slow_modes_are_why(monkeypatch, without):
+    """Of baselines, which nothing but the noise's least frequency tells from the mean of the map."""
+    monkeypatch.setattr(preconditioning, "slow_steps", lambda *_: 0)
+    assert iterations('[[source]]\nkind = "baselines"\nlength = "30 s"\n') > 1.5 * without
+
+
+def test_amplitudes_beside_the_model_give_the_same_map(monkeypatch, without):
+    """Too many in common are solved for by the mean of the streams' own inverses, which takes longer."""
+    monkeypatch.setattr(preconditioning, "_MOST_CONNECTED", 3)
+    assert iterations(PICKUP + 'all_detectors = true\nper = "run"\n') > 1.5 * without
+
+
+def positive(rng, n):
+    root = rng.standard_normal((n, n + 3))
+    return root @ root.T
+
+
+def test_the_inverse_is_that_of_the_sum():
+    rng = np.random.default_rng(3)
+    # three streams: own amplitudes, and two sets in common, of which the second stream has both
+    keys = np.array([100, 101, 1, 2, 102, 1, 2, 7, 103, 7])
+    sizes = [4, 4, 2]
+    matrices = [positive(rng, n) for n in sizes]
+    ends = np.cumsum([0, *sizes])
+    unique, numbers = np.unique(keys, return_inverse=True)
+    once = np.eye(len(unique))[numbers]
+    total = np.zeros((len(unique),) * 2)
+    for begin, end, matrix in zip(ends, ends[1:], matrices, strict=False):
+        total += once[begin:end].T @ matrix @ once[begin:end]
+    inverse = AmplitudeInverse(
+        matrices, [np.diag(one).copy() for one in matrices], keys, keys < 100, SerialCommunicator(), 0.0
+    )
+    values = rng.standard_normal((len(keys), 3))
+    expected = once @ np.linalg.solve(total, once.T @ values)
+    np.testing.assert_allclose(inverse(values), expected, rtol=0, atol=1e-9 * np.abs(expected).max())
+
+
+def test_sets_that_streams_connect_are_counted(monkeypatch):
+    setup = RunSetup(
+        parse_config(SCAN + PICKUP + 'per = "run"\n' + NOISE), SerialCommunicator(), SilentProgress()
+    )
+    setup.open(open_sources)
+    terms = setup.set_up().projection.amplitudes.terms
+    # two detectors, each with twenty bins that its four observations share
+    assert terms.largest_common_sets() == (20, 800)
+    shared = [SimpleNamespace(**{**vars(one), "common_noise": (1,)}) for one in terms.observations]
+    monkeypatch.setattr(terms, "observations", shared)
+    assert terms.largest_common_sets() == (40, 1600)
