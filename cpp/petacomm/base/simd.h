@@ -128,6 +128,45 @@ template <int kLanes>
         return __builtin_convertvector(single, typename Registers<kLanes>::Real);
 }
 
+// The numbers that are left of 32 bits without the upper kShift, with a sign, times 2^kShift.
+template <int kLanes, int kShift>
+[[gnu::always_inline]] inline Reals<kLanes> load_lower(const std::uint32_t* from) {
+    if constexpr (kLanes == 1) {
+        return static_cast<std::int32_t>(*from << kShift);
+    } else {
+        using Narrow = typename Registers<kLanes>::Narrow;
+        const Narrow shifted = load<Narrow>(from) << kShift;
+#ifdef __AVX512F__
+        if constexpr (kLanes == 8)
+            return std::bit_cast<Reals<8>>(_mm512_maskz_cvtepi32_pd(0xFF, std::bit_cast<__m256i>(shifted)));
+#endif
+#ifdef __AVX2__
+        if constexpr (kLanes == 4)
+            return std::bit_cast<Reals<4>>(_mm256_cvtepi32_pd(std::bit_cast<__m128i>(shifted)));
+#endif
+        return __builtin_convertvector(shifted, typename Registers<kLanes>::Real);
+    }
+}
+
+// Both, one behind the other. By name where there are instructions: GCC 12 shuffles twice.
+[[gnu::always_inline]] inline Reals<4> join(Reals<2> a, Reals<2> b) {
+#ifdef __AVX2__
+    return std::bit_cast<Reals<4>>(_mm256_insertf128_pd(_mm256_castpd128_pd256(std::bit_cast<__m128d>(a)),
+                                                        std::bit_cast<__m128d>(b), 1));
+#else
+    return __builtin_shufflevector(a, b, 0, 1, 2, 3);
+#endif
+}
+
+[[gnu::always_inline]] inline Reals<8> join(Reals<4> a, Reals<4> b) {
+#ifdef __AVX512F__
+    const auto first = _mm512_castpd256_pd512(std::bit_cast<__m256d>(a));
+    return std::bit_cast<Reals<8>>(_mm512_maskz_insertf64x4(0xFF, first, std::bit_cast<__m256d>(b), 1));
+#else
+    return __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7);
+#endif
+}
+
 // A vector of what work(lane) returns.
 template <int kLanes, class Work>
 [[gnu::always_inline]] inline Reals<kLanes> collect(const Work& work) {

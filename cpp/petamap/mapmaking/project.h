@@ -23,10 +23,8 @@ template <int kStokes, int kLanes>
     using Real = petacomm::Reals<kLanes>;
     if constexpr (kStokes != 2) response[0] = Real{} + samples.intensity;
     if constexpr (kStokes > 1) {
-        const auto* angles = reinterpret_cast<const std::int32_t*>(samples.angles + i);
-        const auto words = std::bit_cast<petacomm::Bits<kLanes>>(petacomm::load_wide<kLanes>(angles)) << 32;
         Real cosine, sine;
-        sky::cos_sin<kLanes>(words, cosine, sine);
+        sky::cos_sin<kLanes>(samples.angles + i, cosine, sine);
         response[kStokes - 2] = samples.efficiency * cosine;
         response[kStokes - 1] = samples.efficiency * sine;
     }

@@ -131,12 +131,10 @@ class TemplateRuns {
     void harmonics(const Term& term, std::int64_t row, std::int64_t at, std::int64_t n) {
         for (std::int64_t k = 0; k < term.n; ++k) {
             const auto harmonic = static_cast<std::uint32_t>(term.first + k);
-            for (std::int64_t i = 0; i < n; ++i) {
-                double cosine, sine;
-                sky::cos_sin(term.turns[at + i] * harmonic, cosine, sine);
-                values_[0][i] = cosine * weights_[i];
-                values_[1][i] = sine * weights_[i];
-            }
+            for (std::int64_t i = 0; i < n; ++i) turns_[i] = term.turns[at + i] * harmonic;
+            sky::cos_sin(turns_, n, values_[0], values_[1]);
+            for (auto& values : values_)
+                for (std::int64_t i = 0; i < n; ++i) values[i] *= weights_[i];
             visit_.dense(row + 2 * k, values_[0], at - shift_, n);
             visit_.dense(row + 2 * k + 1, values_[1], at - shift_, n);
         }
@@ -148,6 +146,7 @@ class TemplateRuns {
     Visit& visit_;
     std::int64_t shift_;
     alignas(64) double weights_[kChunk], values_[2][kChunk];
+    alignas(64) std::uint32_t turns_[kChunk];
 };
 
 // Round the sum of a run to an integer; unlike those of `to_fixed`, it may be as large as 2^62.

@@ -34,11 +34,7 @@ template <int kStokes, int kNeighbours>
 void add_chunk(const SkyMap* maps, int n_maps, const Samples& samples, std::int64_t begin, std::int64_t count,
                double* const* outs) {
     alignas(64) double values[kStokes][kChunk], cosine[kChunk], sine[kChunk];
-    if constexpr (kStokes == 3) {
-        const std::uint32_t* angles = samples.angles + begin;
-#pragma omp simd
-        for (std::int64_t i = 0; i < count; ++i) sky::cos_sin(angles[i], cosine[i], sine[i]);
-    }
+    if constexpr (kStokes == 3) sky::cos_sin(samples.angles + begin, count, cosine, sine);
     for (int k = 0; k < n_maps; ++k) {
         gather<kStokes, kNeighbours>(maps[k], samples, begin, count, values);
         for (std::int64_t i = 0; i < count; ++i) values[0][i] *= samples.intensity;
