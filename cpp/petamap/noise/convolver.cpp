@@ -54,49 +54,99 @@ inline Complex times_minus_i(Complex a) {
 }
 
 template <class Complex>
+inline void add_and_subtract(Complex& a, Complex& b) {
+    const Complex sum = a + b;
+    b = a - b;
+    a = sum;
+}
+
+// All of a transform of four points but its last additions, of x0 and x1 and of x2 and x3.
+template <class Complex>
+inline void begin_transform4(Complex& x0, Complex& x1, Complex& x2, Complex& x3) {
+    add_and_subtract(x0, x2);
+    add_and_subtract(x1, x3);
+    x3 = times_minus_i(x3);
+}
+
+template <class Complex>
 inline void transform4(Complex& x0, Complex& x1, Complex& x2, Complex& x3) {
-    const Complex even_sum = x0 + x2, even_difference = x0 - x2;
-    const Complex odd_sum = x1 + x3, odd_difference = times_minus_i(x1 - x3);
+    begin_transform4(x0, x1, x2, x3);
+    const Complex even_sum = x0, odd_sum = x1, even_difference = x2, odd_difference = x3;
     x0 = even_sum + odd_sum;
     x1 = even_difference + odd_difference;
     x2 = even_sum - odd_sum;
     x3 = even_difference - odd_difference;
 }
 
+// The first additions of a transform of eight points, after which its halves are transforms of four.
+template <class Complex>
+inline void begin_transform8(Complex (&x)[8]) {
+    for (int j = 0; j < 4; ++j) add_and_subtract(x[j], x[j + 4]);
+}
+
+template <class Complex>
+inline void turn_differences(Complex* odd) {
+    const Complex first = odd[1], third = odd[3];
+    odd[1] = {(first.re + first.im) * kHalfRoot, (first.im - first.re) * kHalfRoot};
+    odd[2] = times_minus_i(odd[2]);
+    odd[3] = {(third.im - third.re) * kHalfRoot, (third.re + third.im) * -kHalfRoot};
+}
+
+template <class Complex>
+inline void end_transform8(Complex (&x)[8]) {
+    turn_differences(x + 4);
+    transform4(x[0], x[1], x[2], x[3]);
+    transform4(x[4], x[5], x[6], x[7]);
+    const Complex all[8] = {x[0], x[4], x[1], x[5], x[2], x[6], x[3], x[7]};
+    for (int j = 0; j < 8; ++j) x[j] = all[j];
+}
+
 template <class Complex, std::size_t kRadix>
 inline void transform(Complex (&x)[kRadix]) {
     if constexpr (kRadix == 2) {
-        const Complex sum = x[0] + x[1];
-        x[1] = x[0] - x[1];
-        x[0] = sum;
+        add_and_subtract(x[0], x[1]);
     } else if constexpr (kRadix == 4) {
         transform4(x[0], x[1], x[2], x[3]);
     } else {
-        Complex odd[4];
-        for (int j = 0; j < 4; ++j) {
-            odd[j] = x[j] - x[j + 4];
-            x[j] = x[j] + x[j + 4];
-        }
-        const Complex first = odd[1], third = odd[3];
-        odd[1] = {(first.re + first.im) * kHalfRoot, (first.im - first.re) * kHalfRoot};
-        odd[2] = times_minus_i(odd[2]);
-        odd[3] = {(third.im - third.re) * kHalfRoot, (third.re + third.im) * -kHalfRoot};
-        transform4(x[0], x[1], x[2], x[3]);
-        transform4(odd[0], odd[1], odd[2], odd[3]);
-        const Complex even[4] = {x[0], x[1], x[2], x[3]};
-        for (int j = 0; j < 4; ++j) {
-            x[2 * j] = even[j];
-            x[2 * j + 1] = odd[j];
-        }
+        begin_transform8(x);
+        end_transform8(x);
     }
 }
 
 // A backward transform is a forward one with real and imaginary parts exchanged.
 template <class Complex, std::size_t kRadix>
+inline void exchange_parts(Complex (&x)[kRadix]) {
+    for (auto& value : x) value = {value.im, value.re};
+}
+
+template <class Complex, std::size_t kRadix>
 inline void transform_back(Complex (&x)[kRadix]) {
-    for (auto& value : x) value = {value.im, value.re};
+    exchange_parts(x);
     transform(x);
-    for (auto& value : x) value = {value.im, value.re};
+    exchange_parts(x);
+}
+
+// A transform of eight points, a product and a transform back. Where a pair's sum and difference are
+// multiplied by s and t, and added and subtracted again, that is a product with s + t and s - t: `spectrum`
+// has these, of points j and j + 4, at every `stride`.
+template <int kLanes>
+inline void convolve8(ComplexReals<kLanes> (&x)[8], const double* spectrum, std::size_t stride) {
+    using Complex = ComplexReals<kLanes>;
+    begin_transform8(x);
+    turn_differences(x + 4);
+    begin_transform4(x[0], x[1], x[2], x[3]);
+    begin_transform4(x[4], x[5], x[6], x[7]);
+    const Complex pairs[4][2] = {{x[0], x[1]}, {x[4], x[5]}, {x[2], x[3]}, {x[6], x[7]}};
+    for (std::size_t j = 0; j < 4; ++j) {
+        const auto sum = load<Reals<kLanes>>(spectrum + j * stride);
+        const auto difference = load<Reals<kLanes>>(spectrum + (j + 4) * stride);
+        const auto& [a, b] = pairs[j];
+        x[j] = {sum * a.re + difference * b.re, sum * a.im + difference * b.im};
+        x[j + 4] = {difference * a.re + sum * b.re, difference * a.im + sum * b.im};
+    }
+    exchange_parts(x);
+    end_transform8(x);
+    exchange_parts(x);
 }
 
 // The factors of places j, j + 1, ... of part k, from a table of Convolver.
@@ -176,15 +226,11 @@ void convolve64(double* re, double* im, const double* spectrum, const double* tw
         Complex x[8];
         for (std::size_t k = 0; k < 8; ++k)
             x[k] = load_complex<kLanes>(middle.re + 8 * k + j, middle.im + 8 * k + j);
-        transform(x);
         if constexpr (kMultiply) {
-            for (std::size_t k = 0; k < 8; ++k) {
-                const auto value = load<Reals<kLanes>>(spectrum + 8 * k + j);
-                x[k] = {x[k].re * value, x[k].im * value};
-            }
-            transform_back(x);
+            convolve8<kLanes>(x, spectrum + j, 8);
             store_transposed<kLanes>(x, j, last);
         } else {
+            transform(x);
             for (std::size_t k = 0; k < 8; ++k) store_complex<kLanes>(re + 8 * k + j, im + 8 * k + j, x[k]);
         }
     }
@@ -268,6 +314,12 @@ void Convolver::spectrum(std::span<const double> lags, double* spectrum) const {
     for (std::size_t lag = 0; lag < lags.size(); ++lag)
         spectrum[lag] = spectrum[(n_ - lag) % n_] = lags[lag] * scale;
     recurse_all<false>(spectrum, zero.data(), nullptr);
+    for (std::size_t base = 0; base < n_; base += kMinimum)  // as convolve8 takes it
+        for (std::size_t i = base; i < base + kMinimum / 2; ++i) {
+            const double first = spectrum[i], second = spectrum[i + kMinimum / 2];
+            spectrum[i] = first + second;
+            spectrum[i + kMinimum / 2] = first - second;
+        }
 }
 
 void Convolver::convolve(double* a, double* b, const double* spectrum) const {
