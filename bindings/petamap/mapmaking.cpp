@@ -55,7 +55,7 @@ pm::Maps maps_of(const In<double, 3>& map, const In<double, 2>& gaps, const In<d
     require(sums.shape(3) == width && gap_sums.shape(2) == width, "sums of each column");
     require(sums.shape(1) == map.shape(0) && sums.shape(2) == map.shape(1), "a word a Stokes parameter");
     require(gap_sums.shape(1) == gaps.shape(0), "a sum an unknown");
-    require(gap_sums.shape(0) == sums.shape(0), "sums of each thread");
+    require(gap_sums.shape(0) == sums.shape(0) || gap_sums.shape(0) == 1, "sums of each thread, or of all");
     return {map.data(),
             gaps.data(),
             sums.data(),
@@ -65,7 +65,8 @@ pm::Maps maps_of(const In<double, 3>& map, const In<double, 2>& gaps, const In<d
             length(gaps.shape(0)),
             static_cast<int>(map.shape(1)),
             static_cast<int>(width),
-            static_cast<int>(sums.shape(0))};
+            static_cast<int>(sums.shape(0)),
+            gap_sums.shape(0) > 1};
 }
 
 void apply_kept(In<std::int64_t, 2> blocks, In<std::int32_t> pixels, MaybeIn<std::uint32_t> angles,
@@ -231,6 +232,11 @@ void renumber(In<std::int32_t> table, Out<std::int32_t> pixels) {
         if (pixels.data()[i] >= 0) pixels.data()[i] = table.data()[pixels.data()[i]];
 }
 
+void clear(Out<std::int64_t, 3> values, int n_threads) {
+    nb::gil_scoped_release release;
+    pm::clear(values.data(), length(values.size()), n_threads);
+}
+
 void fold(Out<std::int64_t, 4> sums, Out<std::int64_t, 3> out, int n_threads) {
     require(sums.shape(1) == out.shape(0) && sums.shape(2) == out.shape(1) && sums.shape(3) == out.shape(2),
             "a row an unknown");
@@ -267,13 +273,17 @@ class ExactSums {
     std::vector<petacomm::ExactSum> sums_;
 };
 
-void settle(In<double, 3> p, Out<double, 3> q, In<double> steps, Out<std::int64_t, 2> limbs, int n_threads) {
+void settle(In<double, 3> p, Out<double, 3> q, In<double> steps, Out<std::int64_t, 2> limbs, int n_threads,
+            std::optional<Out<std::int64_t, 4>> copies) {
     const auto rows = rows_of(p);
+    require(!copies || copies->size() == copies->shape(0) * q.size(), "copies of all sums");
     same_shape({{p.size(), q.size()}, {p.shape(2), steps.shape(0)}});
     ExactSums sums(limbs, rows.width);
     {
         nb::gil_scoped_release release;
-        pm::settle(rows, p.data(), q.data(), steps.data(), sums.data(), n_threads);
+        const pm::Copies all =
+            copies ? pm::Copies{copies->data(), static_cast<int>(copies->shape(0))} : pm::Copies{};
+        pm::settle(rows, all, p.data(), q.data(), steps.data(), sums.data(), n_threads);
     }
     sums.give();
 }
@@ -449,9 +459,11 @@ NB_MODULE(_mapmaking, module) {
     module.def("number_gaps", number_gaps, nb::arg("gap_length"), nb::arg("position"), nb::arg("base"),
                nb::arg("pixels").noconvert());
     module.def("renumber", renumber, nb::arg("table").noconvert(), nb::arg("pixels").noconvert());
+    module.def("clear", clear, nb::arg("values").noconvert(), nb::arg("n_threads"));
     module.def("fold", fold, nb::arg("sums").noconvert(), nb::arg("out").noconvert(), nb::arg("n_threads"));
     module.def("settle", settle, nb::arg("p").noconvert(), nb::arg("q").noconvert(),
-               nb::arg("steps").noconvert(), nb::arg("limbs").noconvert(), nb::arg("n_threads"));
+               nb::arg("steps").noconvert(), nb::arg("limbs").noconvert(), nb::arg("n_threads"),
+               nb::arg("copies").noconvert().none() = nb::none());
     module.def("advance", advance, nb::arg("alphas").noconvert(), nb::arg("q").noconvert(),
                nb::arg("inverse").noconvert(), nb::arg("r").noconvert(), nb::arg("limbs").noconvert(),
                nb::arg("n_threads"));

@@ -14,11 +14,13 @@ namespace petamap::mapmaking {
 class BlockOrder {
   public:
     BlockOrder() = default;
-    // As given, in runs of equal length.
+    // As given.
     BlockOrder(std::vector<std::int64_t> blocks, int n_threads) : blocks_(std::move(blocks)) {
-        const auto n = static_cast<std::int64_t>(blocks_.size()), length = run_length(n, n_threads);
-        for (std::int64_t end = length; end < n; end += length) ends_.push_back(end);
-        if (n > 0) ends_.push_back(n);
+        const auto n = static_cast<std::int64_t>(blocks_.size());
+        for (std::int64_t end = 0; end < n;) {
+            end += run_length(n - end, n_threads);
+            ends_.push_back(end);
+        }
     }
 
     void add_run(std::span<const std::int64_t> blocks) {
@@ -33,12 +35,14 @@ class BlockOrder {
         return {blocks_.data() + begin, blocks_.data() + ends_[static_cast<std::size_t>(k)]};
     }
 
-    // Blocks of a run: few enough that there are many runs for each thread.
-    static std::int64_t run_length(std::int64_t n_blocks, int n_threads) {
-        return std::clamp<std::int64_t>(n_blocks / (8 * n_threads), 1, 8);
+    // Blocks of the next run, of those that are left: fewer and fewer, so that threads end together.
+    static std::int64_t run_length(std::int64_t n_left, int n_threads) {
+        if (n_threads == 1) return std::min(n_left, kLongest);
+        return std::clamp<std::int64_t>(n_left / (2 * n_threads), 1, kLongest);
     }
 
   private:
+    static constexpr std::int64_t kLongest = 8;
     std::vector<std::int64_t> blocks_, ends_;
 };
 

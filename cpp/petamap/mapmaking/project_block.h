@@ -13,11 +13,11 @@ namespace petamap::mapmaking {
 template <int kStokes, int kWidth>
 class BlockProjection {
   public:
-    // Of one thread, which adds to sums of its own.
+    // Of one thread.
     BlockProjection(const Maps& maps, int thread)
         : maps_(maps),
           sums_(maps.sums + thread * maps.n_local * kStokes * kWidth),
-          gap_sums_(maps.gap_sums + thread * maps.n_gaps * kWidth) {}
+          gap_sums_(maps.gap_sums + (maps.own_gap_sums ? thread * maps.n_gaps * kWidth : 0)) {}
 
     // to = P (map, gaps) for inputs [begin, begin + n).
     void fill(const Block& block, const Samples& samples, std::int64_t begin, std::int64_t n,

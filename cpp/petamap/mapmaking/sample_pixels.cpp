@@ -89,8 +89,6 @@ Samples ExpandedSamples::of(const Block& block, std::size_t number, Shared& shar
 
 BlockOrder ExpandedSamples::order(std::span<const Block> blocks, std::vector<std::int64_t> numbers,
                                   int n_threads) const {
-    const auto n = static_cast<std::int64_t>(numbers.size());
-    const std::int64_t length = BlockOrder::run_length(n, n_threads);
     struct Place {
         std::array<std::int64_t, 3> sight;
         std::int64_t start, stop, block;
@@ -107,6 +105,7 @@ BlockOrder ExpandedSamples::order(std::span<const Block> blocks, std::vector<std
     BlockOrder order;
     for (auto first = places.begin(), end = first; first != places.end(); first = end) {
         numbers.clear();
+        const std::int64_t length = BlockOrder::run_length(places.end() - first, n_threads);
         const auto goes_on = [&] {
             if (end == places.end() || end->sight != first->sight) return false;
             if (end == first || (end->start == (end - 1)->start && end - first < 2 * length)) return true;

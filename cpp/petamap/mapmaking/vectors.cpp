@@ -70,14 +70,29 @@ void sum_rows(std::int64_t n, petacomm::ExactSum* sums, int n_threads, const Ste
     }
 }
 
+// Write the bits of the sums over copies, `stride` apart, to q; copies become zero.
+template <int kWidth>
+void fold_values(const Copies& copies, std::int64_t stride, std::int64_t begin, std::int64_t end, double* q) {
+    using Whole = WholeColumns<kWidth>;
+    for (int copy = 0; copy < copies.n; ++copy) {
+        std::int64_t* from = copies.sums + copy * stride;
+        for (std::int64_t i = begin; i < end; i += kWidth) {
+            const auto sum = load<Whole>(from + i);
+            store(q + i, copy > 0 ? load<Whole>(q + i) + sum : sum);
+        }
+        std::fill(from + begin, from + end, 0);
+    }
+}
+
 template <int kStokes, int kWidth>
-void settle_rows(std::int64_t n, const double* p, double* q, const double* steps, petacomm::ExactSum* sums,
-                 int n_threads) {
+void settle_rows(std::int64_t n, const Copies& copies, const double* p, double* q, const double* steps,
+                 petacomm::ExactSum* sums, int n_threads) {
     using Real = RealColumns<kWidth>;
     const Real step = load<Real>(steps);
     sum_rows<kStokes, kWidth>(n, sums, n_threads,
                               [=](std::int64_t begin, std::int64_t end, double* products) {
                                   constexpr std::int64_t kRow = kStokes * kWidth;
+                                  fold_values<kWidth>(copies, n * kRow, begin * kRow, end * kRow, q);
                                   for (std::int64_t i = begin * kRow; i < end * kRow; i += kWidth) {
                                       const auto whole = load<WholeColumns<kWidth>>(q + i);
                                       const Real value = petacomm::to_real<kWidth>(whole) * step;
@@ -268,6 +283,13 @@ void invert_one(int n, double* m) {
 
 }  // namespace
 
+void clear(std::int64_t* values, std::int64_t n, int n_threads) {
+    constexpr std::int64_t kAtOnce = 1 << 15;
+#pragma omp parallel for num_threads(n_threads) schedule(static)
+    for (std::int64_t begin = 0; begin < n; begin += kAtOnce)
+        std::fill(values + begin, values + std::min(n, begin + kAtOnce), 0);
+}
+
 void fold(std::int64_t* sums, int n_copies, std::int64_t n, std::int64_t* out, int n_threads) {
 #pragma omp parallel for num_threads(n_threads) schedule(static)
     for (std::int64_t begin = 0; begin < n; begin += kWordsAtOnce) {
@@ -280,10 +302,10 @@ void fold(std::int64_t* sums, int n_copies, std::int64_t n, std::int64_t* out, i
     }
 }
 
-void settle(const Rows& rows, const double* p, double* q, const double* step, petacomm::ExactSum* sums,
-            int n_threads) {
+void settle(const Rows& rows, const Copies& copies, const double* p, double* q, const double* step,
+            petacomm::ExactSum* sums, int n_threads) {
     for_rows(rows, [&](auto stokes, auto width) {
-        settle_rows<stokes(), width()>(rows.n, p, q, step, sums, n_threads);
+        settle_rows<stokes(), width()>(rows.n, copies, p, q, step, sums, n_threads);
     });
 }
 

@@ -16,14 +16,24 @@ struct Rows {
 // Values of a symmetric n_stokes x n_stokes matrix: the upper triangle, row by row.
 constexpr int triangle(int n_stokes) { return n_stokes * (n_stokes + 1) / 2; }
 
+// values[0..n) = 0.
+void clear(std::int64_t* values, std::int64_t n, int n_threads);
+
 // out[i] = sum over threads of sums[thread][i], n words each; sums become zero.
 void fold(std::int64_t* sums, int n_copies, std::int64_t n, std::int64_t* out, int n_threads);
 
 // In what follows there are a step, an alpha, a beta and a sum for each vector.
 
-// q = sums * step in place (q holds the bits of the integers); adds p . q to the sums.
-void settle(const Rows& rows, const double* p, double* q, const double* step, petacomm::ExactSum* sums,
-            int n_threads);
+// Integers that threads have added up on all rows, one copy behind the other; none where n is 0.
+struct Copies {
+    std::int64_t* sums = nullptr;
+    int n = 0;
+};
+
+// q = integers * step; adds p . q to the sums. The integers are summed over the copies, which become zero;
+// without copies they are the bits that q holds.
+void settle(const Rows& rows, const Copies& copies, const double* p, double* q, const double* step,
+            petacomm::ExactSum* sums, int n_threads);
 
 // r -= alpha q; adds r . M^-1 r to the sums.
 void advance(const Rows& rows, const double* alpha, const double* q, const double* inverse, double* r,

@@ -259,6 +259,10 @@ def renumber(
     table: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
     pixels: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu")],
 ) -> None: ...
+def clear(
+    values: Annotated[NDArray[numpy.int64], dict(shape=(None, None, None), order="C", device="cpu")],
+    n_threads: int,
+) -> None: ...
 def fold(
     sums: Annotated[NDArray[numpy.int64], dict(shape=(None, None, None, None), order="C", device="cpu")],
     out: Annotated[NDArray[numpy.int64], dict(shape=(None, None, None), order="C", device="cpu")],
@@ -272,6 +276,8 @@ def settle(
     steps: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)],
     limbs: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order="C", device="cpu")],
     n_threads: int,
+    copies: Annotated[NDArray[numpy.int64], dict(shape=(None, None, None, None), order="C", device="cpu")]
+    | None = None,
 ) -> None: ...
 def advance(
     alphas: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)],

@@ -50,7 +50,10 @@ class NormalOperator(Operator):
         own, ghosts = shared.first_amplitudes or (None, None)
         self._firsts = None, own, None, ghosts
         self._sum_unit = projection.amplitudes.sum_unit if projection.amplitudes else 1.0
-        self._memory = aligned_zeros(0)
+        alone = self.comm.size == 1  # values then lie elsewhere than sums
+        one_a_sample = projection.gaps.length == 1 and not projection.amplitudes
+        self._pixel_sums = _Sums(self.n_threads, alone, self.n_threads)
+        self._gap_sums = _Sums(1 if one_a_sample else self.n_threads, alone, self.n_threads)
 
     def apply(self, vectors: Unknowns) -> Unknowns:
         """Return A times vectors side by side. Collective."""
@@ -60,10 +63,12 @@ class NormalOperator(Operator):
 
     def apply_and_dot(self, p: Unknowns, largest: FloatArray, q: Unknowns) -> Int64Array:
         """Write A p to `q` and return this rank's part of p . q as limbs, in one pass. Collective."""
-        units = self.apply_integers(p, largest, q)
+        units, copies = self.add_up(p, largest, q)
         limbs = zero_limbs(len(largest))
-        for first, values, integers, to in zip(self._firsts, p, q, sums_of_parts(limbs), strict=True):
-            _mapmaking.settle(values[:first], integers[:first], units, to, self.n_threads)
+        of_threads = (copies, None, None, None)
+        parts = zip(self._firsts, p, q, of_threads, sums_of_parts(limbs), strict=True)
+        for first, values, integers, sums, to in parts:
+            _mapmaking.settle(values[:first], integers[:first], units, to, self.n_threads, sums)
             if first is not None:
                 larger = units * self._sum_unit
                 _mapmaking.settle(values[first:], integers[first:], larger, to, self.n_threads)
@@ -87,40 +92,29 @@ class NormalOperator(Operator):
         float64 (width,)
             The unit of each vector's integers; that of amplitudes is larger by `Amplitudes.sum_unit`.
         """
+        units, copies = self.add_up(vectors, largest, out)
+        if copies is not None:
+            _mapmaking.fold(copies, out.as_integers()[0], self.n_threads)
+        return units
+
+    def add_up(
+        self, vectors: Unknowns, largest: FloatArray, out: Unknowns
+    ) -> tuple[FloatArray, Int64Array | None]:
+        """Do as `apply_integers`, but return the copies of several threads of one process, not yet folded."""
         units = np.array([self._unit(one) for one in largest])
         held = self.shared.scatter_fwd(vectors)
         pixels, gaps, *_ = self.shared.held_buffers(out).as_integers()
-        if self._sums_in_place:
-            pixels.fill(0)
-            gaps.fill(0)
-            sums, gap_sums = pixels[None], gaps[None, :, 0]
-        else:
-            sums, gap_sums = self._thread_sums(vectors.width)
+        sums, gap_sums = self._pixel_sums.start(pixels), self._gap_sums.start(gaps)[:, :, 0]
         self.projection.apply(self.noise, held.pixels, held.gaps[:, 0], (largest > 0) / units, sums, gap_sums)
         if amplitudes := self.projection.amplitudes:
             amplitudes.add_priors(held.gaps[:, 0], (largest > 0) / units, gap_sums[0])
-        if not self._sums_in_place:
-            # The values of the ghosts have been read; their memory takes the sums.
-            _mapmaking.fold(sums, pixels, self.n_threads)
-            _mapmaking.fold(gap_sums[:, :, None], gaps, self.n_threads)
+        # The values of the ghosts have been read; their memory takes the sums.
+        self._gap_sums.finish(gap_sums[:, :, None], gaps)
+        alone = self.comm.size == 1
+        if not alone:
+            self._pixel_sums.finish(sums, pixels)
         self.shared.scatter_rev(pixels, gaps, out)
-        return units
-
-    @property
-    def _sums_in_place(self) -> bool:
-        """Whether there is nothing to fold: one thread, of a process whose values lie elsewhere than sums."""
-        return self.n_threads == 1 and self.comm.size == 1
-
-    def _thread_sums(self, width: int) -> tuple[Int64Array, Int64Array]:
-        """Return the sums of all threads on pixels and gaps: zero, as `fold` leaves them."""
-        projection = self.projection
-        shape = (projection.n_threads, projection.n_local, projection.stokes.n, width)
-        gap_shape = (projection.n_threads, projection.n_nuisance, width)
-        n, n_gaps = math.prod(shape), math.prod(gap_shape)
-        if n + n_gaps > len(self._memory):
-            self._memory = aligned_zeros(0)  # freed before more is allocated
-            self._memory = aligned_zeros(n + n_gaps)
-        return self._memory[:n].reshape(shape), self._memory[n : n + n_gaps].reshape(gap_shape)
+        return units, sums if alone and self.n_threads > 1 else None
 
     def _unit(self, largest: float) -> float:
         bound = self._norm * largest
@@ -128,3 +122,37 @@ class NormalOperator(Operator):
             return 1.0
         exponent = math.frexp(bound)[1]  # bound < 2^exponent
         return math.ldexp(1.0, exponent - min(_TERM_BITS, _SUM_BITS - self._hits_bits))
+
+
+class _Sums:
+    """Sums on rows, integers of which threads have copies of their own, or one where no two add to a row.
+
+    Parameters
+    ----------
+    n_copies : int
+    alone : bool
+        Whether nothing that is read lies where the sums are wanted: a single copy is then made there.
+    n_threads : int
+    """
+
+    def __init__(self, n_copies: int, alone: bool, n_threads: int) -> None:
+        self._n_copies = n_copies
+        self._in_place = alone and n_copies == 1
+        self._n_threads = n_threads
+        self._memory = aligned_zeros(0)
+
+    def start(self, out: Int64Array) -> Int64Array:
+        """Return zeros of shape (n_copies, *out.shape)."""
+        if self._in_place:
+            _mapmaking.clear(out, self._n_threads)
+            return out[None]
+        n = self._n_copies * out.size
+        if n > len(self._memory):
+            self._memory = aligned_zeros(0)  # freed before more is allocated
+            self._memory = aligned_zeros(n)
+        return self._memory[:n].reshape(self._n_copies, *out.shape)  # zero, as `fold` leaves them
+
+    def finish(self, sums: Int64Array, out: Int64Array) -> None:
+        """Write the sums of all copies to `out`."""
+        if not self._in_place:
+            _mapmaking.fold(sums, out, self._n_threads)

@@ -1,6 +1,7 @@
 """P^T N^-1 P against the same made of dense matrices."""
 
 import itertools
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -20,6 +21,7 @@ from small_systems import (
     times,
 )
 
+from petacomm.base.exact import round_limbs, zero_limbs
 from petamap.mapmaking import _mapmaking
 from petamap.mapmaking.vectors import Unknowns
 from petamap.pointing.compressed import CompressedPointing
@@ -208,3 +210,23 @@ def test_statistics_do_not_depend_on_whether_pointing_is_kept():
     assert kept.projection.gaps.n == expanded.projection.gaps.n == n_gap_samples(kept)
     good = 6000 * 4 - made.flags[0].values.sum()
     assert kept.statistics.hits.sum() == good
+
+
+@pytest.mark.parametrize("width", [1, 2, 8])
+@pytest.mark.parametrize("n_stokes", [1, 3])
+def test_copies_of_threads_are_folded_where_products_are_settled(n_stokes, width):
+    rng = np.random.default_rng(4)
+    shape, steps = (1001, n_stokes, width), 2.0 ** -np.arange(40.0, 40 + width)
+    copies = rng.integers(-(2**48), 2**48, (3, *shape))
+    total, p, found = copies.sum(axis=0), rng.standard_normal(shape), np.full(shape, np.nan)
+    limbs, expected = zero_limbs(width), zero_limbs(width)
+    _mapmaking.settle(p, found, steps, limbs, 2, copies)
+    np.testing.assert_array_equal(found, total * steps)
+    assert not copies.any()
+    folded = total.view(np.float64).copy()
+    _mapmaking.settle(p, folded, steps, expected, 2)
+    assert [round_limbs(one) for one in limbs] == [round_limbs(one) for one in expected]
+    exact = [math.fsum(products) for products in (p * found).reshape(-1, width).T]
+    assert [round_limbs(one) for one in limbs] == exact
+    _mapmaking.clear(total, 2)
+    assert not total.any()

@@ -201,10 +201,11 @@ def test_a_solver_that_gets_nowhere_says_so(case, monkeypatch):
 
     # An operator that is blurred on purpose cannot bring the residual below what the blur allows.
     class Blurred(NormalOperator):
-        def apply_integers(self, vectors, largest, out):
-            step = super().apply_integers(vectors, largest, out)
+        def add_up(self, vectors, largest, out):
+            steps, copies = super().add_up(vectors, largest, out)
+            assert copies is None  # of one thread
             out.pixels.view(np.int64)[:] &= ~((1 << 45) - 1)
-            return step
+            return steps, copies
 
     rhs = read(system)
     operator = Blurred(system.projection, system.noise, system.shared, system.statistics.hits_max)
