@@ -28,10 +28,12 @@ from petamap.data.observation import Observation
 HERE = Path(__file__).parent
 PEERS = {
     "furax": "furax",
+    "mappraiser": "",  # is built from its source
     "so3g": "so3g",
     "litebird_sim": "litebird_sim",
     "toast": "toast",
 }  # module: package
+SOURCE_OF = {"mappraiser": "MIDAPACK"}  # module: the variable that says where the source is
 PEER_SECONDS = 240
 
 
@@ -138,9 +140,8 @@ def ask_peers(
     found: list[dict[str, object]] = []
     missing = []
     for module, package in peers.items():
-        there = subprocess.run([python, "-c", f"import {module}"], capture_output=True)
-        if there.returncode != 0:
-            missing.append(f"{module} is not there: {python} -m pip install {package}")
+        if (lacks := _lacks(python, module, package)) is not None:
+            missing.append(f"{module} is not there: {lacks}")
             continue
         command = [python, str(HERE / "peers" / f"{prefix}{module}.py"), str(scan_file)]
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -155,6 +156,15 @@ def ask_peers(
         if done.returncode != 0:
             missing.append(f"{module} failed: {done.stderr.strip().splitlines()[-1]}")
     return found, missing
+
+
+def _lacks(python: str, module: str, package: str) -> str | None:
+    """Return what is to be done for a peer that is not there; None if it is."""
+    if module in SOURCE_OF:
+        variable = SOURCE_OF[module]
+        return None if os.environ.get(variable) else f"set {variable} to the folder of its source"
+    there = subprocess.run([python, "-c", f"import {module}"], capture_output=True)
+    return None if there.returncode == 0 else f"{python} -m pip install {package}"
 
 
 def show(text: str) -> None:
