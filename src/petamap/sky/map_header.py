@@ -13,7 +13,7 @@ from petamap.sky.healpix import Healpix
 from petamap.sky.image import ImagePixels
 from petamap.sky.map_data import MapDataLayout
 from petamap.sky.map_image import image_hdu, map_image_shape
-from petamap.sky.map_table import table_hdu
+from petamap.sky.map_table import table_header
 from petamap.sky.numbered import NumberedPixels
 from petamap.sky.pixelization import Pixelization
 from petamap.sky.sky_map import FRAME_LETTERS
@@ -80,13 +80,16 @@ def make_map_header(
     _check(pixelization, frame, n_observed)
     shape = map_image_shape(pixelization)
     if shape is not None:
-        hdu, n_rows = image_hdu(pixelization, tuple(names), units, frame), shape[0] * shape[1]
+        headers = [image_hdu(pixelization, tuple(names), units, frame).header]
+        n_rows = shape[0] * shape[1]
     else:
-        hdu = table_hdu(pixelization, tuple(names), units, n_observed)
+        headers = [_empty_primary(), table_header(pixelization, tuple(names), units, n_observed)]
         n_rows = pixelization.n_pix if n_observed is None else n_observed
-    headers = _headers(hdu, n_rows, frame, {"RUNID": (run_id, "run that made this map"), **(cards or {})})
+    _complete(headers, frame, {"RUNID": (run_id, "run that made this map"), **(cards or {})})
     begin = len(_to_bytes(headers, 0))
-    return MapHeader(headers, MapDataLayout(begin, n_rows, len(names), shape is None, n_observed is not None))
+    return MapHeader(
+        tuple(headers), MapDataLayout(begin, n_rows, len(names), shape is None, n_observed is not None)
+    )
 
 
 def _check(pixelization: Pixelization, frame: str | None, n_observed: int | None) -> None:
@@ -98,25 +101,30 @@ def _check(pixelization: Pixelization, frame: str | None, n_observed: int | None
         raise ConfigError("only HEALPix maps can be partial")
 
 
-def _headers(hdu: Any, n_rows: int, frame: str | None, cards: Mapping[str, object]) -> tuple[Any, ...]:
+def _empty_primary() -> Any:
+    """Return the header of a primary HDU without values, before a table."""
     from astropy.io import fits
 
+    return fits.Header([
+        ("SIMPLE", True, "conforms to FITS standard"),
+        ("BITPIX", 8, "array data type"),
+        ("NAXIS", 0, "number of array dimensions"),
+        ("EXTEND", True),
+    ])  # fmt: skip
+
+
+def _complete(headers: Sequence[Any], frame: str | None, cards: Mapping[str, object]) -> None:
+    """Add to the last header what all map files say, and to each who wrote it."""
     if frame is not None:
-        hdu.header["COORDSYS"] = (FRAME_LETTERS[frame], frame)
-    hdu.header["POLCCONV"] = ("COSMO", "polarization convention")
+        headers[-1]["COORDSYS"] = (FRAME_LETTERS[frame], frame)
+    headers[-1]["POLCCONV"] = ("COSMO", "polarization convention")
     for name, value in cards.items():
-        hdu.header[name] = value
-    hdus = fits.HDUList([hdu] if isinstance(hdu, fits.PrimaryHDU) else [fits.PrimaryHDU(), hdu])
-    hdus.update_extend()
-    headers = tuple(item.header.copy() for item in hdus)
+        headers[-1][name] = value
     for header in headers:
         header["CREATOR"] = "petamap"
-    if len(headers) > 1:
-        headers[-1]["NAXIS2"] = n_rows
-    return headers
 
 
-def _to_bytes(headers: tuple[Any, ...], data_sum: int) -> bytes:
+def _to_bytes(headers: Sequence[Any], data_sum: int) -> bytes:
     sums = [0] * (len(headers) - 1) + [data_sum]
     return b"".join(
         _with_checksums(header.copy(), total) for header, total in zip(headers, sums, strict=True)

@@ -17,16 +17,23 @@ from petamap.sky.sky_map import UNSEEN
 _INDEX_NAMES = ("PIXEL", "PIXELS", "PIX", "INDEX")
 
 
-def table_hdu(
+# `BinTableHDU` would make all cards as far as EXTNAME, but imports astropy's tables for it.
+_BEGIN = (
+    ("XTENSION", "BINTABLE", "binary table extension"),
+    ("BITPIX", 8, "array data type"),
+    ("NAXIS", 2, "number of array dimensions"),
+)
+
+
+def table_header(
     pixelization: Pixelization, names: tuple[str, ...], units: tuple[str, ...], n_observed: int | None
 ) -> Any:
-    """Return the table HDU of a map, without rows; `n_observed` is the row count of a partial map."""
+    """Return the header of the table of a map; `n_observed` is the row count of a partial map."""
     from astropy.io import fits
 
-    columns = [] if n_observed is None else [fits.Column("PIXEL", "J")]
-    columns += [fits.Column(name, "D", unit=unit or None) for name, unit in zip(names, units, strict=True)]
-    hdu = fits.BinTableHDU.from_columns(columns, nrows=0, name="MAP")
-    header = hdu.header
+    header = fits.Header(_BEGIN)
+    partial = n_observed is not None
+    _add_columns(header, names, units, pixelization.n_pix if n_observed is None else n_observed, partial)
     if isinstance(pixelization, Healpix):
         header["PIXTYPE"] = ("HEALPIX", "HEALPix pixels")
         header["ORDERING"] = ("NESTED" if pixelization.nest else "RING", "ordering of pixels")
@@ -40,7 +47,25 @@ def table_hdu(
     if n_observed is not None:
         header["OBS_NPIX"] = (n_observed, "pixels observed")
     header["BAD_DATA"] = (UNSEEN, "value of pixels not observed")
-    return hdu
+    return header
+
+
+def _add_columns(
+    header: Any, names: tuple[str, ...], units: tuple[str, ...], n_rows: int, partial: bool
+) -> None:
+    """Add the size of the table and its columns: pixel numbers, int32, of a partial map, then float64."""
+    columns = [("PIXEL", "J", "")] if partial else []
+    columns += [(name, "D", unit) for name, unit in zip(names, units, strict=True)]
+    header["NAXIS1"] = (8 * len(names) + 4 * partial, "length of dimension 1")
+    header["NAXIS2"] = (n_rows, "length of dimension 2")
+    header["PCOUNT"] = (0, "number of group parameters")
+    header["GCOUNT"] = (1, "number of groups")
+    header["TFIELDS"] = (len(columns), "number of table fields")
+    for number, (name, kind, unit) in enumerate(columns, 1):
+        header[f"TTYPE{number}"], header[f"TFORM{number}"] = name, kind
+        if unit:
+            header[f"TUNIT{number}"] = unit
+    header["EXTNAME"] = ("MAP", "extension name")
 
 
 def is_map_table(hdu: Any) -> bool:
