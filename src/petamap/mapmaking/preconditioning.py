@@ -28,7 +28,7 @@ from petamap.mapmaking.two_level import SLOW_BYTES, ModelInverse, TwoLevelPrecon
 from petamap.mapmaking.vectors import SharedUnknowns, Unknowns
 from petamap.mapmaking.visits import gather_visits, stream_noises
 from petamap.noise.baselines import LONGEST_STEP, BaselineNoise, fit_baselines
-from petamap.noise.toeplitz import toeplitz_spectrum
+from petamap.noise.toeplitz import fast_length, toeplitz_spectrum
 from petamap.sky.parents import parent_pixels
 
 TWO_LEVEL, BLOCK_DIAGONAL = "two-level", "block-diagonal"
@@ -197,9 +197,7 @@ def has_templates(observations: Sequence[Observation]) -> bool:
 
 def is_steep(lags: FloatArray) -> bool:
     """Return whether two levels pay under noise of which the lags of N^-1 are given, (n_lag + 1,)."""
-    from scipy.fft import next_fast_len
-
-    spectrum = toeplitz_spectrum(lags, next_fast_len(4 * len(lags), real=True))
+    spectrum = toeplitz_spectrum(lags, fast_length(4 * len(lags)))
     return bool(spectrum.max() > _STEEP * spectrum.min())
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from petacomm.base.typing import FloatArray
-from petamap.noise.toeplitz import autoregressive_lags, toeplitz_spectrum
+from petamap.noise.toeplitz import autoregressive_lags, fast_length, toeplitz_spectrum
 
 _BAND = 8  # lags of the inverse covariance of the knots, without the first
 # The noise at the highest frequency that baselines hold, as a multiple of the white level: above, the model
@@ -63,9 +63,7 @@ def fit_baselines(lags: FloatArray, longest: int = LONGEST_STEP) -> BaselineNois
     -------
     BaselineNoise
     """
-    from scipy.fft import next_fast_len
-
-    n_frequencies = next_fast_len(max(_GRID, 8 * len(lags)), real=True)
+    n_frequencies = fast_length(max(_GRID, 8 * len(lags)))
     spectrum = 1 / np.maximum(toeplitz_spectrum(lags, n_frequencies), lags[0] * 1e-12)
     white = 1 / lags[0]
     step = min(_choose_step(spectrum, white), longest)

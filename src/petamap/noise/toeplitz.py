@@ -98,19 +98,41 @@ def white_lags(model: NoiseModel, sample_rate: float, where: str | None = None) 
 def autoregressive_lags(covariance: FloatArray) -> FloatArray:
     """Return N^-1 at lags 0 to p of the AR(p) process with autocovariances `covariance`, float64 (p + 1,).
 
-    Levinson's recursion solves the Yule-Walker equations; N^-1 is the autocorrelation of the prediction error
-    filter divided by the power of the prediction error.
+    N^-1 is the autocorrelation of the prediction error filter divided by the power of the prediction error.
     """
-    from scipy.fft import irfft, next_fast_len, rfft
-    from scipy.linalg import solve_toeplitz
-
     order = len(covariance) - 1
-    if order == 0:
-        return 1 / covariance
-    predictor = np.concatenate(([1.0], solve_toeplitz(covariance[:-1], -covariance[1:])))
-    power = predictor @ covariance
-    n_fft = next_fast_len(2 * order + 1, real=True)
-    return irfft(np.abs(rfft(predictor, n_fft)) ** 2, n_fft)[: order + 1] / power
+    predictor, power = _prediction_error(covariance)
+    n_fft = fast_length(2 * order + 1)
+    return np.fft.irfft(np.abs(np.fft.rfft(predictor, n_fft)) ** 2, n_fft)[: order + 1] / power
+
+
+def fast_length(n: int) -> int:
+    """Return the least length >= n that real transforms are quick for."""
+    import ducc0
+
+    return int(ducc0.fft.good_size(n, True))
+
+
+def _prediction_error(covariance: FloatArray) -> tuple[FloatArray, float]:
+    """Return the prediction error filter, (p + 1,), and its power, of autocovariances at lags 0 to p.
+
+    The recursion of Levinson and Durbin solves the Yule-Walker equations. SciPy's takes twice as long, and to
+    import it
+    0.2 s and 36 MB. Sums are NumPy's own, which no number of threads changes.
+    """
+    order, power = len(covariance) - 1, float(covariance[0])
+    found, terms = np.zeros(order + 1), np.empty(order)
+    found[0] = 1.0
+    known = found[1:]
+    for k in range(order):
+        of_known = terms[:k]
+        np.multiply(known[:k], covariance[k:0:-1], out=of_known)
+        reflection = -(float(covariance[k + 1]) + float(of_known.sum())) / power
+        np.multiply(known[:k][::-1], reflection, out=of_known)
+        known[:k] += of_known
+        known[k] = reflection
+        power *= 1 - reflection**2
+    return found, power
 
 
 def toeplitz_spectrum(lags: FloatArray, n_frequencies: int) -> FloatArray:
@@ -151,9 +173,7 @@ def sampled_psd(model: NoiseModel, frequencies: FloatArray, sample_rate: float) 
 
 def _covariance(model: NoiseModel, sample_rate: float, n_lag: int) -> FloatArray:
     """Return the autocovariance at lags 0 to n_lag, K^2."""
-    from scipy.fft import irfft, next_fast_len
-
-    n_grid = next_fast_len(_GRID * max(n_lag, 64), real=True)
+    n_grid = fast_length(_GRID * max(n_lag, 64))
     if isinstance(model, InverseLags):
         inverse = toeplitz_spectrum(model.lags, max(n_grid, _GRID * len(model.lags)))
         if not inverse.max() > 0:
@@ -162,7 +182,7 @@ def _covariance(model: NoiseModel, sample_rate: float, n_lag: int) -> FloatArray
     else:
         variances = _bin_averages(model, sample_rate, n_grid, _FLAT_BELOW / max(n_lag, 1)) * (sample_rate / 2)
         variances = np.minimum(variances, variances.min() * DYNAMIC_RANGE)
-    return irfft(variances)[: n_lag + 1]
+    return np.fft.irfft(variances)[: n_lag + 1]
 
 
 def _bin_averages(model: OneOverF | TabulatedPsd, rate: float, n_grid: int, flat_below: float) -> FloatArray:
