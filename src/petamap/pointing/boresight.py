@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 from itertools import accumulate
 from typing import Literal, TypeAlias
 
@@ -46,6 +46,8 @@ class Boresight:
         Position of knot 0 in samples, at most 0.
     order : "slerp" or "cubic"
         "cubic" falls back to "slerp" for fewer than 4 knots.
+    overwrite : bool
+        Whether normalized knots may take the place of those given, which then need no memory of their own.
 
     Raises
     ------
@@ -69,13 +71,14 @@ class Boresight:
     spacing: float = 1.0
     offset: float = 0.0
     order: Order = "cubic"
+    overwrite: InitVar[bool] = False
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, overwrite: bool) -> None:
         if self.n_samp < 1:
             raise DataError("an observation needs at least one sample")
         if not (np.isfinite(self.spacing) and self.spacing > 0 and np.isfinite(self.offset)):
             raise DataError(f"knots at offset {self.offset} with spacing {self.spacing} are not increasing")
-        knots = unit_quaternions(self.knots)
+        knots = unit_quaternions(self.knots, overwrite=overwrite)
         if len(knots) == 1:
             knots = np.repeat(knots, 2, axis=0)
         self._check_coverage(len(knots))
@@ -239,8 +242,10 @@ def _interpolate(boresight: AnyBoresight, start: int, stop: int) -> FloatArray:
     return out
 
 
-def unit_quaternions(quaternions: npt.ArrayLike, what: str = "knot") -> FloatArray:
-    """Return normalized quaternions (n, 4), float64.
+def unit_quaternions(
+    quaternions: npt.ArrayLike, what: str = "knot", *, overwrite: bool = False
+) -> FloatArray:
+    """Return normalized quaternions (n, 4), float64; in place if they may be overwritten.
 
     Raises
     ------
@@ -250,7 +255,8 @@ def unit_quaternions(quaternions: npt.ArrayLike, what: str = "knot") -> FloatArr
     q = np.array(quaternions, ndmin=2, copy=None)
     if q.ndim != 2 or q.shape[1] != 4 or len(q) == 0:
         raise DataError(f"quaternions of shape {q.shape} where (n, 4) is needed")
-    unit = np.empty(q.shape)
+    in_place = overwrite and q.dtype == np.float64 and q.flags.carray
+    unit: FloatArray = q if in_place else np.empty(q.shape)
     for begin in range(0, len(q), _AT_ONCE):
         x, y, z, w = part = np.array(q[begin : begin + _AT_ONCE].T, np.float64, order="C")
         with np.errstate(invalid="ignore", over="ignore"):

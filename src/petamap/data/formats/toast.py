@@ -258,7 +258,7 @@ class ToastFile:
             if options.thin:
                 boresight = compress_boresight(knots, float(np.degrees(options.thin) * 3600))
             else:
-                boresight = Boresight(knots, self.n_samp)
+                boresight = Boresight(knots, self.n_samp, overwrite=True)
         plate = None
         if options.hwp_angle and reader.has(f"shared/{options.hwp_angle}"):
             plate = SampledPlate(reader.array(f"shared/{options.hwp_angle}", "f", (self.n_samp,)))

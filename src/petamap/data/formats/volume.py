@@ -222,7 +222,7 @@ class VolumeObservation:
     def _boresight(self, entry: dict[str, Any]) -> AnyBoresight:
         knots = self._read("knots", (None, 4))
         if "pieces" not in entry:
-            return Boresight(knots, self.header.n_samp, **entry)
+            return Boresight(knots, self.header.n_samp, overwrite=True, **entry)
         rows = self._read("pieces", (entry["pieces"], 5))
         n_samp, n_knots = (rows[:, column].astype(np.int64) for column in (0, 1))
         orders: dict[float, Order] = {1.0: "slerp", 3.0: "cubic"}
