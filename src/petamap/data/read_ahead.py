@@ -16,6 +16,7 @@ PIECE = 1 << 18  # samples: two megabytes of float64
 _SHORT = 1 << 15  # samples of an interval that is read as it is asked for
 _KEPT = 3  # pieces for each thread that asks: a block of the map-maker and its halos lie in two
 _AHEAD = 2  # pieces
+_PARTS = 3  # parts of files for each thread that asks: signal and flags, which are read in turns
 
 
 class Place(NamedTuple):
@@ -116,11 +117,11 @@ class ReadAhead:
 
 
 class _Pieces:
-    """Pieces that were read or are being read: a few, of all files of the process."""
+    """Pieces that were read or are being read: a few of each of a few parts of files, in this process."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._found: OrderedDict[tuple[ReadAhead, Place], Future[AnyArray]] = OrderedDict()
+        self._found: OrderedDict[ReadAhead, OrderedDict[Place, Future[AnyArray]]] = OrderedDict()
         self._askers: set[int] = set()
         self._thread = ThreadPoolExecutor(1, "read-ahead")
 
@@ -128,14 +129,17 @@ class _Pieces:
         """Return the first of some pieces; the thread reads all of them, in their order."""
         with self._lock:
             self._askers.add(threading.get_ident())
+            found = self._found.setdefault(rows, OrderedDict())
+            self._found.move_to_end(rows)
             for place in wanted:
-                key = rows, place
-                if key in self._found:
-                    self._found.move_to_end(key)
+                if place in found:
+                    found.move_to_end(place)
                 else:
-                    self._found[key] = self._thread.submit(rows.read, place)
-            first = self._found[rows, wanted[0]]
-            while len(self._found) > _KEPT * len(self._askers) + _AHEAD:
+                    found[place] = self._thread.submit(rows.read, place)
+            first = found[wanted[0]]
+            while len(found) > _KEPT * len(self._askers) + _AHEAD:
+                found.popitem(last=False)
+            while len(self._found) > _PARTS * len(self._askers):
                 self._found.popitem(last=False)
         return first
 
