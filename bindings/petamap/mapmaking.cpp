@@ -9,6 +9,7 @@
 #include "joint_views.h"
 #include "part_views.h"
 #include "petamap/mapmaking/bin.h"
+#include "petamap/mapmaking/binned_sums.h"
 #include "petamap/mapmaking/gaps.h"
 #include "petamap/mapmaking/normal.h"
 #include "petamap/mapmaking/space.h"
@@ -163,6 +164,16 @@ void add_signals(In<std::int32_t> pixels, MaybeIn<std::uint32_t> angles, MaybeIn
     pm::add_signals(samples, static_cast<int>(sums.shape(1)),
                     {filtered.data(), weighted.data(), length(n), static_cast<int>(width)}, scale, low_bits,
                     sums.data(), gap_sums.data(), largest.data());
+}
+
+double add_binned(In<std::int32_t> pixels, MaybeIn<std::uint32_t> angles, double intensity, double efficiency,
+                  int n_stokes, In<double> signal, double weight, double weight_scale, double signal_scale,
+                  int low_bits, Out<std::int64_t, 2> sums) {
+    require(length(sums.shape(1)) == pm::binned_row(n_stokes), "hits, weights and words of each pixel");
+    const auto samples = samples_of(pixels, angles, std::nullopt, intensity, efficiency, signal.shape(0));
+    nb::gil_scoped_release release;
+    return pm::add_binned(samples, length(signal.shape(0)), n_stokes, signal.data(), weight,
+                          {weight_scale, signal_scale, low_bits}, sums.data());
 }
 
 // So many pixels as the largest number says.
@@ -437,6 +448,10 @@ NB_MODULE(_mapmaking, module) {
                nb::arg("angles").noconvert().none(), nb::arg("gains").noconvert().none(),
                nb::arg("intensity"), nb::arg("efficiency"), nb::arg("n_stokes"), nb::arg("weight"),
                nb::arg("scale"), nb::arg("shared"), nb::arg("weights").noconvert());
+    module.def("add_binned", add_binned, nb::arg("pixels").noconvert(), nb::arg("angles").noconvert().none(),
+               nb::arg("intensity"), nb::arg("efficiency"), nb::arg("n_stokes"),
+               nb::arg("signal").noconvert(), nb::arg("weight"), nb::arg("weight_scale"),
+               nb::arg("signal_scale"), nb::arg("low_bits"), nb::arg("sums").noconvert());
     module.def("add_signals", add_signals, nb::arg("pixels").noconvert(),
                nb::arg("angles").noconvert().none(), nb::arg("gains").noconvert().none(),
                nb::arg("intensity"), nb::arg("efficiency"), nb::arg("filtered").noconvert(),

@@ -9,6 +9,7 @@ import numpy as np
 import petamap.mapmaking._mapmaking as _mapmaking
 from petacomm.base.threads import map_threads
 from petacomm.base.typing import FloatArray, Int64Array
+from petacomm.mpi import Communicator
 from petacomm.reduction import OwnedRows
 from petamap.mapmaking.projection import Projection
 
@@ -19,6 +20,36 @@ _SUM_BITS, _TERM_BITS = 62, 50
 def term_bits(hits_max: int) -> int:
     """Return the bits of a term of a sum on pixels, where a pixel has at most `hits_max` of them."""
     return min(_TERM_BITS, _SUM_BITS - max(hits_max, 1).bit_length())
+
+
+# Samples up to 2^30 times the noise may be added up; there is no such instrument.
+_SIGNAL_BITS = 30
+
+
+def weight_scale(weights: FloatArray, bits: int, comm: Communicator) -> float:
+    """Return what weights of segments are multiplied by to be integers of so many bits. Collective."""
+    largest = comm.max(float(np.abs(weights).max(initial=0.0)))
+    return math.ldexp(1.0, bits - math.frexp(largest)[1])
+
+
+def signal_unit(norm: float, weights: FloatArray, bits: int, comm: Communicator) -> float:
+    """Return the unit of the first words of right-hand sides, of so many bits. Collective.
+
+    Values are below 2^30 times the noise, whatever the hits.
+
+    Parameters
+    ----------
+    norm : float
+        Of N^-1.
+    weights : (n_segment,) float64
+        Of samples in the binned map.
+    bits : int
+        Of each word.
+    comm : Communicator
+    """
+    largest = max(norm, float(weights.max(initial=0.0)))
+    exponent = math.frexp(math.sqrt(comm.max(largest)))[1] + _SIGNAL_BITS
+    return math.ldexp(1.0, exponent - bits)
 
 
 # Places of II, QQ and UU in the upper triangle, by the number of Stokes parameters.
@@ -58,8 +89,7 @@ def stokes_weights(
     """
     n_stokes = projection.stokes.n
     sums = np.zeros((projection.n_local, triangle(n_stokes)), np.int64)
-    largest = pixels.comm.max(float(np.abs(segment_weights).max(initial=0.0)))
-    scale = math.ldexp(1.0, term_bits(hits_max) - math.frexp(largest)[1])
+    scale = weight_scale(segment_weights, term_bits(hits_max), pixels.comm)
 
     def add(block: Int64Array) -> None:
         samples = projection.sample_pointing(block, inputs=False)

@@ -12,6 +12,7 @@ from petacomm.reduction import OwnedRows
 from petamap.mapmaking import binning
 from petamap.mapmaking.noise_kernels import InverseNoise
 from petamap.mapmaking.projection import Projection
+from petamap.mapmaking.single_pass import BinnedSums
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,7 @@ def pixel_statistics(
     *,
     uniform_binning: bool,
     cut: BoolArray | None = None,
+    sums: BinnedSums | None = None,
 ) -> Statistics:
     """Return the statistics of the samples in each pixel. Collective.
 
@@ -67,18 +69,26 @@ def pixel_statistics(
         Whether all samples weigh the same in the binned map.
     cut : (n_owned,) bool, optional
         Pixels that are not solved for in any case.
+    sums : BinnedSums, optional
+        Hits and weights of the samples, where they are known.
     """
-    hits = binning.hits(projection, pixels)
+    hits = pixels.scatter_rev(sums.hits) if sums else binning.hits(projection, pixels)
     hits_max = max(1, int(pixels.comm.max(float(hits.max(initial=0)))))
 
-    def inverted(weights: FloatArray, least: float) -> tuple[FloatArray, FloatArray]:
-        matrices = binning.stokes_weights(projection, pixels, weights, hits_max)
+    def inverted(
+        weights: FloatArray, least: float, known: BinnedSums | None = None
+    ) -> tuple[FloatArray, FloatArray]:
+        if known:
+            scale = binning.weight_scale(weights, binning.term_bits(hits_max), pixels.comm)
+            matrices = pixels.scatter_rev(known.weights) / scale
+        else:
+            matrices = binning.stokes_weights(projection, pixels, weights, hits_max)
         rcond = np.zeros(pixels.n_owned)
         _mapmaking.invert(projection.stokes.n, least, matrices, rcond, projection.n_threads)
         return matrices, rcond
 
     weights = noise.weights
-    covariance, rcond = inverted(weights, rcond_min)
+    covariance, rcond = inverted(weights, rcond_min, sums)
     dead = (rcond < rcond_min) | (rcond == 0)
     if cut is not None:
         dead |= cut

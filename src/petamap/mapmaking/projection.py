@@ -59,6 +59,8 @@ class Projection:
         Parts of the data, each of which has pixels of its own. Streams without a sample in any are left out.
     room : int
         Bytes that the pointing may take while the pixels are found: so it is expanded once.
+    find : bool
+        Whether pixels are found now, and not by `find_pixels`.
 
     Attributes
     ----------
@@ -86,6 +88,7 @@ class Projection:
         n_threads: int = 1,
         parts: Parts | None = None,
         room: int = 0,
+        find: bool = True,
     ) -> None:
         self.observations = observations
         self.layout = layout
@@ -106,9 +109,9 @@ class Projection:
         self.amplitudes: Amplitudes | None = None
         self._kept: SamplePointing | None = None
         self._responses: SamplePointing | None = None
-        if self.bytes_to_keep <= room:
-            self._kept = self._empty(local.n_held)
-        self._find_pixels()
+        self._largest_gains = np.zeros(len(layout.streams))
+        if find:
+            self.find_pixels(room)
 
     def _divide(self, parts: Parts) -> None:
         """Take up the parts of the streams, and leave out the blocks of those that have none."""
@@ -204,18 +207,24 @@ class Projection:
         if samples.gains is not None:
             np.divide(samples.gains, np.float32(self.units[piece.number]), out=samples.gains)
 
-    def _find_pixels(self) -> None:
-        """Expand all samples once to find the pixels and the gaps."""
-        self._largest_gains = np.zeros(len(self.layout.streams))
+    def find_pixels_of(self, piece: Piece, kept: SamplePointing | None = None) -> SamplePointing:
+        """Expand a piece, into `kept` if given, and mark its pixels and gaps; pixels are those of the sky."""
+        samples = self._expand(piece, kept)
+        flags = self._flags(piece)
+        if flags is not None:
+            samples.pixels[flags != 0] = -1
+        self.gaps.add(piece.offset, samples.pixels < 0)
+        self.index.mark(samples.pixels)
+        return samples
+
+    def find_pixels(self, room: int) -> None:
+        """Expand all samples once to find the pixels and the gaps, and keep them in so many bytes or not."""
         gains: list[tuple[int, float]] = []
+        if self.bytes_to_keep <= room:
+            self._kept = self._empty(self.local.n_held)
 
         def mark(piece: Piece) -> None:
-            samples = self._expand(piece, self._kept)
-            flags = self._flags(piece)
-            if flags is not None:
-                samples.pixels[flags != 0] = -1
-            self.gaps.add(piece.offset, samples.pixels < 0)
-            self.index.mark(samples.pixels)
+            samples = self.find_pixels_of(piece, self._kept)
             if samples.gains is not None:
                 good = np.abs(samples.gains[samples.pixels >= 0])
                 gains.append((piece.segment.stream, float(good.max(initial=0.0))))
@@ -283,8 +292,8 @@ class Projection:
         self._kept = kept
 
     def release_pointing(self) -> None:
-        """Forget pointing that comes from files, where pixels are kept; it is read again if needed."""
-        for number in self._used if self._kept is not None else ():
+        """Forget pointing that comes from files, if nothing uses it for now; it is read again if needed."""
+        for number in self._used:
             pointing = self.observations[number].pointing
             if isinstance(pointing, CompressedPointing):
                 pointing.release()

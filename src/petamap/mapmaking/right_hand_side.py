@@ -15,14 +15,12 @@ from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.mpi import agree_on_errors
 from petamap.data.observation import Signal
 from petamap.data.read_ahead import forget_pieces
-from petamap.mapmaking.binning import term_bits
+from petamap.mapmaking.binning import signal_unit, term_bits
 from petamap.mapmaking.projection import Projection
 from petamap.mapmaking.sample_pointing import SamplePointing
+from petamap.mapmaking.single_pass import BinnedSums
 from petamap.mapmaking.system import MapmakingSystem
 from petamap.mapmaking.vectors import MAX_WIDTH, Unknowns, aligned_zeros, width_for
-
-# Samples up to 2^30 times the noise may be added up; there is no such instrument.
-_SIGNAL_BITS = 30
 
 # The signals of each observation.
 Dataset = Sequence[Sequence[Signal]]
@@ -36,12 +34,20 @@ class RightHandSide:
     binned: FloatArray
 
 
+@dataclass
 class _Sums:
     """Sums of one thread: two words each of P^T N^-1 d and P^T w d on pixels, of the first on gaps."""
 
-    def __init__(self, projection: Projection, width: int) -> None:
-        self.pixels = aligned_zeros(projection.n_local, projection.stokes.n, 4, width)
-        self.gaps = aligned_zeros(projection.n_nuisance, 2, width)
+    pixels: Int64Array
+    gaps: Int64Array
+
+    @classmethod
+    def of(cls, projection: Projection, width: int) -> _Sums:
+        """Return sums of nothing yet."""
+        return cls(
+            aligned_zeros(projection.n_local, projection.stokes.n, 4, width),
+            aligned_zeros(projection.n_nuisance, 2, width),
+        )
 
     def add(self, other: _Sums) -> None:
         self.pixels += other.pixels
@@ -87,6 +93,9 @@ def right_hand_sides_of(
     """
     own = [observation.signals for observation in systems[0].projection.observations]
     reading = _reading(systems[0], advance, inspect)
+    sums, systems[0].binned_sums = systems[0].binned_sums, None
+    if sums is not None:
+        return [reading.settle_binned(sums)]
     return [one for (one,) in reading.of([own], systems[1:])]
 
 
@@ -122,11 +131,9 @@ def right_hand_sides(
 
 
 def _reading(system: MapmakingSystem, advance: Callable[[float], None], inspect: Inspect | None) -> _Reading:
-    largest = max(system.noise.norm, float(system.statistics.binned_weights.max(initial=0.0)))
     bits = term_bits(system.statistics.hits_max)
-    # Values are below 2^30 times the noise, whatever the hits.
-    exponent = math.frexp(math.sqrt(system.comm.max(largest)))[1] + _SIGNAL_BITS
-    return _Reading(system, math.ldexp(1.0, exponent - bits), bits, advance, inspect)
+    unit = signal_unit(system.noise.norm, system.statistics.binned_weights, bits, system.comm)
+    return _Reading(system, unit, bits, advance, inspect)
 
 
 @dataclass(frozen=True)
@@ -154,7 +161,7 @@ class _Reading:
 
         with agree_on_errors(self.system.comm):
             states = map_with_states(
-                lambda: [_Sums(system.projection, width) for system in systems],
+                lambda: [_Sums.of(system.projection, width) for system in systems],
                 add, noise.units_of_work(), projection.n_threads,
             )  # fmt: skip
         forget_pieces()
@@ -163,6 +170,11 @@ class _Reading:
             for total, one in zip(totals, states.pop(), strict=True):
                 total.add(one)
         return [self._settled(system, totals.pop(0), len(datasets)) for system in systems]
+
+    def settle_binned(self, sums: BinnedSums) -> RightHandSide:
+        """Return the right-hand side of data that the set-up has read. Collective."""
+        gaps = aligned_zeros(self.system.projection.n_nuisance, 2, 1)
+        return self._settled(self.system, _Sums(sums.words, gaps), 1)[0]
 
     def _settled(self, system: MapmakingSystem, total: _Sums, n: int) -> list[RightHandSide]:
         """Return the right-hand sides of n data sets in a system from this rank's sums. Collective."""

@@ -181,17 +181,13 @@ class _Job:
         self.unit = self.setup.unit
         self.splits = Splits(self.setup, self.out)
         self._check_folder()
-        system = self.setup.set_up(splits=self.splits.n_parts)
+        system = self.setup.set_up(splits=self.splits.n_parts, read_once=not self.splits.n_parts)
         self.splits.set_up(system)
         streams = demodulated_observations(self.setup) if self.config.products.demodulated else []
         columns = CovarianceColumns(system) if self.config.products.pixel_covariance else None
         if self.config.products.observation_matrix:
             require_few_pixels(system)
-        faults = SignalFaults(reading_system(system))
-        rhs, *split_rhs = self._read(reading_system(system), faults)
-        for text in faults.warnings(binned_map(reading_system(system), rhs)):
-            self.setup.warn(text)
-        del faults  # and the samples that it keeps
+        rhs, *split_rhs = self._read(reading_system(system))
         rhs, binned = _projected(system, rhs)
         self.stop.defer()  # there is a state to save now, and then files to be written
         solution = None if self.config.solver.binned_only else self._solve(system, rhs)
@@ -282,12 +278,16 @@ class _Job:
 
     # --- the data
 
-    def _read(self, system: MapmakingSystem, faults: SignalFaults) -> list[RightHandSide]:
+    def _read(self, system: MapmakingSystem) -> list[RightHandSide]:
+        """Return the right-hand sides of the run and of its splits, and warn of faults of the signal."""
+        faults = system.binned_sums.faults if system.binned_sums else SignalFaults(system.projection)
         self.progress.begin("data", float(system.projection.local.n_out), "samples")
         with self.timers.phase("data"):
             systems = [system, *self.splits.systems]
             rhs = right_hand_sides_of(systems, self.progress.advance, faults.inspect)
         self.progress.end()
+        for text in faults.warnings(system.shared.pixels, binned_map(system, rhs[0])):
+            self.setup.warn(text)
         return rhs
 
     def _solve(self, system: MapmakingSystem, rhs: RightHandSide) -> Solution:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import platform
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib import import_module
@@ -25,7 +24,7 @@ from petacomm.mpi import Communicator
 from petacomm.reduction import AUTO
 from petamap import __version__
 from petamap.data import run_summary as summary
-from petamap.data.checks import check_observations, flag_warnings, noise_model_warnings
+from petamap.data.checks import check_observations, noise_model_warnings
 from petamap.data.config import (
     CommOptions,
     MonteCarloOptions,
@@ -61,6 +60,7 @@ from petamap.mapmaking.own_temperature import (
 )
 from petamap.mapmaking.system import MapmakingSystem, SystemOptions, set_up
 from petamap.mapmaking.target import prepare_observations, target_pixelization
+from petamap.mapmaking.unused_samples import count_unused
 from petamap.noise.band import LOSS, format_share
 from petamap.sky.pixelization import Pixelization
 from petamap.sky.stokes import Stokes
@@ -187,11 +187,13 @@ class RunSetup:
         for text in glitch_warnings(self.observations, self.glitches):
             self.warn(text)
 
-    def set_up(self, n_rhs: int = 1, n_kept: int = 0, splits: tuple[int, ...] = ()) -> MapmakingSystem:
+    def set_up(
+        self, n_rhs: int = 1, n_kept: int = 0, splits: tuple[int, ...] = (), read_once: bool = False
+    ) -> MapmakingSystem:
         """Return the system of the observations, and warn of pixels and samples that it leaves out.
 
-        Memory is planned for `n_rhs` right-hand sides at once, `n_kept` vectors and `splits` beside
-        (`SystemOptions`).
+        Memory is planned for `n_rhs` right-hand sides at once, `n_kept` vectors and `splits` beside;
+        `read_once` is for data that are read for one map (`SystemOptions`).
         """
         self._find_noise()
         if self.config.noise.kernel != "white":
@@ -199,7 +201,7 @@ class RunSetup:
         self.distribution = self._choose_distribution()
         if needs_own_temperature(self.observations):
             self._find_temperature()
-        options = replace(self.own_options(), n_rhs=n_rhs, n_kept=n_kept, splits=splits)
+        options = replace(self.own_options(), n_rhs=n_rhs, n_kept=n_kept, splits=splits, read_once=read_once)
         if self.factors is None:
             system = self._system(self.observations, options)
         else:
@@ -343,7 +345,9 @@ class RunSetup:
         statistics = system.statistics
         self.n_seen = self.comm.sum(int(np.count_nonzero(statistics.hits)))
         self.n_dead = self.comm.sum(int(np.count_nonzero(statistics.dead)))
-        self.n_flagged = self._flagged(system)
+        self.n_flagged, texts = count_unused(system, self.observations)
+        for text in texts:
+            self.warn(text)
         if self.n_seen == self.n_dead:
             self.warn("no pixel can be solved for: the maps are empty")
         elif self.n_dead:
@@ -383,17 +387,6 @@ class RunSetup:
         others = ", ".join(f"{number:,} {place}" for place, number in where.items() if number)
         used = system.layout.n_samp - self.n_flagged
         return f"ONLY {used / n_samp:.1%} OF THE SAMPLES MAKE THIS MAP: of {n_samp:,} are {others}"
-
-    def _flagged(self, system: MapmakingSystem) -> int:
-        """Return the number of samples that are not used, and warn of detectors without good samples."""
-        flagged = sum((Counter(part) for part in self.comm.allgather(system.gap_samples)), Counter())
-        n_good = [[0] * observation.n_det for observation in self.observations]
-        for number, stream in enumerate(system.layout.streams):
-            recorded = stream.stop - stream.start - 2 * stream.margin
-            n_good[stream.observation][stream.detector] += recorded - flagged[number]
-        for text in flag_warnings(self.observations, n_good):
-            self.warn(text)
-        return sum(flagged.values())
 
     # --- the summary
 

@@ -16,12 +16,13 @@ from dataclasses import dataclass
 import numpy as np
 
 import petamap.mapmaking._mapmaking as _mapmaking
-from petacomm.base.typing import BoolArray, FloatArray, Int64Array
+from petacomm.base.typing import BoolArray, FloatArray, Int32Array, Int64Array
+from petacomm.reduction import OwnedRows
 from petamap.data.checks import SignalStep, fault_warnings
 from petamap.data.observation import Observation
 from petamap.glitches.found import StepOffsets
+from petamap.mapmaking.projection import Projection
 from petamap.mapmaking.sample_pointing import SamplePointing
-from petamap.mapmaking.system import MapmakingSystem
 
 _CHUNK = 32  # samples: four bytes of bits
 _BESIDE = 8  # chunks on either side of a step over which its level lasts
@@ -70,11 +71,12 @@ class SignalFaults:
 
     Parameters
     ----------
-    system : MapmakingSystem
+    projection : Projection
+        Of the samples that are read.
     """
 
-    def __init__(self, system: MapmakingSystem) -> None:
-        self._system = system
+    def __init__(self, projection: Projection) -> None:
+        self._projection = projection
         self._lock = threading.Lock()
         self._steps: list[_Window] = []
         self._constant: dict[Detector, _Window] = {}
@@ -93,8 +95,8 @@ class SignalFaults:
     def _inspect_constant(
         self, block: Int64Array, data: FloatArray, samples: SamplePointing, begin: int, end: int
     ) -> None:
-        segment = self._system.projection.local.segments[int(block[5])]
-        stream = self._system.layout.streams[segment.stream]
+        segment = self._projection.local.segments[int(block[5])]
+        stream = self._projection.layout.streams[segment.stream]
         who = stream.observation, stream.detector
         if who in self._varying:
             return
@@ -115,9 +117,9 @@ class SignalFaults:
         self, block: Int64Array, data: FloatArray, samples: SamplePointing, first: int, chunk: int
     ) -> _Window:
         """Return the window from chunk `first` to those beside `chunk`."""
-        projection = self._system.projection
+        projection = self._projection
         segment = projection.local.segments[int(block[5])]
-        stream = self._system.layout.streams[segment.stream]
+        stream = projection.layout.streams[segment.stream]
         begin, end = first * _CHUNK, (chunk + _BESIDE + 1) * _CHUNK
         part = samples.slice(begin, end)
         angles = None if part.angles is None else part.angles.copy()
@@ -131,13 +133,18 @@ class SignalFaults:
             SamplePointing(np.maximum(part.pixels, -1), angles, gains, part.intensity, part.efficiency),
         )
 
-    def warnings(self, binned: FloatArray) -> list[str]:
+    def localize(self, table: Int32Array) -> None:
+        """Replace pixels by their local numbers, of a table; those that it says are negative are gaps."""
+        for window in (*self._steps, *self._constant.values()):
+            _mapmaking.renumber(table, window.pointing.pixels)
+
+    def warnings(self, pixels: OwnedRows, binned: FloatArray) -> list[str]:
         """Return warnings of what the binned map, (n_owned, n_stokes), does not explain. Collective."""
-        comm = self._system.comm
+        comm = pixels.comm
         constant = {who: window for who, window in self._constant.items() if who not in self._varying}
         if comm.max(float(len(constant) + len(self._steps))) == 0:
             return []
-        sky = self._system.shared.pixels.scatter_fwd(binned)
+        sky = pixels.scatter_fwd(binned)
         steps = [step for window in self._steps if (step := _step(window, sky)) is not None]
         found = [(who, _value(window), _differs(window, sky)) for who, window in constant.items()]
         everywhere = [one for part in comm.allgather(found) for one in part]
@@ -148,7 +155,7 @@ class SignalFaults:
         varying = set().union(*comm.allgather({who for who in values if who in self._varying}))
         dead = {who for who, _, differs in everywhere if differs and len(values[who]) == 1} - varying
         every_step = {step for part in comm.allgather(steps) for step in part}
-        observations = self._system.projection.observations
+        observations = self._projection.observations
         unsolved = [step for step in sorted(every_step) if not _solved_for(step, observations)]
         return fault_warnings(observations, sorted(dead), unsolved)
 

@@ -37,6 +37,7 @@ from petamap.mapmaking.preconditioning import (
     plan_preconditioner,
 )
 from petamap.mapmaking.projection import Projection
+from petamap.mapmaking.single_pass import BinnedSums, can_read_once, leave_dead, read_once
 from petamap.mapmaking.stream_terms import StreamTerms
 from petamap.mapmaking.time_layout import TimeLayout
 from petamap.mapmaking.vectors import MAX_WIDTH, SharedUnknowns, width_for
@@ -82,7 +83,9 @@ class SystemOptions:
         Components that are mapped instead of the bands: memory is planned for them.
     binned_only : bool
         Whether only binned maps are asked for: N^-1 weighs samples and is not applied, so that there are no
-        unknowns beyond intervals, no templates and no preconditioner worth its set-up.
+        unknowns of gaps, no templates and no preconditioner worth its set-up.
+    read_once : bool
+        Whether the data of a binned map are read while the system is set up, in one pass where possible.
     """
 
     stokes: Stokes = Stokes.IQU
@@ -107,11 +110,17 @@ class SystemOptions:
     parts: Parts | None = None
     n_components: int = 0
     binned_only: bool = False
+    read_once: bool = False
+
+    @property
+    def gaps(self) -> str:
+        """Treatment of gaps: in a binned map they have no unknowns."""
+        return "cut" if self.binned_only else self.flags
 
     @property
     def margin(self) -> int:
         """Unknown samples added at each end of a stationary interval."""
-        return self.n_lag if self.free_ends and self.flags != "cut" and not self.binned_only else 0
+        return self.n_lag if self.free_ends and self.gaps != "cut" else 0
 
 
 @dataclass
@@ -125,13 +134,13 @@ class MapmakingSystem:
     statistics : Statistics
         Of the samples in each pixel.
     preconditioner : Preconditioner
-    gap_samples : dict of int to int
-        Number of output samples of this rank that are gaps, by stream.
     map_names : tuple of str
         Of the maps that are solved for: of parts of the data or of components; empty for the map of all data.
         Map k has the rows of keys k n_pix + p.
     binned_only : bool
         Whether its right-hand side P^T N^-1 d is left at zero.
+    binned_sums : BinnedSums, optional
+        Sums of the data, if they are read already, until they are asked for.
     """
 
     comm: Communicator
@@ -143,9 +152,9 @@ class MapmakingSystem:
     statistics: Statistics
     preconditioner: Preconditioner
     memory: MemoryPlan
-    gap_samples: dict[int, int]
     map_names: tuple[str, ...] = ("",)
     binned_only: bool = False
+    binned_sums: BinnedSums | None = None
 
     def operator(self) -> Operator:
         """Return the operator A = P^T N^-1 P. Collective."""
@@ -193,19 +202,25 @@ def set_up(
     local = layout.local_blocks(_own_blocks(layout, comm, options.distribution, whole))
     with timers.phase("noise kernels"):
         noise = inverse_noise(observations, layout, local, model_of, options.stream_lags, options.mode_lags)
+    room = _room_for_pointing(options, comm)
+    once = options.read_once and options.binned_only and statistics_of is None
     progress.begin("pointing", local.n_held, "samples")
     with timers.phase("pointing"):
         projection = Projection(
             observations, layout, local, pixelization, options.stokes,
-            flags=options.flags, n_threads=options.n_threads, parts=options.parts,
-            room=_room_for_pointing(options, comm),
+            flags=options.gaps, n_threads=options.n_threads, parts=options.parts, find=False,
         )  # fmt: skip
+        sums: BinnedSums | None = None
+        if once and not options.uniform_binning and can_read_once(projection, comm, room):
+            sums = read_once(projection, noise, comm)
+        if sums is None:
+            projection.find_pixels(room)
         projection.set_units(comm)
         noise = noise.in_units(projection.units)
     solved_for = has_templates(observations) and not options.binned_only
     terms = StreamTerms(observations, layout, model_of) if solved_for else None
-    statistics_of = statistics_of or _statistics_by_row(options)
-    return _assemble(projection, noise, terms, options, comm, timers, progress, statistics_of)
+    statistics_of = statistics_of or _statistics_by_row(options, sums=sums)
+    return _assemble(projection, noise, terms, options, comm, timers, progress, statistics_of, sums)
 
 
 def set_up_parts(
@@ -240,7 +255,7 @@ def set_up_parts(
     with timers.phase("pointing"):
         projection = Projection(
             whole.observations, whole.layout, whole.local, whole.sky, whole.stokes,
-            flags=options.flags, n_threads=options.n_threads, parts=parts,
+            flags=options.gaps, n_threads=options.n_threads, parts=parts,
         )  # fmt: skip
         projection.share(whole)
         if more_gaps is not None:
@@ -251,8 +266,10 @@ def set_up_parts(
     return _assemble(projection, noise, terms, options, run.comm, timers, progress, statistics_of)
 
 
-def _statistics_by_row(options: SystemOptions, run: MapmakingSystem | None = None) -> StatisticsOf:
-    """Return what makes the statistics of rows, with pixels cut that are cut in a run."""
+def _statistics_by_row(
+    options: SystemOptions, run: MapmakingSystem | None = None, sums: BinnedSums | None = None
+) -> StatisticsOf:
+    """Return what makes the statistics of rows, of sums if given, with pixels cut that are cut in a run."""
 
     def statistics_of(projection: Projection, noise: InverseNoise, pixels: OwnedRows) -> Statistics:
         cut: BoolArray | None = None
@@ -260,8 +277,9 @@ def _statistics_by_row(options: SystemOptions, run: MapmakingSystem | None = Non
             dead = common_pixels(run, projection, pixels, run.statistics.dead.view(np.uint8))
             cut = dead.view(np.bool_)
         return pixel_statistics(
-            projection, noise, pixels, options.rcond_min, uniform_binning=options.uniform_binning, cut=cut
-        )
+            projection, noise, pixels, options.rcond_min, uniform_binning=options.uniform_binning, cut=cut,
+            sums=sums,
+        )  # fmt: skip
 
     return statistics_of
 
@@ -295,8 +313,9 @@ def _assemble(
     timers: Timers,
     progress: Progress,
     statistics_of: StatisticsOf,
+    sums: BinnedSums | None = None,
 ) -> MapmakingSystem:
-    """Return the system of a projection and its noise. Collective."""
+    """Return the system of a projection and its noise; pointing of what is read is not kept. Collective."""
     layout, local = projection.layout, projection.local
     with timers.phase("reduction plan"):
         pixels = _shared_pixels(comm, projection, options)
@@ -308,16 +327,23 @@ def _assemble(
         kind = BLOCK_DIAGONAL if options.binned_only else options.preconditioner
         plan = plan_preconditioner(kind, projection, noise, comm, amplitudes)
         n_amplitudes = amplitudes.n if amplitudes else 0
-        memory = _choose_memory_plan(projection, pixels, options, plan, noise.joint, n_amplitudes)
+        memory = _choose_memory_plan(
+            projection, pixels, options, plan, noise.joint, n_amplitudes, may_keep=sums is None
+        )
         if memory.keep:
             projection.keep()
-            projection.release_pointing()
         else:
             projection.expand_anew()
+        if memory.keep or sums:
+            projection.release_pointing()
     progress.end(memory.describe())
     with timers.phase("weights"):
         statistics = statistics_of(projection, noise, pixels)
-        projection.drop_pixels(pixels.scatter_fwd(statistics.dead.view(np.uint8)).view(np.bool_))
+        dead = pixels.scatter_fwd(statistics.dead.view(np.uint8)).view(np.bool_)
+        if sums:
+            leave_dead(sums, projection, dead)
+        else:
+            projection.drop_pixels(dead)
     with timers.phase("reduction plan"):
         projection.amplitudes = amplitudes
         nuisance = _shared_nuisance(pixels, projection, options, statistics.hits_max, noise.norm)
@@ -327,7 +353,7 @@ def _assemble(
         preconditioner = inputs.make(plan)
     return MapmakingSystem(
         comm, layout, projection, noise, shared, pixels.keys, statistics, preconditioner, memory,
-        projection.gaps.by_stream(), options.parts.names if options.parts else ("",), options.binned_only,
+        options.parts.names if options.parts else ("",), options.binned_only, sums,
     )  # fmt: skip
 
 
@@ -358,8 +384,9 @@ def _choose_memory_plan(
     preconditioner: PreconditionerPlan,
     joint: JointNoise,
     n_amplitudes: int,
+    may_keep: bool,
 ) -> MemoryPlan:
-    """Return the plan of memory. Collective."""
+    """Return the plan of memory; `may_keep`: pointing is kept if there is room, for later. Collective."""
     comm = pixels.comm
     limit = _memory_limit(options, comm)
     width = min(options.n_rhs, MAX_WIDTH)
@@ -378,7 +405,7 @@ def _choose_memory_plan(
             filters=filters,
         )
 
-    plan = planned(options.pointing != "recompute")
+    plan = planned(may_keep and options.pointing != "recompute")
     everyone_can_expand = comm.max(float(not projection.can_expand)) == 0
     if options.pointing == "recompute" and not everyone_can_expand:
         raise ConfigError(
