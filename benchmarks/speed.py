@@ -1,10 +1,11 @@
-"""One table of all promises of speed and memory: the promise, the figure here, and peers in the same run.
+"""A table of all promises of speed and memory: the promise, the figure here, and peers in the same run.
 
-    python benchmarks/speed.py [--samples 30e6] [--peers PYTHON]
+    python benchmarks/speed.py [--samples 30e6] [--sets v3 v4] [--peers PYTHON]
 
 A satellite scan of 8 detectors, I, Q, U at N_side 512, a band of 4096 lags, float64. Figures of one thread
 are processor time, the best of turns that all works take; the ratio of two threads to one is wall time. Peers
 run one after the other, each in a process of its own on one core, under the interpreter given by --peers.
+There is a table for each instruction set that the processor has.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import cases
 from cases import Best, Solver
 
 from petacomm.base.host import cpu_model
+from petacomm.base.instruction_set import VARIABLE, built_sets, kernel_set, processor_sets
 from petamap.data.observation import Observation
 
 HERE = Path(__file__).parent
@@ -177,40 +179,69 @@ def load() -> str:
     return ", ".join(f"{value:.2f}" for value in os.getloadavg())
 
 
+def table(given: argparse.Namespace) -> None:
+    """Print the table of this process's instruction set, beside what is known of peers."""
+    scan = cases.observation(int(given.samples))
+    n_samp = scan.n_samp * cases.N_DET
+    show(f"{cpu_model()}, kernels for {kernel_set()}, {os.cpu_count()} cores, load {load()} before")
+    show(f"{n_samp / 1e6:.1f} M samples; ns and bytes are of a sample")
+    memory = memory_rows(n_samp)  # first: a new process counts what its parent holds in its own peak
+    rows = iteration_rows(scan, "keep", given.repeats) + iteration_rows(scan, "recompute", given.repeats)
+    rows += pass_rows(scan, cases.solver(scan, "keep", 1), given.repeats) + memory
+    found = json.loads(given.found.read_text())
+    show(f"{'':52s}{'bar':>8s}{'here':>9s} {'':8s}kept")
+    for row in rows:
+        row.peers = [(str(p["peer"]), float(p["value"])) for p in found if p["line"] == row.line]
+        for line in row.lines():
+            show(line)
+    show(f"load {load()} after")
+
+
+def write_scan(given: argparse.Namespace) -> None:
+    """Write the scan that peers are given."""
+    scan = cases.observation(int(min(given.peer_samples, given.samples)))
+    cases.write_scan(given.write, scan, cases.inverse_lags(cases.solver(scan, "keep", 1).system))
+
+
+def all_tables(given: argparse.Namespace) -> None:
+    """Print the tables, each made by a process of its own: a process has one instruction set."""
+    own = [sys.executable, __file__, "--samples", str(given.samples), "--repeats", str(given.repeats)]
+    with tempfile.TemporaryDirectory() as folder:
+        scan, results = Path(folder) / "scan.npz", Path(folder) / "peers.json"
+        found: list[dict[str, object]] = []
+        notes: list[str] = []
+        if given.peers:
+            subprocess.run(
+                [*own, "--peer-samples", str(given.peer_samples), "--write", str(scan)], check=True
+            )
+            found, notes = ask_peers(given.peers, scan, PEERS)
+        results.write_text(json.dumps(found))
+        for name in given.sets:
+            command = [*own, "--found", str(results)]
+            subprocess.run(command, check=True, env={**os.environ, VARIABLE: name})
+            show("")
+    for note in notes:
+        show(note)
+
+
 def main() -> None:
-    """Print the table."""
+    """Print the tables, or do a part of it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--samples", type=float, default=30e6, help="of all detectors together")
     parser.add_argument("--peer-samples", type=float, default=8e6, help="of the scan that peers are given")
     parser.add_argument("--repeats", type=int, default=3)
+    sets = [name for name in built_sets() if name in processor_sets()]
+    parser.add_argument("--sets", nargs="+", choices=sets, default=sets, help="instruction sets")
     parser.add_argument("--peers", default=sys.executable, metavar="PYTHON", help="interpreter; '' for none")
+    parser.add_argument("--write", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--found", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
-    scan = cases.observation(int(given.samples))
-    n_samp = scan.n_samp * cases.N_DET
-    show(f"{cpu_model()}, {os.cpu_count()} cores, load {load()} before")
-    show(f"{n_samp / 1e6:.1f} M samples; ns and bytes are of a sample")
-    memory = memory_rows(n_samp)  # first: a new process counts what its parent holds in its own peak
-    rows = iteration_rows(scan, "keep", given.repeats) + iteration_rows(scan, "recompute", given.repeats)
-    one = cases.solver(scan, "keep", 1)
-    rows += pass_rows(scan, one, given.repeats)
-    lags = cases.inverse_lags(one.system)
-    del one
-    rows += memory
-    notes: list[str] = []
-    if given.peers:
-        with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder) / "scan.npz"
-            cases.write_scan(file, cases.observation(min(int(given.peer_samples), n_samp)), lags)
-            found, notes = ask_peers(given.peers, file, PEERS)
-        for row in rows:
-            row.peers = [(str(p["peer"]), float(str(p["value"]))) for p in found if p["line"] == row.line]
-    show(f"{'':52s}{'bar':>8s}{'here':>9s} {'':8s}kept")
-    for row in rows:
-        for line in row.lines():
-            show(line)
-    for note in notes:
-        show(note)
-    show(f"load {load()} after")
+    if given.write:
+        write_scan(given)
+    elif given.found:
+        table(given)
+    else:
+        all_tables(given)
 
 
 if __name__ == "__main__":
