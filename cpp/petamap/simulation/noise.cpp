@@ -16,7 +16,7 @@ constexpr std::int64_t kLanes = petacomm::kNativeLanes;
 using Lanes = petacomm::Reals<kLanes>;
 constexpr std::int64_t kRegisters = 8;
 constexpr std::int64_t kTile = kRegisters * kLanes;  // samples of a filtered tile
-constexpr std::int64_t kChunk = 8192;  // samples made at once: its streams stay in the second cache
+constexpr std::int64_t kChunk = 16384;  // samples made at once: its streams stay in the second cache
 
 std::int64_t floor_divide(std::int64_t a, std::int64_t b) { return a >= 0 ? a / b : -((b - 1 - a) / b); }
 
@@ -91,7 +91,7 @@ void add_noise(const Cascade& cascade, const Stream* streams, std::int64_t start
                double scale, double* out, int n_threads) {
 #pragma omp parallel num_threads(n_threads) if (n_threads > 1 && n > kChunk)
     {
-        Workspace workspace;
+        static thread_local Workspace workspace;  // given back at each call, it took 8% of the time
         workspace.levels.resize(cascade.n_levels);
 #pragma omp for schedule(dynamic)
         for (std::int64_t chunk = 0; chunk < n; chunk += kChunk) {
