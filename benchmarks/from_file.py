@@ -16,7 +16,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import argparse
 import json
-import resource
 import subprocess
 import sys
 import tempfile
@@ -28,6 +27,7 @@ from pathlib import Path
 import numpy as np
 from destriping import FKNEE, FMIN, N_SIDE, NET, RATE, Recorded, distance, made
 
+from petacomm.base.host import peak_bytes
 from petacomm.base.progress import SilentProgress
 from petacomm.base.timers import Timers
 from petacomm.mpi import world
@@ -95,7 +95,7 @@ def file_job(folder: Path, source: str, kind: str, pointing: str) -> None:
     begin = time.process_time()
     with tempfile.TemporaryDirectory(dir=folder) as out:
         found = run(config(folder, source, kind, pointing), out=out)
-        seconds, peak = time.process_time() - begin, _peak()
+        seconds, peak = time.process_time() - begin, peak_bytes()
         if source == "toast":
             np.save(folder / f"{kind}.npy", read_map(Path(out) / f"made_{kind}.fits").values.T)
             write_noise(folder, Path(out))
@@ -121,11 +121,7 @@ def array_job(folder: Path, kind: str) -> None:
         [one], Healpix(N_SIDE, nest=True), options, declared_model, world(), Timers(), SilentProgress()
     )
     found = system.solver().solve(right_hand_side(system).unknowns, 0.0, ITERATIONS)
-    tell(seconds=time.process_time() - begin, bytes=_peak(), iterations=found.iterations)
-
-
-def _peak() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    tell(seconds=time.process_time() - begin, bytes=peak_bytes(), iterations=found.iterations)
 
 
 def tell(**found: float) -> None:

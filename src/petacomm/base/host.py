@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import platform
 import resource
 import sys
@@ -45,6 +46,13 @@ def available_bytes() -> int:
     """Return the memory available to processes on this host, in bytes."""
     free = _kilobytes("/proc/meminfo", "MemAvailable:")
     return sys.maxsize if free is None else free * 1024
+
+
+def return_free_memory() -> None:
+    """Give memory back to the system that the process has freed; glibc would keep much of it for later."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 def _kilobytes(file: str, key: str) -> int | None:

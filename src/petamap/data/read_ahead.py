@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple
 
+from petacomm.base.host import return_free_memory
 from petacomm.base.typing import AnyArray
 
 PIECE = 1 << 18  # samples: two megabytes of float64
@@ -156,6 +157,7 @@ _pieces = _Pieces()
 def forget_pieces() -> None:
     """Free the memory of pieces, when a pass over the samples is done."""
     _pieces.forget()
+    return_free_memory()
 
 
 def _begin_anew() -> None:

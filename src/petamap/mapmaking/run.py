@@ -12,6 +12,7 @@ import numpy as np
 
 from petacomm.base.errors import ConfigError, ConvergenceError, Interruption, UserError
 from petacomm.base.files import remove_temporaries
+from petacomm.base.host import return_free_memory
 from petacomm.base.progress import Progress, SilentProgress
 from petacomm.base.stop_request import StopRequest
 from petacomm.base.typing import FloatArray
@@ -191,6 +192,7 @@ class _Job:
         rhs, binned = _projected(system, rhs)
         self.stop.defer()  # there is a state to save now, and then files to be written
         solution = None if self.config.solver.binned_only else self._solve(system, rhs)
+        return_free_memory()
         with self.timers.phase("products"):
             comparisons = self._write_products(system, binned, solution)
         splits = self.splits.make(solution, split_rhs, self.checkpoints, self.pace)

@@ -10,7 +10,7 @@ import numpy as np
 
 from petacomm.base.distinct import distinct
 from petacomm.base.errors import ConfigError, ResourceError
-from petacomm.base.host import available_bytes
+from petacomm.base.host import available_bytes, return_free_memory
 from petacomm.base.progress import Progress
 from petacomm.base.timers import Timers
 from petacomm.base.typing import AnyArray, BoolArray, Int64Array, UInt8Array
@@ -351,6 +351,7 @@ def _assemble(
     with timers.phase("preconditioner"):
         inputs = PreconditionerInputs(projection, noise, shared, pixels.keys, statistics)
         preconditioner = inputs.make(plan)
+    return_free_memory()
     return MapmakingSystem(
         comm, layout, projection, noise, shared, pixels.keys, statistics, preconditioner, memory,
         options.parts.names if options.parts else ("",), options.binned_only, sums,
