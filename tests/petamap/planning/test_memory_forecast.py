@@ -112,7 +112,7 @@ def test_the_model_of_templates_is_as_large_as_predicted(name):
     _, system = made(name)
     model = system.preconditioner.inverse.model.templates
     held = [model._coupling, model._transposed, model._held, model._hats, *model._matrices]
-    held += [model._inverse._dense, model._reduced._dense]
+    held += [part for one in (model._inverse, model._reduced) for part in (one._own, one._answers)]
     knots = float(model.noises.knots[-1]) / setup_samples(system)
     functions = system.projection.amplitudes.functions()
     found = template_model_bytes(functions, knots, system.projection.gaps.count()).kept
