@@ -116,8 +116,8 @@ def fast_length(n: int) -> int:
 def _prediction_error(covariance: FloatArray) -> tuple[FloatArray, float]:
     """Return the prediction error filter, (p + 1,), and its power, of autocovariances at lags 0 to p.
 
-    The recursion of Levinson and Durbin solves the Yule-Walker equations. SciPy's takes twice as long, and its
-    import 0.2 s and 36 MB. Sums are NumPy's own, which no number of threads changes.
+    The recursion of Levinson and Durbin solves the Yule-Walker equations. SciPy's takes twice as long, and
+    its import 0.2 s and 36 MB. Sums are NumPy's own, which no number of threads changes.
     """
     order, power = len(covariance) - 1, float(covariance[0])
     found, terms = np.zeros(order + 1), np.empty(order)

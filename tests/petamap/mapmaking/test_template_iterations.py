@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from mpi import run_ranks
 
 from petacomm.base.progress import SilentProgress
 from petacomm.mpi import SerialCommunicator
@@ -74,6 +75,26 @@ def test_amplitudes_beside_the_model_give_the_same_map(monkeypatch, without):
     """Too many in common are solved for by the mean of the streams' own inverses, which takes longer."""
     monkeypatch.setattr(preconditioning, "_MOST_CONNECTED", 3)
     assert iterations(PICKUP + 'all_detectors = true\nper = "run"\n') > 1.5 * without
+
+
+def _bits(comm):
+    """Return iterations and map of detectors that share noise, and pickup with another observation."""
+    text = SCAN.replace('"20 min"', '"4 min"').replace("= 4", "= 2") + PICKUP + 'per = "run"\n'
+    mode = '[[source]]\nkind = "common-mode"\nnet = "100 uK s^0.5"\nfknee = "1 Hz"\nfmin = "1 mHz"\n'
+    setup = RunSetup(parse_config(text + mode + NOISE), comm, SilentProgress())
+    setup.open(open_sources)
+    system = setup.set_up()
+    solution = system.solver().solve(right_hand_side(system).unknowns, SolverTolerance(1e-6), 200)
+    keys, values = zip(*comm.allgather((system.keys, solution.map.pixels)), strict=True)
+    return solution.iterations, np.concatenate(values)[np.argsort(np.concatenate(keys))].tobytes()
+
+
+def _same_bits(comm):
+    assert _bits(comm) == _bits(SerialCommunicator())
+
+
+def test_ranks_without_a_group_take_part():
+    run_ranks(_same_bits, 3)
 
 
 def positive(rng, n):
