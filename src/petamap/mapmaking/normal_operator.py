@@ -100,7 +100,7 @@ class NormalOperator(Operator):
     def add_up(
         self, vectors: Unknowns, largest: FloatArray, out: Unknowns
     ) -> tuple[FloatArray, Int64Array | None]:
-        """Do as `apply_integers`, but return the copies of several threads of one process, not yet folded."""
+        """Do as `apply_integers`, but return what threads of one process have summed, not yet added up."""
         units = np.array([self._unit(one) for one in largest])
         held = self.shared.scatter_fwd(vectors)
         pixels, gaps, *_ = self.shared.held_buffers(out).as_integers()

@@ -148,8 +148,8 @@ class _SinglePass:
             raise UserError("a sample is too large for the sums")
 
 
-def leave_dead(sums: BinnedSums, projection: Projection, dead: BoolArray) -> None:
-    """Give local numbers to pixels in what was seen of faults; those `dead`, (n_local,), have none."""
+def localize_faults(sums: BinnedSums, projection: Projection, dead: BoolArray) -> None:
+    """Give pixels of faults that were seen their local numbers; those `dead`, (n_local,), have none."""
     table = np.full(projection.sky.n_pix, -1, np.int32)
     table[projection.keys()] = np.where(dead, -1, np.arange(len(dead)))
     sums.faults.localize(table)

@@ -37,7 +37,7 @@ from petamap.mapmaking.preconditioning import (
     plan_preconditioner,
 )
 from petamap.mapmaking.projection import Projection
-from petamap.mapmaking.single_pass import BinnedSums, can_read_once, leave_dead, read_once
+from petamap.mapmaking.single_pass import BinnedSums, can_read_once, localize_faults, read_once
 from petamap.mapmaking.stream_terms import StreamTerms
 from petamap.mapmaking.time_layout import TimeLayout
 from petamap.mapmaking.vectors import MAX_WIDTH, SharedUnknowns, width_for
@@ -341,7 +341,7 @@ def _assemble(
         statistics = statistics_of(projection, noise, pixels)
         dead = pixels.scatter_fwd(statistics.dead.view(np.uint8)).view(np.bool_)
         if sums:
-            leave_dead(sums, projection, dead)
+            localize_faults(sums, projection, dead)
         else:
             projection.drop_pixels(dead)
     with timers.phase("reduction plan"):

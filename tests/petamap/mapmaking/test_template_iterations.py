@@ -71,7 +71,7 @@ def test_slow_modes_are_why(monkeypatch, without):
     assert iterations('[[source]]\nkind = "baselines"\nlength = "30 s"\n') > 1.5 * without
 
 
-def test_amplitudes_beside_the_model_give_the_same_map(monkeypatch, without):
+def test_amplitudes_beside_the_model_take_longer(monkeypatch, without):
     """Too many in common are solved for by the mean of the streams' own inverses, which takes longer."""
     monkeypatch.setattr(preconditioning, "_MOST_CONNECTED", 3)
     assert iterations(PICKUP + 'all_detectors = true\nper = "run"\n') > 1.5 * without
