@@ -12,11 +12,10 @@
 #include "petamap/mapmaking/binned_sums.h"
 #include "petamap/mapmaking/gaps.h"
 #include "petamap/mapmaking/normal.h"
-#include "petamap/mapmaking/space.h"
-#include "petamap/mapmaking/vectors.h"
 #include "pointing_views.h"
 #include "sample_views.h"
 #include "template_views.h"
+#include "vector_functions.h"
 
 namespace nb = nanobind;
 namespace pm = petamap::mapmaking;
@@ -243,153 +242,6 @@ void renumber(In<std::int32_t> table, Out<std::int32_t> pixels) {
         if (pixels.data()[i] >= 0) pixels.data()[i] = table.data()[pixels.data()[i]];
 }
 
-void clear(Out<std::int64_t, 3> values, int n_threads) {
-    nb::gil_scoped_release release;
-    pm::clear(values.data(), length(values.size()), n_threads);
-}
-
-void fold(Out<std::int64_t, 4> sums, Out<std::int64_t, 3> out, int n_threads) {
-    require(sums.shape(1) == out.shape(0) && sums.shape(2) == out.shape(1) && sums.shape(3) == out.shape(2),
-            "a row an unknown");
-    nb::gil_scoped_release release;
-    pm::fold(sums.data(), static_cast<int>(sums.shape(0)), length(out.size()), out.data(), n_threads);
-}
-
-pm::Rows rows_of(const In<double, 3>& vectors) {
-    require(is_width(vectors.shape(2)), "1, 2, 4 or 8 columns");
-    return {length(vectors.shape(0)), static_cast<int>(vectors.shape(1)), static_cast<int>(vectors.shape(2))};
-}
-
-// One exact sum a column, to be added to the caller's limbs.
-class ExactSums {
-  public:
-    explicit ExactSums(Out<std::int64_t, 2>& limbs, int width)
-        : limbs_(limbs), sums_(static_cast<std::size_t>(width)) {
-        require(limbs.shape(0) == sums_.size() && limbs.shape(1) == petacomm::ExactSum::kLimbs,
-                "the limbs of an exact sum a column");
-    }
-    petacomm::ExactSum* data() { return sums_.data(); }
-    // A sum that is not finite shows in the highest limb, whatever else is added: nothing else reaches it.
-    void give() {
-        constexpr int kLimbs = petacomm::ExactSum::kLimbs;
-        for (std::size_t column = 0; column < sums_.size(); ++column) {
-            std::int64_t* to = limbs_.data() + column * kLimbs;
-            for (int i = 0; i < kLimbs; ++i) to[i] += sums_[column].limbs[i];
-            if (!sums_[column].finite) to[kLimbs - 1] += petacomm::ExactSum::kNotFinite;
-        }
-    }
-
-  private:
-    Out<std::int64_t, 2>& limbs_;
-    std::vector<petacomm::ExactSum> sums_;
-};
-
-void settle(In<double, 3> p, Out<double, 3> q, In<double> steps, Out<std::int64_t, 2> limbs, int n_threads,
-            std::optional<Out<std::int64_t, 4>> copies) {
-    const auto rows = rows_of(p);
-    require(!copies || copies->size() == copies->shape(0) * q.size(), "copies of all sums");
-    same_shape({{p.size(), q.size()}, {p.shape(2), steps.shape(0)}});
-    ExactSums sums(limbs, rows.width);
-    {
-        nb::gil_scoped_release release;
-        const pm::Copies all =
-            copies ? pm::Copies{copies->data(), static_cast<int>(copies->shape(0))} : pm::Copies{};
-        pm::settle(rows, all, p.data(), q.data(), steps.data(), sums.data(), n_threads);
-    }
-    sums.give();
-}
-
-void advance(In<double> alphas, In<double, 3> q, In<double, 2> inverse, Out<double, 3> r,
-             Out<std::int64_t, 2> limbs, int n_threads) {
-    const auto rows = rows_of(q);
-    same_shape({{q.size(), r.size()}, {inverse.shape(0), q.shape(0)}, {q.shape(2), alphas.shape(0)}});
-    ExactSums sums(limbs, rows.width);
-    {
-        nb::gil_scoped_release release;
-        pm::advance(rows, alphas.data(), q.data(), inverse.data(), r.data(), sums.data(), n_threads);
-    }
-    sums.give();
-}
-
-void turn(In<double> alphas, In<double> betas, In<double, 2> inverse, In<double, 3> r, Out<double, 3> x,
-          Out<double, 3> p, Out<double> largest, int n_threads) {
-    same_shape({{p.size(), r.size()}, {x.size(), r.size()}, {inverse.shape(0), r.shape(0)}});
-    for (const auto n : {alphas.shape(0), betas.shape(0), largest.shape(0)}) same_shape({{r.shape(2), n}});
-    const auto rows = rows_of(r);
-    nb::gil_scoped_release release;
-    pm::turn(rows, alphas.data(), betas.data(), inverse.data(), r.data(), x.data(), p.data(), largest.data(),
-             n_threads);
-}
-
-void subtract(In<double> alphas, In<double, 3> q, Out<double, 3> r, int n_threads) {
-    same_shape({{q.size(), r.size()}, {q.shape(2), alphas.shape(0)}, {q.shape(2), r.shape(2)}});
-    const auto rows = rows_of(q);
-    nb::gil_scoped_release release;
-    pm::subtract(rows, alphas.data(), q.data(), r.data(), n_threads);
-}
-
-void dots(In<double, 3> a, In<double, 3> b, Out<std::int64_t, 2> limbs, int n_threads) {
-    same_shape({{a.size(), b.size()}, {a.shape(2), b.shape(2)}});
-    const auto rows = rows_of(a);
-    ExactSums sums(limbs, rows.width);
-    {
-        nb::gil_scoped_release release;
-        pm::dots(rows, a.data(), b.data(), sums.data(), n_threads);
-    }
-    sums.give();
-}
-
-void turn_to(In<double> alphas, In<double> betas, In<double, 3> z, Out<double, 3> x, Out<double, 3> p,
-             Out<double> largest, int n_threads) {
-    same_shape({{p.size(), z.size()}, {x.size(), z.size()}, {p.shape(1), z.shape(1)}});
-    for (const auto n : {alphas.shape(0), betas.shape(0), largest.shape(0), p.shape(2)})
-        same_shape({{z.shape(2), n}});
-    const auto rows = rows_of(z);
-    nb::gil_scoped_release release;
-    pm::turn_to(rows, alphas.data(), betas.data(), z.data(), x.data(), p.data(), largest.data(), n_threads);
-}
-
-void precondition(In<double, 2> inverse, In<double, 3> in, Out<double, 3> out, int n_threads) {
-    same_shape({{in.size(), out.size()}, {inverse.shape(0), in.shape(0)}});
-    const auto rows = rows_of(in);
-    nb::gil_scoped_release release;
-    pm::precondition(rows, inverse.data(), in.data(), out.data(), n_threads);
-}
-
-pm::Space space_of(const In<double, 3>& vectors) {
-    require(vectors.shape(2) % 8 == 0, "a multiple of 8 vectors");
-    return {vectors.data(), length(vectors.shape(0)), static_cast<int>(vectors.shape(1)),
-            length(vectors.shape(2))};
-}
-
-void space_products(In<double, 3> vectors, In<double, 3> given, In<double> space_scales, In<double> scales,
-                    int low_bits, Out<std::int64_t, 3> sums, int n_threads) {
-    const auto space = space_of(vectors);
-    same_shape({{given.shape(0), vectors.shape(0)}, {given.shape(1), vectors.shape(1)}});
-    same_shape({{space_scales.shape(0), vectors.shape(2)}, {scales.shape(0), given.shape(2)}});
-    same_shape({{sums.shape(0), given.shape(2)}, {sums.shape(1), 2}, {sums.shape(2), vectors.shape(2)}});
-    nb::gil_scoped_release release;
-    pm::space_products(space, given.data(), static_cast<int>(given.shape(2)), space_scales.data(),
-                       scales.data(), low_bits, sums.data(), n_threads);
-}
-
-void space_add(In<double, 3> vectors, In<double, 2> amounts, Out<double, 3> to, Out<double> largest,
-               int n_threads) {
-    const auto space = space_of(vectors);
-    same_shape({{to.shape(0), vectors.shape(0)}, {to.shape(1), vectors.shape(1)}});
-    same_shape({{amounts.shape(0), to.shape(2)}, {amounts.shape(1), vectors.shape(2)}});
-    same_shape({{largest.shape(0), to.shape(2)}});
-    nb::gil_scoped_release release;
-    pm::space_add(space, amounts.data(), static_cast<int>(to.shape(2)), to.data(), largest.data(), n_threads);
-}
-
-void invert(int n_stokes, double rcond_min, Out<double, 2> matrices, Out<double> rcond, int n_threads) {
-    require(length(matrices.shape(1)) == pm::triangle(n_stokes), "the upper triangle of a matrix a pixel");
-    same_shape({{matrices.shape(0), rcond.shape(0)}});
-    nb::gil_scoped_release release;
-    pm::invert(length(matrices.shape(0)), n_stokes, rcond_min, matrices.data(), rcond.data(), n_threads);
-}
-
 void mark(pm::PixelIndex& index, In<std::int32_t> pixels) {
     nb::gil_scoped_release release;
     index.mark(pixels.data(), pixels.shape(0));
@@ -474,32 +326,6 @@ NB_MODULE(_mapmaking, module) {
     module.def("number_gaps", number_gaps, nb::arg("gap_length"), nb::arg("position"), nb::arg("base"),
                nb::arg("pixels").noconvert());
     module.def("renumber", renumber, nb::arg("table").noconvert(), nb::arg("pixels").noconvert());
-    module.def("clear", clear, nb::arg("values").noconvert(), nb::arg("n_threads"));
-    module.def("fold", fold, nb::arg("sums").noconvert(), nb::arg("out").noconvert(), nb::arg("n_threads"));
-    module.def("settle", settle, nb::arg("p").noconvert(), nb::arg("q").noconvert(),
-               nb::arg("steps").noconvert(), nb::arg("limbs").noconvert(), nb::arg("n_threads"),
-               nb::arg("copies").noconvert().none() = nb::none());
-    module.def("advance", advance, nb::arg("alphas").noconvert(), nb::arg("q").noconvert(),
-               nb::arg("inverse").noconvert(), nb::arg("r").noconvert(), nb::arg("limbs").noconvert(),
-               nb::arg("n_threads"));
-    module.def("turn", turn, nb::arg("alphas").noconvert(), nb::arg("betas").noconvert(),
-               nb::arg("inverse").noconvert(), nb::arg("r").noconvert(), nb::arg("x").noconvert(),
-               nb::arg("p").noconvert(), nb::arg("largest").noconvert(), nb::arg("n_threads"));
-    module.def("subtract", subtract, nb::arg("alphas").noconvert(), nb::arg("q").noconvert(),
-               nb::arg("r").noconvert(), nb::arg("n_threads"));
-    module.def("dots", dots, nb::arg("a").noconvert(), nb::arg("b").noconvert(), nb::arg("limbs").noconvert(),
-               nb::arg("n_threads"));
-    module.def("turn_to", turn_to, nb::arg("alphas").noconvert(), nb::arg("betas").noconvert(),
-               nb::arg("z").noconvert(), nb::arg("x").noconvert(), nb::arg("p").noconvert(),
-               nb::arg("largest").noconvert(), nb::arg("n_threads"));
-    module.def("precondition", precondition, nb::arg("inverse").noconvert(), nb::arg("input").noconvert(),
-               nb::arg("out").noconvert(), nb::arg("n_threads"));
-    module.def("space_products", space_products, nb::arg("vectors").noconvert(), nb::arg("given").noconvert(),
-               nb::arg("space_scales").noconvert(), nb::arg("scales").noconvert(), nb::arg("low_bits"),
-               nb::arg("sums").noconvert(), nb::arg("n_threads"));
-    module.def("space_add", space_add, nb::arg("vectors").noconvert(), nb::arg("amounts").noconvert(),
-               nb::arg("to").noconvert(), nb::arg("largest").noconvert(), nb::arg("n_threads"));
-    module.def("invert", invert, nb::arg("n_stokes"), nb::arg("rcond_min"), nb::arg("matrices").noconvert(),
-               nb::arg("rcond").noconvert(), nb::arg("n_threads"));
+    bind_vectors(module);
     bind_baselines(module);
 }

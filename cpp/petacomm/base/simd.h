@@ -148,13 +148,24 @@ template <int kLanes, int kShift>
     }
 }
 
+// Lanes of a and, numbered on from them, of b. GCC has the one builtin since 12, the other before, which
+// Clang lacks.
+template <int... kFrom, class Vector>
+[[gnu::always_inline]] inline Vector shuffle(Vector a, Vector b) {
+#if defined(__clang__) || __GNUC__ >= 12
+    return __builtin_shufflevector(a, b, kFrom...);
+#else
+    return __builtin_shuffle(a, b, Bits<sizeof...(kFrom)>{kFrom...});
+#endif
+}
+
 // Both, one behind the other. By name where there are instructions: GCC 12 shuffles twice.
 [[gnu::always_inline]] inline Reals<4> join(Reals<2> a, Reals<2> b) {
 #ifdef __AVX2__
     return std::bit_cast<Reals<4>>(_mm256_insertf128_pd(_mm256_castpd128_pd256(std::bit_cast<__m128d>(a)),
                                                         std::bit_cast<__m128d>(b), 1));
 #else
-    return __builtin_shufflevector(a, b, 0, 1, 2, 3);
+    return Reals<4>{a[0], a[1], b[0], b[1]};
 #endif
 }
 
@@ -163,7 +174,7 @@ template <int kLanes, int kShift>
     const auto first = _mm512_castpd256_pd512(std::bit_cast<__m256d>(a));
     return std::bit_cast<Reals<8>>(_mm512_maskz_insertf64x4(0xFF, first, std::bit_cast<__m256d>(b), 1));
 #else
-    return __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7);
+    return Reals<8>{a[0], a[1], a[2], a[3], b[0], b[1], b[2], b[3]};
 #endif
 }
 
@@ -294,16 +305,16 @@ template <int kLanes>
     if constexpr (kLanes == 1) {
         to[0] = a, to[1] = b;
     } else if constexpr (kLanes == 2) {
-        store(to, __builtin_shufflevector(a, b, 0, 2));
-        store(to + 2, __builtin_shufflevector(a, b, 1, 3));
+        store(to, shuffle<0, 2>(a, b));
+        store(to + 2, shuffle<1, 3>(a, b));
     } else if constexpr (kLanes == 4) {
-        const Wholes<4> even = __builtin_shufflevector(a, b, 0, 4, 2, 6);
-        const Wholes<4> odd = __builtin_shufflevector(a, b, 1, 5, 3, 7);
-        store(to, __builtin_shufflevector(even, odd, 0, 1, 4, 5));
-        store(to + 4, __builtin_shufflevector(even, odd, 2, 3, 6, 7));
+        const Wholes<4> even = shuffle<0, 4, 2, 6>(a, b);
+        const Wholes<4> odd = shuffle<1, 5, 3, 7>(a, b);
+        store(to, shuffle<0, 1, 4, 5>(even, odd));
+        store(to + 4, shuffle<2, 3, 6, 7>(even, odd));
     } else {
-        store(to, __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11));
-        store(to + 8, __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15));
+        store(to, shuffle<0, 8, 1, 9, 2, 10, 3, 11>(a, b));
+        store(to + 8, shuffle<4, 12, 5, 13, 6, 14, 7, 15>(a, b));
     }
 }
 
@@ -312,37 +323,36 @@ template <int kLanes>
 
 [[gnu::always_inline]] inline void transpose(Reals<2> (&rows)[2]) {
     const Reals<2> first = rows[0];
-    rows[0] = __builtin_shufflevector(first, rows[1], 0, 2);
-    rows[1] = __builtin_shufflevector(first, rows[1], 1, 3);
+    rows[0] = shuffle<0, 2>(first, rows[1]);
+    rows[1] = shuffle<1, 3>(first, rows[1]);
 }
 
 [[gnu::always_inline]] inline void transpose(Reals<4> (&rows)[4]) {
     Reals<4> pairs[4];
     for (int i = 0; i < 4; i += 2) {
-        pairs[i] = __builtin_shufflevector(rows[i], rows[i + 1], 0, 4, 2, 6);
-        pairs[i + 1] = __builtin_shufflevector(rows[i], rows[i + 1], 1, 5, 3, 7);
+        pairs[i] = shuffle<0, 4, 2, 6>(rows[i], rows[i + 1]);
+        pairs[i + 1] = shuffle<1, 5, 3, 7>(rows[i], rows[i + 1]);
     }
     for (int i = 0; i < 2; ++i) {
-        rows[i] = __builtin_shufflevector(pairs[i], pairs[i + 2], 0, 1, 4, 5);
-        rows[i + 2] = __builtin_shufflevector(pairs[i], pairs[i + 2], 2, 3, 6, 7);
+        rows[i] = shuffle<0, 1, 4, 5>(pairs[i], pairs[i + 2]);
+        rows[i + 2] = shuffle<2, 3, 6, 7>(pairs[i], pairs[i + 2]);
     }
 }
 
 [[gnu::always_inline]] inline void transpose(Reals<8> (&rows)[8]) {
     Reals<8> pairs[8], quads[8];
     for (int i = 0; i < 8; i += 2) {
-        pairs[i] = __builtin_shufflevector(rows[i], rows[i + 1], 0, 8, 2, 10, 4, 12, 6, 14);
-        pairs[i + 1] = __builtin_shufflevector(rows[i], rows[i + 1], 1, 9, 3, 11, 5, 13, 7, 15);
+        pairs[i] = shuffle<0, 8, 2, 10, 4, 12, 6, 14>(rows[i], rows[i + 1]);
+        pairs[i + 1] = shuffle<1, 9, 3, 11, 5, 13, 7, 15>(rows[i], rows[i + 1]);
     }
     for (int i = 0; i < 8; i += 4)
         for (int j = 0; j < 2; ++j) {
-            quads[i + j] = __builtin_shufflevector(pairs[i + j], pairs[i + j + 2], 0, 1, 8, 9, 4, 5, 12, 13);
-            quads[i + j + 2] =
-                __builtin_shufflevector(pairs[i + j], pairs[i + j + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+            quads[i + j] = shuffle<0, 1, 8, 9, 4, 5, 12, 13>(pairs[i + j], pairs[i + j + 2]);
+            quads[i + j + 2] = shuffle<2, 3, 10, 11, 6, 7, 14, 15>(pairs[i + j], pairs[i + j + 2]);
         }
     for (int i = 0; i < 4; ++i) {
-        rows[i] = __builtin_shufflevector(quads[i], quads[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
-        rows[i + 4] = __builtin_shufflevector(quads[i], quads[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+        rows[i] = shuffle<0, 1, 2, 3, 8, 9, 10, 11>(quads[i], quads[i + 4]);
+        rows[i + 4] = shuffle<4, 5, 6, 7, 12, 13, 14, 15>(quads[i], quads[i + 4]);
     }
 }
 

@@ -111,8 +111,8 @@ class Places {
         : pixels_(pixels), n_(n), rows_(rows), gaps_(gaps), ring_(ring) {
         static_assert(sizeof(T) == kSize && sizeof(T*) == kSize);
         const std::int64_t near = std::min(n, kDistance);
-        petacomm::for_lanes(near, [this](auto lanes, std::int64_t i) { find<lanes()>(i); });
-        petacomm::for_lanes(near, [this](auto lanes, std::int64_t i) { touch<lanes()>(i); });
+        petacomm::for_lanes(near, [this](auto lanes, std::int64_t i) { this->template find<lanes()>(i); });
+        petacomm::for_lanes(near, [this](auto lanes, std::int64_t i) { this->template touch<lanes()>(i); });
     }
 
     // Samples [i, i + kLanes) are at hand: find those that are kDistance later.

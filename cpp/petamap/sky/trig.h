@@ -63,19 +63,19 @@ template <int kLanes>
         const double* values = kUnitCircle.nearest(angles[0]);
         cosine = values[0], sine = values[1];
     } else if constexpr (kLanes == 2) {
-        cosine = __builtin_shufflevector(pair(0), pair(1), 0, 2);
-        sine = __builtin_shufflevector(pair(0), pair(1), 1, 3);
+        cosine = petacomm::shuffle<0, 2>(pair(0), pair(1));
+        sine = petacomm::shuffle<1, 3>(pair(0), pair(1));
     } else if constexpr (kLanes == 4) {
         const auto even = petacomm::join(pair(0), pair(2)), odd = petacomm::join(pair(1), pair(3));
-        cosine = __builtin_shufflevector(even, odd, 0, 4, 2, 6);
-        sine = __builtin_shufflevector(even, odd, 1, 5, 3, 7);
+        cosine = petacomm::shuffle<0, 4, 2, 6>(even, odd);
+        sine = petacomm::shuffle<1, 5, 3, 7>(even, odd);
     } else {
         const auto four = [&](int lane) __attribute__((always_inline)) {
             return petacomm::join(pair(lane), pair(lane + 2));
         };
         const auto even = petacomm::join(four(0), four(4)), odd = petacomm::join(four(1), four(5));
-        cosine = __builtin_shufflevector(even, odd, 0, 8, 2, 10, 4, 12, 6, 14);
-        sine = __builtin_shufflevector(even, odd, 1, 9, 3, 11, 5, 13, 7, 15);
+        cosine = petacomm::shuffle<0, 8, 2, 10, 4, 12, 6, 14>(even, odd);
+        sine = petacomm::shuffle<1, 9, 3, 11, 5, 13, 7, 15>(even, odd);
     }
 }
 
