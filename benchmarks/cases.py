@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -156,24 +158,63 @@ def solver(scan: Observation, pointing: str, n_threads: int, n_side: int = N_SID
     return Solver(system, timers)
 
 
-def bare_transforms(system: MapmakingSystem) -> Callable[[], None]:
-    """Return what makes the real transforms, forward and back, of all blocks, by ducc0 on one thread."""
-    import ducc0
+class BareTransforms:
+    """The real transforms, forward and back, by ducc0, of as many blocks of n points."""
 
+    def __init__(self, n: int, n_transforms: int) -> None:
+        self._n_transforms = n_transforms
+        self._time = np.random.default_rng(0).standard_normal(n)
+        self._spectrum = np.empty(n // 2 + 1, complex)
+
+    def __call__(self) -> None:
+        """Make them on one thread."""
+        import ducc0
+
+        time_domain, spectrum = self._time, self._spectrum
+        for _ in range(self._n_transforms):
+            ducc0.fft.r2c(time_domain, out=spectrum, nthreads=1)
+            ducc0.fft.c2r(
+                spectrum, out=time_domain, lastsize=len(time_domain), forward=False, inorm=2, nthreads=1
+            )
+
+
+def bare_transforms(system: MapmakingSystem, n_threads: int = 1) -> Callable[[], None]:
+    """Return what makes the transforms that all blocks need, on threads that share nothing."""
     layout = system.layout
     half = layout.block // 2
     n_transforms = int(np.ceil(system.projection.local.blocks[:, 3] / half).sum())
-    time_domain = np.random.default_rng(0).standard_normal(layout.transform)
-    spectrum = np.empty(layout.transform // 2 + 1, complex)
+    works = [BareTransforms(layout.transform, n_transforms // n_threads) for _ in range(n_threads)]
+    return works[0] if n_threads == 1 else lambda: side_by_side(works)
 
-    def work() -> None:
-        for _ in range(n_transforms):
-            ducc0.fft.r2c(time_domain, out=spectrum, nthreads=1)
-            ducc0.fft.c2r(
-                spectrum, out=time_domain, lastsize=layout.transform, forward=False, inorm=2, nthreads=1
-            )
 
-    return work
+def side_by_side(works: Sequence[Callable[[], None]]) -> None:
+    """Do works at a time, a thread each."""
+    with ThreadPoolExecutor(len(works)) as pool:
+        for done in [pool.submit(work) for work in works]:
+            done.result()
+
+
+def copies(n_bytes: int, n_threads: int = 1) -> Callable[[], None]:
+    """Return what copies so many bytes of memory, on threads that share nothing."""
+    given = np.ones((n_threads, n_bytes // 8 // n_threads))
+    to = np.zeros_like(given)
+    works = [partial(np.copyto, to[thread], given[thread]) for thread in range(n_threads)]
+    return works[0] if n_threads == 1 else lambda: side_by_side(works)
+
+
+def convolutions(n: int, n_pairs: int) -> tuple[Callable[[], None], Callable[[], None]]:
+    """Return what filters pairs of blocks of n points by the convolver, and what transforms them by ducc0."""
+    from petamap.noise._noise import Convolver
+
+    convolver, blocks = Convolver(n), np.random.default_rng(0).standard_normal((2, n))
+    spectrum = np.empty(n)
+    convolver.spectrum(np.array([1.0]), spectrum)
+
+    def convolve() -> None:
+        for _ in range(n_pairs):
+            convolver.convolve(blocks[0], blocks[1], spectrum)
+
+    return convolve, BareTransforms(n, 2 * n_pairs)
 
 
 def requests(n_samp: int) -> list[tuple[int, int, int]]:

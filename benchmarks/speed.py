@@ -37,6 +37,10 @@ PEERS = {
 }  # module: package
 SOURCE_OF = {"mappraiser": "MIDAPACK"}  # module: the variable that says where the source is
 PEER_SECONDS = 240
+COPIED = 1 << 28  # bytes
+# Iterations in units of bare FFTs: of many samples, and of few, beside which the vectors weigh more.
+BARS = {"kept": (1.7, 2.2), "recomputed": (3.0, 4.0)}
+FEW_SAMPLES = 16e6
 
 
 @dataclass
@@ -82,6 +86,7 @@ def iteration_rows(scan: Observation, pointing: str, repeats: int) -> list[Row]:
             "transforms": cases.bare_transforms(one.system),
             "apply by two": two.apply,
             "two": two.iterate,
+            "transforms by two": cases.bare_transforms(one.system, 2),
         },
         repeats,
     )
@@ -91,13 +96,33 @@ def iteration_rows(scan: Observation, pointing: str, repeats: int) -> list[Row]:
 def _iteration_rows(one: Solver, two: Solver, best: dict[str, Best], how: str) -> list[Row]:
     iteration, transforms = (ns(b.cpu, one.n_samp) for b in (one.iteration, best["transforms"]))
     peer_line = "apply" if how == "kept" else ""
+    bar = BARS[how][one.n_samp < FEW_SAMPLES]
     return [
         Row(f"iteration, pointing {how}", iteration, bar=30),
         Row("    of it P^T N^-1 P", ns(best["apply"].cpu, one.n_samp), line=peer_line),
         Row("    bare FFTs that it needs (ducc0)", transforms),
-        Row("    iteration / bare FFTs", iteration / transforms, "times", 1.7 if how == "kept" else 3.0),
+        Row("    iteration / bare FFTs", iteration / transforms, "times", bar),
         Row("    two threads, iteration", one.iteration.wall / two.iteration.wall, "times", 1.8, True),
         Row("    two threads, P^T N^-1 P", best["apply"].wall / best["apply by two"].wall, "times"),
+        Row("    two threads, bare FFTs", best["transforms"].wall / best["transforms by two"].wall, "times"),
+    ]
+
+
+def kernel_rows(repeats: int) -> list[Row]:
+    """Time the convolver beside ducc0's transforms, and what two cores have of one's memory."""
+    convolve, transform = cases.convolutions(1 << 15, 200)
+    works = {
+        "ours": convolve,
+        "ducc0": transform,
+        "one": cases.copies(COPIED),
+        "two": cases.copies(COPIED, 2),
+    }
+    best = cases.interleaved(works, 3 * repeats)
+    ratio, threads = best["ours"].cpu / best["ducc0"].cpu, best["one"].wall / best["two"].wall
+    bar = 0.35 if kernel_set() == "v4" else 0.45
+    return [
+        Row("convolver of 32768 points / ducc0's FFTs", ratio, "times", bar),
+        Row("two threads, copies of memory", threads, "times"),
     ]
 
 
@@ -187,6 +212,7 @@ def table(given: argparse.Namespace) -> None:
     show(f"{n_samp / 1e6:.1f} M samples; ns and bytes are of a sample")
     memory = memory_rows(n_samp)  # first: a new process counts what its parent holds in its own peak
     rows = iteration_rows(scan, "keep", given.repeats) + iteration_rows(scan, "recompute", given.repeats)
+    rows += kernel_rows(given.repeats)
     rows += pass_rows(scan, cases.solver(scan, "keep", 1), given.repeats) + memory
     found = json.loads(given.found.read_text())
     show(f"{'':52s}{'bar':>8s}{'here':>9s} {'':8s}kept")
