@@ -20,8 +20,6 @@ def cache_folder() -> Path:
         return Path(xdg) / "petamap"
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Caches" / "petamap"
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", Path.home())) / "petamap" / "Cache"
     return Path.home() / ".cache" / "petamap"
 
 

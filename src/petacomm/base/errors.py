@@ -167,6 +167,13 @@ class Interruption(UserError):
     label = ""
 
 
+class Termination(UserError):
+    """End of a command by SIGTERM that has nothing to go on from; exit code 143, as shells count signals."""
+
+    exit_code = 143
+    label = ""
+
+
 def closest(word: str, known: list[str]) -> str | None:
     """Return the known word that is most similar to a word; None if none is similar."""
     import difflib

@@ -20,6 +20,7 @@ def option(
     minimum: float | None = None,
     maximum: float | None = None,
     path: bool = False,
+    path_or_name: bool = False,
     word: str | None = None,
     whole: str | None = None,
 ) -> Any:
@@ -40,6 +41,8 @@ def option(
         Inclusive bounds.
     path : bool
         Whether it is the path of an existing file, relative to the configuration file.
+    path_or_name : bool
+        Whether it is the path of a file, or a name of what the package has, which has no dot.
     word : str, optional
         A word that may stand in the place of a number: the field is a ``int | str``.
     whole : str, optional
@@ -53,6 +56,7 @@ def option(
         "minimum": minimum,
         "maximum": maximum,
         "path": path,
+        "path_or_name": path_or_name,
         "word": word,
         "whole": whole,
     }

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 def table_lines(rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:
     """Return the lines of a table with aligned columns, the first `left` of them to the left."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(
             cell.ljust(width) if i < left else cell.rjust(width)

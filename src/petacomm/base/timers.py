@@ -12,9 +12,10 @@ from petacomm.base.phases import in_phase
 
 @dataclass
 class PhaseTimer:
-    """Wall seconds, calls, bytes and messages sent of one phase of a run on this rank."""
+    """Wall and processor seconds, calls, bytes and messages sent of one phase of a run on this rank."""
 
     seconds: float = 0.0
+    cpu_seconds: float = 0.0  # of all threads
     calls: int = 0
     bytes: int = 0
     messages: int = 0
@@ -38,12 +39,14 @@ class Timers:
     def phase(self, name: str) -> Iterator[PhaseTimer]:
         """Add the time, the bytes and the messages sent inside the block to phase `name`."""
         phase = self.phases.setdefault(name, PhaseTimer())
-        begin, (n_bytes, n_messages) = time.perf_counter(), self.sent()
+        begin, cpu_begin = time.perf_counter(), time.process_time()
+        n_bytes, n_messages = self.sent()
         try:
             with in_phase(name):
                 yield phase
         finally:
             phase.seconds += time.perf_counter() - begin
+            phase.cpu_seconds += time.process_time() - cpu_begin
             bytes_now, messages_now = self.sent()
             phase.bytes += bytes_now - n_bytes
             phase.messages += messages_now - n_messages

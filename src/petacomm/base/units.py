@@ -87,6 +87,11 @@ def parse_quantity(text: str, dimension: str) -> float:
         ) from None
 
 
+def as_number(value: float | str, dimension: str) -> float:
+    """Return a number as it is, and a quantity with a unit as `parse_quantity` does."""
+    return parse_quantity(value, dimension) if isinstance(value, str) else value
+
+
 def parse_percentage(text: str, whole: str) -> float:
     """Return the fraction that text such as ``"1% of noise"`` says, above 0 and up to 1.
 

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import os
+import signal
 import sys
-from collections.abc import Callable, Iterable, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
 from typing import Any, NoReturn, Protocol
 
-from petacomm.base.errors import ConfigError, UserError, did_you_mean
+from petacomm.base import console
+from petacomm.base.errors import ConfigError, Termination, UserError, did_you_mean
 from petacomm.base.launcher import launched_rank
-from petacomm.base.phases import clear_note
+from petacomm.base.phases import clear_note, where_in_work
 from petacomm.base.shortage import shortage_error
 from petacomm.cli.supervisor import supervise
 
@@ -57,6 +65,13 @@ def command_parser(
     return parser
 
 
+def add_output_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what says how much a command shows; `run_command` acts on it."""
+    parser.add_argument("-q", "--quiet", action="store_true", help="show warnings and errors alone")
+    parser.add_argument("-v", "--verbose", action="store_true", help="a line for each step, and memory used")
+    parser.add_argument("--log", metavar="FILE", type=Path, help="add what is shown to a file, with times")
+
+
 def parse_arguments(parser: Parser, argv: Sequence[str] | None) -> argparse.Namespace:
     """Return the parsed arguments; positional words may come before and after options."""
     arguments, rest = parser.parse_known_args(argv)
@@ -76,16 +91,21 @@ def run_command(build_parser: Callable[[], Parser], argv: Sequence[str] | None) 
     Without `argv`, this is the command of the process, and under a launcher another one tells its end.
     """
     parser = build_parser()
+    if argv is None:
+        _complete(parser)
+    console.choose_output()
     try:
         if argv is None:
             supervise(parser.prog)
-        arguments = parse_arguments(parser, argv)
-        code: int = arguments.handler(arguments)
+        with _told_termination():
+            arguments = parse_arguments(parser, argv)
+            _choose_output(arguments, parser.prog, sys.argv[1:] if argv is None else argv)
+            code: int = arguments.handler(arguments)
     except UserError as error:
-        _print_error(f"{parser.prog}: {error.label}{error}")
+        _tell_once(f"{parser.prog}: {error.label}{error}")
         code = error.exit_code
     except KeyboardInterrupt:
-        _print_error(f"{parser.prog}: interrupted; files already written are whole")
+        _tell_once(f"{parser.prog}: interrupted; files already written are whole")
         code = INTERRUPTED
     except BrokenPipeError:
         # E.g. `petamap examples | head`: flushing a closed pipe at exit would raise a second error.
@@ -99,13 +119,47 @@ def run_command(build_parser: Callable[[], Parser], argv: Sequence[str] | None) 
         if short is None:
             raise
         # Other ranks may not fail: all print, and launchers are to end the others.
-        print(f"{parser.prog}: error: {short}", file=sys.stderr)
+        console.tell(f"{parser.prog}: error: {short}")
         return short.exit_code
     clear_note()
     return code
 
 
-def _print_error(line: str) -> None:
-    """Print an error on the first rank only: errors of the command line are the same on all ranks."""
+def _complete(parser: Parser) -> None:
+    """Answer a shell that asks for completions of a command line, and end; else just return."""
+    if "_ARGCOMPLETE" in os.environ:
+        import argcomplete
+
+        argcomplete.autocomplete(parser)
+
+
+def _choose_output(arguments: argparse.Namespace, prog: str, words: Sequence[str]) -> None:
+    given = {name: value for name in ("quiet", "verbose", "log") if (value := getattr(arguments, name, None))}
+    if launched_rank() not in (None, "0"):
+        given.pop("log", None)
+    console.choose_output(**given)
+    console.add_to_log(f"{time.strftime('%Y-%m-%d')} {prog} {' '.join(words)}")
+
+
+@contextmanager
+def _told_termination() -> Iterator[None]:
+    """Let SIGTERM raise a `Termination` within the block; only the main thread of a program can."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, _terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _terminate(number: int, _: FrameType | None) -> None:
+    signal.signal(number, signal.SIG_IGN)  # a launcher that sends it again gets the same end
+    raise Termination(f"terminated {where_in_work()}; files already written are whole")
+
+
+def _tell_once(line: str) -> None:
+    """Tell an error on the first rank only: errors of the command line are the same on all ranks."""
     if launched_rank() in (None, "0"):
-        print(line, file=sys.stderr)
+        console.tell(line)

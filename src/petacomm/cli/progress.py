@@ -5,30 +5,88 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TextIO
 
-from petacomm.base.progress import SilentProgress
+from petacomm.base.console import output
+from petacomm.base.host import peak_bytes
+from petacomm.base.progress import Progress, SilentProgress
 
 SECONDS_BETWEEN_LINES = 5.0
+_WIDE = 80  # characters of a terminal that bars and all columns need
 _MIN_FRACTION = 1e-3  # of a phase, for a meaningful rate
 _PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 @contextmanager
 def progress_listener(rank: int, stream: TextIO | None = None) -> Iterator[SilentProgress]:
-    """Yield the progress listener of a rank: bars or lines on rank 0, none on the others."""
+    """Yield the progress listener of a rank: bars or lines on rank 0, none on the others.
+
+    The user may have asked for less, more, or a log (`petacomm.base.console`).
+    """
     stream = stream or sys.stderr
-    if rank != 0:
-        yield SilentProgress()
-    elif stream.isatty():
-        bars = BarProgress(stream)
-        try:
-            yield bars
-        finally:
-            bars.close()  # an error message needs its own line
-    else:
-        yield LineProgress(stream)
+    with ExitStack() as stack:
+        if rank != 0:
+            shown: SilentProgress = SilentProgress()
+        elif output.quiet:
+            shown = WarningProgress(stream)
+        elif stream.isatty() and not output.verbose:
+            shown = BarProgress(stream)
+            stack.callback(shown.close)  # an error message needs its own line
+        else:
+            shown = LineProgress(stream, verbose=output.verbose)
+        if rank == 0 and output.log is not None:
+            log = stack.enter_context(output.log.open("a", encoding="utf-8", buffering=1))
+            shown = LoggedProgress(shown, LineProgress(log, verbose=True))
+        yield shown
+
+
+class WarningProgress(SilentProgress):
+    """Progress of which warnings alone are shown."""
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__()
+        self._stream = stream
+
+    def warn(self, text: str) -> None:
+        """Print and keep a warning."""
+        super().warn(text)
+        print(f"warning: {text}", file=self._stream, flush=True)
+
+
+class LoggedProgress(SilentProgress):
+    """Progress that is shown, and written to a log as well.
+
+    Parameters
+    ----------
+    shown, log : Progress
+        Both receive all reports.
+    """
+
+    def __init__(self, shown: Progress, log: Progress) -> None:
+        super().__init__()
+        self._both = shown, log
+
+    def begin(self, phase: str, total: float | None = None, unit: str = "") -> None:
+        """Begin a phase."""
+        for one in self._both:
+            one.begin(phase, total, unit)
+
+    def advance(self, amount: float, note: str = "") -> None:
+        """Report progress."""
+        for one in self._both:
+            one.advance(amount, note)
+
+    def end(self, note: str = "") -> None:
+        """End the phase."""
+        for one in self._both:
+            one.end(note)
+
+    def warn(self, text: str) -> None:
+        """Warn, and keep the warning."""
+        super().warn(text)
+        for one in self._both:
+            one.warn(text)
 
 
 class LineProgress(SilentProgress):
@@ -41,6 +99,8 @@ class LineProgress(SilentProgress):
         Returns increasing seconds.
     interval : float
         Minimum seconds between two lines within a phase.
+    verbose : bool
+        Whether each report with a note has its line, and the end of a phase the memory used.
     """
 
     def __init__(
@@ -48,8 +108,10 @@ class LineProgress(SilentProgress):
         stream: TextIO,
         clock: Callable[[], float] = time.monotonic,
         interval: float = SECONDS_BETWEEN_LINES,
+        verbose: bool = False,
     ) -> None:
         super().__init__()
+        self._verbose = verbose
         self._stream = stream
         self._clock = clock
         self._interval = interval
@@ -69,14 +131,15 @@ class LineProgress(SilentProgress):
         """Print the progress of the phase, if the last line is old enough."""
         self._done += amount
         now = self._clock()
-        if now - self._last_line >= self._interval:
+        if now - self._last_line >= self._interval or (self._verbose and note):
             self._last_line = now
             self._print(", ".join(filter(None, (f"{self._phase}: {self._status(now)}", note))))
 
     def end(self, note: str = "") -> None:
         """Print that the phase is done."""
-        seconds = self._clock() - self._begun
-        self._print(", ".join(filter(None, (f"{self._phase}: done in {format_duration(seconds)}", note))))
+        done = f"{self._phase}: done in {format_duration(self._clock() - self._begun)}"
+        memory = f"memory up to {format_scaled(peak_bytes(), 'B')}" if self._verbose else ""
+        self._print(", ".join(filter(None, (done, note, memory))))
 
     def warn(self, text: str) -> None:
         """Print and keep a warning."""
@@ -110,18 +173,25 @@ class BarProgress(SilentProgress):
             TimeElapsedColumn,
             TimeRemainingColumn,
         )
+        from rich.table import Column
 
         super().__init__()
+        self._console = Console(file=stream)
+        wide = self._console.width >= _WIDE
+        cut = Column(no_wrap=True, overflow="ellipsis")
+        name = "{task.description:<24}" if wide else "{task.description}"
         self._columns = (
             SpinnerColumn(finished_text="[green]✓"),
-            TextColumn("{task.description:<24}", markup=False),
-            BarColumn(bar_width=24),
-            TextColumn("{task.percentage:>3.0f}%"),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(compact=True),
-            TextColumn("{task.fields[rate]} {task.fields[note]}", style="dim", markup=False),
-        )
-        self._console = Console(file=stream)
+            TextColumn(name, markup=False, table_column=cut),
+            *([BarColumn(bar_width=24)] if wide else []),
+            TextColumn("{task.percentage:>3.0f}%", table_column=Column(no_wrap=True)),
+            TimeElapsedColumn(table_column=Column(no_wrap=True)),
+            *([TimeRemainingColumn(compact=True)] if wide else []),
+            TextColumn(
+                "{task.fields[rate]} {task.fields[note]}", style="dim", markup=False,
+                table_column=cut.copy(),
+            ),
+        )  # fmt: skip
         self._make = Progress
         self._progress: Progress | None = None
         self._unit = ""

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from petacomm.base.display import Displayed
 from petacomm.base.progress import Progress, SilentProgress
 from petacomm.base.typing import FloatArray
 from petacomm.mapping.graph import CommunicationGraph
@@ -155,8 +156,8 @@ class MappingTask:
         return [self.place(IDENTITY), min(random, key=lambda measured: measured.load)]
 
 
-@dataclass(frozen=True)
-class MappingResult:
+@dataclass(frozen=True, repr=False)
+class MappingResult(Displayed):
     """The chosen placement and the baselines.
 
     Attributes
@@ -169,6 +170,12 @@ class MappingResult:
     chosen: MeasuredPlacement
     identity: MeasuredPlacement
     random: MeasuredPlacement
+
+    def _facts(self) -> dict[str, object]:
+        return {
+            "ranks": len(self.chosen.placement.nodes),
+            **{f"{row.name}_load": f"{row.load:.4g}" for row in (self.chosen, self.identity, self.random)},
+        }
 
     @property
     def rows(self) -> list[MeasuredPlacement]:

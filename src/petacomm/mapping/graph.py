@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from petacomm.base.display import Displayed
 from petacomm.base.errors import ConfigError
 from petacomm.base.typing import FloatArray, Int32Array, Int64Array
 from petacomm.network import Traffic
@@ -35,8 +36,8 @@ class PartnerLists(NamedTuple):
     from_: FloatArray
 
 
-@dataclass(frozen=True, eq=False)
-class CommunicationGraph:
+@dataclass(frozen=True, eq=False, repr=False)
+class CommunicationGraph(Displayed):
     """Bytes sent between ranks: a directed graph in compressed sparse row format.
 
     Parameters
@@ -62,6 +63,14 @@ class CommunicationGraph:
     targets: Int32Array
     n_bytes: FloatArray
     grid: tuple[int, ...] | None = None
+
+    def _facts(self) -> dict[str, object]:
+        return {
+            "n_ranks": self.n_ranks,
+            "n_edges": self.n_edges,
+            "bytes": f"{float(self.n_bytes.sum()):.4g}",
+            "grid": "x".join(map(str, self.grid)) if self.grid else None,
+        }
 
     @classmethod
     def from_edges(

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from petacomm.base.display import Displayed
 from petacomm.base.errors import ConfigError
 from petacomm.base.typing import Int64Array
 from petacomm.topology import Network, local_ranks
 
 
-@dataclass(frozen=True, eq=False)
-class Placement:
+@dataclass(frozen=True, eq=False, repr=False)
+class Placement(Displayed):
     """Assignment of ranks to nodes and slots of nodes, at most one rank per slot.
 
     Parameters
@@ -44,6 +45,13 @@ class Placement:
     slots: Int64Array
     ranks_per_node: int
     n_nodes: int
+
+    def _facts(self) -> dict[str, object]:
+        return {
+            "ranks": len(self.nodes),
+            "nodes": f"{len(np.unique(self.nodes))} of {self.n_nodes}",
+            "ranks_per_node": self.ranks_per_node,
+        }
 
     def __post_init__(self) -> None:
         for name in ("nodes", "slots"):

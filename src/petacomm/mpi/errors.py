@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from petacomm.base.console import tell
 from petacomm.base.errors import UserError
 from petacomm.base.shortage import shortage_error
 from petacomm.mpi.agreement import RankError
@@ -82,15 +83,13 @@ def _serial_errors(show: Callable[[BaseException], None]) -> Iterator[None]:
 def show_error(error: BaseException) -> None:
     """Print an error to standard error: one line for a `UserError`, one traceback for others."""
     if isinstance(error, UserError):
-        print(f"petamap: {error.label}{error}", file=sys.stderr, flush=True)
+        tell(f"petamap: {error.label}{error}")
     elif isinstance(error, KeyboardInterrupt):
-        print("petamap: interrupted", file=sys.stderr, flush=True)
+        tell("petamap: interrupted; files already written are whole")
+    elif isinstance(error, RankError):  # its message is the traceback
+        tell(str(error))
     else:
-        if isinstance(error, RankError):  # its message is the traceback
-            print(error, file=sys.stderr)
-        else:
-            traceback.print_exception(type(error), error, error.__traceback__, file=sys.stderr)
-        sys.stderr.flush()
+        tell("".join(traceback.format_exception(error)).rstrip())
 
 
 def _print_error(error: BaseException, show: Callable[[BaseException], None] | None) -> None:

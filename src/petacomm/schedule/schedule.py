@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from petacomm.base.display import Displayed
 from petacomm.base.errors import ConfigError
 from petacomm.base.typing import BoolArray, Int32Array, Int64Array
 from petacomm.topology.torus import Torus
@@ -30,8 +31,8 @@ class ScheduleError(ConfigError):
     """A schedule cannot be made for a call, or does not do what its collective requires."""
 
 
-@dataclass(frozen=True)
-class Round:
+@dataclass(frozen=True, repr=False)
+class Round(Displayed):
     """The messages of one round, one row each. All arrays have the same length.
 
     A rank reads all that it sends in a round before it writes what it receives in that round. Received values
@@ -62,6 +63,15 @@ class Round:
     reduce: BoolArray
     heading: npt.NDArray[np.int8]
     line: Int32Array
+
+    def _facts(self) -> dict[str, object]:
+        sent = self.is_message
+        return {
+            "messages": int(sent.sum()),
+            "elements": int(self.length[sent].sum()),
+            "reducing": int((sent & self.reduce).sum()) or None,
+            "copies_in_memory": int((~sent).sum()) or None,
+        }
 
     @classmethod
     def from_columns(
@@ -200,8 +210,8 @@ class AlltoallBlocks:
         return int(self.counts.sum(axis=0).max(initial=0))
 
 
-@dataclass(frozen=True)
-class Schedule:
+@dataclass(frozen=True, repr=False)
+class Schedule(Displayed):
     """The communication of one collective call on all ranks.
 
     Attributes
@@ -244,6 +254,18 @@ class Schedule:
     window: int | None = None
     network: NetworkKind = "torus"
     combine_positions: Int64Array | None = field(default=None, repr=False)
+
+    def _facts(self) -> dict[str, object]:
+        return {
+            "collective": self.collective,
+            "algorithm": self.algorithm,
+            "n_ranks": self.n_ranks,
+            "n_elements": self.n_elements,
+            "n_rounds": self.n_rounds,
+            "root": self.root if self.collective in ("broadcast", "reduce") else None,
+            "pipelined": self.pipelined or None,
+            "network": self.network,
+        }
 
     def __post_init__(self) -> None:
         check_n_ranks(self.n_ranks)

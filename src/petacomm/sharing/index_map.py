@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from petacomm.base.display import Displayed
 from petacomm.base.errors import UserError
 from petacomm.base.typing import AnyArray, Int32Array, Int64Array
 from petacomm.mpi.agreement import agree
@@ -20,7 +21,7 @@ class ReductionError(UserError, ValueError):
     """Keys or values of a reduction that are invalid or differ between ranks."""
 
 
-class IndexMap:
+class IndexMap(Displayed):
     """Global keys of the rows of this rank, such as the pixels hit by its samples. Collective on `comm`.
 
     Parameters
@@ -46,6 +47,9 @@ class IndexMap:
     >>> keys.global_to_local(np.array([5, 4]))
     array([ 2, -1], dtype=int32)
     """
+
+    def _facts(self) -> dict[str, object]:
+        return {"rank": self.comm.rank, "n_ranks": self.comm.size, "n_keys": self.n_keys}
 
     def __init__(self, comm: Communicator, keys: Int64Array, n_total: int | None = None) -> None:
         agree(comm, _key_error(comm.rank, keys, n_total))

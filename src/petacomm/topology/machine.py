@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from petacomm.base.display import Displayed
 from petacomm.base.errors import ConfigError, did_you_mean
 from petacomm.base.files import read_text
 from petacomm.base.toml import KeyLines, parse_toml
@@ -16,8 +17,8 @@ from petacomm.base.units import parse_quantity
 _FOLDER = Path(__file__).parent / "machines"
 
 
-@dataclass(frozen=True)
-class Machine:
+@dataclass(frozen=True, repr=False)
+class Machine(Displayed):
     """Performance parameters of the nodes and the network of a machine.
 
     Attributes
@@ -77,6 +78,15 @@ class Machine:
     network: Mapping[str, Any] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
     network_sources: Mapping[str, str] = field(default_factory=dict)
+
+    def _facts(self) -> dict[str, object]:
+        return {
+            "name": self.name,
+            "title": self.title,
+            "nodes": self.nodes,
+            "cores_per_node": self.cores,
+            "network": self.network.get("kind"),
+        }
 
     def __post_init__(self) -> None:
         share = min(self.memory_bandwidth, 2 * self.memory_bandwidth / self.cores)

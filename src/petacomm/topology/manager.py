@@ -18,6 +18,7 @@ from typing import TextIO
 import numpy as np
 import numpy.typing as npt
 
+from petacomm.base.display import Displayed
 from petacomm.base.errors import ConfigError
 from petacomm.base.typing import Int64Array
 from petacomm.topology.networks import Network, network_shape
@@ -25,7 +26,7 @@ from petacomm.topology.rectangle import bounding_box
 from petacomm.topology.torus import Torus
 
 
-class TopologyManager:
+class TopologyManager(Displayed):
     """Coordinates of the ranks of a job in the machine's network.
 
     The dimensions are the extents of the allocation, counted from its lowest corner: the shortest interval in
@@ -75,6 +76,15 @@ class TopologyManager:
     >>> int(manager.hops_between_ranks(0, 21))
     4
     """
+
+    def _facts(self) -> dict[str, object]:
+        return {
+            "ranks": len(self.nodes),
+            "nodes": len(np.unique(self.nodes)),
+            "shape": "x".join(map(str, self.shape)),
+            "ranks_per_node": self.ranks_per_node,
+            "source": self.source,
+        }
 
     def __init__(
         self,

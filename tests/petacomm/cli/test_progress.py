@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from petacomm.base import console
 from petacomm.base.progress import SilentProgress
 from petacomm.cli.progress import BarProgress, LineProgress, format_duration, format_scaled, progress_listener
 
@@ -119,3 +120,50 @@ def test_duration(seconds, said):
 )
 def test_scaled(value, unit, said):
     assert format_scaled(value, unit) == said
+
+
+@pytest.mark.parametrize("width", [20, 40, 79, 80, 200])
+def test_bars_stay_on_their_line(monkeypatch, width):
+    monkeypatch.setenv("COLUMNS", str(width))
+    stream = Terminal()
+    with progress_listener(0, stream) as progress:
+        progress.begin("preconditioner of two levels", total=10, unit="iterations")
+        progress.advance(4, "iteration 4, residual 3.00e-04, map error 12% of its noise")
+        progress.end("residual 1e-9 after many words of which a line has no room")
+    drawn = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "\n", stream.getvalue())
+    lines_drawn = [line for line in re.split(r"[\r\n]+", drawn) if line.strip()]
+    assert lines_drawn and all(len(line) <= width for line in lines_drawn)
+    assert "\x1b[1A" not in stream.getvalue(), "a bar takes more than one line"
+
+
+def test_no_color_is_respected(monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    stream = Terminal()
+    with progress_listener(0, stream) as progress:
+        progress.warn("3 pixels are cut")
+        progress.begin("read", total=2)
+        progress.advance(1)
+        progress.end()
+    colours = [
+        code for code in re.findall(r"\x1b\[([0-9;]*)m", stream.getvalue()) if re.search(r"3[0-8]", code)
+    ]
+    assert not colours
+
+
+def test_a_log_beside_and_quiet(tmp_path):
+    console.choose_output(quiet=True, log=tmp_path / "log")
+    try:
+        stream = io.StringIO()
+        with progress_listener(0, stream) as progress:
+            progress.begin("read", 3)
+            progress.advance(1, "one")
+            progress.end()
+            progress.warn("here")
+        assert stream.getvalue() == "warning: here\n"
+        assert progress.warnings == ["here"]
+        assert [re.sub(r"\d\d:\d\d:\d\d ", "", line).split(",")[0] for line in (tmp_path / "log").open()] == [
+            "read: begins", "read: 33%", "read: done in 0.00 s", "warning: here\n",
+        ]  # fmt: skip
+    finally:
+        console.choose_output()
