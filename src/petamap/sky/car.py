@@ -59,7 +59,7 @@ class CarPatch(ImagePixels):
             )
         if self.shape[1] * abs(self.cdelt[0]) > 360 * (1 + 1e-9):
             raise ConfigError(f"{self.shape[1]} columns of {abs(self.cdelt[0])} deg go more than once around")
-        first, last = self._edges()[1]
+        first, last = self.edges[1]
         if max(abs(first), abs(last)) - abs(self.cdelt[1]) / 2 > 90 + 1e-9:
             raise ConfigError(f"rows from latitude {first:g} to {last:g} deg go past a pole")
 
@@ -124,7 +124,7 @@ class CarPatch(ImagePixels):
     def pixel_area(self) -> float:
         """Mean area of a pixel in steradians."""
         width = self.shape[1] * abs(self.cdelt[0]) * DEGREE
-        low, high = sorted(min(max(edge, -90.0), 90.0) * DEGREE for edge in self._edges()[1])
+        low, high = sorted(min(max(edge, -90.0), 90.0) * DEGREE for edge in self.edges[1])
         return width * (math.sin(high) - math.sin(low)) / self.n_pix
 
     def directions_of(self, pixels: Int64Array) -> FloatArray:

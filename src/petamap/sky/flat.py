@@ -87,7 +87,7 @@ class FlatPatch(ImagePixels):
     @property
     def pixel_area(self) -> float:
         """Mean area of a pixel in steradians: solid angle of the image over the number of pixels."""
-        columns, rows = self._edges()
+        columns, rows = self.edges
         corners = [
             (1 if i == j else -1) * _quadrant_solid_angle(columns[i] * DEGREE, rows[j] * DEGREE)
             for i in range(2)

@@ -92,7 +92,8 @@ class ImagePixels(ABC):
         row, column = np.divmod(numbers, self.shape[1])
         return (column + 1 - self.crpix[0]) * self.cdelt[0], (row + 1 - self.crpix[1]) * self.cdelt[1]
 
-    def _edges(self) -> tuple[tuple[float, float], tuple[float, float]]:
+    @property
+    def edges(self) -> tuple[tuple[float, float], tuple[float, float]]:
         """Return the offsets in degrees of the outer edges: (first, last) of columns and of rows."""
         (x, y), (dx, dy) = self.crpix, self.cdelt
         rows, columns = self.shape

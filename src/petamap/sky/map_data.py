@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from petacomm.base.typing import AnyArray, FloatArray, Int64Array
-from petamap.sky.sky_map import UNSEEN
+from petamap.sky.map_conventions import UNSEEN
 
 FITS_BLOCK = 2880  # bytes; the length of a FITS file is a multiple of it
 PIECE_BYTES = 1 << 20

@@ -17,19 +17,14 @@ from petacomm.base.errors import ConfigError, DataError, ResourceError, did_you_
 from petacomm.base.files import atomic_write
 from petacomm.base.typing import AnyArray, FloatArray
 from petamap.sky.checksum import fold_carries, word_sum
+from petamap.sky.map_conventions import FRAME_LETTERS, iau_to_cosmo_signs, parse_frame, parse_stokes
 from petamap.sky.map_header import make_map_header
 from petamap.sky.map_image import image_columns, image_frame, is_map_image, load_image
 from petamap.sky.map_table import is_map_table, load_table, table_columns
+from petamap.sky.map_units import to_kelvin
 from petamap.sky.numbered import NumberedPixels
 from petamap.sky.pixelization import Pixelization
-from petamap.sky.sky_map import (
-    FRAME_LETTERS,
-    SkyMap,
-    iau_to_cosmo_signs,
-    parse_frame,
-    parse_stokes,
-    to_kelvin,
-)
+from petamap.sky.sky_map import SkyMap
 
 __all__ = ["SkyMap", "read_map", "write_map"]
 

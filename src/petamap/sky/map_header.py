@@ -11,12 +11,12 @@ from petacomm.base.errors import ConfigError, did_you_mean
 from petamap.sky.checksum import checksum_card, fold_carries, word_sum
 from petamap.sky.healpix import Healpix
 from petamap.sky.image import ImagePixels
+from petamap.sky.map_conventions import FRAME_LETTERS
 from petamap.sky.map_data import MapDataLayout
 from petamap.sky.map_image import image_hdu, map_image_shape
 from petamap.sky.map_table import table_header
 from petamap.sky.numbered import NumberedPixels
 from petamap.sky.pixelization import Pixelization
-from petamap.sky.sky_map import FRAME_LETTERS
 
 
 @dataclass(frozen=True)

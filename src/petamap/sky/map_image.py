@@ -12,9 +12,9 @@ from petacomm.base.typing import FloatArray
 from petamap.sky.car import CarPatch
 from petamap.sky.flat import FlatPatch
 from petamap.sky.image import AXES, ImagePixels
+from petamap.sky.map_conventions import UNSEEN
 from petamap.sky.numbered import NumberedPixels
 from petamap.sky.pixelization import Pixelization
-from petamap.sky.sky_map import UNSEEN
 
 _PATCHES: dict[str, type[CarPatch] | type[FlatPatch]] = {"CAR": CarPatch, "TAN": FlatPatch}
 

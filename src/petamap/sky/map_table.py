@@ -10,9 +10,9 @@ from petacomm.base.distinct import distinct
 from petacomm.base.errors import ConfigError, DataError
 from petacomm.base.typing import FloatArray, Int64Array
 from petamap.sky.healpix import Healpix
+from petamap.sky.map_conventions import UNSEEN
 from petamap.sky.numbered import NumberedPixels
 from petamap.sky.pixelization import Pixelization
-from petamap.sky.sky_map import UNSEEN
 
 _INDEX_NAMES = ("PIXEL", "PIXELS", "PIX", "INDEX")
 

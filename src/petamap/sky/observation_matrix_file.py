@@ -67,7 +67,6 @@ def read_observation_matrix(path: str | os.PathLike[str]) -> csc_matrix:
         If the file is none of an observation matrix.
     """
     from astropy.io import fits
-    from scipy.sparse import csc_matrix
 
     try:
         with fits.open(path) as hdus:
@@ -76,4 +75,13 @@ def read_observation_matrix(path: str | os.PathLike[str]) -> csc_matrix:
             values = np.asarray(table["VALUE"], np.float64)
     except (OSError, KeyError) as error:
         raise DataError(f"no observation matrix: {error}", where=os.fspath(path)) from error
-    return csc_matrix((values, (rows, columns)), (n, n))
+    return observation_matrix(rows, columns, values, n)
+
+
+def observation_matrix(
+    rows: Int64Array, columns: Int64Array, values: FloatArray, n_unknowns: int
+) -> csc_matrix:
+    """Return the matrix of entries, float64 (n_unknowns, n_unknowns), sparse."""
+    from scipy.sparse import csc_matrix
+
+    return csc_matrix((values, (rows, columns)), (n_unknowns, n_unknowns))

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from petacomm.base.display import Displayed, some_names
 from petacomm.base.errors import DataError
 from petacomm.base.typing import FloatArray
 
 
-@dataclass(frozen=True)
-class Spectra:
+@dataclass(frozen=True, repr=False)
+class Spectra(Displayed):
     """Angular power spectra C_l for l = 0 to l_max.
 
     Parameters
@@ -42,6 +43,9 @@ class Spectra:
     values: FloatArray
     names: tuple[str, ...]
     unit: str = "K_CMB^2"
+
+    def _facts(self) -> dict[str, object]:
+        return {"names": some_names(self.names, 6), "l_max": self.l_max, "unit": self.unit}
 
     def __post_init__(self) -> None:
         if self.values.ndim != 2 or len(self.values) != len(self.names) or not self.values.size:

@@ -1,44 +1,45 @@
-"""Sky maps in memory, and the interpretation of column names, units and frames of map files."""
+"""Sky maps in memory: what is done with them, shown of them, and exchanged with healpy and pixell."""
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from petacomm.base.errors import DataError
-from petacomm.base.typing import FloatArray
+from petacomm.base.display import html_table
+from petacomm.base.errors import ConfigError, DataError, did_you_mean, require_known
+from petacomm.base.threads import available_threads
+from petacomm.base.typing import BoolArray, FloatArray
+from petacomm.base.units import parse_quantity
+from petamap.sky.healpix import Healpix
+from petamap.sky.map_arithmetic import combine_maps, combine_with_numbers, keep_pixels
+from petamap.sky.map_conventions import FRAME_LETTERS, iau_to_cosmo_signs
+from petamap.sky.map_degrading import degrade_map
+from petamap.sky.map_exchange import (
+    check_convention,
+    column_names,
+    enmap_columns,
+    enmap_of,
+    healpy_columns,
+    healpy_values,
+    in_order,
+)
+from petamap.sky.map_figure import plot_map
+from petamap.sky.map_smoothing import smooth_map
+from petamap.sky.map_units import convert_unit, to_kelvin
 from petamap.sky.pixelization import Pixelization
 from petamap.sky.stokes import Stokes
 
-UNSEEN = -1.6375e30  # HEALPix convention for pixels not observed
 
-# coordinate frames: COORDSYS as written, and the values accepted when reading
-FRAME_LETTERS = {"galactic": "G", "equatorial": "C", "ecliptic": "E"}
-_FRAME_WORDS = {
-    "galactic": ("G", "GAL", "GALACTIC"),
-    "equatorial": ("C", "Q", "CEL", "CELESTIAL", "EQUATORIAL", "EQU", "RADEC", "ICRS", "FK5"),
-    "ecliptic": ("E", "ECL", "ECLIPTIC"),
-}
-_STOKES_WORDS = {
-    "I": ("I", "T", "TEMPERATURE", "INTENSITY", "I_STOKES", "STOKES_I"),
-    "Q": ("Q", "Q_POLARISATION", "Q_POLARIZATION", "Q_STOKES", "STOKES_Q"),
-    "U": ("U", "U_POLARISATION", "U_POLARIZATION", "U_STOKES", "STOKES_U"),
-}
-# columns that change sign between the IAU and COSMO polarization conventions
-_ODD_IN_U = ("U", "IU", "QU")
-_PREFIXES = {"": 1.0, "m": 1e-3, "milli": 1e-3, "u": 1e-6, "µ": 1e-6, "μ": 1e-6, "micro": 1e-6, "n": 1e-9}
-_KELVIN = re.compile(
-    r"\(?(?P<prefix>milli|micro|[munµμ]?) ?K(?:elvin)?"
-    r"[_ ,(]*(?i:cmb|thermodynamic|thermo)?\)*(?P<power>(?:\^|\*\*)2)?"
-)
-_RAYLEIGH_JEANS = re.compile(r"K.*(?:rj|rayleigh|antenna)", re.IGNORECASE)
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class SkyMap:
     """Map in memory: one or more columns of values on pixels.
+
+    Maps of the same pixels are added, subtracted, multiplied and divided, and so are a map and a number,
+    or an array of a number per pixel or column; units are kept and checked. ``sky_map["Q", "U"]`` are
+    columns.
 
     Parameters
     ----------
@@ -65,8 +66,10 @@ class SkyMap:
     >>> sky = petamap.Healpix(1)
     >>> values = np.zeros((3, sky.n_pix))
     >>> sky_map = petamap.SkyMap(values, sky, ("I", "Q", "U"), ("K_CMB",) * 3, frame="galactic")
-    >>> sky_map.stokes.value, sky_map.unit
-    ('IQU', 'K_CMB')
+    >>> sky_map
+    SkyMap(I, Q, U in K_CMB, galactic, Healpix(n_side=1, nest=False), 12 of 12 pixels observed)
+    >>> (sky_map - sky_map).unit, (sky_map / sky_map).unit, (sky_map["Q"] * 2).names
+    ('K_CMB', '', ('Q',))
     """
 
     values: FloatArray
@@ -96,44 +99,397 @@ class SkyMap:
             raise DataError(f"the columns have different units: {', '.join(self.units)}")
         return self.units[0]
 
+    @property
+    def observed(self) -> BoolArray:
+        """Whether each pixel has a value in all columns, bool (n_pix,)."""
+        return np.asarray(np.isfinite(self.values).all(axis=0))
 
-def parse_stokes(name: str) -> str | None:
-    """Return I, Q or U if a column has one of the usual names of these, else None."""
-    word = re.sub(r"[- ]", "_", name.strip().upper())
-    return next((stokes for stokes, words in _STOKES_WORDS.items() if word in words), None)
+    def __getitem__(self, names: str | tuple[str, ...]) -> SkyMap:
+        wanted = (names,) if isinstance(names, str) else tuple(names)
+        for name in wanted:
+            if name not in self.names:
+                raise DataError(f"no column '{name}'", mend=did_you_mean(str(name), list(self.names)))
+        rows = [self.names.index(name) for name in wanted]
+        units = tuple(self.units[row] for row in rows)
+        return replace(self, values=self.values[rows], names=wanted, units=units)
 
+    __array_ufunc__ = None  # numpy leaves number * map to the map
 
-def parse_frame(word: str) -> str | None:
-    """Return the coordinate frame of a COORDSYS value, or None if it is not known."""
-    upper = word.strip().upper()
-    return next((frame for frame, words in _FRAME_WORDS.items() if upper in words), None)
+    def _combined(self, symbol: str, other: Any, swapped: bool = False) -> SkyMap:
+        if isinstance(other, SkyMap):
+            return combine_maps(self, symbol, other)
+        if not isinstance(other, int | float | np.number | np.ndarray):
+            return NotImplemented  # type: ignore[no-any-return]
+        return combine_with_numbers(self, symbol, other, swapped)
 
+    def __add__(self, other: Any) -> SkyMap:
+        return self._combined("+", other)
 
-def to_kelvin(unit: str) -> tuple[float, str]:
-    """Return the factor from a unit to K_CMB or K_CMB^2 and the new unit; (1, unit) for other units.
+    def __radd__(self, other: Any) -> SkyMap:
+        return self._combined("+", other, swapped=True)
 
-    >>> to_kelvin("mK")
-    (0.001, 'K_CMB')
-    """
-    match = _KELVIN.fullmatch(unit.strip())
-    if match is None:
-        return 1.0, unit.strip()
-    factor = _PREFIXES[match["prefix"]]
-    return (factor * factor, "K_CMB^2") if match["power"] else (factor, "K_CMB")
+    def __sub__(self, other: Any) -> SkyMap:
+        return self._combined("-", other)
 
+    def __rsub__(self, other: Any) -> SkyMap:
+        return self._combined("-", other, swapped=True)
 
-def unit_mend(unit: str, wanted: str) -> str:
-    """Return how a map in `unit` is made one in `wanted`: the remedy of an error."""
-    if not unit:
-        return f'say unit = "{wanted}", if the map is in it'
-    if _RAYLEIGH_JEANS.search(unit) and wanted == "K_CMB":
-        return (
-            "multiply its values by (e^x - 1)^2 / (x^2 e^x), x = frequency / 56.79 GHz, as "
-            "astropy.units.thermodynamic_temperature does, and write K_CMB as its unit (TUNITn)"
-        )
-    return f"convert its values to {wanted}, and its unit (TUNITn)"
+    def __mul__(self, other: Any) -> SkyMap:
+        return self._combined("*", other)
 
+    def __rmul__(self, other: Any) -> SkyMap:
+        return self._combined("*", other, swapped=True)
 
-def iau_to_cosmo_signs(names: tuple[str, ...]) -> FloatArray:
-    """Return the factors of columns between the IAU and COSMO conventions: U changes sign."""
-    return np.where(np.isin(names, _ODD_IN_U), -1.0, 1.0)
+    def __truediv__(self, other: Any) -> SkyMap:
+        return self._combined("/", other)
+
+    def __rtruediv__(self, other: Any) -> SkyMap:
+        return self._combined("/", other, swapped=True)
+
+    def __neg__(self) -> SkyMap:
+        return replace(self, values=-self.values)
+
+    def masked(self, keep: SkyMap | BoolArray | FloatArray) -> SkyMap:
+        """Return the map with nan wherever a mask does not keep pixels.
+
+        Parameters
+        ----------
+        keep : SkyMap of one column, or array (n_pix,)
+            Pixels are kept where it is True, or above 0, as in masks of WMAP and Planck. To multiply with an
+            apodized mask, write ``sky_map * mask``.
+
+        Returns
+        -------
+        SkyMap
+
+        Raises
+        ------
+        DataError
+            If the mask is on other pixels.
+        """
+        return replace(self, values=np.where(keep_pixels(self, keep), self.values, np.nan))
+
+    def to_unit(self, unit: str, frequency: str | float | None = None) -> SkyMap:
+        """Return the map in another unit: K_CMB, K_RJ or Jy/sr, with any prefix.
+
+        Conversion between these three is that of small differences about the CMB's 2.7255 K at one frequency;
+        it is never done without one.
+
+        Parameters
+        ----------
+        unit : str
+            As ``uK_CMB``, ``K_RJ`` or ``MJy/sr``; ``uK_CMB^2`` for covariances.
+        frequency : str or float, optional
+            As ``"70 GHz"``, or Hz. That of a wide band is its effective one, for the spectrum of the source.
+
+        Returns
+        -------
+        SkyMap
+
+        Raises
+        ------
+        ConfigError
+            If the unit is not known, or a frequency is needed and not given.
+        DataError
+            If the map's own unit cannot be converted.
+        """
+        hertz = parse_quantity(frequency, "frequency") if isinstance(frequency, str) else frequency
+        found = [convert_unit(one, unit, hertz) for one in self.units]
+        factors = np.array([factor for factor, _ in found])
+        return replace(self, values=self.values * factors[:, None], units=tuple(name for _, name in found))
+
+    def smooth(self, fwhm: str | float, n_threads: int | None = None) -> SkyMap:
+        """Return the map smoothed by a Gaussian beam: S(w m) / S(w), w being 1 where the map is observed.
+
+        HEALPix and CAR maps are smoothed by spherical harmonics (ducc0), Q and U with spin 2; flat patches in
+        their plane, which holds for some degrees. Pixels that were not observed stay so, and count nothing,
+        nor does what is beside a patch.
+
+        Parameters
+        ----------
+        fwhm : str or float
+            Full width at half maximum, as ``"1 deg"``, or radians.
+        n_threads : int, optional
+            No bit depends on it.
+
+        Returns
+        -------
+        SkyMap
+
+        Raises
+        ------
+        ConfigError
+            If the width is not between 0 and pi, or pixels have no place on the sky.
+        """
+        width = parse_quantity(fwhm, "angle") if isinstance(fwhm, str) else float(fwhm)
+        return smooth_map(self, width, n_threads or available_threads())
+
+    def degrade(
+        self,
+        n_side: int | None = None,
+        *,
+        factor: int | None = None,
+        weights: SkyMap | FloatArray | None = None,
+    ) -> SkyMap:
+        """Return a map of larger pixels: means of the observed pixels in each, by weights if there are any.
+
+        Q and U are averaged as they are, as healpy's ``ud_grade`` does: north differs among the pixels near a
+        pole.
+
+        Parameters
+        ----------
+        n_side : int, optional
+            Of the result, for HEALPix.
+        factor : int, optional
+            By which the side of a pixel grows, for any pixels.
+        weights : SkyMap or array, optional
+            Hits, or an inverse variance per pixel, or per pixel and column.
+
+        Returns
+        -------
+        SkyMap
+
+        Raises
+        ------
+        ConfigError
+            If pixels do not fit into larger ones, or neither or both of `n_side` and `factor` are given.
+        DataError
+            If a weight is negative, or on other pixels.
+        """
+        if (n_side is None) == (factor is None):
+            raise ConfigError("larger pixels are said in one way", mend="give n_side or factor")
+        if n_side is not None:
+            if not isinstance(self.pixelization, Healpix):
+                raise ConfigError("n_side is HEALPix's, and this map is another", mend="give factor")
+            if n_side < 1 or self.pixelization.n_side % n_side:
+                raise ConfigError(
+                    f"n_side {self.pixelization.n_side} is no multiple of {n_side}", mend="give a part of it"
+                )
+            factor = self.pixelization.n_side // n_side
+        return degrade_map(self, factor or 1, weights)
+
+    def reordered(self) -> SkyMap:
+        """Return a HEALPix map in the other order: nested for ring, ring for nested.
+
+        Returns
+        -------
+        SkyMap
+
+        Raises
+        ------
+        ConfigError
+            If it is no HEALPix map.
+        """
+        own = self.pixelization
+        if not isinstance(own, Healpix):
+            raise ConfigError("only HEALPix maps have two orders")
+        other = Healpix(own.n_side, not own.nest)
+        return replace(self, values=in_order(self.values, own, other.nest), pixelization=other)
+
+    def plot(
+        self,
+        columns: str | Sequence[str] | None = None,
+        *,
+        projection: str | None = None,
+        limits: tuple[float, float] | None = None,
+        title: str | None = None,
+    ) -> tuple[Any, tuple[Any, ...]]:
+        """Draw the map by matplotlib: a panel with a colour bar for each column. East is left.
+
+        Parameters
+        ----------
+        columns : str or sequence of str, optional
+            Names of columns; all by default.
+        projection : str, optional
+            ``mollweide``, ``gnomonic`` (what is observed, of less than 100 degrees) or ``image`` (CAR and
+            flat patches as they are). By default the narrowest that shows all.
+        limits : (float, float), optional
+            Range of colours in the map's unit; by default the middle 98 % of the values, about 0 if they
+            have both signs.
+        title : str, optional
+            Above the panels.
+
+        Returns
+        -------
+        figure : matplotlib.figure.Figure
+        axes : tuple of matplotlib.axes.Axes
+            One a column.
+
+        Raises
+        ------
+        ResourceError
+            If matplotlib is not installed.
+        ConfigError
+            If the projection cannot show the map.
+        """
+        wanted = (columns,) if isinstance(columns, str) else tuple(columns or self.names)
+        return plot_map(self[wanted], projection, limits, title)
+
+    def to_healpy(self, nest: bool = False) -> FloatArray:
+        """Return the values as healpy has them, UNSEEN (-1.6375e30) where not observed; U is COSMO's.
+
+        Parameters
+        ----------
+        nest : bool
+            Nested instead of ring order.
+
+        Returns
+        -------
+        float64 (n_pix,) or (n_columns, n_pix)
+            One-dimensional if there is one column.
+
+        Raises
+        ------
+        ConfigError
+            If it is no HEALPix map.
+        """
+        return healpy_values(self, nest)
+
+    @classmethod
+    def from_healpy(
+        cls,
+        maps: Any,
+        *,
+        nest: bool = False,
+        names: Sequence[str] | None = None,
+        unit: str = "",
+        frame: str | None = None,
+        polarization: str = "COSMO",
+    ) -> SkyMap:
+        """Return maps of healpy as a map; UNSEEN, nan and masked values are not observed.
+
+        Parameters
+        ----------
+        maps : array (n_pix,) or (n_columns, n_pix), or a sequence of arrays
+        nest : bool
+            Whether they are in nested order.
+        names : sequence of str, optional
+            Of the columns; by default I, or Q and U, or I, Q and U, by their number.
+        unit : str
+            Of all columns; kelvin with any prefix become K_CMB, as in files.
+        frame : str, optional
+            equatorial, galactic or ecliptic.
+        polarization : str
+            Convention of the maps: ``COSMO``, as healpy has it, or ``IAU``.
+
+        Returns
+        -------
+        SkyMap
+
+        Raises
+        ------
+        DataError
+            If the array is no HEALPix map.
+        ConfigError
+            If an argument has an unknown value.
+        """
+        values, pixelization = healpy_columns(maps, nest)
+        return cls._of_columns(values, pixelization, names, unit, frame, polarization)
+
+    def to_enmap(self, polarization: str = "COSMO", unobserved: float = 0.0) -> Any:
+        """Return a CAR or flat map as pixell's ``enmap.ndmap``, (n_columns, rows, columns).
+
+        Parameters
+        ----------
+        polarization : str
+            Convention of the result: ``COSMO``, which pixell takes maps in memory to be in, or ``IAU``, which
+            files of ACT and Simons Observatory have: U has the other sign.
+        unobserved : float
+            Value where the map is not observed; pixell's own maps have 0 there.
+
+        Returns
+        -------
+        pixell.enmap.ndmap
+
+        Raises
+        ------
+        ConfigError
+            If the map is no image.
+        ResourceError
+            If pixell is not installed.
+        """
+        check_convention(polarization)
+        signs = iau_to_cosmo_signs(self.names) if polarization == "IAU" else np.ones(len(self.names))
+        return enmap_of(self, unobserved, signs)
+
+    @classmethod
+    def from_enmap(
+        cls,
+        maps: Any,
+        *,
+        names: Sequence[str] | None = None,
+        unit: str = "",
+        frame: str | None = "equatorial",
+        polarization: str = "COSMO",
+        unobserved: float | None = 0.0,
+    ) -> SkyMap:
+        """Return a map of pixell's as a map.
+
+        Parameters
+        ----------
+        maps : pixell.enmap.ndmap
+            CAR or TAN, of two or three dimensions.
+        names : sequence of str, optional
+        unit : str
+        frame : str, optional
+            As of `from_healpy`.
+        polarization : str
+            Convention of the map: ``COSMO``, or ``IAU``, as files of ACT and Simons Observatory have it.
+        unobserved : float, optional
+            Pixels that have this value in all columns are not observed; None: all are.
+
+        Returns
+        -------
+        SkyMap
+
+        Raises
+        ------
+        DataError
+            If it is no map of pixell, or of another projection.
+        """
+        values, pixelization = enmap_columns(maps, unobserved)
+        return cls._of_columns(values, pixelization, names, unit, frame, polarization)
+
+    @classmethod
+    def _of_columns(
+        cls,
+        values: FloatArray,
+        pixelization: Pixelization,
+        names: Sequence[str] | None,
+        unit: str,
+        frame: str | None,
+        polarization: str,
+    ) -> SkyMap:
+        """Return columns as a map in K_CMB and COSMO."""
+        check_convention(polarization)
+        if frame is not None:
+            require_known("unknown frame", frame, FRAME_LETTERS)
+        called = column_names(names, len(values))
+        factor, kelvin = to_kelvin(unit)
+        signs = iau_to_cosmo_signs(called)
+        scaled = values * factor * (signs[:, None] if polarization == "IAU" else 1.0)
+        convention = "COSMO" if (signs < 0).any() else None
+        return cls(scaled, pixelization, called, (kelvin,) * len(called), frame, convention)
+
+    def __repr__(self) -> str:
+        if len(set(self.units)) == 1:
+            columns = ", ".join(self.names) + (f" in {self.units[0]}" if self.units[0] else "")
+        else:
+            columns = ", ".join(
+                f"{name} in {unit}" for name, unit in zip(self.names, self.units, strict=True)
+            )
+        return f"SkyMap({columns}, {self._place()})"
+
+    def _place(self) -> str:
+        n_seen, n_pix = np.count_nonzero(self.observed), self.values.shape[1]
+        frame = "unknown frame" if self.frame is None else self.frame
+        return f"{frame}, {self.pixelization!r}, {n_seen:,} of {n_pix:,} pixels observed"
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for name, unit, column in zip(self.names, self.units, self.values, strict=True):
+            seen = column[np.isfinite(column)]
+            numbers = (seen.min(), seen.mean(), seen.max(), seen.std()) if seen.size else (np.nan,) * 4
+            rows.append((name, unit, f"{seen.size:,}", *(f"{number:.4g}" for number in numbers)))
+        heads = ("column", "unit", "pixels observed", "least", "mean", "greatest", "standard deviation")
+        return html_table(f"SkyMap: {self._place()}", rows, heads)

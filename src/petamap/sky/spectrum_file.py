@@ -12,8 +12,8 @@ import numpy as np
 from petacomm.base.errors import ConfigError, DataError
 from petacomm.base.files import atomic_write
 from petacomm.base.typing import FloatArray
+from petamap.sky.map_units import to_kelvin
 from petamap.sky.power_spectra import Spectra, cl_to_dl_factor
-from petamap.sky.sky_map import to_kelvin
 
 SPECTRUM_NAMES = ("TT", "EE", "BB", "TE", "EB", "TB")
 # by number of columns: spectra in CAMB's files without a comment that names them

@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from petacomm.base.display import Displayed, some_names
 from petacomm.base.errors import DataError
 from petacomm.base.typing import FloatArray
 from petamap.spectra.multipole_bins import Binning
 
 
-@dataclass(frozen=True)
-class Bandpowers:
+@dataclass(frozen=True, repr=False)
+class Bandpowers(Displayed):
     """Binned spectra.
 
     Parameters
@@ -46,6 +47,16 @@ class Bandpowers:
     unit: str = "K_CMB^2"
     covariance: FloatArray | None = None
     windows: FloatArray | None = None
+
+    def _facts(self) -> dict[str, object]:
+        ranges = self.binning.ranges
+        return {
+            "names": some_names(self.names, 6),
+            "bins": f"{len(ranges)} of {'D_l' if self.binning.of_d else 'C_l'}",
+            "l": f"{ranges[0][0]} to {ranges[-1][1]}" if len(ranges) else None,
+            "unit": self.unit,
+            "errors": "unknown" if self.covariance is None else "known",
+        }
 
     def __getitem__(self, name: str) -> FloatArray:
         """Return one spectrum, float64 (n_bins,)."""

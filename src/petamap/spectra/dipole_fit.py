@@ -21,10 +21,11 @@ import numpy as np
 
 from petacomm.base.threads import single_blas_thread
 from petacomm.base.typing import ComplexArray, FloatArray
+from petamap.sky.harmonics import analyse, in_ring_order, multipoles, synthesise
 from petamap.sky.healpix import Healpix
 from petamap.spectra.coupling import KINDS, Coupling
 from petamap.spectra.cross_spectra import cross_spectrum
-from petamap.spectra.transforms import analyse, downgrade_means, in_ring_order, multipoles, synthesise
+from petamap.spectra.transforms import downgrade_means
 
 # The fit affects low multipoles alone: pixels of this n_side resolve it.
 _LARGE = 32

@@ -20,11 +20,12 @@ from petacomm.base.errors import ConfigError, ConvergenceError, DataError, Resou
 from petacomm.base.host import available_bytes
 from petacomm.base.threads import single_blas_thread
 from petacomm.base.typing import BoolArray, FloatArray, Int64Array
+from petamap.sky.harmonics import synthesise
 from petamap.sky.power_spectra import Spectra
 from petamap.spectra.bandpowers import Bandpowers
 from petamap.spectra.cross_spectra import spectra_names
 from petamap.spectra.multipole_bins import Binning
-from petamap.spectra.transforms import COMPONENTS, synthesise
+from petamap.spectra.transforms import COMPONENTS
 
 _FIRST = 2  # monopole and dipole are templates
 

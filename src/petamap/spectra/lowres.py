@@ -18,10 +18,11 @@ import numpy as np
 from petacomm.base.errors import ConfigError, DataError
 from petacomm.base.typing import BoolArray, FloatArray
 from petamap.sky.covariance_file import PixelCovariance
+from petamap.sky.harmonics import analyse, in_ring_order, multipoles, synthesise
 from petamap.sky.healpix import Healpix
 from petamap.spectra.beams import map_window
 from petamap.spectra.run_maps import RunMaps
-from petamap.spectra.transforms import analyse, downgrade_means, in_ring_order, multipoles, synthesise
+from petamap.spectra.transforms import downgrade_means
 
 # Deviation of the noise that is added to downgrade_map maps, in parts of that of the map's own values.
 _REGULAR = 1e-3

@@ -15,8 +15,8 @@ from petacomm.base.threads import single_blas_thread
 from petacomm.base.typing import FloatArray
 from petamap.simulation.random_keys import Purpose, gaussians, random_stream
 from petamap.sky.covariance_file import read_pixel_covariance
+from petamap.sky.map_units import unit_mend
 from petamap.sky.power_spectra import Spectra
-from petamap.sky.sky_map import unit_mend
 from petamap.spectra.bandpowers import Bandpowers
 from petamap.spectra.cross_spectra import spectra_names
 from petamap.spectra.likelihood import PixelLikelihood, harmonic_modes, likelihood_bytes

@@ -11,8 +11,9 @@ import numpy as np
 
 from petacomm.base.errors import ConfigError
 from petacomm.base.typing import FloatArray
+from petamap.sky.harmonics import analyse, in_ring_order, multipoles, synthesise
 from petamap.sky.healpix import Healpix
-from petamap.spectra.transforms import analyse, check_weights, in_ring_order, multipoles, synthesise
+from petamap.spectra.transforms import check_weights
 
 Apodization = Literal["C1", "C2", "smooth"]
 APODIZATIONS: tuple[Apodization, ...] = ("C1", "C2", "smooth")

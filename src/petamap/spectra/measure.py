@@ -12,8 +12,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from petacomm.base.display import Displayed
 from petacomm.base.errors import ConfigError, DataError
 from petacomm.base.typing import FloatArray
+from petamap.sky.harmonics import ITERATIONS
 from petamap.sky.healpix import Healpix
 from petamap.sky.power_spectra import Spectra
 from petamap.sky.sky_map import SkyMap
@@ -28,7 +30,7 @@ from petamap.spectra.master import MasterEstimator
 from petamap.spectra.multipole_bins import Binning
 from petamap.spectra.purification import last_amplified_multipole, pure_noise, purify
 from petamap.spectra.run_maps import RunMaps, Weighting, read_mask
-from petamap.spectra.transforms import ITERATIONS, Harmonics, weighted_harmonics
+from petamap.spectra.transforms import Harmonics, weighted_harmonics
 
 # Width of edges in pixels that keeps E out of pure B to 1e-4 (docs/petamap/spectra.md).
 _PIXELS_OF_EDGES = 10.5
@@ -84,8 +86,8 @@ class SpectraChoices:
     n_threads: int = 1
 
 
-@dataclass(frozen=True)
-class Measurement:
+@dataclass(frozen=True, repr=False)
+class Measurement(Displayed):
     """Measured bandpowers, with their estimator.
 
     Attributes
@@ -106,6 +108,13 @@ class Measurement:
     f_sky: dict[str, float]
     notes: tuple[str, ...]
     n_realizations: int | None = None
+
+    def _facts(self) -> dict[str, object]:
+        return {
+            "bandpowers": self.bandpowers,
+            "f_sky": ", ".join(f"{name} {value:.3g}" for name, value in self.f_sky.items()),
+            "n_realizations": self.n_realizations,
+        }
 
     def expected(self, theory: Spectra) -> Bandpowers:
         """Return the expected bandpowers of skies with these spectra.

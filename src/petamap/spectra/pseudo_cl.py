@@ -7,12 +7,13 @@ from functools import cached_property
 import numpy as np
 
 from petacomm.base.typing import ComplexArray, FloatArray
+from petamap.sky.harmonics import ITERATIONS
 from petamap.sky.healpix import Healpix
 from petamap.sky.power_spectra import Spectra
 from petamap.spectra.cross_spectra import pseudo_spectra, spectra_names
 from petamap.spectra.masks import subtract_monopole
 from petamap.spectra.purification import purify, spin_raise
-from petamap.spectra.transforms import COMPONENTS, ITERATIONS, Harmonics, check_weights, weighted_harmonics
+from petamap.spectra.transforms import COMPONENTS, Harmonics, check_weights, weighted_harmonics
 
 
 class PseudoClEstimator:

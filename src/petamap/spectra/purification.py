@@ -17,16 +17,10 @@ import numpy as np
 
 from petacomm.base.errors import ConfigError
 from petacomm.base.typing import ComplexArray, FloatArray
+from petamap.sky.harmonics import ITERATIONS, analyse, in_ring_order, multipoles, synthesise
 from petamap.sky.healpix import Healpix
 from petamap.spectra.coupling import spin_factor
-from petamap.spectra.transforms import (
-    ITERATIONS,
-    Harmonics,
-    analyse,
-    in_ring_order,
-    multipoles,
-    synthesise,
-)
+from petamap.spectra.transforms import Harmonics
 
 
 def purify(

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from petacomm.base.errors import ConfigError, DataError
 from petacomm.base.typing import ComplexArray, FloatArray
+from petamap.sky.harmonics import ITERATIONS, analyse, in_ring_order
 from petamap.sky.healpix import Healpix
 
-ITERATIONS = 3  # as HEALPix and healpy
 # Of maps of I, of Q and U, and of I, Q and U, by their number.
 COMPONENTS = {1: "T", 2: "EB", 3: "TEB"}
 
@@ -101,52 +100,6 @@ def weighted_harmonics(
     return Harmonics(np.concatenate(parts), components, windows, l_max, l_max_weights)
 
 
-def analyse(
-    maps: FloatArray, n_side: int, l_max: int, spin: int, iterations: int = ITERATIONS, n_threads: int = 1
-) -> ComplexArray:
-    """Return a_lm of maps on HEALPix rings: a <- a + A (m - S a), from a = 0, `iterations` + 1 times.
-
-    A is the sum over pixels times their area, S the synthesis.
-
-    Parameters
-    ----------
-    maps : float64 (1, n_pix), or (2, n_pix) where `spin` is not 0
-    n_side, l_max, spin, iterations, n_threads : int
-
-    Returns
-    -------
-    complex128 (1 or 2, n_alm)
-    """
-    import ducc0
-
-    common: dict[str, Any] = dict(spin=spin, lmax=l_max, mmax=l_max, nthreads=n_threads, **_rings(n_side))
-    area = 4 * np.pi / maps.shape[1]
-    alm: ComplexArray = ducc0.sht.adjoint_synthesis(map=maps, **common) * area
-    for _ in range(iterations):
-        residual = maps - ducc0.sht.synthesis(alm=alm, **common)
-        alm += ducc0.sht.adjoint_synthesis(map=residual, **common) * area
-    return alm
-
-
-def synthesise(alm: ComplexArray, n_side: int, l_max: int, spin: int, n_threads: int = 1) -> FloatArray:
-    """Return a_lm (1, n_alm), or (2, n_alm) where `spin` is not 0, as maps in rings."""
-    import ducc0
-
-    found: FloatArray = ducc0.sht.synthesis(
-        alm=alm, spin=spin, lmax=l_max, mmax=l_max, nthreads=n_threads, **_rings(n_side)
-    )
-    return found
-
-
-def in_ring_order(maps: FloatArray, pixelization: Healpix) -> FloatArray:
-    """Return maps (n, n_pix) or (n_pix,) as (n, n_pix), contiguous and in ring order."""
-    rows = np.atleast_2d(maps)
-    if pixelization.nest:
-        ring = Healpix(pixelization.n_side)
-        rows = rows[:, ring.reordered(np.arange(ring.n_pix))]
-    return np.ascontiguousarray(rows, np.float64)
-
-
 def downgrade_means(values: FloatArray, high: int, low: int) -> FloatArray:
     """Return the means in large pixels of a map in rings, in rings."""
     nested = values[Healpix(high, nest=True).reordered(np.arange(12 * high**2))]
@@ -155,18 +108,6 @@ def downgrade_means(values: FloatArray, high: int, low: int) -> FloatArray:
         axis=1
     )
     return found
-
-
-def _rings(n_side: int) -> dict[str, Any]:
-    import ducc0
-
-    rings: dict[str, Any] = ducc0.healpix.Healpix_Base(n_side, "RING").sht_info()
-    return rings
-
-
-def multipoles(l_max: int) -> FloatArray:
-    """Return l of each coefficient, float64 (n_alm,)."""
-    return np.concatenate([np.arange(first, l_max + 1.0) for first in range(l_max + 1)])
 
 
 def _weights(

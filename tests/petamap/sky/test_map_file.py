@@ -17,10 +17,11 @@ from petacomm.base.errors import ConfigError, DataError, ResourceError, UserErro
 from petamap.sky.car import CarPatch
 from petamap.sky.flat import FlatPatch
 from petamap.sky.healpix import Healpix
+from petamap.sky.map_conventions import UNSEEN
 from petamap.sky.map_file import read_map, write_map
 from petamap.sky.map_header import make_map_header
+from petamap.sky.map_units import to_kelvin
 from petamap.sky.numbered import ImageLayout, NumberedPixels
-from petamap.sky.sky_map import UNSEEN, to_kelvin
 from petamap.sky.stokes import Stokes
 
 EXAMPLES = Path(petamap.examples.__file__).parent

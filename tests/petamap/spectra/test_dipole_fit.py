@@ -5,13 +5,14 @@ from functools import cache
 import numpy as np
 import pytest
 
+from petamap.sky.harmonics import multipoles, synthesise
 from petamap.sky.healpix import Healpix
 from petamap.spectra.coupling import mode_coupling
 from petamap.spectra.cross_spectra import pseudo_spectra
 from petamap.spectra.dipole_fit import DipoleFit, subtract_dipole_fit
 from petamap.spectra.masks import apodize
 from petamap.spectra.pseudo_cl import PseudoClEstimator
-from petamap.spectra.transforms import Harmonics, multipoles, synthesise, weighted_harmonics
+from petamap.spectra.transforms import Harmonics, weighted_harmonics
 
 N_SIDE, LAST = 8, 11
 SKY = Healpix(N_SIDE)

@@ -13,6 +13,7 @@ from petamap.data.run_summary import Product
 from petamap.simulation.random_keys import Purpose, random_stream
 from petamap.simulation.sky_spectra import gaussian_alm, read_spectra, smooth_alm, synthesize
 from petamap.sky.covariance_file import PixelCovariance, read_pixel_covariance, write_pixel_covariance
+from petamap.sky.harmonics import analyse, in_ring_order, synthesise
 from petamap.sky.healpix import Healpix
 from petamap.sky.map_file import read_map, write_map
 from petamap.sky.power_spectra import Spectra
@@ -21,7 +22,6 @@ from petamap.spectra.lowres import _Smoothing, cosine_window, downgrade_map
 from petamap.spectra.lowres_likelihood import measure_likelihood
 from petamap.spectra.measure import SpectraChoices, measure_bandpowers
 from petamap.spectra.run_maps import RunMaps
-from petamap.spectra.transforms import analyse, in_ring_order, synthesise
 
 THEORY = Spectra(read_spectra("planck2018"), ("TT", "EE", "BB", "TE"))
 SIGMA = np.where(UP > 0.5, 1.0, 2.0) * np.array([[2e-6], [1e-7]])

@@ -7,6 +7,7 @@ from wigner import three_j
 from petacomm.base.errors import ConfigError
 from petamap.simulation.random_keys import Purpose, random_stream
 from petamap.simulation.sky_spectra import gaussian_alm, read_spectra, synthesize
+from petamap.sky.harmonics import synthesise
 from petamap.sky.healpix import Healpix
 from petamap.sky.power_spectra import Spectra
 from petamap.spectra.coupling import KINDS, PURE_KINDS, WINDOWS, coupling_of_windows, mode_coupling
@@ -15,7 +16,7 @@ from petamap.spectra.masks import APODIZATIONS, apodize
 from petamap.spectra.master import MasterEstimator
 from petamap.spectra.multipole_bins import Binning
 from petamap.spectra.purification import pure_noise, purify
-from petamap.spectra.transforms import synthesise, weighted_harmonics
+from petamap.spectra.transforms import weighted_harmonics
 
 RNG = np.random.default_rng(4)
 AUTO = spectra_names("TEB")

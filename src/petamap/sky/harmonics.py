@@ -1,0 +1,70 @@
+"""Spherical harmonics of HEALPix maps, by ducc0: the same bits on any number of threads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from petacomm.base.typing import ComplexArray, FloatArray
+from petamap.sky.healpix import Healpix
+
+ITERATIONS = 3  # as HEALPix and healpy
+
+
+def analyse(
+    maps: FloatArray, n_side: int, l_max: int, spin: int, iterations: int = ITERATIONS, n_threads: int = 1
+) -> ComplexArray:
+    """Return a_lm of maps on HEALPix rings: a <- a + A (m - S a), from a = 0, `iterations` + 1 times.
+
+    A is the sum over pixels times their area, S the synthesis.
+
+    Parameters
+    ----------
+    maps : float64 (1, n_pix), or (2, n_pix) where `spin` is not 0
+    n_side, l_max, spin, iterations, n_threads : int
+
+    Returns
+    -------
+    complex128 (1 or 2, n_alm)
+    """
+    import ducc0
+
+    common: dict[str, Any] = dict(spin=spin, lmax=l_max, mmax=l_max, nthreads=n_threads, **_rings(n_side))
+    area = 4 * np.pi / maps.shape[1]
+    alm: ComplexArray = ducc0.sht.adjoint_synthesis(map=maps, **common) * area
+    for _ in range(iterations):
+        residual = maps - ducc0.sht.synthesis(alm=alm, **common)
+        alm += ducc0.sht.adjoint_synthesis(map=residual, **common) * area
+    return alm
+
+
+def synthesise(alm: ComplexArray, n_side: int, l_max: int, spin: int, n_threads: int = 1) -> FloatArray:
+    """Return a_lm (1, n_alm), or (2, n_alm) where `spin` is not 0, as maps in rings."""
+    import ducc0
+
+    found: FloatArray = ducc0.sht.synthesis(
+        alm=alm, spin=spin, lmax=l_max, mmax=l_max, nthreads=n_threads, **_rings(n_side)
+    )
+    return found
+
+
+def in_ring_order(maps: FloatArray, pixelization: Healpix) -> FloatArray:
+    """Return maps (n, n_pix) or (n_pix,) as (n, n_pix), contiguous and in ring order."""
+    rows = np.atleast_2d(maps)
+    if pixelization.nest:
+        ring = Healpix(pixelization.n_side)
+        rows = rows[:, ring.reordered(np.arange(ring.n_pix))]
+    return np.ascontiguousarray(rows, np.float64)
+
+
+def multipoles(l_max: int) -> FloatArray:
+    """Return l of each coefficient, float64 (n_alm,)."""
+    return np.concatenate([np.arange(first, l_max + 1.0) for first in range(l_max + 1)])
+
+
+def _rings(n_side: int) -> dict[str, Any]:
+    import ducc0
+
+    rings: dict[str, Any] = ducc0.healpix.Healpix_Base(n_side, "RING").sht_info()
+    return rings
