@@ -22,7 +22,7 @@ from petamap.pointing.ephemeris import AU, ECCENTRICITY_SQUARED, EQUATOR
 from petamap.pointing.protocol import Pointing
 from petamap.simulation.sky import intensity_gains, required_pointing, with_signal
 from petamap.sky.image import unit_vectors
-from petamap.sky.sky_map import to_kelvin
+from petamap.sky.map_units import to_kelvin
 
 LIGHT = 299792458.0  # m/s
 _MOON_OVER_BOTH = 1 / (1 + 81.300569)  # mass of the Moon in that of Earth and Moon

@@ -28,7 +28,9 @@ class InstrumentOptions:
     """Detectors and half-wave plate."""
 
     name: str = option("", help="of the observations, numbered where there are several; default: the kind")
-    focalplane: str = option("", help="planck-lfi, or a .toml or RIMO .fits file; a hexagon without one")
+    focalplane: str = option(
+        "", path_or_name=True, help="planck-lfi, or a .toml or RIMO .fits file; a hexagon without one"
+    )
     detectors: tuple[str, ...] = detectors_option()
     n_det: int = option(2, minimum=1, maximum=1_000_000, help="detectors of the hexagon, orthogonal pairs")
     spacing: float = option(

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -33,8 +33,8 @@ from petamap.simulation.random_keys import Purpose, random_stream
 from petamap.simulation.sky_spectra import PLANCK2018, gaussian_alm, read_spectra, smooth_alm, synthesize
 from petamap.sky.healpix import Healpix
 from petamap.sky.map_file import read_map
+from petamap.sky.map_units import unit_mend
 from petamap.sky.pixelization import Pixelization
-from petamap.sky.sky_map import unit_mend
 
 CHUNK = 8192  # samples processed at once, whose directions and pixels fit into the cache
 
@@ -264,7 +264,9 @@ class SkySpectraOptions:
     """A Gaussian sky drawn from power spectra."""
 
     spectra: str = option(
-        PLANCK2018, help="planck2018, a CAMB text file of D_l, or a FITS table of C_l as healpy writes"
+        PLANCK2018,
+        path_or_name=True,
+        help="planck2018, a CAMB text file of D_l, or a FITS table of C_l as healpy writes",
     )
     unit: str = option("uK^2", help="of the spectra, where the file says none")
     n_side: int = option(256, minimum=1, maximum=8192, help="HEALPix resolution of the sky")
@@ -280,6 +282,18 @@ class SkySpectraOptions:
     detectors: tuple[str, ...] = option(
         (), help="that see it: names, patterns, beginnings of names; default: all"
     )
+
+
+class SeenSky(Protocol):
+    """Options of a source of a sky: who sees it, and how."""
+
+    @property
+    def interpolation(self) -> str:
+        """Return ``nearest`` or ``bilinear``."""
+
+    @property
+    def detectors(self) -> tuple[str, ...]:
+        """Return the detectors that see it; all where there are none."""
 
 
 class SkyMapSource:
@@ -325,7 +339,7 @@ class SkyMapSource:
                 )
         n_stokes = len(sky_map.names) if options.polarized else 1
         sky = Sky(sky_map.pixelization, lambda: sky_map.values[:n_stokes] * options.scale)
-        return _with_sky(observations, sky, options, self._context)
+        return with_sky(observations, sky, options, self._context)
 
 
 class SkySpectraSource:
@@ -362,7 +376,7 @@ class SkySpectraSource:
                     mend="use a map in that unit instead",
                 )
         sky = Sky(Healpix(self._options.n_side), self.make)
-        return _with_sky(observations, sky, self._options, self._context)
+        return with_sky(observations, sky, self._options, self._context)
 
     def make(self) -> FloatArray:
         """Return I, Q, U of the sky in ring ordering, K_CMB, float64 (3, n_pix)."""
@@ -384,10 +398,10 @@ class SkySpectraSource:
         return self._spectra[:, : self._l_max + 1] * self._options.scale**2
 
 
-def _with_sky(
+def with_sky(
     observations: Sequence[Observation],
     sky: Sky,
-    options: SkyMapOptions | SkySpectraOptions,
+    options: SeenSky,
     context: SourceContext,
 ) -> list[Observation]:
     """Return the observations with the signal of a sky in the detectors that see it."""
