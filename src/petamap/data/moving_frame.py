@@ -17,9 +17,8 @@ from petamap.data.checks import check_dates, check_given, error_location
 from petamap.data.observation import Observation
 from petamap.data.source import SourceContext
 from petamap.pointing import frames, quaternion
-from petamap.pointing.compressed import CompressedPointing
 from petamap.pointing.ephemeris import BODIES, body_directions
-from petamap.pointing.recorded_response import RecordedResponse
+from petamap.pointing.sampled import DirectedPointing
 
 HORIZON = "horizon"
 _KNOTS = 60.0  # seconds, between which directions of bodies are interpolated: 0.01 arcsec
@@ -72,7 +71,7 @@ class MovingFrameSource:
 
     def _turned(self, observation: Observation) -> Observation:
         pointing, frame = observation.pointing, observation.frame
-        if not isinstance(pointing, CompressedPointing | RecordedResponse) or frame not in frames.FRAMES:
+        if not isinstance(pointing, DirectedPointing) or frame not in frames.FRAMES:
             raise ConfigError(
                 f"has no directions on the sky that could be turned to {self._options.centre}",
                 where=error_location(observation),

@@ -8,6 +8,7 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
+from petacomm.base.display import Displayed, some_names
 from petacomm.base.typing import FloatArray, UInt8Array
 from petamap.data.template import Template
 from petamap.noise.common_modes import CommonNoise
@@ -107,8 +108,8 @@ class DetectorNoise:
         return self.models[detector]
 
 
-@dataclass(frozen=True)
-class Observation:
+@dataclass(frozen=True, repr=False)
+class Observation(Displayed):
     """Contiguous range of samples of a set of detectors with common sampling.
 
     Parameters
@@ -177,6 +178,20 @@ class Observation:
     azimuth: AzimuthTrack | None = None
     unit: str = "K_CMB"
     meta: dict[str, object] = field(default_factory=dict, compare=False)
+
+    def _facts(self) -> dict[str, object]:
+        return {
+            "name": self.name,
+            "detectors": some_names(self.detectors),
+            "n_samp": f"{self.n_samp:,}",
+            "sample_rate": f"{self.sample_rate:g} Hz",
+            "intervals": len(self.intervals),
+            "frame": self.frame or "unknown",
+            "signals": len(self.signals),
+            "flags": len(self.flags),
+            "noise": None if self.noise is None else type(self.noise).__name__,
+            "unit": self.unit,
+        }
 
     @property
     def n_det(self) -> int:

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from petacomm.base.display import Displayed, some_names
 from petacomm.base.errors import DataError
 from petacomm.base.files import write_text
 from petacomm.base.options import option
@@ -173,6 +174,9 @@ class PhaseCost:
 
     name: str = option(help="Name of the phase.")
     seconds: RankStatistics = option(help="Wall seconds.")
+    cpu_seconds: RankStatistics | None = option(
+        None, help="Processor seconds of all threads of a rank; null in summaries of earlier versions."
+    )
     calls: int = option(help="How often it was entered.", minimum=0)
     bytes: RankStatistics = option(help="Bytes that a rank sent to others.")
     messages: RankStatistics = option(
@@ -304,8 +308,8 @@ class MonteCarlo:
     seconds: float = option(help="Wall seconds of the last run after its set-up.")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Summary:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Summary(Displayed):
     """Results and provenance of a run of petamap."""
 
     petamap: str = option(help="Version of petamap.")
@@ -337,6 +341,19 @@ class Summary:
         (), help="What templates take of the sky, by scale, where products.modes_taken asked for it."
     )
     resumed: int = option(0, help="How often the run went on from a checkpoint.", minimum=0)
+
+    def _facts(self) -> dict[str, object]:
+        totals, solver = self.totals, self.solver
+        ended = "converged" if solver and solver.converged else "NOT converged"
+        return {
+            "name": self.name,
+            "samples": f"{totals.samples_used:,} of {totals.samples:,}",
+            "pixels": f"{totals.pixels_observed:,} observed, {totals.pixels_cut:,} of them cut",
+            "solver": f"{ended} in {solver.iterations} iterations" if solver else "binned only",
+            "products": some_names([product.file for product in self.products]),
+            "ranks": self.environment.ranks,
+            "warnings": len(self.warnings) or None,
+        }
 
     def write(self, folder: str | os.PathLike[str]) -> Path:
         """Write ``summary.json`` to `folder` atomically and return its path."""

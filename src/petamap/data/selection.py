@@ -13,9 +13,8 @@ from petacomm.base.typing import Float32Array, FloatArray, Int32Array, UInt8Arra
 from petamap.data.observation import Observation
 from petamap.data.source import SourceContext
 from petamap.noise.model import NoiseModel
-from petamap.pointing.compressed import CompressedPointing
 from petamap.pointing.protocol import Pointing
-from petamap.pointing.recorded_response import RecordedResponse
+from petamap.pointing.sampled import DirectedPointing
 from petamap.sky.pixelization import Pixelization
 
 
@@ -83,7 +82,7 @@ def _with_detectors(observation: Observation, kept: set[str]) -> Observation:
 
 
 def _chosen_pointing(pointing: Pointing | None, numbers: tuple[int, ...]) -> Pointing | None:
-    if isinstance(pointing, CompressedPointing | RecordedResponse):
+    if isinstance(pointing, DirectedPointing):
         return pointing.of_detectors(numbers)
     return None if pointing is None else ChosenPointing(pointing, numbers)
 

@@ -74,6 +74,7 @@ _KINDS: dict[str, str] = {
     "recorded": "petamap.simulation.virtual_scans:RecordedSource",
     "sky-map": "petamap.simulation.sky:SkyMapSource",
     "sky-spectra": "petamap.simulation.sky:SkySpectraSource",
+    "sky-pysm": "petamap.simulation.pysm:PysmSource",
     "solved-templates": "petamap.templates.solved:SolvedTemplatesSource",
     "point-sources": "petamap.simulation.point_sources:PointSourcesSource",
     "dipole": "petamap.simulation.dipole:DipoleSource",

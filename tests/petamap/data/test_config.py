@@ -344,7 +344,7 @@ def test_override_of_a_missing_option(write, tmp_path, monkeypatch):
         ("solver.rcond_min='1'", "solver.rcond_min must be a number, 0.0 to 1.0, not '1' (with"),
         ("noise.interval=2", "noise.interval must be a quantity with its unit, as \"1.5 h\", not '2'"),
         ("source.1.fwhm=1 deg", "there is no source 1 (there are 1, counted from 0)"),
-        ("source.x.fwhm=1 deg", "unknown key 'source.x.fwhm'"),
+        ("source.x.fwhm=1 deg", "there is no source of kind 'x' (known: sample)"),
         ("source.0.kind=sample", "the kind of a source cannot be overridden"),
         ("source.0.names=[a", "the value of 'names' is not TOML: [a"),
         ("source.0.names=[" + "[" * 5000, "the value of 'names' is not TOML: [["),

@@ -51,7 +51,7 @@ BARE = LOW.replace('frequency = "90 GHz"\n', "")
         (LOW + component("x", spectrum='"power-law"', beta=1), "a power law needs beta and reference"),
         (LOW + component("x", spectrum='"cmb"', beta=1), "beta: not of spectrum = 'cmb'"),
         (LOW + component("x", spectrum='"dust"', polarized="false", polarization_beta=1), "not polarized"),
-        (LOW + LOW, r":11: two tables \[\[band\]\] are called 'low' \(the first one in line 7\)"),
+        (LOW + LOW, r":11: two tables \[\[band\]\] are called 'low' \(the first one: .*:7\)"),
         (LOW + '[[split]]\nname = "x"\nby = "time"\n', r":7: maps of bands are not split"),
         (
             LOW.replace("[[band]]", "[[bands]]"),

@@ -28,7 +28,7 @@ from petamap.data.config.model import (
     SplitOptions,
 )
 from petamap.data.config.observations import RandomSource, SignalParts, open_signal_parts, open_sources
-from petamap.data.config.reader import load_config, parse_config
+from petamap.data.config.reader import config_of_options, load_config, parse_config
 from petamap.data.config.writer import to_toml, to_xml
 
 __all__ = [
@@ -52,6 +52,7 @@ __all__ = [
     "SpectraOptions",
     "SplitOptions",
     "band_conflicts",
+    "config_of_options",
     "load_config",
     "open_signal_parts",
     "open_sources",

@@ -49,7 +49,7 @@ class OptionField:
         None for a single value, 0 for a list of any length, else the required length of the list.
     default : object
         `dataclasses.MISSING` for a required option.
-    help, dimension, choices, minimum, maximum, path, word, whole
+    help, dimension, choices, minimum, maximum, path, path_or_name, word, whole
         As declared by `petacomm.base.options.option`.
     """
 
@@ -63,6 +63,7 @@ class OptionField:
     minimum: float | None = None
     maximum: float | None = None
     path: bool = False
+    path_or_name: bool = False
     word: str | None = None
     whole: str | None = None
 
@@ -85,6 +86,10 @@ class OptionField:
     def is_path(self) -> bool:
         """Whether values are paths, existing or not."""
         return self.path or self.scalar is Path
+
+    def holds_path(self, content: object) -> bool:
+        """Return whether a value is a path: where names are allowed as well, if it has a dot."""
+        return self.is_path or (self.path_or_name and isinstance(content, str) and "." in content)
 
     @property
     def example(self) -> str | None:

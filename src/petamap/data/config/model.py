@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, is_dataclass
 from pathlib import Path
 from typing import Any
 
+from petacomm.base.display import Displayed, some_names
 from petacomm.base.errors import ConfigError
 from petacomm.base.options import option
 from petacomm.reduction import ALGORITHMS, AUTO
@@ -413,8 +414,8 @@ class SourceConfig:
     places: dict[str, str] = field(default_factory=dict, compare=False)
 
 
-@dataclass(frozen=True)
-class RunConfig:
+@dataclass(frozen=True, repr=False)
+class RunConfig(Displayed):
     """Validated run configuration with values in internal units.
 
     Attributes
@@ -452,6 +453,18 @@ class RunConfig:
     components: tuple[ComponentOptions, ...] = ()
     folder: Path = field(default=Path(), compare=False)
     file: Path | None = field(default=None, compare=False)
+
+    def _facts(self) -> dict[str, object]:
+        n_side = f" n_side {self.map.n_side}" if self.map.n_side else ""
+        return {
+            "name": self.run.name,
+            "map": f"{self.map.stokes} on {self.map.pixelization}{n_side}, {self.map.frame}",
+            "sources": some_names([source.kind for source in self.sources], 8),
+            "splits": some_names([split.by for split in self.splits]),
+            "bands": some_names([band.name for band in self.bands]),
+            "components": some_names([component.name for component in self.components]),
+            "file": self.file,
+        }
 
 
 # options by section, in the order of `RunConfig`

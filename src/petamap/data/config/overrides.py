@@ -1,4 +1,6 @@
-"""Overrides ``key=value`` on the command line, such as ``solver.tolerance=1e-8`` or ``source.0.n_side=64``.
+"""Overrides ``key=value`` on the command line: ``solver.tolerance=1e-8``, ``source.satellite.duration=2 h``.
+
+A source goes by its kind, or by its number, counted from 0; a split, band or component by its name or number.
 
 Values are written as in TOML, with bare words for text; the names of a list are separated by commas. A
 relative path on the command line refers to the working directory (which a shell completes), a relative path
@@ -48,12 +50,31 @@ def _replace(document: Document, text: str) -> None:
 
 
 def _repeated_table(tables: Sequence[DocumentTable], parts: list[str], name: str) -> DocumentTable:
-    kind, count = parts[0], len(tables)
-    if len(parts) != 3 or not (parts[1].isascii() and parts[1].isdigit()):
-        raise ConfigError(f"unknown key '{name}'", mend=f"{kind}s are {kind}.0.key, {kind}.1.key, ...")
-    if int(parts[1]) >= count:
-        raise ConfigError(f"there is no {kind} {parts[1]}", mend=f"there are {count}, counted from 0")
-    return tables[int(parts[1])]
+    table, count = parts[0], len(tables)
+    if len(parts) != 3:
+        raise ConfigError(f"unknown key '{name}'", mend=f"{table}s are {table}.0.key, {table}.1.key, ...")
+    called = parts[1]
+    if not (called.isascii() and called.isdigit()):
+        return tables[_find(table, tables, called, parts[2])]
+    if int(called) >= count:
+        raise ConfigError(f"there is no {table} {called}", mend=f"there are {count}, counted from 0")
+    return tables[int(called)]
+
+
+def _find(table: str, tables: Sequence[DocumentTable], called: str, key: str) -> int:
+    """Return the number of the only source of a kind, or of the only other table of a name."""
+    told_by = "kind" if table == "source" else "name"
+    given = [one.values[told_by].raw if told_by in one.values else None for one in tables]
+    numbers = [number for number, word in enumerate(given) if word == called]
+    if len(numbers) == 1:
+        return numbers[0]
+    of = f"of kind '{called}'" if table == "source" else f"called '{called}'"
+    if not numbers:
+        known = sorted({word for word in given if isinstance(word, str)})
+        mend = did_you_mean(called, known) or f"there is no {table} at all"
+        raise ConfigError(f"there is no {table} {of}", mend=mend)
+    choices = " or ".join(f"{table}.{number}.{key}" for number in numbers)
+    raise ConfigError(f"{len(numbers)} {table}s are {of}", mend=f"say which: {choices}")
 
 
 def _source_options(table: DocumentTable, key: str) -> type | None:
@@ -78,7 +99,7 @@ def _value(options: type | None, key: str, written: str) -> Value:
             raise ConfigError(f"the value of '{key}' is not TOML: {written[:60]}")
         raw = tree["value"]
     field = option_fields(options).get(key) if options else None
-    if field and field.is_path:
+    if field and field.holds_path(raw):
         raw = _from_working_directory(raw)
     if field and (field.is_name or field.is_pattern) and field.length is not None and raw is written:
         raw = [word.strip() for word in written.split(",") if word.strip()]

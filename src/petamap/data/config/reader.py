@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from petacomm.base.errors import ConfigError
+from petacomm.base.errors import ConfigError, did_you_mean
 from petamap.data.config.document import Document
-from petamap.data.config.model import RunConfig
+from petamap.data.config.fields import option_fields
+from petamap.data.config.inclusion import include_files
+from petamap.data.config.model import REPEATED, SECTIONS, RunConfig
 from petamap.data.config.overrides import override_document
 from petamap.data.config.resolve import resolve
-from petamap.data.config.toml_reader import read_toml_document
+from petamap.data.config.toml_reader import read_toml_document, read_tree
 from petamap.data.config.xml_reader import read_xml_document
 
 MAX_BYTES = 128 * 1024
@@ -86,9 +89,68 @@ def parse_config(
     >>> config.map.n_side, config.sources[0].kind
     (64, 'satellite')
     """
-    document: Document = _READERS[path.suffix.lower()](text, str(path), path.absolute().parent)
+    document, n_lines = _document(text, path)
+    if document.includes:
+        include_files(document, path, n_lines, _included)
     override_document(document, overrides)
     return resolve(document, path)
+
+
+def _document(text: str, path: Path) -> tuple[Document, int]:
+    """Return the document of a text and the number of its lines."""
+    document: Document = _READERS[path.suffix.lower()](text, str(path), path.absolute().parent)
+    return document, text.count("\n") + 1
+
+
+def _included(path: Path) -> tuple[Document, int]:
+    if path.suffix.lower() not in _READERS:
+        raise ConfigError("a run configuration is a .toml or an .xml file", where=str(path))
+    return _document(_text(path), path)
+
+
+def config_of_options(options: Mapping[str, Any]) -> RunConfig:
+    """Return the run configuration of options, for data that are given beside them.
+
+    Parameters
+    ----------
+    options : mapping
+        What a configuration in TOML holds, ``{"solver": {"tolerance": 1e-8}, "split": [{...}]}``; options of
+        sections may be named in short, ``{"solver.tolerance": 1e-8}``. Relative paths refer to the working
+        directory.
+
+    Raises
+    ------
+    ConfigError
+        If an option is not valid; lists all problems.
+    """
+    tree: dict[str, Any] = {}
+    document = Document("options", Path.cwd(), numbered=False, has_data=True)
+    for name, value in options.items():
+        section, dot, key = str(name).partition(".")
+        if dot and isinstance(tree.setdefault(section, {}), dict):
+            tree[section][key] = _plain(value)
+        elif isinstance(value, Mapping):
+            tree.setdefault(section, {}).update(_plain(value))
+        elif isinstance(value, list | tuple) or section in ("source", *REPEATED):
+            tree[section] = _plain(value)
+        else:
+            known = [f"{one}.{key}" for one, kind in SECTIONS.items() for key in option_fields(kind)]
+            meant = [one for one in known if one.endswith(f".{name}")]
+            mend = f"it is {' or '.join(meant)}" if meant else did_you_mean(str(name), known)
+            document.problems.add(1, f"unknown option '{name}'", mend)
+    read_tree(tree, {}, document)
+    return resolve(document)
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as a parser of TOML does: paths as text, numbers of NumPy as Python's."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    return value.item() if hasattr(value, "item") else value
 
 
 def _text(path: Path) -> str:

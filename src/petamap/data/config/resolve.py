@@ -20,7 +20,7 @@ from petamap.data.config.model import (
     noise_option_conflicts,
 )
 from petamap.data.config.source_kinds import all_source_kinds, options_class
-from petamap.data.config.values import BadValue, convert_value
+from petamap.data.config.values import BadValue, convert_value, move_path
 
 _CONFLICTS: dict[str, Callable[[Any], Iterator[tuple[str, str, str | None]]]] = {
     "map": map_option_conflicts,
@@ -44,7 +44,7 @@ def resolve(document: Document, file: Path | None = None) -> RunConfig:
             meant.setdefault(closest(name, [*SECTIONS]) or "", table)
     sections = {name: _section(name, document, meant.get(name)) for name in SECTIONS}
     sources = [_source(index, table, document) for index, table in enumerate(document.sources)]
-    if not document.sources:
+    if not document.sources and not document.has_data:
         problems.add(1, "there is no source: nothing says where the data come from", "add a [[source]]")
     repeated: dict[str, Any] = {f"{name}s": _repeated(name, document) for name in REPEATED}
     problems.raise_any()
@@ -85,7 +85,9 @@ def _repeated(name: str, document: Document) -> tuple[Any, ...]:
             continue
         if options.name in seen:
             what = f"two tables [[{name}]] are called '{options.name}'"
-            document.problems.add(table.line, what, f"the first one in line {seen[options.name]}")
+            document.problems.add(
+                table.line, what, f"the first one: {document.problems.place(seen[options.name])}"
+            )
         seen.setdefault(options.name, table.line)
     return tuple(found)
 
@@ -147,7 +149,9 @@ def _options(options: type, table: DocumentTable, name: str, document: Document)
             document.problems.add(value.line, what, _key_mend(key, name, list(fields)))
             continue
         try:
-            known[key] = convert_value(fields[key], value, f"{name}.{key}", document.folder)
+            folder = document.folder_of(value.line)
+            found = convert_value(fields[key], value, f"{name}.{key}", folder)
+            known[key] = move_path(found, folder, document.folder) if fields[key].holds_path(found) else found
         except BadValue as error:
             document.problems.add(error.line, error.what, error.mend)
     for key, field in fields.items():

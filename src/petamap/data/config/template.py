@@ -71,6 +71,9 @@ TEMPLATES: dict[str, ConfigTemplate] = {
                      "frame": "galactic", "sample_rate": "5 Hz"}),
     )),
     "sky-map": ConfigTemplate(_COARSE, (_SHORT, ("sky-map", {"map": "sample-sky.fits"}), _NOISE)),
+    "sky-pysm": ConfigTemplate(_COARSE, (
+        _SHORT, ("sky-pysm", {"models": ["d1", "s1"], "frequency": "150 GHz", "fwhm": "2 deg"}), _NOISE,
+    )),
     "point-sources": ConfigTemplate(_PATCH, (
         _RASTER, ("point-sources", {"sources": ["0.5 deg, 0.3 deg, 10 mK, 30 arcmin"]}), _NOISE,
     )),

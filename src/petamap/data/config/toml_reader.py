@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from petacomm.base.errors import did_you_mean
 from petacomm.base.toml import KeyLines, parse_toml
@@ -18,10 +20,18 @@ def read_toml_document(text: str, file: str, folder: Path) -> Document:
     ConfigError
         If the text is not TOML, has a key twice, or is nested too deeply.
     """
-    tree, lines = parse_toml(text, file)
     document = Document(file, folder)
+    tree, lines = parse_toml(text, file)
+    read_tree(tree, lines, document)
+    return document
+
+
+def read_tree(tree: Mapping[str, Any], lines: KeyLines, document: Document) -> None:
+    """Read the sections and tables of a parsed text into a document; `lines` may be empty."""
     for name, content in tree.items():
-        if name == "source":
+        if name == "include":
+            document.includes = _includes(content, lines, document)
+        elif name == "source":
             document.sources += _read_tables(name, content, lines, document)
         elif name in REPEATED:
             document.repeated[name] = _read_tables(name, content, lines, document)
@@ -33,7 +43,17 @@ def read_toml_document(text: str, file: str, folder: Path) -> Document:
         else:
             what = f"'{name}' stands outside of any section"
             document.problems.add(lines.get((name,), 1), what, "sections begin with [name]")
-    return document
+
+
+def _includes(content: object, lines: KeyLines, document: Document) -> list[Value]:
+    """Return the files to include: one, or a list of them."""
+    value = _value(content if isinstance(content, list) else [content], ("include",), lines, 1)
+    found = [value.item(index) for index in range(len(value.raw))]  # type: ignore[arg-type]
+    wrong = next((one for one in found if not isinstance(one.raw, str) or not one.raw), None)
+    if wrong is not None:
+        document.problems.add(wrong.line, "include is a list of files", 'write include = ["base.toml"]')
+        return []
+    return found
 
 
 def _read_tables(name: str, content: object, lines: KeyLines, document: Document) -> list[DocumentTable]:

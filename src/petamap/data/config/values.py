@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from pathlib import Path
+from typing import Any
 
 from petacomm.base.errors import ConfigError, did_you_mean
 from petacomm.base.units import parse_percentage, parse_quantity
@@ -195,6 +197,15 @@ def _check_path(field: OptionField, text: str, value: Value, name: str, folder: 
     if field.path and not _exists(folder / text):
         mend = None if Path(text).is_absolute() else f"relative paths start at {folder}"
         raise BadValue(f"{name}: there is no file {_shown(text)}", value.line, mend)
+
+
+def move_path(content: Any, old: Path, new: Path) -> Any:
+    """Return a path, or several, relative to one folder as such relative to another; absolute ones stay."""
+    if isinstance(content, tuple):
+        return tuple(move_path(item, old, new) for item in content)
+    if not content or old == new or os.path.isabs(content):
+        return content
+    return content.__class__(os.path.relpath(old / content, new))
 
 
 def _exists(path: Path) -> bool:

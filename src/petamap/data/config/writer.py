@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from petacomm.base.units import parse_quantity, units_by_dimension
 from petamap.data.config.document import Document, DocumentTable, Value
 from petamap.data.config.fields import OptionField, option_fields
 from petamap.data.config.model import REPEATED, SECTIONS, RunConfig
+from petamap.data.config.values import move_path
 
 
 def to_document(config: RunConfig, folder: Path | None = None, *, complete: bool = False) -> Document:
@@ -57,16 +57,9 @@ class _Tables:
         for name, field in option_fields(options.__class__).items():
             content = getattr(options, name)
             if content is not None and (self.complete or content != field.default):
-                moved = self._moved(content) if field.is_path else content
+                moved = move_path(content, self.old, self.new) if field.holds_path(content) else content
                 table.values[name] = Value(written_value(field, moved), line)
         return table
-
-    def _moved(self, content: Any) -> Any:
-        if isinstance(content, tuple):
-            return tuple(self._moved(item) for item in content)
-        if not content or self.old == self.new or os.path.isabs(content):
-            return content
-        return os.path.relpath(self.old / content, self.new)
 
 
 def written_value(field: OptionField, content: Any) -> object:

@@ -2,8 +2,9 @@
 
 The root is ``<petamap>``; its children are the sections and any number of ``<source kind="...">`` and
 ``<split>``. Their
-children are the keys, with the value as text; a list has one ``<item>`` per value. Document types, entities
-and other files are never read. `petamap.data.config.xsd` has the schema.
+children are the keys, with the value as text; a list has one ``<item>`` per value. ``<include>`` has the name
+of another configuration. Document types, entities and inclusions of XML itself are never read.
+`petamap.data.config.xsd` has the schema.
 """
 
 from __future__ import annotations
@@ -38,6 +39,9 @@ def read_xml_document(text: str, file: str, folder: Path) -> Document:
     for child in root:
         if child.tag == "source":
             document.sources.append(_source(child, document))
+        elif child.tag == "include":
+            _no_attributes(child, (), document)
+            document.includes.append(_value(child, document))
         elif child.tag in REPEATED:
             _no_attributes(child, (), document)
             document.repeated.setdefault(child.tag, []).append(_table(child, document))

@@ -29,6 +29,8 @@ def config_xsd() -> str:
     _document(schema, "The run configuration of petamap: sections and sources, in any order.")
     _add_quantities(schema)
     root = _add(_add(_add(schema, "element", name="petamap"), "complexType"), "choice", **_ANY_NUMBER)
+    include = _add(root, "element", name="include", type="xs:string")
+    _document(include, "Another configuration, which comes before this one. Any number of times.")
     for name, options in (SECTIONS | REPEATED).items():
         section = _add(root, "element", name=name)
         times = " Any number of times." if name in REPEATED else " At most once."

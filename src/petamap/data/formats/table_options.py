@@ -65,7 +65,9 @@ class TableOptions:
     site_latitude: float | None = option(None, dimension="angle", help="of the site, where horizontal")
     site_longitude: float | None = option(None, dimension="angle", help="of the site, east positive")
     focalplane: str = option(
-        "", help="places and noise of detectors about the pointing: planck-lfi, a .toml or RIMO .fits file"
+        "",
+        path_or_name=True,
+        help="places and noise of detectors about the pointing: planck-lfi, a .toml or RIMO .fits file",
     )
     signal: str = option("signal", help="column of the signal, signal_* for several; empty: none")
     flags: str = option("flags", help="column of flags, not 0 where bad; the default may be missing")

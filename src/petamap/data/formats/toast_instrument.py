@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -156,7 +157,18 @@ def _tables(reader: Hdf5Reader, group: str, unit: str) -> dict[str, tuple[FloatA
 
 def _mixed(streams: list[tuple[str, float]], tables: dict[str, Any], where: str) -> TabulatedPsd:
     parts = [(tables[key], weight**2) for key, weight in streams if key in tables]
-    if not parts or len(parts) != len(streams):
+    return mixed_psd(parts if len(parts) == len(streams) else [], where)
+
+
+def mixed_psd(parts: Sequence[tuple[tuple[FloatArray, FloatArray], float]], where: str) -> TabulatedPsd:
+    """Return the sum of spectra, given as frequencies and values, by their weights.
+
+    Raises
+    ------
+    DataError
+        If there are none, or their frequencies differ.
+    """
+    if not parts:
         raise DataError("has no noise spectrum", where=where)
     (frequencies, _), _ = parts[0]
     if any(not np.array_equal(frequencies, table[0]) for table, _ in parts):
