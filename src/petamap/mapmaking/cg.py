@@ -306,6 +306,7 @@ class ConjugateGradients:
         return self._totals(limbs)
 
     def _precondition(self, state: _State) -> None:
+        state.z = state.r  # frees the last one before the next is made
         state.z = self.preconditioner.apply(state.r)
         state.coarse_error = self.preconditioner.coarse_error
 

@@ -174,6 +174,30 @@ class JobCheckpoints:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
+class NoCheckpoints(JobCheckpoints):
+    """Checkpoints of a job without a folder: it saves nothing, and goes on from nothing."""
+
+    def __init__(self) -> None:
+        super().__init__(Path(), "", 0.0, StopRequest({}), "", resume=False)
+
+    @property
+    def exist(self) -> bool:
+        """Whether a checkpoint is there: never."""
+        return False
+
+    def prepare(self, overwrite: bool, replacing: bool = False) -> str:
+        return ""
+
+    def write(self, name: str, comm: Communicator, state: Head, kinds: Mapping[str, KeyedRows]) -> None:
+        pass
+
+    def discard(self, name: str) -> None:
+        pass
+
+    def remove(self) -> None:
+        pass
+
+
 class ColumnCheckpoint:
     """Checkpoint of a solver's columns: the `SolverCheckpoint` of one call of it. Collective.
 

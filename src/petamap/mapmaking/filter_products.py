@@ -8,10 +8,11 @@ from pathlib import Path
 from petacomm.mpi import agree_on_errors
 from petamap.data.run_summary import ModesTaken, Product, pixels_sha256
 from petamap.mapmaking.filter_and_bin import FilterAndBin
+from petamap.mapmaking.maps_in_memory import KeptProducts
 from petamap.mapmaking.modes_taken import modes_taken
 from petamap.mapmaking.products import MapWriter
 from petamap.mapmaking.setup import RunSetup
-from petamap.sky.observation_matrix_file import write_observation_matrix
+from petamap.sky.observation_matrix_file import observation_matrix, write_observation_matrix
 
 
 @dataclass(frozen=True)
@@ -22,10 +23,13 @@ class FilterProducts:
     ----------
     setup : RunSetup
     filtering : FilterAndBin
+    kept : KeptProducts, optional
+        Takes the products in the place of files.
     """
 
     setup: RunSetup
     filtering: FilterAndBin
+    kept: KeptProducts | None = None
 
     def write_map(self, path: Path) -> list[Product]:
         """Write the map, and return its entry in the summary, on rank 0."""
@@ -42,7 +46,7 @@ class FilterProducts:
         setup.progress.end(note)
         writer = MapWriter(
             system.comm, system.projection.sky, system.keys, setup.config.map.frame, setup.run_id(),
-            setup.config.map.ordering,
+            setup.config.map.ordering, kept=self.kept,
         )  # fmt: skip
         names = list(system.projection.stokes.value)
         product = writer.write(kind, path, title, values, names, setup.unit)
@@ -64,12 +68,15 @@ class FilterProducts:
         with agree_on_errors(self.setup.comm):
             if self.setup.comm.rank == 0:
                 entries = columns.triplets()
-                write_observation_matrix(path, *entries, columns.n_unknowns, self.setup.run_id())
+                if self.kept is None:
+                    write_observation_matrix(path, *entries, columns.n_unknowns, self.setup.run_id())
+                else:
+                    self.kept.keep(path, observation_matrix(*entries, columns.n_unknowns))
                 digest = pixels_sha256(entries[2])
                 found.append(
                     Product(
-                        name="observation matrix", file=path.name, kind="observation_matrix", unit="",
-                        stokes="", sha256=digest,
+                        name="observation matrix", file=path.name if self.kept is None else "",
+                        kind="observation_matrix", unit="", stokes="", sha256=digest,
                     )
                 )  # fmt: skip
         progress.end(f"{columns.n} columns")

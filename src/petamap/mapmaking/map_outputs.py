@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
@@ -11,13 +11,17 @@ import numpy as np
 
 from petacomm.base.typing import FloatArray
 from petamap.data.config import RunConfig
+from petamap.data.observation import Observation
 from petamap.data.run_summary import Product
 from petamap.mapmaking.components import ComponentSystem
+from petamap.mapmaking.maps_in_memory import KeptProducts
 from petamap.mapmaking.products import MapWriter, covariance_columns, covariance_names
 from petamap.mapmaking.system import MapmakingSystem
 
 # What is the same for all components.
 _OF_PIXELS = ("hits", "rcond")
+# Products that are not made of the maps of the run.
+MADE_APART = ("amplitudes", "demodulated", "filtered", "observation_matrix", "pixel_covariance")
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,25 @@ def product_file(folder: Path, run: str, name: str, kind: str) -> Path:
     return folder / f"{'_'.join(part for part in (run, name, kind) if part)}.fits"
 
 
+def product_kinds(config: RunConfig, observations: Sequence[Observation]) -> list[str]:
+    """Return the kinds of products of a run, but those of splits."""
+    chosen = config.products
+    kinds = [kind for kind in ("hits", "covariance", "rcond", "binned", "sky") if getattr(chosen, kind)]
+    if not config.solver.binned_only:
+        kinds += ["map"] * chosen.maps + ["residual"] * chosen.residual
+        if any(observation.templates for observation in observations):
+            kinds += ["amplitudes"] * chosen.amplitudes
+    others = ("demodulated", "filtered", "observation_matrix", "pixel_covariance")
+    return kinds + [kind for kind in others if getattr(chosen, kind)]
+
+
+def product_files(config: RunConfig, observations: Sequence[Observation], folder: Path) -> Iterator[Path]:
+    """Yield the files of all products of a run, but those of splits."""
+    for kind in product_kinds(config, observations):
+        names = [""] if kind in MADE_APART else [one.name for one in output_names(config) if one.has(kind)]
+        yield from (product_file(folder, config.run.name, name, kind) for name in names)
+
+
 @dataclass(frozen=True)
 class MapOutput:
     """Products of one of the maps that a run solves for. Collective.
@@ -103,8 +126,10 @@ class MapOutput:
         return [one + other for one in letters for other in letters]
 
 
-def map_outputs(system: MapmakingSystem, config: RunConfig, run_id: str) -> Iterator[MapOutput]:
-    """Yield the products of each map of a system, with their writers. Collective."""
+def map_outputs(
+    system: MapmakingSystem, config: RunConfig, run_id: str, kept: KeptProducts | None = None
+) -> Iterator[MapOutput]:
+    """Yield the products of each map of a system, with their writers: to files or to `kept`. Collective."""
     n_pix = system.projection.sky.n_pix
     bounds = np.searchsorted(system.keys, n_pix * np.arange(len(system.map_names) + 1))
     for output in output_names(config):
@@ -112,7 +137,7 @@ def map_outputs(system: MapmakingSystem, config: RunConfig, run_id: str) -> Iter
         rows = slice(int(bounds[first]), int(bounds[first + 1]))
         writer = MapWriter(
             system.comm, system.projection.sky, system.keys[rows] - first * n_pix, config.map.frame, run_id,
-            config.map.ordering, _cards(config, output),
+            config.map.ordering, _cards(config, output), kept,
         )  # fmt: skip
         yield MapOutput(system, output, writer, rows)
 

@@ -134,9 +134,9 @@ def map_bytes(sizes: Sizes) -> int:
     # place where there is nothing to add up
     summed = 0 if threads == sizes.n_ranks == 1 else threads * held
     solving = (7 * width + 1) * owned + at_holders + summed
-    # right-hand sides, binned map, x; the widest product, and this rank's part in writing it
+    # binned map, x; the widest product, and this rank's part in writing it
     slab = slab_bytes(sizes.n_pix, triangle, sizes.n_ranks, n)
-    writing = 4 * owned * width + at_holders + 8 * n * triangle + slab + _FITS_BYTES
+    writing = 2 * owned * width + at_holders + 8 * n * triangle + slab + _FITS_BYTES
     return always + max(reading, solving, writing)
 
 

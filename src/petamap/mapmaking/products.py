@@ -15,15 +15,18 @@ from petacomm.base.errors import ConfigError
 from petacomm.base.exact import add_exactly, round_limbs, zero_limbs
 from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.mpi import Communicator, agree_on_errors
-from petamap.data.run_summary import Product
+from petamap.data.run_summary import Product, pixels_sha256
 from petamap.mapmaking.binning import triangle
+from petamap.mapmaking.maps_in_memory import KeptProducts
 from petamap.mapmaking.slabs import Slabs, write_slabs
 from petamap.mapmaking.system import MapmakingSystem
 from petamap.sky.healpix import Healpix
+from petamap.sky.map_conventions import iau_to_cosmo_signs
 from petamap.sky.map_file import read_map
 from petamap.sky.map_header import MapHeader, make_map_header
 from petamap.sky.numbered import ImageLayout, NumberedPixels
 from petamap.sky.pixelization import Pixelization
+from petamap.sky.sky_map import SkyMap
 from petamap.sky.stokes import Stokes
 
 _OF_STOKES = (
@@ -58,6 +61,8 @@ class MapWriter:
         "ring" or "nest" of HEALPix files.
     cards : mapping
         What all files say in their headers.
+    kept : KeptProducts, optional
+        Takes the maps, on rank 0, in the place of files.
     """
 
     comm: Communicator
@@ -67,6 +72,7 @@ class MapWriter:
     run_id: str
     ordering: str
     cards: Mapping[str, object] = field(default_factory=dict)
+    kept: KeptProducts | None = None
 
     def write(
         self, kind: str, path: Path, title: str, values: FloatArray, names: list[str], unit: str
@@ -90,24 +96,51 @@ class MapWriter:
         self, kind: str, path: Path, title: str, names: list[str], unit: str,
         collected: Callable[[Slabs], FloatArray],
     ) -> Product | None:  # fmt: skip
-        comm = self.comm
-        frame = None if isinstance(self._pixelization, NumberedPixels) else self.frame
-        head: MapHeader | None = None
-        with agree_on_errors(comm):
-            if comm.rank == 0:
-                head = make_map_header(
-                    self._pixelization, names=names, unit=unit, run_id=self.run_id, frame=frame,
-                    cards={**PRODUCT_CARDS.get(kind, {}), **self.cards},
-                )  # fmt: skip
-        slab = collected(self._by_row)
-        write_slabs(path, head, self._by_row, slab)
-        if self._by_pixel is not self._by_row:
-            slab = collected(self._by_pixel)
-        digest = self._sha256(slab)
-        if comm.rank != 0:
+        if self.kept is None:
+            slab = collected(self._by_row)
+            write_slabs(path, self._header(kind, names, unit), self._by_row, slab)
+            if self._by_pixel is not self._by_row:
+                slab = collected(self._by_pixel)
+            digest = self._sha256(slab)
+        else:
+            digest = self._keep(path, collected(self._by_pixel), names, unit)
+        if self.comm.rank != 0:
             return None
         stokes = "".join(names) if kind in _OF_STOKES else ""
-        return Product(name=title, file=path.name, kind=kind, unit=unit, stokes=stokes, sha256=digest)
+        file = path.name if self.kept is None else ""
+        return Product(name=title, file=file, kind=kind, unit=unit, stokes=stokes, sha256=digest)
+
+    @property
+    def _map_frame(self) -> str | None:
+        return None if isinstance(self._pixelization, NumberedPixels) else self.frame
+
+    def _header(self, kind: str, names: list[str], unit: str) -> MapHeader | None:
+        """Return the header of a file, on rank 0."""
+        with agree_on_errors(self.comm):
+            if self.comm.rank == 0:
+                return make_map_header(
+                    self._pixelization, names=names, unit=unit, run_id=self.run_id, frame=self._map_frame,
+                    cards={**PRODUCT_CARDS.get(kind, {}), **self.cards},
+                )  # fmt: skip
+        return None
+
+    def _keep(self, path: Path, slab: FloatArray, names: list[str], unit: str) -> str:
+        """Gather a map on rank 0, which keeps it; return its digest there."""
+        assert self.kept is not None, "products stay in memory"
+        values: FloatArray | None = None
+        with agree_on_errors(self.comm):
+            if self.comm.rank == 0:
+                values = np.empty((len(names), self._pixelization.n_pix))
+        for column, first, piece in self._by_pixel.stream(slab):
+            assert values is not None, "rank 0 has room"
+            values[column, first : first + len(piece)] = piece
+        if values is None:
+            return ""
+        columns = tuple(names)
+        convention = "COSMO" if (iau_to_cosmo_signs(columns) < 0).any() else None
+        units = (unit,) * len(columns)
+        self.kept.keep(path, SkyMap(values, self._pixelization, columns, units, self._map_frame, convention))
+        return pixels_sha256(values)
 
     def compare(self, path: Path, values: FloatArray) -> tuple[float, float] | None:
         """Return the largest and the rms difference from a map file, on rank 0. Collective.

@@ -198,7 +198,7 @@ class _Reading:
 
     def _values(self, words: Int64Array) -> tuple[FloatArray, FloatArray]:
         """Return the two values of each row of four words, (n, n_stokes, 4, width)."""
-        first, second = np.empty((2, *words.shape[:2], words.shape[3]))
+        first, second = (np.empty((*words.shape[:2], words.shape[3])) for _ in range(2))
         _mapmaking.settle_words(words, self.unit, self.bits, first, second, self.system.projection.n_threads)
         return first, second
 

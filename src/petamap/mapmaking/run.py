@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import overload
 
 import numpy as np
 
@@ -20,18 +21,24 @@ from petacomm.mpi import Communicator, agree_on_errors, world
 from petamap.data import run_summary as summary
 from petamap.data.config import RunConfig, open_sources
 from petamap.data.demodulation import low_pass_note
-from petamap.data.formats.amplitudes import write_amplitudes
 from petamap.data.observation import Observation, sky_signals
 from petamap.data.run_summary import ModesTaken, Summary
-from petamap.mapmaking.amplitude_table import gather_amplitudes
-from petamap.mapmaking.checkpoint import ColumnCheckpoint, JobCheckpoints
+from petamap.mapmaking.checkpoint import ColumnCheckpoint, JobCheckpoints, NoCheckpoints
 from petamap.mapmaking.components import ComponentSystem, component_maps, reading_system
 from petamap.mapmaking.covariance import CovarianceCheckpoint, CovarianceColumns
 from petamap.mapmaking.demodulated_map import demodulated_observations, demodulated_system
 from petamap.mapmaking.filter_and_bin import FilterAndBin, require_few_pixels
 from petamap.mapmaking.filter_products import FilterProducts
-from petamap.mapmaking.map_outputs import covariance_content, map_outputs, output_names, product_file
+from petamap.mapmaking.map_outputs import (
+    MADE_APART,
+    covariance_content,
+    map_outputs,
+    product_file,
+    product_files,
+    product_kinds,
+)
 from petamap.mapmaking.map_solver import MapSolver
+from petamap.mapmaking.maps_in_memory import KeptProducts, Maps
 from petamap.mapmaking.products import MapWriter
 from petamap.mapmaking.right_hand_side import (
     RightHandSide,
@@ -44,26 +51,53 @@ from petamap.mapmaking.signal_faults import SignalFaults
 from petamap.mapmaking.solution import Solution
 from petamap.mapmaking.splits import Splits
 from petamap.mapmaking.system import MapmakingSystem
+from petamap.mapmaking.table_products import write_amplitude_table, write_covariance_matrix
 from petamap.mapmaking.vector_digest import vector_digest
-from petamap.sky.covariance_file import PixelCovariance, write_pixel_covariance
+from petamap.mapmaking.vectors import Unknowns
 from petamap.sky.map_header import file_run_id
+from petamap.sky.pixelization import Pixelization
 
-# Products that are not made of the maps of the run.
-_APART = "amplitudes", "demodulated", "filtered", "observation_matrix", "pixel_covariance"
+
+@overload
+def run(
+    config: RunConfig,
+    *,
+    out: str | os.PathLike[str],
+    observations: Sequence[Observation] = ...,
+    comm: Communicator | None = ...,
+    progress: Progress | None = ...,
+    pixelization: Pixelization | None = ...,
+    command: Sequence[str] = ...,
+    resume: bool = ...,
+    stop: StopRequest | None = ...,
+) -> Summary: ...
+
+
+@overload
+def run(
+    config: RunConfig,
+    *,
+    out: None = ...,
+    observations: Sequence[Observation] = ...,
+    comm: Communicator | None = ...,
+    progress: Progress | None = ...,
+    pixelization: Pixelization | None = ...,
+) -> Maps: ...
 
 
 def run(
     config: RunConfig,
     *,
-    out: str | os.PathLike[str],
+    out: str | os.PathLike[str] | None = None,
     observations: Sequence[Observation] = (),
     comm: Communicator | None = None,
     progress: Progress | None = None,
+    pixelization: Pixelization | None = None,
     command: Sequence[str] = (),
     resume: bool = False,
     stop: StopRequest | None = None,
-) -> Summary:
-    """Make the maps of a run, write them and ``summary.json`` into `out`, and return the summary. Collective.
+) -> Summary | Maps:
+    """Make the maps of a run, and write them and ``summary.json`` into a folder or return them. Collective.
 
     Solves ``(P^T N^-1 P) m = P^T N^-1 d`` for the map m, with N^-1 a band Toeplitz matrix for each detector
     and stationary interval (Cantalupo et al. 2010, MADmap), beside the binned map of the same data.
@@ -71,14 +105,16 @@ def run(
     Parameters
     ----------
     config : RunConfig
-    out : path
-        Folder; created if it does not exist.
+    out : path, optional
+        Folder; created if it does not exist. Without one no file is written: the maps come back.
     observations : sequence of Observation, optional
         Observations in memory, which the sources of the configuration extend; the same on all ranks.
     comm : Communicator, optional
         By default all processes of the launcher.
     progress : Progress, optional
         Listener on rank 0.
+    pixelization : Pixelization, optional
+        Of the map, in the place of that of the configuration.
     command : sequence of str
         Words of the command line, for the summary.
     resume : bool
@@ -89,8 +125,9 @@ def run(
 
     Returns
     -------
-    Summary
-        What ``summary.json`` holds: solver, samples, pixels, seconds and bytes of each phase, products.
+    Summary or Maps
+        What ``summary.json`` holds: solver, samples, pixels, seconds and bytes of each phase, products; or,
+        without `out`, the products themselves, on rank 0, and their summary. They have the bits of the files.
 
     Raises
     ------
@@ -124,10 +161,11 @@ def run(
     ('I', 'Q', 'U')
     """
     job = _Job(
-        config, Path(out), observations, comm or world(), progress or SilentProgress(), list(command),
-        stop or StopRequest(), resume,
+        config, None if out is None else Path(out), observations, comm or world(),
+        progress or SilentProgress(), pixelization, list(command), stop or StopRequest(), resume,
     )  # fmt: skip
-    return job.run()
+    summary = job.run()
+    return summary if job.kept is None else Maps(summary, job.kept.products)
 
 
 def finished_run(config: RunConfig, out: Path) -> Summary | None:
@@ -147,26 +185,31 @@ def checkpoint_folder(config: RunConfig, out: Path) -> Path:
 @dataclass
 class _Job:
     config: RunConfig
-    out: Path
+    out: Path | None
     observations: Sequence[Observation]
     comm: Communicator
     progress: Progress
+    pixelization: Pixelization | None
     command: list[str]
     stop: StopRequest
     resume: bool
     products: list[summary.Product] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.setup = RunSetup(self.config, self.comm, self.progress)
+        self.setup = RunSetup(self.config, self.comm, self.progress, self.pixelization)
         self.solver = MapSolver(self.setup)
         self.timers = self.setup.timers
+        self.kept = KeptProducts(self.config.run.name) if self.out is None else None
+        self.checkpoints = NoCheckpoints() if self.out is None else self._checkpoints(self.out)
+        self.pace = self.checkpoints.pace(self.comm)
+
+    def _checkpoints(self, out: Path) -> JobCheckpoints:
         self.stop.limit(self.config.resources.time_limit)
-        self.checkpoints = JobCheckpoints(
-            checkpoint_folder(self.config, self.out), self.setup.run_id(),
+        return JobCheckpoints(
+            checkpoint_folder(self.config, out), self.setup.run_id(),
             self.config.resources.checkpoint_interval, self.stop,
             "the same command with --resume goes on", self.resume,
         )  # fmt: skip
-        self.pace = self.checkpoints.pace(self.comm)
 
     def run(self) -> Summary:
         """Run the phases, and leave what was there as it was if they fail before there is something new."""
@@ -180,22 +223,24 @@ class _Job:
     def _run(self) -> Summary:
         self.setup.open(partial(open_sources, given=self.observations))
         self.unit = self.setup.unit
-        self.splits = Splits(self.setup, self.out)
-        self._check_folder()
+        self.splits = Splits(self.setup, self.out or Path(), self.kept)
+        self._check_products()
         system = self.setup.set_up(splits=self.splits.n_parts, read_once=not self.splits.n_parts)
         self.splits.set_up(system)
         streams = demodulated_observations(self.setup) if self.config.products.demodulated else []
         columns = CovarianceColumns(system) if self.config.products.pixel_covariance else None
         if self.config.products.observation_matrix:
             require_few_pixels(system)
-        rhs, *split_rhs = self._read(reading_system(system))
-        rhs, binned = _projected(system, rhs)
+        rhs = self._read(reading_system(system))
+        unknowns, binned = _projected(system, rhs.pop(0))
+        return_free_memory()
         self.stop.defer()  # there is a state to save now, and then files to be written
-        solution = None if self.config.solver.binned_only else self._solve(system, rhs)
+        solution = None if self.config.solver.binned_only else self._solve(system, unknowns)
+        del unknowns
         return_free_memory()
         with self.timers.phase("products"):
             comparisons = self._write_products(system, binned, solution)
-        splits = self.splits.make(solution, split_rhs, self.checkpoints, self.pace)
+        splits = self.splits.make(solution, rhs, self.checkpoints, self.pace)
         self.products += self.splits.products
         taken = self._filter(system)
         self._write_demodulated(streams)
@@ -212,35 +257,38 @@ class _Job:
             resumed=self.checkpoints.resumed,
         )
         with agree_on_errors(self.comm):
-            if self.comm.rank == 0:
+            if self.comm.rank == 0 and self.out is not None:
                 result.write(self.out)
                 self.checkpoints.remove()
         self._raise_unless_converged(solution, failed, splits)
         return result
 
-    def _check_folder(self) -> None:
-        overwrite = self.config.products.overwrite
-        if overwrite and self.resume:
+    def _check_products(self) -> None:
+        products = self.config.products
+        if products.overwrite and self.resume:
             raise ConfigError("both to go on and to begin anew", mend="give --resume or --force, not both")
+        if self.out is None and (self.resume or self.config.resources.time_limit is not None):
+            raise ConfigError("a run in memory saves nothing to go on from", mend="give out, a folder")
         with agree_on_errors(self.comm):
-            if self.config.products.sky and not any(map(sky_signals, self.setup.observations)):
+            if products.sky and not any(map(sky_signals, self.setup.observations)):
                 raise ConfigError(
                     "no source simulates a sky", mend="leave products.sky away, or add e.g. a sky-map"
                 )
-            if self.comm.rank == 0 and not overwrite:
-                self._require_no_other_products()
-            if self.config.products.pixel_covariance and self.config.solver.binned_only:
+            if products.pixel_covariance and self.config.solver.binned_only:
                 raise ConfigError(
                     "products.pixel_covariance is that of the maximum-likelihood map",
                     mend="leave solver.binned_only away",
                 )
-            if self.comm.rank == 0:
-                check_writable(self.out)
-                self._prepare_checkpoints()
+            if self.comm.rank == 0 and self.out is not None:
+                self._prepare_folder(self.out)
 
-    def _prepare_checkpoints(self) -> None:
-        earlier = (self.out / summary.FILE_NAME).exists()
-        note = self.checkpoints.prepare(self.config.products.overwrite, replacing=earlier)
+    def _prepare_folder(self, out: Path) -> None:
+        overwrite = self.config.products.overwrite
+        if not overwrite:
+            self._require_no_other_products()
+        check_writable(out)
+        earlier = (out / summary.FILE_NAME).exists()
+        note = self.checkpoints.prepare(overwrite, replacing=earlier)
         if self.resume:
             self.progress.begin("checkpoint")
             self.progress.end(note)
@@ -258,25 +306,14 @@ class _Job:
                 )
 
     def _kinds(self) -> list[str]:
-        chosen = self.config.products
-        kinds = [kind for kind in ("hits", "covariance", "rcond", "binned", "sky") if getattr(chosen, kind)]
-        if not self.config.solver.binned_only:
-            kinds += ["map"] * chosen.maps + ["residual"] * chosen.residual
-            if any(observation.templates for observation in self.setup.observations):
-                kinds += ["amplitudes"] * chosen.amplitudes
-        others = ("demodulated", "filtered", "observation_matrix", "pixel_covariance")
-        return kinds + [kind for kind in others if getattr(chosen, kind)]
+        return product_kinds(self.config, self.setup.observations)
 
     def _file(self, kind: str, of: str = "") -> Path:
-        return product_file(self.out, self.config.run.name, of, kind)
+        return product_file(self.out or Path(), self.config.run.name, of, kind)
 
     def _files(self) -> Iterator[Path]:
-        """Yield the files of all products but those of splits."""
-        for kind in self._kinds():
-            if kind in _APART:
-                yield self._file(kind)
-            else:
-                yield from (self._file(kind, o.name) for o in output_names(self.config) if o.has(kind))
+        """Return the files of all products but those of splits."""
+        return product_files(self.config, self.setup.observations, self.out or Path())
 
     # --- the data
 
@@ -292,11 +329,11 @@ class _Job:
             self.setup.warn(text)
         return rhs
 
-    def _solve(self, system: MapmakingSystem, rhs: RightHandSide) -> Solution:
-        self.checkpoints.data = vector_digest(system.shared, rhs.unknowns)
+    def _solve(self, system: MapmakingSystem, rhs: Unknowns) -> Solution:
+        self.checkpoints.data = vector_digest(system.shared, rhs)
         keep = self.config.products.pixel_covariance or bool(self.config.splits)
         checkpoint = ColumnCheckpoint(self.checkpoints, system.shared, "map", self.pace, keep=keep)
-        return self.solver.solve(system.solver(), rhs.unknowns, checkpoint)
+        return self.solver.solve(system.solver(), rhs, checkpoint)
 
     def _raise_unless_converged(
         self, solution: Solution | None, failed: ConvergenceError | None, splits: Sequence[summary.Split]
@@ -319,8 +356,8 @@ class _Job:
     def _write_products(
         self, system: MapmakingSystem, binned: FloatArray, solution: Solution | None
     ) -> list[summary.MapComparison]:
-        kinds = [kind for kind in self._kinds() if kind not in _APART]
-        outputs = list(map_outputs(system, self.config, self.setup.run_id()))
+        kinds = [kind for kind in self._kinds() if kind not in MADE_APART]
+        outputs = list(map_outputs(system, self.config, self.setup.run_id(), self.kept))
         n_files = sum(one.output.has(kind) for one in outputs for kind in kinds)
         self.progress.begin("products", float(n_files), "files")
         best = binned if solution is None else solution.map.pixels
@@ -337,22 +374,10 @@ class _Job:
                 if product is not None:
                     self.products.append(product)
         if solution is not None and "amplitudes" in self._kinds():
-            self._write_amplitudes(system, solution)
-        self.progress.end(str(self.out))
+            path = self._file("amplitudes")
+            self.products += write_amplitude_table(self.setup, system, solution, path, self.kept)
+        self.progress.end(str(self.out or ""))
         return self._compare(outputs[0].writer, best, binned)
-
-    def _write_amplitudes(self, system: MapmakingSystem, solution: Solution) -> None:
-        table, path = gather_amplitudes(system, solution), self._file("amplitudes")
-        with agree_on_errors(self.comm):
-            if table is not None:
-                write_amplitudes(path, table, self.unit, self.setup.run_id())
-                digest = summary.pixels_sha256(table.values)
-                self.products.append(
-                    summary.Product(
-                        name="amplitudes of templates", file=path.name, kind="amplitudes", unit=self.unit,
-                        stokes="", sha256=digest,
-                    )
-                )  # fmt: skip
 
     def _filter(self, run: MapmakingSystem) -> tuple[ModesTaken, ...]:
         """Write the filter-and-bin map and its observation matrix, and return the modes taken, as chosen."""
@@ -362,7 +387,7 @@ class _Job:
         system = self.setup.set_up_filter()
         run.memory += system.memory
         filtering = FilterAndBin(system)
-        product = FilterProducts(self.setup, filtering)
+        product = FilterProducts(self.setup, filtering, self.kept)
         with self.timers.phase("filter and bin"):
             if chosen.filtered:
                 self.products += product.write_map(self._file("filtered"))
@@ -378,7 +403,7 @@ class _Job:
         if streams:
             with self.timers.phase("demodulation"):
                 system = demodulated_system(self.setup, streams)
-                product = FilterProducts(self.setup, FilterAndBin(system))
+                product = FilterProducts(self.setup, FilterAndBin(system), self.kept)
                 self.products += product.write_demodulated(
                     self._file("demodulated"), low_pass_note(streams[0])
                 )
@@ -387,7 +412,7 @@ class _Job:
         self, columns: CovarianceColumns, solution: Solution | None
     ) -> ConvergenceError | None:
         """Solve for the covariance and write it; return what it lacks. The maps are written before."""
-        solver, comm, path = self.config.solver, self.comm, self._file("pixel_covariance")
+        solver, path = self.config.solver, self._file("pixel_covariance")
         self.progress.begin("pixel covariance", float(columns.n), "columns")
         if solution is not None:
             minutes = columns.n * solution.history[-1].seconds / 60
@@ -408,22 +433,7 @@ class _Job:
         lacks = [text for text in (found.missed, found.left_out) if text]
         for text in lacks:
             self.setup.warn(f"pixel covariance: {text}")
-        with agree_on_errors(comm):
-            if found.values is not None:
-                unit, run_id = f"{self.unit}^2", self.setup.run_id()
-                write_pixel_covariance(
-                    path,
-                    PixelCovariance(
-                        found.values, found.pixels, columns.n_side, self.config.map.stokes, unit, run_id
-                    ),
-                )
-                digest = summary.pixels_sha256(found.values)
-                self.products.append(
-                    summary.Product(
-                        name="pixel covariance", file=path.name, kind="pixel_covariance", unit=unit,
-                        stokes="", sha256=digest,
-                    )
-                )  # fmt: skip
+        self.products += write_covariance_matrix(self.setup, columns, found, path, self.kept)
         self.progress.end(path.name)
         return ConvergenceError(f"pixel covariance: {'; '.join(lacks)}") if lacks else None
 
@@ -479,8 +489,9 @@ class _Job:
         return comparisons
 
 
-def _projected(system: MapmakingSystem, rhs: RightHandSide) -> tuple[RightHandSide, FloatArray]:
-    """Return the right-hand side of a system from that of what reads its data, and the binned map."""
+def _projected(system: MapmakingSystem, rhs: RightHandSide) -> tuple[Unknowns, FloatArray]:
+    """Return P^T N^-1 d of a system, from what was made of its data, and the binned map."""
     if isinstance(system, ComponentSystem):
-        return component_maps(system, rhs)
-    return rhs, binned_map(system, rhs)
+        found, binned = component_maps(system, rhs)
+        return found.unknowns, binned
+    return rhs.unknowns, binned_map(system, rhs)

@@ -92,6 +92,8 @@ class RunSetup:
     comm : Communicator
         All ranks.
     progress : Progress
+    pixelization : Pixelization, optional
+        Of the map, in the place of that of the configuration.
 
     Attributes
     ----------
@@ -133,8 +135,15 @@ class RunSetup:
     n_dead: int
     n_flagged: int
 
-    def __init__(self, config: RunConfig, comm: Communicator, progress: Progress) -> None:
+    def __init__(
+        self,
+        config: RunConfig,
+        comm: Communicator,
+        progress: Progress,
+        pixelization: Pixelization | None = None,
+    ) -> None:
         self.config = config
+        self._given = pixelization
         self.comm = self.world = comm
         self.progress = progress
         self.timers = Timers(lambda: (self.comm.bytes_sent, self.comm.messages_sent))
@@ -142,7 +151,9 @@ class RunSetup:
         self.n_threads = config.resources.threads or max(1, available_threads() // self.world.node_size())
 
     def warn(self, text: str) -> None:
-        """Record a warning and report it on rank 0."""
+        """Record a warning and report it on rank 0, once."""
+        if text in self.warnings:
+            return
         self.warnings.append(text)
         if self.world.rank == 0:
             self.progress.warn(text)
@@ -160,7 +171,7 @@ class RunSetup:
             for text in (*check_observations(observations), *drawn_otherwise):
                 self.warn(text)
             self.observations = observations
-            self.pixelization = target_pixelization(self.config.map, observations)
+            self.pixelization = self._given or target_pixelization(self.config.map, observations)
             self.unit = observations[0].unit
             self._open_bands()
         if self.config.glitches.find != "none":
@@ -461,13 +472,15 @@ class RunSetup:
         for name, phase in self.timers.phases.items():
             found = [phases[name] for phases in by_rank if name in phases]
             seconds = RankStatistics.from_values([one.seconds for one in found])
+            cpu_seconds = RankStatistics.from_values([one.cpu_seconds for one in found])
             n_bytes = RankStatistics.from_values([float(one.bytes) for one in found])
             messages = RankStatistics.from_values([float(one.messages) for one in found])
             costs.append(
                 summary.PhaseCost(
-                    name=name, seconds=seconds, calls=phase.calls, bytes=n_bytes, messages=messages
+                    name=name, seconds=seconds, cpu_seconds=cpu_seconds, calls=phase.calls, bytes=n_bytes,
+                    messages=messages,
                 )
-            )
+            )  # fmt: skip
         return tuple(costs)
 
     def _memory(self, system: MapmakingSystem) -> summary.Memory:

@@ -42,12 +42,13 @@ def slab_bytes(n_rows: int, n_columns: int, size: int, n_owned: int) -> int:
         Pixels that the rank owns.
     """
     height = int(slab_bounds(n_rows, size)[1])
-    route = 8 * (n_owned + height)
+    received = min(height, size * n_owned)  # other ranks own about as many
+    route = 8 * (n_owned + received)
     # during set-up: rows of pixels; ranks, order and sorted rows; rows received
-    finding = 8 * (4 * n_owned + 2 * height)
+    finding = 8 * (4 * n_owned + 2 * received)
     row = 8 * n_columns
     # values sent and received, then received and stored
-    moving = row * max(n_owned + height, 2 * height)
+    moving = row * (received + max(n_owned, height))
     streaming = 2 * 8 * _STREAM
     writing_pieces = 4 * PIECE_BYTES
     return _SMALL + max(finding, route + max(moving, row * height + max(streaming, writing_pieces)))

@@ -25,6 +25,7 @@ from petamap.mapmaking.cg import ConjugateGradients
 from petamap.mapmaking.checkpoint import ColumnCheckpoint, JobCheckpoints
 from petamap.mapmaking.checkpoint_pace import Pace
 from petamap.mapmaking.map_solver import MapSolver
+from petamap.mapmaking.maps_in_memory import KeptProducts
 from petamap.mapmaking.null_test import common_unknowns, null_test, residual_of
 from petamap.mapmaking.products import MapWriter
 from petamap.mapmaking.right_hand_side import RightHandSide, binned_map
@@ -73,12 +74,15 @@ class Splits:
         After `open`.
     folder : Path
         Of the products.
+    kept : KeptProducts, optional
+        Takes the products in the place of files.
     products : list of Product
         That were written, on rank 0.
     """
 
     setup: RunSetup
     folder: Path
+    kept: KeptProducts | None = None
     products: list[summary.Product] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -212,7 +216,7 @@ class _SplitMaps:
         self.writers = [
             MapWriter(
                 self.system.comm, projection.sky, self.pixels[rows], config.map.frame, self.setup.run_id(),
-                config.map.ordering,
+                config.map.ordering, kept=self.job.kept,
             )
             for rows in self.rows
         ]  # fmt: skip
@@ -291,7 +295,7 @@ class _SplitMaps:
                 self._note(writer.write(kind, path, title, values[rows], names, unit))
         if setup.config.products.maps:
             self._write_nulls(best, stokes)
-        setup.progress.end(str(self.job.folder))
+        setup.progress.end("" if self.job.kept else str(self.job.folder))
 
     def _write_nulls(self, best: FloatArray, stokes: list[str]) -> None:
         """Write half the difference of the maps of each two parts that follow each other."""

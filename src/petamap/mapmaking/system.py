@@ -393,6 +393,7 @@ def _choose_memory_plan(
     width = min(options.n_rhs, MAX_WIDTH)
     filters = joint.n_bytes(projection.local.blocks, width_for(width), projection.n_threads)
 
+    return_free_memory()  # what is resident is then in use
     n_pixels = len(distinct(pixels.keys % projection.sky.n_pix)) if options.n_components else 0
     more = component_bytes(pixels.n_owned, n_pixels, options.n_components, options.stokes.n)
 

@@ -14,9 +14,8 @@ from petamap.data.config import MapOptions, RunConfig
 from petamap.data.demodulation import check_demodulation
 from petamap.data.observation import Observation, read_flags
 from petamap.mapmaking.intervals import split_intervals
-from petamap.pointing.compressed import CompressedPointing
 from petamap.pointing.frames import OFFSET, frame_rotation
-from petamap.pointing.recorded_response import RecordedResponse
+from petamap.pointing.sampled import DirectedPointing
 from petamap.sky.car import CarPatch
 from petamap.sky.flat import FlatPatch
 from petamap.sky.healpix import Healpix
@@ -101,7 +100,7 @@ def _rotated(observation: Observation, frame: str) -> Observation:
             where=f"observation {observation.name}",
             mend='give it: frame = "equatorial", "galactic" or "ecliptic"',
         )
-    if not isinstance(observation.pointing, CompressedPointing | RecordedResponse):
+    if not isinstance(observation.pointing, DirectedPointing):
         raise ConfigError(
             f"its pixels are {given}, the map is {frame}",
             where=f"observation {observation.name}",

@@ -38,7 +38,9 @@ class _LocalSums:
         scales = np.ldexp(1.0, self._bits - np.frexp(np.where(largest > 0, largest, 1.0))[1])
         sums = np.zeros((self._n, *values.shape[1:]), np.int64)
         if len(self._starts):
-            integers = np.rint(values * scales).astype(np.int64)[self._order]
+            scaled = values[self._order]
+            scaled *= scales
+            integers = np.rint(scaled, out=scaled).astype(np.int64)
             sums[self._present] = np.add.reduceat(integers, self._starts, axis=0)
         return sums, scales
 

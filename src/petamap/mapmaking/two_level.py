@@ -95,43 +95,49 @@ class TwoLevelPreconditioner(Preconditioner):
         are G^-1 (r_a - Q m - E^T (u + T B m)), Q = U - c^T B (`TemplateModel`).
         """
         model, templates = self.inverse.model, self.inverse.model.templates
-        out = vectors.zeros_like()
         if self.nuisance is None:
-            self._solve_pixels(vectors.pixels, None, out.pixels)
-            return self._with_ghosts(out)
+            pixels, _ = self._solve_pixels(vectors.pixels, None)
+            return self._at_owners(vectors, pixels, None)
         gaps, amplitudes = self.nuisance.to_model(vectors.gaps)
         if templates:
             amplitudes = templates.residuals(amplitudes, gaps[:, 0])
         eliminated = model.from_gaps(gaps, amplitudes)
-        solved = self._solve_pixels(vectors.pixels, model.to_pixels(eliminated), out.pixels)
+        pixels, solved = self._solve_pixels(vectors.pixels, model.to_pixels(eliminated))
         eliminated += model.from_pixels(solved)
         gaps = model.solve_gaps(gaps, eliminated.knots)
         if templates:
             amplitudes = model.amplitudes(eliminated)
             gaps -= templates.in_gaps(amplitudes)[:, None]
-        out.gaps[...] = self.nuisance.from_model(gaps, amplitudes)
-        return self._with_ghosts(out)
+        return self._at_owners(vectors, pixels, self.nuisance.from_model(gaps, amplitudes))
 
-    def _solve_pixels(self, pixels: FloatArray, coupled: FloatArray | None, out: FloatArray) -> FloatArray:
-        """Write S^-1 of residuals on pixels to `out`; return what gaps see, on the model's pixels."""
+    def _solve_pixels(self, pixels: FloatArray, coupled: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+        """Return S^-1 of residuals on pixels, and what gaps see of it, on the model's pixels."""
         transfer = self.transfer
         if self.blocks is None:
             rhs = transfer.restrict(pixels)
-            solved = self.inverse.solve(rhs if coupled is None else rhs + coupled)
-            out[...] = transfer.prolong(solved)
-            return solved
+            if coupled is not None:
+                rhs += coupled
+            solved = self.inverse.solve(rhs)
+            return transfer.prolong(solved), solved
         if coupled is not None:
             pixels = pixels + transfer.shares * transfer.prolong(coupled)
-        _mapmaking.precondition(self.blocks, np.ascontiguousarray(pixels), out, self.inverse.model.n_threads)
+        pixels = np.ascontiguousarray(pixels)
+        out = np.empty_like(pixels)
+        _mapmaking.precondition(self.blocks, pixels, out, self.inverse.model.n_threads)
         out += transfer.prolong(self.inverse.solve(transfer.restrict(pixels)))
-        return transfer.restrict(transfer.shares * out)
+        return out, transfer.restrict(transfer.shares * out)
 
     @property
     def coarse_error(self) -> FloatArray | None:
         """Estimate of the part of the error on large scales, of the residuals that it was applied to last."""
         return self.inverse.coarse_error
 
-    def _with_ghosts(self, out: Unknowns) -> Unknowns:
+    def _at_owners(self, like: Unknowns, pixels: FloatArray, gaps: FloatArray | None) -> Unknowns:
+        """Return vectors of these values, with those of ghosts."""
+        out = like.zeros_like()
+        out.pixels[...] = pixels
+        if gaps is not None:
+            out.gaps[...] = gaps
         # not by the number of ghosts, of which a rank may have none: this is collective
         return self.shared.with_ghosts(out) if self.shared.keeps_ghosts else out
 
@@ -224,19 +230,21 @@ class ModelInverse:
         step = self.precondition(rhs) / middle
         solved = step.copy()
         residual = rhs
-        for _ in range(self.degree - 1):
-            residual = residual - self.apply(step)
+        for number in range(self.degree - 1):
+            residual = np.subtract(residual, self.apply(step), out=residual if number else None)
             following = 1 / (2 * ratio - rho)
-            step = following * rho * step + 2 * following / half * self.precondition(residual)
+            step *= following * rho
+            step += 2 * following / half * self.precondition(residual)
             solved += step
             rho = following
         return solved
 
     def precondition(self, residual: FloatArray) -> FloatArray:
         """Return (D^-1 + Z E^-1 Z^T) times values on pixels, (n_owned, n_stokes, width). Collective."""
+        coarse = self._solve_coarse(self._groups(residual))
         out = np.empty_like(residual)
         _mapmaking.precondition(self._inverse_blocks, residual, out, self.model.n_threads)
-        out += self._solve_coarse(self._groups(residual))[self._groups.numbers]
+        out += coarse[self._groups.numbers]
         return out
 
     def _solve_coarse(self, sums: FloatArray) -> FloatArray:

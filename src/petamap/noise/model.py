@@ -8,9 +8,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from petacomm.base.typing import FloatArray
+from petacomm.base.units import as_number
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class OneOverF:
     """1/f noise: one-sided PSD  P(f) = 2 net^2 (f^-s + fknee^-s) / (f^-s + fmin^-s)  with s = alpha < 0.
 
@@ -18,18 +19,24 @@ class OneOverF:
 
     Parameters
     ----------
-    net : float
-        White noise level, K s^1/2; the white standard deviation of a sample is net * sqrt(sample_rate).
-    fknee, fmin : float
-        Hz; fknee = 0 gives white noise.
+    net : float or str
+        White noise level, K s^1/2 or text with a unit; the white standard deviation of a sample is
+        net * sqrt(sample_rate).
+    fknee, fmin : float or str
+        Hz, or text with a unit; fknee = 0 gives white noise.
     alpha : float
         Slope of the PSD at low frequency, negative.
+
+    Raises
+    ------
+    ConfigError
+        If text is no number with a unit that fits.
 
     Examples
     --------
     >>> import numpy as np
     >>> import petamap
-    >>> model = petamap.OneOverF(net=60e-6, fknee=0.05, fmin=1e-5, alpha=-1.0)
+    >>> model = petamap.OneOverF(net="60 uK s^0.5", fknee="50 mHz", fmin=1e-5)
     >>> psd = petamap.noise_psd(model, np.array([0.05, 100.0]))
     >>> np.round(psd / (2 * model.net**2), 2)
     array([2., 1.])
@@ -39,6 +46,14 @@ class OneOverF:
     fknee: float = 0.0
     fmin: float = 0.0
     alpha: float = -1.0
+
+    def __init__(
+        self, net: float | str, fknee: float | str = 0.0, fmin: float | str = 0.0, alpha: float = -1.0
+    ) -> None:
+        object.__setattr__(self, "net", as_number(net, "noise"))
+        object.__setattr__(self, "fknee", as_number(fknee, "frequency"))
+        object.__setattr__(self, "fmin", as_number(fmin, "frequency"))
+        object.__setattr__(self, "alpha", alpha)
 
 
 @dataclass(frozen=True)

@@ -24,9 +24,9 @@ from petamap.mapmaking.slabs import ALIGNMENT, slab_bounds, slab_bytes
 from petamap.sky.car import CarPatch
 from petamap.sky.flat import FlatPatch
 from petamap.sky.healpix import Healpix
+from petamap.sky.map_conventions import UNSEEN
 from petamap.sky.map_file import read_map, write_map
 from petamap.sky.numbered import ImageLayout, NumberedPixels
-from petamap.sky.sky_map import UNSEEN
 
 FLAT = FlatPatch.box((266.4, -29.0), (3.0, 2.0), 0.1)
 LAYOUT = ImageLayout((30, 40), np.random.default_rng(0).permutation(1200)[:777], FLAT.wcs_cards())
