@@ -4,12 +4,15 @@ from petacomm.base.errors import DataError as DataError
 from petacomm.base.errors import Interruption as Interruption
 from petacomm.base.errors import ResourceError as ResourceError
 from petacomm.base.errors import UserError as UserError
+from petamap.arrays.array_observation import array_observation as array_observation
+from petamap.arrays.make_map import make_map as make_map
 from petamap.data.config.reader import load_config as load_config
 from petamap.data.config.reader import parse_config as parse_config
 from petamap.data.observation import Observation as Observation
 from petamap.mapmaking.cg import cg as cg
 from petamap.mapmaking.linear_operators import Operator as Operator
 from petamap.mapmaking.linear_operators import Preconditioner as Preconditioner
+from petamap.mapmaking.maps_in_memory import Maps as Maps
 from petamap.mapmaking.run import run as run
 from petamap.mapmaking.vectors import Unknowns as Unknowns
 from petamap.montecarlo.run import run_montecarlo as run_montecarlo

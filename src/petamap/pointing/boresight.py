@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from petacomm.base.display import Displayed
 from petacomm.base.errors import DataError
 from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.base.units import ARCSEC
@@ -24,8 +25,8 @@ _AT_ONCE = 1 << 14  # knots that are normalized at once, in cache
 NO_PLATE = (0, 0, 0, np.zeros(0), 1.0, 0.0)
 
 
-@dataclass(frozen=True, eq=False)
-class Boresight:
+@dataclass(frozen=True, eq=False, repr=False)
+class Boresight(Displayed):
     """Boresight quaternions at uniform knots, with interpolation between them.
 
     "slerp" is a rotation at constant rate about a fixed axis between two knots; its error is
@@ -72,6 +73,14 @@ class Boresight:
     offset: float = 0.0
     order: Order = "cubic"
     overwrite: InitVar[bool] = False
+
+    def _facts(self) -> dict[str, object]:
+        return {
+            "n_samp": f"{self.n_samp:,}",
+            "knots": f"{len(self.knots):,}",
+            "spacing": f"{self.spacing:g} samples",
+            "order": self.order,
+        }
 
     def __post_init__(self, overwrite: bool) -> None:
         if self.n_samp < 1:

@@ -11,9 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 import petamap.pointing._pointing as kernels
+from petacomm.base.display import Displayed
 from petacomm.base.errors import DataError
 from petacomm.base.typing import AnyArray, Float32Array, FloatArray, Int32Array, Int64Array, UInt32Array
 from petamap.pointing import quaternion
+from petamap.pointing.angles import fractions_of_turns
 from petamap.pointing.boresight import (
     NO_PLATE,
     AnyBoresight,
@@ -86,7 +88,7 @@ def plate_angles(plate: HalfWavePlate, samples: AnyArray) -> FloatArray:
     return np.asarray(first + (position - before) * step)
 
 
-class CompressedPointing:
+class CompressedPointing(Displayed):
     """Pointing of all detectors of an observation, expanded on demand (implements `Pointing`).
 
     The line of sight of a detector is Z of ``boresight * detector``; its polarization axis is X. Its response
@@ -133,6 +135,9 @@ class CompressedPointing:
 
     has_gains = False
 
+    def _facts(self) -> dict[str, object]:
+        return {"n_det": self.n_det, "n_samp": f"{self._n_samp:,}"}
+
     def __init__(
         self,
         boresight: AnyBoresight | Callable[[], AnyBoresight],
@@ -172,7 +177,7 @@ class CompressedPointing:
         sights, sight_of, angles = lines_of_sight(self.detectors)
         turns = 2 * angles - (0 if self.plate is None else 4 * self.gamma)
         return (
-            *boresight_arguments(self.boresight), self.detectors, sights, sight_of, _turns32(turns),
+            *boresight_arguments(self.boresight), self.detectors, sights, sight_of, fractions_of_turns(turns),
             *self._plate_arguments, self._efficiency,
         )  # fmt: skip
 
@@ -485,10 +490,6 @@ def _plate_arguments(plate: HalfWavePlate | None, n_samp: int) -> tuple[object, 
         raise DataError(f"half-wave plate known from sample {plate.offset:g} to {last:g} of {n_samp}")
     turns = np.unwrap(np.concatenate([angles, angles[-1:]])) / _TURN
     return 2, 0, 0, turns, float(plate.spacing), float(plate.offset)
-
-
-def _turns32(angles: FloatArray) -> UInt32Array:
-    return np.round(np.mod(angles / _TURN, 1.0) * 2.0**32).astype(np.uint64).astype(np.uint32)
 
 
 def _fixed_turns(angle: float) -> int:

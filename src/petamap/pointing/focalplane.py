@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from petacomm.base.display import Displayed, some_names
 from petacomm.base.errors import ConfigError, DataError, UserError, did_you_mean
 from petacomm.base.name_patterns import choose_names
 from petacomm.base.typing import FloatArray
@@ -66,8 +67,8 @@ class Detector:
     sample_rate: float = 0.0
 
 
-@dataclass(frozen=True)
-class FocalPlane:
+@dataclass(frozen=True, repr=False)
+class FocalPlane(Displayed):
     """Named, ordered set of detectors.
 
     Parameters
@@ -95,6 +96,9 @@ class FocalPlane:
     name: str
     detectors: tuple[Detector, ...]
     comment: str = field(default="", compare=False)
+
+    def _facts(self) -> dict[str, object]:
+        return {"name": self.name, "detectors": some_names(self.names), "comment": self.comment}
 
     def __post_init__(self) -> None:
         names = [detector.name for detector in self.detectors]

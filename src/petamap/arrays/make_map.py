@@ -1,0 +1,217 @@
+"""Maps of a user's arrays or observations in one call."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from petacomm.base.errors import ConfigError
+from petacomm.base.progress import Progress, SilentProgress
+from petacomm.mpi import Communicator, world
+from petamap.arrays.array_observation import array_observation
+from petamap.arrays.shown_progress import shown_progress
+from petamap.data.config import config_of_options
+from petamap.data.observation import Observation
+from petamap.data.template import Template
+from petamap.mapmaking.maps_in_memory import Maps
+from petamap.mapmaking.run import run
+from petamap.noise.model import NoiseModel
+from petamap.pointing.frames import FRAMES, OFFSET
+from petamap.pointing.protocol import Pointing
+from petamap.sky.car import CarPatch
+from petamap.sky.healpix import Healpix
+from petamap.sky.numbered import NumberedPixels
+from petamap.sky.pixelization import Pixelization
+from petamap.sky.sky_map import SkyMap
+
+_NO_NOISE = 'noise=petamap.OneOverF(net="60 uK s^0.5", fknee="50 mHz"), or noise="estimate"'
+
+
+def make_map(
+    data: Any,
+    theta: Any = None,
+    phi: Any = None,
+    psi: Any = None,
+    *,
+    n_side: int | None = None,
+    pixelization: Pixelization | None = None,
+    stokes: str = "IQU",
+    frame: str | None = None,
+    noise: NoiseModel | Sequence[NoiseModel] | str | None = None,
+    sample_rate: float | str | None = None,
+    flags: Any = None,
+    pixels: Any = None,
+    weights: Any = None,
+    pointing: Pointing | Any = None,
+    efficiency: Any = None,
+    hwp_angle: Any = None,
+    gamma: Any = None,
+    intervals: Sequence[tuple[int, int]] | None = None,
+    detectors: Sequence[str] | None = None,
+    templates: Sequence[Template] = (),
+    azimuth: Any = None,
+    unit: str = "K_CMB",
+    options: Mapping[str, Any] | None = None,
+    comm: Communicator | None = None,
+    progress: bool | Progress = True,
+) -> Maps:
+    """Make maps of time streams in memory: of arrays, or of observations. Collective.
+
+    No file is touched, and no array copied: the map-maker keeps 8 bytes a sample beside the arrays. Over MPI
+    all ranks are given the same data, of which each reads its part; rank 0 has the maps.
+
+    Parameters
+    ----------
+    data : array (n_det, n_samp), Observation or sequence of Observation
+        The signal; or observations, as of `array_observation`, which have all that belongs to samples.
+    theta, phi, psi : array, optional
+        Colatitude, longitude and polarization angle, radians, COSMO; see `array_observation`.
+    n_side : int, optional
+        Resolution of a HEALPix map, in nested order.
+    pixelization : Healpix, CarPatch or FlatPatch, optional
+        Of the map, in the place of `n_side`; of `pixels`, with their order.
+    stokes : {"IQU", "QU", "I"}
+        Stokes parameters solved for.
+    frame : str, optional
+        Of the pointing and of the map: equatorial, galactic or ecliptic; not known by default. Observations
+        are turned into it.
+    noise : NoiseModel, sequence of them, or "estimate"
+        Of all detectors, or of each; or to be estimated from the data.
+    sample_rate : float or str
+        Hz, or text with a unit.
+    flags, pixels, weights, pointing, efficiency, hwp_angle, gamma : array, optional
+        See `array_observation`.
+    intervals, detectors, templates, azimuth : sequence, optional
+        See `array_observation`.
+    unit : str
+        Of the signal.
+    options : mapping, optional
+        Options of the run configuration, ``{"solver.tolerance": 1e-8, "products.residual": False}``, and
+        tables, ``{"source": [{"kind": "offsets"}], "split": [{"name": "halves", "by": "time"}]}``.
+    comm : Communicator, optional
+        By default all processes of the launcher.
+    progress : bool or Progress
+        Whether bars are shown, in terminals and notebooks; or a listener.
+
+    Returns
+    -------
+    Maps
+        ``maps.sky``, ``maps.hits``, ``maps.covariance``, ``maps.binned``, ..., and ``maps.summary``.
+
+    Raises
+    ------
+    DataError
+        If arrays do not fit, or a value is wrong; names argument, detector and sample.
+    ConfigError
+        If arguments are missing or do not belong together, or an option is not valid.
+    ResourceError
+        If memory does not suffice.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import petamap
+    >>> rng, t = np.random.default_rng(1), np.arange(40_000) / 10
+    >>> theta, phi = np.pi / 2 + 1e-4 * t, 0.2 * np.sin(t / 10)
+    >>> psi = np.add.outer([0.0, np.pi / 4], t)
+    >>> signal = 1e-3 * np.cos(2 * psi) + rng.normal(scale=2e-4, size=psi.shape)
+    >>> noise = petamap.OneOverF(net="60 uK s^0.5", fknee="50 mHz", fmin="1 mHz")
+    >>> maps = petamap.make_map(signal, theta, phi, psi, noise=noise, sample_rate="10 Hz", n_side=16)
+    >>> maps.sky.names, int(np.nansum(maps.hits.values))
+    (('I', 'Q', 'U'), 80000)
+    """
+    given = {
+        "theta": theta, "phi": phi, "psi": psi, "sample_rate": sample_rate, "flags": flags, "pixels": pixels,
+        "weights": weights, "pointing": pointing, "efficiency": efficiency, "hwp_angle": hwp_angle,
+        "gamma": gamma, "intervals": intervals, "detectors": detectors, "azimuth": azimuth,
+    }  # fmt: skip
+    given = {name: value for name, value in given.items() if value is not None}
+    estimate, model = noise == "estimate", None if isinstance(noise, str) else noise
+    observations = _observations(data)
+    if observations:
+        _require_none({**given, "templates": templates or None, "noise": model})
+    else:
+        _require_all(noise, sample_rate, stokes, given)
+        one = array_observation(
+            data, **given, pixelization=pixelization, noise=model, templates=templates, frame=frame, unit=unit
+        )
+        observations = [one]
+    tree = _map_options(observations, n_side, pixelization, stokes, frame)
+    if estimate:
+        tree["noise.kernel"] = "estimate"
+    config, comm = config_of_options({**tree, **(options or {})}), comm or world()
+    with shown_progress(progress, comm.rank) as shown:
+        maps = run(config, observations=observations, comm=comm, progress=shown, pixelization=pixelization)
+    if comm.rank == 0 and type(shown) is SilentProgress:  # which has shown no warnings
+        for text in maps.summary.warnings:
+            warnings.warn(text, stacklevel=2)
+    return maps if any(one.frame != OFFSET for one in observations) else _without_frame(maps)
+
+
+def _observations(data: Any) -> list[Observation]:
+    """Return the observations given; none if the data are arrays."""
+    if isinstance(data, Observation):
+        return [data]
+    if isinstance(data, Sequence) and len(data) and all(isinstance(one, Observation) for one in data):
+        return list(data)
+    return []
+
+
+def _require_all(noise: Any, sample_rate: Any, stokes: str, given: Mapping[str, Any]) -> None:
+    """Raise an error if something is missing that only maps of arrays need."""
+    if noise is None:
+        raise ConfigError("nothing says what the noise is", mend=_NO_NOISE)
+    if isinstance(noise, str) and noise != "estimate":
+        raise ConfigError(f"unknown noise '{noise}'", mend=_NO_NOISE)
+    if sample_rate is None:
+        raise ConfigError("the sample rate is not given", mend='sample_rate="10 Hz", say')
+    if stokes != "I" and {"theta", "pixels"} & set(given) and not {"psi", "weights"} & set(given):
+        raise ConfigError("nothing says at what angles detectors look", mend='give psi, or stokes="I"')
+
+
+def _require_none(given: Mapping[str, Any]) -> None:
+    """Raise an error if there are arguments that observations have themselves."""
+    for name, value in given.items():
+        if value is not None:
+            raise ConfigError(
+                f"{name} is part of the observations",
+                mend=f"give it to petamap.array_observation: {name}=...",
+            )
+
+
+def _map_options(
+    observations: Sequence[Observation],
+    n_side: int | None,
+    pixelization: Pixelization | None,
+    stokes: str,
+    frame: str | None,
+) -> dict[str, Any]:
+    """Return the options of a configuration that say what is mapped."""
+    frames = [one.frame for one in observations if one.frame in FRAMES]
+    options: dict[str, Any] = {"map.stokes": stokes, "map.frame": frame or [*frames, "galactic"][0]}
+    if n_side is not None and pixelization is not None:
+        raise ConfigError("both n_side and pixelization", mend="give one of them")
+    if isinstance(pixelization, Healpix):
+        ordering = "nest" if pixelization.nest else "ring"
+        options.update({"map.n_side": pixelization.n_side, "map.ordering": ordering})
+    elif isinstance(pixelization, NumberedPixels):
+        options["map.pixelization"] = "numbered"
+    elif pixelization is not None:
+        kind = "car" if isinstance(pixelization, CarPatch) else "flat"
+        degrees = math.degrees(math.sqrt(pixelization.pixel_area))
+        options.update({"map.pixelization": kind, "map.resolution": f"{degrees!r} deg"})
+    elif n_side is not None:
+        options["map.n_side"] = n_side
+    return options
+
+
+def _without_frame(maps: Maps) -> Maps:
+    """Return maps of which nobody has said the frame."""
+    products = {
+        name: replace(one, frame=None) if isinstance(one, SkyMap) else one
+        for name, one in maps.products.items()
+    }
+    return replace(maps, products=products)

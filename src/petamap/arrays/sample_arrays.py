@@ -1,0 +1,154 @@
+"""A user's arrays of samples: read where they are, with errors that name argument, detector and sample."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from petacomm.base.errors import DataError
+from petacomm.base.typing import AnyArray, FloatArray, UInt8Array
+
+_FLAG = "flag such samples: flags=~numpy.isfinite({0})"
+
+
+@dataclass(frozen=True, eq=False)
+class SampleArrays:
+    """Signal and flags of detectors, as arrays (implements `Signal` and `Flags`). Nothing is copied.
+
+    Attributes
+    ----------
+    signal : (n_det, n_samp)
+        Of any strides.
+    flags : (n_det, n_samp), optional
+        Not zero, or True, is bad.
+    detectors : tuple of str
+    factor : float
+        From the unit of the array to that of the observation.
+    """
+
+    signal: AnyArray
+    flags: AnyArray | None
+    detectors: tuple[str, ...]
+    factor: float = 1.0
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of detectors and samples."""
+        return len(self.detectors), self.signal.shape[1]
+
+    def add_signal(self, detector: int, start: int, stop: int, out: FloatArray) -> None:
+        """Add samples [start, stop) of a detector to `out`."""
+        values = self.signal[detector, start:stop]
+        out += values if self.factor == 1.0 else self.factor * values
+
+    def or_flags(self, detector: int, start: int, stop: int, out: UInt8Array) -> None:
+        """Set `out` to 1 for samples of [start, stop) that are flagged."""
+        if self.flags is not None:
+            out |= self.flags[detector, start:stop] != 0
+
+    def of_samples(self, name: str, values: Any, kinds: str = "fiu") -> AnyArray:
+        """Return an argument as (n_det, n_samp), a view of it: (n_samp,) and (n_det, 1) are broadcast.
+
+        Raises
+        ------
+        DataError
+            If it has another shape, or is not of numbers of the kinds.
+        """
+        array = np.asarray(values)
+        if array.dtype.kind not in kinds:
+            raise DataError(f"is of type {array.dtype}, which does not belong here", where=name)
+        try:
+            return np.broadcast_to(array, self.shape)
+        except ValueError:
+            raise DataError(
+                f"has the shape {array.shape}, the signal {self.shape}", where=name,
+                mend="give (n_det, n_samp), or (n_samp,) if it is the same for all detectors",
+            ) from None  # fmt: skip
+
+    def of_detectors(self, name: str, values: Any, default: float) -> FloatArray:
+        """Return a number for each detector, (n_det,), of an argument that may be one number or None.
+
+        Raises
+        ------
+        DataError
+            If it has another shape, or one is not finite.
+        """
+        array = np.asarray(default if values is None else values, np.float64)
+        if array.shape not in ((), self.shape[:1]):
+            raise DataError(f"has the shape {array.shape} for {self.shape[0]} detectors", where=name)
+        bad = np.flatnonzero(~np.isfinite(np.atleast_1d(array)))
+        if len(bad):
+            raise DataError(f"is {np.atleast_1d(array)[bad[0]]}", where=self.place(name, int(bad[0])))
+        return np.broadcast_to(array, self.shape[:1])
+
+    def require_between(self, name: str, values: AnyArray, low: float, high: float, what: str) -> None:
+        """Raise an error unless all samples that are not flagged are finite, and within bounds.
+
+        Parameters
+        ----------
+        name : str
+            The argument.
+        values : (n_det, n_samp)
+        low, high : float
+        what : str
+            What is wrong with a value beyond them; and the mend, after a bar.
+
+        Raises
+        ------
+        DataError
+            Naming detector and sample.
+        """
+        rows = range(1 if values.strides[0] == 0 and self.flags is None else len(values))
+        for detector in rows:
+            row = values[detector]
+            if len(row) and low <= row.min() and row.max() <= high:
+                continue
+            with np.errstate(invalid="ignore"):
+                bad = ~((row >= low) & (row <= high))
+            if self.flags is not None:
+                bad &= self.flags[detector] == 0
+            if bad.any():
+                sample = int(bad.argmax())
+                said, _, mend = what.partition("|")
+                if not np.isfinite(row[sample]):
+                    said, mend = "", _FLAG.format(name)
+                raise DataError(
+                    f"is {row[sample]:.6g}{said}", where=self.place(name, detector, sample), mend=mend
+                )
+
+    def place(self, name: str, detector: int, sample: int | None = None) -> str:
+        """Return argument, detector and sample, for messages."""
+        where = f"{name}, detector {self.detectors[detector]}"
+        return where if sample is None else f"{where}, sample {sample}"
+
+
+def sample_arrays(signal: Any, flags: Any, detectors: Sequence[str] | None, factor: float) -> SampleArrays:
+    """Return signal and flags as arrays of detectors and samples.
+
+    Raises
+    ------
+    DataError
+        If shapes or types do not fit.
+    """
+    array = np.asarray(signal)
+    if array.dtype.kind not in "fiu" or array.ndim not in (1, 2) or 0 in array.shape:
+        raise DataError(
+            f"is an array {array.shape} of {array.dtype}", where="signal",
+            mend="give numbers (n_det, n_samp), or (n_samp,) of one detector",
+        )  # fmt: skip
+    array = np.atleast_2d(array)
+    names = tuple(detectors) if detectors is not None else _numbered(len(array))
+    if len(names) != len(array):
+        raise DataError(f"{len(names)} names for {len(array)} detectors", where="detectors")
+    samples = SampleArrays(array, None, names, factor)
+    if flags is None:
+        return samples
+    return SampleArrays(array, samples.of_samples("flags", flags, "biu"), names, factor)
+
+
+def _numbered(n: int) -> tuple[str, ...]:
+    width = len(str(n - 1))
+    return tuple(f"d{number:0{width}d}" for number in range(n))
