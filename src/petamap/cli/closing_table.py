@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from petacomm.base.text import table_lines
 from petacomm.cli.progress import format_duration, format_scaled
-from petamap.data.run_summary import DetectorGlitches, ModesTaken, Solver, Split, Summary
+from petamap.data.run_summary import DetectorGlitches, ModesTaken, PhaseCost, Solver, Split, Summary
 from petamap.mapmaking.stop_rule import noise_share
 from petamap.noise.band import describe_bands, format_share
 
@@ -14,7 +15,7 @@ _NOTHING_TAKEN = 1e-3
 
 
 def closing_table(summary: Summary, report: Path | None) -> str:
-    """Return the table of the results of a run, followed by its warnings."""
+    """Return the table of the results of a run; its warnings were shown when they were found."""
     totals, memory, solver = summary.totals, summary.memory, summary.solver
     rows = [("run", summary.title or summary.name)]
     if solver is not None:
@@ -48,13 +49,25 @@ def closing_table(summary: Summary, report: Path | None) -> str:
     rows += _modes_taken(summary.modes_taken)
     if summary.glitches is not None:
         rows.append(("found in data", _glitches(summary.glitches)))
-    rows += [(phase.name, format_duration(phase.seconds.max)) for phase in summary.phases]
+    rows += [(phase.name, _seconds(phase)) for phase in summary.phases]
     peak = format_scaled(memory.peak_bytes, "B")
     kept = f"pointing and flags kept: {memory.bytes_per_sample:.1f} B a sample"
     rows.append(("peak memory", f"{peak} a rank in all ({kept})"))
+    if summary.warnings:
+        rows.append(
+            ("warnings", f"{len(summary.warnings)}, each told above; also in the report and summary.json")
+        )
     if report is not None:
         rows.append(("report", str(report)))
-    return "\n".join([*aligned_rows(rows), *(f"warning: {text}" for text in summary.warnings)])
+    return "\n".join(aligned_rows(rows))
+
+
+def _seconds(phase: PhaseCost) -> str:
+    """Return the wall seconds of the slowest rank, and the processor seconds of a rank that used most."""
+    wall = format_duration(phase.seconds.max)
+    if phase.cpu_seconds is None:
+        return wall
+    return f"{wall:<11} processors {format_duration(phase.cpu_seconds.max)}"
 
 
 def _split(split: Split) -> str:
@@ -112,5 +125,4 @@ def _share(part: int, whole: int) -> str:
 
 def aligned_rows(rows: Sequence[tuple[str, str]]) -> list[str]:
     """Return lines of names and texts, in two columns."""
-    width = max(len(name) for name, _ in rows)
-    return [f"  {name:<{width}}  {text}" for name, text in rows]
+    return [f"  {line}" for line in table_lines(rows, left=2)]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from petacomm.base.console import inform
 from petacomm.base.errors import ConfigError, ConvergenceError
 from petamap.cli.run import command_line, is_setting, require_free, run_job
 
@@ -64,7 +64,7 @@ def _coadd(arguments: argparse.Namespace) -> int:
         coadded, runs, arguments.out, name=arguments.name, command=command_line(1), warnings=warnings
     )
     report = write_report(arguments.out)
-    print(_table(coadded, summary, report), file=sys.stderr)
+    inform(_table(coadded, summary, report))
     return 0
 
 

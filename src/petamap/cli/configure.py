@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from petacomm.base.console import inform
 from petacomm.base.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def _write_samples(start: str, folder: Path) -> None:
 
     for kind, options in find_template(start).sources:
         for path in write_sample_files(kind, options, folder):
-            print(f"wrote {path.name}: a small sample, in the place of your own", file=sys.stderr)
+            inform(f"wrote {path.name}: a small sample, in the place of your own")
 
 
 def _check(arguments: argparse.Namespace) -> int:
@@ -124,7 +124,7 @@ def _write_new(path: Path, text: str) -> None:
 
     _require_new(path)
     write_text(path, text)
-    print(f"wrote {path}", file=sys.stderr)
+    inform(f"wrote {path}")
 
 
 def describe_config(config: RunConfig, observations: list[Observation]) -> str:

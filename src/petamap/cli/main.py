@@ -5,9 +5,23 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from petacomm.cli import completion
 from petacomm.cli.parser import Parser, command_parser, run_command
 from petamap import __version__
-from petamap.cli import coadd, configure, doctor, examples, mc, plan, report, run, spectra
+from petamap.cli import (
+    coadd,
+    compare,
+    configure,
+    doctor,
+    examples,
+    mc,
+    plan,
+    report,
+    run,
+    slurm,
+    spectra,
+    sweep,
+)
 
 _DESCRIPTION = "Maximum-likelihood maps of the microwave sky from time streams."
 _EPILOG = """\
@@ -18,14 +32,28 @@ start here:
   petamap run run.toml --out maps          your own
   mpiexec -n 4 petamap run run.toml        the same bits, on more processes
 
-exit codes: 0 done, 2 configuration, 3 input data, 4 not converged, 5 resources,
-75 stopped with a checkpoint, to be resumed, 130 interrupted
+exit codes: 0 done, 1 compare found a difference, 2 configuration, 3 input data, 4 not converged, 5 resources,
+75 stopped with a checkpoint, to be resumed, 130 interrupted, 143 terminated
 """
 
 
 def build_parser() -> Parser:
     """Return the parser of the command line, without importing expensive modules."""
-    modules = run, coadd, mc, configure, plan, report, spectra, examples, doctor
+    modules = (
+        run,
+        sweep,
+        coadd,
+        mc,
+        configure,
+        plan,
+        slurm,
+        report,
+        spectra,
+        compare,
+        examples,
+        doctor,
+        completion,
+    )
     return command_parser("petamap", __version__, _DESCRIPTION, _EPILOG, modules)
 
 

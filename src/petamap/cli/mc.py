@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from petacomm.base.errors import ConvergenceError
-from petamap.cli.run import add_stop_arguments, job_configuration, run_job
+from petacomm.cli.parser import add_output_arguments
+from petamap.cli.configuration_words import add_configuration_arguments
+from petamap.cli.run import add_dry_run_argument, add_stop_arguments, job_configuration, run_job
 
 if TYPE_CHECKING:
     from petacomm.base.stop_request import StopRequest
@@ -45,16 +47,15 @@ def add_commands(commands: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         usage="petamap mc CONFIG|--example NAME [--realizations N] [--out DIR] [options] [KEY=VALUE ...]",
     )
-    parser.add_argument(
-        "words", metavar="CONFIG", nargs="*", help="configuration, then settings as KEY=VALUE"
-    )
-    parser.add_argument("--example", metavar="NAME", help="an example of the package (petamap examples)")
+    add_configuration_arguments(parser)
     for flag, word, kind, _, help in _FLAGS:
         parser.add_argument(flag, metavar=word, type=kind, help=help)
     parser.add_argument("--maps", action="store_true", help="keep the maps, too")
     parser.add_argument("--out", metavar="DIR", type=Path, help="folder of the file [NAME_mc]")
     parser.add_argument("--threads", metavar="N", type=int, help="threads of each process [all its cores]")
     parser.add_argument("--force", action="store_true", help="start anew where there is a file")
+    add_dry_run_argument(parser)
+    add_output_arguments(parser)
     add_stop_arguments(parser, "go on where an earlier command was stopped, as it always does")
     parser.set_defaults(handler=_simulate)
 
@@ -67,6 +68,10 @@ def _simulate(arguments: argparse.Namespace) -> int:
 
         comm = world()
         with collective_errors(comm):
+            if arguments.dry_run:
+                if comm.rank == 0:
+                    _say_what_would_be_made(arguments)
+                return 0
             summary = _make(arguments, comm, stop)
     made = summary.montecarlo
     return 0 if made is None or made.failed == 0 else ConvergenceError.exit_code
@@ -78,6 +83,21 @@ def _make(arguments: argparse.Namespace, comm: Communicator, stop: StopRequest) 
     from petamap.montecarlo.run import run_montecarlo  # imported here to report configuration errors fast
 
     return run_job(run_montecarlo, config, out, comm, stop, partial(_closing_lines, out))
+
+
+def _say_what_would_be_made(arguments: argparse.Namespace) -> None:
+    from petamap.cli.configure import describe_config
+    from petamap.data.config import open_sources
+    from petamap.montecarlo.file_layout import montecarlo_file_name
+
+    config = job_configuration(arguments, _settings(arguments))
+    out = arguments.out or Path(f"{config.run.name}_mc")
+    chosen, path = config.montecarlo, out / montecarlo_file_name(config)
+    print(describe_config(config, open_sources(config)))
+    last = chosen.first + chosen.realizations - 1
+    print(f"{'would make':<10} realizations {chosen.first} to {last}, {chosen.parts}")
+    there = " (is there: goes on where it was)" if path.exists() and not config.products.overwrite else ""
+    print(f"{'writes':<10} {path}{there}")
 
 
 def _settings(arguments: argparse.Namespace) -> list[str]:

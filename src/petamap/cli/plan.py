@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from petacomm.base.errors import ConfigError
+from petamap.cli.configuration_words import add_configuration_arguments
 from petamap.cli.run import configuration_path, split_words
 
 _EPILOG = """\
@@ -31,10 +32,7 @@ def add_commands(commands: Any) -> None:
         usage="petamap plan CONFIG|--example NAME --ranks N --machine NAME [options] [KEY=VALUE ...]\n"
         "       petamap plan paper [CONFIG] [--out FILE] [--timings FILE] [--ranks N] [KEY=VALUE ...]",
     )
-    parser.add_argument(
-        "words", metavar="CONFIG", nargs="*", help="configuration, then settings as KEY=VALUE"
-    )
-    parser.add_argument("--example", metavar="NAME", help="an example of the package, or planck-year")
+    add_configuration_arguments(parser, example="an example of the package, or planck-year")
     parser.add_argument("--ranks", metavar="N", type=int, help="cores of the run, one or several a rank")
     parser.add_argument("--machine", metavar="NAME", help="a machine of the package, or a machine file")
     parser.add_argument(
@@ -81,8 +79,8 @@ def _plan(arguments: argparse.Namespace) -> int:
 
 
 def _list_machines() -> None:
+    from petacomm.cli.topology import machine_summary
     from petacomm.topology import load_machine, machine_names
 
     for name in machine_names():
-        machine = load_machine(name)
-        print(f"{name:<12} {machine.nodes:>7,} nodes of {machine.cores:>3} cores  {machine.title}")
+        print(machine_summary(load_machine(name)))

@@ -10,7 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from petacomm.base.console import inform
 from petacomm.base.errors import ConfigError, ConvergenceError
+from petacomm.cli.parser import add_output_arguments
+from petamap.cli.configuration_words import add_configuration_arguments
 
 if TYPE_CHECKING:
     from petacomm.base.stop_request import StopRequest
@@ -24,7 +27,8 @@ _EPILOG = """\
 examples:
   petamap run --example spire
   petamap run run.toml --out maps --threads 4
-  petamap run run.toml solver.tolerance=1e-10 noise.n_lag=2048
+  petamap run run.toml solver.tolerance=1e-10 source.satellite.duration="2 day"
+  petamap run run.toml --out maps --dry-run
   mpiexec -n 4 petamap run run.toml --out maps
   srun petamap run run.toml --out maps --resume
 """
@@ -41,15 +45,21 @@ def add_commands(commands: Any) -> None:
         usage="petamap run CONFIG|--example NAME [--out DIR] [--threads N] [--resume|--force] [options] "
         "[KEY=VALUE ...]",
     )
-    parser.add_argument(
-        "words", metavar="CONFIG", nargs="*", help="configuration, then settings as KEY=VALUE"
-    )
-    parser.add_argument("--example", metavar="NAME", help="an example of the package (petamap examples)")
+    add_configuration_arguments(parser)
     parser.add_argument("--out", metavar="DIR", type=Path, help="folder of the products [NAME of the run]")
     parser.add_argument("--threads", metavar="N", type=int, help="threads of each process [all its cores]")
     parser.add_argument("--force", action="store_true", help="replace the products of an earlier run")
+    add_dry_run_argument(parser)
+    add_output_arguments(parser)
     add_stop_arguments(parser, "go on from the checkpoint of an interrupted run, if there is one")
     parser.set_defaults(handler=_run)
+
+
+def add_dry_run_argument(parser: argparse.ArgumentParser) -> None:
+    """Add the option to write nothing."""
+    parser.add_argument(
+        "--dry-run", action="store_true", help="say what would be done and written; read no signal"
+    )
 
 
 def add_stop_arguments(parser: argparse.ArgumentParser, resume_help: str) -> None:
@@ -134,6 +144,10 @@ def _run(arguments: argparse.Namespace) -> int:
 
         comm = world()
         with collective_errors(comm):
+            if arguments.dry_run:
+                if comm.rank == 0:
+                    _say_what_would_run(arguments)
+                return 0
             summary = _make_maps(arguments, comm, stop)
     solvers = (summary.solver, *(split.solver for split in summary.splits))
     converged = all(one is None or one.converged for one in solvers)
@@ -158,6 +172,31 @@ def _make_maps(arguments: argparse.Namespace, comm: Communicator, stop: StopRequ
     return run_job(partial(run, resume=arguments.resume), config, out, comm, stop, closing_table)
 
 
+def _say_what_would_run(arguments: argparse.Namespace) -> None:
+    from petamap.cli.configure import describe_config
+    from petamap.data.config import open_sources
+    from petamap.mapmaking.map_outputs import product_files
+    from petamap.mapmaking.run import checkpoint_folder, finished_run
+
+    config = job_configuration(arguments)
+    out = arguments.out or Path(config.run.name)
+    if arguments.resume and finished_run(config, out) is not None:
+        print(f"{'writes':<10} nothing: {out} holds this run, complete")
+        return
+    interrupted = arguments.resume and checkpoint_folder(config, out).exists()
+    if not interrupted:
+        require_free(out, config.products.overwrite)
+    observations = open_sources(config)
+    print(describe_config(config, observations))
+    names = [path.name for path in product_files(config, observations, out)]
+    names += (
+        ["maps of splits"] * bool(config.splits) + ["summary.json"] + ["report.html"] * config.products.report
+    )
+    if interrupted:
+        print(f"{'goes on':<10} from {checkpoint_folder(config, out)}")
+    print(f"{'writes':<10} {out}: {', '.join(names)}")
+
+
 def _finished(config: RunConfig, out: Path, comm: Communicator) -> Summary | None:
     """Return the summary of a run that has nothing left to do but its report, and say so; else None."""
     from petacomm.mpi import agree_on_errors
@@ -168,7 +207,7 @@ def _finished(config: RunConfig, out: Path, comm: Communicator) -> Summary | Non
         if comm.rank == 0 and (found := finished_run(config, out)) is not None:
             if config.products.report and not (out / "report.html").exists():
                 _write_page(out)
-            print(f"petamap: {out} holds this run, complete: there is nothing to resume", file=sys.stderr)
+            inform(f"petamap: {out} holds this run, complete: there is nothing to resume")
     agreed: Summary | None = comm.bcast(found)
     return agreed
 
@@ -185,14 +224,20 @@ def job_configuration(arguments: argparse.Namespace, settings: Sequence[str] = (
     from petamap.data.config import load_config
 
     file, given = split_words(arguments.words)
-    given += settings
+    path = configuration_path(file, arguments.example)
+    return load_config(path, [*given, *settings, *job_settings(arguments)])
+
+
+def job_settings(arguments: argparse.Namespace) -> list[str]:
+    """Return the settings that options of the command line stand for."""
+    given = []
     if arguments.threads is not None:
         given.append(f"resources.threads={arguments.threads}")
     if arguments.force:
         given.append("products.overwrite=true")
     if arguments.time_limit is not None:
         given.append(f"resources.time_limit={arguments.time_limit}")
-    return load_config(configuration_path(file, arguments.example), given)
+    return given
 
 
 def run_job(
@@ -212,5 +257,5 @@ def run_job(
         )
     if comm.rank == 0:
         report = _write_page(out) if config.products.report else None
-        print(closing_lines(summary, report), file=sys.stderr)
+        inform(closing_lines(summary, report))
     return summary

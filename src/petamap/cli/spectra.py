@@ -72,6 +72,7 @@ def add_commands(commands: Any) -> None:
     add("--keep-dipole", action="store_true", help="do not take monopole and dipole off I")
     add("--against", metavar="FILE", help="spectra to compare with: planck2018, CAMB's text or FITS")
     add("--threads", metavar="N", type=int, help="threads [all cores]")
+    add("-q", "--quiet", action="store_true", help="print the name of the file alone")
     parser.set_defaults(handler=_spectra)
 
 
@@ -106,8 +107,8 @@ def _spectra(arguments: argparse.Namespace) -> int:
     name = "_".join(one for one in (first.summary.name, *arguments.of.split(",")) if one)
     out = arguments.out or arguments.run / f"{name}_spectra.fits"
     write_bandpowers(out, measurement.bandpowers)
-    for line in bandpower_table(measurement, theory):
-        print(line)
+    if not arguments.quiet:
+        print("\n".join(bandpower_table(measurement, theory)))
     print(out)
     return 0
 

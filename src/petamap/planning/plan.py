@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from petacomm.base.display import Displayed
 from petacomm.base.errors import ConfigError
 from petacomm.base.progress import Progress, SilentProgress
 from petacomm.base.threads import available_threads
@@ -74,8 +75,8 @@ class RunPrediction:
         return min(self.seconds, key=lambda name: self.seconds[name])
 
 
-@dataclass(frozen=True)
-class RunPlan:
+@dataclass(frozen=True, repr=False)
+class RunPlan(Displayed):
     """Predictions of a run on a machine, made by `plan`.
 
     Attributes
@@ -104,6 +105,19 @@ class RunPlan:
     bands: StreamBands
     preconditioner: PreconditionerForecast
     predictions: tuple[RunPrediction, ...] = field(repr=False)
+
+    def _facts(self) -> dict[str, object]:
+        best = self.best
+        return {
+            "machine": self.machine.name,
+            "cores": self.cores,
+            "n_samp": f"{self.n_samp:,}",
+            "n_pix": f"{self.n_pix:,}",
+            "fastest": f"{best.best} with data {best.distribution.name}, {best.threads} threads a rank",
+            "seconds_of_a_reduction": f"{best.seconds[best.best]:.3g}",
+            "memory_of_a_rank": f"{best.memory / 1e9:.3g} GB",
+            "predictions": len(self.predictions),
+        }
 
     @property
     def best(self) -> RunPrediction:

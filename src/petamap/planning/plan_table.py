@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from petacomm.base.text import table_lines
 from petamap.planning.plan import RunPlan, RunPrediction
 
 
@@ -12,11 +13,9 @@ def plan_table(plan: RunPlan) -> str:
     names = list(plan.predictions[0].seconds)
     head = ["distribution", "ranks x threads", "pixels", "held by", "partners", "memory", *names]
     rows = [head, *(_row(plan, prediction, names) for prediction in plan.predictions)]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
-    lines = [
-        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in rows
-    ]
-    return "\n".join([_title(plan), _data(plan), "", *lines, "", *_legend(plan), _best_line(plan)])
+    return "\n".join(
+        [_title(plan), _data(plan), "", *table_lines(rows), "", *_legend(plan), _best_line(plan)]
+    )
 
 
 def _title(plan: RunPlan) -> str:

@@ -14,7 +14,7 @@ def test_closing_table(make_summary, tmp_path):
         "pixels       12,288 observed, 3 cut, 12,285 solved for (12.3% of the map)",
         "peak memory  436 MB a rank in all (pointing and flags kept: 14.0 B a sample)",
         f"report       {tmp_path / 'report.html'}",
-        "warning: 3 pixels have a reciprocal condition",
+        "warnings     1, each told above",
     ):
         assert words in said
     assert "solve" in said

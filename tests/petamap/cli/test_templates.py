@@ -4,6 +4,7 @@ import json
 import re
 
 import pytest
+from pysm_templates import write_pysm_templates
 
 from petamap.cli.main import main
 from petamap.data.config import load_config
@@ -23,6 +24,10 @@ def test_every_kind_of_source_has_a_template():
 @pytest.mark.parametrize("kind", DIFFERENT)
 def test_a_template_runs_as_it_is_written(tmp_path, monkeypatch, capsys, kind):
     monkeypatch.chdir(tmp_path)
+    if kind == "sky-pysm":
+        pytest.importorskip("pysm3")
+        write_pysm_templates(tmp_path)
+        monkeypatch.setenv("PYSM_LOCAL_DATA", str(tmp_path))
     assert main(["init", "first.toml", "--kind", kind]) == 0
     assert main(["check", "first.toml"]) == 0
     said = capsys.readouterr().out

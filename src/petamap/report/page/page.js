@@ -55,11 +55,12 @@ function convergence(s) {
 
 function costs(s) {
   const row = key => phase => ({ label: phase.name, spread: phase[key], note: phase.calls > 1 ? ` ${whole(phase.calls)} calls` : "" });
+  const timed = phase => ({ ...row("seconds")(phase), note: [phase.calls > 1 && ` ${whole(phase.calls)} calls`, phase.cpu_seconds && ` ${seconds(phase.cpu_seconds.mean)} of processors`].filter(Boolean).join(",") });
   const many = s.environment.ranks > 1 ? " Bars are means over the ranks; the whisker goes from the least to the greatest." : "";
   return section("cost", "Time, traffic and memory",
     many && el("p", { class: "faint" }, many),
     el("div", { class: "pair" },
-      el("div", {}, el("h3", {}, "Seconds by phase"), bars(s.phases.map(row("seconds")), seconds, "time")),
+      el("div", {}, el("h3", {}, "Seconds by phase"), bars(s.phases.map(timed), seconds, "time")),
       el("div", {}, el("h3", {}, "Bytes sent by a rank"), bars(s.phases.map(row("bytes")), bytes, "bytes sent between ranks"),
         el("h3", {}, "Memory of a rank"), memory(s.memory))));
 }

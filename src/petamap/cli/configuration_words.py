@@ -1,0 +1,38 @@
+"""The words of a command line that name a configuration and change it, and their completion by a shell."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+WORDS = "configuration, then settings as KEY=VALUE"
+EXAMPLE = "an example of the package (petamap examples)"
+
+
+def add_configuration_arguments(
+    parser: argparse.ArgumentParser, words: str = WORDS, example: str = EXAMPLE
+) -> None:
+    """Add the words and the option that name a configuration, with these texts of help."""
+    named = parser.add_argument("words", metavar="CONFIG", nargs="*", help=words)
+    named.completer = complete_word  # type: ignore[attr-defined]
+    chosen = parser.add_argument("--example", metavar="NAME", help=example)
+    chosen.completer = complete_example  # type: ignore[attr-defined]
+
+
+def complete_word(prefix: str, **_: Any) -> list[str]:
+    """Return the configurations and the keys that a word may become."""
+    from argcomplete.completers import FilesCompleter
+
+    from petamap.data.config import SECTIONS
+    from petamap.data.config.fields import option_fields
+
+    keys = [f"{section}.{key}=" for section, options in SECTIONS.items() for key in option_fields(options)]
+    files: list[str] = FilesCompleter(("toml", "xml"))(prefix)
+    return [key for key in keys if key.startswith(prefix)] + files
+
+
+def complete_example(prefix: str, **_: Any) -> list[str]:
+    """Return the names of examples that a word may become."""
+    from petamap.examples import example_names
+
+    return [name for name in example_names() if name.startswith(prefix)]
