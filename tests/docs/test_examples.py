@@ -23,3 +23,9 @@ def poisson(comm):
 @pytest.mark.parametrize("n_ranks", [1, 3])
 def test_poisson_on_elements_dealt_to_ranks(n_ranks):
     run_ranks(poisson, n_ranks)
+
+
+def test_arrays_are_mapped_as_the_readme_says():
+    """The page runs the lines, which the tests of pages do."""
+    lines = (EXAMPLES / "from_arrays.py").read_text().split('"""\n\n', 1)[1]
+    assert f"```python\n{lines}```" in (EXAMPLES.parent / "README.md").read_text()

@@ -1,0 +1,25 @@
+"""Tutorials: the shortest is run; `make test-tutorials` runs all, as notebooks."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TUTORIALS = sorted((Path(__file__).parents[2] / "docs" / "tutorials").glob("*.py"))
+SHORTEST = "6_placing_ranks"
+
+
+@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
+def test_each_begins_with_a_title_and_compiles(path):
+    text = path.read_text(encoding="utf-8")
+    assert text.startswith("# %% [markdown]\n# # ")
+    ast.parse(text)
+
+
+def test_the_shortest_runs(tmp_path):
+    pytest.importorskip("matplotlib")
+    (path,) = (one for one in TUTORIALS if one.stem == SHORTEST)
+    code = f"import matplotlib; matplotlib.use('Agg'); exec(open({str(path)!r}).read())"
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, timeout=120)
