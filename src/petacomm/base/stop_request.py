@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
 
-from petacomm.base.errors import Interruption
+from petacomm.base.errors import ConfigError, Interruption
 from petacomm.base.phases import where_in_work
 
 # Slurm sends SIGTERM at the end of a job's time, and SIGUSR1 before it where a job script asks for it.
@@ -23,8 +23,8 @@ _MARGIN, _MARGIN_PART = 30.0, 0.05
 class StopRequest:
     """Request to end early, by a signal or because the wall clock of the job ends.
 
-    A signal ends the process at once, by an `Interruption`, until `defer` is called: from then on it is noted
-    alone, for work that looks at `signal` where it can stop.
+    Within `signals`, a signal ends the process at once by an `Interruption`, and the end of the time by a
+    `ConfigError`, until `defer` is called: from then on work looks at `signal` and `seconds_left` where it can stop.
 
     Parameters
     ----------
@@ -46,15 +46,18 @@ class StopRequest:
         told = environ.get("SLURM_JOB_END_TIME", "")
         self._end = float(told) if told.isdigit() else math.inf
         self._deferred = False
+        self._received = False  # whether signals are received, the clock's among them
 
     def limit(self, seconds: float | None) -> None:
         """Set the most seconds from the creation of this request on; None leaves them as they are."""
         if seconds is not None:
             self._end = min(self._end, self._begin + seconds)
+            self._set_clock()
 
     def defer(self) -> None:
-        """Note signals from now on, without an end at once."""
+        """Note signals from now on, without an end at once, and let the time end."""
         self._deferred = True
+        self._set_clock()
 
     @property
     def seconds_left(self) -> float:
@@ -68,15 +71,31 @@ class StopRequest:
         if threading.current_thread() is not threading.main_thread():
             yield self
             return
-        before = {number: signal.signal(number, self._receive) for number in STOP_SIGNALS}
+        handlers = dict.fromkeys(STOP_SIGNALS, self._receive) | {signal.SIGALRM: self._receive_clock}
+        before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+        self._received = True
+        self._set_clock()
         try:
             yield self
         finally:
+            self._received = False
+            self._set_clock()
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+    def _set_clock(self) -> None:
+        """Have the end of the time told by SIGALRM, or not where work looks at the clock itself."""
+        waits = self._received and not self._deferred and self._end < math.inf
+        signal.setitimer(signal.ITIMER_REAL, max(self.seconds_left, 1e-6) if waits else 0.0)
 
     def _receive(self, number: int, _: FrameType | None) -> None:
         first, self.signal = self.signal == 0, number
         if first and not self._deferred:
             name = signal.Signals(number).name
             raise Interruption(f"stopped by {name} {where_in_work()}", mend=self.mend)
+
+    def _receive_clock(self, _number: int, _frame: FrameType | None) -> None:
+        # No interruption: who goes on after each of these would set up again and again without end.
+        if self.signal == 0 and not self._deferred:
+            what = f"the time of the job ends {where_in_work()}, before there is anything to save"
+            raise ConfigError(what, mend="give it more time, or more processes")

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from petacomm.base.errors import Interruption
+from petacomm.base.errors import ConfigError, Interruption
 from petacomm.base.phases import in_phase
 from petacomm.base.stop_request import STOP_SIGNALS, StopRequest
 
@@ -41,6 +41,27 @@ def test_a_deferred_signal_is_noted_alone():
         assert stop.signal == signal.SIGTERM
 
 
+@pytest.mark.parametrize("told", [{}, {"SLURM_JOB_END_TIME": "1000000000"}])
+def test_the_end_of_the_time_ends_at_once_and_names_the_phase(told):
+    said = r"the time of the job ends in phase 'data', before there is anything to save \(give it more"
+    with pytest.raises(ConfigError, match=said), in_phase("data"), StopRequest(told).signals() as stop:
+        stop.limit(0.05)
+        time.sleep(10)
+
+
+def test_after_the_block_or_deferred_the_end_of_the_time_is_silent():
+    with StopRequest({}).signals() as stop:
+        stop.limit(0.1)
+        stop.defer()
+        time.sleep(0.2)
+        assert stop.seconds_left < 0
+    with StopRequest({}).signals() as stop:
+        stop.limit(0.1)
+    time.sleep(0.2)
+    stop.limit(0.01)
+    time.sleep(0.1)
+
+
 def test_a_second_signal_does_not_disturb_the_end_by_the_first():
     with StopRequest({}).signals():
         with pytest.raises(Interruption):
@@ -50,10 +71,11 @@ def test_a_second_signal_does_not_disturb_the_end_by_the_first():
 
 
 def test_handlers_are_put_back():
-    before = [signal.getsignal(number) for number in STOP_SIGNALS]
+    numbers = (*STOP_SIGNALS, signal.SIGALRM)
+    before = [signal.getsignal(number) for number in numbers]
     with StopRequest({}).signals():
         assert signal.getsignal(signal.SIGTERM) != before[0]
-    assert [signal.getsignal(number) for number in STOP_SIGNALS] == before
+    assert [signal.getsignal(number) for number in numbers] == before
 
 
 def test_other_threads_receive_nothing():

@@ -105,12 +105,24 @@ def test_a_signal_during_the_set_up_ends_at_once(folder, n_ranks):
 def test_the_end_of_the_wall_clock(folder, told):
     limit = ["--time-limit", "6 s"] if told == "option" else []
     slurm = {} if limit else {"SLURM_JOB_END_TIME": str(int(time.time()) + 7)}
-    words = ["run", "long.toml", "--out", "stopped", *SETTINGS, "source.0.duration=8 day"]
+    # a short set-up, and iterations for a minute
+    settings = (*SETTINGS, "source.0.duration=4 day", "solver.preconditioner=block-diagonal")
+    words = ["run", "long.toml", "--out", "stopped", *settings]
     job = Job([*words, *limit], 1, folder, **slurm)
     begin = time.monotonic()
     assert job.end() == 75, job.said()
     assert time.monotonic() - begin < 8
     assert "stopped before the end of its time, after a checkpoint" in job.said()
+
+
+@pytest.mark.parametrize("n_ranks", [1, 3])
+def test_time_that_ends_during_the_set_up(folder, n_ranks):
+    words = ["run", "long.toml", "--out", "stopped", *SETTINGS, "source.0.duration=60 day"]
+    job = Job([*words, "--time-limit", "3 s"], n_ranks, folder)
+    assert job.end() == 2, job.said()
+    said = r"petamap: error: the time of the job ends (?:in|after) phase '.*', before there is anything to save"
+    assert len(re.findall(said, job.said())) == 1, job.said()
+    assert "iterations: begins" not in job.said()
 
 
 def test_a_finished_run_is_complete(folder, capsys):
