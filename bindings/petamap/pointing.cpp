@@ -1,5 +1,6 @@
 #include <nanobind/stl/optional.h>
 
+#include "petamap/pointing/attitudes.h"
 #include "pointing_views.h"
 
 namespace nb = nanobind;
@@ -50,6 +51,24 @@ void quaternions(const PointingArguments& arguments, std::int64_t detector, std:
     pointing::quaternions(p, detector, start, start + static_cast<std::int64_t>(n), numbers);
 }
 
+void attitudes(In<double> theta, In<double> phi, In<double> psi, Out<double, 2> out) {
+    const std::size_t n = out.shape(0);
+    require(theta.shape(0) == n && phi.shape(0) == n && psi.shape(0) == n, "angles of each sample");
+    require(out.shape(1) == 4, "quaternions of shape (n, 4)");
+    double* numbers = out.data();
+    nb::gil_scoped_release release;
+    pointing::attitudes(theta.data(), phi.data(), psi.data(), length(n), numbers);
+}
+
+void unit(In<double, 2> quaternions, Out<double, 2> out) {
+    const std::size_t n = out.shape(0);
+    require(quaternions.shape(0) == n && quaternions.shape(1) == 4 && out.shape(1) == 4,
+            "quaternions of shape (n, 4)");
+    double* numbers = out.data();
+    nb::gil_scoped_release release;
+    pointing::unit(quaternions.data(), length(n), numbers);
+}
+
 }  // namespace
 
 NB_MODULE(_pointing, module) {
@@ -59,4 +78,7 @@ NB_MODULE(_pointing, module) {
                nb::arg("vectors").noconvert(), nb::arg("angles").noconvert());
     module.def("quaternions", &quaternions, nb::arg("arguments"), nb::arg("detector"), nb::arg("start"),
                nb::arg("out").noconvert());
+    module.def("unit", &unit, nb::arg("quaternions").noconvert(), nb::arg("out").noconvert());
+    module.def("attitudes", &attitudes, nb::arg("theta").noconvert(), nb::arg("phi").noconvert(),
+               nb::arg("psi").noconvert(), nb::arg("out").noconvert());
 }

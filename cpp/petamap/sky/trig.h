@@ -48,19 +48,23 @@ struct UnitCircle {
     [[gnu::always_inline]] const double* nearest(std::uint32_t angle) const {
         return values + 2 * ((angle + (1U << 22)) >> 23);
     }
+    // Those of a number of parts, of any size and sign.
+    [[gnu::always_inline]] const double* part(std::int64_t number) const {
+        return values + 2 * (number & (kParts - 1));
+    }
 };
 
 inline constexpr UnitCircle kUnitCircle;
 
-template <int kLanes>
-[[gnu::always_inline]] inline void nearest_cos_sin(const std::uint32_t* angles,
-                                                   petacomm::Reals<kLanes>& cosine,
-                                                   petacomm::Reals<kLanes>& sine) {
-    const auto pair = [=](int lane) __attribute__((always_inline)) {
-        return petacomm::load<petacomm::Reals<2>>(kUnitCircle.nearest(angles[lane]));
+// Those that at(lane) points to.
+template <int kLanes, class At>
+[[gnu::always_inline]] inline void gather_cos_sin(const At& at, petacomm::Reals<kLanes>& cosine,
+                                                  petacomm::Reals<kLanes>& sine) {
+    const auto pair = [&](int lane) __attribute__((always_inline)) {
+        return petacomm::load<petacomm::Reals<2>>(at(lane));
     };
     if constexpr (kLanes == 1) {
-        const double* values = kUnitCircle.nearest(angles[0]);
+        const double* values = at(0);
         cosine = values[0], sine = values[1];
     } else if constexpr (kLanes == 2) {
         cosine = petacomm::shuffle<0, 2>(pair(0), pair(1));
@@ -89,11 +93,36 @@ template <int kLanes>
                                            petacomm::Reals<kLanes>& sine) {
     using Real = petacomm::Reals<kLanes>;
     Real c, s;
-    detail::nearest_cos_sin<kLanes>(angles, c, s);
+    const auto at = [=](int lane)
+                        __attribute__((always_inline)) { return detail::kUnitCircle.nearest(angles[lane]); };
+    detail::gather_cos_sin<kLanes>(at, c, s);
     // in units of 2 pi / 2^41, with a sign
     const Real x = petacomm::load_lower<kLanes, 9>(angles), x2 = x * x;
     const Real small_sine = x * (0x1.921fb5443c717p-39 + x2 * -0x1.4abb9b6187e11p-118);
     const Real less = x2 * (-0x1.3bd3cc9be3b30p-78 + x2 * 0x1.03c1db247a094p-158);  // cos(x) - 1
+    cosine = c + (c * less - s * small_sine);
+    sine = s + (s * less + c * small_sine);
+}
+
+// Of angles in radians, |x| < 10^5, to the last digits; nan where they are not finite. What is left of the
+// nearest part of a turn is exact: the first two summands of a part have 29 bits, numbers of parts 24.
+template <int kLanes>
+[[gnu::always_inline]] inline void cos_sin_of_radians(petacomm::Reals<kLanes> angle,
+                                                      petacomm::Reals<kLanes>& cosine,
+                                                      petacomm::Reals<kLanes>& sine) {
+    using Real = petacomm::Reals<kLanes>;
+    constexpr double kPartsPerRadian = 0x1.45f306dc9c883p+6;
+    constexpr double kPart[] = {0x1.921fb54p-7, 0x1.10b4612p-37, -0x1.676733ae8fe48p-67};
+    const Real number = petacomm::to_whole<kLanes>(angle * kPartsPerRadian);
+    std::int64_t numbers[kLanes];
+    petacomm::store(numbers, petacomm::to_fixed<kLanes>(number));
+    Real c, s;
+    const auto at = [&](int lane)
+                        __attribute__((always_inline)) { return detail::kUnitCircle.part(numbers[lane]); };
+    detail::gather_cos_sin<kLanes>(at, c, s);
+    const Real x = ((angle - number * kPart[0]) - number * kPart[1]) - number * kPart[2], x2 = x * x;
+    const Real small_sine = x + x * (x2 * (-1.0 / 6 + x2 * (1.0 / 120)));
+    const Real less = x2 * (-0.5 + x2 * (1.0 / 24));  // cos(x) - 1
     cosine = c + (c * less - s * small_sine);
     sine = s + (s * less + c * small_sine);
 }

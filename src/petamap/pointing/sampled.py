@@ -160,17 +160,11 @@ def attitudes_of_angles(theta: AnyArray, phi: AnyArray, psi: AnyArray | None) ->
     psi : (n,), optional
         Radians from the southward meridian to the east (COSMO).
     """
-    half = 0.5 * np.asarray(theta, np.float64)
-    lon = np.asarray(phi, np.float64)
-    roll = np.zeros(1) if psi is None else np.asarray(psi, np.float64)
-    plus, minus = 0.5 * (lon + roll), 0.5 * (roll - lon)
-    cosine, sine = np.cos(half), np.sin(half)
-    columns = np.empty((4, len(half)))
-    np.multiply(sine, np.sin(minus), out=columns[0])
-    np.multiply(sine, np.cos(minus), out=columns[1])
-    np.multiply(cosine, np.sin(plus), out=columns[2])
-    np.multiply(cosine, np.cos(plus), out=columns[3])
-    return columns.T
+    roll = np.zeros(len(theta)) if psi is None else psi
+    angles = [np.ascontiguousarray(one, np.float64) for one in (theta, phi, roll)]
+    found = np.empty((len(angles[0]), 4))
+    kernels.attitudes(*angles, found)
+    return found
 
 
 def _parts(start: int, stop: int) -> list[tuple[int, int]]:
@@ -179,6 +173,6 @@ def _parts(start: int, stop: int) -> list[tuple[int, int]]:
 
 def _unit(q: FloatArray) -> FloatArray:
     """Return quaternions of length 1, with the bits of `unit_quaternions`; nan where they are not finite."""
-    x, y, z, w = columns = np.ascontiguousarray(q.T)
-    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        return np.ascontiguousarray((columns / np.sqrt(x * x + y * y + z * z + w * w)).T)
+    found = np.empty(q.shape)
+    kernels.unit(np.ascontiguousarray(q), found)
+    return found

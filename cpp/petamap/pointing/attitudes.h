@@ -1,0 +1,15 @@
+// Attitudes of detectors, given as angles or quaternions of each sample.
+#pragma once
+
+#include <cstdint>
+
+namespace petamap::pointing {
+
+// Write the unit quaternions Rz(phi) Ry(theta) Rz(psi) of n samples, (n, 4): colatitude, longitude, and the
+// polarization angle from the southward meridian to the east (COSMO), radians; nan where they are not finite.
+void attitudes(const double* theta, const double* phi, const double* psi, std::int64_t n, double* out);
+
+// Write n quaternions, (n, 4), at length 1; nan where they are not finite, or 0.
+void unit(const double* quaternions, std::int64_t n, double* out);
+
+}  // namespace petamap::pointing
