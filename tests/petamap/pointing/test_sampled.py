@@ -14,10 +14,8 @@ def test_attitudes_are_those_of_long_doubles(rng, largest):
     theta = rng.uniform(0, np.pi, 1003)  # a rest of every vector
     phi, psi = rng.uniform(-largest, largest, (2, 1003))
     half, plus, minus = (np.longdouble(one) for one in (0.5 * theta, 0.5 * (phi + psi), 0.5 * (psi - phi)))
-    expected = np.stack(
-        [np.sin(half) * np.sin(minus), np.sin(half) * np.cos(minus)]
-        + [np.cos(half) * np.sin(plus), np.cos(half) * np.cos(plus)], 1,
-    )  # fmt: skip
+    parts = [(np.sin, np.sin, minus), (np.sin, np.cos, minus), (np.cos, np.sin, plus), (np.cos, np.cos, plus)]
+    expected = np.stack([of(half) * turn(angle) for of, turn, angle in parts], 1)
     found = attitudes_of_angles(theta, phi, psi)
     assert np.max(np.abs(found - expected)) < 4e-16
     one = attitudes_of_angles(theta[:1], phi[:1], psi[:1])
