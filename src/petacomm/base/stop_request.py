@@ -24,8 +24,7 @@ class StopRequest:
     """Request to end early, by a signal or because the wall clock of the job ends.
 
     Within `signals`, a signal ends the process at once by an `Interruption`, and the end of the time by a
-    `ConfigError`, until `defer` is called: from then on work looks at `signal` and `seconds_left` where it can
-    stop.
+    `ConfigError`, until `defer` is called. From then on work looks at `signal` and `seconds_left` itself.
 
     Parameters
     ----------
