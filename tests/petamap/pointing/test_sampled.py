@@ -9,6 +9,11 @@ from petamap.pointing.boresight import unit_quaternions
 from petamap.pointing.sampled import attitudes_of_angles
 
 
+@pytest.fixture
+def rng():
+    return np.random.default_rng(11)
+
+
 @pytest.mark.parametrize("largest", [0.01, 3.0, 1e5])
 def test_attitudes_are_those_of_long_doubles(rng, largest):
     theta = rng.uniform(0, np.pi, 1003)  # a rest of every vector
