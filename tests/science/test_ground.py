@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases import cases
 from science_runs import GROUND, configured, maps
 from scipy import stats
 
@@ -51,6 +52,7 @@ def amplitudes(products, sources, pixel, radius):
     return np.array(found).T
 
 
+@pytest.mark.long
 def test_sources_are_recovered_within_their_errors(tmp_path):
     """Errors come from maps of noise alone, fitted at the same places: chi-squared p > 0.001."""
     config = configured("ground", *GROUND)
@@ -99,7 +101,7 @@ class RubbishSource:
         return [dataclasses.replace(o, signals=(*o.signals, Rubbish(o.flags))) for o in observations]
 
 
-@pytest.mark.parametrize("flags", ["exact", "levels", "cut"])
+@pytest.mark.parametrize("flags", cases("exact", long=("levels", "cut")))
 def test_what_flagged_samples_hold_does_not_change_a_bit(tmp_path, monkeypatch, flags):
     module = types.ModuleType("rubbish")
     module.RubbishSource = RubbishSource

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import cases
 from mpi import run_ranks
 from schedules import all_schedules
 
@@ -148,7 +149,7 @@ def test_a_single_process():
     all_of_it(SerialCommunicator())
 
 
-@pytest.mark.parametrize("n_ranks", [2, 3, 4, 6, *(pytest.param(n, marks=pytest.mark.long) for n in (8, 12))])
+@pytest.mark.parametrize("n_ranks", cases(3, 6, long=(2, 4, 8, 12)))
 def test_all_algorithms_against_the_library(n_ranks):
     run_ranks(all_of_it, n_ranks, timeout=240)
 

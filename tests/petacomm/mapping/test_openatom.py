@@ -5,6 +5,7 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
+from cases import cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import coo_array
@@ -216,10 +217,14 @@ def test_sums_of_densities_go_along_trees():
     assert len(density_traffic(manager, maps, SMALL).source) == 2 * edges
 
 
+RUNS = [run for run in published_runs() if (run.n_cores, run.system.name) != (16384, GST_BIG.name)]
+
+
 @pytest.mark.parametrize(
-    "run", [run for run in published_runs() if (run.n_cores, run.system.name) != (16384, GST_BIG.name)],
-    ids=lambda run: f"{run.machine}-{run.system.name}-{run.n_cores}"
-)  # fmt: skip
+    "run",
+    cases(*(run for run in RUNS if run.n_cores <= 1024), long=(run for run in RUNS if run.n_cores > 1024)),
+    ids=lambda run: f"{run.machine}-{run.system.name}-{run.n_cores}",
+)
 def test_hop_bytes_are_30_percent_below_the_default_maps(run):
     manager, system = run.allocation(), run.system
     before = sum(step_hop_bytes(manager, default_maps(manager, system), system).values())

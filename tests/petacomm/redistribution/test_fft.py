@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import cases
 from mpi import run_ranks
 
 from petacomm.mpi import SerialCommunicator
@@ -52,7 +53,7 @@ def transforms(comm):
                     assert home.tobytes() == back[fft.before.box(comm.rank)].tobytes(), (shape, dtype, method)
 
 
-@pytest.mark.parametrize("n_ranks", [1, 2, 3, 4, pytest.param(6, marks=pytest.mark.long)])
+@pytest.mark.parametrize("n_ranks", cases(1, 3, long=(2, 4, 6)))
 def test_transforms_have_the_bits_of_one_process(n_ranks):
     run_ranks(transforms, n_ranks)
 

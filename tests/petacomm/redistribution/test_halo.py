@@ -5,6 +5,7 @@ import resource
 
 import numpy as np
 import pytest
+from cases import cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpi import run_ranks
@@ -58,7 +59,7 @@ def halos(comm):
             check_field(comm, shape, grid, kind, dtype, method)
 
 
-@pytest.mark.parametrize("n_ranks", [1, 2, 3, 4, *(pytest.param(n, marks=pytest.mark.long) for n in (6, 8))])
+@pytest.mark.parametrize("n_ranks", cases(1, 3, long=(2, 4, 6, 8)))
 def test_ghosts_equal_the_sites_of_neighbours(n_ranks):
     run_ranks(halos, n_ranks)
 

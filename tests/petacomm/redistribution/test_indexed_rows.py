@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpi import run_ranks
@@ -37,7 +38,7 @@ def cut(comm):
     reductions(comm)
 
 
-@pytest.mark.parametrize("n_ranks", [1, 2, 3, 5])
+@pytest.mark.parametrize("n_ranks", cases(1, 3, long=(2, 5)))
 def test_rows_sent_by_indexed_datatypes(n_ranks):
     run_ranks(reductions, n_ranks)
 

@@ -6,6 +6,7 @@ import resource
 
 import numpy as np
 import pytest
+from cases import cases
 from mpi import launch, run_ranks
 from numpy.lib.stride_tricks import as_strided
 
@@ -85,7 +86,7 @@ def cut(comm):
     redistributions(comm)
 
 
-@pytest.mark.parametrize("n_ranks", [1, 2, 3, 4, 6, 8])
+@pytest.mark.parametrize("n_ranks", cases(1, 3, 6, long=(2, 4, 8)))
 def test_all_methods_give_the_same_bits(n_ranks):
     run_ranks(redistributions, n_ranks)
 
@@ -222,6 +223,7 @@ def many_plans(comm):
     assert grown < 2000, f"{grown} kB more after 10000 plans"
 
 
+@pytest.mark.long
 def test_dropped_plans_free_their_memory():
     run_ranks(many_plans, 2)
 

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from cases import cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpi import run_ranks
@@ -76,7 +77,7 @@ def reductions(comm):
             check_calls(comm, plan, pattern, calls, number)
 
 
-@pytest.mark.parametrize("n_ranks", [1, 2, 3, 5, *(pytest.param(n, marks=pytest.mark.long) for n in (8, 12))])
+@pytest.mark.parametrize("n_ranks", cases(1, 2, 3, 5, long=(8, 12)))
 def test_reductions_against_numpy(n_ranks):
     run_ranks(reductions, n_ranks)
 

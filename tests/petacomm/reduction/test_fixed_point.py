@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from cases import cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpi import run_ranks
@@ -121,7 +122,7 @@ def bits(comm):
         check_bits(comm, dtype)
 
 
-@pytest.mark.parametrize("n_ranks", [2, 5, pytest.param(12, marks=pytest.mark.long)])
+@pytest.mark.parametrize("n_ranks", cases(2, 5, long=(12,)))
 def test_exact_sums_have_the_same_bits_by_all_algorithms(n_ranks):
     run_ranks(bits, n_ranks)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases import cases
 from mpi import run_ranks
 from reduction_oracle import CALLS, check_calls, make_values, reduce_densely, scan_pattern
 
@@ -131,7 +132,7 @@ def everything(comm):
 
 @pytest.mark.parametrize(
     ("n_ranks", "per_node"),
-    [(2, None), (5, None), (3, 1), (5, 1), (5, 2), (6, 2), pytest.param(12, 3, marks=pytest.mark.long)],
+    cases((2, None), (3, 1), (5, 2), long=((5, None), (5, 1), (6, 2), (12, 3))),
 )
 def test_reductions_in_shared_memory(n_ranks, per_node, monkeypatch):
     if per_node:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpi import run_ranks
@@ -307,7 +308,7 @@ def graphs(comm):
             np.testing.assert_array_equal(owner, owners[0])
 
 
-@pytest.mark.parametrize("n_ranks", [2, 3, 5, pytest.param(8, marks=pytest.mark.long)])
+@pytest.mark.parametrize("n_ranks", cases(2, 5, long=(3, 8)))
 def test_set_ups_agree_with_numpy(n_ranks):
     run_ranks(graphs, n_ranks)
 
@@ -330,7 +331,7 @@ def sparse(comm):
     assert comm.traffic["consensus"].calls == 48
 
 
-@pytest.mark.parametrize("n_ranks", [1, 2, 3, 5, pytest.param(8, marks=pytest.mark.long)])
+@pytest.mark.parametrize("n_ranks", cases(1, 3, long=(2, 5, 8)))
 def test_exchange_by_consensus_is_an_alltoallv(n_ranks):
     if n_ranks > 1:
         run_ranks(sparse, n_ranks)

@@ -6,6 +6,7 @@ import signal
 import time
 
 import pytest
+from cases import cases
 from killed_jobs import Job
 from mpi import MPIEXEC
 
@@ -134,8 +135,14 @@ def test_a_finished_run_is_complete(folder, capsys):
     assert ended.value.code == 2 and "holds an earlier run" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("earlier", ["solver.tolerance=1e-6", "solver.tolerance=1e-11"])
-@pytest.mark.parametrize("moment", ["pointing: begins", "products: begins"])
+@pytest.mark.parametrize(
+    ("moment", "earlier"),
+    cases(
+        ("pointing: begins", "solver.tolerance=1e-11"),
+        ("products: begins", "solver.tolerance=1e-6"),
+        long=(("pointing: begins", "solver.tolerance=1e-6"), ("products: begins", "solver.tolerance=1e-11")),
+    ),
+)
 def test_a_run_that_replaces_another_goes_on(folder, earlier, moment):
     expected = run(folder / "whole")
     run(folder / "b", earlier)
@@ -155,10 +162,7 @@ def test_a_report_that_is_missing_is_written(folder):
     assert (folder / "whole" / "report.html").exists()
 
 
-@pytest.mark.parametrize(
-    ("n_ranks", "n_kills"),
-    [(1, 4), (3, 2), *(pytest.param(n, 50, marks=pytest.mark.long) for n in (1, 3))],
-)
+@pytest.mark.parametrize(("n_ranks", "n_kills"), cases((1, 4), long=((3, 2), (1, 50), (3, 50))))
 def test_same_bytes_after_kills(folder, n_ranks, n_kills):
     """Kill all ranks at random moments, a quarter of them from the start and the others from the data on."""
     if n_ranks > 1 and not MPIEXEC.exists():

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases import cases
 from mpi import run_ranks
 from small_systems import dense, make_system, numbered, recorded, solve
 
@@ -117,7 +118,7 @@ def test_without_glitches_nothing_changes(tmp_path):
     assert np.array_equal(again, clean, equal_nan=True) and summary.glitches == ()
 
 
-@pytest.mark.parametrize("n_ranks", [2, 3])
+@pytest.mark.parametrize("n_ranks", cases(3, long=(2,)))
 def test_any_number_of_ranks_gives_the_same_bits(n_ranks, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     here, summary = mapped(tmp_path / "one", SCAN + GLITCHES, FIND)

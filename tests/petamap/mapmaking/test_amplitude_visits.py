@@ -5,6 +5,7 @@ import itertools
 
 import numpy as np
 import pytest
+from cases import cases
 from dense_model import dense_model
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -169,6 +170,6 @@ def same_bits(comm):
     assert found[0] > 0
 
 
-@pytest.mark.parametrize("n_ranks", [2, 3, 5])
+@pytest.mark.parametrize("n_ranks", cases(3, long=(2, 5)))
 def test_ranks_do_not_change_a_bit(n_ranks):
     run_ranks(same_bits, n_ranks)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases import cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from joint_systems import dense_joint, sharing
@@ -294,7 +295,7 @@ def ranks_agree(comm):
         shutil.rmtree(folder)
 
 
-@pytest.mark.parametrize("n_ranks", [2, 3])
+@pytest.mark.parametrize("n_ranks", cases(3, long=(2,)))
 def test_the_same_bits_on_any_ranks(n_ranks):
     run_ranks(ranks_agree, n_ranks)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases import cases
 from mpi import run_ranks
 from small_runs import noisy_scans, run_on
 from small_systems import as_matrix, compressed, dense, make_system, operator_of
@@ -73,7 +74,7 @@ def _result(comm):
         print("\nsha256", *found)
 
 
-@pytest.mark.parametrize("n_ranks", [1, 2, 3, 5])
+@pytest.mark.parametrize("n_ranks", cases(1, 3, long=(2, 5)))
 def test_same_bits_on_any_ranks(n_ranks, once=[]):  # noqa: B006
     ended = run_ranks(_result, n_ranks, timeout=120)
     digest = next(line for line in ended.out.splitlines() if line.startswith("sha256"))

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases import cases
 from mpi import run_ranks
 
 from petacomm.base.errors import ConfigError
@@ -192,6 +193,6 @@ def _same_bits(comm):
         assert alone == together and len(alone) == 2
 
 
-@pytest.mark.parametrize("n_ranks", [2, 3])
+@pytest.mark.parametrize("n_ranks", cases(3, long=(2,)))
 def test_ranks_do_not_change_a_bit(n_ranks):
     run_ranks(_same_bits, n_ranks)

@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from cases import cases
 from mpi import run_ranks
 from small_systems import Bad, Models, spinning
 
@@ -97,7 +98,7 @@ def _same_bits(comm):
     assert _bits(comm) == _bits(SerialCommunicator())
 
 
-@pytest.mark.parametrize("n_ranks", [2, 5])
+@pytest.mark.parametrize("n_ranks", cases(5, long=(2,)))
 def test_ranks_do_not_change_a_bit(n_ranks):
     run_ranks(_same_bits, n_ranks)
 

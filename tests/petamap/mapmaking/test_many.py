@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cases import cases
 from mpi import run_ranks
 from small_systems import (
     as_matrix,
@@ -186,7 +187,7 @@ def alone():
     return results(SerialCommunicator())
 
 
-@pytest.mark.parametrize("n_ranks", [2, 3, 5])
+@pytest.mark.parametrize("n_ranks", cases(3, long=(2, 5)))
 def test_ranks_do_not_change_a_bit(alone, n_ranks):
     ended = run_ranks(print_results, n_ranks, timeout=100)
     path = next(line for line in ended.out.splitlines() if line.startswith("FOUND")).split()[1]

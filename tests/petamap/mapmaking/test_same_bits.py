@@ -5,12 +5,12 @@ import time
 from pathlib import Path
 
 import pytest
+from cases import cases
 from mpi import run_ranks
 from small_runs import noisy_scans, recorded_with_gains, run_on
 
 from petacomm.mpi import SerialCommunicator
 
-RANKS = [2, 3, 4, pytest.param(7, marks=pytest.mark.long)]
 # reduction, set-up, threads, pointing, distribution
 WAYS = [
     ("auto", "rendezvous", 1, "keep", "auto"),
@@ -101,7 +101,7 @@ def alone():
     return _results(SerialCommunicator())
 
 
-@pytest.mark.parametrize("n_ranks", RANKS)
+@pytest.mark.parametrize("n_ranks", cases(3, long=(2, 4, 7)))
 def test_ranks_threads_and_reductions_do_not_change_a_bit(alone, n_ranks):
     ended = run_ranks(print_results, n_ranks, timeout=200)
     line = next(line for line in ended.out.splitlines() if line.startswith("FOUND"))

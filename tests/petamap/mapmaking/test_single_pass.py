@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cases import cases
 from mpi import run_ranks
 from small_runs import noisy_scans, run_on, sha_of
 from small_systems import Samples, recorded
@@ -73,7 +74,7 @@ def binned_by_ranks(comm: Communicator) -> None:
         print(*shas(summary))
 
 
-@pytest.mark.parametrize("n_ranks", [2, 3])
+@pytest.mark.parametrize("n_ranks", cases(3, long=(2,)))
 def test_ranks_do_not_change_a_bit(n_ranks, tmp_path):
     alone = binned(noisy_scans(9000), tmp_path, map={"n_side": 4})
     assert run_ranks(binned_by_ranks, n_ranks).out.split() == shas(alone)

@@ -13,6 +13,7 @@ import healpy
 import numpy as np
 import pytest
 from astropy.io import fits
+from cases import cases
 from mpi import run_ranks
 
 from petacomm.base.errors import ConfigError, DataError, ResourceError
@@ -202,12 +203,12 @@ def _refuses(comm, folder):
         writer.compare(folder / "empty.fits", np.ones((len(rows), 3)))
 
 
-@pytest.mark.parametrize("n_ranks", [1, 2, 3, 5])
+@pytest.mark.parametrize("n_ranks", cases(1, 3, long=(2, 5)))
 def test_the_bytes_of_one_process(n_ranks):
     run_ranks(same_bytes, n_ranks)
 
 
-@pytest.mark.parametrize("n_ranks", [1, 3])
+@pytest.mark.parametrize("n_ranks", cases(3, long=(1,)))
 def test_a_failing_rank_leaves_what_was_there(n_ranks):
     run_ranks(a_rank_fails, n_ranks)
 

@@ -181,6 +181,7 @@ def null_of(tmp_path, observation, split, **changes):
     return [one.null for one in made.splits]
 
 
+@pytest.mark.long
 def test_chi_squared_is_drawn_from_its_distribution(tmp_path):
     """The mean and the scatter over realizations of noise, the sky being large."""
     found = [null_of(tmp_path, scans(n, sky=100.0), SPLITS[:2]) for n in range(16)]

@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from cases import cases
 from mpi import run_ranks
 from small_systems import Models, compressed, dense, full_map, make_system, numbered, recorded, solve
 
@@ -110,7 +111,7 @@ def _same_bits(comm):
         assert _bits(kind, comm) == _bits(kind, SerialCommunicator())
 
 
-@pytest.mark.parametrize("n_ranks", [2, 3])
+@pytest.mark.parametrize("n_ranks", cases(3, long=(2,)))
 def test_ranks_do_not_change_a_bit(n_ranks):
     run_ranks(_same_bits, n_ranks)
 

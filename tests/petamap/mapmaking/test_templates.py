@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from cases import cases
 from mpi import run_ranks
 from scipy.linalg import block_diag
 from small_systems import Models, Samples, compressed, dense, full_map, make_system, numbered, recorded, solve
@@ -127,7 +128,7 @@ def _same_bits(comm):
         assert _steep(kind, comm) == _steep(kind, SerialCommunicator())
 
 
-@pytest.mark.parametrize("n_ranks", [2, 3, 5])
+@pytest.mark.parametrize("n_ranks", cases(3, long=(2, 5)))
 def test_ranks_do_not_change_a_bit(n_ranks):
     run_ranks(_same_bits, n_ranks)
 

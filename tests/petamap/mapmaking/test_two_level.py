@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import cases
 from dense_model import dense_model
 from mpi import run_ranks
 from small_systems import Models, compressed, dense, make_system, numbered, read, recorded
@@ -187,6 +188,6 @@ def _is_that_of_one_process(comm):
         assert _one_stream(comm, noise) == _one_stream(SerialCommunicator(), noise)
 
 
-@pytest.mark.parametrize("n_ranks", [2, 5])
+@pytest.mark.parametrize("n_ranks", cases(5, long=(2,)))
 def test_ranks_without_a_stream(n_ranks):
     run_ranks(_is_that_of_one_process, n_ranks)

@@ -11,6 +11,7 @@ from unittest import mock
 import h5py
 import numpy as np
 import pytest
+from cases import cases
 from montecarlo_runs import TINY, arrays, made, same
 from mpi import launch
 
@@ -41,7 +42,7 @@ def finished(path):
         return int(np.count_nonzero(file["status"][...]))
 
 
-@pytest.mark.parametrize("n_kills", [6, pytest.param(20, marks=pytest.mark.long)])
+@pytest.mark.parametrize("n_kills", cases(6, long=(20,)))
 def test_same_bytes_after_kills(n_kills, tmp_path, forks):
     (tmp_path / "tiny.toml").write_text(TINY)
     words = ["mc", str(tmp_path / "tiny.toml"), *SETTINGS]

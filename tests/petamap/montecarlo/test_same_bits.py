@@ -5,12 +5,12 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from cases import cases
 from montecarlo_runs import made
 from mpi import run_ranks
 
 from petacomm.mpi import SerialCommunicator
 
-RANKS = [2, 3, pytest.param(5, marks=pytest.mark.long)]
 ALWAYS = ("montecarlo.realizations=20", "montecarlo.vectors=6", "source.0.duration=3 h")
 AUTO, PAIRS = ("auto", "auto"), ("pairwise", "time-major")
 # batch, groups, threads, pointing, reduction and distribution
@@ -49,7 +49,7 @@ def alone():
     return found[0]
 
 
-@pytest.mark.parametrize("n_ranks", RANKS)
+@pytest.mark.parametrize("n_ranks", cases(3, long=(2, 5)))
 def test_ranks_groups_and_batches(alone, n_ranks):
     ended = run_ranks(print_digests, n_ranks, timeout=120)
     line = next(line for line in ended.out.splitlines() if line.startswith("FOUND"))

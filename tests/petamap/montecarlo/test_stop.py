@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases import cases
 from killed_jobs import Job
 from montecarlo_runs import TINY, arrays, made
 from mpi import run_ranks
@@ -80,7 +81,7 @@ def stop_on_ranks(comm):
     assert set(comm.allgather(done)) == {os.environ["EXPECTED"] == "done"}
 
 
-@pytest.mark.parametrize("groups", ["1", "2"])
+@pytest.mark.parametrize("groups", cases("2", long=("1",)))
 def test_ranks_and_groups(tmp_path, monkeypatch, groups):
     made(tmp_path / "whole", *SETTINGS)
     monkeypatch.setenv("OUT", str(tmp_path / "b"))
@@ -93,7 +94,7 @@ def test_ranks_and_groups(tmp_path, monkeypatch, groups):
     assert files[0] == files[1]
 
 
-@pytest.mark.parametrize("n_ranks", [1, 3])
+@pytest.mark.parametrize("n_ranks", cases(3, long=(1,)))
 def test_a_signal_to_the_command(tmp_path, n_ranks):
     (tmp_path / "tiny.toml").write_text(TINY)
     settings = ["montecarlo.realizations=60", *SETTINGS[1:]]
