@@ -161,9 +161,9 @@ def attitudes_of_angles(theta: AnyArray, phi: AnyArray, psi: AnyArray | None) ->
         Radians from the southward meridian to the east (COSMO).
     """
     roll = np.zeros(len(theta)) if psi is None else psi
-    angles = [np.ascontiguousarray(one, np.float64) for one in (theta, phi, roll)]
-    found = np.empty((len(angles[0]), 4))
-    kernels.attitudes(*angles, found)
+    theta, phi, roll = (np.ascontiguousarray(one, np.float64) for one in (theta, phi, roll))
+    found = np.empty((len(theta), 4))
+    kernels.attitudes(theta, phi, roll, found)
     return found
 
 
