@@ -1,4 +1,4 @@
-"""Tutorials: the shortest is run; `make test-tutorials` runs all, as notebooks."""
+"""Tutorials: the shortest are run; `make test-tutorials` runs all, as notebooks."""
 
 import ast
 import subprocess
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 TUTORIALS = sorted((Path(__file__).parents[2] / "docs" / "tutorials").glob("*.py"))
-SHORTEST = "6_placing_ranks"
+SHORTEST = ("2_own_arrays", "7_placing_ranks")
 
 
 @pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
@@ -18,8 +18,9 @@ def test_each_begins_with_a_title_and_compiles(path):
     ast.parse(text)
 
 
-def test_the_shortest_runs(tmp_path):
+@pytest.mark.parametrize("name", SHORTEST)
+def test_the_shortest_run(tmp_path, name):
     pytest.importorskip("matplotlib")
-    (path,) = (one for one in TUTORIALS if one.stem == SHORTEST)
+    (path,) = (one for one in TUTORIALS if one.stem == name)
     code = f"import matplotlib; matplotlib.use('Agg'); exec(open({str(path)!r}).read())"
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, timeout=120)
