@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import glob
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -50,10 +52,27 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
+def require_file(path: str | os.PathLike[str]) -> Path:
+    """Return the path of a file that is to be read; the end of a FIFO, say, is waited for without end.
+
+    Raises
+    ------
+    OSError
+        If it is missing, or no regular file.
+    """
+    mode = os.stat(path).st_mode
+    if not stat.S_ISREG(mode):
+        kinds = {stat.S_IFDIR: "folder", stat.S_IFIFO: "FIFO", stat.S_IFSOCK: "socket"}
+        raise OSError(
+            errno.EINVAL, f"is a {kinds.get(stat.S_IFMT(mode), 'device')}, no file", os.fspath(path)
+        )
+    return Path(path)
+
+
 def read_text(path: str | os.PathLike[str], mend: str | None = None) -> str:
     """Return the text of a file; raise a ConfigError with the remedy `mend` if it cannot be read as UTF-8."""
     try:
-        return Path(path).read_text(encoding="utf-8")
+        return require_file(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
         raise ConfigError(f"cannot be read: {reason}", where=os.fspath(path), mend=mend) from None

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from petacomm.base.errors import ConfigError, UserError, did_you_mean
-from petacomm.base.files import read_text
+from petacomm.base.files import read_text, require_file
 from petacomm.base.toml import KeyLines, parse_toml
 from petacomm.base.typing import FloatArray
 from petacomm.mapping.comparison import AUTO, MappingTask
@@ -244,7 +244,7 @@ class _Reader:
         if isinstance(hosts, str):
             path = table.resolve_path(hosts)
             try:
-                return path.read_text(encoding="utf-8").split()
+                return require_file(path).read_text(encoding="utf-8").split()
             except (OSError, UnicodeDecodeError):
                 raise table.error("hosts", f"{path} cannot be read", "name a file of hosts") from None
         if hosts is not None and not all(isinstance(host, str) for host in hosts):

@@ -6,12 +6,12 @@ import csv
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from petacomm.base.errors import DataError, require_known
+from petacomm.base.files import require_file
 from petacomm.base.typing import FloatArray
 from petacomm.network.alpha_beta import (
     allreduce_seconds,
@@ -207,7 +207,7 @@ def fit_csv(path: str) -> dict[str, tuple[float, float]]:
     """
     timings: dict[str, list[tuple[int, float, float]]] = {}
     try:
-        with Path(path).open(newline="", encoding="utf-8") as file:
+        with require_file(path).open(newline="", encoding="utf-8") as file:
             for line, row in enumerate(csv.DictReader(file), 2):
                 collective, timing = _parse_row(row, f"{path}:{line}")
                 timings.setdefault(collective, []).append(timing)

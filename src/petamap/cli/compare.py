@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from petacomm.base.errors import ConfigError, DataError, UserError
+from petacomm.base.files import require_file
 from petacomm.base.text import table_lines
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ def _has_bandpowers(path: Path) -> bool:
     from astropy.io import fits
 
     try:
-        with fits.open(path, memmap=True) as hdus:
+        with fits.open(require_file(path), memmap=True) as hdus:
             return "BANDPOWERS" in hdus
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror or 'is no FITS file'}", where=str(path)) from None

@@ -20,7 +20,7 @@ import numpy as np
 
 from petacomm.base.display import Displayed, some_names
 from petacomm.base.errors import DataError
-from petacomm.base.files import write_text
+from petacomm.base.files import require_file, write_text
 from petacomm.base.options import option
 from petacomm.base.records import from_json, json_schema, to_json
 from petacomm.base.typing import AnyArray
@@ -372,7 +372,7 @@ class Summary(Displayed):
         """
         path = Path(folder) / FILE_NAME
         try:
-            value = json.loads(path.read_text(encoding="utf-8"))
+            value = json.loads(require_file(path).read_text(encoding="utf-8"))
         except OSError as error:
             raise DataError(
                 f"cannot be read: {error.strerror}",

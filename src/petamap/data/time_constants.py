@@ -20,6 +20,7 @@ from typing import ClassVar
 import numpy as np
 
 from petacomm.base.errors import ConfigError, DataError
+from petacomm.base.files import require_file
 from petacomm.base.name_patterns import choose_names
 from petacomm.base.options import option
 from petamap.data.checks import check_given, error_location
@@ -239,7 +240,7 @@ def read_time_constants(path: Path) -> dict[str, float]:
         If the file cannot be read, a line has not two words, a time is negative, or a detector stands twice.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = require_file(path).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"cannot be read: {error}", where=str(path)) from None
     found: dict[str, float] = {}

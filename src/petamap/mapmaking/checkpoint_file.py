@@ -20,6 +20,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from petacomm.base.errors import DataError
+from petacomm.base.files import require_file
 from petacomm.base.typing import FloatArray, Int64Array
 from petacomm.mpi import Communicator, agree, agree_on_errors
 from petamap.mapmaking.row_delivery import RowDelivery
@@ -115,7 +116,7 @@ def read_head(path: Path, mend: str) -> Head:
         If the file cannot be read, or is not whole; with the remedy `mend`.
     """
     try:
-        with open(path, "rb") as file:
+        with open(require_file(path), "rb") as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(size - _TAIL.size, 0))
             tail = file.read(_TAIL.size)
@@ -200,7 +201,7 @@ def _dealt_parts(
 
 def _read(path: Path, start: int, stop: int, mend: str) -> bytes:
     try:
-        with open(path, "rb") as file:
+        with open(require_file(path), "rb") as file:
             file.seek(start)
             return file.read(stop - start)
     except OSError as error:

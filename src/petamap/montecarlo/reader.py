@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from petacomm.base.errors import DataError
+from petacomm.base.files import require_file
 from petacomm.base.typing import FloatArray
 from petamap.montecarlo.file_layout import UNFILTERED
 from petamap.montecarlo.realizations import PARTS, Realizations
@@ -83,7 +84,7 @@ def read_results(path: Path) -> MonteCarloResults:
     if file_path is None or not file_path.exists():
         raise DataError("no Monte Carlo here", where=str(path), mend="petamap mc makes one")
     try:
-        with h5py.File(file_path, "r") as file:
+        with h5py.File(require_file(file_path), "r") as file:
             if plain_attribute(file.attrs.get("format")) != FORMAT or file.attrs.get("version") != VERSION:
                 raise DataError(f"is no file of format {FORMAT} {VERSION}", where=str(file_path))
             return _results(file)

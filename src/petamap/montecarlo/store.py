@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from petacomm.base.errors import ConfigError, DataError
-from petacomm.base.files import atomic_write, write_errors
+from petacomm.base.files import atomic_write, require_file, write_errors
 from petacomm.base.typing import AnyArray, Int64Array, UInt8Array
 
 FORMAT, VERSION = "petamap-montecarlo", 1
@@ -177,12 +177,13 @@ class Store:
         self._arrays: dict[str, _ArrayInfo] = {}
         self._file: int | None = None
         try:
-            with h5py.File(path, "r") as file:
+            with h5py.File(require_file(path), "r") as file:
                 for name, value in file.attrs.items():
                     self.attributes[name] = plain_attribute(value)
                 file.visititems(self._note)
         except OSError as error:
-            raise DataError("is no HDF5 file", where=str(path), mend="choose another --out") from error
+            what = error.strerror or "is no HDF5 file"
+            raise DataError(what, where=str(path), mend="choose another --out") from error
         if self.attributes.get("format") != FORMAT or self.attributes.get("version") != VERSION:
             raise DataError(
                 f"is no file of format {FORMAT} {VERSION}", where=str(path), mend="choose another --out"

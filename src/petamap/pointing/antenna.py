@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from petacomm.base.errors import DataError
+from petacomm.base.files import require_file
 from petacomm.base.typing import AnyArray, BoolArray, FloatArray
 from petacomm.base.units import DEGREE
 from petamap.pointing import frames, quaternion
@@ -120,7 +121,7 @@ def _rows(path: str | os.PathLike[str]) -> list[tuple[str, list[str]]]:
 
 def _text(path: str | os.PathLike[str]) -> str:
     try:
-        with open(path, "rb") as file:
+        with open(require_file(path), "rb") as file:
             packed = file.read(2) == b"\x1f\x8b"
             file.seek(0)
             stream: io.BufferedIOBase = gzip.GzipFile(fileobj=file) if packed else file

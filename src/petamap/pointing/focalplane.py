@@ -14,6 +14,7 @@ import numpy as np
 
 from petacomm.base.display import Displayed, some_names
 from petacomm.base.errors import ConfigError, DataError, UserError, did_you_mean
+from petacomm.base.files import require_file
 from petacomm.base.name_patterns import choose_names
 from petacomm.base.typing import FloatArray
 from petacomm.base.units import ARCMIN, DEGREE, parse_quantity
@@ -265,7 +266,7 @@ def read_focalplane_toml(path: str | os.PathLike[str]) -> FocalPlane:
         If the file cannot be read or a value is not valid; names file and detector.
     """
     try:
-        with open(path, "rb") as file:
+        with open(require_file(path), "rb") as file:
             content = tomllib.load(file)
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot be read: {error}", where=str(path)) from error
@@ -334,7 +335,7 @@ def read_rimo(path: str | os.PathLike[str]) -> FocalPlane:
     from astropy.io import fits
 
     try:
-        with fits.open(path, memmap=False) as file:
+        with fits.open(require_file(path), memmap=False) as file:
             table = file["CHANNEL_PARAMETERS"].data
             units = dict(zip(table.names, table.columns.units, strict=True))
             column = {name: np.asarray(table[name]).reshape(len(table)) for name in table.names}

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from petacomm.base.errors import ConfigError, DataError
+from petacomm.base.files import require_file
 from petacomm.base.options import option
 from petacomm.base.typing import FloatArray
 from petamap.data.observation import Noise, Observation
@@ -251,7 +252,7 @@ def read_psd(path: Path) -> TabulatedPsd:
         If the file cannot be read or is not a PSD.
     """
     try:
-        columns = np.loadtxt(path, ndmin=2)
+        columns = np.loadtxt(require_file(path), ndmin=2)
     except (OSError, ValueError) as error:
         raise DataError(f"is no table of numbers: {error}", where=str(path)) from None
     if columns.ndim != 2 or columns.shape[1] != 2:

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from petacomm.base.errors import ConfigError, DataError, ResourceError, require_known
+from petacomm.base.files import require_file
 from petacomm.base.options import option
 from petacomm.base.typing import FloatArray
 from petamap.data.observation import Observation
@@ -130,7 +131,7 @@ def read_bandpass(path: str) -> tuple[FloatArray, FloatArray]:
         If the file is missing, or its numbers are no bandpass.
     """
     try:
-        columns = np.loadtxt(path, ndmin=2, dtype=np.float64)
+        columns = np.loadtxt(require_file(path), ndmin=2, dtype=np.float64)
     except (OSError, ValueError) as error:
         raise DataError(f"no text of two columns: {error}", where=path) from error
     if columns.shape[1] != 2 or len(columns) < 2:

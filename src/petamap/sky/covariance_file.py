@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from petacomm.base.errors import DataError
-from petacomm.base.files import atomic_write
+from petacomm.base.files import atomic_write, require_file
 from petacomm.base.typing import FloatArray, Int64Array
 
 
@@ -105,7 +105,7 @@ def read_pixel_covariance(path: str | os.PathLike[str]) -> PixelCovariance:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # astropy only warns about wrong checksums
-            with fits.open(path, memmap=False, checksum=True) as hdus:
+            with fits.open(require_file(path), memmap=False, checksum=True) as hdus:
                 image = hdus["COVARIANCE"]
                 return PixelCovariance(
                     np.array(image.data, np.float64),

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from petacomm.base.errors import ConfigError, DataError, ResourceError, did_you_mean, require_known
-from petacomm.base.files import atomic_write
+from petacomm.base.files import atomic_write, require_file
 from petacomm.base.typing import AnyArray, FloatArray
 from petamap.sky.checksum import fold_carries, word_sum
 from petamap.sky.map_conventions import FRAME_LETTERS, iau_to_cosmo_signs, parse_frame, parse_stokes
@@ -226,7 +226,7 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[Any]:
         warnings.simplefilter("ignore")
         warnings.filterwarnings("error", message="File may have been truncated")  # astropy only warns
         try:
-            with fits.open(path, memmap=False) as hdus:
+            with fits.open(require_file(path), memmap=False) as hdus:
                 yield hdus
         except DataError:
             raise

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from petacomm.base.errors import ConfigError, did_you_mean
+from petacomm.base.files import require_file
 from petamap.sky.checksum import checksum_card, fold_carries, word_sum
 from petamap.sky.healpix import Healpix
 from petamap.sky.image import ImagePixels
@@ -44,7 +45,7 @@ def file_run_id(path: Path) -> str:
     from astropy.io import fits
 
     try:
-        with fits.open(path) as hdus:
+        with fits.open(require_file(path)) as hdus:
             return next((str(hdu.header["RUNID"]) for hdu in hdus if "RUNID" in hdu.header), "")
     except OSError:
         return ""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from petacomm.base.errors import DataError
-from petacomm.base.files import atomic_write
+from petacomm.base.files import atomic_write, require_file
 from petacomm.base.typing import FloatArray, Int64Array
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def read_observation_matrix(path: str | os.PathLike[str]) -> csc_matrix:
     from astropy.io import fits
 
     try:
-        with fits.open(path) as hdus:
+        with fits.open(require_file(path)) as hdus:
             n, table = int(hdus[_TABLE].header["NUNKNOWN"]), hdus[_TABLE].data
             rows, columns = np.asarray(table["ROW"], np.int64), np.asarray(table["COLUMN"], np.int64)
             values = np.asarray(table["VALUE"], np.float64)

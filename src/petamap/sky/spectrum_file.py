@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from petacomm.base.errors import ConfigError, DataError
-from petacomm.base.files import atomic_write
+from petacomm.base.files import atomic_write, require_file
 from petacomm.base.typing import FloatArray
 from petamap.sky.map_units import to_kelvin
 from petamap.sky.power_spectra import Spectra, cl_to_dl_factor
@@ -116,7 +116,7 @@ def _read_text(path: str) -> tuple[dict[str, FloatArray], str]:
 
 def _lines(path: str) -> Iterator[tuple[str, str]]:
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(require_file(path), encoding="utf-8") as file:
             for number, line in enumerate(file, 1):
                 yield f"{path}:{number}", line
     except (OSError, UnicodeDecodeError) as error:
@@ -150,7 +150,7 @@ def _read_fits(path: str) -> tuple[dict[str, FloatArray], str]:
     from astropy.io import fits
 
     try:
-        with fits.open(path, memmap=False) as hdus:
+        with fits.open(require_file(path), memmap=False) as hdus:
             table = next(hdu for hdu in hdus[1:] if getattr(hdu, "columns", None) is not None)
             units = {(unit or "").strip() for unit in table.columns.units}
             columns = {

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from petacomm.base.errors import ConfigError, DataError
-from petacomm.base.files import atomic_write
+from petacomm.base.files import atomic_write, require_file
 from petamap.sky.power_spectra import cl_to_dl_factor
 from petamap.spectra.bandpowers import Bandpowers
 from petamap.spectra.multipole_bins import Binning
@@ -92,7 +92,7 @@ def read_bandpowers(path: str | os.PathLike[str]) -> Bandpowers:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # astropy only warns of a wrong checksum
-            with fits.open(path, memmap=False, checksum=True) as hdus:
+            with fits.open(require_file(path), memmap=False, checksum=True) as hdus:
                 table = hdus["BANDPOWERS"]
                 names = tuple(str(table.header["SPECTRA"]).split())
                 edges = np.append(table.data["L_FIRST"], table.data["L_LAST"][-1] + 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from itertools import pairwise
 from pathlib import Path
 
@@ -338,14 +337,6 @@ def test_bytes_that_are_no_text(tmp_path):
     (tmp_path / "a.csv").write_bytes(b"time,ra\n\xff\xfe\n")
     with pytest.raises(DataError, match=r"a.csv: is no text in UTF-8 \(name a text or FITS table\)"):
         read(tmp_path / "a.csv")
-
-
-@pytest.mark.parametrize("kind", ["fifo", "device"])
-def test_only_regular_files_are_read(tmp_path, kind):
-    path = tmp_path / "a.csv"
-    os.mkfifo(path) if kind == "fifo" else path.symlink_to("/dev/zero")
-    with pytest.raises(DataError, match=r"a.csv: is no regular file \(name a table on disk\)"):
-        read(path)
 
 
 def test_a_missing_column_that_the_configuration_names_is_told_with_its_line(tmp_path):

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from petacomm.base.errors import ConfigError
+from petacomm.base.files import require_file
 from petacomm.base.typing import Int64Array
 
 _LIST = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*")
@@ -64,7 +65,7 @@ def read_hwloc(path: Path) -> NodeLayout:
 
     parser = etree.XMLParser(resolve_entities=False, load_dtd=False, no_network=True, huge_tree=False)
     try:
-        root = etree.fromstring(path.read_bytes(), parser)
+        root = etree.fromstring(require_file(path).read_bytes(), parser)
     except (OSError, etree.XMLSyntaxError) as error:
         reason = error.strerror if isinstance(error, OSError) else error.msg
         raise ConfigError(f"cannot be read: {reason}", where=str(path)) from None

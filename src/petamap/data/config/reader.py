@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from petacomm.base.errors import ConfigError, did_you_mean
+from petacomm.base.files import require_file
 from petamap.data.config.document import Document
 from petamap.data.config.fields import option_fields
 from petamap.data.config.inclusion import include_files
@@ -155,7 +156,7 @@ def _plain(value: Any) -> Any:
 
 def _text(path: Path) -> str:
     try:
-        with path.open("rb") as file:
+        with require_file(path).open("rb") as file:
             data = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
         mend = "'petamap init' writes one to begin with"

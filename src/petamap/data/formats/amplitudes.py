@@ -7,12 +7,11 @@ import os
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 
 from petacomm.base.errors import DataError
-from petacomm.base.files import atomic_write
+from petacomm.base.files import atomic_write, require_file
 from petacomm.base.typing import BoolArray, FloatArray, Int64Array
 
 ALL = "all"
@@ -111,7 +110,7 @@ def read_amplitudes(path: str | os.PathLike[str]) -> AmplitudeTable:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # astropy only warns about wrong checksums
-            with fits.open(Path(path), memmap=False, checksum=True) as hdus:
+            with fits.open(require_file(path), memmap=False, checksum=True) as hdus:
                 table = hdus["AMPLITUDES"].data
                 texts = [
                     np.char.strip(np.asarray(table[key])).tolist()

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from petacomm.base.errors import DataError, printable
+from petacomm.base.files import require_file
 from petacomm.base.typing import FloatArray, Int64Array
 
 DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "blank": " "}
@@ -67,7 +68,7 @@ class CsvTable:
         chunks: list[FloatArray] = []
         lines: list[int] = []
         rows: list[list[str]] = []
-        with _reading(self.path), self.path.open(encoding="utf-8-sig", newline="") as file:
+        with _reading(self.path), require_file(self.path).open(encoding="utf-8-sig", newline="") as file:
             for line, row in self._rows(file):
                 lines.append(line)
                 rows.append(row)
@@ -117,7 +118,7 @@ class CsvTable:
     def _head(self) -> tuple[str, int]:
         """Return the line of names, and its number."""
         comment = ("", 0)
-        with _reading(self.path), self.path.open(encoding="utf-8-sig", newline="") as file:
+        with _reading(self.path), require_file(self.path).open(encoding="utf-8-sig", newline="") as file:
             for line, text in enumerate(file, start=1):
                 words = text.strip()
                 if words.startswith("#"):

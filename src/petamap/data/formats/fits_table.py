@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from petacomm.base.errors import DataError, did_you_mean, printable
+from petacomm.base.files import require_file
 from petacomm.base.typing import AnyArray
 
 
@@ -30,9 +31,13 @@ class FitsTable:
 
     def __init__(self, path: Path, table: str = "") -> None:
         self.path = path
-        with path.open("rb") as file:
-            if file.read(6) != b"SIMPLE":
-                raise DataError("is no FITS file", where=str(path), mend="unpack it, if it is compressed")
+        try:
+            with require_file(path).open("rb") as file:
+                begin = file.read(6)
+        except OSError as error:
+            raise DataError(f"cannot be read: {error.strerror}", where=str(path)) from error
+        if begin != b"SIMPLE":
+            raise DataError("is no FITS file", where=str(path), mend="unpack it, if it is compressed")
         self._data, self._columns, self.where = _open_table(path, table)
         self.names = tuple(str(name) for name in self._columns.names)
 

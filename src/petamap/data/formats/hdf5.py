@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from petacomm.base.errors import DataError, ResourceError
+from petacomm.base.files import require_file
 from petacomm.base.typing import AnyArray
 from petamap.data.read_ahead import Place
 
@@ -310,7 +311,7 @@ def _check_heaps(path: Path) -> None:
 
     Heaps are created with the first attribute of variable length, hence they are near the beginning.
     """
-    with path.open("rb") as file:
+    with require_file(path).open("rb") as file:
         size = min(file.seek(0, 2), _HEAPS_WITHIN)
         if not size:  # of which there is no map; HDF5 tells what is wrong
             return

@@ -22,6 +22,7 @@ from typing import Any, BinaryIO, ClassVar
 import numpy as np
 
 from petacomm.base.errors import DataError
+from petacomm.base.files import require_file
 from petacomm.base.options import option
 from petacomm.base.typing import (
     AnyArray,
@@ -179,7 +180,7 @@ def read_image_layout(path: Path) -> ImageLayout:
     from astropy.wcs import WCS
 
     try:
-        with fits.open(path, memmap=False) as file:
+        with fits.open(require_file(path), memmap=False) as file:
             hdu = next((hdu for hdu in file if hdu.is_image and hdu.header.get("NAXIS") == 2), None)
             if hdu is None:
                 raise DataError("holds no image of two dimensions", where=str(path))
@@ -191,7 +192,7 @@ def read_image_layout(path: Path) -> ImageLayout:
 
 def _open(path: Path) -> BinaryIO:
     """Open a file to be read, unpacked by its suffix."""
-    opened: BinaryIO = _OPEN_COMPRESSED.get(path.suffix, open)(path, "rb")
+    opened: BinaryIO = _OPEN_COMPRESSED.get(path.suffix, open)(require_file(path), "rb")
     return opened
 
 

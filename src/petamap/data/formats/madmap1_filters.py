@@ -17,6 +17,7 @@ from typing import IO
 import numpy as np
 
 from petacomm.base.errors import DataError
+from petacomm.base.files import require_file
 from petacomm.base.typing import FloatArray
 from petamap.noise.model import InverseLags
 
@@ -25,6 +26,8 @@ _NAME = re.compile(r"(.+)\.\d+")
 _HEADER_BYTES = 24
 _FILTER_LIMIT = 2**26  # bytes of one inverse-noise file
 _ARCHIVE_LIMIT = 2**30  # bytes of an uncompressed archive
+_OTHERS_LIMIT = 1000  # entries of an archive that are no filters
+_AT_ONCE = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -161,11 +164,15 @@ def _in_folder(folder: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _in_archive(path: Path) -> Iterator[tuple[str, bytes]]:
-    names = []
+    names, n_others = [], 0
     with _archive(path) as archive:
         for member in archive:
             name = Path(member.name).name
             if not (member.isfile() and _NAME.fullmatch(name)):
+                n_others += 1
+                if n_others > _OTHERS_LIMIT:
+                    what = f"has more than {_OTHERS_LIMIT} entries that are no filters"
+                    raise DataError(what, where=str(path), mend="name an archive of filters")
                 continue
             names.append(name)
             _check_size(member.size, f"{path}:{member.name}")
@@ -178,12 +185,15 @@ def _in_archive(path: Path) -> Iterator[tuple[str, bytes]]:
 def _archive(path: Path) -> Iterator[tarfile.TarFile]:
     """Open an archive as a stream of limited uncompressed size."""
     try:
-        with path.open("rb") as raw:
+        with require_file(path).open("rb") as raw:
             packed = raw.read(2) == b"\x1f\x8b"
             raw.seek(0)
             plain: IO[bytes] = gzip.GzipFile(fileobj=raw) if packed else raw  # type: ignore[assignment]
-            with tarfile.open(fileobj=_Bounded(plain, str(path)), mode="r|") as archive:
+            bounded = _Bounded(plain, str(path))
+            with tarfile.open(fileobj=bounded, mode="r|") as archive:
                 yield archive
+            while bounded.read(_AT_ONCE):  # behind the last entry is the checksum of what gzip has packed
+                pass
     except (tarfile.TarError, OSError, EOFError, zlib.error, ValueError, OverflowError) as error:
         raise DataError(
             f"is no readable archive: {error}", where=str(path), mend="a .tar or .tar.gz"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from petacomm.base.errors import DataError
 from petamap.data.formats.csv_table import CsvTable
 from petamap.data.formats.fits_table import FitsTable
 
@@ -28,9 +27,7 @@ def open_table(path: Path, kind: str, table: str, delimiter: str) -> CsvTable | 
     Raises
     ------
     DataError
-        If the file is no regular file, or no such table.
+        If it is no file, or no such table.
     """
-    if not path.is_file():
-        raise DataError("is no regular file", where=str(path), mend="name a table on disk")
     is_fits = path.suffix.lower() in FITS_SUFFIXES if kind == "auto" else kind == "fits"
     return FitsTable(path, table) if is_fits else CsvTable(path, delimiter)
