@@ -2,3 +2,10 @@
 
 Must not import: nothing stands above it; nothing may import it.
 """
+
+from petacomm.cli import start_command
+
+
+def start() -> int:
+    """Run ``petamap``."""
+    return start_command("petamap.cli.main")
