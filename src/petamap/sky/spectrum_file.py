@@ -151,6 +151,11 @@ def _read_fits(path: str) -> tuple[dict[str, FloatArray], str]:
 
     try:
         with fits.open(require_file(path), memmap=False) as hdus:
+            if "BANDPOWERS" in hdus:
+                raise DataError(
+                    "holds bandpowers, not power at each l", where=path,
+                    mend="name a theory; petamap compare holds bandpowers against others",
+                )  # fmt: skip
             table = next(hdu for hdu in hdus[1:] if getattr(hdu, "columns", None) is not None)
             units = {(unit or "").strip() for unit in table.columns.units}
             columns = {

@@ -5,6 +5,7 @@ from pathlib import Path
 import healpy
 import numpy as np
 import pytest
+from astropy.io import fits
 
 from petacomm.base.errors import ConfigError, DataError, ResourceError
 from petamap.sky.power_spectra import Spectra, cl_to_dl_factor
@@ -109,6 +110,13 @@ def test_invalid_files(tmp_path):
         read_spectrum_file(tmp_path / "none.dat", unit="Jy")
     with pytest.raises(ResourceError, match="cannot be written"):
         write_spectrum_file(Path("/proc/none/a.dat"), SIX)
+
+
+def test_bandpowers_are_no_spectra(tmp_path):
+    bands = fits.BinTableHDU.from_columns([fits.Column("L_FIRST", "K", array=[2])], name="BANDPOWERS")
+    bands.writeto(tmp_path / "bands.fits")
+    with pytest.raises(DataError, match=r"bands.fits: holds bandpowers, .*petamap compare"):
+        read_spectrum_file(tmp_path / "bands.fits")
 
 
 def test_select():
