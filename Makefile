@@ -41,7 +41,7 @@ docs: $(STAMP)
 	$(BIN)/python docs/refresh.py
 
 test: $(STAMP) lint
-	$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
 
 # The documentation as a site that opens from a disk: site/index.html. Its tools are beside .venv, which they see.
 SITE := .venv-docs

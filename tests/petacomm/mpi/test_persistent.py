@@ -84,6 +84,7 @@ def many_exchanges(comm):
         assert grown < 2000, f"{grown} kB more after 10000 exchanges of {transport}"
 
 
+@pytest.mark.long
 def test_dropped_exchanges_free_their_memory():
     run_ranks(many_exchanges, 2)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases import cases
 from mpi import launch, run_ranks
 
 from petacomm.base.errors import ConfigError
@@ -162,7 +163,7 @@ def everything(comm):
         no_room(comm)
 
 
-@pytest.mark.parametrize(("n_ranks", "per_node"), [(2, None), (3, 1), (5, 2), (8, 3)])
+@pytest.mark.parametrize(("n_ranks", "per_node"), cases((2, None), (5, 2), long=((3, 1), (8, 3))))
 def test_nodes_windows_and_unions(n_ranks, per_node, monkeypatch):
     if per_node:
         monkeypatch.setenv("PETAMAP_RANKS_PER_NODE", str(per_node))

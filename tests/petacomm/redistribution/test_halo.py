@@ -221,6 +221,7 @@ def many_fields(comm):
     assert grown < 1000, f"{grown} kB more after 2000 fields"
 
 
+@pytest.mark.long
 def test_dropped_fields_free_their_memory():
     ended = run_ranks(many_fields, 2)
     assert "freeing" not in ended.err

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases import cases
 from mpi import run_ranks
 
 from petacomm.base.timers import Timers
@@ -83,7 +84,7 @@ def memory(comm):
             assert "bytes a key of a rank, its keys included" in plan.report()
 
 
-@pytest.mark.parametrize("n_ranks", [2, 3, 5])
+@pytest.mark.parametrize("n_ranks", cases(3, long=(2, 5)))
 def test_plans_keep_less_than_24_bytes_a_key(n_ranks):
     run_ranks(memory, n_ranks)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases import cases
 from mpi import run_ranks
 
 from petacomm.base.cache import cache_folder, load_cached, save_cached
@@ -230,7 +231,7 @@ def check_sketch(found, real, tolerance, name):
                 assert told == pytest.approx(true, rel=tolerance), (name, count, told, true, tolerance)
 
 
-@pytest.mark.parametrize(("n_ranks", "per_node"), [(3, None), (6, 2), (5, 2)])
+@pytest.mark.parametrize(("n_ranks", "per_node"), cases((3, None), long=((6, 2), (5, 2))))
 def test_loads_from_samples(n_ranks, per_node, monkeypatch):
     if per_node:
         monkeypatch.setenv("PETAMAP_RANKS_PER_NODE", str(per_node))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases import cases
 from mpi import run_ranks
 from small_runs import noisy_scans, run_on, sha_of
 from small_systems import compressed, datasets, make_system, read_many, unknowns
@@ -287,19 +288,16 @@ def stop_on_ranks(comm):
 
 @pytest.mark.parametrize(
     ("sizes", "reduction"),
-    [
+    cases(
         ((3, 2, 1), "auto"),
-        ((1, 2, 3), "butterfly"),
-        *(
-            pytest.param(sizes, reduction, marks=pytest.mark.long)
-            for sizes, reduction in [
-                ((1, 2, 3), "auto"),
-                ((2, 3, 3), "auto"),
-                ((3, 2, 1), "butterfly"),
-                ((2, 3, 3), "butterfly"),
-            ]
+        long=(
+            ((1, 2, 3), "auto"),
+            ((2, 3, 3), "auto"),
+            ((1, 2, 3), "butterfly"),
+            ((3, 2, 1), "butterfly"),
+            ((2, 3, 3), "butterfly"),
         ),
-    ],
+    ),
 )
 def test_any_ranks_go_on(tmp_path, monkeypatch, sizes, reduction):
     expected = run_on(SCANS, tmp_path / "whole", **CHOICES)

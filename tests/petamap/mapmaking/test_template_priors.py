@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from cases import cases
 from mpi import run_ranks
 from scipy.linalg import block_diag, toeplitz
 from small_systems import Models, compressed, dense, full_map, make_system, numbered, recorded, solve
@@ -134,7 +135,7 @@ def _same_bits(comm):
         assert _solved(kind, comm) == _solved(kind, SerialCommunicator())
 
 
-@pytest.mark.parametrize("n_ranks", [2, 3])
+@pytest.mark.parametrize("n_ranks", cases(3, long=(2,)))
 def test_ranks_do_not_change_a_bit_of_a_destriped_map(n_ranks):
     run_ranks(_same_bits, n_ranks)
 

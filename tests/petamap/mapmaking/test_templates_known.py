@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from cases import cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpi import run_ranks
@@ -116,6 +117,6 @@ def _same_bits(comm):
     assert _bits(comm) == _bits(SerialCommunicator())
 
 
-@pytest.mark.parametrize("n_ranks", [2, 3])
+@pytest.mark.parametrize("n_ranks", cases(3, long=(2,)))
 def test_ranks_do_not_change_a_bit(n_ranks):
     run_ranks(_same_bits, n_ranks)

@@ -34,7 +34,7 @@ def stopped(out, *settings, looks, comm=None, **choices):
     return True
 
 
-@pytest.mark.parametrize("settings", [(), ("montecarlo.vectors=4",), ("montecarlo.batch=1",)])
+@pytest.mark.parametrize("settings", cases([], long=(["montecarlo.vectors=4"], ["montecarlo.batch=1"])))
 def test_stopped_again_and_again(tmp_path, settings):
     made(tmp_path / "whole", *SETTINGS, *settings)
     folder, n_stops, states = tmp_path / "stopped", 0, set()

@@ -5,6 +5,7 @@ import os
 
 import numpy as np
 import pytest
+from cases import cases
 from made_scans import satellite
 from mpi import run_ranks
 
@@ -52,9 +53,7 @@ def real_plans(comm):
         assert prediction.forecast.n_global.value == made.n_global
 
 
-@pytest.mark.parametrize(
-    ("n_ranks", "per_node"), [(5, 5), (8, 3), pytest.param(8, 8, marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize(("n_ranks", "per_node"), cases((5, 5), long=((8, 3), (8, 8))))
 def test_loads_are_those_of_real_plans(n_ranks, per_node, monkeypatch):
     monkeypatch.setenv("PETAMAP_RANKS_PER_NODE", str(per_node))
     run_ranks(real_plans, n_ranks)
