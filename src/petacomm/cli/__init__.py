@@ -20,6 +20,6 @@ def start_command(module: str) -> int:
     return code
 
 
-def start() -> int:
+def start_petacomm() -> int:
     """Run ``petacomm``."""
     return start_command("petacomm.cli.main")

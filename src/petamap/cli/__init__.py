@@ -6,6 +6,6 @@ Must not import: nothing stands above it; nothing may import it.
 from petacomm.cli import start_command
 
 
-def start() -> int:
+def start_petamap() -> int:
     """Run ``petamap``."""
     return start_command("petamap.cli.main")

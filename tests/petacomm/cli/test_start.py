@@ -2,7 +2,10 @@
 
 import sys
 
-from petacomm.cli import start_command
+import pytest
+
+from petacomm.cli import start_command, start_petacomm
+from petamap.cli import start_petamap
 
 
 def test_the_exit_code_is_that_of_main(tmp_path, monkeypatch):
@@ -21,12 +24,10 @@ def test_an_interrupted_import_is_told_in_a_line(tmp_path, monkeypatch, capsys):
     assert "tool_slow.main" not in sys.modules
 
 
-def test_the_commands_of_the_packages(monkeypatch, capsys):
-    for package in ("petacomm", "petamap"):
-        monkeypatch.setattr(sys, "argv", [package, "--version"])
-        start = sys.modules.get(f"{package}.cli") or __import__(f"{package}.cli", fromlist=["cli"])
-        try:
-            start.start()
-        except SystemExit as ended:
-            assert ended.code == 0
-        assert capsys.readouterr().out.startswith(package)
+@pytest.mark.parametrize(("name", "start"), [("petacomm", start_petacomm), ("petamap", start_petamap)])
+def test_the_commands_of_the_packages(monkeypatch, capsys, name, start):
+    monkeypatch.setattr(sys, "argv", [name, "--version"])
+    with pytest.raises(SystemExit) as ended:
+        start()
+    assert ended.value.code == 0
+    assert capsys.readouterr().out.startswith(f"{name} ")

@@ -39,7 +39,9 @@ class CsvTable:
     def __init__(self, path: Path, delimiter: str = "auto") -> None:
         self.path = path
         self._lines: Int64Array = np.zeros(0, np.int64)
-        if path.stat().st_size > _LARGEST:
+        with _reading(path):
+            size = require_file(path).stat().st_size
+        if size > _LARGEST:
             mend = "make a FITS table or a volume of it"
             raise DataError(f"is larger than {_LARGEST >> 20} MiB", where=str(path), mend=mend)
         head, self._first_line = self._head()
