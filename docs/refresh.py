@@ -20,6 +20,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryFile
 
 FOLDER = Path(__file__).parent
 _SHOWN_FOLDER = "/home/you/maps"  # instead of the scratch folder
@@ -58,11 +59,13 @@ def console(block: Block, folder: Path) -> str:
     environment = os.environ | {"PATH": path, "COLUMNS": "100", "OMP_NUM_THREADS": "1"}
     lines = []
     for command in commands(block.text):
-        done = subprocess.run(
-            ["sh", "-c", command], cwd=folder, env=environment, text=True, timeout=120,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        )  # fmt: skip
-        lines += [f"$ {command}", done.stdout.rstrip("\n").replace(str(folder.resolve()), _SHOWN_FOLDER)]
+        with TemporaryFile("w+") as out:  # a pipe could be kept open by what a killed shell has started
+            subprocess.run(
+                ["sh", "-c", command], cwd=folder, env=environment, timeout=120, stdout=out, stderr=out
+            )
+            out.seek(0)
+            said = out.read().rstrip("\n")
+        lines += [f"$ {command}", said.replace(str(folder.resolve()), _SHOWN_FOLDER)]
     return "\n".join(line for line in lines if line) + "\n"
 
 

@@ -1,9 +1,10 @@
 """A source of another package, made known by its entry point."""
 
 import os
-import subprocess
 import sys
 from pathlib import Path
+
+from commands import run_command
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 RUN = """
@@ -26,10 +27,8 @@ def _check(tmp_path, amplitude):
     (package / "entry_points.txt").write_text("[petamap.sources]\nheater = own_source:HeaterSource\n")
     (tmp_path / "run.toml").write_text(RUN.format(amplitude=amplitude))
     path = os.pathsep.join([str(package.parent), str(EXAMPLES), os.environ.get("PYTHONPATH", "")])
-    return subprocess.run(
-        [sys.executable, "-m", "petamap.cli.main", "check", "run.toml"],
-        cwd=tmp_path, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
+    command = [sys.executable, "-m", "petamap.cli.main", "check", "run.toml"]
+    return run_command(command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": path})
 
 
 def test_plug_in_is_found_with_its_units(tmp_path):

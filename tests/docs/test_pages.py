@@ -2,11 +2,11 @@
 
 import importlib.util
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from commands import run_command
 
 ROOT = Path(__file__).parents[2]
 
@@ -102,9 +102,7 @@ def test_every_page_is_reached_from_the_guide():
 
 @pytest.mark.parametrize("script", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.stem)
 def test_example_runs(script, tmp_path):
-    done = subprocess.run(
-        [sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, timeout=120
-    )
+    done = run_command([sys.executable, script], cwd=tmp_path, timeout=120)
     assert done.returncode == 0, done.stderr
     assert done.stdout
     assert script.name in _mentioned(), "mention it in the guide"

@@ -1,11 +1,11 @@
 """Tutorials: the shortest are run; `make test-tutorials` runs all, as notebooks."""
 
 import ast
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from commands import run_command
 
 TUTORIALS = sorted((Path(__file__).parents[2] / "docs" / "tutorials").glob("*.py"))
 SHORTEST = ("2_own_arrays", "7_placing_ranks")
@@ -23,4 +23,4 @@ def test_the_shortest_run(tmp_path, name):
     pytest.importorskip("matplotlib")
     (path,) = (one for one in TUTORIALS if one.stem == name)
     code = f"import matplotlib; matplotlib.use('Agg'); exec(open({str(path)!r}).read())"
-    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, timeout=120)
+    run_command([sys.executable, "-c", code], cwd=tmp_path, check=True, timeout=120)

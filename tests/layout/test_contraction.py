@@ -2,10 +2,10 @@
 
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
+from commands import run_command
 
 import petacomm
 import petamap
@@ -41,7 +41,7 @@ def test_nothing_is_contracted_and_registers_are_there(file, name):
     objdump = shutil.which("objdump")
     if objdump is None:
         pytest.skip("there is no objdump")
-    text = subprocess.run([objdump, "-d", file], capture_output=True, text=True, check=True).stdout
+    text = run_command([objdump, "-d", file], check=True).stdout
     assert len(text) > 10_000
     assert not re.findall(r"\b(?:vfn?m(?:add|sub)\w*|fn?m(?:add|sub|la|ls)\b)", text)
     assert not re.findall(WIDE.get(name, "%never"), text)

@@ -5,11 +5,11 @@ import importlib
 import inspect
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from commands import run_command
 from numpydoc import validate
 
 PACKAGES = ("petacomm", "petamap")
@@ -74,9 +74,7 @@ def test_examples_run(path, tmp_path, monkeypatch):
 
 
 def run_python(code, **environ):
-    return subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ | environ
-    ).stdout
+    return run_command([sys.executable, "-c", code], check=True, env=os.environ | environ).stdout
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -10,18 +10,21 @@ import argparse
 import hashlib
 import json
 import os
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+from commands import run_command
+
 ROOT = Path(__file__).parents[2]
 _SETS = "from petacomm.base.instruction_set import *; print(*set(built_sets()) & set(processor_sets()))"
+
+_SECONDS = 3600.0  # that no tests of a set and no example need
 
 
 def runnable_sets(python):
     """Return the sets of a build that this processor can run."""
-    return sorted(subprocess.check_output([python, "-c", _SETS], text=True).split())
+    return sorted(run_command([python, "-c", _SETS], check=True).stdout.split())
 
 
 def kernel_digests(python, name, tests, folder):
@@ -30,10 +33,8 @@ def kernel_digests(python, name, tests, folder):
     command = [python, "-m", "pytest", "-q", "--no-header", "-p", "no:cacheprovider", "-p", "kernel_digests"]
     path = os.pathsep.join(filter(None, [str(ROOT / "tests/support"), os.environ.get("PYTHONPATH")]))
     environment = {**os.environ, "PETAMAP_ARCH": name, "OMP_THREAD_LIMIT": "1", "PYTHONPATH": path}
-    done = subprocess.run(
-        [*command, "--digests", str(file), *map(str, tests)],
-        cwd=ROOT, env=environment, capture_output=True, text=True,
-    )  # fmt: skip
+    command += ["--digests", file, *tests]
+    done = run_command(command, _SECONDS, cwd=ROOT, env=environment)
     if done.returncode != 0:
         raise RuntimeError(f"the tests fail for {name}:\n{done.stdout}{done.stderr}")
     found = json.loads(file.read_text(encoding="utf-8"))
@@ -47,19 +48,9 @@ def example_digests(python, name, examples, folder):
     found = {}
     for example in examples:
         out = Path(folder) / f"{example}-{name}"
-        command = [
-            python,
-            "-m",
-            "petamap.cli.main",
-            "run",
-            "--example",
-            example,
-            "--out",
-            str(out),
-            "--force",
-        ]
+        command = [python, "-m", "petamap.cli.main", "run", "--example", example, "--out", out, "--force"]
         environment = {**os.environ, "PETAMAP_ARCH": name}
-        subprocess.run(command, cwd=folder, env=environment, capture_output=True, check=True)
+        run_command(command, _SECONDS, check=True, cwd=folder, env=environment)
         summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
         assert summary["environment"]["kernels"] == name
         found |= {f"{example} {one['file']}": one["sha256"] for one in summary["products"]}

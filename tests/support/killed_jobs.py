@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
+from commands import kill
 from mpi import MPIEXEC
 
 SECONDS = 120.0  # that no job needs
@@ -48,28 +48,5 @@ class Job:
     def kill(self):
         """Kill all processes of the job at once; return whether it had not ended before."""
         running = self.process.poll() is None
-        for pid in [*descendants(self.process.pid), self.process.pid]:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
-        self.process.wait(SECONDS)
+        kill(self.process)
         return running
-
-
-def descendants(pid):
-    """Return all processes that a process has started, and those that they have."""
-    parents = {}
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            try:
-                fields = (folder / "stat").read_text().rpartition(")")[2].split()
-            except OSError:
-                continue
-            parents.setdefault(int(fields[1]), []).append(int(folder.name))
-    found, todo = [], [pid]
-    while todo:
-        children = parents.get(todo.pop(), [])
-        found += children
-        todo += children
-    return found

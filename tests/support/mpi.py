@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from commands import run_command
 
 MPIEXEC = Path(sys.executable).with_name("mpiexec")
 
@@ -52,14 +52,7 @@ def launch(
     program += ["supervised"] * supervised
     # One thread a rank: the tests share few cores.
     environ = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "error::RuntimeWarning"}
-    ended = subprocess.run(
-        [str(MPIEXEC), "-n", str(n_ranks), *program],
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        env=environ,
-        check=False,
-    )
+    ended = run_command([MPIEXEC, "-n", n_ranks, *program], timeout, env=environ)
     return Ended(ended.returncode, ended.stdout, ended.stderr, time.monotonic() - begin)
 
 

@@ -2,8 +2,9 @@
 
 import json
 import shutil
-import subprocess
 from html.parser import HTMLParser
+
+from commands import run_command
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
@@ -41,7 +42,5 @@ def run(path, tmp_path, width=700):
         f"--user-data-dir={tmp_path / 'profile'}",
     ]
     command += ["--enable-logging=stderr", "--virtual-time-budget=600", f"--window-size={width},700"]
-    done = subprocess.run(
-        [*command, "--dump-dom", path.as_uri()], capture_output=True, text=True, timeout=120, check=True
-    )
+    done = run_command([*command, "--dump-dom", path.as_uri()], timeout=120, check=True)
     return done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line]

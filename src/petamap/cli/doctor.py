@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 from petacomm.base.errors import UserError
@@ -239,8 +240,14 @@ if comm.size == 2:
 
 
 def _python(code: str, launcher: list[str], timeout: float) -> subprocess.CompletedProcess[str]:
+    """Run a program; its output goes to files, as a killed launcher's processes would keep pipes open."""
     command = [*launcher, sys.executable, "-c", code]
-    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
+    with TemporaryFile("w+") as out, TemporaryFile("w+") as err:
+        done = subprocess.run(command, stdout=out, stderr=err, text=True, timeout=timeout, check=False)
+        out.seek(0)
+        err.seek(0)
+        done.stdout, done.stderr = out.read(), err.read()
+    return done
 
 
 def _version(name: str) -> str | None:

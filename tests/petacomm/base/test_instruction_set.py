@@ -2,11 +2,11 @@
 
 import os
 import platform
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from commands import run_command
 
 from petacomm.base import instruction_set
 from petacomm.base.errors import ConfigError
@@ -92,14 +92,11 @@ def test_commands_refuse_what_is_not_there(tmp_path):
     done = run_python("import petamap; petamap.Healpix(1)", "v1")
     assert "ConfigError: PETAMAP_ARCH: there are no kernels for 'v1'" in done.stderr
     command = [Path(sys.executable).with_name("petamap"), "run", "--example", "spire", "--out", tmp_path]
-    done = subprocess.run(command, env={**os.environ, "PETAMAP_ARCH": "v1"}, capture_output=True, text=True)
+    done = run_command(command, env={**os.environ, "PETAMAP_ARCH": "v1"})
     assert done.returncode == ConfigError.exit_code
     assert done.stderr.startswith("petamap: error: PETAMAP_ARCH: there are no kernels for 'v1'")
     assert len(done.stderr.splitlines()) == 1
 
 
 def run_python(code, wanted):
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "PETAMAP_ARCH": wanted}, capture_output=True, text=True,
-    )  # fmt: skip
+    return run_command([sys.executable, "-c", code], env={**os.environ, "PETAMAP_ARCH": wanted})

@@ -2,11 +2,11 @@
 
 import os
 import signal
-import subprocess
 import sys
 import time
 
 import pytest
+from commands import run_command
 from mpi import MPIEXEC, launch
 
 from petacomm.base.phases import clear_note
@@ -78,7 +78,7 @@ from petacomm.mpi import world
 world()
 """
     command = [str(MPIEXEC), "-n", "2", sys.executable, "-c", program]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    ended = run_command(command, timeout=30)
     assert ended.returncode != 0
     assert "ended before its work was done, with exit code 3, at its start" in ended.stderr
 

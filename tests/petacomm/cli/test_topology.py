@@ -1,11 +1,11 @@
 """``petacomm topology``: machines with their sources, and the places of ranks."""
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from commands import run_command
 
 from petacomm.cli.main import main
 from petacomm.topology import load_machine, machine_names
@@ -68,6 +68,6 @@ def test_detect_reports_the_places_of_ranks():
         "detect",
         "--json",
     ]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    ended = run_command(command, check=True)
     data = json.loads(ended.stdout)
     assert len(data["hosts"]) == len(data["nodes"]) == 3 and len(set(data["hosts"])) == 1

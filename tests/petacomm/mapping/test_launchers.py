@@ -2,11 +2,11 @@
 
 import contextlib
 import os
-import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
+from commands import run_command
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpi import MPIEXEC, run_ranks
@@ -249,7 +249,7 @@ def _mpirun():
         folder = MPIEXEC.parent
     if not (folder / "prterun").exists():
         pytest.skip("no Open MPI: make test-openmpi installs it")
-    if subprocess.run(["unshare", "--uts", "true"], capture_output=True, check=False).returncode:
+    if run_command(["unshare", "--uts", "true"]).returncode:
         pytest.skip("hosts can have no names of their own here")
     return folder
 
@@ -261,10 +261,7 @@ def _run(folder, agent, options):
     }  # fmt: skip
     # Ranks of a job that may have more of them than cores are not bound.
     environ.pop("PRTE_MCA_rmaps_default_mapping_policy", None)
-    return subprocess.run(
-        [folder / "mpirun", *options, folder / "python", "-c", _WHO],
-        capture_output=True, text=True, timeout=60, env=environ, check=False,
-    )  # fmt: skip
+    return run_command([folder / "mpirun", *options, folder / "python", "-c", _WHO], env=environ)
 
 
 def test_open_mpi_starts_ranks_where_a_rank_file_puts_them(tmp_path):

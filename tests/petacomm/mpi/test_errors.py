@@ -1,12 +1,12 @@
 """An error on any rank ends the job within seconds, with one message and its exit code."""
 
 import os
-import subprocess
 import sys
 import time
 
 import numpy as np
 import pytest
+from commands import run_command
 from mpi import MPIEXEC, launch
 
 from petacomm.base.errors import ConfigError, DataError
@@ -118,11 +118,5 @@ def test_a_single_process_has_the_same_exit_codes(capsys):
 
 def test_a_launcher_without_mpi4py_is_an_error_with_a_remedy():
     program = "import sys; sys.modules['mpi4py'] = None\nfrom petacomm.mpi import world\nworld()"
-    ended = subprocess.run(
-        [sys.executable, "-c", program],
-        env=os.environ | {"PMI_RANK": "0", "PMI_SIZE": "2"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    ended = run_command([sys.executable, "-c", program], env=os.environ | {"PMI_RANK": "0", "PMI_SIZE": "2"})
     assert ended.returncode == 1 and "pip install mpi4py mpich" in ended.stderr

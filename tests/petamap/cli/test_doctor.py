@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -87,6 +88,13 @@ def test_too_many_threads(monkeypatch):
     check = doctor.check_threads()
     assert check.status == "warn"
     assert check.mend.startswith("export OMP_NUM_THREADS=")
+
+
+def test_processes_that_outlive_a_launcher_do_not_keep_us_waiting():
+    begin = time.monotonic()
+    with pytest.raises(subprocess.TimeoutExpired):
+        doctor._python("", ["sh", "-c", "sleep 20 & sleep 20"], timeout=0.1)
+    assert time.monotonic() - begin < 10
 
 
 def hanging(*arguments, **options):

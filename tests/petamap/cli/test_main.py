@@ -3,10 +3,10 @@
 import json
 import os
 import re
-import subprocess
 import sys
 
 import pytest
+from commands import run_command
 
 from petacomm.base.errors import ConfigError, ConvergenceError, DataError, ResourceError
 from petamap import examples
@@ -18,7 +18,7 @@ HEAVY = {"numpy", "scipy", "astropy", "h5py", "lxml", "rich", "ducc0", "mpi4py",
 
 def petamap(*words, **environ):
     command = [sys.executable, "-m", "petamap.cli.main", *words]
-    return subprocess.run(command, capture_output=True, text=True, env=os.environ | environ, timeout=60)
+    return run_command(command, env=os.environ | environ)
 
 
 def test_help_imports_no_expensive_modules():
@@ -26,7 +26,7 @@ def test_help_imports_no_expensive_modules():
         "import sys, json\nfrom petamap.cli.main import main\n"
         "try:\n    main(['--help'])\nexcept SystemExit:\n    print('\\n' + json.dumps(list(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = run_command([sys.executable, "-c", code], check=True)
     assert not HEAVY & set(json.loads(done.stdout.splitlines()[-1]))
     assert "start here:" in done.stdout
 
@@ -97,9 +97,7 @@ def test_only_one_rank_prints():
 
 def test_closed_pipe():
     command = f"{sys.executable} -m petamap.cli.main examples | true"
-    done = subprocess.run(
-        ["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, timeout=60
-    )
+    done = run_command(["bash", "-o", "pipefail", "-c", command])
     assert "Traceback" not in done.stderr
     assert "BrokenPipe" not in done.stderr
 

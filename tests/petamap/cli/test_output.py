@@ -7,6 +7,7 @@ import sys
 import time
 
 import pytest
+from commands import run_command
 
 from petamap.cli.main import main
 
@@ -129,7 +130,7 @@ def completions(line):
         "_ARGCOMPLETE_SUPPRESS_SPACE": "1", "COMP_TYPE": "9", "_ARGCOMPLETE_STDOUT_FILENAME": "found.txt",
     }  # fmt: skip
     program = "import sys; sys.argv = ['petamap']; from petamap.cli.main import main; main()"
-    subprocess.run([sys.executable, "-c", program], env=environment, check=False, timeout=60)
+    run_command([sys.executable, "-c", program], env=environment)
     with open("found.txt", encoding="utf-8") as file:
         return {word.strip() for word in file.read().split("\n") if word}
 

@@ -2,13 +2,13 @@
 
 import json
 import os
-import subprocess
 import sys
 from dataclasses import replace
 from types import ModuleType
 
 import jsonschema
 import pytest
+from commands import run_command
 
 from petacomm.base.errors import ConfigError
 from petacomm.cli.parser import parse_arguments
@@ -170,7 +170,7 @@ def test_several_ranks_print_an_error_once(config):
         "run.toml",
         "map.n_side=big",
     ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=config.parent)
+    done = run_command(command, cwd=config.parent)
     assert done.returncode == 2
     assert done.stderr.count("petamap: error:") == 1
 

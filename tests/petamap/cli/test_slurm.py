@@ -1,9 +1,9 @@
 """``petamap slurm``: a job script that is sized by the planner and runs as shell."""
 
 import re
-import subprocess
 
 import pytest
+from commands import run_command
 
 from petacomm.base.errors import ResourceError
 from petacomm.topology import load_machine
@@ -56,7 +56,7 @@ def test_the_script_is_sized_and_goes_on(folder, capsys):
     assert int(found["ntasks-per-node"]) * int(found["cpus-per-task"]) <= 128
     assert (found["nodes"], found["qos"], "requeue" in found) == ("1", "debug", True)
     assert "petamap run run.toml map.n_side=8 --out 'my maps'" in script and "--resume" in script
-    assert subprocess.run(["bash", "-n"], input=script, text=True, check=False).returncode == 0
+    assert run_command(["bash", "-n"], input=script).returncode == 0
     assert all(len(line) <= 110 for line in script.splitlines() if line[:1] == "#")
 
 
@@ -65,7 +65,7 @@ def test_the_job_goes_back_to_the_queue_only_with_a_checkpoint(folder, capsys, c
     assert main(["slurm", "run.toml", "--machine", "perlmutter"]) == 0
     script = capsys.readouterr().out
     around = f"srun() {{ return {code}; }}; scontrol() {{ echo scontrol $@; }}; SLURM_JOB_ID=7\n"
-    done = subprocess.run(["bash"], input=around + script, text=True, capture_output=True, check=False)
+    done = run_command(["bash"], input=around + script)
     assert (done.returncode, done.stdout == "scontrol requeue 7\n") == (code, requeued)
 
 

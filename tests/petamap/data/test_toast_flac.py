@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from dataclasses import replace
 
 import h5py
 import numpy as np
 import pytest
+from commands import run_command
 from made_observations import Samples, White, observation
 
 from petacomm.base.errors import DataError
@@ -70,4 +70,4 @@ def test_flac_is_read_without_mpi():
         "import os, sys; from petamap.data.formats.hdf5 import load_flacarray; load_flacarray().read_array; "
         "assert 'mpi4py.MPI' not in sys.modules and 'MPI_DISABLE' not in os.environ"
     )
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    run_command([sys.executable, "-c", program], check=True)

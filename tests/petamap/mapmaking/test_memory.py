@@ -1,12 +1,12 @@
 """Memory: told before the run, and measured in a process of its own."""
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from commands import run_command
 from small_systems import compressed, make_system, numbered, recorded
 
 from petacomm.base.errors import ConfigError, ResourceError
@@ -66,7 +66,7 @@ print(json.dumps([memory.predicted_bytes, memory.peak_bytes, memory.bytes_per_sa
 def measured(*arguments):
     """Return predicted bytes, peak bytes, bytes a sample and pixels of a run in a fresh process."""
     words = [sys.executable, "-c", PROGRAM, str(Path(__file__).parents[2] / "support"), *map(str, arguments)]
-    ended = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
+    ended = run_command(words, timeout=120)
     assert ended.returncode == 0, ended.stderr
     return json.loads(ended.stdout.splitlines()[-1])
 
