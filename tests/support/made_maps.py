@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from petamap.data.run_summary import Product
+from petamap.data.run_summary import Product, pixels_sha256
 from petamap.simulation.random_keys import Purpose, random_stream
 from petamap.simulation.sky_spectra import gaussian_alm, read_spectra, smooth_alm, synthesize
 from petamap.sky.healpix import Healpix
@@ -27,9 +27,14 @@ def write_run(folder, summary, values, variances=None, hits=None, names="IQU", s
 
     def write(kind, columns, column_names, unit):
         path = folder / f"{kind}.fits"
-        write_map(path, columns, sky_pixels, names=column_names, unit=unit, run_id="test", frame="galactic")
+        write_map(
+            path, columns, sky_pixels, names=column_names, unit=unit, run_id=summary.run_id, frame="galactic"
+        )
         stokes = names if kind == "map" else ""
-        products.append(Product(name=kind, file=path.name, kind=kind, unit=unit, stokes=stokes, sha256=""))
+        digest = pixels_sha256(columns)
+        products.append(
+            Product(name=kind, file=path.name, kind=kind, unit=unit, stokes=stokes, sha256=digest)
+        )
 
     write("map", values, list(names), "K_CMB")
     if variances is not None:

@@ -94,6 +94,11 @@ def _read_record(kind: Any, value: Any, where: str) -> Any:
     known = {
         name: _read(hints[name], value[name], f"{where} {name}".strip()) for name in hints if name in value
     }
+    for field in dataclasses.fields(kind):
+        choices = field.metadata.get("choices")
+        if choices and field.name in known and known[field.name] not in choices:
+            what = f"unknown {field.name} '{known[field.name]}'"
+            raise DataError(what, where=where, mend=did_you_mean(str(known[field.name]), choices))
     return kind(**known)
 
 

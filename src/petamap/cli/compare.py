@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from petacomm.base.errors import ConfigError, DataError, UserError
 from petacomm.base.files import require_file
@@ -14,11 +14,17 @@ from petacomm.base.text import table_lines
 
 if TYPE_CHECKING:
     from petamap.data.run_summary import Product, Summary
+    from petamap.sky.sky_map import SkyMap
     from petamap.spectra.map_differences import Difference, MapDifference
 
 DIFFERENT = 1  # as diff and cmp have it
 # Products that are maps with Stokes parameters or other columns of pixels.
 _TABLES = ("amplitudes", "pixel_covariance", "observation_matrix")
+_OTHER_BITS = "other bits, not compared further"
+_SAME_BITS = ("same bits", "same bits, by their summaries")
+
+# Folder and summary of a run, and one of its products.
+_Written: TypeAlias = "tuple[Path, Summary, Product]"
 
 _DESCRIPTION = """\
 Hold a map, a file of bandpowers or the folder of a run against another: root mean square and largest
@@ -98,6 +104,7 @@ def _compare_files(first: Path, second: Path, tolerance: _Tolerance) -> tuple[li
 
 def _differences(first: Path, second: Path, tolerance: _Tolerance) -> tuple[list[str], bool]:
     """Return a table of the differences of two files, and whether they are within the tolerance."""
+    from petamap.sky.map_file import read_map
     from petamap.spectra.bandpower_files import read_bandpowers
     from petamap.spectra.map_differences import compare_bandpowers
 
@@ -105,7 +112,7 @@ def _differences(first: Path, second: Path, tolerance: _Tolerance) -> tuple[list
         found = compare_bandpowers(read_bandpowers(first), read_bandpowers(second))
         return _table(found, "spectrum", [""] * len(found)), tolerance.holds(found)
     try:
-        maps = _map_difference(first, second, tolerance.mask)
+        maps = _map_difference(read_map(first), read_map(second), tolerance.mask)
     except DataError as error:
         where = error.where or f"{first} and {second}"
         raise DataError(error.what, where=where, mend=error.mend) from None
@@ -123,18 +130,16 @@ def _has_bandpowers(path: Path) -> bool:
         raise DataError(f"cannot be read: {error.strerror or 'is no FITS file'}", where=str(path)) from None
 
 
-def _map_difference(first: Path, second: Path, mask: Path | None) -> MapDifference:
+def _map_difference(one: SkyMap, other: SkyMap, mask: Path | None) -> MapDifference:
     from petacomm.base.threads import available_threads
     from petamap.sky.healpix import Healpix
-    from petamap.sky.map_file import read_map
     from petamap.spectra.map_differences import compare_maps
     from petamap.spectra.run_maps import read_mask
 
-    one, other = read_map(first), read_map(second)
     values = None
     if mask is not None:
         if not isinstance(one.pixelization, Healpix):
-            raise DataError("a mask is for HEALPix maps", where=str(first), mend="leave --mask away")
+            raise DataError("a mask is for HEALPix maps", mend="leave --mask away")
         values = read_mask(mask, one.pixelization, one.frame)
     return compare_maps(one, other, values, available_threads())
 
@@ -175,15 +180,12 @@ def _compare_runs(first: Path, second: Path, tolerance: _Tolerance) -> tuple[lis
         if its is None:
             rows.append([name, "", "of one run alone"])
             same = False
-        elif product.sha256 == its.sha256:
-            rows.append([name, "0", "same bits"])
-            same = True
         else:
-            worst, said, same = _compare_products(first / product.file, second / its.file, product, tolerance)
+            worst, said, same = _compare_products((first, one, product), (second, other, its), tolerance)
             rows.append([name, worst, said])
         all_same = all_same and same
     lines = [*_told(one, other), *table_lines(rows)]
-    n_other = sum(row[2] not in ("", "same bits", "within the tolerance") for row in rows)
+    n_other = sum(row[2] not in ("", *_SAME_BITS, "within the tolerance") for row in rows)
     verdict = (
         f"same within {tolerance.relative:g} of A" if all_same else f"DIFFERENT: {n_other} of {len(rows) - 1}"
     )
@@ -198,16 +200,20 @@ def _pairs(one: Summary, other: Summary) -> Iterator[tuple[Product, Product | No
     yield from ((product, None) for product in theirs.values())
 
 
-def _compare_products(
-    first: Path, second: Path, product: Product, tolerance: _Tolerance
-) -> tuple[str, str, bool]:
-    """Return the worst relative difference of two files, words on it, and whether it is tolerated."""
-    if product.kind in _TABLES:
-        return "", "other bits, not compared further", False
+def _compare_products(first: _Written, second: _Written, tolerance: _Tolerance) -> tuple[str, str, bool]:
+    """Return the worst relative difference of two products, words on it, and whether it is tolerated."""
+    from petamap.data.product_file import read_product
+
+    same_bits = first[2].sha256 == second[2].sha256
+    if first[2].kind in _TABLES:
+        return ("0", _SAME_BITS[1], True) if same_bits else ("", _OTHER_BITS, False)
     try:
-        found = _map_difference(first, second, tolerance.mask)
+        maps = read_product(*first), read_product(*second)
+        if same_bits:
+            return "0", _SAME_BITS[0], True
+        found = _map_difference(*maps, tolerance.mask)
     except UserError as error:
-        return "", error.what, False
+        return "", str(error), False
     differences = [*found.columns, *found.scales]
     worst = f"{max(one.relative for one in differences):.2e}"
     if found.n_first or found.n_second:

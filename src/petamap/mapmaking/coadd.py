@@ -15,9 +15,9 @@ import numpy as np
 
 from petacomm.base.errors import ConfigError, DataError
 from petacomm.base.typing import BoolArray, FloatArray
+from petamap.data.product_file import read_product
 from petamap.data.run_summary import Summary
 from petamap.sky.healpix import Healpix
-from petamap.sky.map_file import read_map
 from petamap.sky.numbered import NumberedPixels
 from petamap.sky.pixelization import Pixelization
 from petamap.sky.sky_map import SkyMap
@@ -93,7 +93,7 @@ def read_run_map(folder: Path, nest: bool | None = None) -> RunMap:
         If the run has written no map or no covariance.
     """
     summary = Summary.read(folder)
-    files = {product.kind: folder / product.file for product in summary.products}
+    files = {product.kind: product for product in summary.products}
     several = list(dict.fromkeys(one.of for one in summary.products if one.of and one.kind == "map"))
     if several:
         raise DataError(
@@ -109,15 +109,18 @@ def read_run_map(folder: Path, nest: bool | None = None) -> RunMap:
             "the run has written no covariance, so that its map has no weights", where=str(folder),
             mend="run it with products.covariance = true",
         )  # fmt: skip
-    maps = [_read(files["map"], nest), _read(files["covariance"], nest)]
-    hits = _read(files["hits"], nest).values[0] if "hits" in files else None
-    sky, columns = maps[0], maps[1].values
-    covariance = _as_matrices(columns, len(sky.values), str(files["covariance"]))
+    maps = {
+        kind: _reordered(read_product(folder, summary, files[kind]), nest)
+        for kind in ("map", "covariance", "hits")
+        if kind in files
+    }
+    hits = maps["hits"].values[0] if "hits" in maps else None
+    sky, columns = maps["map"], maps["covariance"].values
+    covariance = _as_matrices(columns, len(sky.values), str(folder / files["covariance"].file))
     return RunMap(folder, summary, sky, covariance, None if hits is None else np.nan_to_num(hits))
 
 
-def _read(path: Path, nest: bool | None) -> SkyMap:
-    found = read_map(path)
+def _reordered(found: SkyMap, nest: bool | None) -> SkyMap:
     pixels = found.pixelization
     if nest is None or not isinstance(pixels, Healpix) or pixels.nest == nest:
         return found

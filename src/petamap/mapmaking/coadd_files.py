@@ -15,7 +15,7 @@ from petacomm.base.typing import FloatArray
 from petamap import __version__
 from petamap.data import run_summary as summary
 from petamap.mapmaking.coadd import CoaddedMap
-from petamap.mapmaking.products import PRODUCT_CARDS, covariance_names
+from petamap.mapmaking.products import covariance_names, product_cards
 from petamap.sky.map_file import write_map
 from petamap.sky.stokes import Stokes
 
@@ -53,7 +53,7 @@ def write_coadd(
         path = out / f"{name}_{kind}.fits"
         write_map(
             path, values, sky.pixelization, names=names, unit=unit, run_id=run_id, frame=sky.frame,
-            cards=PRODUCT_CARDS.get(kind),
+            cards=product_cards(kind),
         )  # fmt: skip
         digest = summary.pixels_sha256(values)
         stokes = letters if kind == "map" else ""

@@ -32,10 +32,14 @@ from petamap.sky.stokes import Stokes
 _OF_STOKES = (
     "map", "sky", "binned", "filtered", "demodulated", "residual", "part_map", "part_binned", "null",
 )  # fmt: skip
-# What a file must say of itself, by kind of product.
-PRODUCT_CARDS: dict[str, dict[str, object]] = {
-    "covariance": {"NOISE": ("white", "covariance of the white part of the noise only")}
-}
+
+
+def product_cards(kind: str) -> dict[str, object]:
+    """Return what the header of a product says of what it is."""
+    cards: dict[str, object] = {"PRODUCT": (kind, "what the map is")}
+    if kind == "covariance":
+        cards["NOISE"] = ("white", "covariance of the white part of the noise only")
+    return cards
 
 
 def covariance_names(stokes: Stokes) -> list[str]:
@@ -120,7 +124,7 @@ class MapWriter:
             if self.comm.rank == 0:
                 return make_map_header(
                     self._pixelization, names=names, unit=unit, run_id=self.run_id, frame=self._map_frame,
-                    cards={**PRODUCT_CARDS.get(kind, {}), **self.cards},
+                    cards={**product_cards(kind), **self.cards},
                 )  # fmt: skip
         return None
 

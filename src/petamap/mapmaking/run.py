@@ -54,7 +54,7 @@ from petamap.mapmaking.system import MapmakingSystem
 from petamap.mapmaking.table_products import write_amplitude_table, write_covariance_matrix
 from petamap.mapmaking.vector_digest import vector_digest
 from petamap.mapmaking.vectors import Unknowns
-from petamap.sky.map_header import file_run_id
+from petamap.sky.map_header import file_origin
 from petamap.sky.pixelization import Pixelization
 
 
@@ -300,7 +300,7 @@ class _Job:
                 remove_temporaries(path)
             if not path.exists() or (self.resume and self.checkpoints.replacing):
                 continue
-            if not (self.resume and file_run_id(path) == self.setup.run_id()):
+            if not (self.resume and file_origin(path)[0] == self.setup.run_id()):
                 raise ConfigError(
                     "is there already", where=str(path), mend="choose another --out, or add --force"
                 )

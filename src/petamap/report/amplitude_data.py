@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from petamap.data.formats.amplitudes import read_amplitudes
+from petamap.data.product_file import require_pixels
 from petamap.data.run_summary import Summary
 
 
@@ -19,10 +20,11 @@ def read_amplitude_data(summary: Summary, folder: Path) -> list[dict[str, Any]]:
     DataError
         If the file of the amplitudes cannot be read.
     """
-    files = [folder / product.file for product in summary.products if product.kind == "amplitudes"]
-    if not files:
+    product = next((one for one in summary.products if one.kind == "amplitudes"), None)
+    if product is None:
         return []
-    table = read_amplitudes(files[0])
+    table = read_amplitudes(folder / product.file)
+    require_pixels(folder / product.file, product, table.values)
     names, detectors = np.array(table.templates), np.array(table.detectors)
     found = []
     for name in dict.fromkeys(names.tolist()):

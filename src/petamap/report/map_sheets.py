@@ -11,9 +11,10 @@ from typing import TypeAlias
 import numpy as np
 
 from petacomm.base.typing import FloatArray
+from petamap.data.product_file import read_product
 from petamap.data.run_summary import Product, Summary
 from petamap.report.embedding import MapLayer, MapSheet
-from petamap.sky.map_file import SkyMap, read_map
+from petamap.sky.map_file import SkyMap
 
 Reader: TypeAlias = Callable[[Product], SkyMap]
 
@@ -43,7 +44,7 @@ def read_sheets(summary: Summary, folder: Path) -> list[MapSheet]:
     kinds = {product.kind for product in shown}
     firsts = {product.of: product for product in shown if product.kind == "map"}
     subtract = "residual" not in kinds
-    read = lru_cache(maxsize=2)(lambda product: read_map(folder / product.file))
+    read = lru_cache(maxsize=2)(lambda product: read_product(folder, summary, product))
     sheets: dict[str, MapSheet] = {}
     for product in shown:
         sky = read(product)

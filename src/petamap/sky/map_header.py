@@ -40,15 +40,22 @@ class MapHeader:
         return _to_bytes(self.headers, data_sum)
 
 
-def file_run_id(path: Path) -> str:
-    """Return the run that a FITS file says it is from; empty if it names none or cannot be read."""
+def file_origin(path: Path) -> tuple[str, str]:
+    """Return the run that a FITS file says it is from, and the kind of product that it says it is.
+
+    Each is empty if the file does not say, or cannot be read.
+    """
     from astropy.io import fits
 
     try:
         with fits.open(require_file(path)) as hdus:
-            return next((str(hdu.header["RUNID"]) for hdu in hdus if "RUNID" in hdu.header), "")
+            headers = [hdu.header for hdu in hdus]
     except OSError:
-        return ""
+        return "", ""
+    run_id, kind = (
+        next((str(one[card]) for one in headers if card in one), "") for card in ("RUNID", "PRODUCT")
+    )
+    return run_id, kind
 
 
 def make_map_header(

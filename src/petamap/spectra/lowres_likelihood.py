@@ -14,7 +14,6 @@ from petacomm.base.host import available_bytes
 from petacomm.base.threads import single_blas_thread
 from petacomm.base.typing import FloatArray
 from petamap.simulation.random_keys import Purpose, gaussians, random_stream
-from petamap.sky.covariance_file import read_pixel_covariance
 from petamap.sky.map_units import unit_mend
 from petamap.sky.power_spectra import Spectra
 from petamap.spectra.bandpowers import Bandpowers
@@ -139,8 +138,7 @@ def _low_map(
         normal = gaussians(random_stream(Purpose.REGULAR, maps.summary.seed, 0), size)
         low = downgrade_map(maps, mask, n_side, choices.fwhm, choices.pixel_window, normal, choices.n_threads)
         return low, ("the noise is white, of the run's covariance: correlations of 1/f noise are not in it",)
-    path = maps.file("pixel_covariance")
-    covariance = None if path is None else read_pixel_covariance(path)
+    covariance = maps.pixel_covariance
     low = native_map(maps, mask, choices.fwhm, choices.pixel_window, covariance)
     notes = ["multipoles beyond 3 n_side are not in the covariance: the sky should end there, by its beam"]
     if covariance is None:

@@ -10,7 +10,9 @@ import numpy as np
 
 from petacomm.base.errors import ConfigError, DataError
 from petacomm.base.typing import BoolArray, FloatArray
-from petamap.data.run_summary import Summary
+from petamap.data.product_file import read_product, require_pixels
+from petamap.data.run_summary import Product, Summary
+from petamap.sky.covariance_file import PixelCovariance, read_pixel_covariance
 from petamap.sky.healpix import Healpix
 from petamap.sky.map_file import read_map
 from petamap.sky.sky_map import SkyMap
@@ -43,24 +45,23 @@ class RunMaps:
         self.folder, self.of, self.kind = folder, of, kind
         self.summary = Summary.read(folder)
         self._require_named()
-        path = self.file(kind) or (self.file("binned") if kind == "map" else None)
-        if path is None:
+        product = self._product(kind) or (self._product("binned") if kind == "map" else None)
+        if product is None:
             what, mend = "map", None
             if kind == "filtered":
                 what, mend = "filter-and-bin map", "set products.filtered = true"
             raise DataError(f"the run has written no {what}", where=str(folder), mend=mend)
-        self.path = path
-        self.sky = read_map(self.path)
+        self.path = folder / product.file
+        self.sky = read_product(folder, self.summary, product)
         if not isinstance(self.sky.pixelization, Healpix):
             raise DataError("spectra need a HEALPix map", where=str(self.path))
         self.pixelization = self.sky.pixelization
 
-    def file(self, kind: str) -> Path | None:
-        """Return the file of a product; None where the run has not written it."""
+    def _product(self, kind: str) -> Product | None:
+        """Return the entry of a product; None where the run has not written it."""
         products = [product for product in self.summary.products if product.kind == kind]
         # what all have in common, as hits of components, is of none
-        found = [one for of in (self.of, "") for one in products if one.of == of]
-        return self.folder / found[0].file if found else None
+        return next((one for of in (self.of, "") for one in products if one.of == of), None)
 
     def _require_named(self) -> None:
         """Raise a ConfigError if the name is not that of a map, or none is given and there are several."""
@@ -77,8 +78,18 @@ class RunMaps:
             raise ConfigError("the run has one map", where=str(self.folder), mend="leave --of away")
 
     def _values(self, kind: str) -> SkyMap | None:
-        path = self.file(kind)
-        return None if path is None else read_map(path)
+        product = self._product(kind)
+        return None if product is None else read_product(self.folder, self.summary, product)
+
+    @property
+    def pixel_covariance(self) -> PixelCovariance | None:
+        """Covariance of the map's pixels; None where the run has not written it."""
+        product = self._product("pixel_covariance")
+        if product is None:
+            return None
+        found = read_pixel_covariance(self.folder / product.file)
+        require_pixels(self.folder / product.file, product, found.values)
+        return found
 
     @property
     def seen(self) -> FloatArray:

@@ -19,9 +19,11 @@ VALUES = np.random.default_rng(5).normal(size=(3, 12 * N_SIDE**2)) * 1e-4
 def save(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
-    def save(name, values=VALUES, unit="K_CMB", nest=False, frame="galactic", names=("I", "Q", "U")):
+    def save(
+        name, values=VALUES, unit="K_CMB", nest=False, frame="galactic", names=("I", "Q", "U"), run_id="a"
+    ):
         write_map(
-            name, values, Healpix(N_SIDE, nest=nest), names=list(names), unit=unit, run_id="a", frame=frame
+            name, values, Healpix(N_SIDE, nest=nest), names=list(names), unit=unit, run_id=run_id, frame=frame
         )
         return name
 
@@ -125,7 +127,7 @@ def test_bandpowers(tmp_path, monkeypatch, capsys):
 def run_folder(save, make_summary, tmp_path):
     def make(name, values, **changes):
         (tmp_path / name).mkdir()
-        file = save(f"{name}/map.fits", values).partition("/")[2]
+        file = save(f"{name}/map.fits", values, run_id=make_summary().run_id).partition("/")[2]
         product = Product(
             name="map", file=file, kind="map", unit="K_CMB", stokes="IQU", sha256=pixels_sha256(values)
         )

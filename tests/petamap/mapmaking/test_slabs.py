@@ -20,7 +20,7 @@ from petacomm.base.errors import ConfigError, DataError, ResourceError
 from petacomm.mpi import SerialCommunicator
 from petamap.data.run_summary import pixels_sha256
 from petamap.mapmaking import slabs
-from petamap.mapmaking.products import PRODUCT_CARDS, MapWriter
+from petamap.mapmaking.products import MapWriter, product_cards
 from petamap.mapmaking.slabs import ALIGNMENT, slab_bounds, slab_bytes
 from petamap.sky.car import CarPatch
 from petamap.sky.flat import FlatPatch
@@ -103,7 +103,7 @@ def same_bytes(comm):
             expected, ordered = in_file(pixelization, ordering, values)
             write_map(
                 folder / "one.fits", ordered, expected, names=names, unit=unit, run_id="test-1", frame=frame,
-                cards=PRODUCT_CARDS.get(kind),
+                cards=product_cards(kind),
             )  # fmt: skip
             assert (folder / "map.fits").read_bytes() == (folder / "one.fits").read_bytes()
             assert product.sha256 == pixels_sha256(ordered)

@@ -46,7 +46,7 @@ def out_dir(tmp_path, make_summary):
             pixelization,
             names=names,
             unit=unit,
-            run_id="r",
+            run_id=make_summary().run_id,
             frame="galactic",
         )
         digest = pixels_sha256(values)

@@ -11,7 +11,7 @@ from pages import Elements, data_of
 from petacomm.base.errors import DataError
 from petacomm.base.records import from_json, to_json
 from petacomm.report.page import fill_template
-from petamap.data.run_summary import Summary
+from petamap.data.run_summary import Summary, pixels_sha256
 from petamap.report.embedding import MapLayer, MapSheet
 from petamap.report.run_page import report_page, write_report
 from petamap.sky.healpix import Healpix
@@ -115,12 +115,14 @@ def test_pixels_without_hits_are_not_part_of_the_map(out_dir):
     """Unobserved pixels have zero hits and condition; the view shows the observed ones."""
     pixelization = Healpix(32)
     patch = pixelization.directions_of(np.arange(pixelization.n_pix)) @ [0, 1, 0] > 0.97
-    for kind in ("hits", "rcond"):
-        values = np.where(patch, out_dir.maps[kind][0], 0.0)
-        path = out_dir.folder / f"{kind}.fits"
-        write_map(path, values, pixelization, names=[kind.upper()], unit="", run_id="r", frame="galactic")
-    summary = Summary.read(out_dir.folder)
-    replace(summary, products=summary.products[3:]).write(out_dir.folder)
+    summary, products = Summary.read(out_dir.folder), []
+    said = {"unit": "", "run_id": summary.run_id, "frame": "galactic"}
+    for product in summary.products[3:]:
+        values = np.where(patch, out_dir.maps[product.kind][0], 0.0)
+        path = out_dir.folder / product.file
+        write_map(path, values, pixelization, names=[product.kind.upper()], **said)
+        products.append(replace(product, sha256=pixels_sha256(values)))
+    replace(summary, products=tuple(products)).write(out_dir.folder)
     data = data_of(write_report(out_dir.folder).read_text())
     assert [layer["seen"] for layer in data["layers"]] == [patch.sum()] * 2
     assert max(data["grids"][0]["reach"]) < 0.4

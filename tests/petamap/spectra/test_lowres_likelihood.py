@@ -9,7 +9,7 @@ from made_maps import FWHM, SKY, UP, sky, write_run
 
 from petacomm.base.errors import ConfigError, DataError, ResourceError
 from petamap.cli.main import main
-from petamap.data.run_summary import Product
+from petamap.data.run_summary import Product, pixels_sha256
 from petamap.simulation.random_keys import Purpose, random_stream
 from petamap.simulation.sky_spectra import gaussian_alm, read_spectra, smooth_alm, synthesize
 from petamap.sky.covariance_file import PixelCovariance, read_pixel_covariance, write_pixel_covariance
@@ -105,13 +105,15 @@ def small_run(folder, summary, seed, covariance=None, rows=3):
     factor = np.linalg.cholesky(NOISE)
     values += (factor @ np.random.default_rng(seed).standard_normal(n)).reshape(3, -1)
     write_map(
-        folder / "map.fits", values, pixels, names=list("IQU"), unit="K_CMB", run_id="t", frame="galactic"
-    )
-    products = [Product(name="map", file="map.fits", kind="map", unit="K_CMB", stokes="IQU", sha256="")]
+        folder / "map.fits", values, pixels, names=list("IQU"), unit="K_CMB", run_id=summary.run_id,
+        frame="galactic",
+    )  # fmt: skip
+    said = {"unit": "K_CMB", "stokes": "IQU", "sha256": pixels_sha256(values)}
+    products = [Product(name="map", file="map.fits", kind="map", **said)]
     if covariance is not None:
         write_pixel_covariance(folder / "c.fits", covariance)
-        one = Product(name="c", file="c.fits", kind="pixel_covariance", unit="K_CMB^2", stokes="", sha256="")
-        products.append(one)
+        said = {"unit": "K_CMB^2", "stokes": "", "sha256": pixels_sha256(covariance.values)}
+        products.append(Product(name="c", file="c.fits", kind="pixel_covariance", **said))
     replace(summary, products=tuple(products), name="small").write(folder)
     return RunMaps(folder)
 
