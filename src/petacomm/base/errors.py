@@ -78,6 +78,10 @@ class ConfigError(UserError):
     exit_code = 2
 
 
+class TimeLimitError(ConfigError):
+    """End of the job's time before there is anything to save that another job could go on from."""
+
+
 class DataError(UserError):
     """Error in an input file or its content.
 

@@ -11,8 +11,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
 
-from petacomm.base.errors import ConfigError, Interruption
+from petacomm.base.errors import Interruption, TimeLimitError
 from petacomm.base.phases import where_in_work
+from petacomm.base.root_cause import forget_signal, raise_of_signal
 
 # Slurm sends SIGTERM at the end of a job's time, and SIGUSR1 before it where a job script asks for it.
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
@@ -24,7 +25,7 @@ class StopRequest:
     """Request to end early, by a signal or because the wall clock of the job ends.
 
     Within `signals`, a signal ends the process at once by an `Interruption`, and the end of the time by a
-    `ConfigError`, until `defer` is called. From then on work looks at `signal` and `seconds_left` itself.
+    `TimeLimitError`, until `defer` is called. From then on work looks at `signal` and `seconds_left` itself.
 
     Parameters
     ----------
@@ -71,6 +72,7 @@ class StopRequest:
         if threading.current_thread() is not threading.main_thread():
             yield self
             return
+        forget_signal()
         handlers = dict.fromkeys(STOP_SIGNALS, self._receive) | {signal.SIGALRM: self._receive_clock}
         before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
         self._received = True
@@ -92,10 +94,10 @@ class StopRequest:
         first, self.signal = self.signal == 0, number
         if first and not self._deferred:
             name = signal.Signals(number).name
-            raise Interruption(f"stopped by {name} {where_in_work()}", mend=self.mend)
+            raise_of_signal(Interruption(f"stopped by {name} {where_in_work()}", mend=self.mend))
 
     def _receive_clock(self, _number: int, _frame: FrameType | None) -> None:
         # No interruption: who goes on after each of these would set up again and again without end.
         if self.signal == 0 and not self._deferred:
             what = f"the time of the job ends {where_in_work()}, before there is anything to save"
-            raise ConfigError(what, mend="give it more time, or more processes")
+            raise_of_signal(TimeLimitError(what, mend="give it more time, or more processes"))

@@ -15,10 +15,10 @@ from types import FrameType
 from typing import Any, NoReturn, Protocol
 
 from petacomm.base import console
-from petacomm.base.errors import ConfigError, Termination, UserError, did_you_mean
+from petacomm.base.errors import ConfigError, ResourceError, Termination, UserError, did_you_mean
 from petacomm.base.launcher import launched_rank
 from petacomm.base.phases import clear_note, where_in_work
-from petacomm.base.shortage import shortage_error
+from petacomm.base.root_cause import forget_signal, raise_of_signal, root_cause
 from petacomm.cli.supervisor import supervise
 
 INTERRUPTED = 130
@@ -97,16 +97,10 @@ def run_command(build_parser: Callable[[], Parser], argv: Sequence[str] | None) 
     try:
         if argv is None:
             supervise(parser.prog)
-        with _told_termination():
+        with _raising_signals():
             arguments = parse_arguments(parser, argv)
             _choose_output(arguments, parser.prog, sys.argv[1:] if argv is None else argv)
             code: int = arguments.handler(arguments)
-    except UserError as error:
-        _tell_once(f"{parser.prog}: {error.label}{error}")
-        code = error.exit_code
-    except KeyboardInterrupt:
-        _tell_once(f"{parser.prog}: interrupted; files already written are whole")
-        code = INTERRUPTED
     except BrokenPipeError:
         # E.g. `petamap examples | head`: flushing a closed pipe at exit would raise a second error.
         sys.stdout = None
@@ -114,13 +108,10 @@ def run_command(build_parser: Callable[[], Parser], argv: Sequence[str] | None) 
     except SystemExit:
         clear_note()
         raise
-    except Exception as error:
-        short = shortage_error(error, launched_rank())
-        if short is None:
-            raise
-        # Other ranks may not fail: all print, and launchers are to end the others.
-        console.tell(f"{parser.prog}: error: {short}")
-        return short.exit_code
+    except BaseException as error:
+        code = _tell_end(error, parser.prog)
+    finally:
+        forget_signal()
     clear_note()
     return code
 
@@ -142,21 +133,47 @@ def _choose_output(arguments: argparse.Namespace, prog: str, words: Sequence[str
 
 
 @contextmanager
-def _told_termination() -> Iterator[None]:
+def _raising_signals() -> Iterator[None]:
     """Let SIGTERM raise a `Termination` within the block; only the main thread of a program can."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGTERM, _terminate)
+    forget_signal()
+    handlers = {signal.SIGTERM: _terminate}
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # background jobs may ignore it
+        handlers[signal.SIGINT] = _interrupt
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _terminate(number: int, _: FrameType | None) -> None:
     signal.signal(number, signal.SIG_IGN)  # a launcher that sends it again gets the same end
-    raise Termination(f"terminated {where_in_work()}; files already written are whole")
+    raise_of_signal(Termination(f"terminated {where_in_work()}; files already written are whole"))
+
+
+def _interrupt(number: int, _: FrameType | None) -> None:
+    raise_of_signal(KeyboardInterrupt())
+
+
+def _tell_end(error: BaseException, prog: str) -> int:
+    """Tell an error that ends a command on one line, and return the exit code; raise it if it is a defect."""
+    cause = root_cause(error, launched_rank())
+    if isinstance(cause, KeyboardInterrupt):
+        _tell_once(f"{prog}: interrupted; files already written are whole")
+        return INTERRUPTED
+    if not isinstance(cause, UserError):
+        raise error
+    line = f"{prog}: {cause.label}{cause}"
+    if isinstance(cause, ResourceError) and cause is not error:
+        # Other ranks may not fail: all print, and launchers are to end the others.
+        console.tell(line)
+    else:
+        _tell_once(line)
+    return cause.exit_code
 
 
 def _tell_once(line: str) -> None:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from petacomm.base.errors import UserError
-from petacomm.base.shortage import shortage_error
+from petacomm.base.root_cause import root_cause
 
 if TYPE_CHECKING:
     from petacomm.mpi.communicator import Communicator
@@ -37,9 +37,11 @@ def agree(comm: Communicator, error: BaseException | None) -> None:
     failing = -int(comm.max(-(comm.rank if error is not None else comm.size)))
     if failing == comm.size:
         return
-    if error is not None and not isinstance(error, UserError):
-        # Other exceptions may not survive pickling, and tracebacks never do.
-        error = shortage_error(error, comm.rank) or _rank_error(error, comm.rank)
+    if error is not None:
+        error = root_cause(error, comm.rank)
+        if not isinstance(error, UserError | KeyboardInterrupt):
+            # Other exceptions may not survive pickling, and tracebacks never do.
+            error = _rank_error(error, comm.rank)
     agreed: BaseException = comm.bcast(error, failing)
     agreed.__dict__["_agreed"] = True
     raise agreed

@@ -17,7 +17,7 @@ from typing import Any
 
 from petacomm.base.console import tell
 from petacomm.base.errors import UserError
-from petacomm.base.shortage import shortage_error
+from petacomm.base.root_cause import root_cause
 from petacomm.mpi.agreement import RankError
 from petacomm.mpi.communicator import Communicator, MpiCommunicator
 
@@ -56,7 +56,7 @@ def collective_errors(
     try:
         yield
     except BaseException as caught:
-        error = shortage_error(caught, comm.rank) or caught
+        error = root_cause(caught, comm.rank)
         code = _exit_code(error)
         if getattr(error, "_agreed", False) or _wait(_ALL_FAIL_S, error_comm.Ibarrier().Test):
             if comm.rank == 0:
@@ -75,7 +75,7 @@ def _serial_errors(show: Callable[[BaseException], None]) -> Iterator[None]:
     except SystemExit:
         raise
     except BaseException as caught:
-        error = shortage_error(caught) or caught
+        error = root_cause(caught)
         show(error)
         raise SystemExit(_exit_code(error)) from None
 

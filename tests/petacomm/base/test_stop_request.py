@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from petacomm.base.errors import ConfigError, Interruption
+from petacomm.base.errors import Interruption, TimeLimitError
 from petacomm.base.phases import in_phase
 from petacomm.base.stop_request import STOP_SIGNALS, StopRequest
 
@@ -44,7 +44,7 @@ def test_a_deferred_signal_is_noted_alone():
 @pytest.mark.parametrize("told", [{}, {"SLURM_JOB_END_TIME": "1000000000"}])
 def test_the_end_of_the_time_ends_at_once_and_names_the_phase(told):
     said = r"the time of the job ends in phase 'data', before there is anything to save \(give it more"
-    with pytest.raises(ConfigError, match=said), in_phase("data"), StopRequest(told).signals() as stop:
+    with pytest.raises(TimeLimitError, match=said), in_phase("data"), StopRequest(told).signals() as stop:
         stop.limit(0.05)
         time.sleep(10)
 

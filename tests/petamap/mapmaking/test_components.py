@@ -336,8 +336,8 @@ def test_one_of_several_maps_is_named_or_told(tmp_path):
     run_of(tmp_path, products={"report": False})
     maps = RunMaps(tmp_path, "dust")
     assert maps.path.name == "small_dust_map.fits"
-    assert maps.file("covariance").name == "small_dust_covariance.fits"
-    assert maps.file("hits").name == "small_hits.fits"
+    assert sorted(maps.variances) == ["I", "QU"]
+    assert maps.hits is not None and maps.hits.sum() > 0
     with pytest.raises(ConfigError, match="a map of each band or component"):
         RunMaps(tmp_path)
     with pytest.raises(ConfigError, match="there is no map of 'tsz'"):
