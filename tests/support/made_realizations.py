@@ -3,10 +3,10 @@
 from dataclasses import fields, replace
 from functools import cache
 
-import h5py
 import numpy as np
 
 from petamap.montecarlo.realizations import Realizations
+from petamap.montecarlo.store import Store, StoreLayout, create_store
 from petamap.simulation.random_keys import Purpose, random_stream
 from petamap.simulation.sky_spectra import gaussian_alm, read_spectra, smooth_alm, synthesize
 from petamap.sky.healpix import Healpix
@@ -72,35 +72,41 @@ def realizations(n=100, filtered=0.0):
     return Realizations(np.arange(n), NAMES, arrays, SKY, weights(), true, CHOICES)
 
 
-def write(path, made, failed=(), left=0, theory=True, **attributes):
-    """Write the file of a Monte Carlo; failed and remaining realizations follow the finished ones."""
-    more = len(failed) + left
-    with h5py.File(path, "w") as file:
-        texts = {"format": "petamap-montecarlo", "unit": made.unit, "ordering": "ring", "name": "made"}
-        texts |= {"run_id": "0123", "frame": "galactic", **attributes}
-        for name, value in texts.items():
-            file.attrs[name] = np.bytes_(value.encode()) if isinstance(value, str) else value
-        file.attrs["version"] = attributes.get("version", 1)
-        file.attrs["n_side"] = made.pixelization.n_side
-        file.attrs["names"] = np.array([name.encode() for name in made.names])
-        choices = file.create_group("choices")
-        for field in fields(made.choices):
-            value = getattr(made.choices, field.name)
-            if value is not None and field.name != "n_threads":
-                choices.attrs[field.name] = value
-        numbers = np.concatenate((made.numbers, made.numbers.max() + 1 + np.arange(more)))
-        file["numbers"] = numbers
-        file["status"] = np.array([1] * made.n + [2] * len(failed) + [0] * left, np.uint8)
-        file["error"] = np.array([b""] * made.n + [why.encode() for why in failed] + [b""] * left, "S240")
-        file["weights"] = made.weights
-        if theory:
-            rows = np.zeros((len(made.names), L_MAX + 1))
-            rows[[made.names.index(name) for name in ("TT", "EE", "BB", "TE")]] = spectra()
-            file["theory"] = rows
-        rows = {f"pseudo/{part}": values for part, values in made.pseudo.items()}
-        rows |= {} if made.input is None else {"input": made.input}
-        rows |= {} if made.iterations is None else {"iterations": made.iterations}
-        for name, values in rows.items():
-            empty = np.full((more, *values.shape[1:]), -1 if values.dtype.kind == "i" else np.nan)
-            file[name] = np.concatenate((values, empty.astype(values.dtype)))
+def write(path, made, failed=(), left=0, theory=True, fixed=None, **attributes):
+    """Write the file of a Monte Carlo; failed and remaining realizations follow the finished ones.
+
+    `fixed` are the pseudo-spectra of signals that were added to ``both``.
+    """
+    rows = {f"pseudo/{part}": values for part, values in made.pseudo.items()}
+    rows |= {name: getattr(made, name) for name in ("input", "iterations") if getattr(made, name) is not None}
+    common = {"weights": made.weights}
+    if theory:
+        common["theory"] = np.zeros((len(made.names), L_MAX + 1))
+        common["theory"][[made.names.index(name) for name in ("TT", "EE", "BB", "TE")]] = spectra()
+    choices = {field.name: getattr(made.choices, field.name) for field in fields(made.choices)}
+    texts = {"unit": made.unit, "ordering": "ring", "name": "made", "run_id": "0123", "frame": "galactic"}
+    n_side = made.pixelization.n_side
+    first = int(made.numbers.max()) + 1
+    groups = {"choices": {k: v for k, v in choices.items() if v is not None and k != "n_threads"}}
+    computed = {}
+    if fixed is not None:
+        groups["fixed"] = {"added": "both"}
+        computed = {"fixed/pseudo": (fixed.shape, fixed.dtype), "fixed/status": ((1,), np.uint8)}
+    layout = StoreLayout(
+        numbers=np.concatenate((made.numbers, first + np.arange(len(failed) + left))),
+        rows={name: (values.shape[1:], values.dtype) for name, values in rows.items()}
+        | {"error": ((), "S240")},
+        common=common,
+        computed=computed,
+        attributes={**texts, "n_side": n_side, "names": made.names} | attributes,
+        groups=groups,
+    )
+    create_store(path, layout)
+    with Store(path) as store:
+        for row, number in enumerate(made.numbers):
+            store.write(int(number), {name: values[row] for name, values in rows.items()})
+        for row, why in enumerate(failed):
+            store.fail(first + row, why)
+        if fixed is not None:
+            store.write_once({"fixed/pseudo": fixed})
     return path

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from petacomm.base.errors import DataError
-from petacomm.base.files import require_file
-from petacomm.base.typing import FloatArray
+from petacomm.base.typing import FloatArray, UInt8Array
 from petamap.montecarlo.file_layout import UNFILTERED
 from petamap.montecarlo.realizations import PARTS, Realizations
-from petamap.montecarlo.store import DONE, FAILED, FORMAT, VERSION, plain_attribute
+from petamap.montecarlo.store import DONE, FAILED, plain_attribute
+from petamap.montecarlo.store_opening import require_whole
 from petamap.sky.healpix import Healpix
 from petamap.sky.power_spectra import Spectra
 from petamap.spectra.measure import SpectraChoices
@@ -83,19 +83,17 @@ def read_results(path: Path) -> MonteCarloResults:
     file_path = find_montecarlo_file(path) if path.is_dir() else path
     if file_path is None or not file_path.exists():
         raise DataError("no Monte Carlo here", where=str(path), mend="petamap mc makes one")
+    status = require_whole(file_path)
     try:
-        with h5py.File(require_file(file_path), "r") as file:
-            if plain_attribute(file.attrs.get("format")) != FORMAT or file.attrs.get("version") != VERSION:
-                raise DataError(f"is no file of format {FORMAT} {VERSION}", where=str(file_path))
-            return _results(file)
+        with h5py.File(file_path, "r") as file:
+            return _results(file, status)
     except DataError as error:
         raise error if error.where else DataError(error.what, where=str(file_path), mend=error.mend) from None
-    except (OSError, KeyError, ValueError, TypeError, IndexError) as error:
+    except (OSError, RuntimeError, KeyError, ValueError, TypeError, IndexError) as error:
         raise DataError(f"is no file of a Monte Carlo: {error}", where=str(file_path)) from None
 
 
-def _results(file: Any) -> MonteCarloResults:
-    status = file["status"][...]
+def _results(file: Any, status: UInt8Array) -> MonteCarloResults:
     done = status == DONE
     names, unit = plain_attribute(file.attrs["names"]), plain_attribute(file.attrs["unit"])
     pseudo = {part: file["pseudo"][part][...][done] for part in PARTS if part in file["pseudo"]}

@@ -39,7 +39,8 @@ from petamap.montecarlo.file_layout import (
 )
 from petamap.montecarlo.mapper import FilterMapper, MapGatherer, MappedDataset, Mapper
 from petamap.montecarlo.rank_groups import choose_rank_groups, kept_vectors
-from petamap.montecarlo.store import DONE, FAILED, TO_DO, Store, existing_store, open_store
+from petamap.montecarlo.store import DONE, FAILED, TO_DO, Store
+from petamap.montecarlo.store_opening import existing_store, open_store
 from petamap.montecarlo.weights import load_mask, pixel_weights
 from petamap.sky.healpix import Healpix
 from petamap.spectra.measure import make_bins
@@ -254,9 +255,13 @@ class _MonteCarlo:
         layout = make_file_layout(
             self.config, self.stage, self.draws, self.estimator, self.choices, self.numbers, self.fixed
         )
+        damage = ""
         with agree_on_errors(self.comm):
             if self.comm.rank == 0:
-                open_store(self.path, layout, self.config.products.overwrite).close()
+                store, damage = open_store(self.path, layout, self.config.products.overwrite)
+                store.close()
+        if damage := self.comm.bcast(damage):
+            self.stage.warn(f"{self.path} was damaged, and what was is made anew: {damage}")
         with agree_on_errors(self.comm):
             self.store = Store(self.path)
         self.parts: tuple[str, ...] = self.store.attributes["parts"]
@@ -324,7 +329,7 @@ class _MonteCarlo:
         """Return the map of the fixed signals on all ranks, float64 (n_stokes, n_pix), read if it exists."""
         if self.fixed == "leave":
             return None
-        if self.comm.bcast(int(self.store.read("fixed/status")[0])) == DONE:
+        if self.comm.bcast(self.store.computed_status) == DONE:
             return self.store.read("fixed/map")
         with self.stage.timers.phase("fixed signals"):
             (mapped,) = self.mapper.maps([self.draws.fixed], Timers())

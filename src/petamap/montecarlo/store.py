@@ -1,27 +1,37 @@
 """File of a Monte Carlo: allocated at once, then filled in place, row by row.
 
 The content of the file depends only on configuration and data, not on ranks, batches or time. The row of a
-realization is on the disk before its status is set: if a run is killed, rows with the status "done" are
-complete, and all others are written again.
+realization is on the disk before its checksum and its status are: if a run is killed, rows with the status
+"done" are complete, and all others are written again. So are rows that do not have their checksum.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from petacomm.base.errors import ConfigError, DataError
+from petacomm.base.errors import DataError, UserError
 from petacomm.base.files import atomic_write, require_file, write_errors
 from petacomm.base.typing import AnyArray, Int64Array, UInt8Array
+from petamap.montecarlo.store_checksums import (
+    COMPUTED,
+    CONSTANT,
+    ROWS,
+    StoredArray,
+    array_bytes,
+    constant_checksums,
+    row_checksum,
+)
 
-FORMAT, VERSION = "petamap-montecarlo", 1
-TO_DO, DONE, FAILED = 0, 1, 2
+FORMAT, VERSION = "petamap-montecarlo", 2
+TO_DO, DONE, FAILED, DAMAGED = 0, 1, 2, 3  # no file has the last as a status
 ERROR_BYTES, HASH_BYTES = 240, 64
+_FIXED = "fixed/status"
 _HEAD_BYTES = 1 << 16  # for headers, names and attributes of HDF5
 
 Attributes: TypeAlias = Mapping[str, Any]
@@ -58,13 +68,10 @@ class StoreLayout:
     def n_bytes(self) -> int:
         """Bytes of all arrays."""
         n = len(self.numbers)
-        each = sum(_bytes(shape, kind) for shape, kind in self.rows.values())
-        once = sum(_bytes(shape, kind) for shape, kind in self.computed.values())
-        return n * (each + 9) + once + sum(array.nbytes for array in self.common.values())
-
-
-def _bytes(shape: tuple[int, ...], kind: Any) -> int:
-    return int(np.prod(shape, dtype=np.int64)) * int(np.dtype(kind).itemsize)
+        each = sum(array_bytes(shape, kind) for shape, kind in self.rows.values())
+        once = sum(array_bytes(shape, kind) for shape, kind in self.computed.values())
+        own = 17  # number, status and checksum of a row
+        return n * (each + own) + once + sum(array.nbytes for array in self.common.values())
 
 
 def create_store(path: Path, layout: StoreLayout, old: Store | None = None) -> None:
@@ -95,8 +102,12 @@ def create_store(path: Path, layout: StoreLayout, old: Store | None = None) -> N
                 _array(file, name, shape, kind)
             for name, array in layout.common.items():
                 _array(file, name, array.shape, array.dtype)[...] = array
-        if old is not None:
-            with Store(temporary) as new:
+            _array(file, ROWS, (n,), "<u8")
+            _array(file, COMPUTED, (1,), "<u8")
+            _array(file, CONSTANT, (len(layout.common) + 2,), "<u8")  # the numbers and the header, too
+        with Store(temporary) as new:
+            new.seal()
+            if old is not None:
                 new.copy_finished(old)
 
 
@@ -137,25 +148,14 @@ def _array(file: Any, name: str, shape: tuple[int, ...], kind: Any) -> Any:
     return h5py.Dataset(h5py.h5d.create(file.id, name.encode(), stored, space, properties, links))
 
 
-@dataclass(frozen=True)
-class _ArrayInfo:
-    """Position, shape and type of an array in the file."""
-
-    offset: int
-    shape: tuple[int, ...]
-    kind: np.dtype[Any]
-
-    @property
-    def row_bytes(self) -> int:
-        return _bytes(self.shape[1:], self.kind)
-
-
 class Store:
     """File of a Monte Carlo, for reading and writing. Several processes may write different rows.
 
     Parameters
     ----------
     path : Path
+    writes : bool, optional
+        False opens the file for reading alone.
 
     Attributes
     ----------
@@ -169,32 +169,51 @@ class Store:
         If the file is not a Monte Carlo file.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, writes: bool = True) -> None:
         import h5py
 
         self.path = path
         self.attributes: dict[str, Any] = {}
-        self._arrays: dict[str, _ArrayInfo] = {}
+        self._arrays: dict[str, StoredArray] = {}
         self._file: int | None = None
         try:
             with h5py.File(require_file(path), "r") as file:
                 for name, value in file.attrs.items():
                     self.attributes[name] = plain_attribute(value)
                 file.visititems(self._note)
-        except OSError as error:
-            what = error.strerror or "is no HDF5 file"
+        except UserError:
+            raise
+        except Exception as error:  # of whatever kind HDF5, h5py and NumPy make of damaged headers
+            what = getattr(error, "strerror", None) or "is no HDF5 file, or damaged"
             raise DataError(what, where=str(path), mend="choose another --out") from error
         if self.attributes.get("format") != FORMAT or self.attributes.get("version") != VERSION:
             raise DataError(
                 f"is no file of format {FORMAT} {VERSION}", where=str(path), mend="choose another --out"
             )
-        self._file = os.open(path, os.O_RDWR)
+        self._file = os.open(path, os.O_RDWR if writes else os.O_RDONLY)
+        self._check_arrays()
         self.numbers: Int64Array = self.read("numbers")
 
+    def _check_arrays(self) -> None:
+        """Raise a DataError unless all arrays of the format are there and within the file."""
+        rows = self.attributes.get("rows")
+        names = (*rows, "numbers", "status", ROWS) if isinstance(rows, tuple) else ()
+        missing = not {*names, COMPUTED, CONSTANT} <= set(self._arrays)
+        n = None if missing else self._arrays["numbers"].shape
+        uneven = not names or missing or any(self._arrays[name].shape[:1] != n for name in names)
+        n_bytes = os.stat(self.path).st_size
+        if uneven or any(
+            one.offset + one.n_bytes > n_bytes or one.kind.hasobject for one in self._arrays.values()
+        ):
+            self.close()
+            raise DataError("is damaged in its header", where=str(self.path), mend="choose another --out")
+
     def _note(self, name: str, item: Any) -> None:
+        if not isinstance(name, str):
+            raise ValueError("a name is no text")
         if hasattr(item, "shape"):
             offset = item.id.get_offset()
-            self._arrays[name] = _ArrayInfo(0 if offset is None else offset, item.shape, item.dtype)
+            self._arrays[name] = StoredArray(name, 0 if offset is None else offset, item.shape, item.dtype)
 
     def __enter__(self) -> Store:
         return self
@@ -214,11 +233,75 @@ class Store:
         names: tuple[str, ...] = self.attributes["rows"]
         return names
 
+    @property
+    def computed(self) -> tuple[str, ...]:
+        """Names of the arrays common to all realizations that are computed in the run."""
+        return tuple(sorted(name for name in self._arrays if name.startswith("fixed/") and name != _FIXED))
+
+    @property
+    def computed_status(self) -> int:
+        """Current status of the arrays that are computed once: TO_DO or DONE."""
+        return int(self.read(_FIXED)[0]) if _FIXED in self._arrays else TO_DO
+
+    def seal(self) -> None:
+        """Write the checksums of all that does not change from now on."""
+        found = np.array(list(self._constant_checksums().values()), "<u8")
+        self._put(self._arrays[CONSTANT].offset, found.tobytes())
+
+    def damaged_constants(self) -> tuple[str, ...]:
+        """Return the names of what should not have changed but has: arrays, or the ``header``."""
+        stored = self.read(CONSTANT)
+        found = self._constant_checksums()
+        if len(stored) != len(found):
+            return tuple(found)
+        return tuple(name for name, old in zip(found, stored.tolist(), strict=True) if found[name] != old)
+
+    def _constant_checksums(self) -> dict[str, int]:
+        changing = {*self.rows, *self.computed, "status", _FIXED, ROWS, COMPUTED, CONSTANT}
+        n_bytes = os.stat(self.path).st_size
+        return constant_checksums(self._read, n_bytes, self._arrays, set(self._arrays) - changing)
+
+    def verified_status(self) -> UInt8Array:
+        """Return the status of each realization by the checksum of its row, uint8 (n,).
+
+        A row whose checksum has been written is complete, whatever its status says. `DAMAGED` rows have
+        changed since they were written.
+        """
+        # Another process may write: status is read first, as it is written last.
+        status, stored = self.status, self.read(ROWS).tolist()
+        found = [self._verified(row, int(status[row]), stored[row]) for row in range(len(stored))]
+        return np.array(found, np.uint8)
+
+    def _verified(self, row: int, status: int, checksum: int) -> int:
+        if checksum == 0:
+            return TO_DO if status == TO_DO else DAMAGED
+        parts = [(self._arrays[name], self.read_row(name, row).tobytes()) for name in sorted(self.rows)]
+        states = (DONE, FAILED)
+        name = self._row_name(int(self.numbers[row]))
+        return next((one for one in states if row_checksum(name, one, parts) == checksum), DAMAGED)
+
+    def verified_computed(self) -> int:
+        """Return the status of the arrays that are computed once, by their checksum."""
+        if _FIXED not in self._arrays:
+            return TO_DO
+        status, checksum = self.computed_status, int(self.read(COMPUTED)[0])
+        if checksum == 0:
+            return TO_DO if status == TO_DO else DAMAGED
+        parts = [(self._arrays[name], self.read(name).tobytes()) for name in self.computed]
+        return DONE if row_checksum(self._row_name("fixed"), DONE, parts) == checksum else DAMAGED
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._arrays
+
     def read(self, name: str) -> AnyArray:
         """Return the current content of an array."""
         item = self._arrays[name]
-        content = self._read(item.offset, _bytes(item.shape, item.kind))
-        return np.frombuffer(content, item.kind).reshape(item.shape)
+        return np.frombuffer(self.read_bytes(name), item.kind).reshape(item.shape)
+
+    def read_bytes(self, name: str) -> bytes:
+        """Return the current bytes of an array."""
+        item = self._arrays[name]
+        return self._read(item.offset, item.n_bytes)
 
     @property
     def status(self) -> UInt8Array:
@@ -234,14 +317,22 @@ class Store:
             If the row cannot be written; finished rows do not change.
         """
         row = int(np.searchsorted(self.numbers, number))
+        parts = [(self._arrays[name], self._row_content(name, values)) for name in sorted(self.rows)]
+        checksum = row_checksum(self._row_name(number), status, parts)
         with self._writing():
-            for name, value in values.items():
-                item = self._arrays[name]
-                data = np.ascontiguousarray(value, item.kind).tobytes()
-                if len(data) != item.row_bytes:
-                    raise ValueError(f"{name}: a row has {item.row_bytes} bytes, not {len(data)}")
-                self._put(item.offset + row * item.row_bytes, data)
-            self._done("status", row, status)
+            for item, content in parts:
+                self._put(item.offset + row * item.row_bytes, content)
+            self._done(ROWS, row, checksum, "status", status)
+
+    def _row_name(self, number: int | str) -> str:
+        return f"{self.attributes.get('run_id')} {number}"
+
+    def _row_content(self, name: str, values: Mapping[str, AnyArray]) -> bytes:
+        item = self._arrays[name]
+        content = np.ascontiguousarray(values[name], item.kind).tobytes() if name in values else item.row_fill
+        if len(content) != item.row_bytes:
+            raise ValueError(f"{name}: a row has {item.row_bytes} bytes, not {len(content)}")
+        return content
 
     def fail(self, number: int, error: str) -> None:
         """Record the failure of a realization and its error."""
@@ -249,23 +340,22 @@ class Store:
         self.write(number, {"error": text}, FAILED)
 
     def write_once(self, values: Mapping[str, AnyArray]) -> None:
-        """Write arrays common to all realizations, then ``fixed/status``."""
+        """Write the `computed` arrays, all of them, then ``fixed/status``."""
+        items = [self._arrays[name] for name in sorted(values)]
+        parts = [(item, np.ascontiguousarray(values[item.name], item.kind).tobytes()) for item in items]
         with self._writing():
-            for name, value in values.items():
-                item = self._arrays[name]
-                self._put(item.offset, np.ascontiguousarray(value, item.kind).tobytes())
-            self._done("fixed/status", 0, DONE)
+            for item, content in parts:
+                self._put(item.offset, content)
+            self._done(COMPUTED, 0, row_checksum(self._row_name("fixed"), DONE, parts), _FIXED, DONE)
 
     def copy_finished(self, old: Store) -> None:
-        """Copy the finished rows of another file of the same configuration."""
-        finished = old.status
-        for row, number in enumerate(old.numbers):
-            if finished[row] != TO_DO:
-                values = {name: old.read_row(name, row) for name in old.rows}
-                self.write(int(number), values, int(finished[row]))
-        if "fixed/status" in old._arrays and old.read("fixed/status")[0] == DONE:
-            names = [name for name in old._arrays if name.startswith("fixed/") and name != "fixed/status"]
-            self.write_once({name: old.read(name) for name in names})
+        """Copy the finished rows of another file of the same configuration that have their checksums."""
+        status = old.verified_status()
+        for row in np.flatnonzero(np.isin(status, (DONE, FAILED)) & np.isin(old.numbers, self.numbers)):
+            values = {name: old.read_row(name, int(row)) for name in self.rows}
+            self.write(int(old.numbers[row]), values, int(status[row]))
+        if old.verified_computed() == DONE:
+            self.write_once({name: old.read(name) for name in old.computed})
 
     def read_row(self, name: str, row: int) -> AnyArray:
         """Return a row of an array."""
@@ -273,9 +363,11 @@ class Store:
         content = self._read(item.offset + row * item.row_bytes, item.row_bytes)
         return np.frombuffer(content, item.kind).reshape(item.shape[1:])
 
-    def _done(self, name: str, row: int, status: int) -> None:
+    def _done(self, checksums: str, row: int, checksum: int, name: str, status: int) -> None:
+        """Write checksum and status of what has been written, after that is on the disk."""
         assert self._file is not None
         os.fsync(self._file)
+        self._put(self._arrays[checksums].offset + 8 * row, checksum.to_bytes(8, "little"))
         self._put(self._arrays[name].offset + row, bytes([status]))
         os.fsync(self._file)
 
@@ -299,52 +391,3 @@ class Store:
 
     def _writing(self) -> Any:
         return write_errors(self.path, mend="free space and run again: what is finished stays")
-
-
-def open_store(path: Path, layout: StoreLayout, force: bool) -> Store:
-    """Return the file of a layout: new, existing, or existing and extended by realizations.
-
-    Raises
-    ------
-    ConfigError
-        If there is a file of another configuration, or with realizations that are not in the layout.
-    """
-    old = existing_store(path, str(layout.attributes["run_id"]), layout.numbers, force)
-    if old is not None:
-        for name, array in layout.common.items():
-            if not np.array_equal(old.read(name), array):
-                raise ConfigError(
-                    f"was made with other {name}: the data have changed", where=str(path),
-                    mend="--force starts anew; or choose another --out",
-                )  # fmt: skip
-        if np.array_equal(old.numbers, layout.numbers):
-            return old
-    create_store(path, layout, old)
-    if old is not None:
-        old.close()
-    return Store(path)
-
-
-def existing_store(path: Path, run_id: str, numbers: Sequence[int] | Int64Array, force: bool) -> Store | None:
-    """Return the existing file if it can be continued; None if there is none or `force` is set.
-
-    Raises
-    ------
-    ConfigError
-        If the file is of another configuration, or has realizations that are not in `numbers`.
-    """
-    if force or not path.exists():
-        return None
-    mend = "--force starts anew; or choose another --out"
-    try:
-        old = Store(path)
-    except DataError as error:
-        raise ConfigError(error.what, where=str(path), mend=mend) from None
-    if old.attributes.get("run_id") != run_id:
-        raise ConfigError("is of another configuration", where=str(path), mend=mend)
-    if not np.isin(old.numbers, numbers).all():
-        raise ConfigError(
-            f"holds realizations {old.numbers[0]} to {old.numbers[-1]}", where=str(path),
-            mend="ask for these and more, or choose another --out",
-        )  # fmt: skip
-    return old

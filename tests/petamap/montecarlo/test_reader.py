@@ -9,6 +9,7 @@ from made_realizations import realizations, spectra, write
 
 from petacomm.base.errors import DataError
 from petamap.montecarlo.reader import find_montecarlo_file, read_results, reordered_weights
+from petamap.montecarlo.store import Store
 from petamap.sky.healpix import Healpix
 
 
@@ -33,12 +34,9 @@ def test_finished_realizations(tmp_path, made):
 
 
 def test_fixed_signals_are_subtracted(tmp_path, made):
-    path = write(tmp_path / "made_mc.h5", made, theory=False)
     common = np.ones(made.main.shape[1:])
-    with h5py.File(path, "r+") as file:
-        file["pseudo/both"][...] += common
-        file["fixed/pseudo"] = common
-        file["fixed"].attrs["added"] = np.bytes_(b"both")
+    added = replace(made, pseudo=made.pseudo | {"both": made.pseudo["both"] + common})
+    path = write(tmp_path / "made_mc.h5", added, theory=False, fixed=common)
     found = read_results(path)
     np.testing.assert_allclose(found.realizations.pseudo["both"], made.pseudo["both"], atol=1e-15)
     assert found.theory is None
@@ -58,20 +56,36 @@ def test_invalid_files(tmp_path, made):
         read_results(tmp_path)
     assert find_montecarlo_file(tmp_path) is None
     (tmp_path / "a_mc.h5").write_bytes(b"nothing")
-    with pytest.raises(DataError, match=r"a_mc\.h5: is no file of a Monte Carlo"):
-        read_results(tmp_path)
-    write(tmp_path / "a_mc.h5", made, version=2)
-    with pytest.raises(DataError, match="is no file of format petamap-montecarlo 1"):
+    with pytest.raises(DataError, match=r"a_mc\.h5: is no HDF5 file"):
         read_results(tmp_path)
     write(tmp_path / "a_mc.h5", made)
     with h5py.File(tmp_path / "a_mc.h5", "r+") as file:
-        file["status"][...] = 0
-    with pytest.raises(DataError, match=r"a_mc\.h5: no realization is finished"):
+        file.attrs["version"] = 1
+    with pytest.raises(DataError, match="is no file of format petamap-montecarlo 2"):
         read_results(tmp_path)
-    with h5py.File(tmp_path / "a_mc.h5", "r+") as file:
-        del file["weights"]
-    with pytest.raises(DataError, match=r"a_mc\.h5: is no file"):
+    with Store(write(tmp_path / "a_mc.h5", made)) as store:
+        for number in made.numbers:
+            store.fail(int(number), "not converged")
+    with pytest.raises(DataError, match=r"a_mc\.h5: no realization is finished"):
         read_results(tmp_path)
     write(tmp_path / "b_mc.h5", made)
     with pytest.raises(DataError, match="holds 2 Monte Carlos"):
+        read_results(tmp_path)
+
+
+def test_damaged_files(tmp_path, made):
+    path = write(tmp_path / "a_mc.h5", made)
+    whole = path.read_bytes()
+    for name, what in {"status": "", "numbers": "numbers", "pseudo/sky": "realization 0"}.items():
+        path.write_bytes(whole)
+        with h5py.File(path, "r+") as file:
+            file[name][0] += 1
+        if what:
+            with pytest.raises(DataError, match=rf"a_mc\.h5: is damaged: {what} \(the petamap mc"):
+                read_results(tmp_path)
+        else:  # the checksum of the row says it
+            assert read_results(tmp_path).realizations.n == made.n
+    with h5py.File(path, "r+") as file:
+        del file["weights"]
+    with pytest.raises(DataError, match=r"a_mc\.h5: is damaged"):
         read_results(tmp_path)
