@@ -34,9 +34,14 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
             _sync(temporary)
             os.chmod(temporary, 0o666 & ~_umask())
             temporary.replace(target)
-            _sync(target.parent)
+            sync_folder(target.parent)
         finally:
             temporary.unlink(missing_ok=True)
+
+
+def sync_folder(path: str | os.PathLike[str]) -> None:
+    """Bring the names in a folder to the disk: those of files that were renamed, or removed."""
+    _sync(Path(path))
 
 
 def remove_temporaries(path: str | os.PathLike[str]) -> None:
@@ -44,6 +49,17 @@ def remove_temporaries(path: str | os.PathLike[str]) -> None:
     target = Path(path)
     for temporary in target.parent.glob(glob.escape(f".{target.name}.") + f"*{glob.escape(target.suffix)}"):
         temporary.unlink(missing_ok=True)
+
+
+def check_writable(folder: Path) -> None:
+    """Raise the error of writing into a folder, if any: to be found before hours of work."""
+    probe = folder / ".writable"
+    try:
+        with atomic_write(probe):
+            pass
+    finally:
+        if probe.exists():
+            probe.unlink()
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:

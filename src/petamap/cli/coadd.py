@@ -110,7 +110,8 @@ def _joint(arguments: argparse.Namespace, folders: list[Path], settings: list[st
     with StopRequest().signals() as stop:
         comm = world()
         with collective_errors(comm):
-            config, observations = joint_job(folders, arguments.name, settings)
+            replaces = ["products.overwrite=true"] if arguments.force else []
+            config, observations = joint_job(folders, arguments.name, [*settings, *replaces])
             job = partial(run, observations=observations)
             summary = run_job(job, config, arguments.out, comm, stop, closing_table)
     return 0 if summary.solver is None or summary.solver.converged else ConvergenceError.exit_code

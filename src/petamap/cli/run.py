@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from petacomm.base.console import inform
-from petacomm.base.errors import ConfigError, ConvergenceError
+from petacomm.base.errors import ConfigError, ConvergenceError, ResourceError
 from petacomm.cli.parser import add_output_arguments
 from petamap.cli.configuration_words import add_configuration_arguments
 
@@ -159,7 +159,7 @@ def _make_maps(arguments: argparse.Namespace, comm: Communicator, stop: StopRequ
     out = arguments.out or Path(config.run.name)
     interrupted = False
     if arguments.resume:
-        from petamap.mapmaking.run import checkpoint_folder
+        from petamap.mapmaking.product_set import checkpoint_folder
 
         if (finished := _finished(config, out, comm)) is not None:
             return finished
@@ -176,7 +176,7 @@ def _say_what_would_run(arguments: argparse.Namespace) -> None:
     from petamap.cli.configure import describe_config
     from petamap.data.config import open_sources
     from petamap.mapmaking.map_outputs import product_files
-    from petamap.mapmaking.run import checkpoint_folder, finished_run
+    from petamap.mapmaking.product_set import checkpoint_folder, finished_run
 
     config = job_configuration(arguments)
     out = arguments.out or Path(config.run.name)
@@ -200,11 +200,14 @@ def _say_what_would_run(arguments: argparse.Namespace) -> None:
 def _finished(config: RunConfig, out: Path, comm: Communicator) -> Summary | None:
     """Return the summary of a run that has nothing left to do but its report, and say so; else None."""
     from petacomm.mpi import agree_on_errors
-    from petamap.mapmaking.run import finished_run
+    from petamap.mapmaking.product_set import complete_replacement, finished_run
 
     found: Summary | None = None
     with agree_on_errors(comm):
-        if comm.rank == 0 and (found := finished_run(config, out)) is not None:
+        if comm.rank == 0:
+            complete_replacement(config, out)
+            found = finished_run(config, out)
+        if found is not None:
             if config.products.report and not (out / "report.html").exists():
                 _write_page(out)
             inform(f"petamap: {out} holds this run, complete: there is nothing to resume")
@@ -213,10 +216,14 @@ def _finished(config: RunConfig, out: Path, comm: Communicator) -> Summary | Non
 
 
 def _write_page(out: Path) -> Path:
-    """Write the report of a run."""
+    """Write the report of a run, and say what is there if that fails."""
     from petamap.report.run_page import write_report
 
-    return write_report(out)
+    try:
+        return write_report(out)
+    except ResourceError as error:
+        mend = f"all else is written: petamap report {out} writes it, too"
+        raise ResourceError(error.what, where=error.where, mend=mend) from error
 
 
 def job_configuration(arguments: argparse.Namespace, settings: Sequence[str] = ()) -> RunConfig:

@@ -164,14 +164,17 @@ def _sweep(arguments: argparse.Namespace) -> int:
 def _make(runs: list[SweptRun], comm: Communicator, stop: StopRequest) -> Iterator[Summary]:
     """Make the runs that are not there yet, and yield the summaries of all. Collective."""
     from petacomm.mpi import agree_on_errors
-    from petamap.mapmaking.run import checkpoint_folder, finished_run, run
+    from petamap.mapmaking.product_set import checkpoint_folder, complete_replacement, finished_run
+    from petamap.mapmaking.run import run
 
     for number, one in enumerate(runs, 1):
         found: Summary | None = None
         with agree_on_errors(comm):
             if comm.rank == 0:
                 fresh = one.config.products.overwrite
-                found = None if fresh else finished_run(one.config, one.folder)
+                if not fresh:
+                    complete_replacement(one.config, one.folder)
+                    found = finished_run(one.config, one.folder)
                 if found is None and not checkpoint_folder(one.config, one.folder).exists():
                     require_free(one.folder, fresh)
                 state = "is there" if found else "begins"

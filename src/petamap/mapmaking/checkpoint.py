@@ -17,6 +17,7 @@ from petacomm.base.stop_request import StopRequest
 from petacomm.base.typing import FloatArray
 from petacomm.mpi import Communicator, agree, agree_on_errors
 from petamap import __version__
+from petamap.data.run_summary import FILE_NAME
 from petamap.mapmaking.checkpoint_file import Head, KeyedRows, read_head, read_rows, write_rows
 from petamap.mapmaking.checkpoint_pace import Pace
 from petamap.mapmaking.solution import ColumnState
@@ -68,8 +69,18 @@ class JobCheckpoints:
 
     @property
     def replacing(self) -> bool:
-        """Whether this run has begun to replace the products of another one."""
+        """Whether this run is to replace the products of another one."""
         return self._begun.exists() and self._begun.read_text(encoding="utf-8") == self.run_id
+
+    @property
+    def products(self) -> Path:
+        """Folder for the products of a run that replaces another one, until all are made."""
+        return self.folder / "products"
+
+    @property
+    def all_made(self) -> bool:
+        """Whether all products of a run that replaces another one are made; its summary is the last."""
+        return self.replacing and (self.products / FILE_NAME).exists()
 
     @property
     def _begun(self) -> Path:
@@ -78,8 +89,8 @@ class JobCheckpoints:
     def prepare(self, overwrite: bool, replacing: bool = False) -> str:
         """Check what is there, or remove it if it is to be replaced. Not collective: for one rank.
 
-        With `replacing`, there are products of another run, which must not pass for those of this one if
-        it is interrupted: a file in the folder says so.
+        With `replacing`, there are products of another run, which stay until those of this one are all made,
+        also if it is interrupted: a file in the folder says so.
 
         Returns
         -------
@@ -165,8 +176,8 @@ class JobCheckpoints:
         self.path(name).unlink(missing_ok=True)
 
     def give_up(self) -> None:
-        """Leave nothing behind after an error, unless there is a checkpoint. Not collective."""
-        if not self.exist:
+        """Leave nothing behind after an error, unless there is what to go on from. Not collective."""
+        if not self.exist and not self.all_made:
             self.remove()
 
     def remove(self) -> None:

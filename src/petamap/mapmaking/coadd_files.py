@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import platform
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from petacomm.base.typing import FloatArray
 from petamap import __version__
 from petamap.data import run_summary as summary
 from petamap.mapmaking.coadd import CoaddedMap
+from petamap.mapmaking.product_set import put_in_place
 from petamap.mapmaking.products import covariance_names, product_cards
 from petamap.sky.map_file import write_map
 from petamap.sky.stokes import Stokes
@@ -31,6 +33,8 @@ def write_coadd(
 ) -> summary.Summary:
     """Write map, covariance, hits and ``summary.json`` of a coadded map, and return the summary.
 
+    They replace those of a run in the folder as one, once all are written.
+
     Parameters
     ----------
     coadded : CoaddedMap
@@ -44,9 +48,22 @@ def write_coadd(
         For the summary.
     """
     run_id = hashlib.sha256("\n".join(["coadd", *(run.run_id for run in runs)]).encode()).hexdigest()[:16]
+    made = out / f".{name}.products"
+    shutil.rmtree(made, ignore_errors=True)
+    try:
+        found = _write(made, coadded, runs, name, run_id, command, warnings)
+        put_in_place(made, out, "free space: the same command with --force makes all anew")
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+    return found
+
+
+def _write(
+    out: Path, coadded: CoaddedMap, runs: Sequence[summary.Summary], name: str, run_id: str,
+    command: Sequence[str], warnings: Sequence[str],
+) -> summary.Summary:  # fmt: skip
     sky, letters = coadded.sky, "".join(coadded.sky.names)
     triangle = coadded.covariance.transpose(1, 2, 0)[np.triu_indices(len(letters))]
-    out.mkdir(parents=True, exist_ok=True)
     products = []
 
     def write(kind: str, title: str, values: FloatArray, names: Sequence[str], unit: str) -> None:
@@ -72,9 +89,9 @@ def write_coadd(
     )
     if coadded.hits is not None:
         write("hits", "Hits", coadded.hits[None], ["HITS"], "")
-    made = _summary(coadded, runs, name, run_id, command, warnings, tuple(products))
-    made.write(out)
-    return made
+    found = _summary(coadded, runs, name, run_id, command, warnings, tuple(products))
+    found.write(out)
+    return found
 
 
 def _summary(

@@ -12,7 +12,7 @@ from typing import overload
 import numpy as np
 
 from petacomm.base.errors import ConfigError, ConvergenceError, Interruption, UserError
-from petacomm.base.files import remove_temporaries
+from petacomm.base.files import check_writable, remove_temporaries
 from petacomm.base.host import return_free_memory
 from petacomm.base.progress import Progress, SilentProgress
 from petacomm.base.stop_request import StopRequest
@@ -27,6 +27,7 @@ from petamap.mapmaking.checkpoint import ColumnCheckpoint, JobCheckpoints, NoChe
 from petamap.mapmaking.components import ComponentSystem, component_maps, reading_system
 from petamap.mapmaking.covariance import CovarianceCheckpoint, CovarianceColumns
 from petamap.mapmaking.demodulated_map import demodulated_observations, demodulated_system
+from petamap.mapmaking.disk_space import product_bytes, require_space
 from petamap.mapmaking.filter_and_bin import FilterAndBin, require_few_pixels
 from petamap.mapmaking.filter_products import FilterProducts
 from petamap.mapmaking.map_outputs import (
@@ -39,6 +40,7 @@ from petamap.mapmaking.map_outputs import (
 )
 from petamap.mapmaking.map_solver import MapSolver
 from petamap.mapmaking.maps_in_memory import KeptProducts, Maps
+from petamap.mapmaking.product_set import checkpoint_folder, put_in_place
 from petamap.mapmaking.products import MapWriter
 from petamap.mapmaking.right_hand_side import (
     RightHandSide,
@@ -46,7 +48,7 @@ from petamap.mapmaking.right_hand_side import (
     right_hand_sides,
     right_hand_sides_of,
 )
-from petamap.mapmaking.setup import RunSetup, check_writable, run_digest
+from petamap.mapmaking.setup import RunSetup
 from petamap.mapmaking.signal_faults import SignalFaults
 from petamap.mapmaking.solution import Solution
 from petamap.mapmaking.splits import Splits
@@ -168,20 +170,6 @@ def run(
     return summary if job.kept is None else Maps(summary, job.kept.products)
 
 
-def finished_run(config: RunConfig, out: Path) -> Summary | None:
-    """Return the summary of a folder if it is that of this run, finished; else None."""
-    if not (out / summary.FILE_NAME).exists() or checkpoint_folder(config, out).exists():
-        return None
-    found = Summary.read(out)
-    there = all((out / product.file).exists() for product in found.products)
-    return found if found.run_id == run_digest(config) and there else None
-
-
-def checkpoint_folder(config: RunConfig, out: Path) -> Path:
-    """Return the folder that a run in progress or interrupted may have."""
-    return out / f"{config.run.name}.checkpoint"
-
-
 @dataclass
 class _Job:
     config: RunConfig
@@ -202,6 +190,7 @@ class _Job:
         self.kept = KeptProducts(self.config.run.name) if self.out is None else None
         self.checkpoints = NoCheckpoints() if self.out is None else self._checkpoints(self.out)
         self.pace = self.checkpoints.pace(self.comm)
+        self.folder = self.out or Path()
 
     def _checkpoints(self, out: Path) -> JobCheckpoints:
         self.stop.limit(self.config.resources.time_limit)
@@ -223,14 +212,16 @@ class _Job:
     def _run(self) -> Summary:
         self.setup.open(partial(open_sources, given=self.observations))
         self.unit = self.setup.unit
-        self.splits = Splits(self.setup, self.out or Path(), self.kept)
+        self.splits = Splits(self.setup, self.folder, self.kept)
         self._check_products()
+        self.folder = self.splits.folder = self._products_folder()
         system = self.setup.set_up(splits=self.splits.n_parts, read_once=not self.splits.n_parts)
         self.splits.set_up(system)
         streams = demodulated_observations(self.setup) if self.config.products.demodulated else []
         columns = CovarianceColumns(system) if self.config.products.pixel_covariance else None
         if self.config.products.observation_matrix:
             require_few_pixels(system)
+        self._check_space(system, 0 if columns is None else columns.n)
         rhs = self._read(reading_system(system))
         unknowns, binned = _projected(system, rhs.pop(0))
         return_free_memory()
@@ -258,7 +249,9 @@ class _Job:
         )
         with agree_on_errors(self.comm):
             if self.comm.rank == 0 and self.out is not None:
-                result.write(self.out)
+                result.write(self.folder)
+                if self.folder != self.out:
+                    put_in_place(self.folder, self.out)
                 self.checkpoints.remove()
         self._raise_unless_converged(solution, failed, splits)
         return result
@@ -282,6 +275,11 @@ class _Job:
             if self.comm.rank == 0 and self.out is not None:
                 self._prepare_folder(self.out)
 
+    def _products_folder(self) -> Path:
+        """Return where products are written: aside where they replace those of another run."""
+        replaces = self.comm.rank == 0 and self.out is not None and self.checkpoints.replacing
+        return self.checkpoints.products if self.comm.bcast(replaces) else self.folder
+
     def _prepare_folder(self, out: Path) -> None:
         overwrite = self.config.products.overwrite
         if not overwrite:
@@ -293,9 +291,14 @@ class _Job:
             self.progress.begin("checkpoint")
             self.progress.end(note)
 
+    def _check_space(self, system: MapmakingSystem, n_covariance: int) -> None:
+        if self.out is not None:
+            n_bytes = product_bytes(self.setup, system, self.splits.files(), n_covariance)
+            require_space(self.comm, self.out, n_bytes)
+
     def _require_no_other_products(self) -> None:
         """Raise an error if there are products, but for those of this run where it is to go on."""
-        for path in (*self._files(), *self.splits.files()):
+        for path in (*self._files(), *(path for path, _ in self.splits.files())):
             if self.resume:
                 remove_temporaries(path)
             if not path.exists() or (self.resume and self.checkpoints.replacing):
@@ -309,11 +312,11 @@ class _Job:
         return product_kinds(self.config, self.setup.observations)
 
     def _file(self, kind: str, of: str = "") -> Path:
-        return product_file(self.out or Path(), self.config.run.name, of, kind)
+        return product_file(self.folder, self.config.run.name, of, kind)
 
     def _files(self) -> Iterator[Path]:
         """Return the files of all products but those of splits."""
-        return product_files(self.config, self.setup.observations, self.out or Path())
+        return product_files(self.config, self.setup.observations, self.folder)
 
     # --- the data
 

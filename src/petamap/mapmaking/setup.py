@@ -7,13 +7,11 @@ import platform
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib import import_module
-from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
 
 from petacomm.base.errors import ConfigError
-from petacomm.base.files import atomic_write
 from petacomm.base.host import available_bytes, cpu_model, peak_bytes
 from petacomm.base.instruction_set import kernel_set
 from petacomm.base.progress import Progress
@@ -490,11 +488,3 @@ class RunSetup:
             peak_bytes=int(self.world.max(peak_bytes())),
             bytes_per_sample=self.world.max(plan.bytes_per_sample),
         )
-
-
-def check_writable(folder: Path) -> None:
-    """Raise the error of writing into a folder, if any: to be found before hours of work."""
-    probe = folder / ".writable"
-    with atomic_write(probe):
-        pass
-    probe.unlink()

@@ -88,21 +88,21 @@ class Splits:
     def __post_init__(self) -> None:
         observations, options = self.setup.observations, self.setup.config.splits
         self.splits = [DataSplit(one, split_parts(one, observations)) for one in options]
-        counts = Counter(path.name for path in self.files())
+        counts = Counter(path.name for path, _ in self.files())
         for name, count in counts.items():
             if count > 1:
                 raise ConfigError(f"two products of splits are called {name}", mend="give other names")
 
     # --- files
 
-    def files(self) -> Iterator[Path]:
-        """Yield the files of all products of splits."""
+    def files(self) -> Iterator[tuple[Path, str]]:
+        """Yield the files of all products of splits, and their kinds."""
         chosen = self.setup.config.products
         for split in self.splits:
             for part in split.parts.names:
-                yield from (self._file(split, part, kind) for kind in self._kinds())
+                yield from ((self._file(split, part, kind), kind) for kind in self._kinds())
             for pair in pairwise(split.parts.names) if chosen.maps else ():
-                yield self._file(split, "-".join(pair), "null")
+                yield self._file(split, "-".join(pair), "null"), "null"
 
     def _kinds(self) -> list[str]:
         chosen, binned_only = self.setup.config.products, self.setup.config.solver.binned_only
@@ -279,7 +279,7 @@ class _SplitMaps:
     def _write(self, binned: FloatArray, best: FloatArray) -> None:
         setup, statistics = self.setup, self.system.statistics
         stokes = list(self.system.projection.stokes.value)
-        kinds, files = self.job._kinds(), [path.name for path in self.job.files()]
+        kinds, files = self.job._kinds(), [path.name for path, _ in self.job.files()]
         for values in (binned, best):
             values[statistics.dead] = np.nan
         hits = statistics.hits[:, None].astype(np.float64)

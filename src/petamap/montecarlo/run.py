@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from petacomm.base.errors import ConfigError, Interruption
+from petacomm.base.files import check_writable
 from petacomm.base.progress import Progress, SilentProgress
 from petacomm.base.stop_request import StopRequest
 from petacomm.base.threads import map_threads
@@ -26,7 +27,7 @@ from petamap.data.run_summary import RankStatistics, Summary, pixels_sha256
 from petamap.mapmaking.checkpoint import ColumnCheckpoint, JobCheckpoints
 from petamap.mapmaking.own_temperature import needs_own_temperature
 from petamap.mapmaking.recycling import Deflation
-from petamap.mapmaking.setup import RunSetup, check_writable
+from petamap.mapmaking.setup import RunSetup
 from petamap.mapmaking.stop_rule import SolverTolerance
 from petamap.mapmaking.system import MapmakingSystem
 from petamap.montecarlo.draws import Draws, Realization
@@ -260,6 +261,9 @@ class _MonteCarlo:
             if self.comm.rank == 0:
                 store, damage = open_store(self.path, layout, self.config.products.overwrite)
                 store.close()
+                if self.config.products.overwrite:  # what was told of the file that stood there before
+                    for name in (summary.FILE_NAME, "report.html"):
+                        (self.path.parent / name).unlink(missing_ok=True)
         if damage := self.comm.bcast(damage):
             self.stage.warn(f"{self.path} was damaged, and what was is made anew: {damage}")
         with agree_on_errors(self.comm):
