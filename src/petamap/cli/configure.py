@@ -43,6 +43,10 @@ def add_commands(commands: Any) -> None:
     )
     parser.add_argument("config", metavar="CONFIG", type=Path)
     parser.add_argument("words", metavar="KEY=VALUE", nargs="*", help="settings, as for petamap run")
+    parser.add_argument(
+        "--hash", metavar="LIST", type=Path,
+        help="write the SHA-256 of all files that the sources read; where LIST exists, compare with it",
+    )  # fmt: skip
     parser.set_defaults(handler=_check)
     parser = commands.add_parser(
         "convert",
@@ -93,8 +97,25 @@ def _check(arguments: argparse.Namespace) -> int:
     from petamap.data.config import load_config, open_sources
 
     config = load_config(arguments.config, arguments.words)
+    if arguments.hash is not None:
+        _compare_or_list(config, arguments.hash)
     print(describe_config(config, open_sources(config)))
     return 0
+
+
+def _compare_or_list(config: RunConfig, listing: Path) -> None:
+    """Compare the files of the sources with a list of their SHA-256, or write it."""
+    from petamap.data.input_files import check_hashes, input_files, write_hashes
+
+    files = input_files(config)
+    if not files:
+        raise ConfigError("no source reads a file", mend="leave --hash away")
+    if listing.exists():
+        check_hashes(listing, files)
+        inform(f"{_count(len(files), 'file')} as {listing} says")
+    else:
+        write_hashes(listing, files)
+        inform(f"wrote {listing}, of {_count(len(files), 'file')}")
 
 
 def _convert(arguments: argparse.Namespace) -> int:
@@ -130,11 +151,13 @@ def _write_new(path: Path, text: str) -> None:
 def describe_config(config: RunConfig, observations: list[Observation]) -> str:
     """Return a table of a run: sections, sources and amount of data."""
     from petamap.data.demodulation import low_pass_note
+    from petamap.data.input_files import unchecked_note
 
     rows = [("run", _run(config)), ("map", _map(config))]
     rows += [("noise", _noise(config, observations)), ("solver", _solver(config))]
     rows += [(f"source.{index}", source.kind) for index, source in enumerate(config.sources)]
     rows += [("data", _data(observations))]
+    rows += [("checksums", note)] if (note := unchecked_note(config)) else []
     rows += _bands(config, observations)
     metas = [o.meta for o in observations if "pointing_error_arcsec" in o.meta]
     if metas:

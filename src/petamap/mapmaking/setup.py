@@ -31,6 +31,7 @@ from petamap.data.config import (
     SpectraOptions,
     to_toml,
 )
+from petamap.data.input_files import unchecked_note
 from petamap.data.observation import Observation
 from petamap.data.parts import Parts
 from petamap.data.run_summary import RankStatistics
@@ -172,6 +173,9 @@ class RunSetup:
             self.pixelization = self._given or target_pixelization(self.config.map, observations)
             self.unit = observations[0].unit
             self._open_bands()
+            if self.world.rank == 0 and (note := unchecked_note(self.config)):
+                self.progress.begin("sources")
+                self.progress.end(note)
         if self.config.glitches.find != "none":
             self._find_glitches()
 

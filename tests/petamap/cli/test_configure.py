@@ -83,7 +83,9 @@ def test_check(config, capsys):
     assert "run        run, seed 1, realization 0: A title\n" in text
     assert "map        healpix n_side 64, nest, IQU, galactic\n" in text
     assert "solver     to 1e-09 in 200 iterations at most" in text
-    assert text.endswith("data       2 observations, 2 detectors, 360,000 samples, 1 h\n")
+    data, checksums = text.splitlines()[-2:]
+    assert data == "data       2 observations, 2 detectors, 360,000 samples, 1 h"
+    assert checksums.startswith("checksums  ") and "run.toml has no checksums" in checksums
 
 
 def test_check_names_that_lead_out_of_a_folder(config):

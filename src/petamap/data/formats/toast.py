@@ -140,7 +140,8 @@ class ToastFile:
         if options.signal:
             self._check_detdata(f"detdata/{options.signal}")
         times = reader.dataset("shared/times", "f", (self.n_samp,))
-        start, stop = (float(times[k]) for k in (0, -1))
+        ends = (0, self.n_samp - 1)
+        start, stop = (float(reader.rows("shared/times", times, (k,), f"sample {k}")) for k in ends)
         focalplane = ToastFocalplane(reader, self.detectors)
         rate = focalplane.sample_rate() or (self.n_samp - 1) / max(stop - start, 1e-9)
         unit = self._unit()

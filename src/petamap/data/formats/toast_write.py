@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import zlib
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ import numpy as np
 
 from petacomm.base.errors import DataError
 from petacomm.base.files import atomic_write
-from petacomm.base.typing import FloatArray
+from petacomm.base.typing import AnyArray, FloatArray
 from petamap.data.formats.volume_write import compressed_pointing
 from petamap.data.observation import Observation, noise_models, read_flags, read_signal
 from petamap.noise.model import InverseLags, NoiseModel, OneOverF, noise_key
@@ -26,6 +27,7 @@ from petamap.pointing.frames import FRAMES, frame_rotation
 _TELESCOPE = "petamap"
 _TOAST_VERSION = "3.0.6"  # version of TOAST whose format is written
 _N_FREQUENCIES = 256
+_CHUNK = 1 << 16  # samples
 _KELVINS = {"K": 1.0, "mK": 1e-3, "uK": 1e-6, "nK": 1e-9}
 _INDEX = (
     "CREATE TABLE observations (name TEXT PRIMARY KEY, path TEXT, uid INTEGER, session TEXT, "
@@ -33,7 +35,7 @@ _INDEX = (
 )
 
 
-def write_toast(folder: Path, observations: Sequence[Observation]) -> None:
+def write_toast(folder: str | os.PathLike[str], observations: Sequence[Observation]) -> None:
     """Write each observation to ``<name>.h5``, and ``index.sqlite``, each file atomically.
 
     The pointing is written at full rate as ``boresight_radec``, the signal as the sum of its contributions,
@@ -47,6 +49,7 @@ def write_toast(folder: Path, observations: Sequence[Observation]) -> None:
     ResourceError
         If a file cannot be written.
     """
+    folder = Path(folder)
     for observation in observations:
         if not observation.name or observation.name.startswith(".") or set(observation.name) & set("/\\\0"):
             raise DataError(f"'{observation.name}' is no name for a file", mend="rename the observation")
@@ -59,7 +62,7 @@ def write_toast_observation(path: Path, observation: Observation) -> None:
     """Write an observation to a file; see `write_toast`."""
     import h5py
 
-    with atomic_write(path) as temporary, h5py.File(temporary, "w") as file:
+    with atomic_write(path) as temporary, h5py.File(temporary, "w", libver=("v110", "latest")) as file:
         file.attrs.update(
             toast_version=_TOAST_VERSION,
             toast_format_version=2,
@@ -82,6 +85,18 @@ def write_toast_observation(path: Path, observation: Observation) -> None:
         _write_shared(file.create_group("shared"), observation, pointing)
         _write_samples(file.create_group("detdata"), observation)
         _write_intervals(file.create_group("intervals"), observation)
+
+
+def _dataset(group: Any, name: str, values: AnyArray) -> Any:
+    """Write an array, with checksums of its chunks: TOAST's own have none."""
+    return group.create_dataset(name, data=values, fletcher32=values.size > 0)
+
+
+def _rows_of_samples(group: Any, name: str, observation: Observation, kind: type) -> Any:
+    """Return a new array (n_det, n_samp) with checksums, in chunks of one detector."""
+    shape = observation.n_det, observation.n_samp
+    chunks = (1, min(_CHUNK, observation.n_samp))
+    return group.create_dataset(name, shape, kind, chunks=chunks, fletcher32=True)
 
 
 def _times(observation: Observation) -> FloatArray:
@@ -132,7 +147,11 @@ def _write_focalplane(group: Any, observation: Observation, pointing: Compressed
     table.meta["sample_rate"] = float(observation.sample_rate) * u.Hz
     # TOAST divides by the field of view, which must not be zero.
     table.meta["field_of_view"] = float(np.degrees(max(2 * radius.max(), 1e-6))) * u.deg
-    write_table_hdf5(table, group, path="focalplane", serialize_meta=True)
+    write_table_hdf5(table, group, path="focalplane", serialize_meta=True, fletcher32=True)
+    for name in [name for name in group if not group[name].fletcher32]:  # the description of its columns
+        content = np.asarray(group[name])
+        del group[name]
+        _dataset(group, name, content)
 
 
 def _write_shared(group: Any, observation: Observation, pointing: CompressedPointing) -> None:
@@ -145,8 +164,8 @@ def _write_shared(group: Any, observation: Observation, pointing: CompressedPoin
         columns["hwp_angle"] = _plate_angles(pointing.plate, observation.n_samp)
     if observation.azimuth is not None:
         columns["azimuth"] = observation.azimuth.azimuths(0, observation.n_samp)
-    for name, values in columns.items():
-        group.create_dataset(name, data=values).attrs["comm_type"] = "column"
+    for name, samples in columns.items():
+        _dataset(group, name, np.asarray(samples)).attrs["comm_type"] = "column"
 
 
 def _equatorial(observation: Observation, pointing: CompressedPointing) -> FloatArray:
@@ -166,11 +185,11 @@ def _plate_angles(plate: HalfWavePlate, n_samp: int) -> FloatArray:
 
 def _write_samples(group: Any, observation: Observation) -> None:
     if observation.signals:
-        data = group.create_dataset("signal", (observation.n_det, observation.n_samp), np.float64)
+        data = _rows_of_samples(group, "signal", observation, np.float64)
         data.attrs["units"] = _unit(observation)
         for detector in range(observation.n_det):
             data[detector] = read_signal(observation, detector, 0, observation.n_samp)
-    data = group.create_dataset("flags", (observation.n_det, observation.n_samp), np.uint8)
+    data = _rows_of_samples(group, "flags", observation, np.uint8)
     data.attrs["units"] = ""
     for detector in range(observation.n_det):
         data[detector] = read_flags(observation, detector, 0, observation.n_samp)
@@ -181,7 +200,7 @@ def _write_intervals(group: Any, observation: Observation) -> None:
     times = _times(observation)
     last = observation.n_samp - 1
     spans = [(times[start], times[min(stop, last)]) for start, stop in observation.intervals if stop > start]
-    group.create_dataset("stationary", data=np.array(spans, np.float64).reshape(-1, 2).T)
+    _dataset(group, "stationary", np.array(spans, np.float64).reshape(-1, 2).T)
 
 
 def _models(observation: Observation) -> list[NoiseModel]:
@@ -212,19 +231,18 @@ def _write_noise(group: Any, observation: Observation, models: Sequence[NoiseMod
     pairs = list(zip(names, weights, strict=True))
     group.attrs["class"] = "toast.noise.Noise"
     group.attrs["psd_units"] = f"{unit}2 s"
-    group.create_dataset("detector_weights", data=np.array(pairs, f"{text}, f4")).attrs["unit"] = (
-        f"1 / {unit}2"
-    )
-    group["mixing_matrix"] = np.array([(name, name, 1.0) for name in names], f"{text}, {text}, f4")
-    group["psd"] = np.array([frequencies, *densities], np.float32)
-    group["psd_indices"] = np.arange(observation.n_det, dtype=np.uint32)
-    group["psd_keys"] = np.array(names, text)
+    _dataset(group, "detector_weights", np.array(pairs, f"{text}, f4")).attrs["unit"] = f"1 / {unit}2"
+    mixing = np.array([(name, name, 1.0) for name in names], f"{text}, {text}, f4")
+    _dataset(group, "mixing_matrix", mixing)
+    _dataset(group, "psd", np.array([frequencies, *densities], np.float32))
+    _dataset(group, "psd_indices", np.arange(observation.n_det, dtype=np.uint32))
+    _dataset(group, "psd_keys", np.array(names, text))
     analytic = _one_over_f(models)
     if unit in _KELVINS and analytic is not None:  # in kelvin whatever the unit of the signal
         net, fknee, fmin, alpha = analytic
         rates = np.full(observation.n_det, observation.sample_rate)
         rows = list(zip(names, rates, fmin, fknee, -alpha, net * _KELVINS[unit], strict=True))
-        group["analytic"] = np.array(rows, f"{text}, f8, f8, f8, f8, f8")
+        _dataset(group, "analytic", np.array(rows, f"{text}, f8, f8, f8, f8, f8"))
         group.attrs["class"] = "toast.noise_sim.AnalyticNoise"
 
 

@@ -1,0 +1,159 @@
+"""Files that the sources of a run read: which have checksums of their own, and a list of SHA-256 for all."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from petacomm.base.errors import ConfigError, DataError
+from petacomm.base.files import read_text, require_file, write_text
+from petamap.data.config import RunConfig
+from petamap.data.config.model import SourceConfig
+from petamap.data.formats.volume_header import FORMAT
+
+_LOOKED_AT = 20  # files of each source that are looked at for checksums
+_WITHIN = dict.fromkeys(("toast", "volume"), "*.h5")  # what these sources read of a folder
+_PIECE_BYTES = 1 << 22
+_COMPRESSED = {".gz", ".xz", ".bz2", ".zip"}  # formats with a checksum of the content
+_FITS = {".fits", ".fit"}
+_HDF5 = {".h5", ".hdf5"}
+_VERIFY_FITS = {"sky-map", "solved-templates", "leakage"}  # kinds of sources that verify DATASUM
+_LINE = re.compile(r"([0-9a-f]{64}) [ *](.+)")
+
+
+def input_files(config: RunConfig) -> list[Path]:
+    """Return the files that the sources of a run read, sorted: of folders, all within them.
+
+    Hidden files are left away.
+    """
+    return sorted({path for entry in config.sources for path in _files(entry, config.folder)})
+
+
+def _files(entry: SourceConfig, folder: Path) -> Iterator[Path]:
+    for field in fields(entry.options):
+        value = getattr(entry.options, field.name)
+        if not field.metadata.get("path") or not value:
+            continue
+        path = folder / value
+        within = sorted(path.rglob(_WITHIN.get(entry.kind, "*"))) if path.is_dir() else [path]
+        yield from (one for one in within if one.is_file() and not one.name.startswith("."))
+
+
+def unchecked_note(config: RunConfig) -> str:
+    """Return what a user is to know of files without checksums; empty if there are none.
+
+    Of a source with very many files, the first are looked at.
+    """
+    found: set[Path] = set()
+    for entry in config.sources:
+        files = list(_files(entry, config.folder))
+        found |= {path for path in files[:_LOOKED_AT] if not has_checksums(path, entry.kind)}
+    if not found:
+        return ""
+    first = min(found)
+    many = f"{first} and {len(found) - 1} more have" if len(found) > 1 else f"{first} has"
+    return f"{many} no checksums: damage may go unseen; petamap check --hash LIST keeps the SHA-256 of all"
+
+
+def has_checksums(path: Path, kind: str) -> bool:
+    """Return whether all data in a file have checksums that its source verifies when it reads them.
+
+    These are HDF5 files whose datasets all have ``fletcher32``, volumes of petamap, FITS maps whose units all
+    have DATASUM, and what is compressed by gzip, xz, bzip2 or zip.
+
+    Parameters
+    ----------
+    path : Path
+    kind : str
+        Kind of the source.
+    """
+    suffix = path.suffix.lower()
+    if suffix in _COMPRESSED:
+        return True
+    try:
+        if suffix in _FITS:
+            return kind in _VERIFY_FITS and _fits_has_checksums(path)
+        return suffix in _HDF5 and _hdf5_has_checksums(path)
+    except (OSError, RuntimeError, ValueError, KeyError, TypeError):
+        return False  # whoever reads it says what is wrong
+
+
+def _fits_has_checksums(path: Path) -> bool:
+    from astropy.io import fits
+
+    with fits.open(require_file(path), memmap=True, lazy_load_hdus=False) as units:
+        return all("DATASUM" in unit.header for unit in units)
+
+
+def _hdf5_has_checksums(path: Path) -> bool:
+    import h5py
+
+    unchecked: list[str] = []
+
+    def look(name: str, item: Any) -> None:
+        if isinstance(item, h5py.Dataset) and item.size and not item.fletcher32:
+            unchecked.append(name)
+
+    with h5py.File(require_file(path), "r", locking="best-effort") as file:
+        if file.attrs.get("format") == FORMAT.encode():
+            return True
+        file.visititems(look)
+    return not unchecked
+
+
+def write_hashes(listing: Path, files: Sequence[Path]) -> None:
+    """Write the SHA-256 of files in the form of ``sha256sum``, with paths relative to that of the listing.
+
+    Raises
+    ------
+    DataError
+        If a file cannot be read.
+    ResourceError
+        If the listing cannot be written.
+    """
+    folder = listing.absolute().parent
+    lines = [f"{_sha256(path)}  {os.path.relpath(path.absolute(), folder)}\n" for path in files]
+    write_text(listing, "".join(lines))
+
+
+def check_hashes(listing: Path, files: Iterable[Path]) -> None:
+    """Raise a DataError unless all files are in a listing, with the SHA-256 that they have.
+
+    Raises
+    ------
+    ConfigError
+        If the listing cannot be read.
+    DataError
+        If a file is missing in it, or has changed: the first of them is named.
+    """
+    folder = listing.absolute().parent
+    known: dict[Path, str] = {}
+    for number, line in enumerate(read_text(listing).splitlines(), 1):
+        matched = _LINE.fullmatch(line)
+        if matched is None:
+            raise ConfigError("is no line of sha256sum", where=f"{listing}:{number}")
+        known[(folder / matched[2]).resolve()] = matched[1]
+    for path in files:
+        expected = known.get(path.resolve())
+        if expected is None:
+            mend = "remove the listing, and write it anew"
+            raise DataError(f"is not in {listing}", where=str(path), mend=mend)
+        if _sha256(path) != expected:
+            mend = "copy it again; or, if it is meant to be another one, write the listing anew"
+            raise DataError(f"has changed: {listing} has another SHA-256", where=str(path), mend=mend)
+
+
+def _sha256(path: Path) -> str:
+    try:
+        with require_file(path).open("rb") as file:
+            digest = hashlib.sha256()
+            while piece := file.read(_PIECE_BYTES):
+                digest.update(piece)
+            return digest.hexdigest()
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror}", where=str(path)) from error
