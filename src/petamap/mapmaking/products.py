@@ -146,6 +146,12 @@ class MapWriter:
         self.kept.keep(path, SkyMap(values, self._pixelization, columns, units, self._map_frame, convention))
         return pixels_sha256(values)
 
+    def require_reference(self, path: Path, n_columns: int) -> None:
+        """Raise the error of a file with which `compare` could not compare such a map. Collective."""
+        with agree_on_errors(self.comm):
+            if self.comm.rank == 0:
+                _Reference(path, self._pixelization, n_columns)
+
     def compare(self, path: Path, values: FloatArray) -> tuple[float, float] | None:
         """Return the largest and the rms difference from a map file, on rank 0. Collective.
 

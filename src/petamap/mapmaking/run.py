@@ -30,6 +30,7 @@ from petamap.mapmaking.demodulated_map import demodulated_observations, demodula
 from petamap.mapmaking.disk_space import product_bytes, require_space
 from petamap.mapmaking.filter_and_bin import FilterAndBin, require_few_pixels
 from petamap.mapmaking.filter_products import FilterProducts
+from petamap.mapmaking.map_comparisons import compare_with_references, require_references
 from petamap.mapmaking.map_outputs import (
     MADE_APART,
     covariance_content,
@@ -41,7 +42,6 @@ from petamap.mapmaking.map_outputs import (
 from petamap.mapmaking.map_solver import MapSolver
 from petamap.mapmaking.maps_in_memory import KeptProducts, Maps
 from petamap.mapmaking.product_set import checkpoint_folder, put_in_place
-from petamap.mapmaking.products import MapWriter
 from petamap.mapmaking.right_hand_side import (
     RightHandSide,
     binned_map,
@@ -221,7 +221,7 @@ class _Job:
         columns = CovarianceColumns(system) if self.config.products.pixel_covariance else None
         if self.config.products.observation_matrix:
             require_few_pixels(system)
-        self._check_space(system, 0 if columns is None else columns.n)
+        self._check_outputs(system, 0 if columns is None else columns.n)
         rhs = self._read(reading_system(system))
         unknowns, binned = _projected(system, rhs.pop(0))
         return_free_memory()
@@ -291,10 +291,13 @@ class _Job:
             self.progress.begin("checkpoint")
             self.progress.end(note)
 
-    def _check_space(self, system: MapmakingSystem, n_covariance: int) -> None:
+    def _check_outputs(self, system: MapmakingSystem, n_covariance: int) -> None:
+        """Raise an error of what can be known of the products before there is a map."""
         if self.out is not None:
             n_bytes = product_bytes(self.setup, system, self.splits.files(), n_covariance)
             require_space(self.comm, self.out, n_bytes)
+        first = next(iter(map_outputs(system, self.config, self.setup.run_id(), self.kept)))
+        require_references(self.config, first.writer, system.projection.stokes.n)
 
     def _require_no_other_products(self) -> None:
         """Raise an error if there are products, but for those of this run where it is to go on."""
@@ -380,7 +383,8 @@ class _Job:
             path = self._file("amplitudes")
             self.products += write_amplitude_table(self.setup, system, solution, path, self.kept)
         self.progress.end(str(self.out or ""))
-        return self._compare(outputs[0].writer, best, binned)
+        writer = outputs[0].writer
+        return compare_with_references(self.config, writer, best, binned, self.unit, self.setup.warn)
 
     def _filter(self, run: MapmakingSystem) -> tuple[ModesTaken, ...]:
         """Write the filter-and-bin map and its observation matrix, and return the modes taken, as chosen."""
@@ -468,28 +472,6 @@ class _Job:
         _, found = _projected(system, rhs)
         found[system.statistics.dead] = np.nan
         return found
-
-    def _compare(
-        self, writer: MapWriter, best: FloatArray, binned: FloatArray
-    ) -> list[summary.MapComparison]:
-        chosen = self.config.products
-        wanted = (
-            ("map", chosen.compare, chosen.compare_limit, best),
-            ("binned map", chosen.compare_binned, chosen.compare_binned_limit, binned),
-        )
-        comparisons = []
-        for name, file, limit, values in wanted:
-            if file is None:
-                continue
-            path = self.config.folder / file
-            if (found := writer.compare(path, values)) is not None:
-                comparisons.append(
-                    summary.MapComparison(
-                        name=name, reference=path.name, max_abs=found[0], rms=found[1], limit=limit,
-                        unit=self.unit,
-                    )
-                )  # fmt: skip
-        return comparisons
 
 
 def _projected(system: MapmakingSystem, rhs: RightHandSide) -> tuple[Unknowns, FloatArray]:

@@ -16,7 +16,7 @@ from small_systems import Samples, compressed
 
 from petacomm.base.errors import ConfigError, ResourceError
 from petamap.data.run_summary import Summary, pixels_sha256, summary_schema
-from petamap.sky.map_file import read_map
+from petamap.sky.map_file import read_map, write_map
 
 KINDS = {"hits", "covariance", "rcond", "binned", "map", "residual"}
 SHORT = {"solver": {"max_iterations": 3}}
@@ -149,6 +149,15 @@ def test_comparison_with_a_map(tmp_path):
         assert summary.comparisons[0].max_abs == summary.comparisons[0].rms == 0
     with pytest.raises(ConfigError, match="other pixels"):
         run_on(made, tmp_path / "c", map={"n_side": 4}, products={"compare": reference})
+    assert not list((tmp_path / "c").iterdir())  # told before there was a map
+    found = read(tmp_path / "a" / "small_map.fits")
+    nowhere = str(tmp_path / "nowhere.fits")
+    header = {"names": found.names, "unit": "K_CMB", "run_id": "", "frame": found.frame}
+    write_map(nowhere, np.full_like(found.values, np.nan), found.pixelization, **header)
+    summary = run_on(made, tmp_path / "d", products={"compare": nowhere, "compare_binned": reference})
+    assert [one.name for one in summary.comparisons] == ["binned map"]
+    told = f"the map is not compared: {nowhere}: has no pixel in common with the map"
+    assert summary.warnings.count(told) == 1 and (tmp_path / "d" / "small_map.fits").exists()
 
 
 def test_pixelizations_of_a_patch(tmp_path):
