@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 
 EXAMPLES := spire planck-lfi ground atacama
 
-.PHONY: demo test test-long test-arch test-openmpi test-interop test-tutorials test-wheel wheel sdist lint format stubs docs \
+.PHONY: demo test test-long faults test-arch test-openmpi test-interop test-tutorials test-wheel wheel sdist lint format stubs docs \
 	docs-site build benchmark benchmark-datatypes benchmark-reduction clean
 
 $(STAMP): pyproject.toml CMakeLists.txt $(shell find cpp bindings -type f)
@@ -64,6 +64,11 @@ test-tutorials: $(SITE)/.installed
 # Tests of more ranks, realizations and nodes than `make test` takes time for.
 test-long: $(STAMP)
 	$(BIN)/python -m pytest -m long
+
+# The whole campaign of faults, with a table of what came of them.
+faults: $(STAMP)
+	$(BIN)/python -m pytest -m "long or not long" tests/faults tests/petamap/montecarlo/test_store.py \
+		tests/petamap/montecarlo/test_resume.py tests/petamap/cli/test_resume.py tests/petacomm/mpi/test_errors.py
 
 # Bits of the kernels in the tests of their rooms, and of the examples' maps, under each instruction set that the
 # processor has. With CXX=clang++-14, say, a second build by that compiler is compared too (in place, as Hypothesis

@@ -358,7 +358,9 @@ class Summary(Displayed):
     def write(self, folder: str | os.PathLike[str]) -> Path:
         """Write ``summary.json`` to `folder` atomically and return its path."""
         path = Path(folder) / FILE_NAME
-        write_text(path, json.dumps(to_json(self), indent=1, allow_nan=False) + "\n")
+        content = to_json(self)
+        content["checksum"] = _checksum(content)
+        write_text(path, json.dumps(content, indent=1, allow_nan=False) + "\n")
         return path
 
     @staticmethod
@@ -368,7 +370,7 @@ class Summary(Displayed):
         Raises
         ------
         DataError
-            If the file is missing or is not a summary.
+            If the file is missing, is not a summary, or does not have the checksum that it names.
         """
         path = Path(folder) / FILE_NAME
         try:
@@ -381,7 +383,16 @@ class Summary(Displayed):
             ) from error
         except ValueError as error:
             raise DataError(f"is not JSON: {error}", where=str(path)) from error
+        checksum = value.pop("checksum", None) if isinstance(value, dict) else None
+        if checksum is not None and checksum != _checksum(value):
+            mend = 'put it back; or if it was edited, remove its line "checksum"'
+            raise DataError("has changed since it was written", where=str(path), mend=mend)
         return from_json(Summary, value, f"{path}:")
+
+
+def _checksum(content: dict[str, Any]) -> str:
+    """Return the SHA-256 of the content of a summary, however the JSON of it is laid out."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def pixels_sha256(pixels: AnyArray) -> str:
@@ -391,7 +402,12 @@ def pixels_sha256(pixels: AnyArray) -> str:
 
 def summary_schema() -> dict[str, Any]:
     """Return the JSON schema of ``summary.json``."""
-    return json_schema(Summary, "Summary of a run of petamap")
+    schema = json_schema(Summary, "Summary of a run of petamap")
+    schema["$defs"]["Summary"]["properties"]["checksum"] = {
+        "type": "string",
+        "description": "SHA-256 of all else.",
+    }
+    return schema
 
 
 if __name__ == "__main__":

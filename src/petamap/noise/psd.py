@@ -8,6 +8,8 @@ from petacomm.base.errors import DataError
 from petacomm.base.typing import BoolArray, FloatArray
 from petamap.noise.model import InverseLags, NoiseModel, OneOverF, TabulatedPsd
 
+_STEEPEST = -10.0  # slope of 1/f noise
+
 
 def noise_psd(model: OneOverF | TabulatedPsd, frequencies: FloatArray) -> FloatArray:
     """Return the one-sided PSD of a noise model.
@@ -97,6 +99,8 @@ def _check_one_over_f(model: OneOverF, where: str | None) -> None:
     _raise_if(model.fknee < 0 or model.fmin < 0, "fknee or fmin is negative", where)
     if model.fknee > 0:
         _raise_if(model.alpha >= 0, f"alpha is {model.alpha:g}; the slope of 1/f noise is negative", where)
+        steep = f"alpha is {model.alpha:g}, steeper than {_STEEPEST:g}: powers of frequencies overflow"
+        _raise_if(model.alpha < _STEEPEST, steep, where)
         _raise_if(
             model.fmin > model.fknee, f"fmin {model.fmin:g} Hz is above fknee {model.fknee:g} Hz", where
         )

@@ -41,7 +41,9 @@ class InstrumentOptions:
     net: float = option(0.0, dimension="noise", minimum=0.0, help="their white noise; 0: none is known")
     fknee: float = option(0.0, dimension="frequency", minimum=0.0, help="their knee; 0: white")
     fmin: float = option(0.0, dimension="frequency", minimum=0.0, help="their noise is flat below this")
-    alpha: float = option(-1.0, maximum=0.0, help="slope of their noise at low frequency, negative")
+    alpha: float = option(
+        -1.0, minimum=-10.0, maximum=0.0, help="slope of their noise at low frequency, negative"
+    )
     sample_rate: float = option(
         0.0, dimension="frequency", minimum=0.0, help="0: that of the focal plane, or of the record"
     )

@@ -130,7 +130,9 @@ class ModelOptions:
     net: float | None = option(None, dimension="noise", minimum=0.0, help="white level")
     fknee: float = option(0.0, dimension="frequency", minimum=0.0, help="knee; 0 is white noise")
     fmin: float = option(0.0, dimension="frequency", minimum=0.0, help="the spectrum is flat below this")
-    alpha: float = option(-1.0, maximum=0.0, help="slope of the spectrum at low frequency, negative")
+    alpha: float = option(
+        -1.0, minimum=-10.0, maximum=0.0, help="slope of the spectrum at low frequency, negative"
+    )
     psd: str | None = option(
         None, path=True, help="instead: a text file with frequency in Hz and one-sided PSD in K^2/Hz a line"
     )

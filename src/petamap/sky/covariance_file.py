@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
 
 from petacomm.base.errors import DataError
-from petacomm.base.files import atomic_write, require_file
 from petacomm.base.typing import FloatArray, Int64Array
+from petamap.sky.checked_fits import open_checked, write_checked
 
 
 @dataclass(frozen=True)
@@ -83,12 +82,7 @@ def write_pixel_covariance(path: str | os.PathLike[str], covariance: PixelCovari
     image.header["CREATOR"] = "petamap"
     table = fits.BinTableHDU.from_columns([fits.Column("PIXEL", "K", array=covariance.pixels)], name="PIXELS")
     table.header["ORDERING"] = "RING"
-    hdus = fits.HDUList([fits.PrimaryHDU(), image, table])
-    hdus.update_extend()
-    for hdu in hdus:
-        hdu.add_checksum(when="")  # else the bytes would tell the time
-    with atomic_write(path) as temporary:
-        hdus.writeto(temporary, overwrite=True)
+    write_checked(path, [fits.PrimaryHDU(), image, table])
 
 
 def read_pixel_covariance(path: str | os.PathLike[str]) -> PixelCovariance:
@@ -99,23 +93,13 @@ def read_pixel_covariance(path: str | os.PathLike[str]) -> PixelCovariance:
     DataError
         If the file is missing, damaged, or contains no pixel covariance.
     """
-    from astropy.io import fits
-
-    where = os.fspath(path)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")  # astropy only warns about wrong checksums
-            with fits.open(require_file(path), memmap=False, checksum=True) as hdus:
-                image = hdus["COVARIANCE"]
-                return PixelCovariance(
-                    np.array(image.data, np.float64),
-                    np.array(hdus["PIXELS"].data["PIXEL"], np.int64),
-                    int(image.header["NSIDE"]),
-                    str(image.header["STOKES"]),
-                    str(image.header["BUNIT"]),
-                    str(image.header["RUNID"]),
-                )
-    except FileNotFoundError as error:
-        raise DataError("no such file", where=where) from error
-    except (OSError, KeyError, IndexError, ValueError, TypeError, Warning) as error:
-        raise DataError(f"is no covariance of pixels: {error}", where=where) from error
+    with open_checked(path, "covariance of pixels") as units:
+        image = units["COVARIANCE"]
+        return PixelCovariance(
+            np.array(image.data, np.float64),
+            np.array(units["PIXELS"].data["PIXEL"], np.int64),
+            int(image.header["NSIDE"]),
+            str(image.header["STOKES"]),
+            str(image.header["BUNIT"]),
+            str(image.header["RUNID"]),
+        )

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from petacomm.base.errors import DataError
-from petacomm.base.files import atomic_write, require_file
 from petacomm.base.typing import FloatArray, Int64Array
+from petamap.sky.checked_fits import open_checked, write_checked
 
 if TYPE_CHECKING:
     from scipy.sparse import csc_matrix
@@ -51,8 +50,7 @@ def write_observation_matrix(
     hdu.header["NUNKNOWN"] = (n_unknowns, "rows and columns")
     hdu.header["RUNID"] = (run_id, "run that made this table")
     hdu.header["CREATOR"] = "petamap"
-    with atomic_write(path) as temporary:
-        fits.HDUList([fits.PrimaryHDU(), hdu]).writeto(temporary, overwrite=True)
+    write_checked(path, [fits.PrimaryHDU(), hdu])
 
 
 def read_observation_matrix(path: str | os.PathLike[str]) -> csc_matrix:
@@ -64,18 +62,12 @@ def read_observation_matrix(path: str | os.PathLike[str]) -> csc_matrix:
     Raises
     ------
     DataError
-        If the file is none of an observation matrix.
+        If the file is damaged, or none of an observation matrix.
     """
-    from astropy.io import fits
-
-    try:
-        with fits.open(require_file(path)) as hdus:
-            n, table = int(hdus[_TABLE].header["NUNKNOWN"]), hdus[_TABLE].data
-            rows, columns = np.asarray(table["ROW"], np.int64), np.asarray(table["COLUMN"], np.int64)
-            values = np.asarray(table["VALUE"], np.float64)
-    except (OSError, KeyError) as error:
-        raise DataError(f"no observation matrix: {error}", where=os.fspath(path)) from error
-    return observation_matrix(rows, columns, values, n)
+    with open_checked(path, "observation matrix") as units:
+        n, table = int(units[_TABLE].header["NUNKNOWN"]), units[_TABLE].data
+        rows, columns = np.asarray(table["ROW"], np.int64), np.asarray(table["COLUMN"], np.int64)
+        return observation_matrix(rows, columns, np.asarray(table["VALUE"], np.float64), n)
 
 
 def observation_matrix(

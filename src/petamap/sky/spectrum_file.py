@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 from petacomm.base.errors import ConfigError, DataError
 from petacomm.base.files import atomic_write, require_file
 from petacomm.base.typing import FloatArray
+from petamap.sky.checked_fits import with_checksums
 from petamap.sky.map_units import to_kelvin
 from petamap.sky.power_spectra import Spectra, cl_to_dl_factor
 
@@ -150,20 +152,23 @@ def _read_fits(path: str) -> tuple[dict[str, FloatArray], str]:
     from astropy.io import fits
 
     try:
-        with fits.open(require_file(path), memmap=False) as hdus:
-            if "BANDPOWERS" in hdus:
-                raise DataError(
-                    "holds bandpowers, not power at each l", where=path,
-                    mend="name a theory; petamap compare holds bandpowers against others",
-                )  # fmt: skip
-            table = next(hdu for hdu in hdus[1:] if getattr(hdu, "columns", None) is not None)
-            units = {(unit or "").strip() for unit in table.columns.units}
-            columns = {
-                _spectrum_name(str(name)): np.array(table.data[name], np.float64).ravel()
-                for name in table.columns.names
-            }
-            healpy = str(table.header.get("CREATOR", "")).strip() == "healpy" and len(columns) >= 5
-    except (OSError, StopIteration, AttributeError, ValueError, TypeError, KeyError) as error:
+        with warnings.catch_warnings():
+            # Other warnings are of the files of others.
+            warnings.filterwarnings("error", message=r"(Checksum|Datasum) verification failed")
+            with fits.open(require_file(path), memmap=False, checksum=True) as hdus:
+                if "BANDPOWERS" in hdus:
+                    raise DataError(
+                        "holds bandpowers, not power at each l", where=path,
+                        mend="name a theory; petamap compare holds bandpowers against others",
+                    )  # fmt: skip
+                table = next(hdu for hdu in hdus[1:] if getattr(hdu, "columns", None) is not None)
+                units = {(unit or "").strip() for unit in table.columns.units}
+                columns = {
+                    _spectrum_name(str(name)): np.array(table.data[name], np.float64).ravel()
+                    for name in table.columns.names
+                }
+                healpy = str(table.header.get("CREATOR", "")).strip() == "healpy" and len(columns) >= 5
+    except (OSError, StopIteration, AttributeError, ValueError, TypeError, KeyError, Warning) as error:
         what = error.strerror if isinstance(error, FileNotFoundError) else str(error) or "no table"
         raise DataError(f"is no FITS table of spectra: {what}", where=path) from None
     if healpy:
@@ -193,4 +198,4 @@ def _write_fits(path: Path, spectra: Spectra) -> None:
     table.header["CREATOR"] = "petamap"
     table.header["MAX-LPOL"] = (spectra.l_max, "last multipole")
     table.header["POLAR"] = "EE" in spectra
-    fits.HDUList([fits.PrimaryHDU(), table]).writeto(path, overwrite=True, checksum=True)
+    with_checksums([fits.PrimaryHDU(), table]).writeto(path, overwrite=True)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from petacomm.base.errors import ConfigError, DataError
-from petacomm.base.files import atomic_write, require_file
+from petacomm.base.errors import ConfigError
+from petacomm.base.files import atomic_write
+from petamap.sky.checked_fits import open_checked, with_checksums
 from petamap.sky.power_spectra import cl_to_dl_factor
 from petamap.spectra.bandpowers import Bandpowers
 from petamap.spectra.multipole_bins import Binning
@@ -86,27 +86,17 @@ def read_bandpowers(path: str | os.PathLike[str]) -> Bandpowers:
     >>> petamap.read_bandpowers("spectra.fits")["TT"]
     array([1.e-10, 2.e-10])
     """
-    from astropy.io import fits
-
-    where = os.fspath(path)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")  # astropy only warns of a wrong checksum
-            with fits.open(require_file(path), memmap=False, checksum=True) as hdus:
-                table = hdus["BANDPOWERS"]
-                names = tuple(str(table.header["SPECTRA"]).split())
-                edges = np.append(table.data["L_FIRST"], table.data["L_LAST"][-1] + 1)
-                values = np.array([table.data[name] for name in names], np.float64)
-                parts = [
-                    np.array(hdus[part].data, np.float64) if part in hdus else None
-                    for part in ("COVARIANCE", "WINDOWS")
-                ]
-                binning = Binning(edges, str(table.header["POWER"]) == "D_l")
-                return Bandpowers(values, names, binning, str(table.header["UNIT"]), *parts)
-    except FileNotFoundError as error:
-        raise DataError("no such file", where=where) from error
-    except (OSError, KeyError, IndexError, ValueError, TypeError, ConfigError, Warning) as error:
-        raise DataError(f"is no file of bandpowers: {error}", where=where) from error
+    with open_checked(path, "file of bandpowers") as units:
+        table = units["BANDPOWERS"]
+        names = tuple(str(table.header["SPECTRA"]).split())
+        edges = np.append(table.data["L_FIRST"], table.data["L_LAST"][-1] + 1)
+        values = np.array([table.data[name] for name in names], np.float64)
+        parts = [
+            np.array(units[part].data, np.float64) if part in units else None
+            for part in ("COVARIANCE", "WINDOWS")
+        ]
+        binning = Binning(edges, str(table.header["POWER"]) == "D_l")
+        return Bandpowers(values, names, binning, str(table.header["UNIT"]), *parts)
 
 
 def _write_fits(path: Path, bandpowers: Bandpowers) -> None:
@@ -127,7 +117,7 @@ def _write_fits(path: Path, bandpowers: Bandpowers) -> None:
     for name, array in (("COVARIANCE", bandpowers.covariance), ("WINDOWS", bandpowers.windows)):
         if array is not None:
             hdus.append(fits.ImageHDU(array, name=name))
-    fits.HDUList(hdus).writeto(path, overwrite=True, checksum=True)
+    with_checksums(hdus).writeto(path, overwrite=True)
 
 
 def _write_text(path: Path, bandpowers: Bandpowers) -> None:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import itertools
 import os
-import warnings
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from petacomm.base.errors import DataError
-from petacomm.base.files import atomic_write, require_file
 from petacomm.base.typing import BoolArray, FloatArray, Int64Array
+from petamap.sky.checked_fits import open_checked, write_checked
 
 ALL = "all"
 
@@ -90,11 +88,7 @@ def write_amplitudes(path: str | os.PathLike[str], table: AmplitudeTable, unit: 
     hdu = fits.BinTableHDU.from_columns(columns, name="AMPLITUDES")
     hdu.header["RUNID"] = (run_id, "run that made this table")
     hdu.header["CREATOR"] = "petamap"
-    hdus = fits.HDUList([fits.PrimaryHDU(), hdu])
-    for one in hdus:
-        one.add_checksum(when="")  # else the bytes would tell the time
-    with atomic_write(path) as temporary:
-        hdus.writeto(temporary, overwrite=True)
+    write_checked(path, [fits.PrimaryHDU(), hdu])
 
 
 def read_amplitudes(path: str | os.PathLike[str]) -> AmplitudeTable:
@@ -105,24 +99,15 @@ def read_amplitudes(path: str | os.PathLike[str]) -> AmplitudeTable:
     DataError
         If the file is damaged or is none of amplitudes.
     """
-    from astropy.io import fits
-
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")  # astropy only warns about wrong checksums
-            with fits.open(require_file(path), memmap=False, checksum=True) as hdus:
-                table = hdus["AMPLITUDES"].data
-                texts = [
-                    np.char.strip(np.asarray(table[key])).tolist()
-                    for key in ("OBSERVATION", "DETECTOR", "TEMPLATE", "UNIT")
-                ]
-                intervals, numbers = (np.asarray(table[key], np.int64) for key in ("INTERVAL", "NUMBER"))
-                values = np.asarray(table["VALUE"], np.float64)
-    except (OSError, KeyError, IndexError, TypeError, ValueError, Warning) as error:
-        raise DataError(
-            f"is no table of amplitudes: {error}", where=str(path), mend="name NAME_amplitudes.fits of a run"
-        ) from error
-    observations, detectors, templates, units = texts
-    has_unit = np.array([bool(unit) for unit in units], np.bool_)
-    unit = next((unit for unit in units if unit), "")
+    with open_checked(path, "table of amplitudes", "name NAME_amplitudes.fits of a run") as units:
+        table = units["AMPLITUDES"].data
+        texts = [
+            np.char.strip(np.asarray(table[key])).tolist()
+            for key in ("OBSERVATION", "DETECTOR", "TEMPLATE", "UNIT")
+        ]
+        intervals, numbers = (np.asarray(table[key], np.int64) for key in ("INTERVAL", "NUMBER"))
+        values = np.asarray(table["VALUE"], np.float64)
+    observations, detectors, templates, of_each = texts
+    has_unit = np.array([bool(unit) for unit in of_each], np.bool_)
+    unit = next((unit for unit in of_each if unit), "")
     return AmplitudeTable(observations, detectors, templates, intervals, numbers, values, has_unit, unit)
