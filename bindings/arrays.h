@@ -5,7 +5,12 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <optional>
+#include <type_traits>
 
 namespace bindings {
 
@@ -30,6 +35,42 @@ inline std::int64_t length(std::size_t n) { return static_cast<std::int64_t>(n);
 // Raise ValueError unless `holds`; the Python side checks what users hand in, this guards memory.
 inline void require(bool holds, const char* what) {
     if (!holds) throw nanobind::value_error(what);
+}
+
+// More threads than any machine has: a run-time system that cannot start a thread ends the process.
+inline void require_threads(int n_threads) {
+    require(n_threads >= 1 && n_threads <= 4096, "n_threads: 1 to 4096");
+}
+
+// Whether all numbers lie in [low, end). Without branches, so that a compiler makes vectors of the loop: it
+// takes a small part of the time of a kernel that looks up what the numbers stand for.
+template <typename T>
+bool all_within(const T* numbers, std::size_t n, std::int64_t low, std::int64_t end) {
+    using Unsigned = std::make_unsigned_t<T>;
+    constexpr std::int64_t lowest = std::numeric_limits<T>::min(), highest = std::numeric_limits<T>::max();
+    if (n == 0) return true;
+    if (low >= end || low > highest || end <= lowest) return false;
+    const auto first = static_cast<Unsigned>(std::max(low, lowest));
+    const auto span = static_cast<Unsigned>(static_cast<Unsigned>(std::min(end - 1, highest)) - first);
+    Unsigned outside = 0;
+    for (std::size_t i = 0; i < n; ++i)
+        outside |= static_cast<Unsigned>(static_cast<Unsigned>(numbers[i]) - first) > span;
+    return outside == 0;
+}
+
+template <typename Array>
+bool all_within(const Array& numbers, std::int64_t low, std::int64_t end) {
+    return all_within(numbers.data(), numbers.size(), low, end);
+}
+
+// Whether these are the offsets of lists, the last one the end: from 0 or more, none below the one before,
+// and at most `end`.
+inline bool are_offsets(const std::int64_t* offsets, std::size_t n, std::int64_t end) {
+    return n > 0 && offsets[0] >= 0 && offsets[n - 1] <= end && std::is_sorted(offsets, offsets + n);
+}
+
+inline bool are_offsets(const In<std::int64_t>& offsets, std::int64_t end) {
+    return are_offsets(offsets.data(), offsets.shape(0), end);
 }
 
 }  // namespace bindings

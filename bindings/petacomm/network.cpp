@@ -1,7 +1,10 @@
 // petacomm.network._network: packets on tori, and loads of links along routes.
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+#include <initializer_list>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "../arrays.h"
@@ -33,13 +36,58 @@ nb::typed<nb::dict, nb::str, nb::int_> as_dict(const petacomm::TorusCounts& coun
     return out;
 }
 
-void require_room(const petacomm::TorusHardware& hardware, std::size_t finish, std::size_t packets,
-                  std::size_t bytes) {
-    const auto n = static_cast<std::size_t>(hardware.n_nodes());
-    const std::size_t links = n * 2 * hardware.n_dimensions;
-    require(finish == n && packets == links && bytes == links, "a place for each node and each link");
-    const int queues = 2 * hardware.n_dimensions * (hardware.channels + 1) + hardware.injection_fifos;
-    require(queues <= 64 && hardware.packet < 256 && hardware.hop_ticks > 0, "hardware within limits");
+// Bytes of a message; more would be simulated for ever.
+constexpr std::int64_t most_bytes = std::int64_t{1} << 40;
+// Vertices of a network: the largest machines of the world have 10^5 nodes.
+constexpr std::int64_t most_vertices = std::int64_t{1} << 26;
+
+// Whether each is at least `low` and at most `high`; false of what is no number.
+template <typename T>
+bool between(T low, T high, std::initializer_list<T> values) {
+    return std::all_of(values.begin(), values.end(), [=](T value) { return value >= low && value <= high; });
+}
+
+void require_hardware(const TorusHardware& h) {
+    constexpr int most = 1 << 24;  // bytes, granules and ticks
+    require(between(1, most, {h.granule, h.payload}) && between(0, most, {h.header}),
+            "hardware: granule, header and payload of 1 to 2^24 bytes");
+    require(h.packet >= 1 && h.packet <= 255 && packing_of(h).granules(h.payload, 0) <= h.packet,
+            "hardware: packets of up to 255 granules, as long as header and payload");
+    require(between(0.0, 0x1p20, {h.granule_ticks, h.overhead_ticks}),
+            "hardware: granule_ticks and overhead_ticks from 0 to 2^20");
+    require(between(0.0, 0x1p40, {h.read_ticks, h.write_ticks, h.packet_ticks, h.combine_ticks}),
+            "hardware: ticks of the processor from 0 to 2^40");
+    require(between(1, most, {h.hop_ticks}) && h.message_ticks >= 0 && between(0, most, {h.injection_room}),
+            "hardware: hop_ticks from 1 on, message_ticks and injection_room from 0 on");
+    require(between(0, 32767, {h.channel, h.injection_fifo}) && between(0, most, {h.reception_fifo}),
+            "hardware: channel and injection_fifo of up to 32767 granules");
+    require(between(0, 64, {h.channels}) && between(1, 64, {h.injection_fifos}) &&
+                2 * h.n_dimensions * (h.channels + 1) + h.injection_fifos <= 64,
+            "hardware: up to 64 queues of a node");
+}
+
+void require_room(const TorusHardware& hardware, std::size_t finish, std::size_t packets, std::size_t bytes) {
+    require_hardware(hardware);
+    const std::int64_t n = hardware.n_nodes(), links = n * 2 * hardware.n_dimensions;
+    require(length(finish) == n, "finish: a place for each node");
+    require(length(packets) == links, "link_packets: a place for each link");
+    require(length(bytes) == links, "link_bytes: a place for each link");
+    require(n <= std::int64_t{1} << 22, "hardware: up to 2^22 nodes");
+}
+
+void require_messages(const Messages& m, std::int64_t n_nodes, int n_dimensions, std::size_t n_after) {
+    const auto n = static_cast<std::size_t>(m.n);
+    require(all_within(m.source, n, 0, n_nodes), "source: nodes that there are");
+    require(all_within(m.destination, n, 0, n_nodes), "destination: nodes that there are");
+    for (std::size_t i = 0; i < n; ++i)
+        require(m.source[i] != m.destination[i], "destination: other nodes than the source");
+    require(all_within(m.bytes, n, 0, most_bytes + 1), "bytes: 0 to 2^40");
+    require(all_within(m.heading, n, -1, 2 * n_dimensions), "heading: outputs, or -1");
+    require(are_offsets(m.after_first, n + 1, length(n_after)) && m.after_first[0] == 0 &&
+                m.after_first[m.n] == length(n_after),
+            "after_first: of lists of messages");
+    require(all_within(m.after, n_after, 0, m.n), "after: messages that there are");
+    require(m.segment >= 0 && m.segment <= most_bytes, "segment: 0 to 2^40 bytes");
 }
 
 void bind_torus(nb::module_& module) {
@@ -94,9 +142,13 @@ void bind_torus(nb::module_& module) {
            Out<std::int64_t> finish, Out<std::int64_t> link_packets, Out<std::int64_t> link_bytes) {
             const std::int64_t n = hardware.n_nodes();
             require_room(hardware, finish.shape(0), link_packets.shape(0), link_bytes.shape(0));
-            require(static_cast<std::int64_t>(permutation.shape(0)) == n, "each node once");
-            require(!matrix || static_cast<std::int64_t>(matrix->size()) == n * n, "bytes of each pair");
-            require(packets_a_visit >= 1, "packets a visit");
+            require(length(permutation.shape(0)) == n && all_within(permutation, 0, n),
+                    "permutation: each node once");
+            require(matrix || (bytes >= 0 && bytes <= most_bytes), "bytes: 0 to 2^40");
+            require(!matrix || (length(matrix->shape(0)) == n && length(matrix->shape(1)) == n),
+                    "matrix: bytes of each pair");
+            require(!matrix || all_within(*matrix, 0, most_bytes + 1), "matrix: 0 to 2^40");
+            require(packets_a_visit >= 1, "packets_a_visit: 1 or more");
             TorusSimulator simulator(hardware, seed);
             AllToAllProgram program(n, permutation.data(), bytes, matrix ? matrix->data() : nullptr,
                                     packets_a_visit, packing_of(hardware));
@@ -123,8 +175,8 @@ void bind_torus(nb::module_& module) {
             require(destination.size() == source.size() && bytes.size() == source.size() &&
                         flags.size() == source.size() && heading.size() == source.size() &&
                         receivers.size() == source.size() && after_first.size() == source.size() + 1,
-                    "one of each for every message");
-            require(after_first.data()[n] == static_cast<std::int64_t>(after.size()), "offsets of all");
+                    "source, destination, bytes, flags, heading, receivers: one for each message");
+            require(all_within(receivers, 0, hardware.n_nodes() + 1), "receivers: up to all nodes");
             Messages messages{n,
                               source.data(),
                               destination.data(),
@@ -134,6 +186,7 @@ void bind_torus(nb::module_& module) {
                               after_first.data(),
                               after.data(),
                               segment};
+            require_messages(messages, hardware.n_nodes(), hardware.n_dimensions, after.size());
             TorusSimulator simulator(hardware, seed);
             MessageProgram program(messages, receivers.data(), hardware.n_nodes(), packing_of(hardware));
             TorusCounts counts;
@@ -154,17 +207,35 @@ void bind_torus(nb::module_& module) {
 }
 
 void require_nodes(const petacomm::Routes& routes, const In<std::int32_t>& nodes) {
-    for (std::size_t i = 0; i < nodes.shape(0); ++i) {
-        require(nodes.data()[i] >= 0 && nodes.data()[i] < routes.n_nodes(), "nodes of the network");
-    }
+    require(all_within(nodes, 0, routes.n_nodes()), "source, destination: nodes of the network");
 }
 
 template <typename Kind, typename... Arguments>
 void make_routes(petacomm::Routes* made, const In<std::int32_t>& vertex, std::int64_t n_links,
                  const Arguments&... arguments) {
-    new (made)
-        petacomm::Routes{Kind(arguments...),
-                         std::vector<std::int32_t>(vertex.data(), vertex.data() + vertex.shape(0)), n_links};
+    Kind kind(arguments...);
+    require(vertex.shape(0) >= 1 && vertex.shape(0) < std::size_t{1} << 31, "vertex: of at least one node");
+    require(all_within(vertex, 0, kind.n_vertices()), "vertex: of the network");
+    require(n_links == kind.n_links(), "n_links: those of the network");
+    new (made) petacomm::Routes{
+        std::move(kind), std::vector<std::int32_t>(vertex.data(), vertex.data() + vertex.shape(0)), n_links};
+}
+
+// Numbers of levels or dimensions, all positive, of which the product is not too large.
+void require_product(const std::vector<int>& sizes, std::size_t most_levels, std::int64_t most,
+                     const char* what) {
+    require(sizes.size() <= most_levels, what);
+    std::int64_t product = 1;
+    for (const int size : sizes) {
+        require(size >= 1 && size <= most / product, what);
+        product *= size;
+    }
+}
+
+void require_tree(const std::vector<int>& children, const std::vector<int>& parents) {
+    require(children.size() == parents.size(), "children, parents: one of each level");
+    require_product(children, 26, most_vertices, "children: up to 2^26 vertices");
+    require_product(parents, 26, std::int64_t{1} << 30, "parents: up to 2^30 copies of a switch");
 }
 
 void bind_routes(nb::module_& module) {
@@ -173,7 +244,8 @@ void bind_routes(nb::module_& module) {
             "__init__",
             [](Routes* made, const std::vector<int>& shape, const std::vector<bool>& wrap,
                In<std::int32_t> vertex, std::int64_t n_links) {
-                require(shape.size() == wrap.size() && shape.size() <= 6, "up to 6 dimensions");
+                require(shape.size() == wrap.size(), "wrap: one for each dimension");
+                require_product(shape, 6, most_vertices, "shape: up to 6 dimensions and 2^26 vertices");
                 make_routes<TorusRoutes>(made, vertex, n_links, shape, wrap);
             },
             nb::arg("shape"), nb::arg("wrap"), nb::arg("vertex").noconvert(), nb::arg("n_links"))
@@ -181,7 +253,8 @@ void bind_routes(nb::module_& module) {
             "__init__",
             [](Routes* made, const std::vector<int>& sizes, const std::vector<bool>& every, bool cliques,
                In<std::int32_t> vertex, std::int64_t n_links) {
-                require(cliques && sizes.size() == every.size(), "cliques");
+                require(cliques && sizes.size() == every.size(), "every: one for each of the sizes");
+                require_product(sizes, 16, most_vertices, "sizes: up to 16 levels and 2^26 vertices");
                 make_routes<CliqueRoutes>(made, vertex, n_links, sizes, every);
             },
             nb::arg("sizes"), nb::arg("every"), nb::arg("cliques"), nb::arg("vertex").noconvert(),
@@ -190,7 +263,7 @@ void bind_routes(nb::module_& module) {
             "__init__",
             [](Routes* made, const std::vector<int>& children, const std::vector<int>& parents,
                In<std::int32_t> vertex, std::int64_t n_links) {
-                require(children.size() == parents.size(), "children and parents of each level");
+                require_tree(children, parents);
                 make_routes<FatTreeRoutes>(made, vertex, n_links, children, parents);
             },
             nb::arg("children"), nb::arg("parents"), nb::arg("vertex").noconvert(), nb::arg("n_links"))

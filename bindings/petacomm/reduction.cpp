@@ -1,6 +1,10 @@
 // petacomm.reduction._reduction: sums of rows in the memory of a node, sums in fixed point.
 #include <nanobind/stl/pair.h>
 
+#include <algorithm>
+#include <limits>
+#include <utility>
+
 #include "../arrays.h"
 #include "petacomm/redistribution/operations.h"
 #include "petacomm/reduction/fixed_point.h"
@@ -21,10 +25,30 @@ auto structs_of(const Array& words) {
     return reinterpret_cast<Pointer>(words.data());
 }
 
+template <typename Array>
+std::int64_t sum_of(const Array& numbers) {
+    std::int64_t sum = 0;
+    for (std::size_t i = 0; i < numbers.shape(0); ++i) sum += numbers.data()[i];
+    return sum;
+}
+
 petacomm::IntervalLists lists_of(const In<std::int64_t, 2>& intervals, const In<std::int64_t>& offsets) {
-    require(offsets.shape(0) > 0, "offsets end with the number of intervals");
-    require(offsets.data()[offsets.shape(0) - 1] <= length(intervals.shape(0)), "intervals for all lists");
+    require(are_offsets(offsets, length(intervals.shape(0))), "offsets: of lists of intervals");
     return {structs_of<petacomm::Interval>(intervals), offsets.data(), length(offsets.shape(0)) - 1};
+}
+
+// Keys of the intervals of each list increase, as a walk along them comes to no end where they do not.
+void require_increasing(const petacomm::IntervalLists& lists) {
+    for (std::int64_t list = 0; list < lists.n_lists; ++list) {
+        std::int64_t after = std::numeric_limits<std::int64_t>::min();
+        for (std::int64_t i = lists.offsets[list]; i < lists.offsets[list + 1]; ++i) {
+            const petacomm::Interval& one = lists.intervals[i];
+            require(one.key >= after && one.length > 0 &&
+                        one.key <= std::numeric_limits<std::int64_t>::max() - one.length,
+                    "intervals: keys that increase in each list");
+            after = one.key + one.length;
+        }
+    }
 }
 
 void bind_intervals(nb::module_& module) {
@@ -34,11 +58,17 @@ void bind_intervals(nb::module_& module) {
         "cut_intervals",
         [](In<std::int64_t> keys, MaybeIn<std::int32_t> groups, std::int64_t first_row,
            MaybeOut<std::int64_t, 2> out) {
-            require(!groups || groups->shape(0) == keys.shape(0), "a group a key");
+            require(!groups || groups->shape(0) == keys.shape(0), "groups: one for each key");
             petacomm::Interval* to = out ? structs_of<petacomm::Interval>(*out) : nullptr;
-            nb::gil_scoped_release release;
-            return petacomm::cut_intervals(keys.data(), data_or_null(groups), length(keys.shape(0)),
-                                           first_row, to);
+            const std::int64_t room = out ? length(out->shape(0)) : 0;
+            std::int64_t n;
+            {
+                nb::gil_scoped_release release;
+                n = petacomm::cut_intervals(keys.data(), data_or_null(groups), length(keys.shape(0)),
+                                            first_row, to, room);
+            }
+            require(!out || n <= room, "out: room for all intervals");
+            return n;
         },
         nb::arg("keys").noconvert(), nb::arg("groups").noconvert().none(), nb::arg("first_row"),
         nb::arg("out").noconvert().none());
@@ -55,13 +85,92 @@ void bind_intervals(nb::module_& module) {
         [](In<std::int64_t, 2> intervals, In<std::int64_t> offsets, std::int64_t low, std::int64_t high,
            MaybeOut<std::int64_t, 2> runs, MaybeOut<std::uint32_t> entries) {
             const petacomm::IntervalLists lists = lists_of(intervals, offsets);
-            petacomm::Run* to = runs ? structs_of<petacomm::Run>(*runs) : nullptr;
-            nb::gil_scoped_release release;
-            return petacomm::merge_runs(lists, low, high, to, data_or_null(entries));
+            require_increasing(lists);
+            const petacomm::RunOutputs out{runs ? structs_of<petacomm::Run>(*runs) : nullptr,
+                                           runs ? length(runs->shape(0)) : 0, data_or_null(entries),
+                                           entries ? length(entries->shape(0)) : 0};
+            std::pair<std::int64_t, std::int64_t> found;
+            {
+                nb::gil_scoped_release release;
+                found = petacomm::merge_runs(lists, low, high, out);
+            }
+            require(!runs || found.first <= out.run_room, "runs: room for all of them");
+            require(!entries || found.second <= out.entry_room, "entries: room for all of them");
+            return found;
         },
         nb::arg("intervals").noconvert(), nb::arg("offsets").noconvert(), nb::arg("low"), nb::arg("high"),
         nb::arg("runs").noconvert().none(), nb::arg("entries").noconvert().none());
 }
+
+// A table of runs, checked once, and once more where it meets another number of rows: which entries are rows
+// and which are slots hangs on that.
+class RunTable {
+  public:
+    RunTable(In<std::uint16_t> lengths, In<std::uint16_t> counts, In<std::uint32_t> entries,
+             In<std::int64_t> first_entries)
+        : lengths_(std::move(lengths)),
+          counts_(std::move(counts)),
+          entries_(std::move(entries)),
+          first_entries_(std::move(first_entries)) {
+        const std::int64_t n_runs = length(lengths_.shape(0));
+        require(length(counts_.shape(0)) == n_runs, "counts: one for each of the lengths");
+        require(all_within(counts_, 1, 1 << 16), "counts: at least one entry of each run");
+        const std::int64_t n_blocks = (n_runs + petacomm::runs_per_block - 1) / petacomm::runs_per_block;
+        require(length(first_entries_.shape(0)) >= n_blocks, "first_entries: one for each 1024 runs");
+        std::int64_t entry = 0;
+        for (std::int64_t run = 0; run < n_runs; ++run) {
+            if (run % petacomm::runs_per_block == 0)
+                require(first_entries_.data()[run / petacomm::runs_per_block] == entry,
+                        "first_entries: where the counts say");
+            entry += counts_.data()[run];
+        }
+        require(entry == length(entries_.shape(0)), "entries: as many as the counts say");
+    }
+
+    petacomm::RowRuns view() const {
+        return {lengths_.data(), counts_.data(), entries_.data(), first_entries_.data(),
+                length(lengths_.shape(0))};
+    }
+
+    // What a reduction needs, which has slots to read and to write or not.
+    void require_memory(std::int64_t n_rows, const std::int64_t* in_slots, const std::int64_t* out_slots,
+                        petacomm::Flow flow) {
+        using petacomm::Flow;
+        if (n_rows != n_rows_) look(n_rows);
+        require(!crosses_, "entries: runs of rows, or of slots");
+        require(!in_slots || *in_slots >= n_slots_, "in_slots: a row for each slot");
+        require(!out_slots || *out_slots >= n_slots_, "out_slots: a row for each slot");
+        if (n_slots_ == 0) return;
+        require(in_slots || out_slots, "entries: slots that there are");
+        require(in_slots || (flow != Flow::from_slots && flow != Flow::in_node_order),
+                "in_slots: rows that the flow reads");
+        require(out_slots || flow != Flow::onto_slots, "out_slots: rows that the flow writes");
+        require(flow != Flow::everywhere || !slot_before_row_, "entries: rows before slots");
+    }
+
+  private:
+    void look(std::int64_t n_rows) {
+        n_slots_ = 0;
+        crosses_ = slot_before_row_ = false;
+        const std::uint32_t* entry = entries_.data();
+        for (std::size_t run = 0; run < lengths_.shape(0); ++run) {
+            const std::int64_t n_keys = lengths_.data()[run], n = counts_.data()[run];
+            for (std::int64_t k = 0; k < n; ++k, ++entry) {
+                const bool is_row = *entry < n_rows;
+                crosses_ |= is_row && *entry + n_keys > n_rows;
+                if (!is_row) n_slots_ = std::max(n_slots_, *entry - n_rows + n_keys);
+                slot_before_row_ |= is_row && k > 0 && entry[-1] >= n_rows;
+            }
+        }
+        n_rows_ = n_rows;
+    }
+
+    In<std::uint16_t> lengths_, counts_;
+    In<std::uint32_t> entries_;
+    In<std::int64_t> first_entries_;
+    std::int64_t n_rows_ = -1, n_slots_ = 0;
+    bool crosses_ = false, slot_before_row_ = false;
+};
 
 void bind_row_runs(nb::module_& module) {
     nb::enum_<petacomm::Flow>(module, "Flow")
@@ -71,11 +180,16 @@ void bind_row_runs(nb::module_& module) {
         .value("onto_slots", petacomm::Flow::onto_slots)
         .value("from_slots", petacomm::Flow::from_slots)
         .value("in_node_order", petacomm::Flow::in_node_order);
+    nb::class_<RunTable>(module, "RunTable")
+        .def(nb::init<In<std::uint16_t>, In<std::uint16_t>, In<std::uint32_t>, In<std::int64_t>>(),
+             nb::arg("lengths").noconvert(), nb::arg("counts").noconvert(), nb::arg("entries").noconvert(),
+             nb::arg("first_entries").noconvert());
     module.attr("RUNS_PER_BLOCK") = petacomm::runs_per_block;
     module.def(
         "join_runs",
         [](Out<std::uint16_t> lengths, Out<std::uint16_t> counts, Out<std::uint32_t> entries) {
-            require(lengths.shape(0) == counts.shape(0), "length and count of each run");
+            require(lengths.shape(0) == counts.shape(0), "counts: one for each of the lengths");
+            require(sum_of(counts) == length(entries.shape(0)), "entries: as many as the counts say");
             nb::gil_scoped_release release;
             return petacomm::join_runs(lengths.data(), counts.data(), entries.data(),
                                        length(lengths.shape(0)));
@@ -87,17 +201,17 @@ template <typename T>
 void bind_reduce_runs(nb::module_& module) {
     module.def(
         "reduce_runs",
-        [](In<std::uint16_t> lengths, In<std::uint16_t> counts, In<std::uint32_t> entries,
-           In<std::int64_t> first_entries, Out<T, 2> rows, MaybeIn<std::uint8_t> owned,
-           MaybeIn<T, 2> in_slots, MaybeOut<T, 2> out_slots, petacomm::Operation operation,
-           petacomm::Flow flow, int n_threads) {
-            require(lengths.shape(0) == counts.shape(0), "length and count of each run");
+        [](RunTable& runs, Out<T, 2> rows, MaybeIn<std::uint8_t> owned, MaybeIn<T, 2> in_slots,
+           MaybeOut<T, 2> out_slots, petacomm::Operation operation, petacomm::Flow flow, int n_threads) {
             require(owned ? owned->shape(0) == rows.shape(0) : !petacomm::knows_owners(flow),
-                    "owners of rows");
-            require(!in_slots || in_slots->shape(1) == rows.shape(1), "rows of the same length");
-            require(!out_slots || out_slots->shape(1) == rows.shape(1), "rows of the same length");
-            const petacomm::RowRuns runs{lengths.data(), counts.data(), entries.data(), first_entries.data(),
-                                         length(lengths.shape(0))};
+                    "owned: one for each row");
+            require(!in_slots || in_slots->shape(1) == rows.shape(1), "in_slots: rows of the same length");
+            require(!out_slots || out_slots->shape(1) == rows.shape(1), "out_slots: rows of the same length");
+            const std::int64_t n_in = in_slots ? length(in_slots->shape(0)) : 0;
+            const std::int64_t n_out = out_slots ? length(out_slots->shape(0)) : 0;
+            runs.require_memory(length(rows.shape(0)), in_slots ? &n_in : nullptr,
+                                out_slots ? &n_out : nullptr, flow);
+            require_threads(n_threads);
             const petacomm::Memory<T> memory{rows.data(),
                                              length(rows.shape(0)),
                                              data_or_null(owned),
@@ -105,12 +219,11 @@ void bind_reduce_runs(nb::module_& module) {
                                              data_or_null(out_slots),
                                              length(rows.shape(1))};
             nb::gil_scoped_release release;
-            petacomm::reduce_runs(runs, memory, operation, flow, n_threads);
+            petacomm::reduce_runs(runs.view(), memory, operation, flow, n_threads);
         },
-        nb::arg("lengths").noconvert(), nb::arg("counts").noconvert(), nb::arg("entries").noconvert(),
-        nb::arg("first_entries").noconvert(), nb::arg("rows").noconvert(),
-        nb::arg("owned").noconvert().none(), nb::arg("in_slots").noconvert().none(),
-        nb::arg("out_slots").noconvert().none(), nb::arg("operation"), nb::arg("flow"), nb::arg("n_threads"));
+        nb::arg("runs"), nb::arg("rows").noconvert(), nb::arg("owned").noconvert().none(),
+        nb::arg("in_slots").noconvert().none(), nb::arg("out_slots").noconvert().none(), nb::arg("operation"),
+        nb::arg("flow"), nb::arg("n_threads"));
 }
 
 template <typename T>
@@ -118,6 +231,7 @@ void bind_fixed(nb::module_& module) {
     module.def(
         "largest",
         [](In<T, 2> values, int n_threads) {
+            require_threads(n_threads);
             nb::gil_scoped_release release;
             return petacomm::largest(values.data(), static_cast<std::int64_t>(values.size()), n_threads);
         },
@@ -125,7 +239,8 @@ void bind_fixed(nb::module_& module) {
     module.def(
         "to_fixed",
         [](In<T, 2> values, double unit, Out<std::int64_t, 2> words, int n_threads) {
-            require(words.size() == values.size(), "a word for each value");
+            require(words.size() == values.size(), "words: one for each value");
+            require_threads(n_threads);
             nb::gil_scoped_release release;
             petacomm::to_fixed(values.data(), static_cast<std::int64_t>(values.size()), unit, words.data(),
                                n_threads);
@@ -134,7 +249,8 @@ void bind_fixed(nb::module_& module) {
     module.def(
         "from_fixed",
         [](In<std::int64_t, 2> words, double unit, Out<T, 2> values, int n_threads) {
-            require(words.size() == values.size(), "a value for each word");
+            require(words.size() == values.size(), "values: one for each word");
+            require_threads(n_threads);
             nb::gil_scoped_release release;
             petacomm::from_fixed(words.data(), static_cast<std::int64_t>(words.size()), unit, values.data(),
                                  n_threads);

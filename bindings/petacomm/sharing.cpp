@@ -1,5 +1,6 @@
 // petacomm.sharing._sharing: finding out which ranks hold and own which keys.
 #include <algorithm>
+#include <bit>
 
 #include "../arrays.h"
 #include "petacomm/sharing/holders.h"
@@ -21,6 +22,14 @@ petacomm::Chunk* chunks_of(const Out<std::int64_t, 2>& rows) {
     return reinterpret_cast<petacomm::Chunk*>(rows.data());
 }
 
+// Keys of all chunks.
+std::int64_t keys_of(const In<std::int64_t, 2>& rows) {
+    const petacomm::Chunk* chunks = chunks_of(rows);
+    std::int64_t n = 0;
+    for (std::size_t i = 0; i < rows.shape(0); ++i) n += std::popcount(chunks[i].held);
+    return n;
+}
+
 void bind_chunks(nb::module_& module) {
     module.def(
         "count_chunks",
@@ -29,6 +38,8 @@ void bind_chunks(nb::module_& module) {
     module.def(
         "chunk_keys",
         [](In<std::int64_t> keys, Out<std::int64_t, 2> chunks) {
+            require(petacomm::count_chunks(keys.data(), keys.shape(0)) <= length(chunks.shape(0)),
+                    "chunks: room for those of all keys");
             petacomm::chunk_keys(keys.data(), keys.shape(0), chunks_of(chunks));
         },
         nb::arg("keys").noconvert(), nb::arg("chunks").noconvert());
@@ -42,6 +53,7 @@ void bind_chunks(nb::module_& module) {
     module.def(
         "unchunk_keys",
         [](In<std::int64_t, 2> chunks, Out<std::int64_t> keys) {
+            require(keys_of(chunks) <= length(keys.shape(0)), "keys: room for those of all chunks");
             petacomm::unchunk_keys(chunks_of(chunks), chunks.shape(0), keys.data());
         },
         nb::arg("chunks").noconvert(), nb::arg("keys").noconvert());
@@ -58,7 +70,9 @@ void bind_chunks(nb::module_& module) {
         "places_of_keys",
         [](In<std::int64_t, 2> chunks, In<std::int32_t> groups, In<std::int64_t, 2> united,
            Out<std::int32_t> places) {
-            require(groups.shape(0) == chunks.shape(0), "a group for each chunk");
+            require(groups.shape(0) == chunks.shape(0), "groups: one for each chunk");
+            require(all_within(groups, 0, length(united.shape(0))), "groups: among the united chunks");
+            require(keys_of(chunks) <= length(places.shape(0)), "places: room for one of each key");
             petacomm::places_of_keys(chunks_of(chunks), groups.data(), chunks.shape(0), chunks_of(united),
                                      united.shape(0), places.data());
         },
@@ -72,8 +86,9 @@ void bind_sharing(nb::module_& module) {
         [](In<std::int32_t> labels, std::int64_t n_labels, Out<std::int32_t> order,
            Out<std::int64_t> offsets) {
             require(order.shape(0) == labels.shape(0), "an index for each label");
-            require(static_cast<std::int64_t>(offsets.shape(0)) == n_labels + 1,
-                    "an offset for each label, and the end");
+            require(n_labels >= 0 && length(offsets.shape(0)) - 1 == n_labels,
+                    "offsets: one for each label, and the end");
+            require(all_within(labels, 0, n_labels), "labels: below n_labels");
             petacomm::counting_order(labels.data(), labels.shape(0), n_labels, order.data(), offsets.data());
         },
         nb::arg("labels").noconvert(), nb::arg("n_labels"), nb::arg("order").noconvert(),
@@ -81,13 +96,22 @@ void bind_sharing(nb::module_& module) {
     module.def(
         "expand_groups",
         [](In<std::int32_t> groups, In<std::int64_t> offsets, Out<std::int32_t> positions) {
+            require(are_offsets(offsets, std::int64_t{1} << 31), "offsets: of groups of positions");
+            require(all_within(groups, 0, length(offsets.shape(0)) - 1), "groups: that have offsets");
+            std::int64_t n = 0;
+            for (std::size_t i = 0; i < groups.shape(0); ++i) {
+                const std::int64_t* own = offsets.data() + groups.data()[i];
+                n += own[1] - own[0];
+            }
+            require(n <= length(positions.shape(0)), "positions: room for those of all groups");
             petacomm::expand_groups(groups.data(), groups.shape(0), offsets.data(), positions.data());
         },
         nb::arg("groups").noconvert(), nb::arg("offsets").noconvert(), nb::arg("positions").noconvert());
     module.def(
         "find_sorted",
         [](In<std::int64_t> sorted, In<std::int64_t> queries, Out<std::int32_t> places, int n_threads) {
-            require(places.shape(0) == queries.shape(0), "a place for each query");
+            require(places.shape(0) == queries.shape(0), "places: one for each query");
+            require_threads(n_threads);
             nanobind::gil_scoped_release release;
             petacomm::find_sorted(sorted.data(), sorted.shape(0), queries.data(), queries.shape(0),
                                   places.data(), n_threads);
@@ -97,6 +121,8 @@ void bind_sharing(nb::module_& module) {
     module.def(
         "mark_holders",
         [](In<std::int32_t> places, In<std::int64_t> offsets, Out<std::int64_t, 2> masks) {
+            require(are_offsets(offsets, length(places.shape(0))), "offsets: of lists of places");
+            require(all_within(places, 0, length(masks.shape(0))), "places: rows of the masks");
             const auto n_senders = static_cast<std::int64_t>(offsets.shape(0)) - 1;
             require(n_senders <= 64 * static_cast<std::int64_t>(masks.shape(1)), "a bit for each sender");
             require(offsets.data()[n_senders] == static_cast<std::int64_t>(places.shape(0)),
@@ -108,7 +134,9 @@ void bind_sharing(nb::module_& module) {
     module.def(
         "count_holders",
         [](In<std::int32_t> places, In<std::int64_t, 2> masks, Out<std::int64_t> offsets) {
-            require(places.shape(0) == masks.shape(0), "masks for each place");
+            require(places.shape(0) == masks.shape(0), "masks: a row for each place");
+            require(offsets.shape(0) > 0, "offsets: one for each key, and the end");
+            require(all_within(places, 0, length(offsets.shape(0)) - 1), "places: of keys with offsets");
             petacomm::count_holders(places.data(), reinterpret_cast<const std::uint64_t*>(masks.data()),
                                     places.shape(0), masks.shape(1), offsets.shape(0) - 1, offsets.data());
         },
@@ -118,14 +146,22 @@ void bind_sharing(nb::module_& module) {
         [](In<std::int32_t> places, In<std::int64_t, 2> masks, In<std::int64_t> entry_offsets,
            In<std::int32_t> senders, In<std::int32_t> firsts, In<std::int32_t> members,
            In<std::int64_t> offsets, Out<std::int32_t> holders) {
-            require(places.shape(0) == masks.shape(0), "masks for each place");
-            require(entry_offsets.shape(0) == firsts.shape(0) + 1, "an offset for each sender, and the end");
-            require(offsets.data()[offsets.shape(0) - 1] == static_cast<std::int64_t>(holders.shape(0)),
-                    "the last offset is the number of holders");
-            petacomm::list_holders(places.data(), reinterpret_cast<const std::uint64_t*>(masks.data()),
-                                   masks.shape(1), entry_offsets.data(), senders.data(), senders.shape(0),
-                                   firsts.data(), members.data(), offsets.data(), offsets.shape(0) - 1,
-                                   holders.data());
+            const std::int64_t n_senders = length(firsts.shape(0));
+            require(places.shape(0) == masks.shape(0), "masks: a row for each place");
+            require(length(entry_offsets.shape(0)) == n_senders + 1 &&
+                        are_offsets(entry_offsets, length(places.shape(0))),
+                    "entry_offsets: of the places of each sender");
+            require(all_within(senders, 0, n_senders), "senders: that have firsts");
+            require(all_within(firsts, 0, length(members.shape(0)) + 1), "firsts: among the members");
+            require(are_offsets(offsets, length(holders.shape(0))) &&
+                        offsets.data()[offsets.shape(0) - 1] == length(holders.shape(0)),
+                    "offsets: of lists of holders, the last one their number");
+            require(all_within(places, 0, length(offsets.shape(0)) - 1), "places: of keys with offsets");
+            const bool fits = petacomm::list_holders(
+                places.data(), reinterpret_cast<const std::uint64_t*>(masks.data()), masks.shape(1),
+                entry_offsets.data(), senders.data(), senders.shape(0), firsts.data(), members.data(),
+                members.shape(0), offsets.data(), offsets.shape(0) - 1, holders.data());
+            require(fits, "masks: of members, and of as many as the offsets say");
         },
         nb::arg("places").noconvert(), nb::arg("masks").noconvert(), nb::arg("entry_offsets").noconvert(),
         nb::arg("senders").noconvert(), nb::arg("firsts").noconvert(), nb::arg("members").noconvert(),
@@ -134,8 +170,14 @@ void bind_sharing(nb::module_& module) {
         "choose_owners",
         [](In<std::int64_t> keys, In<std::int64_t> offsets, In<std::int32_t> holders,
            In<std::int32_t> weights, Out<std::int32_t> owners) {
-            require(offsets.shape(0) == keys.shape(0) + 1, "an offset for each key, and the end");
-            require(owners.shape(0) == keys.shape(0), "an owner for each key");
+            require(offsets.shape(0) == keys.shape(0) + 1, "offsets: one for each key, and the end");
+            require(owners.shape(0) == keys.shape(0), "owners: one for each key");
+            require(are_offsets(offsets, length(holders.shape(0))), "offsets: of lists of holders");
+            require(std::adjacent_find(offsets.data(), offsets.data() + offsets.shape(0)) ==
+                        offsets.data() + offsets.shape(0),
+                    "offsets: a holder of each key");
+            require(all_within(holders, 0, length(weights.shape(0))), "holders: ranks that have weights");
+            require(all_within(weights, 1, std::int64_t{1} << 31), "weights: positive");
             petacomm::choose_owners(keys.data(), offsets.data(), holders.data(), keys.shape(0),
                                     weights.data(), owners.data());
         },
@@ -145,7 +187,10 @@ void bind_sharing(nb::module_& module) {
         "tally_owners",
         [](In<std::int64_t> offsets, In<std::int32_t> holders, In<std::int32_t> owners,
            Out<std::int64_t, 2> tallies) {
-            require(offsets.shape(0) == owners.shape(0) + 1, "an offset for each key, and the end");
+            require(offsets.shape(0) == owners.shape(0) + 1, "offsets: one for each key, and the end");
+            require(are_offsets(offsets, length(holders.shape(0))), "offsets: of lists of holders");
+            require(all_within(holders, 0, length(tallies.shape(0))), "holders: ranks that have tallies");
+            require(all_within(owners, 0, length(tallies.shape(0))), "owners: ranks that have tallies");
             require(tallies.shape(1) == sizeof(petacomm::Tally) / sizeof(std::int64_t),
                     "the columns of a tally");
             petacomm::tally_owners(offsets.data(), holders.data(), owners.data(), owners.shape(0),
@@ -161,7 +206,9 @@ void bind_indexed(nb::module_& module) {
         "pack",
         [](In<T, 2> values, In<std::int32_t> positions, Out<T, 2> out, int n_threads) {
             require(out.shape(0) == positions.shape(0), "a row of out for each position");
-            require(out.shape(1) == values.shape(1), "rows of the same length");
+            require(out.shape(1) == values.shape(1), "out: rows as long as those of the values");
+            require(all_within(positions, 0, length(values.shape(0))), "positions: rows of the values");
+            require_threads(n_threads);
             nb::gil_scoped_release release;
             petacomm::pack(values.data(), positions.data(), positions.shape(0), values.shape(1), out.data(),
                            n_threads);
@@ -172,7 +219,9 @@ void bind_indexed(nb::module_& module) {
         "unpack",
         [](In<T, 2> buffer, In<std::int32_t> positions, Out<T, 2> values, int n_threads) {
             require(buffer.shape(0) == positions.shape(0), "a row of the buffer for each position");
-            require(buffer.shape(1) == values.shape(1), "rows of the same length");
+            require(buffer.shape(1) == values.shape(1), "buffer: rows as long as those of the values");
+            require(all_within(positions, 0, length(values.shape(0))), "positions: rows of the values");
+            require_threads(n_threads);
             nb::gil_scoped_release release;
             petacomm::unpack(buffer.data(), positions.data(), positions.shape(0), values.shape(1),
                              values.data(), n_threads);

@@ -28,12 +28,15 @@ class JointTable {
         const auto* first = reinterpret_cast<const Group*>(groups.data());
         groups_.assign(first, first + groups.shape(0));
         for (const Group& group : groups_) {
+            const std::int64_t n_members = length(members_.shape(0)), n = length(forward_.shape(0));
             require(group.first_member >= 0 && group.n_members >= 1 && group.first_coupling >= 0 &&
                         group.n_modes >= 1 && group.first_kernel >= 0,
-                    "members and modes of a group");
-            require(group.first_member + group.n_members <= length(members_.shape(0)), "members of a group");
-            require(group.first_coupling + group.n_members * group.n_modes <= length(forward_.shape(0)),
-                    "couplings of a group");
+                    "groups: members and modes of each");
+            require(group.n_members <= n_members && group.first_member <= n_members - group.n_members,
+                    "groups: members that there are");
+            require(group.n_modes <= n / group.n_members &&
+                        group.first_coupling <= n - group.n_members * group.n_modes,
+                    "groups: couplings that there are");
         }
     }
 
@@ -64,7 +67,8 @@ class JointView {
                 require(number >= 0 && number < static_cast<std::int64_t>(blocks.size()),
                         "blocks that there are");
         for (const auto& group : view_->groups) {
-            require(group.first_kernel + group.n_modes <= n_kernels, "a kernel a mode");
+            require(group.n_modes <= n_kernels && group.first_kernel <= n_kernels - group.n_modes,
+                    "joint: a kernel of each mode");
             const auto own = view_->members.subspan(group.first_member, group.n_members);
             const auto same = [&](std::int64_t number) {
                 const auto &one = blocks[number], &other = blocks[own.front()];

@@ -1,11 +1,16 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/vector.h>
 
+#include <cstdlib>
+#include <limits>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "../arrays.h"
 #include "baseline_functions.h"
+#include "block_views.h"
 #include "joint_views.h"
 #include "part_views.h"
 #include "petamap/mapmaking/bin.h"
@@ -41,16 +46,12 @@ class Kernels {
     std::optional<petamap::noise::Convolver> convolver_;
 };
 
-std::span<const pm::Block> blocks_of(const In<std::int64_t, 2>& blocks) {
-    static_assert(sizeof(pm::Block) == 6 * sizeof(std::int64_t));
-    require(blocks.shape(1) == 6, "6 numbers a block");
-    return {reinterpret_cast<const pm::Block*>(blocks.data()), blocks.shape(0)};
-}
-
 // The vectors that P^T N^-1 P is applied to, and what is added up, checked.
 pm::Maps maps_of(const In<double, 3>& map, const In<double, 2>& gaps, const In<double>& scales,
                  Out<std::int64_t, 4>& sums, Out<std::int64_t, 3>& gap_sums) {
     const std::size_t width = map.shape(2);
+    require(map.shape(1) >= 1 && map.shape(1) <= 3, "map: 1 to 3 Stokes parameters");
+    require(sums.shape(0) >= 1 && sums.shape(0) <= 4096, "sums: of 1 to 4096 threads");
     require(is_width(width) && gaps.shape(1) == width && scales.shape(0) == width, "1, 2, 4 or 8 columns");
     require(sums.shape(3) == width && gap_sums.shape(2) == width, "sums of each column");
     require(sums.shape(1) == map.shape(0) && sums.shape(2) == map.shape(1), "a word a Stokes parameter");
@@ -69,57 +70,30 @@ pm::Maps maps_of(const In<double, 3>& map, const In<double, 2>& gaps, const In<d
             gap_sums.shape(0) > 1};
 }
 
-void apply_kept(In<std::int64_t, 2> blocks, In<std::int32_t> pixels, MaybeIn<std::uint32_t> angles,
-                MaybeIn<float> gains, In<double, 2> responses, const Kernels& kernels, In<double, 3> map,
-                In<double, 2> gaps, In<double> scales, Out<std::int64_t, 4> sums,
-                Out<std::int64_t, 3> gap_sums, const TemplateTable* templates, const JointTable* joint) {
+// P^T N^-1 P of a table's samples, one way or the other.
+template <class Table>
+void apply(const Table& table, const Kernels& kernels, const In<double, 3>& map, const In<double, 2>& gaps,
+           const In<double>& scales, Out<std::int64_t, 4>& sums, Out<std::int64_t, 3>& gap_sums,
+           const TemplateTable* templates, const JointTable* joint) {
     auto maps = maps_of(map, gaps, scales, sums, gap_sums);
-    const auto all = blocks_of(blocks);
-    const TemplateView view(templates, maps.n_gaps, maps.n_local);
+    const auto blocks = table.blocks();
+    for (const pm::Block& block : blocks) require_block(block, kernels.view(), kernels.n());
+    require(table.n_pixels() <= maps.n_local, "map: a row for each pixel");
+    require(table.n_slots() <= maps.n_gaps, "gaps: a row for each of them");
+    // what an index does not have may be a gap that nobody has counted: its row is of no use
+    std::vector<double> no_gap(gap_sums.shape(2));
+    std::vector<std::int64_t> no_sum(gap_sums.shape(2));
+    if (maps.n_gaps == 0) {
+        maps.gaps = no_gap.data();
+        maps.gap_sums = no_sum.data();
+    }
+    const TemplateView view(templates, maps.n_gaps, maps.n_local, table.n_streams());
     maps.templates = view.get();
-    const JointView joint_view(joint, all, kernels.n());
+    const JointView joint_view(joint, blocks, kernels.n());
     maps.joint = joint_view.get();
-    require(responses.shape(1) == 2, "intensity and efficiency of each stream");
-    require(maps.n_stokes == 1 || angles, "polarization needs angles");
-    const pm::KeptSamples source{pixels.data(), data_or_null(angles), data_or_null(gains), responses.data()};
+    const auto source = table.view(maps.n_stokes > 1);
     nb::gil_scoped_release release;
-    pm::apply_normal(all, source, kernels.view(), maps);
-}
-
-void apply_expanded(In<std::int64_t, 2> blocks, nb::typed<nb::list, PointingArguments> pointings,
-                    In<double> grid, const pm::PixelIndex& index, In<std::int64_t, 2> streams,
-                    In<double, 2> responses, MaybeIn<std::uint8_t> gap_bits, In<std::int64_t> first_slots,
-                    std::int64_t gap_length, const Kernels& kernels, In<double, 3> map, In<double, 2> gaps,
-                    In<double> scales, Out<std::int64_t, 4> sums, Out<std::int64_t, 3> gap_sums,
-                    const TemplateTable* templates, const JointTable* joint, const PartTable* parts) {
-    static_assert(sizeof(pm::ExpandedSamples::Stream) == 6 * sizeof(std::int64_t));
-    require(streams.shape(1) == 6 && streams.shape(0) == responses.shape(0), "6 numbers a stream");
-    require(responses.shape(1) == 2, "intensity and efficiency of each stream");
-    require(first_slots.shape(0) == blocks.shape(0), "a slot a block");
-    auto maps = maps_of(map, gaps, scales, sums, gap_sums);
-    const auto all = blocks_of(blocks);
-    const TemplateView view(templates, maps.n_gaps, maps.n_local);
-    maps.templates = view.get();
-    const JointView joint_view(joint, all, kernels.n());
-    maps.joint = joint_view.get();
-    std::vector<petamap::pointing::CompressedPointing> views;
-    for (nb::handle pointing : pointings)
-        views.push_back(compressed_pointing(nb::cast<PointingArguments>(pointing)));
-    if (parts) require(parts->n_segments() == length(streams.shape(0)), "parts of each stream");
-    const auto part_view = parts ? std::optional{parts->view()} : std::nullopt;
-    const pm::ExpandedSamples source{
-        views,
-        petamap::sky::Grid::from(grid.data(), grid.shape(0)),
-        &index,
-        {reinterpret_cast<const pm::ExpandedSamples::Stream*>(streams.data()), streams.shape(0)},
-        responses.data(),
-        data_or_null(gap_bits),
-        first_slots.data(),
-        gap_length,
-        maps.n_stokes > 1,
-        part_view ? &*part_view : nullptr};
-    nb::gil_scoped_release release;
-    pm::apply_normal(all, source, kernels.view(), maps);
+    pm::apply_normal(blocks, source, kernels.view(), maps);
 }
 
 const pm::Block& block_of(const In<std::int64_t>& block) {
@@ -129,6 +103,7 @@ const pm::Block& block_of(const In<std::int64_t>& block) {
 
 void filter_block(In<std::int64_t> block, const Kernels& kernels, In<double, 2> input, Out<double, 2> time) {
     const auto& one = block_of(block);
+    require_block(one, kernels.view(), kernels.n());
     require(length(input.shape(1)) == one.n_in && length(time.shape(1)) == one.n_out, "the block's lengths");
     require(input.shape(0) == time.shape(0), "as many outputs as inputs");
     nb::gil_scoped_release release;
@@ -136,6 +111,7 @@ void filter_block(In<std::int64_t> block, const Kernels& kernels, In<double, 2> 
 }
 
 void add_hits(In<std::int32_t> pixels, bool shared, Out<std::int64_t> hits) {
+    require_pixels(pixels, hits.shape(0));
     nb::gil_scoped_release release;
     pm::add_hits({pixels.data(), nullptr, nullptr, 1, 1}, 0, length(pixels.shape(0)), shared, hits.data());
 }
@@ -143,7 +119,10 @@ void add_hits(In<std::int32_t> pixels, bool shared, Out<std::int64_t> hits) {
 void add_weights(In<std::int32_t> pixels, MaybeIn<std::uint32_t> angles, MaybeIn<float> gains,
                  double intensity, double efficiency, int n_stokes, double weight, double scale, bool shared,
                  Out<std::int64_t, 2> weights) {
-    require(length(weights.shape(1)) == pm::triangle(n_stokes), "the upper triangle of a matrix a pixel");
+    require_stokes(n_stokes, angles.has_value());
+    require(length(weights.shape(1)) == pm::triangle(n_stokes),
+            "weights: the upper triangle of a matrix a pixel");
+    require_pixels(pixels, weights.shape(0));
     const auto samples = samples_of(pixels, angles, gains, intensity, efficiency, pixels.shape(0));
     nb::gil_scoped_release release;
     pm::add_weights(samples, 0, length(pixels.shape(0)), n_stokes, weight, scale, shared, weights.data());
@@ -158,6 +137,9 @@ void add_signals(In<std::int32_t> pixels, MaybeIn<std::uint32_t> angles, MaybeIn
     require(weighted.shape(0) == width && weighted.shape(1) == n, "two values a sample");
     require(sums.shape(2) == 4 && gap_sums.shape(1) == 2, "two words of two values a pixel, of one a gap");
     require(sums.shape(3) == width && gap_sums.shape(2) == width, "sums of each column");
+    require_stokes(length(sums.shape(1)), angles.has_value());
+    require_pixels(pixels, sums.shape(0), gap_sums.shape(0));
+    require_low_bits(low_bits);
     const auto samples = samples_of(pixels, angles, gains, intensity, efficiency, n);
     nb::gil_scoped_release release;
     pm::add_signals(samples, static_cast<int>(sums.shape(1)),
@@ -168,11 +150,25 @@ void add_signals(In<std::int32_t> pixels, MaybeIn<std::uint32_t> angles, MaybeIn
 double add_binned(In<std::int32_t> pixels, MaybeIn<std::uint32_t> angles, double intensity, double efficiency,
                   int n_stokes, In<double> signal, double weight, double weight_scale, double signal_scale,
                   int low_bits, Out<std::int64_t, 2> sums) {
-    require(length(sums.shape(1)) == pm::binned_row(n_stokes), "hits, weights and words of each pixel");
+    require_stokes(n_stokes, angles.has_value());
+    require(length(sums.shape(1)) == pm::binned_row(n_stokes), "sums: hits, weights and words of each pixel");
+    require_pixels(pixels, sums.shape(0));
+    require_low_bits(low_bits);
     const auto samples = samples_of(pixels, angles, std::nullopt, intensity, efficiency, signal.shape(0));
     nb::gil_scoped_release release;
     return pm::add_binned(samples, length(signal.shape(0)), n_stokes, signal.data(), weight,
                           {weight_scale, signal_scale, low_bits}, sums.data());
+}
+
+// A block of one stream, whose inputs have these pixels.
+const pm::Block& stream_block(const In<std::int64_t>& block, const In<std::int32_t>& pixels) {
+    const auto& one = block_of(block);
+    require(length(pixels.shape(0)) == one.n_in, "pixels: of the inputs of the block");
+    require(one.n_left >= 0 && one.n_out >= 0 && one.n_left <= one.n_in && one.n_out <= one.n_in - one.n_left,
+            "block: outputs among the inputs");
+    require(one.stream >= 0 && one.stream < std::numeric_limits<std::int32_t>::max(), "block: its stream");
+    require(std::abs(one.first) <= std::int64_t{1} << 53, "block: its first sample");
+    return one;
 }
 
 // So many pixels as the largest number says.
@@ -184,12 +180,12 @@ std::int64_t pixels_seen(const In<std::int32_t>& pixels) {
 
 void add_template_signals(const TemplateTable& templates, In<std::int64_t> block, In<std::int32_t> pixels,
                           In<double, 2> filtered, double scale, int low_bits, Out<std::int64_t, 3> sums) {
-    const auto& one = block_of(block);
+    const auto& one = stream_block(block, pixels);
+    require_low_bits(low_bits);
     const std::size_t width = filtered.shape(0);
     require(is_width(width) && sums.shape(1) == 2 && sums.shape(2) == width, "two words of each column");
-    require(length(filtered.shape(1)) == one.n_out && length(pixels.shape(0)) == one.n_in,
-            "the block's lengths");
-    const TemplateView view(&templates, length(sums.shape(0)), pixels_seen(pixels));
+    require(length(filtered.shape(1)) == one.n_out, "filtered: the outputs of the block");
+    const TemplateView view(&templates, length(sums.shape(0)), pixels_seen(pixels), one.stream + 1);
     nb::gil_scoped_release release;
     pm::add_template_signals(*view.get(), one, {pixels.data(), nullptr, nullptr, 1, 1}, filtered.data(),
                              static_cast<int>(width), scale, low_bits, sums.data());
@@ -197,11 +193,10 @@ void add_template_signals(const TemplateTable& templates, In<std::int64_t> block
 
 void scan_templates(const TemplateTable& templates, In<std::int64_t> block, In<std::int32_t> pixels,
                     In<double> amplitudes, std::int64_t begin, Out<double> time) {
-    const auto& one = block_of(block);
+    const auto& one = stream_block(block, pixels);
     const std::int64_t n = length(time.shape(0));
-    require(length(pixels.shape(0)) == one.n_in && begin >= 0 && begin + n <= one.n_in,
-            "the block's lengths");
-    const TemplateView view(&templates, length(amplitudes.shape(0)), pixels_seen(pixels));
+    require(begin >= 0 && n <= one.n_in && begin <= one.n_in - n, "begin, time: inputs of the block");
+    const TemplateView view(&templates, length(amplitudes.shape(0)), pixels_seen(pixels), one.stream + 1);
     nb::gil_scoped_release release;
     pm::scan_templates(*view.get(), one, {pixels.data(), nullptr, nullptr, 1, 1}, amplitudes.data(), begin, n,
                        time.data());
@@ -211,6 +206,8 @@ void settle_words(In<std::int64_t, 4> words, double unit, int low_bits, Out<doub
                   Out<double, 3> second, int n_threads) {
     const std::size_t rows = words.shape(0) * words.shape(1), n = rows * words.shape(3);
     require(words.shape(2) == 4 && first.size() == n && second.size() == n, "two words of two values a row");
+    require_low_bits(low_bits);
+    require_threads(n_threads);
     nb::gil_scoped_release release;
     pm::settle_words(words.data(), length(rows), static_cast<int>(words.shape(3)), unit, low_bits,
                      first.data(), second.data(), n_threads);
@@ -218,48 +215,100 @@ void settle_words(In<std::int64_t, 4> words, double unit, int low_bits, Out<doub
 
 void scan(In<std::int32_t> pixels, MaybeIn<std::uint32_t> angles, MaybeIn<float> gains, double intensity,
           double efficiency, In<double, 2> map, In<double> gaps, Out<double> time) {
+    require_stokes(length(map.shape(1)), angles.has_value());
     const int n_stokes = static_cast<int>(map.shape(1));
+    require_pixels(pixels, map.shape(0), gaps.shape(0));
     const auto samples = samples_of(pixels, angles, gains, intensity, efficiency, time.shape(0));
     nb::gil_scoped_release release;
     pm::scan(samples, length(time.shape(0)), n_stokes, map.data(), gaps.data(), time.data());
 }
 
 void localize(const pm::PixelIndex& index, MaybeIn<std::uint8_t> flags, Out<std::int32_t> pixels) {
-    require(!flags || flags->shape(0) == pixels.shape(0), "a flag a sample");
+    require(!flags || flags->shape(0) == pixels.shape(0), "flags: one for each of the pixels");
+    require(index.is_numbered(), "index: numbered");
+    require_pixels(pixels, static_cast<std::size_t>(index.n_pix()));
     nb::gil_scoped_release release;
     pm::localize(index, data_or_null(flags), length(pixels.shape(0)), pixels.data());
 }
 
 void number_gaps(std::int64_t gap_length, std::int64_t position, std::int64_t base,
                  Out<std::int32_t> pixels) {
+    require(gap_length >= 0, "gap_length: 0 or more");
+    require(position >= 0, "position: 0 or more");
     nb::gil_scoped_release release;
     pm::number_gaps(gap_length, position, base, length(pixels.shape(0)), pixels.data());
 }
 
 void renumber(In<std::int32_t> table, Out<std::int32_t> pixels) {
+    require_pixels(pixels, table.shape(0));
     nb::gil_scoped_release release;
     for (std::size_t i = 0; i < pixels.shape(0); ++i)
         if (pixels.data()[i] >= 0) pixels.data()[i] = table.data()[pixels.data()[i]];
 }
 
+void make_index(pm::PixelIndex* made, std::int64_t n_pix) {
+    require(n_pix >= 0 && n_pix <= std::numeric_limits<std::int32_t>::max(), "n_pix: 0 to 2^31 - 1");
+    new (made) pm::PixelIndex(n_pix);
+}
+
 void mark(pm::PixelIndex& index, In<std::int32_t> pixels) {
+    require_pixels(pixels, static_cast<std::size_t>(index.n_pix()));
     nb::gil_scoped_release release;
     index.mark(pixels.data(), pixels.shape(0));
 }
 
+void remove_pixel(pm::PixelIndex& index, std::int64_t pixel) {
+    require(pixel >= 0 && pixel < index.n_pix(), "pixel: of the index");
+    index.remove(pixel);
+}
+
 void write_keys(const pm::PixelIndex& index, Out<std::int64_t> keys) {
+    require(index.is_numbered(), "index: numbered");
     require(length(keys.shape(0)) == index.n_local(), "a key a pixel");
     index.keys(keys.data());
+}
+
+// What is in the tables of samples is kept as long as they are.
+void bind_tables(nb::module_& module) {
+    nb::class_<KeptTable>(module, "KeptTable")
+        .def(nb::init<In<std::int64_t, 2>, In<std::int32_t>, MaybeIn<std::uint32_t>, MaybeIn<float>,
+                      In<double, 2>>(),
+             nb::arg("blocks").noconvert(), nb::arg("pixels").noconvert(),
+             nb::arg("angles").noconvert().none(), nb::arg("gains").noconvert().none(),
+             nb::arg("responses").noconvert());
+    nb::class_<ExpandedTable>(module, "ExpandedTable")
+        .def(nb::init<In<std::int64_t, 2>, std::vector<PointingArguments>, In<double>, const pm::PixelIndex&,
+                      In<std::int64_t, 2>, In<double, 2>, MaybeIn<std::uint8_t>, In<std::int64_t>,
+                      std::int64_t, const PartTable*>(),
+             nb::arg("blocks").noconvert(), nb::arg("pointings"), nb::arg("grid").noconvert(),
+             nb::arg("index"), nb::arg("streams").noconvert(), nb::arg("responses").noconvert(),
+             nb::arg("gap_bits").noconvert().none(), nb::arg("first_slots").noconvert(),
+             nb::arg("gap_length"), nb::arg("parts").none() = nb::none(), nb::keep_alive<1, 5>(),
+             nb::keep_alive<1, 11>());
+}
+
+template <class Table>
+void bind_apply(nb::module_& module) {
+    module.def(
+        "apply",
+        [](const Table& samples, const Kernels& kernels, In<double, 3> map, In<double, 2> gaps,
+           In<double> scales, Out<std::int64_t, 4> sums, Out<std::int64_t, 3> gap_sums,
+           const TemplateTable* templates, const JointTable* joint) {
+            apply(samples, kernels, map, gaps, scales, sums, gap_sums, templates, joint);
+        },
+        nb::arg("samples"), nb::arg("kernels"), nb::arg("map").noconvert(), nb::arg("gaps").noconvert(),
+        nb::arg("scales").noconvert(), nb::arg("sums").noconvert(), nb::arg("gap_sums").noconvert(),
+        nb::arg("templates").none() = nb::none(), nb::arg("joint").none() = nb::none());
 }
 
 }  // namespace
 
 NB_MODULE(_mapmaking, module) {
     nb::class_<pm::PixelIndex>(module, "PixelIndex")
-        .def(nb::init<std::int64_t>(), nb::arg("n_pix"))
+        .def("__init__", make_index, nb::arg("n_pix"))
         .def_prop_ro("n_local", &pm::PixelIndex::n_local)
         .def("mark", mark, nb::arg("pixels").noconvert())
-        .def("remove", &pm::PixelIndex::remove, nb::arg("pixel"))
+        .def("remove", remove_pixel, nb::arg("pixel"))
         .def("number", &pm::PixelIndex::number)
         .def("keys", write_keys, nb::arg("out").noconvert());
     nb::class_<Kernels>(module, "Kernels")
@@ -278,20 +327,9 @@ NB_MODULE(_mapmaking, module) {
              nb::arg("firsts").noconvert(), nb::arg("runs").noconvert(), nb::arg("n_parts"), nb::arg("n_pix"))
         .def("number", &PartTable::number, nb::arg("segment"), nb::arg("start"),
              nb::arg("pixels").noconvert());
-    module.def("apply_kept", apply_kept, nb::arg("blocks").noconvert(), nb::arg("pixels").noconvert(),
-               nb::arg("angles").noconvert().none(), nb::arg("gains").noconvert().none(),
-               nb::arg("responses").noconvert(), nb::arg("kernels"), nb::arg("map").noconvert(),
-               nb::arg("gaps").noconvert(), nb::arg("scales").noconvert(), nb::arg("sums").noconvert(),
-               nb::arg("gap_sums").noconvert(), nb::arg("templates").none() = nb::none(),
-               nb::arg("joint").none() = nb::none());
-    module.def("apply_expanded", apply_expanded, nb::arg("blocks").noconvert(), nb::arg("pointings"),
-               nb::arg("grid").noconvert(), nb::arg("index"), nb::arg("streams").noconvert(),
-               nb::arg("responses").noconvert(), nb::arg("gap_bits").noconvert().none(),
-               nb::arg("first_slots").noconvert(), nb::arg("gap_length"), nb::arg("kernels"),
-               nb::arg("map").noconvert(), nb::arg("gaps").noconvert(), nb::arg("scales").noconvert(),
-               nb::arg("sums").noconvert(), nb::arg("gap_sums").noconvert(),
-               nb::arg("templates").none() = nb::none(), nb::arg("joint").none() = nb::none(),
-               nb::arg("parts").none() = nb::none());
+    bind_tables(module);
+    bind_apply<KeptTable>(module);
+    bind_apply<ExpandedTable>(module);
     module.def("filter_block", filter_block, nb::arg("block").noconvert(), nb::arg("kernels"),
                nb::arg("input").noconvert(), nb::arg("time").noconvert());
     module.def("add_hits", add_hits, nb::arg("pixels").noconvert(), nb::arg("shared"),

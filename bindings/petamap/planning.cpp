@@ -28,12 +28,14 @@ void cover_pixels(const PointingArguments& arguments, In<double> grid_numbers, i
     const std::int64_t* rows = ranges.data();
     std::int64_t most = 0;
     for (std::size_t i = 0; i < ranges.shape(0); ++i) {
-        const std::int64_t *row = rows + 3 * i, n = row[2] - row[1];
-        require(row[0] >= 0 && row[0] < pointing.n_det && row[1] >= 0 && n >= 0 && row[2] <= pointing.n_samp,
-                "ranges outside");
-        most += n;
+        const std::int64_t* row = rows + 3 * i;
+        require(row[0] >= 0 && row[0] < pointing.n_det, "ranges: detectors that there are");
+        require(!near || row[0] < sparse.n_det, "ranges: detectors of the sparse pointing");
+        require(row[1] >= 0 && row[1] <= row[2] && row[2] <= pointing.n_samp,
+                "ranges: samples that there are");
+        most += row[2] - row[1];
+        require(most <= length(seen.shape(0)), "seen: room for every sample");
     }
-    require(static_cast<std::int64_t>(seen.shape(0)) >= most, "room for every sample");
     std::int32_t* out = seen.data();
     std::int64_t* count = counts.data();
     const std::size_t n = ranges.shape(0);

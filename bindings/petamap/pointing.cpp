@@ -11,8 +11,8 @@ namespace {
 
 void check_range(const pointing::CompressedPointing& p, std::int64_t detector, std::int64_t start,
                  std::size_t n) {
-    require(detector >= 0 && detector < p.n_det, "no such detector");
-    require(start >= 0 && start + static_cast<std::int64_t>(n) <= p.n_samp, "samples outside");
+    require(detector >= 0 && detector < p.n_det, "detector: that there is");
+    require(start >= 0 && length(n) <= p.n_samp && start <= p.n_samp - length(n), "start: samples outside");
 }
 
 void expand(const PointingArguments& arguments, In<double> grid_numbers, std::int64_t detector,

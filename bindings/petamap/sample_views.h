@@ -2,6 +2,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <limits>
 #include <utility>
 
 #include "../arrays.h"
@@ -18,6 +19,25 @@ inline petamap::mapmaking::Samples samples_of(const In<std::int32_t>& pixels,
     require(!gains || gains->shape(0) == n, "a gain a sample");
     return {pixels.data(), data_or_null(angles), data_or_null(gains), intensity, efficiency};
 }
+
+// Stokes parameters of a map, and angles where they are of polarization.
+inline void require_stokes(std::int64_t n_stokes, bool has_angles) {
+    require(n_stokes >= 1 && n_stokes <= 3, "n_stokes: 1 to 3");
+    require(n_stokes == 1 || has_angles, "angles: of samples that see polarization");
+}
+
+// Pixels below n, and gaps of which there are n_gaps.
+inline void require_pixels(const In<std::int32_t>& pixels, std::size_t n, std::size_t n_gaps) {
+    require(all_within(pixels, -length(n_gaps), length(n)), "pixels: of the map, or gaps that there are");
+}
+
+// Pixels below n, all others left out.
+template <typename Array>
+void require_pixels(const Array& pixels, std::size_t n) {
+    require(all_within(pixels, std::numeric_limits<std::int32_t>::min(), length(n)), "pixels: of the map");
+}
+
+inline void require_low_bits(int low_bits) { require(low_bits >= 0 && low_bits < 63, "low_bits: 0 to 62"); }
 
 inline bool is_width(std::size_t n) { return n == 1 || n == 2 || n == 4 || n == 8; }
 

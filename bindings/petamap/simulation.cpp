@@ -28,7 +28,10 @@ void gaussians(In<std::uint32_t> words, std::int64_t group, Out<double> out) {
 
 void add_noise(In<double, 2> filters, In<double, 2> interpolation, In<std::uint32_t, 2> words,
                std::int64_t start, double scale, Out<double> out, int n_threads) {
-    require(filters.shape(0) >= 1 && filters.shape(1) >= 1, "a filter a level");
+    require(filters.shape(0) >= 1 && filters.shape(0) <= 64 && filters.shape(1) >= 1,
+            "filters: of 1 to 64 levels");
+    require(start >= -(std::int64_t{1} << 60) && start <= std::int64_t{1} << 60, "start: up to 2^60");
+    require_threads(n_threads);
     require(words.shape(0) == filters.shape(0) && words.shape(1) == 4, "a stream a level");
     require(interpolation.shape(0) == simulation::kTaps && interpolation.shape(1) == simulation::kFactor,
             "weights of the taps at each phase");
@@ -57,6 +60,7 @@ void add_skies(const std::vector<In<double, 2>>& values, In<std::int32_t, 2> pix
             "as many angles and gains as pixels");
     require(!weights || (weights->shape(0) == n && weights->shape(1) == n_neighbours), "a weight a pixel");
     require(values.size() == outs.size(), "a time stream a map");
+    require_threads(n_threads);
     std::vector<simulation::SkyMap> maps;
     std::vector<double*> to;
     for (std::size_t k = 0; k < values.size(); ++k) {
@@ -89,6 +93,7 @@ void add_point_sources(In<double, 2> sources, In<double> amplitudes, In<double> 
             "an amplitude and a width a source");
     require(directions.shape(0) == out.shape(0) && (!gains || gains->shape(0) == out.shape(0)),
             "a direction and a gain a sample");
+    require_threads(n_threads);
     const simulation::PointSources all{static_cast<std::int64_t>(sources.shape(0)), sources.data(),
                                        amplitudes.data(), sigmas.data()};
     nb::gil_scoped_release release;

@@ -35,6 +35,7 @@ NB_MODULE(_sky, module) {
             require(directions.shape(1) == 3, "directions have shape (n, 3)");
             require(directions.shape(0) == pixels.shape(0), "as many pixels as directions");
             const sky::Grid grid = grid_of(parameters);
+            require_threads(n_threads);
             nb::gil_scoped_release release;
             sky::pixels_of(grid, directions.data(), static_cast<std::int64_t>(pixels.shape(0)), pixels.data(),
                            n_threads);
@@ -61,6 +62,7 @@ NB_MODULE(_sky, module) {
             require(directions.shape(0) == pixels.shape(0), "as many directions as pixels");
             const sky::Grid grid = healpix_of(parameters);
             require_inside(grid, pixels);
+            require_threads(n_threads);
             nb::gil_scoped_release release;
             sky::healpix_directions(grid, pixels.data(), static_cast<std::int64_t>(pixels.shape(0)),
                                     directions.data(), n_threads);
@@ -75,6 +77,7 @@ NB_MODULE(_sky, module) {
             const sky::Grid grid = healpix_of(parameters);
             require((grid.healpix.n_side & (grid.healpix.n_side - 1)) == 0, "n_side must be a power of two");
             require_inside(grid, pixels);
+            require_threads(n_threads);
             nb::gil_scoped_release release;
             sky::healpix_reordered(grid, pixels.data(), static_cast<std::int64_t>(pixels.shape(0)),
                                    out.data(), n_threads);
@@ -92,6 +95,7 @@ NB_MODULE(_sky, module) {
                         weights.shape(1) == 4,
                     "4 pixels and 4 weights a direction");
             const sky::Grid grid = healpix_of(parameters);
+            require_threads(n_threads);
             nb::gil_scoped_release release;
             sky::healpix_interpolation(grid, directions.data(), static_cast<std::int64_t>(n), pixels.data(),
                                        weights.data(), n_threads);

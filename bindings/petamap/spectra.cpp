@@ -14,6 +14,7 @@ NB_MODULE(_spectra, module) {
             require(windows.shape(0) == 4 && n_w > 0, "four windows");
             require(out.shape(0) == 5 && n > 0 && out.shape(2) == out.shape(1), "five square matrices");
             require(static_cast<std::int64_t>(central.shape(0)) == 2 * n - 1, "2 l_max + 1 binomials");
+            require_threads(n_threads);
             nb::gil_scoped_release release;
             spectra::coupling(windows.data(), n_w - 1, central.data(), n - 1, out.data(), n_threads);
         },

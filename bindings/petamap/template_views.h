@@ -45,6 +45,7 @@ class TemplateTable {
 
     petamap::mapmaking::Templates view() const { return {terms_, streams_, rows_, scale_, sum_scale_}; }
     std::int64_t n_rows() const { return n_rows_; }
+    std::int64_t n_streams() const { return length(streams_.size()); }
     // Pixels that all maps of templates have.
     std::int64_t n_pixels() const { return n_pixels_; }
 
@@ -56,13 +57,16 @@ class TemplateTable {
     static Term term_of(const TermArguments& given) {
         const auto& [functions, n, first, n_samp, edges, linear, values, turns, bins, knots] = given;
         const std::span<const std::int64_t> ends{edges.data(), edges.shape(0)};
-        require(functions >= 0 && functions <= 5 && n >= 1, "functions");
+        require(functions >= 0 && functions <= 5, "terms: functions that there are");
+        require(n >= 1 && n < std::int64_t{1} << 31 && first >= 0 && first <= 1 << 20,
+                "terms: how many functions, and the first of them");
         require(ends.size() >= 2 && std::is_sorted(ends.begin(), ends.end()), "increasing edges of cells");
-        require(ends.front() >= 0 && ends.back() <= n_samp, "cells within the samples");
+        require(n_samp >= 0 && ends.front() >= 0 && ends.back() <= n_samp, "cells within the samples");
         const auto kind = static_cast<Functions>(functions);
         const auto samples = static_cast<std::size_t>(n_samp);
         if (kind == Functions::kLegendre)
-            require(values && values->shape(1) == samples, "an argument a sample");
+            require(values && values->shape(0) >= 1 && values->shape(1) == samples,
+                    "terms: an argument of each sample");
         if (kind == Functions::kFourier) require(turns && turns->shape(0) == samples, "an angle a sample");
         if (kind == Functions::kBins) {
             require(bins && bins->shape(0) == samples, "a bin a sample");
@@ -97,14 +101,16 @@ class TemplateTable {
     }
 
     void check(const Stream& stream) {
-        require(stream.first_term >= 0 && stream.n_terms >= 0, "terms of a stream");
-        require(stream.first_term + stream.n_terms <= static_cast<std::int64_t>(terms_.size()),
-                "terms of a stream");
-        const auto n_places = static_cast<std::int64_t>(rows_.size());
-        require(stream.first_place >= 0 && stream.first_place + stream.n_terms <= n_places, "a row a term");
+        const std::int64_t n_places = length(rows_.size()), n_terms = length(terms_.size());
+        require(stream.n_terms >= 0 && stream.n_terms <= std::min(n_terms, n_places), "streams: their terms");
+        require(stream.first_term >= 0 && stream.first_term <= n_terms - stream.n_terms,
+                "streams: terms that there are");
+        require(stream.first_place >= 0 && stream.first_place <= n_places - stream.n_terms,
+                "streams: a row of each term");
+        require(std::abs(stream.shift) <= std::int64_t{1} << 53, "streams: shifts of up to 2^53");
         for (std::int64_t k = 0; k < stream.n_terms; ++k) {
             const std::int64_t row = rows_[stream.first_place + k];
-            require(row >= 0, "a row a term");
+            require(row >= 0 && row <= std::int64_t{1} << 40, "rows: 0 to 2^40");
             n_rows_ = std::max(n_rows_, row + terms_[stream.first_term + k].n_amplitudes());
         }
     }
@@ -118,11 +124,13 @@ class TemplateTable {
 };
 
 // What kernels take of a table, if there is one, with as many rows as there are unknowns, for samples of
-// `n_local` pixels.
+// `n_local` pixels and of streams of which there are at least `n_streams`.
 class TemplateView {
   public:
-    TemplateView(const TemplateTable* table, std::int64_t n_rows, std::int64_t n_local) {
+    TemplateView(const TemplateTable* table, std::int64_t n_rows, std::int64_t n_local,
+                 std::int64_t n_streams) {
         if (!table) return;
+        require(table->n_streams() >= n_streams, "templates: of each stream");
         require(table->n_rows() <= n_rows, "a row an amplitude");
         require(table->n_pixels() >= n_local, "a value a pixel");
         view_ = table->view();

@@ -10,6 +10,7 @@
 #include "../arrays.h"
 #include "petamap/mapmaking/space.h"
 #include "petamap/mapmaking/vectors.h"
+#include "sample_views.h"
 
 namespace bindings {
 
@@ -17,13 +18,16 @@ namespace nb = nanobind;
 namespace pm = petamap::mapmaking;
 
 inline void clear(Out<std::int64_t, 3> values, int n_threads) {
+    require_threads(n_threads);
     nb::gil_scoped_release release;
     pm::clear(values.data(), length(values.size()), n_threads);
 }
 
 inline void fold(Out<std::int64_t, 4> sums, Out<std::int64_t, 3> out, int n_threads) {
+    require_threads(n_threads);
     require(sums.shape(1) == out.shape(0) && sums.shape(2) == out.shape(1) && sums.shape(3) == out.shape(2),
             "a row an unknown");
+    require(sums.shape(0) >= 1, "sums: of at least one thread");
     nb::gil_scoped_release release;
     pm::fold(sums.data(), static_cast<int>(sums.shape(0)), length(out.size()), out.data(), n_threads);
 }
@@ -31,6 +35,15 @@ inline void fold(Out<std::int64_t, 4> sums, Out<std::int64_t, 3> out, int n_thre
 inline pm::Rows rows_of(const In<double, 3>& vectors) {
     require(is_width(vectors.shape(2)), "1, 2, 4 or 8 columns");
     return {length(vectors.shape(0)), static_cast<int>(vectors.shape(1)), static_cast<int>(vectors.shape(2))};
+}
+
+// Rows of Stokes parameters, of which matrices may be given as upper triangles.
+inline pm::Rows stokes_rows_of(const In<double, 3>& vectors, const In<double, 2>* matrices = nullptr) {
+    require(vectors.shape(1) >= 1 && vectors.shape(1) <= 3, "vectors of 1 to 3 Stokes parameters");
+    require(!matrices || (matrices->shape(0) == vectors.shape(0) &&
+                          length(matrices->shape(1)) == pm::triangle(static_cast<int>(vectors.shape(1)))),
+            "inverse: the upper triangle of a matrix a pixel");
+    return rows_of(vectors);
 }
 
 // One exact sum a column, to be added to the caller's limbs.
@@ -59,7 +72,8 @@ class ExactSums {
 
 inline void settle(In<double, 3> p, Out<double, 3> q, In<double> steps, Out<std::int64_t, 2> limbs,
                    int n_threads, std::optional<Out<std::int64_t, 4>> copies) {
-    const auto rows = rows_of(p);
+    require_threads(n_threads);
+    const auto rows = stokes_rows_of(p);
     require(!copies || copies->size() == copies->shape(0) * q.size(), "copies of all sums");
     same_shape({{p.size(), q.size()}, {p.shape(2), steps.shape(0)}});
     ExactSums sums(limbs, rows.width);
@@ -74,7 +88,8 @@ inline void settle(In<double, 3> p, Out<double, 3> q, In<double> steps, Out<std:
 
 inline void advance(In<double> alphas, In<double, 3> q, In<double, 2> inverse, Out<double, 3> r,
                     Out<std::int64_t, 2> limbs, int n_threads) {
-    const auto rows = rows_of(q);
+    require_threads(n_threads);
+    const auto rows = stokes_rows_of(q, &inverse);
     same_shape({{q.size(), r.size()}, {inverse.shape(0), q.shape(0)}, {q.shape(2), alphas.shape(0)}});
     ExactSums sums(limbs, rows.width);
     {
@@ -86,15 +101,17 @@ inline void advance(In<double> alphas, In<double, 3> q, In<double, 2> inverse, O
 
 inline void turn(In<double> alphas, In<double> betas, In<double, 2> inverse, In<double, 3> r,
                  Out<double, 3> x, Out<double, 3> p, Out<double> largest, int n_threads) {
+    require_threads(n_threads);
     same_shape({{p.size(), r.size()}, {x.size(), r.size()}, {inverse.shape(0), r.shape(0)}});
     for (const auto n : {alphas.shape(0), betas.shape(0), largest.shape(0)}) same_shape({{r.shape(2), n}});
-    const auto rows = rows_of(r);
+    const auto rows = stokes_rows_of(r, &inverse);
     nb::gil_scoped_release release;
     pm::turn(rows, alphas.data(), betas.data(), inverse.data(), r.data(), x.data(), p.data(), largest.data(),
              n_threads);
 }
 
 inline void subtract(In<double> alphas, In<double, 3> q, Out<double, 3> r, int n_threads) {
+    require_threads(n_threads);
     same_shape({{q.size(), r.size()}, {q.shape(2), alphas.shape(0)}, {q.shape(2), r.shape(2)}});
     const auto rows = rows_of(q);
     nb::gil_scoped_release release;
@@ -102,6 +119,7 @@ inline void subtract(In<double> alphas, In<double, 3> q, Out<double, 3> r, int n
 }
 
 inline void dots(In<double, 3> a, In<double, 3> b, Out<std::int64_t, 2> limbs, int n_threads) {
+    require_threads(n_threads);
     same_shape({{a.size(), b.size()}, {a.shape(2), b.shape(2)}});
     const auto rows = rows_of(a);
     ExactSums sums(limbs, rows.width);
@@ -114,6 +132,7 @@ inline void dots(In<double, 3> a, In<double, 3> b, Out<std::int64_t, 2> limbs, i
 
 inline void turn_to(In<double> alphas, In<double> betas, In<double, 3> z, Out<double, 3> x, Out<double, 3> p,
                     Out<double> largest, int n_threads) {
+    require_threads(n_threads);
     same_shape({{p.size(), z.size()}, {x.size(), z.size()}, {p.shape(1), z.shape(1)}});
     for (const auto n : {alphas.shape(0), betas.shape(0), largest.shape(0), p.shape(2)})
         same_shape({{z.shape(2), n}});
@@ -123,8 +142,9 @@ inline void turn_to(In<double> alphas, In<double> betas, In<double, 3> z, Out<do
 }
 
 inline void precondition(In<double, 2> inverse, In<double, 3> in, Out<double, 3> out, int n_threads) {
+    require_threads(n_threads);
     same_shape({{in.size(), out.size()}, {inverse.shape(0), in.shape(0)}});
-    const auto rows = rows_of(in);
+    const auto rows = stokes_rows_of(in, &inverse);
     nb::gil_scoped_release release;
     pm::precondition(rows, inverse.data(), in.data(), out.data(), n_threads);
 }
@@ -137,6 +157,8 @@ inline pm::Space space_of(const In<double, 3>& vectors) {
 
 inline void space_products(In<double, 3> vectors, In<double, 3> given, In<double> space_scales,
                            In<double> scales, int low_bits, Out<std::int64_t, 3> sums, int n_threads) {
+    require_threads(n_threads);
+    require_low_bits(low_bits);
     const auto space = space_of(vectors);
     same_shape({{given.shape(0), vectors.shape(0)}, {given.shape(1), vectors.shape(1)}});
     same_shape({{space_scales.shape(0), vectors.shape(2)}, {scales.shape(0), given.shape(2)}});
@@ -148,6 +170,7 @@ inline void space_products(In<double, 3> vectors, In<double, 3> given, In<double
 
 inline void space_add(In<double, 3> vectors, In<double, 2> amounts, Out<double, 3> to, Out<double> largest,
                       int n_threads) {
+    require_threads(n_threads);
     const auto space = space_of(vectors);
     same_shape({{to.shape(0), vectors.shape(0)}, {to.shape(1), vectors.shape(1)}});
     same_shape({{amounts.shape(0), to.shape(2)}, {amounts.shape(1), vectors.shape(2)}});
@@ -158,7 +181,10 @@ inline void space_add(In<double, 3> vectors, In<double, 2> amounts, Out<double, 
 
 inline void invert(int n_stokes, double rcond_min, Out<double, 2> matrices, Out<double> rcond,
                    int n_threads) {
-    require(length(matrices.shape(1)) == pm::triangle(n_stokes), "the upper triangle of a matrix a pixel");
+    require_threads(n_threads);
+    require(n_stokes >= 1 && n_stokes <= 3, "n_stokes: 1 to 3");
+    require(length(matrices.shape(1)) == pm::triangle(n_stokes),
+            "matrices: the upper triangle of a matrix a pixel");
     same_shape({{matrices.shape(0), rcond.shape(0)}});
     nb::gil_scoped_release release;
     pm::invert(length(matrices.shape(0)), n_stokes, rcond_min, matrices.data(), rcond.data(), n_threads);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <stdexcept>
 
 namespace petacomm {
 
@@ -109,6 +110,8 @@ void MessageProgram::received(std::int32_t node, const Packet& packet, std::vect
     std::int64_t at = slot(message, node);
     if (at == slot_first_[message + 1]) {
         at = slot(message, -1);
+        if (at == slot_first_[message + 1])
+            throw std::invalid_argument("receivers: a message comes to more nodes");
         slot_node_[at] = node;
     }
     const std::int64_t count = ++counts_[at];

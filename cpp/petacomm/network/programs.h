@@ -39,7 +39,8 @@ struct Messages {
 
 class MessageProgram : public Program {
   public:
-    // `hops` (n): of a message to a line, nodes that receive it; 1 of the others.
+    // `hops` (n): of a message to a line, nodes that receive it; 1 of the others. A run in which more nodes
+    // do throws std::invalid_argument.
     MessageProgram(const Messages& messages, const std::int32_t* hops, std::int64_t n_nodes, Packing packing);
 
     bool next(std::int32_t node, Outgoing& out) override;

@@ -20,6 +20,7 @@ TorusRoutes::TorusRoutes(const std::vector<int>& shape, const std::vector<bool>&
         first_[2 * d + 1] = links + count;
         links += 2 * count;
     }
+    n_links_ = links;
     places_.resize(static_cast<std::size_t>(n_vertices) * n_dimensions_);
     for (std::int64_t vertex = 0; vertex < n_vertices; ++vertex) {
         std::int64_t rest = vertex;

@@ -16,6 +16,11 @@ class TorusRoutes {
   public:
     TorusRoutes(const std::vector<int>& shape, const std::vector<bool>& wrap);
 
+    std::int64_t n_vertices() const {
+        return n_dimensions_ ? static_cast<std::int64_t>(places_.size()) / n_dimensions_ : 1;
+    }
+    std::int64_t n_links() const { return n_links_; }
+
     int hops(int a, int b) const {
         int sum = 0;
         for (int d = 0; d < n_dimensions_; ++d) {
@@ -66,6 +71,7 @@ class TorusRoutes {
     }
 
     int n_dimensions_;
+    std::int64_t n_links_ = 0;
     std::array<int, 6> shape_{};
     std::array<bool, 6> wrap_{};
     std::array<std::array<std::int64_t, 6>, 6> link_stride_{};
@@ -78,6 +84,9 @@ class TorusRoutes {
 class CliqueRoutes {
   public:
     CliqueRoutes(const std::vector<int>& sizes, const std::vector<bool>& every);
+
+    std::int64_t n_vertices() const { return inner_.back(); }
+    std::int64_t n_links() const { return first_.back(); }
 
     int hops(int a, int b) const {
         int sum = 0;
@@ -115,6 +124,9 @@ class CliqueRoutes {
 class FatTreeRoutes {
   public:
     FatTreeRoutes(const std::vector<int>& children, const std::vector<int>& parents);
+
+    std::int64_t n_vertices() const { return below_.back(); }
+    std::int64_t n_links() const { return 2 * first_.back(); }
 
     int hops(int a, int b) const {
         int level = 0;

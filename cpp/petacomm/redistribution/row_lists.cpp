@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "petacomm/base/row_widths.h"
+#include "petacomm/base/threads.h"
 #include "petacomm/redistribution/operations.h"
 
 namespace petacomm {
@@ -173,19 +174,19 @@ class Combiner {
 }  // namespace
 
 std::int64_t cut_lists(const std::int32_t* positions, const std::int64_t* offsets, std::int64_t n_lists,
-                       std::int32_t* starts, std::uint8_t* lengths, std::int64_t* bounds) {
+                       std::int32_t* starts, std::uint8_t* lengths, std::int64_t room, std::int64_t* bounds) {
     std::int64_t n_runs = 0;
     bounds[0] = 0;
     for (std::int64_t list = 0; list < n_lists; ++list) {
         std::int64_t next = -1, length = longest;
         for (std::int64_t i = offsets[list]; i < offsets[list + 1]; ++i) {
             if (positions[i] != next || length == longest) {
-                if (starts) starts[n_runs] = positions[i];
+                if (n_runs < room) starts[n_runs] = positions[i];
                 ++n_runs;
                 length = 0;
             }
             ++length;
-            if (lengths) lengths[n_runs - 1] = static_cast<std::uint8_t>(length);
+            if (n_runs <= room) lengths[n_runs - 1] = static_cast<std::uint8_t>(length);
             next = std::int64_t{positions[i]} + 1;
         }
         bounds[list + 1] = n_runs;
@@ -214,21 +215,25 @@ void combine_lists(const T* received, const RowLists& lists, const std::int64_t*
                    Operation operation, T* values, int n_threads) {
     if (k == 0) return;
     const std::vector<std::int64_t> begins = begins_of(lists, bounds, n_lists);
+    const auto combine_part = [&](int part, auto width, auto reduce) {
+        const std::int64_t begin = n_rows * part / n_threads, end = n_rows * (part + 1) / n_threads;
+        std::vector<Turn> turns;
+        for (std::int64_t list = 0; list < n_lists; ++list) {
+            turns.push_back({Walk(&lists, bounds[list]), bounds[list + 1], begins[list]});
+            advance(turns.back(), begin, [](std::int64_t, std::int64_t, std::int64_t) {});
+        }
+        Combiner<T, decltype(width), decltype(reduce)>(received, own_list, own, width, reduce, values)
+            .run(turns, begin, end);
+    };
+    Thrown thrown;
     with_operation<T>(operation, [&](auto reduce) {
         with_constant(k, [&](auto width) {
 #pragma omp parallel for schedule(static) num_threads(n_threads)
-            for (int part = 0; part < n_threads; ++part) {
-                const std::int64_t begin = n_rows * part / n_threads, end = n_rows * (part + 1) / n_threads;
-                std::vector<Turn> turns;
-                for (std::int64_t list = 0; list < n_lists; ++list) {
-                    turns.push_back({Walk(&lists, bounds[list]), bounds[list + 1], begins[list]});
-                    advance(turns.back(), begin, [](std::int64_t, std::int64_t, std::int64_t) {});
-                }
-                Combiner<T, decltype(width), decltype(reduce)>(received, own_list, own, width, reduce, values)
-                    .run(turns, begin, end);
-            }
+            for (int part = 0; part < n_threads; ++part)
+                thrown.keep([&] { combine_part(part, width, reduce); });
         });
     });
+    thrown.rethrow();
 }
 
 #define PETAMAP_INSTANTIATE(T)                                                                               \

@@ -15,9 +15,9 @@ struct RowLists {
 };
 
 // Cut the positions [offsets[l], offsets[l + 1]) of each list into runs of neighbours. Returns how many there
-// are; starts and lengths may be null, then they are only counted.
+// are; starts and lengths have room for `room` of them, and no more are written.
 std::int64_t cut_lists(const std::int32_t* positions, const std::int64_t* offsets, std::int64_t n_lists,
-                       std::int32_t* starts, std::uint8_t* lengths, std::int64_t* bounds);
+                       std::int32_t* starts, std::uint8_t* lengths, std::int64_t room, std::int64_t* bounds);
 
 // to[to_rows[i], :] = from[from_rows[i], :] for n rows of k values; null rows are 0, 1, 2 and so on.
 template <typename T>

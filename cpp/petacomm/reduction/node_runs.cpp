@@ -49,14 +49,15 @@ std::int64_t keys_below(const IntervalLists& lists, std::int64_t key) {
 }  // namespace
 
 std::int64_t cut_intervals(const std::int64_t* keys, const std::int32_t* groups, std::int64_t n,
-                           std::int64_t first_row, Interval* out) {
+                           std::int64_t first_row, Interval* out, std::int64_t room) {
     std::int64_t n_intervals = 0, before = 0, begin = 0;
     while (begin < n) {
         const std::int32_t group = groups ? groups[begin] : 0;
         std::int64_t end = begin + 1;
         while (end < n && keys[end] == keys[end - 1] + 1 && (!groups || groups[end] == group)) ++end;
         if (group >= 0) {
-            if (out) out[n_intervals] = {keys[begin], end - begin, first_row + begin, before, group};
+            if (n_intervals < room)
+                out[n_intervals] = {keys[begin], end - begin, first_row + begin, before, group};
             ++n_intervals;
             before += end - begin;
         }
@@ -81,7 +82,7 @@ std::int64_t split_key(const IntervalLists& lists, std::int64_t target) {
 }
 
 std::pair<std::int64_t, std::int64_t> merge_runs(const IntervalLists& lists, std::int64_t low,
-                                                 std::int64_t high, Run* runs, std::uint32_t* entries) {
+                                                 std::int64_t high, const RunOutputs& out) {
     std::vector<Walk> walks;
     std::vector<std::int64_t> next;
     for (std::int64_t l = 0; l < lists.n_lists; ++l) {
@@ -99,12 +100,13 @@ std::pair<std::int64_t, std::int64_t> merge_runs(const IntervalLists& lists, std
             if (!walks[l].inside()) continue;
             const Interval& in = walks[l].interval();
             if (n_entries == first) run.group = in.group;
-            if (entries) entries[n_entries] = static_cast<std::uint32_t>(in.row + (key - in.key));
+            if (n_entries < out.entry_room)
+                out.entries[n_entries] = static_cast<std::uint32_t>(in.row + (key - in.key));
             ++n_entries;
         }
         run.n_entries = n_entries - first;
         if (run.n_entries) {
-            if (runs) runs[n_runs] = run;
+            if (n_runs < out.run_room) out.runs[n_runs] = run;
             ++n_runs;
         }
         for (std::size_t l = 0; l < n_lists; ++l)

@@ -29,17 +29,26 @@ struct Run {
 };
 
 // Cut sorted, distinct keys into intervals, numbering rows from `first_row`. Keys of a negative group are
-// left out; without groups (null) all are of group 0. Returns how many there are; `out` may be null.
+// left out; without groups (null) all are of group 0. Returns how many there are; no more are written than
+// `out` has room for.
 std::int64_t cut_intervals(const std::int64_t* keys, const std::int32_t* groups, std::int64_t n,
-                           std::int64_t first_row, Interval* out);
+                           std::int64_t first_row, Interval* out, std::int64_t room);
 
 // The smallest key such that the lists hold at least `target` keys below it, each list counted by itself.
 std::int64_t split_key(const IntervalLists& lists, std::int64_t target);
 
+// Where the runs and the entries of `merge_runs` go, with room for so many.
+struct RunOutputs {
+    Run* runs;
+    std::int64_t run_room;
+    std::uint32_t* entries;
+    std::int64_t entry_room;
+};
+
 // Merge the keys of all lists in [low, high) into runs, in the order of keys. For each run, entries are the
 // rows of its first key in the lists that hold it, in their order. Returns how many runs and entries there
-// are; both outputs may be null.
+// are; no more are written than there is room for. Intervals of a list have keys, and do not overlap.
 std::pair<std::int64_t, std::int64_t> merge_runs(const IntervalLists& lists, std::int64_t low,
-                                                 std::int64_t high, Run* runs, std::uint32_t* entries);
+                                                 std::int64_t high, const RunOutputs& out);
 
 }  // namespace petacomm

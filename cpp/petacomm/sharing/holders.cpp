@@ -79,16 +79,20 @@ void count_holders(const std::int32_t* places, const std::uint64_t* masks, std::
     for (std::int64_t i = 0; i < n_keys; ++i) offsets[i + 1] += offsets[i];
 }
 
-void list_holders(const std::int32_t* places, const std::uint64_t* masks, std::int64_t n_words,
+bool list_holders(const std::int32_t* places, const std::uint64_t* masks, std::int64_t n_words,
                   const std::int64_t* entry_offsets, const std::int32_t* senders, std::int64_t n_senders,
-                  const std::int32_t* firsts, const std::int32_t* members, const std::int64_t* offsets,
-                  std::int64_t n_keys, std::int32_t* holders) {
+                  const std::int32_t* firsts, const std::int32_t* members, std::int64_t n_members,
+                  const std::int64_t* offsets, std::int64_t n_keys, std::int32_t* holders) {
     std::vector<std::int64_t> next(offsets, offsets + n_keys);
     for (const std::int32_t* sender = senders; sender != senders + n_senders; ++sender)
         for (std::int64_t j = entry_offsets[*sender]; j < entry_offsets[*sender + 1]; ++j)
             for (std::int64_t w = 0; w < n_words; ++w)
-                for (std::uint64_t left = masks[j * n_words + w]; left != 0; left &= left - 1)
-                    holders[next[places[j]]++] = members[firsts[*sender] + 64 * w + std::countr_zero(left)];
+                for (std::uint64_t left = masks[j * n_words + w]; left != 0; left &= left - 1) {
+                    const std::int64_t member = firsts[*sender] + 64 * w + std::countr_zero(left);
+                    if (member >= n_members || next[places[j]] == offsets[places[j] + 1]) return false;
+                    holders[next[places[j]]++] = members[member];
+                }
+    return true;
 }
 
 void choose_owners(const std::int64_t* keys, const std::int64_t* offsets, const std::int32_t* holders,

@@ -28,11 +28,12 @@ void count_holders(const std::int32_t* places, const std::uint64_t* masks, std::
                    std::int64_t n_words, std::int64_t n_keys, std::int64_t* offsets);
 
 // holders[offsets[i]:offsets[i + 1]] are the ranks that hold key i, senders in the order given: bit b of an
-// entry of sender s stands for members[firsts[s] + b].
-void list_holders(const std::int32_t* places, const std::uint64_t* masks, std::int64_t n_words,
+// entry of sender s stands for members[firsts[s] + b], of n_members. Returns false where a bit stands for no
+// member, or a key has more holders than there is room for.
+bool list_holders(const std::int32_t* places, const std::uint64_t* masks, std::int64_t n_words,
                   const std::int64_t* entry_offsets, const std::int32_t* senders, std::int64_t n_senders,
-                  const std::int32_t* firsts, const std::int32_t* members, const std::int64_t* offsets,
-                  std::int64_t n_keys, std::int32_t* holders);
+                  const std::int32_t* firsts, const std::int32_t* members, std::int64_t n_members,
+                  const std::int64_t* offsets, std::int64_t n_keys, std::int32_t* holders);
 
 // owners[i] is one of the holders[offsets[i]:offsets[i + 1]] of key i, each of them chosen in proportion to
 // its rank's weight. Neighbours in the list own neighbouring keys: of 256 keys with the same m holders, each

@@ -46,7 +46,8 @@ void walk(const VisitSamples& from, Visitor& visitor) {
 
 class Counter {
   public:
-    Counter(std::uint8_t* rows, std::uint8_t* slots) : rows_(rows), slots_(slots) {}
+    Counter(const VisitSamples& from, std::uint8_t* rows, std::uint8_t* slots)
+        : from_(from), rows_(rows), slots_(slots) {}
 
     void begin_chunk(std::int64_t, std::int64_t) {}
     void add(std::int64_t, std::int64_t) {}
@@ -54,12 +55,17 @@ class Counter {
     // other threads write the same value
     void end(std::int32_t row) {
         (row < 0 ? counts.gaps : counts.pixels) += 1;
+        if (row < 0 ? ~row >= from_.n_slots : row >= from_.n_rows) {
+            counts.outside = true;
+            return;
+        }
         std::atomic_ref(row < 0 ? slots_[~row] : rows_[row]).store(1, std::memory_order_relaxed);
     }
 
     VisitCounts counts = {0, 0};
 
   private:
+    const VisitSamples& from_;
     std::uint8_t *rows_, *slots_;
 };
 
@@ -100,7 +106,9 @@ class Compressor {
             if (counts_.pixels++ < out_.room.pixels) write(row);
             ++counts[0];
         } else if (from_.gap_rows) {
-            if (counts_.gaps++ < out_.room.gaps) {
+            if (~row >= from_.n_slots)
+                counts_.outside = true;
+            else if (counts_.gaps++ < out_.room.gaps) {
                 std::int32_t* visit = out_.gaps + (counts_.gaps - 1) * visit_size(1);
                 visit[0] = from_.gap_rows[~row];
                 write_weights(visit + 1, n_, time_);
@@ -294,7 +302,7 @@ void solve_streams(std::array<BandSolver<kWidth>, kStreams>& streams) {
 }  // namespace
 
 VisitCounts count_visits(const VisitSamples& from, std::uint8_t* seen_rows, std::uint8_t* seen_slots) {
-    Counter counter(seen_rows, seen_slots);
+    Counter counter(from, seen_rows, seen_slots);
     walk(from, counter);
     return counter.counts;
 }

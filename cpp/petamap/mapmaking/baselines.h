@@ -25,10 +25,12 @@ struct VisitSamples {
     bool constant;
     const std::int32_t* pixel_rows;  // row of each local pixel
     const std::int32_t* gap_rows;    // row of each slot; null where gaps are known to be zero
+    std::int64_t n_rows, n_slots;    // that there are
 };
 
 struct VisitCounts {
     std::int64_t pixels, gaps;
+    bool outside = false;  // whether there are visits of other rows or slots
 };
 
 // Return how many visits there are, by the values of pixel_rows; mark the values and the slots that are met.

@@ -1,6 +1,7 @@
 #include "petamap/mapmaking/normal.h"
 
 #include <algorithm>
+#include <optional>
 #include <type_traits>
 #include <vector>
 
@@ -20,9 +21,11 @@ void apply_blocks(std::span<const Block> blocks, const SampleSource& source, con
     for (std::size_t i = 0; !maps.joint && i < blocks.size(); ++i)
         numbers.push_back(static_cast<std::int64_t>(i));
     const BlockOrder order = source.order(blocks, std::move(numbers), maps.n_threads);
+    petacomm::Thrown thrown;
 #pragma omp parallel num_threads(maps.n_threads)
     {
-        Workspace work(noise, kWidth);
+        std::optional<Workspace> work;
+        thrown.keep([&] { work.emplace(noise, kWidth); });
         typename SampleSource::Shared shared;
         typename SampleSource::Scratch scratch;
         const BlockProjection<kStokes, kWidth> projection(maps, petacomm::thread_number());
@@ -36,32 +39,37 @@ void apply_blocks(std::span<const Block> blocks, const SampleSource& source, con
             const auto use = [&](std::int64_t begin, std::int64_t n_out, const Streams<double>& time) {
                 projection.use(block, samples, begin, n_out, time);
             };
-            filter(block, noise, work, kWidth, fill, used, use);
+            filter(block, noise, *work, kWidth, fill, used, use);
         };
 #pragma omp for schedule(dynamic)
         for (std::int64_t k = 0; k < order.n_runs(); ++k) {
-            const auto run = order.run(k);
-            source.begin_run(blocks[static_cast<std::size_t>(run.front())], shared);
-            for (const std::int64_t number : run) visit(static_cast<std::size_t>(number));
+            if (!work) continue;
+            thrown.keep([&] {
+                const auto run = order.run(k);
+                source.begin_run(blocks[static_cast<std::size_t>(run.front())], shared);
+                for (const std::int64_t number : run) visit(static_cast<std::size_t>(number));
+            });
         }
     }
+    thrown.rethrow();
 }
 
 template <int kStokes, int kWidth, class SampleSource>
 void apply_groups(std::span<const Block> blocks, const SampleSource& source, const InverseNoise& noise,
                   const Maps& maps) {
     const JointBlocks& joint = *maps.joint;
+    petacomm::Thrown thrown;
 #pragma omp parallel num_threads(maps.n_threads)
     {
-        GroupStreams streams(noise, kWidth);
+        std::optional<GroupStreams> made;
+        thrown.keep([&] { made.emplace(noise, kWidth); });
         typename SampleSource::Shared shared;
         std::vector<typename SampleSource::Scratch> scratches;
         std::vector<Samples> samples;
         const BlockProjection<kStokes, kWidth> projection(maps, petacomm::thread_number());
         const auto used = [&](int column) { return projection.used(column); };
-#pragma omp for schedule(dynamic)
-        for (std::size_t number = 0; number < joint.groups.size(); ++number) {
-            const JointBlocks::Group& group = joint.groups[number];
+        const auto apply_group = [&](const JointBlocks::Group& group) {
+            GroupStreams& streams = *made;
             const auto n = static_cast<std::size_t>(group.n_members);
             const std::int64_t* members = joint.members.data() + group.first_member;
             const auto coupling = [&](const double* first, std::size_t k) {
@@ -86,8 +94,12 @@ void apply_groups(std::span<const Block> blocks, const SampleSource& source, con
                 projection.use(block, samples[k], 0, block.n_out,
                                streams.finish_member(k, coupling(joint.forward, k), group.n_modes));
             }
-        }
+        };
+#pragma omp for schedule(dynamic)
+        for (std::size_t number = 0; number < joint.groups.size(); ++number)
+            if (made) thrown.keep([&] { apply_group(joint.groups[number]); });
     }
+    thrown.rethrow();
 }
 
 template <class SampleSource>

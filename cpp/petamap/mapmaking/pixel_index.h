@@ -10,14 +10,18 @@ namespace petamap::mapmaking {
 
 class PixelIndex {
   public:
+    // n_pix: 0 to 2^31 - 1.
     explicit PixelIndex(std::int64_t n_pix)
         : n_pix_(n_pix), words_(static_cast<std::size_t>((n_pix + 63) / 64)), before_(words_.size()) {}
 
     std::int64_t n_pix() const { return n_pix_; }
     std::int64_t n_local() const { return n_local_; }
+    // Whether numbers are those of what is marked.
+    bool is_numbered() const { return __atomic_load_n(&numbered_, __ATOMIC_RELAXED); }
 
-    // Note that the pixels >= 0 are observed. Threads may call it together.
+    // Note that the pixels >= 0 are observed; they are below n_pix. Threads may call it together.
     void mark(const std::int32_t* pixels, std::size_t n) {
+        __atomic_store_n(&numbered_, false, __ATOMIC_RELAXED);
         for (std::size_t i = 0; i < n; ++i) {
             if (pixels[i] < 0) continue;
             const std::uint64_t bit = std::uint64_t{1} << (pixels[i] % 64);
@@ -38,6 +42,7 @@ class PixelIndex {
             count += std::popcount(words_[i]);
         }
         n_local_ = count;
+        numbered_ = true;
     }
 
     // Write the marked pixels, increasing, to keys[0..n_local).
@@ -55,6 +60,7 @@ class PixelIndex {
     std::vector<std::uint64_t> words_;
     std::vector<std::int32_t> before_;
     std::int64_t n_local_ = 0;
+    bool numbered_ = true;
 };
 
 }  // namespace petamap::mapmaking

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "petacomm/base/columns.h"
+#include "petacomm/base/threads.h"
 
 namespace petamap::mapmaking {
 namespace {
@@ -46,11 +47,14 @@ void space_products(const Space& space, const double* given, int width, const do
     const std::int64_t chunk = std::max<std::int64_t>(8, kChunkValues / std::max<std::int64_t>(n_vectors, 1));
     const double low_scale = std::ldexp(1.0, low_bits);
     const std::size_t n_sums = static_cast<std::size_t>(2 * n_vectors * width);
+    petacomm::Thrown thrown;
 #pragma omp parallel num_threads(n_threads)
     {
-        std::vector<std::int64_t> own(n_sums);
+        std::vector<std::int64_t> own;
+        thrown.keep([&] { own.resize(n_sums); });
 #pragma omp for schedule(static) nowait
         for (std::int64_t begin = 0; begin < n_rows; begin += chunk) {
+            if (own.size() < n_sums) continue;
             const std::int64_t count = std::min(chunk, n_rows - begin);
             for (std::int64_t first = 0; first < n_vectors; first += kLanes)
                 for (int column = 0; column < width; ++column)
@@ -60,19 +64,27 @@ void space_products(const Space& space, const double* given, int width, const do
                                  own.data() + 2 * column * n_vectors + first);
         }
 #pragma omp critical
-        for (std::size_t i = 0; i < n_sums; ++i) sums[i] += own[i];
+        for (std::size_t i = 0; i < own.size(); ++i) sums[i] += own[i];
     }
+    thrown.rethrow();
 }
 
 void space_add(const Space& space, const double* amounts, int width, double* to, double* largest,
                int n_threads) {
     const std::int64_t n_vectors = space.n_vectors;
     std::fill_n(largest, width, 0.0);
+    petacomm::Thrown thrown;
 #pragma omp parallel num_threads(n_threads)
     {
-        std::vector<double> most(static_cast<std::size_t>(width)), sizes(most.size());
+        std::vector<double> most, sizes;
+        thrown.keep([&] {
+            sizes.resize(static_cast<std::size_t>(width));
+            most.resize(sizes.size());
+        });
+        const bool has_room = most.size() == static_cast<std::size_t>(width);
 #pragma omp for schedule(static) nowait
         for (std::int64_t i = 0; i < space.n; ++i) {
+            if (!has_room) continue;
             std::fill(sizes.begin(), sizes.end(), 0.0);
             for (std::int64_t row = i * space.n_stokes; row < (i + 1) * space.n_stokes; ++row)
                 for (int column = 0; column < width; ++column) {
@@ -88,9 +100,10 @@ void space_add(const Space& space, const double* amounts, int width, double* to,
                 most[column] = std::max(most[column], sizes[column]);
         }
 #pragma omp critical
-        for (int column = 0; column < width; ++column)
-            largest[column] = std::max(largest[column], most[static_cast<std::size_t>(column)]);
+        for (std::size_t column = 0; column < most.size(); ++column)
+            largest[column] = std::max(largest[column], most[column]);
     }
+    thrown.rethrow();
 }
 
 }  // namespace petamap::mapmaking

@@ -271,8 +271,8 @@ std::size_t radix_for(std::size_t length) {
 Convolver::Convolver(std::size_t n) : Convolver(n, petacomm::kNativeLanes) {}
 
 Convolver::Convolver(std::size_t n, int lanes) : n_(n), lanes_(lanes), base_twiddle_(twiddles(64, 8)) {
-    if (n < kMinimum || (n & (n - 1)) != 0)
-        throw std::invalid_argument("length must be a power of two >= 64");
+    if (n < kMinimum || n > kMaximum || (n & (n - 1)) != 0)
+        throw std::invalid_argument("length must be a power of two >= 64, and at most 2^26");
     if (lanes != 2 && lanes != 4 && lanes != 8) throw std::invalid_argument("2, 4 or 8 lanes");
     for (std::size_t length = n; length > kMinimum; length /= levels_.back().radix) {
         const std::size_t radix = radix_for(length);

@@ -18,10 +18,10 @@ namespace petamap::noise {
 // share one.
 class Convolver {
   public:
-    static constexpr std::size_t kMinimum = 64;
+    static constexpr std::size_t kMinimum = 64, kMaximum = std::size_t{1} << 26;
 
-    // n: a power of two, at least kMinimum. lanes: numbers in a vector, 2, 4 or 8; by default those of a
-    // register.
+    // n: a power of two, from kMinimum to kMaximum. lanes: numbers in a vector, 2, 4 or 8; by default those
+    // of a register.
     explicit Convolver(std::size_t n);
     Convolver(std::size_t n, int lanes);
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "petacomm/base/simd.h"
+#include "petacomm/base/threads.h"
 #include "petamap/simulation/gaussian.h"
 
 namespace petamap::simulation {
@@ -89,19 +90,19 @@ void draw_gaussians(const Stream& stream, std::int64_t group, std::int64_t n_gro
 
 void add_noise(const Cascade& cascade, const Stream* streams, std::int64_t start, std::int64_t n,
                double scale, double* out, int n_threads) {
-#pragma omp parallel num_threads(n_threads) if (n_threads > 1 && n > kChunk)
-    {
+    petacomm::Thrown thrown;
+    const auto add_chunk = [&](std::int64_t chunk) {
         static thread_local Workspace workspace;  // given back at each call, it took 8% of the time
-        workspace.levels.resize(cascade.n_levels);
-#pragma omp for schedule(dynamic)
-        for (std::int64_t chunk = 0; chunk < n; chunk += kChunk) {
-            const std::int64_t count = std::min(kChunk, n - chunk);
-            const double* noise = make(cascade, streams, 0, start + chunk, count, workspace);
-            double* to = out + chunk;
+        workspace.levels.resize(std::max<std::size_t>(workspace.levels.size(), cascade.n_levels));
+        const std::int64_t count = std::min(kChunk, n - chunk);
+        const double* noise = make(cascade, streams, 0, start + chunk, count, workspace);
+        double* to = out + chunk;
 #pragma omp simd
-            for (std::int64_t i = 0; i < count; ++i) to[i] += scale * noise[i];
-        }
-    }
+        for (std::int64_t i = 0; i < count; ++i) to[i] += scale * noise[i];
+    };
+#pragma omp parallel for schedule(dynamic) num_threads(n_threads) if (n_threads > 1 && n > kChunk)
+    for (std::int64_t chunk = 0; chunk < n; chunk += kChunk) thrown.keep([&] { add_chunk(chunk); });
+    thrown.rethrow();
 }
 
 }  // namespace petamap::simulation

@@ -151,7 +151,7 @@ void healpix_interpolation(const Grid& grid, const double* directions, std::int6
         const double squared = x * x + y * y + z * z, length = std::sqrt(squared);
         Long found[4] = {-1, -1, -1, -1};
         double shares[4] = {0, 0, 0, 0};
-        const bool valid = squared > 0 && squared < HUGE_VAL;
+        const bool valid = squared >= kShortest && squared < HUGE_VAL;
         if (valid)
             interpolate(grid.healpix, z / length, std::sqrt(x * x + y * y) / length,
                         quarter_turns_of(y, x) / 4, found, shares);

@@ -117,13 +117,16 @@ template <bool nested>
         return equatorial ? belt.number : cap.number;
 }
 
+// Squares of lengths below this have fewer digits: what is made of them may lie on no sphere.
+constexpr double kShortest = 0x1p-1022;
+
 // The pixel of a direction: -1 where it has no finite, positive length. Sums are rounded as in the reference
 // library, so that edges fall alike.
 template <bool nested>
 [[gnu::always_inline]] inline std::int32_t healpix_pixel(const Healpix& healpix, double x, double y,
                                                          double z) {
     const double squared = x * x + y * y + z * z;
-    const bool valid = (squared > 0) & (squared < HUGE_VAL);
+    const bool valid = (squared >= kShortest) & (squared < HUGE_VAL);
     const double inverse = 1.0 / std::sqrt(valid ? squared : 1.0);
     x = valid ? x : 1.0;
     y = valid ? y : 0.0;

@@ -13,6 +13,16 @@ class Operation(enum.Enum):
 
     bit_or = 3
 
+class RunLists:
+    def __init__(
+        self,
+        starts: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        lengths: Annotated[
+            NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)
+        ],
+        bounds: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    ) -> None: ...
+
 def cut_lists(
     positions: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
     offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
@@ -25,23 +35,9 @@ def move_rows(
     source: Annotated[
         NDArray[numpy.int64], dict(shape=(None, None), order="C", device="cpu", writable=False)
     ],
-    source_starts: Annotated[
-        NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)
-    ]
-    | None,
-    source_lengths: Annotated[
-        NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)
-    ]
-    | None,
+    source_rows: RunLists | None,
     target: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order="C", device="cpu")],
-    target_starts: Annotated[
-        NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)
-    ]
-    | None,
-    target_lengths: Annotated[
-        NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)
-    ]
-    | None,
+    target_rows: RunLists | None,
     n: int,
     n_threads: int,
 ) -> None: ...
@@ -50,23 +46,9 @@ def move_rows(
     source: Annotated[
         NDArray[numpy.float64], dict(shape=(None, None), order="C", device="cpu", writable=False)
     ],
-    source_starts: Annotated[
-        NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)
-    ]
-    | None,
-    source_lengths: Annotated[
-        NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)
-    ]
-    | None,
+    source_rows: RunLists | None,
     target: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order="C", device="cpu")],
-    target_starts: Annotated[
-        NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)
-    ]
-    | None,
-    target_lengths: Annotated[
-        NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)
-    ]
-    | None,
+    target_rows: RunLists | None,
     n: int,
     n_threads: int,
 ) -> None: ...
@@ -75,23 +57,9 @@ def move_rows(
     source: Annotated[
         NDArray[numpy.float32], dict(shape=(None, None), order="C", device="cpu", writable=False)
     ],
-    source_starts: Annotated[
-        NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)
-    ]
-    | None,
-    source_lengths: Annotated[
-        NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)
-    ]
-    | None,
+    source_rows: RunLists | None,
     target: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order="C", device="cpu")],
-    target_starts: Annotated[
-        NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)
-    ]
-    | None,
-    target_lengths: Annotated[
-        NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)
-    ]
-    | None,
+    target_rows: RunLists | None,
     n: int,
     n_threads: int,
 ) -> None: ...
@@ -100,23 +68,9 @@ def move_rows(
     source: Annotated[
         NDArray[numpy.uint8], dict(shape=(None, None), order="C", device="cpu", writable=False)
     ],
-    source_starts: Annotated[
-        NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)
-    ]
-    | None,
-    source_lengths: Annotated[
-        NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)
-    ]
-    | None,
+    source_rows: RunLists | None,
     target: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order="C", device="cpu")],
-    target_starts: Annotated[
-        NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)
-    ]
-    | None,
-    target_lengths: Annotated[
-        NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)
-    ]
-    | None,
+    target_rows: RunLists | None,
     n: int,
     n_threads: int,
 ) -> None: ...
@@ -125,9 +79,7 @@ def combine_lists(
     received: Annotated[
         NDArray[numpy.int64], dict(shape=(None, None), order="C", device="cpu", writable=False)
     ],
-    starts: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    lengths: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    bounds: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    lists: RunLists,
     own_list: int,
     own: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)] | None,
     operation: Operation,
@@ -139,9 +91,7 @@ def combine_lists(
     received: Annotated[
         NDArray[numpy.float64], dict(shape=(None, None), order="C", device="cpu", writable=False)
     ],
-    starts: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    lengths: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    bounds: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    lists: RunLists,
     own_list: int,
     own: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)] | None,
     operation: Operation,
@@ -153,9 +103,7 @@ def combine_lists(
     received: Annotated[
         NDArray[numpy.float32], dict(shape=(None, None), order="C", device="cpu", writable=False)
     ],
-    starts: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    lengths: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    bounds: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    lists: RunLists,
     own_list: int,
     own: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)] | None,
     operation: Operation,
@@ -167,9 +115,7 @@ def combine_lists(
     received: Annotated[
         NDArray[numpy.uint8], dict(shape=(None, None), order="C", device="cpu", writable=False)
     ],
-    starts: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    lengths: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    bounds: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    lists: RunLists,
     own_list: int,
     own: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)] | None,
     operation: Operation,

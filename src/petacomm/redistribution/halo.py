@@ -17,7 +17,7 @@ from petacomm.mpi.communicator import Communicator, MpiCommunicator
 from petacomm.mpi.datatypes import Datatypes, MessageExchange, NeighborAlltoallwExchange, TypedBuffer
 from petacomm.mpi.persistent import EmptyExchange, PersistentExchange, RequestExchange
 from petacomm.mpi.shared_memory import SharedWindow
-from petacomm.redistribution._redistribution import cut_lists, move_rows
+from petacomm.redistribution._redistribution import RunLists, cut_lists, move_rows
 from petacomm.redistribution.argument_checks import method_error, require_same_arguments
 from petacomm.redistribution.array_layout import DatatypeError
 from petacomm.redistribution.block_pattern import BlockPattern
@@ -352,14 +352,15 @@ class _FaceRows:
         positions, ends = rows.astype(np.int32), np.array([0, self._n])
         bounds = np.empty(2, np.int64)
         n_runs = cut_lists(positions, ends, None, None, bounds)
-        self._starts: Int32Array = np.empty(n_runs, np.int32)
-        self._lengths: UInt8Array = np.empty(n_runs, np.uint8)
-        cut_lists(positions, ends, self._starts, self._lengths, bounds)
+        starts: Int32Array = np.empty(n_runs, np.int32)
+        lengths: UInt8Array = np.empty(n_runs, np.uint8)
+        cut_lists(positions, ends, starts, lengths, bounds)
+        self._rows = RunLists(starts, lengths, bounds)
 
     def copy(self, values: AnyArray, out: AnyArray) -> None:
         """Copy these rows of `values` to `out`."""
         real = out.real.dtype
-        move_rows(values.view(real), self._starts, self._lengths, out.view(real), None, None, self._n, 1)
+        move_rows(values.view(real), self._rows, out.view(real), None, self._n, 1)
 
 
 def _values_in_window(

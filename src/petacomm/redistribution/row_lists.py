@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from petacomm.base.typing import AnyArray, BoolArray, Int32Array, Int64Array, UInt8Array
 from petacomm.mpi.communicator import Operation
 from petacomm.redistribution._redistribution import Operation as KernelOperation
-from petacomm.redistribution._redistribution import combine_lists, cut_lists, move_rows
+from petacomm.redistribution._redistribution import RunLists, combine_lists, cut_lists, move_rows
 from petacomm.sharing.sharing_graph import offsets_from_counts
 
 OPERATIONS = {
@@ -56,6 +57,11 @@ class RowLists:
         """Bytes of the lists."""
         return self.starts.nbytes + self.lengths.nbytes + self.bounds.nbytes
 
+    @cached_property
+    def _checked(self) -> RunLists:
+        """The runs as the kernels take them."""
+        return RunLists(self.starts, self.lengths, self.bounds)
+
     def part(self, number: int) -> RowLists:
         """Return the list of a number as lists of its own."""
         runs = slice(self.bounds[number], self.bounds[number + 1])
@@ -64,26 +70,17 @@ class RowLists:
 
     def take(self, values: AnyArray, out: AnyArray, n_threads: int) -> None:
         """Copy these rows of `values` (any, k) to `out` (n_rows, k)."""
-        move_rows(values, self.starts, self.lengths, out, None, None, self.n_rows, n_threads)
+        move_rows(values, self._checked, out, None, self.n_rows, n_threads)
 
     def put(self, rows: AnyArray, values: AnyArray, n_threads: int) -> None:
         """Copy `rows` (n_rows, k) to these rows of `values` (any, k)."""
-        move_rows(rows, None, None, values, self.starts, self.lengths, self.n_rows, n_threads)
+        move_rows(rows, None, values, self._checked, self.n_rows, n_threads)
 
     def move(self, source: AnyArray, target: AnyArray, target_rows: RowLists, n_threads: int) -> None:
         """Copy these rows of `source` to the rows `target_rows` of `target`, in order."""
         if self.n_rows != target_rows.n_rows:
             raise ValueError(f"{self.n_rows} rows to the places of {target_rows.n_rows}")
-        move_rows(
-            source,
-            self.starts,
-            self.lengths,
-            target,
-            target_rows.starts,
-            target_rows.lengths,
-            self.n_rows,
-            n_threads,
-        )
+        move_rows(source, self._checked, target, target_rows._checked, self.n_rows, n_threads)
 
     def combine(
         self,
@@ -113,9 +110,7 @@ class RowLists:
         """
         combine_lists(
             received,
-            self.starts,
-            self.lengths,
-            self.bounds,
+            self._checked,
             own_list,
             None if own is None else own.view(np.uint8),
             OPERATIONS[op],

@@ -48,6 +48,23 @@ class Flow(enum.Enum):
 
     in_node_order = 5
 
+class RunTable:
+    def __init__(
+        self,
+        lengths: Annotated[
+            NDArray[numpy.uint16], dict(shape=(None,), order="C", device="cpu", writable=False)
+        ],
+        counts: Annotated[
+            NDArray[numpy.uint16], dict(shape=(None,), order="C", device="cpu", writable=False)
+        ],
+        entries: Annotated[
+            NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)
+        ],
+        first_entries: Annotated[
+            NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)
+        ],
+    ) -> None: ...
+
 RUNS_PER_BLOCK: int = 1024
 
 def join_runs(
@@ -57,12 +74,7 @@ def join_runs(
 ) -> int: ...
 @overload
 def reduce_runs(
-    lengths: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    counts: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    entries: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    first_entries: Annotated[
-        NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)
-    ],
+    runs: RunTable,
     rows: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order="C", device="cpu")],
     owned: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)]
     | None,
@@ -77,12 +89,7 @@ def reduce_runs(
 ) -> None: ...
 @overload
 def reduce_runs(
-    lengths: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    counts: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    entries: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    first_entries: Annotated[
-        NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)
-    ],
+    runs: RunTable,
     rows: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order="C", device="cpu")],
     owned: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)]
     | None,
@@ -97,12 +104,7 @@ def reduce_runs(
 ) -> None: ...
 @overload
 def reduce_runs(
-    lengths: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    counts: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    entries: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    first_entries: Annotated[
-        NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)
-    ],
+    runs: RunTable,
     rows: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order="C", device="cpu")],
     owned: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)]
     | None,
@@ -117,12 +119,7 @@ def reduce_runs(
 ) -> None: ...
 @overload
 def reduce_runs(
-    lengths: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    counts: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    entries: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    first_entries: Annotated[
-        NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)
-    ],
+    runs: RunTable,
     rows: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order="C", device="cpu")],
     owned: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)]
     | None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +11,7 @@ import numpy.typing as npt
 from petacomm.base.typing import AnyArray, Int64Array, UInt8Array
 from petacomm.mpi.communicator import Operation
 from petacomm.redistribution.row_lists import OPERATIONS
-from petacomm.reduction._reduction import RUNS_PER_BLOCK, Flow, join_runs, reduce_runs
+from petacomm.reduction._reduction import RUNS_PER_BLOCK, Flow, RunTable, join_runs, reduce_runs
 from petacomm.sharing.sharing_graph import offsets_from_counts
 
 UInt32Array = npt.NDArray[np.uint32]
@@ -68,7 +69,13 @@ class RowRuns:
     @property
     def nbytes(self) -> int:
         """Bytes of the table."""
-        return sum(array.nbytes for array in vars(self).values())
+        arrays = self.lengths, self.counts, self.entries, self.first_entries
+        return sum(array.nbytes for array in arrays)
+
+    @cached_property
+    def _checked(self) -> RunTable:
+        """The table as the kernels take it."""
+        return RunTable(self.lengths, self.counts, self.entries, self.first_entries)
 
     @property
     def n_rows(self) -> int:
@@ -86,10 +93,7 @@ class RowRuns:
     ) -> None:
         """Reduce each key over the entries that `flow` reads, into the entries that it writes."""
         reduce_runs(
-            self.lengths,
-            self.counts,
-            self.entries,
-            self.first_entries,
+            self._checked,
             values.rows,
             values.owned,
             in_slots,

@@ -107,7 +107,7 @@ class BaselineModel:
         self._visits, self._gap_visits = visits.pixels.renumbered(held), visits.gaps
         self.gap_keys = visits.gaps.keys
         sums = np.zeros((len(self.gap_keys), 1, 1))
-        _mapmaking.add_to_gaps(*visits.gaps.arguments(), np.ones((self.n_knots, 1)), sums, n_threads)
+        _mapmaking.add_to_gaps(visits.gaps.lists, np.ones((self.n_knots, 1)), sums, n_threads)
         self._inverse_gap_weights = 1 / sums
         self._factor = _factorize(visits)
         self._largest = largest
@@ -132,7 +132,7 @@ class BaselineModel:
     def _from_rows(self, visits: VisitRows, held: FloatArray) -> FloatArray:
         """Return B of held rows, (n_held, n_stokes, width)."""
         knots = np.zeros((int(visits.knots[-1]), held.shape[2]))
-        _mapmaking.add_to_baselines(*visits.arguments(), held, knots, self.n_threads)
+        _mapmaking.add_to_baselines(visits.lists, held, knots, self.n_threads)
         return knots
 
     def _eliminate(self, knots: FloatArray, residuals: FloatArray | None) -> Eliminated:
@@ -175,7 +175,7 @@ class BaselineModel:
         shape = (self.n_threads, n_rows, visits.n_stokes, knots.shape[1])
         sizes = self.comm.allreduce(np.abs(knots).max(axis=0, initial=0.0), "max")
         sums, scales = np.zeros(shape, np.int64), _scales(largest * sizes)
-        _mapmaking.add_from_baselines(*visits.arguments(), knots, scales, sums)
+        _mapmaking.add_from_baselines(visits.lists, knots, scales, sums)
         return sums.sum(axis=0) if len(sums) > 1 else sums[0], scales
 
     def _to_owners(self, visits: VisitRows, knots: FloatArray, largest: float) -> FloatArray:
@@ -224,7 +224,7 @@ class BaselineModel:
     def solve_gaps(self, residuals: FloatArray, knots: FloatArray) -> FloatArray:
         """Return W^-1 (r + B^T x) of residuals r of gaps, (n_gaps, 1, width), and baselines x."""
         values = residuals.copy()
-        _mapmaking.add_to_gaps(*self._gap_visits.arguments(), knots, values, self.n_threads)
+        _mapmaking.add_to_gaps(self._gap_visits.lists, knots, values, self.n_threads)
         values *= self._inverse_gap_weights
         return values
 

@@ -108,6 +108,7 @@ class Projection:
         self.units = np.ones(len(local.segments))
         self.amplitudes: Amplitudes | None = None
         self._kept: SamplePointing | None = None
+        self._table: _mapmaking.KeptTable | _mapmaking.ExpandedTable | None = None
         self._responses: SamplePointing | None = None
         self._largest_gains = np.zeros(len(layout.streams))
         if find:
@@ -220,6 +221,7 @@ class Projection:
     def find_pixels(self, room: int) -> None:
         """Expand all samples once to find the pixels and the gaps, and keep them in so many bytes or not."""
         gains: list[tuple[int, float]] = []
+        self._table = None
         if self.bytes_to_keep <= room:
             self._kept = self._empty(self.local.n_held)
 
@@ -281,6 +283,7 @@ class Projection:
         """Store pixels and responses of all samples in memory, so that no iteration expands pointing."""
         if self._kept is not None:
             return
+        self._table = None
         kept = self._responses
         if kept is None:
             kept = self._empty(self.local.n_held)  # responses are those of the segments
@@ -300,7 +303,7 @@ class Projection:
 
     def expand_anew(self) -> None:
         """Keep no pointing: it is expanded in every pass."""
-        self._kept = None
+        self._kept = self._table = None
 
     def _flags(self, piece: Piece) -> UInt8Array | None:
         stream = self.layout.streams[piece.segment.stream]
@@ -317,6 +320,7 @@ class Projection:
     def drop_pixels(self, dead: BoolArray) -> None:
         """Make gaps of the samples in local pixels that are `dead`, (n_local,)."""
         table = np.where(dead, -1, np.arange(len(dead))).astype(np.int32)
+        self._table = None
 
         def renumber(piece: Piece) -> None:
             samples = self._sample_pointing(piece)
@@ -329,7 +333,7 @@ class Projection:
     def number_gaps(self) -> Int64Array:
         """Assign numbers to the gaps; return the keys of their unknowns (positions among all samples)."""
         keys = self.gaps.number()
-        kept = self._kept
+        kept, self._table = self._kept, None
         if kept is not None and self.gaps:
             map_threads(
                 lambda piece: self.gaps.write_slots(piece.of(kept).pixels, piece.segment, piece.start),
@@ -431,19 +435,27 @@ class Projection:
         pixels: (n_local, n_stokes, width), gaps: (n_nuisance, width), with amplitudes of templates. A
         vector of which the scale is 0 is left out.
         """
-        blocks, parts = self.local.blocks, (noise.handle, pixels, gaps, scales, sums, gap_sums)
         templates = self.amplitudes.table if self.amplitudes else None
-        if (kept := self._kept) is not None:
-            _mapmaking.apply_kept(
-                blocks, kept.pixels, kept.angles, kept.gains, self.responses, *parts, templates,
-                noise.joint_table,
-            )  # fmt: skip
-            return
-        _mapmaking.apply_expanded(
-            blocks, self._pointings, self.pixelization.grid, self.index, self._stream_table,
-            self.responses, self.gaps.bits if self.gaps else None, self._first_slots,
-            self.gaps.length, *parts, templates, noise.joint_table, self._part_table,
-        )  # fmt: skip
+        _mapmaking.apply(
+            self._samples, noise.handle, pixels, gaps, scales, sums, gap_sums, templates, noise.joint_table
+        )
+
+    @property
+    def _samples(self) -> _mapmaking.KeptTable | _mapmaking.ExpandedTable:
+        """The samples of all blocks as the kernels take them: made in the first pass, as that checks them."""
+        if self._table is None:
+            blocks, kept = self.local.blocks, self._kept
+            if kept is not None:
+                self._table = _mapmaking.KeptTable(
+                    blocks, kept.pixels, kept.angles, kept.gains, self.responses
+                )
+            else:
+                self._table = _mapmaking.ExpandedTable(
+                    blocks, self._pointings, self.pixelization.grid, self.index, self._stream_table,
+                    self.responses, self.gaps.bits if self.gaps else None, self._first_slots,
+                    self.gaps.length, self._part_table,
+                )  # fmt: skip
+        return self._table
 
     @cached_property
     def _used(self) -> list[int]:

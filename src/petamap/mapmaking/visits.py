@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -48,9 +49,10 @@ class VisitRows:
     keys: Int64Array
     n_stokes: int
 
-    def arguments(self) -> tuple[Int64Array, Int64Array, Int32Array]:
-        """Return the first arguments of the kernels."""
-        return self.knots, self.firsts, self.table
+    @cached_property
+    def lists(self) -> _mapmaking.VisitLists:
+        """The visits as the kernels take them, checked once."""
+        return _mapmaking.VisitLists(self.knots, self.firsts, self.table, self.n_stokes)
 
     def renumbered(self, keys: Int64Array) -> VisitRows:
         """Return the visits with rows of other keys, which hold theirs too; the table is changed in place."""
@@ -61,7 +63,7 @@ class VisitRows:
     def grouped(self, groups: Int32Array, n_groups: int) -> VisitRows:
         """Return visits of groups of rows, of which there are fewer: neighbours become one."""
         table, firsts = np.empty_like(self.table), np.empty_like(self.firsts)
-        _mapmaking.merge(*self.arguments(), self.n_stokes, groups, table, firsts)
+        _mapmaking.merge(self.lists, groups, table, firsts)
         return replace(self, firsts=firsts, table=table[: firsts[-1]].copy(), keys=np.arange(n_groups))
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from petacomm.redistribution._redistribution import Operation
-from petacomm.reduction._reduction import Flow, reduce_runs
+from petacomm.reduction._reduction import Flow, RunTable, reduce_runs
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 4, 6, 300])
@@ -21,9 +21,8 @@ def test_runs_of_all_lengths(k, n_holders):
         expected += other  # in the order of the holders: the same bits
     counts = np.full(len(lengths), n_holders, np.uint16)
     first = np.zeros(1, np.int64)
-    reduce_runs(
-        lengths, counts, entries, first, rows, None, None, None, Operation.sum, Flow.everywhere, 1
-    )  # fmt: skip
+    table = RunTable(lengths, counts, entries, first)
+    reduce_runs(table, rows, None, None, None, Operation.sum, Flow.everywhere, 1)
     np.testing.assert_array_equal(
         rows.reshape(n_holders, n_keys, k), np.broadcast_to(expected, (n_holders, n_keys, k))
     )
@@ -47,10 +46,9 @@ def test_nodes_in_order_with_rows_among_slots(before, n_holders, after, op):
         expected = reduce(expected, term)
     of_slots = len(rows) + n_keys * np.arange(before + after)
     entries = np.insert(of_slots, before, n_keys * np.arange(n_holders)).astype(np.uint32)
-    reduce_runs(
-        np.array([n_keys], np.uint16), np.array([len(entries)], np.uint16), entries, np.zeros(1, np.int64),
-        rows, None, slots, None, getattr(Operation, op), Flow.in_node_order, 1,
-    )  # fmt: skip
+    first = np.zeros(1, np.int64)
+    table = RunTable(np.array([n_keys], np.uint16), np.array([len(entries)], np.uint16), entries, first)
+    reduce_runs(table, rows, None, slots, None, getattr(Operation, op), Flow.in_node_order, 1)
     np.testing.assert_array_equal(
         rows[:-1].reshape(n_holders, n_keys, k), np.broadcast_to(expected, (n_holders, n_keys, k))
     )
